@@ -1,0 +1,28 @@
+"""Errors that reach a user: one line each, with a location and what to do."""
+
+from __future__ import annotations
+
+
+class AttnError(Exception):
+    """A user's mistake or an unsupported input.
+
+    `location` is `file:line:col`, `file`, or empty where no place is known. The
+    command-line tools print `str(error)` and exit with 1; library callers catch it.
+    """
+
+    def __init__(self, message: str, location: str = ""):
+        super().__init__(message)
+        self.message = message
+        self.location = location
+
+    def __str__(self) -> str:
+        prefix = f"{self.location}: " if self.location else ""
+        return f"{prefix}error: {self.message}"
+
+
+class PipelineError(AttnError):
+    """A pass pipeline that cannot be parsed or built (unknown pass, bad option)."""
+
+
+class CompileError(AttnError):
+    """IREE refused the module; its own diagnostics were already shown."""

@@ -1,0 +1,122 @@
+"""The pass contract and the registry of passes.
+
+A pass is a frozen dataclass: its fields are its command-line options, `run` does the
+work on a `builtin.module`. One file a pass; `REGISTRY` maps the pass name to the class
+that is imported only when the pass is asked for. Other packages add passes through the
+entry-point group `attnpass.passes` (name = pass name, value = `module:Class`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..errors import PipelineError
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+    from ..report.records import Report
+    from ..targets import Target
+
+REGISTRY: dict[str, str] = {
+    "attn-bubble-transpose-v": "attnpass.passes.bubble_transpose_v:BubbleTransposeV",
+    "attn-fold-transpose": "attnpass.passes.fold_transpose:FoldTranspose",
+    "attn-fuse-transpose": "attnpass.passes.fuse_transpose:FuseTranspose",
+    "attn-propagate-layout": "attnpass.passes.propagate_layout:PropagateLayout",
+}
+
+
+@dataclass
+class PassContext:
+    """What a pass may use besides its module: the report it writes to and the target."""
+
+    report: Report
+    target: Target | None = None
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Base of every pass.
+
+    Subclasses set `name`, `summary` (one line) and, where they do not work on the IR of
+    IREE's `preprocessing` phase, `phase`; they declare options with `option(...)`.
+    """
+
+    name: ClassVar[str] = ""
+    summary: ClassVar[str] = ""
+    phase: ClassVar[str] = "preprocessing"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        """Rewrites `module` (a `builtin.module`) in place; returns whether it changed.
+
+        Raises AttnError for input that the pass cannot work on.
+        """
+        raise NotImplementedError
+
+
+def option(default: Any, doc: str, choices: tuple[str, ...] = ()) -> Any:
+    """A pass option: a dataclass field with a one-line `doc` and, for words, `choices`."""
+    return field(default=default, metadata={"doc": doc, "choices": choices})
+
+
+def pass_names() -> list[str]:
+    """Names of all passes, ours and those of installed plugins, sorted."""
+    return sorted({*REGISTRY, *_plugins()})
+
+
+def load_pass(name: str) -> type[Pass]:
+    """The pass class of this name; PipelineError if there is none."""
+    path = REGISTRY.get(name) or _plugins().get(name)
+    if path is None:
+        import difflib
+
+        close = difflib.get_close_matches(name, pass_names(), n=1)
+        hint = f"; did you mean '{close[0]}'?" if close else "; --show-passes lists them"
+        raise PipelineError(f"unknown pass '{name}'{hint}")
+    module, _, attribute = path.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def make_pass(name: str, options: dict[str, str]) -> Pass:
+    """A pass with its options parsed from text; PipelineError names what is wrong."""
+    cls = load_pass(name)
+    fields = {f.name: f for f in dataclasses.fields(cls)}
+    values: dict[str, Any] = {}
+    for key, text in options.items():
+        spec = fields.get(key.replace("-", "_"))
+        if spec is None:
+            known = ", ".join(f.replace("_", "-") for f in fields) or "none"
+            raise PipelineError(f"pass '{name}' has no option '{key}' (it has: {known})")
+        values[spec.name] = _parse_option(name, spec, text)
+    return cls(**values)
+
+
+def _parse_option(pass_name: str, spec: dataclasses.Field[Any], text: str) -> Any:
+    choices = spec.metadata["choices"]
+    kind = type(spec.default)
+    if kind is tuple:
+        words = tuple(word for word in text.strip("{}").split(",") if word)
+        bad = [word for word in words if choices and word not in choices]
+    elif kind is bool:
+        words = {"true": True, "1": True, "": True, "false": False, "0": False}.get(text.lower())
+        bad, choices = ([text] if words is None else []), ("true", "false")
+    elif kind is int:
+        words = int(text) if text.lstrip("-").isdigit() else None
+        bad, choices = ([text] if words is None else []), ("a whole number",)
+    else:
+        words, bad = text, [text] if choices and text not in choices else []
+    if bad:
+        raise PipelineError(
+            f"pass '{pass_name}': '{bad[0]}' is not a value of option "
+            f"'{spec.name.replace('_', '-')}' (use {', '.join(choices)})"
+        )
+    return words
+
+
+def _plugins() -> dict[str, str]:
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry.value for entry in entry_points(group="attnpass.passes")}

@@ -1,0 +1,1 @@
+"""Records of every decision, and what is made of them: JSON, text, remarks."""

@@ -1,0 +1,83 @@
+"""The records that every pass writes; text, JSON and remarks are made from them alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+VERSION = 1
+
+Decision = Literal["absorbed", "kept", "folded", "refused"]
+
+
+@dataclass
+class OperandRecord:
+    """What was decided for one operand (or the result) of one attention, and why.
+
+    `bytes_before` and `bytes_after` count the bytes that data movement on the operand's
+    producer chain reads and writes; `launches` is the number of dispatches added
+    (negative: saved).
+    """
+
+    operand: str
+    decision: Decision
+    reason: str
+    map_before: str = ""
+    map_after: str = ""
+    producers: list[str] = field(default_factory=list)
+    bytes_before: int | None = None
+    bytes_after: int | None = None
+    launches: int = 0
+    pass_name: str = ""
+
+
+@dataclass
+class AttentionRecord:
+    """One attention op: where it stands, what it computes, what was decided."""
+
+    location: str
+    function: str
+    op: str
+    shapes: dict[str, list[int | None]]
+    element_types: dict[str, str]
+    operands: list[OperandRecord] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def decide(self, record: OperandRecord) -> None:
+        """Adds a decision; a later decision of the same pass on an operand replaces it."""
+        self.operands = [
+            old
+            for old in self.operands
+            if (old.operand, old.pass_name) != (record.operand, record.pass_name)
+        ]
+        self.operands.append(record)
+
+
+@dataclass
+class Report:
+    """All records of one run. `to_json` and `to_text` show the same facts."""
+
+    target: str = ""
+    mode: str = ""
+    attentions: list[AttentionRecord] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    version: int = VERSION
+
+    def note(self, text: str) -> None:
+        """Adds a sentence about the whole module."""
+        self.notes.append(text)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, keys in a fixed order, so that two runs can be diffed."""
+        data = asdict(self)
+        return {"version": data.pop("version"), **data}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2) + "\n"
+
+    def to_text(self) -> str:
+        """One paragraph per attention, one line per decision, with its reason."""
+        from .text import render
+
+        return render(self)

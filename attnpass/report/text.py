@@ -1,0 +1,46 @@
+"""The report as text for a person."""
+
+from __future__ import annotations
+
+from .records import AttentionRecord, OperandRecord, Report
+
+
+def render(report: Report) -> str:
+    """The whole report; ends in a newline."""
+    head = f"attnpass report: {_count(len(report.attentions), 'attention op')}"
+    if report.target:
+        head += f", target {report.target}"
+    if report.mode:
+        head += f", mode {report.mode}"
+    lines = [head, *(f"  note: {note}" for note in report.notes)]
+    for record in report.attentions:
+        lines += _attention(record)
+    return "\n".join(lines) + "\n"
+
+
+def _attention(record: AttentionRecord) -> list[str]:
+    shapes = ", ".join(
+        f"{name} {'x'.join('?' if d is None else str(d) for d in [*shape, record.element_types[name]])}"
+        for name, shape in record.shapes.items()
+    )
+    lines = [f"@{record.function}: {record.op} at {record.location}", f"  {shapes}"]
+    lines += [_operand(operand) for operand in record.operands]
+    return lines + [f"  note: {note}" for note in record.notes]
+
+
+def _operand(record: OperandRecord) -> str:
+    line = f"  {record.operand} {record.decision}: {record.reason}"
+    facts = []
+    if record.map_after and record.map_after != record.map_before:
+        facts.append(f"map {record.map_before} -> {record.map_after}")
+    if record.bytes_before is not None and record.bytes_after is not None:
+        facts.append(f"bytes moved {record.bytes_before} -> {record.bytes_after}")
+    if record.launches:
+        facts.append(f"launches {record.launches:+d}")
+    if record.producers:
+        facts.append(f"changed {', '.join(record.producers)}")
+    return line + (f" [{'; '.join(facts)}]" if facts else "")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
