@@ -1,0 +1,208 @@
+"""Read-only facts of an attention op, computed once and never changed.
+
+Both `iree_linalg_ext.attention` (one result) and `iree_linalg_ext.online_attention`
+(output, max, sum) are covered: any rank, any order of dims, with or without a mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from iree.compiler import ir
+
+from . import maps
+from .errors import AttnError
+from .ir import element_type_name, location_text, ranked_shape
+
+OP_NAMES = ("iree_linalg_ext.attention", "iree_linalg_ext.online_attention")
+
+CONFIGURATION_ATTRIBUTES = ("compilation_info", "lowering_config", "decomposition_config")
+
+
+@dataclass(frozen=True)
+class AttentionFacts:
+    """What one attention op computes.
+
+    Iteration dims are numbered as in its indexing maps; `batch`, `m`, `k1`, `k2`, `n`
+    sort them as IREE does: m rows of the query, k1 the head dim of Q.K, k2 the keys, n
+    the head dim of V. A dim of Q and the result that K and V both lack (a grouped-query
+    group that was folded) counts as an m dim.
+    """
+
+    op: ir.Operation
+    maps: tuple[maps.Positions, ...]
+    operand_names: tuple[str, ...]
+    num_dims: int
+    batch: tuple[int, ...]
+    m: tuple[int, ...]
+    k1: tuple[int, ...]
+    k2: tuple[int, ...]
+    n: tuple[int, ...]
+
+    @property
+    def kind(self) -> str:
+        """`attention` or `online_attention`."""
+        return self.op.name.rpartition(".")[2]
+
+    @property
+    def location(self) -> str:
+        return location_text(self.op.location)
+
+    @property
+    def function(self) -> str:
+        """Name of the enclosing function, or the empty string."""
+        parent = self.op.parent
+        while parent is not None:
+            symbol = parent.operation.attributes
+            if "sym_name" in symbol:
+                return ir.StringAttr(symbol["sym_name"]).value
+            parent = parent.operation.parent
+        return ""
+
+    def index(self, operand: str) -> int:
+        """Position of `query`, `key`, `value`, `scale`, `mask`, `output`, ... in operands."""
+        return self.operand_names.index(operand)
+
+    def map_of(self, operand: str) -> maps.Positions:
+        return self.maps[self.index(operand)]
+
+    def value(self, operand: str) -> ir.Value:
+        return self.op.operands[self.index(operand)]
+
+    @property
+    def has_mask(self) -> bool:
+        return "mask" in self.operand_names
+
+    @property
+    def tensor_operands(self) -> tuple[str, ...]:
+        """Names of the operands that are tensors with a map: all but the scale."""
+        return tuple(name for name in self.operand_names if name != "scale")
+
+    @cached_property
+    def sizes(self) -> tuple[int | None, ...]:
+        """Size of each iteration dim; None where it is dynamic everywhere."""
+        sizes: list[int | None] = [None] * self.num_dims
+        for name in self.tensor_operands:
+            for dim, size in zip(self.map_of(name), ranked_shape(self.value(name)), strict=True):
+                if dim is not None and size is not None:
+                    sizes[dim] = size
+        return tuple(sizes)
+
+    def extent(self, dims: tuple[int, ...]) -> int | None:
+        """Product of the sizes of `dims`; None if one is dynamic."""
+        product = 1
+        for dim in dims:
+            size = self.sizes[dim]
+            if size is None:
+                return None
+            product *= size
+        return product
+
+    @property
+    def shapes(self) -> dict[str, list[int | None]]:
+        return {name: list(ranked_shape(self.value(name))) for name in self.tensor_operands}
+
+    @property
+    def element_types(self) -> dict[str, str]:
+        return {name: element_type_name(self.value(name)) for name in self.tensor_operands}
+
+    def is_innermost(self, operand: str, dims: tuple[int, ...]) -> bool:
+        """Whether the last dim of the operand's map is one of `dims`."""
+        positions = self.map_of(operand)
+        return bool(positions) and positions[-1] in dims
+
+    @property
+    def own_configuration(self) -> str:
+        """Name of the configuration attribute that a user put on the op, or ''."""
+        attributes = self.op.attributes
+        return next((name for name in CONFIGURATION_ATTRIBUTES if name in attributes), "")
+
+    @cached_property
+    def score_index_dims(self) -> frozenset[int]:
+        """Iteration dims that the score region reads by `iree_linalg_ext.index`."""
+        return frozenset(
+            ir.IntegerAttr(inner.operation.attributes["dim"]).value
+            for inner in self.op.regions[0].blocks[0].operations
+            if inner.operation.name == "iree_linalg_ext.index"
+        )
+
+
+def find(module: ir.Operation) -> list[AttentionFacts]:
+    """Facts of every attention op under `module`, in the order they stand.
+
+    Raises AttnError at the op whose maps are no projected permutations.
+    """
+    return [describe(op) for op in find_ops(module)]
+
+
+def find_ops(module: ir.Operation) -> list[ir.Operation]:
+    """Every attention op under `module`, nested regions included."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        name = op.name
+        if name in OP_NAMES:
+            found.append(op)
+            return ir.WalkResult.SKIP
+        # The bodies of linalg ops hold scalars only: not walking them is most of the speed.
+        return ir.WalkResult.SKIP if name.startswith("linalg.") else ir.WalkResult.ADVANCE
+
+    module.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
+def describe(op: ir.Operation) -> AttentionFacts:
+    """Facts of one attention op; AttnError if it is not one that can be understood."""
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None:
+        raise AttnError(
+            f"{op.name}: an indexing map is no projected permutation", location_text(op.location)
+        )
+    num_results = len(op.results)
+    num_inputs = len(op.operands) - num_results
+    outputs = ("output", "max", "sum")[:num_results]
+    names = ("query", "key", "value", "scale", "mask")[:num_inputs] + outputs
+    num_dims = maps.num_dims(op.attributes["indexing_maps"])
+    query, key, value, output = (
+        frozenset(dim for dim in positions[i] if dim is not None) for i in (0, 1, 2, num_inputs)
+    )
+    groups = _classify(num_dims, query, key, value, output)
+    if not groups["k1"] or not groups["k2"] or not groups["n"]:
+        raise AttnError(
+            f"{op.name}: needs a dim shared by query and key (k1), one shared by key and value "
+            "(k2) and one shared by value and output (n)",
+            location_text(op.location),
+        )
+    return AttentionFacts(op, positions, names, num_dims, **groups)
+
+
+def _classify(
+    num_dims: int,
+    query: frozenset[int],
+    key: frozenset[int],
+    value: frozenset[int],
+    output: frozenset[int],
+) -> dict[str, tuple[int, ...]]:
+    kinds: dict[str, list[int]] = {"batch": [], "m": [], "k1": [], "k2": [], "n": []}
+    for dim in range(num_dims):
+        if dim in output:
+            if dim in key or (dim in query and dim in value):
+                kind = "batch"
+            else:
+                kind = "m" if dim in query else "n"
+        else:
+            kind = "k2" if dim in value else "k1"
+        kinds[kind].append(dim)
+    return {kind: tuple(dims) for kind, dims in kinds.items()}
+
+
+def walk_producers(value: ir.Value) -> Iterator[ir.Operation]:
+    """The chain of first operands above `value`, nearest first."""
+    while isinstance(value.owner, ir.Operation | ir.OpView):
+        op = value.owner.operation
+        yield op
+        if not len(op.operands):
+            return
+        value = op.operands[0]

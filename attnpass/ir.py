@@ -1,0 +1,411 @@
+"""The one module that creates, clones and erases ops, and that knows what bites there.
+
+Everything else reads the IR or asks a `Builder` for new ops. Handles to erased ops are
+never kept: `erase_dead` is the last step of a rewrite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iree.compiler import ir
+
+from . import maps
+
+DYNAMIC = ir.ShapedType.get_dynamic_size()
+
+# Ops without side effects that a rewrite may leave without uses.
+_PURE_PREFIXES = ("linalg.", "tensor.", "arith.", "iree_linalg_ext.", "affine.apply")
+
+
+@dataclass(frozen=True)
+class DynamicSize:
+    """A size known only at run time: dim `dim` of `value`, or the index `value` itself."""
+
+    value: ir.Value
+    dim: int | None = None
+
+
+Size = int | DynamicSize
+
+
+def location_text(location: ir.Location) -> str:
+    """`file:line:col` of the first file location inside `location`, else 'unknown'."""
+    if isinstance(location, ir.FileLineColLoc):
+        return f"{location.filename.value}:{location.start_line}:{location.start_col}"
+    if isinstance(location, ir.NameLoc):
+        return location_text(location.child_loc)
+    if isinstance(location, ir.CallSiteLoc):
+        return location_text(location.callee)
+    if isinstance(location, ir.FusedLoc):
+        texts = (location_text(inner) for inner in location.locations)
+        return next((text for text in texts if text != "unknown"), "unknown")
+    return "unknown"
+
+
+def defining_op(value: ir.Value) -> ir.Operation | None:
+    """The op that makes `value`; None for a block argument."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def is_ranked_tensor(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.RankedTensorType)
+
+
+def ranked_shape(value: ir.Value) -> tuple[int | None, ...]:
+    """Shape with None for dynamic dims; the empty tuple for scalars and unranked tensors."""
+    tensor = value.type
+    if not isinstance(tensor, ir.RankedTensorType):
+        return ()
+    return tuple(None if size == DYNAMIC else size for size in tensor.shape)
+
+
+def element_type(value: ir.Value) -> ir.Type:
+    tensor = value.type
+    return tensor.element_type if isinstance(tensor, ir.ShapedType) else tensor
+
+
+def element_type_name(value: ir.Value) -> str:
+    return str(element_type(value))
+
+
+def element_bytes(value: ir.Value) -> int:
+    """Bytes of one element, at least one."""
+    kind = element_type(value)
+    if isinstance(kind, ir.IntegerType | ir.FloatType):
+        return max(1, kind.width // 8)
+    return 8
+
+
+def tensor_bytes(value: ir.Value, dynamic_size: int = 1) -> int:
+    """Bytes of a tensor; a dynamic dim counts as `dynamic_size`."""
+    total = element_bytes(value)
+    for size in ranked_shape(value):
+        total *= dynamic_size if size is None else size
+    return total
+
+
+def has_one_use(value: ir.Value) -> bool:
+    uses = iter(value.uses)
+    return next(uses, None) is not None and next(uses, None) is None
+
+
+def users(value: ir.Value) -> list[ir.Operation]:
+    """The ops that use `value`, each once."""
+    found: list[ir.Operation] = []
+    for use in value.uses:
+        if use.owner.operation not in found:
+            found.append(use.owner.operation)
+    return found
+
+
+def index_array(attribute: ir.Attribute) -> list[list[int]]:
+    """A reassociation attribute as lists of ints."""
+    return [
+        [ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)] for group in ir.ArrayAttr(attribute)
+    ]
+
+
+def sizes_of(value: ir.Value) -> tuple[Size, ...]:
+    """The sizes of a ranked tensor, dynamic ones traced up to where they come from."""
+    return tuple(
+        _trace_size(value, dim) if size is None else size
+        for dim, size in enumerate(ranked_shape(value))
+    )
+
+
+def _trace_size(value: ir.Value, dim: int) -> Size:
+    """Where a dynamic size comes from, so that equal sizes compare equal."""
+    while (op := defining_op(value)) is not None:
+        if op.name == "tensor.empty":
+            return _index_size(op.operands[_dynamic_rank(ranked_shape(value), dim)])
+        if op.name == "tensor.expand_shape":
+            static = list(op.attributes["static_output_shape"])
+            return _index_size(op.operands[1 + _dynamic_rank(static, dim)])
+        if op.name == "tensor.cast" and ranked_shape(op.operands[0])[dim : dim + 1] == (None,):
+            value = op.operands[0]
+        elif op.name.startswith(("linalg.", "iree_linalg_ext.")) and len(op.results):
+            # Destination style: result i has the shape of output operand i.
+            number = list(op.results).index(value)
+            value = op.operands[len(op.operands) - len(op.results) + number]
+            if ranked_shape(value)[dim] is not None:
+                return ranked_shape(value)[dim]  # type: ignore[return-value]
+        else:
+            break
+    return DynamicSize(value, dim)
+
+
+def _dynamic_rank(shape: Sequence[int | None], dim: int) -> int:
+    """How many dynamic dims stand before `dim`: its place among dynamic-size operands."""
+    return sum(size is None or size == DYNAMIC for size in shape[:dim])
+
+
+def _index_size(value: ir.Value) -> Size:
+    op = defining_op(value)
+    if op is not None and op.name == "arith.constant":
+        return ir.IntegerAttr(op.attributes["value"]).value
+    if op is not None and op.name == "tensor.dim":
+        where = defining_op(op.operands[1])
+        if where is not None and where.name == "arith.constant":
+            dim = ir.IntegerAttr(where.attributes["value"]).value
+            source = op.operands[0]
+            static = ranked_shape(source)[dim]
+            return _trace_size(source, dim) if static is None else static
+    return DynamicSize(value)
+
+
+class Builder:
+    """Creates ops before `anchor`, at its location unless another is given.
+
+    Values that the new ops read must be defined before `anchor`; `after_operands` moves
+    the builder behind those that are not.
+    """
+
+    def __init__(self, anchor: ir.Operation, location: ir.Location | None = None):
+        self.anchor = anchor
+        self.location = location or anchor.location
+
+    def after_operands(self, values: Iterable[ir.Value]) -> Builder:
+        """This builder, moved down in its block until every one of `values` is defined."""
+        anchor = self.anchor
+        for value in values:
+            op = defining_op(value)
+            if op is None or op.block != anchor.block:
+                continue
+            if op == anchor or not op.is_before_in_block(anchor):
+                anchor = _next_op(op)
+        return Builder(anchor, self.location)
+
+    def create(
+        self,
+        name: str,
+        results: Sequence[ir.Type],
+        operands: Sequence[ir.Value],
+        attributes: dict[str, ir.Attribute] | None = None,
+        regions: int = 0,
+    ) -> ir.Operation:
+        return ir.Operation.create(
+            name,
+            results=results,
+            operands=operands,
+            attributes=attributes or {},
+            regions=regions,
+            ip=ir.InsertionPoint(self.anchor),
+            loc=self.location,
+        )
+
+    def tensor_type(self, sizes: Sequence[Size], element: ir.Type) -> ir.RankedTensorType:
+        shape = [size if isinstance(size, int) else DYNAMIC for size in sizes]
+        return ir.RankedTensorType.get(shape, element, loc=self.location)
+
+    def constant_index(self, number: int) -> ir.Value:
+        index = ir.IndexType.get(self.anchor.context)
+        attribute = ir.IntegerAttr.get(index, number)
+        return self.create("arith.constant", [index], [], {"value": attribute}).results[0]
+
+    def size(self, size: Size) -> ir.Value:
+        """`size` as an index value."""
+        if isinstance(size, int):
+            return self.constant_index(size)
+        if size.dim is None:
+            return size.value
+        index = ir.IndexType.get(self.anchor.context)
+        operands = [size.value, self.constant_index(size.dim)]
+        return self.create("tensor.dim", [index], operands).results[0]
+
+    def empty(self, sizes: Sequence[Size], element: ir.Type) -> ir.Value:
+        dynamic = [self.size(size) for size in sizes if not isinstance(size, int)]
+        return self.create("tensor.empty", [self.tensor_type(sizes, element)], dynamic).results[0]
+
+    def transpose(self, value: ir.Value, permutation: Sequence[int]) -> ir.Value:
+        """`linalg.transpose`: dim i of the result is dim permutation[i] of `value`."""
+        if maps.is_identity(permutation):
+            return value
+        sizes = sizes_of(value)
+        init = self.empty([sizes[dim] for dim in permutation], element_type(value))
+        attributes = {"permutation": ir.DenseI64ArrayAttr.get(list(permutation), self.anchor.context)}
+        op = self.create("linalg.transpose", [init.type], [value, init], attributes, regions=1)
+        fill_builtin_region(op)
+        return op.results[0]
+
+    def fill(self, scalar: ir.Value, init: ir.Value) -> ir.Value:
+        attributes = {"operandSegmentSizes": self._segments(1, 1)}
+        op = self.create("linalg.fill", [init.type], [scalar, init], attributes, regions=1)
+        fill_builtin_region(op)
+        return op.results[0]
+
+    def collapse(self, value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
+        """`tensor.collapse_shape`; each group lists the dims that become one."""
+        if all(len(group) == 1 for group in groups) and len(groups) == len(ranked_shape(value)):
+            return value
+        sizes = sizes_of(value)
+        merged = [_product([sizes[dim] for dim in group]) for group in groups]
+        result = self.tensor_type(merged, element_type(value))
+        source = defining_op(value)
+        if source is not None and source.name == "tensor.expand_shape":
+            inner = source.operands[0]
+            if inner.type == result and index_array(source.attributes["reassociation"]) == [
+                list(group) for group in groups
+            ]:
+                return inner
+        attributes = {"reassociation": self._reassociation(groups)}
+        return self.create("tensor.collapse_shape", [result], [value], attributes).results[0]
+
+    def expand(
+        self, value: ir.Value, groups: Sequence[Sequence[int]], sizes: Sequence[Size]
+    ) -> ir.Value:
+        """`tensor.expand_shape` to `sizes`; each group lists the new dims of one old dim."""
+        if all(len(group) == 1 for group in groups) and len(sizes) == len(ranked_shape(value)):
+            return value
+        result = self.tensor_type(sizes, element_type(value))
+        source = defining_op(value)
+        if source is not None and source.name == "tensor.collapse_shape":
+            inner = source.operands[0]
+            same = index_array(source.attributes["reassociation"]) == [list(g) for g in groups]
+            if same and inner.type == result and sizes_of(inner) == tuple(sizes):
+                return inner
+        dynamic = [self.size(size) for size in sizes if not isinstance(size, int)]
+        static = [size if isinstance(size, int) else DYNAMIC for size in sizes]
+        attributes: dict[str, ir.Attribute] = {
+            "reassociation": self._reassociation(groups),
+            "static_output_shape": ir.DenseI64ArrayAttr.get(static, self.anchor.context),
+        }
+        operands = [value, *dynamic]
+        return self.create("tensor.expand_shape", [result], operands, attributes).results[0]
+
+    def split_dims(self, value: ir.Value, pieces: Sequence[Sequence[Size]]) -> ir.Value:
+        """Splits dim d of `value` into dims of sizes pieces[d]; an empty list drops a unit dim."""
+        units = [dim for dim, sizes in enumerate(pieces) if not sizes]
+        if units:
+            keep = [dim for dim, sizes in enumerate(pieces) if sizes]
+            value = self.collapse(value, _attach_units(len(pieces), keep))
+        wanted = [list(sizes) for sizes in pieces if sizes]
+        flat = [size for sizes in wanted for size in sizes]
+        return self.expand(value, _consecutive([len(sizes) for sizes in wanted]), flat)
+
+    def join_dims(
+        self, value: ir.Value, counts: Sequence[int], sizes: Sequence[Size]
+    ) -> ir.Value:
+        """Joins counts[d] consecutive dims into dim d of `sizes`; a count of 0 adds a unit dim."""
+        value = self.collapse(value, _consecutive([count for count in counts if count]))
+        keep = [dim for dim, count in enumerate(counts) if count]
+        if len(keep) == len(counts):
+            return value
+        return self.expand(value, _attach_units(len(counts), keep), sizes)
+
+    def string(self, text: str) -> ir.StringAttr:
+        return ir.StringAttr.get(text, self.anchor.context)
+
+    def _reassociation(self, groups: Sequence[Sequence[int]]) -> ir.ArrayAttr:
+        i64 = ir.IntegerType.get_signless(64, self.anchor.context)
+        rows = [
+            ir.ArrayAttr.get([ir.IntegerAttr.get(i64, dim) for dim in group], self.anchor.context)
+            for group in groups
+        ]
+        return ir.ArrayAttr.get(rows, self.anchor.context)
+
+    def _segments(self, inputs: int, outputs: int) -> ir.Attribute:
+        return ir.DenseI32ArrayAttr.get([inputs, outputs], self.anchor.context)
+
+    def segments(self, inputs: int, outputs: int) -> ir.Attribute:
+        """`operandSegmentSizes` of a destination-style op."""
+        return self._segments(inputs, outputs)
+
+
+def fill_builtin_region(op: ir.Operation) -> None:
+    """Gives a named linalg op its body."""
+    from iree.compiler._mlir_libs import _mlirDialectsLinalg
+
+    _mlirDialectsLinalg.fill_builtin_region(op)
+
+
+def copied_attributes(op: ir.Operation, *without: str) -> dict[str, ir.Attribute]:
+    """The attributes of `op` but for those named."""
+    attributes: Any = op.attributes
+    return {name: attributes[name] for name in attributes if name not in without}
+
+
+def copy_body(
+    source: ir.Block, target: ir.Block, argument_order: Sequence[int], index_dims: dict[int, int]
+) -> None:
+    """Copies the flat body of a linalg op.
+
+    Argument i of `target` stands for argument argument_order[i] of `source`; a
+    `linalg.index d` becomes `linalg.index index_dims[d]`.
+    """
+    values: dict[ir.Value, ir.Value] = {
+        source.arguments[old]: target.arguments[new] for new, old in enumerate(argument_order)
+    }
+    point = ir.InsertionPoint(target)
+    for op in source.operations:
+        copy = op.operation.clone(ip=point)
+        for number, operand in enumerate(op.operands):
+            if operand in values:
+                copy.operation.operands[number] = values[operand]
+        if op.operation.name == "linalg.index":
+            attribute = ir.IntegerAttr(op.operation.attributes["dim"])
+            copy.operation.attributes["dim"] = ir.IntegerAttr.get(
+                attribute.type, index_dims[attribute.value]
+            )
+        for old, new in zip(op.operation.results, copy.operation.results, strict=True):
+            values[old] = new
+
+
+def erase_dead(ops: Iterable[ir.Operation]) -> None:
+    """Erases those of `ops`, and of what they alone used, that have no uses left.
+
+    Every op is looked at through handles that are dropped as soon as it is gone.
+    """
+    pending = list(ops)
+    while pending:
+        op = pending.pop()
+        if not op.name.startswith(_PURE_PREFIXES) or not len(op.results):
+            continue
+        if any(next(iter(result.uses), None) is not None for result in op.results):
+            continue
+        producers: list[ir.Operation] = []
+        for operand in op.operands:
+            producer = defining_op(operand)
+            if producer is not None and producer not in producers:
+                producers.append(producer)
+        pending = [other for other in pending if other != op]
+        op.erase()
+        pending += [producer for producer in producers if producer not in pending]
+
+
+def _product(sizes: Sequence[Size]) -> Size:
+    """Product of sizes; a dynamic factor makes it dynamic (and unnamed: only its type counts)."""
+    total = 1
+    for size in sizes:
+        if not isinstance(size, int):
+            others = [other for other in sizes if other is not size and other != 1]
+            return size if not others else DynamicSize(size.value, -1)
+        total *= size
+    return total
+
+
+def _consecutive(counts: Sequence[int]) -> list[list[int]]:
+    """Groups of consecutive dims with the given lengths."""
+    groups, start = [], 0
+    for count in counts:
+        groups.append(list(range(start, start + count)))
+        start += count
+    return groups
+
+
+def _attach_units(rank: int, keep: Sequence[int]) -> list[list[int]]:
+    """Groups of `rank` dims, one for each dim in `keep`; the others join the one before."""
+    starts = [0, *keep[1:], rank] if keep else []
+    return [list(range(a, b)) for a, b in zip(starts, starts[1:], strict=False)]
+
+
+def _next_op(op: ir.Operation) -> ir.Operation:
+    """The op behind `op` in its block; a defining op always has one, the terminator."""
+    operations = iter(op.block.operations)
+    for other in operations:
+        if other.operation == op:
+            break
+    return next(operations).operation

@@ -1,0 +1,77 @@
+"""Permutations and affine maps as plain tuples; pure functions.
+
+A *positions* tuple stands for the results of a projected permutation: the loop dim of
+each result, or None for the constant 0 that reads a dim of size one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from iree.compiler import ir
+
+Positions = tuple["int | None", ...]
+
+
+def positions_of(attribute: ir.Attribute) -> tuple[Positions, ...] | None:
+    """Positions of each map in an ArrayAttr of maps; None if one is no projected permutation."""
+    found = [_positions(ir.AffineMapAttr(item).value) for item in ir.ArrayAttr(attribute)]
+    return None if None in found else tuple(found)  # type: ignore[arg-type]
+
+
+def _positions(affine_map: ir.AffineMap) -> Positions | None:
+    if affine_map.n_symbols:
+        return None
+    positions: list[int | None] = []
+    for result in affine_map.results:
+        if isinstance(result, ir.AffineDimExpr):
+            positions.append(result.position)
+        elif isinstance(result, ir.AffineConstantExpr) and result.value == 0:
+            positions.append(None)
+        else:
+            return None
+    dims = [dim for dim in positions if dim is not None]
+    return tuple(positions) if len(set(dims)) == len(dims) else None
+
+
+def num_dims(attribute: ir.Attribute) -> int:
+    """Number of loop dims of an ArrayAttr of maps."""
+    return ir.AffineMapAttr(ir.ArrayAttr(attribute)[0]).value.n_dims
+
+
+def maps_attribute(dims: int, maps: Iterable[Positions]) -> ir.ArrayAttr:
+    """The ArrayAttr of affine maps over `dims` loops; needs a current context."""
+    return ir.ArrayAttr.get([ir.AffineMapAttr.get(_affine_map(dims, m)) for m in maps])
+
+
+def _affine_map(dims: int, positions: Positions) -> ir.AffineMap:
+    exprs = [
+        ir.AffineExpr.get_constant(0) if dim is None else ir.AffineExpr.get_dim(dim)
+        for dim in positions
+    ]
+    return ir.AffineMap.get(dims, 0, exprs)
+
+
+def show(positions: Positions, names: dict[int, str] | None = None) -> str:
+    """`(d0, d4, d2)`, or with the names given, `(b, k2, n)`."""
+    words = [
+        "0" if dim is None else (names or {}).get(dim, f"d{dim}") for dim in positions
+    ]
+    return f"({', '.join(words)})"
+
+
+def is_identity(permutation: Sequence[int]) -> bool:
+    return all(i == dim for i, dim in enumerate(permutation))
+
+
+def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
+    """The permutation that undoes this one."""
+    result = [0] * len(permutation)
+    for i, dim in enumerate(permutation):
+        result[dim] = i
+    return tuple(result)
+
+
+def compose(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
+    """Permuting by `first` and then by `second`, as one permutation."""
+    return tuple(first[dim] for dim in second)
