@@ -28,13 +28,20 @@ class DynamicSize:
     dim: int | None = None
 
 
-Size = int | DynamicSize
+@dataclass(frozen=True)
+class SizeProduct:
+    """A product of sizes, at least one of them dynamic."""
+
+    factors: tuple[int | DynamicSize, ...]
+
+
+Size = int | DynamicSize | SizeProduct
 
 
 def location_text(location: ir.Location) -> str:
     """`file:line:col` of the first file location inside `location`, else 'unknown'."""
     if isinstance(location, ir.FileLineColLoc):
-        return f"{location.filename.value}:{location.start_line}:{location.start_col}"
+        return f"{location.filename}:{location.start_line}:{location.start_col}"
     if isinstance(location, ir.NameLoc):
         return location_text(location.child_loc)
     if isinstance(location, ir.CallSiteLoc):
@@ -210,9 +217,14 @@ class Builder:
         """`size` as an index value."""
         if isinstance(size, int):
             return self.constant_index(size)
+        index = ir.IndexType.get(self.anchor.context)
+        if isinstance(size, SizeProduct):
+            total = self.size(size.factors[0])
+            for factor in size.factors[1:]:
+                total = self.create("arith.muli", [index], [total, self.size(factor)]).results[0]
+            return total
         if size.dim is None:
             return size.value
-        index = ir.IndexType.get(self.anchor.context)
         operands = [size.value, self.constant_index(size.dim)]
         return self.create("tensor.dim", [index], operands).results[0]
 
@@ -242,7 +254,7 @@ class Builder:
         if all(len(group) == 1 for group in groups) and len(groups) == len(ranked_shape(value)):
             return value
         sizes = sizes_of(value)
-        merged = [_product([sizes[dim] for dim in group]) for group in groups]
+        merged = [product([sizes[dim] for dim in group]) for group in groups]
         result = self.tensor_type(merged, element_type(value))
         source = defining_op(value)
         if source is not None and source.name == "tensor.expand_shape":
@@ -359,32 +371,46 @@ def erase_dead(ops: Iterable[ir.Operation]) -> None:
 
     Every op is looked at through handles that are dropped as soon as it is gone.
     """
-    pending = list(ops)
+    pending = dict.fromkeys(ops)
     while pending:
-        op = pending.pop()
+        op, _ = pending.popitem()
         if not op.name.startswith(_PURE_PREFIXES) or not len(op.results):
             continue
         if any(next(iter(result.uses), None) is not None for result in op.results):
             continue
-        producers: list[ir.Operation] = []
-        for operand in op.operands:
-            producer = defining_op(operand)
-            if producer is not None and producer not in producers:
-                producers.append(producer)
-        pending = [other for other in pending if other != op]
+        producers = [producer for operand in op.operands if (producer := defining_op(operand))]
         op.erase()
-        pending += [producer for producer in producers if producer not in pending]
+        pending.update(dict.fromkeys(producers))
 
 
-def _product(sizes: Sequence[Size]) -> Size:
-    """Product of sizes; a dynamic factor makes it dynamic (and unnamed: only its type counts)."""
-    total = 1
+def erase(op: ir.Operation) -> None:
+    """Erases one op whose results have no uses; its handle must not be used again."""
+    op.erase()
+
+
+def product(sizes: Sequence[Size]) -> Size:
+    """Product of sizes: an int, a single dynamic size, or a SizeProduct."""
+    static, dynamic = 1, []
     for size in sizes:
-        if not isinstance(size, int):
-            others = [other for other in sizes if other is not size and other != 1]
-            return size if not others else DynamicSize(size.value, -1)
-        total *= size
-    return total
+        if isinstance(size, int):
+            static *= size
+        else:
+            dynamic += size.factors if isinstance(size, SizeProduct) else [size]
+    if not dynamic:
+        return static
+    factors = ([static] if static != 1 else []) + dynamic
+    return dynamic[0] if factors == dynamic[:1] else SizeProduct(tuple(factors))
+
+
+def size_values(sizes: Iterable[Size]) -> list[ir.Value]:
+    """The values that must be defined where `sizes` are computed."""
+    found: list[ir.Value] = []
+    for size in sizes:
+        if isinstance(size, SizeProduct):
+            found += size_values(size.factors)
+        elif isinstance(size, DynamicSize):
+            found.append(size.value)
+    return found
 
 
 def _consecutive(counts: Sequence[int]) -> list[list[int]]:

@@ -1,0 +1,1 @@
+"""Layouts, demands and the planner that prices and commits them."""

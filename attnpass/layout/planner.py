@@ -1,0 +1,211 @@
+"""The planner: asks the producers of a value what a layout would cost. It changes no IR.
+
+A plan is a graph of nodes, memoised on (value, demand), so that what two attentions share
+is planned and priced once. The walk is a loop over an explicit stack: chains of thousands
+of producers are planned in linear time without deep recursion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
+
+from iree.compiler import ir
+
+from ..ir import Size, defining_op, is_ranked_tensor
+from ..producers import Alternative, Demand, Refusal, Rule, rules_for
+from ..targets import Target
+from .cost import FREE, Cost
+
+# An axis as it was delivered: its parts, major to minor, and whether each is there or was
+# left out because the value does not change along it.
+Pieces = tuple[tuple[Size, bool], ...]
+
+
+@dataclass(eq=False)
+class Node:
+    """One step of a plan: `value` in the layout of `demand`, made by `rule`.
+
+    `rule` is None where the value has the layout already, up to a reshape. `children` are
+    the nodes of the operands that the alternative asks for, None where one is read as it
+    is. `pieces[i]` tells how axis i of the demand is delivered.
+    """
+
+    value: ir.Value
+    demand: Demand
+    rule: Rule | None
+    alternative: Alternative | None
+    children: tuple[Node | None, ...]
+    pieces: tuple[Pieces, ...]
+    own_cost: Cost
+    total: Cost = field(default=FREE)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every axis of the demand is there."""
+        return all(present for parts in self.pieces for _, present in parts)
+
+    @property
+    def creates_op(self) -> bool:
+        """Whether committing makes a new op that computes (views and reads do not)."""
+        return self.alternative is not None and self.alternative.view is None
+
+    @property
+    def op(self) -> ir.Operation | None:
+        return defining_op(self.value)
+
+
+Plan = Node | Refusal
+
+
+class Planner:
+    """Plans demands on values against the producers' rules."""
+
+    def __init__(self, target: Target | None = None):
+        self.target = target
+        self._memo: dict[tuple[ir.Value, Demand], Plan] = {}
+
+    def plan(self, value: ir.Value, demand: Demand) -> Plan:
+        """The cheapest way to have `value` in this layout, or why there is none."""
+        stack = [self._solve(value, demand)]
+        answer: Plan | None = None
+        while stack:
+            try:
+                request = stack[-1].send(answer)  # type: ignore[arg-type]
+            except StopIteration as stop:
+                stack.pop()
+                answer = stop.value
+            else:
+                answer = self._memo.get(request)
+                if answer is None:
+                    stack.append(self._solve(*request))
+        assert answer is not None
+        return answer
+
+    def _solve(
+        self, value: ir.Value, demand: Demand
+    ) -> Generator[tuple[ir.Value, Demand], Plan, Plan]:
+        key = (value, demand)
+        if key in self._memo:
+            return self._memo[key]
+        # A demand that comes back to itself (a loop) is refused rather than followed.
+        self._memo[key] = Refusal("the value depends on itself", None)
+        best: Plan = self._as_it_is(value, demand)
+        if isinstance(best, Refusal) or demand.droppable:
+            found = yield from self._ask_rules(value, demand)
+            if isinstance(best, Refusal) or self._is_better(found, best):
+                best = found
+        self._memo[key] = best
+        return best
+
+    def _as_it_is(self, value: ir.Value, demand: Demand) -> Plan:
+        layout = demand.layout
+        if layout.is_row_major:
+            pieces = tuple(((size, True),) for size in layout.sizes)
+            return Node(value, demand, None, None, (), pieces, FREE)
+        return Refusal(_why_no_rule(value), defining_op(value))
+
+    def _ask_rules(
+        self, value: ir.Value, demand: Demand
+    ) -> Generator[tuple[ir.Value, Demand], Plan, Plan]:
+        op = defining_op(value)
+        if op is None or not is_ranked_tensor(value):
+            return Refusal(_why_no_rule(value), op)
+        number = list(op.results).index(value)
+        refusal = Refusal(_why_no_rule(value), op)
+        best: Node | None = None
+        for rule in rules_for(op.name):
+            found = rule.match(op, number, demand)
+            if isinstance(found, Refusal):
+                refusal = found
+                continue
+            for alternative in found:
+                plan = yield from self._follow(value, demand, rule, alternative)
+                if isinstance(plan, Refusal):
+                    refusal = plan
+                elif best is None or self._is_better(plan, best):
+                    best = plan
+        return best or refusal
+
+    def _follow(
+        self, value: ir.Value, demand: Demand, rule: Rule, alternative: Alternative
+    ) -> Generator[tuple[ir.Value, Demand], Plan, Plan]:
+        op = defining_op(value)
+        assert op is not None
+        children: list[Node | None] = []
+        own, total = alternative.cost, FREE
+        for request in alternative.requests:
+            child = yield op.operands[request.operand], request.demand
+            fallback = request.as_it_is
+            if isinstance(child, Refusal) and fallback is None:
+                return child
+            if isinstance(child, Refusal) or (
+                fallback is not None and self._seconds(fallback) < self._seconds(child.total)
+            ):
+                assert fallback is not None
+                children.append(None)
+                own += fallback
+            else:
+                children.append(child)
+                total += child.total
+        pieces = _delivered(demand, alternative, children)
+        return Node(
+            value, demand, rule, alternative, tuple(children), pieces, own, total + own
+        )
+
+    def _is_better(self, plan: Plan, than: Node) -> bool:
+        return isinstance(plan, Node) and self._seconds(plan.total) < self._seconds(than.total)
+
+    def _seconds(self, cost: Cost) -> float:
+        return price(cost, self.target)
+
+
+def price(cost: Cost, target: Target | None) -> float:
+    """Seconds that `cost` takes on `target`, or on the documented default machine."""
+    from ..targets import DEFAULT_TARGET
+
+    machine = target or DEFAULT_TARGET
+    return cost.seconds(machine.bytes_per_second, machine.launch_seconds)
+
+
+def nodes_of(roots: Iterable[Node]) -> list[Node]:
+    """Every node of the plans, each once, consumers before producers."""
+    seen: dict[int, Node] = {}
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if id(node) not in seen:
+            seen[id(node)] = node
+            stack += [child for child in node.children if child is not None]
+    return list(seen.values())
+
+
+def graph_cost(roots: Iterable[Node]) -> Cost:
+    """Cost of the plans as one graph: a node that several share counts once."""
+    total = FREE
+    for node in nodes_of(roots):
+        total += node.own_cost
+    return total
+
+
+def _delivered(
+    demand: Demand, alternative: Alternative, children: list[Node | None]
+) -> tuple[Pieces, ...]:
+    sizes = demand.layout.sizes
+    if alternative.view is None:
+        return tuple(((size, True),) for size in sizes)
+    (child,) = children
+    assert child is not None
+    return tuple(
+        tuple(piece for axis in axes for piece in child.pieces[axis]) if axes else ((size, False),)
+        for size, axes in zip(sizes, alternative.view, strict=True)
+    )
+
+
+def _why_no_rule(value: ir.Value) -> str:
+    op = defining_op(value)
+    if op is None:
+        return "it is a block argument, and nothing before it can absorb the change"
+    if op.name == "hal.tensor.import":
+        return "it is a function argument, and nothing before it can absorb the change"
+    return f"no rule moves the change through {op.name}"

@@ -1,0 +1,51 @@
+"""attn-propagate-layout: plan and commit the layouts that pay. The pass people use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from . import Pass, PassContext, option
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+
+@dataclass(frozen=True)
+class PropagateLayout(Pass):
+    """Puts k2 innermost in V where V's producers absorb that and it pays.
+
+    `mode=cost` decides by price, `always` commits whatever can be fully absorbed, `never`
+    changes nothing and only reports.
+    """
+
+    name: ClassVar[str] = "attn-propagate-layout"
+    summary: ClassVar[str] = "plan layouts for attention operands by cost and commit those that pay"
+
+    mode: str = option("cost", "what is committed", ("cost", "always", "never"))
+    operands: tuple[str, ...] = option(("v",), "operands to plan, comma-separated", ("v",))
+    target: str = option("", "target to price for, instead of the module's own")
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..attention import find
+        from ..layout.propagate import propagate
+        from ..targets import resolve_target
+
+        target = (resolve_target(module, self.target) if self.target else context.target) or (
+            resolve_target(module)
+        )
+        report = context.report
+        report.mode = self.mode
+        if target is not None:
+            report.target = target.name
+        if "v" not in self.operands:
+            return False
+        with module.context:
+            return propagate(
+                module,
+                find(module),
+                mode=self.mode,
+                target=target,
+                report=report,
+                pass_name=self.name,
+            )

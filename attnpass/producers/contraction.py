@@ -1,0 +1,100 @@
+"""Named contractions: the operands are swapped, so that the transposed product comes out.
+
+C^T = B^T A^T: a `linalg.matmul` stays a matmul, a `linalg.batch_matmul` a batch_matmul
+where both operands have the batch dim. Where the weight was only repeated over the batch,
+or a dim is split, the un-repeated weight is read by a `linalg.contract`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from .. import maps
+from ..ir import Builder, copied_attributes, fill_builtin_region
+from . import Alternative, Demand, Refusal, Request, Rule
+from .loop_nest import (
+    CONFIGURATIONS,
+    NestRewrite,
+    add_units,
+    finish,
+    input_order,
+    operand_layout,
+    peel_broadcast,
+    plan_nest,
+    read_as_it_is,
+)
+
+# The canonical maps that the named forms allow, as (lhs, rhs) loops besides the batch.
+_MATMUL_LOOPS = {"linalg.matmul": 3, "linalg.batch_matmul": 4}
+
+
+class Contraction(Rule):
+    """`linalg.matmul`, `linalg.batch_matmul` and `linalg.contract`."""
+
+    ops = ("linalg.matmul", "linalg.batch_matmul", "linalg.contract")
+
+    def match(
+        self, op: ir.Operation, number: int, demand: Demand
+    ) -> Sequence[Alternative] | Refusal:
+        configuration = next((name for name in CONFIGURATIONS if name in op.attributes), None)
+        if configuration is not None:
+            return Refusal(f"it has its own {configuration}", op)
+        positions = maps.positions_of(op.attributes["indexing_maps"])
+        if positions is None or None in positions[-1]:
+            return Refusal("an indexing map is no projected permutation", op)
+        num_loops = maps.num_dims(op.attributes["indexing_maps"])
+        nest = plan_nest(positions[-1], num_loops, demand.layout)
+        init = Request(2, Demand(operand_layout(nest, positions[-1])))
+        return [Alternative((init,), data=nest)]
+
+    def rewrite(
+        self,
+        op: ir.Operation,
+        demand: Demand,
+        alternative: Alternative,
+        operands: Sequence[ir.Value | None],
+        build: Builder,
+    ) -> ir.Value:
+        nest: NestRewrite = alternative.data
+        positions = maps.positions_of(op.attributes["indexing_maps"])
+        (init,) = operands
+        assert positions is not None and init is not None
+        init = add_units(nest, init, build)
+        reads = [
+            read_as_it_is(nest, *peel_broadcast(op.operands[i], positions[i]), build)
+            for i in (0, 1)
+        ]
+        order = input_order(reads, nest)
+        reads = [reads[i] for i in order]
+        result = tuple(range(len(nest.result)))
+        loops = [dims for _, dims in reads] + [result]
+        name = op.name if _fits(op.name, len(nest.loops()), loops) else "linalg.contract"
+        attributes = copied_attributes(op, "indexing_maps", "operandSegmentSizes")
+        attributes["operandSegmentSizes"] = build.segments(2, 1)
+        attributes["indexing_maps"] = maps.maps_attribute(len(nest.loops()), loops)
+        values = [value for value, _ in reads]
+        new = build.create(name, [init.type], [*values, init], attributes, regions=1)
+        fill_builtin_region(new)
+        return finish(nest, new.results[0], demand, build)
+
+
+def _fits(name: str, num_loops: int, loops: Sequence[maps.Positions]) -> bool:
+    """Whether the named op's verifier takes these maps: (batch,) m, n, k in this order, each
+    input a permutation of its two dims behind the batch."""
+    if name not in _MATMUL_LOOPS:
+        return True
+    if num_loops != _MATMUL_LOOPS[name]:
+        return False
+    batch = list(range(num_loops - 3))
+    m, n, k = range(num_loops - 3, num_loops)
+    lhs, rhs, _ = (list(dims) for dims in loops)
+    rank = len(batch)
+    return (
+        lhs[:rank] == batch
+        and rhs[:rank] == batch
+        and set(lhs[rank:]) == {m, k}
+        and set(rhs[rank:]) == {n, k}
+        and len(lhs) == len(rhs) == rank + 2
+    )

@@ -1,0 +1,59 @@
+"""Transposes and reshapes: the demand is said in other words, and the op disappears."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from ..ir import index_array, sizes_of
+from . import Alternative, Demand, Refusal, Request, Rule
+
+
+def _same_axes(demand: Demand) -> tuple[tuple[int, ...], ...]:
+    return tuple((axis,) for axis in range(demand.layout.rank))
+
+
+class Transpose(Rule):
+    """`linalg.transpose`: the axes belong to other dims of the operand."""
+
+    ops = ("linalg.transpose",)
+
+    def match(
+        self, op: ir.Operation, number: int, demand: Demand
+    ) -> Sequence[Alternative] | Refusal:
+        layout = demand.layout.transposed(list(op.attributes["permutation"]))
+        request = Request(0, Demand(layout, demand.droppable))
+        return [Alternative((request,), view=_same_axes(demand))]
+
+
+class ExpandShape(Rule):
+    """`tensor.expand_shape`: a dim of the operand has the axes of all dims it became."""
+
+    ops = ("tensor.expand_shape",)
+
+    def match(
+        self, op: ir.Operation, number: int, demand: Demand
+    ) -> Sequence[Alternative] | Refusal:
+        layout = demand.layout.expanded(index_array(op.attributes["reassociation"]))
+        request = Request(0, Demand(layout, demand.droppable))
+        return [Alternative((request,), view=_same_axes(demand))]
+
+
+class CollapseShape(Rule):
+    """`tensor.collapse_shape`: axes that span several dims of the operand are cut."""
+
+    ops = ("tensor.collapse_shape",)
+
+    def match(
+        self, op: ir.Operation, number: int, demand: Demand
+    ) -> Sequence[Alternative] | Refusal:
+        groups = index_array(op.attributes["reassociation"])
+        refinement = demand.layout.collapsed(groups, sizes_of(op.operands[0]))
+        if refinement is None:
+            return Refusal("the collapsed dims cannot be cut as the layout needs", op)
+        droppable = frozenset(
+            new for axis in demand.droppable for new in refinement.groups[axis]
+        )
+        request = Request(0, Demand(refinement.layout, droppable))
+        return [Alternative((request,), view=refinement.groups)]
