@@ -6,7 +6,6 @@ Both `iree_linalg_ext.attention` (one result) and `iree_linalg_ext.online_attent
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -74,6 +73,11 @@ class AttentionFacts:
     @property
     def has_mask(self) -> bool:
         return "mask" in self.operand_names
+
+    @property
+    def result_names(self) -> tuple[str, ...]:
+        """`output`, and for online_attention `max` and `sum`."""
+        return self.operand_names[len(self.operand_names) - len(self.op.results) :]
 
     @property
     def tensor_operands(self) -> tuple[str, ...]:
@@ -196,13 +200,3 @@ def _classify(
             kind = "k2" if dim in value else "k1"
         kinds[kind].append(dim)
     return {kind: tuple(dims) for kind, dims in kinds.items()}
-
-
-def walk_producers(value: ir.Value) -> Iterator[ir.Operation]:
-    """The chain of first operands above `value`, nearest first."""
-    while isinstance(value.owner, ir.Operation | ir.OpView):
-        op = value.owner.operation
-        yield op
-        if not len(op.operands):
-            return
-        value = op.operands[0]

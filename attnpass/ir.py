@@ -6,6 +6,7 @@ never kept: `erase_dead` is the last step of a rewrite.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -112,7 +113,8 @@ def users(value: ir.Value) -> list[ir.Operation]:
 def index_array(attribute: ir.Attribute) -> list[list[int]]:
     """A reassociation attribute as lists of ints."""
     return [
-        [ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)] for group in ir.ArrayAttr(attribute)
+        [ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)]
+        for group in ir.ArrayAttr(attribute)
     ]
 
 
@@ -238,7 +240,9 @@ class Builder:
             return value
         sizes = sizes_of(value)
         init = self.empty([sizes[dim] for dim in permutation], element_type(value))
-        attributes = {"permutation": ir.DenseI64ArrayAttr.get(list(permutation), self.anchor.context)}
+        attributes = {
+            "permutation": ir.DenseI64ArrayAttr.get(list(permutation), self.anchor.context)
+        }
         op = self.create("linalg.transpose", [init.type], [value, init], attributes, regions=1)
         fill_builtin_region(op)
         return op.results[0]
@@ -298,9 +302,7 @@ class Builder:
         flat = [size for sizes in wanted for size in sizes]
         return self.expand(value, _consecutive([len(sizes) for sizes in wanted]), flat)
 
-    def join_dims(
-        self, value: ir.Value, counts: Sequence[int], sizes: Sequence[Size]
-    ) -> ir.Value:
+    def join_dims(self, value: ir.Value, counts: Sequence[int], sizes: Sequence[Size]) -> ir.Value:
         """Joins counts[d] consecutive dims into dim d of `sizes`; a count of 0 adds a unit dim."""
         value = self.collapse(value, _consecutive([count for count in counts if count]))
         keep = [dim for dim, count in enumerate(counts) if count]
@@ -425,13 +427,14 @@ def _consecutive(counts: Sequence[int]) -> list[list[int]]:
 def _attach_units(rank: int, keep: Sequence[int]) -> list[list[int]]:
     """Groups of `rank` dims, one for each dim in `keep`; the others join the one before."""
     starts = [0, *keep[1:], rank] if keep else []
-    return [list(range(a, b)) for a, b in zip(starts, starts[1:], strict=False)]
+    return [list(range(a, b)) for a, b in itertools.pairwise(starts)]
 
 
 def _next_op(op: ir.Operation) -> ir.Operation:
     """The op behind `op` in its block; a defining op always has one, the terminator."""
-    operations = iter(op.block.operations)
-    for other in operations:
-        if other.operation == op:
-            break
-    return next(operations).operation
+    found = False
+    for other in op.block.operations:
+        if found:
+            return other.operation
+        found = other.operation == op
+    raise AssertionError("a terminator defines no value")

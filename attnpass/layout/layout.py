@@ -104,7 +104,9 @@ class Layout:
                 groups.append([axis])
         new_axis = {group[0]: number for number, group in enumerate(groups)}
         sizes = tuple(
-            self.sizes[group[0]] if len(group) == 1 else product([self.sizes[axis] for axis in group])
+            self.sizes[group[0]]
+            if len(group) == 1
+            else product([self.sizes[axis] for axis in group])
             for group in groups
         )
         dims = tuple(tuple(new_axis[a] for a in axes if a in new_axis) for axes in self.dims)
@@ -188,9 +190,7 @@ def _common_part(a: Size, b: Size) -> Size | None:
     return None
 
 
-def _without(
-    items: list[tuple[int, Size]], end: int, part: Size
-) -> list[tuple[int, Size]]:
+def _without(items: list[tuple[int, Size]], end: int, part: Size) -> list[tuple[int, Size]]:
     """`items` with `part` divided out of the first (end 0) or last (end -1) factor."""
     index, size = items[end]
     rest = items[1:] if end == 0 else items[:-1]
@@ -199,4 +199,3 @@ def _without(
     assert isinstance(size, int) and isinstance(part, int)
     left = [(index, size // part)]
     return left + rest if end == 0 else rest + left
-

@@ -149,9 +149,7 @@ class Planner:
                 children.append(child)
                 total += child.total
         pieces = _delivered(demand, alternative, children)
-        return Node(
-            value, demand, rule, alternative, tuple(children), pieces, own, total + own
-        )
+        return Node(value, demand, rule, alternative, tuple(children), pieces, own, total + own)
 
     def _is_better(self, plan: Plan, than: Node) -> bool:
         return isinstance(plan, Node) and self._seconds(plan.total) < self._seconds(than.total)

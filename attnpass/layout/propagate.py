@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from .. import maps
-from ..attention import AttentionFacts
+from ..attention import AttentionFacts, describe
 from ..ir import defining_op, erase_dead, location_text, sizes_of, tensor_bytes, users
 from ..producers import Demand, Refusal
 from ..report.records import AttentionRecord, OperandRecord, Report
 from ..targets import Target, Worth
-from .commit import Committer, OperandPlan, commit_attention
+from .attention_rewrite import OperandPlan, commit_attention, find_result_fold, fold_result
+from .commit import Committer
 from .cost import FREE, Cost
 from .layout import permuted
 from .planner import Node, Planner, graph_cost, nodes_of, price
@@ -67,13 +68,9 @@ def record_of(report: Report, facts: AttentionFacts) -> AttentionRecord:
     """The report's record of this attention, made at its first use."""
     location, function = facts.location, facts.function
     for record in report.attentions:
-        if (record.location, record.function) == (location, function) and (
-            location != "unknown"
-        ):
+        if (record.location, record.function) == (location, function) and (location != "unknown"):
             return record
-    record = AttentionRecord(
-        location, function, facts.kind, facts.shapes, facts.element_types
-    )
+    record = AttentionRecord(location, function, facts.kind, facts.shapes, facts.element_types)
     report.attentions.append(record)
     return record
 
@@ -93,7 +90,9 @@ def plan_operand(
     sizes = sizes_of(value)
     layout = permuted(sizes, order)
     droppable: frozenset[int] = frozenset()
-    if not facts.own_configuration:
+    # IREE splits the heads of an attention whose result is transposed behind it, and then
+    # folds such a broadcast itself; doing it here as well would only get in its way.
+    if not facts.own_configuration and find_result_fold(facts) is None:
         positions = facts.map_of(operand)
         droppable = frozenset(
             axis
@@ -107,34 +106,40 @@ def plan_operand(
     return OperandPlan(facts, operand, tuple(order), plan)
 
 
-def _choose(
-    facts: AttentionFacts, mode: str, target: Target | None, planner: Planner
-) -> Choice:
+def _choose(facts: AttentionFacts, mode: str, target: Target | None, planner: Planner) -> Choice:
     before = maps.show(facts.map_of("value"))
-    record = OperandRecord("value", "kept", "", before, before)
-    choice = Choice(facts, record, [], 0.0)
+    choice = Choice(facts, OperandRecord("value", "kept", "", before, before), [], 0.0)
     if mode == "never":
-        record.reason = "mode=never leaves every layout as it is"
+        choice.record.reason = "mode=never leaves every layout as it is"
         return choice
+    folds = _broadcast_plans(facts, ("key", "value"), planner)
+    fold_cost = graph_cost(plan.node for plan in folds)
     if facts.is_innermost("value", facts.k2):
-        record.reason = "k2 is innermost in V already"
-        return choice
-    worth = _worth(facts, target)
+        choice.record.reason = "k2 is innermost in V already"
+        return _fold_broadcasts(choice, folds, fold_cost, target)
     plan = plan_operand(facts, "value", k2_innermost(facts), planner)
     if isinstance(plan, Refusal):
-        record.decision, record.reason = "refused", f"V^T cannot be absorbed: {plan}"
-    elif mode == "always":
-        _take(choice, plan, worth.seconds or 0.0, "")
-        return choice
+        choice.record.decision = "refused"
+        choice.record.reason = f"V^T cannot be absorbed: {plan}"
+        return _fold_broadcasts(choice, folds, fold_cost, target)
+    plans = [plan]
+    if not plan.node.is_complete:
+        plans += [fold for fold in folds if fold.operand == "key"]
+    worth = _worth(facts, target)
+    cost = graph_cost(plan.node for plan in plans)
+    if mode == "always" and cost.launches <= fold_cost.launches:
+        return _absorb(choice, plans, worth.seconds or 0.0, "")
+    if mode == "always":
+        choice.record.reason = (
+            "V stays as it is: V^T would keep a broadcast copy that attention can read past"
+        )
     elif worth.seconds is None:
-        record.reason = f"V stays as it is: {worth.reason}, so no gain is assumed"
-    elif worth.seconds <= price(plan.node.total, target):
-        record.reason = f"V stays as it is: {worth.reason}"
+        choice.record.reason = f"V stays as it is: {worth.reason}, so no gain is assumed"
+    elif price(cost, target) - worth.seconds < min(0.0, price(fold_cost, target)):
+        return _absorb(choice, plans, worth.seconds, f"; {worth.reason}")
     else:
-        _take(choice, plan, worth.seconds, f"; {worth.reason}")
-        return choice
-    _consider_broadcast(choice, planner, target)
-    return choice
+        choice.record.reason = f"V stays as it is: {worth.reason}"
+    return _fold_broadcasts(choice, folds, fold_cost, target)
 
 
 def _worth(facts: AttentionFacts, target: Target | None) -> Worth:
@@ -143,42 +148,47 @@ def _worth(facts: AttentionFacts, target: Target | None) -> Worth:
     return target.worth_of_transposed_v(facts)
 
 
-def _take(choice: Choice, plan: OperandPlan, worth: float, why: str) -> None:
-    record = choice.record
-    choice.plans, choice.worth = [plan], worth
+def _absorb(choice: Choice, plans: list[OperandPlan], worth: float, why: str) -> Choice:
+    plan, record = plans[0], choice.record
+    choice.plans, choice.worth = plans, worth
     record.decision = "absorbed"
-    producers = _changed(plan.node)
     record.reason = f"k2 innermost in V, absorbed by {_absorber(plan.node)}{why}"
     record.map_after = maps.show(plan.map_after)
-    record.producers = producers
-    _count(record, [plan])
+    return _count(choice)
 
 
-def _consider_broadcast(choice: Choice, planner: Planner, target: Target | None) -> None:
-    """V keeps its order; a broadcast in front of K or V that attention can do itself goes."""
-    facts = choice.facts
+def _fold_broadcasts(
+    choice: Choice, folds: list[OperandPlan], cost: Cost, target: Target | None
+) -> Choice:
+    """V keeps its order; broadcasts in front of K or V that attention can do itself go."""
+    if folds and price(cost, target) < 0:
+        choice.plans = folds
+        choice.record.decision = "folded"
+        choice.record.reason += "; the grouped-query broadcast is folded into attention's maps"
+        _count(choice)
+    return choice
+
+
+def _broadcast_plans(
+    facts: AttentionFacts, operands: Sequence[str], planner: Planner
+) -> list[OperandPlan]:
+    """Plans that leave out the broadcasts in front of `operands` and change nothing else."""
     plans = []
-    for operand in ("key", "value"):
-        order = range(len(facts.map_of(operand)))
-        plan = plan_operand(facts, operand, list(order), planner)
+    for operand in operands:
+        plan = plan_operand(facts, operand, range(len(facts.map_of(operand))), planner)
         if isinstance(plan, OperandPlan) and not plan.node.is_complete:
             plans.append(plan)
-    cost = graph_cost(plan.node for plan in plans)
-    if not plans or price(cost, target) >= 0:
-        return
-    choice.plans = plans
-    record = choice.record
-    record.decision = "folded"
-    record.reason += "; the grouped-query broadcast is folded into attention's maps"
-    record.producers = sorted({name for plan in plans for name in _changed(plan.node)})
-    _count(record, plans)
+    return plans
 
 
-def _count(record: OperandRecord, plans: Sequence[OperandPlan]) -> None:
-    cost = graph_cost(plan.node for plan in plans)
+def _count(choice: Choice) -> Choice:
+    record, roots = choice.record, [plan.node for plan in choice.plans]
+    cost = graph_cost(roots)
     record.launches = cost.launches
-    saved = sum(-min(node.own_cost.bytes, 0) for node in nodes_of(p.node for p in plans))
+    record.producers = list(dict.fromkeys(name for root in roots for name in _changed(root)))
+    saved = sum(-min(node.own_cost.bytes, 0) for node in nodes_of(roots))
     record.bytes_before, record.bytes_after = saved, saved + cost.bytes
+    return choice
 
 
 def _changed(root: Node) -> list[str]:
@@ -217,7 +227,7 @@ def _drop_what_does_not_pay(choices: list[Choice], mode: str, target: Target | N
     """
     while True:
         taken = [choice for choice in choices if choice.plans]
-        left = leftovers([plan for choice in taken for plan in choice.plans])
+        left = leftovers([plan.node for choice in taken for plan in choice.plans])
         bad = [
             (choice, why)
             for choice in taken
@@ -234,9 +244,7 @@ def _drop_what_does_not_pay(choices: list[Choice], mode: str, target: Target | N
             record.reason = why
 
 
-def _why_not(
-    choice: Choice, left: dict[int, Cost], mode: str, target: Target | None
-) -> str | None:
+def _why_not(choice: Choice, left: dict[int, Cost], mode: str, target: Target | None) -> str | None:
     nodes = nodes_of(plan.node for plan in choice.plans)
     cost = graph_cost(plan.node for plan in choice.plans)
     kept = [node for node in nodes if id(node) in left]
@@ -260,9 +268,10 @@ def _why_not(
     return f"V^T costs {cost.launches:+d} launches and {cost.bytes:+d} bytes, more than it saves"
 
 
-def leftovers(plans: Sequence[OperandPlan]) -> dict[int, Cost]:
+def leftovers(roots: Sequence[Node]) -> dict[int, Cost]:
     """Nodes whose old op others still read once the plans are committed, and what it costs
-    to give them its value back in the old layout."""
+    to give them its value back in the old layout. Each root stands for one use of its value
+    that the commit replaces."""
     remaining: dict[ir.Operation, int] = {}
     dead: set[ir.Operation] = set()
 
@@ -274,16 +283,16 @@ def leftovers(plans: Sequence[OperandPlan]) -> dict[int, Cost]:
         remaining[op] -= 1
         return [op] if remaining[op] == 0 else []
 
-    pending = [op for plan in plans for op in use_less(plan.node.op)]
+    pending = [op for root in roots for op in use_less(root.op)]
     while pending:
         op = pending.pop()
         dead.add(op)
         for operand in op.operands:
             pending += use_less(defining_op(operand))
     found: dict[int, Cost] = {}
-    for node in nodes_of(plan.node for plan in plans):
+    for node in nodes_of(roots):
         op = node.op
-        if not node.creates_op or op is None or op in dead or op not in remaining:
+        if not node.creates_op or op is None or op in dead:
             continue
         if op.name not in ("tensor.empty", "linalg.fill"):
             found[id(node)] = _cost_of_restoring(node, dead)
@@ -308,12 +317,18 @@ def _commit(choices: Iterable[Choice]) -> None:
     committer = Committer()
     choices = list(choices)
     plans = [plan for choice in choices for plan in choice.plans]
-    left = leftovers(plans)
+    left = leftovers([plan.node for plan in plans])
     for node in nodes_of(plan.node for plan in plans):
         if id(node) in left:
             restored = committer.restore(node)
             node.value.replace_all_uses_with(restored)
     old = [op for plan in plans if (op := plan.node.op) is not None]
     for choice in choices:
-        commit_attention(choice.plans, committer)
+        new = commit_attention(choice.plans, committer)
+        if not all(plan.node.is_complete for plan in choice.plans):
+            # With its heads split, attention can write the order that a transpose behind
+            # it makes; IREE no longer finds that through the finer iteration space.
+            fold = find_result_fold(describe(new))
+            if fold is not None:
+                fold_result(fold)
     erase_dead(old)

@@ -58,8 +58,6 @@ class Broadcast(Rule):
         number_of = {axis: new for new, axis in enumerate(kept)}
         inner: Layout = layout.restricted(dims)
         droppable = frozenset(number_of[axis] for axis in demand.droppable if axis in number_of)
-        view = tuple(
-            (number_of[axis],) if axis in number_of else () for axis in range(layout.rank)
-        )
+        view = tuple((number_of[axis],) if axis in number_of else () for axis in range(layout.rank))
         saved = Cost(-(tensor_bytes(source) + tensor_bytes(op.results[0])), -1)
         return [Alternative((Request(0, Demand(inner, droppable)),), saved, view)]

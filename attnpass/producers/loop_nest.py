@@ -95,8 +95,9 @@ def operand_layout(nest: NestRewrite, positions: maps.Positions) -> Layout:
     carried = {p for p in positions if p is not None}
     axes = [loop for loop in loops if loop[0] in carried and loop in nest.result]
     number = {loop: i for i, loop in enumerate(axes)}
-    sizes = dict(zip([x for x in nest.result if x not in nest.units], nest.merged.layout.sizes,
-                     strict=True))
+    sizes = dict(
+        zip([x for x in nest.result if x not in nest.units], nest.merged.layout.sizes, strict=True)
+    )
     dims = tuple(
         ()
         if p is None
@@ -246,9 +247,7 @@ def add_units(nest: NestRewrite, value: ir.Value, build: Builder) -> ir.Value:
     return build.join_dims(value, counts, nest.result_sizes())
 
 
-def peel_broadcast(
-    value: ir.Value, positions: maps.Positions
-) -> tuple[ir.Value, maps.Positions]:
+def peel_broadcast(value: ir.Value, positions: maps.Positions) -> tuple[ir.Value, maps.Positions]:
     """The value below repeats of `value`, with the map that reads it directly."""
     while (op := defining_op(value)) is not None:
         repeated = repeated_value(op)
@@ -280,7 +279,10 @@ def contraction_inputs(op: ir.Operation) -> tuple[int, int] | None:
         return None
     names = [inner.operation.name for inner in op.regions[0].blocks[0].operations]
     arithmetic = [name for name in names if not name.startswith(("arith.ext", "arith.trunc"))]
-    known = (["arith.mulf", "arith.addf", "linalg.yield"], ["arith.muli", "arith.addi", "linalg.yield"])
+    known = (
+        ["arith.mulf", "arith.addf", "linalg.yield"],
+        ["arith.muli", "arith.addi", "linalg.yield"],
+    )
     return (0, 1) if arithmetic in known else None
 
 

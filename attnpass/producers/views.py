@@ -52,8 +52,6 @@ class CollapseShape(Rule):
         refinement = demand.layout.collapsed(groups, sizes_of(op.operands[0]))
         if refinement is None:
             return Refusal("the collapsed dims cannot be cut as the layout needs", op)
-        droppable = frozenset(
-            new for axis in demand.droppable for new in refinement.groups[axis]
-        )
+        droppable = frozenset(new for axis in demand.droppable for new in refinement.groups[axis])
         request = Request(0, Demand(refinement.layout, droppable))
         return [Alternative((request,), view=refinement.groups)]

@@ -1,0 +1,353 @@
+"""Rewrites attention ops: other operand orders, a finer iteration space, folded results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+from .. import maps
+from ..attention import AttentionFacts
+from ..ir import (
+    Builder,
+    Size,
+    defining_op,
+    element_type,
+    erase,
+    erase_dead,
+    has_one_use,
+    index_array,
+    product,
+    sizes_of,
+    users,
+)
+from .commit import Committer
+from .layout import Layout, common_refinement, permuted
+from .planner import Node
+
+_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape")
+
+
+@dataclass(frozen=True)
+class OperandPlan:
+    """A plan for one operand of one attention: dim i of the new value is dim order[i]."""
+
+    facts: AttentionFacts
+    operand: str
+    order: tuple[int, ...]
+    node: Node
+
+    @property
+    def map_after(self) -> maps.Positions:
+        positions = self.facts.map_of(self.operand)
+        return tuple(positions[dim] for dim in self.order)
+
+
+def commit_attention(plans: Sequence[OperandPlan], committer: Committer) -> ir.Operation:
+    """Rewrites one attention for its operands' plans; returns the op that stands for it now."""
+    facts = plans[0].facts
+    values = {plan.operand: committer.value(plan.node) for plan in plans}
+    if all(plan.node.is_complete for plan in plans):
+        _permute_operands(facts, plans, values)
+        return facts.op
+    return _split_iteration_space(facts, plans, values)
+
+
+def _permute_operands(
+    facts: AttentionFacts, plans: Sequence[OperandPlan], values: dict[str, ir.Value]
+) -> None:
+    op, new_maps = facts.op, list(facts.maps)
+    build = Builder(op)
+    for plan in plans:
+        number = facts.index(plan.operand)
+        sizes = sizes_of(facts.value(plan.operand))
+        wanted = [sizes[dim] for dim in plan.order]
+        counts = [0 if size == 1 else 1 for size in wanted]
+        op.operands[number] = build.join_dims(values[plan.operand], counts, wanted)
+        new_maps[number] = plan.map_after
+    op.attributes["indexing_maps"] = maps.maps_attribute(facts.num_dims, new_maps)
+
+
+def _split_iteration_space(
+    facts: AttentionFacts, plans: Sequence[OperandPlan], values: dict[str, ir.Value]
+) -> ir.Operation:
+    """Operands that lack part of a dim: that dim becomes several, and all maps follow."""
+    cuts = _cuts(facts, plans)
+    build = Builder(facts.op)
+    given = {
+        plan.operand: _partial_operand(plan, values[plan.operand], cuts, build) for plan in plans
+    }
+    new = rebuild(facts, cuts, given, build)
+    replace_results(facts, cuts, new, build)
+    erase(facts.op)
+    return new
+
+
+def replace_results(
+    facts: AttentionFacts,
+    cuts: Sequence[Sequence[Size]],
+    new: ir.Operation,
+    build: Builder,
+    skip: Sequence[str] = (),
+) -> None:
+    """Gives the users of the old op's results those of `new`, with the split dims joined."""
+    for number, (old, name) in enumerate(zip(facts.op.results, facts.result_names, strict=True)):
+        if name not in skip:
+            counts = [1 if p is None else len(cuts[p]) for p in facts.map_of(name)]
+            old.replace_all_uses_with(build.join_dims(new.results[number], counts, sizes_of(old)))
+
+
+def rebuild(
+    facts: AttentionFacts,
+    cuts: Sequence[Sequence[Size]],
+    given: dict[str, tuple[ir.Value, maps.Positions]],
+    build: Builder,
+) -> ir.Operation:
+    """The attention over an iteration space where dim p became dims of sizes cuts[p].
+
+    `given` are the operands that change in other ways, with their maps over the new dims;
+    the others are only cut. The caller replaces and erases the old op.
+    """
+    first = first_dims(cuts)
+    operands: list[ir.Value] = []
+    new_maps: list[maps.Positions] = []
+    for name in facts.operand_names:
+        if name in given:
+            value, positions = given[name]
+        elif name == "scale":
+            value, positions = facts.value(name), facts.map_of(name)
+        else:
+            value, positions = split_operand(facts, name, cuts, build)
+        operands.append(value)
+        new_maps.append(positions)
+    new = facts.op.clone(ip=ir.InsertionPoint(build.anchor)).operation
+    for number, value in enumerate(operands):
+        new.operands[number] = value
+    new.attributes["indexing_maps"] = maps.maps_attribute(first[-1], new_maps)
+    for inner in new.regions[0].blocks[0].operations:
+        if inner.operation.name == "iree_linalg_ext.index":
+            old = ir.IntegerAttr(inner.operation.attributes["dim"])
+            inner.operation.attributes["dim"] = ir.IntegerAttr.get(old.type, first[old.value])
+    for number, name in enumerate(facts.result_names):
+        new.results[number].set_type(new.operands[facts.index(name)].type)
+    return new
+
+
+def first_dims(cuts: Sequence[Sequence[Size]]) -> list[int]:
+    """The first new dim of each old one, and, last, the number of new dims."""
+    first = [0]
+    for parts in cuts:
+        first.append(first[-1] + len(parts))
+    return first
+
+
+def _cuts(facts: AttentionFacts, plans: Sequence[OperandPlan]) -> list[list[Size]]:
+    """Per iteration dim the sizes of the dims it becomes: cut only where some operand
+    lacks one part and has another."""
+    sizes: list[list[Size]] = [[] for _ in range(facts.num_dims)]
+    presence: list[list[list[bool]]] = [[] for _ in range(facts.num_dims)]
+    for plan in plans:
+        for dim, parts in _parts_of(plan).items():
+            if len({present for _, present in parts}) < 2 and all(p for _, p in parts):
+                continue
+            known = sizes[dim] or [product([size for size, _ in parts])]
+            pairs = common_refinement(known, [size for size, _ in parts])
+            assert pairs is not None, "two operands cut a dim in ways that do not fit together"
+            presence[dim] = [[seen[i] for _, i, _ in pairs] for seen in presence[dim]]
+            presence[dim].append([parts[j][1] for _, _, j in pairs])
+            sizes[dim] = [size for size, _, _ in pairs]
+    return [
+        _coalesce(parts, seen) if parts else [iteration_size(facts, dim)]
+        for dim, (parts, seen) in enumerate(zip(sizes, presence, strict=True))
+    ]
+
+
+def _coalesce(sizes: list[Size], presence: list[list[bool]]) -> list[Size]:
+    """Joins neighbouring parts that every operand has, or lacks, together."""
+    groups: list[list[Size]] = []
+    for i, size in enumerate(sizes):
+        same = i > 0 and all(seen[i] == seen[i - 1] for seen in presence)
+        if same:
+            groups[-1].append(size)
+        else:
+            groups.append([size])
+    return [product(group) for group in groups]
+
+
+def _parts_of(plan: OperandPlan) -> dict[int, list[tuple[Size, bool]]]:
+    """Per iteration dim of the operand, the pieces in which it was delivered."""
+    sizes = sizes_of(plan.facts.value(plan.operand))
+    dims = [
+        position
+        for dim, position in zip(plan.order, plan.map_after, strict=True)
+        if sizes[dim] != 1 and position is not None
+    ]
+    return {dim: list(parts) for dim, parts in zip(dims, plan.node.pieces, strict=True)}
+
+
+def _partial_operand(
+    plan: OperandPlan,
+    value: ir.Value,
+    cuts: Sequence[Sequence[Size]],
+    build: Builder,
+) -> tuple[ir.Value, maps.Positions]:
+    """An operand that may lack parts of dims, cut as the iteration space is, and its map."""
+    parts, first = _parts_of(plan), first_dims(cuts)
+    fine: list[list[Size]] = []
+    joined: list[int] = []
+    joined_sizes: list[Size] = []
+    positions: list[int | None] = []
+    complete = plan.node.is_complete
+    for position in plan.map_after:
+        if position is None or position not in parts:
+            joined.append(0)
+            joined_sizes.append(1)
+            positions.append(None if position is None else first[position])
+            continue
+        pieces = parts[position]
+        pairs = common_refinement([size for size, _ in pieces], cuts[position])
+        assert pairs is not None
+        if complete:
+            fine.append([size for size, _, _ in pairs])
+        else:
+            fine += [
+                [size for size, i, _ in pairs if i == number]
+                for number, (_, present) in enumerate(pieces)
+                if present
+            ]
+        for part, size in enumerate(cuts[position]):
+            inside = [pieces[i][1] for _, i, j in pairs if j == part]
+            if all(inside):
+                joined.append(len(inside))
+                joined_sizes.append(size)
+                positions.append(first[position] + part)
+    value = build.split_dims(value, fine)
+    return build.join_dims(value, joined, joined_sizes), tuple(positions)
+
+
+def split_operand(
+    facts: AttentionFacts, name: str, cuts: Sequence[Sequence[Size]], build: Builder
+) -> tuple[ir.Value, maps.Positions]:
+    """An operand as it is, its dims cut as the iteration space is, and its new map."""
+    value, first = facts.value(name), first_dims(cuts)
+    sizes = sizes_of(value)
+    positions = facts.map_of(name)
+    pieces = [
+        [sizes[dim]] if p is None or len(cuts[p]) == 1 else list(cuts[p])
+        for dim, p in enumerate(positions)
+    ]
+    new_map = tuple(
+        None if p is None else first[p] + i
+        for p in positions
+        for i in range(1 if p is None else len(cuts[p]))
+    )
+    producer = defining_op(value)
+    if producer is not None and producer.name == "tensor.empty":
+        flat = [size for parts in pieces for size in parts]
+        return build.empty(flat, element_type(value)), new_map
+    return build.split_dims(value, pieces), new_map
+
+
+def iteration_size(facts: AttentionFacts, dim: int) -> Size:
+    for name in facts.tensor_operands:
+        positions = facts.map_of(name)
+        if dim in positions:
+            return sizes_of(facts.value(name))[positions.index(dim)]
+    raise AssertionError("an iteration dim that no operand has")
+
+
+@dataclass(frozen=True)
+class ResultFold:
+    """A transpose behind attention, reached through reshapes only, and the layout of
+    attention's result that makes it disappear."""
+
+    facts: AttentionFacts
+    transpose: ir.Operation
+    layout: Layout
+
+
+def find_result_fold(facts: AttentionFacts, through_reshapes: bool = True) -> ResultFold | None:
+    """The transpose that attention's first result goes into, if that is its only use."""
+    value, views = facts.op.results[0], []
+    while has_one_use(value):
+        (op,) = users(value)
+        if op.name == "linalg.transpose" and op.operands[0] == value:
+            break
+        if not through_reshapes or op.name not in _VIEWS:
+            return None
+        views.append(op)
+        value = op.results[0]
+    else:
+        return None
+    target = op.results[0]
+    sizes = sizes_of(target)
+    layout: Layout = permuted(sizes, range(len(sizes)))
+    layout = layout.transposed(list(op.attributes["permutation"]))
+    for view in reversed(views):
+        groups = index_array(view.attributes["reassociation"])
+        if view.name == "tensor.expand_shape":
+            layout = layout.expanded(groups)
+            continue
+        refinement = layout.collapsed(groups, sizes_of(view.operands[0]))
+        if refinement is None:
+            return None
+        layout = refinement.layout
+    return None if layout.is_row_major else ResultFold(facts, op, layout.merged().layout)
+
+
+def fold_result(fold: ResultFold) -> ir.Operation | None:
+    """Lets attention write its result in the order that the transpose makes.
+
+    Returns the new attention op; None, with nothing changed, where the destination cannot
+    be had in that order or a configured op would change its rank.
+    """
+    facts, layout = fold.facts, fold.layout
+    positions = facts.map_of("output")
+    destination = facts.value("output")
+    producer = defining_op(destination)
+    if producer is None or producer.name != "tensor.empty":
+        return None
+    cuts: list[list[Size]] = [[iteration_size(facts, dim)] for dim in range(facts.num_dims)]
+    for axes, p in zip(layout.dims, positions, strict=True):
+        if p is not None and len(axes) > 1:
+            cuts[p] = [layout.sizes[axis] for axis in axes]
+    split = {p for p in range(facts.num_dims) if len(cuts[p]) > 1}
+    if split and (facts.own_configuration or split & facts.score_index_dims):
+        return None
+    first = first_dims(cuts)
+    new_dim = {
+        axis: first[p] + part
+        for axes, p in zip(layout.dims, positions, strict=True)
+        if p is not None
+        for part, axis in enumerate(axes)
+    }
+    order = [(new_dim[axis], layout.sizes[axis]) for axis in range(layout.rank)]
+    for dim, (axes, p) in enumerate(zip(layout.dims, positions, strict=True)):
+        if not axes:
+            # A unit dim keeps its place.
+            order.insert(min(dim, len(order)), (None if p is None else first[p], 1))
+    build = Builder(facts.op)
+    sizes = [size for _, size in order]
+    output = build.empty(sizes, element_type(destination)), tuple(dim for dim, _ in order)
+    new = rebuild(facts, cuts, {"output": output}, build)
+    replace_results(facts, cuts, new, build, skip=("output",))
+    transposed = fold.transpose.results[0]
+    after = Builder(fold.transpose)
+    flat = after.split_dims(new.results[0], [[] if size == 1 else [size] for size in sizes])
+    transposed.replace_all_uses_with(_reshape(after, flat, layout.sizes, sizes_of(transposed)))
+    erase_dead([fold.transpose])
+    return new
+
+
+def _reshape(
+    build: Builder, value: ir.Value, sizes: Sequence[Size], wanted: Sequence[Size]
+) -> ir.Value:
+    """`value` of shape `sizes`, in row-major order, as a tensor of shape `wanted`."""
+    targets = [size for size in wanted if size != 1]
+    pairs = common_refinement(sizes, targets)
+    assert pairs is not None
+    fine = [[size for size, i, _ in pairs if i == dim] for dim in range(len(sizes))]
+    counts = iter([sum(j == dim for _, _, j in pairs) for dim in range(len(targets))])
+    joined = [0 if size == 1 else next(counts) for size in wanted]
+    return build.join_dims(build.split_dims(value, fine), joined, wanted)

@@ -1,0 +1,96 @@
+"""Pushes explicit transposes that feed attention into the producers of their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iree.compiler import ir
+
+from .. import maps
+from ..attention import AttentionFacts
+from ..ir import Builder, defining_op, erase_dead, location_text, sizes_of
+from ..producers import Demand, Refusal
+from ..report.records import OperandRecord
+from .commit import Committer
+from .layout import permuted
+from .planner import Node, Planner, graph_cost, nodes_of
+from .propagate import leftovers, record_of
+
+if TYPE_CHECKING:
+    from ..passes import PassContext
+
+_NAMES = {"q": "query", "k": "key", "v": "value", "mask": "mask"}
+
+
+@dataclass(frozen=True)
+class Push:
+    """A transpose, and the plan that makes its result without it."""
+
+    transpose: ir.Operation
+    node: Node
+
+
+def fuse_transposes(
+    found: Sequence[AttentionFacts],
+    operands: Sequence[str],
+    context: PassContext,
+    pass_name: str,
+) -> bool:
+    """Absorbs the transposes that make `operands` (q, k, v, mask); returns whether IR changed."""
+    planner = Planner(context.target)
+    pushes: dict[ir.Operation, Push] = {}
+    records: list[tuple[ir.Operation, OperandRecord]] = []
+    for facts in found:
+        for name in [_NAMES[word] for word in operands]:
+            if name in facts.operand_names:
+                _plan(facts, name, planner, pushes, records, context, pass_name)
+    left = leftovers([push.node for push in pushes.values()])
+    for op, push in list(pushes.items()):
+        kept = [node for node in nodes_of([push.node]) if id(node) in left]
+        if kept or graph_cost([push.node]).launches > 0:
+            del pushes[op]
+    for op, record in records:
+        if op in pushes:
+            record.decision = "absorbed"
+            record.reason = f"the transpose at {location_text(op.location)} is absorbed"
+        elif not record.reason:
+            record.reason = "others read what makes it; a copy for them would be needed"
+    if not pushes:
+        return False
+    committer = Committer()
+    for push in pushes.values():
+        result = push.transpose.results[0]
+        sizes = sizes_of(result)
+        value = committer.value(push.node)
+        build = Builder(push.transpose).after_operands([value])
+        counts = [0 if size == 1 else 1 for size in sizes]
+        result.replace_all_uses_with(build.join_dims(value, counts, sizes))
+    erase_dead([push.transpose for push in pushes.values()])
+    return True
+
+
+def _plan(
+    facts: AttentionFacts,
+    operand: str,
+    planner: Planner,
+    pushes: dict[ir.Operation, Push],
+    records: list[tuple[ir.Operation, OperandRecord]],
+    context: PassContext,
+    pass_name: str,
+) -> None:
+    op = defining_op(facts.value(operand))
+    if op is None or op.name != "linalg.transpose":
+        return
+    shown = maps.show(facts.map_of(operand))
+    record = OperandRecord(operand, "refused", "", shown, shown, pass_name=pass_name)
+    record_of(context.report, facts).decide(record)
+    records.append((op, record))
+    sizes = sizes_of(op.results[0])
+    layout = permuted(sizes, range(len(sizes))).transposed(list(op.attributes["permutation"]))
+    plan = planner.plan(op.operands[0], Demand(layout))
+    if isinstance(plan, Refusal):
+        record.reason = f"the transpose cannot be absorbed: {plan}"
+    else:
+        pushes[op] = Push(op, plan)
