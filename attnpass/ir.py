@@ -302,6 +302,37 @@ class Builder:
         flat = [size for sizes in wanted for size in sizes]
         return self.expand(value, _consecutive([len(sizes) for sizes in wanted]), flat)
 
+    def split_and_slice(
+        self, value: ir.Value, parts: Sequence[Sequence[tuple[Size, tuple[int, int] | None]]]
+    ) -> ir.Value:
+        """Like `split_dims`, where a part (size, (offset, full size)) is a slice of its factor."""
+        full = [
+            [size if window is None else window[1] for size, window in group] for group in parts
+        ]
+        value = self.split_dims(value, full)
+        flat = [part for group in parts for part in group]
+        if not any(window for _, window in flat):
+            return value
+        offsets = [0 if window is None else window[0] for _, window in flat]
+        return self.extract_slice(value, offsets, [size for size, _ in flat])
+
+    def extract_slice(
+        self, value: ir.Value, offsets: Sequence[int], sizes: Sequence[Size]
+    ) -> ir.Value:
+        """`tensor.extract_slice` with unit strides."""
+        context = self.anchor.context
+        static = [size if isinstance(size, int) else DYNAMIC for size in sizes]
+        dynamic = [self.size(size) for size in sizes if not isinstance(size, int)]
+        attributes: dict[str, ir.Attribute] = {
+            "static_offsets": ir.DenseI64ArrayAttr.get(list(offsets), context),
+            "static_sizes": ir.DenseI64ArrayAttr.get(static, context),
+            "static_strides": ir.DenseI64ArrayAttr.get([1] * len(static), context),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, len(dynamic), 0], context),
+        }
+        result = self.tensor_type(sizes, element_type(value))
+        operands = [value, *dynamic]
+        return self.create("tensor.extract_slice", [result], operands, attributes).results[0]
+
     def join_dims(self, value: ir.Value, counts: Sequence[int], sizes: Sequence[Size]) -> ir.Value:
         """Joins counts[d] consecutive dims into dim d of `sizes`; a count of 0 adds a unit dim."""
         value = self.collapse(value, _consecutive([count for count in counts if count]))

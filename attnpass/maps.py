@@ -54,9 +54,7 @@ def _affine_map(dims: int, positions: Positions) -> ir.AffineMap:
 
 def show(positions: Positions, names: dict[int, str] | None = None) -> str:
     """`(d0, d4, d2)`, or with the names given, `(b, k2, n)`."""
-    words = [
-        "0" if dim is None else (names or {}).get(dim, f"d{dim}") for dim in positions
-    ]
+    words = ["0" if dim is None else (names or {}).get(dim, f"d{dim}") for dim in positions]
     return f"({', '.join(words)})"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from ..ir import Builder, defining_op, size_values, sizes_of
+from .layout import Layout
 from .planner import Node
 
 
@@ -44,7 +45,7 @@ class Committer:
         needed = size_values(layout.sizes)
         if alternative is None or node.rule is None:
             build = _behind(node.value).after_operands(needed)
-            return build.split_dims(node.value, layout.dim_sizes())
+            return read_row_major(node.value, layout, build)
         op = node.op
         assert op is not None
         operands = [None if c is None else self._values[id(c)] for c in node.children]
@@ -56,6 +57,15 @@ class Committer:
         if not node.is_complete:
             return value
         return build.join_dims(value, [len(parts) for parts in node.pieces], layout.sizes)
+
+
+def read_row_major(value: ir.Value, layout: Layout, build: Builder) -> ir.Value:
+    """`value`, whose layout is row-major, with one dim per axis, its windows cut out."""
+    merged = layout.merged()
+    coarse = merged.layout
+    parts = [[(coarse.sizes[a], coarse.window(a)) for a in axes] for axes in coarse.dims]
+    sliced = build.split_and_slice(value, parts)
+    return build.split_dims(sliced, [[layout.sizes[a] for a in g] for g in merged.groups])
 
 
 def _behind(value: ir.Value) -> Builder:

@@ -2,7 +2,8 @@
 
 A permutation of a value's dims is too weak a wish. Behind an einsum projection V's chain
 is `[32,64] -> expand [2,16,4,16] -> transpose -> collapse`: the wish (b, h, d, s) splits 32
-into (b, s). So a layout names *axes*: factors of the value's dims, in the order wanted.
+into (b, s). So a layout names *axes*: factors of the value's dims, in the order wanted. And
+where a slice is wanted (V out of a packed QKV projection), an axis has a *window*.
 """
 
 from __future__ import annotations
@@ -12,15 +13,20 @@ from dataclasses import dataclass
 
 from ..ir import Size, product
 
+# (offset, full size): the axis is elements offset .. offset + size of a factor of full size.
+Window = tuple[int, int]
+
 
 @dataclass(frozen=True)
 class Layout:
     """`sizes[i]` is the size of axis i, outermost first in the wanted order; `dims[d]` are
     the axes that dim d of the value splits into, major to minor. A dim of size one has no
-    axes, and no axis has size one."""
+    axes, and no axis has size one unless a window cuts it out of more. `windows` is empty
+    where whole dims are wanted, else one entry per axis, None for a whole one."""
 
     sizes: tuple[Size, ...]
     dims: tuple[tuple[int, ...], ...]
+    windows: tuple[Window | None, ...] = ()
 
     @property
     def rank(self) -> int:
@@ -29,12 +35,16 @@ class Layout:
 
     @property
     def is_row_major(self) -> bool:
-        """Whether the value itself has this layout already, up to reshapes."""
+        """Whether the value itself has this layout already, up to reshapes and a slice."""
         return tuple(axis for dim in self.dims for axis in dim) == tuple(range(self.rank))
 
-    @property
-    def splits_dims(self) -> bool:
-        return any(len(axes) > 1 for axes in self.dims)
+    def window(self, axis: int) -> Window | None:
+        return self.windows[axis] if self.windows else None
+
+    def full_size(self, axis: int) -> Size:
+        """The size of the factor that the axis is a window of."""
+        window = self.window(axis)
+        return self.sizes[axis] if window is None else window[1]
 
     def dim_sizes(self) -> list[list[Size]]:
         """Per dim of the value, the sizes of its axes."""
@@ -46,14 +56,12 @@ class Layout:
         dims: list[tuple[int, ...]] = [()] * len(self.dims)
         for result_dim, source_dim in enumerate(permutation):
             dims[source_dim] = self.dims[result_dim]
-        return Layout(self.sizes, tuple(dims))
+        return Layout(self.sizes, tuple(dims), self.windows)
 
     def expanded(self, groups: Sequence[Sequence[int]]) -> Layout:
         """The layout for x, given this one for an expand_shape of x with these groups."""
-        return Layout(
-            self.sizes,
-            tuple(tuple(axis for dim in group for axis in self.dims[dim]) for group in groups),
-        )
+        dims = (tuple(axis for dim in group for axis in self.dims[dim]) for group in groups)
+        return Layout(self.sizes, tuple(dims), self.windows)
 
     def collapsed(
         self, groups: Sequence[Sequence[int]], sizes: Sequence[Size]
@@ -61,67 +69,85 @@ class Layout:
         """The layout for x of shape `sizes`, given this one for a collapse_shape of x.
 
         Axes that span several dims of x are split; None where the two ways to cut a dim
-        have no common refinement.
+        have no common refinement, or a window does not fall on the cuts.
         """
         cuts: dict[int, list[Size]] = {}
         owners: list[list[tuple[int, int]]] = [[] for _ in sizes]
         for axes, group in zip(self.dims, groups, strict=True):
             inner = [dim for dim in group if sizes[dim] != 1]
-            pairs = common_refinement([self.sizes[a] for a in axes], [sizes[dim] for dim in inner])
+            pairs = common_refinement(
+                [self.full_size(axis) for axis in axes], [sizes[dim] for dim in inner]
+            )
             if pairs is None:
                 return None
             for size, outer, dim in pairs:
                 axis = axes[outer]
                 cuts.setdefault(axis, []).append(size)
                 owners[inner[dim]].append((axis, len(cuts[axis]) - 1))
-        refinement = self.refined([cuts.get(axis, [size]) for axis, size in enumerate(self.sizes)])
+        parts = []
+        for axis in range(self.rank):
+            cut = _cut_window(self.sizes[axis], self.window(axis), cuts.get(axis, []))
+            if cut is None:
+                return None
+            parts.append(cut)
+        refinement = self.refined(parts)
         dims = tuple(
             tuple(refinement.groups[axis][part] for axis, part in owner) for owner in owners
         )
-        return Refinement(Layout(refinement.layout.sizes, dims), refinement.groups)
+        layout = Layout(refinement.layout.sizes, dims, refinement.layout.windows)
+        return Refinement(layout, refinement.groups)
 
-    def refined(self, cuts: Sequence[Sequence[Size]]) -> Refinement:
-        """This layout with axis i cut into axes of sizes cuts[i]."""
+    def refined(self, cuts: Sequence[Sequence[tuple[Size, Window | None]]]) -> Refinement:
+        """This layout with axis i cut into the axes (size, window) of cuts[i]."""
         groups: list[tuple[int, ...]] = []
-        sizes: list[Size] = []
+        flat: list[tuple[Size, Window | None]] = []
         for parts in cuts:
-            groups.append(tuple(range(len(sizes), len(sizes) + len(parts))))
-            sizes += parts
+            groups.append(tuple(range(len(flat), len(flat) + len(parts))))
+            flat += parts
         dims = tuple(tuple(new for axis in axes for new in groups[axis]) for axes in self.dims)
-        return Refinement(Layout(tuple(sizes), dims), tuple(groups))
+        layout = make_layout([size for size, _ in flat], dims, [window for _, window in flat])
+        return Refinement(layout, tuple(groups))
 
     def merged(self) -> Refinement:
         """The coarsest equal layout: neighbours in a dim that stay neighbours become one axis.
 
-        `groups[i]` lists the axes of `self` that new axis i stands for.
+        `groups[i]` lists the axes of `self` that new axis i stands for. A windowed axis joins
+        one on its outside only if that is whole and has one element, one on its inside if
+        that is whole: else the window would not be one piece.
         """
         follows = {axes[i]: axes[i + 1] for axes in self.dims for i in range(len(axes) - 1)}
         groups: list[list[int]] = []
         for axis in range(self.rank):
-            if groups and follows.get(groups[-1][-1]) == axis:
+            joins = groups and follows.get(groups[-1][-1]) == axis and self.window(axis) is None
+            if joins:
                 groups[-1].append(axis)
             else:
                 groups.append([axis])
         new_axis = {group[0]: number for number, group in enumerate(groups)}
-        sizes = tuple(
-            self.sizes[group[0]]
-            if len(group) == 1
-            else product([self.sizes[axis] for axis in group])
-            for group in groups
-        )
+        sizes = [product([self.sizes[axis] for axis in group]) for group in groups]
+        windows = [self._merged_window(group) for group in groups]
         dims = tuple(tuple(new_axis[a] for a in axes if a in new_axis) for axes in self.dims)
-        return Refinement(Layout(sizes, dims), tuple(tuple(group) for group in groups))
+        return Refinement(make_layout(sizes, dims, windows), tuple(tuple(g) for g in groups))
+
+    def _merged_window(self, group: Sequence[int]) -> Window | None:
+        window = self.window(group[0])
+        inner = product([self.sizes[axis] for axis in group[1:]])
+        if window is None:
+            return None
+        assert isinstance(inner, int), "a window outside a dynamic size"
+        return window[0] * inner, window[1] * inner
 
     def restricted(self, dims: Sequence[int | None]) -> Layout:
         """The layout of an operand whose dim j is dim dims[j] of this value (None: size one)."""
-        kept = sorted(axis for dim in dims if dim is not None for axis in self.dims[dim])
+        kept = self.axes_of(dims)
         number = {axis: i for i, axis in enumerate(kept)}
-        return Layout(
-            tuple(self.sizes[axis] for axis in kept),
+        return make_layout(
+            [self.sizes[axis] for axis in kept],
             tuple(
                 () if dim is None else tuple(number[axis] for axis in self.dims[dim])
                 for dim in dims
             ),
+            [self.window(axis) for axis in kept],
         )
 
     def axes_of(self, dims: Sequence[int | None]) -> list[int]:
@@ -142,6 +168,15 @@ class Refinement:
 
     layout: Layout
     groups: tuple[tuple[int, ...], ...]
+
+
+def make_layout(
+    sizes: Sequence[Size],
+    dims: tuple[tuple[int, ...], ...],
+    windows: Sequence[Window | None],
+) -> Layout:
+    """A layout whose `windows` are left out where there are none."""
+    return Layout(tuple(sizes), dims, tuple(windows) if any(windows) else ())
 
 
 def permuted(sizes: Sequence[Size], order: Sequence[int]) -> Layout:
@@ -199,3 +234,33 @@ def _without(items: list[tuple[int, Size]], end: int, part: Size) -> list[tuple[
     assert isinstance(size, int) and isinstance(part, int)
     left = [(index, size // part)]
     return left + rest if end == 0 else rest + left
+
+
+def _cut_window(
+    size: Size, window: Window | None, cuts: Sequence[Size]
+) -> list[tuple[Size, Window | None]] | None:
+    """An axis cut into factors of sizes `cuts` (of its full size), its window with it: whole
+    inside the cut that it falls on, one element of each factor outside. None where the
+    window does not fall on the cuts."""
+    if window is None:
+        return [(cut, None) for cut in cuts] if cuts else [(size, None)]
+    if not cuts:
+        return [(size, window)]
+    offset, full = window
+    parts: list[tuple[Size, Window | None]] = []
+    for cut in cuts:
+        if not isinstance(cut, int) or not isinstance(size, int):
+            return None
+        inner = full // cut
+        if size == full:
+            parts.append((cut, None))
+        elif offset % inner == 0 and size % inner == 0:
+            parts.append((size // inner, (offset // inner, cut)))
+            size, offset = inner, 0
+        elif offset // inner == (offset + size - 1) // inner:
+            parts.append((1, (offset // inner, cut)))
+            offset %= inner
+        else:
+            return None
+        full = inner
+    return parts

@@ -116,6 +116,7 @@ RULES = (
     "attnpass.producers.broadcast:Broadcast",
     "attnpass.producers.loop_nest:LoopNest",
     "attnpass.producers.contraction:Contraction",
+    "attnpass.producers.slices:ExtractSlice",
     "attnpass.producers.destination:Empty",
     "attnpass.producers.destination:Fill",
 )

@@ -27,12 +27,14 @@ from ..ir import (
     tensor_bytes,
 )
 from ..layout.cost import FREE, Cost
-from ..layout.layout import Layout, Refinement
+from ..layout.layout import Layout, Refinement, Window, make_layout
 from . import Alternative, Demand, Refusal, Request, Rule
 from .broadcast import repeated_value
 
 # A loop of the new nest: (old loop, which part of it).
 Loop = tuple[int, int]
+# What an old loop becomes: (size, window) of each new loop; None where it stays as it is.
+Parts = tuple[tuple[Size, "Window | None"], ...]
 
 CONFIGURATIONS = ("lowering_config", "compilation_info")
 
@@ -41,26 +43,31 @@ CONFIGURATIONS = ("lowering_config", "compilation_info")
 class NestRewrite:
     """A loop nest in the new order, as pure data.
 
-    `merged` is the demanded layout at its coarsest; `parts[p]` are the sizes of the loops
-    that old loop p becomes (one entry, None, where it stays whole); `result` are the loops
-    of the new result, `units` those of them that are unit dims, which no axis stands for.
+    `merged` is the demanded layout at its coarsest; `parts[p]` are the loops that old loop p
+    becomes, None where it stays as it is; `result` are the loops of the new result, `units`
+    those of them that are unit dims, which no axis stands for.
     """
 
     merged: Refinement
-    parts: tuple[tuple[Size | None, ...], ...]
+    parts: tuple[Parts | None, ...]
     result: tuple[Loop, ...]
     units: frozenset[Loop]
 
     def loops(self) -> list[Loop]:
         """The new loops in order: those of the result, then the others as they stood."""
-        others = [(p, i) for p, parts in enumerate(self.parts) for i in range(len(parts))]
+        others = [(p, i) for p in range(len(self.parts)) for i in range(self.count(p))]
         return [*self.result, *(loop for loop in others if loop not in self.result)]
 
     def number(self) -> dict[Loop, int]:
         return {loop: i for i, loop in enumerate(self.loops())}
 
-    def splits(self, loop: int) -> bool:
-        return len(self.parts[loop]) > 1
+    def count(self, loop: int) -> int:
+        """How many loops old loop `loop` becomes."""
+        return len(self.parts[loop] or (None,))
+
+    def changes(self, loop: int) -> bool:
+        """Whether an old loop is split, or runs over a window only."""
+        return self.parts[loop] is not None
 
     def result_sizes(self) -> list[Size]:
         """Sizes of the new result's dims, unit dims included."""
@@ -71,14 +78,14 @@ class NestRewrite:
 def plan_nest(out: maps.Positions, num_loops: int, layout: Layout) -> NestRewrite:
     """How to permute a nest whose result has map `out` so that the result has `layout`."""
     merged = layout.merged()
-    parts: list[tuple[Size | None, ...]] = [(None,)] * num_loops
+    parts: list[Parts | None] = [None] * num_loops
     loop_of_axis: dict[int, Loop] = {}
     units: list[tuple[int, Loop]] = []
     for dim, (axes, loop) in enumerate(zip(merged.layout.dims, out, strict=True)):
         if loop is None:
             continue
-        if len(axes) > 1:
-            parts[loop] = tuple(merged.layout.sizes[axis] for axis in axes)
+        if len(axes) > 1 or any(merged.layout.window(axis) for axis in axes):
+            parts[loop] = tuple((merged.layout.sizes[a], merged.layout.window(a)) for a in axes)
         if not axes:
             units.append((dim, (loop, 0)))
         for part, axis in enumerate(axes):
@@ -91,38 +98,38 @@ def plan_nest(out: maps.Positions, num_loops: int, layout: Layout) -> NestRewrit
 
 def operand_layout(nest: NestRewrite, positions: maps.Positions) -> Layout:
     """The layout of an operand with this map that follows the new loop order, coarsest."""
-    loops = [loop for loop in nest.loops() if loop not in nest.units]
     carried = {p for p in positions if p is not None}
-    axes = [loop for loop in loops if loop[0] in carried and loop in nest.result]
-    number = {loop: i for i, loop in enumerate(axes)}
-    sizes = dict(
-        zip([x for x in nest.result if x not in nest.units], nest.merged.layout.sizes, strict=True)
-    )
+    layout = nest.merged.layout
+    axis_of = {
+        loop: axis
+        for axis, loop in enumerate(loop for loop in nest.result if loop not in nest.units)
+    }
+    loops = [loop for loop in axis_of if loop[0] in carried]
+    number = {loop: i for i, loop in enumerate(loops)}
     dims = tuple(
-        ()
-        if p is None
-        else tuple(number[(p, i)] for i in range(len(nest.parts[p])) if (p, i) in number)
+        () if p is None else tuple(number[(p, i)] for i in range(nest.count(p)) if (p, i) in number)
         for p in positions
     )
-    return Layout(tuple(sizes[loop] for loop in axes), dims)
+    sizes = [layout.sizes[axis_of[loop]] for loop in loops]
+    return make_layout(sizes, dims, [layout.window(axis_of[loop]) for loop in loops])
 
 
 def read_as_it_is(
     nest: NestRewrite, value: ir.Value, positions: maps.Positions, build: Builder
 ) -> tuple[ir.Value, maps.Positions]:
-    """The old operand, expanded where a loop was split, and its map over the new loops."""
+    """The old operand, expanded and sliced where a loop was, and its map over the new loops."""
     number = nest.number()
-    if any(p is not None and nest.splits(p) for p in positions):
+    if any(p is not None and nest.changes(p) for p in positions):
         sizes = sizes_of(value)
-        pieces = [
-            list(nest.parts[p]) if p is not None and nest.splits(p) else [sizes[dim]]
+        pieces: list[Parts] = [
+            (p is not None and nest.parts[p]) or ((sizes[dim], None),)
             for dim, p in enumerate(positions)
         ]
-        value = build.split_dims(value, pieces)  # type: ignore[arg-type]
+        value = build.split_and_slice(value, pieces)
     dims = [
         number[(p, i)] if p is not None else None
         for p in positions
-        for i in range(1 if p is None else len(nest.parts[p]))
+        for i in range(1 if p is None else nest.count(p))
     ]
     return value, tuple(dims)
 
@@ -200,7 +207,7 @@ class LoopNest(Rule):
                 return Refusal("its body has nested regions", op)
             if inner.operation.name == "linalg.index":
                 loop = ir.IntegerAttr(inner.operation.attributes["dim"]).value
-                if nest.splits(loop):
+                if nest.changes(loop):
                     return Refusal("its body reads the index of a dim that would be split", op)
         return None
 
@@ -318,6 +325,6 @@ def build_generic(
         *(body.arguments[i].type for i in arguments),
         arg_locs=[build.location] * len(arguments),
     )
-    index_dims = {p: number[(p, 0)] for p, parts in enumerate(nest.parts) if len(parts) == 1}
+    index_dims = {p: number[(p, 0)] for p in range(len(nest.parts)) if not nest.changes(p)}
     copy_body(body, block, arguments, index_dims)
     return new.results[0]
