@@ -333,6 +333,15 @@ class Builder:
         operands = [value, *dynamic]
         return self.create("tensor.extract_slice", [result], operands, attributes).results[0]
 
+    def slice_again(self, op: ir.Operation, source: ir.Value, dim: int, low: int) -> ir.Value:
+        """The `tensor.extract_slice` op on `source`, which starts at `low` of the old dim."""
+        offsets = list(op.attributes["static_offsets"])
+        offsets[dim] -= low
+        attributes = copied_attributes(op)
+        attributes["static_offsets"] = ir.DenseI64ArrayAttr.get(offsets, self.anchor.context)
+        operands = [source, *list(op.operands)[1:]]
+        return self.create(op.name, [op.results[0].type], operands, attributes).results[0]
+
     def join_dims(self, value: ir.Value, counts: Sequence[int], sizes: Sequence[Size]) -> ir.Value:
         """Joins counts[d] consecutive dims into dim d of `sizes`; a count of 0 adds a unit dim."""
         value = self.collapse(value, _consecutive([count for count in counts if count]))

@@ -16,7 +16,8 @@ from ..report.records import OperandRecord
 from .commit import Committer
 from .layout import permuted
 from .planner import Node, Planner, graph_cost, nodes_of
-from .propagate import leftovers, record_of
+from .propagate import record_of
+from .remains import remains_of
 
 if TYPE_CHECKING:
     from ..passes import PassContext
@@ -46,7 +47,7 @@ def fuse_transposes(
         for name in [_NAMES[word] for word in operands]:
             if name in facts.operand_names:
                 _plan(facts, name, planner, pushes, records, context, pass_name)
-    left = leftovers([push.node for push in pushes.values()])
+    left = remains_of([push.node for push in pushes.values()], planner).costs
     for op, push in list(pushes.items()):
         kept = [node for node in nodes_of([push.node]) if id(node) in left]
         if kept or graph_cost([push.node]).launches > 0:

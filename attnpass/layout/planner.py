@@ -59,11 +59,23 @@ Plan = Node | Refusal
 
 
 class Planner:
-    """Plans demands on values against the producers' rules."""
+    """Plans demands on values against the producers' rules.
 
-    def __init__(self, target: Target | None = None):
+    With `computes_windows`, a slice of a value in its own layout is not read from the whole
+    value, but asked of the producers, which then compute nothing else.
+    """
+
+    def __init__(self, target: Target | None = None, computes_windows: bool = False):
         self.target = target
+        self.computes_windows = computes_windows
         self._memo: dict[tuple[ir.Value, Demand], Plan] = {}
+        self._narrowing: Planner | None = None
+
+    def narrowing(self) -> Planner:
+        """The planner beside this one that computes windows."""
+        if self._narrowing is None:
+            self._narrowing = Planner(self.target, computes_windows=True)
+        return self._narrowing
 
     def plan(self, value: ir.Value, demand: Demand) -> Plan:
         """The cheapest way to have `value` in this layout, or why there is none."""
@@ -91,9 +103,11 @@ class Planner:
         # A demand that comes back to itself (a loop) is refused rather than followed.
         self._memo[key] = Refusal("the value depends on itself", None)
         best: Plan = self._as_it_is(value, demand)
-        if isinstance(best, Refusal) or demand.droppable:
+        narrows = self.computes_windows and bool(demand.layout.windows)
+        if isinstance(best, Refusal) or demand.droppable or narrows:
             found = yield from self._ask_rules(value, demand)
-            if isinstance(best, Refusal) or self._is_better(found, best):
+            narrowed = narrows and isinstance(found, Node)
+            if isinstance(best, Refusal) or narrowed or self._is_better(found, best):
                 best = found
         self._memo[key] = best
         return best
@@ -168,14 +182,18 @@ def price(cost: Cost, target: Target | None) -> float:
 
 def nodes_of(roots: Iterable[Node]) -> list[Node]:
     """Every node of the plans, each once, consumers before producers."""
-    seen: dict[int, Node] = {}
-    stack = list(roots)
+    order: list[Node] = []
+    seen: set[int] = set()
+    stack = [(root, False) for root in roots]
     while stack:
-        node = stack.pop()
-        if id(node) not in seen:
-            seen[id(node)] = node
-            stack += [child for child in node.children if child is not None]
-    return list(seen.values())
+        node, expanded = stack.pop()
+        if expanded:
+            order.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack += [(child, False) for child in node.children if child is not None]
+    return order[::-1]
 
 
 def graph_cost(roots: Iterable[Node]) -> Cost:

@@ -8,24 +8,23 @@ tie changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
 
 from .. import maps
 from ..attention import AttentionFacts, describe
-from ..ir import defining_op, erase_dead, location_text, sizes_of, tensor_bytes, users
+from ..ir import erase_dead, location_text, sizes_of
 from ..producers import Demand, Refusal
 from ..report.records import AttentionRecord, OperandRecord, Report
 from ..targets import Target, Worth
 from .attention_rewrite import OperandPlan, commit_attention, find_result_fold, fold_result
 from .commit import Committer
-from .cost import FREE, Cost
+from .cost import Cost
 from .layout import permuted
 from .planner import Node, Planner, graph_cost, nodes_of, price
-
-_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape")
+from .remains import remains_of
 
 
 @dataclass
@@ -53,14 +52,14 @@ def propagate(
     """
     planner = Planner(target)
     choices = [_choose(facts, mode, target, planner) for facts in found]
-    _drop_what_does_not_pay(choices, mode, target)
+    _drop_what_does_not_pay(choices, mode, target, planner)
     for choice in choices:
         choice.record.pass_name = pass_name
         record_of(report, choice.facts).decide(choice.record)
     taken = [choice for choice in choices if choice.plans]
     if mode == "never" or not taken:
         return False
-    _commit(taken)
+    _commit(taken, planner)
     return True
 
 
@@ -219,7 +218,9 @@ def _absorber(root: Node) -> str:
     return f"{op.name} at {location_text(op.location)}"
 
 
-def _drop_what_does_not_pay(choices: list[Choice], mode: str, target: Target | None) -> None:
+def _drop_what_does_not_pay(
+    choices: list[Choice], mode: str, target: Target | None, planner: Planner
+) -> None:
     """Prices what the plans would leave behind: values that others still read.
 
     A choice that does not pay any more is taken back, which changes what is left for the
@@ -227,7 +228,8 @@ def _drop_what_does_not_pay(choices: list[Choice], mode: str, target: Target | N
     """
     while True:
         taken = [choice for choice in choices if choice.plans]
-        left = leftovers([plan.node for choice in taken for plan in choice.plans])
+        roots = [plan.node for choice in taken for plan in choice.plans]
+        left = remains_of(roots, planner).costs
         bad = [
             (choice, why)
             for choice in taken
@@ -268,60 +270,10 @@ def _why_not(choice: Choice, left: dict[int, Cost], mode: str, target: Target | 
     return f"V^T costs {cost.launches:+d} launches and {cost.bytes:+d} bytes, more than it saves"
 
 
-def leftovers(roots: Sequence[Node]) -> dict[int, Cost]:
-    """Nodes whose old op others still read once the plans are committed, and what it costs
-    to give them its value back in the old layout. Each root stands for one use of its value
-    that the commit replaces."""
-    remaining: dict[ir.Operation, int] = {}
-    dead: set[ir.Operation] = set()
-
-    def use_less(op: ir.Operation | None) -> list[ir.Operation]:
-        if op is None:
-            return []
-        if op not in remaining:
-            remaining[op] = sum(1 for result in op.results for _ in result.uses)
-        remaining[op] -= 1
-        return [op] if remaining[op] == 0 else []
-
-    pending = [op for root in roots for op in use_less(root.op)]
-    while pending:
-        op = pending.pop()
-        dead.add(op)
-        for operand in op.operands:
-            pending += use_less(defining_op(operand))
-    found: dict[int, Cost] = {}
-    for node in nodes_of(roots):
-        op = node.op
-        if not node.creates_op or op is None or op in dead:
-            continue
-        if op.name not in ("tensor.empty", "linalg.fill"):
-            found[id(node)] = _cost_of_restoring(node, dead)
-    return found
-
-
-def _cost_of_restoring(node: Node, dead: set[ir.Operation]) -> Cost:
-    """Nothing where every other reader transposes the value anyway, else one copy."""
-    if all(_transposes(user, dead) for user in users(node.value) if user not in dead):
-        return FREE
-    return Cost(2 * tensor_bytes(node.value), 1)
-
-
-def _transposes(op: ir.Operation, dead: set[ir.Operation]) -> bool:
-    if op.name == "linalg.transpose":
-        return True
-    readers = [user for user in users(op.results[0]) if user not in dead] if op.results else []
-    return op.name in _VIEWS and bool(readers) and all(_transposes(r, dead) for r in readers)
-
-
-def _commit(choices: Iterable[Choice]) -> None:
+def _commit(choices: Sequence[Choice], planner: Planner) -> None:
     committer = Committer()
-    choices = list(choices)
     plans = [plan for choice in choices for plan in choice.plans]
-    left = leftovers([plan.node for plan in plans])
-    for node in nodes_of(plan.node for plan in plans):
-        if id(node) in left:
-            restored = committer.restore(node)
-            node.value.replace_all_uses_with(restored)
+    remains_of([plan.node for plan in plans], planner).commit(committer)
     old = [op for plan in plans if (op := plan.node.op) is not None]
     for choice in choices:
         new = commit_attention(choice.plans, committer)

@@ -1,0 +1,196 @@
+"""What a committed plan leaves behind: old values that others still read.
+
+A value that others read whole is put back into its old layout for them. Where they read
+other slices of it (Q and K of a packed projection), the old producer is narrowed to what
+they read; where that cannot be done, the plan computes its part a second time.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from iree.compiler import ir
+
+from ..ir import Builder, Size, defining_op, erase_dead, sizes_of, tensor_bytes, users
+from ..producers import Demand, Refusal
+from ..producers.slices import slice_window
+from .commit import Committer
+from .cost import FREE, Cost
+from .layout import Layout, make_layout
+from .planner import Node, Planner, nodes_of
+
+_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape")
+_DESTINATIONS = ("tensor.empty", "linalg.fill")
+
+
+@dataclass(frozen=True)
+class Narrowing:
+    """Slices of `source` along `dim` that lie in low .. low + size, and the plan that
+    computes nothing else of it."""
+
+    source: ir.Value
+    slices: tuple[ir.Operation, ...]
+    dim: int
+    low: int
+    node: Node
+
+
+@dataclass
+class Remains:
+    """Per kind what is done for those who still read; `costs` by id of the plan's node."""
+
+    restored: list[Node] = field(default_factory=list)
+    narrowed: list[Narrowing] = field(default_factory=list)
+    costs: dict[int, Cost] = field(default_factory=dict)
+
+    def commit(self, committer: Committer) -> None:
+        """Gives those who still read what they need. Call before attention is rewritten."""
+        for node in self.restored:
+            node.value.replace_all_uses_with(committer.restore(node))
+        for narrowing in self.narrowed:
+            _commit_narrowing(narrowing, committer)
+
+
+class _Uses:
+    """Counts uses down: an op dies with its last reader."""
+
+    def __init__(self) -> None:
+        self._remaining: dict[ir.Operation, int] = {}
+        self.dead: set[ir.Operation] = set()
+
+    def drop(self, value: ir.Value) -> None:
+        """One reader of `value` goes."""
+        pending = [value]
+        while pending:
+            op = defining_op(pending.pop())
+            if op is None:
+                continue
+            if op not in self._remaining:
+                self._remaining[op] = sum(1 for result in op.results for _ in result.uses)
+            self._remaining[op] -= 1
+            if self._remaining[op] == 0:
+                self.dead.add(op)
+                pending += list(op.operands)
+
+    def drop_all(self, value: ir.Value) -> None:
+        """All readers of `value` that are left go."""
+        for user in users(value):
+            if user not in self.dead:
+                for operand in user.operands:
+                    if operand == value:
+                        self.drop(value)
+
+    def living(self, value: ir.Value) -> list[ir.Operation]:
+        return [user for user in users(value) if user not in self.dead]
+
+
+def remains_of(roots: Sequence[Node], planner: Planner) -> Remains:
+    """What is left once the plans are committed. Each root stands for one use of its value
+    that the commit replaces."""
+    uses, remains = _Uses(), Remains()
+    for root in roots:
+        uses.drop(root.value)
+    nodes = nodes_of(roots)
+    for source in _sliced(nodes):
+        narrowing = _narrow(source, uses, planner)
+        if narrowing is not None:
+            remains.narrowed.append(narrowing)
+            for op in narrowing.slices:
+                uses.dead.add(op)
+                uses.drop(source)
+    for node in nodes:
+        op = node.op
+        if not node.creates_op or op is None or op in uses.dead or op.name in _DESTINATIONS:
+            continue
+        if node.demand.layout.windows:
+            moved = sum(tensor_bytes(operand) for operand in op.operands)
+            remains.costs[id(node)] = Cost(moved, 1)
+            continue
+        remains.costs[id(node)] = _cost_of_restoring(node, uses)
+        remains.restored.append(node)
+        uses.drop_all(node.value)
+    return remains
+
+
+def _cost_of_restoring(node: Node, uses: _Uses) -> Cost:
+    """Nothing where every other reader transposes the value anyway, else one copy."""
+    if all(_transposes(user, uses) for user in uses.living(node.value)):
+        return FREE
+    return Cost(2 * tensor_bytes(node.value), 1)
+
+
+def _transposes(op: ir.Operation, uses: _Uses) -> bool:
+    if op.name == "linalg.transpose":
+        return True
+    if op.name not in _VIEWS:
+        return False
+    readers = uses.living(op.results[0])
+    return bool(readers) and all(_transposes(reader, uses) for reader in readers)
+
+
+def _sliced(nodes: Sequence[Node]) -> list[ir.Value]:
+    """The values that the plans take slices of, each once."""
+    ops = [node.op for node in nodes if node.alternative is not None and node.alternative.view]
+    sources = [op.operands[0] for op in ops if op is not None and op.name == "tensor.extract_slice"]
+    return list(dict.fromkeys(sources))
+
+
+def _narrow(source: ir.Value, uses: _Uses, planner: Planner) -> Narrowing | None:
+    """How to compute of `source` only what its living readers slice out of it."""
+    slices = uses.living(source)
+    sizes = sizes_of(source)
+    if not slices or any(op.name != "tensor.extract_slice" for op in slices):
+        return None
+    dims: set[int] = set()
+    intervals: list[tuple[int, int]] = []
+    for op in slices:
+        window = slice_window(op)
+        if isinstance(window, Refusal):
+            return None
+        cut = [dim for dim, (_, size) in enumerate(window) if size != sizes[dim]]
+        if len(cut) != 1:
+            return None
+        offset, size = window[cut[0]]
+        if not isinstance(size, int):
+            return None
+        dims.add(cut[0])
+        intervals.append((offset, offset + size))
+    intervals.sort()
+    touching = all(b[0] <= a[1] for a, b in itertools.pairwise(intervals))
+    low, high = intervals[0][0], max(end for _, end in intervals)
+    if len(dims) != 1 or not touching:
+        return None
+    (dim,) = dims
+    full = sizes[dim]
+    if not isinstance(full, int) or high - low == full:
+        return None
+    plan = planner.narrowing().plan(source, Demand(_window_layout(sizes, dim, low, high)))
+    if isinstance(plan, Refusal) or not plan.is_complete or plan.alternative is None:
+        return None
+    return Narrowing(source, tuple(slices), dim, low, plan)
+
+
+def _window_layout(sizes: Sequence[Size], dim: int, low: int, high: int) -> Layout:
+    """Row-major, with low .. high of dim `dim`."""
+    wanted = [d for d, size in enumerate(sizes) if size != 1]
+    full = sizes[dim]
+    assert isinstance(full, int)
+    return make_layout(
+        [high - low if d == dim else sizes[d] for d in wanted],
+        tuple((wanted.index(d),) if d in wanted else () for d in range(len(sizes))),
+        [(low, full) if d == dim else None for d in wanted],
+    )
+
+
+def _commit_narrowing(narrowing: Narrowing, committer: Committer) -> None:
+    value = committer.value(narrowing.node)
+    layout, sizes = narrowing.node.demand.layout, list(sizes_of(narrowing.source))
+    sizes[narrowing.dim] = layout.sizes[layout.dims[narrowing.dim][0]]
+    for op in narrowing.slices:
+        build = Builder(op).after_operands([value])
+        whole = build.join_dims(value, [len(axes) for axes in layout.dims], sizes)
+        replacement = build.slice_again(op, whole, narrowing.dim, narrowing.low)
+        op.results[0].replace_all_uses_with(replacement)
+    erase_dead(narrowing.slices)
