@@ -20,12 +20,16 @@ def render(report: Report) -> str:
 
 def _attention(record: AttentionRecord) -> list[str]:
     shapes = ", ".join(
-        f"{name} {'x'.join('?' if d is None else str(d) for d in [*shape, record.element_types[name]])}"
+        f"{name} {_tensor(shape, record.element_types[name])}"
         for name, shape in record.shapes.items()
     )
     lines = [f"@{record.function}: {record.op} at {record.location}", f"  {shapes}"]
     lines += [_operand(operand) for operand in record.operands]
     return lines + [f"  note: {note}" for note in record.notes]
+
+
+def _tensor(shape: list[int | None], element: str) -> str:
+    return "x".join([*("?" if size is None else str(size) for size in shape), element])
 
 
 def _operand(record: OperandRecord) -> str:

@@ -1,0 +1,72 @@
+"""attnpass: graph-rewrite compiler passes for attention layout, on IREE's MLIR bindings.
+
+`run` applies a pass pipeline to a module; `compile_file` and `compile_str` stand in for the
+functions of the same name in `iree.compiler.tools`; `pipeline_hook` is for scripts that
+drive an `iree.compiler.api` Session themselves.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .errors import AttnError, CompileError, PipelineError
+
+if TYPE_CHECKING:
+    from .api import run
+    from .iree.hook import pipeline_hook
+    from .iree.tools import compile_file, compile_str
+    from .report.records import Report
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AttnError",
+    "CompileError",
+    "PipelineError",
+    "Report",
+    "compile_file",
+    "compile_str",
+    "pipeline_hook",
+    "run",
+]
+
+_HOMES = {
+    "run": "attnpass.api",
+    "pipeline_hook": "attnpass.iree.hook",
+    "compile_file": "attnpass.iree.tools",
+    "compile_str": "attnpass.iree.tools",
+    "Report": "attnpass.report.records",
+}
+
+TESTED_IREE = ((3, 13), (3, 14))
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'attnpass' has no attribute '{name}'")
+    return getattr(importlib.import_module(home), name)
+
+
+def _check_iree() -> None:
+    """ImportError unless the installed IREE is one that the passes were tested on."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    low, high = (".".join(map(str, bound)) for bound in TESTED_IREE)
+    try:
+        found = version("iree-base-compiler")
+    except PackageNotFoundError:
+        raise ImportError(
+            f"attnpass needs iree-base-compiler >={low},<{high}, which is not installed: "
+            f"pip install 'iree-base-compiler>={low},<{high}'"
+        ) from None
+    numbers = tuple(int(part) for part in found.split(".")[:2])
+    if not TESTED_IREE[0] <= numbers < TESTED_IREE[1]:
+        raise ImportError(
+            f"attnpass was tested with iree-base-compiler >={low},<{high}, but {found} is "
+            f"installed: pip install 'iree-base-compiler>={low},<{high}'"
+        )
+
+
+_check_iree()

@@ -1,0 +1,41 @@
+"""`attnpass.run`: a pass pipeline on a module that a script holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .passes import PassContext
+from .passes.pipeline import parse_pipeline, run_pipeline
+from .report.records import Report
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+DEFAULT_PIPELINE = "attn-propagate-layout{{mode={mode}}}"
+
+
+def run(
+    module: ir.Module | ir.Operation | ir.OpView,
+    pipeline: str | None = None,
+    *,
+    mode: str = "cost",
+    target: str | None = None,
+    verify: bool = True,
+) -> Report:
+    """Runs `pipeline` on `module` (a builtin.module) in place and returns its report.
+
+    `pipeline` is text as `attn-opt -p` takes it; without it the default pipeline runs in
+    `mode` (`cost`, `always` or `never`). `target` names the machine to price for, where the
+    module's own executable targets do not. The module's context must have IREE's dialects
+    loaded (`context.load_all_available_dialects()`).
+
+    Raises PipelineError for a bad pipeline, AttnError where a pass fails.
+    """
+    from .targets import resolve_target
+
+    operation = module.operation
+    stages = parse_pipeline(pipeline or DEFAULT_PIPELINE.format(mode=mode))
+    report = Report()
+    context = PassContext(report, resolve_target(operation, target))
+    run_pipeline(operation, stages, context, verify=verify)
+    return report

@@ -1,0 +1,350 @@
+"""attn-opt: passes on .mlir files, like mlir-opt."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..errors import AttnError, PipelineError
+from .diagnostics import (
+    Collector,
+    message_at,
+    run_tool,
+    split_chunks,
+    verify_expected,
+)
+from .files import STANDARD, check_writable, read_input, write_output
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+    from ..passes.pipeline import Stage
+    from ..report.records import Report
+
+USAGE = """\
+usage: attn-opt [FILE|-] [-o FILE] [--PASS[=OPTIONS] ... | -p PIPELINE] [options]
+
+Runs passes on an MLIR file: attnpass's own (--attn-...) and IREE's and MLIR's by name.
+
+  FILE, -                        the input, text or bytecode (default: standard input)
+  -o FILE                        the output (default: standard output)
+  --PASS[=OPTIONS]               run a pass; several run in the order given
+  -p, --pass-pipeline=TEXT       run 'builtin.module(pass{key=value},pass,...)'
+  --target=NAME                  the target to price for (sm_80, gfx942, llvm-cpu, ...)
+  --split-input-file             handle the parts between // ----- lines one by one
+  --verify-diagnostics           compare diagnostics with the file's expected-... comments
+  --remarks                      print each decision, with its reason, at its location
+  --report=FILE                  write the decisions as JSON
+  --mlir-print-ir-before-all     print the IR before each pass to standard error
+  --mlir-print-ir-after-all      print the IR after each pass to standard error
+  --mlir-timing                  print the time of each pass to standard error
+  --mlir-print-op-generic        print ops in their generic form
+  --mlir-print-debuginfo         print locations
+  --no-verify                    do not verify the IR between passes
+  --show-passes                  list the passes, their options and defaults
+  --version, --help              print these
+"""
+
+_BYTECODE = b"ML\xefR"
+
+
+@dataclass
+class Options:
+    """The command line, parsed."""
+
+    input: str = STANDARD
+    output: str = STANDARD
+    passes: list[str] = field(default_factory=list)
+    pipeline: str | None = None
+    target: str = ""
+    report: str = ""
+    flags: set[str] = field(default_factory=set)
+
+
+_FLAGS = (
+    "split-input-file",
+    "verify-diagnostics",
+    "remarks",
+    "mlir-print-ir-before-all",
+    "mlir-print-ir-after-all",
+    "mlir-timing",
+    "mlir-print-op-generic",
+    "mlir-print-debuginfo",
+    "no-verify",
+    "show-passes",
+    "version",
+    "help",
+)
+_VALUES = {
+    "o": "output",
+    "p": "pipeline",
+    "pass-pipeline": "pipeline",
+    "target": "target",
+    "report": "report",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    return run_tool("attn-opt", lambda: _main(sys.argv[1:] if arguments is None else arguments))
+
+
+def _main(arguments: Sequence[str]) -> int:
+    options = parse_arguments(arguments)
+    if "help" in options.flags:
+        print(USAGE, end="")
+        return 0
+    if "version" in options.flags:
+        print(version_text())
+        return 0
+    if "show-passes" in options.flags:
+        print(passes_text(), end="")
+        return 0
+    stages = _stages(options)
+    if options.target:
+        from ..targets import named_target
+
+        named_target(options.target)
+    check_writable(options.output)
+    if options.report:
+        check_writable(options.report)
+    data = read_input(options.input)
+    return _Run(options, stages).run(data)
+
+
+def parse_arguments(arguments: Sequence[str]) -> Options:
+    """Options from the command line; AttnError for one that is not known."""
+    options = Options()
+    given_input = False
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word == STANDARD or not word.startswith("-"):
+            if given_input:
+                raise AttnError(f"more than one input file: '{options.input}' and '{word}'")
+            options.input, given_input = word, True
+            continue
+        name, separator, value = word.lstrip("-").partition("=")
+        if name in _VALUES:
+            if not separator:
+                if not rest:
+                    raise AttnError(f"option '{word}' needs a value")
+                value = rest.pop(0)
+            setattr(options, _VALUES[name], value)
+        elif name in _FLAGS:
+            options.flags.add(name)
+        elif word.startswith("--"):
+            text = value.removeprefix("{").removesuffix("}") if value.endswith("}") else value
+            options.passes.append(f"{name}{{{text}}}" if separator else name)
+        else:
+            raise AttnError(f"unknown option '{word}'; --help lists the options")
+    if options.passes and options.pipeline is not None:
+        raise AttnError("passes are given both one by one and by --pass-pipeline; use one way")
+    return options
+
+
+def _stages(options: Options) -> list[Stage]:
+    from ..passes.pipeline import Foreign, parse_pipeline
+
+    text = options.pipeline if options.pipeline is not None else ",".join(options.passes)
+    if not text.strip():
+        return []
+    stages = parse_pipeline(text)
+    for stage in stages:
+        if isinstance(stage, Foreign):
+            _check_foreign(stage.text)
+    return stages
+
+
+def _check_foreign(text: str) -> None:
+    from iree.compiler import ir, passmanager
+
+    with ir.Context():
+        try:
+            passmanager.PassManager.parse(f"builtin.module({text})")
+        except ValueError as error:
+            lines = [line for line in str(error).splitlines() if "error:" in line]
+            why = lines[0].partition("error:")[2].strip() if lines else str(error).strip()
+            raise PipelineError(
+                f"unknown option or pass '{text}': {why}; --show-passes lists our passes"
+            ) from None
+
+
+class _Run:
+    """One run over one input."""
+
+    def __init__(self, options: Options, stages: list[Stage]):
+        from ..report.records import Report
+
+        self.options = options
+        self.stages = stages
+        self.report = Report()
+        self.problems: list[str] = []
+        self.times: list[tuple[str, float]] = []
+
+    def run(self, data: bytes) -> int:
+        flags, options = self.options.flags, self.options
+        name = "<stdin>" if options.input == STANDARD else options.input
+        chunks: list[str | bytes] = [data]
+        if not data.startswith(_BYTECODE):
+            text = _decode(data, name)
+            chunks = list(split_chunks(text)) if "split-input-file" in flags else [text]
+        printed, failed = [], False
+        for chunk in chunks:
+            result = self._chunk(chunk, name)
+            failed = failed or result is None
+            printed.append(result or "")
+        if "mlir-timing" in flags:
+            print(_timing_text(self.times), file=sys.stderr)
+        if "verify-diagnostics" in flags:
+            for problem in self.problems:
+                print(f"{name}: error: {problem}", file=sys.stderr)
+            return 1 if self.problems else 0
+        if failed:
+            return 1
+        write_output(options.output, "\n// -----\n\n".join(printed).encode())
+        if options.report:
+            write_output(options.report, self.report.to_json().encode())
+        return 0
+
+    def _chunk(self, chunk: str | bytes, name: str) -> str | None:
+        """The text of one part after the passes; None if something failed."""
+        from iree.compiler import ir
+
+        collector = Collector()
+        printed: str | None = None
+        first_record = len(self.report.attentions)
+        with ir.Context() as context:
+            context.load_all_available_dialects()
+            detach = collector.attach(context)
+            try:
+                printed = self._process(chunk, name, context)
+            except AttnError as error:
+                collector.add_error(error)
+            finally:
+                detach()
+        messages = list(collector.messages)
+        if "remarks" in self.options.flags:
+            messages += _remarks(self.report, first_record)
+        if "verify-diagnostics" in self.options.flags:
+            text = chunk if isinstance(chunk, str) else ""
+            self.problems += verify_expected(text, messages)
+        else:
+            for message in messages:
+                print(message, file=sys.stderr)
+        return None if collector.has_errors else printed
+
+    def _process(self, chunk: str | bytes, name: str, context: ir.Context) -> str:
+        from ..passes import PassContext
+        from ..passes.pipeline import Instrumentation, run_pipeline
+
+        module = parse_module(chunk, name, context)
+        flags = self.options.flags
+        watch = Instrumentation()
+        if "mlir-print-ir-before-all" in flags:
+            watch.before = lambda text, op: _dump("Before", text, op)
+        if "mlir-print-ir-after-all" in flags:
+            watch.after = lambda text, op: _dump("After", text, op)
+        target = None
+        if self.options.target:
+            from ..targets import named_target
+
+            target = named_target(self.options.target)
+        run_pipeline(
+            module.operation,
+            self.stages,
+            PassContext(self.report, target),
+            verify="no-verify" not in flags,
+            instrumentation=watch,
+        )
+        self.times += watch.seconds
+        text = module.operation.get_asm(
+            print_generic_op_form="mlir-print-op-generic" in flags,
+            enable_debug_info="mlir-print-debuginfo" in flags,
+            assume_verified="no-verify" in flags,
+        )
+        return text if text.endswith("\n") else text + "\n"
+
+
+def parse_module(source: str | bytes, name: str, context: ir.Context) -> ir.Module:
+    """The module in `source` with locations in file `name`; AttnError if there is none."""
+    from iree.compiler import ir
+
+    from ..passes.pipeline import mlir_error
+
+    if not source.strip():
+        raise AttnError("the file is empty; an MLIR module is needed", f"{name}:1:1")
+    try:
+        op = ir.Operation.parse(source, source_name=name, context=context)
+    except ir.MLIRError as error:
+        raise mlir_error(error, "cannot parse it") from None
+    if op.operation.name != "builtin.module":
+        # A file may hold one op on its own; passes work on modules.
+        with context, op.location:
+            module = ir.Module.create()
+            module.body.append(op)
+            return module
+    return op if isinstance(op, ir.Module) else ir.Module._CAPICreate(op.operation._CAPIPtr)
+
+
+def _decode(data: bytes, name: str) -> str:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise AttnError("neither MLIR text nor MLIR bytecode", f"{name}:1:1")
+    return text
+
+
+def _dump(when: str, name: str, op: ir.Operation) -> None:
+    print(f"// -----// IR Dump {when} {name} //----- //\n{op}\n", file=sys.stderr)
+
+
+def _remarks(report: Report, first: int):
+    for record in report.attentions[first:]:
+        for operand in record.operands:
+            text = f"{operand.operand} {operand.decision}: {operand.reason}"
+            yield message_at(record.location, "remark", text)
+
+
+def _timing_text(times: list[tuple[str, float]]) -> str:
+    total = sum(seconds for _, seconds in times) or 1.0
+    lines = ["===- attn-opt pass timing (seconds, share) -==="]
+    lines += [f"  {s:9.4f}  {100 * s / total:5.1f}%  {name}" for name, s in times]
+    lines.append(f"  {sum(s for _, s in times):9.4f}  100.0%  total")
+    return "\n".join(lines)
+
+
+def passes_text() -> str:
+    """One line a pass: name, options with defaults, summary."""
+    import dataclasses
+
+    from ..passes import load_pass, pass_names
+
+    lines = []
+    for name in pass_names():
+        cls = load_pass(name)
+        options = []
+        for spec in dataclasses.fields(cls):
+            default = ",".join(spec.default) if isinstance(spec.default, tuple) else spec.default
+            shown = str(default).lower() if isinstance(default, bool) else default
+            options.append(f"{spec.name.replace('_', '-')}={shown}")
+        inner = f"{{{' '.join(options)}}}" if options else ""
+        lines.append(f"{name}{inner}  {cls.summary}")
+    return "\n".join(lines) + "\n"
+
+
+def version_text() -> str:
+    """Our version and IREE's."""
+    from importlib.metadata import version
+
+    from .. import __version__
+
+    return f"attnpass {__version__} (iree-base-compiler {version('iree-base-compiler')})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

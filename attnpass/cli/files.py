@@ -1,0 +1,77 @@
+"""Reading and writing files for the tools: whole or not at all, with clear errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from ..errors import AttnError
+
+STANDARD = "-"
+
+
+def read_input(path: str) -> bytes:
+    """The bytes of a file, or of standard input for '-'."""
+    if path == STANDARD:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise AttnError(f"cannot read it: {_why(error)}", path) from None
+
+
+def check_writable(path: str) -> None:
+    """AttnError if a file could not be written at `path`; writes nothing."""
+    if path == STANDARD:
+        return
+    target = Path(path)
+    if target.is_dir():
+        raise AttnError("cannot write it: it is a folder", path)
+    if target.exists():
+        if not os.access(target, os.W_OK):
+            raise AttnError("cannot write it: permission denied", path)
+    elif not target.parent.is_dir():
+        raise AttnError(f"cannot write it: no folder '{target.parent}'", path)
+    elif not os.access(target.parent, os.W_OK):
+        raise AttnError("cannot write it: permission denied", path)
+
+
+def write_output(path: str, data: bytes) -> None:
+    """Writes all of `data`, or raises AttnError and leaves what was there."""
+    if path == STANDARD:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    target = Path(path)
+    try:
+        if target.exists() and not target.is_file():
+            # A device or a pipe cannot be replaced.
+            target.write_bytes(data)
+            return
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+            os.chmod(temporary, _mode(target))
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise AttnError(f"cannot write it: {_why(error)}", path) from None
+
+
+def _mode(target: Path) -> int:
+    """Permissions of the file that is replaced, or those that a new file would get."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _why(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
