@@ -81,3 +81,14 @@ class Report:
         from .text import render
 
         return render(self)
+
+
+def report_from_dict(data: dict[str, Any]) -> Report:
+    """The report that `to_dict` made `data` from."""
+    attentions = [
+        AttentionRecord(
+            **{**record, "operands": [OperandRecord(**operand) for operand in record["operands"]]}
+        )
+        for record in data["attentions"]
+    ]
+    return Report(**{**data, "attentions": attentions})

@@ -1,0 +1,188 @@
+"""attn-compile: iree-compile with our passes between its phases."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..errors import AttnError, CompileError
+from ..iree.flags import CompileOptions, iree_compile, parse_arguments
+from ..iree.phases import V_TRANSPOSE_FLAG
+from .diagnostics import run_tool, split_chunks
+from .files import check_writable, read_input, write_output
+
+if TYPE_CHECKING:
+    from iree.compiler.api import Invocation, Session
+
+    from ..iree.hook import PipelineHook
+    from ..report.records import Report
+
+USAGE = """\
+usage: attn-compile FILE|- [-o FILE] [flags]
+
+iree-compile with attnpass's passes between its phases. It takes every flag that
+iree-compile takes (see --help), and:
+
+  --attn-mode=cost|always|never  what the layout pass commits (default: cost)
+  --attn-pipeline=TEXT           passes to run instead of the default ones
+  --attn-phase=PHASE             run all passes at this phase instead of each at its own
+  --attn-target=NAME             the target to price for, instead of the module's own
+  --attn-report=FILE             write every decision as JSON
+  --attn-summary                 print every decision, with its reason, to standard error
+  --attn-dump-ir=DIR             write the IR before and after the passes
+  --attn-fail-on=refused|moved   exit with 1 if an operand was refused, or moves bytes
+  --attn-disable                 plain iree-compile
+  --attn-help                    print this
+
+IREE's own transpose of V is off, since the passes decide, unless
+--iree-global-opt-enable-attention-v-transpose is given.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    return run_tool("attn-compile", lambda: _main(given))
+
+
+def _main(arguments: Sequence[str]) -> int:
+    options = parse_arguments(arguments)
+    if options.help:
+        print(USAGE, end="")
+        return 0
+    if options.disable or options.handed_on:
+        return _iree_compile(arguments)
+    for path in (options.output, options.report):
+        if path:
+            check_writable(path)
+    hook = _hook(options)
+    data = _read(options)
+    flags = list(options.compiler_flags)
+    if options.owns_transpose:
+        flags.append(f"{V_TRANSPOSE_FLAG}=false")
+    from ..iree.session import set_global_flags
+
+    set_global_flags(*flags)
+    outputs = _compile_all(options, hook, data)
+    if outputs is None:
+        return 1
+    failure = _failure(hook.report, options.fail_on)
+    if options.report:
+        write_output(options.report, hook.report.to_json().encode())
+    if options.summary:
+        print(hook.report.to_text(), end="", file=sys.stderr)
+    if failure:
+        raise AttnError(failure[1], failure[0])
+    write_output(options.output, b"".join(outputs))
+    return 0
+
+
+def _iree_compile(arguments: Sequence[str]) -> int:
+    """Becomes iree-compile, without our flags."""
+    sys.stdout.flush()
+    tool = iree_compile()
+    os.execv(tool, [tool, *(a for a in arguments if not a.lstrip("-").startswith("attn-"))])
+
+
+def _hook(options: CompileOptions) -> PipelineHook:
+    from ..iree.hook import pipeline_hook
+
+    return pipeline_hook(
+        options.pipeline or None,
+        mode=options.mode,
+        target=options.target or None,
+        phase=options.phase or None,
+        dump_ir=options.dump_ir or None,
+    )
+
+
+def _read(options: CompileOptions) -> bytes:
+    data = read_input(options.input)
+    name = "<stdin>" if options.input == "-" else options.input
+    if not data.strip():
+        raise AttnError("the file is empty; an MLIR module is needed", f"{name}:1:1")
+    if data.startswith(b"ML\xefR"):
+        return data
+    try:
+        if "\0" not in data.decode("utf-8"):
+            return data
+    except UnicodeDecodeError:
+        pass
+    raise AttnError("neither MLIR text nor MLIR bytecode", f"{name}:1:1")
+
+
+def _compile_all(options: CompileOptions, hook: PipelineHook, data: bytes) -> list[bytes] | None:
+    from iree.compiler.api import Session
+
+    chunks = [data]
+    if options.split_input and not data.startswith(b"ML\xefR"):
+        chunks = [chunk.encode() for chunk in split_chunks(data.decode())]
+    session = Session()
+    outputs: list[bytes] = []
+    failed = False
+    for chunk in chunks:
+        try:
+            outputs.append(_compile(session, options, hook, chunk))
+        except CompileError:
+            # IREE has printed why.
+            failed = True
+    return None if failed else outputs
+
+
+def _compile(session: Session, options: CompileOptions, hook: PipelineHook, data: bytes) -> bytes:
+    from ..iree.session import drive, open_source, output_bytes, output_vm_c
+
+    def configure(invocation: Invocation) -> None:
+        _configure(invocation, options)
+
+    first = session.invocation()
+    configure(first)
+    if not first.parse_source(open_source(session, options.input, data)):
+        raise CompileError("the input does not parse")
+    hooks = hook.hooks(options.compile_from, options.compile_to, keep_v=False)
+    last = drive(first, options.compile_from, options.compile_to, hooks, configure)
+    if options.compile_to == "end" and options.output_format == "vm-bytecode":
+        return output_bytes(last.output_vm_bytecode)
+    if options.compile_to == "end" and options.output_format == "vm-c":
+        return output_bytes(lambda output: output_vm_c(last, output))
+    if options.emit_bytecode:
+        version = int(options.bytecode_version)
+        return output_bytes(lambda output: last.output_ir_bytecode(output, version))
+    return output_bytes(last.output_ir)
+
+
+def _configure(invocation: Invocation, options: CompileOptions) -> None:
+    from ..iree.session import library
+
+    dylib = library()
+    invocation.enable_console_diagnostics()
+    dylib.ireeCompilerInvocationSetVerifyIR(invocation._inv_p, options.verify)
+    if options.dump_phases:
+        folder = options.dump_phases.encode()
+        dylib.ireeCompilerInvocationSetDumpCompilationPhasesTo(invocation._inv_p, folder)
+    if options.remarks_filter:
+        dylib.ireeCompilerInvocationSetupRemarks(
+            invocation._inv_p, options.remarks_filter.encode(), options.remarks_file.encode()
+        )
+
+
+def _failure(report: Report, fail_on: str) -> tuple[str, str] | None:
+    """(location, why) of the first decision that --attn-fail-on does not allow."""
+    for record in report.attentions:
+        for operand in record.operands:
+            if fail_on == "refused" and operand.decision == "refused":
+                return (
+                    record.location,
+                    f"--attn-fail-on=refused: {operand.operand}: {operand.reason}",
+                )
+            if fail_on == "moved" and (operand.bytes_after or 0) > 0:
+                return record.location, (
+                    f"--attn-fail-on=moved: {operand.operand} moves {operand.bytes_after} bytes"
+                )
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

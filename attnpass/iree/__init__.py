@@ -1,0 +1,1 @@
+"""The compile hook: IREE's compiler with our passes between its phases."""

@@ -1,0 +1,213 @@
+"""The command line of attn-compile: ours, iree-compile's own, and the compiler's flags."""
+
+from __future__ import annotations
+
+import difflib
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..errors import AttnError
+from .phases import V_TRANSPOSE_FLAG, phase_index
+
+MODES = ("cost", "always", "never")
+FAIL_ON = ("refused", "moved")
+
+# Flags of ours: name -> (field, allowed words).
+_OURS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "attn-mode": ("mode", MODES),
+    "attn-pipeline": ("pipeline", ()),
+    "attn-phase": ("phase", ()),
+    "attn-report": ("report", ()),
+    "attn-dump-ir": ("dump_ir", ()),
+    "attn-target": ("target", ()),
+    "attn-fail-on": ("fail_on", FAIL_ON),
+}
+_OUR_SWITCHES = {"attn-disable": "disable", "attn-summary": "summary", "attn-help": "help"}
+
+# Flags that iree-compile's main function handles itself (IREE 3.13); the rest are the
+# compiler's. Those that print something and stop, or that choose another compile mode,
+# have no phases to hook into and go to iree-compile as they are.
+_TOOL_VALUES = {
+    "o": "output",
+    "output-format": "output_format",
+    "compile-from": "compile_from",
+    "compile-to": "compile_to",
+    "dump-compilation-phases-to": "dump_phases",
+    "emit-mlir-bytecode-version": "bytecode_version",
+    "remarks-filter": "remarks_filter",
+    "remarks-output-file": "remarks_file",
+}
+_TOOL_SWITCHES = {
+    "emit-mlir-bytecode": "emit_bytecode",
+    "split-input-file": "split_input",
+    "verify": "verify",
+}
+_HANDED_ON = (
+    "h",
+    "help",
+    "help-hidden",
+    "help-list",
+    "help-list-hidden",
+    "version",
+    "print-options",
+    "print-all-options",
+    "iree-hal-list-target-backends",
+    "iree-list-plugins",
+    "iree-llvmcpu-list-targets",
+    "iree-vm-c-dump-config",
+)
+OUTPUT_FORMATS = ("vm-bytecode", "vm-c", "vm-asm")
+
+
+@dataclass
+class CompileOptions:
+    """A parsed command line. `compiler_flags` are for the compiler as they were given."""
+
+    input: str = ""
+    output: str = "-"
+    output_format: str = "vm-bytecode"
+    compile_from: str = "start"
+    compile_to: str = "end"
+    dump_phases: str = ""
+    emit_bytecode: bool = False
+    bytecode_version: str = "-1"
+    remarks_filter: str = ""
+    remarks_file: str = "mlir-remarks.yaml"
+    split_input: bool = False
+    verify: bool = True
+    compiler_flags: list[str] = field(default_factory=list)
+    handed_on: bool = False
+
+    mode: str = "cost"
+    pipeline: str = ""
+    phase: str = ""
+    report: str = ""
+    summary: bool = False
+    dump_ir: str = ""
+    target: str = ""
+    fail_on: str = ""
+    disable: bool = False
+    help: bool = False
+
+    @property
+    def owns_transpose(self) -> bool:
+        """Whether the user left the decision on V^T to us."""
+        return not any(
+            flag.lstrip("-").startswith(V_TRANSPOSE_FLAG.lstrip("-"))
+            for flag in self.compiler_flags
+        )
+
+
+def parse_arguments(arguments: Sequence[str]) -> CompileOptions:
+    """Options from the command line; AttnError for a flag of ours that is wrong."""
+    options = CompileOptions()
+    candidates: list[tuple[int, str, str]] = []
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word == "-" or not word.startswith("-"):
+            before = options.compiler_flags[-1] if options.compiler_flags else ""
+            candidates.append((len(options.compiler_flags), word, before))
+            options.compiler_flags.append(word)
+            continue
+        name, separator, value = word.lstrip("-").partition("=")
+        if name.startswith("attn-"):
+            _take_ours(options, name, separator, value, rest)
+        elif name in _TOOL_VALUES:
+            setattr(options, _TOOL_VALUES[name], _value(word, separator, value, rest))
+        elif name in _TOOL_SWITCHES:
+            setattr(options, _TOOL_SWITCHES[name], _truth(word, separator, value))
+        else:
+            is_std = name == "compile-mode" and value == "std"
+            handed = name in _HANDED_ON or (name == "compile-mode" and not is_std)
+            options.handed_on = options.handed_on or handed
+            if not is_std:
+                options.compiler_flags.append(word)
+    _find_input(options, candidates)
+    if not options.handed_on and not options.help:
+        _check(options)
+    return options
+
+
+def _take_ours(
+    options: CompileOptions, name: str, separator: str, value: str, rest: list[str]
+) -> None:
+    if name in _OUR_SWITCHES:
+        setattr(options, _OUR_SWITCHES[name], _truth(f"--{name}", separator, value))
+        return
+    if name not in _OURS:
+        close = difflib.get_close_matches(name, [*_OURS, *_OUR_SWITCHES], n=1)
+        hint = f"; did you mean '--{close[0]}'?" if close else "; --attn-help lists our flags"
+        raise AttnError(f"unknown flag '--{name}'{hint}")
+    attribute, words = _OURS[name]
+    text = _value(f"--{name}", separator, value, rest)
+    if words and text not in words:
+        raise AttnError(f"'{text}' is not a value of --{name} (use {', '.join(words)})")
+    setattr(options, attribute, text)
+
+
+def _value(word: str, separator: str, value: str, rest: list[str]) -> str:
+    if separator:
+        return value
+    if not rest:
+        raise AttnError(f"flag '{word}' needs a value")
+    return rest.pop(0)
+
+
+def _truth(word: str, separator: str, value: str) -> bool:
+    known = {"": True, "true": True, "1": True, "false": False, "0": False}
+    if value.lower() not in known or (separator and not value):
+        raise AttnError(f"flag '{word}' takes true or false")
+    return known[value.lower()]
+
+
+def _find_input(options: CompileOptions, candidates: list[tuple[int, str, str]]) -> None:
+    """Takes the input file out of `compiler_flags`. A word behind a flag without `=` may be
+    that flag's value: then the compiler is asked which flags take one."""
+    unclear = [c for c in candidates if c[2].startswith("-") and "=" not in c[2]]
+    inputs = candidates
+    if unclear and len(candidates) > 1:
+        takes_value = _flags_with_values()
+        inputs = [c for c in candidates if c[2].lstrip("-") not in takes_value or c not in unclear]
+    if len(inputs) > 1:
+        names = " and ".join(f"'{word}'" for _, word, _ in inputs)
+        raise AttnError(f"more than one input file: {names}")
+    if inputs:
+        place, options.input, _ = inputs[0]
+        del options.compiler_flags[place]
+
+
+def _flags_with_values() -> set[str]:
+    text = subprocess.run(
+        [iree_compile(), "--help-list-hidden"], capture_output=True, text=True, check=False
+    ).stdout
+    names = set()
+    for line in text.splitlines():
+        name, separator, _ = line.strip().split(" ")[0].lstrip("-").partition("=")
+        if separator:
+            names.add(name)
+    return names
+
+
+def iree_compile() -> str:
+    """Path of the iree-compile that belongs to the installed compiler."""
+    from iree.compiler.tools.binaries import find_tool
+
+    return find_tool("iree-compile")
+
+
+def _check(options: CompileOptions) -> None:
+    if not options.input:
+        raise AttnError("no input file; give a path, or - for standard input")
+    if options.output_format not in OUTPUT_FORMATS:
+        raise AttnError(
+            f"'{options.output_format}' is not a value of --output-format "
+            f"(use {', '.join(OUTPUT_FORMATS)})"
+        )
+    if not options.bytecode_version.lstrip("-").isdigit():
+        raise AttnError("--emit-mlir-bytecode-version takes a whole number")
+    if phase_index(options.compile_from) > phase_index(options.compile_to):
+        raise AttnError("--compile-from names a later phase than --compile-to")
+    if options.phase:
+        phase_index(options.phase)

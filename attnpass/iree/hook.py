@@ -1,0 +1,120 @@
+"""`attnpass.pipeline_hook`: our passes in a script that drives IREE's compiler API itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..api import DEFAULT_PIPELINE
+from ..errors import AttnError
+from ..passes import PassContext
+from ..passes.pipeline import Instrumentation, Stage, parse_pipeline, run_pipeline
+from ..report.records import Report
+from .phases import by_phase, phase_index
+from .session import drive
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+    from iree.compiler.api import Invocation
+
+
+class PipelineHook:
+    """A pipeline to run between the phases of a compile; `report` holds what it decided.
+
+    A hook may be used for many compiles, one after the other; `report` is of the last.
+    """
+
+    def __init__(self, stages: dict[str, list[Stage]], mode: str, target: str, dump_ir: str):
+        self.stages = stages
+        self.mode = mode
+        self.target = target
+        self.dump_ir = dump_ir
+        self.report = Report(mode=mode)
+
+    def execute(
+        self, invocation: Invocation, compile_from: str = "start", compile_to: str = "end"
+    ) -> Invocation:
+        """Stands in for `invocation.execute()`: compiles the module that `invocation` has
+        parsed or imported, with our passes at their phases.
+
+        Returns the invocation to take output from. The user's flag for IREE's own V
+        transpose cannot be set on a session, so a compute barrier on each V that stays keeps
+        IREE from moving it. Raises AttnError or CompileError on failure.
+        """
+        self.report = Report(mode=self.mode)
+        hooks = self.hooks(compile_from, compile_to, keep_v=True)
+        return drive(invocation, compile_from, compile_to, hooks)
+
+    def hooks(
+        self, compile_from: str, compile_to: str, keep_v: bool
+    ) -> dict[str, Callable[[ir.Operation], None]]:
+        """The functions to call at the ends of phases; notes in the report what is skipped."""
+        wanted: dict[str, Callable[[ir.Operation], None]] = {}
+        for phase, stages in self.stages.items():
+            inside = phase_index(compile_from) <= phase_index(phase) <= phase_index(compile_to)
+            if not inside:
+                names = ", ".join(getattr(stage, "name", "") or str(stage) for stage in stages)
+                self.report.note(
+                    f"not run: {names} works at phase '{phase}', outside "
+                    f"'{compile_from}' to '{compile_to}'"
+                )
+                continue
+            wanted[phase] = self._at(phase, stages, keep_v)
+        return wanted
+
+    def _at(self, phase: str, stages: list[Stage], keep_v: bool) -> Callable[[ir.Operation], None]:
+        def call(module: ir.Operation) -> None:
+            from ..targets import resolve_target
+
+            context = PassContext(self.report, resolve_target(module, self.target or None))
+            watch = Instrumentation()
+            if self.dump_ir:
+                self._dump(f"{phase}-before", module)
+            run_pipeline(module, stages, context, instrumentation=watch)
+            if keep_v and phase == "preprocessing":
+                from .barrier import keep_v_layouts
+
+                keep_v_layouts(module)
+            if self.dump_ir:
+                self._dump(f"{phase}-after", module)
+
+        return call
+
+    def _dump(self, name: str, module: ir.Operation) -> None:
+        try:
+            folder = Path(self.dump_ir)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{name}.mlir").write_text(str(module))
+        except OSError as error:
+            raise AttnError(f"cannot write IR there: {error.strerror}", self.dump_ir) from None
+
+
+def pipeline_hook(
+    pipeline: str | None = None,
+    *,
+    mode: str = "cost",
+    target: str | None = None,
+    phase: str | None = None,
+    dump_ir: str | None = None,
+) -> PipelineHook:
+    """A hook that runs `pipeline` (default: the layout pass in `mode`) within a compile.
+
+        session = Session()
+        session.set_flags("--iree-hal-target-device=local", ...)
+        invocation = session.invocation()
+        invocation.parse_source(source)
+        hook = attnpass.pipeline_hook(mode="cost")
+        hook.execute(invocation).output_vm_bytecode(output)
+        print(hook.report.to_text())
+
+    `target` names the machine to price for, where the module does not; `phase` moves all
+    passes to one phase; `dump_ir` is a folder for the IR before and after them. Raises
+    PipelineError for a bad pipeline, phase or mode.
+    """
+    stages = parse_pipeline(pipeline or DEFAULT_PIPELINE.format(mode=mode))
+    if target:
+        from ..targets import named_target
+
+        named_target(target)
+    return PipelineHook(by_phase(stages, phase), mode, target or "", dump_ir or "")

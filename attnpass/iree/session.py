@@ -1,0 +1,141 @@
+"""An IREE compiler session driven from phase to phase.
+
+The C functions that the Python package does not declare are declared here, once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import CompileError
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+    from iree.compiler.api import Invocation, Session, Source
+
+
+@functools.cache
+def library() -> Any:
+    """The compiler's shared library with the functions we call declared."""
+    from iree.compiler.api import ctypes_dl
+
+    dylib: Any = ctypes_dl._dylib
+    signatures: dict[str, tuple[Any, list[Any]]] = {
+        "ireeCompilerInvocationSetCompileFromPhase": (None, [ctypes.c_void_p, ctypes.c_char_p]),
+        "ireeCompilerInvocationSetCompileToPhase": (None, [ctypes.c_void_p, ctypes.c_char_p]),
+        "ireeCompilerInvocationSetVerifyIR": (None, [ctypes.c_void_p, ctypes.c_bool]),
+        "ireeCompilerInvocationSetDumpCompilationPhasesTo": (
+            None,
+            [ctypes.c_void_p, ctypes.c_char_p],
+        ),
+        "ireeCompilerInvocationSetupRemarks": (
+            ctypes.c_bool,
+            [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p],
+        ),
+        "ireeCompilerInvocationOutputVMCSource": (
+            ctypes.c_void_p,
+            [ctypes.c_void_p, ctypes.c_void_p],
+        ),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(dylib, name)
+        function.restype, function.argtypes = result, arguments
+    return dylib
+
+
+def set_global_flags(*flags: str) -> None:
+    """Gives the process's compiler its flags: once a process, before the first session.
+
+    An unknown flag ends the process with LLVM's message and exit code 1, so this is for
+    commands, not for libraries.
+    """
+    from iree.compiler.api import _initializeGlobalCL
+
+    _initializeGlobalCL("attn-compile", *flags)
+
+
+def set_phases(invocation: Invocation, start: str, stop: str) -> None:
+    """Makes `invocation.execute()` run what lies between the ends of two phases."""
+    dylib = library()
+    dylib.ireeCompilerInvocationSetCompileFromPhase(invocation._inv_p, start.encode())
+    dylib.ireeCompilerInvocationSetCompileToPhase(invocation._inv_p, stop.encode())
+
+
+def configure_nothing(invocation: Invocation) -> None:
+    """The default for `drive`: invocations as they are made, with console diagnostics."""
+    invocation.enable_console_diagnostics()
+
+
+def drive(
+    first: Invocation,
+    start: str,
+    stop: str,
+    hooks: dict[str, Callable[[ir.Operation], None]],
+    configure: Callable[[Invocation], None] = configure_nothing,
+) -> Invocation:
+    """Compiles the module that `first` holds from phase `start` to `stop`, calling hooks[p]
+    with the module at the end of each phase p between them (in phase order).
+
+    Returns the invocation to take the output from. Raises CompileError where IREE fails; its
+    diagnostics are printed by then.
+    """
+    from .phases import phase_index
+
+    invocation, at = first, start
+    session = first.session
+    wanted = [p for p in hooks if phase_index(start) <= phase_index(p) <= phase_index(stop)]
+    for phase in sorted(wanted, key=phase_index):
+        if phase != at:
+            _execute(invocation, at, phase)
+        module = invocation.export_module()
+        session.context.load_all_available_dialects()
+        hooks[phase](module)
+        invocation = session.invocation()
+        configure(invocation)
+        invocation.import_module(module)
+        at = phase
+    if at != stop:
+        _execute(invocation, at, stop)
+    return invocation
+
+
+def _execute(invocation: Invocation, start: str, stop: str) -> None:
+    set_phases(invocation, start, stop)
+    if not invocation.execute():
+        raise CompileError(f"IREE failed between the phases '{start}' and '{stop}'")
+
+
+def open_source(session: Session, path: str, data: bytes) -> Source:
+    """The compiler's source for a file's content; `path` names it in diagnostics."""
+    from iree.compiler.api import Source
+
+    name = "<stdin>" if path == "-" else path
+    if data.startswith(b"ML\xefR"):
+        # Bytecode must be aligned, which a mapped file is.
+        if path != "-":
+            return Source.open_file(session, str(Path(path)))
+        return Source.wrap_buffer(session, data, buffer_name=name)
+    return Source.wrap_buffer(session, data + b"\0", buffer_name=name)
+
+
+def output_bytes(write: Callable[[Any], None]) -> bytes:
+    """What `write` puts into a memory output."""
+    from iree.compiler.api import Output
+
+    with_output = Output.open_membuffer()
+    try:
+        write(with_output)
+        return bytes(with_output.map_memory())
+    finally:
+        with_output.close()
+
+
+def output_vm_c(invocation: Invocation, output: Any) -> None:
+    """C source of the VM module; CompileError where this IREE build cannot make it."""
+    error = library().ireeCompilerInvocationOutputVMCSource(invocation._inv_p, output._output_p)
+    if error:
+        raise CompileError("this IREE build cannot write C source")

@@ -1,0 +1,90 @@
+"""`compile_file` and `compile_str`, in place of those of `iree.compiler.tools`.
+
+Like the originals they run the compiler as a command of its own, attn-compile instead of
+iree-compile: flags that are global to a compiler process work, a compiler that crashes does
+not take the caller along, and the result is that of the command by construction.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ..report.records import Report, report_from_dict
+
+
+def compile_file(
+    input_file: str | os.PathLike[str],
+    *,
+    mode: str = "cost",
+    pipeline: str | None = None,
+    report: Report | str | os.PathLike[str] | None = None,
+    **kwargs: Any,
+) -> bytes | None:
+    """Compiles a file as `iree.compiler.tools.compile_file` does, with our passes.
+
+    `mode` is `cost`, `always` or `never`; `pipeline` replaces the default passes; `report`
+    is a path for the JSON report, or a Report that is filled in. All other arguments
+    (target_backends, input_type, extra_args, output_file, ...) and the return value (bytes,
+    or None with `output_file`) are those of IREE's function, as is CompilerToolError.
+    """
+    return _compile(str(input_file), None, mode, pipeline, report, kwargs)
+
+
+def compile_str(
+    input_str: str | bytes,
+    *,
+    mode: str = "cost",
+    pipeline: str | None = None,
+    report: Report | str | os.PathLike[str] | None = None,
+    **kwargs: Any,
+) -> bytes | None:
+    """`compile_file` for MLIR text or bytecode in memory."""
+    data = input_str.encode() if isinstance(input_str, str) else input_str
+    return _compile("-", data, mode, pipeline, report, kwargs)
+
+
+def _compile(
+    path: str,
+    data: bytes | None,
+    mode: str,
+    pipeline: str | None,
+    report: Report | str | os.PathLike[str] | None,
+    options: dict[str, Any],
+) -> bytes | None:
+    from iree.compiler.tools.binaries import invoke_immediate
+    from iree.compiler.tools.core import CompilerOptions, build_compile_command_line
+    from iree.compiler.tools.debugging import TempFileSaver
+
+    with TempFileSaver.implicit() as saver, tempfile.TemporaryDirectory() as scratch:
+        compiler_options = CompilerOptions(**options)
+        retained = saver.alloc_optional("core-output.bin", export_as=compiler_options.output_file)
+        if compiler_options.output_file:
+            compiler_options.output_file = retained
+        command = build_compile_command_line(path, saver, compiler_options)
+        ours = [f"--attn-mode={mode}"]
+        if pipeline is not None:
+            ours.append(f"--attn-pipeline={pipeline}")
+        report_path = os.path.join(scratch, "report.json") if report is not None else ""
+        if report_path:
+            ours.append(f"--attn-report={report_path}")
+        command[:1] = [sys.executable, "-m", "attnpass.cli.attn_compile", *ours]
+        result = invoke_immediate(command, immediate_input=data)
+        if report_path:
+            _deliver(Path(report_path).read_text(), report)
+        if compiler_options.output_file:
+            return None
+        if retained:
+            Path(retained).write_bytes(result)
+        return result
+
+
+def _deliver(text: str, report: Report | str | os.PathLike[str] | None) -> None:
+    if isinstance(report, Report):
+        report.__dict__.update(report_from_dict(json.loads(text)).__dict__)
+    elif report is not None:
+        Path(report).write_text(text)
