@@ -5,32 +5,48 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..attention import find
-from ..ir import Builder, DynamicSize, SizeProduct, defining_op, sizes_of
+from ..ir import Builder, defining_op, sizes_of
+from ..producers.broadcast import repeated_value
 
 if TYPE_CHECKING:
     from iree.compiler import ir
 
 _BARRIER = "iree_tensor_ext.compute_barrier.start"
+_VIEWS = ("linalg.transpose", "tensor.expand_shape", "tensor.collapse_shape")
 
 
 def keep_v_layouts(module: ir.Operation) -> None:
-    """Puts a compute barrier on the V of each attention that has k2 not innermost.
+    """Puts a compute barrier below V, for each attention whose V has k2 not innermost.
 
-    IREE's pass gives up at a barrier; later phases move reshapes past it and drop it.
+    IREE's pass gives up at a barrier. The barrier stands before the reshapes, transposes and
+    repeats in front of attention, which IREE then still folds into attention.
     """
     with module.context:
         for facts in find(module):
-            value = facts.value("value")
-            producer = defining_op(value)
-            if facts.is_innermost("value", facts.k2) or producer is None:
+            if facts.is_innermost("value", facts.k2):
                 continue
-            if producer.name == _BARRIER:
+            source, reader = _source(facts.op, facts.index("value"))
+            producer = defining_op(source)
+            if producer is None or producer.name == _BARRIER:
                 continue
-            build = Builder(facts.op)
-            dynamic = [
-                build.size(size)
-                for size in sizes_of(value)
-                if isinstance(size, DynamicSize | SizeProduct)
-            ]
-            barrier = build.create(_BARRIER, [value.type], [value, *dynamic])
-            facts.op.operands[facts.index("value")] = barrier.results[0]
+            build = Builder(reader)
+            dynamic = [build.size(size) for size in sizes_of(source) if not isinstance(size, int)]
+            barrier = build.create(_BARRIER, [source.type], [source, *dynamic])
+            number = list(reader.operands).index(source)
+            reader.operands[number] = barrier.results[0]
+
+
+def _source(op: ir.Operation, number: int) -> tuple[ir.Value, ir.Operation]:
+    """The value below the views and repeats before an operand, and the op that reads it.
+
+    A repeat counts only where a transpose stands below it: else IREE would push its own
+    transpose of V into the repeat.
+    """
+    value, reader = op.operands[number], op
+    while (producer := defining_op(value)) is not None:
+        if producer.name not in _VIEWS:
+            below = defining_op(producer.operands[0]) if repeated_value(producer) else None
+            if below is None or below.name != "linalg.transpose":
+                break
+        value, reader = producer.operands[0], producer
+    return value, reader
