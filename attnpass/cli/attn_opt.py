@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ..errors import AttnError, PipelineError
@@ -226,8 +226,12 @@ class _Run:
             finally:
                 detach()
         messages = list(collector.messages)
+        for record in self.report.attentions[first_record:]:
+            if record.location.startswith("-:"):
+                record.location = name + record.location[1:]
         if "remarks" in self.options.flags:
             messages += _remarks(self.report, first_record)
+        messages = [replace(m, file=name) if m.file == "-" else m for m in messages]
         if "verify-diagnostics" in self.options.flags:
             text = chunk if isinstance(chunk, str) else ""
             self.problems += verify_expected(text, messages)
@@ -253,14 +257,14 @@ class _Run:
 
             target = named_target(self.options.target)
         run_pipeline(
-            module.operation,
+            module,
             self.stages,
             PassContext(self.report, target),
             verify="no-verify" not in flags,
             instrumentation=watch,
         )
         self.times += watch.seconds
-        text = module.operation.get_asm(
+        text = module.get_asm(
             print_generic_op_form="mlir-print-op-generic" in flags,
             enable_debug_info="mlir-print-debuginfo" in flags,
             assume_verified="no-verify" in flags,
@@ -268,8 +272,8 @@ class _Run:
         return text if text.endswith("\n") else text + "\n"
 
 
-def parse_module(source: str | bytes, name: str, context: ir.Context) -> ir.Module:
-    """The module in `source` with locations in file `name`; AttnError if there is none."""
+def parse_module(source: str | bytes, name: str, context: ir.Context) -> ir.Operation:
+    """The module in `source`, with locations in file `name`; AttnError if there is none."""
     from iree.compiler import ir
 
     from ..passes.pipeline import mlir_error
@@ -280,13 +284,13 @@ def parse_module(source: str | bytes, name: str, context: ir.Context) -> ir.Modu
         op = ir.Operation.parse(source, source_name=name, context=context)
     except ir.MLIRError as error:
         raise mlir_error(error, "cannot parse it") from None
-    if op.operation.name != "builtin.module":
-        # A file may hold one op on its own; passes work on modules.
-        with context, op.location:
-            module = ir.Module.create()
-            module.body.append(op)
-            return module
-    return op if isinstance(op, ir.Module) else ir.Module._CAPICreate(op.operation._CAPIPtr)
+    except ValueError:
+        # Several ops at top level: only this entry point makes a module around them. It
+        # names the file '-', which the messages put right.
+        return ir.Module.parse(source, context).operation
+    if op.operation.name == "builtin.module":
+        return op.operation
+    return ir.Module.parse(source, context).operation
 
 
 def _decode(data: bytes, name: str) -> str:

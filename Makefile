@@ -1,0 +1,44 @@
+# make help lists the targets. Everything runs in .venv, which the first target that needs
+# it sets up.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help venv run test lint format lit pytest clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("attnpass needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+venv: $(STAMP) ## set up .venv with attnpass and its tools
+
+run: $(STAMP) ## compile and run a transformer layer with and without the passes
+	$(BIN)/python tools/demo.py
+
+test: lint lit pytest ## all checks: lint, lit, pytest
+
+lint: $(STAMP) ## ruff and pyright
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(STAMP) ## format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lit: $(STAMP) ## the FileCheck tests
+	$(BIN)/lit -sv test
+
+pytest: $(STAMP) ## unit, end-to-end and property tests
+	$(BIN)/pytest
+
+clean: ## remove .venv and caches
+	rm -rf $(VENV) build .pytest_cache .ruff_cache .hypothesis *.egg-info
