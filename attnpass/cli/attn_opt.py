@@ -220,7 +220,7 @@ class _Run:
             context.load_all_available_dialects()
             detach = collector.attach(context)
             try:
-                printed = self._process(chunk, name, context)
+                printed = self._process(chunk, name, context, collector)
             except AttnError as error:
                 collector.add_error(error)
             finally:
@@ -240,11 +240,13 @@ class _Run:
                 print(message, file=sys.stderr)
         return None if collector.has_errors else printed
 
-    def _process(self, chunk: str | bytes, name: str, context: ir.Context) -> str:
+    def _process(
+        self, chunk: str | bytes, name: str, context: ir.Context, collector: Collector
+    ) -> str:
         from ..passes import PassContext
         from ..passes.pipeline import Instrumentation, run_pipeline
 
-        module = parse_module(chunk, name, context)
+        module = parse_module(chunk, name, context, collector)
         flags = self.options.flags
         watch = Instrumentation()
         if "mlir-print-ir-before-all" in flags:
@@ -272,7 +274,9 @@ class _Run:
         return text if text.endswith("\n") else text + "\n"
 
 
-def parse_module(source: str | bytes, name: str, context: ir.Context) -> ir.Operation:
+def parse_module(
+    source: str | bytes, name: str, context: ir.Context, collector: Collector
+) -> ir.Operation:
     """The module in `source`, with locations in file `name`; AttnError if there is none."""
     from iree.compiler import ir
 
@@ -283,10 +287,11 @@ def parse_module(source: str | bytes, name: str, context: ir.Context) -> ir.Oper
     try:
         op = ir.Operation.parse(source, source_name=name, context=context)
     except ir.MLIRError as error:
-        raise mlir_error(error, "cannot parse it") from None
-    except ValueError:
-        # Several ops at top level: only this entry point makes a module around them. It
-        # names the file '-', which the messages put right.
+        if not (collector.messages and "single top-level" in collector.messages[-1].text):
+            raise mlir_error(error, "cannot parse it") from None
+        # Several ops at top level: only Module.parse makes a module around them. It names
+        # the file '-', which the messages put right.
+        collector.messages.clear()
         return ir.Module.parse(source, context).operation
     if op.operation.name == "builtin.module":
         return op.operation
