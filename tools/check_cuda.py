@@ -1,0 +1,388 @@
+"""Checks on a CUDA GPU that every contraction form the passes emit gives right numbers.
+
+    python tools/check_cuda.py --compile .gpu/check        # anywhere: writes .vmfb files
+    python tools/check_cuda.py --run .gpu/check --json tools/results/cuda_numbers.json
+
+Each case is `x @ Wv [-> bias] -> reshape -> transpose [-> repeat] -> attention`, compiled
+three ways: stock IREE (its own V transpose on), IREE with that off, and attn-compile with
+`--attn-mode=always`. The error is the relative L2 distance to a float64 reference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import zlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+CUDA = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80"]
+VARIANTS = ("stock", "off", "attnpass")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One module: how V is projected, and the shape around it."""
+
+    form: str
+    dtype: str = "f16"
+    batch: int = 1
+    heads: int = 4
+    kv_heads: int = 4
+    rows: int = 256
+    keys: int = 256
+    head: int = 64
+    model: int = 256
+    bias: bool = False
+
+    @property
+    def name(self) -> str:
+        words = [self.form, self.dtype, f"b{self.batch}", f"m{self.rows}"]
+        if self.kv_heads != self.heads:
+            words.append(f"kv{self.kv_heads}of{self.heads}")
+        return "_".join([*words, *(["bias"] if self.bias else [])])
+
+
+def cases() -> list[Case]:
+    found = []
+    for dtype in ("f16", "bf16"):
+        found += [Case(form, dtype) for form in ("matmul", "generic", "repeated", "split")]
+        found += [Case(form, dtype, batch=4) for form in ("batched", "repeated", "split")]
+        found += [Case("repeated", dtype, batch=2, bias=True), Case("generic", dtype, bias=True)]
+        found.append(Case("repeated", dtype, batch=1, heads=8, kv_heads=2))
+        found.append(Case("repeated", dtype, batch=2, heads=8, kv_heads=2))
+        found.append(Case("argument", dtype, batch=1, heads=8, kv_heads=2, rows=1))
+        found.append(Case("packed", dtype, batch=2))
+    return found
+
+
+class Text:
+    """Writes MLIR line by line."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.count = 0
+
+    def value(self, text: str) -> str:
+        self.count += 1
+        self.lines.append(f"  %{self.count} = {text}")
+        return f"%{self.count}"
+
+    def empty(self, shape: list[int], kind: str) -> str:
+        return self.value(f"tensor.empty() : {tensor(shape, kind)}")
+
+    def zeros(self, shape: list[int]) -> str:
+        kind = tensor(shape, "f32")
+        empty = self.empty(shape, "f32")
+        return self.value(f"linalg.fill ins(%zero : f32) outs({empty} : {kind}) -> {kind}")
+
+    def elementwise(self, value: str, shape: list[int], kind: str, bias: str = "") -> str:
+        """Cast from f32 to `kind`, after adding a bias over the last dim."""
+        dims = ", ".join(f"d{i}" for i in range(len(shape)))
+        last = f"d{len(shape) - 1}"
+        identity = f"affine_map<({dims}) -> ({dims})>"
+        maps = [identity, *([f"affine_map<({dims}) -> ({last})>"] if bias else []), identity]
+        loops = ", ".join(['"parallel"'] * len(shape))
+        ins = f"{value}{', ' + bias if bias else ''} : {tensor(shape, 'f32')}"
+        ins += f", {tensor(shape[-1:], 'f32')}" if bias else ""
+        out = self.empty(shape, kind)
+        arguments = "%a: f32, " + ("%b: f32, " if bias else "") + f"%o: {kind}"
+        total = "%t = arith.addf %a, %b : f32\n    " if bias else ""
+        source = "%t" if bias else "%a"
+        return self.value(
+            f"linalg.generic {{indexing_maps = [{', '.join(maps)}], iterator_types = [{loops}]}} "
+            f"ins({ins}) outs({out} : {tensor(shape, kind)}) {{\n"
+            f"  ^bb0({arguments}):\n    {total}%c = arith.truncf {source} : f32 to {kind}\n"
+            f"    linalg.yield %c : {kind}\n  }} -> {tensor(shape, kind)}"
+        )
+
+    def repeat(self, value: str, source: list[int], dims: list[int], shape: list[int], kind: str):
+        """Repeats a value of shape `source`, whose dim j is dim dims[j] of `shape`."""
+        names = [f"d{i}" for i in range(len(shape))]
+        loops = ", ".join(['"parallel"'] * len(shape))
+        inner = ", ".join(names[d] for d in dims)
+        outer = ", ".join(names)
+        out = self.empty(shape, kind)
+        return self.value(
+            f"linalg.generic {{indexing_maps = [affine_map<({outer}) -> ({inner})>, "
+            f"affine_map<({outer}) -> ({outer})>], iterator_types = [{loops}]}} "
+            f"ins({value} : {tensor(source, kind)}) outs({out} : {tensor(shape, kind)}) {{\n"
+            f"  ^bb0(%a: {kind}, %o: {kind}):\n    linalg.yield %a : {kind}\n"
+            f"  }} -> {tensor(shape, kind)}"
+        )
+
+    def expand(self, value: str, source: list[int], groups: str, shape: list[int], kind: str):
+        return self.value(
+            f"tensor.expand_shape {value} {groups} output_shape {shape} : "
+            f"{tensor(source, kind)} into {tensor(shape, kind)}"
+        )
+
+    def collapse(self, value: str, source: list[int], groups: str, shape: list[int], kind: str):
+        return self.value(
+            f"tensor.collapse_shape {value} {groups} : "
+            f"{tensor(source, kind)} into {tensor(shape, kind)}"
+        )
+
+
+def tensor(shape: list[int], kind: str) -> str:
+    return f"tensor<{'x'.join(map(str, [*shape, kind]))}>"
+
+
+def inputs_of(case: Case) -> dict[str, list[int]]:
+    """Names and shapes of the function's arguments."""
+    width = case.kv_heads * case.head
+    batch = case.batch * case.heads
+    shapes = {"q": [batch, case.rows, case.head], "k": [batch, case.keys, case.head]}
+    if case.form == "argument":
+        return {**shapes, "v": [case.batch, case.kv_heads, case.keys, case.head]}
+    if case.form in ("matmul", "generic"):
+        shapes["x"] = [case.batch * case.keys, case.model]
+    else:
+        shapes["x"] = [case.batch, case.keys, case.model]
+    shapes["w"] = {
+        "matmul": [case.model, width],
+        "generic": [width, case.model],
+        "batched": [case.batch, case.model, width],
+        "packed": [case.model, 3 * width],
+    }.get(case.form, [case.model, width])
+    if case.bias:
+        shapes["beta"] = [width]
+    return shapes
+
+
+def module_text(case: Case) -> str:
+    """The module of a case, as IREE's `preprocessing` phase would hold it."""
+    text, kind = Text(), case.dtype
+    b, s, d, width = case.batch, case.keys, case.head, case.kv_heads * case.head
+    if case.form == "argument":
+        v4 = "%v"
+    else:
+        v = project(text, case, width)
+        flat = [b, s, width]
+        if case.form == "split":
+            flat = [b * s, width]
+            groups = "[[0, 1], [2, 3]]"
+        elif case.form in ("matmul", "generic"):
+            flat = [b * s, width]
+            groups = "[[0, 1], [2, 3]]"
+        else:
+            groups = "[[0], [1], [2, 3]]"
+        v = text.expand(v, flat, groups, [b, s, case.kv_heads, d], kind)
+        out = text.empty([b, case.kv_heads, s, d], kind)
+        v4 = text.value(
+            f"linalg.transpose ins({v} : {tensor([b, s, case.kv_heads, d], kind)}) outs({out} : "
+            f"{tensor([b, case.kv_heads, s, d], kind)}) permutation = [0, 2, 1, 3]"
+        )
+    shape = [b, case.kv_heads, s, d]
+    groups = "[[0, 1], [2], [3]]"
+    if case.kv_heads != case.heads:
+        repeated = [b, case.kv_heads, case.heads // case.kv_heads, s, d]
+        v4 = text.repeat(v4, shape, [0, 1, 3, 4], repeated, kind)
+        shape, groups = repeated, "[[0, 1, 2], [3], [4]]"
+    v = text.collapse(v4, shape, groups, [b * case.heads, s, d], kind)
+    q, k = inputs_of(case)["q"], inputs_of(case)["k"]
+    out = text.empty(q, kind)
+    dims = "(b, m, n, k1, k2)"
+    maps = ["(b, m, k1)", "(b, k2, k1)", "(b, k2, n)", "()", "(b, m, n)"]
+    result = text.value(
+        f"iree_linalg_ext.attention <indexing_maps = "
+        f"[{', '.join(f'affine_map<{dims} -> {m}>' for m in maps)}]> "
+        f"ins(%q, %k, {v}, %scale : {tensor(q, kind)}, {tensor(k, kind)}, "
+        f"{tensor([b * case.heads, s, d], kind)}, {kind}) outs({out} : {tensor(q, kind)}) {{\n"
+        f"  ^bb0(%score: f32):\n    iree_linalg_ext.yield %score : f32\n  }} -> {tensor(q, kind)}"
+    )
+    arguments = ", ".join(
+        f"%{name}: {tensor(shape, 'f32' if name == 'beta' else kind)}"
+        for name, shape in inputs_of(case).items()
+    )
+    body = "\n".join(text.lines)
+    return (
+        f"func.func @main({arguments}) -> {tensor(q, kind)} {{\n"
+        f"  %zero = arith.constant 0.0 : f32\n"
+        f"  %scale = arith.constant {d**-0.5:e} : {kind}\n"
+        f"{body}\n  return {result} : {tensor(q, kind)}\n}}\n"
+    )
+
+
+def project(text: Text, case: Case, width: int) -> str:
+    """V before its heads are split, cast to the case's type."""
+    kind, b, s, model = case.dtype, case.batch, case.keys, case.model
+    shapes = inputs_of(case)
+    x, w = tensor(shapes["x"], kind), tensor(shapes["w"], kind)
+    bias = "%beta" if case.bias else ""
+    if case.form in ("matmul", "generic"):
+        shape = [b * s, width]
+        out = f"outs({text.zeros(shape)} : {tensor(shape, 'f32')})"
+        if case.form == "matmul":
+            product = f"linalg.matmul ins(%x, %w : {x}, {w}) {out} -> {tensor(shape, 'f32')}"
+        else:
+            product = generic_product(x, w, out, shape, kind)
+        return text.elementwise(text.value(product), shape, kind, bias)
+    weight, wide = "%w", [b, *shapes["w"]]
+    if case.form == "batched":
+        wide = shapes["w"]
+    else:
+        weight = text.repeat("%w", shapes["w"], [1, 2], wide, kind)
+    shape = [b, s, wide[-1]]
+    product = text.value(
+        f"linalg.batch_matmul ins(%x, {weight} : {x}, {tensor(wide, kind)}) "
+        f"outs({text.zeros(shape)} : {tensor(shape, 'f32')}) -> {tensor(shape, 'f32')}"
+    )
+    v = text.elementwise(product, shape, kind, bias)
+    if case.form == "packed":
+        v = text.value(
+            f"tensor.extract_slice {v}[0, 0, {2 * width}] [{b}, {s}, {width}] [1, 1, 1] : "
+            f"{tensor(shape, kind)} to {tensor([b, s, width], kind)}"
+        )
+    if case.form == "split":
+        return text.collapse(v, shape, "[[0, 1], [2]]", [b * s, width], kind)
+    return v
+
+
+def generic_product(x: str, w: str, out: str, shape: list[int], kind: str) -> str:
+    return (
+        "linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, "
+        "affine_map<(i, j, k) -> (j, k)>, affine_map<(i, j, k) -> (i, j)>], "
+        'iterator_types = ["parallel", "parallel", "reduction"]} '
+        f"ins(%x, %w : {x}, {w}) {out} {{\n  ^bb0(%a: {kind}, %b: {kind}, %o: f32):\n"
+        f"    %a1 = arith.extf %a : {kind} to f32\n    %b1 = arith.extf %b : {kind} to f32\n"
+        "    %p = arith.mulf %a1, %b1 : f32\n    %s = arith.addf %o, %p : f32\n"
+        f"    linalg.yield %s : f32\n  }} -> {tensor(shape, 'f32')}"
+    )
+
+
+def compile_all(folder: Path) -> None:
+    """Writes CASE.VARIANT.vmfb for every case and variant."""
+    folder.mkdir(parents=True, exist_ok=True)
+    flag = "--iree-global-opt-enable-attention-v-transpose"
+    for case in cases():
+        source = folder / f"{case.name}.mlir"
+        source.write_text(module_text(case))
+        for variant in VARIANTS:
+            target = folder / f"{case.name}.{variant}.vmfb"
+            command = [sys.executable, "-m", "attnpass.cli.attn_compile", str(source), *CUDA]
+            if variant == "attnpass":
+                command += ["--attn-mode=always", f"--attn-report={target.with_suffix('.json')}"]
+            else:
+                command += ["--attn-disable", f"{flag}={'true' if variant == 'stock' else 'false'}"]
+            subprocess.run([*command, "-o", str(target)], check=True, timeout=300)
+        print(case.name, flush=True)
+
+
+def make_inputs(case: Case) -> dict[str, np.ndarray[Any, Any]]:
+    generator = np.random.default_rng(zlib.crc32(case.name.encode()))
+    return {
+        name: (generator.standard_normal(shape) * (shape[-2] ** -0.5 if name == "w" else 1.0))
+        for name, shape in inputs_of(case).items()
+    }
+
+
+def reference(case: Case, given: dict[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    """Attention in float64 on the inputs as rounded to the case's type."""
+    b, s, d, heads = case.batch, case.keys, case.head, case.kv_heads
+    if case.form == "argument":
+        v = given["v"]
+    else:
+        w = given["w"].T if case.form == "generic" else given["w"]
+        v = given["x"] @ w
+        if case.form == "packed":
+            v = v[..., 2 * heads * d :]
+        v = v + given.get("beta", 0.0)
+        v = v.reshape(b, s, heads, d).transpose(0, 2, 1, 3)
+    v = np.repeat(v, case.heads // heads, axis=1).reshape(b * case.heads, s, d)
+    scores = given["q"] @ given["k"].transpose(0, 2, 1) * d**-0.5
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return (weights / weights.sum(-1, keepdims=True)) @ v
+
+
+def run_all(folder: Path, path: Path) -> None:
+    """Runs every .vmfb on the GPU, prints a table and writes it as JSON."""
+    import iree.runtime as runtime
+    import ml_dtypes
+
+    types = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
+    config = runtime.Config("cuda")
+    rows = []
+    for case in cases():
+        given = make_inputs(case)
+        rounded = {
+            name: array.astype(types["f32" if name == "beta" else case.dtype])
+            for name, array in given.items()
+        }
+        wanted = reference(case, {n: a.astype(np.float64) for n, a in rounded.items()})
+        row: dict[str, Any] = {"case": case.name, **asdict(case)}
+        for variant in VARIANTS:
+            row[variant] = _error(runtime, config, folder, case, variant, rounded, wanted)
+        rows.append(row)
+        shown = "  ".join(f"{variant} {row[variant]:9.2e}" for variant in VARIANTS)
+        print(f"{case.name:36s} {shown}", flush=True)
+    path.write_text(json.dumps({"device": _device(), "rows": rows}, indent=1) + "\n")
+
+
+def _error(
+    runtime: Any,
+    config: Any,
+    folder: Path,
+    case: Case,
+    variant: str,
+    inputs: dict[str, np.ndarray[Any, Any]],
+    wanted: np.ndarray[Any, Any],
+) -> float:
+    context = runtime.SystemContext(config=config)
+    data = (folder / f"{case.name}.{variant}.vmfb").read_bytes()
+    context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, data))
+    narrow = case.dtype == "bf16"
+    arguments = [
+        _bf16(runtime, config.device, array) if narrow and array.itemsize == 2 else array
+        for array in inputs.values()
+    ]
+    result = context.modules.module["main"](*arguments)
+    got = _to_float(result, case.dtype)
+    return float(np.linalg.norm(got - wanted) / np.linalg.norm(wanted))
+
+
+def _bf16(runtime: Any, device: Any, array: np.ndarray[Any, Any]) -> Any:
+    """A device array of bf16, which numpy's buffer protocol cannot name."""
+    view = device.allocator.allocate_buffer_copy(
+        memory_type=runtime.MemoryType.DEVICE_LOCAL,
+        allowed_usage=runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING,
+        device=device,
+        buffer=np.ascontiguousarray(array).view(np.uint16),
+        element_type=runtime.HalElementType.BFLOAT_16,
+    )
+    return runtime.DeviceArray(device, view)
+
+
+def _to_float(result: Any, dtype: str) -> np.ndarray[Any, Any]:
+    import ml_dtypes
+
+    host = np.asarray(result.to_host())
+    if dtype == "bf16" and host.dtype != ml_dtypes.bfloat16:
+        host = host.view(ml_dtypes.bfloat16)
+    return host.astype(np.float64)
+
+
+def _device() -> str:
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    return subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument("--compile", type=Path, metavar="DIR")
+    parser.add_argument("--run", type=Path, metavar="DIR")
+    parser.add_argument("--json", type=Path, default=Path("tools/results/cuda_numbers.json"))
+    options = parser.parse_args()
+    if options.compile:
+        compile_all(options.compile)
+    if options.run:
+        run_all(options.run, options.json)
+
+
+if __name__ == "__main__":
+    main()
