@@ -7,7 +7,7 @@ never kept: `erase_dead` is the last step of a rewrite.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -230,6 +230,19 @@ class Builder:
         operands = [size.value, self.constant_index(size.dim)]
         return self.create("tensor.dim", [index], operands).results[0]
 
+    def size_op(self, name: str, left: Size, right: Size) -> Size:
+        """`arith.<name>` (`divui`, `muli`, `subi`) of two sizes, of which one is dynamic."""
+        index = ir.IndexType.get(self.anchor.context)
+        operands = [self.size(left), self.size(right)]
+        return DynamicSize(self.create(f"arith.{name}", [index], operands).results[0])
+
+    def constant(self, attribute: ir.Attribute, kind: ir.Type) -> ir.Value:
+        """`arith.constant` with this value attribute, of type `kind`."""
+        return self.create("arith.constant", [kind], [], {"value": attribute}).results[0]
+
+    def constant_float(self, number: float, kind: ir.Type) -> ir.Value:
+        return self.constant(ir.FloatAttr.get(kind, number, loc=self.location), kind)
+
     def empty(self, sizes: Sequence[Size], element: ir.Type) -> ir.Value:
         dynamic = [self.size(size) for size in sizes if not isinstance(size, int)]
         return self.create("tensor.empty", [self.tensor_type(sizes, element)], dynamic).results[0]
@@ -252,6 +265,62 @@ class Builder:
         op = self.create("linalg.fill", [init.type], [scalar, init], attributes, regions=1)
         fill_builtin_region(op)
         return op.results[0]
+
+    def generic(
+        self,
+        inputs: Sequence[ir.Value],
+        inits: Sequence[ir.Value],
+        positions: Sequence[maps.Positions],
+        body: Callable[[Builder, Sequence[ir.Value]], Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """`linalg.generic`: one map per input and init, loops numbered without gaps.
+
+        Loops that no init has are reductions. `body` gets a builder inside the region and
+        the scalars, inputs first, and returns the scalars to yield.
+        """
+        context, operands = self.anchor.context, [*inputs, *inits]
+        loops = 1 + max((dim for m in positions for dim in m if dim is not None), default=-1)
+        kept = {dim for m in positions[len(inputs) :] for dim in m}
+        kinds = ["parallel" if loop in kept else "reduction" for loop in range(loops)]
+        iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
+        attributes: dict[str, ir.Attribute] = {
+            "indexing_maps": maps.maps_attribute(loops, positions),
+            "iterator_types": ir.ArrayAttr.get(iterators, context),
+            "operandSegmentSizes": self._segments(len(inputs), len(inits)),
+        }
+        results = [init.type for init in inits]
+        op = self.create("linalg.generic", results, operands, attributes, regions=1)
+        scalars = [element_type(value) for value in operands]
+        block = op.regions[0].blocks.append(*scalars, arg_locs=[self.location] * len(scalars))
+        self.fill_block(block, "linalg.yield", lambda inner: body(inner, list(block.arguments)))
+        return list(op.results)
+
+    def dispatch_region(
+        self,
+        results: Sequence[tuple[Sequence[Size], ir.Type]],
+        body: Callable[[Builder], Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """`flow.dispatch.region`: `body`'s ops become one dispatch, whatever they are.
+
+        `results` are the sizes and element types of the tensors that `body` returns.
+        """
+        sizes = [size for shape, _ in results for size in shape]
+        dynamic = [self.size(size) for size in sizes if not isinstance(size, int)]
+        types = [self.tensor_type(shape, element) for shape, element in results]
+        attributes = {"operandSegmentSizes": self._segments(len(dynamic), 0)}
+        op = self.create("flow.dispatch.region", types, dynamic, attributes, regions=2)
+        self.fill_block(op.regions[0].blocks.append(), "flow.return", body)
+        return list(op.results)
+
+    def fill_block(
+        self, block: ir.Block, terminator: str, body: Callable[[Builder], Sequence[ir.Value]]
+    ) -> None:
+        """Builds an empty block: the ops that `body` makes, and a terminator for its values."""
+        point = ir.InsertionPoint(block)
+        anchor = ir.Operation.create(terminator, ip=point, loc=self.location)
+        inner = Builder(anchor, self.location)
+        inner.create(terminator, [], body(inner))
+        anchor.erase()
 
     def collapse(self, value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
         """`tensor.collapse_shape`; each group lists the dims that become one."""
@@ -317,20 +386,23 @@ class Builder:
         return self.extract_slice(value, offsets, [size for size, _ in flat])
 
     def extract_slice(
-        self, value: ir.Value, offsets: Sequence[int], sizes: Sequence[Size]
+        self, value: ir.Value, offsets: Sequence[Size], sizes: Sequence[Size]
     ) -> ir.Value:
         """`tensor.extract_slice` with unit strides."""
         context = self.anchor.context
-        static = [size if isinstance(size, int) else DYNAMIC for size in sizes]
-        dynamic = [self.size(size) for size in sizes if not isinstance(size, int)]
+        static_offsets = [offset if isinstance(offset, int) else DYNAMIC for offset in offsets]
+        static_sizes = [size if isinstance(size, int) else DYNAMIC for size in sizes]
+        moved = [self.size(offset) for offset in offsets if not isinstance(offset, int)]
+        sized = [self.size(size) for size in sizes if not isinstance(size, int)]
+        segments = [1, len(moved), len(sized), 0]
         attributes: dict[str, ir.Attribute] = {
-            "static_offsets": ir.DenseI64ArrayAttr.get(list(offsets), context),
-            "static_sizes": ir.DenseI64ArrayAttr.get(static, context),
-            "static_strides": ir.DenseI64ArrayAttr.get([1] * len(static), context),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, len(dynamic), 0], context),
+            "static_offsets": ir.DenseI64ArrayAttr.get(static_offsets, context),
+            "static_sizes": ir.DenseI64ArrayAttr.get(static_sizes, context),
+            "static_strides": ir.DenseI64ArrayAttr.get([1] * len(static_sizes), context),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments, context),
         }
         result = self.tensor_type(sizes, element_type(value))
-        operands = [value, *dynamic]
+        operands = [value, *moved, *sized]
         return self.create("tensor.extract_slice", [result], operands, attributes).results[0]
 
     def slice_again(self, op: ir.Operation, source: ir.Value, dim: int, low: int) -> ir.Value:
@@ -385,10 +457,10 @@ def copied_attributes(op: ir.Operation, *without: str) -> dict[str, ir.Attribute
 def copy_body(
     source: ir.Block, target: ir.Block, argument_order: Sequence[int], index_dims: dict[int, int]
 ) -> None:
-    """Copies the flat body of a linalg op.
+    """Copies the flat body of a linalg or attention op.
 
     Argument i of `target` stands for argument argument_order[i] of `source`; a
-    `linalg.index d` becomes `linalg.index index_dims[d]`.
+    `linalg.index d` becomes `linalg.index index_dims[d]`, and so does attention's own.
     """
     values: dict[ir.Value, ir.Value] = {
         source.arguments[old]: target.arguments[new] for new, old in enumerate(argument_order)
@@ -399,7 +471,7 @@ def copy_body(
         for number, operand in enumerate(op.operands):
             if operand in values:
                 copy.operation.operands[number] = values[operand]
-        if op.operation.name == "linalg.index":
+        if op.operation.name in ("linalg.index", "iree_linalg_ext.index"):
             attribute = ir.IntegerAttr(op.operation.attributes["dim"])
             copy.operation.attributes["dim"] = ir.IntegerAttr.get(
                 attribute.type, index_dims[attribute.value]

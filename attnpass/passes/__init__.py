@@ -26,6 +26,7 @@ REGISTRY: dict[str, str] = {
     "attn-fold-transpose": "attnpass.passes.fold_transpose:FoldTranspose",
     "attn-fuse-transpose": "attnpass.passes.fuse_transpose:FuseTranspose",
     "attn-propagate-layout": "attnpass.passes.propagate_layout:PropagateLayout",
+    "attn-split-k": "attnpass.passes.split_k:SplitK",
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 VERSION = 1
 
-Decision = Literal["absorbed", "kept", "folded", "refused"]
+Decision = Literal["absorbed", "kept", "folded", "split", "refused"]
 
 
 @dataclass

@@ -1,0 +1,49 @@
+"""attn-split-k: decode attention over chunks of the keys at once, then a combine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ..errors import PipelineError
+from . import Pass, PassContext, option
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+
+@dataclass(frozen=True)
+class SplitK(Pass):
+    """Cuts the keys of attention ops with few query rows into chunks that run side by side.
+
+    `attention` and `online_attention` become partial online_attention, with the chunk as one
+    more batch dim, and a combine of (output, max, sum). Keys that fill no chunk form a tail
+    of their own. Grouped-query broadcasts before K and V are folded, so that the heads that
+    share K and V become rows. `splits=auto` chooses the number of chunks by the formula in
+    `attnpass.split_k.plan`; V's layout is left as it is.
+    """
+
+    name: ClassVar[str] = "attn-split-k"
+    summary: ClassVar[str] = "decode attention: partial attention over chunks of keys, combined"
+
+    splits: str = option("auto", "number of chunks, or auto")
+    target: str = option("", "target that auto splits for, instead of the module's own")
+    rows: int = option(16, "most query rows that an attention may have to be split")
+
+    def __post_init__(self) -> None:
+        if self.splits != "auto" and not (self.splits.isdigit() and int(self.splits)):
+            raise PipelineError(
+                f"pass '{self.name}': '{self.splits}' is not a value of option 'splits' "
+                "(use auto or a whole number from 1 on)"
+            )
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..split_k.drive import split_all
+        from ..targets import DEFAULT_TARGET, resolve_target
+
+        target = (resolve_target(module, self.target) if self.target else context.target) or (
+            resolve_target(module) or DEFAULT_TARGET
+        )
+        splits = None if self.splits == "auto" else int(self.splits)
+        with module.context:
+            return split_all(module, splits, self.rows, target, context.report, self.name)

@@ -1,0 +1,1 @@
+"""Split-K: decode attention as partial attention over chunks of the keys, then a combine."""

@@ -1,0 +1,86 @@
+"""Splits every attention of a module that asks for it, and records why or why not."""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from .. import maps
+from ..attention import AttentionFacts, describe, find
+from ..layout.fold import find_source, fold_through_reshapes
+from ..layout.propagate import record_of
+from ..report.records import OperandRecord, Report
+from ..targets import Target
+from .plan import SplitPlan, make_plan, refusal
+from .rewrite import split
+
+
+def split_all(
+    module: ir.Operation,
+    splits: int | None,
+    rows: int,
+    target: Target,
+    report: Report,
+    pass_name: str,
+) -> bool:
+    """Splits what can be split; returns whether IR changed. Needs a current context."""
+    return any(
+        [
+            _split_one(facts, splits, rows, target, report, pass_name)
+            for facts in find(module)
+        ]
+    )
+
+
+def _split_one(
+    facts: AttentionFacts,
+    splits: int | None,
+    rows: int,
+    target: Target,
+    report: Report,
+    pass_name: str,
+) -> bool:
+    before = maps.show(facts.map_of("key"))
+    operand = OperandRecord("key", "refused", "", before, before, pass_name=pass_name)
+    record_of(report, facts).decide(operand)
+    operand.reason = refusal(facts, rows)
+    if operand.reason:
+        return False
+    repeats = {name: _repeats(facts, name) for name in ("key", "value")}
+    plan = make_plan(facts, splits, target, min(repeats.values()))
+    if isinstance(plan, str):
+        operand.decision, operand.reason = "kept", plan
+        return False
+    operand.decision, operand.reason = "split", _words(plan)
+    for name, count in repeats.items():
+        if count > 1 and (folded := fold_through_reshapes(facts, name)) is not None:
+            operand.reason += f"; the {name} is read without its {count}-fold repeat"
+            facts = describe(folded)
+    again = make_plan(facts, splits, target)
+    split(facts, plan if isinstance(again, str) else again)
+    return True
+
+
+def _repeats(facts: AttentionFacts, operand: str) -> int:
+    """How often a grouped-query broadcast repeats the operand; 1 where there is none."""
+    source = find_source(facts, operand)
+    count = 1
+    if source is None:
+        return count
+    for axes, sizes in zip(source.parts, source.sizes, strict=True):
+        for axis, size in zip(axes, sizes, strict=True):
+            if axis is None and isinstance(size, int):
+                count *= size
+    return count
+
+
+def _words(plan: SplitPlan) -> str:
+    """The chunks in words."""
+    splits = "as many chunks as fit" if plan.splits is None else f"{plan.splits} chunks"
+    keys = "the length's share of keys" if plan.chunk is None else f"{plan.chunk} keys"
+    if plan.length is None:
+        tail = ", and a tail of what is left"
+    else:
+        assert plan.splits is not None and plan.chunk is not None
+        left = plan.length - plan.splits * plan.chunk
+        tail = f", and a tail of {left}" if left else ""
+    return f"{splits} of {keys}{tail} ({plan.reason})"

@@ -1,0 +1,133 @@
+"""How an attention's keys are cut into chunks, or why they are not. Reads the IR only.
+
+`splits=auto` follows one formula. With `groups` = product of the batch dims (batch x heads
+of K and V; a dynamic one counts as 1) and `length` = number of keys:
+
+    wish = min(waves * compute_units / groups, length / minimum chunk, 64)
+
+`waves` is how many workgroups a compute unit wants: 8 on GPUs, 1 on CPUs. A wish below 2
+leaves the op alone. The chunk is `length / wish`, rounded up to whole kernel tiles of 64
+keys, so the last keys that fill no chunk form a shorter tail. A length known only at run
+time is cut into chunks of the size that `wish` gives at 8192 keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..attention import AttentionFacts
+from ..targets import Target
+
+# Keys that a kernel takes at once: a chunk of whole tiles needs no masked keys.
+TILE = 64
+# Fewer keys in a chunk are not worth a workgroup and a partial result.
+MINIMUM_CHUNK = 256
+MAXIMUM_SPLITS = 64
+# What a length known only at run time is taken as.
+ASSUMED_LENGTH = 8192
+_GPU_WAVES = 8
+_CPU_WAVES = 1
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """Chunks of dim `dim` (a k2 dim): how many there are and how many keys each has.
+
+    Where the length is dynamic one of the two is None: it follows from the length. The keys
+    beyond `splits * chunk` are the tail.
+    """
+
+    dim: int
+    length: int | None
+    splits: int | None
+    chunk: int | None
+    reason: str
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every key is in a chunk for certain."""
+        if self.length is None or self.splits is None or self.chunk is None:
+            return False
+        return self.length == self.splits * self.chunk
+
+
+def refusal(facts: AttentionFacts, rows: int) -> str:
+    """Why this attention is not one that the pass splits, or ''."""
+    if facts.own_configuration:
+        return f"it has its own {facts.own_configuration}, which a split would make wrong"
+    if "split_k" in facts.op.attributes:
+        return "it is part of a split attention already"
+    if facts.op.parent is not None and facts.op.parent.name == "flow.dispatch.region":
+        return "it stands in a dispatch region already"
+    count = facts.extent(facts.m)
+    if count is None:
+        return "the number of query rows is known only at run time"
+    if count > rows:
+        return f"it has {count} query rows, more than rows={rows}: this is no decode step"
+    dim = split_dim(facts)
+    if dim not in facts.map_of("key"):
+        return "K does not have V's outermost key dim"
+    if dim in facts.score_index_dims:
+        return f"its score region reads the key's index (iree_linalg_ext.index {dim})"
+    argument = str(facts.op.regions[0].blocks[0].arguments[0].type)
+    results = [facts.element_types[name] for name in facts.result_names]
+    partial = [argument] if facts.kind == "attention" else [argument, *results]
+    if odd := [kind for kind in partial if kind != "f32"]:
+        return f"it accumulates in {odd[0]}; only f32 is combined"
+    return ""
+
+
+def split_dim(facts: AttentionFacts) -> int:
+    """The k2 dim to split: the outermost one in V."""
+    return next(dim for dim in facts.map_of("value") if dim in facts.k2)
+
+
+def make_plan(
+    facts: AttentionFacts, splits: int | None, target: Target, repeats: int = 1
+) -> SplitPlan | str:
+    """The chunks for `splits` (None: auto), or why there are none.
+
+    `repeats` is how often the batch dims repeat the same K and V (a grouped-query
+    broadcast that will be folded): those heads become rows of one workgroup.
+    """
+    dim = split_dim(facts)
+    length = facts.sizes[dim]
+    if splits is not None:
+        return _fixed(dim, length, splits)
+    return _auto(facts, dim, length, target, repeats)
+
+
+def _fixed(dim: int, length: int | None, splits: int) -> SplitPlan | str:
+    if splits < 2:
+        return f"splits={splits} leaves it whole"
+    if length is not None and length < splits:
+        return f"{length} keys are fewer than splits={splits}"
+    chunk = None if length is None else length // splits
+    return SplitPlan(dim, length, splits, chunk, f"splits={splits}")
+
+
+def _auto(
+    facts: AttentionFacts, dim: int, length: int | None, target: Target, repeats: int
+) -> SplitPlan | str:
+    groups = 1
+    for batch in facts.batch:
+        groups *= facts.sizes[batch] or 1
+    groups = max(1, groups // repeats)
+    is_cpu = target.backend == "llvm-cpu"
+    slots = (_CPU_WAVES if is_cpu else _GPU_WAVES) * target.compute_units
+    others = [facts.sizes[k2] or 1 for k2 in facts.k2 if k2 != dim]
+    tile, minimum = TILE, MINIMUM_CHUNK
+    for size in others:
+        # The chunk's keys are those of the other key dims as well.
+        tile, minimum = max(1, tile // size), max(1, minimum // size)
+    wish = min(slots / groups, MAXIMUM_SPLITS)
+    where = f"{target.name} with {target.compute_units} compute units"
+    if wish < 2:
+        return f"{groups} batch x heads fill {where} without a split"
+    if length is not None and length < 2 * minimum:
+        return f"{length} keys are fewer than two chunks of {minimum}"
+    known = ASSUMED_LENGTH if length is None else length
+    chunk = max(minimum, -(-known // int(wish)))
+    chunk = -(-chunk // tile) * tile
+    reason = f"{groups} batch x heads on {where}"
+    return SplitPlan(dim, length, None if length is None else length // chunk, chunk, reason)
