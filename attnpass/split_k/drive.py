@@ -24,10 +24,7 @@ def split_all(
 ) -> bool:
     """Splits what can be split; returns whether IR changed. Needs a current context."""
     return any(
-        [
-            _split_one(facts, splits, rows, target, report, pass_name)
-            for facts in find(module)
-        ]
+        [_split_one(facts, splits, rows, target, report, pass_name) for facts in find(module)]
     )
 
 

@@ -13,7 +13,7 @@ time is cut into chunks of the size that `wish` gives at 8192 keys.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..attention import AttentionFacts
 from ..targets import Target
@@ -93,8 +93,26 @@ def make_plan(
     dim = split_dim(facts)
     length = facts.sizes[dim]
     if splits is not None:
-        return _fixed(dim, length, splits)
-    return _auto(facts, dim, length, target, repeats)
+        plan = _fixed(dim, length, splits)
+    else:
+        plan = _auto(facts, dim, length, target, repeats)
+    if isinstance(plan, str) or plan.is_exact or facts.extent((*facts.batch, *facts.m)) != 1:
+        return plan
+    return _without_tail(plan)
+
+
+def _without_tail(plan: SplitPlan) -> SplitPlan | str:
+    """The nearest plan without a tail: llvm-cpu cannot compile partial attention whose max
+    and sum have one element."""
+    why = "one head with one row cannot have a tail"
+    if plan.length is None:
+        return f"the number of keys is known only at run time, and {why}"
+    wish = (plan.splits or 1) + 1
+    divisors = [n for n in range(wish, 1, -1) if plan.length % n == 0]
+    if not divisors:
+        return f"{plan.length} keys have no divisor from 2 to {wish}, and {why}"
+    splits = divisors[0]
+    return replace(plan, splits=splits, chunk=plan.length // splits)
 
 
 def _fixed(dim: int, length: int | None, splits: int) -> SplitPlan | str:

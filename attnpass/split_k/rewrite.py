@@ -21,10 +21,10 @@ from ..ir import (
     DynamicSize,
     Size,
     copy_body,
+    defining_op,
     element_type,
     erase,
     erase_dead,
-    defining_op,
     ranked_shape,
     sizes_of,
 )
@@ -82,8 +82,7 @@ def _operands(facts: AttentionFacts, plan: SplitPlan, build: Builder) -> Operand
     space = normal_space(facts)
     inputs = [name for name in facts.operand_names if name not in facts.result_names]
     values = {
-        name: facts.value(name) if name == "scale" else space.normal(name, build)
-        for name in inputs
+        name: facts.value(name) if name == "scale" else space.normal(name, build) for name in inputs
     }
     if plan.length is not None:
         assert plan.splits is not None and plan.chunk is not None
@@ -119,8 +118,12 @@ def _chunks(operands: Operands, build: Builder) -> Triple:
 
 
 def _state(operands: Operands, build: Builder) -> Triple | None:
-    """What the chunks are combined with: the tail's triple, or what online_attention was
-    given; None where there is neither."""
+    """What the chunks are combined with: the tail's triple, what online_attention was
+    given, or both; None where there is neither.
+
+    The tail does not go on from what was given: IREE 3.13 tiles n and adds to the given sum
+    once for each tile (wrong on llvm-cpu), unless it is a constant.
+    """
     given = _given(operands, build)
     if operands.tail == 0:
         return given
@@ -128,10 +131,35 @@ def _state(operands: Operands, build: Builder) -> Triple | None:
     results = [_result_sizes(operands, name, False, build) for name in names]
 
     def body(inner: Builder) -> Triple:
-        start = given or _fresh(results, inner)
-        return _attend(operands, operands.covered, operands.tail, start, inner)
+        return _attend(operands, operands.covered, operands.tail, _fresh(results, inner), inner)
 
-    return _triple(_region(results, body, build))
+    tail = _triple(_region(results, body, build))
+    return tail if given is None else _merge(operands, tail, given, build)
+
+
+def _merge(operands: Operands, tail: Triple, given: Triple, build: Builder) -> Triple:
+    """Two triples of the same shape as one."""
+    rows = operands.result_dims("max")
+
+    def larger(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
+        return inner.create("arith.maximumf", [x[0].type], x[:2]).results[0]
+
+    def weighted(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
+        first = inner.create("arith.mulf", [x[0].type], [x[0], _weight(inner, x[1], x[4])]).results[
+            0
+        ]
+        return _multiply_add(inner, x[2], _weight(inner, x[3], x[4]), first)
+
+    like = build.empty(sizes_of(tail[1]), element_type(tail[1]))
+    largest = _elementwise(rows, [(rows, tail[1]), (rows, given[1])], like, larger, build)
+    both = []
+    for number, name in ((0, "output"), (2, "sum")):
+        dims = operands.result_dims(name)
+        inputs = [(dims, tail[number]), (rows, tail[1])]
+        inputs += [(dims, given[number]), (rows, given[1]), (rows, largest)]
+        init = build.empty(sizes_of(tail[number]), element_type(tail[number]))
+        both.append(_elementwise(dims, inputs, init, weighted, build))
+    return both[0], largest, both[1]
 
 
 def _given(operands: Operands, build: Builder) -> Triple | None:
@@ -152,9 +180,7 @@ def _triple(values: Sequence[ir.Value]) -> Triple:
     return output, maximum, total
 
 
-def _result_sizes(
-    operands: Operands, name: str, with_split: bool, build: Builder
-) -> list[Size]:
+def _result_sizes(operands: Operands, name: str, with_split: bool, build: Builder) -> list[Size]:
     """Sizes of a result, dynamic ones computed where `build` stands."""
     sizes: list[Size] = []
     for dim in _with_split(operands, operands.result_dims(name), with_split):
@@ -280,8 +306,11 @@ def _finish_attention(
     init = build.empty(sizes_of(output), kind)
     if state is None:
         return _elementwise(
-            dims, [(dims, output), (dims, total)], init,
-            lambda inner, x: inner.create("arith.divf", [x[0].type], x[:2]).results[0], build,
+            dims,
+            [(dims, output), (dims, total)],
+            init,
+            lambda inner, x: inner.create("arith.divf", [x[0].type], x[:2]).results[0],
+            build,
         )
 
     def body(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
@@ -316,9 +345,7 @@ def _finish_online(
     return [results[0], largest, results[1]]
 
 
-def _largest(
-    operands: Operands, partial: Triple, state: Triple | None, build: Builder
-) -> ir.Value:
+def _largest(operands: Operands, partial: Triple, state: Triple | None, build: Builder) -> ir.Value:
     """The max of each row over all chunks and the state."""
     rows = operands.result_dims("max")
     start = state[1] if state is not None else None
@@ -426,8 +453,6 @@ def _weight(build: Builder, maximum: ir.Value, largest: ir.Value) -> ir.Value:
     return build.create("math.exp2", [maximum.type], [difference]).results[0]
 
 
-def _multiply_add(
-    build: Builder, value: ir.Value, weight: ir.Value, total: ir.Value
-) -> ir.Value:
+def _multiply_add(build: Builder, value: ir.Value, weight: ir.Value, total: ir.Value) -> ir.Value:
     product = build.create("arith.mulf", [value.type], [value, weight]).results[0]
     return build.create("arith.addf", [value.type], [product, total]).results[0]
