@@ -1,0 +1,88 @@
+"""For end-to-end tests: compile MLIR text for llvm-cpu, run it, compare with a reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+CPU = (
+    "--iree-hal-target-device=local",
+    "--iree-hal-local-target-device-backends=llvm-cpu",
+    "--iree-llvmcpu-target-cpu=generic",
+)
+
+
+def compile_text(
+    text: str | bytes, *, mode: str | None = None, flags: Sequence[str] = (), **kwargs: Any
+) -> bytes:
+    """A module compiled for llvm-cpu: by attn-compile in `mode`, by iree-compile where that
+    is None. `flags` come after the target's; `kwargs` go to `attnpass.compile_str`."""
+    extra = [*CPU, *flags]
+    if mode is None:
+        from iree.compiler.tools import compile_str
+
+        data = compile_str(text, extra_args=extra)
+    else:
+        import attnpass
+
+        data = attnpass.compile_str(text, mode=mode, extra_args=extra, **kwargs)
+    assert data is not None
+    return data
+
+
+def run_module(vmfb: bytes, inputs: Sequence[np.ndarray], function: str = "main") -> Any:
+    """What `function` of a compiled module returns: an array, or a list of several.
+
+    Inputs are numpy arrays; f16 and ml_dtypes.bfloat16 go in and come out as they are.
+    """
+    from iree import runtime
+
+    config = runtime.Config("local-task")
+    context = runtime.SystemContext(config=config)
+    context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, vmfb))
+    (name,) = [m for m in context.modules if m != "hal"]
+    device = [_to_device(config.device, array) for array in inputs]
+    results = context.modules[name][function](*device)
+    # Copies: the results are views of memory that the module owns.
+    if isinstance(results, tuple | list):
+        return [np.array(result.to_host()) for result in results]
+    return np.array(results.to_host())
+
+
+def compile_and_run(
+    text: str | bytes,
+    inputs: Sequence[np.ndarray],
+    *,
+    function: str = "main",
+    mode: str | None = None,
+    flags: Sequence[str] = (),
+    **kwargs: Any,
+) -> Any:
+    """`compile_text`, then `run_module`."""
+    return run_module(compile_text(text, mode=mode, flags=flags, **kwargs), inputs, function)
+
+
+def rel_error(a: np.ndarray, ref: np.ndarray) -> float:
+    """||a - ref|| / ||ref||, computed in float64."""
+    wanted = np.asarray(ref, np.float64)
+    got = np.asarray(a, np.float64)
+    assert got.shape == wanted.shape, (got.shape, wanted.shape)
+    return float(np.linalg.norm(got - wanted) / np.linalg.norm(wanted))
+
+
+def _to_device(device: Any, array: np.ndarray) -> Any:
+    from iree import runtime
+
+    if array.dtype.name != "bfloat16":
+        return runtime.asdevicearray(device, np.ascontiguousarray(array))
+    # numpy's buffer protocol cannot name bfloat16: its bits go in with the type beside them.
+    view = device.allocator.allocate_buffer_copy(
+        memory_type=runtime.MemoryType.DEVICE_LOCAL,
+        allowed_usage=runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING,
+        device=device,
+        buffer=np.ascontiguousarray(array).view(np.uint16),
+        element_type=runtime.HalElementType.BFLOAT_16,
+    )
+    return runtime.DeviceArray(device, view)
