@@ -9,11 +9,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iree.compiler import ir
 
 from . import maps
+
+if TYPE_CHECKING:
+    from .layout.layout import Layout
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
 
@@ -134,6 +137,11 @@ def _trace_size(value: ir.Value, dim: int) -> Size:
         if op.name == "tensor.expand_shape":
             static = list(op.attributes["static_output_shape"])
             return _index_size(op.operands[1 + _dynamic_rank(static, dim)])
+        if op.name == "tensor.reshape":
+            shape = defining_op(op.operands[1])
+            if shape is not None and shape.name == "tensor.from_elements":
+                return _index_size(shape.operands[dim])
+            break
         if op.name == "tensor.cast" and ranked_shape(op.operands[0])[dim : dim + 1] == (None,):
             value = op.operands[0]
         elif op.name.startswith(("linalg.", "iree_linalg_ext.")) and len(op.results):
@@ -413,6 +421,77 @@ class Builder:
         attributes["static_offsets"] = ir.DenseI64ArrayAttr.get(offsets, self.anchor.context)
         operands = [source, *list(op.operands)[1:]]
         return self.create(op.name, [op.results[0].type], operands, attributes).results[0]
+
+    def pad(
+        self,
+        source: ir.Value,
+        result: ir.Type,
+        low: Sequence[int | ir.Value],
+        high: Sequence[int | ir.Value],
+        padding: ir.Value,
+    ) -> ir.Value:
+        """`tensor.pad` with the same padding value everywhere."""
+        context = self.anchor.context
+        dynamic = [[size for size in sizes if isinstance(size, ir.Value)] for sizes in (low, high)]
+        static = [[s if isinstance(s, int) else DYNAMIC for s in sizes] for sizes in (low, high)]
+        segments = [1, len(dynamic[0]), len(dynamic[1])]
+        attributes: dict[str, ir.Attribute] = {
+            "static_low": ir.DenseI64ArrayAttr.get(static[0], context),
+            "static_high": ir.DenseI64ArrayAttr.get(static[1], context),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments, context),
+        }
+        operands = [source, *dynamic[0], *dynamic[1]]
+        op = self.create("tensor.pad", [result], operands, attributes, regions=1)
+        index = ir.IndexType.get(context)
+        block = op.regions[0].blocks.append(
+            *([index] * len(low)), arg_locs=[self.location] * len(low)
+        )
+        ir.Operation.create(
+            "tensor.yield", operands=[padding], ip=ir.InsertionPoint(block), loc=self.location
+        )
+        return op.results[0]
+
+    def insert_slice_like(
+        self, op: ir.Operation, source: ir.Value, destination: ir.Value, order: Sequence[int]
+    ) -> ir.Value:
+        """The `tensor.insert_slice` op with all its dims in `order`."""
+        context = self.anchor.context
+        rest = iter(list(op.operands)[2:])
+        attributes: dict[str, ir.Attribute] = {}
+        operands = [source, destination]
+        segments = [1, 1]
+        for name in ("static_offsets", "static_sizes", "static_strides"):
+            values = [next(rest) if s == DYNAMIC else s for s in op.attributes[name]]
+            moved = [values[dim] for dim in order]
+            dynamic = [value for value in moved if isinstance(value, ir.Value)]
+            static = [DYNAMIC if isinstance(value, ir.Value) else value for value in moved]
+            attributes[name] = ir.DenseI64ArrayAttr.get(static, context)
+            operands += dynamic
+            segments.append(len(dynamic))
+        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(segments, context)
+        return self.create(op.name, [destination.type], operands, attributes).results[0]
+
+    def constant_in_layout(self, op: ir.Operation, layout: Layout) -> ir.Value:
+        """An `arith.constant` tensor with one dim per axis of `layout`."""
+        value = op.attributes["value"]
+        result = self.tensor_type(layout.sizes, element_type(op.results[0]))
+        if value.is_splat:
+            new = ir.DenseElementsAttr.get_splat(result, value.get_splat_value())
+        else:
+            import numpy as np
+
+            axes = [axis for group in layout.dims for axis in group]
+            full = np.array(value).reshape([layout.full_size(axis) for axis in axes])
+            window = [layout.window(axis) or (0, layout.sizes[axis]) for axis in axes]
+            cut = full[
+                tuple(
+                    slice(offset, offset + layout.sizes[axis])
+                    for axis, (offset, _) in zip(axes, window, strict=True)
+                )
+            ]
+            array = np.ascontiguousarray(cut.transpose(maps.inverse(axes)))
+            new = ir.DenseElementsAttr.get(array, type=result)
+        return self.create(op.name, [result], [], {"value": new}).results[0]
 
     def join_dims(self, value: ir.Value, counts: Sequence[int], sizes: Sequence[Size]) -> ir.Value:
         """Joins counts[d] consecutive dims into dim d of `sizes`; a count of 0 adds a unit dim."""

@@ -164,10 +164,7 @@ def module_text(case: Case) -> str:
     else:
         v = project(text, case, width)
         flat = [b, s, width]
-        if case.form == "split":
-            flat = [b * s, width]
-            groups = "[[0, 1], [2, 3]]"
-        elif case.form in ("matmul", "generic"):
+        if case.form == "split" or case.form in ("matmul", "generic"):
             flat = [b * s, width]
             groups = "[[0, 1], [2, 3]]"
         else:
@@ -211,7 +208,7 @@ def module_text(case: Case) -> str:
 
 def project(text: Text, case: Case, width: int) -> str:
     """V before its heads are split, cast to the case's type."""
-    kind, b, s, model = case.dtype, case.batch, case.keys, case.model
+    kind, b, s = case.dtype, case.batch, case.keys
     shapes = inputs_of(case)
     x, w = tensor(shapes["x"], kind), tensor(shapes["w"], kind)
     bias = "%beta" if case.bias else ""

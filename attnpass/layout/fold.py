@@ -23,7 +23,7 @@ from .attention_rewrite import (
     replace_results,
 )
 from .layout import Layout, permuted
-from .propagate import k2_innermost, record_of
+from .propagate import innermost, record_of
 
 
 def fold_direct(facts: AttentionFacts, operand: str) -> int:
@@ -257,7 +257,7 @@ def bubble_value(facts: AttentionFacts, report: Report, pass_name: str) -> bool:
     if facts.is_innermost("value", facts.k2):
         operand.reason = "k2 is innermost in V already"
         return False
-    order = k2_innermost(facts)
+    order = innermost(facts, "value", facts.k2)
     number = facts.index("value")
     all_maps = [*facts.maps]
     all_maps[number] = tuple(facts.maps[number][dim] for dim in order)

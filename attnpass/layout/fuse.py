@@ -11,6 +11,7 @@ from iree.compiler import ir
 from .. import maps
 from ..attention import AttentionFacts
 from ..ir import Builder, defining_op, erase_dead, location_text, sizes_of
+from ..passes.propagate_layout import OPERANDS
 from ..producers import Demand, Refusal
 from ..report.records import OperandRecord
 from .commit import Committer
@@ -21,8 +22,6 @@ from .remains import remains_of
 
 if TYPE_CHECKING:
     from ..passes import PassContext
-
-_NAMES = {"q": "query", "k": "key", "v": "value", "mask": "mask"}
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def fuse_transposes(
     pushes: dict[ir.Operation, Push] = {}
     records: list[tuple[ir.Operation, OperandRecord]] = []
     for facts in found:
-        for name in [_NAMES[word] for word in operands]:
+        for name in [OPERANDS[word] for word in operands]:
             if name in facts.operand_names:
                 _plan(facts, name, planner, pushes, records, context, pass_name)
     left = remains_of([push.node for push in pushes.values()], planner).costs

@@ -10,10 +10,13 @@ from . import Pass, PassContext, option
 if TYPE_CHECKING:
     from iree.compiler import ir
 
+OPERANDS = {"v": "value", "k": "key", "q": "query", "mask": "mask"}
+
 
 @dataclass(frozen=True)
 class PropagateLayout(Pass):
-    """Puts k2 innermost in V where V's producers absorb that and it pays.
+    """Puts k2 innermost in V where V's producers absorb that and it pays; with
+    `operands=v,k,q,mask` also k1 in K and Q, and k2 in the mask.
 
     `mode=cost` decides by price, `always` commits whatever can be fully absorbed, `never`
     changes nothing and only reports.
@@ -23,7 +26,7 @@ class PropagateLayout(Pass):
     summary: ClassVar[str] = "plan layouts for attention operands by cost and commit those that pay"
 
     mode: str = option("cost", "what is committed", ("cost", "always", "never"))
-    operands: tuple[str, ...] = option(("v",), "operands to plan, comma-separated", ("v",))
+    operands: tuple[str, ...] = option(("v",), "operands to plan", tuple(OPERANDS))
     target: str = option("", "target to price for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
@@ -38,13 +41,12 @@ class PropagateLayout(Pass):
         report.mode = self.mode
         if target is not None:
             report.target = target.name
-        if "v" not in self.operands:
-            return False
         with module.context:
             return propagate(
                 module,
                 find(module),
                 mode=self.mode,
+                operands=[OPERANDS[word] for word in self.operands],
                 target=target,
                 report=report,
                 pass_name=self.name,

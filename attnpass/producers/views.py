@@ -1,4 +1,4 @@
-"""Transposes and reshapes: the demand is said in other words, and the op disappears."""
+"""Transposes, reshapes and casts: the demand is said in other words, and the op disappears."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from ..ir import index_array, sizes_of
+from ..ir import index_array, is_ranked_tensor, sizes_of
 from . import Alternative, Demand, Refusal, Request, Rule
 
 
@@ -55,3 +55,38 @@ class CollapseShape(Rule):
         droppable = frozenset(new for axis in demand.droppable for new in refinement.groups[axis])
         request = Request(0, Demand(refinement.layout, droppable))
         return [Alternative((request,), view=refinement.groups)]
+
+
+class Reshape(Rule):
+    """`tensor.reshape` (dynamic shapes): all dims collapsed to one, and cut anew."""
+
+    ops = ("tensor.reshape",)
+
+    def match(
+        self, op: ir.Operation, number: int, demand: Demand
+    ) -> Sequence[Alternative] | Refusal:
+        result, source = op.results[0], op.operands[0]
+        flat = demand.layout.expanded([range(len(sizes_of(result)))])
+        groups = [list(range(len(sizes_of(source))))]
+        refinement = flat.collapsed(groups, sizes_of(source))
+        if refinement is None:
+            return Refusal("the dynamic sizes of the reshape cannot be matched", op)
+        droppable = frozenset(new for axis in demand.droppable for new in refinement.groups[axis])
+        request = Request(0, Demand(refinement.layout, droppable))
+        return [Alternative((request,), view=refinement.groups)]
+
+
+class Cast(Rule):
+    """`tensor.cast`: only what the type says of the sizes changes."""
+
+    ops = ("tensor.cast",)
+
+    def match(
+        self, op: ir.Operation, number: int, demand: Demand
+    ) -> Sequence[Alternative] | Refusal:
+        if not is_ranked_tensor(op.operands[0]):
+            return Refusal("it casts an unranked tensor", op)
+        old, new = sizes_of(op.results[0]), sizes_of(op.operands[0])
+        if any((a == 1) != (b == 1) for a, b in zip(old, new, strict=True)):
+            return Refusal("it casts a dim of size one", op)
+        return [Alternative((Request(0, demand),), view=_same_axes(demand))]
