@@ -6,13 +6,15 @@ of K and V; a dynamic one counts as 1) and `length` = number of keys:
     wish = min(waves * compute_units / groups, length / minimum chunk, 64)
 
 `waves` is how many workgroups a compute unit wants: 8 on GPUs, 1 on CPUs. A wish below 2
-leaves the op alone. The chunk is `length / wish`, rounded up to whole kernel tiles of 64
-keys, so the last keys that fill no chunk form a shorter tail. A length known only at run
-time is cut into chunks of the size that `wish` gives at 8192 keys.
+leaves the op alone. Chunks are whole kernel tiles of 64 keys: equal ones if a count from
+3/4 to 3/2 of the wish divides the length so, else `length / wish` rounded down, and the keys
+that fill no chunk form a shorter tail. A length known only at run time is cut into chunks
+of the size that `wish` gives at 8192 keys.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from ..attention import AttentionFacts
@@ -144,8 +146,22 @@ def _auto(
         return f"{groups} batch x heads fill {where} without a split"
     if length is not None and length < 2 * minimum:
         return f"{length} keys are fewer than two chunks of {minimum}"
-    known = ASSUMED_LENGTH if length is None else length
-    chunk = max(minimum, -(-known // int(wish)))
-    chunk = -(-chunk // tile) * tile
     reason = f"{groups} batch x heads on {where}"
-    return SplitPlan(dim, length, None if length is None else length // chunk, chunk, reason)
+    if length is None:
+        chunk = _round_down(max(minimum, ASSUMED_LENGTH // int(wish)), tile)
+        return SplitPlan(dim, None, None, chunk, reason)
+    wish = min(wish, length / minimum)
+    splits = _exact_splits(length, wish, tile)
+    chunk = length // splits if splits else _round_down(length // int(wish), tile)
+    return SplitPlan(dim, length, length // chunk, chunk, reason)
+
+
+def _exact_splits(length: int, wish: float, tile: int) -> int | None:
+    """The number of equal chunks of whole tiles nearest to the wish, if it is near."""
+    near = range(max(2, math.ceil(0.75 * wish)), int(1.5 * wish) + 1)
+    exact = [splits for splits in near if length % (splits * tile) == 0]
+    return min(exact, key=lambda splits: abs(splits - wish), default=None)
+
+
+def _round_down(keys: int, tile: int) -> int:
+    return max(tile, keys // tile * tile)
