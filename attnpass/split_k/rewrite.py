@@ -141,9 +141,6 @@ def _merge(operands: Operands, tail: Triple, given: Triple, build: Builder) -> T
     """Two triples of the same shape as one."""
     rows = operands.result_dims("max")
 
-    def larger(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
-        return inner.create("arith.maximumf", [x[0].type], x[:2]).results[0]
-
     def weighted(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
         first = inner.create("arith.mulf", [x[0].type], [x[0], _weight(inner, x[1], x[4])]).results[
             0
@@ -151,7 +148,7 @@ def _merge(operands: Operands, tail: Triple, given: Triple, build: Builder) -> T
         return _multiply_add(inner, x[2], _weight(inner, x[3], x[4]), first)
 
     like = build.empty(sizes_of(tail[1]), element_type(tail[1]))
-    largest = _elementwise(rows, [(rows, tail[1]), (rows, given[1])], like, larger, build)
+    largest = _elementwise(rows, [(rows, tail[1]), (rows, given[1])], like, _larger, build)
     both = []
     for number, name in ((0, "output"), (2, "sum")):
         dims = operands.result_dims(name)
@@ -348,19 +345,16 @@ def _finish_online(
 def _largest(operands: Operands, partial: Triple, state: Triple | None, build: Builder) -> ir.Value:
     """The max of each row over all chunks and the state."""
     rows = operands.result_dims("max")
-    start = state[1] if state is not None else None
-    if start is None:
-        f32 = element_type(partial[1])
-        sizes = _result_sizes(operands, "max", False, build)
-        start = build.fill(build.constant_float(LOWEST, f32), build.empty(sizes, f32))
-
-    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
-        return [inner.create("arith.maximumf", [x[0].type], [x[0], x[1]]).results[0]]
-
-    loops = _loops(operands, rows)
-    split_rows = _with_split(operands, rows, True)
-    positions = [_through(loops, split_rows), _through(loops, rows)]
-    return build.generic([partial[1]], [start], positions, body)[0]
+    f32 = element_type(partial[1])
+    sizes = _result_sizes(operands, "max", False, build)
+    start = build.fill(build.constant_float(LOWEST, f32), build.empty(sizes, f32))
+    loops = _loops(rows)
+    positions = [_through(loops, _with_split(operands, rows, True)), _through(loops, rows)]
+    largest = build.generic([partial[1]], [start], positions, lambda b, x: [_larger(b, x)])[0]
+    if state is None:
+        return largest
+    inputs = [(rows, largest), (rows, state[1])]
+    return _elementwise(rows, inputs, build.empty(sizes, f32), _larger, build)
 
 
 def _weighted_sums(
@@ -375,7 +369,7 @@ def _weighted_sums(
         weight = _weight(inner, x[1], x[3])
         return [_multiply_add(inner, x[0], weight, x[4]), _multiply_add(inner, x[2], weight, x[5])]
 
-    loops = _loops(operands, dims)
+    loops = _loops(dims)
     split_rows = _through(loops, _with_split(operands, rows, True))
     positions = [
         _through(loops, _with_split(operands, dims, True)),
@@ -399,7 +393,7 @@ def _weighted_sum(
     def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
         return [_multiply_add(inner, x[0], _weight(inner, x[1], x[2]), x[3])]
 
-    loops = _loops(operands, dims)
+    loops = _loops(dims)
     positions = [
         _through(loops, _with_split(operands, dims, True)),
         _through(loops, _with_split(operands, max_dims, True)),
@@ -417,7 +411,7 @@ def _zeros(operands: Operands, name: str, build: Builder) -> ir.Value:
     return build.fill(build.constant_float(0.0, f32), empty)
 
 
-def _loops(operands: Operands, dims: Sequence[int]) -> dict[int | None, int]:
+def _loops(dims: Sequence[int]) -> dict[int | None, int]:
     """Loop numbers of a combine over `dims`; the split is the innermost loop."""
     loops: dict[int | None, int] = {dim: loop for loop, dim in enumerate(dims)}
     return {**loops, None: len(dims)}
@@ -445,6 +439,10 @@ def _narrow(build: Builder, value: ir.Value, kind: ir.Type) -> ir.Value:
         return value
     wider = ir.FloatType(kind).width > ir.FloatType(value.type).width
     return build.create("arith.extf" if wider else "arith.truncf", [kind], [value]).results[0]
+
+
+def _larger(build: Builder, x: Sequence[ir.Value]) -> ir.Value:
+    return build.create("arith.maximumf", [x[0].type], x[:2]).results[0]
 
 
 def _weight(build: Builder, maximum: ir.Value, largest: ir.Value) -> ir.Value:

@@ -67,7 +67,9 @@ func.func @exact(%q: tensor<2x1x64xf16>, %k: tensor<2x4096x64xf16>, %v: tensor<2
 // CHECK: tensor.extract_slice %arg3[0, 4096] [3, 1] [1, 1]
 // CHECK: iree_linalg_ext.online_attention
 // CHECK: flow.return
-// CHECK: linalg.generic {{.*}}ins(%[[P]]#1 : tensor<2x4x3xf32>) outs(%[[T]]#1 : tensor<2x3xf32>)
+// CHECK: %[[M:.*]] = linalg.generic {{.*}}ins(%[[P]]#1 : tensor<2x4x3xf32>)
+// CHECK: arith.maximumf
+// CHECK: linalg.generic {{.*}}ins(%[[M]], %[[T]]#1 : tensor<2x3xf32>, tensor<2x3xf32>)
 // CHECK: arith.maximumf
 
 // REMARK: key split: 4 chunks of 1024 keys, and a tail of 1 (splits=4)
@@ -96,7 +98,8 @@ func.func @tail(%q: tensor<2x3x64xf32>, %k: tensor<2x4097x64xf32>, %v: tensor<2x
 // CHECK-LABEL: func.func @online
 // CHECK: %[[P:.*]]:3 = iree_linalg_ext.online_attention
 // CHECK: iree_linalg_ext.index 2 : index
-// CHECK: %[[M:.*]] = linalg.generic {{.*}}ins(%[[P]]#1 : tensor<2x4x3xf32>) outs(%arg4 : tensor<2x3xf32>)
+// CHECK: %[[C:.*]] = linalg.generic {{.*}}ins(%[[P]]#1 : tensor<2x4x3xf32>)
+// CHECK: %[[M:.*]] = linalg.generic {{.*}}ins(%[[C]], %arg4 : tensor<2x3xf32>, tensor<2x3xf32>)
 // CHECK: %[[A:.*]] = linalg.generic {{.*}}ins(%{{.*}}, %arg3, %arg4, %[[M]] :
 // CHECK: %[[S:.*]] = linalg.generic {{.*}}ins(%{{.*}}, %arg5, %arg4, %[[M]] :
 // CHECK: return %[[A]], %[[M]], %[[S]]
