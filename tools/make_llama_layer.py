@@ -1,6 +1,7 @@
 """A grouped-query Llama layer with known answers, as MLIR: a prefill and a decode step.
 
     python tools/make_llama_layer.py prefill > layer.mlir
+    python tools/make_llama_layer.py decode > step.mlir
 
 The structure is that of a PyTorch export: RMSNorm, rotary position embedding, 8 query heads
 over 2 key/value heads, causal mask, SwiGLU. Weights are random and small.
@@ -19,10 +20,7 @@ MODEL, HEADS, KV_HEADS, DIM, HIDDEN = 128, 8, 2, 16, 192
 def prefill(batch: int = 1, rows: int = 32, seed: int = 7) -> Model:
     """x (batch, rows, 128) -> the layer's output."""
     t = Trace(seed)
-    x = t.argument(batch, rows, MODEL)
-    q, k, v = _project(t, t.rms_norm(x), 0)
-    mask = t.causal_mask(rows, rows)
-    return t.finish(_rest(t, x, q, k, v, mask))
+    return t.finish(layer(t, t.argument(batch, rows, MODEL)))
 
 
 def decode(batch: int = 1, cached: int = 63, seed: int = 8) -> Model:
@@ -33,6 +31,13 @@ def decode(batch: int = 1, cached: int = 63, seed: int = 8) -> Model:
     q, k, v = _project(t, t.rms_norm(x), cached)
     k, v = t.concat(2, caches[0], k), t.concat(2, caches[1], v)
     return t.finish(_rest(t, x, q, k, v, None), k, v)
+
+
+def layer(t: Trace, x: Value) -> Value:
+    """One layer over all rows of `x`."""
+    rows = x.shape[1]
+    q, k, v = _project(t, t.rms_norm(x), 0)
+    return _rest(t, x, q, k, v, t.causal_mask(rows, rows))
 
 
 def _project(t: Trace, x: Value, position: int) -> tuple[Value, Value, Value]:
