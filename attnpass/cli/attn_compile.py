@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from ..errors import AttnError, CompileError
 from ..iree.flags import CompileOptions, iree_compile, parse_arguments
 from ..iree.phases import V_TRANSPOSE_FLAG
+from ..report.records import Report
 from .diagnostics import run_tool, split_chunks
-from .files import check_writable, read_input, write_output
+from .files import STANDARD, check_writable, read_input, write_output
 
 if TYPE_CHECKING:
     from iree.compiler.api import Invocation, Session
 
     from ..iree.hook import PipelineHook
-    from ..report.records import Report
 
 USAGE = """\
 usage: attn-compile FILE|- [-o FILE] [flags]
@@ -29,7 +29,7 @@ iree-compile takes (see --help), and:
   --attn-pipeline=TEXT           passes to run instead of the default ones
   --attn-phase=PHASE             run all passes at this phase instead of each at its own
   --attn-target=NAME             the target to price for, instead of the module's own
-  --attn-report=FILE             write every decision as JSON
+  --attn-report=FILE             write every decision as JSON (-: as --attn-summary does)
   --attn-summary                 print every decision, with its reason, to standard error
   --attn-dump-ir=DIR             write the IR before and after the passes
   --attn-fail-on=refused|moved   exit with 1 if an operand was refused, or moves bytes
@@ -53,7 +53,7 @@ def _main(arguments: Sequence[str]) -> int:
         print(USAGE, end="")
         return 0
     if options.disable or options.handed_on:
-        return _iree_compile(arguments)
+        return _iree_compile(options)
     for path in (options.output, options.report):
         if path:
             check_writable(path)
@@ -62,28 +62,37 @@ def _main(arguments: Sequence[str]) -> int:
     flags = list(options.compiler_flags)
     if options.owns_transpose:
         flags.append(f"{V_TRANSPOSE_FLAG}=false")
-    from ..iree.session import set_global_flags
+    from ..iree.session import check_backends, set_global_flags
 
+    check_backends(flags)
     set_global_flags(*flags)
     outputs = _compile_all(options, hook, data)
     if outputs is None:
         return 1
     failure = _failure(hook.report, options.fail_on)
-    if options.report:
-        write_output(options.report, hook.report.to_json().encode())
-    if options.summary:
-        print(hook.report.to_text(), end="", file=sys.stderr)
+    _write_report(options, hook.report)
     if failure:
         raise AttnError(failure[1], failure[0])
     write_output(options.output, b"".join(outputs))
     return 0
 
 
-def _iree_compile(arguments: Sequence[str]) -> int:
+def _iree_compile(options: CompileOptions) -> int:
     """Becomes iree-compile, without our flags."""
+    if options.report:
+        report = Report(mode="disabled" if options.disable else options.mode)
+        report.note("not run: iree-compile was called as it is, without the passes")
+        _write_report(options, report)
     sys.stdout.flush()
     tool = iree_compile()
-    os.execv(tool, [tool, *(a for a in arguments if not a.lstrip("-").startswith("attn-"))])
+    os.execv(tool, [tool, *options.without_ours])
+
+
+def _write_report(options: CompileOptions, report: Report) -> None:
+    if options.report and options.report != STANDARD:
+        write_output(options.report, report.to_json().encode())
+    if options.summary or options.report == STANDARD:
+        print(report.to_text(), end="", file=sys.stderr)
 
 
 def _hook(options: CompileOptions) -> PipelineHook:

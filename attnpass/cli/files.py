@@ -45,12 +45,12 @@ def write_output(path: str, data: bytes) -> None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
-    target = Path(path)
     try:
-        if target.exists() and not target.is_file():
-            # A device or a pipe cannot be replaced.
-            target.write_bytes(data)
+        if _is_special(path):
+            Path(path).write_bytes(data)
             return
+        # A link stays: what it points to is replaced.
+        target = Path(path).resolve()
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as stream:
@@ -62,6 +62,13 @@ def write_output(path: str, data: bytes) -> None:
             raise
     except OSError as error:
         raise AttnError(f"cannot write it: {_why(error)}", path) from None
+
+
+def _is_special(path: str) -> bool:
+    """Whether `path` is a device, a pipe or an open stream, which cannot be replaced."""
+    target = Path(path)
+    streams = os.path.abspath(path).startswith(("/dev/", "/proc/"))
+    return streams or (target.exists() and not target.is_file())
 
 
 def _mode(target: Path) -> int:

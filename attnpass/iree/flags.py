@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ..errors import AttnError
 from .phases import V_TRANSPOSE_FLAG, phase_index
@@ -62,7 +64,8 @@ OUTPUT_FORMATS = ("vm-bytecode", "vm-c", "vm-asm")
 
 @dataclass
 class CompileOptions:
-    """A parsed command line. `compiler_flags` are for the compiler as they were given."""
+    """A parsed command line. `compiler_flags` are for the compiler as they were given;
+    `without_ours` is the whole line for iree-compile."""
 
     input: str = ""
     output: str = "-"
@@ -77,6 +80,7 @@ class CompileOptions:
     split_input: bool = False
     verify: bool = True
     compiler_flags: list[str] = field(default_factory=list)
+    without_ours: list[str] = field(default_factory=list)
     handed_on: bool = False
 
     mode: str = "cost"
@@ -103,10 +107,16 @@ def parse_arguments(arguments: Sequence[str]) -> CompileOptions:
     """Options from the command line; AttnError for a flag of ours that is wrong."""
     options = CompileOptions()
     candidates: list[tuple[int, str, str]] = []
-    rest = list(arguments)
+    rest = _expanded(arguments)
+    only_files = False
     while rest:
         word = rest.pop(0)
-        if word == "-" or not word.startswith("-"):
+        if not word.lstrip("-").startswith("attn-") or not word.startswith("-") or only_files:
+            options.without_ours.append(word)
+        if word == "--" and not only_files:
+            only_files = True
+            continue
+        if word == "-" or not word.startswith("-") or only_files:
             before = options.compiler_flags[-1] if options.compiler_flags else ""
             candidates.append((len(options.compiler_flags), word, before))
             options.compiler_flags.append(word)
@@ -115,6 +125,8 @@ def parse_arguments(arguments: Sequence[str]) -> CompileOptions:
         if name.startswith("attn-"):
             _take_ours(options, name, separator, value, rest)
         elif name in _TOOL_VALUES:
+            if not separator and rest:
+                options.without_ours.append(rest[0])
             setattr(options, _TOOL_VALUES[name], _value(word, separator, value, rest))
         elif name in _TOOL_SWITCHES:
             setattr(options, _TOOL_SWITCHES[name], _truth(word, separator, value))
@@ -128,6 +140,18 @@ def parse_arguments(arguments: Sequence[str]) -> CompileOptions:
     if not options.handed_on and not options.help:
         _check(options)
     return options
+
+
+def _expanded(arguments: Sequence[str]) -> list[str]:
+    """The arguments with each `@file` replaced by the words in that file, as LLVM does."""
+    words: list[str] = []
+    for word in arguments:
+        path = Path(word[1:])
+        if word.startswith("@") and path.is_file():
+            words += _expanded(shlex.split(path.read_text(), comments=False))
+        else:
+            words.append(word)
+    return words
 
 
 def _take_ours(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..api import DEFAULT_PIPELINE
 from ..errors import AttnError
 from ..passes import PassContext
-from ..passes.pipeline import Instrumentation, Stage, parse_pipeline, run_pipeline
+from ..passes.pipeline import Instrumentation, Stage, parse_pipeline, run_pipeline, stage_name
 from ..report.records import Report
 from .phases import by_phase, phase_index
 from .session import drive
@@ -17,6 +17,10 @@ from .session import drive
 if TYPE_CHECKING:
     from iree.compiler import ir
     from iree.compiler.api import Invocation
+
+
+# The last phase before IREE's own transpose of V.
+BARRIER_PHASE = "preprocessing"
 
 
 class PipelineHook:
@@ -51,10 +55,14 @@ class PipelineHook:
     ) -> dict[str, Callable[[ir.Operation], None]]:
         """The functions to call at the ends of phases; notes in the report what is skipped."""
         wanted: dict[str, Callable[[ir.Operation], None]] = {}
-        for phase, stages in self.stages.items():
-            inside = phase_index(compile_from) <= phase_index(phase) <= phase_index(compile_to)
-            if not inside:
-                names = ", ".join(getattr(stage, "name", "") or str(stage) for stage in stages)
+        first, last = phase_index(compile_from), phase_index(compile_to)
+        groups = dict(self.stages)
+        if keep_v and first <= phase_index(BARRIER_PHASE) <= last:
+            # IREE moves V right after this phase, whatever phases the passes work at.
+            groups.setdefault(BARRIER_PHASE, [])
+        for phase, stages in groups.items():
+            if not first <= phase_index(phase) <= last:
+                names = ", ".join(stage_name(stage) for stage in stages)
                 self.report.note(
                     f"not run: {names} works at phase '{phase}', outside "
                     f"'{compile_from}' to '{compile_to}'"
@@ -72,7 +80,7 @@ class PipelineHook:
             if self.dump_ir:
                 self._dump(f"{phase}-before", module)
             run_pipeline(module, stages, context, instrumentation=watch)
-            if keep_v and phase == "preprocessing":
+            if keep_v and phase == BARRIER_PHASE:
                 from .barrier import keep_v_layouts
 
                 keep_v_layouts(module)

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import CompileError
+from ..errors import AttnError, CompileError
 
 if TYPE_CHECKING:
     from iree.compiler import ir
     from iree.compiler.api import Invocation, Session, Source
+
+
+_BACKEND_FLAGS = ("iree-hal-target-backends", "iree-hal-local-target-device-backends")
 
 
 @functools.cache
@@ -35,6 +38,10 @@ def library() -> Any:
         "ireeCompilerInvocationSetupRemarks": (
             ctypes.c_bool,
             [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p],
+        ),
+        "ireeCompilerEnumerateRegisteredHALTargetBackends": (
+            None,
+            [ctypes.c_void_p, ctypes.c_void_p],
         ),
         "ireeCompilerInvocationOutputVMCSource": (
             ctypes.c_void_p,
@@ -56,6 +63,28 @@ def set_global_flags(*flags: str) -> None:
     from iree.compiler.api import _initializeGlobalCL
 
     _initializeGlobalCL("attn-compile", *flags)
+
+
+def check_backends(flags: Sequence[str]) -> None:
+    """AttnError if a flag names a target backend that this compiler lacks: IREE 3.13 crashes
+    on an unknown backend of the local device."""
+    for flag in flags:
+        name, _, value = flag.lstrip("-").partition("=")
+        if name not in _BACKEND_FLAGS or not value:
+            continue
+        known = registered_backends()
+        for word in value.split(","):
+            if word not in known:
+                raise AttnError(f"--{name}: unknown backend '{word}' (known: {', '.join(known)})")
+
+
+def registered_backends() -> list[str]:
+    """Names of the compiler's target backends, sorted."""
+    names: list[str] = []
+    each = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p)
+    collect = each(lambda name, _: names.append(name.decode()))
+    library().ireeCompilerEnumerateRegisteredHALTargetBackends(collect, None)
+    return sorted(names)
 
 
 def set_phases(invocation: Invocation, start: str, stop: str) -> None:

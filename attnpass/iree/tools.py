@@ -16,6 +16,17 @@ from typing import Any
 
 from ..report.records import Report, report_from_dict
 
+# attn-compile of this very package, whatever the folder or the installation of the child.
+_ROOT = str(Path(__file__).parents[2])
+_COMMAND = """\
+import sys
+root = sys.argv.pop(1)
+if root not in sys.path:
+    sys.path.insert(0, root)
+from attnpass.cli.attn_compile import main
+sys.exit(main())
+"""
+
 
 def compile_file(
     input_file: str | os.PathLike[str],
@@ -72,7 +83,7 @@ def _compile(
         report_path = os.path.join(scratch, "report.json") if report is not None else ""
         if report_path:
             ours.append(f"--attn-report={report_path}")
-        command[:1] = [sys.executable, "-m", "attnpass.cli.attn_compile", *ours]
+        command[:1] = [sys.executable, "-P", "-c", _COMMAND, _ROOT, *ours]
         result = invoke_immediate(command, immediate_input=data)
         if report_path:
             _deliver(Path(report_path).read_text(), report)
