@@ -26,7 +26,7 @@ from .commit import Committer
 from .layout import Layout, common_refinement, permuted
 from .planner import Node
 
-_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape")
+VIEWS = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ def find_result_fold(facts: AttentionFacts, through_reshapes: bool = True) -> Re
         (op,) = users(value)
         if op.name == "linalg.transpose" and op.operands[0] == value:
             break
-        if not through_reshapes or op.name not in _VIEWS:
+        if not through_reshapes or op.name not in VIEWS:
             return None
         views.append(op)
         value = op.results[0]

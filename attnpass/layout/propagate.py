@@ -15,26 +15,37 @@ from iree.compiler import ir
 
 from .. import maps
 from ..attention import AttentionFacts, describe
-from ..ir import erase_dead, location_text, sizes_of
+from ..ir import (
+    defining_op,
+    erase_dead,
+    has_one_use,
+    location_text,
+    sizes_of,
+    tensor_bytes,
+)
 from ..producers import Demand, Refusal
+from ..producers.loop_nest import is_contraction
 from ..report.records import AttentionRecord, OperandRecord, Report
 from ..targets import Target, Worth
-from .attention_rewrite import OperandPlan, commit_attention, find_result_fold, fold_result
+from .attention_rewrite import VIEWS, OperandPlan, commit_attention, find_result_fold, fold_result
 from .commit import Committer
 from .cost import Cost
 from .layout import permuted
 from .planner import Node, Planner, graph_cost, nodes_of, price
 from .remains import remains_of
+from .sources import find_source, fold_through_reshapes
 
 
 @dataclass
 class Choice:
-    """What is chosen for one attention: plans to commit, and the record that says why."""
+    """What is chosen for one operand of one attention, and the record that says why: plans
+    to commit, or that attention reads the operand as it lies before its transpose."""
 
     facts: AttentionFacts
     record: OperandRecord
     plans: list[OperandPlan]
     worth: float
+    reads_source: bool = False
 
 
 def propagate(
@@ -65,10 +76,13 @@ def propagate(
             planned = {plan.operand for choice in others for plan in choice.plans}
             choices.append(_choose(facts, mode, target, planner, planned))
     _drop_what_does_not_pay(choices, mode, target, planner)
+    if mode != "never":
+        for choice in choices:
+            _read_source(choice)
     for choice in choices:
         choice.record.pass_name = pass_name
         record_of(report, choice.facts).decide(choice.record)
-    taken = [choice for choice in choices if choice.plans]
+    taken = [choice for choice in choices if choice.plans or choice.reads_source]
     if mode == "never" or not taken:
         return False
     _commit(taken, planner)
@@ -193,6 +207,50 @@ def _choose(
     else:
         choice.record.reason = f"V stays as it is: {worth.reason}"
     return _fold_broadcasts(choice, folds, fold_cost, target)
+
+
+def _read_source(choice: Choice) -> None:
+    """Lets attention read an operand before its transpose where that saves a dispatch.
+
+    IREE fuses `bias -> transpose` into a dispatch of its own between projection and
+    attention. With the transpose in attention's map, the bias is fused into the projection.
+    """
+    facts, record = choice.facts, choice.record
+    if choice.plans or facts.own_configuration:
+        return
+    source = find_source(facts, record.operand)
+    if source is None or source.layout.is_row_major or not _is_epilogue(source.value):
+        return
+    moved = 2 * tensor_bytes(source.value)
+    choice.reads_source = True
+    record.decision = "folded"
+    record.reason = (
+        f"{record.reason}; attention reads it as it lies before its transpose, and what makes "
+        f"it at {_place(source.value)} is fused into the projection"
+    ).removeprefix("; ")
+    record.launches = -1
+    record.bytes_before, record.bytes_after = moved, 0
+
+
+def _is_epilogue(value: ir.Value) -> bool:
+    """Whether `value`, below reshapes, is an elementwise op on a contraction, all of them
+    read by nobody else."""
+    op = defining_op(value)
+    while op is not None and op.name in VIEWS and has_one_use(value):
+        value = op.operands[0]
+        op = defining_op(value)
+    if op is None or op.name != "linalg.generic" or not has_one_use(value):
+        return False
+    kinds = ir.ArrayAttr(op.attributes["iterator_types"])
+    if any("parallel" not in str(kind) for kind in kinds):
+        return False
+    inputs = list(op.operands)[: len(op.operands) - len(op.results)]
+    return any(is_contraction(defining_op(x)) and has_one_use(x) for x in inputs)
+
+
+def _place(value: ir.Value) -> str:
+    op = defining_op(value)
+    return "unknown" if op is None else location_text(op.location)
 
 
 def _worth(facts: AttentionFacts, target: Target | None) -> Worth:
@@ -329,15 +387,26 @@ def _commit(choices: Sequence[Choice], planner: Planner) -> None:
     plans = [plan for choice in choices for plan in choice.plans]
     remains_of([plan.node for plan in plans], planner).commit(committer)
     old = [op for plan in plans if (op := plan.node.op) is not None]
-    by_attention: dict[int, list[OperandPlan]] = {}
-    for plan in plans:
-        by_attention.setdefault(id(plan.facts), []).append(plan)
-    for group in by_attention.values():
-        complete = all(plan.node.is_complete for plan in group)
-        new = commit_attention(group, committer)
+    for group in _by_attention(choices):
+        facts = group[0].facts
+        rank = facts.num_dims
+        group_plans = [plan for choice in group for plan in choice.plans]
+        if group_plans:
+            facts = describe(commit_attention(group_plans, committer))
+        for choice in group:
+            if choice.reads_source:
+                new = fold_through_reshapes(facts, choice.record.operand)
+                facts = facts if new is None else describe(new)
         # With its heads split, attention can write the order that a transpose behind it
         # makes; IREE no longer finds that through the finer iteration space.
-        fold = None if complete else find_result_fold(describe(new))
+        fold = find_result_fold(facts) if facts.num_dims != rank else None
         if fold is not None:
             fold_result(fold)
     erase_dead(old)
+
+
+def _by_attention(choices: Sequence[Choice]) -> list[list[Choice]]:
+    groups: dict[int, list[Choice]] = {}
+    for choice in choices:
+        groups.setdefault(id(choice.facts), []).append(choice)
+    return list(groups.values())

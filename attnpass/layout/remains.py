@@ -16,12 +16,12 @@ from iree.compiler import ir
 from ..ir import Builder, Size, defining_op, erase_dead, sizes_of, tensor_bytes, users
 from ..producers import Demand, Refusal
 from ..producers.slices import slice_window
+from .attention_rewrite import VIEWS
 from .commit import Committer
 from .cost import FREE, Cost
 from .layout import Layout, make_layout
 from .planner import Node, Planner, nodes_of
 
-_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape")
 _DESTINATIONS = ("tensor.empty", "linalg.fill")
 
 
@@ -124,7 +124,7 @@ def _cost_of_restoring(node: Node, uses: _Uses) -> Cost:
 def _transposes(op: ir.Operation, uses: _Uses) -> bool:
     if op.name == "linalg.transpose":
         return True
-    if op.name not in _VIEWS:
+    if op.name not in VIEWS:
         return False
     readers = uses.living(op.results[0])
     return bool(readers) and all(_transposes(reader, uses) for reader in readers)

@@ -36,6 +36,8 @@ Loop = tuple[int, int]
 # What an old loop becomes: (size, window) of each new loop; None where it stays as it is.
 Parts = tuple[tuple[Size, "Window | None"], ...]
 
+_NAMED_CONTRACTIONS = ("linalg.matmul", "linalg.batch_matmul", "linalg.contract")
+
 CONFIGURATIONS = ("lowering_config", "compilation_info")
 
 
@@ -162,7 +164,7 @@ def cost_of_reading(value: ir.Value) -> Cost:
     op = defining_op(value)
     if op is None or not has_one_use(value):
         return FREE
-    if op.name in ("linalg.matmul", "linalg.batch_matmul", "linalg.contract"):
+    if is_contraction(op):
         return Cost(2 * tensor_bytes(value), 1)
     return FREE
 
@@ -281,6 +283,13 @@ def input_order(
         if (dim in first) != (dim in second):
             return (0, 1) if dim in second else (1, 0)
     return (0, 1)
+
+
+def is_contraction(op: ir.Operation | None) -> bool:
+    """Whether `op` is a matmul, named or generic."""
+    if op is None:
+        return False
+    return op.name in _NAMED_CONTRACTIONS or contraction_inputs(op) is not None
 
 
 def contraction_inputs(op: ir.Operation) -> tuple[int, int] | None:

@@ -6,8 +6,8 @@ from iree.compiler import ir
 
 from .. import maps
 from ..attention import AttentionFacts, describe, find
-from ..layout.fold import find_source, fold_through_reshapes
 from ..layout.propagate import record_of
+from ..layout.sources import find_source, fold_through_reshapes
 from ..report.records import OperandRecord, Report
 from ..targets import Target
 from .plan import SplitPlan, make_plan, refusal

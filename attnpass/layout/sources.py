@@ -1,0 +1,168 @@
+"""What an operand of attention is made of below reshapes, transposes and repeats, and
+attention that reads it there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+from .. import maps
+from ..attention import AttentionFacts
+from ..ir import Builder, Size, defining_op, erase, erase_dead, index_array, product, sizes_of
+from ..producers.broadcast import repeated_value
+from .attention_rewrite import first_dims, iteration_size, rebuild, replace_results
+from .layout import Layout, permuted
+
+
+@dataclass(frozen=True)
+class Source:
+    """What an operand is made of below reshapes, transposes and repeats: `layout` says how
+    the operand's row-major order reads `value`, parts[d] the axes of operand dim d (None
+    for one that is only a repeat)."""
+
+    value: ir.Value
+    layout: Layout
+    parts: tuple[tuple[int | None, ...], ...]
+    sizes: tuple[tuple[Size, ...], ...]
+
+
+def find_source(facts: AttentionFacts, operand: str) -> Source | None:
+    """The source of `operand` that attention could read itself; None if it does already."""
+    value = facts.value(operand)
+    sizes = sizes_of(value)
+    layout = permuted(sizes, range(len(sizes)))
+    parts: list[list[int | None]] = [list(axes) for axes in layout.dims]
+    part_sizes: list[list[Size]] = [[layout.sizes[a] for a in axes] for axes in layout.dims]
+    best: Source | None = None
+    while (op := defining_op(value)) is not None:
+        repeated = repeated_value(op)
+        if op.name == "linalg.transpose":
+            layout = layout.transposed(list(op.attributes["permutation"]))
+            value = op.operands[0]
+        elif op.name == "tensor.expand_shape":
+            layout = layout.expanded(index_array(op.attributes["reassociation"]))
+            value = op.operands[0]
+            continue
+        elif op.name == "tensor.collapse_shape":
+            groups = index_array(op.attributes["reassociation"])
+            refinement = layout.collapsed(groups, sizes_of(op.operands[0]))
+            if refinement is None:
+                break
+            for dim, axes in enumerate(parts):
+                old = zip(axes, part_sizes[dim], strict=True)
+                fine = [_refine(axis, size, refinement.groups) for axis, size in old]
+                part_sizes[dim] = [
+                    size if axis is None else refinement.layout.sizes[axis]
+                    for group in fine
+                    for axis, size in group
+                ]
+                parts[dim] = [axis for group in fine for axis, _ in group]
+            layout, value = refinement.layout, op.operands[0]
+            continue
+        elif repeated is not None:
+            value, dims = repeated
+            kept = layout.axes_of(dims)
+            lost = [axis for axis in range(layout.rank) if axis not in kept]
+            if not _may_drop(facts, operand, parts, lost):
+                break
+            number: dict[int | None, int] = {axis: i for i, axis in enumerate(kept)}
+            layout = layout.restricted(dims)
+            parts = [[number.get(axis) for axis in axes] for axes in parts]
+        else:
+            break
+        best = Source(value, layout, tuple(map(tuple, parts)), tuple(map(tuple, part_sizes)))
+    return best
+
+
+def _refine(
+    axis: int | None, size: Size, groups: Sequence[Sequence[int]]
+) -> list[tuple[int | None, Size]]:
+    return [(None, size)] if axis is None else [(new, size) for new in groups[axis]]
+
+
+def _may_drop(
+    facts: AttentionFacts, operand: str, parts: Sequence[Sequence[int | None]], lost: list[int]
+) -> bool:
+    """Whether every lost axis is part of a batch dim: attention needs its other dims."""
+    positions = facts.map_of(operand)
+    return all(
+        positions[dim] in facts.batch
+        for dim, axes in enumerate(parts)
+        for axis in axes
+        if axis in lost
+    )
+
+
+def fold_through_reshapes(facts: AttentionFacts, operand: str) -> ir.Operation | None:
+    """Lets attention read the source of `operand` itself; None where nothing stands before it.
+
+    Iteration dims that the source has in pieces are split, which changes the op's rank, so
+    a configured op, or one whose score region reads such a dim's index, is left.
+    """
+    source = find_source(facts, operand)
+    if source is None:
+        return None
+    positions = facts.map_of(operand)
+    cuts: list[list[Size]] = [[iteration_size(facts, dim)] for dim in range(facts.num_dims)]
+    runs: dict[int, list[list[int | None]]] = {}
+    for dim, p in enumerate(positions):
+        if p is None or not source.parts[dim]:
+            continue
+        groups = _runs(source, dim)
+        runs[p] = [[axis for axis, _ in group] for group in groups]
+        cuts[p] = [product([size for _, size in group]) for group in groups]
+    split = {p for p in range(facts.num_dims) if len(cuts[p]) > 1}
+    if split and (facts.own_configuration or split & facts.score_index_dims):
+        return None
+    first = first_dims(cuts)
+    dim_of: dict[int, int] = {}
+    for p, groups in runs.items():
+        for part, axes in enumerate(groups):
+            dim_of.update({axis: first[p] + part for axis in axes if axis is not None})
+    build = Builder(facts.op)
+    value = build.split_dims(source.value, source.layout.dim_sizes())
+    order = [dim_of[axis] for axes in source.layout.dims for axis in axes]
+    counts, new_map, sizes = _join_runs(order, first, cuts)
+    given = {operand: (build.join_dims(value, counts, sizes), new_map)}
+    new = rebuild(facts, cuts, given, build)
+    replace_results(facts, cuts, new, build)
+    old = defining_op(facts.value(operand))
+    erase(facts.op)
+    erase_dead([old] if old is not None else [])
+    return new
+
+
+def _runs(source: Source, dim: int) -> list[list[tuple[int | None, Size]]]:
+    """The parts of an operand dim, joined where the source has them side by side."""
+    place = {a: i for i, a in enumerate(a for axes in source.layout.dims for a in axes)}
+    groups: list[list[tuple[int | None, Size]]] = []
+    for part in zip(source.parts[dim], source.sizes[dim], strict=True):
+        last = groups[-1][-1][0] if groups else None
+        axis = part[0]
+        joins = bool(groups) and (
+            (axis is None and last is None)
+            or (axis is not None and last is not None and place[axis] == place[last] + 1)
+        )
+        if joins:
+            groups[-1].append(part)
+        else:
+            groups.append([part])
+    return groups
+
+
+def _join_runs(
+    order: list[int], first: list[int], cuts: Sequence[Sequence[Size]]
+) -> tuple[list[int], maps.Positions, list[Size]]:
+    """Groups neighbouring axes of the same new dim: counts, the map, the sizes."""
+    flat = [size for parts in cuts for size in parts]
+    counts: list[int] = []
+    new_map: list[int] = []
+    for dim in order:
+        if new_map and new_map[-1] == dim:
+            counts[-1] += 1
+        else:
+            counts.append(1)
+            new_map.append(dim)
+    return counts, tuple(new_map), [flat[dim] for dim in new_map]
