@@ -1,0 +1,37 @@
+// Each mistake is one line with the place or the tool's name in front, and exit code 1; what
+// stood in the output file stays.
+
+// RUN: echo before > %t
+// RUN: not attn-compile %s.missing %cpu -o %t 2>&1 | FileCheck %s --check-prefix=MISSING
+// RUN: not attn-compile %S %cpu -o %t 2>&1 | FileCheck %s --check-prefix=FOLDER
+// RUN: not attn-compile %s %cpu -o %t.no/x 2>&1 | FileCheck %s --check-prefix=NOWHERE
+// RUN: printf "" | not attn-compile - %cpu -o %t 2>&1 | FileCheck %s --check-prefix=EMPTY
+// RUN: printf '\377\376\000' | not attn-compile - %cpu -o %t 2>&1 | FileCheck %s --check-prefix=BINARY
+// RUN: not attn-compile %s %cpu --attn-mod=always -o %t 2>&1 | FileCheck %s --check-prefix=FLAG
+// RUN: not attn-compile %s %cpu --no-such-flag -o %t 2>&1 | FileCheck %s --check-prefix=LLVM
+// RUN: not attn-compile %s %cpu --attn-pipeline=attn-foo -o %t 2>&1 | FileCheck %s --check-prefix=PASS
+// RUN: not attn-compile %s %cpu --attn-pipeline=cse,foo -o %t 2>&1 | FileCheck %s --check-prefix=FOREIGN
+// RUN: not attn-compile %s %cpu --attn-target=z80 -o %t 2>&1 | FileCheck %s --check-prefix=TARGET
+// RUN: not attn-compile %s --iree-hal-target-backends=z80 -o %t 2>&1 | FileCheck %s --check-prefix=BACKEND
+// RUN: not attn-compile %s %cpu --compile-to=nowhere -o %t 2>&1 | FileCheck %s --check-prefix=PHASE
+// RUN: FileCheck %s --check-prefix=BEFORE --input-file=%t
+
+// BEFORE: before
+
+// MISSING-NOT: Traceback
+// MISSING: mistakes.mlir.missing: error: cannot read it: no such file or directory
+// FOLDER: attn-compile: error: cannot read it: is a directory
+// NOWHERE: x: error: cannot write it: no folder
+// EMPTY: <stdin>:1:1: error: the file is empty
+// BINARY: <stdin>:1:1: error: neither MLIR text nor MLIR bytecode
+// FLAG: attn-compile: error: unknown flag '--attn-mod'; did you mean '--attn-mode'?
+// LLVM: attn-compile: Unknown command line argument '--no-such-flag'.
+// PASS: attn-compile: error: unknown pass 'attn-foo'
+// FOREIGN: attn-compile: error: pass 'foo': {{.*}}foo
+// TARGET: attn-compile: error: unknown target 'z80' (known:
+// BACKEND: attn-compile: error: --iree-hal-target-backends: unknown backend 'z80' (known: {{.*}}llvm-cpu
+// PHASE: attn-compile: error: unknown phase 'nowhere' (known: start, input
+
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
