@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # The last phase before IREE's own transpose of V.
 BARRIER_PHASE = "preprocessing"
+# Those that have IREE's transpose behind them and attention still in the open.
+LATE_PHASES = ("global-optimization", "dispatch-creation")
 
 
 class PipelineHook:
@@ -60,15 +62,20 @@ class PipelineHook:
         if keep_v and first <= phase_index(BARRIER_PHASE) <= last:
             # IREE moves V right after this phase, whatever phases the passes work at.
             groups.setdefault(BARRIER_PHASE, [])
+            if late := [phase for phase in LATE_PHASES if phase in groups]:
+                self.report.note(
+                    f"the passes at '{late[0]}' see V behind a barrier, since IREE's own "
+                    "transpose of V can be switched off in attn-compile only"
+                )
         for phase, stages in groups.items():
-            if not first <= phase_index(phase) <= last:
+            if first <= phase_index(phase) <= last:
+                wanted[phase] = self._at(phase, stages, keep_v)
+            elif stages:
                 names = ", ".join(stage_name(stage) for stage in stages)
                 self.report.note(
                     f"not run: {names} works at phase '{phase}', outside "
                     f"'{compile_from}' to '{compile_to}'"
                 )
-                continue
-            wanted[phase] = self._at(phase, stages, keep_v)
         return wanted
 
     def _at(self, phase: str, stages: list[Stage], keep_v: bool) -> Callable[[ir.Operation], None]:

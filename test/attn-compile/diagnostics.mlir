@@ -6,8 +6,8 @@
 // RUN: not ls %t
 
 // CHECK-NOT: Traceback
-// CHECK: diagnostics.mlir:[[@LINE+9]]:10: error: use of undeclared SSA value name
-// CHECK: diagnostics.mlir:[[@LINE+12]]:3: error: {{.*}}no_such_dialect
+// CHECK: diagnostics.mlir:18:10: error: use of undeclared SSA value name
+// CHECK: diagnostics.mlir:22:3: error: {{.*}}no_such_dialect
 // CHECK-NOT: error
 
 func.func @good(%x: tensor<4xf32>) -> tensor<4xf32> {
