@@ -89,10 +89,11 @@ class Space:
 
 def normal_space(facts: AttentionFacts) -> Space:
     """The space for this attention: what can be dropped and packed is."""
-    outer = (*facts.batch, *facts.m)
-    units = [dim for dim in outer if dim not in facts.score_index_dims and _is_unit(facts, dim)]
-    # One stays: IREE 3.13 cannot distribute an attention whose max and sum are scalars.
-    dropped = frozenset(units[1:] if len(units) == len(outer) else units)
+    dropped = frozenset(
+        dim
+        for dim in (*facts.batch, *facts.m)
+        if dim not in facts.score_index_dims and _is_unit(facts, dim)
+    )
     many = [dim for dim in facts.map_of("query") if dim in facts.m and dim not in dropped]
     rows = tuple(many) if len(many) > 1 and _can_pack(facts, many, dropped) else ()
     order = (*facts.batch, *facts.m, *facts.n, *facts.k1, *facts.k2)

@@ -1,0 +1,491 @@
+"""Measures attn-split-k: decode attention against IREE's default and against PyTorch.
+
+    python tools/bench_split_k.py cpu --json cpu.json
+    python tools/bench_split_k.py compile build/split-k            (needs attnpass; cuda code)
+    python tools/bench_split_k.py run build/split-k --json gpu.json  (needs a GPU, torch, and
+                                                                    iree-base-runtime only)
+
+`cpu` compiles for the host and times calls on local-task. `compile` writes a .vmfb for each
+variant of each shape and a manifest; `run` times them beside PyTorch's FlashAttention and
+cuDNN in one process and checks every result against float32. On the GPU a step is timed as
+the slope between functions that do few and many dependent steps, so that calling costs and
+transfers drop out. GB/s count K and V once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+FEW, MANY = 4, 24
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`heads` = batch x heads of K and V, each with `rows` queries over `keys` keys."""
+
+    heads: int
+    rows: int
+    keys: int
+    head_dim: int = 128
+    element: str = "f16"
+
+    @property
+    def name(self) -> str:
+        return f"{self.heads}x{self.rows}x{self.keys}"
+
+    @property
+    def bytes(self) -> int:
+        """Of K and V."""
+        size = {"f32": 4, "f16": 2}[self.element]
+        return 2 * self.heads * self.keys * self.head_dim * size
+
+
+# Decode as in codegen measurements; the last two have grouped queries.
+GPU_SHAPES = (
+    Shape(64, 1, 16384),
+    Shape(32, 1, 65536),
+    Shape(256, 1, 4096),
+    Shape(8, 1, 65536),
+    Shape(32, 1, 4096),
+    Shape(128, 4, 16384),
+)
+GPU_SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
+CHECK_LENGTHS = (1, 7, 1000, 4097, 65536)
+CPU_SHAPES = tuple(
+    Shape(heads, rows, keys, element="f32")
+    for heads, rows, keys in (
+        (1, 1, 4096), (1, 4, 4096), (1, 1, 65536), (1, 4, 65536), (2, 4, 16384), (8, 4, 4096)
+    )
+)  # fmt: skip
+
+
+def steps_module(shape: Shape, counts: dict[str, int], mask: bool = False, dynamic: bool = False):
+    """MLIR text: one function for each (name, number of dependent attention steps)."""
+    keys = "?" if dynamic else shape.keys
+    q = f"tensor<{shape.heads}x{shape.rows}x{shape.head_dim}x{shape.element}>"
+    k = f"tensor<{shape.heads}x{keys}x{shape.head_dim}x{shape.element}>"
+    m = f"tensor<{shape.heads}x{shape.rows}x{keys}xi1>"
+    letters = ["b, m, k1", "b, k2, k1", "b, k2, n", "", *(["b, m, k2"] if mask else []), "b, m, n"]
+    maps = ", ".join(f"affine_map<(b, m, n, k1, k2) -> ({text})>" for text in letters)
+    extra, of = (", %mask", f", {m}") if mask else ("", "")
+    functions = []
+    for name, count in counts.items():
+        steps = [
+            f"""
+  %e{i} = tensor.empty() : {q}
+  %q{i + 1} = iree_linalg_ext.attention <indexing_maps = [{maps}]>
+      ins(%q{i}, %k, %v, %scale{extra} : {q}, {k}, {k}, {shape.element}{of}) outs(%e{i} : {q}) {{
+    ^bb0(%s: f32):
+      iree_linalg_ext.yield %s : f32
+  }} -> {q}"""
+            for i in range(count)
+        ]
+        functions.append(
+            f"func.func @{name}(%q0: {q}, %k: {k}, %v: {k}"
+            f"{', %mask: ' + m if mask else ''}) -> {q} {{\n"
+            f"  %scale = arith.constant {shape.head_dim**-0.5} : {shape.element}"
+            f"{''.join(steps)}\n  return %q{count} : {q}\n}}"
+        )
+    return "\n".join(functions) + "\n"
+
+
+def compile_module(
+    text: str, flags: list[str], splits: str, configure: str = "", target: str = ""
+) -> tuple[bytes, str]:
+    """The .vmfb and what attn-split-k said. `splits` is '' for IREE's default; `configure`
+    names a decode configuration for the partial attention, or ''; `target` is auto's."""
+    from iree.compiler import ir
+    from iree.compiler.api import Output, Session, Source
+
+    import attnpass
+    from attnpass.report.records import Report
+
+    session = Session()
+    session.set_flags(*flags)
+    context = session.context
+    context.load_all_available_dialects()
+    said = ""
+    if splits:
+        module = ir.Module.parse(text, context)
+        pipeline = f"attn-split-k{{splits={splits}}}"
+        report: Report = attnpass.run(module, pipeline, target=target or None)
+        said = report.attentions[0].operands[0].reason
+        attach(module, configure)
+        text = str(module)
+    invocation = session.invocation()
+    invocation.enable_console_diagnostics()
+    if not invocation.parse_source(Source.wrap_buffer(session, text.encode() + b"\0")):
+        raise SystemExit("the benchmark's module does not parse")
+    if not invocation.execute():
+        raise RuntimeError(f"iree-compile failed (splits={splits}, configure={configure})")
+    output = Output.open_membuffer()
+    invocation.output_vm_bytecode(output)
+    return bytes(output.map_memory()), said
+
+
+def attach(module: Any, kind: str) -> None:
+    """Puts a decode configuration on the attention of fixed chunks, whole tiles only."""
+    if not kind:
+        return
+    from iree.compiler import ir
+
+    from attnpass.attention import find
+
+    with module.context:
+        for facts in find(module.operation):
+            keys = facts.extent(facts.k2)
+            is_part = "split_k" in facts.op.attributes
+            if keys is None or keys % 64 or not (is_part or kind == "cpu"):
+                continue
+            for name, text in configuration(facts, kind).items():
+                facts.op.attributes[name] = ir.Attribute.parse(text)
+
+
+def configuration(facts: Any, kind: str) -> dict[str, str]:
+    """`cpu`: whole rows of V in vectors. `lanes`: dot products spread over lanes, one row at
+    a time; `rows`: the same for all rows at once; `mma-K`: tensor cores on one warp, K keys
+    at a time."""
+    rank, n, k1, k2 = facts.num_dims, facts.n[0], facts.k1[0], facts.k2[0]
+    width = facts.extent(facts.n)
+    workgroup = [1] * rank
+    workgroup[k1] = workgroup[k2] = 0
+    workgroup[n] = width
+
+    if kind == "cpu":
+        return cpu_configuration(facts)
+
+    def row(**values: int) -> str:
+        sizes = [1] * rank
+        for name, value in values.items():
+            sizes[{"k1": k1, "k2": k2}[name]] = value
+        return str(sizes)
+
+    def without(dim: int) -> str:
+        return str([d for d in range(rank) if d != dim])
+
+    if kind in ("lanes", "rows"):
+        if facts.m and kind == "rows":
+            workgroup[facts.m[0]] = facts.extent(facts.m)
+        thread = [0] * (rank - 1)
+        thread[k1 - 1] = 8
+        lanes = f"lane_basis = [{row(k1=8, k2=4)}, {without(n)}]"
+        pv = f"{lanes}, subgroup_basis = [{row(k2=4)}, {without(n)}], thread = {thread}"
+        qk = f"{lanes}, subgroup_basis = [{row(k2=4)}, {without(k1)}], thread = {thread}"
+        partial = [0] * rank
+        partial[k2] = 64
+        tiles = f"partial_reduction = {partial}, workgroup = {workgroup}"
+        threads = 128
+    else:
+        intrinsic = "mma_kind = #iree_gpu.mma_layout<NV_MMA_SYNC_F32_16x8x16_F16>"
+
+        def promote(*which: int) -> str:
+            types = ", ".join(["#iree_gpu.derived_thread_config"] * len(which))
+            return f"promote_operands = {list(which)}, promotion_types = [{types}]"
+
+        basis = [1] * rank
+        qk = f"{intrinsic}, {promote(0, 1)}, subgroup_basis = [{basis}, {without(n)}]"
+        pv = f"{intrinsic}, {promote(1)}, subgroup_basis = [{basis}, {without(k1)}]"
+        workgroup[facts.m[0]] = 16
+        reduction = [0] * rank
+        reduction[k2] = int(kind.removeprefix("mma-"))
+        tiles = f"{promote(0, 1, 2)}, reduction = {reduction}, workgroup = {workgroup}"
+        threads = 32
+    lowering = "#iree_gpu.lowering_config<{%s}>"
+    return {
+        "decomposition_config": (
+            f"{{qk_attrs = {{lowering_config = {lowering % qk}}}, "
+            f"pv_attrs = {{lowering_config = {lowering % pv}}}}}"
+        ),
+        "compilation_info": (
+            f"#iree_codegen.compilation_info<lowering_config = {lowering % tiles}, "
+            "translation_info = #iree_codegen.translation_info<pipeline = "
+            f"#iree_gpu.pipeline<VectorDistribute> workgroup_size = [{threads}, 1, 1] "
+            "subgroup_size = 32, {iree_codegen.denormal_fp_math_f32 = "
+            '#iree_codegen.denormal_fp_math<"preserve-sign">}>>'
+        ),
+    }
+
+
+def cpu_configuration(facts: Any) -> dict[str, str]:
+    """Up to four rows at a time, all of n, four keys; IREE drops unit rows and batch dims."""
+    outer = [dim for dim in (*facts.batch, *facts.m) if facts.sizes[dim] != 1]
+    order = sorted([*outer, *facts.n, *facts.k1, *facts.k2])
+    tiles = {dim: min(4, facts.sizes[dim]) if dim in facts.m else 1 for dim in outer}
+    tiles[facts.n[0]] = facts.extent(facts.n)
+    parallel = [tiles.get(dim, 0) for dim in order]
+    keys = [4 if dim in facts.k2 else 0 for dim in order]
+    return {
+        "compilation_info": (
+            "#iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<"
+            f"distribution = {parallel}, vector_common_parallel = {parallel}, "
+            f"vector_reduction = {keys}>, translation_info = #iree_codegen.translation_info<"
+            "pipeline = #iree_cpu.pipeline<LinalgExtTileAndVectorize>>>"
+        )
+    }
+
+
+def compile_gpu(folder: Path, arch: str) -> None:
+    """Writes the .vmfb of every variant and manifest.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    flags = ["--iree-hal-target-device=cuda", f"--iree-cuda-target={arch}"]
+    entries: list[dict[str, Any]] = []
+
+    def add(shape: Shape, kind: str, splits: str, configure: str, **options: Any) -> None:
+        counts = {"one": 1, "few": FEW, "many": MANY} if kind == "time" else {"one": 1}
+        text = steps_module(shape, counts, **options)
+        try:
+            binary, said = compile_module(text, flags, splits, configure, "sm_90")
+        except RuntimeError as error:
+            print(f"{shape.name}: {error}", flush=True)
+            return
+        name = f"{len(entries)}.vmfb"
+        (folder / name).write_bytes(binary)
+        entry = {"file": name, "kind": kind, "splits": splits, "configure": configure}
+        entries.append({**entry, "said": said, "shape": asdict(shape), **options})
+
+    for shape in GPU_SHAPES:
+        kinds = ("lanes",) if shape.rows == 1 else ("lanes", "rows", "mma-32", "mma-64")
+        add(shape, "time", "", "")
+        add(shape, "time", "auto", "")
+        for configure in kinds:
+            for splits in ("auto", *map(str, GPU_SPLITS[1:])):
+                add(shape, "time", splits, configure)
+    for mask in (False, True):
+        for rows, configure in ((1, "lanes"), (4, "mma-32")):
+            for keys in CHECK_LENGTHS:
+                add(Shape(8, rows, keys), "check", "auto", configure, mask=mask)
+            for splits in ("auto", "4"):
+                add(Shape(8, rows, 0), "check", splits, configure, mask=mask, dynamic=True)
+    (folder / "manifest.json").write_text(json.dumps(entries, indent=1))
+    print(f"{len(entries)} modules in {folder}")
+
+
+def run_gpu(folder: Path) -> dict[str, Any]:
+    """Times and checks every module of `folder` on the GPU, beside PyTorch."""
+    import torch
+    from iree import runtime
+
+    entries = json.loads((folder / "manifest.json").read_text())
+    config = runtime.Config("cuda")
+    result: dict[str, Any] = {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__}
+    result["rows"] = []
+    shapes = dict.fromkeys(Shape(**e["shape"]) for e in entries if e["kind"] == "time")
+    for shape in shapes:
+        mine = [e for e in entries if e["kind"] == "time" and Shape(**e["shape"]) == shape]
+        q, k, v, _ = tensors(shape, False)
+        right = reference(q, k, v, None)
+        result["rows"] += [
+            {"shape": shape.name, "variant": name, **measured}
+            for name, measured in time_torch(q, k, v, shape, right).items()
+        ]
+        inputs = [runtime.asdevicearray(config.device, x.cpu().numpy()) for x in (q, k, v)]
+        for entry in mine:
+            functions = load(folder / entry["file"], config)
+            row = {"shape": shape.name, "splits": entry["splits"], "said": entry["said"]}
+            row["variant"] = f"iree {entry['configure'] or 'default'}"
+            try:
+                row["error"] = relative_error(functions["one"](*inputs).to_host(), right)
+                row |= speed(
+                    shape, slope(lambda name, f=functions, x=inputs: f[name](*x).to_host())
+                )
+            except Exception as error:
+                row["failed"] = str(error)[:200]
+            result["rows"].append(row)
+            print(json.dumps(row), flush=True)
+    result["checks"] = [
+        check for e in entries if e["kind"] == "check" for check in check_gpu(folder, e)
+    ]
+    return result
+
+
+def check_gpu(folder: Path, entry: dict[str, Any]) -> list[dict[str, Any]]:
+    """Errors of one module against float32, at each length that it takes."""
+    from iree import runtime
+
+    # A device of its own: one that failed stays failed.
+    config = runtime.Config("cuda")
+    function = load(folder / entry["file"], config)["one"]
+    checks = []
+    for keys in CHECK_LENGTHS if entry.get("dynamic") else (entry["shape"]["keys"],):
+        shape = Shape(**{**entry["shape"], "keys": keys})
+        q, k, v, mask = tensors(shape, entry["mask"])
+        arrays = [x.cpu().numpy() for x in (q, k, v, mask) if x is not None]
+        check = {"shape": shape.name, "mask": entry["mask"], "splits": entry["splits"]}
+        check |= {"dynamic": bool(entry.get("dynamic")), "configure": entry["configure"]}
+        try:
+            output = function(*[runtime.asdevicearray(config.device, x) for x in arrays]).to_host()
+            check["error"] = relative_error(output, reference(q, k, v, mask))
+        except Exception as error:
+            check["failed"] = str(error)[:200]
+        print(json.dumps(check), flush=True)
+        checks.append(check)
+    return checks
+
+
+def load(path: Path, config: Any) -> Any:
+    from iree import runtime
+
+    context = runtime.SystemContext(config=config)
+    context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, path.read_bytes()))
+    return context.modules.module
+
+
+def tensors(shape: Shape, with_mask: bool) -> tuple[Any, Any, Any, Any]:
+    """q, k, v and a mask (or None) on the GPU; every row sees its first key."""
+    import torch
+
+    torch.manual_seed(0)
+    sizes = [(shape.heads, keys, shape.head_dim) for keys in (shape.rows, shape.keys, shape.keys)]
+    q, k, v = (torch.randn(size, dtype=torch.float16, device="cuda") for size in sizes)
+    if not with_mask:
+        return q, k, v, None
+    mask = torch.rand(shape.heads, shape.rows, shape.keys, device="cuda") < 0.7
+    mask[:, :, 0] = True
+    return q, k, v, mask
+
+
+def reference(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    """Attention in float32, a head at a time, as numpy."""
+    import torch
+
+    rows = []
+    for head in range(len(q)):
+        scores = q[head].double() @ k[head].double().T / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask[head], float("-inf"))
+        rows.append(torch.softmax(scores, -1) @ v[head].double())
+    return torch.stack(rows).float().cpu().numpy()
+
+
+def relative_error(output: Any, right: Any) -> float:
+    """Relative L2 error."""
+    import numpy as np
+
+    difference = output.astype(np.float32).reshape(right.shape) - right
+    return float(np.linalg.norm(difference) / np.linalg.norm(right))
+
+
+def slope(call: Any, repeats: int = 7) -> float:
+    """Seconds a step: the difference between many and few dependent steps, best of each."""
+    best = {"few": math.inf, "many": math.inf}
+    for _ in range(repeats):
+        for name in best:
+            start = time.perf_counter()
+            call(name)
+            best[name] = min(best[name], time.perf_counter() - start)
+    return (best["many"] - best["few"]) / (MANY - FEW)
+
+
+def speed(shape: Shape, seconds: float) -> dict[str, float]:
+    return {"ms": round(seconds * 1e3, 5), "GB/s": round(shape.bytes / seconds / 1e9, 1)}
+
+
+def time_torch(q: Any, k: Any, v: Any, shape: Shape, right: Any) -> dict[str, dict[str, Any]]:
+    """PyTorch's kernels on the same tensors, timed in the same way, from CUDA graphs."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention
+
+    k4, v4 = k[None], v[None]
+
+    def steps(count: int) -> Any:
+        x = q[None]
+        for _ in range(count):
+            x = scaled_dot_product_attention(x, k4, v4)
+        return x
+
+    rows: dict[str, dict[str, Any]] = {}
+    kernels = {"torch FA2": SDPBackend.FLASH_ATTENTION, "torch cuDNN": SDPBackend.CUDNN_ATTENTION}
+    for name, kernel in kernels.items():
+        try:
+            with sdpa_kernel(kernel), torch.no_grad():
+                error = relative_error(steps(1)[0].cpu().numpy(), right)
+                torch.cuda.synchronize()
+                graphs = {}
+                for label, count in (("few", FEW), ("many", MANY)):
+                    graphs[label] = torch.cuda.CUDAGraph()
+                    with torch.cuda.graph(graphs[label]):
+                        steps(count)
+
+            def replay(label: str, graphs: Any = graphs) -> None:
+                graphs[label].replay()
+                torch.cuda.synchronize()
+
+            rows[name] = {"error": error, **speed(shape, slope(replay))}
+        except Exception as problem:
+            rows[name] = {"failed": str(problem)[:200]}
+        print(json.dumps({"shape": shape.name, "variant": name, **rows[name]}), flush=True)
+    return rows
+
+
+def run_cpu() -> dict[str, Any]:
+    """Compiles and times on the host: IREE's default, auto and several counts."""
+    import os
+
+    import numpy as np
+    from iree import runtime
+
+    flags = [
+        "--iree-hal-target-device=local",
+        "--iree-hal-local-target-device-backends=llvm-cpu",
+        "--iree-llvmcpu-target-cpu=host",
+    ]
+    config = runtime.Config("local-task")
+    rows: list[dict[str, Any]] = []
+    for shape in CPU_SHAPES:
+        rng = np.random.default_rng(0)
+        sizes = [(shape.heads, keys, shape.head_dim) for keys in (shape.rows, shape.keys)]
+        q, k = (rng.standard_normal(size, dtype=np.float32) for size in sizes)
+        v = rng.standard_normal(k.shape, dtype=np.float32)
+        scores = np.exp(np.einsum("bmd,bkd->bmk", q, k) / math.sqrt(shape.head_dim))
+        right = np.einsum("bmk,bkd->bmd", scores / scores.sum(-1, keepdims=True), v)
+        inputs = [runtime.asdevicearray(config.device, x) for x in (q, k, v)]
+        variants = [(splits, "") for splits in ("", "auto", "2", "4", "8")]
+        variants += [(splits, "cpu") for splits in ("1", "auto", "2", "4", "8")]
+        for splits, configure in variants:
+            text = steps_module(shape, {"one": 1})
+            binary, said = compile_module(text, flags, splits, configure, "host")
+            context = runtime.SystemContext(config=config)
+            context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, binary))
+            function = context.modules.module["one"]
+            error = relative_error(function(*inputs).to_host(), right)
+            best = math.inf
+            for _ in range(15):
+                start = time.perf_counter()
+                function(*inputs).to_host()
+                best = min(best, time.perf_counter() - start)
+            row = {"shape": shape.name, "splits": splits or "default", "said": said}
+            row["configure"] = configure
+            rows.append({**row, "error": error, **speed(shape, best)})
+            print(json.dumps(rows[-1]), flush=True)
+    return {"threads": os.cpu_count(), "rows": rows}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    cpu = commands.add_parser("cpu", help="measure on this machine's CPU")
+    compiling = commands.add_parser("compile", help="compile the variants for a GPU")
+    compiling.add_argument("folder", type=Path)
+    compiling.add_argument("--arch", default="sm_80", help="IREE's cuda target")
+    running = commands.add_parser("run", help="measure compiled variants on a GPU")
+    running.add_argument("folder", type=Path)
+    for command in (cpu, running):
+        command.add_argument("--json", type=Path, help="write the results there")
+    options = parser.parse_args()
+    if options.command == "compile":
+        compile_gpu(options.folder, options.arch)
+        return
+    result = run_cpu() if options.command == "cpu" else run_gpu(options.folder)
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
