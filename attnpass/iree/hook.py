@@ -44,9 +44,12 @@ class PipelineHook:
         """Stands in for `invocation.execute()`: compiles the module that `invocation` has
         parsed or imported, with our passes at their phases.
 
-        Returns the invocation to take output from. The user's flag for IREE's own V
-        transpose cannot be set on a session, so a compute barrier on each V that stays keeps
-        IREE from moving it. Raises AttnError or CompileError on failure.
+        Returns the invocation to take output from. Raises AttnError or CompileError on failure.
+
+        IREE's own transpose of V cannot be switched off on a session, so a compute barrier
+        below each V that stays keeps IREE from moving it. The barrier also stands in the way
+        of IREE's folding and fusion: k2 stays where attn-compile leaves it, but V's other
+        dims may come in another order, with a dispatch or two more or fewer.
         """
         self.report = Report(mode=self.mode)
         hooks = self.hooks(compile_from, compile_to, keep_v=True)
