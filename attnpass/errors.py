@@ -24,5 +24,9 @@ class PipelineError(AttnError):
     """A pass pipeline that cannot be parsed or built (unknown pass, bad option)."""
 
 
+class PassError(AttnError):
+    """A pass that failed on its module, or left one that does not verify; names the pass."""
+
+
 class CompileError(AttnError):
     """IREE refused the module; its own diagnostics were already shown."""

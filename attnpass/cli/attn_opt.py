@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ..errors import AttnError, PipelineError
+from ..errors import AttnError
 from .diagnostics import (
     Collector,
+    Message,
     message_at,
     run_tool,
     split_chunks,
@@ -93,15 +94,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _main(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
-    if "help" in options.flags:
-        print(USAGE, end="")
-        return 0
-    if "version" in options.flags:
-        print(version_text())
-        return 0
-    if "show-passes" in options.flags:
-        print(passes_text(), end="")
-        return 0
+    for flag, text in (("help", usage), ("version", version_text), ("show-passes", passes_text)):
+        if flag in options.flags:
+            write_output(STANDARD, text().encode())
+            return 0
     stages = _stages(options)
     if options.target:
         from ..targets import named_target
@@ -110,6 +106,8 @@ def _main(arguments: Sequence[str]) -> int:
     check_writable(options.output)
     if options.report:
         check_writable(options.report)
+        if options.report == options.output:
+            raise AttnError("the output and the report cannot be one file", options.report)
     data = read_input(options.input)
     return _Run(options, stages).run(data)
 
@@ -127,6 +125,12 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
             options.input, given_input = word, True
             continue
         name, separator, value = word.lstrip("-").partition("=")
+        if "{" in name:
+            # --PASS{a=1} is --PASS={a=1}.
+            name, separator, value = word.lstrip("-").partition("{")
+            value = "{" + value
+        if not name:
+            raise AttnError(f"unknown option '{word}'; --help lists the options")
         if name in _VALUES:
             if not separator:
                 if not rest:
@@ -134,10 +138,11 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
                 value = rest.pop(0)
             setattr(options, _VALUES[name], value)
         elif name in _FLAGS:
+            if separator:
+                raise AttnError(f"option '--{name}' takes no value, but has '{value}'")
             options.flags.add(name)
         elif word.startswith("--"):
-            text = value.removeprefix("{").removesuffix("}") if value.endswith("}") else value
-            options.passes.append(f"{name}{{{text}}}" if separator else name)
+            options.passes.append(f"{name}{_in_braces(value)}" if separator else name)
         else:
             raise AttnError(f"unknown option '{word}'; --help lists the options")
     if options.passes and options.pipeline is not None:
@@ -145,31 +150,19 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     return options
 
 
+def _in_braces(text: str) -> str:
+    return text if text.startswith("{") else f"{{{text}}}"
+
+
 def _stages(options: Options) -> list[Stage]:
-    from ..passes.pipeline import Foreign, parse_pipeline
+    from ..passes.pipeline import check_foreign, parse_pipeline
 
     text = options.pipeline if options.pipeline is not None else ",".join(options.passes)
     if not text.strip():
         return []
     stages = parse_pipeline(text)
-    for stage in stages:
-        if isinstance(stage, Foreign):
-            _check_foreign(stage.text)
+    check_foreign(stages)
     return stages
-
-
-def _check_foreign(text: str) -> None:
-    from iree.compiler import ir, passmanager
-
-    with ir.Context():
-        try:
-            passmanager.PassManager.parse(f"builtin.module({text})")
-        except ValueError as error:
-            lines = [line for line in str(error).splitlines() if "error:" in line]
-            why = lines[0].partition("error:")[2].strip() if lines else str(error).strip()
-            raise PipelineError(
-                f"unknown option or pass '{text}': {why}; --show-passes lists our passes"
-            ) from None
 
 
 class _Run:
@@ -181,7 +174,7 @@ class _Run:
         self.options = options
         self.stages = stages
         self.report = Report()
-        self.problems: list[str] = []
+        self.problems: list[Message] = []
         self.times: list[tuple[str, float]] = []
 
     def run(self, data: bytes) -> int:
@@ -194,14 +187,16 @@ class _Run:
         printed, failed = [], False
         for chunk in chunks:
             result = self._chunk(chunk, name)
-            failed = failed or result is None
-            printed.append(result or "")
+            if result is None:
+                failed = True
+            else:
+                printed.append(result)
         if "mlir-timing" in flags:
             print(_timing_text(self.times), file=sys.stderr)
         if "verify-diagnostics" in flags:
             for problem in self.problems:
-                print(f"{name}: error: {problem}", file=sys.stderr)
-            return 1 if self.problems else 0
+                print(problem, file=sys.stderr)
+            failed = bool(self.problems)
         if failed:
             return 1
         write_output(options.output, "\n// -----\n\n".join(printed).encode())
@@ -231,13 +226,14 @@ class _Run:
                 record.location = name + record.location[1:]
         if "remarks" in self.options.flags:
             messages += _remarks(self.report, first_record)
-        messages = [replace(m, file=name) if m.file == "-" else m for m in messages]
+        messages = [_in_file(message, name) for message in messages]
         if "verify-diagnostics" in self.options.flags:
             text = chunk if isinstance(chunk, str) else ""
-            self.problems += verify_expected(text, messages)
+            self.problems += verify_expected(text, messages, name)
         else:
             for message in messages:
-                print(message, file=sys.stderr)
+                bare = message.severity == "error" and not message.file
+                print(f"attn-opt: {message}" if bare else message, file=sys.stderr)
         return None if collector.has_errors else printed
 
     def _process(
@@ -280,22 +276,31 @@ def parse_module(
     """The module in `source`, with locations in file `name`; AttnError if there is none."""
     from iree.compiler import ir
 
-    from ..passes.pipeline import mlir_error
-
     if not source.strip():
         raise AttnError("the file is empty; an MLIR module is needed", f"{name}:1:1")
     try:
+        if isinstance(source, bytes):
+            return ir.Module.parse(source, context).operation
         op = ir.Operation.parse(source, source_name=name, context=context)
-    except ir.MLIRError as error:
+    except ir.MLIRError:
         if not (collector.messages and "single top-level" in collector.messages[-1].text):
-            raise mlir_error(error, "cannot parse it") from None
+            # The collector has what is wrong and where.
+            raise AttnError("cannot parse it", "" if collector.has_errors else name) from None
         # Several ops at top level: only Module.parse makes a module around them. It names
         # the file '-', which the messages put right.
         collector.messages.clear()
         return ir.Module.parse(source, context).operation
     if op.operation.name == "builtin.module":
         return op.operation
-    return ir.Module.parse(source, context).operation
+    module = ir.Module.create(op.operation.location)
+    module.body.append(op)
+    return module.operation
+
+
+def _in_file(message: Message, name: str) -> Message:
+    """The message with its file, and those its text names, called `name` where they are '-'."""
+    file = name if message.file == "-" else message.file
+    return replace(message, file=file, text=message.text.replace(" -:", f" {name}:"))
 
 
 def _decode(data: bytes, name: str) -> str:
@@ -346,13 +351,17 @@ def passes_text() -> str:
     return "\n".join(lines) + "\n"
 
 
+def usage() -> str:
+    return USAGE
+
+
 def version_text() -> str:
-    """Our version and IREE's."""
+    """Our version and IREE's, as a line."""
     from importlib.metadata import version
 
     from .. import __version__
 
-    return f"attnpass {__version__} (iree-base-compiler {version('iree-base-compiler')})"
+    return f"attnpass {__version__} (iree-base-compiler {version('iree-base-compiler')})\n"
 
 
 if __name__ == "__main__":

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..errors import AttnError
+from ..errors import AttnError, PassError
+from ..passes.pipeline import explained
+from .files import flush_output, forget_output
 
 if TYPE_CHECKING:
     from iree.compiler import ir
 
+# The text may hold `{{...}}` of its own: it ends where the line, or the next one, does.
 _EXPECTED = re.compile(
     r"expected-(error|warning|remark|note)(-re)?\s*"
-    r"(?:@([+-]\d+|above|below|unknown))?\s*\{\{(.*?)\}\}(?!\})"
+    r"(?:@([+-]\d+|above|below|unknown))?\s*\{\{(.*?)\}\}(?=\s*(?:$|//|expected-))"
 )
+_ALMOST_EXPECTED = re.compile(r"//.*?(expected-(?:error|warning|remark|note))\b")
 
 
 @dataclass(frozen=True)
 class Message:
-    """One diagnostic; `line` is 0 where no place is known."""
+    """One diagnostic; `line` is 0 where no line is known, `file` empty where no file is."""
 
     severity: str
     file: str
@@ -31,8 +35,9 @@ class Message:
     text: str
 
     def __str__(self) -> str:
-        where = f"{self.file}:{self.line}:{self.column}: " if self.line else ""
-        return f"{where}{self.severity}: {self.text}"
+        where = [self.file] if self.file else []
+        where += [str(self.line), str(self.column)] if self.line else []
+        return ":".join([*where, f" {self.severity}: {self.text}"]).lstrip()
 
 
 def message_at(location: str, severity: str, text: str) -> Message:
@@ -42,6 +47,9 @@ def message_at(location: str, severity: str, text: str) -> Message:
 
 
 def split_location(location: str) -> tuple[str, int, int]:
+    """File, line and column; no file and zeros for what is not known."""
+    if location == "unknown":
+        return "", 0, 0
     found = re.fullmatch(r"(.*):(\d+):(\d+)", location)
     return (found[1], int(found[2]), int(found[3])) if found else (location, 0, 0)
 
@@ -72,13 +80,18 @@ class Collector:
         self.messages.append(message_at(location, severity, diagnostic.message))
 
     def add_error(self, error: AttnError) -> None:
-        """Adds one of our errors, unless the context has said why already."""
-        new = message_at(error.location, "error", error.message)
-        if self.has_errors and not new.line:
+        """Adds one of our errors; where the context has said why already, only the pass."""
+        if error.location or not self.has_errors:
+            self.messages.append(message_at(error.location, "error", error.message))
             return
-        if error.location and not new.line:
-            new = Message("error", "", 0, 0, f"{error.location}: {error.message}")
-        self.messages.append(new)
+        if not isinstance(error, PassError):
+            return
+        first = next(message for message in self.messages if message.severity == "error")
+        if first.file:
+            self.messages.append(Message("note", "", 0, 0, error.message))
+            return
+        text = f"{error.message}: {explained(first.text)}"
+        self.messages[self.messages.index(first)] = Message("error", "", 0, 0, text)
 
     @property
     def has_errors(self) -> bool:
@@ -95,24 +108,41 @@ def split_chunks(text: str) -> list[str]:
     return chunks
 
 
-def verify_expected(text: str, messages: Sequence[Message]) -> list[str]:
-    """What does not fit between the `expected-...` comments in `text` and `messages`."""
+def verify_expected(text: str, messages: Sequence[Message], file: str) -> list[Message]:
+    """What does not fit between `messages` and the `expected-...` comments in `text`.
+
+    `file` is what messages call the file of `text`; a message at a place in another file
+    meets no expectation.
+    """
     expected = _expectations(text)
-    problems = []
+    problems = [_problem(file, line, "malformed expectation") for line in _malformed(text)]
     for message in messages:
         for want in expected:
-            if not want.met and want.fits(message):
+            if not want.met and message.file in (file, "") and want.fits(message):
                 want.met = True
                 break
         else:
             if message.severity in ("error", "warning", "remark"):
-                problems.append(f"unexpected {message.severity}: {message}")
+                what = f"unexpected {message.severity}: {message.text}"
+                problems.append(replace(message, severity="error", text=what))
     for want in expected:
         if not want.met:
-            problems.append(
-                f'line {want.written}: expected {want.severity} "{want.text}" was not produced'
-            )
+            what = f'expected {want.severity} "{want.text}" was not produced'
+            problems.append(_problem(file, want.written, what))
     return problems
+
+
+def _problem(file: str, line: int, text: str) -> Message:
+    return Message("error", file, line, 1, text)
+
+
+def _malformed(text: str) -> list[int]:
+    """Lines whose comment speaks of an expectation that is not written as one."""
+    return [
+        number
+        for number, line in enumerate(text.split("\n"), 1)
+        if _ALMOST_EXPECTED.search(line) and not _EXPECTED.search(line)
+    ]
 
 
 @dataclass
@@ -165,14 +195,31 @@ def _next_plain(lines: Sequence[str], number: int) -> int:
 def run_tool(name: str, body: Callable[[], int]) -> int:
     """Runs a tool's body; a user's mistake becomes one line and exit code 1."""
     try:
-        return body()
+        code = body()
+        flush_output()
+        return code
     except AttnError as error:
         text = str(error) if error.location else f"{name}: {error}"
         print(text, file=sys.stderr)
+        forget_output()
         return 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader went away: what is left in the buffer must not complain at exit.
-        sys.stdout = Path("/dev/null").open("w")  # noqa: SIM115
+        forget_output()
         return 1
+    except Exception as error:
+        if os.environ.get("ATTNPASS_TRACEBACK"):
+            raise
+        print(f"{name}: error: {_internal(error)}", file=sys.stderr)
+        forget_output()
+        return 1
+
+
+def _internal(error: Exception) -> str:
+    """One line for a mistake of ours."""
+    text = " ".join(str(error).split())
+    return (
+        f"internal error: {type(error).__name__}: {text} "
+        "(ATTNPASS_TRACEBACK=1 shows where; please report it)"
+    )

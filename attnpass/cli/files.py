@@ -14,17 +14,22 @@ STANDARD = "-"
 
 def read_input(path: str) -> bytes:
     """The bytes of a file, or of standard input for '-'."""
-    if path == STANDARD:
-        return sys.stdin.buffer.read()
+    if path == STANDARD and sys.stdin is None:
+        raise AttnError("cannot read it: standard input is closed", "<stdin>")
     try:
+        if path == STANDARD:
+            return sys.stdin.buffer.read()
         return Path(path).read_bytes()
     except OSError as error:
-        raise AttnError(f"cannot read it: {_why(error)}", path) from None
+        name = "<stdin>" if path == STANDARD else path
+        raise AttnError(f"cannot read it: {_why(error)}", name) from None
 
 
 def check_writable(path: str) -> None:
     """AttnError if a file could not be written at `path`; writes nothing."""
     if path == STANDARD:
+        if sys.stdout is None:
+            raise AttnError("cannot write it: standard output is closed", "<stdout>")
         return
     target = Path(path)
     if target.is_dir():
@@ -40,12 +45,13 @@ def check_writable(path: str) -> None:
 
 def write_output(path: str, data: bytes) -> None:
     """Writes all of `data`, or raises AttnError and leaves what was there."""
-    if path == STANDARD:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-        return
     try:
+        if path == STANDARD:
+            check_writable(path)
+            flush_output()
+            sys.stdout.buffer.write(data)
+            flush_output()
+            return
         if _is_special(path):
             Path(path).write_bytes(data)
             return
@@ -60,8 +66,32 @@ def write_output(path: str, data: bytes) -> None:
         except BaseException:
             os.unlink(temporary)
             raise
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise AttnError(f"cannot write it: {_why(error)}", path) from None
+        name = "<stdout>" if path == STANDARD else path
+        raise AttnError(f"cannot write it: {_why(error)}", name) from None
+
+
+def flush_output() -> None:
+    """Writes what waits for standard output; AttnError where that cannot be."""
+    try:
+        if sys.stdout:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise AttnError(f"cannot write it: {_why(error)}", "<stdout>") from None
+
+
+def forget_output() -> None:
+    """Drops what could not be written: the interpreter must not complain of it at exit."""
+    try:
+        if sys.stdout:
+            sys.stdout.flush()
+    except OSError:
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _is_special(path: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -105,7 +106,7 @@ def _parse_option(pass_name: str, spec: dataclasses.Field[Any], text: str) -> An
         words = {"true": True, "1": True, "": True, "false": False, "0": False}.get(text.lower())
         bad, choices = ([text] if words is None else []), ("true", "false")
     elif kind is int:
-        words = int(text) if text.lstrip("-").isdigit() else None
+        words = int(text) if re.fullmatch(r"-?[0-9]+", text) else None
         bad, choices = ([text] if words is None else []), ("a whole number",)
     else:
         words, bad = text, [text] if choices and text not in choices else []

@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..errors import AttnError, PipelineError
+from ..errors import PassError, PipelineError
 from . import Pass, PassContext, make_pass
 
 if TYPE_CHECKING:
@@ -60,12 +60,16 @@ def parse_pipeline(text: str) -> list[Stage]:
     """The stages that a pipeline string names; PipelineError tells what is wrong and where."""
     elements = _Parser(text).parse()
     if len(elements) == 1 and elements[0].name == ANCHOR and elements[0].children is not None:
+        if elements[0].options is not None:
+            raise PipelineError(f"'{ANCHOR}' takes no options, but has {{{elements[0].options}}}")
         elements = elements[0].children
     stages: list[Stage] = []
     for element in elements:
         if element.name == ANCHOR:
             raise PipelineError(f"'{ANCHOR}(...)' must enclose the whole pipeline")
         if element.name.startswith(PREFIX):
+            if element.children is not None:
+                raise PipelineError(f"'{element.name}' is a pass: nothing can be nested under it")
             stages.append(make_pass(element.name, parse_options(element.name, element.options)))
             continue
         _refuse_nested(element)
@@ -78,8 +82,10 @@ def parse_options(name: str, text: str | None) -> dict[str, str]:
     options: dict[str, str] = {}
     for word in _split_options(text or ""):
         key, separator, value = word.partition("=")
-        if not key or key in options:
+        if not key:
             raise PipelineError(f"pass '{name}': malformed option '{word}' (use key=value)")
+        if key in options:
+            raise PipelineError(f"pass '{name}': option '{key}' is given twice")
         options[key] = value if separator else "true"
     return options
 
@@ -98,8 +104,9 @@ def run_pipeline(
 ) -> None:
     """Runs the stages on `module` (a builtin.module), in place.
 
-    Raises AttnError where a pass cannot work on its input, naming the pass; with `verify`,
-    also where one left IR that does not verify.
+    Raises AttnError where a pass of ours cannot work on its input; PassError, naming the
+    pass, where one of IREE or MLIR fails and, with `verify`, where one left IR that does not
+    verify.
     """
     watch = instrumentation or Instrumentation()
     for stage in stages:
@@ -110,22 +117,56 @@ def run_pipeline(
         if isinstance(stage, Foreign):
             _run_foreign(module, stage.text, verify)
         else:
-            stage.run(module, context)
-            if verify:
-                _verify(module, name)
+            _run_ours(stage, module, context, verify)
         watch.seconds.append((name, time.perf_counter() - start))
         if watch.after:
             watch.after(name, module)
 
 
+def check_foreign(stages: Iterable[Stage]) -> None:
+    """PipelineError for a stage that IREE's pass manager does not know or cannot parse."""
+    from iree.compiler import ir
+
+    texts = [stage.text for stage in stages if isinstance(stage, Foreign)]
+    if texts:
+        with ir.Context():
+            for text in texts:
+                _pass_manager(text)
+
+
+def _pass_manager(text: str) -> Any:
+    """A pass manager for pipeline text, in the current context."""
+    from iree.compiler import passmanager
+
+    try:
+        return passmanager.PassManager.parse(f"{ANCHOR}({text})")
+    except ValueError as error:
+        raise PipelineError(f"pass '{text}': {_parser_message(error)}") from None
+
+
+def _parser_message(error: ValueError) -> str:
+    """What is wrong, out of a message with a place, the text again and a caret below it."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    line = next((line for line in lines if "error: " in line), lines[0] if lines else "malformed")
+    return line.rpartition("error: ")[2].removeprefix("<Pass-Options-Parser>: ")
+
+
+def _run_ours(stage: Pass, module: ir.Operation, context: PassContext, verify: bool) -> None:
+    from iree.compiler import ir
+
+    try:
+        stage.run(module, context)
+    except ir.MLIRError as error:
+        raise mlir_error(error, f"pass '{stage.name}' failed") from None
+    if verify:
+        _verify(module, stage.name)
+
+
 def _run_foreign(module: ir.Operation, text: str, verify: bool) -> None:
-    from iree.compiler import ir, passmanager
+    from iree.compiler import ir
 
     with module.context:
-        try:
-            manager = passmanager.PassManager.parse(f"{ANCHOR}({text})")
-        except ValueError as error:
-            raise PipelineError(f"pass '{text}': {_first_line(error)}") from None
+        manager = _pass_manager(text)
         manager.enable_verifier(verify)
         try:
             manager.run(module)
@@ -142,21 +183,29 @@ def _verify(module: ir.Operation, name: str) -> None:
         raise mlir_error(error, f"pass '{name}' left invalid IR") from None
 
 
-def mlir_error(error: Exception, what: str) -> AttnError:
-    """An error of the bindings as one of ours: the first diagnostic and its location."""
+def mlir_error(error: Exception, what: str) -> PassError:
+    """An error of the bindings as one of ours: the first diagnostic and its location.
+
+    A context that emits its diagnostics has told them already: then `what` stands alone.
+    """
+    from iree.compiler import ir
+
     from ..ir import location_text
 
-    diagnostics = getattr(error, "error_diagnostics", ())
-    for diagnostic in diagnostics:
-        where = location_text(diagnostic.location)
-        text = diagnostic.message.splitlines()[0]
-        return AttnError(f"{what}: {text}", "" if where == "unknown" else where)
-    return AttnError(f"{what}: {_first_line(error)}")
+    for diagnostic in getattr(error, "error_diagnostics", ()):
+        # An error's diagnostic has its location as the base class: this casts it down.
+        location = diagnostic.location
+        where = location_text(ir.Location.from_attr(location.attr, location.context))
+        text = explained(diagnostic.message.splitlines()[0])
+        return PassError(f"{what}: {text}", "" if where == "unknown" else where)
+    return PassError(what)
 
 
-def _first_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+def explained(text: str) -> str:
+    """A message of the pass manager, with what to do where it does not say."""
+    if text.startswith("unable to schedule pass"):
+        return f"{text} (nest it: -p 'builtin.module(func.func(...))')"
+    return text
 
 
 def _refuse_nested(element: Element) -> None:
@@ -204,6 +253,9 @@ class _Parser:
 
     def _elements(self) -> tuple[Element, ...]:
         found: list[Element] = []
+        self._skip_spaces()
+        if self.at == len(self.text) or self._peek(")"):
+            return ()
         while True:
             found.append(self._element())
             if not self._take(","):
@@ -214,6 +266,7 @@ class _Parser:
         while self.at < len(self.text) and self.text[self.at] not in ",(){}":
             self.at += 1
         name = self.text[start : self.at].strip()
+        start += self.text[start:].find(name)
         if not name:
             self._fail("expected a pass name")
         options = self._options() if self._peek("{") else None
@@ -232,17 +285,19 @@ class _Parser:
             if depth == 0:
                 return self.text[start : self.at - 1]
         self._fail("missing '}'")
-        raise AssertionError
 
     def _peek(self, char: str) -> bool:
         return self.text[self.at : self.at + 1] == char
 
-    def _take(self, char: str) -> bool:
-        while self._peek(" "):
+    def _skip_spaces(self) -> None:
+        while self.text[self.at : self.at + 1].isspace():
             self.at += 1
+
+    def _take(self, char: str) -> bool:
+        self._skip_spaces()
         found = self._peek(char)
         self.at += found
         return found
 
-    def _fail(self, what: str) -> None:
+    def _fail(self, what: str) -> NoReturn:
         raise PipelineError(f"pass pipeline '{self.text}', column {self.at + 1}: {what}")
