@@ -15,9 +15,11 @@ transfers drop out. GB/s count K and V once.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -93,6 +95,86 @@ def steps_module(shape: Shape, counts: dict[str, int], mask: bool = False, dynam
             f"{''.join(steps)}\n  return %q{count} : {q}\n}}"
         )
     return "\n".join(functions) + "\n"
+
+
+# A Llama-like layer at batch 1: model width, heads, heads of K and V, head dim, hidden width.
+WIDTH, HEADS, KV_HEADS, HEAD, HIDDEN = 4096, 32, 8, 128, 14336
+LAYER_KEYS = (4096, 16384, 65536, 131072)
+LAYER_WEIGHTS = {
+    "wq": (WIDTH, WIDTH),
+    "wk": (WIDTH, KV_HEADS * HEAD),
+    "wv": (WIDTH, KV_HEADS * HEAD),
+    "wo": (WIDTH, WIDTH),
+    "w1": (WIDTH, HIDDEN),
+    "w3": (WIDTH, HIDDEN),
+    "w2": (HIDDEN, WIDTH),
+}
+
+
+def layer_module(keys: int, counts: dict[str, int]) -> str:
+    """MLIR text: decode steps of a layer without norms and positions, each on the last one's
+    output: projections (the new key and value are results of the last step), attention over
+    the cache, output projection, gated MLP, both with their residuals."""
+
+    def tensor(*sizes: int, kind: str = "f16") -> str:
+        return f"tensor<{'x'.join(map(str, sizes))}x{kind}>"
+
+    def matmul(result: str, x: str, weight: str) -> str:
+        rows, columns = LAYER_WEIGHTS[weight]
+        wide, narrow = tensor(1, columns, kind="f32"), tensor(1, columns)
+        return f"""
+  %{result}e = tensor.empty() : {wide}
+  %{result}z = linalg.fill ins(%zero : f32) outs(%{result}e : {wide}) -> {wide}
+  %{result}w = linalg.matmul ins(%{x}, %{weight} : {tensor(1, rows)}, {tensor(rows, columns)})
+      outs(%{result}z : {wide}) -> {wide}
+  %{result} = arith.truncf %{result}w : {wide} to {narrow}"""
+
+    q4, o4 = tensor(1, KV_HEADS, HEADS // KV_HEADS, HEAD), tensor(1, WIDTH)
+    cache, new = tensor(1, KV_HEADS, keys, HEAD), tensor(1, KV_HEADS * HEAD)
+    hidden = tensor(1, HIDDEN)
+    groups, heads = "[[0], [1, 2, 3]]", f"[1, {KV_HEADS}, {HEADS // KV_HEADS}, {HEAD}]"
+    letters = ["b, h, g, d", "b, h, k, d", "b, h, k, n", "", "b, h, g, n"]
+    maps = ", ".join(f"affine_map<(b, h, g, n, d, k) -> ({text})>" for text in letters)
+
+    def step(i: int) -> str:
+        return (
+            matmul(f"q{i}", f"x{i}", "wq")
+            + matmul(f"nk{i}", f"x{i}", "wk")
+            + matmul(f"nv{i}", f"x{i}", "wv")
+            + f"""
+  %qh{i} = tensor.expand_shape %q{i} {groups} output_shape {heads} : {o4} into {q4}
+  %ae{i} = tensor.empty() : {q4}
+  %a{i} = iree_linalg_ext.attention <indexing_maps = [{maps}]>
+      ins(%qh{i}, %k, %v, %scale : {q4}, {cache}, {cache}, f16) outs(%ae{i} : {q4}) {{
+    ^bb0(%s: f32):
+      iree_linalg_ext.yield %s : f32
+  }} -> {q4}
+  %af{i} = tensor.collapse_shape %a{i} {groups} : {q4} into {o4}"""
+            + matmul(f"o{i}", f"af{i}", "wo")
+            + f"\n  %y{i} = arith.addf %x{i}, %o{i} : {o4}"
+            + matmul(f"g{i}", f"y{i}", "w1")
+            + matmul(f"u{i}", f"y{i}", "w3")
+            + f"""
+  %ng{i} = arith.negf %g{i} : {hidden}
+  %eg{i} = math.exp %ng{i} : {hidden}
+  %dg{i} = arith.addf %eg{i}, %ones : {hidden}
+  %sg{i} = arith.divf %g{i}, %dg{i} : {hidden}
+  %m{i} = arith.mulf %sg{i}, %u{i} : {hidden}"""
+            + matmul(f"d{i}", f"m{i}", "w2")
+            + f"\n  %x{i + 1} = arith.addf %y{i}, %d{i} : {o4}"
+        )
+
+    arguments = f"%x0: {o4}, %k: {cache}, %v: {cache}, " + ", ".join(
+        f"%{name}: {tensor(*sizes)}" for name, sizes in LAYER_WEIGHTS.items()
+    )
+    return "\n".join(
+        f"func.func @{name}({arguments}) -> ({o4}, {new}, {new}) {{\n"
+        f"  %scale = arith.constant {HEAD**-0.5} : f16\n  %zero = arith.constant 0.0 : f32\n"
+        f"  %ones = arith.constant dense<1.0> : {hidden}"
+        + "".join(map(step, range(count)))
+        + f"\n  return %x{count}, %nk{count - 1}, %nv{count - 1} : {o4}, {new}, {new}\n}}"
+        for name, count in counts.items()
+    )  # fmt: skip
 
 
 def compile_module(
@@ -262,6 +344,14 @@ def compile_gpu(folder: Path, arch: str) -> None:
                 add(Shape(8, rows, keys), "check", "auto", configure, mask=mask)
             for splits in ("auto", "4"):
                 add(Shape(8, rows, 0), "check", splits, configure, mask=mask, dynamic=True)
+    for keys in LAYER_KEYS:
+        text = layer_module(keys, {"one": 1, "few": FEW, "many": MANY})
+        for splits, configure in (("", ""), ("auto", "rows"), ("auto", "mma-32")):
+            binary, said = compile_module(text, flags, splits, configure, "sm_90")
+            name = f"layer{keys}{splits}{configure}.vmfb"
+            (folder / name).write_bytes(binary)
+            entry = {"file": name, "kind": "layer", "splits": splits, "configure": configure}
+            entries.append({**entry, "said": said, "keys": keys})
     (folder / "manifest.json").write_text(json.dumps(entries, indent=1))
     print(f"{len(entries)} modules in {folder}")
 
@@ -298,10 +388,84 @@ def run_gpu(folder: Path) -> dict[str, Any]:
                 row["failed"] = str(error)[:200]
             result["rows"].append(row)
             print(json.dumps(row), flush=True)
+    result["layers"] = run_layers(folder, [e for e in entries if e["kind"] == "layer"])
     result["checks"] = [
         check for e in entries if e["kind"] == "check" for check in check_gpu(folder, e)
     ]
     return result
+
+
+def run_layers(folder: Path, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Milliseconds of a decode step of a layer, by cache length, beside PyTorch."""
+    import torch
+    from iree import runtime
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention, silu
+
+    config = runtime.Config("cuda")
+    torch.manual_seed(0)
+
+    def random(*sizes: int, scale: float = 1.0) -> Any:
+        return (torch.randn(sizes, device="cuda") * scale).half()
+
+    weights = {name: random(*of, scale=of[0] ** -0.5) for name, of in LAYER_WEIGHTS.items()}
+    # The MLP's output is quadratic in its input: many steps must not overflow.
+    weights["w2"] *= 0.01
+    given = [runtime.asdevicearray(config.device, w.cpu().numpy()) for w in weights.values()]
+    rows: list[dict[str, Any]] = []
+    for keys in LAYER_KEYS:
+        x0 = random(1, WIDTH)
+        k, v = (random(1, KV_HEADS, keys, HEAD) for _ in range(2))
+
+        def steps(count: int, w: dict[str, Any] = weights, x0: Any = x0, k: Any = k, v: Any = v):
+            x = x0
+            for _ in range(count):
+                q = (x @ w["wq"]).view(1, KV_HEADS, HEADS // KV_HEADS, HEAD)
+                new = x @ w["wk"], x @ w["wv"]
+                y = x + scaled_dot_product_attention(q, k, v).view(1, WIDTH) @ w["wo"]
+                x = y + (silu(y @ w["w1"]) * (y @ w["w3"])) @ w["w2"]
+            return x, *new
+
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION), torch.no_grad():
+            right = steps(1)[0].float().cpu().numpy()
+            seconds = slope(replayed(steps))
+        rows.append({"keys": keys, "variant": "torch FA2", "ms": round(seconds * 1e3, 4)})
+        inputs = [runtime.asdevicearray(config.device, x.cpu().numpy()) for x in (x0, k, v)]
+        for entry in (e for e in entries if e["keys"] == keys):
+            functions = load(folder / entry["file"], config)
+            row = {"keys": keys, "variant": f"iree {entry['configure'] or 'default'}"}
+            row["said"] = entry["said"]
+            try:
+                call = functools.partial(
+                    lambda f, x, name: f[name](*x)[0].to_host(), functions, [*inputs, *given]
+                )
+                # Against PyTorch in f16: both round at the same places.
+                row["difference"] = relative_error(call("one"), right)
+                row["ms"] = round(slope(call) * 1e3, 4)
+            except Exception as error:
+                row["failed"] = str(error)[:200]
+            rows.append(row)
+        for row in rows[-4:]:
+            print(json.dumps(row), flush=True)
+    return rows
+
+
+def replayed(steps: Callable[[int], Any]) -> Callable[[str], None]:
+    """`steps` of few and many, captured as CUDA graphs; a call replays one and waits."""
+    import torch
+
+    torch.cuda.synchronize()
+    graphs = {}
+    for label, count in (("few", FEW), ("many", MANY)):
+        graphs[label] = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graphs[label]):
+            steps(count)
+
+    def replay(label: str) -> None:
+        graphs[label].replay()
+        torch.cuda.synchronize()
+
+    return replay
 
 
 def check_gpu(folder: Path, entry: dict[str, Any]) -> list[dict[str, Any]]:
@@ -406,18 +570,8 @@ def time_torch(q: Any, k: Any, v: Any, shape: Shape, right: Any) -> dict[str, di
         try:
             with sdpa_kernel(kernel), torch.no_grad():
                 error = relative_error(steps(1)[0].cpu().numpy(), right)
-                torch.cuda.synchronize()
-                graphs = {}
-                for label, count in (("few", FEW), ("many", MANY)):
-                    graphs[label] = torch.cuda.CUDAGraph()
-                    with torch.cuda.graph(graphs[label]):
-                        steps(count)
-
-            def replay(label: str, graphs: Any = graphs) -> None:
-                graphs[label].replay()
-                torch.cuda.synchronize()
-
-            rows[name] = {"error": error, **speed(shape, slope(replay))}
+                call = replayed(steps)
+            rows[name] = {"error": error, **speed(shape, slope(call))}
         except Exception as problem:
             rows[name] = {"failed": str(problem)[:200]}
         print(json.dumps({"shape": shape.name, "variant": name, **rows[name]}), flush=True)
