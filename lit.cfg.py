@@ -2,6 +2,7 @@
 
 # ruff: noqa: F821  (`config` and `lit_config` are given by lit)
 import os
+import shlex
 import sys
 
 import lit.formats
@@ -15,14 +16,18 @@ config.suffixes = [".mlir"]
 config.excludes = ["models", "Output"]
 config.test_source_root = root
 config.test_exec_root = os.path.join(root, "build", "lit")
-config.environment["PYTHONPATH"] = root
 config.environment["PATH"] = os.pathsep.join([tools, os.environ.get("PATH", "")])
 config.maxIndividualTestTime = 60
 
+# The path is set for each command: lit's own `diff` and `cat` overwrite it in the test's
+# environment, and later commands would run whatever attnpass is installed.
+python = shlex.join(["env", f"PYTHONPATH={root}", sys.executable])
+
+# Not within a word, an option or a file's name.
 config.substitutions += [
-    ("attn-opt", f"{sys.executable} -m attnpass.cli.attn_opt"),
-    ("attn-compile", f"{sys.executable} -m attnpass.cli.attn_compile"),
-    ("FileCheck", f"{os.path.join(tools, 'filecheck')}"),
+    (r"(?<![\w/.-])attn-opt(?![\w/.-])", f"{python} -m attnpass.cli.attn_opt"),
+    (r"(?<![\w/.-])attn-compile(?![\w/.-])", f"{python} -m attnpass.cli.attn_compile"),
+    (r"\bFileCheck\b", shlex.quote(os.path.join(tools, "filecheck"))),
     (
         "%cpu",
         "--iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu "
