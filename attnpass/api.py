@@ -11,7 +11,7 @@ from .report.records import Report
 if TYPE_CHECKING:
     from iree.compiler import ir
 
-DEFAULT_PIPELINE = "attn-propagate-layout{{mode={mode}}}"
+DEFAULT_PIPELINE = "attn-propagate-layout{{mode={mode} operands=v,k,q}}"
 
 
 def run(

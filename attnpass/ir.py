@@ -196,6 +196,14 @@ class Builder:
                 anchor = _next_op(op)
         return Builder(anchor, self.location)
 
+    def below(self, anchors: Iterable[ir.Operation]) -> Builder:
+        """This builder, moved down to those of `anchors` that stand below it."""
+        anchor = self.anchor
+        for other in anchors:
+            if other.block == anchor.block and anchor.is_before_in_block(other):
+                anchor = other
+        return Builder(anchor, self.location)
+
     def create(
         self,
         name: str,
@@ -415,6 +423,8 @@ class Builder:
 
     def slice_again(self, op: ir.Operation, source: ir.Value, dim: int, low: int) -> ir.Value:
         """The `tensor.extract_slice` op on `source`, which starts at `low` of the old dim."""
+        if source.type == op.results[0].type:
+            return source
         offsets = list(op.attributes["static_offsets"])
         offsets[dim] -= low
         attributes = copied_attributes(op)
@@ -562,7 +572,7 @@ def copy_body(
 def erase_dead(ops: Iterable[ir.Operation]) -> None:
     """Erases those of `ops`, and of what they alone used, that have no uses left.
 
-    Every op is looked at through handles that are dropped as soon as it is gone.
+    No handle of an erased op may be used again: a pass calls this once, at its end.
     """
     pending = dict.fromkeys(ops)
     while pending:

@@ -14,8 +14,6 @@ from ..ir import (
     Size,
     defining_op,
     element_type,
-    erase,
-    erase_dead,
     has_one_use,
     index_array,
     product,
@@ -25,6 +23,10 @@ from ..ir import (
 from .commit import Committer
 from .layout import Layout, common_refinement, permuted
 from .planner import Node
+
+# Ops that a rewrite leaves without uses. They are erased together at the end of a pass, by
+# one call, so that no handle of them is used when they are gone.
+Swept = list[ir.Operation]
 
 VIEWS = ("tensor.expand_shape", "tensor.collapse_shape")
 
@@ -39,19 +41,26 @@ class OperandPlan:
     node: Node
 
     @property
+    def root(self) -> tuple[Node, ir.Operation, int]:
+        """The plan, and the use that it replaces."""
+        return self.node, self.facts.op, self.facts.index(self.operand)
+
+    @property
     def map_after(self) -> maps.Positions:
         positions = self.facts.map_of(self.operand)
         return tuple(positions[dim] for dim in self.order)
 
 
-def commit_attention(plans: Sequence[OperandPlan], committer: Committer) -> ir.Operation:
+def commit_attention(
+    plans: Sequence[OperandPlan], committer: Committer, swept: Swept
+) -> ir.Operation:
     """Rewrites one attention for its operands' plans; returns the op that stands for it now."""
     facts = plans[0].facts
-    values = {plan.operand: committer.value(plan.node) for plan in plans}
+    values = {plan.operand: committer.value(plan.node, facts.op) for plan in plans}
     if all(plan.node.is_complete for plan in plans):
         _permute_operands(facts, plans, values)
         return facts.op
-    return _split_iteration_space(facts, plans, values)
+    return _split_iteration_space(facts, plans, values, swept)
 
 
 def _permute_operands(
@@ -70,7 +79,10 @@ def _permute_operands(
 
 
 def _split_iteration_space(
-    facts: AttentionFacts, plans: Sequence[OperandPlan], values: dict[str, ir.Value]
+    facts: AttentionFacts,
+    plans: Sequence[OperandPlan],
+    values: dict[str, ir.Value],
+    swept: Swept,
 ) -> ir.Operation:
     """Operands that lack part of a dim: that dim becomes several, and all maps follow."""
     cuts = _cuts(facts, plans)
@@ -80,7 +92,7 @@ def _split_iteration_space(
     }
     new = rebuild(facts, cuts, given, build)
     replace_results(facts, cuts, new, build)
-    erase(facts.op)
+    swept.append(facts.op)
     return new
 
 
@@ -296,7 +308,7 @@ def find_result_fold(facts: AttentionFacts, through_reshapes: bool = True) -> Re
     return None if layout.is_row_major else ResultFold(facts, op, layout.merged().layout)
 
 
-def fold_result(fold: ResultFold) -> ir.Operation | None:
+def fold_result(fold: ResultFold, swept: Swept) -> ir.Operation | None:
     """Lets attention write its result in the order that the transpose makes.
 
     Returns the new attention op; None, with nothing changed, where the destination cannot
@@ -336,7 +348,7 @@ def fold_result(fold: ResultFold) -> ir.Operation | None:
     after = Builder(fold.transpose)
     flat = after.split_dims(new.results[0], [[] if size == 1 else [size] for size in sizes])
     transposed.replace_all_uses_with(_reshape(after, flat, layout.sizes, sizes_of(transposed)))
-    erase_dead([fold.transpose])
+    swept += [fold.transpose, facts.op]
     return new
 
 

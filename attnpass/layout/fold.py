@@ -9,6 +9,7 @@ from ..attention import AttentionFacts, describe
 from ..ir import Builder, defining_op, erase_dead
 from ..report.records import OperandRecord, Report
 from .attention_rewrite import (
+    Swept,
     find_result_fold,
     fold_result,
 )
@@ -16,7 +17,7 @@ from .propagate import innermost, record_of
 from .sources import fold_through_reshapes
 
 
-def fold_direct(facts: AttentionFacts, operand: str) -> int:
+def fold_direct(facts: AttentionFacts, operand: str, swept: Swept) -> int:
     """Folds the transposes that directly make `operand` into its map; returns how many."""
     count, number = 0, facts.index(operand)
     positions = list(facts.map_of(operand))
@@ -33,25 +34,27 @@ def fold_direct(facts: AttentionFacts, operand: str) -> int:
         all_maps[number] = tuple(positions)
         facts.op.operands[number] = value
         facts.op.attributes["indexing_maps"] = maps.maps_attribute(facts.num_dims, all_maps)
-        erase_dead([old] if old is not None else [])
+        swept += [old] if old is not None else []
     return count
 
 
 def fold_all(facts: AttentionFacts, through_reshapes: bool) -> list[str]:
     """Folds everything around one attention; returns what was folded, by operand name."""
-    folded = []
+    folded: list[str] = []
+    swept: Swept = []
     for operand in ("query", "key", "value", "mask"):
         if operand not in facts.operand_names:
             continue
-        if fold_direct(facts, operand):
+        if fold_direct(facts, operand, swept):
             folded.append(operand)
             facts = describe(facts.op)
-        if through_reshapes and (new := fold_through_reshapes(facts, operand)) is not None:
+        if through_reshapes and (new := fold_through_reshapes(facts, operand, swept)) is not None:
             folded += [operand] if operand not in folded else []
             facts = describe(new)
     fold = find_result_fold(facts, through_reshapes)
-    if fold is not None and fold_result(fold) is not None:
+    if fold is not None and fold_result(fold, swept) is not None:
         folded.append("output")
+    erase_dead(swept)
     return folded
 
 

@@ -10,7 +10,7 @@ from iree.compiler import ir
 
 from .. import maps
 from ..attention import AttentionFacts
-from ..ir import Builder, defining_op, erase_dead, location_text, sizes_of
+from ..ir import defining_op, erase_dead, location_text, sizes_of
 from ..passes.propagate_layout import OPERANDS
 from ..producers import Demand, Refusal
 from ..report.records import OperandRecord
@@ -46,7 +46,7 @@ def fuse_transposes(
         for name in [OPERANDS[word] for word in operands]:
             if name in facts.operand_names:
                 _plan(facts, name, planner, pushes, records, context, pass_name)
-    left = remains_of([push.node for push in pushes.values()], planner).costs
+    left = remains_of([(push.node, op, 0) for op, push in pushes.items()], planner).costs
     for op, push in list(pushes.items()):
         kept = [node for node in nodes_of([push.node]) if id(node) in left]
         if kept or graph_cost([push.node]).launches > 0:
@@ -63,8 +63,8 @@ def fuse_transposes(
     for push in pushes.values():
         result = push.transpose.results[0]
         sizes = sizes_of(result)
-        value = committer.value(push.node)
-        build = Builder(push.transpose).after_operands([value])
+        value = committer.value(push.node, push.transpose)
+        build = committer.builder(push.node, push.transpose)
         counts = [0 if size == 1 else 1 for size in sizes]
         result.replace_all_uses_with(build.join_dims(value, counts, sizes))
     erase_dead([push.transpose for push in pushes.values()])

@@ -7,6 +7,7 @@ of producers are planned in linear time without deep recursion.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
 
@@ -50,7 +51,7 @@ class Node:
         """Whether committing makes a new op that computes (views and reads do not)."""
         return self.alternative is not None and self.alternative.view is None
 
-    @property
+    @functools.cached_property
     def op(self) -> ir.Operation | None:
         return defining_op(self.value)
 

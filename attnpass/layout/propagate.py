@@ -27,12 +27,19 @@ from ..producers import Demand, Refusal
 from ..producers.loop_nest import is_contraction
 from ..report.records import AttentionRecord, OperandRecord, Report
 from ..targets import Target, Worth
-from .attention_rewrite import VIEWS, OperandPlan, commit_attention, find_result_fold, fold_result
+from .attention_rewrite import (
+    VIEWS,
+    OperandPlan,
+    Swept,
+    commit_attention,
+    find_result_fold,
+    fold_result,
+)
 from .commit import Committer
 from .cost import Cost
 from .layout import permuted
 from .planner import Node, Planner, graph_cost, nodes_of, price
-from .remains import remains_of
+from .remains import Remains, remains_of
 from .sources import find_source, fold_through_reshapes
 
 
@@ -66,16 +73,17 @@ def propagate(
     planner = Planner(target)
     choices: list[Choice] = []
     for facts in found:
+        may_drop = mode != "never" and may_drop_broadcasts(facts)
         others = [
-            _choose_other(facts, name, mode, target, planner)
+            _choose_other(facts, name, mode, target, planner, may_drop)
             for name in ("query", "key", "mask")
             if name in operands and name in facts.operand_names
         ]
         choices += others
         if "value" in operands:
             planned = {plan.operand for choice in others for plan in choice.plans}
-            choices.append(_choose(facts, mode, target, planner, planned))
-    _drop_what_does_not_pay(choices, mode, target, planner)
+            choices.append(_choose(facts, mode, target, planner, may_drop, planned))
+    remains = _drop_what_does_not_pay(choices, mode, target, planner)
     if mode != "never":
         for choice in choices:
             _read_source(choice)
@@ -85,19 +93,19 @@ def propagate(
     taken = [choice for choice in choices if choice.plans or choice.reads_source]
     if mode == "never" or not taken:
         return False
-    _commit(taken, planner)
+    _commit(taken, remains)
     return True
 
 
 def record_of(report: Report, facts: AttentionFacts) -> AttentionRecord:
     """The report's record of this attention, made at its first use."""
-    location, function = facts.location, facts.function
-    for record in report.attentions:
-        if (record.location, record.function) == (location, function) and (location != "unknown"):
-            return record
-    record = AttentionRecord(location, function, facts.kind, facts.shapes, facts.element_types)
-    report.attentions.append(record)
-    return record
+    return report.attention(
+        facts.location,
+        facts.function,
+        lambda: AttentionRecord(
+            facts.location, facts.function, facts.kind, facts.shapes, facts.element_types
+        ),
+    )
 
 
 def innermost(facts: AttentionFacts, operand: str, dims: Sequence[int]) -> tuple[int, ...]:
@@ -108,17 +116,29 @@ def innermost(facts: AttentionFacts, operand: str, dims: Sequence[int]) -> tuple
     return (*(dim for dim in range(rank) if dim not in last), *last)
 
 
+def may_drop_broadcasts(facts: AttentionFacts) -> bool:
+    """Whether a broadcast in front of this attention is ours to leave out.
+
+    IREE splits the heads of an attention whose result is transposed behind it, and then
+    folds such a broadcast itself; doing it here as well would only get in its way.
+    """
+    return not facts.own_configuration and find_result_fold(facts) is None
+
+
 def plan_operand(
-    facts: AttentionFacts, operand: str, order: Sequence[int], planner: Planner
+    facts: AttentionFacts,
+    operand: str,
+    order: Sequence[int],
+    planner: Planner,
+    may_drop: bool,
 ) -> OperandPlan | Refusal:
-    """Plans `operand` with its dims in `order`, its broadcasts left out where that is sound."""
+    """Plans `operand` with its dims in `order`; with `may_drop`, its broadcasts along batch
+    dims are left out."""
     value = facts.value(operand)
     sizes = sizes_of(value)
     layout = permuted(sizes, order)
     droppable: frozenset[int] = frozenset()
-    # IREE splits the heads of an attention whose result is transposed behind it, and then
-    # folds such a broadcast itself; doing it here as well would only get in its way.
-    if not facts.own_configuration and find_result_fold(facts) is None:
+    if may_drop:
         positions = facts.map_of(operand)
         droppable = frozenset(
             axis
@@ -133,7 +153,12 @@ def plan_operand(
 
 
 def _choose_other(
-    facts: AttentionFacts, operand: str, mode: str, target: Target | None, planner: Planner
+    facts: AttentionFacts,
+    operand: str,
+    mode: str,
+    target: Target | None,
+    planner: Planner,
+    may_drop: bool,
 ) -> Choice:
     """Q and K with k1 innermost, the mask with k2 innermost. No gain was measured for these,
     so only a plan that saves data movement pays by itself."""
@@ -147,7 +172,7 @@ def _choose_other(
     if facts.is_innermost(operand, dims):
         record.reason = f"{name} is innermost already"
         return choice
-    plan = plan_operand(facts, operand, innermost(facts, operand, dims), planner)
+    plan = plan_operand(facts, operand, innermost(facts, operand, dims), planner, may_drop)
     if isinstance(plan, Refusal):
         record.decision = "refused"
         record.reason = f"{name} innermost cannot be absorbed: {plan}"
@@ -167,6 +192,7 @@ def _choose(
     mode: str,
     target: Target | None,
     planner: Planner,
+    may_drop: bool,
     planned: set[str],
 ) -> Choice:
     """V; `planned` are the operands that have a plan already."""
@@ -175,13 +201,13 @@ def _choose(
     if mode == "never":
         choice.record.reason = "mode=never leaves every layout as it is"
         return choice
-    foldable = [name for name in ("key", "value") if name not in planned]
+    foldable = [name for name in ("key", "value") if may_drop and name not in planned]
     folds = _broadcast_plans(facts, foldable, planner)
     fold_cost = graph_cost(plan.node for plan in folds)
     if facts.is_innermost("value", facts.k2):
         choice.record.reason = "k2 is innermost in V already"
         return _fold_broadcasts(choice, folds, fold_cost, target)
-    plan = plan_operand(facts, "value", innermost(facts, "value", facts.k2), planner)
+    plan = plan_operand(facts, "value", innermost(facts, "value", facts.k2), planner, may_drop)
     if isinstance(plan, Refusal):
         choice.record.decision = "refused"
         choice.record.reason = f"V^T cannot be absorbed: {plan}"
@@ -286,7 +312,7 @@ def _broadcast_plans(
     """Plans that leave out the broadcasts in front of `operands` and change nothing else."""
     plans = []
     for operand in operands:
-        plan = plan_operand(facts, operand, range(len(facts.map_of(operand))), planner)
+        plan = plan_operand(facts, operand, range(len(facts.map_of(operand))), planner, True)
         if isinstance(plan, OperandPlan) and not plan.node.is_complete:
             plans.append(plan)
     return plans
@@ -332,23 +358,24 @@ def _absorber(root: Node) -> str:
 
 def _drop_what_does_not_pay(
     choices: list[Choice], mode: str, target: Target | None, planner: Planner
-) -> None:
-    """Prices what the plans would leave behind: values that others still read.
+) -> Remains:
+    """Prices what the plans would leave behind, values that others still read, and returns
+    that for the plans that stay.
 
     A choice that does not pay any more is taken back, which changes what is left for the
     others, so this repeats until nothing changes; every round takes back at least one.
     """
     while True:
         taken = [choice for choice in choices if choice.plans]
-        roots = [plan.node for choice in taken for plan in choice.plans]
-        left = remains_of(roots, planner).costs
+        remains = remains_of([plan.root for c in taken for plan in c.plans], planner)
+        left = remains.costs
         bad = [
             (choice, why)
             for choice in taken
             if (why := _why_not(choice, left, mode, target)) is not None
         ]
         if not bad:
-            return
+            return remains
         for choice, why in bad:
             choice.plans = []
             record = choice.record
@@ -382,27 +409,27 @@ def _why_not(choice: Choice, left: dict[int, Cost], mode: str, target: Target | 
     return f"V^T costs {cost.launches:+d} launches and {cost.bytes:+d} bytes, more than it saves"
 
 
-def _commit(choices: Sequence[Choice], planner: Planner) -> None:
+def _commit(choices: Sequence[Choice], remains: Remains) -> None:
     committer = Committer()
-    plans = [plan for choice in choices for plan in choice.plans]
-    remains_of([plan.node for plan in plans], planner).commit(committer)
-    old = [op for plan in plans if (op := plan.node.op) is not None]
+    operands = [value for choice in choices for value in choice.facts.op.operands]
+    swept: Swept = [op for value in operands if (op := defining_op(value)) is not None]
+    remains.commit(committer, swept)
     for group in _by_attention(choices):
         facts = group[0].facts
         rank = facts.num_dims
         group_plans = [plan for choice in group for plan in choice.plans]
         if group_plans:
-            facts = describe(commit_attention(group_plans, committer))
+            facts = describe(commit_attention(group_plans, committer, swept))
         for choice in group:
             if choice.reads_source:
-                new = fold_through_reshapes(facts, choice.record.operand)
+                new = fold_through_reshapes(facts, choice.record.operand, swept)
                 facts = facts if new is None else describe(new)
         # With its heads split, attention can write the order that a transpose behind it
         # makes; IREE no longer finds that through the finer iteration space.
         fold = find_result_fold(facts) if facts.num_dims != rank else None
         if fold is not None:
-            fold_result(fold)
-    erase_dead(old)
+            fold_result(fold, swept)
+    erase_dead(swept)
 
 
 def _by_attention(choices: Sequence[Choice]) -> list[list[Choice]]:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
-from ..ir import Builder, Size, defining_op, erase_dead, sizes_of, tensor_bytes, users
+from ..ir import Size, defining_op, sizes_of, tensor_bytes
 from ..producers import Demand, Refusal
 from ..producers.slices import slice_window
-from .attention_rewrite import VIEWS
+from .attention_rewrite import VIEWS, Swept
 from .commit import Committer
 from .cost import FREE, Cost
 from .layout import Layout, make_layout
@@ -45,19 +45,21 @@ class Remains:
     narrowed: list[Narrowing] = field(default_factory=list)
     costs: dict[int, Cost] = field(default_factory=dict)
 
-    def commit(self, committer: Committer) -> None:
+    def commit(self, committer: Committer, swept: Swept) -> None:
         """Gives those who still read what they need. Call before attention is rewritten."""
         for node in self.restored:
             node.value.replace_all_uses_with(committer.restore(node))
         for narrowing in self.narrowed:
             _commit_narrowing(narrowing, committer)
+            swept += narrowing.slices
 
 
 class _Uses:
     """Counts uses down: an op dies with its last reader."""
 
-    def __init__(self) -> None:
+    def __init__(self, replaced: set[tuple[ir.Operation, int]]) -> None:
         self._remaining: dict[ir.Operation, int] = {}
+        self._replaced = replaced
         self.dead: set[ir.Operation] = set()
 
     def drop(self, value: ir.Value) -> None:
@@ -76,23 +78,31 @@ class _Uses:
 
     def drop_all(self, value: ir.Value) -> None:
         """All readers of `value` that are left go."""
-        for user in users(value):
-            if user not in self.dead:
-                for operand in user.operands:
-                    if operand == value:
-                        self.drop(value)
+        for user in self.living(value):
+            for operand in user.operands:
+                if operand == value:
+                    self.drop(value)
 
     def living(self, value: ir.Value) -> list[ir.Operation]:
-        return [user for user in users(value) if user not in self.dead]
+        """The ops that still read `value`, each once."""
+        found: dict[ir.Operation, None] = {}
+        for use in value.uses:
+            op = use.owner.operation
+            if op not in self.dead and (op, use.operand_number) not in self._replaced:
+                found[op] = None
+        return list(found)
 
 
-def remains_of(roots: Sequence[Node], planner: Planner) -> Remains:
-    """What is left once the plans are committed. Each root stands for one use of its value
-    that the commit replaces."""
-    uses, remains = _Uses(), Remains()
-    for root in roots:
-        uses.drop(root.value)
-    nodes = nodes_of(roots)
+# A plan and the use that its commit replaces: (plan, reader, operand number).
+Root = tuple[Node, ir.Operation, int]
+
+
+def remains_of(roots: Sequence[Root], planner: Planner) -> Remains:
+    """What is left once the plans are committed."""
+    uses, remains = _Uses({(reader, number) for _, reader, number in roots}), Remains()
+    for node, _, _ in roots:
+        uses.drop(node.value)
+    nodes = nodes_of(node for node, _, _ in roots)
     for source in _sliced(nodes):
         narrowing = _narrow(source, uses, planner)
         if narrowing is not None:
@@ -185,12 +195,13 @@ def _window_layout(sizes: Sequence[Size], dim: int, low: int, high: int) -> Layo
 
 
 def _commit_narrowing(narrowing: Narrowing, committer: Committer) -> None:
-    value = committer.value(narrowing.node)
+    op = narrowing.node.op
+    assert op is not None
+    value = committer.value(narrowing.node, op)
     layout, sizes = narrowing.node.demand.layout, list(sizes_of(narrowing.source))
     sizes[narrowing.dim] = layout.sizes[layout.dims[narrowing.dim][0]]
     for op in narrowing.slices:
-        build = Builder(op).after_operands([value])
+        build = committer.builder(narrowing.node, op)
         whole = build.join_dims(value, [len(axes) for axes in layout.dims], sizes)
         replacement = build.slice_again(op, whole, narrowing.dim, narrowing.low)
         op.results[0].replace_all_uses_with(replacement)
-    erase_dead(narrowing.slices)

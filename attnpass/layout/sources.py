@@ -10,9 +10,9 @@ from iree.compiler import ir
 
 from .. import maps
 from ..attention import AttentionFacts
-from ..ir import Builder, Size, defining_op, erase, erase_dead, index_array, product, sizes_of
+from ..ir import Builder, Size, defining_op, index_array, product, sizes_of
 from ..producers.broadcast import repeated_value
-from .attention_rewrite import first_dims, iteration_size, rebuild, replace_results
+from .attention_rewrite import Swept, first_dims, iteration_size, rebuild, replace_results
 from .layout import Layout, permuted
 
 
@@ -95,7 +95,7 @@ def _may_drop(
     )
 
 
-def fold_through_reshapes(facts: AttentionFacts, operand: str) -> ir.Operation | None:
+def fold_through_reshapes(facts: AttentionFacts, operand: str, swept: Swept) -> ir.Operation | None:
     """Lets attention read the source of `operand` itself; None where nothing stands before it.
 
     Iteration dims that the source has in pieces are split, which changes the op's rank, so
@@ -129,8 +129,7 @@ def fold_through_reshapes(facts: AttentionFacts, operand: str) -> ir.Operation |
     new = rebuild(facts, cuts, given, build)
     replace_results(facts, cuts, new, build)
     old = defining_op(facts.value(operand))
-    erase(facts.op)
-    erase_dead([old] if old is not None else [])
+    swept += [facts.op, *([old] if old is not None else [])]
     return new
 
 

@@ -26,7 +26,7 @@ class PropagateLayout(Pass):
     summary: ClassVar[str] = "plan layouts for attention operands by cost and commit those that pay"
 
     mode: str = option("cost", "what is committed", ("cost", "always", "never"))
-    operands: tuple[str, ...] = option(("v", "k", "q"), "operands to plan", tuple(OPERANDS))
+    operands: tuple[str, ...] = option(("v",), "operands to plan", tuple(OPERANDS))
     target: str = option("", "target to price for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -63,6 +64,20 @@ class Report:
     attentions: list[AttentionRecord] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     version: int = VERSION
+
+    def __post_init__(self) -> None:
+        self._places = {(a.location, a.function): a for a in self.attentions}
+
+    def attention(
+        self, location: str, function: str, make: Callable[[], AttentionRecord]
+    ) -> AttentionRecord:
+        """The record of the attention at this place; `make` makes it at its first use. Ops
+        without a location have a record each."""
+        record = self._places.get((location, function)) if location != "unknown" else None
+        if record is None:
+            record = self._places[location, function] = make()
+            self.attentions.append(record)
+        return record
 
     def note(self, text: str) -> None:
         """Adds a sentence about the whole module."""
