@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from iree.compiler import ir
 
 from .. import maps
 from ..attention import AttentionFacts, describe, find
+from ..ir import erase_dead
 from ..layout.propagate import record_of
 from ..layout.sources import find_source, fold_through_reshapes
 from ..report.records import OperandRecord, Report
 from ..targets import Target
-from .plan import SplitPlan, make_plan, refusal
+from .plan import SplitPlan, make_plan, refusal, split_dim
 from .rewrite import split
 
 
@@ -23,38 +26,46 @@ def split_all(
     pass_name: str,
 ) -> bool:
     """Splits what can be split; returns whether IR changed. Needs a current context."""
-    return any(
-        [_split_one(facts, splits, rows, target, report, pass_name) for facts in find(module)]
-    )
+    swept: list[ir.Operation] = []
+    changed = False
+    for facts in find(module):
+        operand = _record(facts, report, pass_name)
+        operand.reason = refusal(facts, rows)
+        if operand.reason:
+            continue
+        repeats = {name: _repeats(facts, name) for name in ("key", "value")}
+        plan = make_plan(facts, splits, target, min(repeats.values()))
+        if isinstance(plan, str):
+            operand.decision, operand.reason = "kept", plan
+            continue
+        operand.decision, operand.reason = "split", _words(plan)
+        for name, count in repeats.items():
+            if count > 1:
+                facts, words = _without_repeat(facts, name, count, swept)
+                operand.reason += words
+        # The same plan, in the dims that folding left.
+        split(facts, replace(plan, dim=split_dim(facts)))
+        swept.append(facts.op)
+        changed = True
+    erase_dead(swept)
+    return changed
 
 
-def _split_one(
-    facts: AttentionFacts,
-    splits: int | None,
-    rows: int,
-    target: Target,
-    report: Report,
-    pass_name: str,
-) -> bool:
+def _record(facts: AttentionFacts, report: Report, pass_name: str) -> OperandRecord:
     before = maps.show(facts.map_of("key"))
     operand = OperandRecord("key", "refused", "", before, before, pass_name=pass_name)
     record_of(report, facts).decide(operand)
-    operand.reason = refusal(facts, rows)
-    if operand.reason:
-        return False
-    repeats = {name: _repeats(facts, name) for name in ("key", "value")}
-    plan = make_plan(facts, splits, target, min(repeats.values()))
-    if isinstance(plan, str):
-        operand.decision, operand.reason = "kept", plan
-        return False
-    operand.decision, operand.reason = "split", _words(plan)
-    for name, count in repeats.items():
-        if count > 1 and (folded := fold_through_reshapes(facts, name)) is not None:
-            operand.reason += f"; the {name} is read without its {count}-fold repeat"
-            facts = describe(folded)
-    again = make_plan(facts, splits, target)
-    split(facts, plan if isinstance(again, str) else again)
-    return True
+    return operand
+
+
+def _without_repeat(
+    facts: AttentionFacts, operand: str, count: int, swept: list[ir.Operation]
+) -> tuple[AttentionFacts, str]:
+    """Attention that reads the operand below its grouped-query broadcast, and words for it."""
+    folded = fold_through_reshapes(facts, operand, swept)
+    if folded is None:
+        return facts, ""
+    return describe(folded), f"; the {operand} is read without its {count}-fold repeat"
 
 
 def _repeats(facts: AttentionFacts, operand: str) -> int:

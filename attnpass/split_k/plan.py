@@ -95,9 +95,9 @@ def make_plan(
     dim = split_dim(facts)
     length = facts.sizes[dim]
     if splits is not None:
-        plan = _fixed(dim, length, splits)
+        plan = fixed_plan(dim, length, splits)
     else:
-        plan = _auto(facts, dim, length, target, repeats)
+        plan = auto_plan(facts, dim, length, target, repeats)
     if isinstance(plan, str) or plan.is_exact or facts.extent((*facts.batch, *facts.m)) != 1:
         return plan
     return _without_tail(plan)
@@ -117,7 +117,7 @@ def _without_tail(plan: SplitPlan) -> SplitPlan | str:
     return replace(plan, splits=splits, chunk=plan.length // splits)
 
 
-def _fixed(dim: int, length: int | None, splits: int) -> SplitPlan | str:
+def fixed_plan(dim: int, length: int | None, splits: int) -> SplitPlan | str:
     if splits < 2:
         return f"splits={splits} leaves it whole"
     if length is not None and length < splits:
@@ -126,7 +126,7 @@ def _fixed(dim: int, length: int | None, splits: int) -> SplitPlan | str:
     return SplitPlan(dim, length, splits, chunk, f"splits={splits}")
 
 
-def _auto(
+def auto_plan(
     facts: AttentionFacts, dim: int, length: int | None, target: Target, repeats: int
 ) -> SplitPlan | str:
     groups = 1

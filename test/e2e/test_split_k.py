@@ -420,12 +420,35 @@ def test_one_head_with_one_row_has_no_tail(session):
 
 def test_all_lengths_of_a_static_split():
     """Chunks and tail cover every key once, whatever the length: no compile needed."""
-    from attnpass.split_k.plan import _fixed
+    from attnpass.split_k.plan import fixed_plan
 
     for length, splits in itertools.product(range(2, 200), range(2, 40)):
-        plan = _fixed(0, length, splits)
+        plan = fixed_plan(0, length, splits)
         if isinstance(plan, str):
             assert length < splits
             continue
         assert plan.splits and plan.chunk
         assert 0 <= length - plan.splits * plan.chunk < splits
+
+
+@pytest.mark.parametrize("heads", [1, 7, 32, 256, 264])
+def test_auto_keeps_its_promises(heads):
+    """Whole tiles, no chunk below the minimum, a tail shorter than a chunk."""
+    from iree.compiler import ir
+
+    from attnpass.attention import find
+    from attnpass.split_k.plan import MINIMUM_CHUNK, TILE, SplitPlan, make_plan
+    from attnpass.targets import named_target
+
+    context = ir.Context()
+    context.load_all_available_dialects()
+    for length in (511, 512, 513, 1000, 4096, 4097, 12289, 131072):
+        text = Case({"b": heads, "m": 2, "n": 8, "d": 8, "k": length}).mlir()
+        module = ir.Module.parse(text, context)
+        plan = make_plan(find(module.operation)[0], None, named_target("sm_90"))
+        if isinstance(plan, str):
+            assert length < 2 * MINIMUM_CHUNK
+            continue
+        assert isinstance(plan, SplitPlan) and plan.splits and plan.chunk
+        assert plan.chunk >= MINIMUM_CHUNK and plan.chunk % TILE == 0 and plan.splits >= 2
+        assert 0 <= length - plan.splits * plan.chunk < plan.chunk
