@@ -12,6 +12,9 @@ the slope between functions that do few and many dependent steps, so that callin
 transfers drop out. GB/s count K and V once.
 """
 
+# pyright: reportMissingImports=false
+# (torch is on the GPU machine only)
+
 from __future__ import annotations
 
 import argparse
@@ -418,7 +421,7 @@ def run_layers(folder: Path, entries: list[dict[str, Any]]) -> list[dict[str, An
         k, v = (random(1, KV_HEADS, keys, HEAD) for _ in range(2))
 
         def steps(count: int, w: dict[str, Any] = weights, x0: Any = x0, k: Any = k, v: Any = v):
-            x = x0
+            x, new = x0, ()
             for _ in range(count):
                 q = (x @ w["wq"]).view(1, KV_HEADS, HEADS // KV_HEADS, HEAD)
                 new = x @ w["wk"], x @ w["wv"]
