@@ -133,7 +133,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
             raise AttnError(f"unknown option '{word}'; --help lists the options")
         if name in _VALUES:
             if not separator:
-                if not rest:
+                if not rest or (rest[0].startswith("-") and rest[0] != STANDARD):
                     raise AttnError(f"option '{word}' needs a value")
                 value = rest.pop(0)
             setattr(options, _VALUES[name], value)
