@@ -359,15 +359,14 @@ def compile_gpu(folder: Path, arch: str) -> None:
     print(f"{len(entries)} modules in {folder}")
 
 
-def run_gpu(folder: Path) -> dict[str, Any]:
-    """Times and checks every module of `folder` on the GPU, beside PyTorch."""
+def run_gpu(folder: Path, result: dict[str, Any]) -> None:
+    """Times and checks every module of `folder` on the GPU, beside PyTorch, into `result`."""
     import torch
     from iree import runtime
 
     entries = json.loads((folder / "manifest.json").read_text())
     config = runtime.Config("cuda")
-    result: dict[str, Any] = {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__}
-    result["rows"] = []
+    result |= {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__, "rows": []}
     shapes = dict.fromkeys(Shape(**e["shape"]) for e in entries if e["kind"] == "time")
     for shape in shapes:
         mine = [e for e in entries if e["kind"] == "time" and Shape(**e["shape"]) == shape]
@@ -391,11 +390,10 @@ def run_gpu(folder: Path) -> dict[str, Any]:
                 row["failed"] = str(error)[:200]
             result["rows"].append(row)
             print(json.dumps(row), flush=True)
-    result["layers"] = run_layers(folder, [e for e in entries if e["kind"] == "layer"])
     result["checks"] = [
         check for e in entries if e["kind"] == "check" for check in check_gpu(folder, e)
     ]
-    return result
+    result["layers"] = run_layers(folder, [e for e in entries if e["kind"] == "layer"])
 
 
 def run_layers(folder: Path, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -639,9 +637,16 @@ def main() -> None:
     if options.command == "compile":
         compile_gpu(options.folder, options.arch)
         return
-    result = run_cpu() if options.command == "cpu" else run_gpu(options.folder)
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+    result: dict[str, Any] = {}
+    try:
+        if options.command == "cpu":
+            result |= run_cpu()
+        else:
+            run_gpu(options.folder, result)
+    finally:
+        # What was measured before a failure is worth keeping.
+        if options.json:
+            options.json.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":
