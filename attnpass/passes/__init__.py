@@ -28,6 +28,7 @@ REGISTRY: dict[str, str] = {
     "attn-fuse-transpose": "attnpass.passes.fuse_transpose:FuseTranspose",
     "attn-propagate-layout": "attnpass.passes.propagate_layout:PropagateLayout",
     "attn-split-k": "attnpass.passes.split_k:SplitK",
+    "attn-use-kernels": "attnpass.passes.use_kernels:UseKernels",
 }
 
 

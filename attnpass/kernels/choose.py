@@ -1,0 +1,194 @@
+"""Which precompiled kernel fits an attention, what it needs moved, and what it saves."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+from .. import maps
+from ..attention import AttentionFacts
+from ..ir import defining_op, element_bytes, index_array, ranked_shape, tensor_bytes
+from ..targets import Target
+from . import Kernel, load_kernels
+from .causal import is_causal, mask_words
+
+# Measured on an H200, head dim 128, sequence 4096: IREE 3.13's own kernel as configured by
+# default, and these kernels inside an IREE module.
+_IREE_FLOPS_PER_SECOND = 5.3e13
+_KERNEL_FLOPS_PER_SECOND = 5.5e14
+# What a dynamic extent is taken as when a time is estimated.
+_ASSUMED_EXTENT = 1024
+_ORDERED = ("query", "key", "value", "output")
+_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """A kernel and how an attention is given to it.
+
+    `row`, `heads` and `group` are iteration dims: the query rows, the batch dims that K and V
+    have, and those they lack. `orders[operand]` is the order of dims the kernel reads: dim i
+    of what it gets is dim orders[operand][i] of the operand. `moved` are the operands that
+    must be transposed for it, `seconds` what the plan saves (negative: costs).
+    """
+
+    kernel: Kernel
+    row: int
+    heads: tuple[int, ...]
+    group: tuple[int, ...]
+    orders: dict[str, tuple[int, ...]]
+    moved: tuple[str, ...]
+    seconds: float
+    reason: str
+
+
+def choose(facts: AttentionFacts, target: Target) -> KernelPlan | str:
+    """The best plan for this attention, or the reason why no kernel fits. Changes nothing."""
+    problem = _unfit(facts)
+    if problem:
+        return problem
+    row = [dim for dim in facts.map_of("query") if dim in facts.m][-1]
+    mask = "none"
+    if facts.has_mask:
+        if not is_causal(facts, row):
+            return f"its mask ({mask_words(facts)}) is not recognised as causal"
+        mask = "causal"
+    kernels = _matching(facts, mask)
+    if isinstance(kernels, str):
+        return kernels
+    plans = [_plan(facts, kernel, row, target) for kernel in kernels]
+    return max(plans, key=lambda plan: plan.seconds)
+
+
+def _unfit(facts: AttentionFacts) -> str:
+    """Why no kernel could ever do this attention; empty if one might."""
+    if facts.kind != "attention":
+        return f"{facts.kind} has three results, the kernels have one"
+    if facts.own_configuration:
+        return f"it has its own {facts.own_configuration}"
+    body = facts.op.regions[0].blocks[0]
+    last = list(body.operations)[-1]
+    if len(list(body.operations)) != 1 or last.operands[0] != body.arguments[0]:
+        return "its region changes the scores"
+    for name in ("k1", "k2", "n"):
+        if len(getattr(facts, name)) != 1:
+            return f"it has {len(getattr(facts, name))} {name} dims, the kernels take one"
+    if not facts.m:
+        return "it has no dim of query rows"
+    shared = set(facts.batch)
+    for name in _ORDERED:
+        positions = facts.map_of(name)
+        if None in positions:
+            return f"the {name} reads a dim of size one by the constant 0"
+        if not shared <= set(positions):
+            return f"the {name} lacks a batch dim that others have"
+    for name in ("query", "key", "value"):
+        offset = _unaligned_slice(facts.value(name))
+        if offset:
+            return f"the {name} is {offset}"
+    return ""
+
+
+def _matching(facts: AttentionFacts, mask: str) -> list[Kernel] | str:
+    """The kernels that compute this attention; the reason if there are none."""
+    types = facts.element_types
+    wanted = tuple(types[name] for name in ("query", "key", "value"))
+    kernels = [k for k in load_kernels() if (k.element_type,) * 3 == wanted and k.mask == mask]
+    if not kernels:
+        return f"there is no kernel for {', '.join(wanted)} ({mask} mask)"
+    if not any(k.output_type == types["output"] for k in kernels):
+        return f"the kernels for {wanted[0]} write {kernels[0].output_type}, not {types['output']}"
+    kernels = [k for k in kernels if k.output_type == types["output"]]
+    heads = (facts.extent(facts.k1), facts.extent(facts.n))
+    fitting = [k for k in kernels if k.head_dims == heads]
+    if not fitting:
+        known = ", ".join(map(str, sorted({k.head_dims[0] for k in kernels})))
+        words = " and ".join("?" if size is None else str(size) for size in heads)
+        return (
+            f"its head dims are {words}; kernels for {wanted[0]} have {known}"
+        )
+    keys = facts.extent(facts.k2)
+    found = [k for k in fitting if k.keys_multiple == 1 or (keys and keys % k.keys_multiple == 0)]
+    if not found:
+        length = "known only at run time" if keys is None else str(keys)
+        return (
+            f"the number of keys ({length}) must be a known multiple of "
+            f"{fitting[0].keys_multiple}, for V^T's rows to be aligned"
+        )
+    return found
+
+
+def _plan(facts: AttentionFacts, kernel: Kernel, row: int, target: Target) -> KernelPlan:
+    (k1,), (k2,), (n,) = facts.k1, facts.k2, facts.n
+    heads = tuple(dim for dim in facts.map_of("query") if dim in facts.batch)
+    group = tuple(dim for dim in facts.map_of("query") if dim in facts.m and dim != row)
+    wanted = {
+        "query": (*heads, *group, row, k1),
+        "key": (*heads, k2, k1),
+        "value": (*heads, n, k2) if kernel.v_transposed else (*heads, k2, n),
+        "output": (*heads, *group, row, n),
+    }
+    orders = {
+        name: tuple(facts.map_of(name).index(dim) for dim in dims) for name, dims in wanted.items()
+    }
+    moved = tuple(name for name, order in orders.items() if not maps.is_identity(order))
+    own, kernel_time = _iree_seconds(facts), _kernel_seconds(facts, kernel, target)
+    bytes_moved = sum(2 * tensor_bytes(facts.value(name), _ASSUMED_EXTENT) for name in moved)
+    moving = bytes_moved / target.bytes_per_second + len(moved) * target.launch_seconds
+    words = f"about {kernel_time * 1e6:.0f} us instead of {own * 1e6:.0f}"
+    if moved:
+        words += f", and {moving * 1e6:.0f} to transpose the {' and the '.join(moved)}"
+    return KernelPlan(kernel, row, heads, group, orders, moved, own - kernel_time - moving, words)
+
+
+def _iree_seconds(facts: AttentionFacts) -> float:
+    rows, keys, heads = _sizes(facts)
+    both = sum(_extent(facts, dims) for dims in (facts.k1, facts.n))
+    return 2 * heads * rows * keys * both / _IREE_FLOPS_PER_SECOND
+
+
+def _kernel_seconds(facts: AttentionFacts, kernel: Kernel, target: Target) -> float:
+    """Whole waves of workgroups, each of which computes all its rows, wanted or not."""
+    rows, keys, heads = _sizes(facts)
+    waves = math.ceil(heads * math.ceil(rows / kernel.rows_per_workgroup) / target.compute_units)
+    flops = 2 * kernel.rows_per_workgroup * keys * sum(kernel.head_dims)
+    rate = _KERNEL_FLOPS_PER_SECOND / target.compute_units
+    return waves * flops / rate + target.launch_seconds
+
+
+def _sizes(facts: AttentionFacts) -> tuple[int, int, int]:
+    """Query rows of one head, keys, query heads; assumed where they are dynamic."""
+    row = [dim for dim in facts.map_of("query") if dim in facts.m][-1]
+    others = tuple(dim for dim in (*facts.batch, *facts.m) if dim != row)
+    heads = facts.extent(others)
+    return _extent(facts, (row,)), _extent(facts, facts.k2), 32 if heads is None else heads
+
+
+def _extent(facts: AttentionFacts, dims: tuple[int, ...]) -> int:
+    size = facts.extent(dims)
+    return _ASSUMED_EXTENT if size is None else size
+
+
+def _unaligned_slice(value: ir.Value) -> str:
+    """What is wrong with where the operand starts in memory; empty if nothing is.
+
+    IREE may read a slice in place. Its start is then the sum of offset times stride, where a
+    stride is a product of inner sizes; 16 bytes is what the kernels need.
+    """
+    while (op := defining_op(value)) is not None and op.name in _VIEWS:
+        if op.name == "tensor.cast" or index_array(op.attributes["reassociation"]) is not None:
+            value = op.operands[0]
+    if op is None or op.name != "tensor.extract_slice":
+        return ""
+    stride = element_bytes(op.operands[0])
+    sizes = ranked_shape(op.operands[0])
+    for offset, size in zip(
+        reversed(list(op.attributes["static_offsets"])), reversed(sizes), strict=True
+    ):
+        step = stride if offset == ir.ShapedType.get_dynamic_size() else stride * offset
+        if step % 16:
+            return "a slice that may start at an address that is no multiple of 16 bytes"
+        stride *= 1 if size is None else size
+    return ""

@@ -1,0 +1,58 @@
+"""Gives every attention of a module that a kernel fits to the kernel, and records why not."""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from .. import maps
+from ..attention import AttentionFacts, find
+from ..ir import erase_dead
+from ..layout.propagate import record_of
+from ..report.records import OperandRecord, Report
+from ..targets import Target, resolve_target
+from .choose import choose
+from .dispatch import replace_by_kernel
+
+
+def use_kernels(
+    module: ir.Operation, target: Target | None, mode: str, report: Report, pass_name: str
+) -> bool:
+    """Returns whether IR changed. Needs a current context."""
+    attentions = find(module)
+    problem = _unfit_target(module, target)
+    taken = []
+    for facts in attentions:
+        order = maps.show(facts.map_of("output"))
+        record = OperandRecord("output", "refused", problem, order, order, pass_name=pass_name)
+        record_of(report, facts).decide(record)
+        if not problem and target is not None and _use_kernel(facts, target, mode, record):
+            taken.append(facts.op)
+    erase_dead(taken)
+    return bool(taken)
+
+
+def _use_kernel(facts: AttentionFacts, target: Target, mode: str, record: OperandRecord) -> bool:
+    plan = choose(facts, target)
+    if isinstance(plan, str):
+        record.reason = plan
+        return False
+    words = f"{plan.kernel.name}: {plan.reason}"
+    if mode == "never" or (mode == "cost" and plan.seconds <= 0):
+        record.decision = "kept"
+        record.reason = words + (", not taken: mode=never" if mode == "never" else ", no win")
+        return False
+    record.decision, record.reason, record.launches = "kernel", words, len(plan.moved)
+    replace_by_kernel(facts, plan)
+    return True
+
+
+def _unfit_target(module: ir.Operation, target: Target | None) -> str:
+    """Why the kernels cannot run on the target; empty if they can."""
+    if target is None:
+        return "the target is unknown; say target=sm_90 if the module runs on Hopper"
+    own = resolve_target(module)
+    if own is not None and own.backend != "cuda":
+        return f"the module is compiled for {own.name}, the kernels are CUDA's"
+    if target.backend != "cuda" or not target.arch.startswith("sm_90"):
+        return f"the kernels need sm_90; the target is {target.name} (say target=sm_90 if it is)"
+    return ""

@@ -1,0 +1,307 @@
+# type: ignore (Triton compiles this file; Python never runs it)
+"""Attention forward for Hopper (sm_90a), warp-specialised, written in Gluon (triton 3.6.0).
+
+`tools/build_kernels.py` compiles this file ahead of time; nothing imports it at run time.
+
+One program computes 128 query rows of one head. Three groups of warps share the work: one
+warp loads K and V tiles with the tensor memory accelerator (TMA), two warpgroups of four
+warps own 64 rows each and multiply. A ring of `STAGES` tiles stands between them: for each
+of K and V a *full* barrier says that a tile has arrived, an *empty* one that both warpgroups
+are done with it. A warpgroup starts Q.K of the next tile before it waits for P.V of the last,
+so the tensor cores work while the exponentials are computed.
+
+The running maximum is kept in units of log2, as FlashAttention does, so that one exp2 and one
+multiply-add stand for scale, shift and exponential (online softmax: Milakov and Gimelshein,
+arXiv 1805.02867; the tiling: Dao, arXiv 2307.08691 and 2407.08608).
+"""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+
+
+@gluon.jit
+def load_tiles(
+    q_desc,
+    k_desc,
+    v_desc,
+    q_tiles,
+    k_tiles,
+    v_tiles,
+    q_full,
+    k_full,
+    k_empty,
+    v_full,
+    v_empty,
+    first_row,
+    tiles,
+    KEYS: gl.constexpr,
+    V_TRANSPOSED: gl.constexpr,
+    STAGES: gl.constexpr,
+):
+    """The loading warp: Q once, then K and V tile by tile. TMA fills what lies outside of a
+    tensor with zeros, so the last tile needs no care here."""
+    mbarrier.expect(q_full.index(0), 2 * q_desc.block_type.nbytes)
+    tma.async_copy_global_to_shared(q_desc, [first_row, 0], q_full.index(0), q_tiles.index(0))
+    tma.async_copy_global_to_shared(q_desc, [first_row + 64, 0], q_full.index(0), q_tiles.index(1))
+    for tile in range(tiles):
+        stage = tile % STAGES
+        # A fresh barrier counts as having completed phase 1: the first round does not wait.
+        phase = ((tile // STAGES) & 1) ^ 1
+        mbarrier.wait(k_empty.index(stage), phase)
+        mbarrier.expect(k_full.index(stage), k_desc.block_type.nbytes)
+        tma.async_copy_global_to_shared(
+            k_desc, [tile * KEYS, 0], k_full.index(stage), k_tiles.index(stage)
+        )
+        mbarrier.wait(v_empty.index(stage), phase)
+        mbarrier.expect(v_full.index(stage), v_desc.block_type.nbytes)
+        if V_TRANSPOSED:
+            tma.async_copy_global_to_shared(
+                v_desc, [0, tile * KEYS], v_full.index(stage), v_tiles.index(stage)
+            )
+        else:
+            tma.async_copy_global_to_shared(
+                v_desc, [tile * KEYS, 0], v_full.index(stage), v_tiles.index(stage)
+            )
+
+
+@gluon.jit
+def hide_keys(
+    scores,
+    tile,
+    first_row,
+    keys,
+    diagonal,
+    KEYS: gl.constexpr,
+    CAUSAL: gl.constexpr,
+    LAYOUT: gl.constexpr,
+):
+    """Scores of keys behind the end, or above the diagonal, become -1e30. Only the tiles that
+    have such keys pay for it. -1e30 instead of -inf keeps the running maximum finite."""
+    last_key = (tile + 1) * KEYS - 1
+    needed = last_key >= keys
+    if CAUSAL:
+        needed = needed | (last_key > first_row + diagonal)
+    if needed:
+        column = tile * KEYS + gl.arange(0, KEYS, layout=gl.SliceLayout(0, LAYOUT))
+        if CAUSAL:
+            row = first_row + gl.arange(0, 64, layout=gl.SliceLayout(1, LAYOUT))
+            limit = gl.minimum(row + diagonal, keys - 1)
+            scores = gl.where(limit[:, None] >= column[None, :], scores, -1.0e30)
+        else:
+            scores = gl.where((column < keys)[None, :], scores, -1.0e30)
+    return scores
+
+
+@gluon.jit
+def attend(
+    o_desc,
+    q_tiles,
+    k_tiles,
+    v_tiles,
+    o_tiles,
+    q_full,
+    k_full,
+    k_empty,
+    v_full,
+    v_empty,
+    program_row,
+    tiles,
+    scale_log2,
+    keys,
+    diagonal,
+    HALF: gl.constexpr,
+    HEAD: gl.constexpr,
+    KEYS: gl.constexpr,
+    CAUSAL: gl.constexpr,
+    V_TRANSPOSED: gl.constexpr,
+    STAGES: gl.constexpr,
+):
+    """A multiplying warpgroup: rows 64 * HALF to 64 * HALF + 63 of the program's 128."""
+    dtype: gl.constexpr = k_tiles.dtype
+    DEPTH: gl.constexpr = 256 // dtype.primitive_bitwidth
+    SCORES: gl.constexpr = gl.NVMMADistributedLayout(
+        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, KEYS, DEPTH]
+    )
+    OUT: gl.constexpr = gl.NVMMADistributedLayout(
+        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, HEAD, DEPTH]
+    )
+    WEIGHTS: gl.constexpr = gl.DotOperandLayout(
+        operand_index=0, parent=OUT, k_width=32 // dtype.primitive_bitwidth
+    )
+    OUT_ROWS: gl.constexpr = gl.SliceLayout(1, OUT)
+    # 8-bit weights lie between 0 and 256 instead of 0 and 1, which uses the range of e4m3
+    # (largest value 448); the row sums have the same factor, so it cancels.
+    LIFT: gl.constexpr = 8.0 if dtype.primitive_bitwidth == 8 else 0.0
+    first_row = program_row + HALF * 64
+    q = q_tiles.index(HALF)
+    zero = gl.zeros([64, KEYS], gl.float32, SCORES)
+    out = gl.zeros([64, HEAD], gl.float32, OUT)
+
+    mbarrier.wait(q_full.index(0), 0)
+    mbarrier.wait(k_full.index(0), 0)
+    scores = warpgroup_mma(q, k_tiles.index(0).permute((1, 0)), zero, use_acc=False)
+    mbarrier.arrive(k_empty.index(0), count=1)
+    scores = hide_keys(scores, 0, first_row, keys, diagonal, KEYS, CAUSAL, SCORES)
+    peak = gl.max(scores, 1) * scale_log2
+    weights = gl.exp2(scores * scale_log2 - (peak - LIFT)[:, None])
+    total = gl.sum(weights, 1)
+    packed = gl.convert_layout(weights.to(dtype), WEIGHTS)
+    for tile in range(1, tiles):
+        stage = tile % STAGES
+        before = (tile - 1) % STAGES
+        mbarrier.wait(k_full.index(stage), (tile // STAGES) & 1)
+        next_scores = warpgroup_mma(
+            q, k_tiles.index(stage).permute((1, 0)), zero, use_acc=False, is_async=True
+        )
+        mbarrier.wait(v_full.index(before), ((tile - 1) // STAGES) & 1)
+        if V_TRANSPOSED:
+            next_out = warpgroup_mma(
+                packed, v_tiles.index(before).permute((1, 0)), out, is_async=True
+            )
+        else:
+            next_out = warpgroup_mma(packed, v_tiles.index(before), out, is_async=True)
+        scores = warpgroup_mma_wait(num_outstanding=1, deps=(next_scores,))
+        mbarrier.arrive(k_empty.index(stage), count=1)
+        scores = hide_keys(scores, tile, first_row, keys, diagonal, KEYS, CAUSAL, SCORES)
+        new_peak = gl.maximum(peak, gl.max(scores, 1) * scale_log2)
+        weights = gl.exp2(scores * scale_log2 - (new_peak - LIFT)[:, None])
+        shrink = gl.exp2(peak - new_peak)
+        total = total * shrink + gl.sum(weights, 1)
+        peak = new_peak
+        # Naming the 16-bit weights as a dependence keeps their registers alive until P.V has
+        # read them; for 8 bits the compiler copies them and refuses the name.
+        if dtype.primitive_bitwidth == 16:
+            out, packed = warpgroup_mma_wait(num_outstanding=0, deps=(next_out, packed))
+        else:
+            out = warpgroup_mma_wait(num_outstanding=0, deps=(next_out,))
+        mbarrier.arrive(v_empty.index(before), count=1)
+        out = out * gl.convert_layout(shrink, OUT_ROWS)[:, None]
+        packed = gl.convert_layout(weights.to(dtype), WEIGHTS)
+    last = (tiles - 1) % STAGES
+    mbarrier.wait(v_full.index(last), ((tiles - 1) // STAGES) & 1)
+    if V_TRANSPOSED:
+        out = warpgroup_mma(packed, v_tiles.index(last).permute((1, 0)), out)
+    else:
+        out = warpgroup_mma(packed, v_tiles.index(last), out)
+    out = out / gl.convert_layout(total, OUT_ROWS)[:, None]
+    o_tile = o_tiles.index(HALF)
+    o_tile.store(out.to(o_tile.dtype))
+    fence_async_shared()
+    tma.async_copy_shared_to_global(o_desc, [first_row, 0], o_tile)
+    tma.store_wait(0)
+
+
+@gluon.jit
+def attention(
+    query,
+    key,
+    value,
+    output,
+    scratch,
+    rows,
+    keys,
+    group,
+    diagonal,
+    scale,
+    HEAD: gl.constexpr,
+    KEYS: gl.constexpr,
+    CAUSAL: gl.constexpr,
+    V_TRANSPOSED: gl.constexpr,
+    STAGES: gl.constexpr,
+    REGISTERS: gl.constexpr,
+):
+    """softmax(scale * Q K^T) V for every head.
+
+    query and output: (heads, rows, HEAD); key: (heads / group, keys, HEAD); value: the same,
+    or (heads / group, HEAD, keys) if V_TRANSPOSED; all dense, 16-byte aligned, and the rows
+    of each a multiple of 16 bytes long. Row i sees keys 0 to i + diagonal if CAUSAL, where
+    diagonal >= 0. The grid is heads * ceil(rows / 128) programs in one dim. `scratch` is not
+    read: the build puts the memory of the TMA descriptors in its place.
+    """
+    blocks = (rows + 127) // 128
+    program = gl.program_id(0)
+    head = (program // blocks).to(gl.int64)
+    block = program % blocks
+    if CAUSAL:
+        block = blocks - 1 - block  # the longest rows first, so that the tail is short
+    first_row = block * 128
+    kv_head = head // group
+    dtype: gl.constexpr = query.dtype.element_ty
+    out_dtype: gl.constexpr = output.dtype.element_ty
+    Q_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([64, HEAD], dtype)
+    K_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([KEYS, HEAD], dtype)
+    VT_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([HEAD, KEYS], dtype)
+    O_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([64, HEAD], out_dtype)
+    q_desc = tma.make_tensor_descriptor(
+        query + head * rows * HEAD, [rows, HEAD], [HEAD, 1], [64, HEAD], Q_TILE
+    )
+    k_desc = tma.make_tensor_descriptor(
+        key + kv_head * keys * HEAD, [keys, HEAD], [HEAD, 1], [KEYS, HEAD], K_TILE
+    )
+    if V_TRANSPOSED:
+        v_desc = tma.make_tensor_descriptor(
+            value + kv_head * keys * HEAD, [HEAD, keys], [keys, 1], [HEAD, KEYS], VT_TILE
+        )
+        v_tiles = gl.allocate_shared_memory(dtype, [STAGES, HEAD, KEYS], VT_TILE)
+    else:
+        v_desc = tma.make_tensor_descriptor(
+            value + kv_head * keys * HEAD, [keys, HEAD], [HEAD, 1], [KEYS, HEAD], K_TILE
+        )
+        v_tiles = gl.allocate_shared_memory(dtype, [STAGES, KEYS, HEAD], K_TILE)
+    o_desc = tma.make_tensor_descriptor(
+        output + head * rows * HEAD, [rows, HEAD], [HEAD, 1], [64, HEAD], O_TILE
+    )
+    q_tiles = gl.allocate_shared_memory(dtype, [2, 64, HEAD], Q_TILE)
+    o_tiles = gl.allocate_shared_memory(out_dtype, [2, 64, HEAD], O_TILE)
+    k_tiles = gl.allocate_shared_memory(dtype, [STAGES, KEYS, HEAD], K_TILE)
+
+    BARRIER: gl.constexpr = mbarrier.MBarrierLayout()
+    q_full = gl.allocate_shared_memory(gl.int64, [1, 1], BARRIER)
+    k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
+    k_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
+    v_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
+    v_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
+    mbarrier.init(q_full.index(0), count=1)
+    for stage in gl.static_range(STAGES):
+        mbarrier.init(k_full.index(stage), count=1)
+        mbarrier.init(v_full.index(stage), count=1)
+        mbarrier.init(k_empty.index(stage), count=2)
+        mbarrier.init(v_empty.index(stage), count=2)
+    fence_async_shared()
+
+    end = keys
+    if CAUSAL:
+        end = gl.minimum(keys, first_row + 128 + diagonal)
+    tiles = gl.maximum((end + KEYS - 1) // KEYS, 1)
+    scale_log2 = scale * 1.4426950408889634
+    # The parts are listed twice because each compiled half knows its rows.
+    gl.warp_specialize(
+        [
+            (
+                attend,
+                (o_desc, q_tiles, k_tiles, v_tiles, o_tiles, q_full, k_full, k_empty, v_full,
+                 v_empty, first_row, tiles, scale_log2, keys, diagonal,
+                 0, HEAD, KEYS, CAUSAL, V_TRANSPOSED, STAGES),
+            ),
+            (
+                attend,
+                (o_desc, q_tiles, k_tiles, v_tiles, o_tiles, q_full, k_full, k_empty, v_full,
+                 v_empty, first_row, tiles, scale_log2, keys, diagonal,
+                 1, HEAD, KEYS, CAUSAL, V_TRANSPOSED, STAGES),
+            ),
+            (
+                load_tiles,
+                (q_desc, k_desc, v_desc, q_tiles, k_tiles, v_tiles, q_full, k_full, k_empty,
+                 v_full, v_empty, first_row, tiles, KEYS, V_TRANSPOSED, STAGES),
+            ),
+        ],
+        [4, 1],
+        [REGISTERS, 24],
+    )  # fmt: skip

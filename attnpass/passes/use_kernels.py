@@ -1,0 +1,37 @@
+"""attn-use-kernels: precompiled Hopper kernels in place of IREE's own attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from . import Pass, PassContext, option
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+
+@dataclass(frozen=True)
+class UseKernels(Pass):
+    """Replaces attention by a `hal.dispatch.extern` of a kernel from the manifest.
+
+    `mode=cost` takes a kernel where it is estimated to win, `always` wherever one fits,
+    `never` only reports. IREE 3.13 compiles attention for no Hopper target, so a module that
+    is compiled for an older one says `target=sm_90` to promise that it runs on Hopper.
+    """
+
+    name: ClassVar[str] = "attn-use-kernels"
+    summary: ClassVar[str] = "replace attention by precompiled Hopper kernels where they win"
+
+    target: str = option("", "device the module will run on, instead of the module's target")
+    mode: str = option("cost", "where a kernel is taken", ("cost", "always", "never"))
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..kernels.drive import use_kernels
+        from ..targets import resolve_target
+
+        target = (resolve_target(module, self.target) if self.target else context.target) or (
+            resolve_target(module)
+        )
+        with module.context:
+            return use_kernels(module, target, self.mode, context.report, self.name)

@@ -1,0 +1,149 @@
+// RUN: attn-opt %s --attn-use-kernels="target=sm_90 mode=always" --split-input-file | FileCheck %s
+// RUN: attn-opt %s --attn-use-kernels="target=sm_90 mode=always" --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+
+// What is left to IREE, and why.
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// CHECK-LABEL: func.func @head_dim(
+// CHECK-NOT: hal.dispatch.extern
+// CHECK: iree_linalg_ext.attention
+// REMARK: output refused: its head dims are 80 and 80; kernels for f16 have 64, 128
+func.func @head_dim(%q: tensor<2x512x80xf16>, %k: tensor<2x512x80xf16>, %v: tensor<2x512x80xf16>) -> tensor<2x512x80xf16> {
+  %scale = arith.constant 0.125 : f16
+  %e = tensor.empty() : tensor<2x512x80xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x512x80xf16>, tensor<2x512x80xf16>, tensor<2x512x80xf16>, f16) outs(%e : tensor<2x512x80xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<2x512x80xf16>
+  return %r : tensor<2x512x80xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// CHECK-LABEL: func.func @element_type(
+// CHECK-NOT: hal.dispatch.extern
+// CHECK: iree_linalg_ext.attention
+// REMARK: output refused: there is no kernel for f32, f32, f32 (none mask)
+func.func @element_type(%q: tensor<2x512x64xf32>, %k: tensor<2x512x64xf32>, %v: tensor<2x512x64xf32>) -> tensor<2x512x64xf32> {
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<2x512x64xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x512x64xf32>, tensor<2x512x64xf32>, tensor<2x512x64xf32>, f32) outs(%e : tensor<2x512x64xf32>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<2x512x64xf32>
+  return %r : tensor<2x512x64xf32>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#mask = affine_map<(b, m, n, k1, k2) -> (m, k2)>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+#id = affine_map<(i, j) -> (i, j)>
+
+// This mask hides the query's own position too, which is no causal mask.
+// CHECK-LABEL: func.func @strict_mask(
+// CHECK-NOT: hal.dispatch.extern
+// CHECK: iree_linalg_ext.attention
+// REMARK: output refused: its mask (512x512 i1) is not recognised as causal
+func.func @strict_mask(%q: tensor<2x512x64xf16>, %k: tensor<2x512x64xf16>, %v: tensor<2x512x64xf16>) -> tensor<2x512x64xf16> {
+  %scale = arith.constant 0.125 : f16
+  %i = tensor.empty() : tensor<512x512xi1>
+  %mask = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]} outs(%i : tensor<512x512xi1>) {
+  ^bb0(%out: i1):
+    %row = linalg.index 0 : index
+    %column = linalg.index 1 : index
+    %seen = arith.cmpi sgt, %row, %column : index
+    linalg.yield %seen : i1
+  } -> tensor<512x512xi1>
+  %e = tensor.empty() : tensor<2x512x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #mask, #o]> ins(%q, %k, %v, %scale, %mask : tensor<2x512x64xf16>, tensor<2x512x64xf16>, tensor<2x512x64xf16>, f16, tensor<512x512xi1>) outs(%e : tensor<2x512x64xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<2x512x64xf16>
+  return %r : tensor<2x512x64xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// CHECK-LABEL: func.func @odd_fp8(
+// CHECK-NOT: hal.dispatch.extern
+// CHECK: iree_linalg_ext.attention
+// REMARK: output refused: the number of keys (777) must be a known multiple of 16, for V^T's rows to be aligned
+func.func @odd_fp8(%q: tensor<2x512x128xf8E4M3FN>, %k: tensor<2x777x128xf8E4M3FN>, %v: tensor<2x777x128xf8E4M3FN>) -> tensor<2x512x128xf16> {
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<2x512x128xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x512x128xf8E4M3FN>, tensor<2x777x128xf8E4M3FN>, tensor<2x777x128xf8E4M3FN>, f32) outs(%e : tensor<2x512x128xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<2x512x128xf16>
+  return %r : tensor<2x512x128xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// CHECK-LABEL: func.func @scores_changed(
+// CHECK-NOT: hal.dispatch.extern
+// CHECK: iree_linalg_ext.attention
+// REMARK: output refused: its region changes the scores
+func.func @scores_changed(%q: tensor<2x512x64xf16>, %k: tensor<2x512x64xf16>, %v: tensor<2x512x64xf16>) -> tensor<2x512x64xf16> {
+  %scale = arith.constant 0.125 : f16
+  %e = tensor.empty() : tensor<2x512x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x512x64xf16>, tensor<2x512x64xf16>, tensor<2x512x64xf16>, f16) outs(%e : tensor<2x512x64xf16>) {
+  ^bb0(%x: f32):
+    %capped = math.tanh %x : f32
+    iree_linalg_ext.yield %capped : f32
+  } -> tensor<2x512x64xf16>
+  return %r : tensor<2x512x64xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// IREE may read the slice in place: it would start 2 bytes behind an aligned address.
+// CHECK-LABEL: func.func @unaligned(
+// CHECK-NOT: hal.dispatch.extern
+// CHECK: iree_linalg_ext.attention
+// REMARK: output refused: the key is a slice that may start at an address that is no multiple of 16 bytes
+func.func @unaligned(%q: tensor<2x512x64xf16>, %flat: tensor<65537xf16>, %v: tensor<2x512x64xf16>) -> tensor<2x512x64xf16> {
+  %scale = arith.constant 0.125 : f16
+  %cut = tensor.extract_slice %flat[1] [65536] [1] : tensor<65537xf16> to tensor<65536xf16>
+  %k = tensor.expand_shape %cut [[0, 1, 2]] output_shape [2, 512, 64] : tensor<65536xf16> into tensor<2x512x64xf16>
+  %e = tensor.empty() : tensor<2x512x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x512x64xf16>, tensor<2x512x64xf16>, tensor<2x512x64xf16>, f16) outs(%e : tensor<2x512x64xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<2x512x64xf16>
+  return %r : tensor<2x512x64xf16>
+}

@@ -1,0 +1,116 @@
+// RUN: attn-opt %s --attn-use-kernels="target=sm_90 mode=always" --split-input-file | FileCheck %s
+// RUN: attn-opt %s --attn-use-kernels="target=sm_90 mode=always" --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+
+// Attentions that a precompiled kernel computes.
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// 300 rows are three workgroups of 128, each with 512 bytes of scratch memory: 6 * 512.
+// CHECK-LABEL: func.func @fixed(
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<2x300x128xf16>
+// CHECK-NOT: iree_linalg_ext.attention
+// CHECK: hal.dispatch.extern "attention_f16_d128"
+// CHECK-SAME: %[[Q]]
+// CHECK-SAME: tensor<3072xi8>
+// CHECK: workgroup_size = [384 : index
+// REMARK: output kernel: attention_f16_d128: about
+func.func @fixed(%q: tensor<2x300x128xf16>, %k: tensor<2x777x128xf16>, %v: tensor<2x777x128xf16>) -> tensor<2x300x128xf16> {
+  %scale = arith.constant 0.125 : f16
+  %e = tensor.empty() : tensor<2x300x128xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x300x128xf16>, tensor<2x777x128xf16>, tensor<2x777x128xf16>, f16) outs(%e : tensor<2x300x128xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<2x300x128xf16>
+  return %r : tensor<2x300x128xf16>
+}
+
+// -----
+
+#q = affine_map<(b, g, m, n, k1, k2) -> (b, g, m, k1)>
+#k = affine_map<(b, g, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, g, m, n, k1, k2) -> (b, n, k2)>
+#s = affine_map<(b, g, m, n, k1, k2) -> ()>
+#o = affine_map<(b, g, m, n, k1, k2) -> (b, g, m, n)>
+
+// Four query heads share K and V, which is V^T already: nothing is moved.
+// CHECK-LABEL: func.func @grouped_fp8(
+// CHECK-NOT: linalg.transpose
+// CHECK: hal.dispatch.extern "attention_f8e4m3fn_d128_vt"
+// CHECK-SAME: tensor<8x4x512x128xf8E4M3FN>, tensor<8x1024x128xf8E4M3FN>, tensor<8x128x1024xf8E4M3FN>
+// REMARK: output kernel: attention_f8e4m3fn_d128_vt: about
+func.func @grouped_fp8(%q: tensor<8x4x512x128xf8E4M3FN>, %k: tensor<8x1024x128xf8E4M3FN>, %v: tensor<8x128x1024xf8E4M3FN>) -> tensor<8x4x512x128xf16> {
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<8x4x512x128xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<8x4x512x128xf8E4M3FN>, tensor<8x1024x128xf8E4M3FN>, tensor<8x128x1024xf8E4M3FN>, f32) outs(%e : tensor<8x4x512x128xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<8x4x512x128xf16>
+  return %r : tensor<8x4x512x128xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// A row-major 8-bit V is transposed for the kernel, and the price says so.
+// CHECK-LABEL: func.func @row_major_fp8(
+// CHECK: linalg.transpose
+// CHECK-SAME: permutation = [0, 2, 1]
+// CHECK: hal.dispatch.extern "attention_f8e4m3fn_d128_vt"
+// REMARK: to transpose the value
+func.func @row_major_fp8(%q: tensor<8x512x128xf8E4M3FN>, %k: tensor<8x1024x128xf8E4M3FN>, %v: tensor<8x1024x128xf8E4M3FN>) -> tensor<8x512x128xf16> {
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<8x512x128xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<8x512x128xf8E4M3FN>, tensor<8x1024x128xf8E4M3FN>, tensor<8x1024x128xf8E4M3FN>, f32) outs(%e : tensor<8x512x128xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<8x512x128xf16>
+  return %r : tensor<8x512x128xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#mask = affine_map<(b, m, n, k1, k2) -> (m, k2)>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+#id = affine_map<(i, j) -> (i, j)>
+
+// Sizes known only at run time, and a mask that hides the keys behind the query.
+// CHECK-LABEL: func.func @dynamic_causal(
+// CHECK: arith.ceildivui
+// CHECK: hal.dispatch.extern "attention_bf16_d64_causal"
+// CHECK-NOT: cmpi
+// REMARK: output kernel: attention_bf16_d64_causal: about
+func.func @dynamic_causal(%q: tensor<?x?x64xbf16>, %k: tensor<?x?x64xbf16>, %v: tensor<?x?x64xbf16>) -> tensor<?x?x64xbf16> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %b = tensor.dim %q, %c0 : tensor<?x?x64xbf16>
+  %m = tensor.dim %q, %c1 : tensor<?x?x64xbf16>
+  %n = tensor.dim %k, %c1 : tensor<?x?x64xbf16>
+  %scale = arith.constant 0.125 : bf16
+  %i = tensor.empty(%m, %n) : tensor<?x?xi1>
+  %mask = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]} outs(%i : tensor<?x?xi1>) {
+  ^bb0(%out: i1):
+    %row = linalg.index 0 : index
+    %column = linalg.index 1 : index
+    %seen = arith.cmpi sge, %row, %column : index
+    linalg.yield %seen : i1
+  } -> tensor<?x?xi1>
+  %e = tensor.empty(%b, %m) : tensor<?x?x64xbf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #mask, #o]> ins(%q, %k, %v, %scale, %mask : tensor<?x?x64xbf16>, tensor<?x?x64xbf16>, tensor<?x?x64xbf16>, bf16, tensor<?x?xi1>) outs(%e : tensor<?x?x64xbf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<?x?x64xbf16>
+  return %r : tensor<?x?x64xbf16>
+}

@@ -1,0 +1,226 @@
+"""Builds the precompiled attention kernels in attnpass/kernels; needs no GPU.
+
+    pip install 'attnpass[kernels]'
+    python tools/build_kernels.py           # writes *.ptx.zz and manifest.json
+    python tools/build_kernels.py --check   # builds again and compares with the manifest
+
+Each kernel is compiled by Triton to PTX for sm_90a, rewritten to the parameters that IREE's
+CUDA driver passes, stripped of debug information and compressed. The files depend only on the
+sources and the pinned Triton, so that a second build gives the same hashes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import itertools
+import json
+import re
+import sys
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+KERNELS = Path(__file__).resolve().parent.parent / "attnpass" / "kernels"
+TRITON = "3.6.0"
+TYPES = {"f16": "*fp16", "bf16": "*bf16", "f8E4M3FN": "*fp8e4nv"}
+POINTERS = ("query", "key", "value", "output", "scratch")
+CONSTANTS = ("rows", "keys", "group", "diagonal", "scale")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One kernel to build: what it computes, and the tile sizes it is built with."""
+
+    source: str
+    element_type: str
+    output_type: str
+    head_dim: int
+    causal: bool
+    v_transposed: bool
+    options: tuple[tuple[str, int], ...]
+    num_warps: int
+
+    @property
+    def name(self) -> str:
+        words = [self.element_type.lower(), f"d{self.head_dim}"]
+        words += ["vt"] if self.v_transposed else []
+        words += ["causal"] if self.causal else []
+        return "attention_" + "_".join(words)
+
+    @property
+    def gluon(self) -> bool:
+        return not self.source.endswith("_fp8")
+
+
+def variants() -> list[Variant]:
+    """All kernels, in the order of the manifest."""
+    found = []
+    for element, head, v_t, causal in itertools.product(
+        ("f16", "bf16"), (64, 128), (False, True), (False, True)
+    ):
+        options = (("KEYS", 128), ("STAGES", 2), ("REGISTERS", 232))
+        found.append(Variant("hopper_attention", element, element, head, causal, v_t, options, 4))
+    for causal in (False, True):
+        options = (("KEYS", 128), ("STAGES", 3))
+        found.append(
+            Variant("hopper_attention_fp8", "f8E4M3FN", "f16", 128, causal, True, options, 8)
+        )
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare with what is there")
+    parser.add_argument("--out", type=Path, default=KERNELS, help="folder to write to")
+    arguments = parser.parse_args()
+    import triton
+
+    if triton.__version__ != TRITON:
+        print(f"error: needs triton {TRITON}, found {triton.__version__}", file=sys.stderr)
+        return 1
+    built = [build(variant) for variant in variants()]
+    manifest = {"version": 1, "triton": TRITON, "kernels": [entry for entry, _ in built]}
+    text = json.dumps(manifest, indent=1) + "\n"
+    if arguments.check:
+        return check(arguments.out, text)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for entry, packed in built:
+        (arguments.out / entry["file"]).write_bytes(packed)
+    (arguments.out / "manifest.json").write_text(text)
+    print(f"{len(built)} kernels, {sum(len(packed) for _, packed in built)} bytes")
+    return 0
+
+
+def check(folder: Path, text: str) -> int:
+    """Whether the manifest and the files in `folder` are those of this build."""
+    wrong = [] if (folder / "manifest.json").read_text() == text else ["manifest.json"]
+    for entry in json.loads(text)["kernels"]:
+        packed = folder / entry["file"]
+        if not packed.exists() or ptx_hash(zlib.decompress(packed.read_bytes())) != entry["hash"]:
+            wrong.append(entry["file"])
+    print("differs: " + ", ".join(wrong) if wrong else "the same")
+    return 1 if wrong else 0
+
+
+def build(variant: Variant) -> tuple[dict[str, Any], bytes]:
+    """The manifest entry and the compressed PTX of one kernel."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    source = KERNELS / f"{variant.source}.py"
+    compiled: Any = triton.compile(
+        _ast_source(variant, _load(source)),
+        target=GPUTarget("cuda", 90, 32),
+        options={"num_warps": variant.num_warps},
+    )
+    meta = compiled.metadata
+    scratch = meta.global_scratch_size
+    ptx = iree_ptx(compiled.asm["ptx"], variant.name).encode()
+    if not scratch or getattr(meta, "profile_scratch_size", 0):
+        raise RuntimeError(f"{variant.name}: expected scratch memory for descriptors alone")
+    # TMA wants 16-byte strides: V^T has rows of `keys` elements.
+    width = 1 if variant.element_type.startswith("f8") else 2
+    entry = {
+        "name": variant.name,
+        "target": "sm_90a",
+        "element_type": variant.element_type,
+        "output_type": variant.output_type,
+        "head_dims": [variant.head_dim, variant.head_dim],
+        "v_layout": "transposed" if variant.v_transposed else "row-major",
+        "mask": "causal" if variant.causal else "none",
+        "grouped": True,
+        "dynamic": True,
+        "keys_multiple": 16 // width if variant.v_transposed else 1,
+        "rows_per_workgroup": 128,
+        "alignment": 16,
+        "scratch_per_workgroup": scratch,
+        "shared_memory": meta.shared,
+        "workgroup_size": meta.num_warps * 32,
+        "constants": list(CONSTANTS),
+        "source": source.name,
+        "source_hash": hashlib.sha256(source.read_bytes()).hexdigest(),
+        "file": f"{variant.name}.ptx.zz",
+        "hash": ptx_hash(ptx),
+    }
+    return entry, zlib.compress(ptx, 9)
+
+
+def _ast_source(variant: Variant, module: ModuleType) -> Any:
+    """What triton.compile takes: the function, the types of its arguments, its constants."""
+    from triton.compiler import ASTSource
+    from triton.experimental.gluon._runtime import GluonASTSource
+
+    function: Any = module.attention
+    element, output = TYPES[variant.element_type], TYPES[variant.output_type]
+    constants = {"HEAD": variant.head_dim, "CAUSAL": variant.causal, **dict(variant.options)}
+    if variant.gluon:
+        constants["V_TRANSPOSED"] = variant.v_transposed
+    signature = dict.fromkeys(("query", "key", "value"), element)
+    signature |= {"output": output, "scratch": "*i8"}
+    signature |= {**dict.fromkeys(CONSTANTS, "i32"), "scale": "fp32"}
+    signature |= dict.fromkeys(constants, "constexpr")
+    names = list(function.arg_names)
+    # V^T's row stride is `keys`: its divisibility is part of the kernel's contract.
+    divisible = {name: 16 for name in POINTERS}
+    return (GluonASTSource if variant.gluon else ASTSource)(
+        fn=function,
+        signature=signature,
+        constexprs={(names.index(name),): value for name, value in constants.items()},
+        attrs={(names.index(name),): [["tt.divisibility", by]] for name, by in divisible.items()},
+    )
+
+
+def iree_ptx(ptx: str, name: str) -> str:
+    """PTX with IREE's parameters: the binding pointers, then the 32-bit constants.
+
+    Triton emits the arguments in order and then two scratch pointers. The first of these
+    moves to the slot of the unread `scratch` argument, which IREE binds to memory that the
+    dispatch owns; the second must be unread and goes.
+    """
+    ptx = strip_debug(ptx)
+    entry = re.search(r"\.entry (\w+)\(\n(.*?)\n\)", ptx, re.S)
+    if entry is None:
+        raise RuntimeError(f"{name}: no entry point")
+    old = entry[1]
+    lines = [line.strip().rstrip(",") for line in entry[2].split("\n")]
+    dummy, scratch = len(POINTERS) - 1, len(POINTERS) + len(CONSTANTS)
+    body = ptx[entry.end() :]
+
+    def read(number: int) -> bool:
+        return f"[{old}_param_{number}]" in body
+
+    if len(lines) != scratch + 2 or read(dummy) or not read(scratch) or read(scratch + 1):
+        raise RuntimeError(f"{name}: unexpected parameters {lines}")
+    lines = [*lines[:dummy], lines[scratch], *lines[dummy + 1 : scratch]]
+    ptx = ptx[: entry.start(2)] + ",\n".join("\t" + line for line in lines) + ptx[entry.end(2) :]
+    return re.sub(rf"\b{old}(?=\b|_param_)", name, ptx)
+
+
+def strip_debug(ptx: str) -> str:
+    """PTX without line numbers, file names, debug sections and comments."""
+    ptx = ptx.partition("\t.section\t.debug")[0]
+    ptx = re.sub(r"(?m)^\s*\.(loc|file)\s.*\n", "", ptx)
+    ptx = re.sub(r"(?m)^\$L__tmp\d+:\n", "", ptx)
+    ptx = re.sub(r"(?m)[ \t]*//.*$", "", ptx)
+    return re.sub(r"\n{2,}", "\n", ptx)
+
+
+def ptx_hash(ptx: bytes) -> str:
+    return hashlib.sha256(ptx).hexdigest()
+
+
+def _load(path: Path) -> ModuleType:
+    """A kernel source as a module, without importing the package around it."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+if __name__ == "__main__":
+    sys.exit(main())
