@@ -119,19 +119,16 @@ def test_two_threads_on_contexts_of_their_own() -> None:
 
 
 def test_a_hundred_runs_in_one_process() -> None:
-    """Runs on one context give the same, and leave nothing behind that grows with them."""
+    """Runs on one context, one after the other, all give the same."""
     context = ir.Context()
     context.load_all_available_dialects()
-    texts, operations = set(), []
+    texts: set[str] = set()
     for _ in range(100):
         module = ir.Module.parse(PROJECTION, context)
         report = attnpass.run(module, f"{ALWAYS},canonicalize,cse")
         assert decision(report) == "absorbed"
         texts.add(str(module))
-        operations.append(sum(1 for _ in module.body.operations))
-        del module
     assert len(texts) == 1
-    assert set(operations) == {1}
 
 
 @pytest.mark.parametrize("name", attnpass.__all__)
