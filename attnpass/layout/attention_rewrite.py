@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,11 +19,10 @@ from ..ir import (
     index_array,
     product,
     sizes_of,
-    users,
 )
 from .commit import Committer
 from .layout import Layout, common_refinement, permuted
-from .planner import Node
+from .planner import Node, nodes_of
 
 # Ops that a rewrite leaves without uses. They are erased together at the end of a pass, by
 # one call, so that no handle of them is used when they are gone.
@@ -39,6 +39,11 @@ class OperandPlan:
     operand: str
     order: tuple[int, ...]
     node: Node
+
+    @functools.cached_property
+    def nodes(self) -> list[Node]:
+        """The plan's nodes, consumers first."""
+        return nodes_of([self.node])
 
     @property
     def root(self) -> tuple[Node, ir.Operation, int]:
@@ -279,19 +284,30 @@ class ResultFold:
     layout: Layout
 
 
-def find_result_fold(facts: AttentionFacts, through_reshapes: bool = True) -> ResultFold | None:
-    """The transpose that attention's first result goes into, if that is its only use."""
+def transpose_behind(
+    facts: AttentionFacts, through_reshapes: bool = True
+) -> tuple[ir.Operation, list[ir.Operation]] | None:
+    """The transpose that attention's first result goes into, if that is its only use, and
+    the reshapes between."""
     value, views = facts.op.results[0], []
     while has_one_use(value):
-        (op,) = users(value)
+        op = next(iter(value.uses)).owner.operation
         if op.name == "linalg.transpose" and op.operands[0] == value:
-            break
+            return op, views
         if not through_reshapes or op.name not in VIEWS:
             return None
         views.append(op)
         value = op.results[0]
-    else:
+    return None
+
+
+def find_result_fold(facts: AttentionFacts, through_reshapes: bool = True) -> ResultFold | None:
+    """How attention could write what the transpose behind it makes; None if none stands there
+    or it changes nothing."""
+    found = transpose_behind(facts, through_reshapes)
+    if found is None:
         return None
+    op, views = found
     target = op.results[0]
     sizes = sizes_of(target)
     layout: Layout = permuted(sizes, range(len(sizes)))

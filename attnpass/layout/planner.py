@@ -199,10 +199,13 @@ def nodes_of(roots: Iterable[Node]) -> list[Node]:
 
 def graph_cost(roots: Iterable[Node]) -> Cost:
     """Cost of the plans as one graph: a node that several share counts once."""
-    total = FREE
-    for node in nodes_of(roots):
-        total += node.own_cost
-    return total
+    return total_cost(nodes_of(roots))
+
+
+def total_cost(nodes: Iterable[Node]) -> Cost:
+    """Cost of these nodes themselves."""
+    costs = [node.own_cost for node in nodes if node.own_cost]
+    return Cost(sum(cost.bytes for cost in costs), sum(cost.launches for cost in costs))
 
 
 def _delivered(

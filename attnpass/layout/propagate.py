@@ -34,11 +34,12 @@ from .attention_rewrite import (
     commit_attention,
     find_result_fold,
     fold_result,
+    transpose_behind,
 )
 from .commit import Committer
 from .cost import Cost
 from .layout import permuted
-from .planner import Node, Planner, graph_cost, nodes_of, price
+from .planner import Node, Planner, graph_cost, nodes_of, price, total_cost
 from .remains import Remains, remains_of
 from .sources import find_source, fold_through_reshapes
 
@@ -53,6 +54,13 @@ class Choice:
     plans: list[OperandPlan]
     worth: float
     reads_source: bool = False
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes of all plans, each once."""
+        if len(self.plans) == 1:
+            return self.plans[0].nodes
+        return nodes_of(plan.node for plan in self.plans)
 
 
 def propagate(
@@ -122,7 +130,7 @@ def may_drop_broadcasts(facts: AttentionFacts) -> bool:
     IREE splits the heads of an attention whose result is transposed behind it, and then
     folds such a broadcast itself; doing it here as well would only get in its way.
     """
-    return not facts.own_configuration and find_result_fold(facts) is None
+    return not facts.own_configuration and transpose_behind(facts) is None
 
 
 def plan_operand(
@@ -179,7 +187,7 @@ def _choose_other(
     elif mode == "always" or price(plan.node.total, target) < 0:
         choice.plans = [plan]
         record.decision = "absorbed"
-        record.reason = f"{name} innermost, absorbed by {_absorber(plan.node)}"
+        record.reason = f"{name} innermost, absorbed by {_absorber(plan)}"
         record.map_after = maps.show(plan.map_after)
         _count(choice)
     else:
@@ -216,7 +224,7 @@ def _choose(
     if not plan.node.is_complete:
         plans += [fold for fold in folds if fold.operand == "key"]
     worth = _worth(facts, target)
-    cost = graph_cost(plan.node for plan in plans)
+    cost = plan.node.total if len(plans) == 1 else graph_cost(p.node for p in plans)
     if mode == "always" and cost.launches <= fold_cost.launches:
         return _absorb(choice, plans, worth.seconds or 0.0, "")
     if mode == "always":
@@ -289,7 +297,7 @@ def _absorb(choice: Choice, plans: list[OperandPlan], worth: float, why: str) ->
     plan, record = plans[0], choice.record
     choice.plans, choice.worth = plans, worth
     record.decision = "absorbed"
-    record.reason = f"k2 innermost in V, absorbed by {_absorber(plan.node)}{why}"
+    record.reason = f"k2 innermost in V, absorbed by {_absorber(plan)}{why}"
     record.map_after = maps.show(plan.map_after)
     return _count(choice)
 
@@ -319,19 +327,19 @@ def _broadcast_plans(
 
 
 def _count(choice: Choice) -> Choice:
-    record, roots = choice.record, [plan.node for plan in choice.plans]
-    cost = graph_cost(roots)
+    record, nodes = choice.record, choice.nodes
+    cost = total_cost(nodes)
     record.launches = cost.launches
-    record.producers = list(dict.fromkeys(name for root in roots for name in _changed(root)))
-    saved = sum(-min(node.own_cost.bytes, 0) for node in nodes_of(roots))
+    record.producers = list(dict.fromkeys(_changed(nodes)))
+    saved = sum(-min(node.own_cost.bytes, 0) for node in nodes)
     record.bytes_before, record.bytes_after = saved, saved + cost.bytes
     return choice
 
 
-def _changed(root: Node) -> list[str]:
-    """The producers that a plan rewrites or drops, nearest to attention first."""
+def _changed(nodes: Sequence[Node]) -> list[str]:
+    """The producers that plans rewrite or drop, nearest to attention first."""
     names = []
-    for node in nodes_of([root]):
+    for node in nodes:
         op = node.op
         if op is None or node.alternative is None or op.name in ("tensor.empty", "linalg.fill"):
             continue
@@ -340,11 +348,11 @@ def _changed(root: Node) -> list[str]:
     return names
 
 
-def _absorber(root: Node) -> str:
+def _absorber(plan: OperandPlan) -> str:
     """The producer that the layout change ends at: the last one that computes."""
     makers = [
         node.op
-        for node in nodes_of([root])
+        for node in plan.nodes
         if node.creates_op
         and node.op is not None
         and node.op.name not in ("tensor.empty", "linalg.fill")
@@ -386,8 +394,8 @@ def _drop_what_does_not_pay(
 
 
 def _why_not(choice: Choice, left: dict[int, Cost], mode: str, target: Target | None) -> str | None:
-    nodes = nodes_of(plan.node for plan in choice.plans)
-    cost = graph_cost(plan.node for plan in choice.plans)
+    nodes = choice.nodes
+    cost = total_cost(nodes)
     kept = [node for node in nodes if id(node) in left]
     for node in kept:
         cost += left[id(node)]
