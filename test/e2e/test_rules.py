@@ -1,0 +1,271 @@
+"""Each producer rule end to end: the same numbers before and after, and as numpy says."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from helpers import compile_text, rel_error, run_module
+
+from attnpass import Report
+
+HEAD = """\
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+#id = affine_map<(a, b, c) -> (a, b, c)>
+#last = affine_map<(a, b, c) -> (c)>
+"""
+CACHE = "tensor<4x8x16xf32>, tensor<32x4x16xf32>"
+PARALLEL = '["parallel", "parallel", "parallel"]'
+
+
+def project(rows: int, columns: int) -> str:
+    """%p = x @ w for x 4 x rows x 24 and w 4 x 24 x columns."""
+    result = f"tensor<4x{rows}x{columns}xf32>"
+    return f"""
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : {result}
+  %f = linalg.fill ins(%z : f32) outs(%e : {result}) -> {result}
+  %p = linalg.batch_matmul ins(%x, %w : tensor<4x{rows}x24xf32>, tensor<4x24x{columns}xf32>)
+      outs(%f : {result}) -> {result}
+"""
+
+
+BIAS = f"""
+  %v = linalg.generic {{indexing_maps = [#id, #last, #id], iterator_types = {PARALLEL}}}
+      ins(%p, %c : tensor<4x32x16xf32>, tensor<16xf32>) outs(%e : tensor<4x32x16xf32>) {{
+    ^bb0(%a: f32, %b: f32, %old: f32):
+      %t = arith.addf %a, %b : f32
+      linalg.yield %t : f32
+  }} -> tensor<4x32x16xf32>
+"""
+X32 = {"x": (4, 32, 24), "w": (4, 24, 16)}
+
+# name -> (arguments besides q and k, text that makes %v, how numpy makes it)
+RULES = {
+    "contraction": (X32, project(32, 16).replace("%p", "%v"), lambda x, w: x @ w),
+    "elementwise": (
+        {**X32, "c": (16,)},
+        project(32, 16) + BIAS,
+        lambda x, w, c: x @ w + c,
+    ),
+    "transpose and reshapes": (
+        {"x": (4, 32, 24), "w": (4, 24, 16)},
+        project(32, 16)
+        + """
+  %x5 = tensor.expand_shape %p [[0, 1], [2], [3, 4]] output_shape [2, 2, 32, 2, 8]
+      : tensor<4x32x16xf32> into tensor<2x2x32x2x8xf32>
+  %te = tensor.empty() : tensor<2x2x32x2x8xf32>
+  %t = linalg.transpose ins(%x5 : tensor<2x2x32x2x8xf32>) outs(%te : tensor<2x2x32x2x8xf32>)
+      permutation = [1, 0, 2, 3, 4]
+  %v = tensor.collapse_shape %t [[0, 1], [2], [3, 4]]
+      : tensor<2x2x32x2x8xf32> into tensor<4x32x16xf32>
+""",
+        lambda x, w: (x @ w).reshape(2, 2, 32, 16).transpose(1, 0, 2, 3).reshape(4, 32, 16),
+    ),
+    "broadcast": (
+        {"x": (2, 32, 16)},
+        """
+  %e = tensor.empty() : tensor<2x2x32x16xf32>
+  %b = linalg.broadcast ins(%x : tensor<2x32x16xf32>) outs(%e : tensor<2x2x32x16xf32>)
+      dimensions = [1]
+  %v = tensor.collapse_shape %b [[0, 1], [2], [3]]
+      : tensor<2x2x32x16xf32> into tensor<4x32x16xf32>
+""",
+        lambda x: np.repeat(x, 2, axis=0),
+    ),
+    "slice": (
+        {"x": (4, 40, 24), "w": (4, 24, 48)},
+        project(40, 48)
+        + """
+  %v = tensor.extract_slice %p[0, 4, 16] [4, 32, 16] [1, 1, 1]
+      : tensor<4x40x48xf32> to tensor<4x32x16xf32>
+""",
+        lambda x, w: (x @ w)[:, 4:36, 16:32],
+    ),
+    "slice of an inner factor": (
+        {"x": (4, 32, 24), "w": (4, 24, 48)},
+        project(32, 48)
+        + """
+  %x4 = tensor.expand_shape %p [[0], [1], [2, 3]] output_shape [4, 32, 16, 3]
+      : tensor<4x32x48xf32> into tensor<4x32x16x3xf32>
+  %v = tensor.extract_slice %x4[0, 0, 0, 2] [4, 32, 16, 1] [1, 1, 1, 1]
+      : tensor<4x32x16x3xf32> to tensor<4x32x16xf32>
+""",
+        lambda x, w: (x @ w).reshape(4, 32, 16, 3)[..., 2],
+    ),
+    "concat": (
+        {"x": (4, 32, 24), "w": (4, 24, 8)},
+        project(32, 8)
+        + """
+  %v = tensor.concat dim(2) %p, %p
+      : (tensor<4x32x8xf32>, tensor<4x32x8xf32>) -> tensor<4x32x16xf32>
+""",
+        lambda x, w: np.concatenate([x @ w, x @ w], axis=2),
+    ),
+    "pad": (
+        {"x": (4, 20, 24), "w": (4, 24, 16)},
+        project(20, 16)
+        + """
+  %v = tensor.pad %p low[0, 5, 0] high[0, 7, 0] {
+    ^bb0(%i: index, %j: index, %l: index):
+      tensor.yield %z : f32
+  } : tensor<4x20x16xf32> to tensor<4x32x16xf32>
+""",
+        lambda x, w: np.pad(x @ w, ((0, 0), (5, 7), (0, 0))),
+    ),
+    "insert_slice": (
+        {"x": (4, 20, 24), "w": (4, 24, 16)},
+        project(20, 16)
+        + """
+  %de = tensor.empty() : tensor<4x32x16xf32>
+  %d = linalg.fill ins(%z : f32) outs(%de : tensor<4x32x16xf32>) -> tensor<4x32x16xf32>
+  %v = tensor.insert_slice %p into %d[0, 3, 0] [4, 20, 16] [1, 1, 1]
+      : tensor<4x20x16xf32> into tensor<4x32x16xf32>
+""",
+        lambda x, w: np.pad(x @ w, ((0, 0), (3, 9), (0, 0))),
+    ),
+    "cast": (
+        X32,
+        project(32, 16)
+        + """
+  %d = tensor.cast %p : tensor<4x32x16xf32> to tensor<4x?x16xf32>
+  %v = tensor.cast %d : tensor<4x?x16xf32> to tensor<4x32x16xf32>
+""",
+        lambda x, w: x @ w,
+    ),
+    "constant": (
+        {},
+        "  %v = arith.constant dense<0.5> : tensor<4x32x16xf32>\n",
+        lambda: np.full((4, 32, 16), 0.5),
+    ),
+}
+
+
+def attention_text(arguments: dict[str, tuple[int, ...]], body: str, returned: str = "") -> str:
+    """`main(q, k, ...)`, which makes %v by `body` and returns its attention (and `returned`)."""
+    shapes = {"q": (4, 8, 16), "k": (4, 32, 16), **arguments}
+    given = ", ".join(
+        f"%{name}: tensor<{'x'.join(map(str, shape))}xf32>" for name, shape in shapes.items()
+    )
+    types = "tensor<4x8x16xf32>" + (", tensor<4x32x16xf32>" if returned else "")
+    values = "%r" + (f", {returned}" if returned else "")
+    return f"""{HEAD}
+func.func @main({given}) -> ({types}) {{
+{body}
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<4x8x16xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<4x8x16xf32>, tensor<4x32x16xf32>, tensor<4x32x16xf32>, f32)
+      outs(%out : tensor<4x8x16xf32>) {{
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  }} -> tensor<4x8x16xf32>
+  return {values} : {types}
+}}
+"""
+
+
+def inputs_of(arguments: dict[str, tuple[int, ...]]) -> list[np.ndarray]:
+    generator = np.random.default_rng(7)
+    shapes = [(4, 8, 16), (4, 32, 16), *arguments.values()]
+    return [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """In float64, with the scale of the tests."""
+    q, k, v = (array.astype(np.float64) for array in (q, k, v))
+    scores = q @ k.transpose(0, 2, 1) * 0.25
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True) @ v
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_numbers(name: str) -> None:
+    arguments, body, make = RULES[name]
+    text, inputs, report = attention_text(arguments, body), inputs_of(arguments), Report()
+    after = run_module(compile_text(text, mode="always", report=report), inputs)
+    before = run_module(compile_text(text, mode="never"), inputs)
+    wanted = attention(inputs[0], inputs[1], make(*(a.astype(np.float64) for a in inputs[2:])))
+
+    value = next(r for r in report.attentions[0].operands if r.operand == "value")
+    assert value.decision == ("folded" if name == "broadcast" else "absorbed")
+    assert rel_error(after, wanted) < 1e-5
+    assert rel_error(after, before) < 1e-6
+
+
+def test_a_packed_projection_is_narrowed() -> None:
+    arguments = {"x": (4, 32, 24), "w": (4, 24, 32)}
+    body = (
+        project(32, 32)
+        + """
+  %kk = tensor.extract_slice %p[0, 0, 0] [4, 32, 16] [1, 1, 1]
+      : tensor<4x32x32xf32> to tensor<4x32x16xf32>
+  %v = tensor.extract_slice %p[0, 0, 16] [4, 32, 16] [1, 1, 1]
+      : tensor<4x32x32xf32> to tensor<4x32x16xf32>
+"""
+    )
+    text = attention_text(arguments, body).replace("ins(%q, %k,", "ins(%q, %kk,")
+    inputs, report = inputs_of(arguments), Report()
+    got = run_module(compile_text(text, mode="always", report=report), inputs)
+    packed = inputs[2].astype(np.float64) @ inputs[3]
+
+    assert report.attentions[0].operands[-1].decision == "absorbed"
+    assert rel_error(got, attention(inputs[0], packed[..., :16], packed[..., 16:])) < 1e-5
+
+
+def test_several_users_keep_their_values() -> None:
+    """V is returned transposed as a cache, which is made from V^T instead."""
+    body = (
+        project(32, 16)
+        + """
+  %te = tensor.empty() : tensor<32x4x16xf32>
+  %cache = linalg.transpose ins(%p : tensor<4x32x16xf32>) outs(%te : tensor<32x4x16xf32>)
+      permutation = [1, 0, 2]
+"""
+    )
+    text = attention_text(X32, body, returned="%cache").replace("%v,", "%p,")
+    text = text.replace("tensor<4x8x16xf32>, tensor<4x32x16xf32>)", CACHE + ")")
+    text = text.replace("tensor<4x8x16xf32>, tensor<4x32x16xf32>\n}", CACHE + "\n}")
+    inputs, report = inputs_of(X32), Report()
+    result, cache = run_module(compile_text(text, mode="always", report=report), inputs)
+    value = inputs[2].astype(np.float64) @ inputs[3]
+
+    assert report.attentions[0].operands[-1].decision == "absorbed"
+    assert rel_error(cache, value.transpose(1, 0, 2)) < 1e-5
+    assert rel_error(result, attention(inputs[0], inputs[1], value)) < 1e-5
+
+
+def test_bf16() -> None:
+    text = attention_text(X32, project(32, 16).replace("%p", "%v")).replace("xf32", "xbf16")
+    text = text.replace("%z : f32", "%z : bf16").replace("0.0 : f32", "0.0 : bf16")
+    text = text.replace("0.25 : f32", "0.25 : bf16").replace(", f32)", ", bf16)")
+    inputs = [array.astype(ml_dtypes.bfloat16) for array in inputs_of(X32)]
+    report = Report()
+    after = run_module(compile_text(text, mode="always", report=report), inputs)
+    before = run_module(compile_text(text, mode="never"), inputs)
+    q, k, x, w = (array.astype(np.float64) for array in inputs)
+
+    assert report.attentions[0].operands[-1].decision == "absorbed"
+    assert rel_error(after.astype(np.float64), attention(q, k, x @ w)) < 1e-2
+    assert rel_error(after.astype(np.float64), before.astype(np.float64)) < 1e-2
+
+
+def test_dynamic_sizes() -> None:
+    arguments = {"x": (4, 32, 24), "w": (4, 24, 16)}
+    text = attention_text(arguments, project(32, 16).replace("%p", "%v"))
+    text = text.replace("4x32x", "4x?x").replace(
+        "%e = tensor.empty()",
+        "%c1 = arith.constant 1 : index\n  %d = tensor.dim %x, %c1 : tensor<4x?x24xf32>\n"
+        "  %e = tensor.empty(%d)",
+    )
+    inputs, report = inputs_of(arguments), Report()
+    after = run_module(compile_text(text, mode="always", report=report), inputs)
+
+    assert report.attentions[0].operands[-1].decision == "absorbed"
+    assert report.attentions[0].shapes["value"] == [4, None, 16]
+    wanted = attention(inputs[0], inputs[1], inputs[2].astype(np.float64) @ inputs[3])
+    assert rel_error(after, wanted) < 1e-5
