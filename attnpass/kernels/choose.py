@@ -106,9 +106,7 @@ def _matching(facts: AttentionFacts, mask: str) -> list[Kernel] | str:
     if not fitting:
         known = ", ".join(map(str, sorted({k.head_dims[0] for k in kernels})))
         words = " and ".join("?" if size is None else str(size) for size in heads)
-        return (
-            f"its head dims are {words}; kernels for {wanted[0]} have {known}"
-        )
+        return f"its head dims are {words}; kernels for {wanted[0]} have {known}"
     keys = facts.extent(facts.k2)
     found = [k for k in fitting if k.keys_multiple == 1 or (keys and keys % k.keys_multiple == 0)]
     if not found:
