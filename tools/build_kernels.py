@@ -9,6 +9,9 @@ CUDA driver passes, stripped of debug information and compressed. The files depe
 sources and the pinned Triton, so that a second build gives the same hashes.
 """
 
+# pyright: reportMissingImports=false
+# (triton is in the extra `kernels` only)
+
 from __future__ import annotations
 
 import argparse

@@ -1,0 +1,445 @@
+"""Checks and times the precompiled attention kernels inside IREE modules on a Hopper GPU.
+
+    python tools/bench_kernels.py compile build/kernels                 (needs attnpass; no GPU)
+    python tools/bench_kernels.py run build/kernels --json kernels.json (needs a GPU, torch and
+                                                                         iree-base-runtime only)
+
+`compile` writes a .vmfb for each case and for each number of repeats. `run` compares every
+case with attention in float64 on the same rounded inputs, and times the large ones beside
+PyTorch's FlashAttention and cuDNN in the same process. Inside IREE a dispatch is timed as the
+slope between modules that repeat it few and many times, so that calling costs drop out.
+"""
+
+# pyright: reportMissingImports=false
+# (torch is on the GPU machine only)
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+FEW, MANY = 4, 24
+DEVICE = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80")
+
+
+@dataclass(frozen=True)
+class Case:
+    """`heads` = batch x heads of K and V, each with `group` query heads.
+
+    `timed` cases are run repeatedly; `own` leaves attention to IREE. `layout` is V's in the
+    module, `steps` the number of attentions, each reading the output of the one before.
+    """
+
+    dtype: str
+    heads: int
+    rows: int
+    keys: int
+    head: int
+    group: int = 1
+    causal: bool = False
+    layout: str = "row-major"
+    dynamic: bool = False
+    timed: bool = False
+    own: bool = False
+    steps: int = 1
+
+    @property
+    def name(self) -> str:
+        words = [self.dtype, f"{self.heads}x{self.group}", f"{self.rows}x{self.keys}"]
+        words += [f"d{self.head}"]
+        for word in ("causal", "dynamic", "own"):
+            words += [word] if getattr(self, word) else []
+        words += ["vt"] if self.layout == "transposed" else []
+        words += [f"steps{self.steps}"] if self.steps > 1 else []
+        return "_".join(words)
+
+    @property
+    def output(self) -> str:
+        return "f16" if self.dtype == "f8E4M3FN" else self.dtype
+
+    @property
+    def flops(self) -> float:
+        """Of the two products; half of them where half of the keys are hidden."""
+        full = 4 * self.heads * self.group * self.rows * self.keys * self.head
+        return full / 2 if self.causal else full
+
+
+def cases() -> list[Case]:
+    odd = [
+        Case("f16", 2, 300, 777, 128),
+        Case("f16", 3, 1000, 1000, 128, causal=True),
+        Case("f16", 5, 1, 300, 128),
+        Case("f16", 1, 777, 1333, 128, dynamic=True),
+        Case("f16", 8, 1333, 1333, 128, group=4, causal=True, dynamic=True),
+        Case("f16", 8, 777, 777, 128, group=4),
+        Case("f16", 2, 129, 1, 128),
+        Case("f16", 2, 127, 128, 64),
+        Case("f16", 2, 129, 136, 64, layout="transposed"),
+        Case("f16", 2, 333, 1000, 128, layout="transposed"),
+        Case("f16", 2, 1333, 1333, 64, causal=True, steps=3),
+        Case("bf16", 8, 777, 777, 128, group=4, causal=True),
+        Case("bf16", 8, 1333, 1333, 64, group=4),
+        Case("bf16", 3, 1000, 1000, 128, causal=True, layout="transposed"),
+        Case("bf16", 3, 500, 700, 64, dynamic=True),
+        Case("f8E4M3FN", 2, 300, 784, 128, layout="transposed"),
+        Case("f8E4M3FN", 2, 1000, 1008, 128, layout="transposed", causal=True),
+        Case("f8E4M3FN", 8, 777, 1024, 128, layout="transposed", group=4),
+        Case("f8E4M3FN", 2, 300, 784, 128),
+    ]
+    timed = [
+        Case("f16", 32, 4096, 4096, 128, timed=True),
+        Case("f16", 32, 4096, 4096, 128, timed=True, own=True),
+        Case("f16", 32, 16384, 16384, 128, timed=True),
+        Case("f16", 32, 16384, 16384, 128, timed=True, layout="transposed"),
+        Case("bf16", 32, 4096, 4096, 128, timed=True),
+        Case("bf16", 32, 16384, 16384, 128, timed=True),
+        Case("f16", 32, 4096, 4096, 128, timed=True, causal=True),
+        Case("f16", 32, 16384, 16384, 128, timed=True, causal=True),
+        Case("bf16", 32, 16384, 16384, 128, timed=True, causal=True),
+        Case("f16", 32, 4096, 4096, 64, timed=True),
+        Case("f16", 32, 16384, 16384, 64, timed=True),
+        Case("bf16", 32, 16384, 16384, 64, timed=True, causal=True),
+        Case("f16", 8, 4096, 4096, 128, group=4, timed=True),
+        Case("f16", 8, 777, 777, 128, group=4, timed=True, causal=True),
+        Case("f16", 8, 1333, 1333, 128, group=4, timed=True, causal=True),
+        Case("f16", 32, 512, 512, 128, timed=True),
+        Case("f8E4M3FN", 32, 4096, 4096, 128, timed=True, layout="transposed"),
+        Case("f8E4M3FN", 32, 16384, 16384, 128, timed=True, layout="transposed"),
+        Case("f8E4M3FN", 32, 16384, 16384, 128, timed=True, layout="transposed", causal=True),
+        Case("f8E4M3FN", 32, 16384, 16384, 128, timed=True),
+    ]
+    return odd + timed
+
+
+def module_text(case: Case) -> str:
+    """`main(q, k, v)`: attention as the passes see it."""
+    b, g, m, n, d = case.heads, case.group, case.rows, case.keys, case.head
+    bs, gs, ms, ns = ("?",) * 4 if case.dynamic else (str(x) for x in (b, g, m, n))
+    transposed = case.layout == "transposed"
+    q = f"tensor<{bs}x{gs}x{ms}x{d}x{case.dtype}>"
+    k = f"tensor<{bs}x{ns}x{d}x{case.dtype}>"
+    v = f"tensor<{bs}x{d}x{ns}x{case.dtype}>" if transposed else k
+    o = f"tensor<{bs}x{gs}x{ms}x{d}x{case.output}>"
+    dims = "(b, g, m, n, k1, k2)"
+    maps = [
+        "(b, g, m, k1)",
+        "(b, k2, k1)",
+        "(b, n, k2)" if transposed else "(b, k2, n)",
+        "()",
+        *(["(m, k2)"] if case.causal else []),
+        "(b, g, m, n)",
+    ]
+    maps = ", ".join(f"affine_map<{dims} -> {m}>" for m in maps)
+    empty_o = "(%b, %g, %m)" if case.dynamic else "()"
+    mask, mask_operand, mask_type = "", "", ""
+    if case.causal:
+        kind = f"tensor<{ms}x{ns}xi1>"
+        mask_operand, mask_type = ", %mask", f", {kind}"
+        mask = f"""
+  %blank = tensor.empty{"(%m, %n)" if case.dynamic else "()"} : {kind}
+  %mask = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]}} outs(%blank : {kind}) {{
+  ^bb0(%out: i1):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %seen = arith.cmpi sge, %i, %j : index
+    linalg.yield %seen : i1
+  }} -> {kind}"""
+    sizes = ""
+    if case.dynamic:
+        sizes = f"""
+  %b = tensor.dim %q0, %c0 : {q}
+  %g = tensor.dim %q0, %c1 : {q}
+  %m = tensor.dim %q0, %c2 : {q}
+  %n = tensor.dim %k, %c1 : {k}"""
+    body = "".join(
+        f"""
+  %e{step} = tensor.empty{empty_o} : {o}
+  %q{step + 1} = iree_linalg_ext.attention <indexing_maps = [{maps}]>
+      ins(%q{step}, %k, %v, %scale{mask_operand} : {q}, {k}, {v}, f32{mask_type})
+      outs(%e{step} : {o}) {{
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  }} -> {o}"""
+        for step in range(case.steps)
+    )
+    return f"""func.func @main(%q0: {q}, %k: {k}, %v: {v}) -> {o} {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %scale = arith.constant {case.head**-0.5:.9e} : f32{sizes}{mask}{body}
+  return %q{case.steps} : {o}
+}}
+"""
+
+
+def compile_all(folder: Path) -> None:
+    """Writes the .vmfb files; stops at the first case that does not compile."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for case in cases():
+        source = folder / "source.mlir"
+        source.write_text(module_text(case))
+        if not case.own:
+            passes = "--attn-use-kernels=target=sm_90 mode=always"
+            command = [sys.executable, "-m", "attnpass.cli.attn_opt", str(source), passes]
+            text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            if "hal.dispatch.extern" not in text or "iree_linalg_ext.attention" in text:
+                raise SystemExit(f"{case.name}: no kernel was taken")
+            source.write_text(text)
+        for repeats in (FEW, MANY) if case.timed else (1,):
+            _compile(source, folder / f"{case.name}.{repeats}.vmfb", repeats)
+        print(case.name, flush=True)
+        source.unlink()
+
+
+def _compile(source: Path, target: Path, repeats: int) -> None:
+    flags = [*DEVICE, f"--iree-hal-benchmark-dispatch-repeat-count={repeats}"]
+    tool = Path(sys.executable).with_name("iree-compile")
+    command = [str(tool), str(source), *flags, "-o", str(target)]
+    subprocess.run(command, check=True, timeout=300)
+
+
+def run_all(folder: Path, path: Path, only: str, numbers: bool) -> None:
+    """Runs what `compile_all` wrote, prints a line for each case and writes JSON."""
+    import torch
+    from iree import runtime
+
+    config = runtime.Config("cuda")
+    result: dict[str, Any] = {
+        "gpu": torch.cuda.get_device_name(0),
+        "torch": torch.__version__,
+        "cudnn": torch.backends.cudnn.version(),
+        "rows": [],
+    }
+    for case in cases():
+        if only not in case.name or (numbers and case.timed):
+            continue
+        row = {"case": case.name, **asdict(case)}
+        try:
+            row |= _run(case, folder, config)
+        except Exception as problem:  # one broken case must not hide the others
+            row["failed"] = f"{type(problem).__name__}: {problem}"[:300]
+        shown = {key: value for key, value in row.items() if key not in asdict(case)}
+        print(json.dumps(shown), flush=True)
+        result["rows"].append(row)
+        path.write_text(json.dumps(result, indent=1) + "\n")
+    torch.cuda.empty_cache()
+
+
+def _run(case: Case, folder: Path, config: Any) -> dict[str, Any]:
+    import torch
+
+    q, k, v = _inputs(case)
+    transposed = v.transpose(1, 2).contiguous() if case.layout == "transposed" else v
+    device = [_to_iree(tensor, config.device) for tensor in (q, k, transposed)]
+    wanted = reference(case, q, k, v)
+    names = (FEW, MANY) if case.timed else (1,)
+    start = time.perf_counter()
+    functions = {count: _load(folder / f"{case.name}.{count}.vmfb", config) for count in names}
+    output = functions[names[0]](*device)
+    row: dict[str, Any] = {"first_call_ms": round((time.perf_counter() - start) * 1e3, 1)}
+    got = _to_torch(output, case)
+    row["error"] = relative_error(got[_heads(case)], wanted)
+    if not bool(torch.isfinite(got).all()):
+        row["failed"] = "not finite"
+    # Twice the same answer: a race would show.
+    again = _to_torch(functions[names[-1]](*device), case)
+    row["same_again"] = bool(torch.equal(got, again))
+    if case.timed:
+        row["iree"] = _speed(
+            case, _slope({n: lambda f=f: f(*device) for n, f in functions.items()})
+        )
+        row |= _torch_rows(case, q, k, v, wanted)
+    return row
+
+
+def _inputs(case: Case) -> tuple[Any, Any, Any]:
+    """q (heads, group, rows, head), k and v (heads, keys, head), in the case's type."""
+    import torch
+
+    torch.manual_seed(len(case.name) + case.rows)
+    kinds = {"f16": torch.float16, "bf16": torch.bfloat16, "f8E4M3FN": torch.float8_e4m3fn}
+    shapes = [
+        (case.heads, case.group, case.rows, case.head),
+        (case.heads, case.keys, case.head),
+        (case.heads, case.keys, case.head),
+    ]
+    q, k, v = (torch.randn(shape, device="cuda").to(kinds[case.dtype]) for shape in shapes)
+    return q, k, v
+
+
+def _heads(case: Case) -> list[int]:
+    """The heads of K and V that are compared: the first and the last, for long ones."""
+    return [0, case.heads - 1] if case.timed else list(range(case.heads))
+
+
+def reference(case: Case, q: Any, k: Any, v: Any) -> Any:
+    """Attention of `_heads(case)` in float64, a query head at a time."""
+    import torch
+
+    heads = []
+    for head in _heads(case):
+        rows = []
+        for member in q[head]:
+            x = member.double()
+            for _ in range(case.steps):
+                x = _exact(x, k[head].double(), v[head].double(), case)
+                x = x.to(member.dtype).double() if case.steps > 1 else x
+            rows.append(x)
+        heads.append(torch.stack(rows))
+    return torch.stack(heads)
+
+
+def _exact(q: Any, k: Any, v: Any, case: Case) -> Any:
+    """Softmax attention of one head, in blocks of rows; row i sees keys 0 to i if causal."""
+    import torch
+
+    blocks = []
+    for start in range(0, len(q), 2048):
+        scores = q[start : start + 2048] @ k.T * case.head**-0.5
+        if case.causal:
+            row = torch.arange(start, start + len(scores), device=q.device)
+            key = torch.arange(len(k), device=q.device)
+            scores = scores.masked_fill(key[None] > row[:, None], -math.inf)
+        blocks.append(torch.softmax(scores, -1) @ v)
+    return torch.cat(blocks)
+
+
+def relative_error(output: Any, wanted: Any) -> float:
+    """||output - wanted|| / ||wanted|| in float64."""
+    return float((output.double() - wanted).norm() / wanted.norm())
+
+
+def _to_iree(tensor: Any, device: Any) -> Any:
+    """A device array with the bits of a torch tensor, whatever its type."""
+    import torch
+    from iree import runtime
+
+    types = runtime.HalElementType
+    kinds = {
+        torch.float16: (torch.int16, "uint16", types.FLOAT_16),
+        torch.bfloat16: (torch.int16, "uint16", types.BFLOAT_16),
+        torch.float8_e4m3fn: (torch.uint8, "uint8", types.FLOAT_8_E4M3_FN),
+    }
+    bits, kind, element = kinds[tensor.dtype]
+    view = device.allocator.allocate_buffer_copy(
+        memory_type=runtime.MemoryType.DEVICE_LOCAL,
+        allowed_usage=runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING,
+        device=device,
+        buffer=tensor.contiguous().view(bits).cpu().numpy().view(kind),
+        element_type=element,
+    )
+    return runtime.DeviceArray(device, view)
+
+
+def _to_torch(array: Any, case: Case) -> Any:
+    import numpy as np
+    import torch
+
+    host = np.array(array.to_host()).view(np.int16)
+    kind = torch.bfloat16 if case.output == "bf16" else torch.float16
+    return torch.from_numpy(host).view(kind).cuda()
+
+
+def _load(path: Path, config: Any) -> Callable[..., Any]:
+    from iree import runtime
+
+    context = runtime.SystemContext(config=config)
+    context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, path.read_bytes()))
+    return context.modules.module["main"]
+
+
+def _slope(calls: dict[int, Callable[[], Any]], repeats: int = 7) -> float:
+    """Seconds a dispatch: the difference between many and few repeats, medians of each."""
+    times: dict[int, list[float]] = {count: [] for count in calls}
+    for _ in range(repeats):
+        for count, call in calls.items():
+            start = time.perf_counter()
+            call()
+            times[count].append(time.perf_counter() - start)
+    few, many = (statistics.median(times[count]) for count in (FEW, MANY))
+    return (many - few) / (MANY - FEW)
+
+
+def _speed(case: Case, seconds: float) -> dict[str, float]:
+    return {"ms": round(seconds * 1e3, 4), "TFLOPS": round(case.flops / seconds / 1e12, 1)}
+
+
+def _torch_rows(case: Case, q: Any, k: Any, v: Any, wanted: Any) -> dict[str, Any]:
+    """FlashAttention and cuDNN on the same tensors; 8-bit inputs in bf16, which they take."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention
+
+    if case.own:
+        return {}
+    if case.dtype == "f8E4M3FN":
+        q, k, v = (tensor.to(torch.bfloat16) for tensor in (q, k, v))
+    flat = q.flatten(0, 1)[None]
+    pair = k[None], v[None]
+
+    def call() -> Any:
+        return scaled_dot_product_attention(
+            flat, *pair, is_causal=case.causal, enable_gqa=case.group > 1
+        )
+
+    rows: dict[str, Any] = {}
+    kinds = {"torch_fa2": SDPBackend.FLASH_ATTENTION, "torch_cudnn": SDPBackend.CUDNN_ATTENTION}
+    for name, kind in kinds.items():
+        try:
+            with sdpa_kernel(kind), torch.no_grad():
+                error = relative_error(call()[0].view(q.shape)[_heads(case)], wanted)
+                calls = {count: _repeat(call, count) for count in (FEW, MANY)}
+                rows[name] = {"error": error, **_speed(case, _slope(calls))}
+        except RuntimeError as problem:
+            rows[name] = {"failed": str(problem)[:200]}
+    return rows
+
+
+def _repeat(call: Callable[[], Any], count: int) -> Callable[[], None]:
+    """A CUDA graph of `count` calls, replayed to its end."""
+    import torch
+
+    call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(count):
+            call()
+
+    def replay() -> None:
+        graph.replay()
+        torch.cuda.synchronize()
+
+    replay()
+    return replay
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    compiling = commands.add_parser("compile", help="write the modules; needs no GPU")
+    compiling.add_argument("folder", type=Path)
+    running = commands.add_parser("run", help="check and time them on a GPU")
+    running.add_argument("folder", type=Path)
+    running.add_argument("--json", type=Path, default=Path("kernels.json"))
+    running.add_argument("--only", default="", help="cases whose name contains this")
+    running.add_argument("--numbers", action="store_true", help="do not time")
+    options = parser.parse_args()
+    if options.command == "compile":
+        compile_all(options.folder)
+    else:
+        run_all(options.folder, options.json, options.only, options.numbers)
+
+
+if __name__ == "__main__":
+    main()
