@@ -35,7 +35,7 @@ format: $(STAMP) ## format the code
 	$(BIN)/ruff format .
 
 lit: $(STAMP) ## the FileCheck tests
-	$(BIN)/lit -sv test
+	$(BIN)/lit -sv -j 2 test
 
 pytest: $(STAMP) ## unit, end-to-end and property tests
 	$(BIN)/pytest
