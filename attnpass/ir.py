@@ -491,15 +491,14 @@ class Builder:
             import numpy as np
 
             axes = [axis for group in layout.dims for axis in group]
-            full = np.array(value).reshape([layout.full_size(axis) for axis in axes])
-            window = [layout.window(axis) or (0, layout.sizes[axis]) for axis in axes]
-            cut = full[
-                tuple(
-                    slice(offset, offset + layout.sizes[axis])
-                    for axis, (offset, _) in zip(axes, window, strict=True)
-                )
-            ]
-            array = np.ascontiguousarray(cut.transpose(maps.inverse(axes)))
+            full = [static_size(layout.full_size(axis)) for axis in axes]
+            starts = [(layout.window(axis) or (0, 0))[0] for axis in axes]
+            sizes = [static_size(layout.sizes[axis]) for axis in axes]
+            cut = tuple(
+                slice(start, start + size) for start, size in zip(starts, sizes, strict=True)
+            )
+            whole = np.array(value).reshape(full)
+            array = np.ascontiguousarray(whole[cut].transpose(maps.inverse(axes)))
             new = ir.DenseElementsAttr.get(array, type=result)
         return self.create(op.name, [result], [], {"value": new}).results[0]
 
@@ -603,6 +602,12 @@ def product(sizes: Sequence[Size]) -> Size:
         return static
     factors = ([static] if static != 1 else []) + dynamic
     return dynamic[0] if factors == dynamic[:1] else SizeProduct(tuple(factors))
+
+
+def static_size(size: Size) -> int:
+    """A size that is known to be static, as an int."""
+    assert isinstance(size, int), "a dynamic size where a static one was made sure of"
+    return size
 
 
 def size_values(sizes: Iterable[Size]) -> list[ir.Value]:

@@ -49,13 +49,13 @@ class Kernel:
 
     def ptx(self) -> bytes:
         """The kernel's PTX text."""
-        return zlib.decompress(files(__package__).joinpath(self.file).read_bytes())
+        return zlib.decompress(files(__name__).joinpath(self.file).read_bytes())
 
 
 @cache
 def load_kernels() -> tuple[Kernel, ...]:
     """Every kernel of the manifest."""
-    text = files(__package__).joinpath("manifest.json").read_text()
+    text = files(__name__).joinpath("manifest.json").read_text()
     return tuple(
         Kernel(
             **{

@@ -350,7 +350,9 @@ def fold_result(fold: ResultFold, swept: Swept) -> ir.Operation | None:
         if p is not None
         for part, axis in enumerate(axes)
     }
-    order = [(new_dim[axis], layout.sizes[axis]) for axis in range(layout.rank)]
+    order: list[tuple[int | None, Size]] = [
+        (new_dim[axis], layout.sizes[axis]) for axis in range(layout.rank)
+    ]
     for dim, (axes, p) in enumerate(zip(layout.dims, positions, strict=True)):
         if not axes:
             # A unit dim keeps its place.

@@ -85,7 +85,7 @@ def _windowed(
         tuple(tuple(shift[axis] for axis in axes) for axes in axes_of_dim),
         [*units, *(windows.get(axis) for axis in range(layout.rank))],
     )
-    view = [(axis + count,) for axis in range(layout.rank)]
+    view: list[tuple[int, ...]] = [(axis + count,) for axis in range(layout.rank)]
     if count and view:
         view[0] = (*range(count), *view[0])
     droppable = frozenset(axis + count for axis in demand.droppable)

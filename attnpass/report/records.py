@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 VERSION = 1
 
-Decision = Literal["absorbed", "kept", "folded", "split", "refused"]
+Decision = Literal["absorbed", "kept", "folded", "split", "kernel", "refused"]
 
 
 @dataclass
