@@ -18,6 +18,7 @@ from ..ir import (
     has_one_use,
     index_array,
     product,
+    ranked_shape,
     sizes_of,
 )
 from .commit import Committer
@@ -299,6 +300,13 @@ def transpose_behind(
         views.append(op)
         value = op.results[0]
     return None
+
+
+def moves_nothing(transpose: ir.Operation) -> bool:
+    """Whether a transpose moves dims of size one only (the rows of a decode step)."""
+    shape = ranked_shape(transpose.operands[0])
+    moved = [dim for dim in transpose.attributes["permutation"] if shape[dim] != 1]
+    return moved == sorted(moved)
 
 
 def find_result_fold(facts: AttentionFacts, through_reshapes: bool = True) -> ResultFold | None:

@@ -34,6 +34,7 @@ from .attention_rewrite import (
     commit_attention,
     find_result_fold,
     fold_result,
+    moves_nothing,
     transpose_behind,
 )
 from .commit import Committer
@@ -130,7 +131,8 @@ def may_drop_broadcasts(facts: AttentionFacts) -> bool:
     IREE splits the heads of an attention whose result is transposed behind it, and then
     folds such a broadcast itself; doing it here as well would only get in its way.
     """
-    return not facts.own_configuration and transpose_behind(facts) is None
+    found = None if facts.own_configuration else transpose_behind(facts)
+    return not facts.own_configuration and (found is None or moves_nothing(found[0]))
 
 
 def plan_operand(

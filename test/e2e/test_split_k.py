@@ -217,7 +217,7 @@ def test_one_key_stays_whole(session):
     check(session, Case({**SMALL, "k": 1}), decision="kept")
 
 
-@pytest.mark.parametrize("pipeline", ["attn-split-k{splits=4}", "attn-split-k{target=sm_80}"])
+@pytest.mark.parametrize("pipeline", ["attn-split-k{splits=4}", "attn-split-k{target=gfx1100}"])
 @pytest.mark.parametrize("mask", ["", "bmk"])
 def test_dynamic_lengths(session, mask, pipeline):
     case = Case(SMALL, mask=mask, dynamic="k")
