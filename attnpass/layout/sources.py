@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from .. import maps
 from ..attention import AttentionFacts
 from ..ir import Builder, Size, defining_op, index_array, product, sizes_of
 from ..producers.broadcast import repeated_value
@@ -125,7 +124,14 @@ def fold_through_reshapes(facts: AttentionFacts, operand: str, swept: Swept) -> 
     value = build.split_dims(source.value, source.layout.dim_sizes())
     order = [dim_of[axis] for axes in source.layout.dims for axis in axes]
     counts, new_map, sizes = _join_runs(order, first, cuts)
-    given = {operand: (build.join_dims(value, counts, sizes), new_map)}
+    for dim, p in enumerate(positions):
+        if p is not None and not source.parts[dim]:
+            # A dim of size one keeps its place: attention must know its roles by their dims.
+            place = min(dim, len(new_map))
+            counts.insert(place, 0)
+            new_map.insert(place, first[p])
+            sizes.insert(place, 1)
+    given = {operand: (build.join_dims(value, counts, sizes), tuple(new_map))}
     new = rebuild(facts, cuts, given, build)
     replace_results(facts, cuts, new, build)
     old = defining_op(facts.value(operand))
@@ -153,7 +159,7 @@ def _runs(source: Source, dim: int) -> list[list[tuple[int | None, Size]]]:
 
 def _join_runs(
     order: list[int], first: list[int], cuts: Sequence[Sequence[Size]]
-) -> tuple[list[int], maps.Positions, list[Size]]:
+) -> tuple[list[int], list[int], list[Size]]:
     """Groups neighbouring axes of the same new dim: counts, the map, the sizes."""
     flat = [size for parts in cuts for size in parts]
     counts: list[int] = []
@@ -164,4 +170,4 @@ def _join_runs(
         else:
             counts.append(1)
             new_map.append(dim)
-    return counts, tuple(new_map), [flat[dim] for dim in new_map]
+    return counts, new_map, [flat[dim] for dim in new_map]

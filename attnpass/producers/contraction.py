@@ -21,7 +21,7 @@ from .loop_nest import (
     finish,
     input_order,
     operand_layout,
-    peel_broadcast,
+    peel_broadcasts,
     plan_nest,
     read_as_it_is,
 )
@@ -62,9 +62,10 @@ class Contraction(Rule):
         (init,) = operands
         assert positions is not None and init is not None
         init = add_units(nest, init, build)
+        inputs = [(op.operands[i], positions[i]) for i in (0, 1)]
         reads = [
-            read_as_it_is(nest, *peel_broadcast(op.operands[i], positions[i]), build)
-            for i in (0, 1)
+            read_as_it_is(nest, value, dims, build)
+            for value, dims in peel_broadcasts(inputs, positions[-1])
         ]
         order = input_order(reads, nest)
         reads = [reads[i] for i in order]

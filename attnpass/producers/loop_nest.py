@@ -228,16 +228,16 @@ class LoopNest(Rule):
             request.operand: value
             for request, value in zip(alternative.requests, operands, strict=True)
         }
+        inputs = list(zip(list(op.operands)[:-1], positions, strict=False))
+        if contraction_inputs(op) is not None and all(is_ranked_tensor(x) for x, _ in inputs):
+            inputs = peel_broadcasts(inputs, positions[-1])
         reads: list[tuple[ir.Value, maps.Positions]] = []
-        for i, operand in enumerate(list(op.operands)[:-1]):
-            value, dims = operand, positions[i]
-            if is_ranked_tensor(operand) and contraction_inputs(op) is not None:
-                value, dims = peel_broadcast(operand, positions[i])
+        for i, (value, dims) in enumerate(inputs):
             new = given.get(i)
             if new is not None:
                 reads.append((new, delivered_map(nest, positions[i])))
-            elif not is_ranked_tensor(operand):
-                reads.append((operand, ()))
+            elif not is_ranked_tensor(value):
+                reads.append((value, ()))
             else:
                 reads.append(read_as_it_is(nest, value, dims, build))
         init = given.get(len(op.operands) - 1)
@@ -256,14 +256,33 @@ def add_units(nest: NestRewrite, value: ir.Value, build: Builder) -> ir.Value:
     return build.join_dims(value, counts, nest.result_sizes())
 
 
-def peel_broadcast(value: ir.Value, positions: maps.Positions) -> tuple[ir.Value, maps.Positions]:
-    """The value below repeats of `value`, with the map that reads it directly."""
+def peel_broadcasts(
+    inputs: Sequence[tuple[ir.Value, maps.Positions]], result: maps.Positions
+) -> list[tuple[ir.Value, maps.Positions]]:
+    """The inputs of a contraction below their repeats, with the maps that read them directly.
+
+    A repeat along a loop that is summed stays, and so does one along a loop that no other
+    input has: a contraction needs both.
+    """
+    peeled = list(inputs)
+    for i, (value, positions) in enumerate(inputs):
+        elsewhere = {dim for j, (_, dims) in enumerate(peeled) if j != i for dim in dims}
+        peeled[i] = _peel_broadcast(value, positions, {*result} & elsewhere)
+    return peeled
+
+
+def _peel_broadcast(
+    value: ir.Value, positions: maps.Positions, without: set[int | None]
+) -> tuple[ir.Value, maps.Positions]:
     while (op := defining_op(value)) is not None:
         repeated = repeated_value(op)
         if repeated is None or None in repeated[1] or len(repeated[1]) == len(positions):
             break
-        value, dims = repeated
-        positions = tuple(positions[dim] for dim in dims if dim is not None)
+        source, dims = repeated
+        inner = tuple(positions[dim] for dim in dims if dim is not None)
+        if not set(positions) - set(inner) <= without:
+            break
+        value, positions = source, inner
     return value, positions
 
 
