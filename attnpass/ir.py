@@ -536,6 +536,11 @@ def fill_builtin_region(op: ir.Operation) -> None:
     _mlirDialectsLinalg.fill_builtin_region(op)
 
 
+def set_attribute(op: ir.Operation, name: str, text: str) -> None:
+    """Sets an attribute of `op` from its text."""
+    op.attributes[name] = ir.Attribute.parse(text, op.context)
+
+
 def copied_attributes(op: ir.Operation, *without: str) -> dict[str, ir.Attribute]:
     """The attributes of `op` but for those named."""
     attributes: Any = op.attributes

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 REGISTRY: dict[str, str] = {
     "attn-bubble-transpose-v": "attnpass.passes.bubble_transpose_v:BubbleTransposeV",
+    "attn-configure": "attnpass.passes.configure:Configure",
     "attn-fold-transpose": "attnpass.passes.fold_transpose:FoldTranspose",
     "attn-fuse-transpose": "attnpass.passes.fuse_transpose:FuseTranspose",
     "attn-propagate-layout": "attnpass.passes.propagate_layout:PropagateLayout",

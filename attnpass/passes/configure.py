@@ -1,0 +1,41 @@
+"""attn-configure: kernel configurations for attention, attached where ranks are final."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from . import Pass, PassContext, option
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+
+@dataclass(frozen=True)
+class Configure(Pass):
+    """Attaches a kernel configuration to each attention op that a table has one for.
+
+    IREE's default for CPUs tiles V's head dim by 16 and so computes Q K^T once for every
+    16 columns of the result, one row at a time; the table takes the head dim whole. An op
+    that has a configuration keeps it, and one that no entry is known to be right for is
+    left, with the reason in the report.
+    """
+
+    name: ClassVar[str] = "attn-configure"
+    summary: ClassVar[str] = "attach measured kernel configurations to attention"
+    phase: ClassVar[str] = "flow"
+
+    source: str = option("table", "where configurations come from", ("table", "none"))
+    target: str = option("", "target to configure for, instead of the module's own")
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..configs import configure_all
+        from ..targets import resolve_target
+
+        if self.source == "none":
+            return False
+        target = (resolve_target(module, self.target) if self.target else context.target) or (
+            resolve_target(module)
+        )
+        with module.context:
+            return configure_all(module, target, context.report)
