@@ -49,6 +49,7 @@ class Remains:
         """Gives those who still read what they need. Call before attention is rewritten."""
         for node in self.restored:
             node.value.replace_all_uses_with(committer.restore(node))
+            swept += [node.op] if node.op is not None else []
         for narrowing in self.narrowed:
             _commit_narrowing(narrowing, committer)
             swept += narrowing.slices
@@ -112,7 +113,12 @@ def remains_of(roots: Sequence[Root], planner: Planner) -> Remains:
                 uses.drop(source)
     for node in nodes:
         op = node.op
-        if not node.creates_op or op is None or op in uses.dead or op.name in _DESTINATIONS:
+        if op is None or op in uses.dead or op.name in _DESTINATIONS:
+            continue
+        if not node.creates_op:
+            if node.own_cost:
+                # A repeat that attention reads past is still made for its other readers.
+                remains.costs[id(node)] = Cost(-node.own_cost.bytes, -node.own_cost.launches)
             continue
         if node.demand.layout.windows:
             moved = sum(tensor_bytes(operand) for operand in op.operands)
