@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -119,7 +119,7 @@ def replace_results(
 def rebuild(
     facts: AttentionFacts,
     cuts: Sequence[Sequence[Size]],
-    given: dict[str, tuple[ir.Value, maps.Positions]],
+    given: Mapping[str, tuple[ir.Value, maps.Positions]],
     build: Builder,
 ) -> ir.Operation:
     """The attention over an iteration space where dim p became dims of sizes cuts[p].

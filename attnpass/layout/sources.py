@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from .. import maps
 from ..attention import AttentionFacts
 from ..ir import Builder, Size, defining_op, index_array, product, sizes_of
 from ..producers.broadcast import repeated_value
@@ -132,8 +131,7 @@ def fold_through_reshapes(facts: AttentionFacts, operand: str, swept: Swept) -> 
             counts.insert(place, 0)
             new_map.insert(place, first[p])
             sizes.insert(place, 1)
-    folded: maps.Positions = tuple(new_map)
-    given = {operand: (build.join_dims(value, counts, sizes), folded)}
+    given = {operand: (build.join_dims(value, counts, sizes), tuple(new_map))}
     new = rebuild(facts, cuts, given, build)
     replace_results(facts, cuts, new, build)
     old = defining_op(facts.value(operand))
