@@ -16,7 +16,7 @@ from iree.compiler import ir
 from ..ir import Size, defining_op, sizes_of, tensor_bytes
 from ..producers import Demand, Refusal
 from ..producers.slices import slice_window
-from .attention_rewrite import VIEWS, Swept
+from .attention_rewrite import VIEWS, Swept, moves_nothing
 from .commit import Committer
 from .cost import FREE, Cost
 from .layout import Layout, make_layout
@@ -138,9 +138,10 @@ def _cost_of_restoring(node: Node, uses: _Uses) -> Cost:
 
 
 def _transposes(op: ir.Operation, uses: _Uses) -> bool:
-    if op.name == "linalg.transpose":
+    transposes = op.name == "linalg.transpose"
+    if transposes and not moves_nothing(op):
         return True
-    if op.name not in VIEWS:
+    if not transposes and op.name not in VIEWS:
         return False
     readers = uses.living(op.results[0])
     return bool(readers) and all(_transposes(reader, uses) for reader in readers)
