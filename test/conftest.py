@@ -1,0 +1,21 @@
+"""hypothesis profiles: the same few examples each time, or, with ATTNPASS_EXAMPLES=<count>
+in the environment, that many random ones per property."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
+settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=slow)
+settings.load_profile("same")
+
+if "ATTNPASS_EXAMPLES" in os.environ:
+    settings.register_profile(
+        "more",
+        max_examples=int(os.environ["ATTNPASS_EXAMPLES"]),
+        deadline=None,
+        suppress_health_check=slow,
+    )
+    settings.load_profile("more")
