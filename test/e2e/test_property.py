@@ -6,17 +6,15 @@ module, and run. ATTNPASS_EXAMPLES=<count> asks for more examples than the few o
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import numpy as np
-import pytest
 from helpers import compile_text, rel_error, run_module
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from interpreter import interpret
 from iree.compiler import ir
-from random_modules import Function, random_function, seeded
+from random_modules import random_function, seeded
 
 import attnpass
 from attnpass.attention import AttentionFacts, find
@@ -79,6 +77,7 @@ def check_roles(facts: AttentionFacts) -> None:
     assert facts.n and set(facts.n) <= value & output
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(seed=SEEDS)
 def test_a_second_run_is_sound(seed: int) -> None:
     function = random_function(seeded(seed))
@@ -92,6 +91,7 @@ def test_a_second_run_is_sound(seed: int) -> None:
         same(interpret(module, inputs), wanted, "all of them, one after the other")
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(seed=SEEDS)
 def test_generic_form_round_trips(seed: int) -> None:
     with ir.Context() as context:
@@ -102,30 +102,27 @@ def test_generic_form_round_trips(seed: int) -> None:
         assert str(ir.Module.parse(generic)) == str(module)
 
 
-def batch(seeds: Sequence[int]) -> list[Function]:
-    return [random_function(seeded(seed), f"f{seed}", regular=True) for seed in seeds]
+# Seeds of random functions that IREE 3.13 compiles for llvm-cpu without our passes; about
+# one in fifty it does not, among them attention with one query row and one column of V.
+COMPILED = [*range(0, 29), *range(30, 45)]
 
 
-# Random functions that IREE 3.13 compiles for llvm-cpu without our passes; about one in
-# thirty it does not, attention with one query row and one column of V among them.
-COMPILED = [0]
-
-
-@pytest.mark.parametrize("pipeline", PIPELINES[:2] + PIPELINES[5:6])
-def test_numbers_on_cpu(pipeline: str) -> None:
-    count = int(os.environ.get("ATTNPASS_EXAMPLES", "0")) or len(COMPILED)
-    functions = batch(COMPILED[:count])
-    text = "\n".join(function.text() for function in functions)
+def test_numbers_on_cpu() -> None:
+    """The functions in turn through three pipelines, then compiled as one module."""
+    turns = [PIPELINES[0], PIPELINES[1], PIPELINES[5]]
+    functions = [random_function(seeded(seed), f"f{seed}", regular=True) for seed in COMPILED]
+    texts = []
     with ir.Context() as context:
         context.load_all_available_dialects()
-        module = ir.Module.parse(text)
-        rewritten(module, pipeline)
-        after = compile_text(str(module), flags=[OFF])
-        plain = ir.Module.parse(text)
-        for seed, function in zip(COMPILED, functions, strict=False):
+        for number, function in enumerate(functions):
+            module = ir.Module.parse(function.text())
+            rewritten(module, turns[number % len(turns)])
+            texts.append(module.body.operations[0].get_asm(use_local_scope=True))
+        vmfb = compile_text("\n".join(texts), flags=[OFF])
+        for seed, function in zip(COMPILED, functions, strict=True):
             inputs = function.inputs(np.random.default_rng(seed))
-            wanted = interpret(plain, inputs, function.name)
-            got = run_module(after, inputs, function.name)
+            wanted = interpret(ir.Module.parse(function.text()), inputs, function.name)
+            got = run_module(vmfb, inputs, function.name)
             tolerance = 2e-2 if "f16" in function.text() else 1e-5
-            for old, new in zip(wanted, got if isinstance(got, list) else [got], strict=True):
-                assert rel_error(new, old) < tolerance, (seed, pipeline)
+            for new, old in zip(got if isinstance(got, list) else [got], wanted, strict=True):
+                assert rel_error(new, old) < tolerance, f"{function.name}:\n{function.text()}"
