@@ -106,7 +106,11 @@ def _parse(text: str) -> Target | None:
     if backend[1] == "llvm-cpu":
         processor = re.search(r'\bcpu = "([^"]*)"', text)
         features = re.search(r'\bcpu_features = "([^"]*)"', text)
+        vector = re.search(r"\bnative_vector_size = (\d+)", text)
+        # IREE takes 8 bytes where the attribute does not say.
         return cpu.describe(
-            processor[1] if processor else "generic", features[1] if features else ""
+            processor[1] if processor else "generic",
+            features[1] if features else "",
+            int(vector[1]) if vector else 8,
         )
     return None

@@ -21,7 +21,10 @@ _FLOPS_PER_SECOND = 2.5e10
 
 @dataclass(frozen=True)
 class Cpu(Target):
-    """A CPU; `arch` is LLVM's processor name, `features` its feature flags."""
+    """A CPU; `arch` is LLVM's processor name, `features` its feature flags, `vector_bytes`
+    what IREE takes a vector register to hold."""
+
+    vector_bytes: int = 16
 
     def worth_of_transposed_v(self, facts: AttentionFacts) -> Worth:
         extent = 1.0
@@ -34,10 +37,10 @@ class Cpu(Target):
         )
 
 
-def describe(processor: str, features: str = "") -> Target:
-    """The CPU with LLVM's processor name and comma-separated feature flags."""
+def describe(processor: str, features: str = "", vector_bytes: int = 16) -> Target:
+    """The CPU with LLVM's processor name, comma-separated feature flags and vector size."""
     flags = tuple(flag for flag in features.split(",") if flag)
-    return Cpu("llvm-cpu", processor, 2e10, 5e-6, os.cpu_count() or 1, flags)
+    return Cpu("llvm-cpu", processor, 2e10, 5e-6, os.cpu_count() or 1, flags, vector_bytes)
 
 
 def find(name: str) -> Target | None:

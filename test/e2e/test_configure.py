@@ -39,6 +39,9 @@ func.func @main(%q: {q}, %k: {k}, %v: {k}{f", %m: {m}" if mask else ""}) -> {q} 
         (1, 64, 64, 64, True),
         (1, 1, 64, 64, False),
         (2, 4, 512, 48, False),
+        # IREE 3.13's own configuration tiles k1 from head dim 256 on: relative error 0.7.
+        (2, 64, 64, 256, False),
+        (2, 9, 77, 128, True),
     ],
 )
 def test_numbers(batch: int, rows: int, keys: int, head: int, mask: bool) -> None:
