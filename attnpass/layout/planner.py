@@ -63,12 +63,15 @@ class Planner:
     """Plans demands on values against the producers' rules.
 
     With `computes_windows`, a slice of a value in its own layout is not read from the whole
-    value, but asked of the producers, which then compute nothing else.
+    value, but asked of the producers, which then compute nothing else. Values in `moved` have
+    their layout by a transpose, whose result it maps them to: this, too, is asked of the
+    producers. Both are set before the first plan.
     """
 
     def __init__(self, target: Target | None = None, computes_windows: bool = False):
         self.target = target
         self.computes_windows = computes_windows
+        self.moved: dict[ir.Value, ir.Value] = {}
         self._memo: dict[tuple[ir.Value, Demand], Plan] = {}
         self._narrowing: Planner | None = None
 
@@ -105,10 +108,11 @@ class Planner:
         self._memo[key] = Refusal("the value depends on itself", None)
         best: Plan = self._as_it_is(value, demand)
         narrows = self.computes_windows and bool(demand.layout.windows)
-        if isinstance(best, Refusal) or demand.droppable or narrows:
+        insists = narrows or value in self.moved
+        if isinstance(best, Refusal) or demand.droppable or insists:
             found = yield from self._ask_rules(value, demand)
-            narrowed = narrows and isinstance(found, Node)
-            if isinstance(best, Refusal) or narrowed or self._is_better(found, best):
+            taken = insists and isinstance(found, Node)
+            if isinstance(best, Refusal) or taken or self._is_better(found, best):
                 best = found
         self._memo[key] = best
         return best

@@ -42,7 +42,7 @@ from .cost import Cost
 from .layout import permuted
 from .planner import Node, Planner, graph_cost, nodes_of, price, total_cost
 from .remains import Remains, remains_of
-from .sources import find_source, fold_through_reshapes
+from .sources import find_source, fold_through_reshapes, moved_into_place
 
 
 @dataclass
@@ -80,6 +80,9 @@ def propagate(
     `mode` is `cost`, `always` (whatever is fully absorbed) or `never` (records only).
     """
     planner = Planner(target)
+    for facts in found:
+        if mode != "never" and facts.is_innermost("value", facts.k2):
+            planner.moved.update(moved_into_place(facts, "value"))
     choices: list[Choice] = []
     for facts in found:
         may_drop = mode != "never" and may_drop_broadcasts(facts)
@@ -214,10 +217,10 @@ def _choose(
     foldable = [name for name in ("key", "value") if may_drop and name not in planned]
     folds = _broadcast_plans(facts, foldable, planner)
     fold_cost = graph_cost(plan.node for plan in folds)
-    if facts.is_innermost("value", facts.k2):
+    plan = plan_operand(facts, "value", innermost(facts, "value", facts.k2), planner, may_drop)
+    if facts.is_innermost("value", facts.k2) and not _absorbs_transpose(plan, planner):
         choice.record.reason = "k2 is innermost in V already"
         return _fold_broadcasts(choice, folds, fold_cost, target)
-    plan = plan_operand(facts, "value", innermost(facts, "value", facts.k2), planner, may_drop)
     if isinstance(plan, Refusal):
         choice.record.decision = "refused"
         choice.record.reason = f"V^T cannot be absorbed: {plan}"
@@ -243,6 +246,16 @@ def _choose(
     else:
         choice.record.reason = f"V stays as it is: {worth.reason}"
     return _fold_broadcasts(choice, folds, fold_cost, target)
+
+
+def _absorbs_transpose(plan: OperandPlan | Refusal, planner: Planner) -> bool:
+    """Whether a plan takes away the transpose that alone puts k2 innermost in V."""
+    if isinstance(plan, Refusal):
+        return False
+    transposed = planner.moved.get(plan.node.value)
+    return transposed is not None and any(
+        node.value == transposed and node.alternative is not None for node in nodes_of([plan.node])
+    )
 
 
 def _read_source(choice: Choice) -> None:

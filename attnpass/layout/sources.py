@@ -11,7 +11,14 @@ from iree.compiler import ir
 from ..attention import AttentionFacts
 from ..ir import Builder, Size, defining_op, index_array, product, sizes_of
 from ..producers.broadcast import repeated_value
-from .attention_rewrite import Swept, first_dims, iteration_size, rebuild, replace_results
+from .attention_rewrite import (
+    Swept,
+    first_dims,
+    iteration_size,
+    moves_nothing,
+    rebuild,
+    replace_results,
+)
 from .layout import Layout, permuted
 
 
@@ -73,6 +80,37 @@ def find_source(facts: AttentionFacts, operand: str) -> Source | None:
             break
         best = Source(value, layout, tuple(map(tuple, parts)), tuple(map(tuple, part_sizes)))
     return best
+
+
+def moved_into_place(facts: AttentionFacts, operand: str) -> dict[ir.Value, ir.Value]:
+    """Where only a transpose in front of attention puts the innermost dim of `operand` last:
+    the values from the operand up to that transpose's result, each with that result.
+
+    IREE folds such a transpose back into attention's map: the layout is not there to stay.
+    """
+    source = find_source(facts, operand)
+    if source is None:
+        return {}
+    lies = [axis for axes in source.layout.dims for axis in axes]
+    if not lies or lies[-1] in source.parts[-1]:
+        return {}
+    passed: list[ir.Value] = []
+    value = facts.value(operand)
+    while (op := defining_op(value)) is not None and value != source.value:
+        passed.append(value)
+        if _moves(op):
+            return dict.fromkeys(passed, value)
+        value = op.operands[0]
+    return {}
+
+
+def _moves(op: ir.Operation) -> bool:
+    """Whether a view of `find_source` changes the order of dims."""
+    if op.name == "linalg.transpose":
+        return not moves_nothing(op)
+    repeated = repeated_value(op)
+    dims = [dim for dim in repeated[1] if dim is not None] if repeated is not None else []
+    return dims != sorted(dims)
 
 
 def _refine(
