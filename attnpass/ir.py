@@ -16,6 +16,7 @@ from iree.compiler import ir
 from . import maps
 
 if TYPE_CHECKING:
+    from .elements import Elements
     from .layout.layout import Layout
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -252,6 +253,36 @@ class Builder:
         operands = [self.size(left), self.size(right)]
         return DynamicSize(self.create(f"arith.{name}", [index], operands).results[0])
 
+    def loop_index(self, loop: int) -> ir.Value:
+        """`linalg.index`, for the body of a linalg op."""
+        i64 = ir.IntegerType.get_signless(64, self.anchor.context)
+        attributes: dict[str, ir.Attribute] = {"dim": ir.IntegerAttr.get(i64, loop)}
+        index = ir.IndexType.get(self.anchor.context)
+        return self.create("linalg.index", [index], [], attributes).results[0]
+
+    def to_index(self, scalar: ir.Value) -> ir.Value:
+        """An integer as an index."""
+        index = ir.IndexType.get(self.anchor.context)
+        if scalar.type == index:
+            return scalar
+        return self.create("arith.index_cast", [index], [scalar]).results[0]
+
+    def extract(self, tensor: ir.Value, indices: Sequence[ir.Value]) -> ir.Value:
+        """`tensor.extract`: one element."""
+        operands = [tensor, *indices]
+        return self.create("tensor.extract", [element_type(tensor)], operands).results[0]
+
+    def multiply_add(self, value: ir.Value, factor: int, addend: ir.Value | int) -> ir.Value:
+        """value * factor + addend of indices."""
+        kinds = [value.type]
+        if factor != 1:
+            operands = [value, self.constant_index(factor)]
+            value = self.create("arith.muli", kinds, operands).results[0]
+        if addend == 0:
+            return value
+        other = self.constant_index(addend) if isinstance(addend, int) else addend
+        return self.create("arith.addi", kinds, [value, other]).results[0]
+
     def constant(self, attribute: ir.Attribute, kind: ir.Type) -> ir.Value:
         """`arith.constant` with this value attribute, of type `kind`."""
         return self.create("arith.constant", [kind], [], {"value": attribute}).results[0]
@@ -481,26 +512,22 @@ class Builder:
         attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(segments, context)
         return self.create(op.name, [destination.type], operands, attributes).results[0]
 
-    def constant_in_layout(self, op: ir.Operation, layout: Layout) -> ir.Value:
+    def constant_in_layout(self, elements: Elements, layout: Layout) -> ir.Value:
         """An `arith.constant` tensor with one dim per axis of `layout`."""
-        value = op.attributes["value"]
-        result = self.tensor_type(layout.sizes, element_type(op.results[0]))
-        if value.is_splat:
-            new = ir.DenseElementsAttr.get_splat(result, value.get_splat_value())
-        else:
-            import numpy as np
+        from .elements import attribute_of
 
-            axes = [axis for group in layout.dims for axis in group]
-            full = [static_size(layout.full_size(axis)) for axis in axes]
-            starts = [(layout.window(axis) or (0, 0))[0] for axis in axes]
-            sizes = [static_size(layout.sizes[axis]) for axis in axes]
-            cut = tuple(
-                slice(start, start + size) for start, size in zip(starts, sizes, strict=True)
-            )
-            whole = np.array(value).reshape(full)
-            array = np.ascontiguousarray(whole[cut].transpose(maps.inverse(axes)))
-            new = ir.DenseElementsAttr.get(array, type=result)
-        return self.create(op.name, [result], [], {"value": new}).results[0]
+        value = elements.attribute
+        result = self.tensor_type(layout.sizes, elements.kind)
+        if isinstance(value, ir.DenseElementsAttr) and value.is_splat:
+            new: ir.Attribute = ir.DenseElementsAttr.get_splat(result, value.get_splat_value())
+            return self.constant(new, result)
+        axes = [axis for group in layout.dims for axis in group]
+        full = [static_size(layout.full_size(axis)) for axis in axes]
+        starts = [(layout.window(axis) or (0, 0))[0] for axis in axes]
+        sizes = [static_size(layout.sizes[axis]) for axis in axes]
+        cut = tuple(slice(start, start + size) for start, size in zip(starts, sizes, strict=True))
+        array = elements.array().reshape(full)[cut].transpose(maps.inverse(axes))
+        return self.constant(attribute_of(array, result, elements), result)
 
     def join_dims(self, value: ir.Value, counts: Sequence[int], sizes: Sequence[Size]) -> ir.Value:
         """Joins counts[d] consecutive dims into dim d of `sizes`; a count of 0 adds a unit dim."""
@@ -536,6 +563,14 @@ def fill_builtin_region(op: ir.Operation) -> None:
     _mlirDialectsLinalg.fill_builtin_region(op)
 
 
+def print_alone(op: ir.Operation) -> str:
+    """The text of a copy of `op` alone in a module, with the resources that it names."""
+    with op.context, op.location:
+        module = ir.Module.create()
+        op.clone(ip=ir.InsertionPoint(module.body))
+        return module.operation.get_asm()
+
+
 def set_attribute(op: ir.Operation, name: str, text: str) -> None:
     """Sets an attribute of `op` from its text."""
     op.attributes[name] = ir.Attribute.parse(text, op.context)
@@ -548,29 +583,45 @@ def copied_attributes(op: ir.Operation, *without: str) -> dict[str, ir.Attribute
 
 
 def copy_body(
-    source: ir.Block, target: ir.Block, argument_order: Sequence[int], index_dims: dict[int, int]
+    source: ir.Block,
+    target: ir.Block,
+    argument_order: Sequence[int],
+    index_dims: dict[int, int],
+    compute_index: Callable[[int, Builder], ir.Value] | None = None,
 ) -> None:
     """Copies the flat body of a linalg or attention op.
 
     Argument i of `target` stands for argument argument_order[i] of `source`; a
-    `linalg.index d` becomes `linalg.index index_dims[d]`, and so does attention's own.
+    `linalg.index d` becomes `linalg.index index_dims[d]`, and so does attention's own. The
+    index of a dim that `index_dims` lacks is what `compute_index` makes of it.
     """
     values: dict[ir.Value, ir.Value] = {
         source.arguments[old]: target.arguments[new] for new, old in enumerate(argument_order)
     }
     point = ir.InsertionPoint(target)
     for op in source.operations:
-        copy = op.operation.clone(ip=point)
+        copy = op.operation.clone(ip=point).operation
         for number, operand in enumerate(op.operands):
             if operand in values:
-                copy.operation.operands[number] = values[operand]
+                copy.operands[number] = values[operand]
         if op.operation.name in ("linalg.index", "iree_linalg_ext.index"):
             attribute = ir.IntegerAttr(op.operation.attributes["dim"])
-            copy.operation.attributes["dim"] = ir.IntegerAttr.get(
-                attribute.type, index_dims[attribute.value]
-            )
-        for old, new in zip(op.operation.results, copy.operation.results, strict=True):
+            if attribute.value not in index_dims:
+                assert compute_index is not None, "the index of a dim that is gone"
+                values[op.operation.results[0]] = compute_index(attribute.value, Builder(copy))
+                copy.erase()
+                continue
+            copy.attributes["dim"] = ir.IntegerAttr.get(attribute.type, index_dims[attribute.value])
+        for old, new in zip(op.operation.results, copy.results, strict=True):
             values[old] = new
+
+
+def copy_region(op: ir.Operation, new: ir.Operation) -> None:
+    """Gives `new` the only block of the first region of `op`, whose body is flat."""
+    block = op.regions[0].blocks[0]
+    kinds = [argument.type for argument in block.arguments]
+    copy = new.regions[0].blocks.append(*kinds, arg_locs=[new.location] * len(kinds))
+    copy_body(block, copy, range(len(kinds)), {})
 
 
 def erase_dead(ops: Iterable[ir.Operation]) -> None:

@@ -122,7 +122,9 @@ RULES = (
     "attnpass.producers.pieces:Concat",
     "attnpass.producers.pieces:Pad",
     "attnpass.producers.pieces:InsertSlice",
-    "attnpass.producers.pieces:Constant",
+    "attnpass.producers.constant:Constant",
+    "attnpass.producers.gather:Gather",
+    "attnpass.producers.gather:Scatter",
     "attnpass.producers.destination:Empty",
     "attnpass.producers.destination:Fill",
 )

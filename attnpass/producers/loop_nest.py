@@ -8,6 +8,7 @@ such a dim are expanded, which costs nothing.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ from ..ir import (
     has_one_use,
     is_ranked_tensor,
     sizes_of,
+    static_size,
     tensor_bytes,
 )
 from ..layout.cost import FREE, Cost
@@ -96,6 +98,27 @@ def plan_nest(out: maps.Positions, num_loops: int, layout: Layout) -> NestRewrit
     for dim, loop in units:
         result.insert(min(dim, len(result)), loop)
     return NestRewrite(merged, tuple(parts), tuple(result), frozenset(loop for _, loop in units))
+
+
+def can_compute_index(nest: NestRewrite, loop: int) -> bool:
+    """Whether `old_index` can be had: the factors inside the outermost must be static."""
+    return all(isinstance(size, int) for size, _ in (nest.parts[loop] or ())[1:])
+
+
+def old_index(nest: NestRewrite, loop: int, build: Builder) -> ir.Value:
+    """In the body of the new nest, the index that old loop `loop` had."""
+    number, parts = nest.number(), nest.parts[loop]
+    if parts is None:
+        return build.loop_index(number[(loop, 0)])
+    total: ir.Value | None = None
+    for part, (size, window) in enumerate(parts):
+        place = build.loop_index(number[(loop, part)])
+        if window is not None:
+            place = build.multiply_add(place, 1, window[0])
+        full = size if window is None else window[1]
+        total = place if total is None else build.multiply_add(total, static_size(full), place)
+    assert total is not None
+    return total
 
 
 def operand_layout(nest: NestRewrite, positions: maps.Positions) -> Layout:
@@ -209,8 +232,8 @@ class LoopNest(Rule):
                 return Refusal("its body has nested regions", op)
             if inner.operation.name == "linalg.index":
                 loop = ir.IntegerAttr(inner.operation.attributes["dim"]).value
-                if nest.changes(loop):
-                    return Refusal("its body reads the index of a dim that would be split", op)
+                if not can_compute_index(nest, loop):
+                    return Refusal("its body reads the index of a dim of dynamic factors", op)
         return None
 
     def rewrite(
@@ -359,5 +382,5 @@ def build_generic(
         arg_locs=[build.location] * len(arguments),
     )
     index_dims = {p: number[(p, 0)] for p in range(len(nest.parts)) if not nest.changes(p)}
-    copy_body(body, block, arguments, index_dims)
+    copy_body(body, block, arguments, index_dims, functools.partial(old_index, nest))
     return new.results[0]

@@ -57,10 +57,10 @@ def piece_value(value: ir.Value | None, old: ir.Value, dims: Dims, build: Builde
     return build.join_dims(value, [0 if size == 1 else 1 for size in wanted], wanted)
 
 
-def drop_units(value: ir.Value, layout: Layout, build: Builder) -> ir.Value:
-    """The new whole without the dims of size one, which stand last."""
-    units = sum(1 for axes in layout.dims if not axes)
-    return build.split_dims(value, [[size] for size in layout.sizes] + [[]] * units)
+def drop_units(value: ir.Value, layout: Layout, dims: Dims, build: Builder) -> ir.Value:
+    """The new whole without the dims of size one, which no axis stands for."""
+    pieces = [[layout.sizes[axis] for axis in layout.dims[dim]] for dim in dims.order]
+    return build.split_dims(value, pieces)
 
 
 class Concat(Rule):
@@ -103,7 +103,7 @@ class Concat(Rule):
         result = build.tensor_type([sizes[d] for d in dims.order], element_type(op.results[0]))
         attribute = ir.IntegerAttr.get(old_dim.type, dims.places[old_dim.value])
         new = build.create(op.name, [result], pieces, {"dim": attribute})
-        return drop_units(new.results[0], demand.layout, build)
+        return drop_units(new.results[0], demand.layout, dims, build)
 
 
 class Pad(Rule):
@@ -148,7 +148,7 @@ class Pad(Rule):
             [highs[dim] for dim in dims.order],
             padding,
         )
-        return drop_units(new, demand.layout, build)
+        return drop_units(new, demand.layout, dims, build)
 
 
 class InsertSlice(Rule):
@@ -186,45 +186,9 @@ class InsertSlice(Rule):
         source = piece_value(operands[0], op.operands[0], dims, build)
         destination = piece_value(operands[1], op.operands[1], dims, build)
         new = build.insert_slice_like(op, source, destination, dims.order)
-        return drop_units(new, demand.layout, build)
+        return drop_units(new, demand.layout, dims, build)
 
 
 def _with_operands(static: Sequence[int], dynamic: Sequence[ir.Value]) -> list[int | ir.Value]:
     values = iter(dynamic)
     return [next(values) if size == DYNAMIC else size for size in static]
-
-
-class Constant(Rule):
-    """`arith.constant`: transposed here, where its elements can be read."""
-
-    ops = ("arith.constant",)
-
-    def match(
-        self, op: ir.Operation, number: int, demand: Demand
-    ) -> Sequence[Alternative] | Refusal:
-        value = op.attributes["value"]
-        if not isinstance(value, ir.DenseElementsAttr):
-            return Refusal("it is a constant whose bytes the bindings cannot read", op)
-        if not value.is_splat and not _readable(value):
-            kind = element_type(op.results[0])
-            return Refusal(f"it is a constant whose {kind} elements cannot be read", op)
-        return [Alternative(())]
-
-    def rewrite(
-        self,
-        op: ir.Operation,
-        demand: Demand,
-        alternative: Alternative,
-        operands: Sequence[ir.Value | None],
-        build: Builder,
-    ) -> ir.Value:
-        return build.constant_in_layout(op, demand.layout)
-
-
-def _readable(value: ir.DenseElementsAttr) -> bool:
-    """Whether numpy can take the elements: it cannot for bf16 and fp8."""
-    try:
-        memoryview(value)  # type: ignore[arg-type]
-    except (TypeError, BufferError):
-        return False
-    return True

@@ -92,7 +92,7 @@ func.func @resource(%q: tensor<2x8x16xf32>, %k: tensor<2x32x16xf32>) -> tensor<2
   %v = arith.constant dense_resource<blob> : tensor<2x32x16xf32>
   %scale = arith.constant 0.25 : f32
   %out = tensor.empty() : tensor<2x8x16xf32>
-  // expected-remark @below {{value refused: V^T cannot be absorbed: it is a constant whose bytes the bindings cannot read}}
+  // expected-remark @below {{value refused: V^T cannot be absorbed: it is a resource whose bytes are not in the module}}
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
       ins(%q, %k, %v, %scale : tensor<2x8x16xf32>, tensor<2x32x16xf32>, tensor<2x32x16xf32>, f32) outs(%out : tensor<2x8x16xf32>) {
     ^bb0(%score: f32):
