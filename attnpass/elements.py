@@ -39,9 +39,10 @@ class Elements:
 
 def elements_of(op: ir.Operation) -> Elements | str:
     """What an `arith.constant` tensor holds, or why that cannot be read."""
-    attribute, kind = _value(op), ir.RankedTensorType(op.results[0].type)
+    attribute = _value(op)
+    kind = ir.RankedTensorType(op.results[0].type)
     shape, element = tuple(kind.shape), kind.element_type
-    if isinstance(attribute, ir.DenseElementsAttr):
+    if attribute is not None and isinstance(attribute, ir.DenseElementsAttr):
         if attribute.is_splat or isinstance(element, ir.IntegerType | ir.FloatType | ir.IndexType):
             return Elements(attribute, shape, element)
         return f"it is a constant whose {element} elements cannot be read"

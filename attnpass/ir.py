@@ -131,29 +131,61 @@ def sizes_of(value: ir.Value) -> tuple[Size, ...]:
 
 
 def _trace_size(value: ir.Value, dim: int) -> Size:
-    """Where a dynamic size comes from, so that equal sizes compare equal."""
+    """Where a dynamic size comes from, so that equal sizes compare equal.
+
+    It is never an int, even where a constant is found: types made of sizes must be dynamic
+    where the types of the values are.
+    """
     while (op := defining_op(value)) is not None:
-        if op.name == "tensor.empty":
-            return _index_size(op.operands[_dynamic_rank(ranked_shape(value), dim)])
-        if op.name == "tensor.expand_shape":
-            static = list(op.attributes["static_output_shape"])
-            return _index_size(op.operands[1 + _dynamic_rank(static, dim)])
-        if op.name == "tensor.reshape":
-            shape = defining_op(op.operands[1])
-            if shape is not None and shape.name == "tensor.from_elements":
-                return _index_size(shape.operands[dim])
+        size = _size_operand(op, dim)
+        if size is not None:
+            return _index_size(size)
+        source = _same_size(op, value, dim)
+        if source is None:
             break
-        if op.name == "tensor.cast" and ranked_shape(op.operands[0])[dim : dim + 1] == (None,):
-            value = op.operands[0]
-        elif op.name.startswith(("linalg.", "iree_linalg_ext.")) and len(op.results):
-            # Destination style: result i has the shape of output operand i.
-            number = list(op.results).index(value)
-            value = op.operands[len(op.operands) - len(op.results) + number]
-            if ranked_shape(value)[dim] is not None:
-                return ranked_shape(value)[dim]  # type: ignore[return-value]
-        else:
+        value, dim = source
+        if ranked_shape(value)[dim] is not None:
             break
     return DynamicSize(value, dim)
+
+
+def _size_operand(op: ir.Operation, dim: int) -> ir.Value | None:
+    """The index operand that says how large dynamic dim `dim` of the result is, if any."""
+    if op.name == "tensor.empty":
+        return op.operands[_dynamic_rank(ranked_shape(op.results[0]), dim)]
+    if op.name == "tensor.expand_shape":
+        return op.operands[1 + _dynamic_rank(list(op.attributes["static_output_shape"]), dim)]
+    if op.name == "tensor.extract_slice":
+        # Dims that are dropped are static, so the dynamic ones stand in the same order.
+        offsets = sum(offset == DYNAMIC for offset in op.attributes["static_offsets"])
+        return op.operands[1 + offsets + _dynamic_rank(ranked_shape(op.results[0]), dim)]
+    if op.name == "tensor.reshape":
+        shape = defining_op(op.operands[1])
+        if shape is not None and shape.name == "tensor.from_elements":
+            return shape.operands[dim]
+    return None
+
+
+def _same_size(op: ir.Operation, value: ir.Value, dim: int) -> tuple[ir.Value, int] | None:
+    """A dim of an operand that is as large as dim `dim` of `value`, a result of `op`."""
+    if op.name == "tensor.cast" and dim < len(ranked_shape(op.operands[0])):
+        return op.operands[0], dim
+    if op.name == "tensor.insert_slice":
+        return op.operands[1], dim
+    if op.name == "tensor.concat" and ir.IntegerAttr(op.attributes["dim"]).value != dim:
+        return op.operands[0], dim
+    if op.name == "tensor.pad":
+        padding = (op.attributes["static_low"][dim], op.attributes["static_high"][dim])
+        return (op.operands[0], dim) if padding == (0, 0) else None
+    if op.name == "tensor.collapse_shape":
+        shape = ranked_shape(op.operands[0])
+        inner = [d for d in index_array(op.attributes["reassociation"])[dim] if shape[d] != 1]
+        return (op.operands[0], inner[0]) if len(inner) == 1 else None
+    if op.name.startswith(("linalg.", "iree_linalg_ext.")) and len(op.results):
+        # Destination style: result i has the shape of output operand i.
+        number = list(op.results).index(value)
+        return op.operands[len(op.operands) - len(op.results) + number], dim
+    return None
 
 
 def _dynamic_rank(shape: Sequence[int | None], dim: int) -> int:
@@ -163,15 +195,13 @@ def _dynamic_rank(shape: Sequence[int | None], dim: int) -> int:
 
 def _index_size(value: ir.Value) -> Size:
     op = defining_op(value)
-    if op is not None and op.name == "arith.constant":
-        return ir.IntegerAttr(op.attributes["value"]).value
     if op is not None and op.name == "tensor.dim":
         where = defining_op(op.operands[1])
         if where is not None and where.name == "arith.constant":
             dim = ir.IntegerAttr(where.attributes["value"]).value
             source = op.operands[0]
-            static = ranked_shape(source)[dim]
-            return _trace_size(source, dim) if static is None else static
+            static = ranked_shape(source)[dim] is not None
+            return DynamicSize(source, dim) if static else _trace_size(source, dim)
     return DynamicSize(value)
 
 
@@ -528,6 +558,13 @@ class Builder:
         cut = tuple(slice(start, start + size) for start, size in zip(starts, sizes, strict=True))
         array = elements.array().reshape(full)[cut].transpose(maps.inverse(axes))
         return self.constant(attribute_of(array, result, elements), result)
+
+    def cast(self, value: ir.Value, sizes: Sequence[Size]) -> ir.Value:
+        """`value`, with `tensor.cast` where its type says more or less of these sizes."""
+        wanted = self.tensor_type(sizes, element_type(value))
+        if value.type == wanted:
+            return value
+        return self.create("tensor.cast", [wanted], [value]).results[0]
 
     def join_dims(self, value: ir.Value, counts: Sequence[int], sizes: Sequence[Size]) -> ir.Value:
         """Joins counts[d] consecutive dims into dim d of `sizes`; a count of 0 adds a unit dim."""

@@ -80,7 +80,8 @@ class Committer:
         (child,) = node.children
         assert child is not None and value is not None
         if node.is_complete:
-            return build.join_dims(value, [len(axes) for axes in view], node.demand.layout.sizes)
+            sizes = node.demand.layout.sizes
+            return build.cast(build.join_dims(value, [len(axes) for axes in view], sizes), sizes)
         if child.is_complete:
             # From here on an axis is missing: one dim per piece, so that the rest is plain.
             return build.split_dims(value, [[size for size, _ in p] for p in child.pieces])

@@ -142,7 +142,7 @@ def _transposes(op: ir.Operation, uses: _Uses) -> bool:
     transposes = op.name == "linalg.transpose"
     if transposes and not moves_nothing(op):
         return True
-    if not transposes and op.name not in VIEWS:
+    if not transposes and op.name not in (*VIEWS, "tensor.cast"):
         return False
     readers = uses.living(op.results[0])
     return bool(readers) and all(_transposes(reader, uses) for reader in readers)

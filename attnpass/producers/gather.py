@@ -53,9 +53,9 @@ class Gather(Rule):
     def match(
         self, op: ir.Operation, number: int, demand: Demand
     ) -> Sequence[Alternative] | Refusal:
-        ways = (self._by_slices(op, demand), self._by_elements(op, demand))
-        taken = [way for way in ways if isinstance(way, Alternative)]
-        return taken or ways[-1]
+        slices, elements = self._by_slices(op, demand), self._by_elements(op, demand)
+        taken = [way for way in (slices, elements) if isinstance(way, Alternative)]
+        return elements if isinstance(elements, Refusal) and not taken else taken
 
     def _by_slices(self, op: ir.Operation, demand: Demand) -> Alternative | Refusal:
         source, indices = op.operands[0], op.operands[1]

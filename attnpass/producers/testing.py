@@ -38,8 +38,9 @@ def check(
     """Compiles the function `main` of `text` with the passes and without, runs both on the
     same inputs and compares every result.
 
-    `inputs` are numpy arrays; without them standard normal ones are drawn for the function's
-    tensor arguments, which then must have static shapes of f16, f32 or f64. `pipeline` and
+    `inputs` are numpy arrays, f32 ones for arguments of bf16; without them standard normal
+    ones are drawn for the function's tensor arguments, which then must have static shapes of
+    bf16, f16, f32 or f64. `pipeline` and
     `phase` are as for `attnpass.pipeline_hook`; `phase="start"` runs the passes on the text
     as it stands. `tolerance` bounds the relative L2 distance of each result.
 
@@ -73,10 +74,19 @@ def decisions(report: Report, operand: str = "value") -> list[str]:
 
 def _draw(text: str, seed: int) -> list[np.ndarray[Any, Any]]:
     import numpy as np
+
+    kinds = {"bf16": np.float32, "f16": np.float16, "f32": np.float32, "f64": np.float64}
+    generator = np.random.default_rng(seed)
+    return [
+        generator.standard_normal(shape).astype(kinds[element])
+        for shape, element in _argument_types(text)
+    ]
+
+
+def _argument_types(text: str) -> list[tuple[tuple[int, ...], str]]:
+    """Shape and element type of each argument of `main`."""
     from iree.compiler import ir
 
-    kinds = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
-    generator = np.random.default_rng(seed)
     with ir.Context() as context:
         context.load_all_available_dialects()
         module = ir.Module.parse(text)
@@ -86,10 +96,27 @@ def _draw(text: str, seed: int) -> list[np.ndarray[Any, Any]]:
             if ir.StringAttr(op.operation.attributes["sym_name"]).value == "main"
         )
         types = [argument.type for argument in function.regions[0].blocks[0].arguments]
-        return [
-            generator.standard_normal(tensor.shape).astype(kinds[str(tensor.element_type)])
-            for tensor in types
-        ]
+        return [(tuple(tensor.shape), str(tensor.element_type)) for tensor in types]
+
+
+def _on_device(device: Any, array: np.ndarray[Any, Any], element: str) -> Any:
+    """`array` as an argument with elements of type `element`."""
+    import numpy as np
+    from iree import runtime
+
+    if element != "bf16":
+        return runtime.asdevicearray(device, np.ascontiguousarray(array))
+    # numpy has no bf16: the upper half of each f32, rounded to nearest.
+    bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
+    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    view = device.allocator.allocate_buffer_copy(
+        memory_type=runtime.MemoryType.DEVICE_LOCAL,
+        allowed_usage=runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING,
+        device=device,
+        buffer=bits.astype(np.uint16),
+        element_type=runtime.HalElementType.BFLOAT_16,
+    )
+    return runtime.DeviceArray(device, view)
 
 
 def _run(
@@ -120,6 +147,8 @@ def _run(
     context = runtime.SystemContext(config=config)
     context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, vmfb))
     (name,) = [module for module in context.modules if module != "hal"]
-    results = context.modules[name]["main"](*inputs)
+    kinds = [element for _, element in _argument_types(text)]
+    given = [_on_device(config.device, x, kind) for x, kind in zip(inputs, kinds, strict=True)]
+    results = context.modules[name]["main"](*given)
     found = results if isinstance(results, tuple | list) else [results]
     return [np.array(result.to_host()).astype(np.float64) for result in found], hook.report

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from ..ir import index_array, is_ranked_tensor, sizes_of
+from ..layout.layout import Layout
 from . import Alternative, Demand, Refusal, Request, Rule
 
 
@@ -87,6 +88,15 @@ class Cast(Rule):
         if not is_ranked_tensor(op.operands[0]):
             return Refusal("it casts an unranked tensor", op)
         old, new = sizes_of(op.results[0]), sizes_of(op.operands[0])
-        if any((a == 1) != (b == 1) for a, b in zip(old, new, strict=True)):
-            return Refusal("it casts a dim of size one", op)
-        return [Alternative((Request(0, demand),), view=_same_axes(demand))]
+        sizes = list(demand.layout.sizes)
+        for axes, before, after in zip(demand.layout.dims, old, new, strict=True):
+            if before == after:
+                continue
+            if 1 in (before, after):
+                return Refusal("it casts a dim of size one", op)
+            if len(axes) > 1 or demand.layout.window(axes[0]) is not None:
+                return Refusal("it casts a dim that would be split", op)
+            sizes[axes[0]] = after
+        layout = Layout(tuple(sizes), demand.layout.dims, demand.layout.windows)
+        request = Request(0, Demand(layout, demand.droppable))
+        return [Alternative((request,), view=_same_axes(demand))]

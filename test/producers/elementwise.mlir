@@ -69,3 +69,40 @@ func.func @dequantise(%q: tensor<2x8x16xf32>, %k: tensor<2x32x16xf32>, %x: tenso
   } -> tensor<2x8x16xf32>
   return %r : tensor<2x8x16xf32>
 }
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// The index of a dim that is split is put together again.
+// CHECK-LABEL: func.func @index(
+// CHECK: %[[OUTER:.*]] = linalg.index 0
+// CHECK: %[[INNER:.*]] = linalg.index 2
+// CHECK: %[[C32:.*]] = arith.constant 32
+// CHECK: %[[ROW:.*]] = arith.muli %[[OUTER]], %[[C32]]
+// CHECK: %[[INDEX:.*]] = arith.addi %[[ROW]], %[[INNER]]
+// CHECK: arith.index_cast %[[INDEX]]
+func.func @index(%q: tensor<2x8x16xf32>, %k: tensor<2x32x16xf32>, %x: tensor<64x16xf32>) -> tensor<2x8x16xf32> {
+  %e = tensor.empty() : tensor<64x16xf32>
+  %g = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<64x16xf32>) outs(%e : tensor<64x16xf32>) {
+  ^bb0(%in: f32, %o: f32):
+    %i = linalg.index 0 : index
+    %i1 = arith.index_cast %i : index to i32
+    %i2 = arith.sitofp %i1 : i32 to f32
+    %t = arith.mulf %in, %i2 : f32
+    linalg.yield %t : f32
+  } -> tensor<64x16xf32>
+  %v = tensor.expand_shape %g [[0, 1], [2]] output_shape [2, 32, 16] : tensor<64x16xf32> into tensor<2x32x16xf32>
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<2x8x16xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<2x8x16xf32>, tensor<2x32x16xf32>, tensor<2x32x16xf32>, f32) outs(%out : tensor<2x8x16xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x8x16xf32>
+  return %r : tensor<2x8x16xf32>
+}
