@@ -94,7 +94,7 @@ class Cast(Rule):
                 continue
             if 1 in (before, after):
                 return Refusal("it casts a dim of size one", op)
-            if len(axes) > 1 or demand.layout.window(axes[0]) is not None:
+            if len(axes) != 1 or demand.layout.window(axes[0]) is not None:
                 return Refusal("it casts a dim that would be split", op)
             sizes[axes[0]] = after
         layout = Layout(tuple(sizes), demand.layout.dims, demand.layout.windows)
