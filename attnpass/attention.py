@@ -6,6 +6,7 @@ Both `iree_linalg_ext.attention` (one result) and `iree_linalg_ext.online_attent
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +14,7 @@ from iree.compiler import ir
 
 from . import maps
 from .errors import AttnError
-from .ir import element_type_name, location_text, ranked_shape
+from .ir import ASSUMED_EXTENT, element_type_name, location_text, ranked_shape
 
 OP_NAMES = ("iree_linalg_ext.attention", "iree_linalg_ext.online_attention")
 
@@ -96,13 +97,13 @@ class AttentionFacts:
 
     def extent(self, dims: tuple[int, ...]) -> int | None:
         """Product of the sizes of `dims`; None if one is dynamic."""
-        product = 1
-        for dim in dims:
-            size = self.sizes[dim]
-            if size is None:
-                return None
-            product *= size
-        return product
+        sizes = [self.sizes[dim] for dim in dims]
+        return None if None in sizes else self.assumed_extent(dims)
+
+    def assumed_extent(self, dims: tuple[int, ...]) -> int:
+        """Product of the sizes of `dims` for estimates: a dynamic one is ASSUMED_EXTENT."""
+        sizes = (self.sizes[dim] for dim in dims)
+        return math.prod(ASSUMED_EXTENT if size is None else size for size in sizes)
 
     @property
     def shapes(self) -> dict[str, list[int | None]]:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
 
+# What a dynamic size is taken as wherever bytes and times are estimated.
+ASSUMED_EXTENT = 1024
+
 # Ops without side effects that a rewrite may leave without uses.
 _PURE_PREFIXES = ("linalg.", "tensor.", "arith.", "iree_linalg_ext.", "affine.apply")
 
@@ -92,11 +95,11 @@ def element_bytes(value: ir.Value) -> int:
     return 8
 
 
-def tensor_bytes(value: ir.Value, dynamic_size: int = 1) -> int:
-    """Bytes of a tensor; a dynamic dim counts as `dynamic_size`."""
+def tensor_bytes(value: ir.Value) -> int:
+    """Bytes of a tensor; a dynamic dim counts as ASSUMED_EXTENT."""
     total = element_bytes(value)
     for size in ranked_shape(value):
-        total *= dynamic_size if size is None else size
+        total *= ASSUMED_EXTENT if size is None else size
     return total
 
 

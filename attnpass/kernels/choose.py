@@ -133,7 +133,7 @@ def _plan(facts: AttentionFacts, kernel: Kernel, row: int, target: Target) -> Ke
     }
     moved = tuple(name for name, order in orders.items() if not maps.is_identity(order))
     own, kernel_time = _iree_seconds(facts), _kernel_seconds(facts, kernel, target)
-    bytes_moved = sum(2 * tensor_bytes(facts.value(name), _ASSUMED_EXTENT) for name in moved)
+    bytes_moved = sum(2 * tensor_bytes(facts.value(name)) for name in moved)
     moving = bytes_moved / target.bytes_per_second + len(moved) * target.launch_seconds
     words = f"about {kernel_time * 1e6:.0f} us instead of {own * 1e6:.0f}"
     if moved:

@@ -159,7 +159,7 @@ class Planner:
             if isinstance(child, Refusal) and fallback is None:
                 return child
             if isinstance(child, Refusal) or (
-                fallback is not None and self._seconds(fallback) < self._seconds(child.total)
+                fallback is not None and self.seconds(fallback) < self.seconds(child.total)
             ):
                 assert fallback is not None
                 children.append(None)
@@ -171,9 +171,10 @@ class Planner:
         return Node(value, demand, rule, alternative, tuple(children), pieces, own, total + own)
 
     def _is_better(self, plan: Plan, than: Node) -> bool:
-        return isinstance(plan, Node) and self._seconds(plan.total) < self._seconds(than.total)
+        return isinstance(plan, Node) and self.seconds(plan.total) < self.seconds(than.total)
 
-    def _seconds(self, cost: Cost) -> float:
+    def seconds(self, cost: Cost) -> float:
+        """What `cost` takes on the planner's target."""
         return price(cost, self.target)
 
 

@@ -1,8 +1,10 @@
 """What a committed plan leaves behind: old values that others still read.
 
-A value that others read whole is put back into its old layout for them. Where they read
-other slices of it (Q and K of a packed projection), the old producer is narrowed to what
-they read; where that cannot be done, the plan computes its part a second time.
+For those who read a value whole, it is either put back into its old layout, one copy, or
+its old producer stays beside the new one and both layouts are computed, whichever is
+cheaper; a contraction is never computed twice for that. Where others read slices (Q and K
+of a packed projection), the old producer is narrowed to what they read; where that cannot
+be done, the plan computes its part a second time.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
-from ..ir import Size, defining_op, sizes_of, tensor_bytes
+from ..ir import Size, defining_op, is_ranked_tensor, sizes_of, tensor_bytes
 from ..producers import Demand, Refusal
+from ..producers.loop_nest import is_contraction
 from ..producers.slices import slice_window
 from .attention_rewrite import VIEWS, Swept, moves_nothing
 from .commit import Committer
@@ -125,7 +128,11 @@ def remains_of(roots: Sequence[Root], planner: Planner) -> Remains:
             moved = sum(tensor_bytes(operand) for operand in op.operands)
             remains.costs[id(node)] = Cost(moved, 1)
             continue
-        remains.costs[id(node)] = _cost_of_restoring(node, uses)
+        restoring, keeping = _cost_of_restoring(node, uses), _cost_of_keeping(node)
+        if keeping is not None and planner.seconds(keeping) < planner.seconds(restoring):
+            remains.costs[id(node)] = keeping
+            continue
+        remains.costs[id(node)] = restoring
         remains.restored.append(node)
         uses.drop_all(node.value)
     return remains
@@ -136,6 +143,31 @@ def _cost_of_restoring(node: Node, uses: _Uses) -> Cost:
     if all(_transposes(user, uses) for user in uses.living(node.value)):
         return FREE
     return Cost(2 * tensor_bytes(node.value), 1)
+
+
+def _cost_of_keeping(node: Node) -> Cost | None:
+    """What the old op costs beside the new one, its operands in their old layouts included;
+    None for an op that multiplies or reduces."""
+    op = node.op
+    assert op is not None
+    if is_contraction(op) or _reduces(op):
+        return None
+    read = [x for x in op.operands if is_ranked_tensor(x) and not _is_free(x)]
+    cost = Cost(sum(tensor_bytes(x) for x in read) + tensor_bytes(node.value), 1)
+    for child in node.children:
+        if child is not None and child.creates_op and not _is_free(child.value):
+            cost += Cost(2 * tensor_bytes(child.value), 1)
+    return cost
+
+
+def _is_free(value: ir.Value) -> bool:
+    """Whether having `value` in two layouts moves nothing at run time."""
+    op = defining_op(value)
+    return op is not None and op.name in _MADE_TWICE
+
+
+def _reduces(op: ir.Operation) -> bool:
+    return "iterator_types" in op.attributes and "reduction" in str(op.attributes["iterator_types"])
 
 
 def _transposes(op: ir.Operation, uses: _Uses) -> bool:

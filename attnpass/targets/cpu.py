@@ -15,7 +15,6 @@ from . import Target, Worth
 
 NAMES = ("llvm-cpu", "host")
 
-_ASSUMED_EXTENT = 512
 _FLOPS_PER_SECOND = 2.5e10
 
 
@@ -27,9 +26,7 @@ class Cpu(Target):
     vector_bytes: int = 16
 
     def worth_of_transposed_v(self, facts: AttentionFacts) -> Worth:
-        extent = 1.0
-        for dims in (facts.batch, facts.m, facts.k2, facts.n):
-            extent *= facts.extent(dims) or _ASSUMED_EXTENT
+        extent = facts.assumed_extent((*facts.batch, *facts.m, *facts.k2, *facts.n))
         return Worth(
             -0.7 * 4 * extent / _FLOPS_PER_SECOND,
             "a CPU reads V along its head dim; measured with AVX-512, V^T makes attention "

@@ -15,8 +15,6 @@ from . import Target, Worth
 
 NAMES = ("sm_80", "sm_86", "sm_89", "sm_90")
 
-# What a dynamic extent is taken as when a time is estimated.
-_ASSUMED_EXTENT = 1024
 # The default configuration's speed on the measured shape (B*H 32, S 4096, d 128: 5.21 ms).
 _FLOPS_PER_SECOND = 5.3e13
 # Fewer query rows than one tensor-core tile: decode.
@@ -28,10 +26,9 @@ class Nvidia(Target):
     """A CUDA device."""
 
     def worth_of_transposed_v(self, facts: AttentionFacts) -> Worth:
-        rows = facts.extent(facts.m) or _ASSUMED_EXTENT
-        keys = facts.extent(facts.k2) or _ASSUMED_EXTENT
-        batch = facts.extent(facts.batch) or 1
-        head = (facts.extent(facts.k1) or 128) + (facts.extent(facts.n) or 128)
+        rows, keys = facts.assumed_extent(facts.m), facts.assumed_extent(facts.k2)
+        batch = facts.assumed_extent(facts.batch)
+        head = facts.assumed_extent(facts.k1) + facts.assumed_extent(facts.n)
         if rows < _TILE_ROWS:
             bytes_read = batch * keys * head * 2
             return Worth(
@@ -47,7 +44,7 @@ class Nvidia(Target):
 def _gain(facts: AttentionFacts) -> tuple[float, str]:
     """Share of the attention's time that V^T saves, and the measurement in words."""
     types = facts.element_types
-    head = facts.extent(facts.n) or 128
+    head = facts.assumed_extent(facts.n)
     if types["value"].startswith("f8"):
         return 0.114, "V^T saves 11.4% with an fp8 V"
     if types["query"].startswith("f8"):
