@@ -7,8 +7,10 @@ module, and run. ATTNPASS_EXAMPLES=<count> asks for more examples than the few o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
+import pytest
 from helpers import compile_text, rel_error, run_module
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -126,3 +128,24 @@ def test_numbers_on_cpu() -> None:
             tolerance = 2e-2 if "f16" in function.text() else 1e-5
             for new, old in zip(got if isinstance(got, list) else [got], wanted, strict=True):
                 assert rel_error(new, old) < tolerance, f"{function.name}:\n{function.text()}"
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_a_value_in_two_layouts_keeps_its_meaning(part: int) -> None:
+    """Sizes at which V^T pays although V is read as it is, too."""
+    path = Path(__file__).parents[1] / "propagate-layout" / "both-layouts.mlir"
+    text = path.read_text().split("// -----")[part]
+    generator = np.random.default_rng(part)
+    with ir.Context() as context:
+        context.load_all_available_dialects()
+        module = ir.Module.parse(text)
+        function = module.body.operations[0]
+        shapes = [
+            ir.RankedTensorType(x.type).shape for x in function.regions[0].blocks[0].arguments
+        ]
+        inputs = [generator.standard_normal(shape).astype(np.float16) for shape in shapes]
+        name = ir.StringAttr(function.attributes["sym_name"]).value
+        wanted = interpret(module, inputs, name)
+        report = rewritten(module, f"{LAYOUT}{{target=sm_80}}")
+        assert report.attentions[0].operands[0].decision == "absorbed"
+        same(interpret(module, inputs, name), wanted, "cost")
