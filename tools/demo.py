@@ -13,10 +13,9 @@ import time
 from collections.abc import Callable
 
 import make_llama_layer
+from flow_ir import read_flow
 from mlir_trace import Model
-from model_check import compile_model, dispatches, v_transposed, worst_error
-
-from attnpass import Report
+from model_check import build, worst_error
 
 TOLERANCE = 1e-5
 CASES = {
@@ -46,14 +45,14 @@ def show(title: str, make: Callable[[], Model]) -> bool:
         ("attn-compile, mode always", "always"),
         ("attn-compile, mode cost", "cost"),
     ]:
-        report = Report()
-        flow = compile_model(model, mode, ["--compile-to=flow"], report).decode()
-        error = worst_error(compile_model(model, mode, [], None), model)
+        built = build(model, mode)
+        flow = read_flow(built.flow)
+        error = worst_error(built.vmfb, model)
         good &= error < TOLERANCE
-        inner = ", ".join("k2" if t else "n" for t in v_transposed(flow))
-        print(f"  {name:30s} {dispatches(flow):10d} {inner:>14s} {error:9.1e}")
+        inner = ", ".join("k2" if t else "n" for t in flow.v_innermost)
+        print(f"  {name:30s} {len(flow.dispatches):10d} {inner:>14s} {error:9.1e}")
         if mode:
-            reports[mode] = report
+            reports[mode] = built.report
     for report in reports.values():
         text = re.sub(r"(/\S*|<stdin>|-):(\d+):\d+", r"line \2", report.to_text())
         print("\n" + "".join(f"  {line}\n" for line in text.splitlines()), end="")

@@ -35,13 +35,29 @@ class Value:
         return tensor(self.shape, self.kind)
 
 
+def numpy_type(kind: str) -> np.dtype[Any]:
+    """numpy's (or ml_dtypes') type for an MLIR element type."""
+    if kind.startswith(("bf", "f8")):
+        import ml_dtypes
+
+        name = kind.replace("bf16", "bfloat16").replace("f8E", "float8_e").lower()
+        return np.dtype(getattr(ml_dtypes, name))
+    return np.dtype({"f": "float", "i": "int"}[kind[0]] + kind[1:])
+
+
+def rounded(array: Array, kind: str) -> Array:
+    """`array` as `kind` holds it; floats come back as float64."""
+    narrow = np.asarray(array).astype(numpy_type(kind))
+    return narrow if kind.startswith("i") else narrow.astype(np.float64)
+
+
 def tensor(shape: Sequence[int], kind: str = "f32") -> str:
     return f"tensor<{'x'.join(map(str, [*shape, kind]))}>"
 
 
 @dataclass(frozen=True)
 class Model:
-    """A module's text, its arguments (float32) and the results it has to give (float64)."""
+    """A module's text, its arguments and the results it has to give (float64)."""
 
     text: str
     inputs: list[Array]
@@ -50,9 +66,14 @@ class Model:
 
 @dataclass
 class Trace:
-    """One function `@main` under construction; `seed` draws weights and arguments."""
+    """One function `@main` under construction; `seed` draws weights and arguments.
+
+    `element` is the type of values (f32 or f16; products accumulate in f32, as exports do).
+    """
 
     seed: int = 0
+    element: str = "f32"
+    weights_are_arguments: bool = False
     lines: list[str] = field(default_factory=list)
     arguments: list[Value] = field(default_factory=list)
     constants: dict[str, str] = field(default_factory=dict)
@@ -63,29 +84,36 @@ class Trace:
 
     # Leaves
 
-    def argument(self, *shape: int) -> Value:
-        array = self.random.standard_normal(shape).astype(np.float32).astype(np.float64)
-        value = Value(f"%arg{len(self.arguments)}", array)
+    def argument(self, *shape: int, kind: str = "") -> Value:
+        return self.given(self.random.standard_normal(shape), kind)
+
+    def given(self, array: Array, kind: str = "") -> Value:
+        """An argument that is called with `array`."""
+        kind = kind or self.element
+        value = Value(f"%arg{len(self.arguments)}", rounded(array, kind), kind)
         self.arguments.append(value)
         return value
 
     def weight(self, *shape: int, mean: float = 0.0) -> Value:
         """A random constant, scaled so that a product with it keeps its input's size."""
         drawn = mean + self.random.standard_normal(shape) * shape[-1] ** -0.5
-        return self.constant(drawn)
+        return self.given(drawn) if self.weights_are_arguments else self.constant(drawn)
 
-    def constant(self, array: Array) -> Value:
-        narrow = np.asarray(array, np.float32)
-        text = f'dense<"0x{narrow.tobytes().hex().upper()}"> : {tensor(narrow.shape)}'
-        return Value(self._shared(text), narrow.astype(np.float64))
+    def constant(self, array: Array, kind: str = "") -> Value:
+        kind = kind or self.element
+        data = np.asarray(array).astype(numpy_type(kind)).tobytes().hex().upper()
+        text = f'dense<"0x{data}"> : {tensor(array.shape, kind)}'
+        return Value(self._shared(text), rounded(array, kind), kind)
 
     def scalar(self, number: float) -> str:
-        return self._shared(f"{float(np.float32(number)):.9e} : f32")
+        narrow = float(rounded(np.array(number), self.element))
+        return self._shared(f"{narrow:.9e} : {self.element}")
 
     # Elementwise operations and reductions
 
-    def elementwise(self, body: str, result: Array, *inputs: Value, kind: str = "f32") -> Value:
-        """A generic over broadcast inputs; `body` computes `%r` from `%a0`, `%a1`, ...
+    def elementwise(self, body: str, result: Array, *inputs: Value, kind: str = "") -> Value:
+        """A generic over broadcast inputs; `body` computes `%r` from `%a0`, `%a1`, ... It is
+        written for f32.
 
         As exporters do, an input of lower rank is read by its trailing dims, and its unit
         dims at the constant 0.
@@ -99,7 +127,9 @@ class Trace:
                 for i, size in enumerate(value.shape)
             ]
             maps.append(_map(rank, dims))
-        return self._generic(maps, ["parallel"] * rank, inputs, self.empty(result, kind), body)
+        out = self.empty(result, kind or self.element)
+        body = body.replace("f32", self.element)
+        return self._generic(maps, ["parallel"] * rank, inputs, out, body)
 
     def add(self, a: Value, b: Value) -> Value:
         return self.elementwise("%r = arith.addf %a0, %a1 : f32", a.array + b.array, a, b)
@@ -127,15 +157,27 @@ class Trace:
 
     def mean(self, a: Value) -> Value:
         """Over the last dim, which stays as a unit dim."""
-        rank, size = a.array.ndim, a.shape[-1]
-        total = a.array.sum(-1, keepdims=True)
+        size = a.shape[-1]
+        total = self.reduce(a, "arith.addf", a.array.sum(-1, keepdims=True), 0.0)
+        body = f"%r = arith.divf %a0, {self.scalar(size)} : f32"
+        return self.elementwise(body, total.array / size, total)
+
+    def reduce(self, a: Value, op: str, result: Array, start: float) -> Value:
+        """Over the last dim of an f32 value, which stays as a unit dim."""
+        rank = a.array.ndim
         kinds = ["parallel"] * (rank - 1) + ["reduction"]
         maps = [_identity(rank), _map(rank, [*(f"d{i}" for i in range(rank - 1)), "0"])]
-        body = "%r = arith.addf %a0, %o : f32"
-        value = self._generic(maps[:1], kinds, [a], self.zeros(total), body, maps[1])
-        return self.elementwise(
-            f"%r = arith.divf %a0, {self.scalar(size)} : f32", value.array / size, value
-        )
+        out, body = self.filled(result, start), f"%r = {op} %a0, %o : f32"
+        return self._generic(maps[:1], kinds, [a], out, body, maps[1])
+
+    def softmax(self, a: Value) -> Value:
+        """Over the last dim: the largest score is subtracted, as exporters do."""
+        largest = self.reduce(a, "arith.maximumf", a.array.max(-1, keepdims=True), -np.inf)
+        low = self.subtract(a, largest)
+        high = self.elementwise("%r = math.exp %a0 : f32", np.exp(low.array), low)
+        total = self.reduce(high, "arith.addf", high.array.sum(-1, keepdims=True), 0.0)
+        body = "%r = arith.divf %a0, %a1 : f32"
+        return self.elementwise(body, high.array / total.array, high, total)
 
     def inverse_root(self, a: Value, epsilon: float) -> Value:
         body = f"%s = arith.addf %a0, {self.scalar(epsilon)} : f32\n%r = math.rsqrt %s : f32"
@@ -169,16 +211,53 @@ class Trace:
         text += f" : {a.type} into {tensor(shape, a.kind)}"
         return self._value(text, a.array.reshape(shape), a.kind)
 
-    def slice_last(self, a: Value, start: int, size: int) -> Value:
-        array = a.array[..., start : start + size]
-        offsets, ones = [0] * (array.ndim - 1) + [start], [1] * array.ndim
+    def slice(self, a: Value, dim: int, start: int, size: int) -> Value:
+        array = a.array.take(range(start, start + size), dim)
+        offsets, ones = [0] * array.ndim, [1] * array.ndim
+        offsets[dim] = start
         text = f"tensor.extract_slice {a.name}{offsets} {list(array.shape)} {ones}"
-        return self._value(f"{text} : {a.type} to {tensor(array.shape)}", array)
+        return self._value(f"{text} : {a.type} to {tensor(array.shape, a.kind)}", array, a.kind)
+
+    def slice_last(self, a: Value, start: int, size: int) -> Value:
+        return self.slice(a, a.array.ndim - 1, start, size)
 
     def concat(self, dim: int, a: Value, b: Value) -> Value:
         array = np.concatenate([a.array, b.array], dim)
         text = f"tensor.concat dim({dim}) {a.name}, {b.name} : ({a.type}, {b.type})"
-        return self._value(f"{text} -> {tensor(array.shape)}", array)
+        return self._value(f"{text} -> {tensor(array.shape, a.kind)}", array, a.kind)
+
+    def take(self, a: Value, dim: int, indices: Value) -> Value:
+        """`a` at `indices` (one dim, i64) along `dim`: a generic that reads by tensor.extract."""
+        array = a.array.take(indices.array, dim)
+        rank = array.ndim
+        places = [f"%i{i}" for i in range(rank)]
+        lines = [f"{place} = linalg.index {i} : index" for i, place in enumerate(places)]
+        lines.append("%at = arith.index_cast %a0 : i64 to index")
+        places[dim] = "%at"
+        lines.append(f"%r = tensor.extract {a.name}[{', '.join(places)}] : {a.type}")
+        maps, kinds = [_map(rank, [f"d{dim}"])], ["parallel"] * rank
+        out = self.empty(array, a.kind)
+        return self._generic(maps, kinds, [indices], out, "\n".join(lines))
+
+    def scatter(self, into: Value, updates: Value, indices: Value) -> Value:
+        """`into` with updates[i] at the leading dim's place indices[i, 0] (i64)."""
+        array = into.array.copy()
+        array[indices.array[:, 0]] = updates.array
+        text = (
+            "iree_linalg_ext.scatter dimension_map = [0] unique_indices(true) "
+            f"ins({updates.name}, {indices.name} : {updates.type}, {indices.type}) "
+            f"outs({into.name} : {into.type}) {{\n^bb0(%new: {into.kind}, %old: {into.kind}):\n"
+            f"iree_linalg_ext.yield %new : {into.kind}\n}} -> {into.type}"
+        )
+        return self._value(text, array, into.kind)
+
+    def cast(self, a: Value, kind: str) -> Value:
+        """To a wider or narrower float type."""
+        op = "truncf" if numpy_type(kind).itemsize < numpy_type(a.kind).itemsize else "extf"
+        body = f"%r = arith.{op} %a0 : {a.kind} to {kind}"
+        maps, kinds = [_identity(a.array.ndim)], ["parallel"] * a.array.ndim
+        out = self.empty(rounded(a.array, kind), kind)
+        return self._generic(maps, kinds, [a], out, body)
 
     def repeat(self, a: Value, new_dim: int, times: int) -> Value:
         """A new dim `new_dim` of size `times`: the copy generic of a broadcast."""
@@ -199,7 +278,8 @@ class Trace:
     def batch_matmul(self, a: Value, b: Value) -> Value:
         out = self.zeros(a.array @ b.array)
         text = f"linalg.batch_matmul ins({a.name}, {b.name} : {a.type}, {b.type}) "
-        return self._value(f"{text}outs({out.name} : {out.type}) -> {out.type}", out.array)
+        product = self._value(f"{text}outs({out.name} : {out.type}) -> {out.type}", out.array)
+        return product if self.element == "f32" else self.cast(product, self.element)
 
     def linear(self, x: Value, width: int, bias: bool = False) -> Value:
         """A linear layer on (batch, sequence, model): the weight is kept as (out, in)."""
@@ -240,31 +320,62 @@ class Trace:
         A mask of i1 says what is seen, one of f32 is added to the scores; its unit dims
         are broadcast.
         """
-        batch, heads, rows, dim = q.shape
-        keys = k.shape[2]
+        batch, heads, rows, _ = q.shape
         masks = []
-        scores = q.array @ k.array.swapaxes(-1, -2) * dim**-0.5
         if mask is not None:
-            full = mask.array
-            scores = np.where(full, scores, -np.inf) if mask.kind == "i1" else scores + full
-            masks = [self.broadcast(mask, batch, heads, rows, keys)]
-        weights = np.exp(scores - scores.max(-1, keepdims=True))
-        array = (weights / weights.sum(-1, keepdims=True)) @ v.array
+            masks = [self.broadcast(mask, batch, heads, rows, k.shape[2])]
+        array = attention_of(q.array, k.array, v.array, mask)
         flat = [self.collapse(x, [[0, 1], [2], [3]]) for x in (q, k, v, *masks)]
-        out = self.empty(array.reshape(batch * heads, rows, v.shape[3]))
-        maps = ["d0, d1, d3", "d0, d4, d3", "d0, d4, d2", "", *["d0, d1, d4"] * len(masks)]
-        listed = ", ".join(_map(5, [m]) for m in [*maps, "d0, d1, d2"])
-        names = [x.name for x in flat]
-        types = [x.type for x in flat]
-        names.insert(3, self.scalar(dim**-0.5))
-        types.insert(3, "f32")
-        text = (
-            f"iree_linalg_ext.attention <indexing_maps = [{listed}]> "
-            f"ins({', '.join(names)} : {', '.join(types)}) outs({out.name} : {out.type}) {{\n"
-            f"^bb0(%score: f32):\niree_linalg_ext.yield %score : f32\n}} -> {out.type}"
-        )
-        result = self._value(text, out.array)
+        out = self.empty(array.reshape(batch * heads, rows, v.shape[3]), self.element)
+        maps = ["d0, d1, d3", "d0, d4, d3", "d0, d4, d2", *["d0, d1, d4"] * len(masks)]
+        text = self._attention_text("attention", maps, flat, ["d0, d1, d2"], [out])
+        result = self._value(text, out.array, self.element)
         return self.expand(result, [[0, 1], [2], [3]], batch, heads, rows, v.shape[3])
+
+    def sequence_major_attention(self, q: Value, k: Value, v: Value) -> Value:
+        """The same on (batch, rows, heads, dim), which no transpose stands in front of."""
+        by_head = [x.array.transpose(0, 2, 1, 3) for x in (q, k, v)]
+        out = self.empty(attention_of(by_head[0], by_head[1], by_head[2]).transpose(0, 2, 1, 3))
+        maps = ["d0, d2, d1, d4", "d0, d5, d1, d4", "d0, d5, d1, d3"]
+        text = self._attention_text("attention", maps, [q, k, v], ["d0, d2, d1, d3"], [out])
+        return self._value(text, out.array)
+
+    def online_attention(self, q: Value, k: Value, v: Value) -> Value:
+        """The same on (batch, heads, rows, dim) as FlexAttention exports: its output divided by
+        its sum."""
+        array = attention_of(q.array, k.array, v.array)
+        sums = array[..., 0]
+        outs = [self.zeros(array), self.filled(sums, -np.inf), self.zeros(sums)]
+        maps = ["d0, d1, d2, d4", "d0, d1, d5, d4", "d0, d1, d5, d3"]
+        out_maps = ["d0, d1, d2, d3", "d0, d1, d2", "d0, d1, d2"]
+        text = self._attention_text("online_attention", maps, [q, k, v], out_maps, outs)
+        name = self._value(text, array).name
+        self.lines[-1] = self.lines[-1].replace(f"{name} =", f"{name}:3 =", 1)
+        whole, total = Value(f"{name}#0", array), Value(f"{name}#2", sums)
+        total = self.expand(total, [[0], [1], [2, 3]], *sums.shape, 1)
+        return self.elementwise("%r = arith.divf %a0, %a1 : f32", array, whole, total)
+
+    def _attention_text(
+        self,
+        op: str,
+        maps: list[str],
+        inputs: list[Value],
+        out_maps: list[str],
+        outs: list[Value],
+    ) -> str:
+        """`maps` and `out_maps` are the results of the maps of q, k, v[, mask] and of outs."""
+        rank = 2 + len(inputs[0].shape)
+        listed = ", ".join(_map(rank, [m]) for m in [*maps[:3], "", *maps[3:], *out_maps])
+        names, types = [x.name for x in inputs], [x.type for x in inputs]
+        names.insert(3, self.scalar(inputs[0].shape[-1] ** -0.5))
+        types.insert(3, self.element)
+        results = ", ".join(x.type for x in outs)
+        return (
+            f"iree_linalg_ext.{op} <indexing_maps = [{listed}]> "
+            f"ins({', '.join(names)} : {', '.join(types)}) "
+            f"outs({', '.join(x.name for x in outs)} : {results}) {{\n"
+            f"^bb0(%score: f32):\niree_linalg_ext.yield %score : f32\n}} -> {results}"
+        )
 
     # The module
 
@@ -277,15 +388,20 @@ class Trace:
         text = (
             f"func.func @main({arguments}) -> ({types}) {{\n{body}\nreturn {names} : {types}\n}}\n"
         )
-        inputs = [value.array.astype(np.float32) for value in self.arguments]
+        inputs = [value.array.astype(numpy_type(value.kind)) for value in self.arguments]
         return Model(text, inputs, [value.array for value in results])
 
     def empty(self, like: Array, kind: str = "f32") -> Value:
         return self._value(f"tensor.empty() : {tensor(like.shape, kind)}", like, kind)
 
     def zeros(self, like: Array) -> Value:
-        empty, zero = self.empty(like), self.scalar(0)
-        text = f"linalg.fill ins({zero} : f32) outs({empty.name} : {empty.type}) -> {empty.type}"
+        return self.filled(like, 0.0)
+
+    def filled(self, like: Array, number: float) -> Value:
+        """What an f32 reduction that starts from `number` writes into."""
+        text = "0xFF800000 : f32" if number == -np.inf else f"{number:.9e} : f32"
+        empty, start = self.empty(like, "f32"), self._shared(text)
+        text = f"linalg.fill ins({start} : f32) outs({empty.name} : {empty.type}) -> {empty.type}"
         return self._value(text, like)
 
     def _shared(self, text: str) -> str:
@@ -319,6 +435,16 @@ class Trace:
             f"linalg.yield {yielded} : {out.kind}\n}} -> {out.type}"
         )
         return self._value(text, out.array, out.kind)
+
+
+def attention_of(q: Array, k: Array, v: Array, mask: Value | None = None) -> Array:
+    """On (..., rows, dim): softmax(q k^T / sqrt(d) [masked]) v."""
+    scores = q @ k.swapaxes(-1, -2) * q.shape[-1] ** -0.5
+    if mask is not None:
+        hides = mask.kind == "i1"
+        scores = np.where(mask.array, scores, -np.inf) if hides else scores + mask.array
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return (weights / weights.sum(-1, keepdims=True)) @ v
 
 
 def _map(rank: int, results: Sequence[str]) -> str:

@@ -1,12 +1,14 @@
-"""Compiling and running a traced model, and reading what IREE made of it."""
+"""Compiling and running a model: by IREE alone, or with the passes."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mlir_trace import Model
+from mlir_trace import Array, Model, numpy_type
 
 import attnpass
 from attnpass import Report
@@ -14,50 +16,124 @@ from attnpass import Report
 TARGET = [
     "--iree-hal-target-device=local",
     "--iree-hal-local-target-device-backends=llvm-cpu",
-    "--iree-llvmcpu-target-cpu=generic",
 ]
+GENERIC = ["--iree-llvmcpu-target-cpu=generic"]
+HOST = ["--iree-llvmcpu-target-cpu=host"]
+OFF = "--iree-global-opt-enable-attention-v-transpose=false"
 
 
-def compile_model(model: Model, mode: str | None, flags: list[str], report: Report | None) -> bytes:
+def compile_model(
+    model: Model,
+    mode: str | None,
+    flags: Sequence[str] = (),
+    report: Report | None = None,
+    cpu: Sequence[str] = GENERIC,
+) -> bytes:
     """With the passes in `mode`, or by IREE alone where that is None."""
-    extra = [*TARGET, *flags]
+    extra = [*TARGET, *cpu, *flags]
     if mode is None:
-        from iree.compiler.tools import compile_str
-
-        data = compile_str(model.text, extra_args=extra)
-    else:
-        data = attnpass.compile_str(model.text, mode=mode, report=report, extra_args=extra)
+        return compile_by_iree(model.text, extra)
+    data = attnpass.compile_str(model.text, mode=mode, report=report, extra_args=extra)
     assert data is not None
     return data
 
 
-def worst_error(vmfb: bytes, model: Model) -> float:
-    """The largest relative L2 distance of a result from the reference."""
+@dataclass(frozen=True)
+class Built:
+    """A model compiled: its text at `flow`, the bytecode module, and what was decided."""
+
+    flow: str
+    vmfb: bytes
+    report: Report
+
+
+def build(
+    model: Model,
+    mode: str | None,
+    flags: Sequence[str] = (),
+    cpu: Sequence[str] = GENERIC,
+    edit: Callable[[str], str] = str,
+) -> Built:
+    """Compiles to `flow`, and from there, past `edit`, to the end."""
+    report = Report()
+    flow = compile_model(model, mode, [*flags, "--compile-to=flow"], report, cpu).decode()
+    vmfb = compile_by_iree(edit(flow), [*TARGET, *cpu, *flags, "--compile-from=flow"])
+    return Built(flow, vmfb, report)
+
+
+def compile_by_iree(text: str, extra: list[str]) -> bytes:
+    """What iree-compile makes of a module's text."""
+    from iree.compiler.tools import compile_str
+
+    data = compile_str(text, extra_args=extra)
+    assert data is not None
+    return data
+
+
+def run(vmfb: bytes, inputs: Sequence[Array]) -> list[Array]:
+    """What the only public function gives for `inputs`."""
     import iree.runtime as runtime
 
     config = runtime.Config("local-task")
     context = runtime.SystemContext(config=config)
-    context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, vmfb))
-    results: Any = context.modules.module["main"](*model.inputs)
+    module = runtime.VmModule.copy_buffer(config.vm_instance, vmfb)
+    context.add_vm_module(module)
+    names = [n for n in module.function_names if not n.startswith("__") and "$" not in n]
+    function = context.modules[module.name][names[0]]
+    results: Any = function(*(to_device(config.device, array) for array in inputs))
     if not isinstance(results, tuple | list):
         results = [results]
+    return [np.array(result.to_host()) for result in results]
+
+
+def to_device(device: Any, array: Array) -> Any:
+    """A device array; 8-bit floats and bf16, which numpy cannot name, go in as bits."""
+    import iree.runtime as runtime
+
+    kinds = {
+        "float8_e4m3fn": runtime.HalElementType.FLOAT_8_E4M3_FN,
+        "bfloat16": runtime.HalElementType.BFLOAT_16,
+    }
+    if array.dtype.name not in kinds:
+        return runtime.asdevicearray(device, np.ascontiguousarray(array))
+    view = device.allocator.allocate_buffer_copy(
+        memory_type=runtime.MemoryType.DEVICE_LOCAL,
+        allowed_usage=runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING,
+        device=device,
+        buffer=np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}"),
+        element_type=kinds[array.dtype.name],
+    )
+    return runtime.DeviceArray(device, view)
+
+
+def error(results: Sequence[Array], wanted: Sequence[Array]) -> float:
+    """The largest relative L2 distance of a result from the reference."""
     return max(
-        float(np.linalg.norm(np.asarray(got.to_host(), np.float64) - wanted))
-        / float(np.linalg.norm(wanted))
-        for got, wanted in zip(results, model.outputs, strict=True)
+        float(np.linalg.norm(np.asarray(got, np.float64) - right) / np.linalg.norm(right))
+        for got, right in zip(results, wanted, strict=True)
     )
 
 
-def dispatches(flow: str) -> int:
-    return len(re.findall(r"flow\.dispatch @", flow))
+def worst_error(vmfb: bytes, model: Model) -> float:
+    """The error of the model as compiled."""
+    return error(run(vmfb, model.inputs), model.outputs)
 
 
-def v_transposed(flow: str) -> list[bool]:
-    """Per attention of a module at `flow`: whether k2, the last dim of the reduction, is
-    innermost in V's map. k2 is the last dim of K's and V's maps that the result lacks."""
-    found = []
-    for text in re.findall(r"attention <indexing_maps = \[(.*?)\]>", flow):
-        q, _, v, *_, out = [re.split(r", ", dims) for dims in re.findall(r"-> \(([^)]*)\)>", text)]
-        keys = [dim for dim in v if dim not in out and dim not in q]
-        found.append(bool(keys) and v[-1] in keys)
-    return found
+def load_model(folder: Path) -> Model:
+    """A folder's `input.mlir`, and the inputs and outputs in its `io.npz`: in0, in1, ... and
+    out0, out1, ...; `_dtypes`, where there, names the inputs' types (8-bit floats and bf16
+    are stored as bits)."""
+    text = (folder / "input.mlir").read_text()
+    data = np.load(folder / "io.npz")
+    kinds = [str(name) for name in data["_dtypes"]] if "_dtypes" in data.files else []
+    inputs = _numbered(data, "in")
+    for i, name in enumerate(kinds[: len(inputs)]):
+        kind = {"torch.float8_e4m3fn": "f8E4M3FN", "torch.bfloat16": "bf16"}.get(name)
+        if kind:
+            inputs[i] = inputs[i].view(numpy_type(kind))
+    return Model(text, inputs, [np.asarray(x, np.float64) for x in _numbered(data, "out")])
+
+
+def _numbered(data: Any, prefix: str) -> list[Array]:
+    names = (f"{prefix}{i}" for i in range(len(data.files)))
+    return [data[name] for name in names if name in data.files]
