@@ -118,7 +118,7 @@ def _alone(call: re.Match[str]) -> str:
     listed = ", ".join(arguments)
     return (
         f"util.func public @only_{call[1]}({listed}) -> !hal.buffer_view "
-        f"attributes {{types = \"{'; '.join(kinds)}\"}} {{\n{body}\n}}\n"
+        f'attributes {{types = "{"; ".join(kinds)}"}} {{\n{body}\n}}\n'
     )
 
 

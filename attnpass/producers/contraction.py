@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from .. import maps
-from ..ir import Builder, copied_attributes, fill_builtin_region
+from ..ir import Builder, Size, copied_attributes, fill_builtin_region, sizes_of
 from . import Alternative, Demand, Refusal, Request, Rule
 from .loop_nest import (
     CONFIGURATIONS,
@@ -68,17 +68,55 @@ class Contraction(Rule):
             for value, dims in peel_broadcasts(inputs, positions[-1])
         ]
         order = input_order(reads, nest)
-        reads = [reads[i] for i in order]
-        result = tuple(range(len(nest.result)))
-        loops = [dims for _, dims in reads] + [result]
-        name = op.name if _fits(op.name, len(nest.loops()), loops) else "linalg.contract"
+        reads = [*(reads[i] for i in order), (init, tuple(range(len(nest.result))))]
+        num_loops = len(nest.loops())
+        windows: list[int] = []
+        if not _fits(op.name, num_loops, [dims for _, dims in reads]):
+            windows = _unit_windows(nest)
+            reads = [_without(windows, value, dims, build) for value, dims in reads]
+            num_loops -= len(windows)
+        fits = _fits(op.name, num_loops, [dims for _, dims in reads])
+        name = op.name if fits else "linalg.contract"
         attributes = copied_attributes(op, "indexing_maps", "operandSegmentSizes")
         attributes["operandSegmentSizes"] = build.segments(2, 1)
-        attributes["indexing_maps"] = maps.maps_attribute(len(nest.loops()), loops)
-        values = [value for value, _ in reads]
+        attributes["indexing_maps"] = maps.maps_attribute(num_loops, [dims for _, dims in reads])
+        *values, init = (value for value, _ in reads)
         new = build.create(name, [init.type], [*values, init], attributes, regions=1)
         fill_builtin_region(new)
-        return finish(nest, new.results[0], demand, build)
+        result = new.results[0]
+        if windows:
+            counts = [0 if loop in windows else 1 for loop in range(len(nest.result))]
+            result = build.join_dims(result, counts, nest.result_sizes())
+        return finish(nest, result, demand, build)
+
+
+def _unit_windows(nest: NestRewrite) -> list[int]:
+    """The loops of the result that a window leaves one step of, as torch.nn.MultiheadAttention
+    has them. IREE drops a unit dim from the bias behind a contraction, but not from the
+    contraction, and then does not fuse the two."""
+    found = []
+    for number, (loop, part) in enumerate(nest.result):
+        parts = nest.parts[loop]
+        if parts is not None and parts[part][1] is not None and parts[part][0] == 1:
+            found.append(number)
+    return found if len(found) < len(nest.result) else found[1:]
+
+
+def _without(
+    loops: Sequence[int], value: ir.Value, dims: maps.Positions, build: Builder
+) -> tuple[ir.Value, maps.Positions]:
+    """An operand without its unit dims along `loops`, and its map over the loops that stay."""
+    if not loops:
+        return value, dims
+    sizes = sizes_of(value)
+    pieces: list[list[Size]] = [
+        [] if loop in loops else [size] for loop, size in zip(dims, sizes, strict=True)
+    ]
+    kept = [loop for loop in dims if loop not in loops]
+    renumbered = tuple(
+        None if loop is None else loop - sum(gone < loop for gone in loops) for loop in kept
+    )
+    return build.split_dims(value, pieces), renumbered
 
 
 def _fits(name: str, num_loops: int, loops: Sequence[maps.Positions]) -> bool:

@@ -27,7 +27,18 @@ def _value(record: AttentionRecord) -> OperandRecord:
     return found
 
 
-ABSORBED = ("bert", "llama", "llama_batched", "sdxl", "whisper", "einsum", "gpt2", "latent", "flex")
+ABSORBED = (
+    "bert",
+    "llama",
+    "llama_batched",
+    "sdxl",
+    "whisper",
+    "einsum",
+    "gpt2",
+    "latent",
+    "flex",
+    "torch_mha",
+)
 
 
 @pytest.mark.parametrize("name", ABSORBED)

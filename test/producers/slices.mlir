@@ -42,11 +42,13 @@ func.func @packed(%q: tensor<2x8x16xf32>, %x: tensor<2x32x24xf32>, %w: tensor<2x
 #s = affine_map<(b, m, n, k1, k2) -> ()>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
-// A slice that drops a unit dim, of an inner factor of the projection's columns.
+// A slice that drops a unit dim, of an inner factor of the projection's columns: the product
+// is made without the unit dim.
 // CHECK-LABEL: func.func @inner(
 // CHECK: %[[WE:.*]] = tensor.expand_shape %{{.*}} {{\[\[}}0], [1], [2, 3]] output_shape [2, 24, 16, 3]
 // CHECK: %[[WS:.*]] = tensor.extract_slice %[[WE]][0, 0, 0, 2] [2, 24, 16, 1] [1, 1, 1, 1]
-// CHECK: linalg.contract
+// CHECK: %[[WC:.*]] = tensor.collapse_shape %[[WS]] {{.*}} into tensor<2x24x16xf32>
+// CHECK: linalg.batch_matmul {{.*}} ins(%[[WC]], %{{.*}} : tensor<2x24x16xf32>, tensor<2x32x24xf32>) outs(%{{.*}} : tensor<2x16x32xf32>)
 // CHECK-NOT: linalg.transpose
 // CHECK: return
 func.func @inner(%q: tensor<2x8x16xf32>, %k: tensor<2x32x16xf32>, %x: tensor<2x32x24xf32>, %w: tensor<2x24x48xf32>) -> tensor<2x8x16xf32> {
