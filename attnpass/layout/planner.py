@@ -222,9 +222,16 @@ def _delivered(
     (child,) = children
     assert child is not None
     return tuple(
-        tuple(piece for axis in axes for piece in child.pieces[axis]) if axes else ((size, False),)
+        _pieces_of(size, [piece for axis in axes for piece in child.pieces[axis]])
         for size, axes in zip(sizes, alternative.view, strict=True)
     )
+
+
+def _pieces_of(size: Size, parts: list[tuple[Size, bool]]) -> Pieces:
+    """An axis of this size made of `parts`: a cast may say its size in another way."""
+    if not parts:
+        return ((size, False),)
+    return ((size, True),) if len(parts) == 1 and parts[0][1] else tuple(parts)
 
 
 def _why_no_rule(value: ir.Value) -> str:

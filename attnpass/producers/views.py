@@ -78,7 +78,8 @@ class Reshape(Rule):
 
 
 class Cast(Rule):
-    """`tensor.cast`: only what the type says of the sizes changes."""
+    """`tensor.cast`: only what the type says of the sizes changes. Repeats behind it stay,
+    for a reader that does without them takes the sizes of the others from the new value."""
 
     ops = ("tensor.cast",)
 
@@ -98,5 +99,4 @@ class Cast(Rule):
                 return Refusal("it casts a dim that would be split", op)
             sizes[axes[0]] = after
         layout = Layout(tuple(sizes), demand.layout.dims, demand.layout.windows)
-        request = Request(0, Demand(layout, demand.droppable))
-        return [Alternative((request,), view=_same_axes(demand))]
+        return [Alternative((Request(0, Demand(layout)),), view=_same_axes(demand))]

@@ -136,6 +136,21 @@ class _Frame:
         )
         return np.pad(source, list(zip(low, high, strict=True)), constant_values=padding)
 
+    def do_tensor_extract(self, op: ir.Operation, source: Any, *indices: Any) -> Any:
+        return np.asarray(source)[tuple(np.asarray(index, int) for index in indices)]
+
+    def do_iree_linalg_ext_gather(self, op: ir.Operation, source: Any, index: Any, out: Any) -> Any:
+        return _like(source[_addressed(op, source, index, out.ndim)], out)
+
+    def do_iree_linalg_ext_scatter(
+        self, op: ir.Operation, updates: Any, index: Any, original: Any
+    ) -> Any:
+        result = original.copy()
+        where = _addressed(op, original, index, updates.ndim)
+        frame = _Body(self.module, self.values, [], {})
+        (result[where],) = frame.block(op.regions[0].blocks[0], [updates, original[where]])
+        return result
+
     # linalg
 
     def do_linalg_fill(self, op: ir.Operation, scalar: Any, init: Any) -> Any:
@@ -283,6 +298,9 @@ _SCALARS: dict[str, Callable[..., Any]] = {
     "arith.ceildivui": lambda a, b: -(-a // b),
     "arith.select": np.where,
     "arith.negf": np.negative,
+    "arith.minimumf": np.minimum,
+    "arith.fptosi": np.trunc,
+    "math.roundeven": np.rint,
     "math.tanh": np.tanh,
     "math.exp": np.exp,
     **dict.fromkeys(
@@ -290,6 +308,14 @@ _SCALARS: dict[str, Callable[..., Any]] = {
         _identity,
     ),
 }
+
+
+def _addressed(op: ir.Operation, source: Any, index: Any, rank: int) -> tuple[Any, ...]:
+    """What numpy indexes the first dims of `source` by, for slices of a tensor of this rank."""
+    places = list(op.attributes["dimension_map"])
+    batch = rank - (source.ndim - len(places))
+    parts = np.asarray(index, int).reshape(*index.shape[:batch], len(places))
+    return tuple(parts[..., places.index(dim)] for dim in range(len(places)))
 
 
 def _shape(op: ir.Operation, sizes: Sequence[int]) -> list[int]:

@@ -1,7 +1,8 @@
 """Random modules for property tests: chains of producers in front of attention, as text.
 
-A chain starts at an argument or a projection and goes through casts, biases, reshapes,
-transposes, broadcasts, slices and concatenations, in any order; its last value is V (and,
+A chain starts at an argument or a constant and goes through projections, casts, biases,
+reshapes, transposes, broadcasts, slices, concatenations, gathers, scatters and
+quantisations, in any order; its last value is V (and,
 made by an equal chain, K). Attention reads it with its dims in any order.
 """
 
@@ -499,6 +500,170 @@ class Function:
         self.line(f"}} : {x.type} to {kind}")
         return Value(name, shape, x.dynamic, x.element)
 
+    def retype(self, x: Value) -> Value:
+        """tensor.cast: some static sizes are forgotten, or one that is known is said."""
+        if not self.may_be_dynamic:
+            return x
+        to = [
+            size if self.choices.chance(70) else None if not known else -1
+            for size, known in zip(x.shape, x.dynamic, strict=True)
+        ]
+        kept = ["?" if t == -1 or t is None else "" for t in to]
+        name, kind = self.fresh(), _type(x.shape, kept, x.element)
+        self.line(f"{name} = tensor.cast {x.name} : {x.type} to {kind}")
+        known = list(kept)
+        for dim, mark in enumerate(kept):
+            if mark:
+                known[dim] = self.fresh("s")
+                self.line(f"{known[dim]} = tensor.dim {name}, {self.constant(dim)} : {kind}")
+                self.sizes[known[dim]] = x.shape[dim]
+        return Value(name, x.shape, tuple(known), x.element)
+
+    def reshape(self, x: Value) -> Value:
+        """tensor.reshape that joins two dims, splits one, or changes nothing."""
+        rank = len(x.shape)
+        shape, known = list(x.shape), list(x.dynamic)
+        dim = self.choices.integer(0, rank - 1)
+        inner = _factors(shape[dim])
+        if inner and rank < MAX_RANK and self.choices.chance(50):
+            size = self.choices.pick(inner)
+            outer = ""
+            if known[dim]:
+                outer = self.fresh("s")
+                self.line(f"{outer} = arith.divui {known[dim]}, {self.constant(size)} : index")
+            shape[dim : dim + 1] = [shape[dim] // size, size]
+            known[dim : dim + 1] = [outer, ""]
+        elif dim + 1 < rank and rank > 2:
+            known[dim : dim + 2] = [self.product(known[dim : dim + 2], shape[dim : dim + 2])]
+            shape[dim : dim + 2] = [shape[dim] * shape[dim + 1]]
+        sizes = [k or self.constant(s) for s, k in zip(shape, known, strict=True)]
+        wanted, name, kind = self.fresh("t"), self.fresh(), _type(shape, known, x.element)
+        self.line(
+            f"{wanted} = tensor.from_elements {', '.join(sizes)} : tensor<{len(shape)}xindex>"
+        )
+        self.line(
+            f"{name} = tensor.reshape {x.name}({wanted}) : "
+            f"({x.type}, tensor<{len(shape)}xindex>) -> {kind}"
+        )
+        return Value(name, tuple(shape), tuple(known), x.element)
+
+    def indices(self, count: Sequence[int], sizes: Sequence[int]) -> Value:
+        """A constant of shape `count` x len(sizes) of indices into `sizes`, all different
+        where there are enough; without the last dim at times where it is one."""
+        kind, total = self.choices.pick(["i32", "i64"]), math.prod(sizes)
+        number = math.prod(count)
+        step = next(s for s in (7, 5, 3, 1, 11, 13) if math.gcd(s, total) == 1)
+        start = self.choices.integer(0, total - 1)
+        flat = [(start + step * i) % total for i in range(number)]
+        rows = np.stack(np.unravel_index(flat, sizes), -1).reshape(*count, len(sizes))
+        if len(sizes) == 1 and self.choices.chance(50):
+            rows = rows[..., 0]
+        name, kind = self.fresh("at"), _type(rows.shape, [""] * rows.ndim, kind)
+        self.line(f"{name} = arith.constant dense<{rows.tolist()}> : {kind}")
+        return Value(name, rows.shape, ("",) * rows.ndim, kind.rsplit("x", 1)[1][:-1])
+
+    def gather(self, x: Value) -> Value:
+        """Slices of x by indices into its first dims."""
+        if any(x.dynamic):
+            return x
+        rank = len(x.shape)
+        depth = self.choices.integer(1, min(rank, 2))
+        batch = [self.choices.pick([2, 4] if self.regular else [1, 2, 3])]
+        batch += [2] if self.choices.chance(30) and rank - depth < 4 else []
+        order = self.choices.order(depth)
+        index = self.indices(batch, [x.shape[d] for d in order])
+        init = self.empty((*batch, *x.shape[depth:]), [""] * (len(batch) + rank - depth), x.element)
+        name = self.fresh()
+        self.line(
+            f"{name} = iree_linalg_ext.gather dimension_map = {order} "
+            f"ins({x.name}, {index.name} : {x.type}, {index.type}) "
+            f"outs({init.name} : {init.type}) -> {init.type}"
+        )
+        return Value(name, init.shape, init.dynamic, x.element)
+
+    def scatter(self, x: Value) -> Value:
+        """Slices written into x, or into an argument as large, by indices; new or summed."""
+        if any(x.dynamic):
+            return x
+        rank = len(x.shape)
+        depth = self.choices.integer(1, rank)
+        order = self.choices.order(depth)
+        sizes = [x.shape[d] for d in order]
+        count = min(3, math.prod(sizes))
+        index = self.indices([count], sizes)
+        shape = (count, *x.shape[depth:])
+        updates = self.like(Value("", shape, ("",) * len(shape), x.element), range(len(shape)))
+        name = self.fresh()
+        self.line(
+            f"{name} = iree_linalg_ext.scatter dimension_map = {order} unique_indices(true) "
+            f"ins({updates.name}, {index.name} : {updates.type}, {index.type}) "
+            f"outs({x.name} : {x.type}) {{"
+        )
+        self.line(f"^bb0(%new: {x.element}, %old: {x.element}):")
+        result = "%new"
+        if self.choices.chance(40):
+            self.line(f"  %sum = arith.addf %new, %old : {x.element}")
+            result = "%sum"
+        self.line(f"  iree_linalg_ext.yield {result} : {x.element}")
+        self.line(f"}} -> {x.type}")
+        return Value(name, x.shape, x.dynamic, x.element)
+
+    def lookup(self, x: Value) -> Value:
+        """A generic that reads x element by element: one dim reversed, another as it is."""
+        if any(x.dynamic):
+            return x
+        rank = len(x.shape)
+        outs = self.choices.order(rank)
+        init = self.empty([x.shape[d] for d in outs], [""] * rank, x.element)
+        dim = self.choices.integer(0, rank - 1)
+        body = [f"%i{d} = linalg.index {d} : index" for d in range(rank)]
+        last = self.constant(x.shape[dim] - 1)
+        body.append(f"%r = arith.subi {last}, %i{dim} : index")
+        places = ", ".join("%r" if d == dim else f"%i{d}" for d in range(rank))
+        body.append(f"%x = tensor.extract {x.name}[{places}] : {x.type}")
+        return self.generic([], [], init, outs, body, "%x")
+
+    def quantise(self, x: Value) -> Value:
+        """To i8 and back, by a scale for all or for each place of one dim; views between."""
+        rank = len(x.shape)
+        dims = list(range(rank))
+        low, high, four = (self.fresh("z") for _ in range(3))
+        for name, number in ((low, -128.0), (high, 127.0), (four, 4.0)):
+            self.line(f"{name} = arith.constant {number} : {x.element}")
+        body = [
+            f"%m = arith.mulf %in0, {four} : {x.element}",
+            f"%e = math.roundeven %m : {x.element}",
+            f"%l = arith.maximumf %e, {low} : {x.element}",
+            f"%h = arith.minimumf %l, {high} : {x.element}",
+            f"%q = arith.fptosi %h : {x.element} to i8",
+        ]
+        narrow = self.generic([x], [dims], self.empty(x.shape, x.dynamic, "i8"), dims, body, "%q")
+        for _ in range(self.choices.integer(0, 3)):
+            narrow = self.choices.pick([self.transpose, self.expand, self.collapse])(narrow)
+            if len(narrow.shape) >= MAX_RANK:
+                narrow = self.collapse(narrow)
+        rank = len(narrow.shape)
+        dims = list(range(rank))
+        inputs, maps = [narrow], [dims]
+        body = [f"%f = arith.sitofp %in0 : i8 to {x.element}"]
+        result, dim = "%f", self.choices.integer(0, rank - 1)
+        if self.choices.chance(60):
+            like = Value("", narrow.shape, narrow.dynamic, x.element)
+            inputs.append(self.like(like, [dim]))
+            maps.append([dim])
+            body.append(f"%s = arith.mulf %f, %in1 : {x.element}")
+            result = "%s"
+        init = self.empty(narrow.shape, narrow.dynamic, x.element)
+        return self.generic(inputs, maps, init, dims, body, result)
+
+    def dense(self, shape: Sequence[int]) -> Value:
+        """A constant with elements of its own."""
+        flat = [self.choices.integer(-8, 8) / 4 for _ in range(min(math.prod(shape), 97))]
+        values = np.resize(np.array(flat), shape)
+        name, kind = self.fresh("k"), _type(shape, [""] * len(shape), "f32")
+        self.line(f"{name} = arith.constant dense<{values.tolist()}> : {kind}")
+        return Value(name, tuple(shape), ("",) * len(shape), "f32")
+
     # attention
 
     def attend(self, value: Value, key: Value | None, online: bool, mask: bool) -> None:
@@ -665,10 +830,14 @@ def chain(f: Function, value: Value, steps: int) -> list[Value]:
     made = [value]
     kinds = [f.project] * 3 + [f.elementwise] * 2 + [f.expand] * 4 + [f.transpose] * 3
     kinds += [f.collapse] * 3 + [f.repeat] + [f.cast, f.cut, f.concat, f.insert, f.pad]
+    kinds += [f.retype, f.reshape, f.gather, f.scatter, f.lookup, f.quantise]
     for _ in range(steps):
         step = f.choices.pick(kinds)
         value = made[-1]
-        if step in (f.repeat, f.expand, f.unit) and len(value.shape) >= MAX_RANK:
+        if (
+            step in (f.repeat, f.expand, f.unit, f.gather, f.quantise)
+            and len(value.shape) >= MAX_RANK
+        ):
             step = f.collapse
         if step in (f.repeat, f.concat, f.pad, f.insert) and math.prod(value.shape) > MAX_ELEMENTS:
             continue
@@ -694,7 +863,8 @@ def random_function(choices: Choices, name: str = "main", *, regular: bool = Fal
         _attend(f, values[-1], keys[-1], online, mask)
         return f
     outside = choices.integer(0, steps) if region else steps
-    values = chain(f, f.argument(start, dynamic=True), outside)
+    first = f.dense(start) if choices.chance(10) else f.argument(start, dynamic=True)
+    values = chain(f, first, outside)
     mark = len(f.lines)
     values += chain(f, values[-1], steps - outside)[1:]
     _attend(f, values[-1], None, online, mask)
