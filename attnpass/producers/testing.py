@@ -105,7 +105,7 @@ def _on_device(device: Any, array: np.ndarray[Any, Any], element: str) -> Any:
     from iree import runtime
 
     if element != "bf16":
-        return runtime.asdevicearray(device, np.ascontiguousarray(array))
+        return runtime.asdevicearray(device, array.copy(order="C"))
     # numpy has no bf16: the upper half of each f32, rounded to nearest.
     bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
     bits = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
