@@ -7,7 +7,7 @@ never kept: `erase_dead` is the last step of a rewrite.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ DYNAMIC = ir.ShapedType.get_dynamic_size()
 ASSUMED_EXTENT = 1024
 
 # Ops without side effects that a rewrite may leave without uses.
-_PURE_PREFIXES = ("linalg.", "tensor.", "arith.", "iree_linalg_ext.", "affine.apply")
+_PURE_PREFIXES = ("linalg.", "tensor.", "arith.", "math.", "iree_linalg_ext.", "affine.apply")
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,24 @@ def tensor_bytes(value: ir.Value) -> int:
     for size in ranked_shape(value):
         total *= ASSUMED_EXTENT if size is None else size
     return total
+
+
+def with_element(kind: ir.Type, element: ir.Type) -> ir.Type:
+    """A scalar or vector type like `kind`, of another element type."""
+    if isinstance(kind, ir.VectorType):
+        return ir.VectorType.get(kind.shape, element, loc=ir.Location.unknown(kind.context))
+    return element
+
+
+def descendants(op: ir.Operation, *names: str) -> Iterator[ir.Operation]:
+    """The ops called names[-1] inside those called names[-2], and so on up to `op`."""
+    if not names:
+        yield op
+        return
+    inside = [child.operation for region in op.regions for block in region for child in block]
+    for child in inside:
+        if child.name == names[0]:
+            yield from descendants(child, *names[1:])
 
 
 def has_one_use(value: ir.Value) -> bool:
@@ -322,6 +340,17 @@ class Builder:
 
     def constant_float(self, number: float, kind: ir.Type) -> ir.Value:
         return self.constant(ir.FloatAttr.get(kind, number, loc=self.location), kind)
+
+    def splat(self, number: float, kind: ir.Type) -> ir.Value:
+        """A constant of scalar or vector type `kind`, every element of which is `number`."""
+        element = kind.element_type if isinstance(kind, ir.VectorType) else kind
+        if isinstance(element, ir.FloatType):
+            scalar = ir.FloatAttr.get(element, number, loc=self.location)
+        else:
+            scalar = ir.IntegerAttr.get(element, int(number))
+        if not isinstance(kind, ir.VectorType):
+            return self.constant(scalar, kind)
+        return self.constant(ir.DenseElementsAttr.get_splat(kind, scalar), kind)
 
     def empty(self, sizes: Sequence[Size], element: ir.Type) -> ir.Value:
         dynamic = [self.size(size) for size in sizes if not isinstance(size, int)]
@@ -679,6 +708,17 @@ def erase_dead(ops: Iterable[ir.Operation]) -> None:
         producers = [producer for operand in op.operands if (producer := defining_op(operand))]
         op.erase()
         pending.update(dict.fromkeys(producers))
+
+
+def detached_copy(op: ir.Operation) -> ir.Operation:
+    """A copy of `op` that stands nowhere: the way back from a rewrite that may not work out."""
+    return op.clone(ip=False).operation
+
+
+def restore(op: ir.Operation, copy: ir.Operation) -> None:
+    """Puts a detached copy in the place of `op`, whose handle must not be used again."""
+    ir.InsertionPoint(op).insert(copy)
+    op.erase()
 
 
 def erase(op: ir.Operation) -> None:

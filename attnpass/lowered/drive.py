@@ -1,0 +1,250 @@
+"""Lowers the kernels that hardware instructions help, puts them in, and records what was done.
+
+IREE expands `math.exp2` for CUDA into a polynomial of about 20 instructions and has no
+translation for casts to and from fp8. Both can be replaced only between its lowering of a
+kernel to vectors, which makes them, and its conversion to LLVM, which is one phase with it:
+so the lowering is run here, and the kernel marked as lowered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from iree.compiler import ir
+
+from ..ir import (
+    Builder,
+    defining_op,
+    descendants,
+    detached_copy,
+    element_type,
+    element_type_name,
+    erase_dead,
+    location_text,
+    restore,
+    with_element,
+)
+from ..report.records import Report
+from . import fp8, ptx
+from .fp8 import FORMATS, Fp8
+
+_KERNELS = ("hal.executable", "hal.executable.variant", "builtin.module", "func.func")
+_ATTENTION = ("iree_linalg_ext.attention", "iree_linalg_ext.online_attention")
+_CASTS = ("arith.truncf", "arith.extf")
+_LOWERING = "func.func(iree-llvmgpu-lower-executable-target)"
+# Element types that a cast from or to fp8 passes through f32 or f16 without a second rounding.
+_WIDE = ("f16", "bf16", "f32")
+
+
+def use_hardware_math(module: ir.Operation, report: Report) -> bool:
+    """Rewrites the CUDA kernels of `module` (a builtin.module at IREE's phase
+    executable-configurations) that hold attention or fp8 casts; returns whether IR changed.
+    """
+    changed = False
+    for variant in descendants(module, *_KERNELS[:2]):
+        target = str(variant.attributes["target"])
+        machine = ptx.machine_of(target) if '<"cuda"' in target else None
+        if machine is None:
+            continue
+        for function in list(descendants(variant, *_KERNELS[2:])):
+            if _may_help(function):
+                changed |= _rewrite_kernel(function, machine, report)
+    return changed
+
+
+def _may_help(function: ir.Operation) -> bool:
+    """Whether a kernel that IREE is yet to lower holds attention or an fp8 cast."""
+    if "translation_info" not in function.attributes:
+        return False
+    if "#iree_gpu.pipeline<" not in str(function.attributes["translation_info"]):
+        return False
+    return bool(_collect(function, lambda op: op.name in _ATTENTION or _is_fp8_cast(op)))
+
+
+def _rewrite_kernel(function: ir.Operation, machine: ptx.Machine, report: Report) -> bool:
+    name = str(function.attributes["sym_name"]).strip('"')
+    place = f"kernel {name} at {location_text(function.location)}"
+    copy = detached_copy(function)
+    problem = _lower(function)
+    if problem:
+        restore(function, copy)
+        report.note(f"{place} is left as it was: IREE cannot lower it ({problem})")
+        return False
+    kernel = _Kernel(machine)
+    kernel.rewrite(function)
+    for words, count in kernel.kept.items():
+        report.note(f"{place} keeps {count} {words}")
+    if not kernel.done:
+        restore(function, copy)
+        return False
+    _mark_lowered(function)
+    done = ", ".join(f"{words} for {count} element(s)" for words, count in kernel.done.items())
+    report.note(f"{place} uses {done}")
+    return True
+
+
+def _lower(function: ir.Operation) -> str:
+    """Runs IREE's lowering on one kernel; returns why it failed, or nothing."""
+    from iree.compiler import passmanager
+
+    messages: list[str] = []
+
+    def hear(diagnostic: ir.Diagnostic) -> bool:
+        messages.append(diagnostic.message)
+        return True
+
+    # A kernel that fails is left to IREE, which says so itself; and it says so of some that
+    # it then lowers in another way.
+    with function.context as context, context.attach_diagnostic_handler(hear):
+        try:
+            passmanager.PassManager.parse(_LOWERING).run(function)
+        except ir.MLIRError as error:
+            messages += [diagnostic.message for diagnostic in error.error_diagnostics]
+            return messages[0].splitlines()[0] if messages else "no reason given"
+    return ""
+
+
+def _mark_lowered(function: ir.Operation) -> None:
+    """Keeps IREE from lowering a kernel again; its workgroup stays."""
+    from iree.compiler.dialects import iree_codegen
+
+    info = function.attributes["translation_info"]
+    none = ir.Attribute.parse("#iree_codegen.no_pipeline", function.context)
+    function.attributes["translation_info"] = iree_codegen.TranslationInfoAttr.get(
+        none,
+        info.codegen_spec,
+        info.workgroup_size,
+        info.subgroup_size,
+        info.configuration,
+        ctx=function.context,
+    )
+
+
+def _collect(
+    function: ir.Operation, wanted: Callable[[ir.Operation], bool]
+) -> list[ir.Operation]:
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if wanted(op.operation):
+            found.append(op.operation)
+        return ir.WalkResult.ADVANCE
+
+    function.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
+def _is_fp8_cast(op: ir.Operation) -> bool:
+    return op.name in _CASTS and any(
+        element_type_name(value).startswith("f8") for value in (op.operands[0], op.results[0])
+    )
+
+
+class _Kernel:
+    """One lowered kernel: what was replaced in it, by which instruction, and what was not."""
+
+    def __init__(self, machine: ptx.Machine):
+        self.machine = machine
+        self.done: Counter[str] = Counter()
+        self.kept: Counter[str] = Counter()
+
+    def rewrite(self, function: ir.Operation) -> None:
+        for op in _collect(function, lambda op: op.name == "vector.contract"):
+            _widen_factors(op)
+        casts = _collect(function, _is_fp8_cast)
+        powers = _collect(function, lambda op: op.name == "math.exp2")
+        # Casts first: they look at the exp2 that they read.
+        replaced = [op for op in casts if self._replace(op, self._cast)]
+        replaced += [op for op in powers if self._replace(op, self._exp2)]
+        erase_dead(replaced)
+
+    def _replace(
+        self, op: ir.Operation, make: Callable[[Builder, ir.Operation], ir.Value | None]
+    ) -> bool:
+        kind = op.results[0].type
+        if isinstance(kind, ir.VectorType) and kind.scalable:
+            self.kept[f"{op.name} on scalable vectors"] += 1
+            return False
+        value = make(Builder(op), op)
+        if value is not None:
+            op.results[0].replace_all_uses_with(value)
+        return value is not None
+
+    def _exp2(self, build: Builder, op: ir.Operation) -> ir.Value | None:
+        kind = element_type_name(op.results[0])
+        if kind != "f32":
+            self.kept[f"{op.name} on {kind}: {ptx.EXP2} takes f32"] += 1
+            return None
+        self._count(ptx.EXP2, op)
+        return ptx.exp2(build, op.operands[0])
+
+    def _cast(self, build: Builder, op: ir.Operation) -> ir.Value | None:
+        source, target = element_type_name(op.operands[0]), element_type_name(op.results[0])
+        narrows = op.name == "arith.truncf"
+        small, wide = (target, source) if narrows else (source, target)
+        words = f"{op.name} from {source} to {target}"
+        if small not in FORMATS or wide not in _WIDE:
+            self.kept[f"{words}: no instruction and no arithmetic for these types"] += 1
+            return None
+        if "roundingmode" in op.attributes:
+            self.kept[f"{words}: it names a rounding mode"] += 1
+            return None
+        return (self._narrow if narrows else self._widen)(build, op, FORMATS[small])
+
+    def _narrow(self, build: Builder, op: ir.Operation, form: Fp8) -> ir.Value:
+        e = fp8.Elementwise(build, op.operands[0])
+        value = e.to("extf", e.f32, op.operands[0])
+        if self.machine.casts_fp8:
+            self._count(ptx.narrow_instruction(form), op)
+            weights = _clamped_weights(value, form)
+            codes = ptx.narrow(build, weights or value, form, saturate=weights is not None)
+        else:
+            self._count(f"integer arithmetic (to {form.name})", op)
+            codes = fp8.narrow(build, value, form)
+        return e.to("bitcast", element_type(op.results[0]), codes)
+
+    def _widen(self, build: Builder, op: ir.Operation, form: Fp8) -> ir.Value:
+        e = fp8.Elementwise(build, op.operands[0])
+        codes = e.to("bitcast", e.i8, op.operands[0])
+        if self.machine.casts_fp8:
+            self._count(ptx.widen_instruction(form), op)
+            number = ptx.widen(build, codes, form)
+        else:
+            self._count(f"integer arithmetic (from {form.name})", op)
+            number = fp8.widen(build, codes, form)
+        element = element_type(op.results[0])
+        return number if element == e.f16 else e.to("truncf", element, e.to("extf", e.f32, number))
+
+    def _count(self, words: str, op: ir.Operation) -> None:
+        kind = op.results[0].type
+        self.done[words] += ptx.element_count(kind)
+
+
+def _widen_factors(op: ir.Operation) -> None:
+    """Makes the casts visible that a contraction of fp8 factors into f32 implies."""
+    result = element_type(op.results[0])
+    for number in (0, 1):
+        factor = op.operands[number]
+        if element_type_name(factor).startswith("f8") and element_type(factor) != result:
+            kind = with_element(factor.type, result)
+            op.operands[number] = Builder(op).create("arith.extf", [kind], [factor]).results[0]
+
+
+def _clamped_weights(value: ir.Value, form: Fp8) -> ir.Value | None:
+    """The softmax weights below IREE's clamp to the format's range, which the instruction
+    does as well; None where `value` is something else."""
+    clamp = defining_op(value)
+    if clamp is None or clamp.name != "arith.minimumf":
+        return None
+    weights, bound = (defining_op(operand) for operand in clamp.operands)
+    if weights is None or weights.name != "math.exp2" or bound is None:
+        return None
+    return weights.results[0] if _is_splat(bound, form.largest) else None
+
+
+def _is_splat(op: ir.Operation, number: float) -> bool:
+    attribute = op.attributes["value"] if op.name == "arith.constant" else None
+    if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
+        attribute = attribute.get_splat_value()
+    return isinstance(attribute, ir.FloatAttr) and attribute.value == number
