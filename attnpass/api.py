@@ -11,7 +11,13 @@ from .report.records import Report
 if TYPE_CHECKING:
     from iree.compiler import ir
 
-DEFAULT_PIPELINE = "attn-propagate-layout{{mode={mode} operands=v,k,q}}"
+
+def default_pipeline(mode: str, *, hardware_exp2: bool) -> str:
+    """The passes that a compile runs by default, as pipeline text."""
+    passes = [f"attn-propagate-layout{{mode={mode} operands=v,k,q}}"]
+    if hardware_exp2:
+        passes.append("attn-hardware-exp2")
+    return ",".join(passes)
 
 
 def run(
@@ -24,8 +30,8 @@ def run(
 ) -> Report:
     """Runs `pipeline` on `module` (a builtin.module) in place and returns its report.
 
-    `pipeline` is text as `attn-opt -p` takes it; without it the default pipeline runs in
-    `mode` (`cost`, `always` or `never`). `target` names the machine to price for, where the
+    `pipeline` is text as `attn-opt -p` takes it; without it the layout pass runs in `mode`
+    (`cost`, `always` or `never`). `target` names the machine to price for, where the
     module's own executable targets do not. The module's context must have IREE's dialects
     loaded (`context.load_all_available_dialects()`).
 
@@ -34,7 +40,7 @@ def run(
     from .targets import resolve_target
 
     operation = module.operation
-    stages = parse_pipeline(pipeline or DEFAULT_PIPELINE.format(mode=mode))
+    stages = parse_pipeline(pipeline or default_pipeline(mode, hardware_exp2=False))
     report = Report()
     context = PassContext(report, resolve_target(operation, target))
     run_pipeline(operation, stages, context, verify=verify)

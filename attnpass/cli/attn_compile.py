@@ -27,7 +27,8 @@ iree-compile takes (see --help), and:
 
   --attn-mode=cost|always|never  what the layout pass commits (default: cost)
   --attn-pipeline=TEXT           passes to run instead of the default ones
-  --attn-phase=PHASE             run all passes at this phase instead of each at its own
+  --attn-phase=PHASE             run the passes on tensors at this phase instead of their own
+  --attn-hardware-exp2=false     leave CUDA kernels to IREE: no hardware exp2, no fp8 casts
   --attn-target=NAME             the target to price for, instead of the module's own
   --attn-report=FILE             write every decision as JSON (-: as --attn-summary does)
   --attn-summary                 print every decision, with its reason, to standard error
@@ -104,6 +105,7 @@ def _hook(options: CompileOptions) -> PipelineHook:
         target=options.target or None,
         phase=options.phase or None,
         dump_ir=options.dump_ir or None,
+        hardware_exp2=options.hardware_exp2,
     )
 
 
@@ -150,7 +152,7 @@ def _compile(session: Session, options: CompileOptions, hook: PipelineHook, data
     configure(first)
     if not first.parse_source(open_source(session, options.input, data)):
         raise CompileError("the input does not parse")
-    hooks = hook.hooks(options.compile_from, options.compile_to, keep_v=False)
+    hooks = hook.hooks(session, options.compile_from, options.compile_to, keep_v=False)
     last = drive(first, options.compile_from, options.compile_to, hooks, configure)
     if options.compile_to == "end" and options.output_format == "vm-bytecode":
         return output_bytes(last.output_vm_bytecode)

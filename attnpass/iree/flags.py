@@ -25,7 +25,12 @@ _OURS: dict[str, tuple[str, tuple[str, ...]]] = {
     "attn-target": ("target", ()),
     "attn-fail-on": ("fail_on", FAIL_ON),
 }
-_OUR_SWITCHES = {"attn-disable": "disable", "attn-summary": "summary", "attn-help": "help"}
+_OUR_SWITCHES = {
+    "attn-disable": "disable",
+    "attn-hardware-exp2": "hardware_exp2",
+    "attn-summary": "summary",
+    "attn-help": "help",
+}
 
 # Flags that iree-compile's main function handles itself (IREE 3.13); the rest are the
 # compiler's. Those that print something and stop, or that choose another compile mode,
@@ -91,6 +96,7 @@ class CompileOptions:
     dump_ir: str = ""
     target: str = ""
     fail_on: str = ""
+    hardware_exp2: bool = True
     disable: bool = False
     help: bool = False
 

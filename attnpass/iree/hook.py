@@ -6,21 +6,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..api import DEFAULT_PIPELINE
+from ..api import default_pipeline
 from ..errors import AttnError
 from ..passes import PassContext
 from ..passes.pipeline import Instrumentation, Stage, parse_pipeline, run_pipeline, stage_name
 from ..report.records import Report
+from .cuda_target import describe_targets, undescribed_arch
 from .phases import by_phase, phase_index
 from .session import drive
 
 if TYPE_CHECKING:
     from iree.compiler import ir
-    from iree.compiler.api import Invocation
+    from iree.compiler.api import Invocation, Session
 
 
 # The last phase before IREE's own transpose of V.
 BARRIER_PHASE = "preprocessing"
+# The first phase at whose end the module names the targets it is compiled for.
+TARGET_PHASE = "preprocessing"
 # Those that have IREE's transpose behind them and attention still in the open.
 LATE_PHASES = ("global-optimization", "dispatch-creation")
 
@@ -52,16 +55,19 @@ class PipelineHook:
         dims may come in another order, with a dispatch or two more or fewer.
         """
         self.report = Report(mode=self.mode)
-        hooks = self.hooks(compile_from, compile_to, keep_v=True)
+        hooks = self.hooks(invocation.session, compile_from, compile_to, keep_v=True)
         return drive(invocation, compile_from, compile_to, hooks)
 
     def hooks(
-        self, compile_from: str, compile_to: str, keep_v: bool
+        self, session: Session, compile_from: str, compile_to: str, keep_v: bool
     ) -> dict[str, Callable[[ir.Operation], None]]:
         """The functions to call at the ends of phases; notes in the report what is skipped."""
         wanted: dict[str, Callable[[ir.Operation], None]] = {}
         first, last = phase_index(compile_from), phase_index(compile_to)
         groups = dict(self.stages)
+        cuda = undescribed_arch(session)
+        if cuda and first <= phase_index(TARGET_PHASE) <= last:
+            groups.setdefault(TARGET_PHASE, [])
         if keep_v and first <= phase_index(BARRIER_PHASE) <= last:
             # IREE moves V right after this phase, whatever phases the passes work at.
             groups.setdefault(BARRIER_PHASE, [])
@@ -72,7 +78,7 @@ class PipelineHook:
                 )
         for phase, stages in groups.items():
             if first <= phase_index(phase) <= last:
-                wanted[phase] = self._at(phase, stages, keep_v)
+                wanted[phase] = self._at(phase, stages, keep_v, cuda)
             elif stages:
                 names = ", ".join(stage_name(stage) for stage in stages)
                 self.report.note(
@@ -81,10 +87,14 @@ class PipelineHook:
                 )
         return wanted
 
-    def _at(self, phase: str, stages: list[Stage], keep_v: bool) -> Callable[[ir.Operation], None]:
+    def _at(
+        self, phase: str, stages: list[Stage], keep_v: bool, cuda: tuple[str, str] | None
+    ) -> Callable[[ir.Operation], None]:
         def call(module: ir.Operation) -> None:
             from ..targets import resolve_target
 
+            if cuda:
+                describe_targets(module, *cuda, self.report)
             context = PassContext(self.report, resolve_target(module, self.target or None))
             watch = Instrumentation()
             if self.dump_ir:
@@ -115,8 +125,10 @@ def pipeline_hook(
     target: str | None = None,
     phase: str | None = None,
     dump_ir: str | None = None,
+    hardware_exp2: bool = True,
 ) -> PipelineHook:
-    """A hook that runs `pipeline` (default: the layout pass in `mode`) within a compile.
+    """A hook that runs `pipeline` within a compile; by default the layout pass in `mode` and,
+    with `hardware_exp2`, the pass for CUDA's exp2 and fp8 casts.
 
         session = Session()
         session.set_flags("--iree-hal-target-device=local", ...)
@@ -127,10 +139,10 @@ def pipeline_hook(
         print(hook.report.to_text())
 
     `target` names the machine to price for, where the module does not; `phase` moves all
-    passes to one phase; `dump_ir` is a folder for the IR before and after them. Raises
+    passes on tensors to one phase; `dump_ir` is a folder for the IR before and after them. Raises
     PipelineError for a bad pipeline, phase or mode.
     """
-    stages = parse_pipeline(pipeline or DEFAULT_PIPELINE.format(mode=mode))
+    stages = parse_pipeline(pipeline or default_pipeline(mode, hardware_exp2=hardware_exp2))
     if target:
         from ..targets import named_target
 

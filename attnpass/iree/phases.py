@@ -27,6 +27,7 @@ PHASES = (
 )
 
 DEFAULT_PHASE = "preprocessing"
+KERNEL_PHASE = "executable-sources"
 V_TRANSPOSE_FLAG = "--iree-global-opt-enable-attention-v-transpose"
 
 
@@ -40,8 +41,9 @@ def phase_index(name: str) -> int:
 def by_phase(stages: Sequence[Stage], phase: str | None = None) -> dict[str, list[Stage]]:
     """Stages grouped by the phase they run after, in the order of the phases.
 
-    A pass of ours runs where it declares, all of them at `phase` if that is given; a foreign
-    pass runs with the pass of ours that stands before it.
+    A pass of ours runs where it declares, those on tensors at `phase` if that is given: the
+    passes on kernels stay where there are kernels. A foreign pass runs with the pass of ours
+    that stands before it.
     """
     if phase is not None:
         phase_index(phase)
@@ -49,6 +51,7 @@ def by_phase(stages: Sequence[Stage], phase: str | None = None) -> dict[str, lis
     current = phase or DEFAULT_PHASE
     for stage in stages:
         if isinstance(stage, Pass) and not isinstance(stage, Foreign):
-            current = phase or stage.phase
+            on_kernels = phase_index(stage.phase) >= phase_index(KERNEL_PHASE)
+            current = stage.phase if on_kernels or not phase else phase
         groups.setdefault(current, []).append(stage)
     return dict(sorted(groups.items(), key=lambda item: phase_index(item[0])))

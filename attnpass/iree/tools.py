@@ -34,16 +34,19 @@ def compile_file(
     mode: str = "cost",
     pipeline: str | None = None,
     report: Report | str | os.PathLike[str] | None = None,
+    hardware_exp2: bool = True,
     **kwargs: Any,
 ) -> bytes | None:
     """Compiles a file as `iree.compiler.tools.compile_file` does, with our passes.
 
     `mode` is `cost`, `always` or `never`; `pipeline` replaces the default passes; `report`
-    is a path for the JSON report, or a Report that is filled in. All other arguments
+    is a path for the JSON report, or a Report that is filled in; `hardware_exp2` says whether
+    CUDA kernels get the GPU's exp2 and fp8 casts. All other arguments
     (target_backends, input_type, extra_args, output_file, ...) and the return value (bytes,
     or None with `output_file`) are those of IREE's function, as is CompilerToolError.
     """
-    return _compile(str(input_file), None, mode, pipeline, report, kwargs)
+    ours = _our_flags(mode, pipeline, hardware_exp2)
+    return _compile(str(input_file), None, ours, report, kwargs)
 
 
 def compile_str(
@@ -52,18 +55,23 @@ def compile_str(
     mode: str = "cost",
     pipeline: str | None = None,
     report: Report | str | os.PathLike[str] | None = None,
+    hardware_exp2: bool = True,
     **kwargs: Any,
 ) -> bytes | None:
     """`compile_file` for MLIR text or bytecode in memory."""
     data = input_str.encode() if isinstance(input_str, str) else input_str
-    return _compile("-", data, mode, pipeline, report, kwargs)
+    return _compile("-", data, _our_flags(mode, pipeline, hardware_exp2), report, kwargs)
+
+
+def _our_flags(mode: str, pipeline: str | None, hardware_exp2: bool) -> list[str]:
+    flags = [f"--attn-mode={mode}", f"--attn-hardware-exp2={str(hardware_exp2).lower()}"]
+    return flags if pipeline is None else [*flags, f"--attn-pipeline={pipeline}"]
 
 
 def _compile(
     path: str,
     data: bytes | None,
-    mode: str,
-    pipeline: str | None,
+    ours: list[str],
     report: Report | str | os.PathLike[str] | None,
     options: dict[str, Any],
 ) -> bytes | None:
@@ -77,12 +85,9 @@ def _compile(
         if compiler_options.output_file:
             compiler_options.output_file = retained
         command = build_compile_command_line(path, saver, compiler_options)
-        ours = [f"--attn-mode={mode}"]
-        if pipeline is not None:
-            ours.append(f"--attn-pipeline={pipeline}")
         report_path = os.path.join(scratch, "report.json") if report is not None else ""
         if report_path:
-            ours.append(f"--attn-report={report_path}")
+            ours = [*ours, f"--attn-report={report_path}"]
         command[:1] = [sys.executable, "-P", "-c", _COMMAND, _ROOT, *ours]
         result = invoke_immediate(command, immediate_input=data)
         if report_path:

@@ -8,6 +8,7 @@ so the lowering is run here, and the kernel marked as lowered.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 
@@ -23,6 +24,7 @@ from ..ir import (
     erase_dead,
     location_text,
     restore,
+    set_attribute,
     with_element,
 )
 from ..report.records import Report
@@ -33,6 +35,7 @@ _KERNELS = ("hal.executable", "hal.executable.variant", "builtin.module", "func.
 _ATTENTION = ("iree_linalg_ext.attention", "iree_linalg_ext.online_attention")
 _CASTS = ("arith.truncf", "arith.extf")
 _LOWERING = "func.func(iree-llvmgpu-lower-executable-target)"
+_PIPELINE = re.compile(r"#iree_gpu\.pipeline<\w+>")
 # Element types that a cast from or to fp8 passes through f32 or f16 without a second rounding.
 _WIDE = ("f16", "bf16", "f32")
 
@@ -57,7 +60,7 @@ def _may_help(function: ir.Operation) -> bool:
     """Whether a kernel that IREE is yet to lower holds attention or an fp8 cast."""
     if "translation_info" not in function.attributes:
         return False
-    if "#iree_gpu.pipeline<" not in str(function.attributes["translation_info"]):
+    if not _PIPELINE.search(str(function.attributes["translation_info"])):
         return False
     return bool(_collect(function, lambda op: op.name in _ATTENTION or _is_fp8_cast(op)))
 
@@ -71,7 +74,7 @@ def _rewrite_kernel(function: ir.Operation, machine: ptx.Machine, report: Report
         restore(function, copy)
         report.note(f"{place} is left as it was: IREE cannot lower it ({problem})")
         return False
-    kernel = _Kernel(machine)
+    kernel = Kernel(machine)
     kernel.rewrite(function)
     for words, count in kernel.kept.items():
         report.note(f"{place} keeps {count} {words}")
@@ -107,23 +110,12 @@ def _lower(function: ir.Operation) -> str:
 
 def _mark_lowered(function: ir.Operation) -> None:
     """Keeps IREE from lowering a kernel again; its workgroup stays."""
-    from iree.compiler.dialects import iree_codegen
-
-    info = function.attributes["translation_info"]
-    none = ir.Attribute.parse("#iree_codegen.no_pipeline", function.context)
-    function.attributes["translation_info"] = iree_codegen.TranslationInfoAttr.get(
-        none,
-        info.codegen_spec,
-        info.workgroup_size,
-        info.subgroup_size,
-        info.configuration,
-        ctx=function.context,
-    )
+    info = str(function.attributes["translation_info"])
+    lowered = _PIPELINE.sub("#iree_codegen.no_pipeline", info)
+    set_attribute(function, "translation_info", lowered)
 
 
-def _collect(
-    function: ir.Operation, wanted: Callable[[ir.Operation], bool]
-) -> list[ir.Operation]:
+def _collect(function: ir.Operation, wanted: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -141,7 +133,7 @@ def _is_fp8_cast(op: ir.Operation) -> bool:
     )
 
 
-class _Kernel:
+class Kernel:
     """One lowered kernel: what was replaced in it, by which instruction, and what was not."""
 
     def __init__(self, machine: ptx.Machine):
@@ -244,7 +236,9 @@ def _clamped_weights(value: ir.Value, form: Fp8) -> ir.Value | None:
 
 
 def _is_splat(op: ir.Operation, number: float) -> bool:
-    attribute = op.attributes["value"] if op.name == "arith.constant" else None
+    if op.name != "arith.constant":
+        return False
+    attribute: ir.Attribute = op.attributes["value"]
     if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
         attribute = attribute.get_splat_value()
     return isinstance(attribute, ir.FloatAttr) and attribute.value == number

@@ -1,0 +1,230 @@
+"""attn-hardware-exp2 and CUDA targets, as far as a machine without a GPU can tell: the PTX
+that comes out, and the numbers of the fp8 arithmetic on llvm-cpu.
+
+Numbers and times on a GPU: tools/check_cuda_math.py.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from helpers import run_module
+from iree.compiler import ir
+from iree.compiler.api import Output, Session, Source
+
+import attnpass
+from attnpass.errors import CompileError
+from attnpass.lowered.drive import Kernel
+from attnpass.lowered.ptx import Machine
+from attnpass.report.records import Report
+
+FP8 = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2}
+
+
+def attention(kinds: str, rows: str = "128", keys: str = "128", mask: str = "") -> str:
+    """2 heads of 64; `kinds` are the element types of Q and K, V, and the result."""
+    qk, v, out = kinds.split()
+    scale = "f32" if qk.startswith("f8") else qk
+    tensors = {
+        "q": f"tensor<2x{rows}x64x{qk}>",
+        "k": f"tensor<2x{keys}x64x{qk}>",
+        "v": f"tensor<2x{keys}x64x{v}>",
+    }
+    maps = ["(b, m, k1)", "(b, k2, k1)", "(b, k2, n)", "()"]
+    if mask:
+        tensors["mask"] = f"tensor<{rows}x{keys}x{mask}>"
+        maps.append("(m, k2)")
+    maps.append("(b, m, n)")
+    result = f"tensor<2x{rows}x64x{out}>"
+    shown = ", ".join(f"affine_map<(b, m, n, k1, k2) -> {m}>" for m in maps)
+    names = ["%q", "%k", "%v", "%scale", *(["%mask"] if mask else [])]
+    kinds = [tensors["q"], tensors["k"], tensors["v"], scale, *([tensors["mask"]] if mask else [])]
+    arguments = ", ".join(f"%{name}: {kind}" for name, kind in tensors.items())
+    dim = f"%c1 = arith.constant 1 : index\n  %d = tensor.dim %q, %c1 : {tensors['q']}"
+    return f"""
+func.func @main({arguments}) -> {result} {{
+  %scale = arith.constant 0.125 : {scale}
+  {dim if rows == "?" else ""}
+  %e = tensor.empty({"%d" if rows == "?" else ""}) : {result}
+  %r = iree_linalg_ext.attention <indexing_maps = [{shown}]>
+      ins({", ".join(names)} : {", ".join(kinds)}) outs(%e : {result}) {{
+  ^bb0(%score: f32):
+    iree_linalg_ext.yield %score : f32
+  }} -> {result}
+  return %r : {result}
+}}
+"""
+
+
+def compile_cuda(text: str, folder: Path, target: str, **kwargs: object) -> tuple[str, Report]:
+    """The PTX of every kernel of a module, and the report."""
+    report = Report()
+    flags = [
+        "--iree-hal-target-device=cuda",
+        f"--iree-cuda-target={target}",
+        f"--iree-hal-dump-executable-binaries-to={folder}",
+    ]
+    attnpass.compile_str(text, extra_args=flags, report=report, **kwargs)
+    return "\n".join(path.read_text() for path in folder.glob("*.ptx")), report
+
+
+@pytest.mark.parametrize(
+    "kinds", ["f16 f16 f16", "bf16 bf16 bf16", "f32 f32 f32", "f8E4M3FN f16 f16"]
+)
+def test_exp2_is_one_instruction(kinds: str, tmp_path: Path) -> None:
+    text = attention(kinds)
+    ours, _ = compile_cuda(text, tmp_path / "ours", "sm_89")
+    stock, _ = compile_cuda(text, tmp_path / "stock", "sm_89", hardware_exp2=False)
+    assert "ex2.approx" not in stock
+    assert "ex2.approx.ftz.f32" in ours
+    # The polynomial is gone with it.
+    assert len(ours.splitlines()) < len(stock.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("rows", "keys", "mask"),
+    [
+        ("127", "131", ""),
+        ("?", "?", ""),
+        ("1", "256", ""),
+        ("128", "128", "i1"),
+        ("64", "96", "f16"),
+    ],
+)
+def test_shapes_and_masks(rows: str, keys: str, mask: str, tmp_path: Path) -> None:
+    ptx, report = compile_cuda(attention("f16 f16 f16", rows, keys, mask), tmp_path, "sm_80")
+    assert "ex2.approx.ftz.f32" in ptx
+    assert any("uses ex2.approx.ftz.f32" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("kinds", ["f8E4M3FN f8E4M3FN f16", "f8E5M2 f8E5M2 f8E5M2"])
+@pytest.mark.parametrize("rows", ["128", "77"])
+def test_full_fp8_compiles(kinds: str, rows: str, tmp_path: Path) -> None:
+    word = "e4m3x2" if "E4M3" in kinds else "e5m2x2"
+    text = attention(kinds, rows, rows)
+    ptx, _ = compile_cuda(text, tmp_path / "89", "sm_89")
+    assert f"cvt.rn.satfinite.{word}.f32" in ptx
+    assert "ex2.approx.ftz.f32" in ptx
+    ptx, report = compile_cuda(text, tmp_path / "80", "sm_80")
+    assert "satfinite" not in ptx
+    assert any("integer arithmetic" in note for note in report.notes)
+
+
+def test_full_fp8_fails_without_the_pass(tmp_path: Path) -> None:
+    """If IREE learns to translate fp8 casts, the pass has less to do."""
+    from iree.compiler.tools import CompilerToolError
+
+    with pytest.raises(CompilerToolError, match=r"arith\.truncf"):
+        compile_cuda(attention("f8E4M3FN f8E4M3FN f16"), tmp_path, "sm_89", hardware_exp2=False)
+
+
+@pytest.mark.parametrize("target", ["sm_90", "sm_90a", "sm_100"])
+def test_targets_that_iree_does_not_describe(target: str, tmp_path: Path) -> None:
+    ptx, report = compile_cuda(attention("f8E4M3FN f8E4M3FN f16"), tmp_path, target)
+    assert f".target {target}\n" in ptx
+    assert "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32" in ptx
+    assert f"IREE 3.13 does not describe {target}" in report.notes[0]
+
+
+def test_kernels_of_sm_90_are_those_of_sm_80(tmp_path: Path) -> None:
+    """Described as it is, Hopper gets the same instructions, and so the same numbers."""
+    bodies = []
+    for target in ("sm_80", "sm_90"):
+        ptx, _ = compile_cuda(attention("f16 f16 f16"), tmp_path / target, target)
+        # PTX 8.3 and later name the parameter space of kernels.
+        bodies.append(ptx[ptx.index(".entry") :].replace("param::entry", "param"))
+    assert bodies[0] == bodies[1]
+
+
+def test_in_process(tmp_path: Path) -> None:
+    """The hook alone, on a session of the caller's, describes the target and runs the pass."""
+    session = Session()
+    flags = (
+        "--iree-hal-target-device=cuda",
+        "--iree-cuda-target=sm_90",
+        f"--iree-hal-dump-executable-binaries-to={tmp_path}",
+    )
+    session.set_flags(*flags)
+    text = attention("f8E4M3FN f8E4M3FN f16").encode() + b"\0"
+    for on in (True, False):
+        invocation = session.invocation()
+        assert invocation.parse_source(Source.wrap_buffer(session, text))
+        hook = attnpass.pipeline_hook(hardware_exp2=on)
+        if not on:
+            with pytest.raises(CompileError):
+                hook.execute(invocation)
+            continue
+        hook.execute(invocation).output_vm_bytecode(Output.open_membuffer())
+        (ptx,) = (path.read_text() for path in tmp_path.glob("*.ptx"))
+        assert ".target sm_90\n" in ptx
+        assert "cvt.rn.satfinite.e4m3x2.f32" in ptx
+
+
+def casts(source: str, target: str, count: int) -> str:
+    name = "truncf" if target.startswith("f8") else "extf"
+    return f"""
+#i = affine_map<(i) -> (i)>
+func.func @main(%x: tensor<{count}x{source}>) -> tensor<{count}x{target}> {{
+  %e = tensor.empty() : tensor<{count}x{target}>
+  %r = linalg.generic {{indexing_maps = [#i, #i], iterator_types = ["parallel"]}}
+      ins(%x : tensor<{count}x{source}>) outs(%e : tensor<{count}x{target}>) {{
+  ^bb0(%a: {source}, %o: {target}):
+    %c = arith.{name} %a : {source} to {target}
+    linalg.yield %c : {target}
+  }} -> tensor<{count}x{target}>
+  return %r : tensor<{count}x{target}>
+}}
+"""
+
+
+def run_arithmetic(source: str, target: str, given: np.ndarray) -> np.ndarray:
+    """The casts of a machine without fp8 instructions, on llvm-cpu."""
+    with ir.Context() as context:
+        context.load_all_available_dialects()
+        module = ir.Module.parse(casts(source, target, given.size))
+        kernel = Kernel(Machine(80, 76))
+        kernel.rewrite(module.operation)
+        assert not kernel.kept
+        text = str(module)
+    assert not re.search(r"arith\.(truncf|extf) .*f8E", text)
+    data = attnpass.compile_str(
+        text,
+        extra_args=[
+            "--iree-hal-target-device=local",
+            "--iree-hal-local-target-device-backends=llvm-cpu",
+            "--iree-llvmcpu-target-cpu=generic",
+        ],
+    )
+    return run_module(data, [given])
+
+
+@pytest.mark.parametrize("name", FP8)
+def test_narrowing_rounds_as_ml_dtypes(name: str) -> None:
+    """Every f16 number and, around each rounding border, the nearest f32 numbers."""
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+    codes = np.arange(256, dtype=np.uint8).view(FP8[name]).astype(np.float32)
+    finite = np.unique(codes[np.isfinite(codes)])
+    borders = (finite[1:] + finite[:-1]) / 2
+    near = [np.nextafter(borders, np.float32(side)) for side in (-np.inf, np.inf)]
+    tiny = np.array([1e-38, -1e-45, 3.4e38, -3.4e38, 464, 465, 61439.99, 61440, 65535], np.float32)
+    given = np.concatenate([halves, borders, *near, tiny]).astype(np.float32)
+    got = run_arithmetic("f32", name, given).view(FP8[name])
+    with np.errstate(over="ignore", invalid="ignore"):
+        wanted = given.astype(FP8[name])
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
+    number = ~np.isnan(wanted)
+    np.testing.assert_array_equal(got[number].view(np.uint8), wanted[number].view(np.uint8))
+
+
+@pytest.mark.parametrize("name", FP8)
+@pytest.mark.parametrize("wide", ["f16", "f32"])
+def test_widening_is_exact(name: str, wide: str) -> None:
+    codes = np.arange(256, dtype=np.uint8)
+    got = run_arithmetic(name, wide, codes.view(FP8[name]))
+    wanted = codes.view(FP8[name]).astype(got.dtype)
+    np.testing.assert_array_equal(got, wanted)
+    assert np.array_equal(np.signbit(got[wanted == 0]), np.signbit(wanted[wanted == 0]))
