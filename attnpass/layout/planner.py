@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
-from ..ir import Size, defining_op, is_ranked_tensor
+from ..ir import Size, defining_op, has_one_use, is_ranked_tensor
 from ..producers import Alternative, Demand, Refusal, Rule, rules_for
 from ..targets import Target
 from .cost import FREE, Cost
@@ -158,9 +158,7 @@ class Planner:
             fallback = request.as_it_is
             if isinstance(child, Refusal) and fallback is None:
                 return child
-            if isinstance(child, Refusal) or (
-                fallback is not None and self.seconds(fallback) < self.seconds(child.total)
-            ):
+            if isinstance(child, Refusal) or self._reads_old(fallback, child):
                 assert fallback is not None
                 children.append(None)
                 own += fallback
@@ -169,6 +167,14 @@ class Planner:
                 total += child.total
         pieces = _delivered(demand, alternative, children)
         return Node(value, demand, rule, alternative, tuple(children), pieces, own, total + own)
+
+    def _reads_old(self, fallback: Cost | None, child: Node) -> bool:
+        """Whether the old operand is read rather than `child`: where that is cheaper, or as
+        cheap and others read the operand, who would need it back."""
+        if fallback is None:
+            return False
+        old, new = self.seconds(fallback), self.seconds(child.total)
+        return old < new or (old == new and _is_shared(child))
 
     def _is_better(self, plan: Plan, than: Node) -> bool:
         return isinstance(plan, Node) and self.seconds(plan.total) < self.seconds(than.total)
@@ -211,6 +217,18 @@ def total_cost(nodes: Iterable[Node]) -> Cost:
     """Cost of these nodes themselves."""
     costs = [node.own_cost for node in nodes if node.own_cost]
     return Cost(sum(cost.bytes for cost in costs), sum(cost.launches for cost in costs))
+
+
+def _is_shared(node: Node) -> bool:
+    """Whether a plan makes a value anew, past views of it, that others read, too."""
+    while node.alternative is not None:
+        if not has_one_use(node.value):
+            return True
+        (child, *others) = node.children or (None,)
+        if node.creates_op or child is None or others:
+            return False
+        node = child
+    return False
 
 
 def _delivered(
