@@ -46,7 +46,8 @@ def _batch(op: ir.Operation) -> int:
 
 class Gather(Rule):
     """`iree_linalg_ext.gather`: where the slices stay behind, of a source with permuted
-    slices; in any other order as a loop nest that reads the source element by element."""
+    slices; in any other order, at the price of a copy, as a loop nest that reads the source
+    element by element."""
 
     ops = ("iree_linalg_ext.gather",)
 
@@ -80,9 +81,9 @@ class Gather(Rule):
         nest = plan_nest(tuple(range(loops)), loops, demand.layout)
         if not all(can_compute_index(nest, loop) for loop in range(_batch(op), loops)):
             return Refusal("a dim of its slices would be split by a dynamic size", op)
-        # A gather moves whole slices, and IREE fuses it into attention; the loop nest reads
-        # across them, which is worth about a copy.
-        return Alternative((), Cost(2 * tensor_bytes(op.results[0])), data=nest)
+        # IREE makes a gather part of the attention that reads it, so that no page is copied;
+        # this loop nest is a dispatch of its own, which writes what a copy would.
+        return Alternative((), Cost(2 * tensor_bytes(op.results[0]), 1), data=nest)
 
     def rewrite(
         self,

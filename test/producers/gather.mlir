@@ -33,35 +33,6 @@ func.func @slices(%q: tensor<2x8x16xf32>, %k: tensor<2x32x16xf32>, %i: tensor<2x
 #s = affine_map<(b, m, n, k1, k2) -> ()>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
-// Rows of a table: the dim of the slices goes before an indexed one.
-// CHECK: #[[IN:.*]] = affine_map<(d0, d1, d2) -> (d0, d2)>
-// CHECK-LABEL: func.func @rows(
-// CHECK: linalg.generic {indexing_maps = [#[[IN]], #{{.*}}], iterator_types = ["parallel", "parallel", "parallel"]} ins(%{{.*}} : tensor<2x32xi64>) outs(%{{.*}} : tensor<2x16x32xf32>)
-// CHECK: %[[ROW:.*]] = arith.index_cast %{{.*}} : i64 to index
-// CHECK: %[[COLUMN:.*]] = linalg.index 1
-// CHECK: tensor.extract %{{.*}}[%[[ROW]], %[[COLUMN]]] : tensor<64x16xf32>
-// CHECK-NOT: iree_linalg_ext.gather
-func.func @rows(%q: tensor<2x8x16xf32>, %k: tensor<2x32x16xf32>, %t: tensor<64x16xf32>, %i: tensor<2x32xi64>) -> tensor<2x8x16xf32> {
-  %e = tensor.empty() : tensor<2x32x16xf32>
-  %v = iree_linalg_ext.gather dimension_map = [0] ins(%t, %i : tensor<64x16xf32>, tensor<2x32xi64>) outs(%e : tensor<2x32x16xf32>) -> tensor<2x32x16xf32>
-  %scale = arith.constant 0.25 : f32
-  %out = tensor.empty() : tensor<2x8x16xf32>
-  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
-      ins(%q, %k, %v, %scale : tensor<2x8x16xf32>, tensor<2x32x16xf32>, tensor<2x32x16xf32>, f32) outs(%out : tensor<2x8x16xf32>) {
-    ^bb0(%score: f32):
-      iree_linalg_ext.yield %score : f32
-  } -> tensor<2x8x16xf32>
-  return %r : tensor<2x8x16xf32>
-}
-
-// -----
-
-#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
-#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
-#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
-#s = affine_map<(b, m, n, k1, k2) -> ()>
-#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
-
 // A static cache: where the elements go is said by dimension_map.
 // CHECK-LABEL: func.func @scatter(
 // CHECK: linalg.fill {{.*}} -> tensor<2x16x32xf32>
