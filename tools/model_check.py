@@ -52,11 +52,14 @@ def build(
     mode: str | None,
     flags: Sequence[str] = (),
     cpu: Sequence[str] = GENERIC,
-    edit: Callable[[str], str] = str,
+    edit: Callable[[str], str] | None = None,
 ) -> Built:
-    """Compiles to `flow`, and from there, past `edit`, to the end."""
+    """Compiles to `flow`, and to the end; with `edit`, IREE compiles the edited text from
+    `flow` on."""
     report = Report()
-    flow = compile_model(model, mode, [*flags, "--compile-to=flow"], report, cpu).decode()
+    flow = compile_model(model, mode, [*flags, "--compile-to=flow"], None, cpu).decode()
+    if edit is None:
+        return Built(flow, compile_model(model, mode, flags, report, cpu), report)
     vmfb = compile_by_iree(edit(flow), [*TARGET, *cpu, *flags, "--compile-from=flow"])
     return Built(flow, vmfb, report)
 
