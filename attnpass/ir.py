@@ -245,7 +245,7 @@ class Builder:
             if op is None or op.block != anchor.block:
                 continue
             if op == anchor or not op.is_before_in_block(anchor):
-                anchor = _next_op(op)
+                anchor = next_op(op)
         return Builder(anchor, self.location)
 
     def below(self, anchors: Iterable[ir.Operation]) -> Builder:
@@ -772,7 +772,7 @@ def _attach_units(rank: int, keep: Sequence[int]) -> list[list[int]]:
     return [list(range(a, b)) for a, b in itertools.pairwise(starts)]
 
 
-def _next_op(op: ir.Operation) -> ir.Operation:
+def next_op(op: ir.Operation) -> ir.Operation:
     """The op behind `op` in its block; a defining op always has one, the terminator."""
     found = False
     for other in op.block.operations:

@@ -9,7 +9,7 @@ tie changes nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
@@ -37,6 +37,7 @@ from .attention_rewrite import (
     moves_nothing,
     transpose_behind,
 )
+from .caches import Cache, declare, find_caches
 from .commit import Committer
 from .cost import Cost
 from .layout import permuted
@@ -52,8 +53,9 @@ class Choice:
 
     facts: AttentionFacts
     record: OperandRecord
-    plans: list[OperandPlan]
-    worth: float
+    mode: str
+    plans: list[OperandPlan] = field(default_factory=list)
+    worth: float = 0.0
     reads_source: bool = False
 
     @property
@@ -73,12 +75,70 @@ def propagate(
     target: Target | None,
     report: Report,
     pass_name: str,
+    cache: str = "kept",
 ) -> bool:
     """Plans and commits the layout of `operands` (names as in AttentionFacts) for every
     attention in `found`; returns whether IR changed.
 
-    `mode` is `cost`, `always` (whatever is fully absorbed) or `never` (records only).
+    `mode` is `cost`, `always` (whatever is fully absorbed) or `never` (records only). With
+    `cache="transposed"` V caches cross the boundary of public functions as V^T, all of them
+    or none.
     """
+    swept: Swept = []
+    caches = _caches(found) if cache == "transposed" and mode != "never" else []
+    changes = [each.transpose(swept) for each in caches]
+    crossing = {id(facts) for each in caches for facts in each.readers}
+    choices, remains = _choose_all(found, mode, crossing, operands, target)
+    spoilers = [choice for choice in choices if _spoils(choice, crossing)]
+    if spoilers:
+        for each in caches:
+            each.undo(swept)
+        record = spoilers[0].record
+        report.note(f"every cache keeps its layout, for one cannot change: {record.reason}")
+        choices, remains = _choose_all(found, mode, set(), operands, target)
+    elif cache == "transposed" and mode != "never":
+        declare(caches, changes)
+        report.note("transposed for the caller: " + _listed(changes))
+    for choice in choices:
+        choice.record.pass_name = pass_name
+        record_of(report, choice.facts).decide(choice.record)
+    taken = [choice for choice in choices if choice.plans or choice.reads_source]
+    if mode == "never" or not taken:
+        erase_dead(swept)
+        return False
+    _commit(taken, remains, swept)
+    return True
+
+
+def _caches(found: Sequence[AttentionFacts]) -> list[Cache]:
+    """The V caches of these attentions that could be V^T for the caller, too."""
+    return find_caches(
+        [
+            (facts, _demand(facts, "value", _transposed_v(facts), may_drop_broadcasts(facts)))
+            for facts in found
+            if not facts.is_innermost("value", facts.k2)
+        ]
+    )
+
+
+def _spoils(choice: Choice, crossing: set[int]) -> bool:
+    """Whether V, which crosses a function's boundary as V^T, could not be had so."""
+    is_value = choice.record.operand == "value" and id(choice.facts) in crossing
+    return is_value and choice.record.decision != "absorbed"
+
+
+def _listed(changes: Sequence[Sequence[str]]) -> str:
+    return "; ".join(text for words in changes for text in words) or "no V cache crosses a boundary"
+
+
+def _choose_all(
+    found: Sequence[AttentionFacts],
+    mode: str,
+    crossing: set[int],
+    operands: Sequence[str],
+    target: Target | None,
+) -> tuple[list[Choice], Remains]:
+    """What is chosen for each operand; V of the attentions in `crossing` is not priced."""
     planner = Planner(target)
     for facts in found:
         if mode != "never" and facts.is_innermost("value", facts.k2):
@@ -94,19 +154,13 @@ def propagate(
         choices += others
         if "value" in operands:
             planned = {plan.operand for choice in others for plan in choice.plans}
-            choices.append(_choose(facts, mode, target, planner, may_drop, planned))
-    remains = _drop_what_does_not_pay(choices, mode, target, planner)
+            its_mode = "always" if id(facts) in crossing else mode
+            choices.append(_choose(facts, its_mode, target, planner, may_drop, planned))
+    remains = _drop_what_does_not_pay(choices, target, planner)
     if mode != "never":
         for choice in choices:
             _read_source(choice)
-    for choice in choices:
-        choice.record.pass_name = pass_name
-        record_of(report, choice.facts).decide(choice.record)
-    taken = [choice for choice in choices if choice.plans or choice.reads_source]
-    if mode == "never" or not taken:
-        return False
-    _commit(taken, remains)
-    return True
+    return choices, remains
 
 
 def record_of(report: Report, facts: AttentionFacts) -> AttentionRecord:
@@ -147,22 +201,26 @@ def plan_operand(
 ) -> OperandPlan | Refusal:
     """Plans `operand` with its dims in `order`; with `may_drop`, its broadcasts along batch
     dims are left out."""
-    value = facts.value(operand)
-    sizes = sizes_of(value)
-    layout = permuted(sizes, order)
-    droppable: frozenset[int] = frozenset()
-    if may_drop:
-        positions = facts.map_of(operand)
-        droppable = frozenset(
-            axis
-            for dim, axes in enumerate(layout.dims)
-            for axis in axes
-            if positions[dim] in facts.batch and positions[dim] not in facts.score_index_dims
-        )
-    plan = planner.plan(value, Demand(layout, droppable))
+    plan = planner.plan(facts.value(operand), _demand(facts, operand, order, may_drop))
     if isinstance(plan, Refusal):
         return plan
     return OperandPlan(facts, operand, tuple(order), plan)
+
+
+def _demand(facts: AttentionFacts, operand: str, order: Sequence[int], may_drop: bool) -> Demand:
+    layout = permuted(sizes_of(facts.value(operand)), order)
+    positions = facts.map_of(operand)
+    droppable = (
+        axis
+        for dim, axes in enumerate(layout.dims)
+        for axis in axes
+        if positions[dim] in facts.batch and positions[dim] not in facts.score_index_dims
+    )
+    return Demand(layout, frozenset(droppable if may_drop else ()))
+
+
+def _transposed_v(facts: AttentionFacts) -> tuple[int, ...]:
+    return innermost(facts, "value", facts.k2)
 
 
 def _choose_other(
@@ -176,7 +234,7 @@ def _choose_other(
     """Q and K with k1 innermost, the mask with k2 innermost. No gain was measured for these,
     so only a plan that saves data movement pays by itself."""
     before = maps.show(facts.map_of(operand))
-    choice = Choice(facts, OperandRecord(operand, "kept", "", before, before), [], 0.0)
+    choice = Choice(facts, OperandRecord(operand, "kept", "", before, before), mode)
     dims, name = (facts.k2, "k2") if operand == "mask" else (facts.k1, "k1")
     record = choice.record
     if mode == "never":
@@ -210,14 +268,14 @@ def _choose(
 ) -> Choice:
     """V; `planned` are the operands that have a plan already."""
     before = maps.show(facts.map_of("value"))
-    choice = Choice(facts, OperandRecord("value", "kept", "", before, before), [], 0.0)
+    choice = Choice(facts, OperandRecord("value", "kept", "", before, before), mode)
     if mode == "never":
         choice.record.reason = "mode=never leaves every layout as it is"
         return choice
     foldable = [name for name in ("key", "value") if may_drop and name not in planned]
     folds = _broadcast_plans(facts, foldable, planner)
     fold_cost = graph_cost(plan.node for plan in folds)
-    plan = plan_operand(facts, "value", innermost(facts, "value", facts.k2), planner, may_drop)
+    plan = plan_operand(facts, "value", _transposed_v(facts), planner, may_drop)
     if facts.is_innermost("value", facts.k2) and not _absorbs_transpose(plan, planner):
         choice.record.reason = "k2 is innermost in V already"
         return _fold_broadcasts(choice, folds, fold_cost, target)
@@ -380,7 +438,7 @@ def _absorber(plan: OperandPlan) -> str:
 
 
 def _drop_what_does_not_pay(
-    choices: list[Choice], mode: str, target: Target | None, planner: Planner
+    choices: list[Choice], target: Target | None, planner: Planner
 ) -> Remains:
     """Prices what the plans would leave behind, values that others still read, and returns
     that for the plans that stay.
@@ -393,9 +451,7 @@ def _drop_what_does_not_pay(
         remains = remains_of([plan.root for c in taken for plan in c.plans], planner)
         left = remains.costs
         bad = [
-            (choice, why)
-            for choice in taken
-            if (why := _why_not(choice, left, mode, target)) is not None
+            (choice, why) for choice in taken if (why := _why_not(choice, left, target)) is not None
         ]
         if not bad:
             return remains
@@ -408,7 +464,7 @@ def _drop_what_does_not_pay(
             record.reason = why
 
 
-def _why_not(choice: Choice, left: dict[int, Cost], mode: str, target: Target | None) -> str | None:
+def _why_not(choice: Choice, left: dict[int, Cost], target: Target | None) -> str | None:
     nodes = choice.nodes
     cost = total_cost(nodes)
     kept = [node for node in nodes if id(node) in left]
@@ -416,11 +472,11 @@ def _why_not(choice: Choice, left: dict[int, Cost], mode: str, target: Target | 
         cost += left[id(node)]
     choice.record.launches = cost.launches
     absorbed = choice.record.decision == "absorbed"
-    if mode == "always" and absorbed and cost.launches > 0:
+    if choice.mode == "always" and absorbed and cost.launches > 0:
         pays = False
     else:
         gain = choice.worth if absorbed else 0.0
-        pays = (mode == "always" and absorbed) or price(cost, target) < gain
+        pays = (choice.mode == "always" and absorbed) or price(cost, target) < gain
     if pays:
         return None
     if kept and kept[0].op is not None:
@@ -432,10 +488,10 @@ def _why_not(choice: Choice, left: dict[int, Cost], mode: str, target: Target | 
     return f"V^T costs {cost.launches:+d} launches and {cost.bytes:+d} bytes, more than it saves"
 
 
-def _commit(choices: Sequence[Choice], remains: Remains) -> None:
+def _commit(choices: Sequence[Choice], remains: Remains, swept: Swept) -> None:
     committer = Committer()
     operands = [value for choice in choices for value in choice.facts.op.operands]
-    swept: Swept = [op for value in operands if (op := defining_op(value)) is not None]
+    swept += [op for value in operands if (op := defining_op(value)) is not None]
     remains.commit(committer, swept)
     for group in _by_attention(choices):
         facts = group[0].facts

@@ -20,6 +20,10 @@ class PropagateLayout(Pass):
 
     `mode=cost` decides by price, `always` commits whatever can be fully absorbed, `never`
     changes nothing and only reports.
+
+    `cache=transposed` changes what callers pass and get: a V cache that comes in as an
+    argument and goes out as a result, or V that is returned, gets k2 as its last dim. The
+    report and the attribute `attnpass.transposed_caches` of the function name each.
     """
 
     name: ClassVar[str] = "attn-propagate-layout"
@@ -27,6 +31,7 @@ class PropagateLayout(Pass):
 
     mode: str = option("cost", "what is committed", ("cost", "always", "never"))
     operands: tuple[str, ...] = option(("v",), "operands to plan", tuple(OPERANDS))
+    cache: str = option("kept", "layout of V caches for the caller", ("kept", "transposed"))
     target: str = option("", "target to price for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
@@ -50,4 +55,5 @@ class PropagateLayout(Pass):
                 target=target,
                 report=report,
                 pass_name=self.name,
+                cache=self.cache,
             )

@@ -1,0 +1,224 @@
+"""`cache=transposed`: V caches that cross the function's boundary as V^T.
+
+In decode V is an argument, the cache, which comes back as a result with the new keys in it.
+No producer inside the module can transpose it, its caller can: here the argument and the
+result get k2 (the keys) as their last dim. Transposes at the boundary keep the program what
+it was; the planner then absorbs them, in front of the argument and behind the result, like
+any other. Functions that only return V (prefill) follow, so that all entry points of a
+module agree, and where one attention cannot have its cache so, `undo` gives all of them
+their old types back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from iree.compiler import ir
+
+from .. import maps
+from ..attention import AttentionFacts
+from ..boundary import (
+    Exit,
+    argument_number,
+    exits,
+    permute_argument,
+    public_function,
+)
+from ..ir import Builder, defining_op, is_ranked_tensor, next_op, ranked_shape
+from ..producers import Demand, Refusal, rules_for
+from .attention_rewrite import Swept
+from .layout import Layout
+
+# Ops that keep a cache a cache: views, and those that write some of it or take some out.
+_UPDATES = (
+    "arith.select",
+    "iree_linalg_ext.scatter",
+    "linalg.generic",
+    "linalg.transpose",
+    "tensor.cast",
+    "tensor.collapse_shape",
+    "tensor.concat",
+    "tensor.expand_shape",
+    "tensor.extract_slice",
+    "tensor.insert_slice",
+    "tensor.pad",
+)
+
+# On a function, what its callers must know: an array of strings.
+ATTRIBUTE = "attnpass.transposed_caches"
+
+
+@dataclass
+class Cache:
+    """What crosses the boundary of `function` with its dims in `order`: an argument (None
+    where V is only returned) and results. `readers` are the attentions it is the V of."""
+
+    function: ir.Operation
+    argument: ir.Value | None
+    exits: list[Exit]
+    order: tuple[int, ...]
+    readers: list[AttentionFacts] = field(default_factory=list)
+
+    def transpose(self, swept: Swept) -> list[str]:
+        """Gives the argument and the results their new types, with transposes inside that
+        keep all else as it is. Says what changed."""
+        words = []
+        back = maps.inverse(self.order)
+        if self.argument is not None:
+            old = self.argument.type
+            permute_argument(self.argument, self.order)
+            inside = Builder(_behind(self.argument)).transpose(self.argument, back)
+            made = _maker(inside)
+            self.argument.replace_all_uses_except(inside, made)
+            swept.append(made)
+            number = argument_number(self.argument)
+            words.append(f"argument {number}: {old} -> {self.argument.type}")
+        for end in self.exits:
+            old = end.value
+            end.replace(Builder(end.op).transpose(old, self.order), self.order)
+            words.append(f"result {end.number_of_result}: {old.type} -> {end.value.type}")
+        return words
+
+    def undo(self, swept: Swept) -> None:
+        """Takes `transpose` back; the transposes are left to be swept."""
+        back = maps.inverse(self.order)
+        if self.argument is not None:
+            (use,) = self.argument.uses
+            inside = use.owner.operation.results[0]
+            inside.replace_all_uses_with(self.argument)
+            permute_argument(self.argument, back)
+        for end in self.exits:
+            made = _maker(end.value)
+            end.replace(made.operands[0], back)
+            swept.append(made)
+
+
+def declare(caches: Sequence[Cache], words: Sequence[Sequence[str]]) -> None:
+    """Says in the attributes of each function what `transpose` changed."""
+    for cache, changes in zip(caches, words, strict=True):
+        attributes = cache.function.attributes
+        before = list(ir.ArrayAttr(attributes[ATTRIBUTE])) if ATTRIBUTE in attributes else []
+        said = [ir.StringAttr.get(text, context=cache.function.context) for text in changes]
+        attributes[ATTRIBUTE] = ir.ArrayAttr.get([*before, *said], context=cache.function.context)
+
+
+def find_caches(demands: Sequence[tuple[AttentionFacts, Demand]]) -> list[Cache]:
+    """The V caches at the boundaries of public functions, each once; `demands` are the
+    attentions and what is demanded of their V."""
+    caches: dict[object, Cache] = {}
+    for facts, demand in demands:
+        function = public_function(facts.op)
+        if function is not None:
+            wanted = _demands(facts.value("value"), demand)
+            for key, cache in _caches_of(function, wanted):
+                caches.setdefault(key, cache).readers.append(facts)
+    updated = {_place(end) for cache in caches.values() if cache.argument for end in cache.exits}
+    for cache in caches.values():
+        if cache.argument is None:
+            cache.exits = [end for end in cache.exits if _place(end) not in updated]
+    return [cache for cache in caches.values() if cache.exits]
+
+
+def _caches_of(
+    function: ir.Operation, wanted: dict[ir.Value, Layout]
+) -> Iterator[tuple[object, Cache]]:
+    """The caches on the way of one V, with what they are known by."""
+    ends = list(exits(function))
+    for value, layout in wanted.items():
+        order = _order(layout)
+        if order is None or order == tuple(range(len(order))):
+            continue
+        if argument_number(value) is not None:
+            updated = [end for end in ends if _is_updated(value, end.value)]
+            yield value, Cache(function, value, updated, order)
+        for end in ends:
+            if end.value == value:
+                yield _place(end), Cache(function, None, [end], order)
+
+
+def _place(end: Exit) -> tuple[ir.Operation, int]:
+    return end.op, end.number
+
+
+def _demands(value: ir.Value, demand: Demand) -> dict[ir.Value, Layout]:
+    """The layouts that `demand` on `value` asks of all that it is made of."""
+    found: dict[ir.Value, Layout] = {}
+    stack = [(value, demand)]
+    while stack:
+        value, demand = stack.pop()
+        op = defining_op(value)
+        if value in found:
+            continue
+        found[value] = demand.layout
+        if op is None or not is_ranked_tensor(value):
+            continue
+        number = list(op.results).index(value)
+        for rule in rules_for(op.name):
+            ways = rule.match(op, number, demand)
+            if not isinstance(ways, Refusal) and ways:
+                stack += [(op.operands[r.operand], r.demand) for r in ways[0].requests]
+                break
+    return found
+
+
+def _order(layout: Layout) -> tuple[int, ...] | None:
+    """The order of dims that this layout is, unit dims where they stand; None where it
+    splits a dim or takes a window."""
+    if any(layout.windows) or any(len(axes) > 1 for axes in layout.dims):
+        return None
+    order = [
+        dim for _, dim in sorted((axes[0], dim) for dim, axes in enumerate(layout.dims) if axes)
+    ]
+    for dim, axes in enumerate(layout.dims):
+        if not axes:
+            order.insert(dim, dim)
+    return tuple(order)
+
+
+def _is_updated(argument: ir.Value, result: ir.Value) -> bool:
+    """Whether `result` is `argument` with some of it written, added or taken out."""
+    if not _may_be_one(argument, result):
+        return False
+    seen: set[ir.Value] = set()
+    stack = [result]
+    while stack:
+        value = stack.pop()
+        if value == argument:
+            return True
+        op = defining_op(value)
+        if value in seen or op is None or op.name not in _UPDATES:
+            continue
+        seen.add(value)
+        if not _reduces(op):
+            stack += [x for x in op.operands if is_ranked_tensor(x)]
+    return False
+
+
+def _reduces(op: ir.Operation) -> bool:
+    return "iterator_types" in op.attributes and "reduction" in str(op.attributes["iterator_types"])
+
+
+def _may_be_one(argument: ir.Value, result: ir.Value) -> bool:
+    """Whether the types differ in one dim at most, the keys that were added."""
+    if not is_ranked_tensor(result):
+        return False
+    a, b = ir.RankedTensorType(argument.type), ir.RankedTensorType(result.type)
+    if a.element_type != b.element_type or a.rank != b.rank:
+        return False
+    pairs = zip(ranked_shape(argument), ranked_shape(result), strict=True)
+    return sum(old != new for old, new in pairs) <= 1
+
+
+def _maker(value: ir.Value) -> ir.Operation:
+    op = defining_op(value)
+    assert op is not None
+    return op
+
+
+def _behind(argument: ir.Value) -> ir.Operation:
+    """The op in front of which `argument` can first be read."""
+    op = defining_op(argument)
+    if op is not None:
+        return next_op(op)
+    return ir.BlockArgument(argument).owner.operations[0].operation
