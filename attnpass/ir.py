@@ -126,6 +126,14 @@ def has_one_use(value: ir.Value) -> bool:
     return next(uses, None) is not None and next(uses, None) is None
 
 
+def replace_reads(value: ir.Value, new: ir.Value) -> None:
+    """Makes all who read `value` read `new`. Who asks for a size only, perhaps to make `new`,
+    keeps asking `value`: that keeps nothing alive when the program runs."""
+    for use in list(value.uses):
+        if use.owner.operation.name != "tensor.dim":
+            use.owner.operation.operands[use.operand_number] = new
+
+
 def users(value: ir.Value) -> list[ir.Operation]:
     """The ops that use `value`, each once."""
     found: list[ir.Operation] = []

@@ -59,6 +59,7 @@ class Cache:
     exits: list[Exit]
     order: tuple[int, ...]
     readers: list[AttentionFacts] = field(default_factory=list)
+    _inside: ir.Value | None = None
 
     def transpose(self, swept: Swept) -> list[str]:
         """Gives the argument and the results their new types, with transposes inside that
@@ -66,12 +67,13 @@ class Cache:
         words = []
         back = maps.inverse(self.order)
         if self.argument is not None:
-            old = self.argument.type
+            old, reads = self.argument.type, list(self.argument.uses)
             permute_argument(self.argument, self.order)
             inside = Builder(_behind(self.argument)).transpose(self.argument, back)
-            made = _maker(inside)
-            self.argument.replace_all_uses_except(inside, made)
-            swept.append(made)
+            for use in reads:
+                use.owner.operation.operands[use.operand_number] = inside
+            self._inside = inside
+            swept.append(_maker(inside))
             number = argument_number(self.argument)
             words.append(f"argument {number}: {old} -> {self.argument.type}")
         for end in self.exits:
@@ -84,9 +86,8 @@ class Cache:
         """Takes `transpose` back; the transposes are left to be swept."""
         back = maps.inverse(self.order)
         if self.argument is not None:
-            (use,) = self.argument.uses
-            inside = use.owner.operation.results[0]
-            inside.replace_all_uses_with(self.argument)
+            assert self._inside is not None
+            self._inside.replace_all_uses_with(self.argument)
             permute_argument(self.argument, back)
         for end in self.exits:
             made = _maker(end.value)

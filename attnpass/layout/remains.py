@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
-from ..ir import Size, defining_op, is_ranked_tensor, sizes_of, tensor_bytes
+from ..ir import Size, defining_op, is_ranked_tensor, replace_reads, sizes_of, tensor_bytes
 from ..producers import Demand, Refusal
 from ..producers.loop_nest import is_contraction
 from ..producers.slices import slice_window
@@ -52,7 +52,7 @@ class Remains:
     def commit(self, committer: Committer, swept: Swept) -> None:
         """Gives those who still read what they need. Call before attention is rewritten."""
         for node in self.restored:
-            node.value.replace_all_uses_with(committer.restore(node))
+            replace_reads(node.value, committer.restore(node))
             swept += [node.op] if node.op is not None else []
         for narrowing in self.narrowed:
             _commit_narrowing(narrowing, committer)
@@ -139,8 +139,10 @@ def remains_of(roots: Sequence[Root], planner: Planner) -> Remains:
 
 
 def _cost_of_restoring(node: Node, uses: _Uses) -> Cost:
-    """Nothing where every other reader transposes the value anyway, else one copy."""
-    if all(_transposes(user, uses) for user in uses.living(node.value)):
+    """Nothing where every other reader transposes the value anyway, or asks for its size,
+    else one copy."""
+    readers = uses.living(node.value)
+    if all(reader.name == "tensor.dim" or _transposes(reader, uses) for reader in readers):
         return FREE
     return Cost(2 * tensor_bytes(node.value), 1)
 

@@ -1,0 +1,119 @@
+"""A cache that the caller holds as V^T: prefill and steps of decode against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import compile_text, rel_error, run_module
+from iree.compiler import ir
+
+import attnpass
+
+OFF = "--iree-global-opt-enable-attention-v-transpose=false"
+HEADS, GROUP, HEAD, WIDTH, PROMPT = 2, 3, 8, 24, 5
+KEYS = {True: "?", False: str(PROMPT)}
+
+MAPS = """
+#q = affine_map<(b, h, g, m, n, k1, k2) -> (b, h, g, m, k1)>
+#k = affine_map<(b, h, g, m, n, k1, k2) -> (b, h, k2, k1)>
+#v = affine_map<(b, h, g, m, n, k1, k2) -> {v}>
+#s = affine_map<(b, h, g, m, n, k1, k2) -> ()>
+#o = affine_map<(b, h, g, m, n, k1, k2) -> (b, h, g, m, n)>
+"""
+
+
+def attention(rows: str, keys: str, value: str) -> str:
+    q, k = f"tensor<2x{HEADS}x{GROUP}x{rows}x{HEAD}xf32>", f"tensor<2x{HEADS}x{keys}x{HEAD}xf32>"
+    return f"""
+  %scale = arith.constant 0.5 : f32
+  %out = tensor.empty() : {q}
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %keys, %values, %scale : {q}, {k}, {value}, f32) outs(%out : {q}) {{
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  }} -> {q}"""
+
+
+def model(heads_first: bool, dynamic: bool) -> str:
+    """The cache is (batch, heads, keys, dim), or (batch, keys, heads, dim)."""
+    keys = KEYS[dynamic]
+    longer = "?" if dynamic else str(PROMPT + 1)
+
+    def cache(length: str) -> str:
+        shape = f"{HEADS}x{length}" if heads_first else f"{length}x{HEADS}"
+        return f"tensor<2x{shape}x{HEAD}xf32>"
+
+    dim = 2 if heads_first else 1
+    q1 = f"tensor<2x{HEADS}x{GROUP}x1x{HEAD}xf32>"
+    qp = f"tensor<2x{HEADS}x{GROUP}x{PROMPT}x{HEAD}xf32>"
+    k, ak, nk = (f"tensor<2x{HEADS}x{n}x{HEAD}xf32>" for n in (keys, longer, "1"))
+    kp = f"tensor<2x{HEADS}x{PROMPT}x{HEAD}xf32>"
+    x, w = f"tensor<2x{PROMPT}x{WIDTH}xf32>", f"tensor<{WIDTH}x{HEADS}x{HEAD}xf32>"
+    out = "(b, h, s, d)" if heads_first else "(b, s, h, d)"
+    maps = MAPS.format(v="(b, h, k2, n)" if heads_first else "(b, k2, h, n)")
+    return f"""{maps}
+func.func @prefill(%q: {qp}, %keys: {kp}, %x: {x}, %w: {w}) -> ({qp}, {cache(str(PROMPT))}) {{
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : {cache(str(PROMPT))}
+  %f = linalg.fill ins(%z : f32) outs(%e : {cache(str(PROMPT))}) -> {cache(str(PROMPT))}
+  %values = linalg.generic {{indexing_maps = [affine_map<(b, h, s, d, c) -> (b, s, c)>,
+      affine_map<(b, h, s, d, c) -> (c, h, d)>, affine_map<(b, h, s, d, c) -> {out}>],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]}}
+      ins(%x, %w : {x}, {w}) outs(%f : {cache(str(PROMPT))}) {{
+    ^bb0(%l: f32, %r0: f32, %a: f32):
+      %p = arith.mulf %l, %r0 : f32
+      %t = arith.addf %a, %p : f32
+      linalg.yield %t : f32
+  }} -> {cache(str(PROMPT))}{attention(str(PROMPT), str(PROMPT), cache(str(PROMPT)))}
+  return %r, %values : {qp}, {cache(str(PROMPT))}
+}}
+func.func @decode(%q: {q1}, %k: {k}, %v: {cache(keys)}, %nk: {nk}, %nv: {cache("1")})
+    -> ({q1}, {ak}, {cache(longer)}) {{
+  %keys = tensor.concat dim(2) %k, %nk : ({k}, {nk}) -> {ak}
+  %values = tensor.concat dim({dim}) %v, %nv : ({cache(keys)}, {cache("1")}) -> {cache(longer)}
+  {attention("1", longer, cache(longer))}
+  return %r, %keys, %values : {q1}, {ak}, {cache(longer)}
+}}"""
+
+
+def reference(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Softmax attention of (batch, heads, group, rows, dim) on (batch, heads, keys, dim)."""
+    scores = 0.5 * np.einsum("bhgmd,bhkd->bhgmk", q.astype(np.float64), k)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.einsum("bhgmk,bhkd->bhgmd", weights / weights.sum(-1, keepdims=True), v)
+
+
+@pytest.mark.parametrize("heads_first", [True, False])
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_a_transposed_cache(heads_first: bool, dynamic: bool) -> None:
+    with ir.Context() as context:
+        context.load_all_available_dialects()
+        module = ir.Module.parse(model(heads_first, dynamic))
+        report = attnpass.run(module, "attn-propagate-layout{cache=transposed}")
+        text = str(module)
+    assert [o.decision for a in report.attentions for o in a.operands] == ["absorbed"] * 2
+    assert text.count("attnpass.transposed_caches") == 2
+    vmfb = compile_text(text, flags=[OFF])
+    r = np.random.default_rng(1)
+    q, k = (
+        r.standard_normal((2, HEADS, GROUP, PROMPT, HEAD)),
+        r.standard_normal((2, HEADS, PROMPT, HEAD)),
+    )
+    x, w = r.standard_normal((2, PROMPT, WIDTH)), r.standard_normal((WIDTH, HEADS, HEAD))
+    v = np.einsum("bsc,chd->bhsd", x, w)
+    got, cache = run_module(vmfb, [a.astype(np.float32) for a in (q, k, x, w)], "prefill")
+    assert rel_error(got, reference(q, k, v)) < 1e-5
+    assert rel_error(cache, v.swapaxes(2, 3)) < 1e-5, "(batch, heads, dim, keys)"
+    for _ in range(3 if dynamic else 1):
+        q, nk, nv = (r.standard_normal(shape) for shape in step_shapes())
+        given = nv if heads_first else nv.swapaxes(1, 2)
+        inputs = [q, k, cache, nk, given]
+        got, _, cache = run_module(vmfb, [a.astype(np.float32) for a in inputs], "decode")
+        k, v = np.concatenate([k, nk], 2), np.concatenate([v, nv], 2)
+        assert rel_error(got, reference(q, k, v)) < 1e-5
+        assert rel_error(cache, v.swapaxes(2, 3)) < 1e-5
+
+
+def step_shapes() -> list[tuple[int, ...]]:
+    """Of the query, the new key and the new value of one step."""
+    return [(2, HEADS, GROUP, 1, HEAD), (2, HEADS, 1, HEAD), (2, HEADS, 1, HEAD)]
