@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
 
-def default_pipeline(mode: str, *, hardware_exp2: bool) -> str:
+def default_pipeline(mode: str, *, cache: str = "kept", hardware_exp2: bool) -> str:
     """The passes that a compile runs by default, as pipeline text."""
-    passes = [f"attn-propagate-layout{{mode={mode} operands=v,k,q}}"]
+    options = f"mode={mode} operands=v,k,q" + (f" cache={cache}" if cache != "kept" else "")
+    passes = [f"attn-propagate-layout{{{options}}}"]
     if hardware_exp2:
         passes.append("attn-hardware-exp2")
     return ",".join(passes)

@@ -26,6 +26,7 @@ iree-compile with attnpass's passes between its phases. It takes every flag that
 iree-compile takes (see --help), and:
 
   --attn-mode=cost|always|never  what the layout pass commits (default: cost)
+  --attn-cache=kept|transposed   whether V caches become V^T for the caller, too
   --attn-pipeline=TEXT           passes to run instead of the default ones
   --attn-phase=PHASE             run the passes on tensors at this phase instead of their own
   --attn-hardware-exp2=false     leave CUDA kernels to IREE: no hardware exp2, no fp8 casts
@@ -102,6 +103,7 @@ def _hook(options: CompileOptions) -> PipelineHook:
     return pipeline_hook(
         options.pipeline or None,
         mode=options.mode,
+        cache=options.cache,
         target=options.target or None,
         phase=options.phase or None,
         dump_ir=options.dump_ir or None,

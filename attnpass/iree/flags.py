@@ -13,11 +13,13 @@ from ..errors import AttnError
 from .phases import V_TRANSPOSE_FLAG, phase_index
 
 MODES = ("cost", "always", "never")
+CACHES = ("kept", "transposed")
 FAIL_ON = ("refused", "moved")
 
 # Flags of ours: name -> (field, allowed words).
 _OURS: dict[str, tuple[str, tuple[str, ...]]] = {
     "attn-mode": ("mode", MODES),
+    "attn-cache": ("cache", CACHES),
     "attn-pipeline": ("pipeline", ()),
     "attn-phase": ("phase", ()),
     "attn-report": ("report", ()),
@@ -89,6 +91,7 @@ class CompileOptions:
     handed_on: bool = False
 
     mode: str = "cost"
+    cache: str = "kept"
     pipeline: str = ""
     phase: str = ""
     report: str = ""

@@ -122,13 +122,14 @@ def pipeline_hook(
     pipeline: str | None = None,
     *,
     mode: str = "cost",
+    cache: str = "kept",
     target: str | None = None,
     phase: str | None = None,
     dump_ir: str | None = None,
     hardware_exp2: bool = True,
 ) -> PipelineHook:
-    """A hook that runs `pipeline` within a compile; by default the layout pass in `mode` and,
-    with `hardware_exp2`, the pass for CUDA's exp2 and fp8 casts.
+    """A hook that runs `pipeline` within a compile; by default the layout pass in `mode`
+    (and with its option `cache`) and, with `hardware_exp2`, the pass for CUDA's exp2 and fp8 casts.
 
         session = Session()
         session.set_flags("--iree-hal-target-device=local", ...)
@@ -142,7 +143,9 @@ def pipeline_hook(
     passes on tensors to one phase; `dump_ir` is a folder for the IR before and after them. Raises
     PipelineError for a bad pipeline, phase or mode.
     """
-    stages = parse_pipeline(pipeline or default_pipeline(mode, hardware_exp2=hardware_exp2))
+    stages = parse_pipeline(
+        pipeline or default_pipeline(mode, cache=cache, hardware_exp2=hardware_exp2)
+    )
     if target:
         from ..targets import named_target
 

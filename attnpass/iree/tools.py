@@ -32,6 +32,7 @@ def compile_file(
     input_file: str | os.PathLike[str],
     *,
     mode: str = "cost",
+    cache: str = "kept",
     pipeline: str | None = None,
     report: Report | str | os.PathLike[str] | None = None,
     hardware_exp2: bool = True,
@@ -39,13 +40,14 @@ def compile_file(
 ) -> bytes | None:
     """Compiles a file as `iree.compiler.tools.compile_file` does, with our passes.
 
-    `mode` is `cost`, `always` or `never`; `pipeline` replaces the default passes; `report`
+    `mode` is `cost`, `always` or `never`; `cache="transposed"` makes V caches V^T for the
+    caller, too; `pipeline` replaces the default passes; `report`
     is a path for the JSON report, or a Report that is filled in; `hardware_exp2` says whether
     CUDA kernels get the GPU's exp2 and fp8 casts. All other arguments
     (target_backends, input_type, extra_args, output_file, ...) and the return value (bytes,
     or None with `output_file`) are those of IREE's function, as is CompilerToolError.
     """
-    ours = _our_flags(mode, pipeline, hardware_exp2)
+    ours = _our_flags(mode, cache, pipeline, hardware_exp2)
     return _compile(str(input_file), None, ours, report, kwargs)
 
 
@@ -53,6 +55,7 @@ def compile_str(
     input_str: str | bytes,
     *,
     mode: str = "cost",
+    cache: str = "kept",
     pipeline: str | None = None,
     report: Report | str | os.PathLike[str] | None = None,
     hardware_exp2: bool = True,
@@ -60,11 +63,12 @@ def compile_str(
 ) -> bytes | None:
     """`compile_file` for MLIR text or bytecode in memory."""
     data = input_str.encode() if isinstance(input_str, str) else input_str
-    return _compile("-", data, _our_flags(mode, pipeline, hardware_exp2), report, kwargs)
+    return _compile("-", data, _our_flags(mode, cache, pipeline, hardware_exp2), report, kwargs)
 
 
-def _our_flags(mode: str, pipeline: str | None, hardware_exp2: bool) -> list[str]:
-    flags = [f"--attn-mode={mode}", f"--attn-hardware-exp2={str(hardware_exp2).lower()}"]
+def _our_flags(mode: str, cache: str, pipeline: str | None, hardware_exp2: bool) -> list[str]:
+    flags = [f"--attn-mode={mode}", f"--attn-cache={cache}"]
+    flags.append(f"--attn-hardware-exp2={str(hardware_exp2).lower()}")
     return flags if pipeline is None else [*flags, f"--attn-pipeline={pipeline}"]
 
 

@@ -117,3 +117,29 @@ def test_a_transposed_cache(heads_first: bool, dynamic: bool) -> None:
 def step_shapes() -> list[tuple[int, ...]]:
     """Of the query, the new key and the new value of one step."""
     return [(2, HEADS, GROUP, 1, HEAD), (2, HEADS, 1, HEAD), (2, HEADS, 1, HEAD)]
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_the_compile_hook_takes_the_option(dynamic: bool) -> None:
+    """Behind IREE's ABI, sizes of dynamic dims are asked of the caller's buffers."""
+    report = attnpass.Report()
+    vmfb = compile_text(model(True, dynamic), mode="cost", cache="transposed", report=report)
+    assert "transposed for the caller: " in report.notes[0]
+    r = np.random.default_rng(2)
+    q, nk, nv = (r.standard_normal(shape) for shape in step_shapes())
+    k, v = (r.standard_normal((2, HEADS, PROMPT, HEAD)) for _ in range(2))
+    inputs = [a.astype(np.float32) for a in (q, k, v.swapaxes(2, 3), nk, nv)]
+    got, _, cache = run_module(vmfb, inputs, "decode")
+    k, v = np.concatenate([k, nk], 2), np.concatenate([v, nv], 2)
+    assert rel_error(got, reference(q, k, v)) < 1e-5
+    assert rel_error(cache, v.swapaxes(2, 3)) < 1e-5
+
+
+def test_the_declaration_follows() -> None:
+    """What IREE tells callers at run time about types is kept true."""
+    flow = compile_text(
+        model(True, False), mode="cost", cache="transposed", flags=["--compile-to=flow"]
+    )
+    declaration = next(line for line in flow.decode().splitlines() if "@decode(" in line)
+    assert "%input2: tensor<2x2x8x5xf32>" in declaration
+    assert "%output2: tensor<2x2x8x6xf32>" in declaration
