@@ -1,8 +1,9 @@
 """Configurations for llvm-cpu, as formulas over the shape and the vector registers.
 
-The head dim of V is taken whole, with as many rows and keys at a time as IREE lets through:
-Q K^T is computed once instead of once for every 16 columns of V. A tile of k1 is never set:
-it compiles and computes wrong numbers (IREE 3.13).
+The head dim of V is taken whole: Q K^T is computed once instead of once for every 16 columns
+of V. A tile of k1 is never set: it compiles and computes wrong numbers (IREE 3.13). f16 and
+bf16 take the tiles of f32, since scores and results are f32 inside the kernel. Sizes that are
+known only at run time, and tails, need nothing of their own: IREE masks what is beyond the end.
 """
 
 from __future__ import annotations
@@ -11,35 +12,38 @@ from ..attention import AttentionFacts
 from ..targets import Target
 from ..targets.cpu import Cpu
 
-# (rows, keys) that a vector step takes, best first. With 64-byte registers and eight rows or
-# more, 8 x 8 is 1.7-1.9 times faster than 4 x 4 at head dims 32 and 64.
-STEPS = ((4, 4), (4, 2), (4, 1), (2, 1), (1, 1))
-WIDE_STEPS = ((8, 8), *STEPS)
+# (rows, keys) that a vector step takes, best first.
+STEPS = ((8, 8), (4, 8), (4, 4), (2, 4), (2, 2), (2, 1), (1, 1))
+# A step is unrolled whole: rows x keys x head dim multiply-adds in f32. The best one has at
+# most this many registers' worth, for registers of 16, 32 and 64 bytes and head dims from 32
+# to 1024; more spill. IREE itself refuses twice as many (LLVMCPUVerifyVectorSizeLegality).
+MOST_REGISTERS = 256
+# Up to this many rows, K and V come from memory and Q's values are spread over registers
+# for few keys: four keys at a time are 1.2 times faster than eight.
+FEW_ROWS = 16
+FEW_ROWS_KEYS = 4
 WORKGROUP_ROWS = 64
-# IREE refuses a contraction whose iteration space, in bytes of its f32 result, reaches this
-# many registers (LLVMCPUVerifyVectorSizeLegality; --iree-llvmcpu-fail-on-large-vector).
-MOST_REGISTERS = 512
+MEASURED_TYPES = frozenset({"f32", "f16", "bf16", "i1"})
 
 
 def configuration(facts: AttentionFacts, target: Target) -> str:
     """The attribute for this attention, or why it keeps IREE's own."""
-    why = _refusal(facts, target)
+    register = target.vector_bytes if isinstance(target, Cpu) else 8
+    why = _refusal(facts)
     if why:
         return why
-    step = _step(facts, target)
-    assert step is not None, "refused above"
+    step = _step(facts, register)
+    if step is None:
+        return f"head dim {_widest(facts)} is too wide for vectors of {register} bytes"
     distribution, vector, reduction = ([0] * facts.num_dims for _ in range(3))
-    for dim in facts.batch:
+    for dim in (*facts.batch, *facts.m[:-1]):
         distribution[dim] = vector[dim] = 1
-    for dim in facts.m[:-1]:
-        distribution[dim] = vector[dim] = 1
-    rows = facts.sizes[facts.m[-1]] if facts.m else None
-    if facts.m and rows is not None:
-        distribution[facts.m[-1]] = min(WORKGROUP_ROWS, rows)
-        vector[facts.m[-1]] = min(step[0], rows)
-    (n,) = facts.n
+    if facts.m:
+        size = facts.sizes[facts.m[-1]]
+        distribution[facts.m[-1]] = WORKGROUP_ROWS if size is None else min(WORKGROUP_ROWS, size)
+        vector[facts.m[-1]] = step[0]
+    (n,), (k2,) = facts.n, facts.k2
     distribution[n] = vector[n] = facts.sizes[n] or 0
-    (k2,) = facts.k2
     reduction[k2] = step[1]
     return (
         "#iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<"
@@ -49,31 +53,51 @@ def configuration(facts: AttentionFacts, target: Target) -> str:
     )
 
 
-def _step(facts: AttentionFacts, target: Target) -> tuple[int, int] | None:
-    """Rows and keys of a vector step: the first that divides the shape and that IREE takes."""
-    rows = (facts.sizes[facts.m[-1]] or 0) if facts.m else 1
-    keys = facts.sizes[facts.k2[0]] or 0
-    widest = max(facts.sizes[facts.n[0]] or 0, facts.sizes[facts.k1[0]] or 0)
-    register = target.vector_bytes if isinstance(target, Cpu) else 8
-    steps = WIDE_STEPS if register >= 64 and rows >= 8 else STEPS
-    for most_rows, step_keys in steps:
-        step_rows = min(most_rows, rows)
-        fits = step_rows * step_keys * widest * 4 < MOST_REGISTERS * register
-        if fits and rows % step_rows == 0 and keys % step_keys == 0:
-            return step_rows, step_keys
+def _step(facts: AttentionFacts, register: int) -> tuple[int, int] | None:
+    """Rows and keys of a vector step on registers of so many bytes; None: the head is too wide."""
+    rows = facts.sizes[facts.m[-1]] if facts.m else 1
+    keys = facts.sizes[facts.k2[0]]
+    for most_rows, most_keys in STEPS:
+        step_rows = _even_step(rows, most_rows)
+        if rows is not None and rows <= FEW_ROWS:
+            most_keys = min(most_keys, FEW_ROWS_KEYS)
+        if step_rows * most_keys * _widest(facts) * 4 <= MOST_REGISTERS * register:
+            return step_rows, _dividing_step(keys, most_keys)
     return None
 
 
-def _refusal(facts: AttentionFacts, target: Target) -> str:
+def _even_step(size: int | None, most: int) -> int:
+    """The smallest step that takes as few steps as `most` does: 9 by at most 8 goes 5 + 4."""
+    if size is None:
+        return most
+    return -(-size // -(-size // most))
+
+
+def _dividing_step(size: int | None, most: int) -> int:
+    """The largest divisor of `size` in (most / 2, most], else `most`, whose tail is masked.
+
+    Masks stay in the whole loop over the keys, at 1.7 times its cost: more than a step of
+    5 instead of 8 costs, less than one of 4 or fewer.
+    """
+    if size is None:
+        return most
+    return next((step for step in range(most, most // 2, -1) if size % step == 0), min(most, size))
+
+
+def _widest(facts: AttentionFacts) -> int:
+    return max(facts.sizes[facts.n[0]] or 0, facts.sizes[facts.k1[0]] or 0)
+
+
+def _refusal(facts: AttentionFacts) -> str:
     if len(facts.n) != 1 or len(facts.k2) != 1 or len(facts.k1) != 1:
         return "it has several head or key dims"
-    if any(size is None for size in facts.sizes):
-        return "it has sizes known only at run time"
-    head = facts.sizes[facts.n[0]] or 0
-    if head % 16:
-        return f"head dim {head} is not a multiple of 16"
-    if set(facts.element_types.values()) - {"f32", "i1"}:
-        return "only f32 was measured"
-    if _step(facts, target) is None:
-        return f"head dim {head} is too wide for this CPU's vectors"
+    if facts.sizes[facts.n[0]] is None or facts.sizes[facts.k1[0]] is None:
+        return "its head dim is known only at run time, so its vectors have no bound"
+    if any(facts.sizes[dim] == 1 for dim in (*facts.batch, *facts.m)):
+        return "it has unit dims, which IREE folds: its rank is not final before phase 'flow'"
+    if facts.score_index_dims:
+        return "its scores depend on positions, which IREE 3.13 gets wrong in tiles on a CPU"
+    unknown = sorted(set(facts.element_types.values()) - MEASURED_TYPES)
+    if unknown:
+        return f"nothing was measured for {', '.join(unknown)}"
     return ""

@@ -1,6 +1,8 @@
-// RUN: attn-opt %s --attn-configure=target=llvm-cpu | FileCheck %s
-// RUN: attn-opt %s --attn-configure=source=none | FileCheck %s --check-prefix=NONE
+// RUN: attn-opt %s --attn-configure=target=llvm-cpu --split-input-file | FileCheck %s
+// RUN: attn-opt %s --attn-configure=source=none --split-input-file | FileCheck %s --check-prefix=NONE
 // NONE-NOT: compilation_info
+
+// All of V's head dim, and as many rows and keys as registers of 16 bytes hold; k1 is never tiled.
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
 #k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
@@ -8,18 +10,92 @@
 #s = affine_map<(b, m, n, k1, k2) -> ()>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
-// Four rows, all of V's head dim and four keys at a time; k1 is never tiled.
-// CHECK: #[[CONFIG:.*]] = #iree_cpu.lowering_config<distribution = [1, 8, 16, 0, 0], vector_common_parallel = [1, 4, 16, 0, 0], vector_reduction = [0, 0, 0, 0, 4]>
+// Sixty-four rows: four rows and eight keys at a time.
+// CHECK: #[[CONFIG:.*]] = #iree_cpu.lowering_config<distribution = [1, 64, 32, 0, 0], vector_common_parallel = [1, 4, 32, 0, 0], vector_reduction = [0, 0, 0, 0, 8]>
 // CHECK: #[[INFO:.*]] = #iree_codegen.compilation_info<lowering_config = #[[CONFIG]],
 // CHECK-LABEL: func.func @prefill(
 // CHECK: iree_linalg_ext.attention {{.*}}{compilation_info = #[[INFO]]}
-func.func @prefill(%q: tensor<2x8x16xf32>, %k: tensor<2x32x16xf32>, %v: tensor<2x32x16xf32>) -> tensor<2x8x16xf32> {
+func.func @prefill(%q: tensor<2x64x32xf32>, %k: tensor<2x32x32xf32>, %v: tensor<2x32x32xf32>) -> tensor<2x64x32xf32> {
   %scale = arith.constant 0.25 : f32
-  %out = tensor.empty() : tensor<2x8x16xf32>
+  %out = tensor.empty() : tensor<2x64x32xf32>
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
-      ins(%q, %k, %v, %scale : tensor<2x8x16xf32>, tensor<2x32x16xf32>, tensor<2x32x16xf32>, f32) outs(%out : tensor<2x8x16xf32>) {
+      ins(%q, %k, %v, %scale : tensor<2x64x32xf32>, tensor<2x32x32xf32>, tensor<2x32x32xf32>, f32) outs(%out : tensor<2x64x32xf32>) {
     ^bb0(%score: f32):
       iree_linalg_ext.yield %score : f32
-  } -> tensor<2x8x16xf32>
-  return %r : tensor<2x8x16xf32>
+  } -> tensor<2x64x32xf32>
+  return %r : tensor<2x64x32xf32>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// A few rows: all of them and four keys at a time.
+// CHECK: #[[CONFIG:.*]] = #iree_cpu.lowering_config<distribution = [1, 4, 64, 0, 0], vector_common_parallel = [1, 4, 64, 0, 0], vector_reduction = [0, 0, 0, 0, 4]>
+// CHECK: #[[INFO:.*]] = #iree_codegen.compilation_info<lowering_config = #[[CONFIG]],
+// CHECK-LABEL: func.func @decode(
+// CHECK: iree_linalg_ext.attention {{.*}}{compilation_info = #[[INFO]]}
+func.func @decode(%q: tensor<2x4x64xf32>, %k: tensor<2x32x64xf32>, %v: tensor<2x32x64xf32>) -> tensor<2x4x64xf32> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<2x4x64xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<2x4x64xf32>, tensor<2x32x64xf32>, tensor<2x32x64xf32>, f32) outs(%out : tensor<2x4x64xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x4x64xf32>
+  return %r : tensor<2x4x64xf32>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// Nine rows go 3 + 3 + 3, and 33 keys by threes; the types of the operands change nothing.
+// CHECK: #[[CONFIG:.*]] = #iree_cpu.lowering_config<distribution = [1, 9, 64, 0, 0], vector_common_parallel = [1, 3, 64, 0, 0], vector_reduction = [0, 0, 0, 0, 3]>
+// CHECK: #[[INFO:.*]] = #iree_codegen.compilation_info<lowering_config = #[[CONFIG]],
+// CHECK-LABEL: func.func @odd(
+// CHECK: iree_linalg_ext.attention {{.*}}{compilation_info = #[[INFO]]}
+func.func @odd(%q: tensor<2x9x64xf16>, %k: tensor<2x33x64xf16>, %v: tensor<2x33x64xf16>) -> tensor<2x9x64xf16> {
+  %scale = arith.constant 0.25 : f16
+  %out = tensor.empty() : tensor<2x9x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<2x9x64xf16>, tensor<2x33x64xf16>, tensor<2x33x64xf16>, f16) outs(%out : tensor<2x9x64xf16>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x9x64xf16>
+  return %r : tensor<2x9x64xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// Sizes known only at run time: IREE masks the tails.
+// CHECK: #[[CONFIG:.*]] = #iree_cpu.lowering_config<distribution = [1, 64, 32, 0, 0], vector_common_parallel = [1, 4, 32, 0, 0], vector_reduction = [0, 0, 0, 0, 8]>
+// CHECK: #[[INFO:.*]] = #iree_codegen.compilation_info<lowering_config = #[[CONFIG]],
+// CHECK-LABEL: func.func @unknown_sizes(
+// CHECK: iree_linalg_ext.attention {{.*}}{compilation_info = #[[INFO]]}
+func.func @unknown_sizes(%q: tensor<2x?x32xf32>, %k: tensor<2x?x32xf32>, %v: tensor<2x?x32xf32>) -> tensor<2x?x32xf32> {
+  %scale = arith.constant 0.25 : f32
+  %c1 = arith.constant 1 : index
+  %m = tensor.dim %q, %c1 : tensor<2x?x32xf32>
+  %out = tensor.empty(%m) : tensor<2x?x32xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<2x?x32xf32>, tensor<2x?x32xf32>, tensor<2x?x32xf32>, f32) outs(%out : tensor<2x?x32xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x?x32xf32>
+  return %r : tensor<2x?x32xf32>
 }
