@@ -139,16 +139,29 @@ class _Frame:
     def do_tensor_extract(self, op: ir.Operation, source: Any, *indices: Any) -> Any:
         return np.asarray(source)[tuple(np.asarray(index, int) for index in indices)]
 
-    def do_iree_linalg_ext_gather(self, op: ir.Operation, source: Any, index: Any, out: Any) -> Any:
-        return _like(source[_addressed(op, source, index, out.ndim)], out)
+    def do_iree_linalg_ext_gather(
+        self, op: ir.Operation, source: Any, index: Any, *mask_and_out: Any
+    ) -> Any:
+        *mask, out = mask_and_out
+        found = _like(source[_addressed(op, source, index, out.ndim)], out)
+        if not mask:
+            return found
+        return np.where(
+            mask[0].reshape(mask[0].shape + (1,) * (out.ndim - mask[0].ndim)), found, out
+        )
 
     def do_iree_linalg_ext_scatter(
-        self, op: ir.Operation, updates: Any, index: Any, original: Any
+        self, op: ir.Operation, updates: Any, index: Any, *mask_and_original: Any
     ) -> Any:
+        *mask, original = mask_and_original
         result = original.copy()
         where = _addressed(op, original, index, updates.ndim)
         frame = _Body(self.module, self.values, [], {})
-        (result[where],) = frame.block(op.regions[0].blocks[0], [updates, original[where]])
+        (new,) = frame.block(op.regions[0].blocks[0], [updates, original[where]])
+        if mask:
+            places = mask[0].astype(bool)
+            where, new = tuple(part[places] for part in where), new[places]
+        result[where] = new
         return result
 
     # linalg

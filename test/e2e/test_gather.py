@@ -1,8 +1,9 @@
-"""A gather in every order of its result, by slices or element by element."""
+"""Gathers and scatters in every order of their results: right, or refused with the reason."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ from iree.compiler import ir
 from attnpass.ir import sizes_of
 from attnpass.layout.commit import Committer
 from attnpass.layout.layout import permuted
-from attnpass.layout.planner import Node, Planner
-from attnpass.producers import Demand
+from attnpass.layout.planner import Planner
+from attnpass.producers import Demand, Refusal
 
 # name -> (source, indices, dimension_map, result, its sizes)
 GATHERS = {
@@ -26,7 +27,7 @@ GATHERS = {
 }
 
 
-def text_of(name: str) -> str:
+def gather_text(name: str) -> str:
     source, indices, places, result, _ = GATHERS[name]
     return f"""
 func.func @main(%s: tensor<{source}>, %i: tensor<{indices}>) -> tensor<{result}> {{
@@ -39,37 +40,103 @@ func.func @main(%s: tensor<{source}>, %i: tensor<{indices}>) -> tensor<{result}>
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "order"),
-    [
-        (name, order)
-        for name, (*_, sizes) in GATHERS.items()
-        for order in itertools.permutations(range(len(sizes)))
-    ],
-)
-def test_every_order(name: str, order: tuple[int, ...]) -> None:
+MASKED_GATHER = """
+func.func @main(%s: tensor<5x3x4xf32>, %i: tensor<2x3xi64>, %m: tensor<2x3xi1>)
+    -> tensor<2x3x3x4xf32> {
+  %z = arith.constant 0.5 : f32
+  %e = tensor.empty() : tensor<2x3x3x4xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<2x3x3x4xf32>) -> tensor<2x3x3x4xf32>
+  %t = tensor.empty() : tensor<5x4x3xf32>
+  %st = linalg.transpose ins(%s : tensor<5x3x4xf32>) outs(%t : tensor<5x4x3xf32>)
+      permutation = [0, 2, 1]
+  %n = tensor.empty() : tensor<5x3x4xf32>
+  %neg = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, c, b)>,
+      affine_map<(a, b, c) -> (a, b, c)>], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%st : tensor<5x4x3xf32>) outs(%n : tensor<5x3x4xf32>) {
+    ^bb0(%x: f32, %o: f32):
+      %y = arith.negf %x : f32
+      linalg.yield %y : f32
+  } -> tensor<5x3x4xf32>
+  %g = iree_linalg_ext.gather dimension_map = [0]
+      ins(%neg, %i, %m : tensor<5x3x4xf32>, tensor<2x3xi64>, tensor<2x3xi1>)
+      outs(%f : tensor<2x3x3x4xf32>) -> tensor<2x3x3x4xf32>
+  return %g : tensor<2x3x3x4xf32>
+}
+"""
+MASKED_SCATTER = """
+func.func @main(%u: tensor<2x3x4xf32>, %i: tensor<2x2xi64>, %m: tensor<2xi1>)
+    -> tensor<5x2x3x4xf32> {
+  %z = arith.constant 0.5 : f32
+  %e = tensor.empty() : tensor<5x2x3x4xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<5x2x3x4xf32>) -> tensor<5x2x3x4xf32>
+  %g = iree_linalg_ext.scatter dimension_map = [1, 0] unique_indices(true)
+      ins(%u, %i, %m : tensor<2x3x4xf32>, tensor<2x2xi64>, tensor<2xi1>)
+      outs(%f : tensor<5x2x3x4xf32>) {
+    ^bb0(%new: f32, %old: f32):
+      %y = arith.addf %new, %old : f32
+      iree_linalg_ext.yield %y : f32
+  } -> tensor<5x2x3x4xf32>
+  return %g : tensor<5x2x3x4xf32>
+}
+"""
+
+
+def reordered(text: str, inputs: Sequence[np.ndarray], order: Sequence[int]) -> str:
+    """Gives what `main` returns in another order, and compares; the reason where refused."""
+    with ir.Context() as context, ir.Location.unknown():
+        context.load_all_available_dialects()
+        module = ir.Module.parse(text)
+        (wanted,) = interpret(module, inputs)
+        function = module.body.operations[0].operation
+        end = list(function.regions[0].blocks[0].operations)[-1].operation
+        value = end.operands[0]
+        plan = Planner().plan(value, Demand(permuted(sizes_of(value), order)))
+        if isinstance(plan, Refusal):
+            return plan.reason
+        end.operands[0] = Committer().value(plan, end)
+        shape = [size for size in wanted.transpose(order).shape if size != 1]
+        arguments = [argument.type for argument in function.regions[0].blocks[0].arguments]
+        kind = ir.FunctionType.get(arguments, [ir.RankedTensorType.get(shape, ir.F32Type.get())])
+        function.attributes["function_type"] = ir.TypeAttr.get(kind)
+        assert module.operation.verify()
+        (got,) = interpret(module, inputs)
+        np.testing.assert_array_equal(got, wanted.transpose(order).reshape(shape))
+        return ""
+
+
+@pytest.mark.parametrize("name", GATHERS)
+def test_gather(name: str) -> None:
     generator = np.random.default_rng(1)
     source, indices = (
         tuple(int(size) for size in kind.split("x")[:-1]) for kind in GATHERS[name][:2]
     )
-    inputs = [generator.standard_normal(source), generator.integers(0, 5, indices) % 4]
-    with ir.Context() as context, ir.Location.unknown():
-        context.load_all_available_dialects()
-        module = ir.Module.parse(text_of(name))
-        (wanted,) = interpret(module, inputs)
-        function = module.body.operations[0].operation
-        gather, end = list(function.regions[0].blocks[0].operations)[-2:]
-        value = gather.operation.results[0]
-        plan = Planner().plan(value, Demand(permuted(sizes_of(value), order)))
-        assert isinstance(plan, Node)
-        end.operation.operands[0] = Committer().value(plan, end.operation)
-        shape = [size for size in wanted.transpose(order).shape if size != 1]
-        kind = ir.RankedTensorType.get(shape, ir.F32Type.get())
-        function.attributes["function_type"] = ir.TypeAttr.get(
-            ir.FunctionType.get(
-                [argument.type for argument in function.regions[0].blocks[0].arguments], [kind]
-            )
-        )
-        assert module.operation.verify()
-        (got,) = interpret(module, inputs)
-        np.testing.assert_array_equal(got, wanted.transpose(order).reshape(shape))
+    inputs = [generator.standard_normal(source), generator.integers(0, 4, indices)]
+    for order in itertools.permutations(range(len(GATHERS[name][-1]))):
+        assert reordered(gather_text(name), inputs, order) == ""
+
+
+def test_masked_gather() -> None:
+    """Its batch dims stay in front of those of its slices; each group in any order."""
+    generator = np.random.default_rng(1)
+    inputs = [
+        generator.standard_normal((5, 3, 4)),
+        generator.integers(0, 5, (2, 3)),
+        generator.integers(0, 2, (2, 3)),
+    ]
+    for order in itertools.permutations(range(4)):
+        apart = set(order[:2]) == {0, 1}
+        wanted = "" if apart else "its mask leaves it no other order of its dims"
+        assert reordered(MASKED_GATHER, inputs, order) == wanted, order
+
+
+def test_masked_scatter() -> None:
+    """Its indexed dims stay in front of those of its slices; each group in any order."""
+    inputs = [
+        np.random.default_rng(1).standard_normal((2, 3, 4)),
+        np.array([[1, 3], [0, 2]]),
+        np.array([1, 0]),
+    ]
+    for order in itertools.permutations(range(4)):
+        apart = set(order[:2]) == {0, 1}
+        wanted = "" if apart else "a dim of the slices that it moves would go before an indexed dim"
+        assert reordered(MASKED_SCATTER, inputs, order) == wanted, order
