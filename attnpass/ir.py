@@ -78,6 +78,11 @@ def ranked_shape(value: ir.Value) -> tuple[int | None, ...]:
     return tuple(None if size == DYNAMIC else size for size in tensor.shape)
 
 
+def is_scalar(value: ir.Value) -> bool:
+    """Whether `value` is no tensor, vector or memref."""
+    return not isinstance(value.type, ir.ShapedType)
+
+
 def element_type(value: ir.Value) -> ir.Type:
     tensor = value.type
     return tensor.element_type if isinstance(tensor, ir.ShapedType) else tensor
@@ -633,6 +638,43 @@ class Builder:
         return self._segments(inputs, outputs)
 
 
+class StandIn:
+    """What `name` will be once it is a tensor of `sizes`: until `settle`, `value` stands for
+    that, and the program keeps reading `name` itself as it always was."""
+
+    def __init__(self, name: ir.Value, sizes: Sequence[Size]):
+        op = defining_op(name)
+        below = ir.BlockArgument(name).owner.operations[0] if op is None else next_op(op)
+        build = Builder(below.operation, name.location)
+        kind = build.tensor_type(sizes, element_type(name))
+        self.name = name
+        self._op = build.create("builtin.unrealized_conversion_cast", [kind], [name])
+
+    @property
+    def value(self) -> ir.Value:
+        return self._op.results[0]
+
+    def settle(self, restore: Callable[[ir.Value, Builder], ir.Value]) -> None:
+        """Gives `name` its new type. Who still reads it as it was gets what `restore` makes
+        of the new value. This stand-in must not be used again."""
+        if not has_one_use(self.name):
+            old = restore(self.value, Builder(next_op(self._op), self._op.location))
+            self.name.replace_all_uses_except(old, self._op)
+        kind = self.value.type
+        self._op.operands[0] = self.name
+        self.value.replace_all_uses_with(self.name)
+        self.name.set_type(kind)
+        self._op.erase()
+
+
+def set_function_type(function: ir.Operation, returns: Sequence[ir.Operation]) -> None:
+    """Makes the type of a function that of its arguments and of what `returns` return."""
+    arguments = [argument.type for argument in function.regions[0].blocks[0].arguments]
+    results = [value.type for value in returns[0].operands] if returns else []
+    kind = ir.FunctionType.get(arguments, results, context=function.context)
+    function.attributes["function_type"] = ir.TypeAttr.get(kind)
+
+
 def fill_builtin_region(op: ir.Operation) -> None:
     """Gives a named linalg op its body."""
     from iree.compiler._mlir_libs import _mlirDialectsLinalg
@@ -782,9 +824,6 @@ def _attach_units(rank: int, keep: Sequence[int]) -> list[list[int]]:
 
 def next_op(op: ir.Operation) -> ir.Operation:
     """The op behind `op` in its block; a defining op always has one, the terminator."""
-    found = False
-    for other in op.block.operations:
-        if found:
-            return other.operation
-        found = other.operation == op
-    raise AssertionError("a terminator defines no value")
+    behind = ir.InsertionPoint.after(op).ref_operation
+    assert behind is not None, "a terminator defines no value"
+    return behind.operation

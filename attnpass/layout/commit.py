@@ -1,10 +1,23 @@
-"""Builds the values that plans stand for. Refused plans never come here."""
+"""Builds the values that plans stand for. Refused plans never come here.
+
+Names of a variable (a loop's carried value, an argument of a private function) change type
+in place, so until all values are built a stand-in is read for each. `finish` then gives the
+variable its new sources and its names their type.
+"""
 
 from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import Builder, size_values, sizes_of
+from .. import maps
+from ..ir import (
+    Builder,
+    StandIn,
+    defining_op,
+    product,
+    size_values,
+    sizes_of,
+)
 from .layout import Layout
 from .planner import Node
 
@@ -18,16 +31,20 @@ class Committer:
 
     def __init__(self) -> None:
         self._built: dict[int, tuple[ir.Value, ir.Operation]] = {}
+        # The nodes of variables that are read in their new layout.
+        self._variables: list[Node] = []
+        self._seen: set[int] = set()
+        self._stand_ins: dict[ir.Value, StandIn] = {}
 
     def value(self, root: Node, reader: ir.Operation) -> ir.Value:
         """The new value, for use before `reader`: one dim per piece that is there, or, where
         all are, per axis."""
-        stack = [root] if root.alternative is not None else []
+        stack = [root] if self._is_missing(root) else []
         while stack:
             node = stack[-1]
-            missing = [c for c in node.children if c is not None and self._is_missing(c)]
+            missing = [child for child in node.children if self._is_missing(child)]
             if missing:
-                stack += missing
+                stack += [child for child in missing if child is not None]
                 continue
             stack.pop()
             if self._is_missing(node):
@@ -44,18 +61,68 @@ class Committer:
         op = node.op
         assert op is not None
         new = self.value(node, op)
-        layout = node.demand.layout
-        build = self.builder(node, op)
-        flat = [axis for axes in layout.dims for axis in axes]
-        counts = [len(axes) for axes in layout.dims]
-        return build.join_dims(build.transpose(new, flat), counts, sizes_of(node.value))
+        kind = ir.RankedTensorType(node.value.type)
+        return put_back(new, node.demand.layout, kind, self.builder(node, op))
 
-    def _is_missing(self, node: Node) -> bool:
-        return node.alternative is not None and id(node) not in self._built
+    def finish(self, swept: list[ir.Operation]) -> None:
+        """Changes the variables that the plans go through. Call when all else is built."""
+        for node in self._variables:  # Grows: what feeds one may come from another.
+            self._feed(node, swept)
+        for node in self._variables:
+            self._settle(node)
+
+    def _feed(self, node: Node, swept: list[ir.Operation]) -> None:
+        variable = node.variable
+        assert variable is not None
+        for (op, number), child in zip(variable.sources, node.children, strict=True):
+            old = op.operands[number]
+            if child is None:
+                build = Builder(op)
+                layout = variable.layout_of(node.demand.layout, old)
+                assert layout is not None
+                new = put_in_order(old, layout, build)
+            else:
+                new, build = self.value(child, op), self.builder(child, op)
+            op.operands[number] = build.cast(new, node.demand.layout.sizes)
+            swept += [made] if (made := defining_op(old)) is not None else []
+
+    def _settle(self, node: Node) -> None:
+        variable, layout = node.variable, node.demand.layout
+        assert variable is not None
+        for name in variable.names:
+            kind = ir.RankedTensorType(name.type)
+            self._stand_in(name, node).settle(
+                lambda new, build, kind=kind: put_back(new, layout, kind, build)
+            )
+        variable.settle(layout)
+
+    def _stand_in(self, name: ir.Value, variable: Node) -> StandIn:
+        """What is read for `name` while its variable changes as the node `variable` says."""
+        if name not in self._stand_ins:
+            self._stand_ins[name] = StandIn(name, variable.demand.layout.sizes)
+        if id(variable) not in self._seen:
+            self._seen.add(id(variable))
+            self._variables.append(variable)
+        return self._stand_ins[name]
+
+    def _read_name(self, node: Node, variable: Node, build: Builder) -> ir.Value:
+        new = self._stand_in(node.value, variable).value
+        merged = node.demand.layout.merged()
+        new = build.cast(new, merged.layout.sizes)
+        return build.split_dims(
+            new, [[node.demand.layout.sizes[a] for a in g] for g in merged.groups]
+        )
+
+    def _is_missing(self, node: Node | None) -> bool:
+        if node is None or node.alternative is None or node.named:
+            return False
+        return id(node) not in self._built
 
     def _operand(self, node: Node, build: Builder) -> ir.Value:
         if node.alternative is None:
             return read_row_major(node.value, node.demand.layout, build)
+        if node.named:
+            return self._read_name(node, node.named, build)
         return self._built[id(node)][0]
 
     def _build(self, node: Node) -> tuple[ir.Value, ir.Operation]:
@@ -95,3 +162,20 @@ def read_row_major(value: ir.Value, layout: Layout, build: Builder) -> ir.Value:
     parts = [[(coarse.sizes[a], coarse.window(a)) for a in axes] for axes in coarse.dims]
     sliced = build.split_and_slice(value, parts)
     return build.split_dims(sliced, [[layout.sizes[a] for a in g] for g in merged.groups])
+
+
+def put_in_order(value: ir.Value, layout: Layout, build: Builder) -> ir.Value:
+    """`value` transposed into `layout`: one dim per axis, in the order wanted."""
+    lies = [axis for axes in layout.dims for axis in axes]
+    return build.transpose(build.split_dims(value, layout.dim_sizes()), maps.inverse(lies))
+
+
+def put_back(
+    value: ir.Value, layout: Layout, kind: ir.RankedTensorType, build: Builder
+) -> ir.Value:
+    """The tensor of type `kind` of which `value` is what `layout` says of it."""
+    sizes = sizes_of(value)
+    lies = [axis for axes in layout.dims for axis in axes]
+    old = [product([sizes[axis] for axis in axes]) for axes in layout.dims]
+    joined = build.join_dims(build.transpose(value, lies), [len(a) for a in layout.dims], old)
+    return build.cast(joined, kind.shape)

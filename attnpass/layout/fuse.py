@@ -67,7 +67,9 @@ def fuse_transposes(
         build = committer.builder(push.node, push.transpose)
         counts = [0 if size == 1 else 1 for size in sizes]
         result.replace_all_uses_with(build.join_dims(value, counts, sizes))
-    erase_dead([push.transpose for push in pushes.values()])
+    swept = [push.transpose for push in pushes.values()]
+    committer.finish(swept)
+    erase_dead(swept)
     return True
 
 

@@ -3,6 +3,10 @@
 A plan is a graph of nodes, memoised on (value, demand), so that what two attentions share
 is planned and priced once. The walk is a loop over an explicit stack: chains of thousands
 of producers are planned in linear time without deep recursion.
+
+A value that a loop carries depends on itself. Where a demand comes back to itself, a node is
+*promised*: planning goes on as if the demand were met. If in the end it is, the promised
+node becomes the plan; if not, what was planned meanwhile is forgotten.
 """
 
 from __future__ import annotations
@@ -13,10 +17,12 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
-from ..ir import Size, defining_op, has_one_use, is_ranked_tensor
+from ..ir import Size, defining_op, has_one_use, is_ranked_tensor, tensor_bytes
 from ..producers import Alternative, Demand, Refusal, Rule, rules_for
+from ..producers.variables import Variable, Variables, owner_of
 from ..targets import Target
 from .cost import FREE, Cost
+from .layout import Layout
 
 # An axis as it was delivered: its parts, major to minor, and whether each is there or was
 # left out because the value does not change along it.
@@ -30,6 +36,10 @@ class Node:
     `rule` is None where the value has the layout already, up to a reshape. `children` are
     the nodes of the operands that the alternative asks for, None where one is read as it
     is. `pieces[i]` tells how axis i of the demand is delivered.
+
+    A node of a `variable` has the demand on all its names, and a child per source, None for
+    one that is transposed on its way in. A value that names the variable has a node of its
+    own above that, its only child.
     """
 
     value: ir.Value
@@ -40,6 +50,17 @@ class Node:
     pieces: tuple[Pieces, ...]
     own_cost: Cost
     total: Cost = field(default=FREE)
+    variable: Variable | None = None
+
+    def become(self, other: Node) -> None:
+        """Makes this node, which was promised, the plan that it stands for."""
+        self.__dict__.update(other.__dict__)
+
+    @property
+    def named(self) -> Node | None:
+        """The node of the variable that the value names, if it is one's name."""
+        child = self.children[0] if len(self.children) == 1 else None
+        return child if child is not None and child.variable and not self.variable else None
 
     @property
     def is_complete(self) -> bool:
@@ -57,6 +78,12 @@ class Node:
 
 
 Plan = Node | Refusal
+# What is planned: a value, or all names of a variable, in a layout.
+Key = tuple[ir.Value | Variable, Demand]
+Solving = Generator[Key, Plan, Plan]
+
+# A name of a variable, and the variable itself: committing them makes no op.
+_AS_NAMED = Alternative((), view=())
 
 
 class Planner:
@@ -72,61 +99,134 @@ class Planner:
         self.target = target
         self.computes_windows = computes_windows
         self.moved: dict[ir.Value, ir.Value] = {}
-        self._memo: dict[tuple[ir.Value, Demand], Plan] = {}
+        self.variables = Variables()
+        # A variable has one layout, whoever asks: this is the first that it can have.
+        self._layout_of: dict[Variable, Layout] = {}
+        self._memo: dict[Key, Plan] = {}
+        # What is being planned, with its promised node where it was asked for meanwhile.
+        self._open: dict[Key, Node | None] = {}
         self._narrowing: Planner | None = None
 
     def narrowing(self) -> Planner:
         """The planner beside this one that computes windows."""
         if self._narrowing is None:
             self._narrowing = Planner(self.target, computes_windows=True)
+            self._narrowing.variables = self.variables
+            self._narrowing._layout_of = self._layout_of
         return self._narrowing
 
     def plan(self, value: ir.Value, demand: Demand) -> Plan:
         """The cheapest way to have `value` in this layout, or why there is none."""
-        stack = [self._solve(value, demand)]
-        answer: Plan | None = None
-        while stack:
+        request: Key = (value, demand)
+        answer = self._known(request)
+        stack: list[Solving] = []
+        while answer is None or stack:
+            if answer is None:
+                stack.append(self._solve(request))
             try:
+                # None starts the generator that was just made.
                 request = stack[-1].send(answer)  # type: ignore[arg-type]
+                answer = self._known(request)
             except StopIteration as stop:
                 stack.pop()
                 answer = stop.value
-            else:
-                answer = self._memo.get(request)
-                if answer is None:
-                    stack.append(self._solve(*request))
-        assert answer is not None
         return answer
 
-    def _solve(
-        self, value: ir.Value, demand: Demand
-    ) -> Generator[tuple[ir.Value, Demand], Plan, Plan]:
-        key = (value, demand)
-        if key in self._memo:
-            return self._memo[key]
-        # A demand that comes back to itself (a loop) is refused rather than followed.
-        self._memo[key] = Refusal("the value depends on itself", None)
+    def _known(self, key: Key) -> Plan | None:
+        """The plan for `key` if there is one, or a promised one while it is being made."""
+        if key not in self._open:
+            return self._memo.get(key)
+        what, demand = key
+        promised = self._open[key]
+        if promised is None and isinstance(what, Variable):
+            promised = _carried(what, demand, (), FREE)
+        elif promised is None:
+            promised = Node(what, demand, None, None, (), _whole(demand.layout), FREE)  # type: ignore[arg-type]
+        self._open[key] = promised
+        return promised
+
+    def _solve(self, key: Key) -> Solving:
+        what, demand = key
+        before = len(self._memo)
+        self._open[key] = None
+        if isinstance(what, Variable):
+            found = yield from self._solve_variable(what, demand)
+        else:
+            found = yield from self._solve_value(what, demand)
+        promised = self._open.pop(key)
+        if promised is not None and isinstance(found, Node):
+            promised.become(found)
+            found = promised
+        elif promised is not None:
+            while len(self._memo) > before:
+                self._memo.popitem()
+        self._memo[key] = found
+        return found
+
+    def _solve_value(self, value: ir.Value, demand: Demand) -> Solving:
         best: Plan = self._as_it_is(value, demand)
         narrows = self.computes_windows and bool(demand.layout.windows)
         insists = narrows or value in self.moved
         if isinstance(best, Refusal) or demand.droppable or insists:
-            found = yield from self._ask_rules(value, demand)
+            found = yield from self._ask_producer(value, demand)
             taken = insists and isinstance(found, Node)
             if isinstance(best, Refusal) or taken or self._is_better(found, best):
                 best = found
-        self._memo[key] = best
+        whole = self._memo.get((value, Demand(demand.layout)))
+        if isinstance(best, Node) and isinstance(whole, Node) and best.is_complete:
+            # Others have the value so, with nothing to drop: one node for all of them.
+            return best if self._is_better(best, whole) else whole
         return best
+
+    def _solve_variable(self, variable: Variable, demand: Demand) -> Solving:
+        layout = demand.layout
+        if self._layout_of.setdefault(variable, layout) != layout:
+            return Refusal("another of its readers wants it in another layout", None)
+        operands = [op.operands[number] for op, number in variable.sources]
+        inner = [variable.layout_of(layout, operand) for operand in operands]
+        refusal = variable.check(layout)
+        if any(wanted is None for wanted in inner):
+            refusal = Refusal("its sizes are known otherwise where it is made", None)
+        answers: list[Plan] = []
+        for operand, wanted in zip(operands, inner, strict=True):
+            if refusal is None and wanted is not None:
+                answers.append((yield operand, Demand(wanted)))
+        refusal = refusal or _why_not_carried(variable, answers)
+        if refusal is not None:
+            del self._layout_of[variable]
+            return refusal
+        copied = [x for x, a in zip(operands, answers, strict=True) if isinstance(a, Refusal)]
+        own = Cost(sum(2 * tensor_bytes(operand) for operand in copied), len(copied))
+        children = tuple(answer if isinstance(answer, Node) else None for answer in answers)
+        return _carried(variable, demand, children, own)
 
     def _as_it_is(self, value: ir.Value, demand: Demand) -> Plan:
         layout = demand.layout
         if layout.is_row_major:
-            pieces = tuple(((size, True),) for size in layout.sizes)
-            return Node(value, demand, None, None, (), pieces, FREE)
+            return Node(value, demand, None, None, (), _whole(layout), FREE)
         return Refusal(_why_no_rule(value), defining_op(value))
 
-    def _ask_rules(
-        self, value: ir.Value, demand: Demand
-    ) -> Generator[tuple[ir.Value, Demand], Plan, Plan]:
+    def _ask_producer(self, value: ir.Value, demand: Demand) -> Solving:
+        variable = self.variables.of(value)
+        if variable is None:
+            return (yield from self._ask_rules(value, demand))
+        if isinstance(variable, Refusal):
+            return variable
+        owner, layout = owner_of(value), demand.layout
+        if layout.is_row_major:
+            return Refusal("it has this layout, and nothing is dropped on the way", owner)
+        if layout.windows:
+            return Refusal("only a slice is wanted of what this op hands on whole", owner)
+        whole = variable.layout_of(layout.merged().layout, variable.names[0])
+        if whole is None:
+            return Refusal("a dim of dynamic size would be split on its way through", owner)
+        node = yield variable, Demand(whole)
+        if isinstance(node, Refusal):
+            return node
+        pieces = _whole(layout)
+        return Node(value, demand, None, _AS_NAMED, (node,), pieces, FREE, node.total)
+
+    def _ask_rules(self, value: ir.Value, demand: Demand) -> Solving:
         op = defining_op(value)
         if op is None or not is_ranked_tensor(value):
             return Refusal(_why_no_rule(value), op)
@@ -148,7 +248,7 @@ class Planner:
 
     def _follow(
         self, value: ir.Value, demand: Demand, rule: Rule, alternative: Alternative
-    ) -> Generator[tuple[ir.Value, Demand], Plan, Plan]:
+    ) -> Solving:
         op = defining_op(value)
         assert op is not None
         children: list[Node | None] = []
@@ -225,7 +325,7 @@ def _is_shared(node: Node) -> bool:
         if not has_one_use(node.value):
             return True
         (child, *others) = node.children or (None,)
-        if node.creates_op or child is None or others:
+        if node.creates_op or node.named or child is None or others:
             return False
         node = child
     return False
@@ -236,7 +336,7 @@ def _delivered(
 ) -> tuple[Pieces, ...]:
     sizes = demand.layout.sizes
     if alternative.view is None:
-        return tuple(((size, True),) for size in sizes)
+        return _whole(demand.layout)
     (child,) = children
     assert child is not None
     return tuple(
@@ -252,10 +352,43 @@ def _pieces_of(size: Size, parts: list[tuple[Size, bool]]) -> Pieces:
     return ((size, True),) if len(parts) == 1 and parts[0][1] else tuple(parts)
 
 
+def _whole(layout: Layout) -> tuple[Pieces, ...]:
+    """Every axis is there, in one piece."""
+    return tuple(((size, True),) for size in layout.sizes)
+
+
+def _carried(
+    variable: Variable, demand: Demand, children: tuple[Node | None, ...], own: Cost
+) -> Node:
+    total = own
+    for child in children:
+        total += FREE if child is None else child.total
+    name, pieces = variable.names[0], _whole(demand.layout)
+    return Node(name, demand, None, _AS_NAMED, children, pieces, own, total, variable)
+
+
+def _why_not_carried(variable: Variable, answers: list[Plan]) -> Refusal | None:
+    """Why a variable cannot have a layout, given what its sources answer: one that refuses is
+    transposed on its way in, unless all do or it is required."""
+    refusals = {i: answer for i, answer in enumerate(answers) if isinstance(answer, Refusal)}
+    needed = [refusals[i] for i in refusals if i in variable.required]
+    if needed:
+        return needed[0]
+    return refusals[0] if answers and len(refusals) == len(answers) else None
+
+
+# Ops that nothing moves through, and why.
+_WALLS = {
+    "hal.tensor.import": "it is a function argument, and its caller's buffer has the layout",
+    "hal.tensor.alias": "it lies in a buffer of the caller, which has the layout",
+    "util.optimization_barrier": "an optimization barrier is there to keep what it hides",
+    "iree_tensor_ext.compute_barrier.start": "a compute barrier is there to keep what it hides",
+    "iree_tensor_ext.compute_barrier.end": "a compute barrier is there to keep what it hides",
+}
+
+
 def _why_no_rule(value: ir.Value) -> str:
     op = defining_op(value)
     if op is None:
         return "it is a block argument, and nothing before it can absorb the change"
-    if op.name == "hal.tensor.import":
-        return "it is a function argument, and nothing before it can absorb the change"
-    return f"no rule moves the change through {op.name}"
+    return _WALLS.get(op.name, f"no rule moves the change through {op.name}")

@@ -247,7 +247,7 @@ def _choose_other(
     if isinstance(plan, Refusal):
         record.decision = "refused"
         record.reason = f"{name} innermost cannot be absorbed: {plan}"
-    elif mode == "always" or price(plan.node.total, target) < 0:
+    elif mode == "always" or price(total_cost(plan.nodes), target) < 0:
         choice.plans = [plan]
         record.decision = "absorbed"
         record.reason = f"{name} innermost, absorbed by {_absorber(plan)}"
@@ -287,7 +287,7 @@ def _choose(
     if not plan.node.is_complete:
         plans += [fold for fold in folds if fold.operand == "key"]
     worth = _worth(facts, target)
-    cost = plan.node.total if len(plans) == 1 else graph_cost(p.node for p in plans)
+    cost = total_cost(plan.nodes) if len(plans) == 1 else graph_cost(p.node for p in plans)
     if mode == "always" and cost.launches <= fold_cost.launches:
         return _absorb(choice, plans, worth.seconds or 0.0, "")
     if mode == "always":
@@ -508,6 +508,7 @@ def _commit(choices: Sequence[Choice], remains: Remains, swept: Swept) -> None:
         fold = find_result_fold(facts) if facts.num_dims != rank else None
         if fold is not None:
             fold_result(fold, swept)
+    committer.finish(swept)
     erase_dead(swept)
 
 

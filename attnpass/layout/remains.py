@@ -19,6 +19,7 @@ from ..ir import Size, defining_op, is_ranked_tensor, replace_reads, sizes_of, t
 from ..producers import Demand, Refusal
 from ..producers.loop_nest import is_contraction
 from ..producers.slices import slice_window
+from ..producers.variables import Source, Variable
 from .attention_rewrite import VIEWS, Swept, moves_nothing
 from .commit import Committer
 from .cost import FREE, Cost
@@ -60,11 +61,12 @@ class Remains:
 
 
 class _Uses:
-    """Counts uses down: an op dies with its last reader."""
+    """Counts uses down: an op dies with its last reader, unless it is one of `kept`."""
 
-    def __init__(self, replaced: set[tuple[ir.Operation, int]]) -> None:
+    def __init__(self, replaced: set[Source], kept: set[ir.Operation | None]) -> None:
         self._remaining: dict[ir.Operation, int] = {}
         self._replaced = replaced
+        self._kept = kept
         self.dead: set[ir.Operation] = set()
 
     def drop(self, value: ir.Value) -> None:
@@ -72,7 +74,7 @@ class _Uses:
         pending = [value]
         while pending:
             op = defining_op(pending.pop())
-            if op is None:
+            if op is None or op in self._kept:
                 continue
             if op not in self._remaining:
                 self._remaining[op] = sum(1 for result in op.results for _ in result.uses)
@@ -104,10 +106,14 @@ Root = tuple[Node, ir.Operation, int]
 
 def remains_of(roots: Sequence[Root], planner: Planner) -> Remains:
     """What is left once the plans are committed."""
-    uses, remains = _Uses({(reader, number) for _, reader, number in roots}), Remains()
-    for node, _, _ in roots:
-        uses.drop(node.value)
     nodes = nodes_of(node for node, _, _ in roots)
+    variables = [(node, node.variable) for node in nodes if node.variable is not None]
+    roots = [*roots, *(root for node, variable in variables for root in _fed(node, variable))]
+    # Ops that hand a value on live, whatever their results are.
+    kept = {defining_op(name) for _, variable in variables for name in variable.names}
+    uses, remains = _Uses({(reader, number) for _, reader, number in roots}, kept), Remains()
+    for _, reader, number in roots:
+        uses.drop(reader.operands[number])
     for source in _sliced(nodes):
         narrowing = _narrow(source, uses, planner)
         if narrowing is not None:
@@ -117,7 +123,7 @@ def remains_of(roots: Sequence[Root], planner: Planner) -> Remains:
                 uses.drop(source)
     for node in nodes:
         op = node.op
-        if op is None or op in uses.dead or op.name in _MADE_TWICE:
+        if op is None or op in uses.dead or op in kept or op.name in _MADE_TWICE:
             continue
         if not node.creates_op:
             if node.own_cost:
@@ -128,23 +134,50 @@ def remains_of(roots: Sequence[Root], planner: Planner) -> Remains:
             moved = sum(tensor_bytes(operand) for operand in op.operands)
             remains.costs[id(node)] = Cost(moved, 1)
             continue
-        restoring, keeping = _cost_of_restoring(node, uses), _cost_of_keeping(node)
+        restoring, keeping = _cost_for_readers(node.value, uses), _cost_of_keeping(node)
         if keeping is not None and planner.seconds(keeping) < planner.seconds(restoring):
             remains.costs[id(node)] = keeping
             continue
         remains.costs[id(node)] = restoring
         remains.restored.append(node)
         uses.drop_all(node.value)
+    again = _read_again(nodes)
+    for node, variable in variables:
+        for name in variable.names:
+            copy = Cost(2 * tensor_bytes(name), 1)
+            cost = copy if name in again else _cost_for_readers(name, uses)
+            if cost:
+                remains.costs[id(node)] = remains.costs.get(id(node), FREE) + cost
     return remains
 
 
-def _cost_of_restoring(node: Node, uses: _Uses) -> Cost:
+def _read_again(nodes: Sequence[Node]) -> set[ir.Value]:
+    """The values that the plans themselves read in their old layout."""
+    found: set[ir.Value] = set()
+    for node in nodes:
+        if node.alternative is None:
+            found.add(node.value)
+        elif node.creates_op and node.op is not None:
+            pairs = zip(node.alternative.requests, node.children, strict=True)
+            given = {request.operand for request, child in pairs if child is not None}
+            operands = enumerate(node.op.operands)
+            found.update(operand for number, operand in operands if number not in given)
+    return found
+
+
+def _fed(node: Node, variable: Variable) -> list[Root]:
+    """The plans of what feeds a variable; a source without one stays, and is transposed."""
+    pairs = zip(node.children, variable.sources, strict=True)
+    return [(child, op, number) for child, (op, number) in pairs if child is not None]
+
+
+def _cost_for_readers(value: ir.Value, uses: _Uses) -> Cost:
     """Nothing where every other reader transposes the value anyway, or asks for its size,
     else one copy."""
-    readers = uses.living(node.value)
+    readers = uses.living(value)
     if all(reader.name == "tensor.dim" or _transposes(reader, uses) for reader in readers):
         return FREE
-    return Cost(2 * tensor_bytes(node.value), 1)
+    return Cost(2 * tensor_bytes(value), 1)
 
 
 def _cost_of_keeping(node: Node) -> Cost | None:

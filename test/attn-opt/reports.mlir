@@ -27,7 +27,7 @@
 #v = affine_map<(m, n, k1, k2) -> (k2, n)>
 #s = affine_map<(m, n, k1, k2) -> ()>
 #o = affine_map<(m, n, k1, k2) -> (m, n)>
-// REMARK: reports.mlir:[[# @LINE + 4]]:{{[0-9]+}}: remark: value refused: {{.*}}block argument
+// REMARK: reports.mlir:[[# @LINE + 4]]:{{[0-9]+}}: remark: value refused: {{.*}}it is an argument of @
 func.func @argument(%q: tensor<16x8xf32>, %k: tensor<32x8xf32>, %v: tensor<32x8xf32>) -> tensor<16x8xf32> {
   %scale = arith.constant 0.25 : f32
   %out = tensor.empty() : tensor<16x8xf32>

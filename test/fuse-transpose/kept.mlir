@@ -14,7 +14,7 @@ func.func @argument(%q: tensor<2x8x16xf32>, %k: tensor<2x32x16xf32>, %p: tensor<
   %t = linalg.transpose ins(%p : tensor<2x32x16xf32>) outs(%te : tensor<2x16x32xf32>) permutation = [0, 2, 1]
   %scale = arith.constant 0.25 : f32
   %out = tensor.empty() : tensor<2x8x16xf32>
-  // expected-remark @below {{value refused: the transpose cannot be absorbed: it is a block argument}}
+  // expected-remark @below {{value refused: the transpose cannot be absorbed: it is an argument of @argument, which is public and keeps its signature}}
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #vt, #s, #o]>
       ins(%q, %k, %t, %scale : tensor<2x8x16xf32>, tensor<2x32x16xf32>, tensor<2x16x32xf32>, f32) outs(%out : tensor<2x8x16xf32>) {
     ^bb0(%score: f32):

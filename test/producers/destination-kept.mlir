@@ -11,7 +11,7 @@ func.func @argument(%q: tensor<2x8x16xf32>, %k: tensor<2x32x16xf32>, %x: tensor<
   %v = linalg.batch_matmul ins(%x, %w : tensor<2x32x24xf32>, tensor<2x24x16xf32>) outs(%acc : tensor<2x32x16xf32>) -> tensor<2x32x16xf32>
   %scale = arith.constant 0.25 : f32
   %out = tensor.empty() : tensor<2x8x16xf32>
-  // expected-remark @below {{value refused: V^T cannot be absorbed: it is a block argument, and nothing before it can absorb the change}}
+  // expected-remark @below {{value refused: V^T cannot be absorbed: it is an argument of @argument, which is public and keeps its signature}}
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
       ins(%q, %k, %v, %scale : tensor<2x8x16xf32>, tensor<2x32x16xf32>, tensor<2x32x16xf32>, f32) outs(%out : tensor<2x8x16xf32>) {
     ^bb0(%score: f32):
