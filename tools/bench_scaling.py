@@ -35,7 +35,7 @@ THEIRS = (
     "builtin.module(func.func(iree-global-opt-propagate-linalg-transpose"
     "{enable-attention-v-transpose=true enable-aggressive-propagation=true}))"
 )
-ROWS, MODEL = 8, {"attention": 8, "llama": make_llama_layer.MODEL}
+ROWS, MODEL = 8, {"attention": 8, "llama": make_llama_layer.SMALL.model}
 
 
 class SharedWeights(Trace):

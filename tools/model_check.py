@@ -75,18 +75,30 @@ def compile_by_iree(text: str, extra: list[str]) -> bytes:
 
 def run(vmfb: bytes, inputs: Sequence[Array]) -> list[Array]:
     """What the only public function gives for `inputs`."""
+    return [np.array(result.to_host()) for result in loaded(vmfb, inputs)()]
+
+
+def loaded(vmfb: bytes, inputs: Sequence[Array], device: Any = None) -> Callable[[], list[Any]]:
+    """A call of the only public function on `inputs`, which lie on the device already (the
+    one given, else all cores); it returns when the results, device arrays, are there."""
     import iree.runtime as runtime
 
-    config = runtime.Config("local-task")
+    config = runtime.Config(device=device) if device else runtime.Config("local-task")
     context = runtime.SystemContext(config=config)
     module = runtime.VmModule.copy_buffer(config.vm_instance, vmfb)
     context.add_vm_module(module)
     names = [n for n in module.function_names if not n.startswith("__") and "$" not in n]
     function = context.modules[module.name][names[0]]
-    results: Any = function(*(to_device(config.device, array) for array in inputs))
-    if not isinstance(results, tuple | list):
-        results = [results]
-    return [np.array(result.to_host()) for result in results]
+    given = [to_device(config.device, array) for array in inputs]
+
+    def call() -> list[Any]:
+        results: Any = function(*given)
+        results = list(results) if isinstance(results, tuple | list) else [results]
+        for result in results:
+            result.to_host()
+        return results
+
+    return call
 
 
 def to_device(device: Any, array: Array) -> Any:
