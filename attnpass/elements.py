@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING
 
 from iree.compiler import ir
 
+from . import maps
+from .ir import print_alone, static_size
+
 if TYPE_CHECKING:
     import numpy as np
+
+    from .layout.layout import Layout
 
     Array = np.ndarray[tuple[int, ...], np.dtype[np.void]]
 
@@ -38,9 +43,12 @@ class Elements:
 
 
 def elements_of(op: ir.Operation) -> Elements | str:
-    """What an `arith.constant` tensor holds, or why that cannot be read."""
-    attribute = _value(op)
-    kind = ir.RankedTensorType(op.results[0].type)
+    """What an `arith.constant` tensor or a `util.global` holds at first, or why that cannot be
+    read."""
+    is_global = op.name == "util.global"
+    attribute = _value(op, "initial_value" if is_global else "value")
+    kind = ir.TypeAttr(op.attributes["type"]).value if is_global else op.results[0].type
+    kind = ir.RankedTensorType(kind)
     shape, element = tuple(kind.shape), kind.element_type
     if attribute is not None and isinstance(attribute, ir.DenseElementsAttr):
         if attribute.is_splat or isinstance(element, ir.IntegerType | ir.FloatType | ir.IndexType):
@@ -72,9 +80,23 @@ def attribute_of(array: Array, kind: ir.RankedTensorType, like: Elements) -> ir.
     return ir.DenseElementsAttr.get(items, type=kind)
 
 
-def _value(op: ir.Operation) -> ir.Attribute | None:
+def in_layout(elements: Elements, layout: Layout, kind: ir.RankedTensorType) -> ir.Attribute:
+    """The constant of type `kind` that has these elements with one dim per axis of `layout`."""
+    value = elements.attribute
+    if isinstance(value, ir.DenseElementsAttr) and value.is_splat:
+        return ir.DenseElementsAttr.get_splat(kind, value.get_splat_value())
+    axes = [axis for group in layout.dims for axis in group]
+    full = [static_size(layout.full_size(axis)) for axis in axes]
+    starts = [(layout.window(axis) or (0, 0))[0] for axis in axes]
+    sizes = [static_size(layout.sizes[axis]) for axis in axes]
+    cut = tuple(slice(start, start + size) for start, size in zip(starts, sizes, strict=True))
+    array = elements.array().reshape(full)[cut].transpose(maps.inverse(axes))
+    return attribute_of(array, kind, elements)
+
+
+def _value(op: ir.Operation, name: str) -> ir.Attribute | None:
     try:
-        return op.attributes["value"]
+        return op.attributes[name]
     except TypeError:  # The bindings know no complex elements.
         return None
 
@@ -118,8 +140,6 @@ def _raw_data(attribute: ir.Attribute, count: int) -> bytes:
 
 def _resource(op: ir.Operation) -> bytes | None:
     """The blob that the value of a constant names, None if the module lacks it."""
-    from .ir import print_alone
-
     text = print_alone(op)
     start = text.find('"0x', text.find("dialect_resources"))
     end = text.find('"', start + 3)

@@ -589,20 +589,10 @@ class Builder:
 
     def constant_in_layout(self, elements: Elements, layout: Layout) -> ir.Value:
         """An `arith.constant` tensor with one dim per axis of `layout`."""
-        from .elements import attribute_of
+        from .elements import in_layout
 
-        value = elements.attribute
         result = self.tensor_type(layout.sizes, elements.kind)
-        if isinstance(value, ir.DenseElementsAttr) and value.is_splat:
-            new: ir.Attribute = ir.DenseElementsAttr.get_splat(result, value.get_splat_value())
-            return self.constant(new, result)
-        axes = [axis for group in layout.dims for axis in group]
-        full = [static_size(layout.full_size(axis)) for axis in axes]
-        starts = [(layout.window(axis) or (0, 0))[0] for axis in axes]
-        sizes = [static_size(layout.sizes[axis]) for axis in axes]
-        cut = tuple(slice(start, start + size) for start, size in zip(starts, sizes, strict=True))
-        array = elements.array().reshape(full)[cut].transpose(maps.inverse(axes))
-        return self.constant(attribute_of(array, result, elements), result)
+        return self.constant(in_layout(elements, layout, result), result)
 
     def cast(self, value: ir.Value, sizes: Sequence[Size]) -> ir.Value:
         """`value`, with `tensor.cast` where its type says more or less of these sizes."""

@@ -194,7 +194,7 @@ class Planner:
         refusal = refusal or _why_not_carried(variable, answers)
         if refusal is not None:
             del self._layout_of[variable]
-            return refusal
+            return Refusal(variable.title + refusal.reason, refusal.op)
         copied = [x for x, a in zip(operands, answers, strict=True) if isinstance(a, Refusal)]
         own = Cost(sum(2 * tensor_bytes(operand) for operand in copied), len(copied))
         children = tuple(answer if isinstance(answer, Node) else None for answer in answers)

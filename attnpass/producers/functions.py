@@ -41,7 +41,7 @@ def argument(value: ir.Value, symbols: Symbols) -> Variable | Refusal:
     sources = tuple((call, place.arg_number) for call in symbol.uses)
     # A copy for one call is not offered: IREE 3.13 does not compile a function to which one
     # call passes what came from outside and another what was computed here.
-    return Signature((value,), sources, frozenset(range(len(sources))), function)
+    return Signature((value,), sources, frozenset(range(len(sources))), function=function)
 
 
 def call_result(value: ir.Value, symbols: Symbols) -> Variable | Refusal:

@@ -33,11 +33,13 @@ Source = tuple[ir.Operation, int]
 class Variable:
     """`names` are the values that read it, all of one type; `sources` the operands that
     define it. Those whose numbers are in `required` must be had in the layout; the others
-    may be transposed on their way in, at the price of a copy."""
+    may be transposed on their way in, at the price of a copy. `title` comes before the reason
+    where the variable cannot change."""
 
     names: tuple[ir.Value, ...]
     sources: tuple[Source, ...]
     required: frozenset[int] = frozenset()
+    title: str = ""
 
     def check(self, layout: Layout) -> Refusal | None:
         """Why it cannot have this layout, whatever its sources say."""

@@ -197,3 +197,23 @@ func.func @blocks(%q: tensor<2x8x16xf32>, %k: tensor<2x32x16xf32>, %x: tensor<2x
   } -> tensor<2x8x16xf32>
   return %r : tensor<2x8x16xf32>
 }
+
+// A barrier hands on what it waits for.
+// CHECK-LABEL: func.func @waits(
+// CHECK: %[[J:.*]]:2 = hal.tensor.barrier join(%{{.*}}, %{{.*}} : tensor<2x16x32xf32>, tensor<2x32x16xf32>) => %{{.*}} : !hal.fence
+// CHECK: iree_linalg_ext.attention {{.*}} ins(%{{[^,]*}}, %[[J]]#1, %[[J]]#0,
+func.func @waits(%q: tensor<2x8x16xf32>, %k: tensor<2x32x16xf32>, %x: tensor<2x32x24xf32>, %w: tensor<2x24x16xf32>, %fence: !hal.fence) -> tensor<2x8x16xf32> {
+  %z = arith.constant 0.0 : f32
+  %scale = arith.constant 0.25 : f32
+  %ae = tensor.empty() : tensor<2x32x16xf32>
+  %af = linalg.fill ins(%z : f32) outs(%ae : tensor<2x32x16xf32>) -> tensor<2x32x16xf32>
+  %a = linalg.batch_matmul ins(%x, %w : tensor<2x32x24xf32>, tensor<2x24x16xf32>) outs(%af : tensor<2x32x16xf32>) -> tensor<2x32x16xf32>
+  %v, %kk = hal.tensor.barrier join(%a, %k : tensor<2x32x16xf32>, tensor<2x32x16xf32>) => %fence : !hal.fence
+  %out = tensor.empty() : tensor<2x8x16xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %kk, %v, %scale : tensor<2x8x16xf32>, tensor<2x32x16xf32>, tensor<2x32x16xf32>, f32) outs(%out : tensor<2x8x16xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x8x16xf32>
+  return %r : tensor<2x8x16xf32>
+}
