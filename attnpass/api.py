@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def default_pipeline(mode: str, *, cache: str = "kept", hardware_exp2: bool) -> str:
     """The passes that a compile runs by default, as pipeline text."""
     options = f"mode={mode} operands=v,k,q" + (f" cache={cache}" if cache != "kept" else "")
-    passes = [f"attn-propagate-layout{{{options}}}"]
+    passes = [f"attn-propagate-layout{{{options}}}", "attn-mask-dynamic-keys"]
     if hardware_exp2:
         passes.append("attn-hardware-exp2")
     return ",".join(passes)

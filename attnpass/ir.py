@@ -388,6 +388,11 @@ class Builder:
         fill_builtin_region(op)
         return op.results[0]
 
+    def all_true(self, sizes: Sequence[Size]) -> ir.Value:
+        """A mask that hides nothing: an i1 tensor of these sizes."""
+        i1 = ir.IntegerType.get_signless(1, self.anchor.context)
+        return self.fill(self.constant(ir.IntegerAttr.get(i1, 1), i1), self.empty(sizes, i1))
+
     def generic(
         self,
         inputs: Sequence[ir.Value],

@@ -72,7 +72,7 @@ def _rewrite_kernel(function: ir.Operation, machine: ptx.Machine, report: Report
     problem = _lower(function)
     if problem:
         restore(function, copy)
-        report.note(f"{place} is left as it was: IREE cannot lower it ({problem})")
+        report.note(f"{place} is left as it was: IREE says of its lowering: {problem}")
         return False
     kernel = Kernel(machine)
     kernel.rewrite(function)
@@ -94,18 +94,21 @@ def _lower(function: ir.Operation) -> str:
     messages: list[str] = []
 
     def hear(diagnostic: ir.Diagnostic) -> bool:
-        messages.append(diagnostic.message)
+        if diagnostic.severity == ir.DiagnosticSeverity.ERROR:
+            messages.append(diagnostic.message)
         return True
 
-    # A kernel that fails is left to IREE, which says so itself; and it says so of some that
-    # it then lowers in another way.
+    # A kernel that IREE complains of is left to it: it says so again, and may go on all the
+    # same (keys of unknown number without a mask: its result is wrong).
     with function.context as context, context.attach_diagnostic_handler(hear):
+        emits, context.emit_error_diagnostics = context.emit_error_diagnostics, True
         try:
             passmanager.PassManager.parse(_LOWERING).run(function)
-        except ir.MLIRError as error:
-            messages += [diagnostic.message for diagnostic in error.error_diagnostics]
-            return messages[0].splitlines()[0] if messages else "no reason given"
-    return ""
+        except ir.MLIRError:
+            messages = messages or ["no reason given"]
+        finally:
+            context.emit_error_diagnostics = emits
+    return messages[0].splitlines()[0] if messages else ""
 
 
 def _mark_lowered(function: ir.Operation) -> None:

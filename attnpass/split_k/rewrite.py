@@ -146,7 +146,7 @@ def _attend(
         values.append(value)
         new_maps.append(tuple(numbers[dim] for dim in dims))
     if "mask" not in operands.values and _needs_mask(operands, chunked):
-        values.append(_no_mask(operands.chunk if chunked else length, build))
+        values.append(build.all_true([operands.chunk if chunked else length]))
         new_maps.append((numbers[plan.dim],))
     for name in RESULTS:
         of = operands.result_dims(name)
@@ -158,12 +158,6 @@ def _attend(
 def _needs_mask(operands: Operands, chunked: bool) -> bool:
     """Whether the number of keys is dynamic: IREE pads them on GPUs only under a mask."""
     return not isinstance(operands.chunk if chunked else operands.tail, int)
-
-
-def _no_mask(length: Size, build: Builder) -> ir.Value:
-    i1 = ir.IntegerType.get_signless(1, build.anchor.context)
-    true = build.constant(ir.IntegerAttr.get(i1, 1), i1)
-    return build.fill(true, build.empty([length], i1))
 
 
 def _slice(value: ir.Value, dim: int, offset: Size, length: Size, build: Builder) -> ir.Value:

@@ -32,14 +32,29 @@ def compile_text(
     return data
 
 
-def run_module(vmfb: bytes, inputs: Sequence[np.ndarray], function: str = "main") -> Any:
+def has_gpu() -> bool:
+    """Whether a CUDA device can be opened."""
+    from iree import runtime
+
+    try:
+        return bool(runtime.get_driver("cuda").query_available_devices())
+    except (RuntimeError, ValueError):
+        return False
+
+
+def run_module(
+    vmfb: bytes,
+    inputs: Sequence[np.ndarray],
+    function: str = "main",
+    driver: str = "local-task",
+) -> Any:
     """What `function` of a compiled module returns: an array, or a list of several.
 
     Inputs are numpy arrays; f16 and ml_dtypes.bfloat16 go in and come out as they are.
     """
     from iree import runtime
 
-    config = runtime.Config("local-task")
+    config = runtime.Config(driver)
     context = runtime.SystemContext(config=config)
     context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, vmfb))
     (name,) = [m for m in context.modules if m != "hal"]

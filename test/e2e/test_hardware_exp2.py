@@ -12,7 +12,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import run_module
+from helpers import compile_and_run, has_gpu, rel_error, run_module
 from iree.compiler import ir
 from iree.compiler.api import Output, Session, Source
 
@@ -22,7 +22,21 @@ from attnpass.lowered.drive import Kernel
 from attnpass.lowered.ptx import Machine
 from attnpass.report.records import Report
 
+GPU = has_gpu()
 FP8 = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2}
+
+
+def random_inputs(kind: type) -> list[np.ndarray]:
+    """q, k and v of 33 rows and 41 keys."""
+    random = np.random.default_rng(3)
+    return [random.standard_normal((2, n, 64)).astype(kind) for n in (33, 41, 41)]
+
+
+def reference(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Attention in float64."""
+    q, k, v = (array.astype(np.float64) for array in (q, k, v))
+    scores = np.exp(q @ k.transpose(0, 2, 1) / 8.0)
+    return scores / scores.sum(-1, keepdims=True) @ v
 
 
 def attention(kinds: str, rows: str = "128", keys: str = "128", mask: str = "") -> str:
@@ -162,6 +176,33 @@ def test_in_process(tmp_path: Path) -> None:
         (ptx,) = (path.read_text() for path in tmp_path.glob("*.ptx"))
         assert ".target sm_90\n" in ptx
         assert "cvt.rn.satfinite.e4m3x2.f32" in ptx
+
+
+@pytest.mark.skipif(not GPU, reason="no CUDA device; tools/check_cuda_math.py checks one")
+@pytest.mark.parametrize("kinds", ["f16 f16 f16", "f32 f32 f32"])
+def test_numbers_on_a_gpu(kinds: str) -> None:
+    name = kinds.split()[0]
+    kind, tolerance = {"f16": (np.float16, 1e-3), "f32": (np.float32, 1e-6)}[name]
+    data = attnpass.compile_str(
+        attention(kinds, "?", "?"),
+        extra_args=["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80"],
+    )
+    assert data is not None
+    q, k, v = random_inputs(kind)
+    got = run_module(data, [q, k, v], driver="cuda")
+    assert rel_error(got, reference(q, k, v)) < tolerance
+
+
+def test_a_mask_for_an_unknown_number_of_keys_changes_nothing() -> None:
+    text = attention("f32 f32 f32", "?", "?")
+    q, k, v = random_inputs(np.float32)
+    plain = compile_and_run(text, [q, k, v])
+    masked = compile_and_run(
+        text, [q, k, v], mode="cost", pipeline="attn-mask-dynamic-keys{target=sm_80}"
+    )
+    wanted = reference(q, k, v)
+    assert rel_error(plain, wanted) < 1e-6
+    assert rel_error(masked, wanted) < 1e-6
 
 
 def casts(source: str, target: str, count: int) -> str:

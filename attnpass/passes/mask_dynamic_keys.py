@@ -1,0 +1,79 @@
+"""attn-mask-dynamic-keys: a mask that lets IREE's GPU kernels pad an unknown number of keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from . import Pass, PassContext, option
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+    from ..attention import AttentionFacts
+
+_GPUS = ("cuda", "rocm")
+
+
+@dataclass(frozen=True)
+class MaskDynamicKeys(Pass):
+    """Gives attention over a number of keys known only at run time a mask that hides none.
+
+    For GPUs IREE 3.13 pads keys only under a mask. Without one it prints an error, goes on,
+    and the kernel reads past the keys: on an H200 the result is wrong for every length (an
+    error of 10, or NaN), with the mask it is right. One i1 a key is read.
+    """
+
+    name: ClassVar[str] = "attn-mask-dynamic-keys"
+    summary: ClassVar[str] = "GPUs: right numbers for a number of keys known only at run time"
+
+    target: str = option("", "target to decide for, instead of the module's own")
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..attention import find
+        from ..ir import erase_dead
+        from ..targets import resolve_target
+
+        target = resolve_target(module, self.target) if self.target else context.target
+        target = target or resolve_target(module)
+        if target is None or target.backend not in _GPUS:
+            return False
+        with module.context:
+            open_ended = [facts for facts in find(module) if _needs_mask(facts)]
+            for facts in open_ended:
+                _add_mask(facts)
+                context.report.note(
+                    f"{facts.kind} at {facts.location} gets a mask that hides nothing: "
+                    f"{target.backend} kernels pad an unknown number of keys under a mask only"
+                )
+            erase_dead([facts.op for facts in open_ended])
+        return bool(open_ended)
+
+
+def _needs_mask(facts: AttentionFacts) -> bool:
+    return not facts.has_mask and any(facts.sizes[dim] is None for dim in facts.k2)
+
+
+def _add_mask(facts: AttentionFacts) -> None:
+    """Gives the users of an attention the same one with a mask over k2."""
+    from .. import maps
+    from ..ir import Builder, copied_attributes, copy_body, sizes_of
+
+    op, build = facts.op, Builder(facts.op)
+    keys = dict(zip(facts.map_of("key"), sizes_of(facts.value("key")), strict=True))
+    mask = build.all_true([keys[dim] for dim in facts.k2])
+    place = facts.index("scale") + 1
+    operands = list(op.operands)
+    operands.insert(place, mask)
+    positions = list(facts.maps)
+    positions.insert(place, facts.k2)
+    attributes = copied_attributes(op)
+    attributes["indexing_maps"] = maps.maps_attribute(facts.num_dims, positions)
+    types = [result.type for result in op.results]
+    new = build.create(op.name, types, operands, attributes, regions=1)
+    source = op.regions[0].blocks[0]
+    scores = [argument.type for argument in source.arguments]
+    block = new.regions[0].blocks.append(*scores, arg_locs=[build.location] * len(scores))
+    copy_body(source, block, range(len(scores)), {dim: dim for dim in range(facts.num_dims)})
+    for old, value in zip(op.results, new.results, strict=True):
+        old.replace_all_uses_with(value)
