@@ -174,7 +174,8 @@ def _loaded(value: ir.Value) -> int | None:
         if user.name == "iree_linalg_ext.scatter" and use.operand_number == 2:
             continue
         if user.name == "tensor.extract":
-            result = user.parent.operation.results[0] if user.parent is not None else value
+            loop = user.parent.operation if user.parent is not None else None
+            result = loop.results[0] if loop is not None and loop.results else user.results[0]
         elif user.name == "iree_linalg_ext.gather" and use.operand_number == 0:
             result = user.results[0]
         else:

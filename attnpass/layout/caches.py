@@ -121,6 +121,51 @@ def find_caches(demands: Sequence[tuple[AttentionFacts, Demand]]) -> list[Cache]
     return [cache for cache in caches.values() if cache.exits]
 
 
+def find_missed(
+    demands: Sequence[tuple[AttentionFacts, Demand]], caches: Sequence[Cache]
+) -> AttentionFacts | None:
+    """An attention that reads, by ops no rule sees through, an argument that comes back
+    updated and is none of `caches`: callers would hold its cache as it was."""
+    ours = {id(facts) for cache in caches for facts in cache.readers}
+    for facts, _ in demands:
+        function = public_function(facts.op)
+        if function is None or id(facts) in ours:
+            continue
+        arguments = _arguments_behind(facts.value("value"))
+        ends = list(exits(function))
+        if any(_is_updated(argument, end.value) for argument in arguments for end in ends):
+            return facts
+    return None
+
+
+def _arguments_behind(value: ir.Value) -> list[ir.Value]:
+    """The tensor arguments of the function that `value` takes elements of."""
+    found, seen, stack = [], set[ir.Value](), [value]
+    while stack:
+        value = stack.pop()
+        if value in seen or not is_ranked_tensor(value):
+            continue
+        seen.add(value)
+        op = defining_op(value)
+        if argument_number(value) is not None:
+            found.append(value)
+        elif op is not None and not _computes(op):
+            stack += _all_operands(op)
+    return found
+
+
+def _all_operands(op: ir.Operation) -> list[ir.Value]:
+    """What `op` and the ops in its regions (a `tensor.extract`) read."""
+    read: list[ir.Value] = []
+
+    def collect(inner: ir.Operation) -> ir.WalkResult:
+        read.extend(inner.operation.operands)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(collect)
+    return read
+
+
 def _caches_of(
     function: ir.Operation, wanted: dict[ir.Value, Layout]
 ) -> Iterator[tuple[object, Cache]]:
@@ -198,6 +243,12 @@ def _is_updated(argument: ir.Value, result: ir.Value) -> bool:
 
 def _reduces(op: ir.Operation) -> bool:
     return "iterator_types" in op.attributes and "reduction" in str(op.attributes["iterator_types"])
+
+
+def _computes(op: ir.Operation) -> bool:
+    """Whether this is a projection or the like, whose result is no part of its operands."""
+    moves = ("linalg.broadcast", "linalg.copy", "linalg.generic", "linalg.transpose")
+    return _reduces(op) or (op.name.startswith("linalg.") and op.name not in moves)
 
 
 def _may_be_one(argument: ir.Value, result: ir.Value) -> bool:

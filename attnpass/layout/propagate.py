@@ -37,7 +37,7 @@ from .attention_rewrite import (
     moves_nothing,
     transpose_behind,
 )
-from .caches import Cache, declare, find_caches
+from .caches import Cache, declare, find_caches, find_missed
 from .commit import Committer
 from .cost import Cost
 from .layout import permuted
@@ -85,7 +85,7 @@ def propagate(
     or none.
     """
     swept: Swept = []
-    caches = _caches(found) if cache == "transposed" and mode != "never" else []
+    caches = _caches(found, report) if cache == "transposed" and mode != "never" else []
     changes = [each.transpose(swept) for each in caches]
     crossing = {id(facts) for each in caches for facts in each.readers}
     choices, remains = _choose_all(found, mode, crossing, operands, target)
@@ -96,9 +96,11 @@ def propagate(
         record = spoilers[0].record
         report.note(f"every cache keeps its layout, for one cannot change: {record.reason}")
         choices, remains = _choose_all(found, mode, set(), operands, target)
-    elif cache == "transposed" and mode != "never":
+    elif caches:
         declare(caches, changes)
         report.note("transposed for the caller: " + _listed(changes))
+    elif cache == "transposed" and mode != "never":
+        report.note("no cache is transposed for the caller")
     for choice in choices:
         choice.record.pass_name = pass_name
         record_of(report, choice.facts).decide(choice.record)
@@ -110,15 +112,21 @@ def propagate(
     return True
 
 
-def _caches(found: Sequence[AttentionFacts]) -> list[Cache]:
-    """The V caches of these attentions that could be V^T for the caller, too."""
-    return find_caches(
-        [
-            (facts, _demand(facts, "value", _transposed_v(facts), may_drop_broadcasts(facts)))
-            for facts in found
-            if not facts.is_innermost("value", facts.k2)
-        ]
-    )
+def _caches(found: Sequence[AttentionFacts], report: Report) -> list[Cache]:
+    """The V caches of these attentions that could be V^T for the caller, too: of all entry
+    points, or none."""
+    demands = [
+        (facts, _demand(facts, "value", _transposed_v(facts), may_drop_broadcasts(facts)))
+        for facts in found
+        if not facts.is_innermost("value", facts.k2)
+    ]
+    caches = find_caches(demands)
+    if caches and find_missed(demands, caches) is not None:
+        report.note(
+            "every cache keeps its layout, for another is read through ops that no rule knows"
+        )
+        return []
+    return caches
 
 
 def _spoils(choice: Choice, crossing: set[int]) -> bool:
@@ -128,7 +136,7 @@ def _spoils(choice: Choice, crossing: set[int]) -> bool:
 
 
 def _listed(changes: Sequence[Sequence[str]]) -> str:
-    return "; ".join(text for words in changes for text in words) or "no V cache crosses a boundary"
+    return "; ".join(text for words in changes for text in words)
 
 
 def _choose_all(

@@ -143,3 +143,61 @@ def test_the_declaration_follows() -> None:
     declaration = next(line for line in flow.decode().splitlines() if "@decode(" in line)
     assert "%input2: tensor<2x2x8x5xf32>" in declaration
     assert "%output2: tensor<2x2x8x6xf32>" in declaration
+
+
+STEP = """
+#q = affine_map<(h, g, m, n, k1, k2) -> (h, g, m, k1)>
+#k = affine_map<(h, g, m, n, k1, k2) -> (h, k2, k1)>
+#v = affine_map<(h, g, m, n, k1, k2) -> (h, k2, n)>
+#s = affine_map<(h, g, m, n, k1, k2) -> ()>
+#o = affine_map<(h, g, m, n, k1, k2) -> (h, g, m, n)>
+#all = affine_map<(h, s, d) -> (h, s, d)>
+#row = affine_map<(h, s, d) -> (h, 0, d)>
+!q = tensor<2x3x1x8xf32>
+!kv = tensor<2x9x8xf32>
+!new = tensor<2x1x8xf32>
+func.func @main(%q: !q, %k: !kv, %v: !kv, %new: !new, %place: tensor<1xi64>) -> (!q, !kv) {{
+  %c0 = arith.constant 0 : index
+  %i64 = tensor.extract %place[%c0] : tensor<1xi64>
+  %at = arith.index_cast %i64 : i64 to index
+  {update}
+  %scale = arith.constant 0.5 : f32
+  %out = tensor.empty() : !q
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %all, %scale : !q, !kv, !kv, f32) outs(%out : !q) {{
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  }} -> !q
+  return %r, %all : !q, !kv
+}}"""
+UPDATES = {
+    "insert_slice": "%all = tensor.insert_slice %new into %v[0, %at, 0] [2, 1, 8] [1, 1, 1]"
+    " : !new into !kv",
+    "select": """%e = tensor.empty() : !kv
+  %all = linalg.generic {indexing_maps = [#all, #row, #all],
+      iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%v, %new : !kv, !new) outs(%e : !kv) {
+    ^bb0(%old: f32, %fresh: f32, %o: f32):
+      %i = linalg.index 1 : index
+      %here = arith.cmpi eq, %i, %at : index
+      %x = arith.select %here, %fresh, %old : f32
+      linalg.yield %x : f32
+  } -> !kv""",
+}
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_a_static_cache(update: str) -> None:
+    """A cache of fixed length, a row of which is written at a place known at run time."""
+    report = attnpass.Report()
+    text = STEP.format(update=UPDATES[update])
+    vmfb = compile_text(text, mode="cost", cache="transposed", report=report)
+    assert "transposed for the caller: argument 2" in report.notes[0]
+    r = np.random.default_rng(3)
+    shapes = [(2, 3, 1, 8), (2, 9, 8), (2, 9, 8), (2, 1, 8)]
+    q, k, v, new = (r.standard_normal(shape).astype(np.float32) for shape in shapes)
+    given = np.ascontiguousarray(v.swapaxes(1, 2))
+    got, cache = run_module(vmfb, [q, k, given, new, np.array([4])])
+    v[:, 4:5] = new
+    assert rel_error(got, reference(q[None], k[None], v[None])[0]) < 1e-5
+    assert rel_error(cache, v.swapaxes(1, 2)) < 1e-5

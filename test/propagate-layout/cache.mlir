@@ -112,3 +112,53 @@ func.func @no_cache(%q: tensor<2x8x16xf32>, %k: tensor<2x32x16xf32>, %v: tensor<
   } -> tensor<2x8x16xf32>
   return %r : tensor<2x8x16xf32>
 }
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// The other entry point reads its cache through a gather that no rule moves to the caller:
+// all caches stay.
+// CHECK-NOT: transposed_caches
+// CHECK-LABEL: func.func @plain
+// CHECK-SAME: %{{[^:]+}}: tensor<8x32x16xf32>, %{{[^:]+}}: tensor<8x32x16xf32>,
+// CHECK-NOT: transposed_caches
+// CHECK-LABEL: func.func @gathered
+// CHECK-NOT: transposed_caches
+func.func @plain(%q: tensor<8x1x16xf32>, %k: tensor<8x32x16xf32>, %v: tensor<8x32x16xf32>, %nv: tensor<8x1x16xf32>) -> (tensor<8x1x16xf32>, tensor<8x32x16xf32>) {
+  %av = tensor.insert_slice %nv into %v[0, 3, 0] [8, 1, 16] [1, 1, 1] : tensor<8x1x16xf32> into tensor<8x32x16xf32>
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<8x1x16xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %av, %scale : tensor<8x1x16xf32>, tensor<8x32x16xf32>, tensor<8x32x16xf32>, f32) outs(%out : tensor<8x1x16xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<8x1x16xf32>
+  return %r, %av : tensor<8x1x16xf32>, tensor<8x32x16xf32>
+}
+func.func @gathered(%q: tensor<8x1x16xf32>, %k: tensor<8x32x16xf32>, %v: tensor<8x32x16xf32>, %nv: tensor<8x1x16xf32>) -> (tensor<8x1x16xf32>, tensor<8x32x16xf32>) {
+  %av = tensor.insert_slice %nv into %v[0, 3, 0] [8, 1, 16] [1, 1, 1] : tensor<8x1x16xf32> into tensor<8x32x16xf32>
+  %e = tensor.empty() : tensor<8x32x16xf32>
+  %g = linalg.generic {indexing_maps = [affine_map<(h, s, d) -> (h, s, d)>], iterator_types = ["parallel", "parallel", "parallel"]} outs(%e : tensor<8x32x16xf32>) {
+    ^bb0(%o: f32):
+      %four = arith.constant 4 : index
+      %h = linalg.index 0 : index
+      %s = linalg.index 1 : index
+      %d = linalg.index 2 : index
+      %first = arith.divui %h, %four : index
+      %x = tensor.extract %av[%first, %s, %d] : tensor<8x32x16xf32>
+      linalg.yield %x : f32
+  } -> tensor<8x32x16xf32>
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<8x1x16xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %g, %scale : tensor<8x1x16xf32>, tensor<8x32x16xf32>, tensor<8x32x16xf32>, f32) outs(%out : tensor<8x1x16xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<8x1x16xf32>
+  return %r, %av : tensor<8x1x16xf32>, tensor<8x32x16xf32>
+}
