@@ -393,6 +393,14 @@ class Builder:
         i1 = ir.IntegerType.get_signless(1, self.anchor.context)
         return self.fill(self.constant(ir.IntegerAttr.get(i1, 1), i1), self.empty(sizes, i1))
 
+    def softmax(self, value: ir.Value) -> ir.Value:
+        """`linalg.softmax` over the last dim."""
+        init = self.empty(sizes_of(value), element_type(value))
+        i64 = ir.IntegerType.get_signless(64, self.anchor.context)
+        last = ir.IntegerAttr.get(i64, len(ranked_shape(value)) - 1)
+        operands = [value, init]
+        return self.create("linalg.softmax", [init.type], operands, {"dimension": last}).results[0]
+
     def generic(
         self,
         inputs: Sequence[ir.Value],

@@ -1,4 +1,4 @@
-"""Measures attn-configure on this machine's CPU beside IREE's own configuration and PyTorch.
+"""Measures attn-configure and attn-decompose on this CPU beside IREE's default and PyTorch.
 
     pip install torch --index-url https://download.pytorch.org/whl/cpu     # for its column
     python tools/bench_cpu.py --json tools/results/cpu.json --page
@@ -30,6 +30,12 @@ from bench_split_k import Shape, steps_module
 from doc_blocks import machine, table, write_block
 from model_check import HOST, TARGET, loaded
 
+# Passes of each program; None is iree-compile. What attn-decompose refuses is configured.
+WAYS = {
+    "iree": None,
+    "configured": "attn-configure",
+    "decomposed": "attn-decompose,attn-configure",
+}
 COMPILE_SECONDS = 120
 ROUNDS = 5
 # A program that is so slow that five rounds take longer than this gets fewer.
@@ -91,8 +97,7 @@ def measure(case: Case, threads: int) -> dict[str, Any]:
     right = reference(case, arrays)
     text = steps_module(case.shape, {"one": 1}, bool(case.mask), case.dynamic)
     calls: dict[str, Callable[[], Any]] = {
-        "iree": iree_call(text, False, arrays, threads),
-        "attnpass": iree_call(text, True, arrays, threads),
+        way: iree_call(text, passes, arrays, threads) for way, passes in WAYS.items()
     }
     if torch_is_there():
         calls["torch"] = torch_call(case, arrays, threads)
@@ -138,11 +143,11 @@ def error(result: Any, right: np.ndarray) -> float:
     return float(np.linalg.norm(given - right) / np.linalg.norm(right))
 
 
-def iree_call(text: str, configured: bool, arrays: list[np.ndarray], threads: int) -> Any:
+def iree_call(text: str, passes: str | None, arrays: list[np.ndarray], threads: int) -> Any:
     from iree import runtime
 
     device = runtime.get_device("local-sync") if threads == 1 else task_device(threads)
-    call = loaded(compile_text(text, configured), arrays, device)
+    call = loaded(compile_text(text, passes), arrays, device)
     return lambda: call()[0].to_host()
 
 
@@ -153,15 +158,15 @@ def task_device(threads: int) -> Any:
     return runtime.get_device("local-task")
 
 
-def compile_text(text: str, configured: bool) -> bytes:
-    """By attn-compile with attn-configure, or by iree-compile; each in a process of its own."""
+def compile_text(text: str, passes: str | None) -> bytes:
+    """By attn-compile with these passes, or by iree-compile; each in a process of its own."""
     import subprocess
     import tempfile
 
     from attnpass.iree.flags import iree_compile
 
-    ours = ["-m", "attnpass.cli.attn_compile", "--attn-pipeline=attn-configure"]
-    command = [sys.executable, *ours] if configured else [iree_compile()]
+    ours = ["-m", "attnpass.cli.attn_compile", f"--attn-pipeline={passes}"]
+    command = [sys.executable, *ours] if passes else [iree_compile()]
     with tempfile.TemporaryDirectory() as folder:
         source, binary = Path(folder, "in.mlir"), Path(folder, "out.vmfb")
         source.write_text(text)
@@ -209,15 +214,17 @@ def in_turns(calls: dict[str, Callable[[], Any]], threads: int) -> dict[str, lis
 
 
 def write_page(data: dict[str, Any]) -> None:
-    head = ["attention", "IREE ms", "attnpass ms", "PyTorch ms", "over IREE", "over PyTorch"]
-    head += ["error: IREE", "attnpass", "PyTorch"]
+    ways = [*WAYS, "torch"]
+    head = ["attention, ms", "IREE", "configured", "decomposed", "PyTorch"]
+    head += ["best over IREE", "over PyTorch", "errors"]
     rows = []
     for name, row in data["cases"].items():
-        ways = [row.get(way) for way in ("iree", "attnpass", "torch")]
-        ours = row["attnpass"]["ms"]
-        times = [f"{way['ms']:.4g}" if way else "" for way in ways]
-        gains = [f"{way['ms'] / ours:.2f}" if way else "" for way in (ways[0], ways[2])]
-        rows.append([name, *times, *gains, *[f"{way['error']:.0e}" if way else "" for way in ways]])
+        ours = min(row[way]["ms"] for way in ("configured", "decomposed"))
+        found = [row.get(way) for way in ways]
+        times = [f"{way['ms']:.4g}" if way else "" for way in found]
+        gains = [f"{way['ms'] / ours:.2f}" if way else "" for way in (found[0], found[-1])]
+        errors = ", ".join(f"{way['error']:.0e}" for way in found if way)
+        rows.append([name, *times, *gains, errors])
     with_torch = f", PyTorch {data['torch']}" if data.get("torch") else ""
     where = f"{data['machine']}, threads: {data['threads']}, IREE {data['iree']}{with_torch}.\n\n"
     write_block("cpu.md", "cpu", where + table(head, rows))

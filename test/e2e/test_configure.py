@@ -5,121 +5,15 @@ The cases stand in one module, one function each: a compile for all of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
-import ml_dtypes
-import numpy as np
 import pytest
-from helpers import compile_text, rel_error, run_module
+from attention_case import TOLERANCE, Case
+from helpers import compile_text, rel_error
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnpass import Report
-
-TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i1": np.bool_}
-# About twice the error of IREE's own configuration: the types' precision.
-TOLERANCE = {"f32": 3e-6, "f16": 2e-3, "bf16": 1e-2}
-SCALE = 0.25
-
-
-@dataclass(frozen=True)
-class Case:
-    """One attention. `mask` is the mask's type or ''; `dynamic` names sizes (`b`, `m`, `k`)
-    that only the arguments tell; `online` makes it an online_attention."""
-
-    batch: int
-    rows: int
-    keys: int
-    head: int
-    kind: str = "f32"
-    mask: str = ""
-    dynamic: str = ""
-    value_head: int = 0
-    online: bool = False
-
-    @property
-    def shapes(self) -> list[tuple[int, ...]]:
-        """Of query, key, value, the result and the mask."""
-        n = self.value_head or self.head
-        b, m, k = self.batch, self.rows, self.keys
-        return [(b, m, self.head), (b, k, self.head), (b, k, n), (b, m, n), (b, m, k)]
-
-    def types(self) -> list[str]:
-        sizes = [
-            [
-                "?" if dim in self.dynamic else str(size)
-                for dim, size in zip(dims, shape, strict=True)
-            ]
-            for dims, shape in zip(("bmd", "bkd", "bkn", "bmn", "bmk"), self.shapes, strict=True)
-        ]
-        kinds = [*[self.kind] * 3, "f32" if self.online else self.kind, self.mask]
-        return [
-            f"tensor<{'x'.join([*size, kind])}>" for size, kind in zip(sizes, kinds, strict=True)
-        ]
-
-    def inputs(self) -> list[np.ndarray]:
-        random = np.random.default_rng(self.keys)
-        arrays = [random.standard_normal(shape).astype(TYPES[self.kind]) for shape in self.shapes]
-        if self.mask == "i1":
-            seen = random.random(self.shapes[4]) < 0.7
-            seen[:, :, 0] = True
-            return [*arrays[:3], seen]
-        return [*arrays[:3], arrays[4].astype(TYPES[self.mask])] if self.mask else arrays[:3]
-
-    def wanted(self) -> np.ndarray:
-        """In float64, of the inputs as the module gets them."""
-        given = self.inputs()
-        q, k, v = (array.astype(np.float64) for array in given[:3])
-        scores = q @ k.transpose(0, 2, 1) * SCALE
-        if self.mask == "i1":
-            scores = np.where(given[3], scores, -np.inf)
-        elif self.mask:
-            scores = scores + given[3].astype(np.float64)
-        weights = np.exp(scores - scores.max(-1, keepdims=True))
-        return weights / weights.sum(-1, keepdims=True) @ v
-
-    def text(self, name: str) -> str:
-        q, k, v, out, mask = self.types()
-        masked = ", %mask" if self.mask else ""
-        maps = ["(b, m, k1)", "(b, k2, k1)", "(b, k2, n)", "()", *(["(b, m, k2)"] * bool(masked))]
-        outs = "(b, m, n)"
-        state = "tensor<{}x{}xf32>".format(*out.removeprefix("tensor<").split("x")[:2])
-        sizes = [f"%{dim}" for dim in "bm" if dim in self.dynamic]
-        maps += [outs, "(b, m)", "(b, m)"] if self.online else [outs]
-        shown = ", ".join(f"affine_map<(b, m, n, k1, k2) -> {x}>" for x in maps)
-        results = f"{out}, {state}, {state}" if self.online else out
-        start = "%zero, %low, %none" if self.online else "%empty"
-        kind = "online_attention" if self.online else "attention"
-        count, returned = (":3", "%r#0, %r#1, %r#2") if self.online else ("", "%r")
-        return f"""
-func.func @{name}(%q: {q}, %k: {k}, %v: {v}{f", %mask: {mask}" if masked else ""}) -> ({results}) {{
-  %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
-  %b = tensor.dim %q, %c0 : {q}
-  %m = tensor.dim %q, %c1 : {q}
-  %f0 = arith.constant 0.0 : f32
-  %lowest = arith.constant -3.0e38 : f32
-  %scale = arith.constant {SCALE} : {self.kind}
-  %empty = tensor.empty({", ".join(sizes)}) : {out}
-  %row = tensor.empty({", ".join(sizes)}) : {state}
-  {f"%zero = linalg.fill ins(%f0 : f32) outs(%empty : {out}) -> {out}" if self.online else ""}
-  %low = linalg.fill ins(%lowest : f32) outs(%row : {state}) -> {state}
-  %none = linalg.fill ins(%f0 : f32) outs(%row : {state}) -> {state}
-  %r{count} = iree_linalg_ext.{kind} <indexing_maps = [{shown}]>
-      ins(%q, %k, %v, %scale{masked} : {q}, {k}, {v}, {self.kind}{f", {mask}" if masked else ""})
-      outs({start} : {results}) {{
-    ^bb0(%score: f32):
-      iree_linalg_ext.yield %score : f32
-  }} -> {results}
-  return {returned} : {results}
-}}
-"""
-
-    def result(self, vmfb: bytes, name: str) -> np.ndarray:
-        given = run_module(vmfb, self.inputs(), name)
-        return given[0] / given[2][:, :, None] if self.online else given
-
 
 CASES = {
     "prefill": Case(4, 64, 64, 64),

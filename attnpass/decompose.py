@@ -1,0 +1,163 @@
+"""Attention as two products and a softmax, where a CPU is faster so: facts, then the rewrite.
+
+IREE 3.13 unrolls a tile of fused attention whole, so that on CPUs its tiles stay small; its
+plain matrix products reach twice their speed. What that costs is memory: the scores of all
+heads at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from .attention import AttentionFacts, find
+from .ir import Builder, element_type, erase_dead, replace_reads, sizes_of
+from .report.records import Report
+from .targets import Target
+
+# Below, fused attention was faster: few rows read K and V once, narrow heads are all softmax.
+LEAST_ROWS = 64
+LEAST_HEAD = 64
+# Sizes that no whole vectors fill make IREE's products 5-8 times slower.
+MULTIPLE = 16
+
+Scalars = Sequence[ir.Value]
+
+
+def decompose_all(
+    module: ir.Operation, target: Target | None, most_bytes: int, report: Report
+) -> bool:
+    """Rewrites what pays, with a note for each attention; returns whether IR changed.
+
+    Scores of more than `most_bytes` in all are not written out. Needs a current context.
+    """
+    done: list[ir.Operation] = []
+    for facts in find(module):
+        place = f"{facts.kind} at {facts.location}"
+        why = _refusal(facts, target, most_bytes)
+        if why:
+            report.note(f"{place} stays fused: {why}")
+            continue
+        replace_reads(facts.op.results[0], _decomposed(facts))
+        done.append(facts.op)
+        report.note(f"{place} is two products and a softmax: {_score_bytes(facts)} bytes of scores")
+    erase_dead(done)
+    return bool(done)
+
+
+def _refusal(facts: AttentionFacts, target: Target | None, most_bytes: int) -> str:
+    if target is None or target.backend != "llvm-cpu":
+        return "only CPUs gain from it"
+    return _unfit(facts) or _unprofitable(facts, most_bytes)
+
+
+def _unfit(facts: AttentionFacts) -> str:
+    """Why the rewrite does not know this attention."""
+    if facts.kind != "attention":
+        return f"{facts.kind} has three results"
+    if facts.own_configuration:
+        return f"it has its own {facts.own_configuration}"
+    body = facts.op.regions[0].blocks[0]
+    ops = list(body.operations)
+    if len(ops) != 1 or ops[0].operands[0] != body.arguments[0]:
+        return "its region changes the scores"
+    if any(len(dims) != 1 for dims in (facts.m, facts.k1, facts.k2, facts.n)):
+        return "it has several dims of rows, keys or heads' elements, or none"
+    if any(None in facts.map_of(name) for name in facts.tensor_operands):
+        return "a map reads a dim at the constant 0"
+    shared = set(facts.batch)
+    if any(not shared <= set(facts.map_of(name)) for name in ("query", "key", "value")):
+        return "an operand lacks a batch dim that others have"
+    return ""
+
+
+def _unprofitable(facts: AttentionFacts, most_bytes: int) -> str:
+    """Why fused attention is faster, or may be."""
+    if set(facts.element_types.values()) - {"f32", "i1"} or element_type(
+        facts.value("scale")
+    ) != ir.F32Type.get(facts.op.context):
+        return "only f32 was measured"
+    if None in facts.sizes:
+        return "it has sizes known only at run time"
+    rows, head, keys = (facts.extent(dims) or 0 for dims in (facts.m, facts.k1, facts.k2))
+    width = facts.extent(facts.n) or 0
+    if rows < LEAST_ROWS:
+        return f"it has {rows} rows, below {LEAST_ROWS}"
+    if min(head, width) < LEAST_HEAD:
+        return f"its head dim is {min(head, width)}, below {LEAST_HEAD}"
+    if any(size % MULTIPLE for size in (rows, head, keys, width)):
+        return f"rows, keys and head dims are not all multiples of {MULTIPLE}"
+    if _score_bytes(facts) > most_bytes:
+        return f"its scores are {_score_bytes(facts)} bytes, above {most_bytes}"
+    return ""
+
+
+def _score_bytes(facts: AttentionFacts) -> int:
+    return 4 * (facts.extent((*facts.batch, *facts.m, *facts.k2)) or 0)
+
+
+def _decomposed(facts: AttentionFacts) -> ir.Value:
+    """The result of `facts`, made of other ops in front of it."""
+    build = Builder(facts.op, facts.op.location)
+    kept = tuple(dim for dim in facts.map_of("output") if dim not in facts.n)
+    score_dims = (*kept, *facts.k2)
+    query, key, value = (
+        (facts.value(name), facts.map_of(name)) for name in ("query", "key", "value")
+    )
+    scores = _product(facts, build, query, key, score_dims, facts.k1)
+    weights = build.softmax(_scaled_and_masked(facts, build, scores, score_dims))
+    return _product(facts, build, (weights, score_dims), value, facts.map_of("output"), facts.k2)
+
+
+def _product(
+    facts: AttentionFacts,
+    build: Builder,
+    left: tuple[ir.Value, Sequence[int | None]],
+    right: tuple[ir.Value, Sequence[int | None]],
+    result: Sequence[int | None],
+    reduced: Sequence[int],
+) -> ir.Value:
+    """The contraction of two (value, its dims) over `reduced`, in f32."""
+    zeros = _empty(facts, build, result)
+    zeros = build.fill(build.constant_float(0.0, element_type(zeros)), zeros)
+    loops = {dim: loop for loop, dim in enumerate((*result, *reduced))}
+    positions = [tuple(loops[dim] for dim in dims) for dims in (left[1], right[1], result)]
+
+    def body(inner: Builder, x: Scalars) -> Scalars:
+        term = inner.create("arith.mulf", [x[0].type], x[:2]).results[0]
+        return [inner.create("arith.addf", [x[0].type], [x[2], term]).results[0]]
+
+    return build.generic([left[0], right[0]], [zeros], positions, body)[0]
+
+
+def _scaled_and_masked(
+    facts: AttentionFacts, build: Builder, scores: ir.Value, dims: Sequence[int | None]
+) -> ir.Value:
+    """scores * scale, plus the mask, or -infinity where an i1 mask is false."""
+    loops = {dim: loop for loop, dim in enumerate(dims)}
+    here = tuple(range(len(dims)))
+    inputs, positions = [scores], [here]
+    if facts.has_mask:
+        inputs.append(facts.value("mask"))
+        positions.append(tuple(loops[dim] for dim in facts.map_of("mask")))
+    scale = facts.value("scale")
+
+    def body(inner: Builder, x: Scalars) -> Scalars:
+        scaled = inner.create("arith.mulf", [scale.type], [x[0], scale]).results[0]
+        return [_masked(inner, scaled, x[1]) if facts.has_mask else scaled]
+
+    init = build.empty(sizes_of(scores), element_type(scores))
+    return build.generic(inputs, [init], [*positions, here], body)[0]
+
+
+def _masked(build: Builder, score: ir.Value, mask: ir.Value) -> ir.Value:
+    if mask.type == score.type:
+        return build.create("arith.addf", [score.type], [score, mask]).results[0]
+    hidden = build.constant_float(float("-inf"), score.type)
+    return build.create("arith.select", [score.type], [mask, score, hidden]).results[0]
+
+
+def _empty(facts: AttentionFacts, build: Builder, dims: Sequence[int | None]) -> ir.Value:
+    sizes = [facts.sizes[dim] or 0 for dim in dims if dim is not None]
+    return build.empty(sizes, ir.F32Type.get(facts.op.context))

@@ -1,0 +1,47 @@
+"""attn-decompose on llvm-cpu against float64: masks, orders of dims, what stays fused."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from attention_case import TOLERANCE, Case
+from helpers import compile_text, rel_error
+
+from attnpass import Report
+
+CASES = {
+    "plain": Case(3, 64, 96, 64),
+    "one_batch": Case(1, 80, 64, 64),
+    "additive_mask": Case(2, 64, 112, 80, mask="f32"),
+    "boolean_mask": Case(2, 96, 64, 64, mask="i1"),
+    "narrower_value": Case(2, 64, 64, 128, value_head=64),
+}
+KEPT = {
+    "few_rows": Case(2, 32, 64, 64),
+    "odd_keys": Case(2, 64, 65, 64),
+    "half": Case(2, 64, 64, 64, "f16"),
+    "unknown": Case(2, 64, 64, 64, dynamic="k"),
+}
+
+
+@cache
+def compiled() -> tuple[bytes, Report]:
+    report = Report()
+    text = "".join(case.text(name) for name, case in (CASES | KEPT).items())
+    pipeline = "attn-decompose,attn-configure"
+    return compile_text(text, mode="cost", pipeline=pipeline, report=report), report
+
+
+@pytest.mark.parametrize("name", [*CASES, *KEPT])
+def test_numbers(name: str) -> None:
+    case = (CASES | KEPT)[name]
+    result = case.result(compiled()[0], name)
+    assert rel_error(result, case.wanted()) < TOLERANCE[case.kind]
+
+
+def test_what_stays_fused_is_configured() -> None:
+    notes = compiled()[1].notes
+    assert sum("is two products and a softmax" in note for note in notes) == len(CASES)
+    assert sum("stays fused" in note for note in notes) == len(KEPT)
+    assert sum("is configured for" in note for note in notes) == len(KEPT)
