@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 class Decompose(Pass):
     """Writes out the scores of attention with many rows, on llvm-cpu.
 
-    IREE's plain products are faster there than any tile of its fused attention; the scores of
-    all heads have to fit into `megabytes` (of 2^20 bytes). The rest stays fused, with the
-    reason in the report.
+    IREE's plain products are faster there than any tile of its fused attention, as long as
+    the scores of all heads stay in the cache: they have to fit into `megabytes` (of 2^20
+    bytes). The rest stays fused, with the reason in the report.
     """
 
     name: ClassVar[str] = "attn-decompose"
     summary: ClassVar[str] = "CPUs: attention with many rows as two products and a softmax"
 
-    megabytes: int = option(64, "most memory that the scores of an attention may take")
+    megabytes: int = option(8, "most memory that the scores of an attention may take")
     target: str = option("", "target to decide for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:

@@ -5,10 +5,10 @@
 // RUN: FileCheck %s --check-prefix=GPU --input-file=%t.gpu.json
 // GPU: stays fused: only CPUs gain from it
 // WHY: stays fused: it has 16 rows, below 64
-// WHY: stays fused: its head dim is 32, below 64
+// WHY: stays fused: its head dim is 32, below 80
 // WHY: stays fused: rows, keys and head dims are not all multiples of 16
 // WHY: stays fused: only f32 was measured
-// WHY: stays fused: its scores are 268435456 bytes, above 67108864
+// WHY: stays fused: its scores are 268435456 bytes, above 8388608
 // WHY: stays fused: it has its own lowering_config
 // WHY: stays fused: its region changes the scores
 // WHY: stays fused: it has sizes known only at run time
@@ -115,15 +115,15 @@ func.func @half(%q: tensor<2x64x80xf16>, %k: tensor<2x96x80xf16>, %v: tensor<2x9
 
 // CHECK-LABEL: func.func @large(
 // CHECK: iree_linalg_ext.attention
-func.func @large(%q: tensor<64x1024x64xf32>, %k: tensor<64x1024x64xf32>, %v: tensor<64x1024x64xf32>) -> tensor<64x1024x64xf32> {
+func.func @large(%q: tensor<64x1024x128xf32>, %k: tensor<64x1024x128xf32>, %v: tensor<64x1024x128xf32>) -> tensor<64x1024x128xf32> {
   %scale = arith.constant 0.25 : f32
-  %out = tensor.empty() : tensor<64x1024x64xf32>
+  %out = tensor.empty() : tensor<64x1024x128xf32>
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
-      ins(%q, %k, %v, %scale : tensor<64x1024x64xf32>, tensor<64x1024x64xf32>, tensor<64x1024x64xf32>, f32) outs(%out : tensor<64x1024x64xf32>) {
+      ins(%q, %k, %v, %scale : tensor<64x1024x128xf32>, tensor<64x1024x128xf32>, tensor<64x1024x128xf32>, f32) outs(%out : tensor<64x1024x128xf32>) {
     ^bb0(%score: f32):
       iree_linalg_ext.yield %score : f32
-  } -> tensor<64x1024x64xf32>
-  return %r : tensor<64x1024x64xf32>
+  } -> tensor<64x1024x128xf32>
+  return %r : tensor<64x1024x128xf32>
 }
 
 // -----
