@@ -17,7 +17,8 @@ class Kernel:
     """One kernel, as the manifest describes it.
 
     `head_dims` are those of Q.K and of V. `v_layout` is `row-major` (keys, head dim) or
-    `transposed`; `mask` is `none` or `causal`; the number of keys must be a multiple of
+    `transposed`; `mask` is `none`, `causal`, `window` (causal, and no keys far behind) or
+    `operand` (a tensor of `mask_type`); the number of keys must be a multiple of
     `keys_multiple` and every operand aligned to `alignment` bytes. `scratch_per_workgroup`
     and `shared_memory` are in bytes, `workgroup_size` in threads.
     """
@@ -42,6 +43,7 @@ class Kernel:
     source_hash: str
     file: str
     hash: str
+    mask_type: str = "none"
 
     @property
     def v_transposed(self) -> bool:

@@ -10,9 +10,10 @@ from iree.compiler import ir
 from .. import maps
 from ..attention import AttentionFacts
 from ..ir import defining_op, element_bytes, index_array, ranked_shape, tensor_bytes
+from ..producers.broadcast import repeated_value
 from ..targets import Target
 from . import Kernel, load_kernels
-from .causal import is_causal, mask_words
+from .masks import Mask, find_mask, mask_words
 
 # Measured on an H200, head dim 128, sequence 4096: IREE 3.13's own kernel as configured by
 # default, and these kernels inside an IREE module.
@@ -25,20 +26,41 @@ _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 
 
 @dataclass(frozen=True)
+class MaskPlace:
+    """Which mask a head reads, of those that a mask operand holds one after the other.
+
+    `order` is the order of the operand's dims that the kernel reads; `heads` are the iteration
+    dims among its dims that number masks, `inner` those of the query's heads behind them;
+    `by_row` says whether each row has its own.
+    """
+
+    order: tuple[int, ...]
+    heads: tuple[int, ...]
+    inner: tuple[int, ...]
+    by_row: bool
+
+
+@dataclass(frozen=True)
 class KernelPlan:
     """A kernel and how an attention is given to it.
 
     `row`, `heads` and `group` are iteration dims: the query rows, the batch dims that K and V
     have, and those they lack. `orders[operand]` is the order of dims the kernel reads: dim i
-    of what it gets is dim orders[operand][i] of the operand. `moved` are the operands that
-    must be transposed for it, `seconds` what the plan saves (negative: costs).
+    of what it gets is dim orders[operand][i] of the operand. `sources` are K and V without the
+    repeat of each head for `repeats` query heads, where they come from one. `mask_place` is
+    for masks that are operands. `moved` are the operands that must be transposed for it,
+    `seconds` what the plan saves (negative: costs).
     """
 
     kernel: Kernel
     row: int
+    mask: Mask
+    mask_place: MaskPlace | None
     heads: tuple[int, ...]
     group: tuple[int, ...]
     orders: dict[str, tuple[int, ...]]
+    sources: dict[str, ir.Value]
+    repeats: int
     moved: tuple[str, ...]
     seconds: float
     reason: str
@@ -50,15 +72,24 @@ def choose(facts: AttentionFacts, target: Target) -> KernelPlan | str:
     if problem:
         return problem
     row = [dim for dim in facts.map_of("query") if dim in facts.m][-1]
-    mask = "none"
-    if facts.has_mask:
-        if not is_causal(facts, row):
-            return f"its mask ({mask_words(facts)}) is not recognised as causal"
-        mask = "causal"
-    kernels = _matching(facts, mask)
+    kernels = _fitting(facts)
     if isinstance(kernels, str):
         return kernels
-    plans = [_plan(facts, kernel, row, target) for kernel in kernels]
+    mask = find_mask(facts, row)
+    if isinstance(mask, str):
+        return mask
+    placed = _place_mask(facts, row) if mask.kind == "operand" else None
+    if isinstance(placed, str):
+        return placed
+    kind = _mask_type(facts) if mask.kind == "operand" else "none"
+    plans = [
+        _plan(facts, kernel, row, mask, placed, target)
+        for kernel in kernels
+        if (kernel.mask, kernel.mask_type) == (mask.kind, kind)
+    ]
+    if not plans:
+        words = f" ({mask_words(facts)})" if facts.has_mask else ""
+        return f"no kernel for {facts.element_types['query']} has its kind of mask{words}"
     return max(plans, key=lambda plan: plan.seconds)
 
 
@@ -68,10 +99,6 @@ def _unfit(facts: AttentionFacts) -> str:
         return f"{facts.kind} has three results, the kernels have one"
     if facts.own_configuration:
         return f"it has its own {facts.own_configuration}"
-    body = facts.op.regions[0].blocks[0]
-    last = list(body.operations)[-1]
-    if len(list(body.operations)) != 1 or last.operands[0] != body.arguments[0]:
-        return "its region changes the scores"
     for name in ("k1", "k2", "n"):
         if len(getattr(facts, name)) != 1:
             return f"it has {len(getattr(facts, name))} {name} dims, the kernels take one"
@@ -91,13 +118,13 @@ def _unfit(facts: AttentionFacts) -> str:
     return ""
 
 
-def _matching(facts: AttentionFacts, mask: str) -> list[Kernel] | str:
-    """The kernels that compute this attention; the reason if there are none."""
+def _fitting(facts: AttentionFacts) -> list[Kernel] | str:
+    """The kernels that could compute this attention, whatever its mask; why there are none."""
     types = facts.element_types
     wanted = tuple(types[name] for name in ("query", "key", "value"))
-    kernels = [k for k in load_kernels() if (k.element_type,) * 3 == wanted and k.mask == mask]
+    kernels = [k for k in load_kernels() if (k.element_type,) * 3 == wanted]
     if not kernels:
-        return f"there is no kernel for {', '.join(wanted)} ({mask} mask)"
+        return f"there is no kernel for {', '.join(wanted)}"
     if not any(k.output_type == types["output"] for k in kernels):
         return f"the kernels for {wanted[0]} write {kernels[0].output_type}, not {types['output']}"
     kernels = [k for k in kernels if k.output_type == types["output"]]
@@ -118,7 +145,41 @@ def _matching(facts: AttentionFacts, mask: str) -> list[Kernel] | str:
     return found
 
 
-def _plan(facts: AttentionFacts, kernel: Kernel, row: int, target: Target) -> KernelPlan:
+def _mask_type(facts: AttentionFacts) -> str:
+    """The element type that a kernel reads the mask in: truth values as bytes."""
+    kind = facts.element_types["mask"]
+    return "i8" if kind == "i1" else kind
+
+
+def _place_mask(facts: AttentionFacts, row: int) -> MaskPlace | str:
+    """How a kernel finds its way in the mask; why it cannot."""
+    positions, key = facts.map_of("mask"), facts.k2[0]
+    if key not in positions:
+        return f"its mask ({mask_words(facts)}) does not depend on the key"
+    query = facts.map_of("query")
+    batch = [dim for dim in query if dim in facts.batch]
+    heads = [*batch, *(dim for dim in query if dim in facts.m and dim != row)]
+    used = [number for number, dim in enumerate(heads) if dim in positions]
+    if used and used != list(range(used[0], used[-1] + 1)):
+        return f"its mask ({mask_words(facts)}) skips a dim of the heads between others"
+    if not {*heads, row, key} >= {dim for dim in positions if dim is not None}:
+        return f"its mask ({mask_words(facts)}) has a dim that the scores lack"
+    inner = tuple(heads[used[-1] + 1 :]) if used else ()
+    own = tuple(heads[number] for number in used)
+    wanted = [*own, *([row] if row in positions else []), key]
+    units = [axis for axis, dim in enumerate(positions) if dim is None]
+    order = (*units, *(positions.index(dim) for dim in wanted))
+    return MaskPlace(order, own, inner, row in positions)
+
+
+def _plan(
+    facts: AttentionFacts,
+    kernel: Kernel,
+    row: int,
+    mask: Mask,
+    placed: MaskPlace | None,
+    target: Target,
+) -> KernelPlan:
     (k1,), (k2,), (n,) = facts.k1, facts.k2, facts.n
     heads = tuple(dim for dim in facts.map_of("query") if dim in facts.batch)
     group = tuple(dim for dim in facts.map_of("query") if dim in facts.m and dim != row)
@@ -131,6 +192,8 @@ def _plan(facts: AttentionFacts, kernel: Kernel, row: int, target: Target) -> Ke
     orders = {
         name: tuple(facts.map_of(name).index(dim) for dim in dims) for name, dims in wanted.items()
     }
+    if placed is not None:
+        orders["mask"] = placed.order
     moved = tuple(name for name, order in orders.items() if not maps.is_identity(order))
     own, kernel_time = _iree_seconds(facts), _kernel_seconds(facts, kernel, target)
     bytes_moved = sum(2 * tensor_bytes(facts.value(name)) for name in moved)
@@ -138,7 +201,47 @@ def _plan(facts: AttentionFacts, kernel: Kernel, row: int, target: Target) -> Ke
     words = f"about {kernel_time * 1e6:.0f} us instead of {own * 1e6:.0f}"
     if moved:
         words += f", and {moving * 1e6:.0f} to transpose the {' and the '.join(moved)}"
-    return KernelPlan(kernel, row, heads, group, orders, moved, own - kernel_time - moving, words)
+    sources, repeats = _without_repeats(facts, moved)
+    saved = own - kernel_time - moving
+    if repeats > 1:
+        words += f"; K and V are read without their {repeats}-fold repeat"
+    return KernelPlan(
+        kernel, row, mask, placed, heads, group, orders, sources, repeats, moved, saved, words
+    )
+
+
+def _without_repeats(
+    facts: AttentionFacts, moved: tuple[str, ...]
+) -> tuple[dict[str, ir.Value], int]:
+    """K and V below a grouped-query repeat that both have, and how often it repeats a head."""
+    found = {name: _unrepeated(facts.value(name)) for name in ("key", "value")}
+    counts = {count for _, count in found.values()}
+    unaligned = any(_unaligned_slice(source) for source, _ in found.values())
+    if len(counts) != 1 or unaligned or {"key", "value"} & set(moved):
+        return {}, 1
+    return {name: source for name, (source, _) in found.items()}, counts.pop()
+
+
+def _unrepeated(value: ir.Value) -> tuple[ir.Value, int]:
+    """What `value` (heads, rows, columns) repeats, each head some times in a row; 1 if not.
+
+    The heads may be several dims here and more of them below.
+    """
+    shape, below = ranked_shape(value), value
+    while (op := defining_op(below)) is not None and op.name == "tensor.collapse_shape":
+        below = op.operands[0]
+    repeated = None if op is None else repeated_value(op)
+    if repeated is None:
+        return value, 1
+    source, dims = repeated
+    sizes = ranked_shape(below)
+    kept = [dim for dim in dims if dim is not None]
+    lost = [dim for dim in range(len(sizes)) if dim not in kept and sizes[dim] != 1]
+    count = sizes[lost[0]] if len(lost) == 1 else None
+    in_place = kept == sorted(kept) and lost == [len(sizes) - 3]
+    if not in_place or count is None or sizes[-2:] != shape[-2:]:
+        return value, 1
+    return source, count
 
 
 def _iree_seconds(facts: AttentionFacts) -> float:

@@ -34,8 +34,12 @@ def replace_by_kernel(facts: AttentionFacts, plan: KernelPlan) -> None:
     """Makes the attention's users read the kernel's result; the attention is left without
     uses. Needs a current context."""
     build, kernel = Builder(facts.op), plan.kernel
+    names = [name for name in plan.orders if name != "output"]
     operands = [
-        build.transpose(facts.value(name), plan.orders[name]) for name in ("query", "key", "value")
+        plan.sources[name]
+        if name in plan.sources
+        else build.transpose(_as_bytes(build, facts.value(name)), plan.orders[name])
+        for name in names
     ]
     rows, keys = iteration_size(facts, plan.row), iteration_size(facts, facts.k2[0])
     group = product([iteration_size(facts, dim) for dim in plan.group])
@@ -44,7 +48,9 @@ def replace_by_kernel(facts: AttentionFacts, plan: KernelPlan) -> None:
     scratch = product([blocks, heads, kernel.scratch_per_workgroup])
     if not isinstance(scratch, int):
         scratch = DynamicSize(build.size(scratch))
-    numbers = {"rows": rows, "keys": keys, "group": group, "diagonal": 0}
+    numbers = {"rows": rows, "keys": keys, "group": product([group, plan.repeats])}
+    numbers |= {"diagonal": plan.mask.diagonal, "behind": plan.mask.behind}
+    numbers |= _mask_numbers(facts, plan, keys)
     scale = _scale_bits(build, facts.value("scale"))
     constants = [
         scale if name == "scale" else _as_i32(build, build.size(numbers[name]))
@@ -57,6 +63,32 @@ def replace_by_kernel(facts: AttentionFacts, plan: KernelPlan) -> None:
     new = _extern(build, kernel, workgroups, constants, operands, results)
     back = build.transpose(new, maps.inverse(plan.orders["output"]))
     facts.op.results[0].replace_all_uses_with(back)
+
+
+def _mask_numbers(facts: AttentionFacts, plan: KernelPlan, keys: Size) -> dict[str, Size]:
+    """Where in the mask a head's rows stand, in the kernel's words."""
+    place = plan.mask_place
+    if place is None:
+        return {}
+    return {
+        "mask_stride": keys if place.by_row else 0,
+        "mask_divisor": product([iteration_size(facts, dim) for dim in place.inner]),
+        "mask_count": product([iteration_size(facts, dim) for dim in place.heads]),
+    }
+
+
+def _as_bytes(build: Builder, value: ir.Value) -> ir.Value:
+    """Truth values as bytes; other tensors as they are."""
+    if element_type_name(value) != "i1":
+        return value
+    i8 = ir.IntegerType.get_signless(8)
+    sizes = sizes_of(value)
+    axes = tuple(range(len(sizes)))
+
+    def widen(inner: Builder, elements: Sequence[ir.Value]) -> list[ir.Value]:
+        return [inner.create("arith.extui", [i8], [elements[0]]).results[0]]
+
+    return build.generic([value], [build.empty(sizes, i8)], [axes, axes], widen)[0]
 
 
 def _extern(

@@ -34,7 +34,7 @@ func.func @head_dim(%q: tensor<2x512x80xf16>, %k: tensor<2x512x80xf16>, %v: tens
 // CHECK-LABEL: func.func @element_type(
 // CHECK-NOT: hal.dispatch.extern
 // CHECK: iree_linalg_ext.attention
-// REMARK: output refused: there is no kernel for f32, f32, f32 (none mask)
+// REMARK: output refused: there is no kernel for f32, f32, f32
 func.func @element_type(%q: tensor<2x512x64xf32>, %k: tensor<2x512x64xf32>, %v: tensor<2x512x64xf32>) -> tensor<2x512x64xf32> {
   %scale = arith.constant 0.125 : f32
   %e = tensor.empty() : tensor<2x512x64xf32>
@@ -53,25 +53,16 @@ func.func @element_type(%q: tensor<2x512x64xf32>, %k: tensor<2x512x64xf32>, %v: 
 #s = affine_map<(b, m, n, k1, k2) -> ()>
 #mask = affine_map<(b, m, n, k1, k2) -> (m, k2)>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
-#id = affine_map<(i, j) -> (i, j)>
 
-// This mask hides the query's own position too, which is no causal mask.
-// CHECK-LABEL: func.func @strict_mask(
+// No kernel reads a mask of this type.
+// CHECK-LABEL: func.func @mask_type(
 // CHECK-NOT: hal.dispatch.extern
 // CHECK: iree_linalg_ext.attention
-// REMARK: output refused: its mask (512x512 i1) is not recognised as causal
-func.func @strict_mask(%q: tensor<2x512x64xf16>, %k: tensor<2x512x64xf16>, %v: tensor<2x512x64xf16>) -> tensor<2x512x64xf16> {
+// REMARK: output refused: no kernel for f16 has its kind of mask (512x512 bf16)
+func.func @mask_type(%q: tensor<2x512x64xf16>, %k: tensor<2x512x64xf16>, %v: tensor<2x512x64xf16>, %mask: tensor<512x512xbf16>) -> tensor<2x512x64xf16> {
   %scale = arith.constant 0.125 : f16
-  %i = tensor.empty() : tensor<512x512xi1>
-  %mask = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]} outs(%i : tensor<512x512xi1>) {
-  ^bb0(%out: i1):
-    %row = linalg.index 0 : index
-    %column = linalg.index 1 : index
-    %seen = arith.cmpi sgt, %row, %column : index
-    linalg.yield %seen : i1
-  } -> tensor<512x512xi1>
   %e = tensor.empty() : tensor<2x512x64xf16>
-  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #mask, #o]> ins(%q, %k, %v, %scale, %mask : tensor<2x512x64xf16>, tensor<2x512x64xf16>, tensor<2x512x64xf16>, f16, tensor<512x512xi1>) outs(%e : tensor<2x512x64xf16>) {
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #mask, #o]> ins(%q, %k, %v, %scale, %mask : tensor<2x512x64xf16>, tensor<2x512x64xf16>, tensor<2x512x64xf16>, f16, tensor<512x512xbf16>) outs(%e : tensor<2x512x64xf16>) {
   ^bb0(%x: f32):
     iree_linalg_ext.yield %x : f32
   } -> tensor<2x512x64xf16>

@@ -114,3 +114,70 @@ func.func @dynamic_causal(%q: tensor<?x?x64xbf16>, %k: tensor<?x?x64xbf16>, %v: 
   } -> tensor<?x?x64xbf16>
   return %r : tensor<?x?x64xbf16>
 }
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// The region hides the keys behind the query's position.
+// CHECK-LABEL: func.func @causal_region(
+// CHECK: hal.dispatch.extern "attention_f16_d128_causal"
+// REMARK: output kernel: attention_f16_d128_causal: about
+func.func @causal_region(%q: tensor<2x512x128xf16>, %k: tensor<2x512x128xf16>, %v: tensor<2x512x128xf16>) -> tensor<2x512x128xf16> {
+  %scale = arith.constant 0.125 : f16
+  %low = arith.constant 0xFF800000 : f32
+  %e = tensor.empty() : tensor<2x512x128xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x512x128xf16>, tensor<2x512x128xf16>, tensor<2x512x128xf16>, f16) outs(%e : tensor<2x512x128xf16>) {
+  ^bb0(%x: f32):
+    %row = iree_linalg_ext.index 1 : index
+    %column = iree_linalg_ext.index 4 : index
+    %seen = arith.cmpi sge, %row, %column : index
+    %y = arith.select %seen, %x, %low : f32
+    iree_linalg_ext.yield %y : f32
+  } -> tensor<2x512x128xf16>
+  return %r : tensor<2x512x128xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+#from = affine_map<(b, h, g, s, d) -> (b, h, s, d)>
+#to = affine_map<(b, h, g, s, d) -> (b, h, g, s, d)>
+
+// Heads of K and V that are repeated for four query heads each: the kernel reads each once.
+// CHECK-LABEL: func.func @repeated(
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<8x300x128xf16>, %[[K:[a-z0-9]+]]: tensor<1x2x777x128xf16>, %[[V:[a-z0-9]+]]:
+// CHECK-NOT: linalg.generic
+// CHECK: arith.constant 4 : index
+// CHECK: hal.dispatch.extern "attention_f16_d128"
+// CHECK-SAME: %[[Q]], %[[K]], %[[V]])
+// REMARK: output kernel: attention_f16_d128: {{.*}}; K and V are read without their 4-fold repeat
+func.func @repeated(%q: tensor<8x300x128xf16>, %k: tensor<1x2x777x128xf16>, %v: tensor<1x2x777x128xf16>) -> tensor<8x300x128xf16> {
+  %scale = arith.constant 0.125 : f16
+  %e5 = tensor.empty() : tensor<1x2x4x777x128xf16>
+  %k5 = linalg.generic {indexing_maps = [#from, #to], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel"]} ins(%k : tensor<1x2x777x128xf16>) outs(%e5 : tensor<1x2x4x777x128xf16>) {
+  ^bb0(%in: f16, %out: f16):
+    linalg.yield %in : f16
+  } -> tensor<1x2x4x777x128xf16>
+  %v5 = linalg.generic {indexing_maps = [#from, #to], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel"]} ins(%v : tensor<1x2x777x128xf16>) outs(%e5 : tensor<1x2x4x777x128xf16>) {
+  ^bb0(%in: f16, %out: f16):
+    linalg.yield %in : f16
+  } -> tensor<1x2x4x777x128xf16>
+  %k4 = tensor.collapse_shape %k5 [[0], [1, 2], [3], [4]] : tensor<1x2x4x777x128xf16> into tensor<1x8x777x128xf16>
+  %k3 = tensor.collapse_shape %k4 [[0, 1], [2], [3]] : tensor<1x8x777x128xf16> into tensor<8x777x128xf16>
+  %v3 = tensor.collapse_shape %v5 [[0, 1, 2], [3], [4]] : tensor<1x2x4x777x128xf16> into tensor<8x777x128xf16>
+  %e = tensor.empty() : tensor<8x300x128xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k3, %v3, %scale : tensor<8x300x128xf16>, tensor<8x777x128xf16>, tensor<8x777x128xf16>, f16) outs(%e : tensor<8x300x128xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<8x300x128xf16>
+  return %r : tensor<8x300x128xf16>
+}
