@@ -12,10 +12,14 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
 
-def default_pipeline(mode: str, *, cache: str = "kept", hardware_exp2: bool) -> str:
+def default_pipeline(
+    mode: str, *, cache: str = "kept", configure: bool, hardware_exp2: bool
+) -> str:
     """The passes that a compile runs by default, as pipeline text."""
     options = f"mode={mode} operands=v,k,q" + (f" cache={cache}" if cache != "kept" else "")
     passes = [f"attn-propagate-layout{{{options}}}", "attn-mask-dynamic-keys"]
+    if configure:
+        passes += ["attn-split-k{configured=true}", "attn-configure"]
     if hardware_exp2:
         passes.append("attn-hardware-exp2")
     return ",".join(passes)
@@ -41,7 +45,9 @@ def run(
     from .targets import resolve_target
 
     operation = module.operation
-    stages = parse_pipeline(pipeline or default_pipeline(mode, hardware_exp2=False))
+    stages = parse_pipeline(
+        pipeline or default_pipeline(mode, configure=False, hardware_exp2=False)
+    )
     report = Report()
     context = PassContext(report, resolve_target(operation, target))
     run_pipeline(operation, stages, context, verify=verify)

@@ -29,6 +29,7 @@ iree-compile takes (see --help), and:
   --attn-cache=kept|transposed   whether V caches become V^T for the caller, too
   --attn-pipeline=TEXT           passes to run instead of the default ones
   --attn-phase=PHASE             run the passes on tensors at this phase instead of their own
+  --attn-configure=false         leave kernels and decode to IREE's own configurations
   --attn-hardware-exp2=false     leave CUDA kernels to IREE: no hardware exp2, no fp8 casts
   --attn-target=NAME             the target to price for, instead of the module's own
   --attn-report=FILE             write every decision as JSON (-: as --attn-summary does)
@@ -107,6 +108,7 @@ def _hook(options: CompileOptions) -> PipelineHook:
         target=options.target or None,
         phase=options.phase or None,
         dump_ir=options.dump_ir or None,
+        configure=options.configure,
         hardware_exp2=options.hardware_exp2,
     )
 

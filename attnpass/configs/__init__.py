@@ -8,7 +8,7 @@ from ..attention import AttentionFacts, describe, find_ops
 from ..errors import AttnError
 from ..ir import set_attribute
 from ..targets import Target
-from . import cpu
+from . import cpu, nvidia
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -29,21 +29,33 @@ def configure_all(module: ir.Operation, target: Target | None, report: Report) -
             continue
         found = _configuration(facts, target)
         place = f"{facts.kind} at {facts.location}"
-        if found.startswith("#"):
-            set_attribute(facts.op, "compilation_info", found)
-            report.note(f"{place} is configured for {target.name if target else ''}: {found}")
-            changed = True
-        else:
+        if isinstance(found, str):
             report.note(f"{place} keeps IREE's own configuration: {found}")
+            continue
+        for name, text in found.items():
+            set_attribute(facts.op, name, text)
+        words = found["compilation_info"]
+        report.note(f"{place} is configured for {target.name if target else ''}: {words}")
+        changed = True
     return changed
 
 
-def _configuration(facts: AttentionFacts, target: Target | None) -> str:
-    """The configuration's attribute text (it starts with '#'), or why there is none."""
+def split_refusal(facts: AttentionFacts, target: Target) -> str:
+    """Why chunks of this attention's keys would get no decode configuration, or ''."""
+    if target.backend == "cuda":
+        return nvidia.decodes(facts, target)
+    return f"no decode kernel was measured for {target.name}"
+
+
+def _configuration(facts: AttentionFacts, target: Target | None) -> dict[str, str] | str:
+    """The attributes to attach, as text by name, or why there are none."""
     if facts.own_configuration:
         return f"it has a {facts.own_configuration}"
     if target is None:
         return "the module names no single target"
     if target.backend == "llvm-cpu":
-        return cpu.configuration(facts, target)
+        found = cpu.configuration(facts, target)
+        return {"compilation_info": found} if found.startswith("#") else found
+    if target.backend == "cuda":
+        return nvidia.configuration(facts, target)
     return f"there is no table for {target.name}"

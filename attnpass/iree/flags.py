@@ -29,6 +29,7 @@ _OURS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 _OUR_SWITCHES = {
     "attn-disable": "disable",
+    "attn-configure": "configure",
     "attn-hardware-exp2": "hardware_exp2",
     "attn-summary": "summary",
     "attn-help": "help",
@@ -99,6 +100,7 @@ class CompileOptions:
     dump_ir: str = ""
     target: str = ""
     fail_on: str = ""
+    configure: bool = True
     hardware_exp2: bool = True
     disable: bool = False
     help: bool = False

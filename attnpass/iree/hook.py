@@ -126,10 +126,12 @@ def pipeline_hook(
     target: str | None = None,
     phase: str | None = None,
     dump_ir: str | None = None,
+    configure: bool = True,
     hardware_exp2: bool = True,
 ) -> PipelineHook:
     """A hook that runs `pipeline` within a compile; by default the layout pass in `mode`
-    (and with its option `cache`) and, with `hardware_exp2`, the pass for CUDA's exp2 and fp8 casts.
+    (and with its option `cache`), with `configure` the kernel configurations and, with
+    `hardware_exp2`, the pass for CUDA's exp2 and fp8 casts.
 
         session = Session()
         session.set_flags("--iree-hal-target-device=local", ...)
@@ -144,7 +146,8 @@ def pipeline_hook(
     PipelineError for a bad pipeline, phase or mode.
     """
     stages = parse_pipeline(
-        pipeline or default_pipeline(mode, cache=cache, hardware_exp2=hardware_exp2)
+        pipeline
+        or default_pipeline(mode, cache=cache, configure=configure, hardware_exp2=hardware_exp2)
     )
     if target:
         from ..targets import named_target

@@ -35,6 +35,7 @@ def compile_file(
     cache: str = "kept",
     pipeline: str | None = None,
     report: Report | str | os.PathLike[str] | None = None,
+    configure: bool = True,
     hardware_exp2: bool = True,
     **kwargs: Any,
 ) -> bytes | None:
@@ -42,12 +43,13 @@ def compile_file(
 
     `mode` is `cost`, `always` or `never`; `cache="transposed"` makes V caches V^T for the
     caller, too; `pipeline` replaces the default passes; `report`
-    is a path for the JSON report, or a Report that is filled in; `hardware_exp2` says whether
+    is a path for the JSON report, or a Report that is filled in; `configure` says whether
+    attention gets kernel configurations and decode is split, `hardware_exp2` whether
     CUDA kernels get the GPU's exp2 and fp8 casts. All other arguments
     (target_backends, input_type, extra_args, output_file, ...) and the return value (bytes,
     or None with `output_file`) are those of IREE's function, as is CompilerToolError.
     """
-    ours = _our_flags(mode, cache, pipeline, hardware_exp2)
+    ours = _our_flags(mode, cache, pipeline, configure, hardware_exp2)
     return _compile(str(input_file), None, ours, report, kwargs)
 
 
@@ -58,16 +60,22 @@ def compile_str(
     cache: str = "kept",
     pipeline: str | None = None,
     report: Report | str | os.PathLike[str] | None = None,
+    configure: bool = True,
     hardware_exp2: bool = True,
     **kwargs: Any,
 ) -> bytes | None:
     """`compile_file` for MLIR text or bytecode in memory."""
     data = input_str.encode() if isinstance(input_str, str) else input_str
-    return _compile("-", data, _our_flags(mode, cache, pipeline, hardware_exp2), report, kwargs)
+    return _compile(
+        "-", data, _our_flags(mode, cache, pipeline, configure, hardware_exp2), report, kwargs
+    )
 
 
-def _our_flags(mode: str, cache: str, pipeline: str | None, hardware_exp2: bool) -> list[str]:
+def _our_flags(
+    mode: str, cache: str, pipeline: str | None, configure: bool, hardware_exp2: bool
+) -> list[str]:
     flags = [f"--attn-mode={mode}", f"--attn-cache={cache}"]
+    flags.append(f"--attn-configure={str(configure).lower()}")
     flags.append(f"--attn-hardware-exp2={str(hardware_exp2).lower()}")
     return flags if pipeline is None else [*flags, f"--attn-pipeline={pipeline}"]
 

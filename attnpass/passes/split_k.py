@@ -20,7 +20,9 @@ class SplitK(Pass):
     more batch dim, and a combine of (output, max, sum). Keys that fill no chunk form a tail
     of their own. Grouped-query broadcasts before K and V are folded, so that the heads that
     share K and V become rows. `splits=auto` chooses the number of chunks by the formula in
-    `attnpass.split_k.plan`; V's layout is left as it is.
+    `attnpass.split_k.plan`; V's layout is left as it is. With `configured=true` an attention
+    is left alone, without a record, where its chunks would get no kernel configuration:
+    splitting alone can lose.
     """
 
     name: ClassVar[str] = "attn-split-k"
@@ -28,6 +30,7 @@ class SplitK(Pass):
 
     splits: str = option("auto", "number of chunks, or auto")
     target: str = option("", "target that auto splits for, instead of the module's own")
+    configured: bool = option(False, "split only what attn-configure has a kernel for")
     rows: int = option(16, "most query rows that an attention may have to be split")
 
     def __post_init__(self) -> None:
@@ -38,6 +41,7 @@ class SplitK(Pass):
             )
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..configs import split_refusal
         from ..split_k.drive import split_all
         from ..targets import DEFAULT_TARGET, resolve_target
 
@@ -45,5 +49,6 @@ class SplitK(Pass):
             resolve_target(module) or DEFAULT_TARGET
         )
         splits = None if self.splits == "auto" else int(self.splits)
+        eligible = split_refusal if self.configured else None
         with module.context:
-            return split_all(module, splits, self.rows, target, context.report, self.name)
+            return split_all(module, splits, self.rows, target, context.report, self.name, eligible)

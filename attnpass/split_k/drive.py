@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from iree.compiler import ir
@@ -24,11 +25,17 @@ def split_all(
     target: Target,
     report: Report,
     pass_name: str,
+    unfit: Callable[[AttentionFacts, Target], str] | None = None,
 ) -> bool:
-    """Splits what can be split; returns whether IR changed. Needs a current context."""
+    """Splits what can be split; returns whether IR changed. Needs a current context.
+
+    An attention of which `unfit` says something is passed by, without a record.
+    """
     swept: list[ir.Operation] = []
     changed = False
     for facts in find(module):
+        if unfit is not None and unfit(facts, target):
+            continue
         operand = _record(facts, report, pass_name)
         operand.reason = refusal(facts, rows)
         if operand.reason:

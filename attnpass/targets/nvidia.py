@@ -23,7 +23,9 @@ _TILE_ROWS = 16
 
 @dataclass(frozen=True)
 class Nvidia(Target):
-    """A CUDA device."""
+    """A CUDA device; `shared_bytes` is what IREE lets a workgroup have of shared memory."""
+
+    shared_bytes: int = 0
 
     def worth_of_transposed_v(self, facts: AttentionFacts) -> Worth:
         rows, keys = facts.assumed_extent(facts.m), facts.assumed_extent(facts.k2)
@@ -65,5 +67,7 @@ def find(name: str) -> Target | None:
     name = name.removeprefix("cuda:") if name != "cuda" else "sm_80"
     if not name.startswith("sm_"):
         return None
-    hopper = name.startswith("sm_9")
-    return Nvidia("cuda", name, 4.3e12 if hopper else 1.5e12, 3e-6, 132 if hopper else 108)
+    bandwidth, units = (4.3e12, 132) if name.startswith("sm_9") else (1.5e12, 108)
+    # IREE 3.13 describes every card as it does an A100, but for those two (CUDA's limits).
+    shared = 101376 if name in ("sm_86", "sm_89") else 166912
+    return Nvidia("cuda", name, bandwidth, 3e-6, units, shared_bytes=shared)

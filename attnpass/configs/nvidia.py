@@ -1,0 +1,235 @@
+"""Configurations for NVIDIA GPUs, sm_80 and later, measured on an H200.
+
+IREE's default takes 32 columns of V at a time and computes Q K^T again for each; here the
+head dim is taken whole (to 512) and Q, K and V go through shared memory. Prefill runs on the
+tensor cores. Decode with one query row spreads the dot products over the lanes; a handful of
+grouped rows are one tensor-core tile of one warp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..attention import AttentionFacts
+from ..targets import Target
+from ..targets.nvidia import Nvidia
+
+Attributes = dict[str, str]
+
+_D = "#iree_gpu.derived_thread_config"
+# Rows of a tensor-core tile, and those that one subgroup takes with full use of what it reads.
+_TILE_ROWS, _SUBGROUP_ROWS = 16, 32
+_MMA = {
+    "f16": ("NV_MMA_SYNC_F32_16x8x16_F16", 16),
+    "bf16": ("NV_MMA_SYNC_F32_16x8x16_BF16", 16),
+    "f8E4M3FN": ("NV_MMA_SYNC_F32_16x8x32_F8E4M3FN", 32),
+}
+_BYTES = {"f16": 2, "bf16": 2, "f8E4M3FN": 1}
+# Decode: lanes along the head dims, elements of those that each takes at once, and lanes and
+# subgroups along the keys. More than 32 lanes along a head dim times subgroups gives wrong
+# numbers in IREE 3.13.
+_HEAD_LANES, _LANE_ELEMENTS, _KEY_LANES, _KEY_SUBGROUPS = 8, 8, 4, 4
+_DECODE_KEYS = 64
+assert _HEAD_LANES * _KEY_SUBGROUPS <= 32
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What a workgroup takes: `rows` of Q, `columns` of V, `keys` at a time; its subgroups
+    along rows and columns."""
+
+    rows: int
+    columns: int
+    keys: int
+    row_subgroups: int
+    column_subgroups: int = 1
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.row_subgroups * self.column_subgroups
+
+
+# The best tile by V's head dim, up to which it holds.
+_TILES = (
+    (128, Tile(128, 128, 64, 4)),
+    (256, Tile(128, 256, 32, 8)),
+    (512, Tile(64, 512, 16, 4, 2)),
+    (1024, Tile(32, 256, 16, 2, 2)),
+)
+
+
+def configuration(facts: AttentionFacts, target: Target) -> Attributes | str:
+    """The attributes for this attention, or why it keeps IREE's own configuration."""
+    why = _refusal(facts, target)
+    if why:
+        return why
+    rows = _rows(facts)
+    if rows is not None and rows < _TILE_ROWS:
+        return _decode(facts, rows)
+    return _prefill(facts, target, rows)
+
+
+def decodes(facts: AttentionFacts, target: Target) -> str:
+    """Why there would be no decode configuration for chunks of this attention's keys, or ''."""
+    rows = facts.extent(facts.m)
+    if rows is None or rows > _TILE_ROWS:
+        return f"{rows or 'an unknown number of'} query rows are no decode step"
+    return _refusal(facts, target) or _decode_refusal(facts)
+
+
+def _refusal(facts: AttentionFacts, target: Target) -> str:
+    if len(facts.n) != 1 or len(facts.k2) != 1 or len(facts.k1) != 1:
+        return "it has several head or key dims"
+    kinds = facts.element_types
+    query, key, value = (kinds[name] for name in ("query", "key", "value"))
+    if query != key or {query, value} - set(_MMA):
+        return f"there is no tensor-core tile for {query} Q, {key} K and {value} V"
+    arch = int("".join(c for c in target.arch if c.isdigit()) or 0)
+    if arch < 89 and "f8E4M3FN" in (query, value):
+        return f"{target.arch} has no fp8 tensor cores"
+    if facts.sizes[facts.n[0]] is None or facts.sizes[facts.k1[0]] is None:
+        return "a head dim is known only at run time"
+    return ""
+
+
+def _rows(facts: AttentionFacts) -> int | None:
+    """Rows of the innermost dim of m, the one that is tiled; None where that is dynamic."""
+    return facts.sizes[facts.m[-1]] if facts.m else 1
+
+
+def _prefill(facts: AttentionFacts, target: Target, rows: int | None) -> Attributes | str:
+    n, k1, k2 = facts.n[0], facts.k1[0], facts.k2[0]
+    head, width = facts.sizes[k1] or 0, facts.sizes[n] or 0
+    query, value = facts.element_types["query"], facts.element_types["value"]
+    qk, qk_depth = _MMA[query]
+    pv, pv_depth = _MMA[value]
+    found = next((tile for most, tile in _TILES if width <= most), None)
+    if found is None:
+        return f"head dim {width} is wider than any that was measured"
+    if head % qk_depth or width % (8 * found.column_subgroups):
+        return f"head dims {head} and {width} are no whole tensor-core tiles"
+    tile = _fitted(found, rows, width, pv_depth)
+    keys = facts.sizes[k2]
+    if keys is not None and keys < tile.keys:
+        return f"{keys} keys fill no tile of {tile.keys}"
+    shared = _shared_bytes(tile, head, query, value)
+    limit = target.shared_bytes if isinstance(target, Nvidia) else 0
+    if shared > limit:
+        return f"{shared} bytes of shared memory are needed; {target.arch} has {limit}"
+    workgroup = [1] * facts.num_dims
+    subgroups = [1] * facts.num_dims
+    workgroup[k1] = workgroup[k2] = 0
+    workgroup[n], subgroups[n] = tile.columns, tile.column_subgroups
+    workgroup[facts.m[-1]], subgroups[facts.m[-1]] = tile.rows, tile.row_subgroups
+    reduction = [0] * facts.num_dims
+    reduction[k2] = tile.keys
+    tiles = f"{_promote(0, 1, 2)}, reduction = {reduction}, workgroup = {workgroup}"
+    return _attributes(
+        tiles,
+        f"{_mma(qk)}, {_promote(0, 1)}, subgroup_basis = {_basis(subgroups, n)}",
+        f"{_mma(pv)}, {_promote(1)}, subgroup_basis = {_basis(subgroups, k1)}",
+        tile.threads,
+    )
+
+
+def _fitted(tile: Tile, rows: int | None, width: int, depth: int) -> Tile:
+    """The tile for fewer rows, narrower heads."""
+    columns = min(tile.columns, width)
+    keys = max(tile.keys, depth)
+    if rows is None or rows >= tile.rows:
+        return Tile(tile.rows, columns, keys, tile.row_subgroups, tile.column_subgroups)
+    per_subgroup = tile.rows // tile.row_subgroups
+    fewer = -(-rows // per_subgroup)
+    return Tile(fewer * per_subgroup, columns, keys, fewer, tile.column_subgroups)
+
+
+def _shared_bytes(tile: Tile, head: int, query: str, value: str) -> int:
+    """Of the tiles of Q, K, V and of the weights that a workgroup keeps there."""
+    q_and_k = (tile.rows + tile.keys) * head * _BYTES[query]
+    return q_and_k + (tile.columns + tile.rows) * tile.keys * _BYTES[value]
+
+
+def _decode(facts: AttentionFacts, rows: int) -> Attributes | str:
+    why = _decode_refusal(facts)
+    if why:
+        return why
+    n, k1, k2 = facts.n[0], facts.k1[0], facts.k2[0]
+    keys = facts.sizes[k2]
+    workgroup = [1] * facts.num_dims
+    workgroup[k1] = workgroup[k2] = 0
+    workgroup[n] = facts.sizes[n] or 0
+    if keys is None or keys % _DECODE_KEYS:
+        return f"the keys are no multiple of {_DECODE_KEYS}"
+    if rows > 1:
+        return _grouped(facts, workgroup)
+    partial, thread = [0] * facts.num_dims, [0] * (facts.num_dims - 1)
+    partial[k2], thread[k1 - 1] = _DECODE_KEYS, _LANE_ELEMENTS
+    lanes, subgroups = ([1] * facts.num_dims for _ in range(2))
+    lanes[k1], lanes[k2], subgroups[k2] = _HEAD_LANES, _KEY_LANES, _KEY_SUBGROUPS
+    # Both products name their lanes by k1's place: the form that was measured and is right.
+    both = f"lane_basis = {_basis(lanes, n)}, thread = {thread}, subgroup_basis = "
+    return _attributes(
+        f"partial_reduction = {partial}, workgroup = {workgroup}",
+        both + _basis(subgroups, k1),
+        both + _basis(subgroups, n),
+        32 * _KEY_SUBGROUPS,
+    )
+
+
+def _grouped(facts: AttentionFacts, workgroup: list[int]) -> Attributes:
+    """A few rows that share K and V: one warp, one tensor-core tile of rows."""
+    n, k1, k2 = facts.n[0], facts.k1[0], facts.k2[0]
+    workgroup[facts.m[-1]] = _TILE_ROWS
+    reduction = [0] * facts.num_dims
+    reduction[k2] = 32
+    one = [1] * facts.num_dims
+    return _attributes(
+        f"{_promote(0, 1, 2)}, reduction = {reduction}, workgroup = {workgroup}",
+        f"{_mma(_MMA[facts.element_types['query']][0])}, {_promote(0, 1)}, "
+        f"subgroup_basis = {_basis(one, n)}",
+        f"{_mma(_MMA[facts.element_types['value']][0])}, {_promote(1)}, "
+        f"subgroup_basis = {_basis(one, k1)}",
+        32,
+    )
+
+
+def _decode_refusal(facts: AttentionFacts) -> str:
+    """Why the head dims or types are none that decode was measured for, or ''."""
+    head, width = facts.sizes[facts.k1[0]] or 0, facts.sizes[facts.n[0]] or 0
+    lane_width = _HEAD_LANES * _LANE_ELEMENTS
+    if head % lane_width or width % lane_width or max(head, width) > 2 * lane_width:
+        return f"head dims {head} and {width} are not {lane_width} or {2 * lane_width}"
+    if any(facts.element_types[name] not in ("f16", "bf16") for name in ("query", "value")):
+        return "decode was measured in f16 and bf16 only"
+    return ""
+
+
+def _basis(counts: Sequence[int], without: int) -> str:
+    return str([list(counts), [dim for dim in range(len(counts)) if dim != without]])
+
+
+def _mma(name: str) -> str:
+    return f"mma_kind = #iree_gpu.mma_layout<{name}>"
+
+
+def _promote(*operands: int) -> str:
+    types = ", ".join([_D] * len(operands))
+    return f"promote_operands = {list(operands)}, promotion_types = [{types}]"
+
+
+def _attributes(tiles: str, qk: str, pv: str, threads: int) -> Attributes:
+    lowering = "#iree_gpu.lowering_config<{%s}>"
+    return {
+        "decomposition_config": (
+            f"{{qk_attrs = {{lowering_config = {lowering % qk}}}, "
+            f"pv_attrs = {{lowering_config = {lowering % pv}}}}}"
+        ),
+        "compilation_info": (
+            f"#iree_codegen.compilation_info<lowering_config = {lowering % tiles}, "
+            "translation_info = #iree_codegen.translation_info<pipeline = "
+            f"#iree_gpu.pipeline<VectorDistribute> workgroup_size = [{threads}, 1, 1] "
+            "subgroup_size = 32, {iree_codegen.denormal_fp_math_f32 = "
+            '#iree_codegen.denormal_fp_math<"preserve-sign">}>>'
+        ),
+    }

@@ -1,0 +1,386 @@
+"""Measures attn-configure and attn-hardware-exp2 for prefill on a CUDA GPU.
+
+    python tools/bench_configure.py compile build/configure      (needs attnpass)
+    python tools/bench_configure.py run build/configure --json gpu.json
+                                  (needs a GPU, torch and iree-base-runtime only)
+
+Each case is attention on tensors that come in as arguments, compiled by IREE alone and with
+the passes, V row-major and V^T. `run` checks every result against float32 and times it
+beside PyTorch's FlashAttention and cuDNN in the same process: the median over repeats of
+the difference between calls that do many and few attentions, on queries of their own.
+"""
+
+# pyright: reportMissingImports=false
+# (torch is on the GPU machine only)
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+FEW, MANY, REPEATS = 1, 5, 7
+VARIANTS = ("iree", "attnpass", "attnpass V^T")
+
+
+@dataclass(frozen=True)
+class Case:
+    """`heads` = batch x heads of K and V, each with `group` heads of `rows` queries."""
+
+    heads: int = 32
+    rows: int = 4096
+    keys: int = 4096
+    head: int = 128
+    query: str = "f16"
+    value: str = "f16"
+    group: int = 1
+    mask: str = ""
+    timed: bool = True
+    dynamic: bool = False
+
+    @property
+    def name(self) -> str:
+        kinds = self.query if self.query == self.value else f"{self.query}+{self.value}"
+        words = [f"{self.heads}x{self.group}", f"{self.rows}x{self.keys}", f"d{self.head}", kinds]
+        return "_".join([*words, *([self.mask] if self.mask else []), *["dyn"] * self.dynamic])
+
+    @property
+    def arch(self) -> str:
+        return "sm_89" if "f8" in self.query + self.value else "sm_80"
+
+
+CASES = (
+    Case(),
+    Case(head=64),
+    Case(query="bf16", value="bf16"),
+    Case(query="bf16", value="bf16", head=64),
+    Case(query="f8E4M3FN"),
+    Case(query="f8E4M3FN", value="f8E4M3FN"),
+    Case(heads=16, head=256),
+    Case(heads=8, head=512),
+    Case(heads=4, head=1024),
+    Case(rows=1024, keys=1024),
+    Case(rows=8192, keys=8192),
+    Case(mask="causal"),
+    Case(mask="padding"),
+    Case(heads=8, group=4),
+    Case(heads=1),
+    Case(rows=1333, keys=1333),
+    Case(rows=777, keys=1000, head=64),
+    Case(heads=4, rows=200, keys=333, timed=False),
+    Case(heads=4, rows=1000, keys=4097, mask="causal", timed=False),
+    Case(heads=4, rows=65, keys=64, head=64, timed=False),
+    Case(heads=4, rows=17, keys=640, timed=False),
+    Case(heads=4, rows=333, keys=777, query="bf16", value="bf16", mask="padding", timed=False),
+    Case(heads=4, rows=256, keys=256, head=96, timed=False),
+    Case(heads=4, rows=256, keys=256, head=32, timed=False),
+    Case(heads=4, rows=777, keys=1333, dynamic=True, timed=False),
+    Case(heads=4, rows=777, keys=1333, head=64, mask="causal", dynamic=True, timed=False),
+    Case(heads=2, rows=129, keys=517, head=256, timed=False),
+    Case(heads=2, rows=129, keys=517, head=512, timed=False),
+    Case(heads=4, rows=300, keys=333, query="f8E4M3FN", timed=False),
+    Case(heads=2, group=4, rows=333, keys=333, timed=False),
+)
+
+
+def module(case: Case, transposed: bool) -> str:
+    """MLIR text: functions `few` and `many` with a query each per attention."""
+    keys, rows = ("?", "?") if case.dynamic else (case.keys, case.rows)
+    group, letter = (f"{case.group}x", "g, ") if case.group > 1 else ("", "")
+    q = f"tensor<{case.heads}x{group}{rows}x{case.head}x{case.query}>"
+    k = f"tensor<{case.heads}x{keys}x{case.head}x{case.query}>"
+    size = f"{case.head}x{keys}" if transposed else f"{keys}x{case.head}"
+    v = f"tensor<{case.heads}x{size}x{case.value}>"
+    kind = "f16" if case.value.startswith("f8") else case.value
+    out = f"tensor<{case.heads}x{group}{rows}x{case.head}x{kind}>"
+    mask = f"tensor<{rows}x{keys}xi1>" if case.mask else ""
+    maps = [f"b, {letter}m, k1", "b, k2, k1", "b, n, k2" if transposed else "b, k2, n", ""]
+    maps += (["m, k2"] if mask else []) + [f"b, {letter}m, n"]
+    text = ", ".join(f"affine_map<(b, {letter}m, n, k1, k2) -> ({m})>" for m in maps)
+    extra, of = (", %mask", f", {mask}") if mask else ("", "")
+
+    def function(name: str, count: int) -> str:
+        queries = ", ".join(f"%q{i}: {q}" for i in range(count))
+        arguments = f"{queries}, %k: {k}, %v: {v}" + (f", %mask: {mask}" if mask else "")
+        sizes = "%rows" if case.dynamic else ""
+        body = f"  %dim = arith.constant {2 if group else 1} : index\n"
+        body += f"  %scale = arith.constant {case.head**-0.5} : f32\n"
+        for i in range(count):
+            if case.dynamic:
+                body += f"  %rows{i} = tensor.dim %q{i}, %dim : {q}\n"
+            sizes = f"%rows{i}" if case.dynamic else ""
+            body += f"""  %e{i} = tensor.empty({sizes}) : {out}
+  %o{i} = iree_linalg_ext.attention <indexing_maps = [{text}]>
+      ins(%q{i}, %k, %v, %scale{extra} : {q}, {k}, {v}, f32{of}) outs(%e{i} : {out}) {{
+    ^bb0(%s: f32):
+      iree_linalg_ext.yield %s : f32
+  }} -> {out}
+"""
+        results = ", ".join(f"%o{i}" for i in range(count))
+        kinds = ", ".join([out] * count)
+        head = f"func.func @{name}({arguments}) -> ({kinds}) {{\n"
+        return f"{head}{body}  return {results} : {kinds}\n}}\n"
+
+    counts = {"few": FEW, "many": MANY} if case.timed else {"few": FEW}
+    return "\n".join(function(name, count) for name, count in counts.items())
+
+
+def compile_all(folder: Path, only: str) -> None:
+    """Writes <case>.<variant>.vmfb and manifest.json with what the passes said."""
+    folder.mkdir(parents=True, exist_ok=True)
+    entries = []
+    for case in CASES:
+        if only not in case.name:
+            continue
+        for variant in VARIANTS:
+            path = folder / f"{case.name}.{VARIANTS.index(variant)}.vmfb"
+            source = folder / "source.mlir"
+            source.write_text(module(case, variant.endswith("V^T")))
+            # In a process of its own: a crash of IREE must not end the others.
+            ours = [] if variant != "iree" else ["--attn-disable"]
+            command = [sys.executable, "-m", "attnpass.cli.attn_compile", str(source), *ours]
+            command += ["--iree-hal-target-device=cuda", f"--iree-cuda-target={case.arch}"]
+            command += ["-o", str(path), f"--attn-report={folder / 'report.json'}"]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+                error = done.stderr.strip()[-300:] if done.returncode else ""
+            except subprocess.TimeoutExpired:
+                error = "no end within 300 s"
+            entry = {"case": asdict(case), "variant": variant, "file": path.name, "failed": error}
+            if not error:
+                notes = json.loads((folder / "report.json").read_text())["notes"]
+                entry["configured"] = any("is configured" in note for note in notes)
+                entry["notes"] = [note for note in notes if "keeps" in note][:1]
+            entries.append(entry)
+            said = error.splitlines()[-1:] if error else entry.get("notes")
+            print(case.name, variant, entry.get("configured"), said, flush=True)
+    (folder / "manifest.json").write_text(json.dumps(entries, indent=1))
+
+
+def run_all(folder: Path, json_path: str) -> None:
+    """One process a case; rows are written as they come."""
+    import torch
+
+    result: dict[str, Any] = {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__}
+    result["rows"] = rows = []
+    for case in CASES:
+        command = [sys.executable, __file__, "one", str(folder), "--case", case.name]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+            found = [json.loads(line) for line in done.stdout.splitlines() if line[:1] == "{"]
+            if done.returncode:
+                found.append({"case": case.name, "failed": done.stderr[-300:]})
+        except subprocess.TimeoutExpired:
+            found = [{"case": case.name, "failed": "no end within 120 s"}]
+        for row in found:
+            print(json.dumps(row), flush=True)
+        rows += found
+        Path(json_path).write_text(json.dumps(result, indent=1) + "\n")
+
+
+def run_one(folder: Path, name: str) -> None:
+    import torch
+    from iree import runtime
+
+    case = next(case for case in CASES if case.name == name)
+    entries = json.loads((folder / "manifest.json").read_text())
+    q, k, v, mask = tensors(case)
+    right = reference(q[0], k, v, mask, case)
+    if case.timed and not case.mask and "f8" not in case.query:
+        for peer, seconds, error in peers(q, k, v, right, case):
+            print(json.dumps({"case": name, "variant": peer, "ms": ms(seconds), "error": error}))
+    config = runtime.Config("cuda")
+
+    def device(x: Any, kind: str) -> Any:
+        import ml_dtypes
+        import numpy as np
+
+        kinds = {"bf16": ml_dtypes.bfloat16, "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f16": np.float16}
+        array = x.contiguous().cpu()
+        if kind == "i1":
+            return runtime.asdevicearray(config.device, array.numpy())
+        return given(config, array.float().numpy().astype(kinds[kind]))
+
+    queries = [device(x, case.query) for x in q]
+    for entry in entries:
+        if Case(**entry["case"]) != case or entry["failed"]:
+            continue
+        wanted_v = v.transpose(1, 2) if entry["variant"].endswith("V^T") else v
+        rest = [device(k, case.query), device(wanted_v, case.value)]
+        rest += [device(mask, "i1")] if mask is not None else []
+        row = {"case": name, "variant": entry["variant"], "configured": entry["configured"]}
+        try:
+            context = runtime.SystemContext(config=config)
+            binary = (folder / entry["file"]).read_bytes()
+            context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, binary))
+            (module_name,) = [m for m in context.modules if m != "hal"]
+            functions = context.modules[module_name]
+            row["error"] = relative_error(host(functions["few"](queries[0], *rest)), right)
+            if case.timed:
+
+                def call(which: str, f: Any = functions, x: Any = rest) -> None:
+                    count = {"few": FEW, "many": MANY}[which]
+                    results = f[which](*queries[:count], *x)
+                    host(results if count == 1 else results[-1])
+
+                row["ms"] = ms(difference(call))
+        except Exception as error:
+            row["failed"] = str(error)[:200]
+        print(json.dumps(row), flush=True)
+    torch.cuda.synchronize()
+
+
+def given(config: Any, array: Any) -> Any:
+    """A device array, also of types that the runtime's numpy does not know."""
+    import numpy as np
+    from iree import runtime
+
+    names = {"bfloat16": "BFLOAT_16", "float8_e4m3fn": "FLOAT_8_E4M3_FN"}
+    if array.dtype.name not in names:
+        return runtime.asdevicearray(config.device, array)
+    raw = array.view(np.uint16 if array.itemsize == 2 else np.uint8)
+    view = config.device.allocator.allocate_buffer_copy(
+        memory_type=runtime.MemoryType.DEVICE_LOCAL,
+        allowed_usage=runtime.BufferUsage.DEFAULT,
+        device=config.device,
+        buffer=np.ascontiguousarray(raw),
+        element_type=getattr(runtime.HalElementType, names[array.dtype.name]),
+    )
+    return runtime.DeviceArray(config.device, view, implicit_host_transfer=False)
+
+
+def host(result: Any) -> Any:
+    """float32 numpy of a result, whatever its type."""
+    import numpy as np
+
+    if str(result._buffer_view.element_type).endswith("BFLOAT_16") or "bfloat" in str(
+        getattr(result, "dtype", "")
+    ):
+        import ml_dtypes
+
+        return np.array(result.to_host()).view(ml_dtypes.bfloat16).astype(np.float32)
+    return np.array(result.to_host()).astype(np.float32)
+
+
+def tensors(case: Case) -> tuple[list[Any], Any, Any, Any]:
+    """Queries, K, V and a mask (or None) on the GPU, rounded to their types."""
+    import torch
+
+    kinds = {"f16": torch.float16, "bf16": torch.bfloat16, "f8E4M3FN": torch.float8_e4m3fn}
+    torch.manual_seed(0)
+
+    def random(*sizes: int, kind: str) -> Any:
+        return torch.randn(sizes, device="cuda").to(kinds[kind])
+
+    q = [
+        random(case.heads * case.group, case.rows, case.head, kind=case.query)
+        for _ in range(MANY if case.timed else FEW)
+    ]
+    if case.group > 1:
+        q = [x.view(case.heads, case.group, case.rows, case.head) for x in q]
+    k = random(case.heads, case.keys, case.head, kind=case.query)
+    v = random(case.heads, case.keys, case.head, kind=case.value)
+    mask = None
+    if case.mask == "causal":
+        mask = torch.ones(case.rows, case.keys, dtype=torch.bool, device="cuda").tril()
+    elif case.mask:
+        mask = torch.ones(case.rows, case.keys, dtype=torch.bool, device="cuda")
+        mask[:, case.keys * 3 // 4 :] = False
+    return q, k, v, mask
+
+
+def reference(q: Any, k: Any, v: Any, mask: Any, case: Case) -> Any:
+    """Attention in float32, a head at a time, as numpy."""
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    heads = []
+    q = q.reshape(case.heads, case.group, case.rows, case.head).float()
+    for head in range(case.heads):
+        scores = q[head] @ k[head].float().T * case.head**-0.5
+        if mask is not None:
+            scores = scores.masked_fill(~mask, float("-inf"))
+        heads.append(torch.softmax(scores, -1) @ v[head].float())
+    return torch.stack(heads).squeeze(1 if case.group == 1 else ()).cpu().numpy()
+
+
+def peers(q: list[Any], k: Any, v: Any, right: Any, case: Case) -> Any:
+    """(name, seconds, error) of PyTorch's kernels that take the case."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention
+
+    def four(x: Any) -> Any:
+        return x.reshape(1, -1, *x.shape[-2:])
+
+    grouped = case.group > 1
+    for name, backend in (
+        ("FA2", SDPBackend.FLASH_ATTENTION),
+        ("cuDNN", SDPBackend.CUDNN_ATTENTION),
+        ("efficient", SDPBackend.EFFICIENT_ATTENTION),
+    ):
+        try:
+            with sdpa_kernel(backend), torch.no_grad():
+
+                def call(which: str) -> None:
+                    for x in q[: {"few": FEW, "many": MANY}[which]]:
+                        scaled_dot_product_attention(four(x), four(k), four(v), enable_gqa=grouped)
+                    torch.cuda.synchronize()
+
+                got = scaled_dot_product_attention(four(q[0]), four(k), four(v), enable_gqa=grouped)
+                got = got.float().cpu().numpy().reshape(right.shape)
+                yield name, difference(call), relative_error(got, right)
+        except RuntimeError as error:
+            print(json.dumps({"case": case.name, "variant": name, "failed": str(error)[:100]}))
+
+
+def relative_error(output: Any, right: Any) -> float:
+    """Relative L2 error."""
+    import numpy as np
+
+    delta = output.astype(np.float32).reshape(right.shape) - right
+    return float(np.linalg.norm(delta) / np.linalg.norm(right))
+
+
+def difference(call: Callable[[str], None]) -> float:
+    """Seconds an attention: the median over repeats of (many - few) / their counts."""
+    times = []
+    for number in range(REPEATS + 1):
+        spent = {}
+        for which in ("few", "many"):
+            start = time.perf_counter()
+            call(which)
+            spent[which] = time.perf_counter() - start
+        if number:  # The first warms up.
+            times.append((spent["many"] - spent["few"]) / (MANY - FEW))
+    return statistics.median(times)
+
+
+def ms(seconds: float) -> float:
+    return round(seconds * 1e3, 4)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("compile", "run", "one"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--json", default="configure.json")
+    parser.add_argument("--case", default="", help="only cases whose name has this")
+    arguments = parser.parse_args()
+    if arguments.what == "compile":
+        compile_all(arguments.folder, arguments.case)
+    elif arguments.what == "run":
+        run_all(arguments.folder, arguments.json)
+    else:
+        run_one(arguments.folder, arguments.case)
+
+
+if __name__ == "__main__":
+    main()
