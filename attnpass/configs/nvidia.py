@@ -8,6 +8,7 @@ grouped rows are one tensor-core tile of one warp.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -107,12 +108,14 @@ def _prefill(facts: AttentionFacts, target: Target, rows: int | None) -> Attribu
     found = next((tile for most, tile in _TILES if width <= most), None)
     if found is None:
         return f"head dim {width} is wider than any that was measured"
-    if head % qk_depth or width % (8 * found.column_subgroups):
-        return f"head dims {head} and {width} are no whole tensor-core tiles"
-    tile = _fitted(found, rows, width, pv_depth)
+    if head < qk_depth or width < 32 or {head.bit_count(), width.bit_count()} != {1}:
+        return f"head dims {head} and {width} are no powers of two from 32 on"
     keys = facts.sizes[k2]
-    if keys is not None and keys < tile.keys:
-        return f"{keys} keys fill no tile of {tile.keys}"
+    if keys is None or keys % pv_depth:
+        # IREE 3.13 then "failed to distribute".
+        number = "a number of keys known only at run time" if keys is None else f"{keys} keys"
+        return f"{number} may leave a tensor-core tile of {pv_depth} incomplete"
+    tile = _fitted(found, rows, width, keys)
     shared = _shared_bytes(tile, head, query, value)
     limit = target.shared_bytes if isinstance(target, Nvidia) else 0
     if shared > limit:
@@ -133,14 +136,15 @@ def _prefill(facts: AttentionFacts, target: Target, rows: int | None) -> Attribu
     )
 
 
-def _fitted(tile: Tile, rows: int | None, width: int, depth: int) -> Tile:
-    """The tile for fewer rows, narrower heads."""
+def _fitted(tile: Tile, rows: int | None, width: int, keys: int) -> Tile:
+    """The tile for fewer rows and narrower heads, its keys a divisor of `keys`. The subgroups stay a power of two: IREE
+    spreads the copies to shared memory over all threads."""
     columns = min(tile.columns, width)
-    keys = max(tile.keys, depth)
+    keys = math.gcd(tile.keys, keys)
     if rows is None or rows >= tile.rows:
         return Tile(tile.rows, columns, keys, tile.row_subgroups, tile.column_subgroups)
     per_subgroup = tile.rows // tile.row_subgroups
-    fewer = -(-rows // per_subgroup)
+    fewer = 1 << (-(-rows // per_subgroup) - 1).bit_length()
     return Tile(fewer * per_subgroup, columns, keys, fewer, tile.column_subgroups)
 
 
