@@ -181,181 +181,62 @@ def layer_module(keys: int, counts: dict[str, int]) -> str:
 
 
 def compile_module(
-    text: str, flags: list[str], splits: str, configure: str = "", target: str = ""
+    text: str, flags: list[str], splits: str, configured: bool = True
 ) -> tuple[bytes, str]:
-    """The .vmfb and what attn-split-k said. `splits` is '' for IREE's default; `configure`
-    names a decode configuration for the partial attention, or ''; `target` is auto's."""
-    from iree.compiler import ir
-    from iree.compiler.api import Output, Session, Source
-
+    """The .vmfb and what attn-split-k said. `splits` is '' for IREE's default; with
+    `configured` only what attn-configure has a decode kernel for is split."""
     import attnpass
-    from attnpass.report.records import Report
 
-    session = Session()
-    session.set_flags(*flags)
-    context = session.context
-    context.load_all_available_dialects()
-    said = ""
-    if splits:
-        module = ir.Module.parse(text, context)
-        pipeline = f"attn-split-k{{splits={splits}}}"
-        report: Report = attnpass.run(module, pipeline, target=target or None)
-        said = report.attentions[0].operands[0].reason
-        attach(module, configure)
-        text = str(module)
-    invocation = session.invocation()
-    invocation.enable_console_diagnostics()
-    if not invocation.parse_source(Source.wrap_buffer(session, text.encode() + b"\0")):
-        raise SystemExit("the benchmark's module does not parse")
-    if not invocation.execute():
-        raise RuntimeError(f"iree-compile failed (splits={splits}, configure={configure})")
-    output = Output.open_membuffer()
-    invocation.output_vm_bytecode(output)
-    return bytes(output.map_memory()), said
+    if not splits:
+        from iree.compiler.tools import compile_str
 
-
-def attach(module: Any, kind: str) -> None:
-    """Puts a decode configuration on the attention of fixed chunks, whole tiles only."""
-    if not kind:
-        return
-    from iree.compiler import ir
-
-    from attnpass.attention import find
-
-    with module.context:
-        for facts in find(module.operation):
-            keys = facts.extent(facts.k2)
-            is_part = "split_k" in facts.op.attributes
-            if keys is None or keys % 64 or not (is_part or kind == "cpu"):
-                continue
-            for name, text in configuration(facts, kind).items():
-                facts.op.attributes[name] = ir.Attribute.parse(text)
-
-
-def configuration(facts: Any, kind: str) -> dict[str, str]:
-    """`cpu`: whole rows of V in vectors. `lanes`: dot products spread over lanes, one row at
-    a time; `rows`: the same for all rows at once; `mma-K`: tensor cores on one warp, K keys
-    at a time."""
-    rank, n, k1, k2 = facts.num_dims, facts.n[0], facts.k1[0], facts.k2[0]
-    width = facts.extent(facts.n)
-    workgroup = [1] * rank
-    workgroup[k1] = workgroup[k2] = 0
-    workgroup[n] = width
-
-    if kind == "cpu":
-        return cpu_configuration(facts)
-
-    def row(**values: int) -> str:
-        sizes = [1] * rank
-        for name, value in values.items():
-            sizes[{"k1": k1, "k2": k2}[name]] = value
-        return str(sizes)
-
-    def without(dim: int) -> str:
-        return str([d for d in range(rank) if d != dim])
-
-    if kind in ("lanes", "rows"):
-        if facts.m and kind == "rows":
-            workgroup[facts.m[0]] = facts.extent(facts.m)
-        thread = [0] * (rank - 1)
-        thread[k1 - 1] = 8
-        lanes = f"lane_basis = [{row(k1=8, k2=4)}, {without(n)}]"
-        pv = f"{lanes}, subgroup_basis = [{row(k2=4)}, {without(n)}], thread = {thread}"
-        qk = f"{lanes}, subgroup_basis = [{row(k2=4)}, {without(k1)}], thread = {thread}"
-        partial = [0] * rank
-        partial[k2] = 64
-        tiles = f"partial_reduction = {partial}, workgroup = {workgroup}"
-        threads = 128
-    else:
-        intrinsic = "mma_kind = #iree_gpu.mma_layout<NV_MMA_SYNC_F32_16x8x16_F16>"
-
-        def promote(*which: int) -> str:
-            types = ", ".join(["#iree_gpu.derived_thread_config"] * len(which))
-            return f"promote_operands = {list(which)}, promotion_types = [{types}]"
-
-        basis = [1] * rank
-        qk = f"{intrinsic}, {promote(0, 1)}, subgroup_basis = [{basis}, {without(n)}]"
-        pv = f"{intrinsic}, {promote(1)}, subgroup_basis = [{basis}, {without(k1)}]"
-        workgroup[facts.m[0]] = 16
-        reduction = [0] * rank
-        reduction[k2] = int(kind.removeprefix("mma-"))
-        tiles = f"{promote(0, 1, 2)}, reduction = {reduction}, workgroup = {workgroup}"
-        threads = 32
-    lowering = "#iree_gpu.lowering_config<{%s}>"
-    return {
-        "decomposition_config": (
-            f"{{qk_attrs = {{lowering_config = {lowering % qk}}}, "
-            f"pv_attrs = {{lowering_config = {lowering % pv}}}}}"
-        ),
-        "compilation_info": (
-            f"#iree_codegen.compilation_info<lowering_config = {lowering % tiles}, "
-            "translation_info = #iree_codegen.translation_info<pipeline = "
-            f"#iree_gpu.pipeline<VectorDistribute> workgroup_size = [{threads}, 1, 1] "
-            "subgroup_size = 32, {iree_codegen.denormal_fp_math_f32 = "
-            '#iree_codegen.denormal_fp_math<"preserve-sign">}>>'
-        ),
-    }
-
-
-def cpu_configuration(facts: Any) -> dict[str, str]:
-    """Up to four rows at a time, all of n, four keys; IREE drops unit rows and batch dims."""
-    outer = [dim for dim in (*facts.batch, *facts.m) if facts.sizes[dim] != 1]
-    order = sorted([*outer, *facts.n, *facts.k1, *facts.k2])
-    tiles = {dim: min(4, facts.sizes[dim]) if dim in facts.m else 1 for dim in outer}
-    tiles[facts.n[0]] = facts.extent(facts.n)
-    parallel = [tiles.get(dim, 0) for dim in order]
-    keys = [4 if dim in facts.k2 else 0 for dim in order]
-    return {
-        "compilation_info": (
-            "#iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<"
-            f"distribution = {parallel}, vector_common_parallel = {parallel}, "
-            f"vector_reduction = {keys}>, translation_info = #iree_codegen.translation_info<"
-            "pipeline = #iree_cpu.pipeline<LinalgExtTileAndVectorize>>>"
-        )
-    }
+        return compile_str(text, extra_args=flags), ""
+    report = attnpass.Report()
+    pipeline = (
+        "attn-propagate-layout{operands=v,k,q},"
+        f"attn-split-k{{configured={str(configured).lower()} splits={splits}}},"
+        "attn-configure,attn-hardware-exp2"
+    )
+    binary = attnpass.compile_str(text, pipeline=pipeline, report=report, extra_args=flags)
+    assert binary is not None
+    said = [o for o in report.attentions[0].operands if o.pass_name == "attn-split-k"]
+    return binary, said[0].reason if said else "not split"
 
 
 def compile_gpu(folder: Path, arch: str) -> None:
     """Writes the .vmfb of every variant and manifest.json."""
     folder.mkdir(parents=True, exist_ok=True)
     flags = ["--iree-hal-target-device=cuda", f"--iree-cuda-target={arch}"]
+    # The code is sm_80's; chunks are counted for the machine that it runs on.
+    flags.append("--attn-target=sm_90")
     entries: list[dict[str, Any]] = []
 
-    def add(shape: Shape, kind: str, splits: str, configure: str, **options: Any) -> None:
-        counts = {"one": 1, "few": FEW, "many": MANY} if kind == "time" else {"one": 1}
-        text = steps_module(shape, counts, **options)
+    def add(text: str, kind: str, splits: str, **more: Any) -> None:
+        given = flags if splits else flags[:-1]
         try:
-            binary, said = compile_module(text, flags, splits, configure, "sm_90")
-        except RuntimeError as error:
-            print(f"{shape.name}: {error}", flush=True)
+            binary, said = compile_module(text, given, splits)
+        except Exception as error:
+            print(f"{kind} {more}: {str(error)[-300:]}", flush=True)
             return
         name = f"{len(entries)}.vmfb"
         (folder / name).write_bytes(binary)
-        entry = {"file": name, "kind": kind, "splits": splits, "configure": configure}
-        entries.append({**entry, "said": said, "shape": asdict(shape), **options})
+        entries.append({"file": name, "kind": kind, "splits": splits, "said": said, **more})
+        (folder / "manifest.json").write_text(json.dumps(entries, indent=1))
 
-    for shape in GPU_SHAPES:
-        kinds = ("lanes",) if shape.rows == 1 else ("lanes", "rows", "mma-32", "mma-64")
-        add(shape, "time", "", "")
-        add(shape, "time", "auto", "")
-        for configure in kinds:
-            for splits in ("auto", *map(str, GPU_SPLITS[1:])):
-                add(shape, "time", splits, configure)
-    for mask in (False, True):
-        for rows, configure in ((1, "lanes"), (4, "mma-32")):
-            for keys in CHECK_LENGTHS:
-                add(Shape(8, rows, keys), "check", "auto", configure, mask=mask)
-            for splits in ("auto", "4"):
-                add(Shape(8, rows, 0), "check", splits, configure, mask=mask, dynamic=True)
     for keys in LAYER_KEYS:
         text = layer_module(keys, {"one": 1, "few": FEW, "many": MANY})
-        for splits, configure in (("", ""), ("auto", "rows"), ("auto", "mma-32")):
-            binary, said = compile_module(text, flags, splits, configure, "sm_90")
-            name = f"layer{keys}{splits}{configure}.vmfb"
-            (folder / name).write_bytes(binary)
-            entry = {"file": name, "kind": "layer", "splits": splits, "configure": configure}
-            entries.append({**entry, "said": said, "keys": keys})
-    (folder / "manifest.json").write_text(json.dumps(entries, indent=1))
+        for splits in ("", "auto"):
+            add(text, "layer", splits, keys=keys)
+    for mask in (False, True):
+        for rows in (1, 4):
+            for keys in (*CHECK_LENGTHS, 0):
+                shape, dynamic = Shape(8, rows, keys), not keys
+                text = steps_module(shape, {"one": 1}, mask=mask, dynamic=dynamic)
+                add(text, "check", "auto", shape=asdict(shape), mask=mask, dynamic=dynamic)
+    for shape in GPU_SHAPES:
+        text = steps_module(shape, {"one": 1, "few": FEW, "many": MANY})
+        for splits in ("", "auto", *map(str, GPU_SPLITS[1:])):
+            add(text, "time", splits, shape=asdict(shape))
     print(f"{len(entries)} modules in {folder}")
 
 
@@ -367,6 +248,7 @@ def run_gpu(folder: Path, result: dict[str, Any]) -> None:
     entries = json.loads((folder / "manifest.json").read_text())
     config = runtime.Config("cuda")
     result |= {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__, "rows": []}
+    result["layers"] = run_layers(folder, [e for e in entries if e["kind"] == "layer"])
     shapes = dict.fromkeys(Shape(**e["shape"]) for e in entries if e["kind"] == "time")
     for shape in shapes:
         mine = [e for e in entries if e["kind"] == "time" and Shape(**e["shape"]) == shape]
@@ -380,7 +262,7 @@ def run_gpu(folder: Path, result: dict[str, Any]) -> None:
         for entry in mine:
             functions = load(folder / entry["file"], config)
             row = {"shape": shape.name, "splits": entry["splits"], "said": entry["said"]}
-            row["variant"] = f"iree {entry['configure'] or 'default'}"
+            row["variant"] = "attnpass" if entry["splits"] else "iree"
             try:
                 row["error"] = relative_error(functions["one"](*inputs).to_host(), right)
                 row |= speed(
@@ -393,7 +275,6 @@ def run_gpu(folder: Path, result: dict[str, Any]) -> None:
     result["checks"] = [
         check for e in entries if e["kind"] == "check" for check in check_gpu(folder, e)
     ]
-    result["layers"] = run_layers(folder, [e for e in entries if e["kind"] == "layer"])
 
 
 def run_layers(folder: Path, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -434,7 +315,7 @@ def run_layers(folder: Path, entries: list[dict[str, Any]]) -> list[dict[str, An
         inputs = [runtime.asdevicearray(config.device, x.cpu().numpy()) for x in (x0, k, v)]
         for entry in (e for e in entries if e["keys"] == keys):
             functions = load(folder / entry["file"], config)
-            row = {"keys": keys, "variant": f"iree {entry['configure'] or 'default'}"}
+            row = {"keys": keys, "variant": "attnpass" if entry["splits"] else "iree"}
             row["said"] = entry["said"]
             try:
                 call = functools.partial(
@@ -446,7 +327,7 @@ def run_layers(folder: Path, entries: list[dict[str, Any]]) -> list[dict[str, An
             except Exception as error:
                 row["failed"] = str(error)[:200]
             rows.append(row)
-        for row in rows[-4:]:
+        for row in rows[-3:]:
             print(json.dumps(row), flush=True)
     return rows
 
@@ -482,7 +363,7 @@ def check_gpu(folder: Path, entry: dict[str, Any]) -> list[dict[str, Any]]:
         q, k, v, mask = tensors(shape, entry["mask"])
         arrays = [x.cpu().numpy() for x in (q, k, v, mask) if x is not None]
         check = {"shape": shape.name, "mask": entry["mask"], "splits": entry["splits"]}
-        check |= {"dynamic": bool(entry.get("dynamic")), "configure": entry["configure"]}
+        check |= {"dynamic": bool(entry.get("dynamic")), "said": entry["said"]}
         try:
             output = function(*[runtime.asdevicearray(config.device, x) for x in arrays]).to_host()
             check["error"] = relative_error(output, reference(q, k, v, mask))
@@ -601,11 +482,9 @@ def run_cpu() -> dict[str, Any]:
         scores = np.exp(np.einsum("bmd,bkd->bmk", q, k) / math.sqrt(shape.head_dim))
         right = np.einsum("bmk,bkd->bmd", scores / scores.sum(-1, keepdims=True), v)
         inputs = [runtime.asdevicearray(config.device, x) for x in (q, k, v)]
-        variants = [(splits, "") for splits in ("", "auto", "2", "4", "8")]
-        variants += [(splits, "cpu") for splits in ("1", "auto", "2", "4", "8")]
-        for splits, configure in variants:
+        for splits in ("", "1", "auto", "2", "4", "8"):
             text = steps_module(shape, {"one": 1})
-            binary, said = compile_module(text, flags, splits, configure, "host")
+            binary, said = compile_module(text, flags, splits, configured=False)
             context = runtime.SystemContext(config=config)
             context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, binary))
             function = context.modules.module["one"]
@@ -616,7 +495,6 @@ def run_cpu() -> dict[str, Any]:
                 function(*inputs).to_host()
                 best = min(best, time.perf_counter() - start)
             row = {"shape": shape.name, "splits": splits or "default", "said": said}
-            row["configure"] = configure
             rows.append({**row, "error": error, **speed(shape, best)})
             print(json.dumps(rows[-1]), flush=True)
     return {"threads": os.cpu_count(), "rows": rows}

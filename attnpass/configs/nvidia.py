@@ -137,8 +137,8 @@ def _prefill(facts: AttentionFacts, target: Target, rows: int | None) -> Attribu
 
 
 def _fitted(tile: Tile, rows: int | None, width: int, keys: int) -> Tile:
-    """The tile for fewer rows and narrower heads, its keys a divisor of `keys`. The subgroups stay a power of two: IREE
-    spreads the copies to shared memory over all threads."""
+    """The tile for fewer rows and narrower heads, its keys a divisor of `keys`. The subgroups
+    stay a power of two: IREE spreads the copies to shared memory over all threads."""
     columns = min(tile.columns, width)
     keys = math.gcd(tile.keys, keys)
     if rows is None or rows >= tile.rows:
