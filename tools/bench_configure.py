@@ -199,23 +199,14 @@ def run_one(folder: Path, name: str) -> None:
             print(json.dumps({"case": name, "variant": peer, "ms": ms(seconds), "error": error}))
     config = runtime.Config("cuda")
 
-    def device(x: Any, kind: str) -> Any:
-        import ml_dtypes
-        import numpy as np
-
-        kinds = {"bf16": ml_dtypes.bfloat16, "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f16": np.float16}
-        array = x.contiguous().cpu()
-        if kind == "i1":
-            return runtime.asdevicearray(config.device, array.numpy())
-        return given(config, array.float().numpy().astype(kinds[kind]))
-
-    queries = [device(x, case.query) for x in q]
+    out = torch.bfloat16 if case.value == "bf16" else torch.float16
+    queries = [on_device(config.device, x) for x in q]
     for entry in entries:
         if Case(**entry["case"]) != case or entry["failed"]:
             continue
         wanted_v = v.transpose(1, 2) if entry["variant"].endswith("V^T") else v
-        rest = [device(k, case.query), device(wanted_v, case.value)]
-        rest += [device(mask, "i1")] if mask is not None else []
+        rest = [on_device(config.device, x) for x in (k, wanted_v)]
+        rest += [on_device(config.device, mask)] if mask is not None else []
         row = {"case": name, "variant": entry["variant"], "configured": entry["configured"]}
         try:
             context = runtime.SystemContext(config=config)
@@ -223,13 +214,13 @@ def run_one(folder: Path, name: str) -> None:
             context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, binary))
             (module_name,) = [m for m in context.modules if m != "hal"]
             functions = context.modules[module_name]
-            row["error"] = relative_error(host(functions["few"](queries[0], *rest)), right)
+            row["error"] = relative_error(host(functions["few"](queries[0], *rest), out), right)
             if case.timed:
 
                 def call(which: str, f: Any = functions, x: Any = rest) -> None:
                     count = {"few": FEW, "many": MANY}[which]
                     results = f[which](*queries[:count], *x)
-                    host(results if count == 1 else results[-1])
+                    host(results if count == 1 else results[-1], out)
 
                 row["ms"] = ms(difference(call))
         except Exception as error:
@@ -238,36 +229,36 @@ def run_one(folder: Path, name: str) -> None:
     torch.cuda.synchronize()
 
 
-def given(config: Any, array: Any) -> Any:
-    """A device array, also of types that the runtime's numpy does not know."""
-    import numpy as np
+def on_device(device: Any, tensor: Any) -> Any:
+    """A torch tensor's bits as an array on IREE's device."""
+    import torch
     from iree import runtime
 
-    names = {"bfloat16": "BFLOAT_16", "float8_e4m3fn": "FLOAT_8_E4M3_FN"}
-    if array.dtype.name not in names:
-        return runtime.asdevicearray(config.device, array)
-    raw = array.view(np.uint16 if array.itemsize == 2 else np.uint8)
-    view = config.device.allocator.allocate_buffer_copy(
+    types = runtime.HalElementType
+    kinds = {
+        torch.bool: (torch.uint8, types.BOOL_8),
+        torch.float16: (torch.int16, types.FLOAT_16),
+        torch.bfloat16: (torch.int16, types.BFLOAT_16),
+        torch.float8_e4m3fn: (torch.uint8, types.FLOAT_8_E4M3_FN),
+    }
+    bits, element = kinds[tensor.dtype]
+    view = device.allocator.allocate_buffer_copy(
         memory_type=runtime.MemoryType.DEVICE_LOCAL,
-        allowed_usage=runtime.BufferUsage.DEFAULT,
-        device=config.device,
-        buffer=np.ascontiguousarray(raw),
-        element_type=getattr(runtime.HalElementType, names[array.dtype.name]),
+        allowed_usage=runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING,
+        device=device,
+        buffer=tensor.contiguous().view(bits).cpu().numpy(),
+        element_type=element,
     )
-    return runtime.DeviceArray(config.device, view, implicit_host_transfer=False)
+    return runtime.DeviceArray(device, view)
 
 
-def host(result: Any) -> Any:
-    """float32 numpy of a result, whatever its type."""
+def host(result: Any, kind: Any) -> Any:
+    """float32 numpy of a result of torch type `kind`."""
     import numpy as np
+    import torch
 
-    if str(result._buffer_view.element_type).endswith("BFLOAT_16") or "bfloat" in str(
-        getattr(result, "dtype", "")
-    ):
-        import ml_dtypes
-
-        return np.array(result.to_host()).view(ml_dtypes.bfloat16).astype(np.float32)
-    return np.array(result.to_host()).astype(np.float32)
+    bits = np.array(result.to_host()).view(np.int16)
+    return torch.from_numpy(bits).view(kind).float().numpy()
 
 
 def tensors(case: Case) -> tuple[list[Any], Any, Any, Any]:
