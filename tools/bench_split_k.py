@@ -190,10 +190,12 @@ def compile_module(
     if not splits:
         from iree.compiler.tools import compile_str
 
-        return compile_str(text, extra_args=flags), ""
+        plain = compile_str(text, extra_args=flags)
+        assert plain is not None
+        return plain, ""
     report = attnpass.Report()
     pipeline = (
-        "attn-propagate-layout{operands=v,k,q},"
+        "attn-propagate-layout{operands=v,k,q},attn-mask-dynamic-keys,"
         f"attn-split-k{{configured={str(configured).lower()} splits={splits}}},"
         "attn-configure,attn-hardware-exp2"
     )

@@ -29,8 +29,7 @@ CASES = {
 }
 ROWS = 512
 SIZES = make_llama_layer.Sizes(model=256, heads=8, kv_heads=2, dim=64, hidden=512)
-# An op that has a configuration keeps it: right whether or not the default configures.
-CONFIGURED = f"{default_pipeline('cost', hardware_exp2=False)},attn-configure"
+CONFIGURED = default_pipeline("cost", configure=True, hardware_exp2=False)
 ROUNDS = 7
 
 
