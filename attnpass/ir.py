@@ -83,6 +83,11 @@ def is_scalar(value: ir.Value) -> bool:
     return not isinstance(value.type, ir.ShapedType)
 
 
+def is_float(kind: ir.Type) -> bool:
+    """Whether this is a floating-point type."""
+    return isinstance(kind, ir.FloatType)
+
+
 def element_type(value: ir.Value) -> ir.Type:
     tensor = value.type
     return tensor.element_type if isinstance(tensor, ir.ShapedType) else tensor
@@ -350,6 +355,12 @@ class Builder:
     def constant(self, attribute: ir.Attribute, kind: ir.Type) -> ir.Value:
         """`arith.constant` with this value attribute, of type `kind`."""
         return self.create("arith.constant", [kind], [], {"value": attribute}).results[0]
+
+    def constant_number(self, number: float, kind: ir.Type) -> ir.Value:
+        """A scalar constant of an integer or float type."""
+        if is_float(kind):
+            return self.constant_float(number, kind)
+        return self.constant(ir.IntegerAttr.get(kind, int(number)), kind)
 
     def constant_float(self, number: float, kind: ir.Type) -> ir.Value:
         return self.constant(ir.FloatAttr.get(kind, number, loc=self.location), kind)

@@ -40,6 +40,14 @@ def configure_all(module: ir.Operation, target: Target | None, report: Report) -
     return changed
 
 
+def padded_keys(facts: AttentionFacts, target: Target) -> int | None:
+    """The number of keys, above that of this attention, that has a configuration where its
+    own has none; None where there is no such number, or none is needed."""
+    if target.backend == "cuda" and not facts.own_configuration:
+        return nvidia.padded_keys(facts, target)
+    return None
+
+
 def split_refusal(facts: AttentionFacts, target: Target) -> str:
     """Why chunks of this attention's keys would get no decode configuration, or ''."""
     if target.backend == "cuda":

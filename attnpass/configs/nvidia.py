@@ -68,7 +68,21 @@ def configuration(facts: AttentionFacts, target: Target) -> Attributes | str:
     rows = _rows(facts)
     if rows is not None and rows < _TILE_ROWS:
         return _decode(facts, rows)
-    return _prefill(facts, target, rows)
+    return _prefill(facts, target, rows, facts.sizes[facts.k2[0]])
+
+
+def padded_keys(facts: AttentionFacts, target: Target) -> int | None:
+    """The next whole number of prefill tiles of keys, where these leave one incomplete."""
+    rows = _rows(facts)
+    if _refusal(facts, target) or (rows is not None and rows < _TILE_ROWS):
+        return None
+    keys, depth = facts.sizes[facts.k2[0]], _MMA[facts.element_types["value"]][1]
+    if keys is None or keys % depth == 0 or facts.k2[0] in facts.score_index_dims:
+        return None
+    tile = next((tile for most, tile in _TILES if (facts.sizes[facts.n[0]] or 0) <= most), None)
+    step = tile.keys if tile is not None else depth
+    padded = -(-keys // step) * step
+    return None if isinstance(_prefill(facts, target, rows, padded), str) else padded
 
 
 def decodes(facts: AttentionFacts, target: Target) -> str:
@@ -99,7 +113,9 @@ def _rows(facts: AttentionFacts) -> int | None:
     return facts.sizes[facts.m[-1]] if facts.m else 1
 
 
-def _prefill(facts: AttentionFacts, target: Target, rows: int | None) -> Attributes | str:
+def _prefill(
+    facts: AttentionFacts, target: Target, rows: int | None, keys: int | None
+) -> Attributes | str:
     n, k1, k2 = facts.n[0], facts.k1[0], facts.k2[0]
     head, width = facts.sizes[k1] or 0, facts.sizes[n] or 0
     query, value = facts.element_types["query"], facts.element_types["value"]
@@ -110,7 +126,6 @@ def _prefill(facts: AttentionFacts, target: Target, rows: int | None) -> Attribu
         return f"head dim {width} is wider than any that was measured"
     if head < qk_depth or width < 32 or {head.bit_count(), width.bit_count()} != {1}:
         return f"head dims {head} and {width} are no powers of two from 32 on"
-    keys = facts.sizes[k2]
     if keys is None or keys % pv_depth:
         # IREE 3.13 then "failed to distribute".
         number = "a number of keys known only at run time" if keys is None else f"{keys} keys"

@@ -56,24 +56,9 @@ def _needs_mask(facts: AttentionFacts) -> bool:
 
 def _add_mask(facts: AttentionFacts) -> None:
     """Gives the users of an attention the same one with a mask over k2."""
-    from .. import maps
-    from ..ir import Builder, copied_attributes, copy_body, sizes_of
+    from ..ir import Builder, sizes_of
+    from ..masks import attend_under
 
-    op, build = facts.op, Builder(facts.op)
     keys = dict(zip(facts.map_of("key"), sizes_of(facts.value("key")), strict=True))
-    mask = build.all_true([keys[dim] for dim in facts.k2])
-    place = facts.index("scale") + 1
-    operands = list(op.operands)
-    operands.insert(place, mask)
-    positions = list(facts.maps)
-    positions.insert(place, facts.k2)
-    attributes = copied_attributes(op)
-    attributes["indexing_maps"] = maps.maps_attribute(facts.num_dims, positions)
-    types = [result.type for result in op.results]
-    new = build.create(op.name, types, operands, attributes, regions=1)
-    source = op.regions[0].blocks[0]
-    scores = [argument.type for argument in source.arguments]
-    block = new.regions[0].blocks.append(*scores, arg_locs=[build.location] * len(scores))
-    copy_body(source, block, range(len(scores)), {dim: dim for dim in range(facts.num_dims)})
-    for old, value in zip(op.results, new.results, strict=True):
-        old.replace_all_uses_with(value)
+    mask = Builder(facts.op).all_true([keys[dim] for dim in facts.k2])
+    attend_under(facts, mask, facts.k2)
