@@ -122,7 +122,7 @@ def test_numbers_are_right_in_each_mode(mode: str) -> None:
 
 
 def test_never_is_iree_compile_without_its_transpose_of_v(model: str) -> None:
-    ours = attn_compile(model, *CPU, "--attn-mode=never")
+    ours = attn_compile(model, *CPU, "--attn-mode=never", "--attn-configure=false")
     theirs = plain(model, *CPU, OFF)
     assert (ours.returncode, theirs.returncode) == (0, 0)
     assert ours.stdout == theirs.stdout
@@ -135,7 +135,7 @@ def test_disabled_is_iree_compile(model: str) -> None:
 
 def test_the_users_flag_for_v_holds(model: str) -> None:
     on = OFF.replace("false", "true")
-    ours = attn_compile(model, *CPU, "--attn-mode=never", on)
+    ours = attn_compile(model, *CPU, "--attn-mode=never", "--attn-configure=false", on)
     assert ours.returncode == 0
     assert ours.stdout == plain(model, *CPU, on).stdout
 
@@ -228,7 +228,7 @@ def test_compile_file_takes_irees_arguments(model: str, tmp_path: Path) -> None:
 def test_compile_str_is_irees_where_the_passes_do_nothing() -> None:
     from iree.compiler.tools import compile_str
 
-    ours = attnpass.compile_str(MODEL, mode="never", extra_args=CPU)
+    ours = attnpass.compile_str(MODEL, mode="never", configure=False, extra_args=CPU)
     assert ours == compile_str(MODEL, extra_args=[*CPU, OFF])
 
 
