@@ -71,7 +71,7 @@ def configuration(facts: AttentionFacts, target: Target) -> Attributes | str:
     rows = _rows(facts)
     if rows is not None and rows < _TILE_ROWS:
         return _decode(facts, rows)
-    return _prefill(facts, target, rows, facts.sizes[facts.k2[0]])
+    return _idle(facts, target, rows) or _prefill(facts, target, rows, facts.sizes[facts.k2[0]])
 
 
 def padded_keys(facts: AttentionFacts, target: Target) -> int | None:
@@ -118,6 +118,19 @@ def _rows(facts: AttentionFacts) -> int | None:
     return facts.sizes[facts.m[-1]] if facts.m else 1
 
 
+def _idle(facts: AttentionFacts, target: Target, rows: int | None) -> str:
+    """Why the prefill tiles would leave too much of the GPU idle, or ''. From head dim 256 on
+    IREE's own tiles are slower by more than that."""
+    _, tile = _TILES[0]
+    if rows is None or (facts.sizes[facts.n[0]] or 0) > tile.columns:
+        return ""
+    groups = facts.assumed_extent((*facts.batch, *facts.m[:-1]))
+    workgroups = groups * -(-rows // tile.rows)
+    if _FEWEST * workgroups >= target.compute_units:
+        return ""
+    return f"{workgroups} workgroups leave most of {target.compute_units} compute units idle"
+
+
 def _prefill(
     facts: AttentionFacts, target: Target, rows: int | None, keys: int | None
 ) -> Attributes | str:
@@ -136,10 +149,6 @@ def _prefill(
         number = "a number of keys known only at run time" if keys is None else f"{keys} keys"
         return f"{number} may leave a tensor-core tile of {pv_depth} incomplete"
     tile = _fitted(found, rows, width, keys)
-    groups = facts.assumed_extent((*facts.batch, *facts.m[:-1]))
-    workgroups = groups * -(-(tile.rows if rows is None else rows) // tile.rows)
-    if rows is not None and _FEWEST * workgroups < target.compute_units:
-        return f"{workgroups} workgroups leave most of {target.compute_units} units idle"
     shared = _shared_bytes(tile, head, query, value)
     limit = target.shared_bytes if isinstance(target, Nvidia) else 0
     if shared > limit:
