@@ -1,7 +1,8 @@
 """AMD GPUs through IREE's rocm backend.
 
 Only compiled, never timed: V^T removes the one- and two-byte LDS reads (64 -> 0 on gfx942
-for f16, 512 -> 0 on gfx950 for fp8) and lowers register use; no seconds are claimed.
+for f16, 512 -> 0 on gfx950 for fp8), and mostly, not always, takes fewer registers
+(tools/results/amd_assembly.json); no seconds are claimed.
 """
 
 from __future__ import annotations

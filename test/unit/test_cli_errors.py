@@ -109,7 +109,10 @@ ARGUMENTS = [
     ("good.mlir --", r"attn-opt: error: unknown option '--'; --help lists the options"),
     ("good.mlir --=x", r"attn-opt: error: unknown option '--=x'; --help lists the options"),
     ("good.mlir --no-such", r"attn-opt: error: pass 'no-such': 'no-such' does not refer to .*"),
-    ("good.mlir --attn-qqqqqqqq", r"attn-opt: error: unknown pass 'attn-qqqqqqqq'; --show-passes lists .*"),
+    (
+        "good.mlir --attn-qqqqqqqq",
+        r"attn-opt: error: unknown pass 'attn-qqqqqqqq'; --show-passes lists .*",
+    ),
     (
         "good.mlir --attn-propagate-layot",
         r"attn-opt: error: unknown pass .*; did you mean 'attn-propagate-layout'\?",

@@ -1,0 +1,124 @@
+"""Writes the tables and the plot of docs/gpu.md from the measured JSON.
+
+    python tools/gpu_page.py
+
+The JSON comes from tools/bench_configure.py and tools/bench_split_k.py.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from doc_blocks import DOCS, RESULTS, table, write_block
+
+COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b")
+WIDTH, HEIGHT, MARGIN = 640, 360, 60
+
+
+def prefill() -> str:
+    """Milliseconds by case and variant, timed cases only, and the worst error of all."""
+    data = json.loads((RESULTS / "configure_h200.json").read_text())
+    cases: dict[str, dict[str, Any]] = {}
+    for row in data["rows"]:
+        cases.setdefault(row["case"], {})[row.get("variant", "")] = row
+    names = ("iree", "attnpass", "attnpass V^T", "FA2", "cuDNN")
+    lines = []
+    for case, rows in cases.items():
+        ours = [rows[name]["ms"] for name in names[1:3] if "ms" in rows.get(name, {})]
+        if not ours:
+            continue
+        cells = [_ms(rows.get(name, {})) for name in names]
+        stock = rows.get("iree", {}).get("ms")
+        # Below the clock's noise a ratio says nothing.
+        known = stock is not None and min(ours) > 0.05
+        lines.append([case, *cells, f"{stock / min(ours):.2f}" if known else "-"])
+    checked = [r for r in data["rows"] if r.get("variant", "").startswith("attnpass")]
+    worst = max(
+        r["error"] for r in checked if "f8E4M3FN" not in r["case"] and "bf16" not in r["case"]
+    )
+    head = ["heads x group, rows x keys, head dim, type", *names, "iree / attnpass"]
+    return (
+        f"{data['gpu']}, torch {data['torch']}, milliseconds. Worst error of the passes against "
+        f"float32 in f16, {len(checked)} modules checked in all types: {worst:.1e}.\n\n"
+        + table(head, lines)
+    )
+
+
+def _ms(row: dict[str, Any]) -> str:
+    if row.get("failed"):
+        return "no kernel"
+    return f"{row['ms']:.3f}" if row.get("ms", 0) > 0 else "-"
+
+
+def decode() -> str:
+    """GB/s of K and V by shape and variant."""
+    data = json.loads((RESULTS / "split_k_h200.json").read_text())
+    shapes: dict[str, dict[str, str]] = {}
+    for row in data["rows"]:
+        name = row["variant"] if row.get("splits") in (None, "", "auto") else ""
+        shapes.setdefault(row["shape"], {})[name] = f"{row['GB/s']:.0f}"
+    names = ("iree", "attnpass", "torch FA2", "torch cuDNN")
+    lines = [[shape, *(rows.get(name, "-") for name in names)] for shape, rows in shapes.items()]
+    return "GB/s of K and V, f16, head dim 128.\n\n" + table(["heads x rows x keys", *names], lines)
+
+
+def layers() -> str:
+    """Milliseconds of a decode step of a Llama-like layer."""
+    data = json.loads((RESULTS / "split_k_h200.json").read_text())
+    rows: dict[int, dict[str, str]] = {}
+    for row in data["layers"]:
+        rows.setdefault(row["keys"], {})[row["variant"]] = f"{row['ms']:.3f}"
+    names = ("iree", "attnpass", "torch FA2")
+    return "Milliseconds of a step.\n\n" + table(
+        ["cached keys", *names],
+        [[keys, *(r.get(n, "-") for n in names)] for keys, r in rows.items()],
+    )
+
+
+def sweep() -> str:
+    """SVG: GB/s over the number of chunks, a line a shape."""
+    data = json.loads((RESULTS / "split_k_h200.json").read_text())
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for row in data["rows"]:
+        if (row.get("splits") or "").isdigit():
+            lines.setdefault(row["shape"], []).append((int(row["splits"]), row["GB/s"]))
+
+    def place(splits: float, speed: float) -> str:
+        x = MARGIN + math.log2(splits) / 7 * (WIDTH - 2 * MARGIN)
+        y = HEIGHT - MARGIN - speed / 4500 * (HEIGHT - 2 * MARGIN)
+        return f"{x:.1f},{y:.1f}"
+
+    def text(x: str, y: str, words: str, color: str = "black") -> str:
+        return f'<text x="{x}" y="{y}" font-size="12" fill="{color}">{words}</text>'
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        'font-family="sans-serif">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        text(str(MARGIN), "30", "decode, GB/s of K and V over the number of chunks of keys"),
+    ]
+    for power in range(1, 8):
+        x, y = place(2**power, 0).split(",")
+        parts.append(text(x, str(float(y) + 18), str(2**power)))
+    for speed in range(0, 5000, 1000):
+        x, y = place(1, speed).split(",")
+        parts.append(text("15", y, str(speed)))
+        parts.append(f'<path d="M{x},{y} H{WIDTH - MARGIN}" stroke="#ddd"/>')
+    for i, (shape, points) in enumerate(lines.items()):
+        path = " ".join(place(*point) for point in sorted(points))
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{COLORS[i]}"/>')
+        parts.append(text(str(WIDTH - 150), str(200 + 16 * i), shape, COLORS[i]))
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def main() -> None:
+    write_block("gpu.md", "prefill", prefill())
+    write_block("gpu.md", "decode", decode())
+    write_block("gpu.md", "layers", layers())
+    (DOCS / "split-k.svg").write_text(sweep())
+
+
+if __name__ == "__main__":
+    main()
