@@ -35,8 +35,11 @@ DEVICE = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80")
 class Case:
     """`heads` = batch x heads of K and V, each with `group` query heads.
 
-    `timed` cases are run repeatedly; `own` leaves attention to IREE. `layout` is V's in the
-    module, `steps` the number of attentions, each reading the output of the one before.
+    `behind` keys before its own are what a row sees, if not 0. `mask` is the type of a mask
+    that is passed in, i1 or a float, and `mask_dims` are its dims: some of b, g, m, n. Where
+    it has m, row 5 sees no key. `timed` cases are run repeatedly; `own` leaves attention to
+    IREE. `layout` is V's in the module, `steps` the number of attentions, each reading the
+    output of the one before.
     """
 
     dtype: str
@@ -51,6 +54,9 @@ class Case:
     timed: bool = False
     own: bool = False
     steps: int = 1
+    behind: int = 0
+    mask: str = ""
+    mask_dims: str = "mn"
 
     @property
     def name(self) -> str:
@@ -58,6 +64,8 @@ class Case:
         words += [f"d{self.head}"]
         for word in ("causal", "dynamic", "own"):
             words += [word] if getattr(self, word) else []
+        words += [f"window{self.behind}"] if self.behind else []
+        words += [f"mask_{self.mask}_{self.mask_dims}"] if self.mask else []
         words += ["vt"] if self.layout == "transposed" else []
         words += [f"steps{self.steps}"] if self.steps > 1 else []
         return "_".join(words)
@@ -68,9 +76,11 @@ class Case:
 
     @property
     def flops(self) -> float:
-        """Of the two products; half of them where half of the keys are hidden."""
-        full = 4 * self.heads * self.group * self.rows * self.keys * self.head
-        return full / 2 if self.causal else full
+        """Of the two products; half of them where half of the keys are hidden, and those of
+        the window if there is one."""
+        keys = min(self.keys, self.behind + 1) if self.behind else self.keys
+        full = 4 * self.heads * self.group * self.rows * keys * self.head
+        return full / 2 if self.causal and not self.behind else full
 
 
 def cases() -> list[Case]:
@@ -90,6 +100,20 @@ def cases() -> list[Case]:
         Case("bf16", 8, 1333, 1333, 64, group=4),
         Case("bf16", 3, 1000, 1000, 128, causal=True, layout="transposed"),
         Case("bf16", 3, 500, 700, 64, dynamic=True),
+        Case("f16", 2, 333, 777, 256),
+        Case("bf16", 8, 777, 777, 256, group=4, causal=True, dynamic=True),
+        Case("f16", 2, 1000, 1000, 64, causal=True, behind=100),
+        Case("f16", 8, 1333, 1333, 128, group=4, causal=True, behind=300, dynamic=True),
+        Case("bf16", 2, 1000, 777, 256, causal=True, behind=64),
+        Case("f16", 2, 300, 777, 64, mask="f16"),
+        Case("f16", 8, 333, 777, 128, group=4, mask="f16", mask_dims="bgmn"),
+        Case("f16", 3, 333, 777, 128, group=2, mask="f32", mask_dims="gmn"),
+        Case("f16", 3, 333, 776, 128, group=2, mask="i1", mask_dims="bn"),
+        Case("f16", 2, 300, 777, 256, mask="f16", mask_dims="n"),
+        Case("bf16", 3, 333, 777, 64, mask="f32", mask_dims="bmn", dynamic=True),
+        Case("bf16", 4, 333, 777, 128, mask="bf16", mask_dims="bn"),
+        Case("bf16", 4, 500, 1333, 128, mask="i1", group=2, mask_dims="gmn", dynamic=True),
+        Case("bf16", 2, 300, 777, 256, mask="i1"),
         Case("f8E4M3FN", 2, 300, 784, 128, layout="transposed"),
         Case("f8E4M3FN", 2, 1000, 1008, 128, layout="transposed", causal=True),
         Case("f8E4M3FN", 8, 777, 1024, 128, layout="transposed", group=4),
@@ -112,6 +136,16 @@ def cases() -> list[Case]:
         Case("f16", 8, 777, 777, 128, group=4, timed=True, causal=True),
         Case("f16", 8, 1333, 1333, 128, group=4, timed=True, causal=True),
         Case("f16", 32, 512, 512, 128, timed=True),
+        Case("f16", 32, 4096, 4096, 256, timed=True),
+        Case("bf16", 32, 4096, 4096, 256, timed=True, causal=True),
+        Case("f16", 32, 16384, 16384, 128, timed=True, causal=True, behind=4096),
+        Case("bf16", 8, 4096, 4096, 128, group=4, timed=True, causal=True, behind=1024),
+        Case("f16", 32, 4096, 4096, 128, timed=True, mask="f16"),
+        Case("f16", 32, 4096, 4096, 128, timed=True, mask="i1"),
+        Case("bf16", 32, 4096, 4096, 128, timed=True, mask="f32"),
+        Case("bf16", 8, 1333, 1333, 128, group=4, timed=True, mask="bf16"),
+        Case("f16", 32, 4096, 4096, 64, timed=True, mask="f16"),
+        Case("f16", 8, 777, 777, 128, group=4, timed=True, mask="i1", mask_dims="bn"),
         Case("f8E4M3FN", 32, 4096, 4096, 128, timed=True, layout="transposed"),
         Case("f8E4M3FN", 32, 16384, 16384, 128, timed=True, layout="transposed"),
         Case("f8E4M3FN", 32, 16384, 16384, 128, timed=True, layout="transposed", causal=True),
@@ -136,12 +170,33 @@ def module_text(case: Case) -> str:
         "(b, n, k2)" if transposed else "(b, k2, n)",
         "()",
         *(["(m, k2)"] if case.causal else []),
+        *([f"({', '.join(case.mask_dims)})".replace("n", "k2")] if case.mask else []),
         "(b, g, m, n)",
     ]
     maps = ", ".join(f"affine_map<{dims} -> {m}>" for m in maps)
     empty_o = "(%b, %g, %m)" if case.dynamic else "()"
-    mask, mask_operand, mask_type = "", "", ""
+    mask, mask_operand, mask_type, argument = "", "", "", ""
+    if case.mask:
+        shape = "x".join(
+            dict(zip("bgmn", (bs, gs, ms, ns), strict=True))[x] for x in case.mask_dims
+        )
+        given = "i8" if case.mask == "i1" else case.mask
+        argument = f", %given: tensor<{shape}x{given}>"
+        mask_operand, mask_type = ", %given", f", tensor<{shape}x{case.mask}>"
+        if case.mask == "i1":
+            mask_operand = ", %mask"
+            mask = f"""
+  %mask = arith.trunci %given : tensor<{shape}xi8> to tensor<{shape}xi1>"""
     if case.causal:
+        seen = "%ahead"
+        window = ""
+        if case.behind:
+            seen = "%seen"
+            window = f"""
+    %behind = arith.constant {case.behind} : index
+    %last = arith.addi %j, %behind : index
+    %near = arith.cmpi sge, %last, %i : index
+    %seen = arith.andi %ahead, %near : i1"""
         kind = f"tensor<{ms}x{ns}xi1>"
         mask_operand, mask_type = ", %mask", f", {kind}"
         mask = f"""
@@ -151,8 +206,8 @@ def module_text(case: Case) -> str:
   ^bb0(%out: i1):
     %i = linalg.index 0 : index
     %j = linalg.index 1 : index
-    %seen = arith.cmpi sge, %i, %j : index
-    linalg.yield %seen : i1
+    %ahead = arith.cmpi sge, %i, %j : index{window}
+    linalg.yield {seen} : i1
   }} -> {kind}"""
     sizes = ""
     if case.dynamic:
@@ -172,7 +227,7 @@ def module_text(case: Case) -> str:
   }} -> {o}"""
         for step in range(case.steps)
     )
-    return f"""func.func @main(%q0: {q}, %k: {k}, %v: {v}) -> {o} {{
+    return f"""func.func @main(%q0: {q}, %k: {k}, %v: {v}{argument}) -> {o} {{
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c2 = arith.constant 2 : index
@@ -182,10 +237,10 @@ def module_text(case: Case) -> str:
 """
 
 
-def compile_all(folder: Path) -> None:
+def compile_all(folder: Path, only: str) -> None:
     """Writes the .vmfb files; stops at the first case that does not compile."""
     folder.mkdir(parents=True, exist_ok=True)
-    for case in cases():
+    for case in (case for case in cases() if only in case.name):
         source = folder / "source.mlir"
         source.write_text(module_text(case))
         if not case.own:
@@ -239,26 +294,31 @@ def _run(case: Case, folder: Path, config: Any) -> dict[str, Any]:
     import torch
 
     q, k, v = _inputs(case)
+    mask = _mask(case)
     transposed = v.transpose(1, 2).contiguous() if case.layout == "transposed" else v
     device = [_to_iree(tensor, config.device) for tensor in (q, k, transposed)]
-    wanted = reference(case, q, k, v)
+    if mask is not None:
+        device.append(_to_iree(mask.to(torch.uint8) if case.mask == "i1" else mask, config.device))
+    full = _full_mask(case, mask)
+    wanted = reference(case, q, k, v, full)
     names = (FEW, MANY) if case.timed else (1,)
     start = time.perf_counter()
     functions = {count: _load(folder / f"{case.name}.{count}.vmfb", config) for count in names}
     output = functions[names[0]](*device)
     row: dict[str, Any] = {"first_call_ms": round((time.perf_counter() - start) * 1e3, 1)}
     got = _to_torch(output, case)
-    row["error"] = relative_error(got[_heads(case)], wanted)
-    if not bool(torch.isfinite(got).all()):
-        row["failed"] = "not finite"
+    part = got[_heads(case)]
+    row["error"] = relative_error(part, wanted)
+    if not bool((torch.isfinite(part) == torch.isfinite(wanted)).all()):
+        row["failed"] = "not finite, or finite where no key is seen"
     # Twice the same answer: a race would show.
     again = _to_torch(functions[names[-1]](*device), case)
-    row["same_again"] = bool(torch.equal(got, again))
+    row["same_again"] = bool(torch.equal(got.nan_to_num(), again.nan_to_num()))
     if case.timed:
         row["iree"] = _speed(
             case, _slope({n: lambda f=f: f(*device) for n, f in functions.items()})
         )
-        row |= _torch_rows(case, q, k, v, wanted)
+        row |= _torch_rows(case, q, k, v, full, wanted)
     return row
 
 
@@ -277,36 +337,79 @@ def _inputs(case: Case) -> tuple[Any, Any, Any]:
     return q, k, v
 
 
+def _mask(case: Case) -> Any:
+    """The mask that is passed in: of its type, in the shape of `mask_dims`; None without one."""
+    import torch
+
+    if not case.mask:
+        return None
+    sizes = dict(zip("bgmn", (case.heads, case.group, case.rows, case.keys), strict=True))
+    shape = [sizes[dim] for dim in case.mask_dims]
+    seen = torch.rand(shape, device="cuda") < 0.7
+    seen[..., 0] = True
+    if "m" in case.mask_dims and not case.timed:
+        seen[..., 5, :] = False
+    if case.mask == "i1":
+        return seen
+    bias = torch.randn(shape, device="cuda").masked_fill(~seen, -math.inf)
+    return bias.to({"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}[case.mask])
+
+
+def _full_mask(case: Case, mask: Any) -> Any:
+    """A mask with dims (b, g, m, n), some of size one; a window as truth values."""
+    import torch
+
+    if case.behind:
+        row = torch.arange(case.rows, device="cuda")[:, None]
+        key = torch.arange(case.keys, device="cuda")[None]
+        return ((key <= row) & (key >= row - case.behind))[None, None]
+    if mask is None:
+        return None
+    given = iter(mask.shape)
+    return mask.reshape([next(given) if dim in case.mask_dims else 1 for dim in "bgmn"])
+
+
 def _heads(case: Case) -> list[int]:
     """The heads of K and V that are compared: the first and the last, for long ones."""
     return [0, case.heads - 1] if case.timed else list(range(case.heads))
 
 
-def reference(case: Case, q: Any, k: Any, v: Any) -> Any:
+def reference(case: Case, q: Any, k: Any, v: Any, mask: Any) -> Any:
     """Attention of `_heads(case)` in float64, a query head at a time."""
     import torch
 
     heads = []
     for head in _heads(case):
         rows = []
-        for member in q[head]:
+        for number, member in enumerate(q[head]):
             x = member.double()
+            own = None if mask is None else _own_mask(mask, head, number)
             for _ in range(case.steps):
-                x = _exact(x, k[head].double(), v[head].double(), case)
+                x = _exact(x, k[head].double(), v[head].double(), case, own)
                 x = x.to(member.dtype).double() if case.steps > 1 else x
             rows.append(x)
         heads.append(torch.stack(rows))
     return torch.stack(heads)
 
 
-def _exact(q: Any, k: Any, v: Any, case: Case) -> Any:
+def _own_mask(mask: Any, head: int, member: int) -> Any:
+    """The mask (m, n) of one query head; m may be 1."""
+    return mask[min(head, mask.shape[0] - 1), min(member, mask.shape[1] - 1)]
+
+
+def _exact(q: Any, k: Any, v: Any, case: Case, mask: Any) -> Any:
     """Softmax attention of one head, in blocks of rows; row i sees keys 0 to i if causal."""
     import torch
 
     blocks = []
     for start in range(0, len(q), 2048):
         scores = q[start : start + 2048] @ k.T * case.head**-0.5
-        if case.causal:
+        part = mask if mask is None or len(mask) == 1 else mask[start : start + 2048]
+        if part is not None and part.dtype == torch.bool:
+            scores = scores.masked_fill(~part, -math.inf)
+        elif part is not None:
+            scores = scores + part.double()
+        elif case.causal:
             row = torch.arange(start, start + len(scores), device=q.device)
             key = torch.arange(len(k), device=q.device)
             scores = scores.masked_fill(key[None] > row[:, None], -math.inf)
@@ -315,8 +418,9 @@ def _exact(q: Any, k: Any, v: Any, case: Case) -> Any:
 
 
 def relative_error(output: Any, wanted: Any) -> float:
-    """||output - wanted|| / ||wanted|| in float64."""
-    return float((output.double() - wanted).norm() / wanted.norm())
+    """||output - wanted|| / ||wanted|| in float64; not numbers count as 0."""
+    wanted = wanted.nan_to_num()
+    return float((output.double().nan_to_num() - wanted).norm() / wanted.norm())
 
 
 def _to_iree(tensor: Any, device: Any) -> Any:
@@ -329,6 +433,8 @@ def _to_iree(tensor: Any, device: Any) -> Any:
         torch.float16: (torch.int16, "uint16", types.FLOAT_16),
         torch.bfloat16: (torch.int16, "uint16", types.BFLOAT_16),
         torch.float8_e4m3fn: (torch.uint8, "uint8", types.FLOAT_8_E4M3_FN),
+        torch.float32: (torch.int32, "uint32", types.FLOAT_32),
+        torch.uint8: (torch.uint8, "uint8", types.SINT_8),
     }
     bits, kind, element = kinds[tensor.dtype]
     view = device.allocator.allocate_buffer_copy(
@@ -374,7 +480,7 @@ def _speed(case: Case, seconds: float) -> dict[str, float]:
     return {"ms": round(seconds * 1e3, 4), "TFLOPS": round(case.flops / seconds / 1e12, 1)}
 
 
-def _torch_rows(case: Case, q: Any, k: Any, v: Any, wanted: Any) -> dict[str, Any]:
+def _torch_rows(case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any) -> dict[str, Any]:
     """FlashAttention and cuDNN on the same tensors; 8-bit inputs in bf16, which they take."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -387,13 +493,18 @@ def _torch_rows(case: Case, q: Any, k: Any, v: Any, wanted: Any) -> dict[str, An
     flat = q.flatten(0, 1)[None]
     pair = k[None], v[None]
 
+    if mask is not None:
+        mask = mask.expand(case.heads, case.group, case.rows, case.keys).flatten(0, 1)[None]
+
     def call() -> Any:
         return scaled_dot_product_attention(
-            flat, *pair, is_causal=case.causal, enable_gqa=case.group > 1
+            flat, *pair, mask, is_causal=mask is None and case.causal, enable_gqa=case.group > 1
         )
 
     rows: dict[str, Any] = {}
     kinds = {"torch_fa2": SDPBackend.FLASH_ATTENTION, "torch_cudnn": SDPBackend.CUDNN_ATTENTION}
+    if mask is not None:  # which FlashAttention does not take
+        kinds |= {"torch_efficient": SDPBackend.EFFICIENT_ATTENTION}
     for name, kind in kinds.items():
         try:
             with sdpa_kernel(kind), torch.no_grad():
@@ -432,11 +543,12 @@ def main() -> None:
     running = commands.add_parser("run", help="check and time them on a GPU")
     running.add_argument("folder", type=Path)
     running.add_argument("--json", type=Path, default=Path("kernels.json"))
-    running.add_argument("--only", default="", help="cases whose name contains this")
+    for command in (compiling, running):
+        command.add_argument("--only", default="", help="cases whose name contains this")
     running.add_argument("--numbers", action="store_true", help="do not time")
     options = parser.parse_args()
     if options.command == "compile":
-        compile_all(options.folder)
+        compile_all(options.folder, options.only)
     else:
         run_all(options.folder, options.json, options.only, options.numbers)
 

@@ -22,7 +22,7 @@ import json
 import re
 import sys
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,8 +30,12 @@ from typing import Any
 KERNELS = Path(__file__).resolve().parent.parent / "attnpass" / "kernels"
 TRITON = "3.6.0"
 TYPES = {"f16": "*fp16", "bf16": "*bf16", "f8E4M3FN": "*fp8e4nv"}
-POINTERS = ("query", "key", "value", "output", "scratch")
-CONSTANTS = ("rows", "keys", "group", "diagonal", "scale")
+MASK_TYPES = {"none": "*i8", "f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "i8": "*i8"}
+POINTERS = ("query", "key", "value", "mask", "output", "scratch")
+CONSTANTS = ("rows", "keys", "group", "diagonal")
+# What only some kernels take.
+WINDOW_CONSTANTS = ("behind",)
+MASK_CONSTANTS = ("mask_stride", "mask_divisor", "mask_count")
 
 
 @dataclass(frozen=True)
@@ -46,13 +50,29 @@ class Variant:
     v_transposed: bool
     options: tuple[tuple[str, int], ...]
     num_warps: int
+    window: bool = False
+    mask: str = "none"
 
     @property
     def name(self) -> str:
         words = [self.element_type.lower(), f"d{self.head_dim}"]
         words += ["vt"] if self.v_transposed else []
-        words += ["causal"] if self.causal else []
+        words += ["causal"] if self.causal and not self.window else []
+        words += ["window"] if self.window else []
+        words += [f"mask_{self.mask}"] if self.mask != "none" else []
         return "attention_" + "_".join(words)
+
+    @property
+    def pointers(self) -> tuple[str, ...]:
+        return tuple(name for name in POINTERS if name != "mask" or self.mask != "none")
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        """The kernel's 32-bit parameters, in order."""
+        names = [*CONSTANTS]
+        names += WINDOW_CONSTANTS if self.window else ()
+        names += MASK_CONSTANTS if self.mask != "none" else ()
+        return (*names, "scale")
 
     @property
     def gluon(self) -> bool:
@@ -67,6 +87,17 @@ def variants() -> list[Variant]:
     ):
         options = (("KEYS", 128), ("STAGES", 2), ("REGISTERS", 232))
         found.append(Variant("hopper_attention", element, element, head, causal, v_t, options, 4))
+    for element, head in itertools.product(("f16", "bf16"), (64, 128, 256)):
+        keys = 64 if head == 256 else 128
+        options = (("KEYS", keys), ("STAGES", 2), ("REGISTERS", 232))
+        plain = Variant("hopper_attention", element, element, head, False, False, options, 4)
+        if head == 256:
+            found += [plain, replace(plain, causal=True)]
+        found.append(replace(plain, causal=True, window=True))
+        # Of a float mask's elements in registers there is room for half as many keys.
+        smaller = (("KEYS", 64), ("STAGES", 2), ("REGISTERS", 232))
+        for mask in (element, "f32", "i8"):
+            found.append(replace(plain, mask=mask, options=smaller if mask == "f32" else options))
     for causal in (False, True):
         options = (("KEYS", 128), ("STAGES", 3))
         found.append(
@@ -122,7 +153,7 @@ def build(variant: Variant) -> tuple[dict[str, Any], bytes]:
     )
     meta = compiled.metadata
     scratch = meta.global_scratch_size
-    ptx = iree_ptx(compiled.asm["ptx"], variant.name).encode()
+    ptx = iree_ptx(compiled.asm["ptx"], variant).encode()
     if not scratch or getattr(meta, "profile_scratch_size", 0):
         raise RuntimeError(f"{variant.name}: expected scratch memory for descriptors alone")
     # TMA wants 16-byte strides: V^T has rows of `keys` elements.
@@ -134,7 +165,8 @@ def build(variant: Variant) -> tuple[dict[str, Any], bytes]:
         "output_type": variant.output_type,
         "head_dims": [variant.head_dim, variant.head_dim],
         "v_layout": "transposed" if variant.v_transposed else "row-major",
-        "mask": "causal" if variant.causal else "none",
+        "mask": _mask_kind(variant),
+        "mask_type": variant.mask,
         "grouped": True,
         "dynamic": True,
         "keys_multiple": 16 // width if variant.v_transposed else 1,
@@ -143,13 +175,21 @@ def build(variant: Variant) -> tuple[dict[str, Any], bytes]:
         "scratch_per_workgroup": scratch,
         "shared_memory": meta.shared,
         "workgroup_size": meta.num_warps * 32,
-        "constants": list(CONSTANTS),
+        "constants": list(variant.constants),
         "source": source.name,
         "source_hash": hashlib.sha256(source.read_bytes()).hexdigest(),
         "file": f"{variant.name}.ptx.zz",
         "hash": ptx_hash(ptx),
     }
     return entry, zlib.compress(ptx, 9)
+
+
+def _mask_kind(variant: Variant) -> str:
+    if variant.mask != "none":
+        return "operand"
+    if variant.window:
+        return "window"
+    return "causal" if variant.causal else "none"
 
 
 def _ast_source(variant: Variant, module: ModuleType) -> Any:
@@ -162,13 +202,21 @@ def _ast_source(variant: Variant, module: ModuleType) -> Any:
     constants = {"HEAD": variant.head_dim, "CAUSAL": variant.causal, **dict(variant.options)}
     if variant.gluon:
         constants["V_TRANSPOSED"] = variant.v_transposed
+        constants["WINDOW"] = variant.window
+        constants["MASK"] = {"none": 0, "i8": 2}.get(variant.mask, 1)
     signature = dict.fromkeys(("query", "key", "value"), element)
+    signature |= {"mask": MASK_TYPES[variant.mask]}
     signature |= {"output": output, "scratch": "*i8"}
-    signature |= {**dict.fromkeys(CONSTANTS, "i32"), "scale": "fp32"}
-    signature |= dict.fromkeys(constants, "constexpr")
     names = list(function.arg_names)
+    numbers = [*CONSTANTS, *WINDOW_CONSTANTS, *MASK_CONSTANTS]
+    signature |= {**dict.fromkeys(numbers, "i32"), "scale": "fp32"}
+    # What a kernel does not take is a constant that it does not read.
+    constants |= dict.fromkeys({*POINTERS, *numbers} - {*variant.pointers, *variant.constants}, 0)
+    constants = {name: value for name, value in constants.items() if name in names}
+    signature |= dict.fromkeys(constants, "constexpr")
+    signature = {name: signature[name] for name in names}
     # V^T's row stride is `keys`: its divisibility is part of the kernel's contract.
-    divisible = {name: 16 for name in POINTERS}
+    divisible = {name: 16 for name in variant.pointers}
     return (GluonASTSource if variant.gluon else ASTSource)(
         fn=function,
         signature=signature,
@@ -177,20 +225,21 @@ def _ast_source(variant: Variant, module: ModuleType) -> Any:
     )
 
 
-def iree_ptx(ptx: str, name: str) -> str:
+def iree_ptx(ptx: str, variant: Variant) -> str:
     """PTX with IREE's parameters: the binding pointers, then the 32-bit constants.
 
     Triton emits the arguments in order and then two scratch pointers. The first of these
     moves to the slot of the unread `scratch` argument, which IREE binds to memory that the
     dispatch owns; the second must be unread and goes.
     """
+    name, pointers = variant.name, len(variant.pointers)
     ptx = strip_debug(ptx)
     entry = re.search(r"\.entry (\w+)\(\n(.*?)\n\)", ptx, re.S)
     if entry is None:
         raise RuntimeError(f"{name}: no entry point")
     old = entry[1]
     lines = [line.strip().rstrip(",") for line in entry[2].split("\n")]
-    dummy, scratch = len(POINTERS) - 1, len(POINTERS) + len(CONSTANTS)
+    dummy, scratch = pointers - 1, pointers + len(variant.constants)
     body = ptx[entry.end() :]
 
     def read(number: int) -> bool:

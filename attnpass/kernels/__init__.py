@@ -30,6 +30,7 @@ class Kernel:
     head_dims: tuple[int, int]
     v_layout: str
     mask: str
+    mask_type: str
     grouped: bool
     dynamic: bool
     keys_multiple: int
@@ -43,7 +44,6 @@ class Kernel:
     source_hash: str
     file: str
     hash: str
-    mask_type: str = "none"
 
     @property
     def v_transposed(self) -> bool:

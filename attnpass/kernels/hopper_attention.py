@@ -40,6 +40,7 @@ def load_tiles(
     v_full,
     v_empty,
     first_row,
+    first_tile,
     tiles,
     KEYS: gl.constexpr,
     V_TRANSPOSED: gl.constexpr,
@@ -57,18 +58,37 @@ def load_tiles(
         mbarrier.wait(k_empty.index(stage), phase)
         mbarrier.expect(k_full.index(stage), k_desc.block_type.nbytes)
         tma.async_copy_global_to_shared(
-            k_desc, [tile * KEYS, 0], k_full.index(stage), k_tiles.index(stage)
+            k_desc, [(first_tile + tile) * KEYS, 0], k_full.index(stage), k_tiles.index(stage)
         )
         mbarrier.wait(v_empty.index(stage), phase)
         mbarrier.expect(v_full.index(stage), v_desc.block_type.nbytes)
         if V_TRANSPOSED:
             tma.async_copy_global_to_shared(
-                v_desc, [0, tile * KEYS], v_full.index(stage), v_tiles.index(stage)
+                v_desc, [0, (first_tile + tile) * KEYS], v_full.index(stage), v_tiles.index(stage)
             )
         else:
             tma.async_copy_global_to_shared(
-                v_desc, [tile * KEYS, 0], v_full.index(stage), v_tiles.index(stage)
+                v_desc, [(first_tile + tile) * KEYS, 0], v_full.index(stage), v_tiles.index(stage)
             )
+
+
+@gluon.jit
+def load_mask(
+    mask,
+    tile,
+    first_row,
+    rows,
+    keys,
+    mask_stride,
+    KEYS: gl.constexpr,
+    LAYOUT: gl.constexpr,
+):
+    """The mask of 64 rows and one tile of keys; 0 outside of it."""
+    row = first_row + gl.arange(0, 64, layout=gl.SliceLayout(1, LAYOUT))
+    column = tile * KEYS + gl.arange(0, KEYS, layout=gl.SliceLayout(0, LAYOUT))
+    place = row.to(gl.int64)[:, None] * mask_stride + column[None, :]
+    inside = (row < rows)[:, None] & (column < keys)[None, :]
+    return gl.load(mask + place, mask=inside, other=0)
 
 
 @gluon.jit
@@ -78,30 +98,50 @@ def hide_keys(
     first_row,
     keys,
     diagonal,
+    behind,
     KEYS: gl.constexpr,
     CAUSAL: gl.constexpr,
+    WINDOW: gl.constexpr,
     LAYOUT: gl.constexpr,
 ):
-    """Scores of keys behind the end, or above the diagonal, become -1e30. Only the tiles that
-    have such keys pay for it. -1e30 instead of -inf keeps the running maximum finite."""
+    """Scores of keys behind the end, above the diagonal or before the window become -1e30.
+    Only the tiles that have such keys pay for it. -1e30 instead of -inf keeps the running
+    maximum finite."""
     last_key = (tile + 1) * KEYS - 1
     needed = last_key >= keys
     if CAUSAL:
         needed = needed | (last_key > first_row + diagonal)
+    if WINDOW:
+        needed = needed | (tile * KEYS < first_row + 63 - behind)
     if needed:
         column = tile * KEYS + gl.arange(0, KEYS, layout=gl.SliceLayout(0, LAYOUT))
         if CAUSAL:
             row = first_row + gl.arange(0, 64, layout=gl.SliceLayout(1, LAYOUT))
             limit = gl.minimum(row + diagonal, keys - 1)
             scores = gl.where(limit[:, None] >= column[None, :], scores, -1.0e30)
+            if WINDOW:
+                scores = gl.where((row - behind)[:, None] <= column[None, :], scores, -1.0e30)
         else:
             scores = gl.where((column < keys)[None, :], scores, -1.0e30)
     return scores
 
 
 @gluon.jit
+def masked(scores, given, scale_log2, BOOLEAN: gl.constexpr):
+    """Scores in units of log2 with a mask: `given` is added, or, if BOOLEAN, shows a key where
+    it is not 0."""
+    scores = scores * scale_log2
+    if BOOLEAN:
+        scores = gl.where(given != 0, scores, -1.0e30)
+    else:
+        scores = gl.maximum(scores + given.to(gl.float32) * 1.4426950408889634, -1.0e30)
+    return scores
+
+
+@gluon.jit
 def attend(
     o_desc,
+    mask,
     q_tiles,
     k_tiles,
     v_tiles,
@@ -112,14 +152,20 @@ def attend(
     v_full,
     v_empty,
     program_row,
+    first_tile,
     tiles,
     scale_log2,
+    rows,
     keys,
     diagonal,
+    behind,
+    mask_stride,
     HALF: gl.constexpr,
     HEAD: gl.constexpr,
     KEYS: gl.constexpr,
     CAUSAL: gl.constexpr,
+    WINDOW: gl.constexpr,
+    MASK: gl.constexpr,
     V_TRANSPOSED: gl.constexpr,
     STAGES: gl.constexpr,
 ):
@@ -140,6 +186,12 @@ def attend(
     # (largest value 448); the row sums have the same factor, so it cancels.
     LIFT: gl.constexpr = 8.0 if dtype.primitive_bitwidth == 8 else 0.0
     first_row = program_row + HALF * 64
+    BOOLEAN: gl.constexpr = MASK == 2
+    # With a mask, scores are in units of log2 when it has been applied; else they are scaled
+    # together with the shift.
+    factor = scale_log2
+    if MASK:
+        factor = 1.0
     q = q_tiles.index(HALF)
     zero = gl.zeros([64, KEYS], gl.float32, SCORES)
     out = gl.zeros([64, HEAD], gl.float32, OUT)
@@ -148,9 +200,18 @@ def attend(
     mbarrier.wait(k_full.index(0), 0)
     scores = warpgroup_mma(q, k_tiles.index(0).permute((1, 0)), zero, use_acc=False)
     mbarrier.arrive(k_empty.index(0), count=1)
-    scores = hide_keys(scores, 0, first_row, keys, diagonal, KEYS, CAUSAL, SCORES)
-    peak = gl.max(scores, 1) * scale_log2
-    weights = gl.exp2(scores * scale_log2 - (peak - LIFT)[:, None])
+    if MASK:
+        given = load_mask(mask, first_tile, first_row, rows, keys, mask_stride, KEYS, SCORES)
+        scores = masked(scores, given, scale_log2, BOOLEAN)
+    scores = hide_keys(
+        scores, first_tile, first_row, keys, diagonal, behind, KEYS, CAUSAL, WINDOW, SCORES
+    )
+    peak = gl.max(scores, 1) * factor
+    if MASK or WINDOW:
+        # Far above hidden scores and below all others: hidden keys weigh 0 in rows that have
+        # seen none yet. A row that never sees one is 0 / 0: NaN, as IREE's attention gives.
+        peak = gl.maximum(peak, -1.0e20)
+    weights = gl.exp2(scores * factor - (peak - LIFT)[:, None])
     total = gl.sum(weights, 1)
     packed = gl.convert_layout(weights.to(dtype), WEIGHTS)
     for tile in range(1, tiles):
@@ -167,11 +228,18 @@ def attend(
             )
         else:
             next_out = warpgroup_mma(packed, v_tiles.index(before), out, is_async=True)
+        place = first_tile + tile
+        if MASK:
+            given = load_mask(mask, place, first_row, rows, keys, mask_stride, KEYS, SCORES)
         scores = warpgroup_mma_wait(num_outstanding=1, deps=(next_scores,))
         mbarrier.arrive(k_empty.index(stage), count=1)
-        scores = hide_keys(scores, tile, first_row, keys, diagonal, KEYS, CAUSAL, SCORES)
-        new_peak = gl.maximum(peak, gl.max(scores, 1) * scale_log2)
-        weights = gl.exp2(scores * scale_log2 - (new_peak - LIFT)[:, None])
+        if MASK:
+            scores = masked(scores, given, scale_log2, BOOLEAN)
+        scores = hide_keys(
+            scores, place, first_row, keys, diagonal, behind, KEYS, CAUSAL, WINDOW, SCORES
+        )
+        new_peak = gl.maximum(peak, gl.max(scores, 1) * factor)
+        weights = gl.exp2(scores * factor - (new_peak - LIFT)[:, None])
         shrink = gl.exp2(peak - new_peak)
         total = total * shrink + gl.sum(weights, 1)
         peak = new_peak
@@ -203,16 +271,23 @@ def attention(
     query,
     key,
     value,
+    mask,
     output,
     scratch,
     rows,
     keys,
     group,
     diagonal,
+    behind,
+    mask_stride,
+    mask_divisor,
+    mask_count,
     scale,
     HEAD: gl.constexpr,
     KEYS: gl.constexpr,
     CAUSAL: gl.constexpr,
+    WINDOW: gl.constexpr,
+    MASK: gl.constexpr,
     V_TRANSPOSED: gl.constexpr,
     STAGES: gl.constexpr,
     REGISTERS: gl.constexpr,
@@ -222,7 +297,11 @@ def attention(
     query and output: (heads, rows, HEAD); key: (heads / group, keys, HEAD); value: the same,
     or (heads / group, HEAD, keys) if V_TRANSPOSED; all dense, 16-byte aligned, and the rows
     of each a multiple of 16 bytes long. Row i sees keys 0 to i + diagonal if CAUSAL, where
-    diagonal >= 0. The grid is heads * ceil(rows / 128) programs in one dim. `scratch` is not
+    diagonal >= 0; if WINDOW too, none before key i - behind. MASK is 0 for none, 1 for a mask
+    that is added to the scaled scores, 2 for bytes that are 0 where a key is not seen. Head h
+    reads mask number h / mask_divisor % mask_count, each of (rows, keys), or of (keys) if
+    mask_stride, the distance of its rows, is 0. Arguments that a kernel does not need are not
+    among its parameters. The grid is heads * ceil(rows / 128) programs in one dim. `scratch` is not
     read: the build puts the memory of the TMA descriptors in its place.
     """
     blocks = (rows + 127) // 128
@@ -259,7 +338,10 @@ def attention(
         output + head * rows * HEAD, [rows, HEAD], [HEAD, 1], [64, HEAD], O_TILE
     )
     q_tiles = gl.allocate_shared_memory(dtype, [2, 64, HEAD], Q_TILE)
-    o_tiles = gl.allocate_shared_memory(out_dtype, [2, 64, HEAD], O_TILE)
+    if HEAD > 128:  # noqa: SIM108 (a constant for the compiler, which knows no ternary here)
+        o_tiles = q_tiles  # no room for both: a half writes its rows when Q.K is done
+    else:
+        o_tiles = gl.allocate_shared_memory(out_dtype, [2, 64, HEAD], O_TILE)
     k_tiles = gl.allocate_shared_memory(dtype, [STAGES, KEYS, HEAD], K_TILE)
 
     BARRIER: gl.constexpr = mbarrier.MBarrierLayout()
@@ -280,26 +362,38 @@ def attention(
     if CAUSAL:
         end = gl.minimum(keys, first_row + 128 + diagonal)
     tiles = gl.maximum((end + KEYS - 1) // KEYS, 1)
+    first_tile = 0
+    if WINDOW:
+        first_tile = gl.minimum(gl.maximum(first_row - behind, 0) // KEYS, tiles - 1)
+        tiles = tiles - first_tile
+    if MASK:
+        number = (program // blocks) // mask_divisor % mask_count
+        size = keys.to(gl.int64)
+        if mask_stride != 0:
+            size = size * rows
+        mask += number * size
     scale_log2 = scale * 1.4426950408889634
     # The parts are listed twice because each compiled half knows its rows.
     gl.warp_specialize(
         [
             (
                 attend,
-                (o_desc, q_tiles, k_tiles, v_tiles, o_tiles, q_full, k_full, k_empty, v_full,
-                 v_empty, first_row, tiles, scale_log2, keys, diagonal,
-                 0, HEAD, KEYS, CAUSAL, V_TRANSPOSED, STAGES),
+                (o_desc, mask, q_tiles, k_tiles, v_tiles, o_tiles, q_full, k_full, k_empty,
+                 v_full, v_empty, first_row, first_tile, tiles, scale_log2, rows, keys, diagonal,
+                 behind, mask_stride,
+                 0, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES),
             ),
             (
                 attend,
-                (o_desc, q_tiles, k_tiles, v_tiles, o_tiles, q_full, k_full, k_empty, v_full,
-                 v_empty, first_row, tiles, scale_log2, keys, diagonal,
-                 1, HEAD, KEYS, CAUSAL, V_TRANSPOSED, STAGES),
+                (o_desc, mask, q_tiles, k_tiles, v_tiles, o_tiles, q_full, k_full, k_empty,
+                 v_full, v_empty, first_row, first_tile, tiles, scale_log2, rows, keys, diagonal,
+                 behind, mask_stride,
+                 1, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES),
             ),
             (
                 load_tiles,
                 (q_desc, k_desc, v_desc, q_tiles, k_tiles, v_tiles, q_full, k_full, k_empty,
-                 v_full, v_empty, first_row, tiles, KEYS, V_TRANSPOSED, STAGES),
+                 v_full, v_empty, first_row, first_tile, tiles, KEYS, V_TRANSPOSED, STAGES),
             ),
         ],
         [4, 1],

@@ -42,13 +42,13 @@ def test_files_match_the_manifest(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("kernel", load_kernels(), ids=lambda kernel: kernel.name)
 def test_parameters_are_those_that_iree_passes(kernel: Kernel) -> None:
-    """Five pointers, then 32-bit constants: IREE's CUDA driver has no other parameters."""
+    """Pointers, then 32-bit constants: IREE's CUDA driver has no other parameters."""
     entry = re.search(r"\.entry (\w+)\((.*?)\)", kernel.ptx().decode(), re.S)
     assert entry is not None and entry[1] == kernel.name
     kinds = re.findall(r"\.param \.(\w+)", entry[2])
-    assert kinds[:5] == ["u64"] * 5
-    assert kinds[5:] == ["u32"] * 4 + ["f32"]
-    assert len(kinds) == 5 + len(kernel.constants)
+    pointers = 6 if kernel.mask == "operand" else 5
+    assert kinds[:pointers] == ["u64"] * pointers
+    assert kinds[pointers:] == ["u32"] * (len(kernel.constants) - 1) + ["f32"]
     assert f".reqntid {kernel.workgroup_size}" in kernel.ptx().decode()
 
 

@@ -121,25 +121,123 @@ func.func @dynamic_causal(%q: tensor<?x?x64xbf16>, %k: tensor<?x?x64xbf16>, %v: 
 #k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
 #v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
 #s = affine_map<(b, m, n, k1, k2) -> ()>
+#mask = affine_map<(b, m, n, k1, k2) -> (m, k2)>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+#id = affine_map<(i, j) -> (i, j)>
+
+// This mask hides the query's own position too, so that the first row sees no key: the kernel
+// reads it, in bytes.
+// CHECK-LABEL: func.func @strict_mask(
+// CHECK: arith.extui
+// CHECK: hal.dispatch.extern "attention_f16_d64_mask_i8"
+// CHECK-SAME: tensor<512x512xi8>
+// REMARK: output kernel: attention_f16_d64_mask_i8: about
+func.func @strict_mask(%q: tensor<2x512x64xf16>, %k: tensor<2x512x64xf16>, %v: tensor<2x512x64xf16>) -> tensor<2x512x64xf16> {
+  %scale = arith.constant 0.125 : f16
+  %i = tensor.empty() : tensor<512x512xi1>
+  %mask = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]} outs(%i : tensor<512x512xi1>) {
+  ^bb0(%out: i1):
+    %row = linalg.index 0 : index
+    %column = linalg.index 1 : index
+    %seen = arith.cmpi sgt, %row, %column : index
+    linalg.yield %seen : i1
+  } -> tensor<512x512xi1>
+  %e = tensor.empty() : tensor<2x512x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #mask, #o]> ins(%q, %k, %v, %scale, %mask : tensor<2x512x64xf16>, tensor<2x512x64xf16>, tensor<2x512x64xf16>, f16, tensor<512x512xi1>) outs(%e : tensor<2x512x64xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<2x512x64xf16>
+  return %r : tensor<2x512x64xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#mask = affine_map<(b, m, n, k1, k2) -> (m, k2)>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+#id = affine_map<(i, j) -> (i, j)>
+
+// A window of 64 keys behind each query: the mask is not made.
+// CHECK-LABEL: func.func @window(
+// CHECK-NOT: cmpi
+// CHECK: arith.constant 64 : index
+// CHECK: hal.dispatch.extern "attention_f16_d64_window"
+// CHECK-NOT: cmpi
+// REMARK: output kernel: attention_f16_d64_window: about
+func.func @window(%q: tensor<2x512x64xf16>, %k: tensor<2x512x64xf16>, %v: tensor<2x512x64xf16>) -> tensor<2x512x64xf16> {
+  %scale = arith.constant 0.125 : f16
+  %i = tensor.empty() : tensor<512x512xi1>
+  %mask = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]} outs(%i : tensor<512x512xi1>) {
+  ^bb0(%out: i1):
+    %row = linalg.index 0 : index
+    %column = linalg.index 1 : index
+    %behind = arith.constant 64 : index
+    %last = arith.addi %column, %behind : index
+    %near = arith.cmpi sge, %last, %row : index
+    %past = arith.cmpi sge, %row, %column : index
+    %seen = arith.andi %past, %near : i1
+    linalg.yield %seen : i1
+  } -> tensor<512x512xi1>
+  %e = tensor.empty() : tensor<2x512x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #mask, #o]> ins(%q, %k, %v, %scale, %mask : tensor<2x512x64xf16>, tensor<2x512x64xf16>, tensor<2x512x64xf16>, f16, tensor<512x512xi1>) outs(%e : tensor<2x512x64xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<2x512x64xf16>
+  return %r : tensor<2x512x64xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
 // The region hides the keys behind the query's position.
 // CHECK-LABEL: func.func @causal_region(
-// CHECK: hal.dispatch.extern "attention_f16_d128_causal"
-// REMARK: output kernel: attention_f16_d128_causal: about
-func.func @causal_region(%q: tensor<2x512x128xf16>, %k: tensor<2x512x128xf16>, %v: tensor<2x512x128xf16>) -> tensor<2x512x128xf16> {
+// CHECK: hal.dispatch.extern "attention_f16_d256_causal"
+// REMARK: output kernel: attention_f16_d256_causal: about
+func.func @causal_region(%q: tensor<2x512x256xf16>, %k: tensor<2x512x256xf16>, %v: tensor<2x512x256xf16>) -> tensor<2x512x256xf16> {
   %scale = arith.constant 0.125 : f16
   %low = arith.constant 0xFF800000 : f32
-  %e = tensor.empty() : tensor<2x512x128xf16>
-  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x512x128xf16>, tensor<2x512x128xf16>, tensor<2x512x128xf16>, f16) outs(%e : tensor<2x512x128xf16>) {
+  %e = tensor.empty() : tensor<2x512x256xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x512x256xf16>, tensor<2x512x256xf16>, tensor<2x512x256xf16>, f16) outs(%e : tensor<2x512x256xf16>) {
   ^bb0(%x: f32):
     %row = iree_linalg_ext.index 1 : index
     %column = iree_linalg_ext.index 4 : index
     %seen = arith.cmpi sge, %row, %column : index
     %y = arith.select %seen, %x, %low : f32
     iree_linalg_ext.yield %y : f32
-  } -> tensor<2x512x128xf16>
-  return %r : tensor<2x512x128xf16>
+  } -> tensor<2x512x256xf16>
+  return %r : tensor<2x512x256xf16>
+}
+
+// -----
+
+#q = affine_map<(b, h, g, m, n, k1, k2) -> (b, h, g, m, k1)>
+#k = affine_map<(b, h, g, m, n, k1, k2) -> (b, h, k2, k1)>
+#v = affine_map<(b, h, g, m, n, k1, k2) -> (b, h, k2, n)>
+#s = affine_map<(b, h, g, m, n, k1, k2) -> ()>
+#mask = affine_map<(b, h, g, m, n, k1, k2) -> (b, k2)>
+#o = affine_map<(b, h, g, m, n, k1, k2) -> (b, h, g, m, n)>
+
+// A padding mask per batch: 8 x 4 heads read the same one, and rows have no stride.
+// CHECK-LABEL: func.func @padding(
+// CHECK-DAG: %[[DIVISOR:.*]] = arith.constant 32 : index
+// CHECK: hal.dispatch.extern "attention_bf16_d128_mask_f32"
+// REMARK: output kernel: attention_bf16_d128_mask_f32: about
+func.func @padding(%q: tensor<2x8x4x300x128xbf16>, %k: tensor<2x8x777x128xbf16>, %v: tensor<2x8x777x128xbf16>, %mask: tensor<2x777xf32>) -> tensor<2x8x4x300x128xbf16> {
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<2x8x4x300x128xbf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #mask, #o]> ins(%q, %k, %v, %scale, %mask : tensor<2x8x4x300x128xbf16>, tensor<2x8x777x128xbf16>, tensor<2x8x777x128xbf16>, f32, tensor<2x777xf32>) outs(%e : tensor<2x8x4x300x128xbf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<2x8x4x300x128xbf16>
+  return %r : tensor<2x8x4x300x128xbf16>
 }
 
 // -----
