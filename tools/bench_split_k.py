@@ -234,7 +234,8 @@ def compile_gpu(folder: Path, arch: str) -> None:
             for keys in (*CHECK_LENGTHS, 0):
                 shape, dynamic = Shape(8, rows, keys), not keys
                 text = steps_module(shape, {"one": 1}, mask=mask, dynamic=dynamic)
-                add(text, "check", "auto", shape=asdict(shape), mask=mask, dynamic=dynamic)
+                for splits in ("auto", "4", "16") if dynamic else ("auto",):
+                    add(text, "check", splits, shape=asdict(shape), mask=mask, dynamic=dynamic)
     for shape in GPU_SHAPES:
         text = steps_module(shape, {"one": 1, "few": FEW, "many": MANY})
         for splits in ("", "auto", *map(str, GPU_SPLITS[1:])):

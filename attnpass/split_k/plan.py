@@ -94,11 +94,11 @@ def make_plan(
     """
     dim = split_dim(facts)
     length = facts.sizes[dim]
-    if length is None and target.backend == "cuda":
+    if length is None and splits is None and target.backend == "cuda":
         # Seen on an H200: INVALID_ARGUMENT, and the context is lost.
         return (
-            "the number of keys is known only at run time, and one below a chunk would launch "
-            "an empty dispatch, which the CUDA driver refuses"
+            "the number of keys is known only at run time: chunks of a fixed size can be none, "
+            "an empty dispatch that the CUDA driver refuses; splits=N cuts it into N"
         )
     if splits is not None:
         plan = fixed_plan(dim, length, splits)

@@ -92,7 +92,7 @@ COLLAPSE = """
 """
 X = {"x": "4x$Sx24x$T", "w": "4x24x16x$T"}
 HEADS = {"x": "2x$Sx24x$T", "w": "24x2x16x$T"}
-ARGUMENT = "it is a block argument"
+ARGUMENT = "it is an argument of @main"
 
 CASES = {
     "views:Transpose": Case(
