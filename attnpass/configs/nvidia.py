@@ -68,6 +68,8 @@ def configuration(facts: AttentionFacts, target: Target) -> Attributes | str:
     why = _refusal(facts, target)
     if why:
         return why
+    if 1 in facts.sizes:
+        return "it has unit dims, which IREE folds: its rank is not final before phase 'flow'"
     rows = _rows(facts)
     if rows is not None and rows < _TILE_ROWS:
         return _decode(facts, rows)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Configure(Pass):
     """Attaches a kernel configuration to each attention op that a table has one for.
 
-    IREE's default for CPUs tiles V's head dim by 16 and so computes Q K^T once for every
-    16 columns of the result, one row at a time; the table takes the head dim whole. An op
+    IREE's defaults tile V's head dim (by 16 columns on CPUs, 32 on NVIDIA GPUs) and compute
+    Q K^T once for every tile; the tables take the head dim whole. An op
     that has a configuration keeps it, and one that no entry is known to be right for is
     left, with the reason in the report.
     """

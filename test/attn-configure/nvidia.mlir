@@ -1,0 +1,153 @@
+// RUN: attn-opt %s --attn-configure=target=sm_80 --report=%t.json | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-opt %s --attn-configure=target=sm_80,source=none > %t.0 && attn-opt %s > %t.1 && diff %t.0 %t.1
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// Prefill: tensor cores, Q, K and V through shared memory, the head dim whole.
+// WHY: is configured for cuda sm_80: {{.*}} reduction = [0, 0, 0, 0, 64], workgroup = [1, 128, 128, 0, 0]
+// CHECK-LABEL: func.func @prefill
+// CHECK: NV_MMA_SYNC_F32_16x8x16_F16>{{.*}} subgroup_basis = {{\[\[}}1, 4, 1, 1, 1], [0, 1, 2, 4]]
+// CHECK-SAME: compilation_info = #
+func.func @prefill(%q: tensor<32x4096x128xf16>, %k: tensor<32x4096x128xf16>, %v: tensor<32x4096x128xf16>) -> tensor<32x4096x128xf16> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<32x4096x128xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<32x4096x128xf16>, tensor<32x4096x128xf16>, tensor<32x4096x128xf16>, f32) outs(%out : tensor<32x4096x128xf16>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<32x4096x128xf16>
+  return %r : tensor<32x4096x128xf16>
+}
+
+// A few grouped rows: one warp.
+// WHY: is configured for cuda sm_80: {{.*}} workgroup = [1, 16, 128, 0, 0]{{.*}} workgroup_size = [32, 1, 1]
+// CHECK-LABEL: func.func @grouped
+// CHECK: NV_MMA_SYNC_F32_16x8x16_BF16
+// CHECK-SAME: compilation_info = #
+func.func @grouped(%q: tensor<64x4x128xbf16>, %k: tensor<64x4096x128xbf16>, %v: tensor<64x4096x128xbf16>) -> tensor<64x4x128xbf16> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<64x4x128xbf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<64x4x128xbf16>, tensor<64x4096x128xbf16>, tensor<64x4096x128xbf16>, f32) outs(%out : tensor<64x4x128xbf16>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<64x4x128xbf16>
+  return %r : tensor<64x4x128xbf16>
+}
+
+// WHY: keeps IREE's own configuration: there is no tensor-core tile for f32 Q, f32 K and f32 V
+// CHECK-LABEL: func.func @f32
+// CHECK-NOT: compilation_info
+func.func @f32(%q: tensor<32x512x64xf32>, %k: tensor<32x512x64xf32>, %v: tensor<32x512x64xf32>) -> tensor<32x512x64xf32> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<32x512x64xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<32x512x64xf32>, tensor<32x512x64xf32>, tensor<32x512x64xf32>, f32) outs(%out : tensor<32x512x64xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<32x512x64xf32>
+  return %r : tensor<32x512x64xf32>
+}
+
+// WHY: keeps IREE's own configuration: sm_80 has no fp8 tensor cores
+// CHECK-LABEL: func.func @fp8
+// CHECK-NOT: compilation_info
+func.func @fp8(%q: tensor<32x512x64xf8E4M3FN>, %k: tensor<32x512x64xf8E4M3FN>, %v: tensor<32x512x64xf8E4M3FN>) -> tensor<32x512x64xf8E4M3FN> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<32x512x64xf8E4M3FN>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<32x512x64xf8E4M3FN>, tensor<32x512x64xf8E4M3FN>, tensor<32x512x64xf8E4M3FN>, f32) outs(%out : tensor<32x512x64xf8E4M3FN>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<32x512x64xf8E4M3FN>
+  return %r : tensor<32x512x64xf8E4M3FN>
+}
+
+// WHY: keeps IREE's own configuration: head dims 96 and 96 are no powers of two from 32 on
+// CHECK-LABEL: func.func @odd_head
+// CHECK-NOT: compilation_info
+func.func @odd_head(%q: tensor<32x512x96xf16>, %k: tensor<32x512x96xf16>, %v: tensor<32x512x96xf16>) -> tensor<32x512x96xf16> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<32x512x96xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<32x512x96xf16>, tensor<32x512x96xf16>, tensor<32x512x96xf16>, f32) outs(%out : tensor<32x512x96xf16>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<32x512x96xf16>
+  return %r : tensor<32x512x96xf16>
+}
+
+// WHY: keeps IREE's own configuration: 509 keys may leave a tensor-core tile of 16 incomplete
+// CHECK-LABEL: func.func @odd_keys
+// CHECK-NOT: compilation_info
+func.func @odd_keys(%q: tensor<32x512x64xf16>, %k: tensor<32x509x64xf16>, %v: tensor<32x509x64xf16>) -> tensor<32x512x64xf16> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<32x512x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<32x512x64xf16>, tensor<32x509x64xf16>, tensor<32x509x64xf16>, f32) outs(%out : tensor<32x512x64xf16>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<32x512x64xf16>
+  return %r : tensor<32x512x64xf16>
+}
+
+// WHY: keeps IREE's own configuration: a number of keys known only at run time may leave a tensor-core tile of 16 incomplete
+// CHECK-LABEL: func.func @unknown_keys
+// CHECK-NOT: compilation_info
+func.func @unknown_keys(%q: tensor<32x512x64xf16>, %k: tensor<32x?x64xf16>, %v: tensor<32x?x64xf16>) -> tensor<32x512x64xf16> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<32x512x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<32x512x64xf16>, tensor<32x?x64xf16>, tensor<32x?x64xf16>, f32) outs(%out : tensor<32x512x64xf16>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<32x512x64xf16>
+  return %r : tensor<32x512x64xf16>
+}
+
+// WHY: keeps IREE's own configuration: head dim 2048 is wider than any that was measured
+// CHECK-LABEL: func.func @wide
+// CHECK-NOT: compilation_info
+func.func @wide(%q: tensor<32x512x2048xf16>, %k: tensor<32x512x2048xf16>, %v: tensor<32x512x2048xf16>) -> tensor<32x512x2048xf16> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<32x512x2048xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<32x512x2048xf16>, tensor<32x512x2048xf16>, tensor<32x512x2048xf16>, f32) outs(%out : tensor<32x512x2048xf16>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<32x512x2048xf16>
+  return %r : tensor<32x512x2048xf16>
+}
+
+// WHY: keeps IREE's own configuration: 8 workgroups leave most of 108 compute units idle
+// CHECK-LABEL: func.func @few
+// CHECK-NOT: compilation_info
+func.func @few(%q: tensor<2x512x64xf16>, %k: tensor<2x512x64xf16>, %v: tensor<2x512x64xf16>) -> tensor<2x512x64xf16> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<2x512x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<2x512x64xf16>, tensor<2x512x64xf16>, tensor<2x512x64xf16>, f32) outs(%out : tensor<2x512x64xf16>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x512x64xf16>
+  return %r : tensor<2x512x64xf16>
+}
+
+// WHY: keeps IREE's own configuration: it has unit dims, which IREE folds
+// CHECK-LABEL: func.func @unit_dim
+// CHECK-NOT: compilation_info
+func.func @unit_dim(%q: tensor<32x1x128xf16>, %k: tensor<32x4096x128xf16>, %v: tensor<32x4096x128xf16>) -> tensor<32x1x128xf16> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<32x1x128xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<32x1x128xf16>, tensor<32x4096x128xf16>, tensor<32x4096x128xf16>, f32) outs(%out : tensor<32x1x128xf16>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<32x1x128xf16>
+  return %r : tensor<32x1x128xf16>
+}
