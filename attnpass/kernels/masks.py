@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from ..attention import AttentionFacts
 from ..ir import ranked_shape
-from . import symbolic
-from .symbolic import SCORE, Choice, Condition, Linear, Score, Value
-from .trace import Tracer
+from ..symbolic import values as symbolic
+from ..symbolic.trace import Tracer
+from ..symbolic.values import SCORE, Choice, Condition, Linear, Score, Value
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ from .attention_rewrite import (
 from .caches import Cache, declare, find_caches, find_missed
 from .commit import Committer
 from .cost import Cost
+from .indexed_repeats import make_repeats_explicit
 from .layout import permuted
 from .planner import Node, Planner, graph_cost, nodes_of, price, total_cost
 from .remains import Remains, remains_of
@@ -85,6 +86,7 @@ def propagate(
     or none.
     """
     swept: Swept = []
+    repeats = make_repeats_explicit(found) if mode != "never" else []
     caches = _caches(found, report) if cache == "transposed" and mode != "never" else []
     changes = [each.transpose(swept) for each in caches]
     crossing = {id(facts) for each in caches for facts in each.readers}
@@ -106,8 +108,11 @@ def propagate(
         record_of(report, choice.facts).decide(choice.record)
     taken = [choice for choice in choices if choice.plans or choice.reads_source]
     if mode == "never" or not taken:
+        for repeat in repeats:
+            repeat.undo(swept)
         erase_dead(swept)
         return False
+    swept += [repeat.op for repeat in repeats]
     _commit(taken, remains, swept)
     return True
 

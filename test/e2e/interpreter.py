@@ -306,6 +306,7 @@ _SCALARS: dict[str, Callable[..., Any]] = {
     "arith.addi": np.add,
     "arith.subi": np.subtract,
     "arith.muli": np.multiply,
+    "arith.remui": np.remainder,
     "arith.andi": lambda a, b: np.bitwise_and(np.asarray(a, int), np.asarray(b, int)),
     "arith.ori": lambda a, b: np.bitwise_or(np.asarray(a, int), np.asarray(b, int)),
     "arith.xori": lambda a, b: np.bitwise_xor(np.asarray(a, int), np.asarray(b, int)),

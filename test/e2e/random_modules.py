@@ -401,6 +401,22 @@ class Function:
             return self.collapse(y, dim - 1 if dim else 0)
         return y
 
+    def indexed_repeat(self, x: Value) -> Value:
+        """A longer dim that repeats x along it, read by index."""
+        if any(x.dynamic):
+            return x
+        rank = len(x.shape)
+        dim, times = self.choices.integer(0, rank - 1), self.choices.pick([2, 4])
+        shape = [size * times if d == dim else size for d, size in enumerate(x.shape)]
+        outs = self.choices.order(rank)
+        init = self.empty([shape[d] for d in outs], [""] * rank, x.element)
+        word, number = self.choices.pick([("divui", times), ("remui", x.shape[dim])])
+        body = [f"%i{d} = linalg.index {d} : index" for d in range(rank)]
+        body.append(f"%r = arith.{word} %i{dim}, {self.constant(number)} : index")
+        places = ", ".join("%r" if d == dim else f"%i{d}" for d in range(rank))
+        body.append(f"%x = tensor.extract {x.name}[{places}] : {x.type}")
+        return self.generic([], [], init, outs, body, "%x")
+
     def cast(self, x: Value) -> Value:
         to = "f16" if x.element == "f32" else "f32"
         word = "truncf" if to == "f16" else "extf"
@@ -830,7 +846,7 @@ def chain(f: Function, value: Value, steps: int) -> list[Value]:
     made = [value]
     kinds = [f.project] * 3 + [f.elementwise] * 2 + [f.expand] * 4 + [f.transpose] * 3
     kinds += [f.collapse] * 3 + [f.repeat] + [f.cast, f.cut, f.concat, f.insert, f.pad]
-    kinds += [f.retype, f.reshape, f.gather, f.scatter, f.lookup, f.quantise]
+    kinds += [f.indexed_repeat, f.retype, f.reshape, f.gather, f.scatter, f.lookup, f.quantise]
     for _ in range(steps):
         step = f.choices.pick(kinds)
         value = made[-1]
@@ -839,7 +855,8 @@ def chain(f: Function, value: Value, steps: int) -> list[Value]:
             and len(value.shape) >= MAX_RANK
         ):
             step = f.collapse
-        if step in (f.repeat, f.concat, f.pad, f.insert) and math.prod(value.shape) > MAX_ELEMENTS:
+        longer = (f.repeat, f.indexed_repeat, f.concat, f.pad, f.insert)
+        if step in longer and math.prod(value.shape) > MAX_ELEMENTS:
             continue
         made.append(step(value))
     return made

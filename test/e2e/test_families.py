@@ -109,7 +109,45 @@ func.func @main(%q: tensor<8x16x16xf32>, %k: tensor<8x16x16xf32>, %t: tensor<2x1
 """
 
 
-FAMILIES = {"latent": LATENT, "packed": PACKED, "gathered": GATHERED}
+# Grouped queries whose heads are repeated by index, as a table or an index computation says.
+REPEATED = """\
+func.func @main(%q: tensor<8x16x16xf32>, %k: tensor<8x16x16xf32>, %x: tensor<2x16x24xf32>, %w: tensor<2x24x32xf32>) -> tensor<8x16x16xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x16x32xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<2x16x32xf32>) -> tensor<2x16x32xf32>
+  %p = linalg.batch_matmul ins(%x, %w : tensor<2x16x24xf32>, tensor<2x24x32xf32>) outs(%f : tensor<2x16x32xf32>) -> tensor<2x16x32xf32>
+  %x4 = tensor.expand_shape %p [[0],[1],[2,3]] output_shape [2,16,2,16] : tensor<2x16x32xf32> into tensor<2x16x2x16xf32>
+  %be = tensor.empty() : tensor<2x4x16x16xf32>
+  %b4 = linalg.generic {indexing_maps = [affine_map<(a, h, s, d) -> (a, h, s, d)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} outs(%be : tensor<2x4x16x16xf32>) {
+  ^bb0(%o: f32):
+    %a = linalg.index 0 : index
+    %h = linalg.index 1 : index
+    %s = linalg.index 2 : index
+    %d = linalg.index 3 : index
+    %two = arith.constant 2 : index
+    %g = arith.INDEX %h, %two : index
+    %x0 = tensor.extract %x4[%a, %s, %g, %d] : tensor<2x16x2x16xf32>
+    linalg.yield %x0 : f32
+  } -> tensor<2x4x16x16xf32>
+  %v = tensor.collapse_shape %b4 [[0, 1], [2], [3]] : tensor<2x4x16x16xf32> into tensor<8x16x16xf32>
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<8x16x16xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<8x16x16xf32>, tensor<8x16x16xf32>, tensor<8x16x16xf32>, f32) outs(%out : tensor<8x16x16xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<8x16x16xf32>
+  return %r : tensor<8x16x16xf32>
+}
+"""
+
+
+FAMILIES = {
+    "latent": LATENT,
+    "packed": PACKED,
+    "gathered": GATHERED,
+    "repeated by index": REPEATED.replace("INDEX", "divui"),
+    "tiled by index": REPEATED.replace("INDEX", "remui"),
+}
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -1,4 +1,4 @@
-"""What an element of a mask is, as an expression of its indices: values and their arithmetic.
+"""What an element of a tensor is, as an expression of its indices: values and their arithmetic.
 
 A value is one of
 

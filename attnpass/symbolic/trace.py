@@ -6,8 +6,10 @@ wrong. Integers are taken as exact: index arithmetic that wraps round is not loo
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +18,8 @@ from iree.compiler import ir
 from .. import maps
 from ..elements import elements_of
 from ..ir import DYNAMIC, defining_op, index_array, is_ranked_tensor, ranked_shape
-from . import symbolic
-from .symbolic import ALWAYS, NEVER, Choice, Condition, Linear, Scalar, Score, Value
+from . import values as symbolic
+from .values import ALWAYS, NEVER, Choice, Condition, Linear, Scalar, Score, Value
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,6 +49,14 @@ _BINARY: dict[str, Callable[[Scalar, Scalar], Value | None]] = {
     "arith.subf": symbolic.subtract,
     "arith.muli": symbolic.multiply,
     "arith.mulf": symbolic.multiply,
+}
+# Of integers that are known and not negative: there all of them round the same way.
+_DIVISIONS: dict[str, Callable[[int, int], int]] = {
+    "arith.divsi": operator.floordiv,
+    "arith.divui": operator.floordiv,
+    "arith.floordivsi": operator.floordiv,
+    "arith.remsi": operator.mod,
+    "arith.remui": operator.mod,
 }
 _LOGIC = {
     "arith.andi": symbolic.both,
@@ -126,6 +136,12 @@ class Tracer:
     # Tensors: one rule an operation, named after it.
 
     def _linalg_generic(self, op: ir.Operation, indices: Indices) -> Value | None:
+        terminator = list(op.regions[0].blocks[0].operations)[-1]
+        return self.in_body(op, terminator.operands[0], indices)
+
+    def in_body(self, op: ir.Operation, scalar: ir.Value, indices: Indices) -> Value | None:
+        """A scalar in the body of a `linalg.generic`, where it computes the element at these
+        indices of its only result."""
         positions = maps.positions_of(op.attributes["indexing_maps"])
         if positions is None or len(op.results) != 1:
             return None
@@ -136,17 +152,15 @@ class Tracer:
         ):
             return None
         loops = {loop: index for loop, index in zip(out, indices, strict=True) if loop is not None}
-        body = op.regions[0].blocks[0]
+        arguments = op.regions[0].blocks[0].arguments
         names = _Lazily(
             {
                 argument: (operand, tuple(_at(loops, loop) for loop in places))
-                for argument, operand, places in zip(
-                    body.arguments, op.operands, positions, strict=True
-                )
+                for argument, operand, places in zip(arguments, op.operands, positions, strict=True)
             },
             self,
         )
-        return self.scalar(list(body.operations)[-1].operands[0], names, loops)
+        return self.scalar(scalar, names, loops)
 
     def _linalg_fill(self, op: ir.Operation, indices: Indices) -> Value | None:
         return self.scalar(op.operands[0], {}, {})
@@ -270,9 +284,25 @@ class Tracer:
             return _exclusive(given)
         if op.name in _BINARY:
             return symbolic.apply(_BINARY[op.name], *given)
+        if op.name in _DIVISIONS:
+            return symbolic.apply(functools.partial(_divide, _DIVISIONS[op.name]), *given)
+        if op.name == "arith.maxsi":
+            return symbolic.apply(self._larger, *given)
+        if op.name == "arith.minsi":
+            return symbolic.apply(self._smaller, *given)
         if op.name in ("arith.cmpi", "arith.cmpf"):
             return self._compare(op, given)
         return None
+
+    def _larger(self, a: Scalar, b: Scalar) -> Value | None:
+        if not isinstance(a, Linear) or not isinstance(b, Linear):
+            return None
+        return symbolic.choose(symbolic.at_least_zero(a.plus(b, -1), self._sizes), a, b)
+
+    def _smaller(self, a: Scalar, b: Scalar) -> Value | None:
+        if not isinstance(a, Linear) or not isinstance(b, Linear):
+            return None
+        return symbolic.choose(symbolic.at_least_zero(a.plus(b, -1), self._sizes), b, a)
 
     def _compare(self, op: ir.Operation, given: Sequence[Value | None]) -> Value | None:
         number = ir.IntegerAttr(op.attributes["predicate"]).value
@@ -404,6 +434,14 @@ def _to_float(value: Scalar) -> Value | None:
     """An integer as a float; one that varies stays what it is."""
     exact = symbolic.number(value)
     return value if exact is None else exact
+
+
+def _divide(function: Callable[[int, int], int], a: Scalar, b: Scalar) -> Value | None:
+    if not isinstance(a, Linear) or not isinstance(b, Linear) or a.terms or b.terms:
+        return None
+    if a.constant < 0 or b.constant <= 0:
+        return None
+    return Linear(function(a.constant, b.constant))
 
 
 def _number(value: Scalar) -> float | None:

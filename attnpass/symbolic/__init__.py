@@ -1,0 +1,1 @@
+"""Elements of tensors as expressions of their indices: masks and index tables, understood."""
