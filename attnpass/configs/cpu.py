@@ -28,19 +28,28 @@ MEASURED_TYPES = frozenset({"f32", "f16", "bf16", "i1"})
 
 def configuration(facts: AttentionFacts, target: Target) -> str:
     """The attribute for this attention, or why it keeps IREE's own."""
-    register = target.vector_bytes if isinstance(target, Cpu) else 8
-    why = _refusal(facts)
+    why = refusal(facts)
     if why:
         return why
-    step = _step(facts, register)
+    step = _step(facts, register_bytes(target))
     if step is None:
-        return f"head dim {_widest(facts)} is too wide for vectors of {register} bytes"
+        return f"head dim {widest(facts)} is too wide for vectors of {register_bytes(target)} bytes"
+    return compilation_info(facts, step, WORKGROUP_ROWS)
+
+
+def register_bytes(target: Target) -> int:
+    """Bytes of a vector register, as IREE takes them."""
+    return target.vector_bytes if isinstance(target, Cpu) else 8
+
+
+def compilation_info(facts: AttentionFacts, step: tuple[int, int], workgroup_rows: int) -> str:
+    """The attribute for a vector step of (rows, keys) and so many rows a workgroup at most."""
     distribution, vector, reduction = ([0] * facts.num_dims for _ in range(3))
     for dim in (*facts.batch, *facts.m[:-1]):
         distribution[dim] = vector[dim] = 1
     if facts.m:
         size = facts.sizes[facts.m[-1]]
-        distribution[facts.m[-1]] = WORKGROUP_ROWS if size is None else min(WORKGROUP_ROWS, size)
+        distribution[facts.m[-1]] = workgroup_rows if size is None else min(workgroup_rows, size)
         vector[facts.m[-1]] = step[0]
     (n,), (k2,) = facts.n, facts.k2
     distribution[n] = vector[n] = facts.sizes[n] or 0
@@ -61,7 +70,7 @@ def _step(facts: AttentionFacts, register: int) -> tuple[int, int] | None:
         step_rows = _even_step(rows, most_rows)
         if rows is not None and rows <= FEW_ROWS:
             most_keys = min(most_keys, FEW_ROWS_KEYS)
-        if step_rows * most_keys * _widest(facts) * 4 <= MOST_REGISTERS * register:
+        if step_rows * most_keys * widest(facts) * 4 <= MOST_REGISTERS * register:
             return step_rows, _dividing_step(keys, most_keys)
     return None
 
@@ -84,11 +93,13 @@ def _dividing_step(size: int | None, most: int) -> int:
     return next((step for step in range(most, most // 2, -1) if size % step == 0), min(most, size))
 
 
-def _widest(facts: AttentionFacts) -> int:
+def widest(facts: AttentionFacts) -> int:
+    """The larger head dim."""
     return max(facts.sizes[facts.n[0]] or 0, facts.sizes[facts.k1[0]] or 0)
 
 
-def _refusal(facts: AttentionFacts) -> str:
+def refusal(facts: AttentionFacts) -> str:
+    """Why no configuration is known to be right for this attention, or ''."""
     if len(facts.n) != 1 or len(facts.k2) != 1 or len(facts.k1) != 1:
         return "it has several head or key dims"
     if facts.sizes[facts.n[0]] is None or facts.sizes[facts.k1[0]] is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..attention import AttentionFacts
 from ..targets import Target
@@ -30,28 +30,41 @@ _BYTES = {"f16": 2, "bf16": 2, "f8E4M3FN": 1}
 # With fewer workgroups than one for so many compute units, IREE's smaller tiles are faster:
 # one head of 4096 rows on an H200 takes 0.23 ms with them and 0.28 with these.
 _FEWEST = 3
-# Decode: lanes along the head dims, elements of those that each takes at once, and lanes and
-# subgroups along the keys. More than 32 lanes along a head dim times subgroups gives wrong
-# numbers in IREE 3.13.
-_HEAD_LANES, _LANE_ELEMENTS, _KEY_LANES, _KEY_SUBGROUPS = 8, 8, 4, 4
-_DECODE_KEYS = 64
-assert _HEAD_LANES * _KEY_SUBGROUPS <= 32
+# More lanes along a head dim, times subgroups, give wrong decode numbers in IREE 3.13.
+MOST_DECODE_LANES = 32
 
 
 @dataclass(frozen=True)
 class Tile:
     """What a workgroup takes: `rows` of Q, `columns` of V, `keys` at a time; its subgroups
-    along rows and columns."""
+    along rows and columns; whether Q goes through shared memory, as K and V do."""
 
     rows: int
     columns: int
     keys: int
     row_subgroups: int
     column_subgroups: int = 1
+    query_shared: bool = True
 
     @property
     def threads(self) -> int:
         return 32 * self.row_subgroups * self.column_subgroups
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Decode with one row: lanes along the head dims, elements of those that each takes at
+    once, lanes and subgroups along the keys, and keys at a time."""
+
+    head: int = 8
+    elements: int = 8
+    keys: int = 4
+    key_subgroups: int = 4
+    step: int = 64
+
+
+_LANES = Lanes()
+assert _LANES.head * _LANES.key_subgroups <= MOST_DECODE_LANES
 
 
 # The best tile by V's head dim, up to which it holds.
@@ -95,7 +108,7 @@ def decodes(facts: AttentionFacts, target: Target) -> str:
     rows = facts.extent(facts.m)
     if rows is None or rows > _TILE_ROWS:
         return f"{rows or 'an unknown number of'} query rows are no decode step"
-    return _refusal(facts, target) or _decode_refusal(facts)
+    return _refusal(facts, target) or _decode_refusal(facts, _LANES)
 
 
 def _refusal(facts: AttentionFacts, target: Target) -> str:
@@ -136,21 +149,29 @@ def _idle(facts: AttentionFacts, target: Target, rows: int | None) -> str:
 def _prefill(
     facts: AttentionFacts, target: Target, rows: int | None, keys: int | None
 ) -> Attributes | str:
+    width = facts.sizes[facts.n[0]] or 0
+    found = next((tile for most, tile in _TILES if width <= most), None)
+    if found is None:
+        return f"head dim {width} is wider than any that was measured"
+    return prefill_with(found, facts, target, rows, keys)
+
+
+def prefill_with(
+    tile: Tile, facts: AttentionFacts, target: Target, rows: int | None, keys: int | None
+) -> Attributes | str:
+    """The attributes for a tile, made smaller where the attention is, or what forbids it."""
     n, k1, k2 = facts.n[0], facts.k1[0], facts.k2[0]
     head, width = facts.sizes[k1] or 0, facts.sizes[n] or 0
     query, value = facts.element_types["query"], facts.element_types["value"]
     qk, qk_depth = _MMA[query]
     pv, pv_depth = _MMA[value]
-    found = next((tile for most, tile in _TILES if width <= most), None)
-    if found is None:
-        return f"head dim {width} is wider than any that was measured"
     if head < qk_depth or width < 32 or {head.bit_count(), width.bit_count()} != {1}:
         return f"head dims {head} and {width} are no powers of two from 32 on"
     if keys is None or keys % pv_depth:
         # IREE 3.13 then "failed to distribute".
         number = "a number of keys known only at run time" if keys is None else f"{keys} keys"
         return f"{number} may leave a tensor-core tile of {pv_depth} incomplete"
-    tile = _fitted(found, rows, width, keys)
+    tile = _fitted(tile, rows, width, keys)
     shared = _shared_bytes(tile, head, query, value)
     limit = target.shared_bytes if isinstance(target, Nvidia) else 0
     if shared > limit:
@@ -162,10 +183,11 @@ def _prefill(
     workgroup[facts.m[-1]], subgroups[facts.m[-1]] = tile.rows, tile.row_subgroups
     reduction = [0] * facts.num_dims
     reduction[k2] = tile.keys
-    tiles = f"{_promote(0, 1, 2)}, reduction = {reduction}, workgroup = {workgroup}"
+    query_shared = (0,) if tile.query_shared else ()
+    tiles = f"{_promote(*query_shared, 1, 2)}, reduction = {reduction}, workgroup = {workgroup}"
     return _attributes(
         tiles,
-        f"{_mma(qk)}, {_promote(0, 1)}, subgroup_basis = {_basis(subgroups, n)}",
+        f"{_mma(qk)}, {_promote(*query_shared, 1)}, subgroup_basis = {_basis(subgroups, n)}",
         f"{_mma(pv)}, {_promote(1)}, subgroup_basis = {_basis(subgroups, k1)}",
         tile.threads,
     )
@@ -177,51 +199,54 @@ def _fitted(tile: Tile, rows: int | None, width: int, keys: int) -> Tile:
     columns = min(tile.columns, width)
     keys = math.gcd(tile.keys, keys)
     if rows is None or rows >= tile.rows:
-        return Tile(tile.rows, columns, keys, tile.row_subgroups, tile.column_subgroups)
+        return replace(tile, columns=columns, keys=keys)
     per_subgroup = tile.rows // tile.row_subgroups
     fewer = 1 << (-(-rows // per_subgroup) - 1).bit_length()
-    return Tile(fewer * per_subgroup, columns, keys, fewer, tile.column_subgroups)
+    return replace(tile, rows=fewer * per_subgroup, columns=columns, keys=keys, row_subgroups=fewer)
 
 
 def _shared_bytes(tile: Tile, head: int, query: str, value: str) -> int:
     """Of the tiles of Q, K, V and of the weights that a workgroup keeps there."""
-    q_and_k = (tile.rows + tile.keys) * head * _BYTES[query]
+    q_and_k = (tile.rows * tile.query_shared + tile.keys) * head * _BYTES[query]
     return q_and_k + (tile.columns + tile.rows) * tile.keys * _BYTES[value]
 
 
 def _decode(facts: AttentionFacts, rows: int) -> Attributes | str:
-    why = _decode_refusal(facts)
+    if rows > 1:
+        return grouped_with(32, facts)
+    return decode_with(_LANES, facts)
+
+
+def decode_with(lanes: Lanes, facts: AttentionFacts) -> Attributes | str:
+    """The attributes for one row of queries whose dot products go over these lanes."""
+    why = _decode_refusal(facts, lanes) or _keys_refusal(facts, lanes.step)
     if why:
         return why
     n, k1, k2 = facts.n[0], facts.k1[0], facts.k2[0]
-    keys = facts.sizes[k2]
-    workgroup = [1] * facts.num_dims
-    workgroup[k1] = workgroup[k2] = 0
-    workgroup[n] = facts.sizes[n] or 0
-    if keys is None or keys % _DECODE_KEYS:
-        return f"the keys are no multiple of {_DECODE_KEYS}"
-    if rows > 1:
-        return _grouped(facts, workgroup)
     partial, thread = [0] * facts.num_dims, [0] * (facts.num_dims - 1)
-    partial[k2], thread[k1 - 1] = _DECODE_KEYS, _LANE_ELEMENTS
-    lanes, subgroups = ([1] * facts.num_dims for _ in range(2))
-    lanes[k1], lanes[k2], subgroups[k2] = _HEAD_LANES, _KEY_LANES, _KEY_SUBGROUPS
+    partial[k2], thread[k1 - 1] = lanes.step, lanes.elements
+    spread, subgroups = ([1] * facts.num_dims for _ in range(2))
+    spread[k1], spread[k2], subgroups[k2] = lanes.head, lanes.keys, lanes.key_subgroups
     # Both products name their lanes by k1's place: the form that was measured and is right.
-    both = f"lane_basis = {_basis(lanes, n)}, thread = {thread}, subgroup_basis = "
+    both = f"lane_basis = {_basis(spread, n)}, thread = {thread}, subgroup_basis = "
     return _attributes(
-        f"partial_reduction = {partial}, workgroup = {workgroup}",
+        f"partial_reduction = {partial}, workgroup = {_decode_workgroup(facts)}",
         both + _basis(subgroups, k1),
         both + _basis(subgroups, n),
-        32 * _KEY_SUBGROUPS,
+        32 * lanes.key_subgroups,
     )
 
 
-def _grouped(facts: AttentionFacts, workgroup: list[int]) -> Attributes:
-    """A few rows that share K and V: one warp, one tensor-core tile of rows."""
+def grouped_with(keys: int, facts: AttentionFacts) -> Attributes | str:
+    """A few rows that share K and V: one warp, one tensor-core tile of rows, `keys` at once."""
+    why = _decode_refusal(facts, _LANES) or _keys_refusal(facts, _LANES.step)
+    if why:
+        return why
     n, k1, k2 = facts.n[0], facts.k1[0], facts.k2[0]
+    workgroup = _decode_workgroup(facts)
     workgroup[facts.m[-1]] = _TILE_ROWS
     reduction = [0] * facts.num_dims
-    reduction[k2] = 32
+    reduction[k2] = keys
     one = [1] * facts.num_dims
     return _attributes(
         f"{_promote(0, 1, 2)}, reduction = {reduction}, workgroup = {workgroup}",
@@ -233,15 +258,27 @@ def _grouped(facts: AttentionFacts, workgroup: list[int]) -> Attributes:
     )
 
 
-def _decode_refusal(facts: AttentionFacts) -> str:
+def _decode_workgroup(facts: AttentionFacts) -> list[int]:
+    workgroup = [1] * facts.num_dims
+    workgroup[facts.k1[0]] = workgroup[facts.k2[0]] = 0
+    workgroup[facts.n[0]] = facts.sizes[facts.n[0]] or 0
+    return workgroup
+
+
+def _decode_refusal(facts: AttentionFacts, lanes: Lanes) -> str:
     """Why the head dims or types are none that decode was measured for, or ''."""
     head, width = facts.sizes[facts.k1[0]] or 0, facts.sizes[facts.n[0]] or 0
-    lane_width = _HEAD_LANES * _LANE_ELEMENTS
+    lane_width = lanes.head * lanes.elements
     if head % lane_width or width % lane_width or max(head, width) > 2 * lane_width:
         return f"head dims {head} and {width} are not {lane_width} or {2 * lane_width}"
     if any(facts.element_types[name] not in ("f16", "bf16") for name in ("query", "value")):
         return "decode was measured in f16 and bf16 only"
     return ""
+
+
+def _keys_refusal(facts: AttentionFacts, step: int) -> str:
+    keys = facts.sizes[facts.k2[0]]
+    return f"the keys are no multiple of {step}" if keys is None or keys % step else ""
 
 
 def _basis(counts: Sequence[int], without: int) -> str:
