@@ -19,6 +19,7 @@ from iree.compiler import ir
 
 from ..ir import Size, defining_op, has_one_use, is_ranked_tensor, tensor_bytes
 from ..producers import Alternative, Demand, Refusal, Rule, rules_for
+from ..producers.broadcast import repeated_value
 from ..producers.variables import Variable, Variables, owner_of
 from ..targets import Target
 from .cost import FREE, Cost
@@ -258,7 +259,7 @@ class Planner:
             fallback = request.as_it_is
             if isinstance(child, Refusal) and fallback is None:
                 return child
-            if isinstance(child, Refusal) or self._reads_old(fallback, child):
+            if isinstance(child, Refusal) or self._reads_old(op, fallback, child):
                 assert fallback is not None
                 children.append(None)
                 own += fallback
@@ -268,13 +269,17 @@ class Planner:
         pieces = _delivered(demand, alternative, children)
         return Node(value, demand, rule, alternative, tuple(children), pieces, own, total + own)
 
-    def _reads_old(self, fallback: Cost | None, child: Node) -> bool:
-        """Whether the old operand is read rather than `child`: where that is cheaper, or as
-        cheap and others read the operand, who would need it back."""
+    def _reads_old(self, op: ir.Operation, fallback: Cost | None, child: Node) -> bool:
+        """Whether `op` reads its old operand rather than `child`: where that is cheaper, or as
+        cheap and others read the operand, who would need it back.
+
+        Not a mere repeat at equal cost: IREE folds it into attention where it can split the
+        heads, and the transpose that it took over with it.
+        """
         if fallback is None:
             return False
         old, new = self.seconds(fallback), self.seconds(child.total)
-        return old < new or (old == new and _is_shared(child))
+        return old < new or (old == new and _is_shared(child) and repeated_value(op) is None)
 
     def _is_better(self, plan: Plan, than: Node) -> bool:
         return isinstance(plan, Node) and self.seconds(plan.total) < self.seconds(than.total)

@@ -31,6 +31,7 @@ ABSORBED = (
     "bert",
     "llama",
     "llama_batched",
+    "llama_prefill_cache",
     "sdxl",
     "whisper",
     "einsum",
@@ -38,6 +39,12 @@ ABSORBED = (
     "latent",
     "flex",
     "torch_mha",
+    "mha",
+    "relative_bias",
+    "sliding_window",
+    "multi_query",
+    "paged_cache",
+    "dynamic",
 )
 
 
