@@ -8,12 +8,12 @@ so the lowering is run here, and the kernel marked as lowered.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable
 
 from iree.compiler import ir
 
+from ..attention import OP_NAMES
 from ..ir import (
     Builder,
     defining_op,
@@ -24,18 +24,15 @@ from ..ir import (
     erase_dead,
     location_text,
     restore,
-    set_attribute,
     with_element,
 )
 from ..report.records import Report
 from . import fp8, ptx
 from .fp8 import FORMATS, Fp8
+from .kernel import FUNCTIONS, VARIANTS, collect, is_to_be_lowered, mark_lowered, run_passes
 
-_KERNELS = ("hal.executable", "hal.executable.variant", "builtin.module", "func.func")
-_ATTENTION = ("iree_linalg_ext.attention", "iree_linalg_ext.online_attention")
 _CASTS = ("arith.truncf", "arith.extf")
-_LOWERING = "func.func(iree-llvmgpu-lower-executable-target)"
-_PIPELINE = re.compile(r"#iree_gpu\.pipeline<\w+>")
+_LOWERING = "iree-llvmgpu-lower-executable-target"
 # Element types that a cast from or to fp8 passes through f32 or f16 without a second rounding.
 _WIDE = ("f16", "bf16", "f32")
 
@@ -45,12 +42,12 @@ def use_hardware_math(module: ir.Operation, report: Report) -> bool:
     executable-configurations) that hold attention or fp8 casts; returns whether IR changed.
     """
     changed = False
-    for variant in descendants(module, *_KERNELS[:2]):
+    for variant in descendants(module, *VARIANTS):
         target = str(variant.attributes["target"])
         machine = ptx.machine_of(target) if '<"cuda"' in target else None
         if machine is None:
             continue
-        for function in list(descendants(variant, *_KERNELS[2:])):
+        for function in list(descendants(variant, *FUNCTIONS)):
             if _may_help(function):
                 changed |= _rewrite_kernel(function, machine, report)
     return changed
@@ -58,18 +55,16 @@ def use_hardware_math(module: ir.Operation, report: Report) -> bool:
 
 def _may_help(function: ir.Operation) -> bool:
     """Whether a kernel that IREE is yet to lower holds attention or an fp8 cast."""
-    if "translation_info" not in function.attributes:
+    if not is_to_be_lowered(function):
         return False
-    if not _PIPELINE.search(str(function.attributes["translation_info"])):
-        return False
-    return bool(_collect(function, lambda op: op.name in _ATTENTION or _is_fp8_cast(op)))
+    return bool(collect(function, lambda op: op.name in OP_NAMES or _is_fp8_cast(op)))
 
 
 def _rewrite_kernel(function: ir.Operation, machine: ptx.Machine, report: Report) -> bool:
     name = str(function.attributes["sym_name"]).strip('"')
     place = f"kernel {name} at {location_text(function.location)}"
     copy = detached_copy(function)
-    problem = _lower(function)
+    problem = run_passes(function, _LOWERING)
     if problem:
         restore(function, copy)
         report.note(f"{place} is left as it was: IREE says of its lowering: {problem}")
@@ -81,53 +76,10 @@ def _rewrite_kernel(function: ir.Operation, machine: ptx.Machine, report: Report
     if not kernel.done:
         restore(function, copy)
         return False
-    _mark_lowered(function)
+    mark_lowered(function)
     done = ", ".join(f"{words} for {count} element(s)" for words, count in kernel.done.items())
     report.note(f"{place} uses {done}")
     return True
-
-
-def _lower(function: ir.Operation) -> str:
-    """Runs IREE's lowering on one kernel; returns why it failed, or nothing."""
-    from iree.compiler import passmanager
-
-    messages: list[str] = []
-
-    def hear(diagnostic: ir.Diagnostic) -> bool:
-        if diagnostic.severity == ir.DiagnosticSeverity.ERROR:
-            messages.append(diagnostic.message)
-        return True
-
-    # A kernel that IREE complains of is left to it: it says so again, and may go on all the
-    # same (keys of unknown number without a mask: its result is wrong).
-    with function.context as context, context.attach_diagnostic_handler(hear):
-        emits, context.emit_error_diagnostics = context.emit_error_diagnostics, True
-        try:
-            passmanager.PassManager.parse(_LOWERING).run(function)
-        except ir.MLIRError:
-            messages = messages or ["no reason given"]
-        finally:
-            context.emit_error_diagnostics = emits
-    return messages[0].splitlines()[0] if messages else ""
-
-
-def _mark_lowered(function: ir.Operation) -> None:
-    """Keeps IREE from lowering a kernel again; its workgroup stays."""
-    info = str(function.attributes["translation_info"])
-    lowered = _PIPELINE.sub("#iree_codegen.no_pipeline", info)
-    set_attribute(function, "translation_info", lowered)
-
-
-def _collect(function: ir.Operation, wanted: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if wanted(op.operation):
-            found.append(op.operation)
-        return ir.WalkResult.ADVANCE
-
-    function.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found
 
 
 def _is_fp8_cast(op: ir.Operation) -> bool:
@@ -145,10 +97,10 @@ class Kernel:
         self.kept: Counter[str] = Counter()
 
     def rewrite(self, function: ir.Operation) -> None:
-        for op in _collect(function, lambda op: op.name == "vector.contract"):
+        for op in collect(function, lambda op: op.name == "vector.contract"):
             _widen_factors(op)
-        casts = _collect(function, _is_fp8_cast)
-        powers = _collect(function, lambda op: op.name == "math.exp2")
+        casts = collect(function, _is_fp8_cast)
+        powers = collect(function, lambda op: op.name == "math.exp2")
         # Casts first: they look at the exp2 that they read.
         replaced = [op for op in casts if self._replace(op, self._cast)]
         replaced += [op for op in powers if self._replace(op, self._exp2)]

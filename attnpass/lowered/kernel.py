@@ -1,0 +1,65 @@
+"""What rewrites of kernels share: finding ops, running IREE's passes, marking what is done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from iree.compiler import ir
+
+from ..ir import set_attribute
+
+# The path from a module at IREE's phase executable-configurations to its kernels.
+VARIANTS = ("hal.executable", "hal.executable.variant")
+FUNCTIONS = ("builtin.module", "func.func")
+PIPELINE = re.compile(r"#iree_[cg]pu\.pipeline<\w+>")
+
+
+def collect(function: ir.Operation, wanted: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
+    """The ops in `function` that are wanted, in the order they stand."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if wanted(op.operation):
+            found.append(op.operation)
+        return ir.WalkResult.ADVANCE
+
+    function.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
+def is_to_be_lowered(function: ir.Operation) -> bool:
+    """Whether IREE is yet to lower this kernel, by one of its pipelines."""
+    if "translation_info" not in function.attributes:
+        return False
+    return bool(PIPELINE.search(str(function.attributes["translation_info"])))
+
+
+def run_passes(function: ir.Operation, passes: str) -> str:
+    """Runs IREE's passes on one kernel; returns why one failed, or nothing."""
+    from iree.compiler import passmanager
+
+    messages: list[str] = []
+
+    def hear(diagnostic: ir.Diagnostic) -> bool:
+        if diagnostic.severity == ir.DiagnosticSeverity.ERROR:
+            messages.append(diagnostic.message)
+        return True
+
+    # A kernel that IREE complains of is left to it: it says so again, and may go on all the
+    # same (keys of unknown number without a mask: its result is wrong).
+    with function.context as context, context.attach_diagnostic_handler(hear):
+        emits, context.emit_error_diagnostics = context.emit_error_diagnostics, True
+        try:
+            passmanager.PassManager.parse(f"func.func({passes})").run(function)
+        except ir.MLIRError:
+            messages = messages or ["no reason given"]
+        finally:
+            context.emit_error_diagnostics = emits
+    return messages[0].splitlines()[0] if messages else ""
+
+
+def mark_lowered(function: ir.Operation) -> None:
+    """Keeps IREE from lowering a kernel again; its workgroup stays."""
+    info = str(function.attributes["translation_info"])
+    set_attribute(function, "translation_info", PIPELINE.sub("#iree_codegen.no_pipeline", info))
