@@ -19,7 +19,12 @@ def default_pipeline(
     options = f"mode={mode} operands=v,k,q" + (f" cache={cache}" if cache != "kept" else "")
     passes = [f"attn-propagate-layout{{{options}}}", "attn-mask-dynamic-keys"]
     if configure:
-        passes += ["attn-pad-keys", "attn-split-k{configured=true}", "attn-configure"]
+        passes += [
+            "attn-pad-keys",
+            "attn-split-k{configured=true}",
+            "attn-configure",
+            "attn-vectorize",
+        ]
     if hardware_exp2:
         passes.append("attn-hardware-exp2")
     return ",".join(passes)

@@ -8,7 +8,7 @@ from ..attention import AttentionFacts, describe, find_ops
 from ..errors import AttnError
 from ..ir import set_attribute
 from ..targets import Target
-from . import cpu, nvidia
+from . import cpu, cpu_loops, nvidia
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -36,6 +36,9 @@ def configure_all(module: ir.Operation, target: Target | None, report: Report) -
             set_attribute(facts.op, name, text)
         words = found["compilation_info"]
         report.note(f"{place} is configured for {target.name if target else ''}: {words}")
+        if target and target.backend == "llvm-cpu" and "decomposition_config" not in found:
+            why = cpu_loops.tiles(facts, cpu.register_bytes(target))
+            report.note(f"{place} gets no loops of ours: {why}")
         changed = True
     return changed
 
@@ -62,8 +65,7 @@ def _configuration(facts: AttentionFacts, target: Target | None) -> dict[str, st
     if target is None:
         return "the module names no single target"
     if target.backend == "llvm-cpu":
-        found = cpu.configuration(facts, target)
-        return {"compilation_info": found} if found.startswith("#") else found
+        return cpu.configuration(facts, target)
     if target.backend == "cuda":
         return nvidia.configuration(facts, target)
     return f"there is no table for {target.name}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 from ..attention import AttentionFacts
 from ..targets import Target
 from ..targets.cpu import Cpu
+from . import cpu_loops
 
 # (rows, keys) that a vector step takes, best first.
 STEPS = ((8, 8), (4, 8), (4, 4), (2, 4), (2, 2), (2, 1), (1, 1))
@@ -26,15 +27,19 @@ WORKGROUP_ROWS = 64
 MEASURED_TYPES = frozenset({"f32", "f16", "bf16", "i1"})
 
 
-def configuration(facts: AttentionFacts, target: Target) -> str:
-    """The attribute for this attention, or why it keeps IREE's own."""
+def configuration(facts: AttentionFacts, target: Target) -> dict[str, str] | str:
+    """The attributes for this attention, as text by name, or why it keeps IREE's own."""
     why = refusal(facts)
     if why:
         return why
     step = _step(facts, register_bytes(target))
     if step is None:
         return f"head dim {widest(facts)} is too wide for vectors of {register_bytes(target)} bytes"
-    return compilation_info(facts, step, WORKGROUP_ROWS)
+    found = {"compilation_info": compilation_info(facts, step, WORKGROUP_ROWS)}
+    loops = cpu_loops.tiles(facts, register_bytes(target))
+    if isinstance(loops, cpu_loops.Tiles):
+        found["decomposition_config"] = loops.to_attribute()
+    return found
 
 
 def register_bytes(target: Target) -> int:
@@ -44,6 +49,16 @@ def register_bytes(target: Target) -> int:
 
 def compilation_info(facts: AttentionFacts, step: tuple[int, int], workgroup_rows: int) -> str:
     """The attribute for a vector step of (rows, keys) and so many rows a workgroup at most."""
+    return (
+        "#iree_codegen.compilation_info<lowering_config = "
+        f"{lowering_config(facts, step, workgroup_rows)}, "
+        "translation_info = #iree_codegen.translation_info<"
+        "pipeline = #iree_cpu.pipeline<LinalgExtTileAndVectorize>>>"
+    )
+
+
+def lowering_config(facts: AttentionFacts, step: tuple[int, int], workgroup_rows: int) -> str:
+    """Workgroups of rows of one head, cut into steps of (rows, keys); 0 keys are not cut."""
     distribution, vector, reduction = ([0] * facts.num_dims for _ in range(3))
     for dim in (*facts.batch, *facts.m[:-1]):
         distribution[dim] = vector[dim] = 1
@@ -55,10 +70,9 @@ def compilation_info(facts: AttentionFacts, step: tuple[int, int], workgroup_row
     distribution[n] = vector[n] = facts.sizes[n] or 0
     reduction[k2] = step[1]
     return (
-        "#iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<"
-        f"distribution = {distribution}, vector_common_parallel = {vector}, "
-        f"vector_reduction = {reduction}>, translation_info = #iree_codegen.translation_info<"
-        "pipeline = #iree_cpu.pipeline<LinalgExtTileAndVectorize>>>"
+        f"#iree_cpu.lowering_config<distribution = {distribution}, "
+        f"vector_common_parallel = {vector}"
+        f"{f', vector_reduction = {reduction}' if step[1] else ''}>"
     )
 
 

@@ -34,6 +34,7 @@ REGISTRY: dict[str, str] = {
     "attn-propagate-layout": "attnpass.passes.propagate_layout:PropagateLayout",
     "attn-split-k": "attnpass.passes.split_k:SplitK",
     "attn-use-kernels": "attnpass.passes.use_kernels:UseKernels",
+    "attn-vectorize": "attnpass.passes.vectorize:Vectorize",
 }
 
 

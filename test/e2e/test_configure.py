@@ -58,7 +58,7 @@ def test_numbers(name: str) -> None:
 
 
 def test_all_are_configured() -> None:
-    notes = compiled()[1].notes
+    notes = [note for note in compiled()[1].notes if "gets no loops" not in note]
     kept = [note for note in notes if "is configured for llvm-cpu" not in note]
     assert len(notes) == len(CASES)
     assert len(kept) == 1 and "needs a dim" in kept[0], kept

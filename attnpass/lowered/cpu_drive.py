@@ -1,0 +1,167 @@
+"""Lowers the kernels of attention that asks for vector loops of our own, on llvm-cpu.
+
+Tiling, fusion, vectors and buffers of what surrounds the attention are IREE's: its pipeline for
+attention on CPUs is run here in parts, and the loops take the place of its decomposition. What
+does not come out as it should is put back, for IREE to lower by the configuration it has.
+"""
+
+from __future__ import annotations
+
+import re
+
+from iree.compiler import ir
+
+from ..attention import AttentionFacts, describe, find_ops
+from ..configs import cpu
+from ..configs.cpu_loops import Tiles, marked
+from ..ir import (
+    DYNAMIC,
+    defining_op,
+    descendants,
+    detached_copy,
+    erase,
+    location_text,
+    restore,
+    set_attribute,
+)
+from ..report.records import Report
+from .cpu_attention import Attention
+from .kernel import FUNCTIONS, VARIANTS, collect, is_to_be_lowered, mark_lowered, run_passes
+
+# IREE 3.13's pipeline LinalgExtTileAndVectorize (LLVMCPU/Passes.cpp), without what tiles keys.
+_TILE = ",".join(
+    (
+        "iree-codegen-tile-and-distribute-to-workgroups-using-forall-op",
+        "iree-codegen-bufferize-dispatch-tensor-load-store",
+        "iree-codegen-combine-result-layout-transformation",
+        "iree-codegen-config-tracking-canonicalize",
+        "cse",
+        "iree-codegen-fuse-tensor-pad-with-consumer",
+        "iree-codegen-concretize-pad-result-shape",
+        "iree-codegen-propagate-dispatch-size-bounds",
+        "iree-llvmcpu-tile-and-fuse-producer-consumer{tiling-level=vector_common_parallel}",
+        "iree-codegen-forall-to-for",
+        "iree-codegen-generic-vectorization{enable-vector-masking=true}",
+        "canonicalize",
+        "cse",
+        "iree-llvmcpu-verify-vector-size-legality",
+    )
+)
+_BUFFERS = "canonicalize,cse,iree-codegen-llvmcpu-bufferization-pipeline"
+_VECTORS = "iree-codegen-llvmcpu-vector-lowering-pipeline"
+
+_STACK_LIMIT = re.compile(r"max_stack_allocation_size = (\d+)")
+_ON_THE_WAY = (
+    "tensor.extract_slice",
+    "tensor.cast",
+    "tensor.collapse_shape",
+    "tensor.expand_shape",
+)
+_LOADS = ("iree_codegen.load_from_buffer", "iree_tensor_ext.dispatch.tensor.load")
+
+
+def use_loops(module: ir.Operation, report: Report) -> bool:
+    """Rewrites the llvm-cpu kernels of `module` (a builtin.module at IREE's phase
+    executable-configurations) whose attention asks for loops; returns whether IR changed.
+    """
+    changed = False
+    for variant in descendants(module, *VARIANTS):
+        target = str(variant.attributes["target"])
+        if '<"llvm-cpu"' not in target:
+            continue
+        limit = _STACK_LIMIT.search(target)
+        for function in list(descendants(variant, *FUNCTIONS)):
+            if is_to_be_lowered(function) and any(map(marked, find_ops(function))):
+                changed |= _rewrite_kernel(function, int(limit[1]) if limit else 0, report)
+    return changed
+
+
+def _rewrite_kernel(function: ir.Operation, stack_limit: int, report: Report) -> bool:
+    name = str(function.attributes["sym_name"]).strip('"')
+    place = f"kernel {name} at {location_text(function.location)}"
+    copy = detached_copy(function)
+    why = _lower(function, stack_limit)
+    if why:
+        restore(function, copy)
+        report.note(f"{place} gets no loops of ours: {why}")
+        return False
+    mark_lowered(function)
+    report.note(f"{place} has its rows across vectors of loops of ours")
+    return True
+
+
+def _lower(function: ir.Operation, stack_limit: int) -> str:
+    """Lowers a kernel; why it cannot be, with the kernel in any state, or nothing."""
+    ops = find_ops(function)
+    if len(ops) != 1:
+        return f"it holds {len(ops)} attention ops"
+    tiles = marked(ops[0])
+    assert tiles is not None, "a kernel without a mark"
+    config = cpu.lowering_config(describe(ops[0]), (tiles.rows, 0), cpu.WORKGROUP_ROWS)
+    set_attribute(ops[0], "lowering_config", config)
+    why = run_passes(function, _TILE)
+    if why:
+        return f"IREE says of its tiles: {why}"
+    why = _put_loops(find_ops(function), tiles)
+    if why:
+        return why
+    why = run_passes(function, _BUFFERS)
+    if why:
+        return f"IREE says of its buffers: {why}"
+    taken = _stack_bytes(function)
+    if taken > stack_limit:
+        return f"it needs {taken} bytes of stack, and may have {stack_limit}"
+    why = run_passes(function, _VECTORS)
+    return f"IREE says of its vectors: {why}" if why else ""
+
+
+def _put_loops(ops: list[ir.Operation], tiles: Tiles) -> str:
+    if len(ops) != 1:
+        return "IREE made several attention ops of one"
+    facts = describe(ops[0])
+    why = _unfit(facts)
+    if why:
+        return why
+    with facts.op.location:
+        results = Attention(facts, tiles).emit()
+    for old, new in zip(facts.op.results, results, strict=True):
+        old.replace_all_uses_with(new)
+    erase(facts.op)
+    return ""
+
+
+def _unfit(facts: AttentionFacts) -> str:
+    """Why the loops cannot stand for this tile of an attention."""
+    if facts.kind != "online_attention":
+        return f"it is {facts.kind}"
+    if any(facts.sizes[dim] != 1 for dim in (*facts.batch, *facts.m[:-1])):
+        return "its tiles hold several heads"
+    computed = [
+        name
+        for name in ("key", "value", "mask")
+        if name in facts.operand_names and not _is_loaded(facts.value(name))
+    ]
+    return f"its {computed[0]} is computed in the kernel" if computed else ""
+
+
+def _is_loaded(value: ir.Value) -> bool:
+    """Whether a tensor is a piece of a buffer that the kernel is given."""
+    op = defining_op(value)
+    while op is not None and op.name in _ON_THE_WAY:
+        op = defining_op(op.operands[0])
+    return op is not None and op.name in _LOADS
+
+
+def _stack_bytes(function: ir.Operation) -> int:
+    total = 0
+    for op in collect(function, lambda op: op.name == "memref.alloca"):
+        kind = ir.MemRefType(op.results[0].type)
+        size = 1
+        for extent in kind.shape:
+            size *= 1 if extent == DYNAMIC else extent
+        total += size * _bits(kind.element_type) // 8
+    return total
+
+
+def _bits(kind: ir.Type) -> int:
+    return kind.width if isinstance(kind, ir.IntegerType | ir.FloatType) else 64

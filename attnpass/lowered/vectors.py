@@ -1,0 +1,227 @@
+"""Vector code in f32: arithmetic, loops, reads and writes, made in front of an op."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from iree.compiler import ir
+
+from ..ir import Builder, element_type, ranked_shape
+
+LOG2_E = 1.4426950408889634
+# 2^f for f in [-1/2, 1/2]: least relative error, 2e-9, with the first coefficient kept at 1.
+_EXP2 = (
+    1.0,
+    0.6931471824645996,
+    0.24022647738456726,
+    0.055503323674201965,
+    0.00961843691766262,
+    0.0013398875016719103,
+    0.00015353361959569156,
+)
+# Adding this to a number of small size rounds it to an integer, which its last bits hold.
+_ROUND = 1.5 * 2.0**23
+_GREATER = 2
+
+
+Body = Callable[["Vectors", ir.Value, list[ir.Value]], Sequence[ir.Value]]
+
+
+class Vectors:
+    """Makes vector code in f32 in front of an op."""
+
+    def __init__(self, build: Builder):
+        self.build = build
+        context = build.anchor.context
+        self.f32 = ir.F32Type.get(context)
+        self.i32 = ir.IntegerType.get_signless(32, context)
+        self.index = ir.IndexType.get(context)
+
+    def kind(self, *sizes: int, element: ir.Type | None = None) -> ir.VectorType:
+        return ir.VectorType.get(sizes, element or self.f32, loc=self.build.location)
+
+    def number(self, value: int) -> ir.Value:
+        return self.build.constant_index(value)
+
+    def op(self, name: str, first: ir.Value, *others: ir.Value | float) -> ir.Value:
+        """`name` of values of one type; numbers become constants of it."""
+        values = [x if isinstance(x, ir.Value) else self.build.splat(x, first.type) for x in others]
+        return self.build.create(name, [first.type], [first, *values]).results[0]
+
+    def at(self, base: ir.Value, offset: int) -> ir.Value:
+        """The index base + offset."""
+        return base if not offset else self.build.multiply_add(base, 1, offset)
+
+    def loop(
+        self,
+        low: int | ir.Value,
+        high: int | ir.Value,
+        step: int,
+        values: Sequence[ir.Value],
+        body: Body,
+    ) -> list[ir.Value]:
+        """`scf.for` that carries `values`; what `body` returned last."""
+        low, high = (x if isinstance(x, ir.Value) else self.number(x) for x in (low, high))
+        kinds = [value.type for value in values]
+        operands = [low, high, self.number(step), *values]
+        op = self.build.create("scf.for", kinds, operands, regions=1)
+        where = [self.build.location] * (1 + len(kinds))
+        block = op.regions[0].blocks.append(self.index, *kinds, arg_locs=where)
+        position, *carried = block.arguments
+
+        def fill(inner: Builder) -> Sequence[ir.Value]:
+            return body(Vectors(inner), position, list(carried))
+
+        self.build.fill_block(block, "scf.yield", fill)
+        return list(op.results)
+
+    def in_steps(
+        self, count: int | ir.Value, step: int, values: Sequence[ir.Value], body: Callable
+    ) -> list[ir.Value]:
+        """Runs `body(vectors, position, values, size)` over [0, count): as often as it fits
+        with `step` as the size, over the rest with 1."""
+        values = list(values)
+        whole = whole_steps(self, count, step)
+        if whole != 0:
+            values = self.loop(0, whole, step, values, lambda v, i, x: body(v, i, x, step))
+        if step > 1 and not (isinstance(count, int) and count % step == 0):
+            values = self.loop(whole, count, 1, values, lambda v, i, x: body(v, i, x, 1))
+        return values
+
+    def scratch(self, *sizes: int) -> ir.Value:
+        """A buffer on the stack."""
+        kind = ir.MemRefType.get(sizes, self.f32, loc=self.build.location)
+        i64 = ir.IntegerType.get_signless(64, self.build.anchor.context)
+        attributes: dict[str, ir.Attribute] = {
+            "alignment": ir.IntegerAttr.get(i64, 64),
+            "operandSegmentSizes": self.build.segments(0, 0),
+        }
+        return self.build.create("memref.alloca", [kind], [], attributes).results[0]
+
+    def load(self, buffer: ir.Value, lanes: int, *place: ir.Value) -> ir.Value:
+        return self.build.create("vector.load", [self.kind(lanes)], [buffer, *place]).results[0]
+
+    def store(self, value: ir.Value, buffer: ir.Value, *place: ir.Value) -> None:
+        self.build.create("vector.store", [], [value, buffer, *place])
+
+    def load_one(self, buffer: ir.Value, *place: ir.Value) -> ir.Value:
+        return self.build.create("memref.load", [self.f32], [buffer, *place]).results[0]
+
+    def wide(self, value: ir.Value) -> ir.Value:
+        """A scalar or vector of narrower floats in f32."""
+        if element_type(value) == self.f32:
+            return value
+        kind = value.type
+        kind = self.kind(*kind.shape) if isinstance(kind, ir.VectorType) else self.f32
+        return self.build.create("arith.extf", [kind], [value]).results[0]
+
+    def spread(self, scalar: ir.Value, lanes: int) -> ir.Value:
+        return self.build.create("vector.broadcast", [self.kind(lanes)], [scalar]).results[0]
+
+    def fma(self, x: ir.Value, y: ir.Value | float, z: ir.Value | float) -> ir.Value:
+        """x * y + z, in one instruction where the CPU has it: IREE allows LLVM to contract."""
+        return self.op("arith.addf", self.op("arith.mulf", x, y), z)
+
+    def zeros(self, lanes: int) -> ir.Value:
+        return self.build.splat(0.0, self.kind(lanes))
+
+    def larger(self, x: ir.Value, y: ir.Value) -> ir.Value:
+        """The larger one, `y` where one is NaN: a single instruction."""
+        i1 = self.kind(*x.type.shape, element=ir.IntegerType.get_signless(1))
+        i64 = ir.IntegerType.get_signless(64)
+        attributes: dict[str, ir.Attribute] = {"predicate": ir.IntegerAttr.get(i64, _GREATER)}
+        above = self.build.create("arith.cmpf", [i1], [x, y], attributes).results[0]
+        return self.build.create("arith.select", [x.type], [above, x, y]).results[0]
+
+    def exp2(self, x: ir.Value) -> ir.Value:
+        """2^x for x <= 0, exactly 0 below -127; NaN stays."""
+        x = self.larger(self.build.splat(-127.0, x.type), x)
+        shifted = self.op("arith.addf", x, _ROUND)
+        whole = self.op("arith.subf", shifted, _ROUND)
+        part = self.op("arith.subf", x, whole)
+        power = self.build.splat(_EXP2[-1], x.type)
+        for coefficient in reversed(_EXP2[:-1]):
+            power = self.fma(power, part, coefficient)
+        integers = self.kind(*x.type.shape, element=self.i32)
+        exponent, bits = (
+            self.build.create("arith.bitcast", [integers], [v]).results[0] for v in (shifted, power)
+        )
+        exponent = self.op("arith.shli", exponent, 23)
+        bits = self.op("arith.addi", bits, exponent)
+        return self.build.create("arith.bitcast", [x.type], [bits]).results[0]
+
+    def read(
+        self,
+        tensor: ir.Value,
+        place: Sequence[ir.Value],
+        dims: Sequence[int],
+        sizes: Sequence[int],
+        inside: Sequence[bool],
+    ) -> ir.Value:
+        """A vector whose dim i runs along dim dims[i] of `tensor`, zero beyond its end."""
+        element = element_type(tensor)
+        padding = self.build.constant_number(0, element)
+        attributes = self._transfer(tensor, dims, inside)
+        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([1, len(place), 1, 0])
+        kind = self.kind(*sizes, element=element)
+        return self.build.create(
+            "vector.transfer_read", [kind], [tensor, *place, padding], attributes
+        ).results[0]
+
+    def write(
+        self, value: ir.Value, tensor: ir.Value, place: Sequence[ir.Value], dim: int, inside: bool
+    ) -> ir.Value:
+        attributes = self._transfer(tensor, [dim], [inside])
+        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([1, 1, len(place), 0])
+        return self.build.create(
+            "vector.transfer_write", [tensor.type], [value, tensor, *place], attributes
+        ).results[0]
+
+    def _transfer(
+        self, tensor: ir.Value, dims: Sequence[int], inside: Sequence[bool]
+    ) -> dict[str, ir.Attribute]:
+        rank = len(ranked_shape(tensor))
+        order = ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(dim) for dim in dims])
+        return {
+            "permutation_map": ir.AffineMapAttr.get(order),
+            "in_bounds": ir.ArrayAttr.get([ir.BoolAttr.get(known) for known in inside]),
+        }
+
+    def bias(self, mask: ir.Value) -> ir.Value:
+        """What a vector of a mask adds to scores in base 2: minus infinity where a truth value
+        is false, or the number itself."""
+        kind = self.kind(*mask.type.shape)
+        if isinstance(element_type(mask), ir.FloatType):
+            return self.op("arith.mulf", self.wide(mask), LOG2_E)
+        i1 = ir.IntegerType.get_signless(1)
+        if element_type(mask) != i1:
+            bits = self.kind(*mask.type.shape, element=i1)
+            mask = self.build.create("arith.trunci", [bits], [mask]).results[0]
+        values = [self.build.splat(number, kind) for number in (0.0, -math.inf)]
+        return self.build.create("arith.select", [kind], [mask, *values]).results[0]
+
+    def transposed(self, value: ir.Value) -> ir.Value:
+        rows, columns = value.type.shape
+        attributes: dict[str, ir.Attribute] = {"permutation": ir.DenseI64ArrayAttr.get([1, 0])}
+        kind = self.kind(columns, rows, element=element_type(value))
+        return self.build.create("vector.transpose", [kind], [value], attributes).results[0]
+
+    def row(self, value: ir.Value, number: int) -> ir.Value:
+        """Row `number` of a vector of two dims, or that element of a vector."""
+        attributes: dict[str, ir.Attribute] = {
+            "static_position": ir.DenseI64ArrayAttr.get([number])
+        }
+        element, shape = element_type(value), value.type.shape
+        kind = self.kind(*shape[1:], element=element) if len(shape) > 1 else element
+        return self.build.create("vector.extract", [kind], [value], attributes).results[0]
+
+
+def whole_steps(v: Vectors, count: int | ir.Value, step: int) -> int | ir.Value:
+    """The largest multiple of `step` up to `count`."""
+    if isinstance(count, int):
+        return count - count % step
+    if step == 1:
+        return count
+    times = v.op("arith.divui", count, v.number(step))
+    return v.op("arith.muli", times, v.number(step))

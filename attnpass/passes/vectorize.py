@@ -1,0 +1,32 @@
+"""attn-vectorize: attention on CPUs as vector loops of our own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from . import Pass, PassContext
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+
+@dataclass(frozen=True)
+class Vectorize(Pass):
+    """Lowers attention that `attn-configure` marked, on llvm-cpu, with a row of the query in
+    each lane of a vector.
+
+    IREE unrolls a whole tile of attention and puts keys, then columns across the lanes, so
+    that its tiles stay small and shuffle much. What cannot be lowered so is left to IREE and
+    its configuration, with the reason in the report.
+    """
+
+    name: ClassVar[str] = "attn-vectorize"
+    summary: ClassVar[str] = "CPUs: attention with many rows as vector loops"
+    phase: ClassVar[str] = "executable-configurations"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..lowered.cpu_drive import use_loops
+
+        with module.context:
+            return use_loops(module, context.report)

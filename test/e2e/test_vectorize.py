@@ -1,0 +1,112 @@
+"""attn-vectorize on llvm-cpu: right numbers from the loops, for any size, type and mask.
+
+The cases stand in one module, one function each: a compile for all of them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from attention_case import SCALE, TOLERANCE, Case
+from helpers import compile_text, rel_error, run_module
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnpass import Report
+
+PIPELINE = "attn-configure,attn-vectorize"
+CASES = {
+    "prefill": Case(3, 64, 128, 64),
+    "odd_everything": Case(2, 37, 77, 20, value_head=33),
+    "fewer_rows_than_lanes_left": Case(2, 67, 70, 32),
+    "fewer_keys_than_a_block": Case(2, 20, 5, 64),
+    "one_key_more_than_a_block": Case(2, 32, 65, 16),
+    "wide": Case(2, 16, 40, 128),
+    "one_batch": Case(1, 64, 64, 64),
+    "half": Case(2, 40, 64, 64, "f16"),
+    "half_odd": Case(2, 21, 31, 40, "f16", value_head=24),
+    "bfloat": Case(2, 32, 40, 64, "bf16"),
+    "bfloat_odd": Case(2, 33, 71, 20, "bf16", "i1"),
+    "boolean_mask": Case(2, 24, 24, 64, mask="i1"),
+    "additive_mask": Case(2, 100, 52, 32, mask="f32"),
+    "half_mask": Case(2, 18, 33, 80, "f16", "f16"),
+    "unknown_rows": Case(2, 21, 64, 64, dynamic="m"),
+    "unknown_keys": Case(2, 32, 61, 64, dynamic="k"),
+    "unknown_all_masked": Case(3, 45, 29, 32, mask="f32", dynamic="bmk"),
+    "unknown_half_masked": Case(2, 45, 130, 32, "f16", "i1", dynamic="mk"),
+    "online": Case(2, 17, 37, 64, online=True),
+    "online_half_unknown": Case(2, 40, 50, 64, "f16", "i1", dynamic="k", online=True),
+}
+# Registers of 16 bytes without fused multiply-add, of 32 and of 64.
+CPUS = ("generic", "host")
+
+
+@cache
+def compiled(cpu: str) -> tuple[bytes, Report]:
+    report = Report()
+    text = "".join(case.text(name) for name, case in CASES.items())
+    flags = [f"--iree-llvmcpu-target-cpu={cpu}"]
+    vmfb = compile_text(text, mode="cost", pipeline=PIPELINE, report=report, flags=flags)
+    return vmfb, report
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("name", CASES)
+def test_numbers(name: str, cpu: str) -> None:
+    case = CASES[name]
+    result = case.result(compiled(cpu)[0], name)
+    assert rel_error(result, case.wanted()) < TOLERANCE[case.kind]
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_all_are_loops(cpu: str) -> None:
+    notes = [note for note in compiled(cpu)[1].notes if note.startswith("kernel")]
+    assert len(notes) == len(CASES)
+    assert all("has its rows across vectors" in note for note in notes), notes
+
+
+@settings(max_examples=6)
+@given(
+    st.builds(
+        Case,
+        batch=st.integers(1, 3),
+        rows=st.integers(16, 80),
+        keys=st.integers(2, 150),
+        head=st.integers(1, 70),
+        kind=st.sampled_from(["f32", "f16", "bf16"]),
+        mask=st.sampled_from(["", "f32", "i1"]),
+        dynamic=st.sampled_from(["", "m", "k", "mk", "bmk"]),
+        value_head=st.integers(1, 70),
+        online=st.booleans(),
+    )
+)
+def test_any_shape(case: Case) -> None:
+    vmfb = compile_text(case.text("main"), mode="cost", pipeline=PIPELINE)
+    assert rel_error(case.result(vmfb, "main"), case.wanted()) < TOLERANCE[case.kind]
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_nan_stays(cpu: str) -> None:
+    """A row of the query that holds NaN makes its row of the result NaN, and no other."""
+    case = CASES["prefill"]
+    inputs = case.inputs()
+    inputs[0][1, 40, 3] = np.nan
+    result = run_module(compiled(cpu)[0], inputs, "prefill")
+    wrong = np.isnan(result)
+    assert wrong[1, 40].all() and wrong.sum() == case.head
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_large_scores(cpu: str) -> None:
+    """Weights of far lower scores are zero, and a mask may hide all keys of a block."""
+    case = CASES["unknown_half_masked"]
+    q, k, v, seen = case.inputs()
+    seen[:, :, :100] = False
+    seen[:, :, 100:] = True
+    result = run_module(compiled(cpu)[0], [q * 40, k, v, seen], "unknown_half_masked")
+    scores = (q * 40).astype(np.float64) @ k[:, 100:].astype(np.float64).transpose(0, 2, 1) * SCALE
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    right = weights / weights.sum(-1, keepdims=True) @ v[:, 100:].astype(np.float64)
+    assert rel_error(result, right) < TOLERANCE["f16"]

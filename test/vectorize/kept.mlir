@@ -1,0 +1,86 @@
+// What the loops do not do stays with IREE and its configuration, with the reason.
+
+// DEFINE: %{cpu} = --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-cpu=x86-64-v4
+// RUN: attn-compile %s %{cpu} --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+
+// CHECK-COUNT-5: #iree_cpu.pipeline<LinalgExtTileAndVectorize>
+// CHECK-NOT: no_pipeline
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#vt = affine_map<(b, m, n, k1, k2) -> (b, n, k2)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// WHY: gets no loops of ours: it has 8 rows, below 16
+func.func @few_rows(%q: tensor<2x8x64xf32>, %k: tensor<2x40x64xf32>, %v: tensor<2x40x64xf32>) -> tensor<2x8x64xf32> {
+  %scale = arith.constant 0.125 : f32
+  %out = tensor.empty() : tensor<2x8x64xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<2x8x64xf32>, tensor<2x40x64xf32>, tensor<2x40x64xf32>, f32) outs(%out : tensor<2x8x64xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x8x64xf32>
+  return %r : tensor<2x8x64xf32>
+}
+
+// WHY: gets no loops of ours: its region changes the scores
+func.func @changed_scores(%q: tensor<2x32x64xf32>, %k: tensor<2x40x64xf32>, %v: tensor<2x40x64xf32>) -> tensor<2x32x64xf32> {
+  %scale = arith.constant 0.125 : f32
+  %out = tensor.empty() : tensor<2x32x64xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<2x32x64xf32>, tensor<2x40x64xf32>, tensor<2x40x64xf32>, f32) outs(%out : tensor<2x32x64xf32>) {
+    ^bb0(%score: f32):
+      %t = math.tanh %score : f32
+      iree_linalg_ext.yield %t : f32
+  } -> tensor<2x32x64xf32>
+  return %r : tensor<2x32x64xf32>
+}
+
+// WHY: gets no loops of ours: head dim 512 needs more than 32768 bytes of stack
+func.func @wide(%q: tensor<2x32x512xf32>, %k: tensor<2x40x512xf32>, %v: tensor<2x40x512xf32>) -> tensor<2x32x512xf32> {
+  %scale = arith.constant 0.125 : f32
+  %out = tensor.empty() : tensor<2x32x512xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<2x32x512xf32>, tensor<2x40x512xf32>, tensor<2x40x512xf32>, f32) outs(%out : tensor<2x32x512xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x32x512xf32>
+  return %r : tensor<2x32x512xf32>
+}
+
+// WHY: gets no loops of ours: the head dim is not innermost in V and the result
+func.func @transposed(%q: tensor<2x32x64xf32>, %k: tensor<2x40x64xf32>, %v: tensor<2x64x40xf32>) -> tensor<2x32x64xf32> {
+  %scale = arith.constant 0.125 : f32
+  %out = tensor.empty() : tensor<2x32x64xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #vt, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<2x32x64xf32>, tensor<2x40x64xf32>, tensor<2x64x40xf32>, f32) outs(%out : tensor<2x32x64xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x32x64xf32>
+  return %r : tensor<2x32x64xf32>
+}
+
+#i = affine_map<(a, b, c) -> (a, b, c)>
+
+// IREE fuses what makes K of codes into the kernel.
+// WHY: gets no loops of ours: its key is computed in the kernel
+func.func @computed(%q: tensor<2x32x64xf32>, %k8: tensor<2x40x64xi8>, %v: tensor<2x40x64xf32>) -> tensor<2x32x64xf32> {
+  %scale = arith.constant 0.125 : f32
+  %out = tensor.empty() : tensor<2x32x64xf32>
+  %e = tensor.empty() : tensor<2x40x64xf32>
+  %k = linalg.generic {indexing_maps = [#i, #i], iterator_types = ["parallel", "parallel", "parallel"]} ins(%k8 : tensor<2x40x64xi8>) outs(%e : tensor<2x40x64xf32>) {
+    ^bb0(%x: i8, %y: f32):
+    %f = arith.sitofp %x : i8 to f32
+    %g = arith.mulf %f, %scale : f32
+    linalg.yield %g : f32
+  } -> tensor<2x40x64xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<2x32x64xf32>, tensor<2x40x64xf32>, tensor<2x40x64xf32>, f32) outs(%out : tensor<2x32x64xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x32x64xf32>
+  return %r : tensor<2x32x64xf32>
+}
