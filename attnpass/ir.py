@@ -7,6 +7,7 @@ never kept: `erase_dead` is the last step of a rewrite.
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,17 @@ DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 # What a dynamic size is taken as wherever bytes and times are estimated.
 ASSUMED_EXTENT = 1024
+
+# What `arith` ops on indices that are not negative do.
+_SIZE_OPS: dict[str, Callable[[int, int], int]] = {
+    "addi": operator.add,
+    "subi": operator.sub,
+    "muli": operator.mul,
+    "divui": operator.floordiv,
+    "ceildivui": lambda left, right: -(-left // right),
+    "minui": min,
+    "maxui": max,
+}
 
 # Ops without side effects that a rewrite may leave without uses.
 _PURE_PREFIXES = ("linalg.", "tensor.", "arith.", "math.", "iree_linalg_ext.", "affine.apply")
@@ -317,7 +329,9 @@ class Builder:
         return self.create("tensor.dim", [index], operands).results[0]
 
     def size_op(self, name: str, left: Size, right: Size) -> Size:
-        """`arith.<name>` (`divui`, `muli`, `subi`) of two sizes, of which one is dynamic."""
+        """`arith.<name>` of two sizes, a number where both are: one of `_SIZE_OPS`."""
+        if isinstance(left, int) and isinstance(right, int):
+            return _SIZE_OPS[name](left, right)
         index = ir.IndexType.get(self.anchor.context)
         operands = [self.size(left), self.size(right)]
         return DynamicSize(self.create(f"arith.{name}", [index], operands).results[0])

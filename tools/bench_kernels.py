@@ -18,16 +18,19 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 FEW, MANY = 4, 24
+# Short kernels are repeated more often, so that the difference is well above a call's jitter.
+MANY_SHORT = 404
 DEVICE = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80")
 
 
@@ -37,9 +40,10 @@ class Case:
 
     `behind` keys before its own are what a row sees, if not 0. `mask` is the type of a mask
     that is passed in, i1 or a float, and `mask_dims` are its dims: some of b, g, m, n. Where
-    it has m, row 5 sees no key. `timed` cases are run repeatedly; `own` leaves attention to
-    IREE. `layout` is V's in the module, `steps` the number of attentions, each reading the
-    output of the one before.
+    it has m, row 5 sees no key, if there is one. `offset` is the key that a causal row 0 sees
+    last. `timed` cases are run repeatedly; `own` leaves attention to IREE, by itself or
+    `configured` by attnpass. `layout` is V's in the module, `steps` the number of attentions,
+    each reading the output of the one before. `cache` is the type of K and V, if not `dtype`.
     """
 
     dtype: str
@@ -57,13 +61,17 @@ class Case:
     behind: int = 0
     mask: str = ""
     mask_dims: str = "mn"
+    offset: int = 0
+    cache: str = ""
+    configured: bool = False
 
     @property
     def name(self) -> str:
-        words = [self.dtype, f"{self.heads}x{self.group}", f"{self.rows}x{self.keys}"]
+        words = [self.dtype + self.cache, f"{self.heads}x{self.group}", f"{self.rows}x{self.keys}"]
         words += [f"d{self.head}"]
-        for word in ("causal", "dynamic", "own"):
+        for word in ("causal", "dynamic", "own", "configured"):
             words += [word] if getattr(self, word) else []
+        words += [f"offset{self.offset}"] if self.offset else []
         words += [f"window{self.behind}"] if self.behind else []
         words += [f"mask_{self.mask}_{self.mask_dims}"] if self.mask else []
         words += ["vt"] if self.layout == "transposed" else []
@@ -73,6 +81,26 @@ class Case:
     @property
     def output(self) -> str:
         return "f16" if self.dtype == "f8E4M3FN" else self.dtype
+
+    @property
+    def kept(self) -> str:
+        """The element type of K and V."""
+        return self.cache or self.dtype
+
+    @property
+    def is_decode(self) -> bool:
+        return self.rows * self.group <= 64
+
+    @property
+    def bytes(self) -> int:
+        """Of K and V."""
+        width = 1 if self.kept.startswith("f8") else 2
+        return 2 * self.heads * self.keys * self.head * width
+
+    @property
+    def many(self) -> int:
+        short = self.flops < 4e10 and self.bytes < 2e8
+        return MANY_SHORT if short else MANY
 
     @property
     def flops(self) -> float:
@@ -87,7 +115,6 @@ def cases() -> list[Case]:
     odd = [
         Case("f16", 2, 300, 777, 128),
         Case("f16", 3, 1000, 1000, 128, causal=True),
-        Case("f16", 5, 1, 300, 128),
         Case("f16", 1, 777, 1333, 128, dynamic=True),
         Case("f16", 8, 1333, 1333, 128, group=4, causal=True, dynamic=True),
         Case("f16", 8, 777, 777, 128, group=4),
@@ -151,17 +178,89 @@ def cases() -> list[Case]:
         Case("f8E4M3FN", 32, 16384, 16384, 128, timed=True, layout="transposed", causal=True),
         Case("f8E4M3FN", 32, 16384, 16384, 128, timed=True),
     ]
-    return odd + timed
+    return odd + odd_decode() + timed + timed_decode() + thresholds()
+
+
+def odd_decode() -> list[Case]:
+    """Decode of few keys and odd lengths, right to the last row and key."""
+    narrow = "f8E4M3FN"
+    return [
+        Case("f16", 8, 1, 777, 128),
+        Case("f16", 3, 1, 1, 128),
+        Case("f16", 2, 1, 5000, 64, group=4),
+        Case("f16", 3, 1, 1333, 256, group=8),
+        Case("f16", 40, 1, 130, 128, group=5, dynamic=True),
+        Case("f16", 8, 3, 4097, 128, group=8, dynamic=True),
+        Case("f16", 8, 4, 1000, 128, group=2, causal=True, offset=996),
+        Case("f16", 8, 4, 5000, 128, group=2, causal=True, offset=3000, behind=700, dynamic=True),
+        Case("f16", 5, 1, 777, 128, group=4, mask="f16", mask_dims="n"),
+        Case("f16", 5, 7, 777, 64, mask="i1", mask_dims="bmn"),
+        Case("f16", 5, 1, 3001, 256, group=2, mask="f32", mask_dims="bgn", dynamic=True),
+        Case("bf16", 8, 1, 777, 128, group=4),
+        Case("bf16", 8, 1, 1333, 64, dynamic=True),
+        Case("bf16", 5, 1, 777, 128, group=4, mask="bf16", mask_dims="bn"),
+        Case("bf16", 5, 6, 1777, 128, group=4, mask="i1", mask_dims="gmn"),
+        Case("bf16", 4, 1, 2000, 256, mask="f32", mask_dims="n"),
+        Case(narrow, 8, 1, 777, 128, group=4),
+        Case(narrow, 8, 1, 1333, 64, dynamic=True),
+        Case(narrow, 5, 7, 777, 64, mask="i1", mask_dims="bmn"),
+        Case("f16", 8, 1, 1333, 128, group=4, cache=narrow),
+        Case("f16", 5, 1, 777, 64, mask="f16", mask_dims="n", cache=narrow, dynamic=True),
+        Case("bf16", 8, 1, 1333, 128, group=4, cache=narrow, mask="i1", mask_dims="bn"),
+        Case("bf16", 3, 1, 5000, 64, group=4, cache=narrow),
+    ]
+
+
+def timed_decode() -> list[Case]:
+    """Decode over long caches."""
+    narrow = "f8E4M3FN"
+    found = [Case("f16", heads, 1, keys, 128, timed=True) for heads, keys in DECODE]
+    found += [
+        Case("bf16", 32, 1, 65536, 128, timed=True),
+        Case("f16", 128, 1, 16384, 128, group=4, timed=True),
+        Case("bf16", 64, 1, 8192, 128, group=8, timed=True),
+        Case("f16", 64, 1, 16384, 64, timed=True),
+        Case("f16", 64, 1, 8192, 256, timed=True),
+        Case("f16", 64, 1, 16384, 128, timed=True, mask="f16", mask_dims="bn"),
+        Case("bf16", 64, 1, 16384, 128, group=4, timed=True, mask="i1", mask_dims="n"),
+        Case(narrow, 64, 1, 16384, 128, timed=True),
+        Case(narrow, 32, 1, 65536, 128, timed=True),
+        Case(narrow, 64, 1, 16384, 64, timed=True),
+        Case("bf16", 32, 1, 65536, 128, timed=True, cache=narrow),
+        Case("f16", 64, 1, 16384, 128, group=8, timed=True, cache=narrow),
+    ]
+    own = [Case("f16", heads, 1, keys, 128) for heads, keys in ((64, 16384), (32, 65536))]
+    own += [Case("f16", 128, 1, 16384, 128, group=4)]
+    return found + [replace(case, timed=True, own=True, configured=True) for case in own]
+
+
+# Heads and keys of one row each.
+DECODE = ((64, 16384), (32, 65536), (256, 4096), (8, 65536), (32, 4096))
+
+
+def thresholds() -> list[Case]:
+    """Small attentions, by a kernel and by IREE: where does a kernel begin to win?"""
+    sizes = ((1, 128), (1, 512), (1, 2048), (8, 128), (8, 512), (32, 128), (32, 256), (32, 1024))
+    small = [Case("f16", heads, rows, rows, 128) for heads, rows in sizes]
+    small += [Case("f16", 12, 512, 512, 64), Case("f16", 12, 128, 128, 64)]
+    caches = ((1, 1024), (1, 16384), (8, 512), (8, 2048), (32, 128), (32, 512), (32, 2048))
+    small += [Case("f16", heads, 1, keys, 128) for heads, keys in caches]
+    small += [Case("f16", 8, 1, keys, 128, group=4) for keys in (256, 1024, 4096, 16384)]
+    small += [Case("f16", 16, 1, 2048, 64)]
+    small = [replace(case, timed=True) for case in small]
+    return [c for case in small for c in (case, replace(case, own=True, configured=True))]
 
 
 def module_text(case: Case) -> str:
     """`main(q, k, v)`: attention as the passes see it."""
     b, g, m, n, d = case.heads, case.group, case.rows, case.keys, case.head
-    bs, gs, ms, ns = ("?",) * 4 if case.dynamic else (str(x) for x in (b, g, m, n))
+    dynamic = "" if not case.dynamic else "bn" if case.is_decode else "bgmn"
+    named = zip("bgmn", (b, g, m, n), strict=True)
+    bs, gs, ms, ns = ("?" if dim in dynamic else str(size) for dim, size in named)
     transposed = case.layout == "transposed"
     q = f"tensor<{bs}x{gs}x{ms}x{d}x{case.dtype}>"
-    k = f"tensor<{bs}x{ns}x{d}x{case.dtype}>"
-    v = f"tensor<{bs}x{d}x{ns}x{case.dtype}>" if transposed else k
+    k = f"tensor<{bs}x{ns}x{d}x{case.kept}>"
+    v = f"tensor<{bs}x{d}x{ns}x{case.kept}>" if transposed else k
     o = f"tensor<{bs}x{gs}x{ms}x{d}x{case.output}>"
     dims = "(b, g, m, n, k1, k2)"
     maps = [
@@ -174,7 +273,7 @@ def module_text(case: Case) -> str:
         "(b, g, m, n)",
     ]
     maps = ", ".join(f"affine_map<{dims} -> {m}>" for m in maps)
-    empty_o = "(%b, %g, %m)" if case.dynamic else "()"
+    empty_o = f"({', '.join(f'%{dim}' for dim in dynamic if dim != 'n')})"
     mask, mask_operand, mask_type, argument = "", "", "", ""
     if case.mask:
         shape = "x".join(
@@ -200,11 +299,13 @@ def module_text(case: Case) -> str:
         kind = f"tensor<{ms}x{ns}xi1>"
         mask_operand, mask_type = ", %mask", f", {kind}"
         mask = f"""
-  %blank = tensor.empty{"(%m, %n)" if case.dynamic else "()"} : {kind}
+  %blank = tensor.empty({", ".join(f"%{dim}" for dim in dynamic if dim in "mn")}) : {kind}
   %mask = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>],
       iterator_types = ["parallel", "parallel"]}} outs(%blank : {kind}) {{
   ^bb0(%out: i1):
-    %i = linalg.index 0 : index
+    %row = linalg.index 0 : index
+    %shift = arith.constant {case.offset} : index
+    %i = arith.addi %row, %shift : index
     %j = linalg.index 1 : index
     %ahead = arith.cmpi sge, %i, %j : index{window}
     linalg.yield {seen} : i1
@@ -240,6 +341,8 @@ def module_text(case: Case) -> str:
 def compile_all(folder: Path, only: str) -> None:
     """Writes the .vmfb files; stops at the first case that does not compile."""
     folder.mkdir(parents=True, exist_ok=True)
+    names = folder / "kernels.json"
+    taken = json.loads(names.read_text()) if names.exists() else {}
     for case in (case for case in cases() if only in case.name):
         source = folder / "source.mlir"
         source.write_text(module_text(case))
@@ -249,18 +352,21 @@ def compile_all(folder: Path, only: str) -> None:
             text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             if "hal.dispatch.extern" not in text or "iree_linalg_ext.attention" in text:
                 raise SystemExit(f"{case.name}: no kernel was taken")
+            taken[case.name] = re.findall(r'hal.dispatch.extern "(\w+)"', text)[0]
+            names.write_text(json.dumps(taken, indent=1))
             source.write_text(text)
-        for repeats in (FEW, MANY) if case.timed else (1,):
-            _compile(source, folder / f"{case.name}.{repeats}.vmfb", repeats)
+        for repeats in (FEW, case.many) if case.timed else (1,):
+            _compile(source, folder / f"{case.name}.{repeats}.vmfb", repeats, case.configured)
         print(case.name, flush=True)
         source.unlink()
 
 
-def _compile(source: Path, target: Path, repeats: int) -> None:
+def _compile(source: Path, target: Path, repeats: int, configured: bool) -> None:
     flags = [*DEVICE, f"--iree-hal-benchmark-dispatch-repeat-count={repeats}"]
-    tool = Path(sys.executable).with_name("iree-compile")
-    command = [str(tool), str(source), *flags, "-o", str(target)]
-    subprocess.run(command, check=True, timeout=300)
+    tool = [str(Path(sys.executable).with_name("iree-compile"))]
+    if configured:
+        tool = [sys.executable, "-m", "attnpass.cli.attn_compile", "--attn-target=sm_90"]
+    subprocess.run([*tool, str(source), *flags, "-o", str(target)], check=True, timeout=300)
 
 
 def run_all(folder: Path, path: Path, only: str, numbers: bool) -> None:
@@ -269,24 +375,29 @@ def run_all(folder: Path, path: Path, only: str, numbers: bool) -> None:
     from iree import runtime
 
     config = runtime.Config("cuda")
+    # What is not run again keeps its row.
+    known = json.loads(path.read_text())["rows"] if path.exists() else []
+    rows = {row["case"]: row for row in known}
+    taken = json.loads((folder / "kernels.json").read_text())
     result: dict[str, Any] = {
         "gpu": torch.cuda.get_device_name(0),
         "torch": torch.__version__,
         "cudnn": torch.backends.cudnn.version(),
-        "rows": [],
     }
     for case in cases():
         if only not in case.name or (numbers and case.timed):
             continue
         row = {"case": case.name, **asdict(case)}
+        row |= {"kernel": taken[case.name]} if case.name in taken else {}
         try:
             row |= _run(case, folder, config)
         except Exception as problem:  # one broken case must not hide the others
             row["failed"] = f"{type(problem).__name__}: {problem}"[:300]
         shown = {key: value for key, value in row.items() if key not in asdict(case)}
         print(json.dumps(shown), flush=True)
-        result["rows"].append(row)
-        path.write_text(json.dumps(result, indent=1) + "\n")
+        rows[case.name] = row
+        listed = [rows[case.name] for case in cases() if case.name in rows]
+        path.write_text(json.dumps({**result, "rows": listed}, indent=1) + "\n")
     torch.cuda.empty_cache()
 
 
@@ -296,12 +407,12 @@ def _run(case: Case, folder: Path, config: Any) -> dict[str, Any]:
     q, k, v = _inputs(case)
     mask = _mask(case)
     transposed = v.transpose(1, 2).contiguous() if case.layout == "transposed" else v
-    device = [_to_iree(tensor, config.device) for tensor in (q, k, transposed)]
+    device = [to_iree(tensor, config.device) for tensor in (q, k, transposed)]
     if mask is not None:
-        device.append(_to_iree(mask.to(torch.uint8) if case.mask == "i1" else mask, config.device))
+        device.append(to_iree(mask.to(torch.uint8) if case.mask == "i1" else mask, config.device))
     full = _full_mask(case, mask)
     wanted = reference(case, q, k, v, full)
-    names = (FEW, MANY) if case.timed else (1,)
+    names = (FEW, case.many) if case.timed else (1,)
     start = time.perf_counter()
     functions = {count: _load(folder / f"{case.name}.{count}.vmfb", config) for count in names}
     output = functions[names[0]](*device)
@@ -333,7 +444,11 @@ def _inputs(case: Case) -> tuple[Any, Any, Any]:
         (case.heads, case.keys, case.head),
         (case.heads, case.keys, case.head),
     ]
-    q, k, v = (torch.randn(shape, device="cuda").to(kinds[case.dtype]) for shape in shapes)
+    types = (case.dtype, case.kept, case.kept)
+    q, k, v = (
+        torch.randn(shape, device="cuda").to(kinds[kind])
+        for shape, kind in zip(shapes, types, strict=True)
+    )
     return q, k, v
 
 
@@ -347,7 +462,7 @@ def _mask(case: Case) -> Any:
     shape = [sizes[dim] for dim in case.mask_dims]
     seen = torch.rand(shape, device="cuda") < 0.7
     seen[..., 0] = True
-    if "m" in case.mask_dims and not case.timed:
+    if "m" in case.mask_dims and case.rows > 5 and not case.timed:
         seen[..., 5, :] = False
     if case.mask == "i1":
         return seen
@@ -360,7 +475,7 @@ def _full_mask(case: Case, mask: Any) -> Any:
     import torch
 
     if case.behind:
-        row = torch.arange(case.rows, device="cuda")[:, None]
+        row = torch.arange(case.rows, device="cuda")[:, None] + case.offset
         key = torch.arange(case.keys, device="cuda")[None]
         return ((key <= row) & (key >= row - case.behind))[None, None]
     if mask is None:
@@ -410,7 +525,7 @@ def _exact(q: Any, k: Any, v: Any, case: Case, mask: Any) -> Any:
         elif part is not None:
             scores = scores + part.double()
         elif case.causal:
-            row = torch.arange(start, start + len(scores), device=q.device)
+            row = torch.arange(start, start + len(scores), device=q.device) + case.offset
             key = torch.arange(len(k), device=q.device)
             scores = scores.masked_fill(key[None] > row[:, None], -math.inf)
         blocks.append(torch.softmax(scores, -1) @ v)
@@ -423,7 +538,7 @@ def relative_error(output: Any, wanted: Any) -> float:
     return float((output.double().nan_to_num() - wanted).norm() / wanted.norm())
 
 
-def _to_iree(tensor: Any, device: Any) -> Any:
+def to_iree(tensor: Any, device: Any) -> Any:
     """A device array with the bits of a torch tensor, whatever its type."""
     import torch
     from iree import runtime
@@ -472,12 +587,14 @@ def _slope(calls: dict[int, Callable[[], Any]], repeats: int = 7) -> float:
             start = time.perf_counter()
             call()
             times[count].append(time.perf_counter() - start)
-    few, many = (statistics.median(times[count]) for count in (FEW, MANY))
-    return (many - few) / (MANY - FEW)
+    few, many = min(times), max(times)
+    difference = statistics.median(times[many]) - statistics.median(times[few])
+    return difference / (many - few)
 
 
 def _speed(case: Case, seconds: float) -> dict[str, float]:
-    return {"ms": round(seconds * 1e3, 4), "TFLOPS": round(case.flops / seconds / 1e12, 1)}
+    speed = {"ms": round(seconds * 1e3, 4), "TFLOPS": round(case.flops / seconds / 1e12, 1)}
+    return speed | ({"GBps": round(case.bytes / seconds / 1e9)} if case.is_decode else {})
 
 
 def _torch_rows(case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any) -> dict[str, Any]:
@@ -488,8 +605,9 @@ def _torch_rows(case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any) -> d
 
     if case.own:
         return {}
-    if case.dtype == "f8E4M3FN":
+    if "f8E4M3FN" in (case.dtype, case.kept):
         q, k, v = (tensor.to(torch.bfloat16) for tensor in (q, k, v))
+        case = replace(case, dtype="bf16", cache="")  # and twice the bytes
     flat = q.flatten(0, 1)[None]
     pair = k[None], v[None]
 
@@ -509,7 +627,7 @@ def _torch_rows(case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any) -> d
         try:
             with sdpa_kernel(kind), torch.no_grad():
                 error = relative_error(call()[0].view(q.shape)[_heads(case)], wanted)
-                calls = {count: _repeat(call, count) for count in (FEW, MANY)}
+                calls = {count: _repeat(call, count) for count in (FEW, case.many)}
                 rows[name] = {"error": error, **_speed(case, _slope(calls))}
         except RuntimeError as problem:
             rows[name] = {"failed": str(problem)[:200]}

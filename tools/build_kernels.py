@@ -28,6 +28,7 @@ from types import ModuleType
 from typing import Any
 
 KERNELS = Path(__file__).resolve().parent.parent / "attnpass" / "kernels"
+RESULTS = KERNELS.parent.parent / "tools" / "results" / "kernels_h200.json"
 TRITON = "3.6.0"
 TYPES = {"f16": "*fp16", "bf16": "*bf16", "f8E4M3FN": "*fp8e4nv"}
 MASK_TYPES = {"none": "*i8", "f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "i8": "*i8"}
@@ -36,6 +37,14 @@ CONSTANTS = ("rows", "keys", "group", "diagonal")
 # What only some kernels take.
 WINDOW_CONSTANTS = ("behind",)
 MASK_CONSTANTS = ("mask_stride", "mask_divisor", "mask_count")
+
+DECODE_POINTERS = ("query", "key", "value", "mask", "partial", "stats", "scratch")
+# Which rows and keys there are, and who computes what: see hopper_decode.py.
+DECODE_CONSTANTS = ("heads", "rows", "keys", "group", "diagonal", "behind", "blocks")
+PIECES = ("first_tile", "tiles", "per_program", "slots")
+DECODE_WARPS = 4
+# Elements of a row that a program of the combining kernel computes.
+COMBINE_COLUMNS = 32
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,8 @@ class Variant:
     num_warps: int
     window: bool = False
     mask: str = "none"
+
+    function = "attention"
 
     @property
     def name(self) -> str:
@@ -78,9 +89,166 @@ class Variant:
     def gluon(self) -> bool:
         return not self.source.endswith("_fp8")
 
+    @property
+    def types(self) -> dict[str, str]:
+        """Triton's types of the pointers."""
+        kinds = dict.fromkeys(("query", "key", "value"), TYPES[self.element_type])
+        return kinds | {"mask": MASK_TYPES[self.mask], "output": TYPES[self.output_type]}
 
-def variants() -> list[Variant]:
+    @property
+    def values(self) -> dict[str, int]:
+        """The function's compile-time parameters."""
+        return {
+            "HEAD": self.head_dim,
+            "CAUSAL": self.causal,
+            "V_TRANSPOSED": self.v_transposed,
+            "WINDOW": self.window,
+            "MASK": _mask_number(self.mask),
+            **dict(self.options),
+        }
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What the manifest says about this kind of kernel."""
+        # TMA wants 16-byte strides: V^T has rows of `keys` elements.
+        width = 1 if self.element_type.startswith("f8") else 2
+        kind = "causal" if self.causal else "none"
+        kind = "window" if self.window else kind
+        return {
+            "kind": "prefill",
+            "element_type": self.element_type,
+            "cache_type": self.element_type,
+            "output_type": self.output_type,
+            "head_dims": [self.head_dim, self.head_dim],
+            "v_layout": "transposed" if self.v_transposed else "row-major",
+            "mask": "operand" if self.mask != "none" else kind,
+            "mask_type": self.mask,
+            "keys_multiple": 16 // width if self.v_transposed else 1,
+            "rows_per_workgroup": 128,
+        }
+
+
+@dataclass(frozen=True)
+class DecodeVariant:
+    """A kernel for few rows over a cache; `programs` of it share a multiprocessor."""
+
+    element_type: str
+    cache_type: str
+    head_dim: int
+    mask: str
+    keys: int
+    programs: int
+
+    source = "hopper_decode"
+    function = "attention"
+    gluon = True
+    num_warps = DECODE_WARPS
+
+    @property
+    def name(self) -> str:
+        words = [self.element_type.lower()]
+        words += [self.cache_type.lower()] if self.cache_type != self.element_type else []
+        words += [f"d{self.head_dim}"]
+        words += [f"mask_{self.mask}"] if self.mask != "none" else []
+        return "decode_" + "_".join(words)
+
+    @property
+    def pointers(self) -> tuple[str, ...]:
+        return tuple(name for name in DECODE_POINTERS if name != "mask" or self.mask != "none")
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        masks = MASK_CONSTANTS if self.mask != "none" else ()
+        return (*DECODE_CONSTANTS, *PIECES, *masks, "scale")
+
+    @property
+    def types(self) -> dict[str, str]:
+        cache, f32 = TYPES[self.cache_type], "*fp32"
+        kinds = {"query": TYPES[self.element_type], "key": cache, "value": cache}
+        return kinds | {"mask": MASK_TYPES[self.mask], "partial": f32, "stats": f32}
+
+    @property
+    def values(self) -> dict[str, int]:
+        mask = _mask_number(self.mask)
+        sizes = {"HEAD": self.head_dim, "KEYS": self.keys, "STAGES": 3}
+        return {**sizes, "MASK": mask, "WARPS": DECODE_WARPS}
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return {
+            "kind": "decode",
+            "element_type": self.element_type,
+            "cache_type": self.cache_type,
+            "output_type": "f16" if self.element_type.startswith("f8") else self.element_type,
+            "head_dims": [self.head_dim, self.head_dim],
+            "v_layout": "row-major",
+            "mask": "operand" if self.mask != "none" else "none",
+            "mask_type": self.mask,
+            "keys_multiple": 1,
+            "rows_per_workgroup": 16,
+            "keys_per_tile": self.keys,
+            "programs_per_unit": self.programs,
+        }
+
+
+@dataclass(frozen=True)
+class CombineVariant:
+    """The kernel that adds up what the programs of a decode kernel found."""
+
+    output_type: str
+    head_dim: int
+
+    source = "hopper_decode"
+    function = "combine"
+    gluon = False
+    num_warps = 4
+    mask = "none"
+    pointers = ("partial", "stats", "output")
+    constants = ("rows", "blocks", "tiles", "per_program", "slots")
+
+    @property
+    def name(self) -> str:
+        return f"combine_{self.output_type}_d{self.head_dim}"
+
+    @property
+    def types(self) -> dict[str, str]:
+        return {"partial": "*fp32", "stats": "*fp32", "output": TYPES[self.output_type]}
+
+    @property
+    def values(self) -> dict[str, int]:
+        return {"HEAD": self.head_dim, "SLOTS": 128, "COLUMNS": COMBINE_COLUMNS}
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return {
+            "kind": "combine",
+            "element_type": "f32",
+            "cache_type": "f32",
+            "output_type": self.output_type,
+            "head_dims": [self.head_dim, self.head_dim],
+            "v_layout": "row-major",
+            "mask": "none",
+            "mask_type": "none",
+            "keys_multiple": 1,
+            "rows_per_workgroup": 1,
+            "columns_per_workgroup": COMBINE_COLUMNS,
+        }
+
+
+AnyVariant = Variant | DecodeVariant | CombineVariant
+
+
+def _mask_number(mask: str) -> int:
+    """How the sources number the kinds of masks."""
+    return {"none": 0, "i8": 2}.get(mask, 1)
+
+
+def variants() -> list[AnyVariant]:
     """All kernels, in the order of the manifest."""
+    return [*prefill_variants(), *decode_variants()]
+
+
+def prefill_variants() -> list[Variant]:
     found = []
     for element, head, v_t, causal in itertools.product(
         ("f16", "bf16"), (64, 128), (False, True), (False, True)
@@ -103,6 +271,21 @@ def variants() -> list[Variant]:
         found.append(
             Variant("hopper_attention_fp8", "f8E4M3FN", "f16", 128, causal, True, options, 8)
         )
+    return found
+
+
+def decode_variants() -> list[DecodeVariant | CombineVariant]:
+    """Decode kernels, with tiles of 16 KB of K (8 KB of 8 bits), and what combines them."""
+    found: list[DecodeVariant | CombineVariant] = []
+    for element, head in itertools.product(("f16", "bf16"), (64, 128, 256)):
+        for mask in ("none", element, "f32", "i8"):
+            found.append(DecodeVariant(element, element, head, mask, 8192 // head, 2))
+        found.append(CombineVariant(element, head))
+    narrow = "f8E4M3FN"
+    for element, head in itertools.product(("f16", "bf16", narrow), (64, 128)):
+        own = "f16" if element == narrow else element
+        for mask in ("none", own, "f32", "i8"):
+            found.append(DecodeVariant(element, narrow, head, mask, 16384 // head, 2))
     return found
 
 
@@ -140,7 +323,7 @@ def check(folder: Path, text: str) -> int:
     return 1 if wrong else 0
 
 
-def build(variant: Variant) -> tuple[dict[str, Any], bytes]:
+def build(variant: AnyVariant) -> tuple[dict[str, Any], bytes]:
     """The manifest entry and the compressed PTX of one kernel."""
     import triton
     from triton.backends.compiler import GPUTarget
@@ -154,23 +337,15 @@ def build(variant: Variant) -> tuple[dict[str, Any], bytes]:
     meta = compiled.metadata
     scratch = meta.global_scratch_size
     ptx = iree_ptx(compiled.asm["ptx"], variant).encode()
-    if not scratch or getattr(meta, "profile_scratch_size", 0):
+    if bool(scratch) != ("scratch" in variant.pointers) or getattr(meta, "profile_scratch_size", 0):
         raise RuntimeError(f"{variant.name}: expected scratch memory for descriptors alone")
-    # TMA wants 16-byte strides: V^T has rows of `keys` elements.
-    width = 1 if variant.element_type.startswith("f8") else 2
     entry = {
         "name": variant.name,
         "target": "sm_90a",
-        "element_type": variant.element_type,
-        "output_type": variant.output_type,
-        "head_dims": [variant.head_dim, variant.head_dim],
-        "v_layout": "transposed" if variant.v_transposed else "row-major",
-        "mask": _mask_kind(variant),
-        "mask_type": variant.mask,
+        **variant.fields,
+        **measured_speed(variant.name, variant.fields["kind"]),
         "grouped": True,
         "dynamic": True,
-        "keys_multiple": 16 // width if variant.v_transposed else 1,
-        "rows_per_workgroup": 128,
         "alignment": 16,
         "scratch_per_workgroup": scratch,
         "shared_memory": meta.shared,
@@ -184,35 +359,35 @@ def build(variant: Variant) -> tuple[dict[str, Any], bytes]:
     return entry, zlib.compress(ptx, 9)
 
 
-def _mask_kind(variant: Variant) -> str:
-    if variant.mask != "none":
-        return "operand"
-    if variant.window:
-        return "window"
-    return "causal" if variant.causal else "none"
+def measured_speed(name: str, kind: str) -> dict[str, Any]:
+    """The best that was measured for the kernel; nothing if it was not timed."""
+    unit, factor = ("GBps", 1e9) if kind == "decode" else ("TFLOPS", 1e12)
+    rows = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
+    speeds = [
+        (row["iree"][unit], row["case"], row["iree"]["ms"] / 1e3)
+        for row in rows
+        if row.get("kernel") == name and "iree" in row
+    ]
+    if not speeds:
+        return {}
+    best, case, seconds = max(speeds)
+    words = f"{best:.0f} {unit.replace('GBps', 'GB/s')} at {case}"
+    work = float(f"{best * factor * seconds:.4g}")
+    return {"measured": words, "measured_work": work, "measured_seconds": seconds}
 
 
-def _ast_source(variant: Variant, module: ModuleType) -> Any:
+def _ast_source(variant: AnyVariant, module: ModuleType) -> Any:
     """What triton.compile takes: the function, the types of its arguments, its constants."""
     from triton.compiler import ASTSource
     from triton.experimental.gluon._runtime import GluonASTSource
 
-    function: Any = module.attention
-    element, output = TYPES[variant.element_type], TYPES[variant.output_type]
-    constants = {"HEAD": variant.head_dim, "CAUSAL": variant.causal, **dict(variant.options)}
-    if variant.gluon:
-        constants["V_TRANSPOSED"] = variant.v_transposed
-        constants["WINDOW"] = variant.window
-        constants["MASK"] = {"none": 0, "i8": 2}.get(variant.mask, 1)
-    signature = dict.fromkeys(("query", "key", "value"), element)
-    signature |= {"mask": MASK_TYPES[variant.mask]}
-    signature |= {"output": output, "scratch": "*i8"}
+    function: Any = getattr(module, variant.function)
     names = list(function.arg_names)
-    numbers = [*CONSTANTS, *WINDOW_CONSTANTS, *MASK_CONSTANTS]
-    signature |= {**dict.fromkeys(numbers, "i32"), "scale": "fp32"}
+    signature = {name: "i32" for name in names} | {"scratch": "*i8", "scale": "fp32"}
+    signature |= variant.types
     # What a kernel does not take is a constant that it does not read.
-    constants |= dict.fromkeys({*POINTERS, *numbers} - {*variant.pointers, *variant.constants}, 0)
-    constants = {name: value for name, value in constants.items() if name in names}
+    constants = dict.fromkeys({*names} - {*variant.pointers, *variant.constants}, 0)
+    constants |= {name: value for name, value in variant.values.items() if name in names}
     signature |= dict.fromkeys(constants, "constexpr")
     signature = {name: signature[name] for name in names}
     # V^T's row stride is `keys`: its divisibility is part of the kernel's contract.
@@ -225,12 +400,12 @@ def _ast_source(variant: Variant, module: ModuleType) -> Any:
     )
 
 
-def iree_ptx(ptx: str, variant: Variant) -> str:
+def iree_ptx(ptx: str, variant: AnyVariant) -> str:
     """PTX with IREE's parameters: the binding pointers, then the 32-bit constants.
 
-    Triton emits the arguments in order and then two scratch pointers. The first of these
-    moves to the slot of the unread `scratch` argument, which IREE binds to memory that the
-    dispatch owns; the second must be unread and goes.
+    Triton emits the arguments in order and then two scratch pointers. Where the kernel has an
+    unread `scratch` argument, which IREE binds to memory that the dispatch owns, the first of
+    these moves to its slot. What is left of the two must be unread and goes.
     """
     name, pointers = variant.name, len(variant.pointers)
     ptx = strip_debug(ptx)
@@ -245,9 +420,14 @@ def iree_ptx(ptx: str, variant: Variant) -> str:
     def read(number: int) -> bool:
         return f"[{old}_param_{number}]" in body
 
-    if len(lines) != scratch + 2 or read(dummy) or not read(scratch) or read(scratch + 1):
+    owns = "scratch" in variant.pointers
+    if len(lines) != scratch + 2 or read(scratch) != owns or read(scratch + 1):
         raise RuntimeError(f"{name}: unexpected parameters {lines}")
-    lines = [*lines[:dummy], lines[scratch], *lines[dummy + 1 : scratch]]
+    if owns and read(dummy):
+        raise RuntimeError(f"{name}: reads the argument in whose place scratch memory stands")
+    if owns:
+        lines[dummy] = lines[scratch]
+    del lines[scratch:]
     ptx = ptx[: entry.start(2)] + ",\n".join("\t" + line for line in lines) + ptx[entry.end(2) :]
     return re.sub(rf"\b{old}(?=\b|_param_)", name, ptx)
 

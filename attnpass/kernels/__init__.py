@@ -16,16 +16,26 @@ from importlib.resources import files
 class Kernel:
     """One kernel, as the manifest describes it.
 
-    `head_dims` are those of Q.K and of V. `v_layout` is `row-major` (keys, head dim) or
-    `transposed`; `mask` is `none`, `causal`, `window` (causal, and no keys far behind) or
-    `operand` (a tensor of `mask_type`); the number of keys must be a multiple of
-    `keys_multiple` and every operand aligned to `alignment` bytes. `scratch_per_workgroup`
-    and `shared_memory` are in bytes, `workgroup_size` in threads.
+    `kind` is `prefill` (blocks of rows over all keys), `decode` (few rows over a cache; its
+    partial results go to a kernel of kind `combine`) or `combine`. `cache_type` is the element
+    type of K and V, `element_type` that of the query. `head_dims` are those of Q.K and of V.
+    `v_layout` is `row-major` (keys, head dim) or `transposed`; `mask` is `none`, `causal`,
+    `window` (causal, and no keys far behind) or `operand` (a tensor of `mask_type`); the number
+    of keys must be a multiple of `keys_multiple` and every operand aligned to `alignment`
+    bytes. `scratch_per_workgroup` and `shared_memory` are in bytes, `workgroup_size` in
+    threads. Decode kernels read the keys in tiles of `keys_per_tile`; `programs_per_unit` of
+    them fit on a multiprocessor at once. Those that combine take `columns_per_workgroup`
+    elements of a row at a time. `measured` is the best speed that
+    tools/results/kernels_h200.json has for the kernel, in words; it did `measured_work`
+    (operations; of decode kernels: bytes of K and V) in `measured_seconds`. Empty, and 0, where
+    it was not timed.
     """
 
     name: str
     target: str
+    kind: str
     element_type: str
+    cache_type: str
     output_type: str
     head_dims: tuple[int, int]
     v_layout: str
@@ -44,6 +54,12 @@ class Kernel:
     source_hash: str
     file: str
     hash: str
+    keys_per_tile: int = 0
+    programs_per_unit: int = 0
+    columns_per_workgroup: int = 0
+    measured: str = ""
+    measured_work: float = 0
+    measured_seconds: float = 0
 
     @property
     def v_transposed(self) -> bool:

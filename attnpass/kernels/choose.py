@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -14,13 +13,12 @@ from ..producers.broadcast import repeated_value
 from ..targets import Target
 from . import Kernel, load_kernels
 from .masks import Mask, find_mask, mask_words
+from .speed import Work, iree_seconds, kernel_seconds
 
-# Measured on an H200, head dim 128, sequence 4096: IREE 3.13's own kernel as configured by
-# default, and these kernels inside an IREE module.
-_IREE_FLOPS_PER_SECOND = 5.3e13
-_KERNEL_FLOPS_PER_SECOND = 5.5e14
-# What a dynamic extent is taken as when a time is estimated.
-_ASSUMED_EXTENT = 1024
+# What a dynamic number of heads is taken as when a time is estimated.
+_ASSUMED_HEADS = 32
+# Decode kernels read K and V once for each 16 rows: more rows are for prefill kernels.
+_DECODE_ROWS = 64
 _ORDERED = ("query", "key", "value", "output")
 _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 
@@ -42,7 +40,7 @@ class MaskPlace:
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """A kernel and how an attention is given to it.
+    """A kernel and how an attention is given to it; `programs` of it run at once.
 
     `row`, `heads` and `group` are iteration dims: the query rows, the batch dims that K and V
     have, and those they lack. `orders[operand]` is the order of dims the kernel reads: dim i
@@ -64,6 +62,7 @@ class KernelPlan:
     moved: tuple[str, ...]
     seconds: float
     reason: str
+    programs: int
 
 
 def choose(facts: AttentionFacts, target: Target) -> KernelPlan | str:
@@ -85,12 +84,19 @@ def choose(facts: AttentionFacts, target: Target) -> KernelPlan | str:
     plans = [
         _plan(facts, kernel, row, mask, placed, target)
         for kernel in kernels
-        if (kernel.mask, kernel.mask_type) == (mask.kind, kind)
+        if _has_mask(kernel, mask.kind, kind)
     ]
     if not plans:
         words = f" ({mask_words(facts)})" if facts.has_mask else ""
         return f"no kernel for {facts.element_types['query']} has its kind of mask{words}"
     return max(plans, key=lambda plan: plan.seconds)
+
+
+def _has_mask(kernel: Kernel, kind: str, mask_type: str) -> bool:
+    """Whether the kernel computes masks of this kind; decode kernels compare every key with
+    both limits, so that they need no kinds of their own for those."""
+    given = kind if kind == "operand" or kernel.kind != "decode" else "none"
+    return (kernel.mask, kernel.mask_type) == (given, mask_type)
 
 
 def _unfit(facts: AttentionFacts) -> str:
@@ -122,12 +128,21 @@ def _fitting(facts: AttentionFacts) -> list[Kernel] | str:
     """The kernels that could compute this attention, whatever its mask; why there are none."""
     types = facts.element_types
     wanted = tuple(types[name] for name in ("query", "key", "value"))
-    kernels = [k for k in load_kernels() if (k.element_type,) * 3 == wanted]
+    kernels = [
+        k
+        for k in load_kernels()
+        if k.kind != "combine" and (k.element_type, k.cache_type, k.cache_type) == wanted
+    ]
     if not kernels:
         return f"there is no kernel for {', '.join(wanted)}"
     if not any(k.output_type == types["output"] for k in kernels):
         return f"the kernels for {wanted[0]} write {kernels[0].output_type}, not {types['output']}"
     kernels = [k for k in kernels if k.output_type == types["output"]]
+    rows = facts.extent(facts.m)
+    if rows is None or rows > _DECODE_ROWS:
+        kernels = [k for k in kernels if k.kind == "prefill"]
+    if not kernels:
+        return f"kernels for {', '.join(wanted)} take up to {_DECODE_ROWS} query rows"
     heads = (facts.extent(facts.k1), facts.extent(facts.n))
     fitting = [k for k in kernels if k.head_dims == heads]
     if not fitting:
@@ -195,18 +210,33 @@ def _plan(
     if placed is not None:
         orders["mask"] = placed.order
     moved = tuple(name for name, order in orders.items() if not maps.is_identity(order))
-    own, kernel_time = _iree_seconds(facts), _kernel_seconds(facts, kernel, target)
+    sources, repeats = _without_repeats(facts, moved)
+    work = _work(facts, row, mask, group, repeats)
+    own, kernel_time = iree_seconds(work), kernel_seconds(work, kernel, target)
     bytes_moved = sum(2 * tensor_bytes(facts.value(name)) for name in moved)
     moving = bytes_moved / target.bytes_per_second + len(moved) * target.launch_seconds
     words = f"about {kernel_time * 1e6:.0f} us instead of {own * 1e6:.0f}"
+    words += kernel.measured and f" (measured: {kernel.measured})"
     if moved:
         words += f", and {moving * 1e6:.0f} to transpose the {' and the '.join(moved)}"
-    sources, repeats = _without_repeats(facts, moved)
     saved = own - kernel_time - moving
     if repeats > 1:
         words += f"; K and V are read without their {repeats}-fold repeat"
+    programs = kernel.programs_per_unit * target.compute_units
     return KernelPlan(
-        kernel, row, mask, placed, heads, group, orders, sources, repeats, moved, saved, words
+        kernel,
+        row,
+        mask,
+        placed,
+        heads,
+        group,
+        orders,
+        sources,
+        repeats,
+        moved,
+        saved,
+        words,
+        programs,
     )
 
 
@@ -244,32 +274,22 @@ def _unrepeated(value: ir.Value) -> tuple[ir.Value, int]:
     return source, count
 
 
-def _iree_seconds(facts: AttentionFacts) -> float:
-    rows, keys, heads = _sizes(facts)
-    both = sum(_extent(facts, dims) for dims in (facts.k1, facts.n))
-    return 2 * heads * rows * keys * both / _IREE_FLOPS_PER_SECOND
-
-
-def _kernel_seconds(facts: AttentionFacts, kernel: Kernel, target: Target) -> float:
-    """Whole waves of workgroups, each of which computes all its rows, wanted or not."""
-    rows, keys, heads = _sizes(facts)
-    waves = math.ceil(heads * math.ceil(rows / kernel.rows_per_workgroup) / target.compute_units)
-    flops = 2 * kernel.rows_per_workgroup * keys * sum(kernel.head_dims)
-    rate = _KERNEL_FLOPS_PER_SECOND / target.compute_units
-    return waves * flops / rate + target.launch_seconds
-
-
-def _sizes(facts: AttentionFacts) -> tuple[int, int, int]:
-    """Query rows of one head, keys, query heads; assumed where they are dynamic."""
-    row = [dim for dim in facts.map_of("query") if dim in facts.m][-1]
-    others = tuple(dim for dim in (*facts.batch, *facts.m) if dim != row)
-    heads = facts.extent(others)
-    return _extent(facts, (row,)), _extent(facts, facts.k2), 32 if heads is None else heads
-
-
-def _extent(facts: AttentionFacts, dims: tuple[int, ...]) -> int:
-    size = facts.extent(dims)
-    return _ASSUMED_EXTENT if size is None else size
+def _work(
+    facts: AttentionFacts, row: int, mask: Mask, group: tuple[int, ...], repeats: int
+) -> Work:
+    """What there is to compute; dynamic sizes as they are assumed for estimates."""
+    heads = facts.extent(facts.batch)
+    rows, keys = facts.assumed_extent((row,)), facts.assumed_extent(facts.k2)
+    seen = {"causal": mask.diagonal + rows / 2, "window": mask.diagonal + mask.behind + 1}
+    return Work(
+        kv_heads=(_ASSUMED_HEADS if heads is None else heads) / repeats,
+        group=facts.assumed_extent(group) * repeats,
+        rows=rows,
+        keys=keys,
+        head_dims=facts.assumed_extent(facts.k1) + facts.assumed_extent(facts.n),
+        width=element_bytes(facts.value("key")),
+        seen=min(1.0, seen.get(mask.kind, keys) / max(keys, 1)),
+    )
 
 
 def _unaligned_slice(value: ir.Value) -> str:

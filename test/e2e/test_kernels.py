@@ -46,9 +46,10 @@ def test_parameters_are_those_that_iree_passes(kernel: Kernel) -> None:
     entry = re.search(r"\.entry (\w+)\((.*?)\)", kernel.ptx().decode(), re.S)
     assert entry is not None and entry[1] == kernel.name
     kinds = re.findall(r"\.param \.(\w+)", entry[2])
-    pointers = 6 if kernel.mask == "operand" else 5
+    pointers = {"prefill": 5, "decode": 6, "combine": 3}[kernel.kind]
+    pointers += kernel.mask == "operand"
     assert kinds[:pointers] == ["u64"] * pointers
-    assert kinds[pointers:] == ["u32"] * (len(kernel.constants) - 1) + ["f32"]
+    assert kinds[pointers:] == ["f32" if name == "scale" else "u32" for name in kernel.constants]
     assert f".reqntid {kernel.workgroup_size}" in kernel.ptx().decode()
 
 

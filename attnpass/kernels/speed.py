@@ -1,0 +1,88 @@
+"""How long attention takes with a kernel and without: what decides where a kernel is taken.
+
+Read off tools/results/kernels_h200.json (NVIDIA H200). There each small case was run twice, by
+the kernel and by IREE's code in attnpass' configuration, which is what an attention falls back
+to; a unit test holds this rule against those pairs. In words:
+
+- prefill, IREE: 4 us, 20 ns for each key (head dim 128), and 180 TFLOPS. Kernel: 8.5 us (a
+  launch, and the memory engine's descriptors), and 11 ns a key and wave, or the speed that the
+  manifest has for it. So IREE keeps up to 128 keys, and kernels win from 256 on.
+- decode, IREE: 4 us where the keys are too few to be split, else 9 us and 4.4 TB/s. With
+  grouped queries 21 us and 3.4 TB/s. Kernel: 9 us (two launches) and its speed. So IREE keeps
+  up to 256 keys without groups, and longer caches are won by a little (1 to 4%), or by 1.3 to
+  2.5 with groups.
+
+IREE's numbers are those where attnpass has a configuration for the attention. Where it has
+none IREE takes longer (53 TFLOPS, and 0.4 TB/s for groups), so what is said here to win does.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ..targets import Target
+from . import Kernel
+
+# Fewer keys than this are not split by attn-split-k: two chunks of 256.
+_SPLIT_KEYS = 512
+_PREFILL_LAUNCH, _DECODE_LAUNCHES = 8.5e-6, 9e-6
+
+
+@dataclass(frozen=True)
+class Work:
+    """An attention's size: heads of K and V, rows that share them (`group` heads of `rows`
+    rows each), keys, both head dims together, and bytes of an element of K and V. `seen` is
+    the share of the keys that a causal mask or a window leaves, which kernels profit from."""
+
+    kv_heads: float
+    group: int
+    rows: int
+    keys: int
+    head_dims: int
+    width: int
+    seen: float = 1.0
+
+    @property
+    def own_rows(self) -> int:
+        return self.group * self.rows
+
+    @property
+    def flops(self) -> float:
+        return 2 * self.kv_heads * self.own_rows * self.keys * self.head_dims
+
+    @property
+    def cache_bytes(self) -> float:
+        return self.kv_heads * self.keys * self.head_dims * self.width
+
+
+def iree_seconds(work: Work) -> float:
+    """IREE's code for this attention, configured by attnpass."""
+    if work.own_rows > 16:
+        return 4e-6 + 20e-9 * work.keys * work.head_dims / 256 + work.flops / 1.8e14
+    if work.keys < _SPLIT_KEYS and work.own_rows == 1:
+        return 4e-6 + work.cache_bytes / 4.4e12
+    fixed, rate = (9e-6, 4.4e12) if work.own_rows == 1 else (21e-6, 3.4e12)
+    return fixed + work.cache_bytes / rate
+
+
+def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
+    """The kernel's time: prefill in whole waves of workgroups, each of which computes all its
+    rows, wanted or not; decode reads K and V once for each block of rows."""
+    if kernel.kind == "decode":
+        blocks = math.ceil(work.own_rows / kernel.rows_per_workgroup)
+        rate = _rate(kernel, _DECODE_LAUNCHES) or 4.4e12
+        return _DECODE_LAUNCHES + blocks * work.seen * work.cache_bytes / rate
+    heads = work.kv_heads * work.group
+    blocks = heads * math.ceil(work.rows / kernel.rows_per_workgroup)
+    waves = math.ceil(blocks / target.compute_units)
+    seen = work.keys * work.seen
+    flops = 2 * blocks * kernel.rows_per_workgroup * seen * work.head_dims
+    by_waves = 11e-9 * waves * seen * work.head_dims / 256
+    rate = _rate(kernel, _PREFILL_LAUNCH) or 5.5e14
+    return _PREFILL_LAUNCH + max(by_waves, flops / rate)
+
+
+def _rate(kernel: Kernel, launches: float) -> float:
+    """Operations or bytes a second once the kernel runs; 0 where it was not timed."""
+    return kernel.measured_work and kernel.measured_work / (kernel.measured_seconds - launches)

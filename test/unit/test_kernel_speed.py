@@ -1,0 +1,54 @@
+"""The rule that takes kernels where they win, held against what was measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnpass.kernels import Kernel, load_kernels
+from attnpass.kernels.speed import Work, iree_seconds, kernel_seconds
+from attnpass.targets import named_target
+
+RESULTS = Path(__file__).parents[2] / "tools" / "results" / "kernels_h200.json"
+ROWS: dict[str, dict[str, Any]] = {
+    row["case"]: row for row in json.loads(RESULTS.read_text())["rows"] if "iree" in row
+}
+PAIRS = [
+    (row, ROWS[f"{case}_own_configured"])
+    for case, row in ROWS.items()
+    if f"{case}_own_configured" in ROWS
+]
+
+
+def _kernel(row: dict[str, Any]) -> Kernel:
+    return next(kernel for kernel in load_kernels() if kernel.name == row["kernel"])
+
+
+def _work(row: dict[str, Any]) -> Work:
+    width = 1 if (row["cache"] or row["dtype"]).startswith("f8") else 2
+    return Work(row["heads"], row["group"], row["rows"], row["keys"], 2 * row["head"], width)
+
+
+def test_there_are_pairs() -> None:
+    assert len(PAIRS) > 20
+
+
+@pytest.mark.parametrize(("row", "own"), PAIRS, ids=lambda row: row["case"])
+def test_the_rule_takes_the_faster(row: dict[str, Any], own: dict[str, Any]) -> None:
+    """Where the rule errs, what it takes is at most a quarter slower, or 3 us."""
+    work, target = _work(row), named_target("sm_90")
+    taken = kernel_seconds(work, _kernel(row), target) < iree_seconds(work)
+    kernel, iree = row["iree"]["ms"], own["iree"]["ms"]
+    chosen, other = (kernel, iree) if taken else (iree, kernel)
+    assert chosen < 1.25 * other or chosen < other + 0.003
+
+
+def test_the_manifest_has_the_measured_speed() -> None:
+    row = ROWS["f16_32x1_1x65536_d128"]
+    kernel = _kernel(row)
+    speed = kernel.measured_work / kernel.measured_seconds
+    assert speed > row["iree"]["GBps"] * 0.999e9
+    assert "GB/s at f16_" in kernel.measured
