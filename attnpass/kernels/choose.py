@@ -65,8 +65,13 @@ class KernelPlan:
     programs: int
 
 
-def choose(facts: AttentionFacts, target: Target) -> KernelPlan | str:
-    """The best plan for this attention, or the reason why no kernel fits. Changes nothing."""
+def choose(
+    facts: AttentionFacts, target: Target, value_map: maps.Positions | None = None
+) -> KernelPlan | str:
+    """The best plan for this attention, or the reason why no kernel fits. Changes nothing.
+
+    `value_map` stands for V's map, where V could have another layout than it has.
+    """
     problem = _unfit(facts)
     if problem:
         return problem
@@ -82,7 +87,7 @@ def choose(facts: AttentionFacts, target: Target) -> KernelPlan | str:
         return placed
     kind = _mask_type(facts) if mask.kind == "operand" else "none"
     plans = [
-        _plan(facts, kernel, row, mask, placed, target)
+        _plan(facts, kernel, row, mask, placed, target, value_map)
         for kernel in kernels
         if _has_mask(kernel, mask.kind, kind)
     ]
@@ -194,6 +199,7 @@ def _plan(
     mask: Mask,
     placed: MaskPlace | None,
     target: Target,
+    value_map: maps.Positions | None,
 ) -> KernelPlan:
     (k1,), (k2,), (n,) = facts.k1, facts.k2, facts.n
     heads = tuple(dim for dim in facts.map_of("query") if dim in facts.batch)
@@ -204,9 +210,9 @@ def _plan(
         "value": (*heads, n, k2) if kernel.v_transposed else (*heads, k2, n),
         "output": (*heads, *group, row, n),
     }
-    orders = {
-        name: tuple(facts.map_of(name).index(dim) for dim in dims) for name, dims in wanted.items()
-    }
+    given = {name: facts.map_of(name) for name in wanted}
+    given["value"] = value_map or given["value"]
+    orders = {name: tuple(given[name].index(dim) for dim in dims) for name, dims in wanted.items()}
     if placed is not None:
         orders["mask"] = placed.order
     moved = tuple(name for name, order in orders.items() if not maps.is_identity(order))

@@ -19,7 +19,7 @@ def use_kernels(
 ) -> bool:
     """Returns whether IR changed. Needs a current context."""
     attentions = find(module)
-    problem = _unfit_target(module, target)
+    problem = unfit_target(module, target)
     taken = []
     for facts in attentions:
         order = maps.show(facts.map_of("output"))
@@ -46,7 +46,7 @@ def _use_kernel(facts: AttentionFacts, target: Target, mode: str, record: Operan
     return True
 
 
-def _unfit_target(module: ir.Operation, target: Target | None) -> str:
+def unfit_target(module: ir.Operation, target: Target | None) -> str:
     """Why the kernels cannot run on the target; empty if they can."""
     if target is None:
         return "the target is unknown; say target=sm_90 if the module runs on Hopper"

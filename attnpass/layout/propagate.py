@@ -172,7 +172,7 @@ def _choose_all(
     remains = _drop_what_does_not_pay(choices, target, planner)
     if mode != "never":
         for choice in choices:
-            _read_source(choice)
+            _read_source(choice, target)
     return choices, remains
 
 
@@ -329,14 +329,15 @@ def _absorbs_transpose(plan: OperandPlan | Refusal, planner: Planner) -> bool:
     )
 
 
-def _read_source(choice: Choice) -> None:
+def _read_source(choice: Choice, target: Target | None) -> None:
     """Lets attention read an operand before its transpose where that saves a dispatch.
 
     IREE fuses `bias -> transpose` into a dispatch of its own between projection and
     attention. With the transpose in attention's map, the bias is fused into the projection.
+    A precompiled kernel reads one order only: its transpose stays where it can be fused.
     """
     facts, record = choice.facts, choice.record
-    if choice.plans or facts.own_configuration:
+    if choice.plans or facts.own_configuration or (target and target.kernel_for(facts)):
         return
     source = find_source(facts, record.operand)
     if source is None or source.layout.is_row_major or not _is_epilogue(source.value):

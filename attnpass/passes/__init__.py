@@ -40,10 +40,12 @@ REGISTRY: dict[str, str] = {
 
 @dataclass
 class PassContext:
-    """What a pass may use besides its module: the report it writes to and the target."""
+    """What a pass may use besides its module: the report it writes to, the target, and the
+    passes of ours that come after it in the same run."""
 
     report: Report
     target: Target | None = None
+    later: tuple[Pass, ...] = ()
 
 
 @dataclass(frozen=True)

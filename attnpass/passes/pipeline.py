@@ -109,8 +109,10 @@ def run_pipeline(
     verify.
     """
     watch = instrumentation or Instrumentation()
-    for stage in stages:
+    stages = list(stages)
+    for number, stage in enumerate(stages):
         name = stage_name(stage)
+        context.later = tuple(s for s in stages[number + 1 :] if isinstance(s, Pass))
         if watch.before:
             watch.before(name, module)
         start = time.perf_counter()

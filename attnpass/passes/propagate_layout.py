@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from . import Pass, PassContext, option
+from .use_kernels import UseKernels
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -24,6 +25,9 @@ class PropagateLayout(Pass):
     `cache=transposed` changes what callers pass and get: a V cache that comes in as an
     argument and goes out as a result, or V that is returned, gets k2 as its last dim. The
     report and the attribute `attnpass.transposed_caches` of the function name each.
+
+    Where attn-use-kernels follows, V^T is worth to an attention what it is worth to the
+    kernel that will be taken for it.
     """
 
     name: ClassVar[str] = "attn-propagate-layout"
@@ -36,6 +40,7 @@ class PropagateLayout(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..attention import find
+        from ..kernels.demand import with_kernels
         from ..layout.propagate import propagate
         from ..targets import resolve_target
 
@@ -46,6 +51,9 @@ class PropagateLayout(Pass):
         report.mode = self.mode
         if target is not None:
             report.target = target.name
+        for later in context.later:
+            if isinstance(later, UseKernels):
+                target = with_kernels(module, target, later.device(module, context), later.mode)
         with module.context:
             return propagate(
                 module,

@@ -10,14 +10,16 @@ from . import Pass, PassContext, option
 if TYPE_CHECKING:
     from iree.compiler import ir
 
+    from ..targets import Target
+
 
 @dataclass(frozen=True)
 class UseKernels(Pass):
     """Replaces attention by a `hal.dispatch.extern` of a kernel from the manifest.
 
     `mode=cost` takes a kernel where it is estimated to win, `always` wherever one fits,
-    `never` only reports. IREE 3.13 compiles attention for no Hopper target, so a module that
-    is compiled for an older one says `target=sm_90` to promise that it runs on Hopper.
+    `never` only reports. A module that is compiled for an older architecture says
+    `target=sm_90` to promise that it runs on Hopper.
     """
 
     name: ClassVar[str] = "attn-use-kernels"
@@ -28,10 +30,14 @@ class UseKernels(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..kernels.drive import use_kernels
-        from ..targets import resolve_target
 
-        target = (resolve_target(module, self.target) if self.target else context.target) or (
-            resolve_target(module)
-        )
+        target = self.device(module, context)
         with module.context:
             return use_kernels(module, target, self.mode, context.report, self.name)
+
+    def device(self, module: ir.Operation, context: PassContext) -> Target | None:
+        """The target whose kernels are taken."""
+        from ..targets import resolve_target
+
+        named = resolve_target(module, self.target) if self.target else context.target
+        return named or resolve_target(module)

@@ -52,6 +52,12 @@ class Target:
         """What it is worth to this attention to have k2 innermost in V."""
         return Worth(None, f"nothing was measured for {self.name}")
 
+    def kernel_for(self, facts: AttentionFacts) -> str:
+        """Name of the kernel that will be taken for this attention, which reads its operands
+        in one order alone; '' where IREE makes the code, which reads any."""
+        del facts
+        return ""
+
 
 # Stands in where no target is known: a machine whose launches cost as much as 4 MB moved.
 DEFAULT_TARGET = Target("unknown", "", 1e12, 4e-6, 64)

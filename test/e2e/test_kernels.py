@@ -69,3 +69,58 @@ def test_iree_embeds_the_kernel_as_it_is(element: str, tmp_path) -> None:
     data = compile_str(rewritten.read_text(), extra_args=flags)
     (kernel,) = [k for k in load_kernels() if k.name == f"attention_{element}_d64"]
     assert data is not None and kernel.ptx() in data
+
+
+PROJECTED = """
+func.func @main(%q: tensor<32x1024x128xf8E4M3FN>, %k: tensor<32x1024x128xf8E4M3FN>,
+    %x: tensor<1024x512xf16>, %w: tensor<512x4096xf16>) -> tensor<32x1024x128xf16> {
+  %zero = arith.constant 0.0 : f32
+  %e0 = tensor.empty() : tensor<1024x4096xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e0 : tensor<1024x4096xf32>) -> tensor<1024x4096xf32>
+  %p = linalg.matmul ins(%x, %w : tensor<1024x512xf16>, tensor<512x4096xf16>)
+      outs(%z : tensor<1024x4096xf32>) -> tensor<1024x4096xf32>
+  %e2 = tensor.empty() : tensor<1024x4096xf8E4M3FN>
+  %n = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>,
+      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%p : tensor<1024x4096xf32>) outs(%e2 : tensor<1024x4096xf8E4M3FN>) {
+  ^bb0(%wide: f32, %out: f8E4M3FN):
+    %narrow = arith.truncf %wide : f32 to f8E4M3FN
+    linalg.yield %narrow : f8E4M3FN
+  } -> tensor<1024x4096xf8E4M3FN>
+  %h = tensor.expand_shape %n [[0], [1, 2]] output_shape [1024, 32, 128]
+      : tensor<1024x4096xf8E4M3FN> into tensor<1024x32x128xf8E4M3FN>
+  %e1 = tensor.empty() : tensor<32x1024x128xf8E4M3FN>
+  %v = linalg.transpose ins(%h : tensor<1024x32x128xf8E4M3FN>)
+      outs(%e1 : tensor<32x1024x128xf8E4M3FN>) permutation = [1, 0, 2]
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<32x1024x128xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [
+      affine_map<(b, m, n, k1, k2) -> (b, m, k1)>, affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>,
+      affine_map<(b, m, n, k1, k2) -> (b, k2, n)>, affine_map<(b, m, n, k1, k2) -> ()>,
+      affine_map<(b, m, n, k1, k2) -> (b, m, n)>]>
+      ins(%q, %k, %v, %scale : tensor<32x1024x128xf8E4M3FN>, tensor<32x1024x128xf8E4M3FN>,
+          tensor<32x1024x128xf8E4M3FN>, f32) outs(%e : tensor<32x1024x128xf16>) {
+  ^bb0(%s: f32):
+    iree_linalg_ext.yield %s : f32
+  } -> tensor<32x1024x128xf16>
+  return %r : tensor<32x1024x128xf16>
+}
+"""
+
+
+def test_a_projection_delivers_the_layout_that_the_kernel_wants() -> None:
+    """From a whole compile: the product writes V^T, the 8-bit kernel is embedded, and no
+    dispatch stands between them."""
+    import attnpass
+
+    report = attnpass.Report()
+    pipeline = "attn-propagate-layout{operands=v,k,q},attn-use-kernels,attn-hardware-exp2"
+    flags = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90"]
+    data = attnpass.compile_str(PROJECTED, pipeline=pipeline, report=report, extra_args=flags)
+    decisions = {operand.operand: operand for operand in report.attentions[0].operands}
+    assert decisions["value"].decision == "absorbed"
+    assert "attention_f8e4m3fn_d128_vt reads V^T only" in decisions["value"].reason
+    assert decisions["output"].decision == "kernel"
+    (kernel,) = [k for k in load_kernels() if k.name == "attention_f8e4m3fn_d128_vt"]
+    assert data is not None and kernel.ptx() in data
+    assert set(re.findall(rb"main_dispatch_(\d+_[a-z]+)", data)) == {b"0_matmul"}
