@@ -70,11 +70,11 @@ class Contraction(Rule):
         order = input_order(reads, nest)
         reads = [*(reads[i] for i in order), (init, tuple(range(len(nest.result))))]
         num_loops = len(nest.loops())
-        windows: list[int] = []
+        units: list[int] = []
         if not _fits(op.name, num_loops, [dims for _, dims in reads]):
-            windows = _unit_windows(nest)
-            reads = [_without(windows, value, dims, build) for value, dims in reads]
-            num_loops -= len(windows)
+            units = _unit_loops(nest)
+            reads = [_without(units, value, dims, build) for value, dims in reads]
+            num_loops -= len(units)
         fits = _fits(op.name, num_loops, [dims for _, dims in reads])
         name = op.name if fits else "linalg.contract"
         attributes = copied_attributes(op, "indexing_maps", "operandSegmentSizes")
@@ -84,21 +84,17 @@ class Contraction(Rule):
         new = build.create(name, [init.type], [*values, init], attributes, regions=1)
         fill_builtin_region(new)
         result = new.results[0]
-        if windows:
-            counts = [0 if loop in windows else 1 for loop in range(len(nest.result))]
+        if units:
+            counts = [0 if loop in units else 1 for loop in range(len(nest.result))]
             result = build.join_dims(result, counts, nest.result_sizes())
         return finish(nest, result, demand, build)
 
 
-def _unit_windows(nest: NestRewrite) -> list[int]:
-    """The loops of the result that a window leaves one step of, as torch.nn.MultiheadAttention
-    has them. IREE drops a unit dim from the bias behind a contraction, but not from the
-    contraction, and then does not fuse the two."""
-    found = []
-    for number, (loop, part) in enumerate(nest.result):
-        parts = nest.parts[loop]
-        if parts is not None and parts[part][1] is not None and parts[part][0] == 1:
-            found.append(number)
+def _unit_loops(nest: NestRewrite) -> list[int]:
+    """The loops of the result with one step: a batch of one, or what a window leaves of a dim,
+    as torch.nn.MultiheadAttention has them. IREE drops a unit dim from the cast or bias behind
+    a contraction, but not from the contraction, and then does not fuse the two."""
+    found = [number for number, size in enumerate(nest.result_sizes()) if size == 1]
     return found if len(found) < len(nest.result) else found[1:]
 
 
