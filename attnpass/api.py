@@ -17,7 +17,9 @@ def default_pipeline(
 ) -> str:
     """The passes that a compile runs by default, as pipeline text."""
     options = f"mode={mode} operands=v,k,q" + (f" cache={cache}" if cache != "kept" else "")
-    passes = [f"attn-propagate-layout{{{options}}}", "attn-mask-dynamic-keys"]
+    passes = [f"attn-propagate-layout{{{options}}}"]
+    passes += ["attn-pad-heads", "attn-tile-dynamic"] if configure else []
+    passes.append("attn-mask-dynamic-keys")
     if configure:
         passes += [
             "attn-pad-keys",

@@ -355,6 +355,20 @@ class Builder:
         operands = [tensor, *indices]
         return self.create("tensor.extract", [element_type(tensor)], operands).results[0]
 
+    def compare(self, predicate: str, left: ir.Value, right: ir.Value) -> ir.Value:
+        """`arith.cmpi` of two integers or indices: `ult`, `eq`, and so on."""
+        predicates = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+        context = self.anchor.context
+        i64, i1 = (ir.IntegerType.get_signless(width, context) for width in (64, 1))
+        attributes: dict[str, ir.Attribute] = {
+            "predicate": ir.IntegerAttr.get(i64, predicates.index(predicate))
+        }
+        return self.create("arith.cmpi", [i1], [left, right], attributes).results[0]
+
+    def select(self, condition: ir.Value, true: ir.Value, false: ir.Value) -> ir.Value:
+        """`arith.select` of two scalars of the same type."""
+        return self.create("arith.select", [true.type], [condition, true, false]).results[0]
+
     def multiply_add(self, value: ir.Value, factor: int, addend: ir.Value | int) -> ir.Value:
         """value * factor + addend of indices."""
         kinds = [value.type]

@@ -17,16 +17,26 @@ from __future__ import annotations
 
 import argparse
 import json
+import queue
 import statistics
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 FEW, MANY, REPEATS = 2, 10, 9
+# Attention slower than this is timed by a call of FEW alone: the call itself takes no time then.
+SLOW_SECONDS, SLOW_REPEATS = 0.02, 5
+# Above this error numbers are wrong, and not timed.
+WRONG = 0.1
+# Keys that attention over an unknown number is checked at, with the case's rows.
+LENGTHS = (1, 7, 16, 777, 1333, 4096)
+# Seconds that a case may take.
+CASE_SECONDS = 60
 VARIANTS = ("iree", "attnpass", "attnpass V^T")
 
 
@@ -74,20 +84,42 @@ CASES = (
     Case(heads=1),
     Case(rows=1333, keys=1333),
     Case(rows=777, keys=1008, head=64),
-    Case(heads=4, rows=200, keys=336, timed=False),
-    Case(heads=4, rows=200, keys=333, timed=False),
-    Case(heads=4, rows=1000, keys=4112, mask="causal", timed=False),
-    Case(heads=4, rows=65, keys=64, head=64, timed=False),
-    Case(heads=4, rows=17, keys=640, timed=False),
-    Case(heads=4, rows=333, keys=784, query="bf16", value="bf16", mask="padding", timed=False),
-    Case(heads=4, rows=256, keys=256, head=96, timed=False),
-    Case(heads=4, rows=256, keys=256, head=32, timed=False),
-    Case(heads=4, rows=777, keys=1333, dynamic=True, timed=False),
-    Case(heads=4, rows=777, keys=1333, head=64, mask="causal", dynamic=True, timed=False),
+    Case(head=80),
+    Case(head=96),
+    Case(head=72),
+    Case(heads=16, head=160),
+    Case(heads=16, head=192),
+    Case(dynamic=True),
+    Case(mask="causal", dynamic=True),
+    Case(head=64, mask="padding", dynamic=True),
+    Case(heads=40, rows=200, keys=336, timed=False),
+    Case(heads=40, rows=200, keys=333, timed=False),
+    Case(heads=40, rows=1000, keys=4112, mask="causal", timed=False),
+    Case(heads=40, rows=65, keys=64, head=64, timed=False),
+    Case(heads=40, rows=17, keys=640, timed=False),
+    Case(heads=40, rows=333, keys=784, query="bf16", value="bf16", mask="padding", timed=False),
+    Case(heads=40, rows=256, keys=256, head=96, timed=False),
+    Case(heads=40, rows=256, keys=256, head=32, timed=False),
+    Case(heads=40, rows=256, keys=256, head=40, timed=False),
+    Case(heads=40, rows=200, keys=333, head=112, query="bf16", value="bf16", timed=False),
+    Case(heads=40, rows=256, keys=320, head=224, timed=False),
+    Case(heads=2, rows=500, dynamic=True, timed=False),
+    Case(heads=2, rows=500, keys=500, head=96, timed=False),
+    Case(heads=4, rows=1, dynamic=True, timed=False),
+    Case(heads=1, rows=129, dynamic=True, timed=False),
+    Case(heads=1, group=8, rows=333, mask="causal", dynamic=True, timed=False),
+    Case(heads=4, group=3, rows=65, head=160, dynamic=True, timed=False),
+    Case(heads=4, rows=777, head=64, mask="causal", dynamic=True, timed=False),
+    Case(heads=4, rows=333, head=256, mask="padding", dynamic=True, timed=False),
+    Case(heads=4, rows=100, query="bf16", value="bf16", dynamic=True, timed=False),
+    Case(heads=4, rows=300, query="f8E4M3FN", dynamic=True, timed=False),
+    Case(heads=4, rows=300, query="f8E4M3FN", value="f8E4M3FN", dynamic=True, timed=False),
+    Case(heads=4, rows=300, head=72, dynamic=True, timed=False),
+    Case(heads=2, rows=100, head=512, dynamic=True, timed=False),
     Case(heads=2, rows=129, keys=528, head=256, timed=False),
     Case(heads=2, rows=129, keys=528, head=512, timed=False),
-    Case(heads=4, rows=300, keys=336, query="f8E4M3FN", timed=False),
-    Case(heads=2, group=4, rows=333, keys=336, timed=False),
+    Case(heads=40, rows=300, keys=336, query="f8E4M3FN", timed=False),
+    Case(heads=10, group=4, rows=333, keys=336, timed=False),
 )
 
 
@@ -175,67 +207,118 @@ def compile_all(folder: Path, only: str) -> None:
     (folder / "manifest.json").write_text(json.dumps(entries, indent=1))
 
 
-def run_all(folder: Path, json_path: str) -> None:
-    """One process a case; rows are written as they come."""
+def run_all(folder: Path, json_path: str, only: str) -> None:
+    """All cases in a process of their own, and in another one what comes behind a case that
+    ends it or takes too long; rows are written as they come."""
     import torch
 
     result: dict[str, Any] = {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__}
     result["rows"] = rows = []
-    for case in CASES:
-        command = [sys.executable, __file__, "one", str(folder), "--case", case.name]
+    left = [case.name for case in CASES if only in case.name]
+    while left:
+        command = [sys.executable, __file__, "some", str(folder), "--case", ",".join(left)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            for row in _rows(process):
+                if "begin" in row:
+                    left = left[left.index(row["begin"]) :]
+                    continue
+                print(json.dumps(row), flush=True)
+                rows.append(row)
+                Path(json_path).write_text(json.dumps(result, indent=1) + "\n")
+            process.kill()
+            failed = process.wait() != 0
+        if failed:
+            rows.append({"case": left[0], "failed": "the process ended, or took too long"})
+        left = left[1:] if failed else []
+
+
+def _rows(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+    """What a process prints, until it ends or is silent for CASE_SECONDS."""
+    assert process.stdout is not None
+    lines: queue.Queue[str] = queue.Queue()
+
+    def read(stream: IO[str]) -> None:
+        for line in stream:
+            lines.put(line)
+        lines.put("")
+
+    threading.Thread(target=read, args=(process.stdout,), daemon=True).start()
+    while True:
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-            found = [json.loads(line) for line in done.stdout.splitlines() if line[:1] == "{"]
-            if done.returncode:
-                found.append({"case": case.name, "failed": done.stderr[-300:]})
-        except subprocess.TimeoutExpired:
-            found = [{"case": case.name, "failed": "no end within 120 s"}]
-        for row in found:
-            print(json.dumps(row), flush=True)
-        rows += found
-        Path(json_path).write_text(json.dumps(result, indent=1) + "\n")
+            line = lines.get(timeout=CASE_SECONDS)
+        except queue.Empty:
+            return
+        if not line:
+            process.wait()
+            return
+        if line.startswith("{"):
+            yield json.loads(line)
 
 
-def run_one(folder: Path, name: str) -> None:
-    import torch
+def run_some(folder: Path, names: Sequence[str]) -> None:
+    """Prints a row a line for the cases of these names, and a line at the beginning of each."""
     from iree import runtime
 
-    case = next(case for case in CASES if case.name == name)
-    entries = json.loads((folder / "manifest.json").read_text())
-    q, k, v, mask = tensors(case)
-    right = reference(q[0], k, v, mask, case)
-    if case.timed and not case.mask and "f8" not in case.query:
-        for peer, seconds, error in peers(q, k, v, right, case):
-            print(json.dumps({"case": name, "variant": peer, "ms": ms(seconds), "error": error}))
     config = runtime.Config("cuda")
+    entries = json.loads((folder / "manifest.json").read_text())
+    for case in CASES:
+        if case.name not in names:
+            continue
+        print(json.dumps({"begin": case.name}), flush=True)
+        mine = [entry for entry in entries if Case(**entry["case"]) == case and not entry["failed"]]
+        # IREE's wrong kernels may end the process.
+        mine.sort(key=lambda entry: entry["variant"] == "iree")
+        contexts = {entry["variant"]: load(config, folder / entry["file"]) for entry in mine}
+        lengths = LENGTHS if case.dynamic and not case.timed else (case.keys,)
+        for keys in lengths:
+            of = replace(case, keys=keys)
+            q, k, v, mask = tensors(of)
+            right = reference(q[0], k, v, mask, of)
+            if case.timed and not case.mask and "f8" not in case.query:
+                for peer, seconds, error in peers(q, k, v, right, case):
+                    row = {"case": case.name, "variant": peer, "ms": ms(seconds), "error": error}
+                    print(json.dumps(row), flush=True)
+            for entry in mine:
+                row = {"case": case.name, "variant": entry["variant"]}
+                row |= {"keys": keys} if len(lengths) > 1 else {}
+                row["configured"] = entry["configured"]
+                transposed = entry["variant"].endswith("V^T")
+                given = [k, v.transpose(1, 2) if transposed else v, mask]
+                try:
+                    row |= measure(config, contexts[entry["variant"]], of, q, given, right)
+                except Exception as error:
+                    row["failed"] = str(error)[:200]
+                print(json.dumps(row), flush=True)
+
+
+def load(config: Any, path: Path) -> Any:
+    """The functions of a compiled module (keep the value: it owns them)."""
+    from iree import runtime
+
+    context = runtime.SystemContext(config=config)
+    context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, path.read_bytes()))
+    (name,) = [m for m in context.modules if m != "hal"]
+    return context.modules[name]
+
+
+def measure(
+    config: Any, functions: Any, case: Case, q: list[Any], given: list[Any], right: Any
+) -> dict[str, Any]:
+    """The error of `one` and, where the case is timed and right, the milliseconds."""
+    import torch
 
     out = torch.bfloat16 if case.value == "bf16" else torch.float16
     queries = [on_device(config.device, x) for x in q]
-    for entry in entries:
-        if Case(**entry["case"]) != case or entry["failed"]:
-            continue
-        wanted_v = v.transpose(1, 2) if entry["variant"].endswith("V^T") else v
-        rest = [on_device(config.device, x) for x in (k, wanted_v)]
-        rest += [on_device(config.device, mask)] if mask is not None else []
-        row = {"case": name, "variant": entry["variant"], "configured": entry["configured"]}
-        try:
-            context = runtime.SystemContext(config=config)
-            binary = (folder / entry["file"]).read_bytes()
-            context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, binary))
-            (module_name,) = [m for m in context.modules if m != "hal"]
-            functions = context.modules[module_name]
-            row["error"] = relative_error(host(functions["one"](queries[0], *rest), out), right)
-            if case.timed:
+    rest = [on_device(config.device, x) for x in given if x is not None]
+    found = {"error": relative_error(host(functions["one"](queries[0], *rest), out), right)}
+    if not case.timed or not found["error"] < WRONG:
+        return found
 
-                def call(which: str, f: Any = functions, x: Any = rest) -> None:
-                    count = {"few": FEW, "many": MANY}[which]
-                    f[which](*queries[:count], *x)[-1].to_host()
+    def call(which: str) -> None:
+        count = {"few": FEW, "many": MANY}[which]
+        functions[which](*queries[:count], *rest)[-1].to_host()
 
-                row["ms"] = ms(difference(call))
-        except Exception as error:
-            row["failed"] = str(error)[:200]
-        print(json.dumps(row), flush=True)
-    torch.cuda.synchronize()
+    return {**found, "ms": ms(difference(call))}
 
 
 def on_device(device: Any, tensor: Any) -> Any:
@@ -246,6 +329,7 @@ def on_device(device: Any, tensor: Any) -> Any:
     types = runtime.HalElementType
     kinds = {
         torch.bool: (torch.uint8, types.BOOL_8),
+        torch.float32: (torch.int32, types.FLOAT_32),
         torch.float16: (torch.int16, types.FLOAT_16),
         torch.bfloat16: (torch.int16, types.BFLOAT_16),
         torch.float8_e4m3fn: (torch.uint8, types.FLOAT_8_E4M3_FN),
@@ -293,7 +377,7 @@ def tensors(case: Case) -> tuple[list[Any], Any, Any, Any]:
         mask = torch.ones(case.rows, case.keys, dtype=torch.bool, device="cuda").tril()
     elif case.mask:
         mask = torch.ones(case.rows, case.keys, dtype=torch.bool, device="cuda")
-        mask[:, case.keys * 3 // 4 :] = False
+        mask[:, max(1, case.keys * 3 // 4) :] = False
     return q, k, v, mask
 
 
@@ -351,14 +435,20 @@ def relative_error(output: Any, right: Any) -> float:
 
 
 def difference(call: Callable[[str], None]) -> float:
-    """Seconds an attention: the median over repeats of (many - few) / their counts."""
+    """Seconds an attention: the median over repeats of (many - few) / their counts; where it
+    is slow, of few / its count."""
+
+    def seconds(which: str) -> float:
+        start = time.perf_counter()
+        call(which)
+        return time.perf_counter() - start
+
+    seconds("few")
+    if seconds("few") > FEW * SLOW_SECONDS:
+        return statistics.median(seconds("few") / FEW for _ in range(SLOW_REPEATS))
     times = []
     for number in range(REPEATS + 1):
-        spent = {}
-        for which in ("few", "many"):
-            start = time.perf_counter()
-            call(which)
-            spent[which] = time.perf_counter() - start
+        spent = {which: seconds(which) for which in ("few", "many")}
         if number:  # The first warms up.
             times.append((spent["many"] - spent["few"]) / (MANY - FEW))
     return statistics.median(times)
@@ -370,7 +460,7 @@ def ms(seconds: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("compile", "run", "one"))
+    parser.add_argument("what", choices=("compile", "run", "some"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--json", default="configure.json")
     parser.add_argument("--case", default="", help="only cases whose name has this")
@@ -378,9 +468,9 @@ def main() -> None:
     if arguments.what == "compile":
         compile_all(arguments.folder, arguments.case)
     elif arguments.what == "run":
-        run_all(arguments.folder, arguments.json)
+        run_all(arguments.folder, arguments.json, arguments.case)
     else:
-        run_one(arguments.folder, arguments.case)
+        run_some(arguments.folder, arguments.case.split(","))
 
 
 if __name__ == "__main__":

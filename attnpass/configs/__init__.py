@@ -1,4 +1,4 @@
-"""Kernel configurations for attention: one file a target family, and what they share."""
+"""Kernel configurations: one file a target family, and what they share."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from ..attention import AttentionFacts, describe, find_ops
 from ..errors import AttnError
-from ..ir import set_attribute
+from ..ir import descendants, set_attribute
 from ..targets import Target
-from . import cpu, cpu_loops, nvidia
+from . import cpu, cpu_loops, nvidia, nvidia_contraction
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -16,10 +16,14 @@ if TYPE_CHECKING:
     from ..report.records import Report
 
 
-def configure_all(module: ir.Operation, target: Target | None, report: Report) -> bool:
-    """Configures every attention under `module`, with a note each; returns whether IR changed."""
+def configure_all(
+    module: ir.Operation, target: Target | None, report: Report, contractions: bool = True
+) -> bool:
+    """Configures every attention under `module` and, on NVIDIA GPUs and with `contractions`, the
+    projections beside it, with a note each; returns whether IR changed."""
+    ops = find_ops(module)
     changed = False
-    for op in find_ops(module):
+    for op in ops:
         try:
             facts = describe(op)
         except AttnError as error:
@@ -27,20 +31,45 @@ def configure_all(module: ir.Operation, target: Target | None, report: Report) -
             place = f"attention at {error.location}"
             report.note(f"{place} keeps IREE's own configuration: {error.message}")
             continue
-        found = _configuration(facts, target)
         place = f"{facts.kind} at {facts.location}"
-        if isinstance(found, str):
-            report.note(f"{place} keeps IREE's own configuration: {found}")
-            continue
-        for name, text in found.items():
-            set_attribute(facts.op, name, text)
-        words = found["compilation_info"]
-        report.note(f"{place} is configured for {target.name if target else ''}: {words}")
-        if target and target.backend == "llvm-cpu" and "decomposition_config" not in found:
-            why = cpu_loops.tiles(facts, cpu.register_bytes(target))
-            report.note(f"{place} gets no loops of ours: {why}")
-        changed = True
+        found = _configuration(facts, target)
+        if _attach(facts.op, place, found, target, report):
+            changed = True
+            if target and target.backend == "llvm-cpu" and "decomposition_config" not in found:
+                why = cpu_loops.tiles(facts, cpu.register_bytes(target))
+                report.note(f"{place} gets no loops of ours: {why}")
+    if ops and contractions and target is not None and target.backend == "cuda":
+        changed |= _configure_contractions(module, target, report)
     return changed
+
+
+def _configure_contractions(module: ir.Operation, target: Target, report: Report) -> bool:
+    changed = False
+    for function in list(descendants(module, "flow.executable", "builtin.module", "func.func")):
+        facts = nvidia_contraction.find(function)
+        if facts is not None:
+            found = nvidia_contraction.configuration(facts, target)
+            place = f"contraction at {facts.location}"
+            changed |= _attach(facts.op, place, found, target, report)
+    return changed
+
+
+def _attach(
+    op: ir.Operation,
+    place: str,
+    found: dict[str, str] | str,
+    target: Target | None,
+    report: Report,
+) -> bool:
+    """Gives an op the attributes found, or notes why there are none."""
+    if isinstance(found, str):
+        report.note(f"{place} keeps IREE's own configuration: {found}")
+        return False
+    for name, text in found.items():
+        set_attribute(op, name, text)
+    words = found["compilation_info"]
+    report.note(f"{place} is configured for {target.name if target else ''}: {words}")
+    return True
 
 
 def padded_keys(facts: AttentionFacts, target: Target) -> int | None:
@@ -49,6 +78,23 @@ def padded_keys(facts: AttentionFacts, target: Target) -> int | None:
     if target.backend == "cuda" and not facts.own_configuration:
         return nvidia.padded_keys(facts, target)
     return None
+
+
+def padded_heads(facts: AttentionFacts, target: Target) -> tuple[int, int] | None:
+    """Head dims of Q and V, above those of this attention, that have a configuration where its
+    own have none; None where there are none such, or none are needed."""
+    if target.backend == "cuda" and not facts.own_configuration:
+        return nvidia.padded_heads(facts, target)
+    return None
+
+
+def dynamic_tiles(facts: AttentionFacts, target: Target) -> dict[int, int]:
+    """Sizes, by iteration dim, of the tiles that an attention over an unknown number of keys
+    needs for a configuration; empty where tiles would not help."""
+    if target.backend != "cuda" or facts.own_configuration:
+        return {}
+    found = nvidia.dynamic_tiles(facts, target)
+    return {} if isinstance(found, str) else found
 
 
 def split_refusal(facts: AttentionFacts, target: Target) -> str:

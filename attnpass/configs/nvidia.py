@@ -8,47 +8,24 @@ grouped rows are one tensor-core tile of one warp.
 
 from __future__ import annotations
 
-import math
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..attention import AttentionFacts
 from ..targets import Target
-from ..targets.nvidia import Nvidia
+from .nvidia_tiles import MMA, TILES, WHOLE_TILES, Shape, Tile, find_tile, fit
 
 Attributes = dict[str, str]
 
 _D = "#iree_gpu.derived_thread_config"
 # Rows of a tensor-core tile, and those that one subgroup takes with full use of what it reads.
 _TILE_ROWS, _SUBGROUP_ROWS = 16, 32
-_MMA = {
-    "f16": ("NV_MMA_SYNC_F32_16x8x16_F16", 16),
-    "bf16": ("NV_MMA_SYNC_F32_16x8x16_BF16", 16),
-    "f8E4M3FN": ("NV_MMA_SYNC_F32_16x8x32_F8E4M3FN", 32),
-}
-_BYTES = {"f16": 2, "bf16": 2, "f8E4M3FN": 1}
 # With fewer workgroups than one for so many compute units, IREE's smaller tiles are faster:
 # one head of 4096 rows on an H200 takes 0.23 ms with them and 0.28 with these.
 _FEWEST = 3
 # More lanes along a head dim, times subgroups, give wrong decode numbers in IREE 3.13.
 MOST_DECODE_LANES = 32
-
-
-@dataclass(frozen=True)
-class Tile:
-    """What a workgroup takes: `rows` of Q, `columns` of V, `keys` at a time; its subgroups
-    along rows and columns; whether Q goes through shared memory, as K and V do."""
-
-    rows: int
-    columns: int
-    keys: int
-    row_subgroups: int
-    column_subgroups: int = 1
-    query_shared: bool = True
-
-    @property
-    def threads(self) -> int:
-        return 32 * self.row_subgroups * self.column_subgroups
 
 
 @dataclass(frozen=True)
@@ -67,40 +44,87 @@ _LANES = Lanes()
 assert _LANES.head * _LANES.key_subgroups <= MOST_DECODE_LANES
 
 
-# The best tile by V's head dim, up to which it holds.
-_TILES = (
-    (128, Tile(128, 128, 64, 4)),
-    (256, Tile(128, 256, 32, 8)),
-    (512, Tile(64, 512, 16, 4, 2)),
-    (1024, Tile(32, 256, 16, 2, 2)),
-)
-
-
 def configuration(facts: AttentionFacts, target: Target) -> Attributes | str:
     """The attributes for this attention, or why it keeps IREE's own configuration."""
-    why = _refusal(facts, target)
+    why = refusal(facts, target)
     if why:
         return why
-    if 1 in facts.sizes:
-        return "it has unit dims, which IREE folds: its rank is not final before phase 'flow'"
-    rows = _rows(facts)
-    if rows is not None and rows < _TILE_ROWS:
-        return _decode(facts, rows)
-    return _idle(facts, target, rows) or _prefill(facts, target, rows, facts.sizes[facts.k2[0]])
+    rows = rows_of(facts)
+    if is_decode(facts):
+        return decode_with(_LANES, facts) if rows == 1 else grouped_with(32, facts)
+    return _idle(facts, target) or _prefill(facts, target, _keys(facts))
+
+
+def refusal(facts: AttentionFacts, target: Target) -> str:
+    """Why no configuration is known to be right for this attention, or ''."""
+    why = _refusal(facts, target)
+    if not why and 1 in facts.sizes:
+        why = "it has unit dims, which IREE folds: its rank is not final before phase 'flow'"
+    return why
+
+
+def is_decode(facts: AttentionFacts) -> bool:
+    """Whether there are fewer query rows than a tensor-core tile has."""
+    rows = rows_of(facts)
+    return rows is not None and rows < _TILE_ROWS
+
+
+def tile_for(width: int) -> Tile | None:
+    """The best tile for V's head dim; None where that is wider than any that was measured."""
+    return next((tiles[0] for most, tiles in TILES if width <= most), None)
 
 
 def padded_keys(facts: AttentionFacts, target: Target) -> int | None:
     """The next whole number of prefill tiles of keys, where these leave one incomplete."""
-    rows = _rows(facts)
-    if _refusal(facts, target) or (rows is not None and rows < _TILE_ROWS):
+    if len(facts.k2) != 1 or _refusal(facts, target) or is_decode(facts):
         return None
-    keys, depth = facts.sizes[facts.k2[0]], _MMA[facts.element_types["value"]][1]
+    keys, depth = facts.sizes[facts.k2[0]], MMA[facts.element_types["value"]][1]
     if keys is None or keys % depth == 0 or facts.k2[0] in facts.score_index_dims:
         return None
-    tile = next((tile for most, tile in _TILES if (facts.sizes[facts.n[0]] or 0) <= most), None)
-    step = tile.keys if tile is not None else depth
-    padded = -(-keys // step) * step
-    return None if isinstance(_prefill(facts, target, rows, padded), str) else padded
+    tile = find_tile(_shape(facts, WHOLE_TILES), target)
+    return None if isinstance(tile, str) else -(-keys // tile.keys) * tile.keys
+
+
+def padded_heads(facts: AttentionFacts, target: Target) -> tuple[int, int] | None:
+    """The head dims of Q and V, larger than this attention's by as little as can be, that have
+    a prefill tile where its own have none."""
+    if facts.kind != "attention" or is_decode(facts):
+        return None
+    if _refusal(facts, target) or _idle(facts, target):
+        return None
+    shape = _shape(facts, WHOLE_TILES)
+    if not isinstance(find_tile(shape, target), str):
+        return None
+    depth = MMA[shape.query][1]
+    heads, widths = (
+        range(-(-size // depth) * depth, max(32, 1 << (size - 1).bit_length()) + 1, depth)
+        for size in (shape.head, shape.width)
+    )
+    for head, width in sorted(itertools.product(heads, widths), key=sum):
+        wider = replace(shape, head=head, width=width)
+        if not isinstance(find_tile(wider, target), str):
+            return head, width
+    return None
+
+
+def dynamic_tiles(facts: AttentionFacts, target: Target) -> dict[int, int] | str:
+    """The tiles that an unknown number of keys, and of rows, is to be viewed as, by iteration
+    dim; or why there are none."""
+    if len(facts.k2) != 1 or facts.sizes[facts.k2[0]] is not None:
+        return "its number of keys is known"
+    if facts.kind != "attention" or (facts.has_mask and facts.k2[0] not in facts.map_of("mask")):
+        return "it is partial, or masked by row only"
+    rows = rows_of(facts)
+    if rows is not None and rows < _TILE_ROWS:
+        return f"{rows} query rows are no prefill"
+    why = _refusal(facts, target) or _idle(facts, target)
+    if why:
+        return why
+    tile = find_tile(_shape(facts, WHOLE_TILES), target)
+    if isinstance(tile, str):
+        return tile
+    found = {facts.k2[0]: tile.keys}
+    return found if rows is not None else {**found, _tiled(facts, "output", facts.m): tile.rows}
 
 
 def decodes(facts: AttentionFacts, target: Target) -> str:
@@ -114,11 +138,11 @@ def decodes(facts: AttentionFacts, target: Target) -> str:
 def _refusal(facts: AttentionFacts, target: Target) -> str:
     if facts.score_index_dims:
         return "its scores depend on positions, which was not measured"
-    if len(facts.n) != 1 or len(facts.k2) != 1 or len(facts.k1) != 1:
-        return "it has several head or key dims"
+    if len(facts.n) != 1 or len(facts.k1) != 1:
+        return "it has several head dims"
     kinds = facts.element_types
     query, key, value = (kinds[name] for name in ("query", "key", "value"))
-    if query != key or {query, value} - set(_MMA):
+    if query != key or {query, value} - set(MMA):
         return f"there is no tensor-core tile for {query} Q, {key} K and {value} V"
     arch = int("".join(c for c in target.arch if c.isdigit()) or 0)
     if arch < 89 and "f8E4M3FN" in (query, value):
@@ -128,93 +152,94 @@ def _refusal(facts: AttentionFacts, target: Target) -> str:
     return ""
 
 
-def _rows(facts: AttentionFacts) -> int | None:
-    """Rows of the innermost dim of m, the one that is tiled; None where that is dynamic."""
-    return facts.sizes[facts.m[-1]] if facts.m else 1
+def _tiled(facts: AttentionFacts, operand: str, dims: Sequence[int]) -> int:
+    """The dim of m or k2 that is tiled: the innermost one in the result or in K."""
+    return next(dim for dim in reversed(facts.map_of(operand)) if dim is not None and dim in dims)
 
 
-def _idle(facts: AttentionFacts, target: Target, rows: int | None) -> str:
-    """Why the prefill tiles would leave too much of the GPU idle, or ''. From head dim 256 on
-    IREE's own tiles are slower by more than that."""
-    _, tile = _TILES[0]
-    if rows is None or (facts.sizes[facts.n[0]] or 0) > tile.columns:
+def rows_of(facts: AttentionFacts) -> int | None:
+    """Rows of the dim of m that is tiled; None where that is dynamic."""
+    return facts.sizes[_tiled(facts, "output", facts.m)] if facts.m else 1
+
+
+def _keys(facts: AttentionFacts) -> int | None:
+    """Keys of the dim of k2 that is tiled; None where that is dynamic."""
+    return facts.sizes[_tiled(facts, "key", facts.k2)]
+
+
+def _idle(facts: AttentionFacts, target: Target) -> str:
+    """Why the prefill tiles would leave too much of the GPU idle, or ''. IREE's own tiles are
+    slower by more than that from head dim 256 on, and by 30 times and more for head dims that
+    are no powers of two and an unknown number of keys, where they take no tensor cores."""
+    _, (tile, *_) = TILES[0]
+    rows = rows_of(facts)
+    heads = [facts.sizes[dim] or 0 for dim in (*facts.k1, *facts.n)]
+    if rows is None or heads[-1] > tile.columns or any(size.bit_count() != 1 for size in heads):
         return ""
-    groups = facts.assumed_extent((*facts.batch, *facts.m[:-1]))
-    workgroups = groups * -(-rows // tile.rows)
+    if any(facts.sizes[dim] is None for dim in facts.k2):
+        return ""
+    others = [dim for dim in facts.m if dim != _tiled(facts, "output", facts.m)]
+    workgroups = facts.assumed_extent((*facts.batch, *others)) * -(-rows // tile.rows)
     if _FEWEST * workgroups >= target.compute_units:
         return ""
     return f"{workgroups} workgroups leave most of {target.compute_units} compute units idle"
 
 
-def _prefill(
-    facts: AttentionFacts, target: Target, rows: int | None, keys: int | None
-) -> Attributes | str:
-    width = facts.sizes[facts.n[0]] or 0
-    found = next((tile for most, tile in _TILES if width <= most), None)
-    if found is None:
-        return f"head dim {width} is wider than any that was measured"
-    return prefill_with(found, facts, target, rows, keys)
+def _shape(facts: AttentionFacts, keys: int | None) -> Shape:
+    """The shape of this attention, over so many keys."""
+    head, width = facts.sizes[facts.k1[0]] or 0, facts.sizes[facts.n[0]] or 0
+    query, value = facts.element_types["query"], facts.element_types["value"]
+    transposed = facts.is_innermost("value", facts.k2)
+    return Shape(rows_of(facts), keys, head, width, query, value, transposed)
+
+
+def _prefill(facts: AttentionFacts, target: Target, keys: int | None) -> Attributes | str:
+    why = _loops_refusal(facts)
+    if why:
+        return why
+    tile = find_tile(_shape(facts, keys), target)
+    return tile if isinstance(tile, str) else _with_tile(tile, facts)
 
 
 def prefill_with(
     tile: Tile, facts: AttentionFacts, target: Target, rows: int | None, keys: int | None
 ) -> Attributes | str:
     """The attributes for a tile, made smaller where the attention is, or what forbids it."""
-    n, k1, k2 = facts.n[0], facts.k1[0], facts.k2[0]
-    head, width = facts.sizes[k1] or 0, facts.sizes[n] or 0
-    query, value = facts.element_types["query"], facts.element_types["value"]
-    qk, qk_depth = _MMA[query]
-    pv, pv_depth = _MMA[value]
-    if head < qk_depth or width < 32 or {head.bit_count(), width.bit_count()} != {1}:
-        return f"head dims {head} and {width} are no powers of two from 32 on"
-    if keys is None or keys % pv_depth:
+    why = _loops_refusal(facts)
+    if why:
+        return why
+    fitted = fit(tile, replace(_shape(facts, keys), rows=rows), target)
+    return fitted if isinstance(fitted, str) else _with_tile(fitted, facts)
+
+
+def _loops_refusal(facts: AttentionFacts) -> str:
+    if rows_of(facts) is None and any(facts.sizes[dim] is None for dim in facts.k2):
         # IREE 3.13 then "failed to distribute".
-        number = "a number of keys known only at run time" if keys is None else f"{keys} keys"
-        return f"{number} may leave a tensor-core tile of {pv_depth} incomplete"
-    tile = _fitted(tile, rows, width, keys)
-    shared = _shared_bytes(tile, head, query, value)
-    limit = target.shared_bytes if isinstance(target, Nvidia) else 0
-    if shared > limit:
-        return f"{shared} bytes of shared memory are needed; {target.arch} has {limit}"
+        return "the numbers of rows and of keys are both known only at run time"
+    return ""
+
+
+def _with_tile(tile: Tile, facts: AttentionFacts) -> Attributes:
+    n, k1, k2 = facts.n[0], facts.k1[0], _tiled(facts, "key", facts.k2)
+    m = _tiled(facts, "output", facts.m)
+    (qk, _), (pv, _) = (MMA[facts.element_types[name]] for name in ("query", "value"))
     workgroup = [1] * facts.num_dims
     subgroups = [1] * facts.num_dims
-    workgroup[k1] = workgroup[k2] = 0
+    for dim in (k1, *facts.k2):
+        workgroup[dim] = 0
     workgroup[n], subgroups[n] = tile.columns, tile.column_subgroups
-    workgroup[facts.m[-1]], subgroups[facts.m[-1]] = tile.rows, tile.row_subgroups
+    workgroup[m], subgroups[m] = tile.rows, tile.row_subgroups
     reduction = [0] * facts.num_dims
-    reduction[k2] = tile.keys
+    for dim in facts.k2:
+        reduction[dim] = tile.keys if dim == k2 else 1
     query_shared = (0,) if tile.query_shared else ()
     tiles = f"{_promote(*query_shared, 1, 2)}, reduction = {reduction}, workgroup = {workgroup}"
     return _attributes(
         tiles,
-        f"{_mma(qk)}, {_promote(*query_shared, 1)}, subgroup_basis = {_basis(subgroups, n)}",
-        f"{_mma(pv)}, {_promote(1)}, subgroup_basis = {_basis(subgroups, k1)}",
+        f"{mma(qk)}, {_promote(*query_shared, 1)}, subgroup_basis = {_basis(subgroups, n)}",
+        f"{mma(pv)}, {_promote(1)}, subgroup_basis = {_basis(subgroups, k1)}",
         tile.threads,
     )
-
-
-def _fitted(tile: Tile, rows: int | None, width: int, keys: int) -> Tile:
-    """The tile for fewer rows and narrower heads, its keys a divisor of `keys`. The subgroups
-    stay a power of two: IREE spreads the copies to shared memory over all threads."""
-    columns = min(tile.columns, width)
-    keys = math.gcd(tile.keys, keys)
-    if rows is None or rows >= tile.rows:
-        return replace(tile, columns=columns, keys=keys)
-    per_subgroup = tile.rows // tile.row_subgroups
-    fewer = 1 << (-(-rows // per_subgroup) - 1).bit_length()
-    return replace(tile, rows=fewer * per_subgroup, columns=columns, keys=keys, row_subgroups=fewer)
-
-
-def _shared_bytes(tile: Tile, head: int, query: str, value: str) -> int:
-    """Of the tiles of Q, K, V and of the weights that a workgroup keeps there."""
-    q_and_k = (tile.rows * tile.query_shared + tile.keys) * head * _BYTES[query]
-    return q_and_k + (tile.columns + tile.rows) * tile.keys * _BYTES[value]
-
-
-def _decode(facts: AttentionFacts, rows: int) -> Attributes | str:
-    if rows > 1:
-        return grouped_with(32, facts)
-    return decode_with(_LANES, facts)
 
 
 def decode_with(lanes: Lanes, facts: AttentionFacts) -> Attributes | str:
@@ -250,9 +275,9 @@ def grouped_with(keys: int, facts: AttentionFacts) -> Attributes | str:
     one = [1] * facts.num_dims
     return _attributes(
         f"{_promote(0, 1, 2)}, reduction = {reduction}, workgroup = {workgroup}",
-        f"{_mma(_MMA[facts.element_types['query']][0])}, {_promote(0, 1)}, "
+        f"{mma(MMA[facts.element_types['query']][0])}, {_promote(0, 1)}, "
         f"subgroup_basis = {_basis(one, n)}",
-        f"{_mma(_MMA[facts.element_types['value']][0])}, {_promote(1)}, "
+        f"{mma(MMA[facts.element_types['value']][0])}, {_promote(1)}, "
         f"subgroup_basis = {_basis(one, k1)}",
         32,
     )
@@ -266,7 +291,9 @@ def _decode_workgroup(facts: AttentionFacts) -> list[int]:
 
 
 def _decode_refusal(facts: AttentionFacts, lanes: Lanes) -> str:
-    """Why the head dims or types are none that decode was measured for, or ''."""
+    """Why the dims or types are none that decode was measured for, or ''."""
+    if len(facts.k2) != 1:
+        return "it has several key dims"
     head, width = facts.sizes[facts.k1[0]] or 0, facts.sizes[facts.n[0]] or 0
     lane_width = lanes.head * lanes.elements
     if head % lane_width or width % lane_width or max(head, width) > 2 * lane_width:
@@ -285,7 +312,8 @@ def _basis(counts: Sequence[int], without: int) -> str:
     return str([list(counts), [dim for dim in range(len(counts)) if dim != without]])
 
 
-def _mma(name: str) -> str:
+def mma(name: str) -> str:
+    """A tensor-core instruction as an entry of a lowering configuration."""
     return f"mma_kind = #iree_gpu.mma_layout<{name}>"
 
 

@@ -29,10 +29,12 @@ REGISTRY: dict[str, str] = {
     "attn-fold-transpose": "attnpass.passes.fold_transpose:FoldTranspose",
     "attn-fuse-transpose": "attnpass.passes.fuse_transpose:FuseTranspose",
     "attn-hardware-exp2": "attnpass.passes.hardware_exp2:HardwareExp2",
+    "attn-pad-heads": "attnpass.passes.pad_heads:PadHeads",
     "attn-pad-keys": "attnpass.passes.pad_keys:PadKeys",
     "attn-mask-dynamic-keys": "attnpass.passes.mask_dynamic_keys:MaskDynamicKeys",
     "attn-propagate-layout": "attnpass.passes.propagate_layout:PropagateLayout",
     "attn-split-k": "attnpass.passes.split_k:SplitK",
+    "attn-tile-dynamic": "attnpass.passes.tile_dynamic:TileDynamic",
     "attn-use-kernels": "attnpass.passes.use_kernels:UseKernels",
     "attn-vectorize": "attnpass.passes.vectorize:Vectorize",
 }

@@ -16,16 +16,18 @@ class Configure(Pass):
     """Attaches a kernel configuration to each attention op that a table has one for.
 
     IREE's defaults tile V's head dim (by 16 columns on CPUs, 32 on NVIDIA GPUs) and compute
-    Q K^T once for every tile; the tables take the head dim whole. An op
-    that has a configuration keeps it, and one that no entry is known to be right for is
-    left, with the reason in the report.
+    Q K^T once for every tile; the tables take the head dim whole. On NVIDIA GPUs the f16 and
+    bf16 projections of a module with attention get larger tiles too. An op that has a
+    configuration keeps it, and one that no entry is known to be right for is left, with the
+    reason in the report.
     """
 
     name: ClassVar[str] = "attn-configure"
-    summary: ClassVar[str] = "attach measured kernel configurations to attention"
+    summary: ClassVar[str] = "attach measured kernel configurations to attention and projections"
     phase: ClassVar[str] = "flow"
 
     source: str = option("table", "where configurations come from", ("table", "none"))
+    contractions: bool = option(True, "configure projections too, on NVIDIA GPUs")
     target: str = option("", "target to configure for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
@@ -38,4 +40,4 @@ class Configure(Pass):
             resolve_target(module)
         )
         with module.context:
-            return configure_all(module, target, context.report)
+            return configure_all(module, target, context.report, self.contractions)

@@ -68,10 +68,11 @@ func.func @fp8(%q: tensor<32x512x64xf8E4M3FN>, %k: tensor<32x512x64xf8E4M3FN>, %
   return %r : tensor<32x512x64xf8E4M3FN>
 }
 
-// WHY: keeps IREE's own configuration: head dims 96 and 96 are no powers of two from 32 on
-// CHECK-LABEL: func.func @odd_head
-// CHECK-NOT: compilation_info
-func.func @odd_head(%q: tensor<32x512x96xf16>, %k: tensor<32x512x96xf16>, %v: tensor<32x512x96xf16>) -> tensor<32x512x96xf16> {
+// Six subgroups divide the copies of 96 columns; four would not.
+// CHECK-LABEL: func.func @three_times_a_power_of_two
+// CHECK: subgroup_basis = {{\[\[}}1, 6, 1, 1, 1]
+// CHECK-SAME: compilation_info
+func.func @three_times_a_power_of_two(%q: tensor<32x512x96xf16>, %k: tensor<32x512x96xf16>, %v: tensor<32x512x96xf16>) -> tensor<32x512x96xf16> {
   %scale = arith.constant 0.25 : f32
   %out = tensor.empty() : tensor<32x512x96xf16>
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
@@ -80,6 +81,34 @@ func.func @odd_head(%q: tensor<32x512x96xf16>, %k: tensor<32x512x96xf16>, %v: te
       iree_linalg_ext.yield %score : f32
   } -> tensor<32x512x96xf16>
   return %r : tensor<32x512x96xf16>
+}
+
+// WHY: keeps IREE's own configuration: head dims 72 and 72 are no multiples of 16 from 32 on
+// CHECK-LABEL: func.func @odd_head
+// CHECK-NOT: compilation_info
+func.func @odd_head(%q: tensor<32x512x72xf16>, %k: tensor<32x512x72xf16>, %v: tensor<32x512x72xf16>) -> tensor<32x512x72xf16> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<32x512x72xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<32x512x72xf16>, tensor<32x512x72xf16>, tensor<32x512x72xf16>, f32) outs(%out : tensor<32x512x72xf16>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<32x512x72xf16>
+  return %r : tensor<32x512x72xf16>
+}
+
+// WHY: keeps IREE's own configuration: no tile's copies of head dims 144 and 144 divide among its threads
+// CHECK-LABEL: func.func @nine_times_a_power_of_two
+// CHECK-NOT: compilation_info
+func.func @nine_times_a_power_of_two(%q: tensor<32x512x144xf16>, %k: tensor<32x512x144xf16>, %v: tensor<32x512x144xf16>) -> tensor<32x512x144xf16> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<32x512x144xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<32x512x144xf16>, tensor<32x512x144xf16>, tensor<32x512x144xf16>, f32) outs(%out : tensor<32x512x144xf16>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<32x512x144xf16>
+  return %r : tensor<32x512x144xf16>
 }
 
 // WHY: keeps IREE's own configuration: 509 keys may leave a tensor-core tile of 16 incomplete

@@ -1,0 +1,178 @@
+"""Configurations for f16 and bf16 contractions on NVIDIA GPUs: the projections of a layer.
+
+IREE's default is a tile of 128 x 64; one of 128 x 128, four subgroups with 64 x 64 each, reads
+less for the same product. Only dispatches of one contraction and elementwise ops behind it are
+configured, and only orders of factors that IREE 3.13 compiles to right numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+from .. import maps
+from ..attention import CONFIGURATION_ATTRIBUTES
+from ..ir import defining_op, element_type_name, location_text, ranked_shape
+from ..targets import Target
+from .nvidia import mma
+from .nvidia_tiles import MMA
+
+_NAMED = ("linalg.matmul", "linalg.batch_matmul", "linalg.contract")
+_ROWS, _COLUMNS, _DEPTH = 128, 128, 64
+# Tensor-core tiles of 16 x 8 that a subgroup takes along rows and columns.
+_SUBGROUP_ROWS, _SUBGROUP_COLUMNS, _SUBGROUPS = 4, 8, 4
+# What may stand in a dispatch beside the contraction and elementwise ops.
+_HARMLESS = (
+    "arith.constant",
+    "func.return",
+    "iree_tensor_ext.dispatch.tensor.load",
+    "iree_tensor_ext.dispatch.tensor.store",
+    "linalg.fill",
+    "tensor.empty",
+)
+
+
+@dataclass(frozen=True)
+class ContractionFacts:
+    """A product summed over `k`. Loops `batch` are in both factors, `m` in the first and `n`
+    in the second one only, each in the order of the result."""
+
+    op: ir.Operation
+    sizes: tuple[int | None, ...]
+    kind: str
+    result: tuple[int, ...]
+    batch: tuple[int, ...]
+    m: tuple[int, ...]
+    n: tuple[int, ...]
+    k: tuple[int, ...]
+
+    @property
+    def location(self) -> str:
+        return location_text(self.op.location)
+
+
+def find(function: ir.Operation) -> ContractionFacts | None:
+    """The one contraction of a dispatch that is nothing else but elementwise ops; f16 or bf16
+    factors and f32 sums."""
+    found: list[ContractionFacts] = []
+    generics: list[ir.Operation] = []
+    for op in (child.operation for child in function.regions[0].blocks[0].operations):
+        if op.name in _HARMLESS:
+            continue
+        facts = _describe(op)
+        if facts is not None:
+            found.append(facts)
+        elif op.name == "linalg.generic":
+            generics.append(op)
+        else:
+            return None
+    if len(found) != 1 or not all(_is_elementwise(op, found[0]) for op in generics):
+        return None
+    return found[0]
+
+
+def configuration(facts: ContractionFacts, target: Target) -> dict[str, str] | str:
+    """The attributes for this contraction, or why it keeps IREE's own configuration."""
+    why = _refusal(facts, target)
+    if why:
+        return why
+    workgroup, subgroup = ([1] * len(facts.sizes) for _ in range(2))
+    m, n, (k,) = facts.m[-1], facts.n[-1], facts.k
+    workgroup[m], subgroup[m] = _ROWS, _SUBGROUP_ROWS
+    workgroup[n], subgroup[n] = _COLUMNS, _SUBGROUP_COLUMNS
+    workgroup[k] = subgroup[k] = 0
+    # TileAndFuse counts the steps of the sum in tensor-core tiles.
+    reduction = [0] * len(facts.sizes)
+    name, depth = MMA[facts.kind]
+    reduction[k] = _DEPTH // depth
+    return {
+        "compilation_info": (
+            "#iree_codegen.compilation_info<lowering_config = #iree_gpu.lowering_config<{"
+            f"{mma(name)}, promote_operands = [0, 1], reduction = {reduction}, "
+            f"subgroup = {subgroup}, workgroup = {workgroup}}}>, "
+            "translation_info = #iree_codegen.translation_info<pipeline = "
+            f"#iree_gpu.pipeline<TileAndFuse> workgroup_size = [{32 * _SUBGROUPS}, 1, 1] "
+            "subgroup_size = 32, {gpu_pipeline_options = #iree_gpu.pipeline_options<"
+            "no_reduce_shared_memory_bank_conflicts = false>}>>"
+        )
+    }
+
+
+def _refusal(facts: ContractionFacts, target: Target) -> str:
+    own = next((name for name in CONFIGURATION_ATTRIBUTES if name in facts.op.attributes), "")
+    if own:
+        return f"it has a {own}"
+    if not facts.m or not facts.n or len(facts.k) != 1:
+        return "it is no product of matrices"
+    sizes = [facts.sizes[dim] for dim in (facts.m[-1], facts.n[-1], *facts.k)]
+    steps = (_ROWS, _COLUMNS, _DEPTH)
+    if any(size is None or size % step for size, step in zip(sizes, steps, strict=True)):
+        words = " x ".join("?" if size is None else str(size) for size in sizes)
+        return f"{words} are no multiples of {_ROWS} x {_COLUMNS} x {_DEPTH}"
+    single = [dim for dim in facts.result if dim not in facts.batch]
+    if single[-1] not in facts.n:
+        return "IREE 3.13 computes wrong numbers where the first factor has the last dim"
+    tiles = [facts.sizes[dim] or 1 for dim in facts.result]
+    workgroups = math.prod(tiles) // (_ROWS * _COLUMNS)
+    if workgroups < target.compute_units:
+        return f"{workgroups} workgroups leave some of {target.compute_units} compute units idle"
+    return ""
+
+
+def _describe(op: ir.Operation) -> ContractionFacts | None:
+    if op.name not in _NAMED and not (op.name == "linalg.generic" and _multiplies(op)):
+        return None
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    kinds = [element_type_name(value) for value in op.operands]
+    filled = defining_op(op.operands[2])
+    if positions is None or kinds[0] not in ("f16", "bf16") or kinds[1:] != [kinds[0], "f32"]:
+        return None
+    if filled is None or filled.name != "linalg.fill":
+        return None
+    loops = maps.num_dims(op.attributes["indexing_maps"])
+    sizes: list[int | None] = [None] * loops
+    for value, dims in zip(op.operands, positions, strict=True):
+        for dim, size in zip(dims, ranked_shape(value), strict=True):
+            if dim is None:
+                return None
+            sizes[dim] = size
+    left, right, result = (tuple(dim for dim in dims if dim is not None) for dims in positions)
+    return ContractionFacts(
+        op,
+        tuple(sizes),
+        kinds[0],
+        result,
+        batch=tuple(dim for dim in result if dim in left and dim in right),
+        m=tuple(dim for dim in result if dim in left and dim not in right),
+        n=tuple(dim for dim in result if dim in right and dim not in left),
+        k=tuple(dim for dim in range(loops) if dim not in result),
+    )
+
+
+def _multiplies(op: ir.Operation) -> bool:
+    """Whether a generic adds up the products of its two inputs."""
+    block = op.regions[0].blocks[0]
+    names = [inner.operation.name for inner in block.operations]
+    core = [name for name in names if name != "arith.extf"]
+    if len(op.operands) != 3 or core != ["arith.mulf", "arith.addf", "linalg.yield"]:
+        return False
+    total = next(op.operation for op in block.operations if op.operation.name == "arith.addf")
+    return block.arguments[2] in list(total.operands)
+
+
+def _is_elementwise(op: ir.Operation, facts: ContractionFacts) -> bool:
+    """Whether a generic goes over the contraction's result, or what came of it, in its order."""
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None or len(op.results) != 1:
+        return False
+    identity = tuple(range(len(facts.result)))
+    if maps.num_dims(op.attributes["indexing_maps"]) != len(identity) or positions[-1] != identity:
+        return False
+    made = [defining_op(value) for value in op.operands[: len(op.operands) - 1]]
+    return all(
+        dims == identity
+        for source, dims in zip(made, positions, strict=False)
+        if source is not None and source.name.startswith("linalg.")
+    )

@@ -1,0 +1,86 @@
+"""attn-pad-heads: head dims that have a kernel, the added elements zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from . import Pass, PassContext, option
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+    from ..attention import AttentionFacts
+
+
+@dataclass(frozen=True)
+class PadHeads(Pass):
+    """Pads the head dims of Q, K and V where attn-configure has a kernel for wider ones only.
+
+    IREE 3.13 has scalar code for head dims that fill no tensor-core tile (40, 72, ...). Zeros
+    add nothing to the scores; the columns that they make in the result are cut off.
+    """
+
+    name: ClassVar[str] = "attn-pad-heads"
+    summary: ClassVar[str] = "GPUs: head dims without a kernel get zeros added"
+
+    target: str = option("", "target to decide for, instead of the module's own")
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..attention import find
+        from ..configs import padded_heads
+        from ..ir import erase_dead
+        from ..targets import resolve_target
+
+        target = resolve_target(module, self.target) if self.target else context.target
+        target = target or resolve_target(module)
+        if target is None:
+            return False
+        swept: list[ir.Operation] = []
+        with module.context:
+            for facts in find(module):
+                heads = padded_heads(facts, target)
+                if heads is None:
+                    continue
+                _pad(facts, *heads)
+                swept.append(facts.op)
+                old = [facts.sizes[dim] for dim in (*facts.k1, *facts.n)]
+                context.report.note(
+                    f"{facts.kind} at {facts.location}: head dims {old[0]} and {old[1]} are padded "
+                    f"with zeros to {heads[0]} and {heads[1]}, which have a kernel"
+                )
+            erase_dead(swept)
+        return bool(swept)
+
+
+def _pad(facts: AttentionFacts, head: int, width: int) -> None:
+    """Gives the users of an attention the same one with head dims `head` and `width`."""
+    from ..ir import Builder, copied_attributes, copy_region, element_type, sizes_of
+
+    op, build = facts.op, Builder(facts.op)
+    wanted = {facts.k1[0]: head, facts.n[0]: width}
+    operands = list(op.operands)
+    for name in ("query", "key", "value", "output"):
+        value = facts.value(name)
+        sizes = list(sizes_of(value))
+        high = [0] * len(sizes)
+        for dim, position in enumerate(facts.map_of(name)):
+            old = sizes[dim]
+            if position in wanted and isinstance(old, int):
+                high[dim] = wanted[position] - old
+                sizes[dim] = wanted[position]
+        if not any(high):
+            continue
+        kind = element_type(value)
+        if name == "output":
+            operands[facts.index(name)] = build.empty(sizes, kind)
+            continue
+        zero = build.constant_number(0, kind)
+        type_ = build.tensor_type(sizes, kind)
+        operands[facts.index(name)] = build.pad(value, type_, [0] * len(high), high, zero)
+    new = build.create(op.name, [operands[-1].type], operands, copied_attributes(op), regions=1)
+    copy_region(op, new)
+    result, sizes = new.results[0], sizes_of(facts.value("output"))
+    if result.type != op.results[0].type:
+        result = build.extract_slice(result, [0] * len(sizes), sizes)
+    op.results[0].replace_all_uses_with(result)

@@ -1,0 +1,53 @@
+"""attn-tile-dynamic: an unknown number of keys and rows as whole kernel tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from . import Pass, PassContext, option
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+
+@dataclass(frozen=True)
+class TileDynamic(Pass):
+    """Gives attention over a number of keys known only at run time tiles of a known size.
+
+    IREE 3.13 has tensor-core kernels for a known tile of keys only. Here K, V and the mask
+    are copied into (tiles, tile), the last tile filled up with masked keys, so that a kernel
+    takes a tile at a time. Rows of an unknown number are copied likewise, and the result back.
+    """
+
+    name: ClassVar[str] = "attn-tile-dynamic"
+    summary: ClassVar[str] = "GPUs: an unknown number of keys as whole kernel tiles"
+
+    target: str = option("", "target to decide for, instead of the module's own")
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..attention import find
+        from ..configs import dynamic_tiles
+        from ..dynamic_tiles import view_as_tiles
+        from ..ir import erase_dead
+        from ..targets import resolve_target
+
+        target = resolve_target(module, self.target) if self.target else context.target
+        target = target or resolve_target(module)
+        if target is None:
+            return False
+        swept: list[ir.Operation] = []
+        with module.context:
+            for facts in find(module):
+                sizes = dynamic_tiles(facts, target)
+                if not sizes:
+                    continue
+                view_as_tiles(facts, sizes)
+                swept.append(facts.op)
+                rows = [f", the rows as tiles of {sizes[dim]}" for dim in facts.m if dim in sizes]
+                context.report.note(
+                    f"{facts.kind} at {facts.location}: the unknown number of keys is viewed as "
+                    f"tiles of {sizes[facts.k2[0]]}, the last one masked{''.join(rows)}"
+                )
+            erase_dead(swept)
+        return bool(swept)

@@ -1,0 +1,91 @@
+"""attn-tile-dynamic and attn-pad-heads: right numbers for any length, run on llvm-cpu.
+
+The kernels that they are for need a GPU; what they compute does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from attention_case import TOLERANCE, Case
+from helpers import compile_text, rel_error, run_module
+
+from attnpass import Report
+
+PASSES = "attn-pad-heads{target=sm_80},attn-tile-dynamic{target=sm_80}"
+CASES = {
+    "unknown_keys": Case(2, 20, 61, 64, "f16", dynamic="k"),
+    "unknown_rows_too": Case(2, 21, 61, 64, "f16", dynamic="mk"),
+    "all_unknown": Case(3, 13, 129, 64, "bf16", "i1", dynamic="bmk"),
+    "added_mask": Case(2, 21, 70, 64, "f16", "f16", dynamic="mk"),
+    "one_batch": Case(1, 33, 70, 64, "f16", dynamic="mk"),
+    "one_batch_masked": Case(1, 33, 70, 64, "f16", "i1", dynamic="mk"),
+    "odd_head": Case(3, 33, 70, 72, "f16", dynamic="mk"),
+    "odd_value_head": Case(3, 33, 64, 64, "f16", dynamic="m", value_head=40),
+    "small_head": Case(2, 20, 48, 20, "bf16", "i1", dynamic="m"),
+}
+LENGTHS = (1, 7, 16, 64, 200)
+HEADS_LAST = """
+#q = affine_map<(b, h, g, m, n, k1, k2) -> (b, m, h, g, k1)>
+#k = affine_map<(b, h, g, m, n, k1, k2) -> (b, k2, h, k1)>
+#v = affine_map<(b, h, g, m, n, k1, k2) -> (b, h, n, k2)>
+#s = affine_map<(b, h, g, m, n, k1, k2) -> ()>
+#mask = affine_map<(b, h, g, m, n, k1, k2) -> (m, k2)>
+#o = affine_map<(b, h, g, m, n, k1, k2) -> (b, m, h, g, n)>
+func.func @main(%q: tensor<1x?x2x3x64xf16>, %k: tensor<1x?x2x64xf16>, %v: tensor<1x2x64x?xf16>,
+                %mask: tensor<?x?xi1>) -> tensor<1x?x2x3x64xf16> {
+  %c1 = arith.constant 1 : index
+  %scale = arith.constant 0.25 : f32
+  %m = tensor.dim %q, %c1 : tensor<1x?x2x3x64xf16>
+  %out = tensor.empty(%m) : tensor<1x?x2x3x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #mask, #o]>
+      ins(%q, %k, %v, %scale, %mask : tensor<1x?x2x3x64xf16>, tensor<1x?x2x64xf16>,
+          tensor<1x2x64x?xf16>, f32, tensor<?x?xi1>) outs(%out : tensor<1x?x2x3x64xf16>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<1x?x2x3x64xf16>
+  return %r : tensor<1x?x2x3x64xf16>
+}
+"""
+
+
+@cache
+def compiled() -> tuple[bytes, Report]:
+    report = Report()
+    text = "".join(case.text(name) for name, case in CASES.items())
+    return compile_text(text, mode="cost", pipeline=PASSES, report=report), report
+
+
+def test_all_are_rewritten() -> None:
+    notes = compiled()[1].notes
+    assert sum("padded with zeros" in note for note in notes) == 3
+    assert sum("viewed as tiles" in note for note in notes) == 7
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_numbers(name: str) -> None:
+    case = CASES[name]
+    lengths = LENGTHS if "k" in case.dynamic else (case.keys,)
+    for keys in lengths:
+        case = replace(case, keys=keys)
+        assert rel_error(case.result(compiled()[0], name), case.wanted()) < TOLERANCE[case.kind]
+
+
+def test_heads_last() -> None:
+    """Rows in front of the heads, grouped queries, V^T and a causal mask."""
+    vmfb = compile_text(HEADS_LAST, mode="cost", pipeline=PASSES)
+    random = np.random.default_rng(3)
+    for rows, keys in ((1, 1), (130, 70), (5, 200)):
+        q = random.standard_normal((1, rows, 2, 3, 64)).astype(np.float16)
+        k = random.standard_normal((1, keys, 2, 64)).astype(np.float16)
+        v = random.standard_normal((1, 2, 64, keys)).astype(np.float16)
+        seen = np.tril(np.ones((rows, keys), np.bool_))
+        x, y, z = (array.astype(np.float64) for array in (q, k, v))
+        scores = np.einsum("bmhgd,bkhd->bhgmk", x, y) * 0.25
+        weights = np.exp(np.where(seen, scores, -np.inf))
+        weights /= weights.sum(-1, keepdims=True)
+        wanted = np.einsum("bhgmk,bhnk->bmhgn", weights, z)
+        assert rel_error(run_module(vmfb, [q, k, v, seen]), wanted) < TOLERANCE["f16"]

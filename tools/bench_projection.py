@@ -1,0 +1,260 @@
+"""Measures a projection into attention on a CUDA GPU: V^T written by it, its configuration.
+
+    python tools/bench_projection.py compile build/projection      (needs attnpass)
+    python tools/bench_projection.py run build/projection --json projection.json
+                                  (needs a GPU, torch and iree-base-runtime only)
+
+Each timed case is `x @ Wv -> heads -> attention`: 32 heads of 128, 4096 rows, model width 4096,
+compiled by IREE as it is (its own V transpose on, which computes wrong numbers), with V as it
+is and with V^T. The others check every form of projection that the passes rewrite and
+configure. Errors are relative L2 distances to float32; times as in bench_configure.py.
+"""
+
+# pyright: reportMissingImports=false
+# (torch is on the GPU machine only)
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import bench_configure as bench
+from check_cuda import Case, inputs_of, module_text, tensor
+
+SHARED = ("k", "w", "beta")
+TILES = "attn-pad-heads,attn-tile-dynamic,attn-mask-dynamic-keys,attn-pad-keys"
+V_T = "attn-propagate-layout{mode=always operands=v}"
+PLAIN = f"{V_T},{TILES},attn-configure{{contractions=false}},attn-hardware-exp2"
+# The flags of each variant.
+VARIANTS = {
+    "iree": ["--attn-disable"],
+    "attnpass, V as it is": ["--attn-mode=never"],
+    "attnpass V^T, projection not configured": [f"--attn-pipeline={PLAIN}"],
+    "attnpass V^T": ["--attn-mode=always"],
+}
+CHECKED = ("iree", "attnpass, V as it is", "attnpass V^T")
+
+
+def case(form: str, dtype: str = "f16", batch: int = 1, size: int = 4096, **more: Any) -> Case:
+    shape = {"heads": size // 128, "kv_heads": size // 128, "head": 128, "model": size}
+    return Case(form, dtype, batch, **{**shape, "rows": size, "keys": size, **more})
+
+
+TIMED = (case("repeated"), case("repeated", batch=4))
+NUMBERS = (
+    *(case(form, dtype, 1, 2048) for form in ("matmul", "generic") for dtype in ("f16", "bf16")),
+    *(case(form, "f16", 4, 1024) for form in ("batched", "repeated", "split", "matmul")),
+    case("repeated", "bf16", 4, 1024),
+    case("repeated", "f16", 2, 1024, keys=2048, bias=True),
+    case("packed", "f16", 4, 1024),
+    case("split", "f16", 1, 2048),
+)
+
+
+def module(of: Case, timed: bool) -> str:
+    """MLIR text: function `one`; where it is timed, `few` and `many` of it, each with a query
+    and an x of its own, returning corners."""
+    text = module_text(of)
+    if not timed:
+        return text.replace("@main", "@one")
+    shapes = inputs_of(of)
+    kinds = {n: tensor(s, "f32" if n == "beta" else of.dtype) for n, s in shapes.items()}
+    result = kinds["q"]
+    corner = tensor([1, 1, 8], of.dtype)
+    parts = [text.replace("func.func @main", "func.func private @main")]
+    for name, count in (("one", 1), ("few", bench.FEW), ("many", bench.MANY)):
+        own = [f"%{n}{i}: {kinds[n]}" for i in range(count) for n in shapes if n not in SHARED]
+        arguments = ", ".join([*own, *(f"%{n}: {kinds[n]}" for n in shapes if n in SHARED)])
+        body = ""
+        for i in range(count):
+            given = ", ".join(f"%{n}" if n in SHARED else f"%{n}{i}" for n in shapes)
+            types = ", ".join(kinds.values())
+            body += f"  %r{i} = func.call @main({given}) : ({types}) -> {result}\n"
+            body += f"  %c{i} = tensor.extract_slice %r{i}[0, 0, 0] [1, 1, 8] [1, 1, 1]"
+            body += f" : {result} to {corner}\n"
+        values = ["%r0"] if name == "one" else [f"%c{i}" for i in range(count)]
+        returns = ", ".join([result] if name == "one" else [corner] * count)
+        parts.append(
+            f"func.func @{name}({arguments}) -> ({returns}) {{\n{body}"
+            f"  return {', '.join(values)} : {returns}\n}}\n"
+        )
+    return "\n".join(parts)
+
+
+def file_name(of: Case, variant: str) -> str:
+    return f"{of.name}_{of.keys}.{list(VARIANTS).index(variant)}.vmfb"
+
+
+def compile_all(folder: Path) -> None:
+    """Writes a .vmfb for each case and variant, and manifest.json with what was configured."""
+    folder.mkdir(parents=True, exist_ok=True)
+    entries: list[dict[str, Any]] = []
+    for of in (*TIMED, *NUMBERS):
+        source = folder / "source.mlir"
+        source.write_text(module(of, of in TIMED))
+        for variant, flags in VARIANTS.items():
+            if of not in TIMED and variant not in CHECKED:
+                continue
+            path = folder / file_name(of, variant)
+            command = [sys.executable, "-m", "attnpass.cli.attn_compile", str(source), *flags]
+            command += ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80"]
+            command += ["-o", str(path), f"--attn-report={folder / 'report.json'}"]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+            entry = {"case": dataclasses.asdict(of), "variant": variant, "file": path.name}
+            entry["failed"] = done.stderr.strip()[-200:] if done.returncode else ""
+            notes = json.loads((folder / "report.json").read_text())["notes"]
+            entry["contraction"] = [note for note in notes if note.startswith("contraction")][:1]
+            entries.append(entry)
+            print(path.name, variant, entry["failed"], str(entry["contraction"])[:90], flush=True)
+    (folder / "manifest.json").write_text(json.dumps(entries, indent=1))
+
+
+def run_all(folder: Path, json_path: Path) -> None:
+    """Checks all, times what is timed; writes rows as they come."""
+    import torch
+    from iree import runtime
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    config = runtime.Config("cuda")
+    rows: list[dict[str, Any]] = []
+    given: dict[str, Any] = {}
+    last, right = None, None
+    for entry in json.loads((folder / "manifest.json").read_text()):
+        of = Case(**entry["case"])
+        if of != last:
+            last, given = of, inputs(of, bench.MANY if of in TIMED else 1)
+            right = reference(of, given)
+            if of in TIMED:
+                rows += peers(of, given, right)
+        row = {"case": f"{of.name}_{of.keys}", "variant": entry["variant"]}
+        row["configured"] = any("is configured" in note for note in entry["contraction"])
+        try:
+            row |= measure(config, folder / entry["file"], of, given, right)
+        except Exception as error:
+            row["failed"] = str(error)[:200]
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+        result = {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__, "rows": rows}
+        json_path.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def inputs(of: Case, count: int) -> dict[str, Any]:
+    """Tensors on the GPU by argument name; those that each repetition has of its own in a list."""
+    import torch
+
+    kinds = {"f16": torch.float16, "bf16": torch.bfloat16}
+    torch.manual_seed(0)
+
+    def random(name: str, shape: list[int]) -> Any:
+        scale = shape[-1 if of.form == "generic" else -2] ** -0.5 if name == "w" else 1.0
+        kind = torch.float32 if name == "beta" else kinds[of.dtype]
+        return (torch.randn(shape, device="cuda") * scale).to(kind)
+
+    return {
+        name: random(name, shape) if name in SHARED else [random(name, shape) for _ in range(count)]
+        for name, shape in inputs_of(of).items()
+    }
+
+
+def values(of: Case, x: Any, given: dict[str, Any]) -> Any:
+    """V (heads, keys, head) in the type of `x`."""
+    w = given["w"].to(x.dtype)
+    v = x @ (w.T if of.form == "generic" else w)
+    width = of.kv_heads * of.head
+    v = v[..., 2 * width :] if of.form == "packed" else v
+    v = v + given["beta"].to(x.dtype) if "beta" in given else v
+    v = v.reshape(of.batch, of.keys, of.kv_heads, of.head)
+    return v.transpose(1, 2).reshape(-1, of.keys, of.head)
+
+
+def reference(of: Case, given: dict[str, Any]) -> Any:
+    """The first repetition in float32, a head at a time, as numpy."""
+    import torch
+
+    v = values(of, given["x"][0].float(), given)
+    heads = []
+    for q, k, of_head in zip(given["q"][0], given["k"], v, strict=True):
+        weights = torch.softmax(q.float() @ k.float().T * of.head**-0.5, -1)
+        heads.append(weights @ of_head)
+    return torch.stack(heads).cpu().numpy()
+
+
+def peers(of: Case, given: dict[str, Any], right: Any) -> list[dict[str, Any]]:
+    """Rows for PyTorch's projection and attention."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention
+
+    rows = []
+    backends = {"FA2": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
+    for name, backend in backends.items():
+
+        def one(i: int) -> Any:
+            v = values(of, given["x"][i], given)
+            return scaled_dot_product_attention(given["q"][i][None], given["k"][None], v[None])
+
+        def call(which: str, one: Any = one) -> None:
+            for i in range({"few": bench.FEW, "many": bench.MANY}[which]):
+                one(i)
+            torch.cuda.synchronize()
+
+        with sdpa_kernel(backend), torch.no_grad():
+            error = bench.relative_error(one(0).float().cpu().numpy(), right)
+            milliseconds = bench.ms(bench.difference(call))
+        row = {"case": f"{of.name}_{of.keys}", "variant": name, "ms": milliseconds, "error": error}
+        print(json.dumps(row), flush=True)
+        rows.append(row)
+    return rows
+
+
+def measure(config: Any, path: Path, of: Case, given: dict[str, Any], right: Any) -> dict[str, Any]:
+    import torch
+    from iree import runtime
+
+    context = runtime.SystemContext(config=config)
+    context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, path.read_bytes()))
+    (name,) = [m for m in context.modules if m != "hal"]
+    functions = context.modules[name]
+
+    def place(value: Any) -> Any:
+        return bench.on_device(config.device, value)
+
+    own = {n: [place(x) for x in given[n]] for n in given if n not in SHARED}
+    shared = {n: place(given[n]) for n in given if n in SHARED}
+    kind = torch.bfloat16 if of.dtype == "bf16" else torch.float16
+    order = list(inputs_of(of))
+    # `one` of a case that is not timed is the module as it is.
+    arguments = [own[n][0] if n in own else shared[n] for n in order]
+    if of in TIMED:
+        arguments = [*(own[n][0] for n in own), *shared.values()]
+    error = bench.relative_error(bench.host(functions["one"](*arguments), kind), right)
+    if of not in TIMED:
+        return {"error": error}
+
+    def call(which: str) -> None:
+        count = {"few": bench.FEW, "many": bench.MANY}[which]
+        repeated = [own[n][i] for i in range(count) for n in own]
+        functions[which](*repeated, *shared.values())[-1].to_host()
+
+    return {"error": error, "ms": bench.ms(bench.difference(call))}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("compile", "run"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--json", type=Path, default=Path("projection.json"))
+    arguments = parser.parse_args()
+    if arguments.what == "compile":
+        compile_all(arguments.folder)
+    else:
+        run_all(arguments.folder, arguments.json)
+
+
+if __name__ == "__main__":
+    main()
