@@ -27,6 +27,7 @@ python = shlex.join(["env", f"PYTHONPATH={root}", sys.executable])
 config.substitutions += [
     (r"(?<![\w/.-])attn-opt(?![\w/.-])", f"{python} -m attnpass.cli.attn_opt"),
     (r"(?<![\w/.-])attn-compile(?![\w/.-])", f"{python} -m attnpass.cli.attn_compile"),
+    (r"(?<![\w/.-])attn-tune(?![\w/.-])", f"{python} -m attnpass.cli.attn_tune"),
     (r"\bFileCheck\b", shlex.quote(os.path.join(tools, "filecheck"))),
     (
         "%cpu",

@@ -13,20 +13,18 @@ if TYPE_CHECKING:
 
 
 def default_pipeline(
-    mode: str, *, cache: str = "kept", configure: bool, hardware_exp2: bool
+    mode: str, *, cache: str = "kept", configure: bool, hardware_exp2: bool, table: str = ""
 ) -> str:
-    """The passes that a compile runs by default, as pipeline text."""
+    """The passes that a compile runs by default, as pipeline text; `table` is a file of tuned
+    configurations."""
     options = f"mode={mode} operands=v,k,q" + (f" cache={cache}" if cache != "kept" else "")
     passes = [f"attn-propagate-layout{{{options}}}"]
     passes += ["attn-pad-heads", "attn-tile-dynamic"] if configure else []
     passes.append("attn-mask-dynamic-keys")
     if configure:
-        passes += [
-            "attn-pad-keys",
-            "attn-split-k{configured=true}",
-            "attn-configure",
-            "attn-vectorize",
-        ]
+        passes += ["attn-pad-keys", "attn-split-k{configured=true}"]
+        passes.append(f"attn-configure{{source={{{table}}}}}" if table else "attn-configure")
+        passes.append("attn-vectorize")
     if hardware_exp2:
         passes.append("attn-hardware-exp2")
     return ",".join(passes)

@@ -133,6 +133,25 @@ class AttentionFacts:
             if inner.operation.name == "iree_linalg_ext.index"
         )
 
+    @cached_property
+    def score_steps(self) -> list[list[str]] | None:
+        """The score region as text: [op, type, attributes, operands...] a step, the yield
+        last, with `0` for the score and later numbers for the results of steps; [] where it
+        changes nothing, None where it reads values from outside or holds regions."""
+        block = self.op.regions[0].blocks[0]
+        numbers: dict[ir.Value, str] = {value: str(i) for i, value in enumerate(block.arguments)}
+        steps: list[list[str]] = []
+        for inner in block.operations:
+            op = inner.operation
+            if len(op.regions) or any(value not in numbers for value in op.operands):
+                return None
+            operands = [numbers[value] for value in op.operands]
+            kinds = ", ".join(str(result.type) for result in op.results)
+            attributes = ", ".join(f"{name} = {op.attributes[name]}" for name in op.attributes)
+            steps.append([op.name, kinds, attributes, *operands])
+            numbers.update({result: str(len(numbers) + i) for i, result in enumerate(op.results)})
+        return [] if len(steps) == 1 and steps[0][3:] == ["0"] else steps
+
 
 def find(module: ir.Operation) -> list[AttentionFacts]:
     """Facts of every attention op under `module`, in the order they stand.

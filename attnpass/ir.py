@@ -732,6 +732,50 @@ def print_alone(op: ir.Operation) -> str:
         return module.operation.get_asm()
 
 
+def append_op(module: ir.Module, name: str, attributes: dict[str, ir.Attribute]) -> ir.Operation:
+    """Appends an op with one region, still empty, to the body of a module."""
+    location = ir.Location.unknown(module.context)
+    point = ir.InsertionPoint(module.body)
+    return ir.Operation.create(name, attributes=attributes, regions=1, ip=point, loc=location)
+
+
+def fill_region(
+    op: ir.Operation,
+    arguments: Sequence[ir.Type],
+    terminator: str,
+    fill: Callable[[Builder, Sequence[ir.Value]], Sequence[ir.Value]],
+) -> Sequence[ir.Value]:
+    """Gives the first region of `op` a block: `fill` makes its ops of a builder and the block's
+    arguments, and gives what the terminator takes, which is returned."""
+    location = op.location
+    block = op.regions[0].blocks.append(*arguments, arg_locs=[location] * len(arguments))
+    # A builder stands before an op: this one, until it is known what the terminator takes.
+    end = ir.Operation.create(terminator, ip=ir.InsertionPoint(block), loc=location)
+    taken = fill(Builder(end), list(block.arguments))
+    ir.Operation.create(terminator, operands=taken, ip=ir.InsertionPoint(end), loc=location)
+    end.erase()
+    return taken
+
+
+def add_function(
+    module: ir.Module,
+    name: str,
+    arguments: Sequence[ir.Type],
+    fill: Callable[[Builder, Sequence[ir.Value]], Sequence[ir.Value]],
+) -> None:
+    """Appends `func.func @name` to a module: `fill` makes its body of a builder and the
+    arguments and gives what it returns."""
+    context = module.context
+    attributes: dict[str, ir.Attribute] = {
+        "sym_name": ir.StringAttr.get(name, context),
+        "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [], context)),
+    }
+    function = append_op(module, "func.func", attributes)
+    returned = fill_region(function, arguments, "func.return", fill)
+    kind = ir.FunctionType.get(arguments, [value.type for value in returned], module.context)
+    function.attributes["function_type"] = ir.TypeAttr.get(kind)
+
+
 def set_attribute(op: ir.Operation, name: str, text: str) -> None:
     """Sets an attribute of `op` from its text."""
     op.attributes[name] = ir.Attribute.parse(text, op.context)

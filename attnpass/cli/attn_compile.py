@@ -30,6 +30,7 @@ iree-compile takes (see --help), and:
   --attn-pipeline=TEXT           passes to run instead of the default ones
   --attn-phase=PHASE             run the passes on tensors at this phase instead of their own
   --attn-configure=false         leave kernels and decode to IREE's own configurations
+  --attn-table=FILE              configurations that attn-tune wrote, before the built-in ones
   --attn-hardware-exp2=false     leave CUDA kernels to IREE: no hardware exp2, no fp8 casts
   --attn-target=NAME             the target to price for, instead of the module's own
   --attn-report=FILE             write every decision as JSON (-: as --attn-summary does)
@@ -60,6 +61,11 @@ def _main(arguments: Sequence[str]) -> int:
     for path in (options.output, options.report):
         if path:
             check_writable(path)
+    if options.table:
+        from ..configs.table import read_table
+
+        # Long before the compile comes to it.
+        read_table(options.table)
     hook = _hook(options)
     data = _read(options)
     flags = list(options.compiler_flags)
@@ -110,6 +116,7 @@ def _hook(options: CompileOptions) -> PipelineHook:
         dump_ir=options.dump_ir or None,
         configure=options.configure,
         hardware_exp2=options.hardware_exp2,
+        table=options.table or None,
     )
 
 

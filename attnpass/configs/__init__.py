@@ -9,6 +9,7 @@ from ..errors import AttnError
 from ..ir import descendants, set_attribute
 from ..targets import Target
 from . import cpu, cpu_loops, nvidia, nvidia_contraction
+from .table import Table
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -17,10 +18,17 @@ if TYPE_CHECKING:
 
 
 def configure_all(
-    module: ir.Operation, target: Target | None, report: Report, contractions: bool = True
+    module: ir.Operation,
+    target: Target | None,
+    report: Report,
+    contractions: bool = True,
+    table: Table | None = None,
 ) -> bool:
     """Configures every attention under `module` and, on NVIDIA GPUs and with `contractions`, the
-    projections beside it, with a note each; returns whether IR changed."""
+    projections beside it, with a note each; returns whether IR changed.
+
+    What stands in `table` goes before the built-in configurations.
+    """
     ops = find_ops(module)
     changed = False
     for op in ops:
@@ -32,11 +40,12 @@ def configure_all(
             report.note(f"{place} keeps IREE's own configuration: {error.message}")
             continue
         place = f"{facts.kind} at {facts.location}"
-        found = _configuration(facts, target)
-        if _attach(facts.op, place, found, target, report):
+        found, source = _configuration(facts, target, table)
+        if _attach(facts.op, place, found, target, report, source):
             changed = True
             if target and target.backend == "llvm-cpu" and "decomposition_config" not in found:
-                why = cpu_loops.tiles(facts, cpu.register_bytes(target))
+                loops = cpu_loops.tiles(facts, cpu.register_bytes(target))
+                why = loops if isinstance(loops, str) else "the table has none for it"
                 report.note(f"{place} gets no loops of ours: {why}")
     if ops and contractions and target is not None and target.backend == "cuda":
         changed |= _configure_contractions(module, target, report)
@@ -60,15 +69,17 @@ def _attach(
     found: dict[str, str] | str,
     target: Target | None,
     report: Report,
+    source: str = "",
 ) -> bool:
-    """Gives an op the attributes found, or notes why there are none."""
+    """Gives an op the attributes found, or notes why there are none; `source` says where they
+    come from, if not from the built-in tables."""
     if isinstance(found, str):
         report.note(f"{place} keeps IREE's own configuration: {found}")
         return False
     for name, text in found.items():
         set_attribute(op, name, text)
     words = found["compilation_info"]
-    report.note(f"{place} is configured for {target.name if target else ''}: {words}")
+    report.note(f"{place} is configured for {target.name if target else ''}{source}: {words}")
     return True
 
 
@@ -104,12 +115,23 @@ def split_refusal(facts: AttentionFacts, target: Target) -> str:
     return f"no decode kernel was measured for {target.name}"
 
 
-def _configuration(facts: AttentionFacts, target: Target | None) -> dict[str, str] | str:
-    """The attributes to attach, as text by name, or why there are none."""
+def _configuration(
+    facts: AttentionFacts, target: Target | None, table: Table | None
+) -> tuple[dict[str, str] | str, str]:
+    """The attributes to attach, as text by name, or why there are none; words for the table
+    that they come from."""
     if facts.own_configuration:
-        return f"it has a {facts.own_configuration}"
+        return f"it has a {facts.own_configuration}", ""
     if target is None:
-        return "the module names no single target"
+        return "the module names no single target", ""
+    entry = table.find(facts, target.name) if table else None
+    if table is None or entry is None:
+        return built_in(facts, target), ""
+    return entry.configuration or f"{table.source} says so", f" from {table.source}"
+
+
+def built_in(facts: AttentionFacts, target: Target) -> dict[str, str] | str:
+    """The attributes that the built-in tables have, as text by name, or why there are none."""
     if target.backend == "llvm-cpu":
         return cpu.configuration(facts, target)
     if target.backend == "cuda":

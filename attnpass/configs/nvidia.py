@@ -52,7 +52,7 @@ def configuration(facts: AttentionFacts, target: Target) -> Attributes | str:
     rows = rows_of(facts)
     if is_decode(facts):
         return decode_with(_LANES, facts) if rows == 1 else grouped_with(32, facts)
-    return _idle(facts, target) or _prefill(facts, target, _keys(facts))
+    return _idle(facts, target) or _prefill(facts, target, keys_of(facts))
 
 
 def refusal(facts: AttentionFacts, target: Target) -> str:
@@ -162,7 +162,7 @@ def rows_of(facts: AttentionFacts) -> int | None:
     return facts.sizes[_tiled(facts, "output", facts.m)] if facts.m else 1
 
 
-def _keys(facts: AttentionFacts) -> int | None:
+def keys_of(facts: AttentionFacts) -> int | None:
     """Keys of the dim of k2 that is tiled; None where that is dynamic."""
     return facts.sizes[_tiled(facts, "key", facts.k2)]
 

@@ -24,6 +24,7 @@ _OURS: dict[str, tuple[str, tuple[str, ...]]] = {
     "attn-phase": ("phase", ()),
     "attn-report": ("report", ()),
     "attn-dump-ir": ("dump_ir", ()),
+    "attn-table": ("table", ()),
     "attn-target": ("target", ()),
     "attn-fail-on": ("fail_on", FAIL_ON),
 }
@@ -98,6 +99,7 @@ class CompileOptions:
     report: str = ""
     summary: bool = False
     dump_ir: str = ""
+    table: str = ""
     target: str = ""
     fail_on: str = ""
     configure: bool = True

@@ -128,9 +128,11 @@ def pipeline_hook(
     dump_ir: str | None = None,
     configure: bool = True,
     hardware_exp2: bool = True,
+    table: str | None = None,
 ) -> PipelineHook:
     """A hook that runs `pipeline` within a compile; by default the layout pass in `mode`
-    (and with its option `cache`), with `configure` the kernel configurations and, with
+    (and with its option `cache`), with `configure` the kernel configurations (those in the
+    file `table` before the built-in ones) and, with
     `hardware_exp2`, the pass for CUDA's exp2 and fp8 casts.
 
         session = Session()
@@ -147,7 +149,13 @@ def pipeline_hook(
     """
     stages = parse_pipeline(
         pipeline
-        or default_pipeline(mode, cache=cache, configure=configure, hardware_exp2=hardware_exp2)
+        or default_pipeline(
+            mode,
+            cache=cache,
+            configure=configure,
+            hardware_exp2=hardware_exp2,
+            table=table or "",
+        )
     )
     if target:
         from ..targets import named_target

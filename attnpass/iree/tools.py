@@ -37,6 +37,7 @@ def compile_file(
     report: Report | str | os.PathLike[str] | None = None,
     configure: bool = True,
     hardware_exp2: bool = True,
+    table: str | os.PathLike[str] | None = None,
     **kwargs: Any,
 ) -> bytes | None:
     """Compiles a file as `iree.compiler.tools.compile_file` does, with our passes.
@@ -45,11 +46,12 @@ def compile_file(
     caller, too; `pipeline` replaces the default passes; `report`
     is a path for the JSON report, or a Report that is filled in; `configure` says whether
     attention gets kernel configurations and decode is split, `hardware_exp2` whether
-    CUDA kernels get the GPU's exp2 and fp8 casts. All other arguments
+    CUDA kernels get the GPU's exp2 and fp8 casts, `table` is a file of configurations that
+    attn-tune wrote. All other arguments
     (target_backends, input_type, extra_args, output_file, ...) and the return value (bytes,
     or None with `output_file`) are those of IREE's function, as is CompilerToolError.
     """
-    ours = _our_flags(mode, cache, pipeline, configure, hardware_exp2)
+    ours = _our_flags(mode, cache, pipeline, configure, hardware_exp2, table)
     return _compile(str(input_file), None, ours, report, kwargs)
 
 
@@ -62,21 +64,33 @@ def compile_str(
     report: Report | str | os.PathLike[str] | None = None,
     configure: bool = True,
     hardware_exp2: bool = True,
+    table: str | os.PathLike[str] | None = None,
     **kwargs: Any,
 ) -> bytes | None:
     """`compile_file` for MLIR text or bytecode in memory."""
     data = input_str.encode() if isinstance(input_str, str) else input_str
-    return _compile(
-        "-", data, _our_flags(mode, cache, pipeline, configure, hardware_exp2), report, kwargs
-    )
+    ours = _our_flags(mode, cache, pipeline, configure, hardware_exp2, table)
+    return _compile("-", data, ours, report, kwargs)
+
+
+def attn_compile_command(*arguments: str) -> list[str]:
+    """The command line that runs attn-compile of this very package."""
+    return [sys.executable, "-P", "-c", _COMMAND, _ROOT, *arguments]
 
 
 def _our_flags(
-    mode: str, cache: str, pipeline: str | None, configure: bool, hardware_exp2: bool
+    mode: str,
+    cache: str,
+    pipeline: str | None,
+    configure: bool,
+    hardware_exp2: bool,
+    table: str | os.PathLike[str] | None,
 ) -> list[str]:
     flags = [f"--attn-mode={mode}", f"--attn-cache={cache}"]
     flags.append(f"--attn-configure={str(configure).lower()}")
     flags.append(f"--attn-hardware-exp2={str(hardware_exp2).lower()}")
+    if table is not None:
+        flags.append(f"--attn-table={os.fspath(table)}")
     return flags if pipeline is None else [*flags, f"--attn-pipeline={pipeline}"]
 
 
@@ -100,7 +114,7 @@ def _compile(
         report_path = os.path.join(scratch, "report.json") if report is not None else ""
         if report_path:
             ours = [*ours, f"--attn-report={report_path}"]
-        command[:1] = [sys.executable, "-P", "-c", _COMMAND, _ROOT, *ours]
+        command[:1] = attn_compile_command(*ours)
         result = invoke_immediate(command, immediate_input=data)
         if report_path:
             _deliver(Path(report_path).read_text(), report)

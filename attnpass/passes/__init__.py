@@ -26,6 +26,7 @@ REGISTRY: dict[str, str] = {
     "attn-bubble-transpose-v": "attnpass.passes.bubble_transpose_v:BubbleTransposeV",
     "attn-configure": "attnpass.passes.configure:Configure",
     "attn-decompose": "attnpass.passes.decompose:Decompose",
+    "attn-extract": "attnpass.passes.extract:Extract",
     "attn-fold-transpose": "attnpass.passes.fold_transpose:FoldTranspose",
     "attn-fuse-transpose": "attnpass.passes.fuse_transpose:FuseTranspose",
     "attn-hardware-exp2": "attnpass.passes.hardware_exp2:HardwareExp2",

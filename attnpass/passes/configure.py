@@ -26,12 +26,13 @@ class Configure(Pass):
     summary: ClassVar[str] = "attach measured kernel configurations to attention and projections"
     phase: ClassVar[str] = "flow"
 
-    source: str = option("table", "where configurations come from", ("table", "none"))
+    source: str = option("table", "where configurations come from: table, none or a file")
     contractions: bool = option(True, "configure projections too, on NVIDIA GPUs")
     target: str = option("", "target to configure for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..configs import configure_all
+        from ..configs.table import load_table
         from ..targets import resolve_target
 
         if self.source == "none":
@@ -39,5 +40,7 @@ class Configure(Pass):
         target = (resolve_target(module, self.target) if self.target else context.target) or (
             resolve_target(module)
         )
-        with module.context:
-            return configure_all(module, target, context.report, self.contractions)
+        with module.context as mlir:
+            file = self.source.strip("{}")
+            table = None if file == "table" else load_table(file, mlir)
+            return configure_all(module, target, context.report, self.contractions, table)

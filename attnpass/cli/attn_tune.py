@@ -1,0 +1,311 @@
+"""attn-tune: searches kernel configurations for a model's attention, on its device."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import AttnError
+from .diagnostics import run_tool
+from .files import STANDARD, check_writable, write_output
+
+if TYPE_CHECKING:
+    from ..tuning.folder import Manifest, Settings
+
+USAGE = """\
+usage: attn-tune MODEL --device=cuda|llvm-cpu [-o SPEC] [--table=FILE] [flags]
+       attn-tune --run=FOLDER
+       attn-tune --finish=FOLDER [-o SPEC] [--table=FILE]
+
+Finds the fastest kernel configuration of each attention in a model: compiles candidates,
+compares the numbers of each with a float64 reference, times the right ones on the device.
+
+  --device=cuda|llvm-cpu   what to tune for; with llvm-cpu and no flag for another target,
+                           this machine's CPU
+  -o SPEC                  write a tuning spec for plain iree-compile
+                           (--iree-codegen-tuning-spec-path; on CUDA, where IREE 3.13 does
+                           not read that, --iree-codegen-transform-dialect-library)
+  --table=FILE             write a table for attn-compile --attn-table=FILE and
+                           attn-configure{source=FILE}
+  --folder=DIR             where work is kept (default: MODEL's name with .tuning, in this
+                           folder); what is done there is not done again
+  --compile-only           stop when the candidates are compiled
+  --run=FOLDER             check and time them, on the machine with the device; there,
+                           'python FOLDER/measure.py FOLDER' does the same with no more than
+                           iree-base-runtime and numpy
+  --finish=FOLDER          write the outputs from the results in a folder
+  --jobs=N                 compile so many at a time (default: the number of CPUs)
+  --compile-limit=SECONDS  time limit for a compile (default: 120)
+  --run-limit=SECONDS      time limit for the check and for the times of a candidate
+                           (default: 60)
+  --max-candidates=N       try only the first N for each attention
+  --try=FILE               try the configurations in a table, too
+  --assume=N               what a size known only at run time is taken to be (default: 512)
+  --quiet                  no progress
+  --help                   print this
+
+All other flags are iree-compile's, for the target above all: --iree-cuda-target=sm_80.
+An interrupted command, given again, goes on where it was.
+"""
+
+DEVICES = {"cuda": "cuda", "llvm-cpu": "local-task"}
+_CPU_FLAGS = (
+    "--iree-hal-target-device=local",
+    "--iree-hal-local-target-device-backends=llvm-cpu",
+    "--iree-llvmcpu-target-cpu=host",
+)
+_VALUES = {
+    "o": "spec",
+    "table": "table",
+    "device": "device",
+    "folder": "folder",
+    "run": "run",
+    "finish": "finish",
+    "jobs": "jobs",
+    "compile-limit": "compile_limit",
+    "run-limit": "run_limit",
+    "max-candidates": "max_candidates",
+    "try": "tries",
+    "assume": "assume",
+}
+_SWITCHES = {"compile-only": "compile_only", "quiet": "quiet", "help": "help"}
+_NUMBERS = ("jobs", "compile_limit", "run_limit", "max_candidates", "assume")
+
+
+@dataclass
+class Options:
+    """The command line, parsed."""
+
+    model: str = ""
+    spec: str = ""
+    table: str = ""
+    device: str = ""
+    folder: str = ""
+    tries: str = ""
+    run: str = ""
+    finish: str = ""
+    jobs: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    compile_limit: int = 120
+    run_limit: int = 60
+    max_candidates: int = 0
+    assume: int = 512
+    compile_only: bool = False
+    quiet: bool = False
+    help: bool = False
+    flags: list[str] = field(default_factory=list)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    return run_tool("attn-tune", lambda: _main(given))
+
+
+def _main(arguments: Sequence[str]) -> int:
+    options = parse_arguments(arguments)
+    if options.help:
+        print(USAGE, end="")
+        return 0
+    _check(options)
+    for path in (options.spec, options.table):
+        if path:
+            check_writable(path)
+    try:
+        return _tune(options)
+    except KeyboardInterrupt:
+        print("attn-tune: stopped; the same command goes on from here", file=sys.stderr)
+        return 130
+
+
+def parse_arguments(arguments: Sequence[str]) -> Options:
+    """Options from the command line; AttnError for one that is not known."""
+    options = Options()
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word == STANDARD or not word.startswith("-"):
+            if options.model:
+                raise AttnError(f"more than one model: '{options.model}' and '{word}'")
+            options.model = word
+            continue
+        name, separator, value = word.lstrip("-").partition("=")
+        if name in _VALUES:
+            if not separator and (not rest or rest[0].startswith("-")):
+                raise AttnError(f"option '{word}' needs a value")
+            _set(options, name, value if separator else rest.pop(0))
+        elif name in _SWITCHES:
+            if separator:
+                raise AttnError(f"option '--{name}' takes no value, but has '{value}'")
+            setattr(options, _SWITCHES[name], True)
+        elif name.startswith("iree-"):
+            options.flags.append(word)
+        else:
+            raise AttnError(f"unknown option '{word}'{_hint(name)}")
+    return options
+
+
+def _hint(name: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, [*_VALUES, *_SWITCHES], n=1)
+    return f"; did you mean '--{close[0]}'?" if close else "; --help lists the options"
+
+
+def _set(options: Options, name: str, text: str) -> None:
+    attribute = _VALUES[name]
+    if attribute not in _NUMBERS:
+        setattr(options, attribute, text)
+    elif text.isdigit() and int(text):
+        setattr(options, attribute, int(text))
+    else:
+        raise AttnError(f"'{text}' is not a value of --{name} (use a whole number from 1 on)")
+
+
+def _check(options: Options) -> None:
+    """AttnError for options that do not go together, or that are missing."""
+    later = [name for name in ("run", "finish") if getattr(options, name)]
+    if len(later) > 1:
+        raise AttnError("--run and --finish are two steps: give one of them")
+    if later:
+        for name in ("model", "folder", "device", "compile_only"):
+            if getattr(options, name):
+                raise AttnError(
+                    f"--{later[0]} takes no {name.replace('_', '-')}: the folder has it"
+                )
+    elif not options.model:
+        raise AttnError("no model; give the path of an MLIR file (--help says more)")
+    elif options.model == STANDARD:
+        raise AttnError("the model must be a file: it is read more than once")
+    elif options.device not in DEVICES:
+        known = ", ".join(DEVICES)
+        words = (
+            f"'{options.device}' is not a value of --device" if options.device else "no --device"
+        )
+        raise AttnError(f"{words} (use {known})")
+    outputs = bool(options.spec or options.table)
+    if options.run and outputs:
+        raise AttnError("--run writes results into the folder; --finish writes the outputs")
+    if not outputs and not (options.run or options.compile_only):
+        raise AttnError("nothing to write: give -o SPEC, --table=FILE or both")
+    if outputs and options.spec == options.table:
+        raise AttnError("the spec and the table cannot be one file", options.spec)
+
+
+def _tune(options: Options) -> int:
+    from ..tuning.folder import compile_all, load_manifest, prepare
+
+    if options.run:
+        _measure(Path(options.run), options)
+        return 0
+    if options.finish:
+        folder = Path(options.finish)
+        return _finish(load_manifest(folder), folder, options)
+    folder = Path(options.folder or Path(options.model).name.removesuffix(".mlir") + ".tuning")
+    settings = _settings(options)
+    _check_model(options.model)
+    manifest = prepare(options.model, folder, settings)
+    if not manifest.problems:
+        raise AttnError(_nothing(manifest), options.model)
+    try:
+        compile_all(manifest, folder, settings)
+    finally:
+        manifest.save(folder)
+    compiled = [run for run in manifest.runs if run.status == "compiled"]
+    _say(options, f"{len(compiled)} of {len(manifest.runs)} candidates compiled into {folder}")
+    if options.compile_only:
+        return 0
+    _measure(folder, options)
+    return _finish(manifest, folder, options)
+
+
+def _settings(options: Options) -> Settings:
+    from ..configs.table import read_table
+    from ..tuning.folder import SPEC, TABLE, Settings
+
+    flags = list(options.flags)
+    names = {flag.lstrip("-").partition("=")[0] for flag in flags}
+    if not any(name.startswith(("iree-hal-target", "iree-hal-local-target")) for name in names):
+        if options.device == "llvm-cpu":
+            named = "iree-llvmcpu-target-cpu" in names
+            flags += _CPU_FLAGS[: 2 if named else 3]
+        else:
+            flags.append("--iree-hal-target-device=cuda")
+    if options.device == "cuda" and "iree-cuda-target" not in names:
+        raise AttnError("--device=cuda needs the GPU's architecture: --iree-cuda-target=sm_80")
+    both = not (options.spec or options.table)
+    wanted = ((TABLE, options.table), (SPEC, options.spec))
+    outputs = tuple(name for name, path in wanted if path or both)
+    return Settings(
+        DEVICES[options.device],
+        tuple(flags),
+        outputs,
+        options.assume,
+        options.max_candidates,
+        read_table(options.tries).entries if options.tries else (),
+        options.jobs,
+        options.compile_limit,
+        options.quiet,
+    )
+
+
+def _check_model(path: str) -> None:
+    """AttnError where the model cannot be read: the compiler would say it less well."""
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(1)
+    except OSError as error:
+        raise AttnError(f"cannot read it: {(error.strerror or '').lower()}", path) from None
+    if not data:
+        raise AttnError("the file is empty; an MLIR module is needed", f"{path}:1:1")
+
+
+def _nothing(manifest: Manifest) -> str:
+    if not manifest.passed:
+        return "it has no attention to tune"
+    return f"no attention can be tuned: {'; '.join(manifest.passed)}"
+
+
+def _measure(folder: Path, options: Options) -> None:
+    from ..tuning.measure import FolderError, measure_all
+
+    try:
+        counts = measure_all(folder, options.run_limit, options.quiet)
+    except FolderError as error:
+        raise AttnError(error.why, error.folder) from None
+    words = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    _say(options, f"{words or 'nothing'} of the candidates in {folder}")
+
+
+def _finish(manifest: Manifest, folder: Path, options: Options) -> int:
+    from ..tuning.finish import outcomes, summary, write_spec, write_table
+    from ..tuning.folder import SPEC, TABLE
+
+    for name, path in ((TABLE, options.table), (SPEC, options.spec)):
+        if path and name not in manifest.groups:
+            flag = "--table" if name == TABLE else "-o"
+            raise AttnError(
+                f"it was prepared without {flag}: give that when compiling", str(folder)
+            )
+    found = outcomes(manifest, folder)
+    made: list[tuple[str, bytes]] = []
+    if options.table:
+        made.append((options.table, write_table(manifest, found)))
+    if options.spec:
+        made.append((options.spec, write_spec(manifest, found, folder)))
+    for path, data in made:
+        write_output(path, data)
+    print(summary(manifest, found), end="", file=sys.stderr)
+    return 0 if any(outcome.best for outcome in found.values()) else 1
+
+
+def _say(options: Options, text: str) -> None:
+    if not options.quiet:
+        print(f"attn-tune: {text}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""attn-tune: problems, candidates, measurements, and the files made from them."""

@@ -1,0 +1,327 @@
+"""A tuning folder: problems, compiled candidates and results, each kept as soon as it is there.
+
+    manifest.json     problems, runs (a candidate of a group each) and which outputs want them
+    problems/         the module of each problem
+    candidates/       the table that holds the configuration of each run
+    compiled/         a .vmfb, and how the compile went, for each run
+    measure.py        checks and times them; needs iree-base-runtime and numpy only
+    references/, results/   made by measure.py
+
+A run is named by a hash of all that its .vmfb comes from: what is there is not made again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..configs.cpu_loops import MARK
+from ..configs.search import BUILT_IN, Candidate
+from ..configs.table import Entry, table_text
+from ..errors import AttnError
+from ..iree.tools import attn_compile_command
+from . import measure
+from .measure import FORMAT, VERSION, Progress, write_json
+
+IREES_OWN = "IREE's own"
+# What may be made of a tuning: a table for attn-configure, a spec for plain iree-compile.
+TABLE, SPEC = "table", "spec"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to tune for: the device's driver and the compiler's flags; `tries` are configurations
+    to try besides those that the search finds."""
+
+    driver: str
+    flags: tuple[str, ...]
+    outputs: tuple[str, ...]
+    assume: int = 512
+    max_candidates: int = 0
+    tries: tuple[Entry, ...] = ()
+    jobs: int = 1
+    compile_limit: float = 120
+    quiet: bool = False
+
+
+@dataclass
+class Run:
+    """One candidate of a group, which is a problem as one of the outputs wants it."""
+
+    id: str
+    group: str
+    problem: str
+    choice: str
+    configuration: dict[str, str]
+    baseline: bool
+    pipeline: str
+    status: str = ""
+    reason: str = ""
+
+    @property
+    def file(self) -> str:
+        return f"compiled/{self.id}.vmfb"
+
+
+@dataclass
+class Manifest:
+    """What a folder holds. `groups` are, for each output, the groups whose best it takes;
+    `pruned` counts, for each group, what was not tried by the reason;
+    `passed` says which attention is not tuned, and why."""
+
+    model: str
+    driver: str
+    flags: list[str]
+    problems: list[dict[str, Any]] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    groups: dict[str, list[str]] = field(default_factory=dict)
+    pruned: dict[str, dict[str, int]] = field(default_factory=dict)
+    passed: list[str] = field(default_factory=list)
+
+    def save(self, folder: Path) -> None:
+        runs = [{**asdict(run), "file": run.file} for run in self.runs]
+        data = {"format": FORMAT, "version": VERSION, **asdict(self), "runs": runs}
+        write_json(folder / "manifest.json", data)
+
+
+def load_manifest(folder: Path) -> Manifest:
+    """The manifest in a folder; AttnError where there is none."""
+    try:
+        data = measure.read_manifest(folder)
+    except measure.FolderError as error:
+        raise AttnError(error.why, error.folder) from None
+    runs = [Run(**{k: v for k, v in run.items() if k != "file"}) for run in data["runs"]]
+    return Manifest(
+        **{k: v for k, v in data.items() if k not in ("format", "version", "runs")}, runs=runs
+    )
+
+
+def prepare(model: str, folder: Path, settings: Settings) -> Manifest:
+    """Finds the model's attentions and makes the folder, whose candidates are not compiled yet."""
+    try:
+        for name in ("problems", "candidates", "compiled", "results"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(measure.__file__, folder / "measure.py")
+    except OSError as error:
+        raise AttnError(
+            f"cannot write there: {(error.strerror or '').lower()}", str(folder)
+        ) from None
+    manifest = Manifest(model, settings.driver, list(settings.flags))
+    for output in settings.outputs:
+        found = _extract(model, folder, settings, output)
+        groups = manifest.groups[output] = []
+        manifest.passed += [words for words in found["passed"] if words not in manifest.passed]
+        for problem in found["problems"]:
+            group = f"{problem['key']}-{output}"
+            groups.append(group)
+            manifest.runs += _runs(folder, settings, problem, output, group)
+            manifest.pruned[group] = problem.pop("pruned")
+            del problem["candidates"]
+            if all(other["key"] != problem["key"] for other in manifest.problems):
+                manifest.problems.append(problem)
+    return manifest
+
+
+def _passes() -> tuple[str, str]:
+    """The passes of attn-compile before and behind attn-configure, as pipeline text."""
+    from ..api import default_pipeline
+
+    before, _, behind = default_pipeline("cost", configure=True, hardware_exp2=True).partition(
+        "attn-configure"
+    )
+    return before, behind
+
+
+def _extract(model: str, folder: Path, settings: Settings, output: str) -> dict[str, Any]:
+    """The problems of the model's attention, as attn-compile or iree-compile has it."""
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        extract = f"attn-extract{{folder={{{scratch}}} assume={settings.assume}}}"
+        flags = list(settings.flags)
+        passes = f"{_passes()[0]}{extract}"
+        if output == SPEC:
+            passes = extract.replace("attn-extract{", "attn-extract{plain=true ")
+            flags.append("--iree-global-opt-enable-attention-v-transpose=true")
+        command = [
+            model,
+            *flags,
+            f"--attn-pipeline={passes}",
+            "--compile-to=flow",
+            "-o",
+            os.devnull,
+        ]
+        done = subprocess.run(
+            attn_compile_command(*command), capture_output=True, text=True, check=False
+        )
+        path = Path(scratch) / "problems.json"
+        if done.returncode or not path.exists():
+            raise AttnError(_first_error(done.stderr, done.returncode), _place(done.stderr))
+        for module in Path(scratch).glob("*.mlir"):
+            shutil.copyfile(module, folder / "problems" / module.name)
+        return json.loads(path.read_text())
+
+
+def _runs(
+    folder: Path, settings: Settings, problem: dict[str, Any], output: str, group: str
+) -> Iterable[Run]:
+    from importlib.metadata import version
+
+    module = (folder / "problems" / f"{problem['key']}.mlir").read_bytes()
+    behind = _passes()[1] if output == TABLE else ""
+    common = [_hash(module), behind, list(settings.flags), version("iree-base-compiler")]
+    own = Candidate(IREES_OWN, {})
+    candidates = [Candidate(**raw) for raw in problem["candidates"]]
+    candidates = candidates[: settings.max_candidates or None]
+    wanted = (problem["target"], problem["attention"])
+    given = [entry for entry in settings.tries if (entry.target, entry.attention) == wanted]
+    given = [Candidate(entry.choice or "given", entry.configuration) for entry in given]
+    known = {json.dumps(candidate.configuration) for candidate in candidates}
+    candidates += [c for c in given if json.dumps(c.configuration) not in known]
+    for candidate in [own, *candidates]:
+        name = _hash(json.dumps([*common, candidate.configuration], sort_keys=True).encode())
+        source = f"{{{folder / 'candidates' / f'{name}.json'}}}"
+        pipeline = f"attn-configure{{source={source}}}{behind}"
+        entry = Entry(problem["target"], problem["attention"], candidate.configuration)
+        path = folder / "candidates" / f"{name}.json"
+        if not path.exists():
+            path.write_text(table_text([entry]))
+        baseline = candidate.choice in (IREES_OWN, BUILT_IN)
+        yield Run(
+            name,
+            group,
+            problem["key"],
+            candidate.choice,
+            candidate.configuration,
+            baseline,
+            pipeline,
+        )
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def compile_all(manifest: Manifest, folder: Path, settings: Settings) -> None:
+    """Compiles what is not compiled yet, `jobs` at a time, each in a process of its own."""
+    waiting: list[Run] = []
+    for run in manifest.runs:
+        state = measure.read_json(folder / "compiled" / f"{run.id}.json")
+        late = isinstance(state, dict) and state["limit"] < settings.compile_limit
+        if isinstance(state, dict) and not (late and state["status"] == "late"):
+            run.status, run.reason = state["status"], state["reason"]
+        else:
+            waiting.append(run)
+    if not waiting:
+        return
+    progress = Progress("compiled", len(waiting), settings.quiet)
+    active: list[_Compile] = []
+    try:
+        while waiting or active:
+            while waiting and len(active) < settings.jobs:
+                active.append(_Compile(waiting.pop(0), folder, settings))
+            for job in [job for job in active if job.ended()]:
+                active.remove(job)
+                progress.step(f"{job.run.choice}: {job.run.status}")
+            time.sleep(0.02)
+    finally:
+        progress.stop()
+        for job in active:
+            job.kill()
+
+
+class _Compile:
+    """A candidate being compiled, by attn-compile in a process group of its own."""
+
+    def __init__(self, run: Run, folder: Path, settings: Settings):
+        self.run, self.folder, self.limit = run, folder, settings.compile_limit
+        self.output = folder / "compiled" / f".{run.id}.vmfb"
+        self.report = folder / "compiled" / f".{run.id}.report.json"
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (of this object's life)
+        source = folder / "problems" / f"{run.problem}.mlir"
+        command = [str(source), *settings.flags, f"--attn-pipeline={run.pipeline}"]
+        command += ["-o", str(self.output), f"--attn-report={self.report}"]
+        self.start = time.monotonic()
+        self.process = subprocess.Popen(
+            attn_compile_command(*command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self.errors,
+            start_new_session=True,
+        )
+
+    def ended(self) -> bool:
+        """Whether it is done, or was late and is ended now: then the run says how it went."""
+        code = self.process.poll()
+        if code is None and time.monotonic() - self.start < self.limit:
+            return False
+        if code is None:
+            self.kill()
+            self.run.status, self.run.reason = "late", f"no end within {self.limit:.3g} s"
+        elif code:
+            self.errors.seek(0)
+            self.run.status = "failed"
+            self.run.reason = _first_error(self.errors.read(), code)
+        else:
+            self.run.status, self.run.reason = self._check()
+        if self.run.status == "compiled":
+            os.replace(self.output, self.folder / self.run.file)
+        state = {"status": self.run.status, "reason": self.run.reason, "limit": self.limit}
+        write_json(self.folder / "compiled" / f"{self.run.id}.json", state)
+        self._clean()
+        return True
+
+    def _check(self) -> tuple[str, str]:
+        """Whether every attention got the configuration (or, for IREE's own, none)."""
+        notes = json.loads(self.report.read_text())["notes"]
+        kernels = [note for note in notes if note.startswith("kernel ")]
+        notes = [note for note in notes if "attention at" in note]
+        kept = [note for note in notes if "keeps IREE's own" in note]
+        if self.run.configuration and (kept or not notes):
+            reason = kept[0].partition("configuration: ")[2] if kept else "attention is gone"
+            return "failed", f"not attached: {reason}"
+        unmade = next((note for note in kernels if "gets no loops of ours: " in note), "")
+        if unmade and MARK in str(self.run.configuration) and not self.run.baseline:
+            return "failed", unmade.partition(" gets ")[2]
+        return "compiled", ""
+
+    def kill(self) -> None:
+        """Ends the process and what it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self._clean()
+
+    def _clean(self) -> None:
+        self.output.unlink(missing_ok=True)
+        self.report.unlink(missing_ok=True)
+        self.errors.close()
+
+
+def _first_error(text: str, code: int) -> str:
+    """What a compiler that failed said first, without the place."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    found = next((line for line in lines if "error: " in line), "")
+    if found:
+        return found.partition("error: ")[2][:300]
+    if code < 0:
+        return f"the compiler crashed (signal {-code})"
+    return lines[-1][:300] if lines else f"the compiler ended with exit code {code}"
+
+
+def _place(text: str) -> str:
+    """Where a compiler that failed said it failed; '' where that is no place in a file."""
+    for line in text.splitlines():
+        place, found, _ = line.partition(": error: ")
+        if found:
+            return "" if place in ("attn-compile", "attn-tune") else place
+    return ""
