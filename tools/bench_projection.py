@@ -131,6 +131,7 @@ def run_all(folder: Path, json_path: Path) -> None:
             right = reference(of, given)
             if of in TIMED:
                 rows += peers(of, given, right)
+            given = {name: place(config.device, value) for name, value in given.items()}
         row = {"case": f"{of.name}_{of.keys}", "variant": entry["variant"]}
         row["configured"] = any("is configured" in note for note in entry["contraction"])
         try:
@@ -159,6 +160,13 @@ def inputs(of: Case, count: int) -> dict[str, Any]:
         name: random(name, shape) if name in SHARED else [random(name, shape) for _ in range(count)]
         for name, shape in inputs_of(of).items()
     }
+
+
+def place(device: Any, value: Any) -> Any:
+    """A tensor, or a list of them, on IREE's device."""
+    if isinstance(value, list):
+        return [place(device, one) for one in value]
+    return bench.on_device(device, value)
 
 
 def values(of: Case, x: Any, given: dict[str, Any]) -> Any:
@@ -213,6 +221,7 @@ def peers(of: Case, given: dict[str, Any], right: Any) -> list[dict[str, Any]]:
 
 
 def measure(config: Any, path: Path, of: Case, given: dict[str, Any], right: Any) -> dict[str, Any]:
+    """`given` holds arrays on IREE's device."""
     import torch
     from iree import runtime
 
@@ -221,11 +230,8 @@ def measure(config: Any, path: Path, of: Case, given: dict[str, Any], right: Any
     (name,) = [m for m in context.modules if m != "hal"]
     functions = context.modules[name]
 
-    def place(value: Any) -> Any:
-        return bench.on_device(config.device, value)
-
-    own = {n: [place(x) for x in given[n]] for n in given if n not in SHARED}
-    shared = {n: place(given[n]) for n in given if n in SHARED}
+    own = {n: given[n] for n in given if n not in SHARED}
+    shared = {n: given[n] for n in given if n in SHARED}
     kind = torch.bfloat16 if of.dtype == "bf16" else torch.float16
     order = list(inputs_of(of))
     # `one` of a case that is not timed is the module as it is.

@@ -2,7 +2,8 @@
 
     python tools/gpu_page.py
 
-The JSON comes from tools/bench_configure.py and tools/bench_split_k.py.
+The JSON comes from tools/bench_configure.py, tools/bench_projection.py and
+tools/bench_split_k.py.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def prefill() -> str:
     head = ["heads x group, rows x keys, head dim, type", *names, "iree / attnpass"]
     return (
         f"{data['gpu']}, torch {data['torch']}, milliseconds. Worst error of the passes against "
-        f"float32 in f16, {len(checked)} modules checked in all types: {worst:.1e}.\n\n"
+        f"float32 in f16, {len(checked)} results checked in all types: {worst:.1e}.\n\n"
         + table(head, lines)
     )
 
@@ -50,6 +51,35 @@ def _ms(row: dict[str, Any]) -> str:
     if row.get("failed"):
         return "no kernel"
     return f"{row['ms']:.3f}" if row.get("ms", 0) > 0 else "-"
+
+
+def projection() -> str:
+    """Milliseconds and errors of a projection into attention by form and variant."""
+    data = json.loads((RESULTS / "projection_h200.json").read_text())
+    cases: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in data["rows"]:
+        cases.setdefault(row["case"], {})[row["variant"]] = row
+    names = (
+        "iree",
+        "attnpass, V as it is",
+        "attnpass V^T, projection not configured",
+        "attnpass V^T",
+        "FA2",
+        "cuDNN",
+    )
+    lines = [
+        [case, *(_ms_and_error(rows.get(name)) for name in names)] for case, rows in cases.items()
+    ]
+    return "Milliseconds (error against float32).\n\n" + table(
+        ["form, type, batch, model width, rows", *names], lines
+    )
+
+
+def _ms_and_error(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "-"
+    error = f"({row['error']:.1e})"
+    return f"{row['ms']:.3f} {error}" if "ms" in row else error
 
 
 def decode() -> str:
@@ -115,6 +145,7 @@ def sweep() -> str:
 
 def main() -> None:
     write_block("gpu.md", "prefill", prefill())
+    write_block("gpu.md", "projection", projection())
     write_block("gpu.md", "decode", decode())
     write_block("gpu.md", "layers", layers())
     (DOCS / "split-k.svg").write_text(sweep())
