@@ -463,9 +463,10 @@ def _drop_what_does_not_pay(
     while True:
         taken = [choice for choice in choices if choice.plans]
         remains = remains_of([plan.root for c in taken for plan in c.plans], planner)
-        left = remains.costs
         bad = [
-            (choice, why) for choice in taken if (why := _why_not(choice, left, target)) is not None
+            (choice, why)
+            for choice in taken
+            if (why := _why_not(choice, remains, target)) is not None
         ]
         if not bad:
             return remains
@@ -478,8 +479,8 @@ def _drop_what_does_not_pay(
             record.reason = why
 
 
-def _why_not(choice: Choice, left: dict[int, Cost], target: Target | None) -> str | None:
-    nodes = choice.nodes
+def _why_not(choice: Choice, remains: Remains, target: Target | None) -> str | None:
+    nodes, left = choice.nodes, remains.costs
     cost = total_cost(nodes)
     kept = [node for node in nodes if id(node) in left]
     for node in kept:
@@ -495,6 +496,11 @@ def _why_not(choice: Choice, left: dict[int, Cost], target: Target | None) -> st
         return None
     if kept and kept[0].op is not None:
         op = kept[0].op
+        if kept[0] in remains.split:
+            return (
+                f"V^T cannot be absorbed: {op.name} at {location_text(op.location)} makes more "
+                "than V, in one launch; a second one for V alone does not pay"
+            )
         return (
             f"V^T cannot be absorbed: others read {op.name} at {location_text(op.location)} "
             "as it is, and a copy for them does not pay"

@@ -15,7 +15,15 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
-from ..ir import Size, defining_op, is_ranked_tensor, replace_reads, sizes_of, tensor_bytes
+from ..ir import (
+    Size,
+    defining_op,
+    is_ranked_tensor,
+    ranked_shape,
+    replace_reads,
+    sizes_of,
+    tensor_bytes,
+)
 from ..producers import Demand, Refusal
 from ..producers.loop_nest import is_contraction
 from ..producers.slices import slice_window
@@ -44,9 +52,14 @@ class Narrowing:
 
 @dataclass
 class Remains:
-    """Per kind what is done for those who still read; `costs` by id of the plan's node."""
+    """Per kind what is done for those who still read; `costs` by id of the plan's node.
+
+    `split` are the nodes that compute apart from the rest what was one launch with it, where
+    that saves no copy.
+    """
 
     restored: list[Node] = field(default_factory=list)
+    split: set[Node] = field(default_factory=set)
     narrowed: list[Narrowing] = field(default_factory=list)
     costs: dict[int, Cost] = field(default_factory=dict)
 
@@ -114,13 +127,18 @@ def remains_of(roots: Sequence[Root], planner: Planner) -> Remains:
     uses, remains = _Uses({(reader, number) for _, reader, number in roots}, kept), Remains()
     for _, reader, number in roots:
         uses.drop(reader.operands[number])
-    for source in _sliced(nodes):
+    for source, slices in _sliced(nodes).items():
         narrowing = _narrow(source, uses, planner)
-        if narrowing is not None:
-            remains.narrowed.append(narrowing)
-            for op in narrowing.slices:
-                uses.dead.add(op)
-                uses.drop(source)
+        if narrowing is None:
+            continue
+        remains.narrowed.append(narrowing)
+        for op in narrowing.slices:
+            uses.dead.add(op)
+            uses.drop(source)
+        if not any(_is_copied(op) for op in slices):
+            remains.split.update(_maker(node) for node in nodes if node.value == source)
+    for node in remains.split:
+        remains.costs[id(node)] = Cost(0, 1)
     for node in nodes:
         op = node.op
         if op is None or op in uses.dead or op in kept or op.name in _MADE_TWICE:
@@ -215,11 +233,43 @@ def _transposes(op: ir.Operation, uses: _Uses) -> bool:
     return bool(readers) and all(_transposes(reader, uses) for reader in readers)
 
 
-def _sliced(nodes: Sequence[Node]) -> list[ir.Value]:
-    """The values that the plans take slices of, each once."""
-    ops = [node.op for node in nodes if node.alternative is not None and node.alternative.view]
-    sources = [op.operands[0] for op in ops if op is not None and op.name == "tensor.extract_slice"]
-    return list(dict.fromkeys(sources))
+def _sliced(nodes: Sequence[Node]) -> dict[ir.Value, list[ir.Operation]]:
+    """The values that the plans take slices of, and those slices."""
+    found: dict[ir.Value, list[ir.Operation]] = {}
+    for node in nodes:
+        op = node.op
+        taken = node.alternative is not None and node.alternative.view
+        if taken and op is not None and op.name == "tensor.extract_slice":
+            found.setdefault(op.operands[0], []).append(op)
+    return found
+
+
+def _maker(node: Node) -> Node:
+    """The first node, past views, that makes an op."""
+    while not node.creates_op and node.children and node.children[0] is not None:
+        node = node.children[0]
+    return node
+
+
+def _is_copied(op: ir.Operation) -> bool:
+    """Whether IREE launches a copy for a slice: it reads slices where they lie only if no
+    reshape of more than unit dims follows and no transpose comes before."""
+    readers = [use.owner.operation for use in op.results[0].uses]
+    while readers:
+        reader = readers.pop()
+        if reader.name not in VIEWS:
+            continue
+        if _long_dims(reader.operands[0]) != _long_dims(reader.results[0]):
+            return True
+        readers += [use.owner.operation for use in reader.results[0].uses]
+    source = defining_op(op.operands[0])
+    while source is not None and source.name in VIEWS:
+        source = defining_op(source.operands[0])
+    return source is not None and source.name == "linalg.transpose"
+
+
+def _long_dims(value: ir.Value) -> list[int | None]:
+    return [size for size in ranked_shape(value) if size != 1]
 
 
 def _narrow(source: ir.Value, uses: _Uses, planner: Planner) -> Narrowing | None:

@@ -202,10 +202,18 @@ def test_a_packed_projection_is_narrowed() -> None:
     body = (
         project(32, 32)
         + """
-  %kk = tensor.extract_slice %p[0, 0, 0] [4, 32, 16] [1, 1, 1]
-      : tensor<4x32x32xf32> to tensor<4x32x16xf32>
-  %v = tensor.extract_slice %p[0, 0, 16] [4, 32, 16] [1, 1, 1]
-      : tensor<4x32x32xf32> to tensor<4x32x16xf32>
+  %pte = tensor.empty() : tensor<4x32x32xf32>
+  %t = linalg.transpose ins(%p : tensor<4x32x32xf32>) outs(%pte : tensor<4x32x32xf32>)
+      permutation = [0, 2, 1]
+  %ks = tensor.extract_slice %t[0, 0, 0] [4, 16, 32] [1, 1, 1]
+      : tensor<4x32x32xf32> to tensor<4x16x32xf32>
+  %vs = tensor.extract_slice %t[0, 16, 0] [4, 16, 32] [1, 1, 1]
+      : tensor<4x32x32xf32> to tensor<4x16x32xf32>
+  %se = tensor.empty() : tensor<4x32x16xf32>
+  %kk = linalg.transpose ins(%ks : tensor<4x16x32xf32>) outs(%se : tensor<4x32x16xf32>)
+      permutation = [0, 2, 1]
+  %v = linalg.transpose ins(%vs : tensor<4x16x32xf32>) outs(%se : tensor<4x32x16xf32>)
+      permutation = [0, 2, 1]
 """
     )
     text = attention_text(arguments, body).replace("ins(%q, %k,", "ins(%q, %kk,")
