@@ -93,8 +93,9 @@ def search(facts: AttentionFacts, target: Target, plain: bool) -> Search:
 def _refusal(facts: AttentionFacts, target: Target) -> str:
     if facts.own_configuration:
         return f"it has a {facts.own_configuration}"
-    if facts.score_steps is None:
-        return "its score function reads values from outside"
+    if facts.score_steps != []:
+        # IREE 3.13 gives it scores times log2(e): there is no reference to compare with.
+        return "its region changes the scores"
     if target.backend == "llvm-cpu":
         return cpu.refusal(facts)
     if target.backend == "cuda":

@@ -30,12 +30,13 @@
 // LIST-NEXT: 2,
 // LIST-NEXT: 48,
 // LIST: "assumed": true
-// LIST: "attention at {{.*}}:53:
-// LIST-NEXT: "attention at {{.*}}:66:
+// LIST: "attention at {{.*}}:54:
+// LIST-NEXT: "attention at {{.*}}:67:
 // LIST: "choice": "built-in",
 // LIST: "IREE refuses vectors of 512 registers":
 // LIST: "passed": [
 // LIST-NEXT: "attention at {{.*}}: nothing was measured for f64"
+// LIST-NEXT: "attention at {{.*}}: its region changes the scores"
 
 // SAME: func.func @prefill(
 
@@ -80,4 +81,16 @@ func.func @unmeasured(%q: tensor<2x8x32xf64>, %k: tensor<2x40x32xf64>, %v: tenso
       iree_linalg_ext.yield %score : f64
   } -> tensor<2x8x64xf64>
   return %r : tensor<2x8x64xf64>
+}
+
+func.func @capped(%q: tensor<2x8x32xf32>, %k: tensor<2x40x32xf32>, %v: tensor<2x40x64xf32>) -> tensor<2x8x64xf32> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<2x8x64xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<2x8x32xf32>, tensor<2x40x32xf32>, tensor<2x40x64xf32>, f32) outs(%out : tensor<2x8x64xf32>) {
+    ^bb0(%score: f32):
+      %capped = math.tanh %score : f32
+      iree_linalg_ext.yield %capped : f32
+  } -> tensor<2x8x64xf32>
+  return %r : tensor<2x8x64xf32>
 }

@@ -22,7 +22,8 @@ from helpers import CPU, compile_text, rel_error
 
 from attnpass import Report
 from attnpass.configs.search import BUILT_IN
-from attnpass.tuning.folder import IREES_OWN
+from attnpass.tuning import folder as tuning_folder
+from attnpass.tuning.folder import IREES_OWN, TABLE, Settings, compile_all, prepare
 
 ROOT = Path(__file__).parents[2]
 CASES = {
@@ -229,3 +230,70 @@ def test_compile_here_run_there(tmp_path: Path) -> None:
     assert "iree_codegen.tuning_spec_entrypoint" in (tmp_path / "spec").read_text()
     assert json.loads((tmp_path / "table").read_text())["entries"]
     assert "4 right" in tune(f"--run={tmp_path / 'work'}")
+
+
+def test_late_and_crashed_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each costs only its candidate; one that was late gets another chance with more time."""
+    (tmp_path / "model.mlir").write_text(Case(2, 8, 16, 16).text("main"))
+    work = tmp_path / "work"
+
+    def settings(limit: float) -> Settings:
+        return Settings("local-task", CPU, (TABLE,), 512, 1, (), 2, limit, True)
+
+    manifest = prepare(str(tmp_path / "model.mlir"), work, settings(120))
+    compile_all(manifest, work, settings(0.01))
+    assert [run.status for run in manifest.runs] == ["late"] * 2
+    assert manifest.runs[0].reason == "no end within 0.01 s"
+    with monkeypatch.context() as patch:
+        abort = [sys.executable, "-c", "import os; os.abort()"]
+        patch.setattr(tuning_folder, "attn_compile_command", lambda *_: abort)
+        compile_all(manifest, work, settings(60))
+    assert {(run.status, run.reason) for run in manifest.runs} == {
+        ("failed", "the compiler crashed (signal 6)")
+    }
+    for run in manifest.runs:
+        (work / "compiled" / f"{run.id}.json").unlink()
+    compile_all(manifest, work, settings(60))
+    assert [run.status for run in manifest.runs] == ["compiled"] * 2
+    assert sorted(path.name for path in work.glob("compiled/*")) == sorted(
+        f"{run.id}.{end}" for run in manifest.runs for end in ("json", "vmfb")
+    )
+
+
+def test_spec_on_cuda(tmp_path: Path) -> None:
+    """IREE 3.13 reads the spec there by another flag than on CPUs."""
+    from iree.compiler import ir
+
+    from attnpass.tuning.spec import Rule, spec_text
+
+    (tmp_path / "model.mlir").write_text(Case(4, 64, 64, 64, "f16", mask="i1").text("main"))
+    cuda = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80"]
+    command = tuning_folder.attn_compile_command(
+        str(tmp_path / "model.mlir"),
+        *cuda,
+        f"--attn-pipeline=attn-extract{{folder={{{tmp_path}}} plain=true}}",
+        "--compile-to=flow",
+        "-o",
+        str(tmp_path / "flow"),
+    )
+    subprocess.run(command, check=True, timeout=120)
+    (problem,) = json.loads((tmp_path / "problems.json").read_text())["problems"]
+    other = next(c for c in problem["candidates"] if "32 keys" in c["choice"])
+    rule = Rule((tmp_path / f"{problem['key']}.mlir").read_text(), other["configuration"], "chosen")
+    with ir.Context() as context:
+        context.load_all_available_dialects()
+        (tmp_path / "spec.mlir").write_text(spec_text([rule], context))
+    from iree.compiler.tools import compile_file
+
+    text = compile_file(
+        str(tmp_path / "model.mlir"),
+        extra_args=[
+            *cuda,
+            f"--iree-codegen-transform-dialect-library={tmp_path / 'spec.mlir'}",
+            "--compile-to=executable-configurations",
+        ],
+    )
+    assert text is not None
+    pattern = r"reduction = \[0, 0, 0, 0, 32\], workgroup = \[[^]]*\]"
+    tiles = re.search(pattern, rule.configuration["compilation_info"])
+    assert tiles and tiles[0] in text.decode()
