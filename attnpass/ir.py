@@ -486,6 +486,23 @@ class Builder:
         self.fill_block(op.regions[0].blocks.append(), "flow.return", body)
         return list(op.results)
 
+    def conditional(
+        self,
+        condition: ir.Value,
+        types: Sequence[ir.Type],
+        then: Callable[[Builder], Sequence[ir.Value]],
+        otherwise: Callable[[Builder], Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """`scf.if`: the values, of `types`, that `then` or `otherwise` makes."""
+        op = self.create("scf.if", types, [condition], regions=2)
+        for region, body in zip(op.regions, (then, otherwise), strict=True):
+            self.fill_block(region.blocks.append(), "scf.yield", body)
+        return list(op.results)
+
+    def copy(self, op: ir.Operation) -> ir.Operation:
+        """The same op again, here, on the same operands."""
+        return op.clone(ip=ir.InsertionPoint(self.anchor)).operation
+
     def fill_block(
         self, block: ir.Block, terminator: str, body: Callable[[Builder], Sequence[ir.Value]]
     ) -> None:

@@ -31,6 +31,8 @@ from typing import Any
 FEW, MANY = 4, 24
 # Short kernels are repeated more often, so that the difference is well above a call's jitter.
 MANY_SHORT = 404
+# The length of the products that make V, where something does.
+PROJECTED = 256
 DEVICE = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80")
 
 
@@ -44,6 +46,9 @@ class Case:
     last. `timed` cases are run repeatedly; `own` leaves attention to IREE, by itself or
     `configured` by attnpass. `layout` is V's in the module, `steps` the number of attentions,
     each reading the output of the one before. `cache` is the type of K and V, if not `dtype`.
+    With `projected` V is a product of two arguments, and the layout pass runs before. With
+    `elsewhere` the module asks for the device at run time: `hopper` and finds the kernel's, or
+    `older` and is made not to.
     """
 
     dtype: str
@@ -64,14 +69,17 @@ class Case:
     offset: int = 0
     cache: str = ""
     configured: bool = False
+    projected: bool = False
+    elsewhere: str = ""
 
     @property
     def name(self) -> str:
         words = [self.dtype + self.cache, f"{self.heads}x{self.group}", f"{self.rows}x{self.keys}"]
         words += [f"d{self.head}"]
-        for word in ("causal", "dynamic", "own", "configured"):
+        for word in ("causal", "dynamic", "own", "configured", "projected"):
             words += [word] if getattr(self, word) else []
         words += [f"offset{self.offset}"] if self.offset else []
+        words += [f"elsewhere_{self.elsewhere}"] if self.elsewhere else []
         words += [f"window{self.behind}"] if self.behind else []
         words += [f"mask_{self.mask}_{self.mask_dims}"] if self.mask else []
         words += ["vt"] if self.layout == "transposed" else []
@@ -208,6 +216,12 @@ def odd_decode() -> list[Case]:
         Case("f16", 5, 1, 777, 64, mask="f16", mask_dims="n", cache=narrow, dynamic=True),
         Case("bf16", 8, 1, 1333, 128, group=4, cache=narrow, mask="i1", mask_dims="bn"),
         Case("bf16", 3, 1, 5000, 64, group=4, cache=narrow),
+        Case(narrow, 32, 1024, 1024, 128, projected=True),
+        Case("f16", 32, 512, 1024, 128, projected=True),
+        Case("f16", 8, 1, 4096, 128, group=4, elsewhere="hopper"),
+        Case("f16", 8, 1, 4096, 128, group=4, elsewhere="older"),
+        Case("f16", 8, 500, 1024, 128, elsewhere="hopper"),
+        Case("f16", 8, 500, 1024, 128, elsewhere="older"),
     ]
 
 
@@ -231,6 +245,7 @@ def timed_decode() -> list[Case]:
     ]
     own = [Case("f16", heads, 1, keys, 128) for heads, keys in ((64, 16384), (32, 65536))]
     own += [Case("f16", 128, 1, 16384, 128, group=4)]
+    own += [Case("f16", 32, 4096, 4096, head) for head in (64, 128)]
     return found + [replace(case, timed=True, own=True, configured=True) for case in own]
 
 
@@ -275,6 +290,9 @@ def module_text(case: Case) -> str:
     maps = ", ".join(f"affine_map<{dims} -> {m}>" for m in maps)
     empty_o = f"({', '.join(f'%{dim}' for dim in dynamic if dim != 'n')})"
     mask, mask_operand, mask_type, argument = "", "", "", ""
+    value_argument, project = f"%v: {v}", ""
+    if case.projected:
+        value_argument, project = _projection(case, v)
     if case.mask:
         shape = "x".join(
             dict(zip("bgmn", (bs, gs, ms, ns), strict=True))[x] for x in case.mask_dims
@@ -328,14 +346,42 @@ def module_text(case: Case) -> str:
   }} -> {o}"""
         for step in range(case.steps)
     )
-    return f"""func.func @main(%q0: {q}, %k: {k}, %v: {v}{argument}) -> {o} {{
+    return f"""func.func @main(%q0: {q}, %k: {k}, {value_argument}{argument}) -> {o} {{
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c2 = arith.constant 2 : index
-  %scale = arith.constant {case.head**-0.5:.9e} : f32{sizes}{mask}{body}
+  %scale = arith.constant {case.head**-0.5:.9e} : f32{sizes}{mask}{project}{body}
   return %q{case.steps} : {o}
 }}
 """
+
+
+def _projection(case: Case, v: str) -> tuple[str, str]:
+    """Arguments and text that make V: x (keys, 256) by w (256, heads * head)."""
+    heads, keys, head, kind = case.heads, case.keys, case.head, case.kept
+    x, w = f"tensor<{keys}x{PROJECTED}xf16>", f"tensor<{PROJECTED}x{heads * head}xf16>"
+    wide, narrow = (f"tensor<{keys}x{heads * head}x{of}>" for of in ("f32", kind))
+    apart = f"tensor<{keys}x{heads}x{head}x{kind}>"
+    return (
+        f"%left: {x}, %right: {w}",
+        f"""
+  %zero = arith.constant 0.0 : f32
+  %p0 = tensor.empty() : {wide}
+  %p1 = linalg.fill ins(%zero : f32) outs(%p0 : {wide}) -> {wide}
+  %p2 = linalg.matmul ins(%left, %right : {x}, {w}) outs(%p1 : {wide}) -> {wide}
+  %p3 = tensor.empty() : {narrow}
+  %p4 = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>,
+      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}}
+      ins(%p2 : {wide}) outs(%p3 : {narrow}) {{
+  ^bb0(%p5: f32, %p6: {kind}):
+    %p7 = arith.truncf %p5 : f32 to {kind}
+    linalg.yield %p7 : {kind}
+  }} -> {narrow}
+  %p8 = tensor.expand_shape %p4 [[0], [1, 2]] output_shape [{keys}, {heads}, {head}]
+      : {narrow} into {apart}
+  %p9 = tensor.empty() : {v}
+  %v = linalg.transpose ins(%p8 : {apart}) outs(%p9 : {v}) permutation = [1, 0, 2]""",
+    )
 
 
 def compile_all(folder: Path, only: str) -> None:
@@ -347,25 +393,32 @@ def compile_all(folder: Path, only: str) -> None:
         source = folder / "source.mlir"
         source.write_text(module_text(case))
         if not case.own:
-            passes = "--attn-use-kernels=target=sm_90 mode=always"
-            command = [sys.executable, "-m", "attnpass.cli.attn_opt", str(source), passes]
+            passes = ["--attn-propagate-layout=target=sm_90"] if case.projected else []
+            passes += ["--attn-use-kernels=target=sm_90 mode=always"]
+            passes[-1] += " elsewhere=iree" if case.elsewhere else ""
+            command = [sys.executable, "-m", "attnpass.cli.attn_opt", str(source), *passes]
             text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            if "hal.dispatch.extern" not in text or "iree_linalg_ext.attention" in text:
+            beside = "iree_linalg_ext.attention" in text
+            if "hal.dispatch.extern" not in text or beside != bool(case.elsewhere):
                 raise SystemExit(f"{case.name}: no kernel was taken")
             taken[case.name] = re.findall(r'hal.dispatch.extern "(\w+)"', text)[0]
             names.write_text(json.dumps(taken, indent=1))
+            if case.elsewhere == "older":  # look for another device than there is
+                text = text.replace("constant 9 : i32", "constant 8 : i32")
             source.write_text(text)
         for repeats in (FEW, case.many) if case.timed else (1,):
-            _compile(source, folder / f"{case.name}.{repeats}.vmfb", repeats, case.configured)
+            _compile(source, folder / f"{case.name}.{repeats}.vmfb", repeats, case)
         print(case.name, flush=True)
         source.unlink()
 
 
-def _compile(source: Path, target: Path, repeats: int, configured: bool) -> None:
+def _compile(source: Path, target: Path, repeats: int, case: Case) -> None:
     flags = [*DEVICE, f"--iree-hal-benchmark-dispatch-repeat-count={repeats}"]
     tool = [str(Path(sys.executable).with_name("iree-compile"))]
-    if configured:
+    if case.configured or case.projected:
         tool = [sys.executable, "-m", "attnpass.cli.attn_compile", "--attn-target=sm_90"]
+    if case.projected:  # casts to 8 bits want the attnpass pass, and an architecture that has them
+        flags += ["--iree-cuda-target=sm_90", "--attn-pipeline=attn-hardware-exp2"]
     subprocess.run([*tool, str(source), *flags, "-o", str(target)], check=True, timeout=300)
 
 
@@ -407,7 +460,11 @@ def _run(case: Case, folder: Path, config: Any) -> dict[str, Any]:
     q, k, v = _inputs(case)
     mask = _mask(case)
     transposed = v.transpose(1, 2).contiguous() if case.layout == "transposed" else v
-    device = [to_iree(tensor, config.device) for tensor in (q, k, transposed)]
+    given = [q, k, transposed]
+    if case.projected:
+        x, w = _factors(case)
+        given[2:], v = [x, w], _projected(case, x, w)
+    device = [to_iree(tensor, config.device) for tensor in given]
     if mask is not None:
         device.append(to_iree(mask.to(torch.uint8) if case.mask == "i1" else mask, config.device))
     full = _full_mask(case, mask)
@@ -450,6 +507,24 @@ def _inputs(case: Case) -> tuple[Any, Any, Any]:
         for shape, kind in zip(shapes, types, strict=True)
     )
     return q, k, v
+
+
+def _factors(case: Case) -> list[Any]:
+    """What V is a product of."""
+    import torch
+
+    shapes = (case.keys, PROJECTED), (PROJECTED, case.heads * case.head)
+    x, w = (torch.randn(shape, device="cuda") for shape in shapes)
+    return [x.half(), (w * PROJECTED**-0.5).half()]
+
+
+def _projected(case: Case, x: Any, w: Any) -> Any:
+    """V (heads, keys, head) in its type, of the product in float32."""
+    import torch
+
+    kind = torch.float8_e4m3fn if case.kept.startswith("f8") else torch.float16
+    product = (x.double() @ w.double()).float().to(kind)
+    return product.view(case.keys, case.heads, case.head).transpose(0, 1).contiguous()
 
 
 def _mask(case: Case) -> Any:

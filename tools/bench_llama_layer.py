@@ -41,7 +41,7 @@ WEIGHTS = {
     "norm1": (WIDTH,),
     "norm2": (WIDTH,),
 }
-FEW, MANY = 1, 5
+FEW, MANY = 1, 9
 DEVICE = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80", "--attn-target=sm_90"]
 PIPELINES = {
     "kernels": "attn-propagate-layout{operands=v,k,q},attn-use-kernels{target=sm_90 mode=always},"
@@ -326,16 +326,18 @@ def _run(case: Case, folder: Path, config: Any) -> dict[str, Any]:
     given = _inputs(case)
     wanted = reference(case, {name: tensor.float() for name, tensor in given.items()})
     device = [to_iree(tensor, config.device) for tensor in given.values()]
-    row: dict[str, Any] = {}
+    row: dict[str, Any] = {way: {} for way in [*PIPELINES, "torch"]}
+    calls: dict[tuple[str, str], Callable[[], None]] = {}
     for way in PIPELINES:
         functions = _load(folder / f"{case.name}.{way.replace(' ', '_')}.vmfb", config)
-        calls = {name: _caller(functions[name], device) for name in ("few", "many")}
+        calls |= {(way, name): _caller(functions[name], device) for name in ("few", "many")}
         outputs = [_to_torch(output) for output in functions["few"](*device)]
-        row[way] = {"ms": round(_slope(calls) * 1e3, 4)}
         if way != "without attention":
             row[way]["error"] = max(map(relative_error, outputs, wanted))
     with torch.no_grad():
-        row["torch"] = {"ms": round(_torch_seconds(case, given) * 1e3, 4)}
+        calls |= _torch_calls(case, given)
+    for way, seconds in _slopes(calls).items():
+        row[way]["ms"] = round(seconds * 1e3, 4)
     for way in ("kernels", "configured"):
         without = row["without attention"]["ms"]
         row[way]["attention_ms"] = round(row[way]["ms"] - without, 4)
@@ -394,7 +396,7 @@ def reference(case: Case, given: dict[str, Any]) -> list[Any]:
     return [y + (silu(m @ given["w1"]) * (m @ given["w3"])) @ given["w2"], k, v]
 
 
-def _torch_seconds(case: Case, given: dict[str, Any]) -> float:
+def _torch_calls(case: Case, given: dict[str, Any]) -> dict[tuple[str, str], Any]:
     """A layer of PyTorch, op by op in f16, from a CUDA graph."""
     import torch
 
@@ -412,7 +414,7 @@ def _torch_seconds(case: Case, given: dict[str, Any]) -> float:
 
         return call
 
-    return _slope({"few": replay(FEW), "many": replay(MANY)})
+    return {("torch", "few"): replay(FEW), ("torch", "many"): replay(MANY)}
 
 
 def _caller(function: Callable[..., Any], arguments: list[Any]) -> Callable[[], None]:
@@ -425,16 +427,21 @@ def _caller(function: Callable[..., Any], arguments: list[Any]) -> Callable[[], 
     return call
 
 
-def _slope(calls: dict[str, Callable[[], None]], repeats: int = 7) -> float:
-    """Seconds a layer, from medians of running few and many."""
-    times: dict[str, list[float]] = {name: [] for name in calls}
+def _slopes(
+    calls: dict[tuple[str, str], Callable[[], None]], repeats: int = 21
+) -> dict[str, float]:
+    """Seconds a layer of each way, from medians of running few and many, all in turns."""
+    times: dict[tuple[str, str], list[float]] = {name: [] for name in calls}
     for _ in range(repeats):
         for name, call in calls.items():
             start = time.perf_counter()
             call()
             times[name].append(time.perf_counter() - start)
-    few, many = (statistics.median(times[name]) for name in ("few", "many"))
-    return (many - few) / (MANY - FEW)
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    return {
+        way: (medians[way, "many"] - medians[way, "few"]) / (MANY - FEW)
+        for way in dict.fromkeys(way for way, _ in calls)
+    }
 
 
 def _load(path: Path, config: Any) -> Any:

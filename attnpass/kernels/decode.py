@@ -22,9 +22,10 @@ def launch_decode(
     numbers: dict[str, Size | ir.Value],
     tensors: Sequence[ir.Value],
     result: tuple[Sequence[Size], ir.Type],
+    elsewhere: bool,
 ) -> ir.Value:
     """Attention of the heads, rows, group and keys that `numbers` says; the result, whose
-    sizes and element type are given."""
+    sizes and element type are given; `elsewhere` as in `launch`."""
     kernel, compute = plan.kernel, build.size_op
     rows, keys = _size(numbers["rows"]), _size(numbers["keys"])
     heads, group = _size(numbers["heads"]), _size(numbers["group"])
@@ -54,11 +55,12 @@ def launch_decode(
         ([units, slots, height, kernel.head_dims[1]], f32),
         ([units, slots, 2, height], f32),
     ]
-    found = launch(build, kernel, (plan.programs, 1), numbers, tensors, partial)[:2]
+    found = launch(build, kernel, (plan.programs, 1), numbers, tensors, partial, elsewhere)[:2]
     combine = _combine(kernel)
     parts = combine.head_dims[1] // combine.columns_per_workgroup
     workgroups = (own_rows, product([heads, parts]))
-    return launch(build, combine, workgroups, {**numbers, "rows": own_rows}, found, [result])[0]
+    numbers["rows"] = own_rows
+    return launch(build, combine, workgroups, numbers, found, [result], elsewhere)[0]
 
 
 def _combine(kernel: Kernel) -> Kernel:

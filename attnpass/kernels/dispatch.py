@@ -12,13 +12,31 @@ from ..ir import Builder, Size, element_type, element_type_name, product, sizes_
 from ..layout.attention_rewrite import iteration_size
 from .choose import KernelPlan
 from .decode import launch_decode
-from .extern import launch
+from .extern import launch, runs_on_hopper
 
 
-def replace_by_kernel(facts: AttentionFacts, plan: KernelPlan) -> None:
+def replace_by_kernel(facts: AttentionFacts, plan: KernelPlan, elsewhere: bool) -> None:
     """Makes the attention's users read the kernel's result; the attention is left without
-    uses. Needs a current context."""
-    build, kernel = Builder(facts.op), plan.kernel
+    uses. With `elsewhere` the module tells at run time whether the device has the kernel, and
+    runs a copy of the attention where it has not. Needs a current context."""
+    build, old = Builder(facts.op), facts.op.results[0]
+    if not elsewhere:
+        old.replace_all_uses_with(_by_kernel(facts, plan, build, False))
+        return
+    (new,) = build.conditional(
+        runs_on_hopper(build),
+        [old.type],
+        lambda inner: [_by_kernel(facts, plan, inner, True)],
+        lambda inner: [inner.copy(facts.op).results[0]],
+    )
+    old.replace_all_uses_with(new)
+
+
+def _by_kernel(
+    facts: AttentionFacts, plan: KernelPlan, build: Builder, elsewhere: bool
+) -> ir.Value:
+    """The attention's result, by the kernel."""
+    kernel = plan.kernel
     operands = [
         plan.sources[name]
         if name in plan.sources
@@ -42,13 +60,12 @@ def replace_by_kernel(facts: AttentionFacts, plan: KernelPlan) -> None:
     result = (output, element_type(facts.value("output")))
     if kernel.kind == "decode":
         kv_heads = heads if plan.repeats == 1 else build.size_op("divui", heads, plan.repeats)
-        new = launch_decode(build, plan, numbers | {"heads": kv_heads}, operands, result)
+        new = launch_decode(build, plan, numbers | {"heads": kv_heads}, operands, result, elsewhere)
     else:
         blocks = build.size_op("ceildivui", rows, kernel.rows_per_workgroup)
         workgroups = (blocks, product([heads, inner]))
-        new = launch(build, kernel, workgroups, numbers, operands, [result])[0]
-    back = build.transpose(new, maps.inverse(plan.orders["output"]))
-    facts.op.results[0].replace_all_uses_with(back)
+        new = launch(build, kernel, workgroups, numbers, operands, [result], elsewhere)[0]
+    return build.transpose(new, maps.inverse(plan.orders["output"]))
 
 
 def _mask_numbers(facts: AttentionFacts, plan: KernelPlan, keys: Size) -> dict[str, Size]:

@@ -15,9 +15,15 @@ from .dispatch import replace_by_kernel
 
 
 def use_kernels(
-    module: ir.Operation, target: Target | None, mode: str, report: Report, pass_name: str
+    module: ir.Operation,
+    target: Target | None,
+    mode: str,
+    report: Report,
+    pass_name: str,
+    elsewhere: bool,
 ) -> bool:
-    """Returns whether IR changed. Needs a current context."""
+    """Returns whether IR changed; with `elsewhere` the module also runs on other devices.
+    Needs a current context."""
     attentions = find(module)
     problem = unfit_target(module, target)
     taken = []
@@ -25,13 +31,19 @@ def use_kernels(
         order = maps.show(facts.map_of("output"))
         record = OperandRecord("output", "refused", problem, order, order, pass_name=pass_name)
         record_of(report, facts).decide(record)
-        if not problem and target is not None and _use_kernel(facts, target, mode, record):
+        if (
+            not problem
+            and target is not None
+            and _use_kernel(facts, target, mode, record, elsewhere)
+        ):
             taken.append(facts.op)
     erase_dead(taken)
     return bool(taken)
 
 
-def _use_kernel(facts: AttentionFacts, target: Target, mode: str, record: OperandRecord) -> bool:
+def _use_kernel(
+    facts: AttentionFacts, target: Target, mode: str, record: OperandRecord, elsewhere: bool
+) -> bool:
     plan = choose(facts, target)
     if isinstance(plan, str):
         record.reason = plan
@@ -42,7 +54,9 @@ def _use_kernel(facts: AttentionFacts, target: Target, mode: str, record: Operan
         record.reason = words + (", not taken: mode=never" if mode == "never" else ", no win")
         return False
     record.decision, record.reason, record.launches = "kernel", words, len(plan.moved)
-    replace_by_kernel(facts, plan)
+    if elsewhere:
+        record.reason += "; IREE's own code elsewhere"
+    replace_by_kernel(facts, plan, elsewhere)
     return True
 
 

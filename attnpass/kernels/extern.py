@@ -25,17 +25,14 @@ def launch(
     constants: dict[str, Size | ir.Value],
     tensors: Sequence[ir.Value],
     results: Sequence[tuple[Sequence[Size], ir.Type]],
+    elsewhere: bool = False,
 ) -> list[ir.Value]:
     """Runs the kernel with workgroups[0] * workgroups[1] workgroups; returns the results.
 
     `constants` are what the kernel's 32-bit parameters may be, by name; `results` are sizes
-    and element type of what it writes, without the scratch memory, which is added here.
+    and element type of what it writes, without the scratch memory, which is added here. With
+    `elsewhere` the module can be loaded where the kernel cannot, and must not run it there.
     """
-    index = ir.IndexType.get()
-    given = [size for tensor in tensors for size in sizes_of(tensor)]
-    made = [size for sizes, _ in results for size in sizes]
-    argument_dims = [build.size(size) for size in given if not isinstance(size, int)]
-    result_dims = [build.size(size) for size in made if not isinstance(size, int)]
     if kernel.scratch_per_workgroup:
         scratch = product([*workgroups, kernel.scratch_per_workgroup])
         results = [*results, ([scratch], ir.IntegerType.get_signless(8))]
@@ -54,19 +51,22 @@ def launch(
     def numbers(*values: int) -> ir.ArrayAttr:
         return ir.ArrayAttr.get([ir.IntegerAttr.get(index, value) for value in values])
 
+    objects = [_object(kernel.name, kernel.ptx())]
+    if elsewhere:
+        objects.append(_object(f"{kernel.name}_elsewhere", _stub(kernel, len(tensors) + len(made))))
     attributes: dict[str, ir.Attribute] = {
         "export_name": build.string(kernel.name),
         "layout": ir.Attribute.parse(layout),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
-        "targets": ir.ArrayAttr.get([ir.Attribute.parse(_TARGET)]),
-        "target_objects": ir.ArrayAttr.get([ir.ArrayAttr.get([_object(kernel)])]),
-        "target_ordinals": numbers(0),
+        "targets": ir.ArrayAttr.get([ir.Attribute.parse(_TARGET)] * len(objects)),
+        "target_objects": ir.ArrayAttr.get([ir.ArrayAttr.get([each]) for each in objects]),
+        "target_ordinals": numbers(*[0] * len(objects)),
         "tied_operands": numbers(*[-1] * len(results)),
         "workgroup_size": numbers(kernel.workgroup_size, 1, 1),
         "workgroup_local_memory": ir.IntegerAttr.get(index, kernel.shared_memory),
     }
     operands = [*workload, *arguments, *argument_dims, *result_dims]
-    op = build.create("hal.dispatch.extern", types, operands, attributes, regions=2)
+    op = build.create("hal.dispatch.extern", types, operands, attributes, regions=1 + len(objects))
     kinds = [ir.Type.parse("!hal.device"), *[index] * len(workload)]
     block = op.regions[0].blocks.append(*kinds, arg_locs=[build.location] * len(kinds))
 
@@ -76,7 +76,33 @@ def launch(
         return [inner.create("arith.muli", [index], [blocks, heads]).results[0], one, one]
 
     build.fill_block(block, "hal.return", workgroup_count)
+    if elsewhere:
+        condition = op.regions[1].blocks.append(kinds[0], arg_locs=[build.location])
+        build.fill_block(
+            condition, "hal.return", lambda inner: [_is_hopper(inner, condition.arguments[0])]
+        )
     return list(op.results)
+
+
+def runs_on_hopper(build: Builder) -> ir.Value:
+    """Whether the module's device can run the kernels, asked at run time."""
+    kind = ir.Type.parse("!hal.device")
+    device = build.create("hal.devices.get", [kind], [build.constant_index(0)]).results[0]
+    return _is_hopper(build, device)
+
+
+def _is_hopper(build: Builder, device: ir.Value) -> ir.Value:
+    """Compute capability 9.0, which alone runs what is compiled for sm_90a."""
+    i1, i32 = ir.IntegerType.get_signless(1), ir.IntegerType.get_signless(32)
+    attributes: dict[str, ir.Attribute] = {
+        "category": build.string("cuda.device"),
+        "key": build.string("compute_capability_major"),
+        "default_value": ir.IntegerAttr.get(i32, 0),
+    }
+    major = build.create("hal.device.query", [i1, i32], [device], attributes).results[1]
+    equal = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
+    nine = build.constant(ir.IntegerAttr.get(i32, 9), i32)
+    return build.create("arith.cmpi", [i1], [major, nine], {"predicate": equal}).results[0]
 
 
 def _as_dim(build: Builder, size: Size) -> Size:
@@ -88,10 +114,18 @@ def _dynamic(build: Builder, shapes: Sequence[Sequence[Size]]) -> list[ir.Value]
     return [build.size(size) for sizes in shapes for size in sizes if not isinstance(size, int)]
 
 
-def _object(kernel: Kernel) -> ir.Attribute:
-    data = kernel.ptx()
+def _stub(kernel: Kernel, pointers: int) -> bytes:
+    """PTX that any GPU loads: the kernel's parameters, and no work. IREE loads a module's
+    executables when the module is loaded, so each must have a variant for every device."""
+    kinds = [".u64"] * pointers + [".u32"] * len(kernel.constants)
+    parameters = ", ".join(f".param {kind} p{number}" for number, kind in enumerate(kinds))
+    text = f".version 7.0\n.target sm_52\n.address_size 64\n.visible .entry {kernel.name}"
+    return f"{text}({parameters})\n{{\n  ret;\n}}\n".encode()
+
+
+def _object(name: str, data: bytes) -> ir.Attribute:
     return ir.Attribute.parse(
-        f'#hal.executable.object<{{path = "{kernel.name}.ptx", '
+        f'#hal.executable.object<{{path = "{name}.ptx", '
         f'data = dense<"0x{data.hex().upper()}"> : vector<{len(data)}xi8>}}>'
     )
 

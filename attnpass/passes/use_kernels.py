@@ -19,7 +19,8 @@ class UseKernels(Pass):
 
     `mode=cost` takes a kernel where it is estimated to win, `always` wherever one fits,
     `never` only reports. A module that is compiled for an older architecture says
-    `target=sm_90` to promise that it runs on Hopper.
+    `target=sm_90` to promise that it runs on Hopper. With `elsewhere=iree` it runs elsewhere,
+    too: it asks the device at run time, and holds IREE's own attention beside the kernel.
     """
 
     name: ClassVar[str] = "attn-use-kernels"
@@ -28,12 +29,20 @@ class UseKernels(Pass):
     target: str = option("", "device the module will run on, instead of the module's target")
     mode: str = option("cost", "where a kernel is taken", ("cost", "always", "never"))
 
+    elsewhere: str = option(
+        "refuse",
+        "what a device without the kernels does: refuse to load, or run IREE's code",
+        ("refuse", "iree"),
+    )
+
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..kernels.drive import use_kernels
 
         target = self.device(module, context)
         with module.context:
-            return use_kernels(module, target, self.mode, context.report, self.name)
+            return use_kernels(
+                module, target, self.mode, context.report, self.name, self.elsewhere == "iree"
+            )
 
     def device(self, module: ir.Operation, context: PassContext) -> Target | None:
         """The target whose kernels are taken."""
