@@ -13,12 +13,20 @@ if TYPE_CHECKING:
 
 
 def default_pipeline(
-    mode: str, *, cache: str = "kept", configure: bool, hardware_exp2: bool, table: str = ""
+    mode: str,
+    *,
+    cache: str = "kept",
+    kernels: str = "never",
+    configure: bool,
+    hardware_exp2: bool,
+    table: str = "",
 ) -> str:
     """The passes that a compile runs by default, as pipeline text; `table` is a file of tuned
     configurations."""
     options = f"mode={mode} operands=v,k,q" + (f" cache={cache}" if cache != "kept" else "")
     passes = [f"attn-propagate-layout{{{options}}}"]
+    if kernels != "never":
+        passes.append(f"attn-use-kernels{{mode={kernels}}}")
     passes += ["attn-pad-heads", "attn-tile-dynamic"] if configure else []
     passes.append("attn-mask-dynamic-keys")
     if configure:

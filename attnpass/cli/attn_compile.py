@@ -27,6 +27,8 @@ iree-compile takes (see --help), and:
 
   --attn-mode=cost|always|never  what the layout pass commits (default: cost)
   --attn-cache=kept|transposed   whether V caches become V^T for the caller, too
+  --attn-kernels=cost|always|never
+                                 where precompiled Hopper kernels are taken (default: never)
   --attn-pipeline=TEXT           passes to run instead of the default ones
   --attn-phase=PHASE             run the passes on tensors at this phase instead of their own
   --attn-configure=false         leave kernels and decode to IREE's own configurations
@@ -111,6 +113,7 @@ def _hook(options: CompileOptions) -> PipelineHook:
         options.pipeline or None,
         mode=options.mode,
         cache=options.cache,
+        kernels=options.kernels,
         target=options.target or None,
         phase=options.phase or None,
         dump_ir=options.dump_ir or None,

@@ -20,6 +20,7 @@ FAIL_ON = ("refused", "moved")
 _OURS: dict[str, tuple[str, tuple[str, ...]]] = {
     "attn-mode": ("mode", MODES),
     "attn-cache": ("cache", CACHES),
+    "attn-kernels": ("kernels", MODES),
     "attn-pipeline": ("pipeline", ()),
     "attn-phase": ("phase", ()),
     "attn-report": ("report", ()),
@@ -94,6 +95,7 @@ class CompileOptions:
 
     mode: str = "cost"
     cache: str = "kept"
+    kernels: str = "never"
     pipeline: str = ""
     phase: str = ""
     report: str = ""

@@ -126,13 +126,14 @@ def pipeline_hook(
     target: str | None = None,
     phase: str | None = None,
     dump_ir: str | None = None,
+    kernels: str = "never",
     configure: bool = True,
     hardware_exp2: bool = True,
     table: str | None = None,
 ) -> PipelineHook:
     """A hook that runs `pipeline` within a compile; by default the layout pass in `mode`
-    (and with its option `cache`), with `configure` the kernel configurations (those in the
-    file `table` before the built-in ones) and, with
+    (and with its option `cache`), the precompiled kernels in mode `kernels`, with `configure`
+    the kernel configurations (those in the file `table` before the built-in ones) and, with
     `hardware_exp2`, the pass for CUDA's exp2 and fp8 casts.
 
         session = Session()
@@ -152,6 +153,7 @@ def pipeline_hook(
         or default_pipeline(
             mode,
             cache=cache,
+            kernels=kernels,
             configure=configure,
             hardware_exp2=hardware_exp2,
             table=table or "",

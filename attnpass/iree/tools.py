@@ -35,6 +35,7 @@ def compile_file(
     cache: str = "kept",
     pipeline: str | None = None,
     report: Report | str | os.PathLike[str] | None = None,
+    kernels: str = "never",
     configure: bool = True,
     hardware_exp2: bool = True,
     table: str | os.PathLike[str] | None = None,
@@ -44,14 +45,15 @@ def compile_file(
 
     `mode` is `cost`, `always` or `never`; `cache="transposed"` makes V caches V^T for the
     caller, too; `pipeline` replaces the default passes; `report`
-    is a path for the JSON report, or a Report that is filled in; `configure` says whether
+    is a path for the JSON report, or a Report that is filled in; `kernels` says where
+    precompiled kernels are taken (`cost`, `always`, `never`), `configure` whether
     attention gets kernel configurations and decode is split, `hardware_exp2` whether
     CUDA kernels get the GPU's exp2 and fp8 casts, `table` is a file of configurations that
     attn-tune wrote. All other arguments
     (target_backends, input_type, extra_args, output_file, ...) and the return value (bytes,
     or None with `output_file`) are those of IREE's function, as is CompilerToolError.
     """
-    ours = _our_flags(mode, cache, pipeline, configure, hardware_exp2, table)
+    ours = _our_flags(mode, cache, pipeline, kernels, configure, hardware_exp2, table)
     return _compile(str(input_file), None, ours, report, kwargs)
 
 
@@ -62,6 +64,7 @@ def compile_str(
     cache: str = "kept",
     pipeline: str | None = None,
     report: Report | str | os.PathLike[str] | None = None,
+    kernels: str = "never",
     configure: bool = True,
     hardware_exp2: bool = True,
     table: str | os.PathLike[str] | None = None,
@@ -69,7 +72,7 @@ def compile_str(
 ) -> bytes | None:
     """`compile_file` for MLIR text or bytecode in memory."""
     data = input_str.encode() if isinstance(input_str, str) else input_str
-    ours = _our_flags(mode, cache, pipeline, configure, hardware_exp2, table)
+    ours = _our_flags(mode, cache, pipeline, kernels, configure, hardware_exp2, table)
     return _compile("-", data, ours, report, kwargs)
 
 
@@ -82,11 +85,12 @@ def _our_flags(
     mode: str,
     cache: str,
     pipeline: str | None,
+    kernels: str,
     configure: bool,
     hardware_exp2: bool,
     table: str | os.PathLike[str] | None,
 ) -> list[str]:
-    flags = [f"--attn-mode={mode}", f"--attn-cache={cache}"]
+    flags = [f"--attn-mode={mode}", f"--attn-cache={cache}", f"--attn-kernels={kernels}"]
     flags.append(f"--attn-configure={str(configure).lower()}")
     flags.append(f"--attn-hardware-exp2={str(hardware_exp2).lower()}")
     if table is not None:

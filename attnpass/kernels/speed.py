@@ -9,8 +9,8 @@ to; a unit test holds this rule against those pairs. In words:
   manifest has for it. So IREE keeps up to 128 keys, and kernels win from 256 on.
 - decode, IREE: 4 us where the keys are too few to be split, else 9 us and 4.4 TB/s. With
   grouped queries 21 us and 3.4 TB/s. Kernel: 9 us (two launches) and its speed. So IREE keeps
-  up to 256 keys without groups, and longer caches are won by a little (1 to 4%), or by 1.3 to
-  2.5 with groups.
+  up to 256 keys without groups, and longer caches are won by a little (up to 10%), or by 1.3
+  to 2.5 times with groups.
 
 IREE's numbers are those where attnpass has a configuration for the attention. Where it has
 none IREE takes longer (53 TFLOPS, and 0.4 TB/s for groups), so what is said here to win does.
@@ -80,7 +80,9 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     flops = 2 * blocks * kernel.rows_per_workgroup * seen * work.head_dims
     by_waves = 11e-9 * waves * seen * work.head_dims / 256
     rate = _rate(kernel, _PREFILL_LAUNCH) or 5.5e14
-    return _PREFILL_LAUNCH + max(by_waves, flops / rate)
+    # Not timed: a prefill kernel loads less at once than a decode kernel.
+    reading = work.seen * work.cache_bytes / 3.5e12
+    return _PREFILL_LAUNCH + max(by_waves, flops / rate, reading)
 
 
 def _rate(kernel: Kernel, launches: float) -> float:

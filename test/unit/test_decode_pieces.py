@@ -1,0 +1,78 @@
+"""How decode's keys are cut into pieces: each tile is read once, each result has a slot."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from iree.compiler import ir
+
+import attnpass
+from attnpass.ir import descendants
+from attnpass.kernels import load_kernels
+
+TEXT = """
+func.func @main(%q: tensor<{heads}x{rows}x128xf16>, %k: tensor<{heads}x{keys}x128xf16>,
+    %v: tensor<{heads}x{keys}x128xf16>) -> tensor<{heads}x{rows}x128xf16> {{
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<{heads}x{rows}x128xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [
+      affine_map<(b, m, n, k1, k2) -> (b, m, k1)>, affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>,
+      affine_map<(b, m, n, k1, k2) -> (b, k2, n)>, affine_map<(b, m, n, k1, k2) -> ()>,
+      affine_map<(b, m, n, k1, k2) -> (b, m, n)>]>
+      ins(%q, %k, %v, %scale : tensor<{heads}x{rows}x128xf16>, tensor<{heads}x{keys}x128xf16>,
+          tensor<{heads}x{keys}x128xf16>, f32) outs(%e : tensor<{heads}x{rows}x128xf16>) {{
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  }} -> tensor<{heads}x{rows}x128xf16>
+  return %r : tensor<{heads}x{rows}x128xf16>
+}}
+"""
+
+
+def _numbers(heads: int, rows: int, keys: int) -> dict[str, int]:
+    """The decode kernel's constants, and its number of programs."""
+    with ir.Context() as context:
+        context.load_all_available_dialects()
+        module = ir.Module.parse(TEXT.format(heads=heads, rows=rows, keys=keys))
+        attnpass.run(module, "attn-use-kernels{target=sm_90 mode=always}")
+        (op,) = [
+            op
+            for op in descendants(module.operation, "func.func", "hal.dispatch.extern")
+            if "decode" in str(op.attributes["export_name"])
+        ]
+        name = ir.StringAttr(op.attributes["export_name"]).value
+        (kernel,) = [kernel for kernel in load_kernels() if kernel.name == name]
+        found = {"programs": _constant(op.operands[0])}
+        for name, operand in zip(kernel.constants, list(op.operands)[2:], strict=False):
+            if name != "scale":
+                found[name] = _constant(operand.owner.operands[0])
+        return found
+
+
+def _constant(value: ir.Value) -> int:
+    return ir.IntegerAttr(ir.OpResult(value).owner.attributes["value"]).value
+
+
+@pytest.mark.parametrize(
+    ("heads", "rows", "keys"),
+    [(64, 1, 16384), (1, 1, 777), (8, 1, 65536), (3, 40, 5001), (300, 1, 4096), (7, 16, 129)],
+)
+def test_every_tile_is_read_once_and_has_a_slot(heads: int, rows: int, keys: int) -> None:
+    given = _numbers(heads, rows, keys)
+    tiles, pieces, slots = given["tiles"], given["per_program"], given["slots"]
+    units = heads * given["blocks"]
+    assert given["blocks"] * 16 >= rows and tiles * 64 >= keys and given["first_tile"] == 0
+    read: Counter[int] = Counter()
+    written = set()
+    for program in range(given["programs"]):
+        for number in range(program * pieces, min((program + 1) * pieces, units * tiles)):
+            read[number] += 1
+            unit = number // tiles
+            written.add((unit, program - unit * tiles // pieces))
+    assert set(read) == set(range(units * tiles)) and set(read.values()) == {1}
+    assert all(0 <= slot < slots for _, slot in written)
+    # What the combining kernel reads.
+    for unit in range(units):
+        count = ((unit + 1) * tiles - 1) // pieces - unit * tiles // pieces + 1
+        assert {slot for u, slot in written if u == unit} == set(range(count))

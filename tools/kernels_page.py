@@ -1,0 +1,82 @@
+"""Writes the tables of docs/kernels.md from the measured JSON.
+
+    python tools/kernels_page.py
+
+The JSON comes from tools/bench_kernels.py and tools/bench_llama_layer.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from doc_blocks import RESULTS, table, write_block
+
+Row = dict[str, Any]
+# What two times of a layer may differ by without meaning anything, as a share.
+NOISE = 0.03
+
+
+def _rows(wanted: Callable[[Row], bool]) -> list[Row]:
+    data = json.loads((RESULTS / "kernels_h200.json").read_text())
+    return [row for row in data["rows"] if row["timed"] and "iree" in row and wanted(row)]
+
+
+def _is_decode(row: Row) -> bool:
+    return row["rows"] * row["group"] <= 64
+
+
+def decode() -> str:
+    """GB/s of K and V; milliseconds for caches of 8 bits, which PyTorch does not read."""
+    lines = []
+    for row in _rows(lambda row: _is_decode(row) and not row["own"] and _large(row)):
+        names = ("iree", "torch_fa2", "torch_cudnn")
+        speeds = [row.get(name, {}) for name in names]
+        cells = [f"{s['GBps']} ({s['ms'] * 1e3:.0f} us)" if "ms" in s else "-" for s in speeds]
+        ratio = speeds[2]["ms"] / speeds[0]["ms"]
+        lines.append([row["case"], *cells, f"{ratio:.2f}", f"{row['error']:.1e}"])
+    head = ["case", "kernel", "FA2", "cuDNN", "cuDNN's time / kernel's", "error"]
+    return table(head, lines)
+
+
+def _large(row: Row) -> bool:
+    return row["heads"] * row["keys"] * row["head"] >= 2**24
+
+
+def thresholds() -> str:
+    """Microseconds of the kernel beside IREE's code as attnpass configures it."""
+    own = {row["case"]: row for row in _rows(lambda row: row["configured"])}
+    lines = []
+    for row in _rows(lambda row: f"{row['case']}_own_configured" in own):
+        iree = own[f"{row['case']}_own_configured"]["iree"]["ms"]
+        kernel = row["iree"]["ms"]
+        lines.append([row["case"], f"{kernel * 1e3:.1f}", f"{iree * 1e3:.1f}"])
+    return table(["case", "kernel", "IREE, configured"], lines)
+
+
+def layers() -> str:
+    """Milliseconds of a Llama layer and attention's share of them."""
+    data = json.loads((RESULTS / "llama_layer_h200.json").read_text())
+    lines = []
+    for row in data["rows"]:
+        cells = [row["case"]]
+        for way in ("kernels", "configured"):
+            own = row[way]
+            known = own["share"] >= NOISE
+            share = f"{100 * own['share']:.1f}%" if known else f"< {100 * NOISE:.0f}%"
+            cells += [f"{own['ms']:.3f}", share]
+        cells += [f"{row['torch']['ms']:.3f}", f"{row['kernels']['error']:.1e}"]
+        lines.append(cells)
+    head = ["case", "kernels", "attention", "IREE, configured", "attention", "PyTorch", "error"]
+    return table(head, lines)
+
+
+def main() -> None:
+    write_block("kernels.md", "decode", decode())
+    write_block("kernels.md", "thresholds", thresholds())
+    write_block("kernels.md", "layers", layers())
+
+
+if __name__ == "__main__":
+    main()
