@@ -60,10 +60,12 @@ def iree_seconds(work: Work) -> float:
     """IREE's code for this attention, configured by attnpass."""
     if work.own_rows > 16:
         return 4e-6 + 20e-9 * work.keys * work.head_dims / 256 + work.flops / 1.8e14
+    # 8-bit caches were not timed: an element is taken to cost what one of 16 bits does.
+    cache_bytes = work.cache_bytes * max(work.width, 2) / work.width
     if work.keys < _SPLIT_KEYS and work.own_rows == 1:
-        return 4e-6 + work.cache_bytes / 4.4e12
+        return 4e-6 + cache_bytes / 4.4e12
     fixed, rate = (9e-6, 4.4e12) if work.own_rows == 1 else (21e-6, 3.4e12)
-    return fixed + work.cache_bytes / rate
+    return fixed + cache_bytes / rate
 
 
 def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
