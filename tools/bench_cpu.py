@@ -1,12 +1,15 @@
-"""Measures attn-configure and attn-decompose on this CPU beside IREE's default and PyTorch.
+"""Measures attention on CPUs, as IREE and as we compile it, beside PyTorch on the same cores.
 
-    pip install torch --index-url https://download.pytorch.org/whl/cpu     # for its column
-    python tools/bench_cpu.py --json tools/results/cpu.json --page
+    python tools/bench_cpu.py compile build/cpu --cpu host     (needs attnpass)
+    python tools/bench_cpu.py run build/cpu --threads 1 2 --json tools/results/cpu.json
+                                  (needs iree-base-runtime and, for its column, torch)
+    python tools/bench_cpu.py page                             (rewrites docs/cpu.md)
 
-Every result is held against a float64 reference first. The programs are then called in turns;
-numbers are medians. With one thread (the default) they are CPU milliseconds of the process,
-which other work on the machine changes little; with `--threads 2` or more they are elapsed
-milliseconds and need a quiet machine. `--page` writes docs/cpu.md.
+`compile` may run on another machine than `run`: `--cpu` takes LLVM's name of a processor. `run`
+holds every result against a float64 reference, then calls the programs in turns, as many times
+as fit; numbers are medians. Each case has a process of its own, pinned to as many cores as it
+gets threads. With one thread they are CPU milliseconds of the process, which other work on the
+machine changes little; with more they are elapsed milliseconds and need a quiet machine.
 """
 
 # pyright: reportMissingImports=false
@@ -17,8 +20,11 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,20 +33,21 @@ from typing import Any
 
 import numpy as np
 from bench_split_k import Shape, steps_module
-from doc_blocks import machine, table, write_block
-from model_check import HOST, TARGET, loaded
+from doc_blocks import RESULTS, machine, table, write_block
 
-# Passes of each program; None is iree-compile. What attn-decompose refuses is configured.
+# Passes of each program; None is iree-compile. What attn-decompose refuses is vectorized.
 WAYS = {
     "iree": None,
     "configured": "attn-configure",
-    "decomposed": "attn-decompose,attn-configure",
+    "vectorized": "attn-configure,attn-vectorize",
+    "decomposed": "attn-decompose,attn-configure,attn-vectorize",
 }
+OURS = ("vectorized", "decomposed")
 COMPILE_SECONDS = 120
-ROUNDS = 5
-# A program that is so slow that five rounds take longer than this gets fewer.
-MOST_SECONDS = 60.0
-LEAST_SECONDS = 1.0
+# The rounds of a program that takes little time, and what is spent on one that takes much,
+# which gets two at least.
+ROUNDS, ROUND_SECONDS, LEAST_ROUNDS = 15, 3.0, 2
+CASE_SECONDS = 150
 
 
 @dataclass(frozen=True)
@@ -68,9 +75,11 @@ def decode(rows: int, keys: int, kind: str = "f32", heads: int = 8, head: int = 
 CASES = (
     prefill(32, 512, 64),
     prefill(32, 512, 128),
-    # Four of 32 heads: heads do not meet, and IREE's own configuration takes 0.7 s a head.
+    # Four of 32 heads as well: IREE's own configuration takes 0.4 and 1.5 s a head of those.
     prefill(4, 2048, 64),
     prefill(4, 2048, 128),
+    prefill(32, 2048, 64),
+    prefill(32, 2048, 128),
     decode(4, 4096),
     decode(4, 32768),
     decode(1, 4096),
@@ -94,15 +103,87 @@ CASES = (
 )
 
 
-def measure(case: Case, threads: int) -> dict[str, Any]:
+def wanted(options: argparse.Namespace) -> list[int]:
+    """Numbers of the cases to measure."""
+    return list(range(len(CASES))) if options.only is None else options.only
+
+
+def compile_all(options: argparse.Namespace) -> None:
+    """Writes FOLDER/<number of the case>/<way>.vmfb, and for which processor they are."""
+    folder, cpu = options.folder, options.cpu
+    for number in wanted(options):
+        case = CASES[number]
+        place = folder / str(number)
+        place.mkdir(parents=True, exist_ok=True)
+        text = steps_module(case.shape, {"one": 1}, bool(case.mask), case.dynamic)
+        for way, passes in WAYS.items():
+            (place / f"{way}.vmfb").write_bytes(compile_text(text, passes, cpu))
+        print(case.name, flush=True)
+    (folder / "cpu.json").write_text(json.dumps({"cpu": cpu, "iree": machine()["iree"]}))
+
+
+def compile_text(text: str, passes: str | None, cpu: str) -> bytes:
+    """By attn-compile with these passes, or by iree-compile; each in a process of its own."""
+    from model_check import TARGET
+
+    from attnpass.iree.flags import iree_compile
+
+    ours = ["-m", "attnpass.cli.attn_compile", f"--attn-pipeline={passes}"]
+    command = [sys.executable, *ours] if passes else [iree_compile()]
+    with tempfile.TemporaryDirectory() as folder:
+        source, binary = Path(folder, "in.mlir"), Path(folder, "out.vmfb")
+        source.write_text(text)
+        command += [str(source), "-o", str(binary), *TARGET, f"--iree-llvmcpu-target-cpu={cpu}"]
+        subprocess.run(command, check=True, timeout=COMPILE_SECONDS)
+        return binary.read_bytes()
+
+
+def run_all(options: argparse.Namespace) -> None:
+    """Runs each compiled case in a process of its own; the results so far stand in the JSON."""
+    data: dict[str, Any] = {**machine(), **json.loads((options.folder / "cpu.json").read_text())}
+    data |= {"torch": torch_version(), "threads": {}}
+    if options.json.exists():
+        data["threads"] = json.loads(options.json.read_text())["threads"]
+    began = time.perf_counter()
+    for number, case in enumerate(CASES):
+        for threads in options.threads:
+            if number not in wanted(options) or not (options.folder / str(number)).exists():
+                continue
+            if time.perf_counter() - began > options.seconds:
+                raise SystemExit(f"no time left for {case.name}")
+            row = run_apart(options.folder, number, threads)
+            print(threads, case.name, json.dumps(row), flush=True)
+            data["threads"].setdefault(str(threads), {})[case.name] = row
+            options.json.write_text(json.dumps(data, indent=1) + "\n")
+
+
+def run_apart(folder: Path, number: int, threads: int) -> dict[str, Any]:
+    cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
+    command = ["taskset", "-c", cores, sys.executable, __file__, "one", str(folder)]
+    command += ["--only", str(number), "--threads", str(threads)]
+    # Set before numpy and torch start their threads.
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=CASE_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return {"failed": f"took more than {CASE_SECONDS} s"}
+    if done.returncode:
+        return {"failed": done.stderr[-500:]}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure(folder: Path, case: Case, threads: int) -> dict[str, Any]:
     """Milliseconds and relative errors of each program."""
     arrays = inputs(case)
     right = reference(case, arrays)
-    text = steps_module(case.shape, {"one": 1}, bool(case.mask), case.dynamic)
+    device = cpu_device(threads)
     calls: dict[str, Callable[[], Any]] = {
-        way: iree_call(text, passes, arrays, threads) for way, passes in WAYS.items()
+        path.stem: iree_call(path.read_bytes(), arrays, device)
+        for path in sorted(folder.glob("*.vmfb"))
     }
-    if torch_is_there():
+    if torch_version():
         calls["torch"] = torch_call(case, arrays, threads)
     rows = {name: {"error": error(call(), right)} for name, call in calls.items()}
     for name, seconds in in_turns(calls, threads).items():
@@ -146,42 +227,51 @@ def error(result: Any, right: np.ndarray) -> float:
     return float(np.linalg.norm(given - right) / np.linalg.norm(right))
 
 
-def iree_call(text: str, passes: str | None, arrays: list[np.ndarray], threads: int) -> Any:
+def cpu_device(threads: int) -> Any:
     from iree import runtime
 
-    device = runtime.get_device("local-sync") if threads == 1 else task_device(threads)
-    call = loaded(compile_text(text, passes), arrays, device)
-    return lambda: call()[0].to_host()
-
-
-def task_device(threads: int) -> Any:
-    from iree import runtime
-
+    if threads == 1:
+        return runtime.get_device("local-sync")
     runtime.flags.parse_flags(f"--task_topology_group_count={threads}")
     return runtime.get_device("local-task")
 
 
-def compile_text(text: str, passes: str | None) -> bytes:
-    """By attn-compile with these passes, or by iree-compile; each in a process of its own."""
-    import subprocess
-    import tempfile
+def iree_call(vmfb: bytes, arrays: list[np.ndarray], device: Any) -> Callable[[], np.ndarray]:
+    """A call of a program's function `one` on inputs that lie on the device already."""
+    from iree import runtime
 
-    from attnpass.iree.flags import iree_compile
-
-    ours = ["-m", "attnpass.cli.attn_compile", f"--attn-pipeline={passes}"]
-    command = [sys.executable, *ours] if passes else [iree_compile()]
-    with tempfile.TemporaryDirectory() as folder:
-        source, binary = Path(folder, "in.mlir"), Path(folder, "out.vmfb")
-        source.write_text(text)
-        command += [str(source), "-o", str(binary), *TARGET, *HOST]
-        subprocess.run(command, check=True, timeout=COMPILE_SECONDS)
-        return binary.read_bytes()
+    config = runtime.Config(device=device)
+    context = runtime.SystemContext(config=config)
+    module = runtime.VmModule.copy_buffer(config.vm_instance, vmfb)
+    context.add_vm_module(module)
+    function = context.modules[module.name]["one"]
+    given = [to_device(device, array) for array in arrays]
+    return lambda: function(*given).to_host()
 
 
-def torch_is_there() -> bool:
-    from importlib.util import find_spec
+def to_device(device: Any, array: np.ndarray) -> Any:
+    """A device array; bf16, which numpy cannot name, goes in as bits."""
+    from iree import runtime
 
-    return find_spec("torch") is not None
+    if array.dtype.name != "bfloat16":
+        return runtime.asdevicearray(device, array)
+    view = device.allocator.allocate_buffer_copy(
+        memory_type=runtime.MemoryType.DEVICE_LOCAL,
+        allowed_usage=runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING,
+        device=device,
+        buffer=array.view(np.uint16),
+        element_type=runtime.HalElementType.BFLOAT_16,
+    )
+    return runtime.DeviceArray(device, view)
+
+
+def torch_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("torch")
+    except PackageNotFoundError:
+        return ""
 
 
 def torch_call(case: Case, arrays: list[np.ndarray], threads: int) -> Callable[[], np.ndarray]:
@@ -205,62 +295,67 @@ def torch_call(case: Case, arrays: list[np.ndarray], threads: int) -> Callable[[
 def in_turns(calls: dict[str, Callable[[], Any]], threads: int) -> dict[str, list[float]]:
     clock = time.process_time if threads == 1 else time.perf_counter
     times: dict[str, list[float]] = {name: [] for name in calls}
-    started = time.perf_counter()
-    while True:
+    for _ in range(ROUNDS):
         for name, call in calls.items():
+            if len(times[name]) >= LEAST_ROUNDS and sum(times[name]) > ROUND_SECONDS:
+                continue
             begin = clock()
             call()
             times[name].append(clock() - begin)
-        spent, rounds = time.perf_counter() - started, len(times["iree"])
-        if (rounds >= ROUNDS and spent > LEAST_SECONDS) or spent > MOST_SECONDS:
-            return times
+    return times
 
 
-def write_page(data: dict[str, Any]) -> None:
-    ways = [*WAYS, "torch"]
-    head = ["attention, ms", "IREE", "configured", "decomposed", "PyTorch"]
+def write_page() -> None:
+    """A table for each machine and number of threads."""
+    parts = [
+        machine_part(json.loads(path.read_text())) for path in sorted(RESULTS.glob("cpu*.json"))
+    ]
+    write_block("cpu.md", "cpu", "\n".join(parts))
+
+
+def machine_part(data: dict[str, Any]) -> str:
+    head = ["attention, ms", "IREE", "configured", "vectorized", "decomposed", "PyTorch"]
     head += ["best over IREE", "over PyTorch", "errors"]
-    rows = []
-    for name, row in ((case.name, data["cases"].get(case.name)) for case in CASES):
-        if row is None:
-            continue
-        ours = min(row[way]["ms"] for way in ("configured", "decomposed"))
-        found = [row.get(way) for way in ways]
-        times = [f"{way['ms']:.4g}" if way else "" for way in found]
-        gains = [f"{way['ms'] / ours:.2f}" if way else "" for way in (found[0], found[-1])]
-        errors = ", ".join(f"{way['error']:.0e}" for way in found if way)
-        rows.append([name, *times, *gains, errors])
-    with_torch = f", PyTorch {data['torch']}" if data.get("torch") else ""
-    where = f"{data['machine']}, threads: {data['threads']}, IREE {data['iree']}{with_torch}.\n\n"
-    write_block("cpu.md", "cpu", where + table(head, rows))
+    text = ""
+    for threads, rows in data["threads"].items():
+        found = [(case.name, rows[case.name]) for case in CASES if case.name in rows]
+        lines = [table_line(name, row) for name, row in found if "failed" not in row]
+        text += (
+            f"{data['machine']} (compiled for {data['cpu']}), threads: {threads}, "
+            f"IREE {data['iree']}, PyTorch {data['torch']}.\n\n{table(head, lines)}\n"
+        )
+    return text
+
+
+def table_line(name: str, row: dict[str, Any]) -> list[str]:
+    found = [row.get(way) for way in (*WAYS, "torch")]
+    ours = min(row[way]["ms"] for way in OURS)
+    times = [f"{way['ms']:.4g}" if way else "" for way in found]
+    gains = [f"{way['ms'] / ours:.2f}" if way else "" for way in (found[0], found[-1])]
+    errors = ", ".join(f"{way['error']:.0e}" for way in found if way)
+    return [name, *times, *gains, errors]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument(
-        "--only", type=int, nargs="*", help="numbers of cases, from 0, to measure again"
-    )
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--page", action="store_true", help="write docs/cpu.md")
+    parser.add_argument("what", choices=("compile", "run", "one", "page"))
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("build/cpu"))
+    parser.add_argument("--cpu", default="host", help="LLVM's name of the processor")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1])
+    parser.add_argument("--only", type=int, nargs="+", help="numbers of cases, from 0")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start no case after")
+    parser.add_argument("--json", type=Path, default=RESULTS / "cpu.json")
     options = parser.parse_args()
-    data: dict[str, Any] = {**machine(), "threads": options.threads, "cases": {}}
-    if options.only is not None and options.json and options.json.exists():
-        data["cases"] = json.loads(options.json.read_text())["cases"]
-    if torch_is_there():
-        import torch
-
-        data["torch"] = torch.__version__
-    for i, case in enumerate(CASES):
-        if options.only is not None and i not in options.only:
-            continue
-        data["cases"].pop(case.name, None)
-        data["cases"][case.name] = row = measure(case, options.threads)
-        print(case.name, json.dumps(row), flush=True)
-        if options.json:
-            options.json.write_text(json.dumps(data, indent=1) + "\n")
-    if options.page:
-        write_page(data)
+    if options.what == "compile":
+        compile_all(options)
+    elif options.what == "run":
+        run_all(options)
+    elif options.what == "page":
+        write_page()
+    else:
+        (number,) = options.only
+        place = options.folder / str(number)
+        print(json.dumps(measure(place, CASES[number], options.threads[0])))
 
 
 if __name__ == "__main__":

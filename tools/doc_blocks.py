@@ -47,7 +47,8 @@ def machine() -> dict[str, Any]:
     return {
         "machine": names[0] if names else platform.machine(),
         "cores": os.cpu_count(),
-        "iree": version("iree-base-compiler"),
+        # The runtime's, which is all that a machine to measure on needs.
+        "iree": version("iree-base-runtime"),
     }
 
 

@@ -1,9 +1,10 @@
 """Which attention on a CPU becomes vector loops of our own, and how they cut it.
 
-Measured with AVX-512 (see docs/cpu.md): where a row of the query stands in each lane of a
-vector, everything but a few loads is multiply-adds, for any number of keys and rows and for
-head dims that no tile of IREE's takes whole. The sizes hardly matter as long as sums stay in
-registers, K and V of a block in the first cache, and buffers within IREE's limit for the stack.
+Measured with AVX-512 (see docs/cpu.md). With many rows, a row of the query stands in each lane
+of a vector of scores, so that everything but a few loads is multiply-adds; with few, elements of
+the head dim do, so that K and V are read once, from one end to the other. Either way for any
+number of keys and rows, and for head dims that no tile of IREE's takes whole. The sizes hardly
+matter as long as sums stay in registers and buffers within IREE's limit for the stack.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ from ..attention import AttentionFacts
 # Where `attn-configure` leaves the tiles for `attn-vectorize`: in the op's
 # `decomposition_config`, whose other entries IREE reads.
 MARK = "attnpass.loops"
-# With fewer rows, lanes stay empty: the configurations of `cpu` are faster.
-LEAST_ROWS = 16
 # IREE's default limit, and what its own code around the loops may take of it: maxima and sums.
 STACK_BYTES = 32768
 STACK_RESERVE = 1024
@@ -29,8 +28,9 @@ MASK_TYPES = INPUT_TYPES | {"i1"}
 @dataclass(frozen=True)
 class Tiles:
     """How an attention is cut: `lanes` of a vector, `row_vectors` of them side by side in a
-    tile of rows, `keys` in a block, `score_keys` of those at a time in Q K^T, `output_rows` x
-    `output_vectors` sums at a time in P V."""
+    tile of rows (0 where rows are few), `keys` in a block, `score_keys` of those at a time in
+    Q K^T, `output_rows` x `output_vectors` sums at a time in P V. Few rows go by `output_rows`
+    in Q K^T as well."""
 
     lanes: int
     row_vectors: int
@@ -41,12 +41,14 @@ class Tiles:
 
     @property
     def rows(self) -> int:
+        """Rows of a tile; 0 where all rows make one."""
         return self.lanes * self.row_vectors
 
-    def stack_bytes(self, depth: int, width: int) -> int:
-        """Bytes of Q^T, of a block of weights and of the output, and of narrow keys in f32."""
-        per_row = depth + self.keys + width + 1
-        return 4 * (self.rows * per_row + self.score_keys * self.lanes)
+    def stack_bytes(self, rows: int, depth: int, width: int) -> int:
+        """Bytes of Q, of a block of weights, of decays and of the output, and of narrow keys."""
+        rows = self.rows or rows
+        decays = rows if self.rows else rows * self.lanes
+        return 4 * (rows * (depth + self.keys + width) + decays + self.score_keys * self.lanes)
 
     def to_attribute(self) -> str:
         """The `decomposition_config` that asks for these loops."""
@@ -64,46 +66,56 @@ def marked(op: ir.Operation) -> Tiles | None:
 def tiles(facts: AttentionFacts, register_bytes: int) -> Tiles | str:
     """The tiles for an attention that `cpu` has a configuration for, on vector registers of so
     many bytes, or why it gets no loops."""
-    why = refusal(facts)
+    row, lanes, registers = row_dim(facts), register_bytes // 4, 32 if register_bytes >= 64 else 16
+    rows = 1 if row is None else facts.sizes[row]
+    if rows is not None and rows <= lanes:
+        why = _refusal(facts, few=True)
+        candidates = [_few_rows(rows, facts.sizes[facts.k2[0]], lanes, registers)]
+    else:
+        why = _refusal(facts, few=False)
+        # Two vectors of rows, unless one leaves fewer lanes empty.
+        fuller = rows is not None and -rows % (2 * lanes) > -rows % lanes
+        candidates = [
+            Tiles(lanes, row_vectors, keys, registers // 4, 4, registers // 8)
+            for row_vectors, keys in ((2, 64), (1, 64), (1, 32))[fuller:]
+        ]
     if why:
         return why
-    lanes = register_bytes // 4
-    registers = 32 if register_bytes >= 64 else 16
     depth, width = facts.sizes[facts.k1[0]] or 0, facts.sizes[facts.n[0]] or 0
-    rows = facts.sizes[row_dim(facts)]
-    # Two vectors of rows, unless one leaves fewer lanes empty.
-    fuller = rows is not None and -rows % (2 * lanes) > -rows % lanes
-    for row_vectors, keys in ((2, 64), (1, 64), (1, 32))[fuller:]:
-        found = Tiles(lanes, row_vectors, keys, registers // 4, 4, registers // 8)
-        if found.stack_bytes(depth, width) + STACK_RESERVE <= STACK_BYTES:
+    for found in candidates:
+        if found.stack_bytes(rows or 0, depth, width) + STACK_RESERVE <= STACK_BYTES:
             return found
     return f"head dim {max(depth, width)} needs more than {STACK_BYTES} bytes of stack"
 
 
-def refusal(facts: AttentionFacts) -> str:
+def _few_rows(rows: int, keys: int | None, lanes: int, registers: int) -> Tiles:
+    """The more keys in a block the longer K and V are read in one go: 4 KB of weights."""
+    block = 1024 // max(rows, 4) // lanes * lanes
+    if keys is not None:
+        block = min(block, -(-keys // lanes) * lanes)
+    together = next(size for size in (1, 2, 4) if size >= min(rows, 4))
+    return Tiles(lanes, 0, block, 1, together, min(8, registers // 2 // together))
+
+
+def _refusal(facts: AttentionFacts, few: bool) -> str:
     """Why the loops cannot compute this attention, or would be slower."""
-    if not facts.m:
-        return "it has a single row"
     body = facts.op.regions[0].blocks[0]
     operations = list(body.operations)
     if len(operations) != 1 or operations[0].operands[0] != body.arguments[0]:
         return "its region changes the scores"
-    rows = facts.sizes[row_dim(facts)]
-    if rows is not None and rows < LEAST_ROWS:
-        return f"it has {rows} rows, below {LEAST_ROWS}"
     if any(None in facts.map_of(name) for name in facts.tensor_operands):
         return "a map reads a dim at the constant 0"
     if not all(facts.is_innermost(name, facts.n) for name in ("value", "output")):
         return "the head dim is not innermost in V and the result"
     types = facts.element_types
-    if types["key"] != "f32" and not facts.is_innermost("key", facts.k1):
-        return f"the head dim is not innermost in K of {types['key']}"
+    if (few or types["key"] != "f32") and not facts.is_innermost("key", facts.k1):
+        return "the head dim is not innermost in K"
     names = [name for name in ("query", "key", "value") if types[name] not in INPUT_TYPES]
     if facts.has_mask and types["mask"] not in MASK_TYPES:
         names.append("mask")
     return f"its {names[0]} is of {types[names[0]]}" if names else ""
 
 
-def row_dim(facts: AttentionFacts) -> int:
-    """The dim of rows that is cut into vectors; the others go one by one."""
-    return facts.m[-1]
+def row_dim(facts: AttentionFacts) -> int | None:
+    """The dim of rows that is cut into tiles, the others go one by one; None for a single row."""
+    return facts.m[-1] if facts.m else None

@@ -25,7 +25,8 @@ from ..ir import (
     set_attribute,
 )
 from ..report.records import Report
-from .cpu_attention import Attention
+from .cpu_few_rows import FewRows
+from .cpu_many_rows import ManyRows
 from .kernel import FUNCTIONS, VARIANTS, collect, is_to_be_lowered, mark_lowered, run_passes
 
 # IREE 3.13's pipeline LinalgExtTileAndVectorize (LLVMCPU/Passes.cpp), without what tiles keys.
@@ -71,7 +72,7 @@ def use_loops(module: ir.Operation, report: Report) -> bool:
             continue
         limit = _STACK_LIMIT.search(target)
         for function in list(descendants(variant, *FUNCTIONS)):
-            if is_to_be_lowered(function) and any(map(marked, find_ops(function))):
+            if is_to_be_lowered(function) and _asked(function):
                 changed |= _rewrite_kernel(function, int(limit[1]) if limit else 0, report)
     return changed
 
@@ -80,14 +81,20 @@ def _rewrite_kernel(function: ir.Operation, stack_limit: int, report: Report) ->
     name = str(function.attributes["sym_name"]).strip('"')
     place = f"kernel {name} at {location_text(function.location)}"
     copy = detached_copy(function)
+    lanes = "rows" if any(tiles.row_vectors for tiles in _asked(function)) else "the head dim"
     why = _lower(function, stack_limit)
     if why:
         restore(function, copy)
         report.note(f"{place} gets no loops of ours: {why}")
         return False
     mark_lowered(function)
-    report.note(f"{place} has its rows across vectors of loops of ours")
+    report.note(f"{place} is vector loops of ours, with {lanes} across the lanes")
     return True
+
+
+def _asked(function: ir.Operation) -> list[Tiles]:
+    """The tiles that attention in a kernel asks for."""
+    return [tiles for op in find_ops(function) if (tiles := marked(op))]
 
 
 def _lower(function: ir.Operation, stack_limit: int) -> str:
@@ -95,9 +102,10 @@ def _lower(function: ir.Operation, stack_limit: int) -> str:
     ops = find_ops(function)
     if len(ops) != 1:
         return f"it holds {len(ops)} attention ops"
-    tiles = marked(ops[0])
-    assert tiles is not None, "a kernel without a mark"
-    config = cpu.lowering_config(describe(ops[0]), (tiles.rows, 0), cpu.WORKGROUP_ROWS)
+    (tiles,) = _asked(function)
+    facts = describe(ops[0])
+    rows = tiles.rows or facts.extent(facts.m[-1:]) or 1
+    config = cpu.lowering_config(facts, (rows, 0), cpu.WORKGROUP_ROWS)
     set_attribute(ops[0], "lowering_config", config)
     why = run_passes(function, _TILE)
     if why:
@@ -123,7 +131,7 @@ def _put_loops(ops: list[ir.Operation], tiles: Tiles) -> str:
     if why:
         return why
     with facts.op.location:
-        results = Attention(facts, tiles).emit()
+        results = (ManyRows if tiles.row_vectors else FewRows)(facts, tiles).emit()
     for old, new in zip(facts.op.results, results, strict=True):
         old.replace_all_uses_with(new)
     erase(facts.op)

@@ -53,6 +53,9 @@ class Vectors:
         """The index base + offset."""
         return base if not offset else self.build.multiply_add(base, 1, offset)
 
+    def index_of(self, size: int | ir.Value) -> ir.Value:
+        return size if isinstance(size, ir.Value) else self.number(size)
+
     def loop(
         self,
         low: int | ir.Value,
@@ -62,9 +65,8 @@ class Vectors:
         body: Body,
     ) -> list[ir.Value]:
         """`scf.for` that carries `values`; what `body` returned last."""
-        low, high = (x if isinstance(x, ir.Value) else self.number(x) for x in (low, high))
         kinds = [value.type for value in values]
-        operands = [low, high, self.number(step), *values]
+        operands = [self.index_of(low), self.index_of(high), self.number(step), *values]
         op = self.build.create("scf.for", kinds, operands, regions=1)
         where = [self.build.location] * (1 + len(kinds))
         block = op.regions[0].blocks.append(self.index, *kinds, arg_locs=where)
@@ -105,6 +107,9 @@ class Vectors:
     def store(self, value: ir.Value, buffer: ir.Value, *place: ir.Value) -> None:
         self.build.create("vector.store", [], [value, buffer, *place])
 
+    def store_one(self, scalar: ir.Value, buffer: ir.Value, *place: ir.Value) -> None:
+        self.build.create("memref.store", [], [scalar, buffer, *place])
+
     def load_one(self, buffer: ir.Value, *place: ir.Value) -> ir.Value:
         return self.build.create("memref.load", [self.f32], [buffer, *place]).results[0]
 
@@ -116,8 +121,13 @@ class Vectors:
         kind = self.kind(*kind.shape) if isinstance(kind, ir.VectorType) else self.f32
         return self.build.create("arith.extf", [kind], [value]).results[0]
 
+    def insert(self, scalar: ir.Value, tensor: ir.Value, place: Sequence[ir.Value]) -> ir.Value:
+        operands = [scalar, tensor, *place]
+        return self.build.create("tensor.insert", [tensor.type], operands).results[0]
+
     def spread(self, scalar: ir.Value, lanes: int) -> ir.Value:
-        return self.build.create("vector.broadcast", [self.kind(lanes)], [scalar]).results[0]
+        kind = self.kind(lanes, element=scalar.type)
+        return self.build.create("vector.broadcast", [kind], [scalar]).results[0]
 
     def fma(self, x: ir.Value, y: ir.Value | float, z: ir.Value | float) -> ir.Value:
         """x * y + z, in one instruction where the CPU has it: IREE allows LLVM to contract."""
@@ -133,6 +143,45 @@ class Vectors:
         attributes: dict[str, ir.Attribute] = {"predicate": ir.IntegerAttr.get(i64, _GREATER)}
         above = self.build.create("arith.cmpf", [i1], [x, y], attributes).results[0]
         return self.build.create("arith.select", [x.type], [above, x, y]).results[0]
+
+    def shuffle(self, x: ir.Value, y: ir.Value, order: Sequence[int]) -> ir.Value:
+        """The lanes of `x` and then `y` that `order` names."""
+        attributes: dict[str, ir.Attribute] = {"mask": ir.DenseI64ArrayAttr.get(order)}
+        kind = self.kind(len(order))
+        return self.build.create("vector.shuffle", [kind], [x, y], attributes).results[0]
+
+    def widened(self, x: ir.Value, lanes: int) -> ir.Value:
+        """`x` with zeros behind it."""
+        (width,) = x.type.shape
+        zeros = self.zeros(width)
+        return self.shuffle(x, zeros, [*range(width), *[width] * (lanes - width)])
+
+    def across(self, name: str, x: ir.Value) -> ir.Value:
+        """All lanes of `x` combined by an op, or by `larger`, in every lane."""
+        (lanes,) = x.type.shape
+        distance = 1
+        while distance < lanes:
+            other = self.shuffle(x, x, [lane ^ distance for lane in range(lanes)])
+            x = self.larger(x, other) if name == "larger" else self.op(name, x, other)
+            distance *= 2
+        return x
+
+    def lane_sums(self, vectors: Sequence[ir.Value]) -> ir.Value:
+        """A vector whose lane i holds the sum over the lanes of vectors[i].
+
+        Two vectors are folded into one by adding neighbours, first those of one, then those of
+        the other, until there is one; there are at most as many as lanes.
+        """
+        (lanes,) = vectors[0].type.shape
+        found = list(vectors)
+        even, odd = range(0, 2 * lanes, 2), range(1, 2 * lanes, 2)
+        for _ in range(lanes.bit_length() - 1):
+            found += found[-1:] * (len(found) % 2)
+            found = [
+                self.op("arith.addf", self.shuffle(x, y, even), self.shuffle(x, y, odd))
+                for x, y in zip(found[::2], found[1::2], strict=True)
+            ]
+        return found[0]
 
     def exp2(self, x: ir.Value) -> ir.Value:
         """2^x for x <= 0, exactly 0 below -127; NaN stays."""

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Vectorize(Pass):
-    """Lowers attention that `attn-configure` marked, on llvm-cpu, with a row of the query in
-    each lane of a vector.
+    """Lowers attention that `attn-configure` marked, on llvm-cpu, to loops of our own: with many
+    rows a row of the query stands in each lane of a vector, with few the head dim does.
 
     IREE unrolls a whole tile of attention and puts keys, then columns across the lanes, so
     that its tiles stay small and shuffle much. What cannot be lowered so is left to IREE and
@@ -22,7 +22,7 @@ class Vectorize(Pass):
     """
 
     name: ClassVar[str] = "attn-vectorize"
-    summary: ClassVar[str] = "CPUs: attention with many rows as vector loops"
+    summary: ClassVar[str] = "CPUs: attention as vector loops of our own"
     phase: ClassVar[str] = "executable-configurations"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:

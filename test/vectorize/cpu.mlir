@@ -5,7 +5,7 @@
 // RUN: FileCheck %s --check-prefix=REPORT --input-file=%t.json
 // RUN: attn-compile %s %{cpu} --compile-to=executable-configurations --attn-configure=false | FileCheck %s --check-prefix=OFF
 
-// REPORT: kernel main_dispatch_0_attention{{.*}} has its rows across vectors of loops of ours
+// REPORT: kernel main_dispatch_0_attention{{.*}} is vector loops of ours, with rows across the lanes
 // OFF: #iree_cpu.pipeline<LinalgExtTileAndVectorize>
 // OFF: iree_linalg_ext.online_attention
 

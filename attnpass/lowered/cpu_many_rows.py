@@ -1,10 +1,8 @@
-"""Attention on a CPU as loops over vectors: rows of the query across the lanes, then columns of V.
+"""Attention of many rows on a CPU: rows of the query across the lanes.
 
 Q is transposed once for a tile of rows. A score is then a sum of K's elements, each spread over
-a vector, times vectors of rows: maximum, exponential and sum of the softmax need no shuffles.
-The weights are spread in their turn, and V is read along its rows, as it lies. Sums live in
-registers; a block of weights (keys x rows) and Q^T are all that is kept on the stack. The
-recurrence over blocks of keys is that of `iree_linalg_ext.online_attention`.
+a vector, times vectors of rows, in registers over the whole head dim; maximum, exponential and
+sum of the softmax need no shuffles.
 """
 
 from __future__ import annotations
@@ -13,74 +11,61 @@ from collections.abc import Callable
 
 from iree.compiler import ir
 
-from ..attention import AttentionFacts
-from ..configs.cpu_loops import Tiles, row_dim
-from ..ir import Builder, element_type
-from .vectors import LOG2_E, Vectors, whole_steps
+from ..ir import element_type
+from .cpu_tile import TileLoops
+from .vectors import LOG2_E, Vectors
 
 
-class Attention:
-    """The vector code of one `online_attention` whose batch dims are 1."""
+class ManyRows(TileLoops):
+    """A tile of as many rows as some vectors have lanes, or the rest of them."""
 
-    def __init__(self, facts: AttentionFacts, tiles: Tiles):
-        self.facts, self.tiles = facts, tiles
-        self.row, self.key = row_dim(facts), facts.k2[0]
-        self.head, self.column = facts.k1[0], facts.n[0]
-        v = Vectors(Builder(facts.op))
-        self.depth, self.width = facts.sizes[self.head] or 0, facts.sizes[self.column] or 0
-        self.rows = self.size(v, "query", self.row)
-        self.keys = self.size(v, "key", self.key)
-        self.whole_tile = self.rows == tiles.rows
+    @property
+    def whole_tile(self) -> bool:
+        """Whether all lanes hold rows."""
+        return self.rows == self.tiles.rows
 
-    def size(self, v: Vectors, operand: str, dim: int) -> int | ir.Value:
-        """The size of an iteration dim, read off an operand where it is dynamic."""
-        known = self.facts.sizes[dim]
-        if known is not None:
-            return known
-        where = v.number(self.facts.map_of(operand).index(dim))
-        return v.build.create("tensor.dim", [v.index], [self.facts.value(operand), where]).results[
-            0
-        ]
-
-    def place(self, v: Vectors, operand: str, **at: ir.Value) -> list[ir.Value]:
-        """Indices into an operand: `row`, `key`, `head`, `column` as given, 0 elsewhere."""
-        given = {getattr(self, name): value for name, value in at.items()}
-        return [given[dim] if dim in given else v.number(0) for dim in self.facts.map_of(operand)]
-
-    def emit(self) -> list[ir.Value]:
-        """Output, maximum and sum, as the op's results."""
+    def prepare(self, v: Vectors) -> list[ir.Value]:
         tiles = self.tiles
-        v = Vectors(Builder(self.facts.op))
         self.queries = v.scratch(self.depth, tiles.rows)
         self.weights = v.scratch(tiles.keys, tiles.rows)
         self.decay = v.scratch(tiles.rows)
         if element_type(self.facts.value("key")) != v.f32:
             self.wide_keys = v.scratch(tiles.score_keys, tiles.lanes)
         self.store_queries(v)
-        states = [self.read_state(v, name) for name in ("max", "sum")]
-        output = self.facts.value("output")
-        values = [output, *states[0], *states[1]]
+        return [*self.read_state(v, "max"), *self.read_state(v, "sum")]
 
-        whole = whole_steps(v, self.keys, tiles.keys)
-        if whole != 0:
-            values = v.loop(
-                0, whole, tiles.keys, values, lambda v, i, x: self.block(v, i, x, tiles.keys)
-            )
-        rest = (
-            self.keys - whole
-            if isinstance(self.keys, int)
-            else v.op("arith.subi", self.keys, whole)
-        )
-        if rest != 0:
-            first = whole if isinstance(whole, ir.Value) else v.number(whole)
-            values = self.block(v, first, values, rest)
-        output, *states = values
-        count = tiles.row_vectors
+    def finish(self, v: Vectors, states: list[ir.Value]) -> list[ir.Value]:
+        vectors = self.tiles.row_vectors
         return [
-            output,
-            self.write_state(v, "max", states[:count]),
-            self.write_state(v, "sum", states[count:]),
+            self.write_state(v, "max", states[:vectors]),
+            self.write_state(v, "sum", states[vectors:]),
         ]
+
+    def weight_of(self, v: Vectors, row: ir.Value, key: ir.Value) -> ir.Value:
+        return v.load_one(self.weights, key, row)
+
+    def decay_of(self, v: Vectors, row: ir.Value) -> ir.Value:
+        return v.load_one(self.decay, row)
+
+    def weigh(
+        self, v: Vectors, first: ir.Value, states: list[ir.Value], count: int | ir.Value
+    ) -> list[ir.Value]:
+        vectors = self.tiles.row_vectors
+        old, sums = states[:vectors], states[vectors:]
+        largest = v.in_steps(
+            count,
+            self.tiles.score_keys,
+            old,
+            lambda v, i, x, size: self.scores(v, first, i, x, size),
+        )
+        for number in range(vectors):
+            decay = v.exp2(v.op("arith.subf", old[number], largest[number]))
+            sums[number] = v.op("arith.mulf", sums[number], decay)
+            v.store(decay, self.decay, v.number(number * self.tiles.lanes))
+        sums = v.in_steps(
+            count, 4, sums, lambda v, i, x, size: self.exponentials(v, largest, i, x, size)
+        )
+        return [*largest, *sums]
 
     def store_queries(self, v: Vectors) -> None:
         """Q^T, scaled, in base 2."""
@@ -131,34 +116,6 @@ class Attention:
             place = self.place(v, name, row=v.number(number * self.tiles.lanes))
             tensor = v.write(value, tensor, place, dim, self.whole_tile)
         return tensor
-
-    def block(
-        self, v: Vectors, first: ir.Value, values: list[ir.Value], count: int | ir.Value
-    ) -> list[ir.Value]:
-        """One step of the recurrence: `count` keys from `first` on."""
-        vectors = self.tiles.row_vectors
-        output, states = values[0], values[1:]
-        old, sums = states[:vectors], states[vectors:]
-        largest = v.in_steps(
-            count,
-            self.tiles.score_keys,
-            old,
-            lambda v, i, x, size: self.scores(v, first, i, x, size),
-        )
-        for number in range(vectors):
-            decay = v.exp2(v.op("arith.subf", old[number], largest[number]))
-            sums[number] = v.op("arith.mulf", sums[number], decay)
-            v.store(decay, self.decay, v.number(number * self.tiles.lanes))
-        sums = v.in_steps(
-            count, 4, sums, lambda v, i, x, size: self.exponentials(v, largest, i, x, size)
-        )
-        (output,) = v.in_steps(
-            self.rows,
-            self.tiles.output_rows,
-            [output],
-            lambda v, i, x, size: self.products(v, first, count, i, x[0], size),
-        )
-        return [output, *largest, *sums]
 
     def scores(
         self, v: Vectors, first: ir.Value, key: ir.Value, largest: list[ir.Value], count: int
@@ -264,90 +221,3 @@ class Attention:
                 v.store(weight, self.weights, *place)
                 sums[j] = v.op("arith.addf", sums[j], weight)
         return sums
-
-    def products(
-        self,
-        v: Vectors,
-        first: ir.Value,
-        count: int | ir.Value,
-        row: ir.Value,
-        output: ir.Value,
-        rows: int,
-    ) -> list[ir.Value]:
-        """Adds P V to `rows` rows of the output, scaled down to the new maximum."""
-        lanes, together = self.tiles.lanes, self.tiles.output_vectors
-        wide = lanes * together
-        whole = self.width - self.width % wide
-        if whole:
-            (output,) = v.loop(
-                0,
-                whole,
-                wide,
-                [output],
-                lambda v, i, x: [
-                    self.product(v, first, count, row, rows, i, x[0], [lanes] * together)
-                ],
-            )
-        rest = self.width - whole
-        if rest:
-            tail = [lanes] * (rest // lanes) + [rest % lanes] * bool(rest % lanes)
-            output = self.product(v, first, count, row, rows, v.number(whole), output, tail)
-        return [output]
-
-    def product(
-        self,
-        v: Vectors,
-        first: ir.Value,
-        count: int | ir.Value,
-        row: ir.Value,
-        rows: int,
-        column: ir.Value,
-        output: ir.Value,
-        widths: list[int],
-    ) -> ir.Value:
-        value = self.facts.value("value")
-        value_dim = self.facts.map_of("value").index(self.column)
-        dim = self.facts.map_of("output").index(self.column)
-        columns, offset = [], 0
-        for width in widths:
-            columns.append(v.at(column, offset))
-            offset += width
-        lines = [v.at(row, i) for i in range(rows)]
-        sums: list[ir.Value] = []
-        for line in lines:
-            decay = v.load_one(self.decay, line)
-            for at, width in zip(columns, widths, strict=True):
-                old = v.read(
-                    output, self.place(v, "output", row=line, column=at), [dim], [width], [True]
-                )
-                sums.append(v.op("arith.mulf", old, v.spread(decay, width)))
-
-        def step(v: Vectors, key: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
-            at_key = v.op("arith.addi", first, key)
-            parts = [
-                v.wide(
-                    v.read(
-                        value,
-                        self.place(v, "value", key=at_key, column=at),
-                        [value_dim],
-                        [width],
-                        [True],
-                    )
-                )
-                for at, width in zip(columns, widths, strict=True)
-            ]
-            for i, line in enumerate(lines):
-                weight = v.load_one(self.weights, key, line)
-                for j, part in enumerate(parts):
-                    number = i * len(parts) + j
-                    sums[number] = v.fma(v.spread(weight, widths[j]), part, sums[number])
-            return sums
-
-        sums = v.loop(0, count, 1, sums, step)
-        number = 0
-        for line in lines:
-            for at in columns:
-                place = self.place(v, "output", row=line, column=at)
-                output = v.write(sums[number], output, place, dim, True)
-                number += 1
-        return output

@@ -1,0 +1,169 @@
+"""Attention of few rows on a CPU: the head dim across the lanes, then keys, then V's columns.
+
+K and V are read once, as they lie. The products of some rows with some keys are summed lane by
+lane; then vectors of sums are folded pairwise until one holds a score in each lane. The softmax
+has a row's keys in its lanes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from .cpu_tile import TileLoops
+from .vectors import LOG2_E, Vectors
+
+# Vectors of a key's head dim in a row: a loop costs little more, and code no less.
+UNROLLED = 8
+
+
+class FewRows(TileLoops):
+    """All rows of a head, each of its own."""
+
+    @property
+    def count(self) -> int:
+        assert isinstance(self.rows, int), "few rows of unknown number"
+        return self.rows
+
+    def prepare(self, v: Vectors) -> list[ir.Value]:
+        tiles = self.tiles
+        self.queries = v.scratch(self.count, self.depth)
+        self.weights = v.scratch(self.count, tiles.keys)
+        self.decay = v.scratch(self.count, tiles.lanes)
+        scale = v.op("arith.mulf", v.wide(self.facts.value("scale")), LOG2_E)
+        dim = self.facts.map_of("query").index(self.head)
+        for row in map(v.number, range(self.count)):
+            for at, width in self.pieces(v):
+                place = self.place(v, "query", row=row, head=at)
+                part = v.wide(v.read(self.facts.value("query"), place, [dim], [width], [True]))
+                v.store(v.op("arith.mulf", part, v.spread(scale, width)), self.queries, row, at)
+        # A sum is spread over the lanes until the end.
+        sums = [v.op("arith.mulf", state, 1 / tiles.lanes) for state in self.read_state(v, "sum")]
+        return [*self.read_state(v, "max"), *sums]
+
+    def pieces(self, v: Vectors) -> list[tuple[ir.Value, int]]:
+        """Vectors, as (first element, lanes), that the head dim goes into."""
+        lanes = self.tiles.lanes
+        return [
+            (v.number(low), min(lanes, self.depth - low)) for low in range(0, self.depth, lanes)
+        ]
+
+    def read_state(self, v: Vectors, name: str) -> list[ir.Value]:
+        tensor = self.facts.value(name)
+        places = [self.place(v, name, row=v.number(row)) for row in range(self.count)]
+        return [v.spread(v.build.extract(tensor, place), self.tiles.lanes) for place in places]
+
+    def finish(self, v: Vectors, states: list[ir.Value]) -> list[ir.Value]:
+        tensors = [self.facts.value(name) for name in ("max", "sum")]
+        for row in range(self.count):
+            largest, total = states[row], v.across("arith.addf", states[self.count + row])
+            for number, (name, value) in enumerate((("max", largest), ("sum", total))):
+                place = self.place(v, name, row=v.number(row))
+                tensors[number] = v.insert(v.row(value, 0), tensors[number], place)
+        return tensors
+
+    def weight_of(self, v: Vectors, row: ir.Value, key: ir.Value) -> ir.Value:
+        return v.load_one(self.weights, row, key)
+
+    def decay_of(self, v: Vectors, row: ir.Value) -> ir.Value:
+        return v.load_one(self.decay, row, v.number(0))
+
+    def weigh(
+        self, v: Vectors, first: ir.Value, states: list[ir.Value], count: int | ir.Value
+    ) -> list[ir.Value]:
+        whole = count == self.tiles.keys
+        places = [v.number(low) for low in range(0, self.tiles.keys, self.tiles.lanes)]
+        if not whole:
+            nothing = v.build.splat(-math.inf, v.kind(self.tiles.lanes))
+            for row in map(v.number, range(self.count)):
+                for place in places:
+                    v.store(nothing, self.weights, row, place)
+        v.loop(0, count, 1, [], lambda v, i, _: self.scores(v, first, i))
+        largest, sums = states[: self.count], states[self.count :]
+        for row in range(self.count):
+            largest[row], sums[row] = self.softmax(
+                v, first, row, places, largest[row], sums[row], whole
+            )
+        return [*largest, *sums]
+
+    def scores(self, v: Vectors, first: ir.Value, key: ir.Value) -> list[ir.Value]:
+        """Q K^T of one key for all rows. Keys go one by one: a single stream of memory is
+        fetched ahead best, 1.2 to 1.7 times faster than four or eight keys at a time."""
+        at, together = v.op("arith.addi", first, key), self.tiles.output_rows
+        for low in range(0, self.count, together):
+            rows = [v.number(row) for row in range(low, min(low + together, self.count))]
+            scores = v.lane_sums(self.dot_product(v, at, rows))
+            for lane, row in enumerate(rows):
+                v.store_one(v.row(scores, lane), self.weights, row, key)
+        return []
+
+    def dot_product(self, v: Vectors, key: ir.Value, rows: Sequence[ir.Value]) -> list[ir.Value]:
+        """Products of rows with one key."""
+        lanes, tensor = self.tiles.lanes, self.facts.value("key")
+        dim = self.facts.map_of("key").index(self.head)
+
+        def add(v: Vectors, head: ir.Value, sums: list[ir.Value], width: int) -> list[ir.Value]:
+            place = self.place(v, "key", key=key, head=head)
+            part = v.wide(v.read(tensor, place, [dim], [width], [True]))
+            queries = [v.load(self.queries, width, row, head) for row in rows]
+            return [v.fma(query, part, x) for query, x in zip(queries, sums, strict=True)]
+
+        def several(v: Vectors, head: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
+            for i in range(unrolled):
+                sums = add(v, v.at(head, i * lanes), sums, lanes)
+            return sums
+
+        whole = self.depth - self.depth % lanes
+        unrolled = math.gcd(whole // lanes, UNROLLED)
+        sums = [v.zeros(lanes)] * len(rows)
+        if whole:
+            sums = v.loop(0, whole, lanes * unrolled, sums, several)
+        if self.depth % lanes:
+            rest = [v.zeros(self.depth % lanes)] * len(rows)
+            rest = add(v, v.number(whole), rest, self.depth % lanes)
+            sums = [
+                v.op("arith.addf", x, v.widened(y, lanes)) for x, y in zip(sums, rest, strict=True)
+            ]
+        return sums
+
+    def softmax(
+        self,
+        v: Vectors,
+        first: ir.Value,
+        row: int,
+        places: list[ir.Value],
+        old: ir.Value,
+        total: ir.Value,
+        whole: bool,
+    ) -> tuple[ir.Value, ir.Value]:
+        """One row's scores to weights; its maximum, in all lanes, and its sums by lane."""
+        line, lanes = v.number(row), self.tiles.lanes
+        scores = [v.load(self.weights, lanes, line, place) for place in places]
+        if self.facts.has_mask:
+            scores = [
+                v.op("arith.addf", score, self.bias(v, v.op("arith.addi", first, at), line, whole))
+                for score, at in zip(scores, places, strict=True)
+            ]
+        largest = scores[0]
+        for score in scores[1:]:
+            largest = v.larger(largest, score)
+        largest = v.larger(old, v.across("larger", largest))
+        decay = v.exp2(v.op("arith.subf", old, largest))
+        v.store(decay, self.decay, line, v.number(0))
+        total = v.op("arith.mulf", total, decay)
+        for score, place in zip(scores, places, strict=True):
+            weight = v.exp2(v.op("arith.subf", score, largest))
+            v.store(weight, self.weights, line, place)
+            total = v.op("arith.addf", total, weight)
+        return largest, total
+
+    def bias(self, v: Vectors, key: ir.Value, row: ir.Value, whole: bool) -> ir.Value:
+        """What the mask adds to the scores of a vector of keys."""
+        mask, dims = self.facts.value("mask"), self.facts.map_of("mask")
+        lanes = self.tiles.lanes
+        place = self.place(v, "mask", row=row, key=key)
+        if self.key not in dims:
+            return v.bias(v.spread(v.build.extract(mask, place), lanes))
+        return v.bias(v.read(mask, place, [dims.index(self.key)], [lanes], [whole]))
