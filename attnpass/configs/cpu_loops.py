@@ -9,7 +9,7 @@ matter as long as sums stay in registers and buffers within IREE's limit for the
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 from iree.compiler import ir
 
@@ -50,6 +50,10 @@ class Tiles:
         decays = rows if self.rows else rows * self.lanes
         return 4 * (rows * (depth + self.keys + width) + decays + self.score_keys * self.lanes)
 
+    def from_best(self) -> list[Tiles]:
+        """These tiles, then smaller ones that need less of the stack."""
+        return [self, *([replace(self, row_vectors=1)] if self.row_vectors > 1 else [])]
+
     def to_attribute(self) -> str:
         """The `decomposition_config` that asks for these loops."""
         return f"{{{MARK} = array<i64: {', '.join(map(str, astuple(self)))}>}}"
@@ -82,8 +86,10 @@ def tiles(facts: AttentionFacts, register_bytes: int) -> Tiles | str:
     if why:
         return why
     depth, width = facts.sizes[facts.k1[0]] or 0, facts.sizes[facts.n[0]] or 0
+    # A result in f32 is summed up in its place.
+    summed = 0 if facts.element_types["output"] == "f32" else width
     for found in candidates:
-        if found.stack_bytes(rows or 0, depth, width) + STACK_RESERVE <= STACK_BYTES:
+        if found.stack_bytes(rows or 0, depth, summed) + STACK_RESERVE <= STACK_BYTES:
             return found
     return f"head dim {max(depth, width)} needs more than {STACK_BYTES} bytes of stack"
 

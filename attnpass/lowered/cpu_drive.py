@@ -26,6 +26,7 @@ from ..ir import (
 )
 from ..report.records import Report
 from .cpu_few_rows import FewRows
+from .cpu_in_place import sum_in_place
 from .cpu_many_rows import ManyRows
 from .kernel import FUNCTIONS, VARIANTS, collect, is_to_be_lowered, mark_lowered, run_passes
 
@@ -42,6 +43,10 @@ _TILE = ",".join(
         "iree-codegen-propagate-dispatch-size-bounds",
         "iree-llvmcpu-tile-and-fuse-producer-consumer{tiling-level=vector_common_parallel}",
         "iree-codegen-forall-to-for",
+    )
+)
+_VECTORIZE = ",".join(
+    (
         "iree-codegen-generic-vectorization{enable-vector-masking=true}",
         "canonicalize",
         "cse",
@@ -80,16 +85,19 @@ def use_loops(module: ir.Operation, report: Report) -> bool:
 def _rewrite_kernel(function: ir.Operation, stack_limit: int, report: Report) -> bool:
     name = str(function.attributes["sym_name"]).strip('"')
     place = f"kernel {name} at {location_text(function.location)}"
-    copy = detached_copy(function)
-    lanes = "rows" if any(tiles.row_vectors for tiles in _asked(function)) else "the head dim"
-    why = _lower(function, stack_limit)
-    if why:
+    why = ""
+    for tiles in _asked(function)[0].from_best():
+        copy = detached_copy(function)
+        why = _lower(function, tiles, stack_limit)
+        if not why:
+            mark_lowered(function)
+            lanes = "rows" if tiles.row_vectors else "the head dim"
+            report.note(f"{place} is vector loops of ours, with {lanes} across the lanes")
+            return True
         restore(function, copy)
-        report.note(f"{place} gets no loops of ours: {why}")
-        return False
-    mark_lowered(function)
-    report.note(f"{place} is vector loops of ours, with {lanes} across the lanes")
-    return True
+        function = copy
+    report.note(f"{place} gets no loops of ours: {why}")
+    return False
 
 
 def _asked(function: ir.Operation) -> list[Tiles]:
@@ -97,12 +105,11 @@ def _asked(function: ir.Operation) -> list[Tiles]:
     return [tiles for op in find_ops(function) if (tiles := marked(op))]
 
 
-def _lower(function: ir.Operation, stack_limit: int) -> str:
+def _lower(function: ir.Operation, tiles: Tiles, stack_limit: int) -> str:
     """Lowers a kernel; why it cannot be, with the kernel in any state, or nothing."""
     ops = find_ops(function)
     if len(ops) != 1:
         return f"it holds {len(ops)} attention ops"
-    (tiles,) = _asked(function)
     facts = describe(ops[0])
     rows = tiles.rows or facts.extent(facts.m[-1:]) or 1
     config = cpu.lowering_config(facts, (rows, 0), cpu.WORKGROUP_ROWS)
@@ -110,6 +117,11 @@ def _lower(function: ir.Operation, stack_limit: int) -> str:
     why = run_passes(function, _TILE)
     if why:
         return f"IREE says of its tiles: {why}"
+    for op in find_ops(function):
+        sum_in_place(op)
+    why = run_passes(function, _VECTORIZE)
+    if why:
+        return f"IREE says of its vectors: {why}"
     why = _put_loops(find_ops(function), tiles)
     if why:
         return why

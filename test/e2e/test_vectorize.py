@@ -24,6 +24,7 @@ CASES = {
     "fewer_keys_than_a_block": Case(2, 20, 5, 64),
     "one_key_more_than_a_block": Case(2, 32, 65, 16),
     "wide": Case(2, 16, 40, 128),
+    "wider": Case(2, 70, 66, 256),
     "one_batch": Case(1, 64, 64, 64),
     "half": Case(2, 40, 64, 64, "f16"),
     "half_odd": Case(2, 21, 31, 40, "f16", value_head=24),

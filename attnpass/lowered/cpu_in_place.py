@@ -1,0 +1,58 @@
+"""Lets a tile of attention sum up where its result goes, instead of on the stack.
+
+IREE starts the sums in an empty tensor, and divides them into the tile of the result. Where
+division and result are f32 and lie alike, the sums start in the tile itself.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from ..ir import defining_op, has_one_use
+
+
+def sum_in_place(attention: ir.Operation) -> None:
+    """Gives the sums of an `online_attention` their division's place, where that can be."""
+    result = attention.results[0]
+    fill = defining_op(attention.operands[len(attention.operands) - len(attention.results)])
+    if fill is None or fill.name != "linalg.fill" or not has_one_use(fill.results[0]):
+        return
+    division = _division(result)
+    if division is None:
+        return
+    place = defining_op(division.operands[len(division.operands) - 1])
+    if place is None or place.name != "tensor.extract_slice" or not _may_move(place, fill):
+        return
+    place.move_before(fill)
+    fill.operands[1] = place.results[0]
+    division.operands[len(division.operands) - 1] = result
+
+
+def _division(value: ir.Value) -> ir.Operation | None:
+    """The one user of `value`, if it makes a tensor of its type element by element."""
+    if not has_one_use(value):
+        return None
+    use = next(iter(value.uses))
+    op = use.owner.operation
+    if op.name != "linalg.generic" or len(op.results) != 1 or op.results[0].type != value.type:
+        return None
+    orders = ir.ArrayAttr(op.attributes["indexing_maps"])
+    written = op.regions[0].blocks[0].arguments[len(op.operands) - 1]
+    if next(iter(written.uses), None) is not None:
+        return None
+    parallel = all(
+        "parallel" in str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"])
+    )
+    same = orders[use.operand_number] == orders[len(op.operands) - 1]
+    return op if parallel and same else None
+
+
+def _may_move(op: ir.Operation, anchor: ir.Operation) -> bool:
+    """Whether all that `op` reads is there in front of `anchor`, in the same block."""
+    if op.block != anchor.block:
+        return False
+    sources = [defining_op(operand) for operand in op.operands]
+    return all(
+        source is None or source.block != op.block or source.is_before_in_block(anchor)
+        for source in sources
+    )
