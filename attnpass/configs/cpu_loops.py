@@ -44,12 +44,6 @@ class Tiles:
         """Rows of a tile; 0 where all rows make one."""
         return self.lanes * self.row_vectors
 
-    def stack_bytes(self, rows: int, depth: int, width: int) -> int:
-        """Bytes of Q, of a block of weights, of decays and of the output, and of narrow keys."""
-        rows = self.rows or rows
-        decays = rows if self.rows else rows * self.lanes
-        return 4 * (rows * (depth + self.keys + width) + decays + self.score_keys * self.lanes)
-
     def from_best(self) -> list[Tiles]:
         """These tiles, then smaller ones that need less of the stack."""
         return [self, *([replace(self, row_vectors=1)] if self.row_vectors > 1 else [])]
@@ -85,13 +79,26 @@ def tiles(facts: AttentionFacts, register_bytes: int) -> Tiles | str:
         ]
     if why:
         return why
+    fitting = (found for found in candidates if not problem(facts, found))
+    depth, width = facts.sizes[facts.k1[0]] or 0, facts.sizes[facts.n[0]] or 0
+    none = f"head dim {max(depth, width)} needs more than {STACK_BYTES} bytes of stack"
+    return next(fitting, none)
+
+
+def problem(facts: AttentionFacts, found: Tiles) -> str:
+    """Why an attention cannot be cut into these tiles, or ''."""
+    if not found.row_vectors and found.keys % found.lanes:
+        return "blocks of keys that are no whole vectors"
+    row = row_dim(facts)
+    rows = found.rows or (1 if row is None else facts.sizes[row] or 0)
     depth, width = facts.sizes[facts.k1[0]] or 0, facts.sizes[facts.n[0]] or 0
     # A result in f32 is summed up in its place.
     summed = 0 if facts.element_types["output"] == "f32" else width
-    for found in candidates:
-        if found.stack_bytes(rows or 0, depth, summed) + STACK_RESERVE <= STACK_BYTES:
-            return found
-    return f"head dim {max(depth, width)} needs more than {STACK_BYTES} bytes of stack"
+    decays = rows if found.row_vectors else rows * found.lanes
+    kept = rows * (depth + found.keys + summed) + decays + found.score_keys * found.lanes
+    if 4 * kept + STACK_RESERVE > STACK_BYTES:
+        return f"loops that need more than {STACK_BYTES} bytes of stack"
+    return ""
 
 
 def _few_rows(rows: int, keys: int | None, lanes: int, registers: int) -> Tiles:

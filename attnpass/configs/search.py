@@ -23,6 +23,7 @@ _CPU_ROWS, _CPU_KEYS, _CPU_WORKGROUP_ROWS = (1, 2, 4, 6, 8, 16), (1, 2, 4, 8, 16
 _CPU_TOO_MANY_REGISTERS = 2 * cpu.MOST_REGISTERS
 
 _LOOP_NUMBERS = ("row_vectors", "keys", "score_keys", "output_rows", "output_vectors")
+_FEW_ROWS_NUMBERS = ("keys", "output_rows", "output_vectors")
 _LOOP_SHIFTS = 2
 
 _GPU_ROWS, _GPU_SUBGROUP_ROWS, _GPU_KEYS = (32, 64, 128, 256), (16, 32, 64), (16, 32, 64, 128)
@@ -133,14 +134,13 @@ def _loops(facts: AttentionFacts, target: Target, known: dict[str, str]) -> Offe
     """Loops of our own, a few steps of a power of two away from the built-in ones."""
     first = cpu_loops.tiles(facts, cpu.register_bytes(target))
     assert isinstance(first, cpu_loops.Tiles)
-    depth, width = facts.sizes[facts.k1[0]] or 0, facts.sizes[facts.n[0]] or 0
+    names = _LOOP_NUMBERS if first.row_vectors else _FEW_ROWS_NUMBERS
     registers = 32 if cpu.register_bytes(target) >= 64 else 16
-    shifts = itertools.product((0, 1, -1), repeat=len(_LOOP_NUMBERS))
+    shifts = itertools.product((0, 1, -1), repeat=len(names))
     near = (shift for shift in shifts if sum(map(abs, shift)) <= _LOOP_SHIFTS)
     for shift in sorted(near, key=lambda shift: sum(map(abs, shift))):
         numbers = {
-            name: int(getattr(first, name) * 2.0**by)
-            for name, by in zip(_LOOP_NUMBERS, shift, strict=True)
+            name: int(getattr(first, name) * 2.0**by) for name, by in zip(names, shift, strict=True)
         }
         if not all(numbers.values()):
             continue
@@ -150,8 +150,9 @@ def _loops(facts: AttentionFacts, target: Target, known: dict[str, str]) -> Offe
             f"{tiles.score_keys}, sums of {tiles.output_rows} x {tiles.output_vectors} vectors"
         )
         sums = (tiles.score_keys * tiles.row_vectors, tiles.output_rows * tiles.output_vectors)
-        if tiles.stack_bytes(depth, width) + cpu_loops.STACK_RESERVE > cpu_loops.STACK_BYTES:
-            yield choice, f"loops that need more than {cpu_loops.STACK_BYTES} bytes of stack"
+        problem = cpu_loops.problem(facts, tiles)
+        if problem:
+            yield choice, problem
         elif max(sums) > registers:
             yield choice, f"sums of more than {registers} vector registers"
         else:
