@@ -8,11 +8,11 @@ from iree.compiler import ir
 
 from .. import maps
 from ..attention import AttentionFacts
-from ..ir import defining_op, element_bytes, index_array, ranked_shape, tensor_bytes
-from ..producers.broadcast import repeated_value
+from ..ir import element_bytes, tensor_bytes
 from ..targets import Target
 from . import Kernel, load_kernels
 from .masks import Mask, find_mask, mask_words
+from .sources import find_sources, narrow_type, unaligned_slice
 from .speed import Work, iree_seconds, kernel_seconds
 
 # What a dynamic number of heads is taken as when a time is estimated.
@@ -20,7 +20,6 @@ _ASSUMED_HEADS = 32
 # Decode kernels read K and V once for each 16 rows: more rows are for prefill kernels.
 _DECODE_ROWS = 64
 _ORDERED = ("query", "key", "value", "output")
-_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 
 
 @dataclass(frozen=True)
@@ -86,11 +85,9 @@ def choose(
     if isinstance(placed, str):
         return placed
     kind = _mask_type(facts) if mask.kind == "operand" else "none"
-    plans = [
-        _plan(facts, kernel, row, mask, placed, target, value_map)
-        for kernel in kernels
-        if _has_mask(kernel, mask.kind, kind)
-    ]
+    kernels = [kernel for kernel in kernels if _has_mask(kernel, mask.kind, kind)]
+    found = [_plan(facts, kernel, row, mask, placed, target, value_map) for kernel in kernels]
+    plans = [plan for plan in found if plan is not None]
     if not plans:
         words = f" ({mask_words(facts)})" if facts.has_mask else ""
         return f"no kernel for {facts.element_types['query']} has its kind of mask{words}"
@@ -123,7 +120,7 @@ def _unfit(facts: AttentionFacts) -> str:
         if not shared <= set(positions):
             return f"the {name} lacks a batch dim that others have"
     for name in ("query", "key", "value"):
-        offset = _unaligned_slice(facts.value(name))
+        offset = unaligned_slice(facts.value(name))
         if offset:
             return f"the {name} is {offset}"
     return ""
@@ -133,10 +130,13 @@ def _fitting(facts: AttentionFacts) -> list[Kernel] | str:
     """The kernels that could compute this attention, whatever its mask; why there are none."""
     types = facts.element_types
     wanted = tuple(types[name] for name in ("query", "key", "value"))
+    caches = {(types["key"], types["value"]), (narrow_type(facts),) * 2}
     kernels = [
         k
         for k in load_kernels()
-        if k.kind != "combine" and (k.element_type, k.cache_type, k.cache_type) == wanted
+        if k.kind != "combine"
+        and k.element_type == wanted[0]
+        and (k.cache_type, k.cache_type) in caches
     ]
     if not kernels:
         return f"there is no kernel for {', '.join(wanted)}"
@@ -200,7 +200,8 @@ def _plan(
     placed: MaskPlace | None,
     target: Target,
     value_map: maps.Positions | None,
-) -> KernelPlan:
+) -> KernelPlan | None:
+    """The attention by this kernel; None if K and V cannot be had in its type."""
     (k1,), (k2,), (n,) = facts.k1, facts.k2, facts.n
     heads = tuple(dim for dim in facts.map_of("query") if dim in facts.batch)
     group = tuple(dim for dim in facts.map_of("query") if dim in facts.m and dim != row)
@@ -216,8 +217,13 @@ def _plan(
     if placed is not None:
         orders["mask"] = placed.order
     moved = tuple(name for name, order in orders.items() if not maps.is_identity(order))
-    sources, repeats = _without_repeats(facts, moved)
-    work = _work(facts, row, mask, group, repeats)
+    narrow = kernel.cache_type != facts.element_types["key"]
+    sources, repeats = find_sources(facts, narrow)
+    if {"key", "value"} & set(moved):
+        sources, repeats = {}, 1
+    if narrow and not sources:
+        return None
+    work = _work(facts, row, mask, group, repeats, 1 if narrow else None)
     own, kernel_time = iree_seconds(work), kernel_seconds(work, kernel, target)
     bytes_moved = sum(2 * tensor_bytes(facts.value(name)) for name in moved)
     moving = bytes_moved / target.bytes_per_second + len(moved) * target.launch_seconds
@@ -226,6 +232,8 @@ def _plan(
     if moved:
         words += f", and {moving * 1e6:.0f} to transpose the {' and the '.join(moved)}"
     saved = own - kernel_time - moving
+    if narrow:
+        words += f"; K and V are read in {kernel.cache_type}, before they are widened"
     if repeats > 1:
         words += f"; K and V are read without their {repeats}-fold repeat"
     programs = kernel.programs_per_unit * target.compute_units
@@ -246,44 +254,16 @@ def _plan(
     )
 
 
-def _without_repeats(
-    facts: AttentionFacts, moved: tuple[str, ...]
-) -> tuple[dict[str, ir.Value], int]:
-    """K and V below a grouped-query repeat that both have, and how often it repeats a head."""
-    found = {name: _unrepeated(facts.value(name)) for name in ("key", "value")}
-    counts = {count for _, count in found.values()}
-    unaligned = any(_unaligned_slice(source) for source, _ in found.values())
-    if len(counts) != 1 or unaligned or {"key", "value"} & set(moved):
-        return {}, 1
-    return {name: source for name, (source, _) in found.items()}, counts.pop()
-
-
-def _unrepeated(value: ir.Value) -> tuple[ir.Value, int]:
-    """What `value` (heads, rows, columns) repeats, each head some times in a row; 1 if not.
-
-    The heads may be several dims here and more of them below.
-    """
-    shape, below = ranked_shape(value), value
-    while (op := defining_op(below)) is not None and op.name == "tensor.collapse_shape":
-        below = op.operands[0]
-    repeated = None if op is None else repeated_value(op)
-    if repeated is None:
-        return value, 1
-    source, dims = repeated
-    sizes = ranked_shape(below)
-    kept = [dim for dim in dims if dim is not None]
-    lost = [dim for dim in range(len(sizes)) if dim not in kept and sizes[dim] != 1]
-    count = sizes[lost[0]] if len(lost) == 1 else None
-    in_place = kept == sorted(kept) and lost == [len(sizes) - 3]
-    if not in_place or count is None or sizes[-2:] != shape[-2:]:
-        return value, 1
-    return source, count
-
-
 def _work(
-    facts: AttentionFacts, row: int, mask: Mask, group: tuple[int, ...], repeats: int
+    facts: AttentionFacts,
+    row: int,
+    mask: Mask,
+    group: tuple[int, ...],
+    repeats: int,
+    width: int | None,
 ) -> Work:
-    """What there is to compute; dynamic sizes as they are assumed for estimates."""
+    """What there is to compute; dynamic sizes as they are assumed for estimates. `width` is
+    that of K and V where it is not their own."""
     heads = facts.extent(facts.batch)
     rows, keys = facts.assumed_extent((row,)), facts.assumed_extent(facts.k2)
     seen = {"causal": mask.diagonal + rows / 2, "window": mask.diagonal + mask.behind + 1}
@@ -293,29 +273,6 @@ def _work(
         rows=rows,
         keys=keys,
         head_dims=facts.assumed_extent(facts.k1) + facts.assumed_extent(facts.n),
-        width=element_bytes(facts.value("key")),
+        width=width or element_bytes(facts.value("key")),
         seen=min(1.0, seen.get(mask.kind, keys) / max(keys, 1)),
     )
-
-
-def _unaligned_slice(value: ir.Value) -> str:
-    """What is wrong with where the operand starts in memory; empty if nothing is.
-
-    IREE may read a slice in place. Its start is then the sum of offset times stride, where a
-    stride is a product of inner sizes; 16 bytes is what the kernels need.
-    """
-    while (op := defining_op(value)) is not None and op.name in _VIEWS:
-        if op.name == "tensor.cast" or index_array(op.attributes["reassociation"]) is not None:
-            value = op.operands[0]
-    if op is None or op.name != "tensor.extract_slice":
-        return ""
-    stride = element_bytes(op.operands[0])
-    sizes = ranked_shape(op.operands[0])
-    for offset, size in zip(
-        reversed(list(op.attributes["static_offsets"])), reversed(sizes), strict=True
-    ):
-        step = stride if offset == ir.ShapedType.get_dynamic_size() else stride * offset
-        if step % 16:
-            return "a slice that may start at an address that is no multiple of 16 bytes"
-        stride *= 1 if size is None else size
-    return ""

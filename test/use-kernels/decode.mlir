@@ -93,3 +93,69 @@ func.func @window(%q: tensor<2x4x128xf16>, %k: tensor<2x8192x128xf16>, %v: tenso
   } -> tensor<2x4x128xf16>
   return %r : tensor<2x4x128xf16>
 }
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+#id = affine_map<(i, j, l) -> (i, j, l)>
+
+// A cache of 8 bits that is widened before attention: the kernel reads the 8 bits, in whichever
+// op the widening is written.
+// CHECK-LABEL: func.func @widened(
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<32x1x128xbf16>, %[[K:[a-z0-9]+]]: tensor<32x4096x128xf8E4M3FN>, %[[V:[a-z0-9]+]]: tensor<32x4096x128xf8E4M3FN>
+// CHECK: hal.dispatch.extern "decode_bf16_f8e4m3fn_d128"
+// CHECK-SAME: %[[Q]], %[[K]], %[[V]])
+// REMARK: output kernel: decode_bf16_f8e4m3fn_d128: {{.*}}; K and V are read in f8E4M3FN, before they are widened
+func.func @widened(%q: tensor<32x1x128xbf16>, %k8: tensor<32x4096x128xf8E4M3FN>, %v8: tensor<32x4096x128xf8E4M3FN>) -> tensor<32x1x128xbf16> {
+  %scale = arith.constant 0.125 : f32
+  %k = arith.extf %k8 : tensor<32x4096x128xf8E4M3FN> to tensor<32x4096x128xbf16>
+  %ve = tensor.empty() : tensor<32x4096x128xbf16>
+  %v = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%v8 : tensor<32x4096x128xf8E4M3FN>) outs(%ve : tensor<32x4096x128xbf16>) {
+  ^bb0(%in: f8E4M3FN, %out: bf16):
+    %wide = arith.extf %in : f8E4M3FN to bf16
+    linalg.yield %wide : bf16
+  } -> tensor<32x4096x128xbf16>
+  %e = tensor.empty() : tensor<32x1x128xbf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<32x1x128xbf16>, tensor<32x4096x128xbf16>, tensor<32x4096x128xbf16>, f32) outs(%e : tensor<32x1x128xbf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<32x1x128xbf16>
+  return %r : tensor<32x1x128xbf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+#id = affine_map<(i, j, l) -> (i, j, l)>
+
+// V is scaled as it is widened: both are read as attention has them.
+// CHECK-LABEL: func.func @scaled(
+// CHECK: arith.extf
+// CHECK: arith.mulf
+// CHECK: hal.dispatch.extern "decode_f16_d128"
+// REMARK: output kernel: decode_f16_d128: about
+func.func @scaled(%q: tensor<32x1x128xf16>, %k8: tensor<32x4096x128xf8E4M3FN>, %v8: tensor<32x4096x128xf8E4M3FN>, %factor: f16) -> tensor<32x1x128xf16> {
+  %scale = arith.constant 0.125 : f32
+  %k = arith.extf %k8 : tensor<32x4096x128xf8E4M3FN> to tensor<32x4096x128xf16>
+  %ve = tensor.empty() : tensor<32x4096x128xf16>
+  %v = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%v8 : tensor<32x4096x128xf8E4M3FN>) outs(%ve : tensor<32x4096x128xf16>) {
+  ^bb0(%in: f8E4M3FN, %out: f16):
+    %wide = arith.extf %in : f8E4M3FN to f16
+    %scaled = arith.mulf %wide, %factor : f16
+    linalg.yield %scaled : f16
+  } -> tensor<32x4096x128xf16>
+  %e = tensor.empty() : tensor<32x1x128xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<32x1x128xf16>, tensor<32x4096x128xf16>, tensor<32x4096x128xf16>, f32) outs(%e : tensor<32x1x128xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<32x1x128xf16>
+  return %r : tensor<32x1x128xf16>
+}

@@ -1,0 +1,104 @@
+"""What kernels read instead of K and V: what these repeat, or widen from 8 bits."""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from .. import maps
+from ..attention import AttentionFacts
+from ..ir import defining_op, element_bytes, element_type_name, index_array, ranked_shape
+from ..producers.broadcast import repeated_value
+
+_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
+
+
+def find_sources(facts: AttentionFacts, narrow: bool) -> tuple[dict[str, ir.Value], int]:
+    """K and V below a grouped-query repeat that both have, and how often it repeats a head;
+    with `narrow` before they were widened, too. Empty if a kernel cannot read them there."""
+    found: dict[str, ir.Value] = {}
+    counts = set()
+    for name in ("key", "value"):
+        value = facts.value(name)
+        above = (widened_from(value) or value) if narrow else value
+        source, count = _unrepeated(above)
+        found[name] = (widened_from(source) or source) if narrow else source
+        counts.add(count)
+    if len(counts) != 1 or any(unaligned_slice(source) for source in found.values()):
+        return {}, 1
+    return found, counts.pop()
+
+
+def narrow_type(facts: AttentionFacts) -> str:
+    """The 8-bit type that both K and V are widened from; empty if there is none."""
+    sources, _ = find_sources(facts, True)
+    kinds = {element_type_name(source) for source in sources.values()}
+    kind = kinds.pop() if len(kinds) == 1 else ""
+    return kind if kind.startswith("f8") else ""
+
+
+def widened_from(value: ir.Value) -> ir.Value | None:
+    """The tensor of 8 bits that an op does nothing but widen to `value`; None if none does."""
+    op = defining_op(value)
+    if op is None or (op.name != "arith.extf" and not _only_widens(op)):
+        return None
+    source = op.operands[0]
+    return source if element_bytes(source) == 1 else None
+
+
+def _only_widens(op: ir.Operation) -> bool:
+    """Whether a generic yields each element of its one input, widened, in its place."""
+    if op.name != "linalg.generic" or len(op.operands) != 2:
+        return False
+    block = op.regions[0].blocks[0]
+    inner = list(block.operations)
+    in_place = tuple(range(len(ranked_shape(op.results[0]))))
+    return (
+        maps.positions_of(op.attributes["indexing_maps"]) == (in_place, in_place)
+        and [each.operation.name for each in inner] == ["arith.extf", "linalg.yield"]
+        and inner[0].operands[0] == block.arguments[0]
+    )
+
+
+def _unrepeated(value: ir.Value) -> tuple[ir.Value, int]:
+    """What `value` (heads, rows, columns) repeats, each head some times in a row; 1 if not.
+
+    The heads may be several dims here and more of them below.
+    """
+    shape, below = ranked_shape(value), value
+    while (op := defining_op(below)) is not None and op.name == "tensor.collapse_shape":
+        below = op.operands[0]
+    repeated = None if op is None else repeated_value(op)
+    if repeated is None:
+        return value, 1
+    source, dims = repeated
+    sizes = ranked_shape(below)
+    kept = [dim for dim in dims if dim is not None]
+    lost = [dim for dim in range(len(sizes)) if dim not in kept and sizes[dim] != 1]
+    count = sizes[lost[0]] if len(lost) == 1 else None
+    in_place = kept == sorted(kept) and lost == [len(sizes) - 3]
+    if not in_place or count is None or sizes[-2:] != shape[-2:]:
+        return value, 1
+    return source, count
+
+
+def unaligned_slice(value: ir.Value) -> str:
+    """What is wrong with where the operand starts in memory; empty if nothing is.
+
+    IREE may read a slice in place. Its start is then the sum of offset times stride, where a
+    stride is a product of inner sizes; 16 bytes is what the kernels need.
+    """
+    while (op := defining_op(value)) is not None and op.name in _VIEWS:
+        if op.name == "tensor.cast" or index_array(op.attributes["reassociation"]) is not None:
+            value = op.operands[0]
+    if op is None or op.name != "tensor.extract_slice":
+        return ""
+    stride = element_bytes(op.operands[0])
+    sizes = ranked_shape(op.operands[0])
+    for offset, size in zip(
+        reversed(list(op.attributes["static_offsets"])), reversed(sizes), strict=True
+    ):
+        step = stride if offset == ir.ShapedType.get_dynamic_size() else stride * offset
+        if step % 16:
+            return "a slice that may start at an address that is no multiple of 16 bytes"
+        stride *= 1 if size is None else size
+    return ""
