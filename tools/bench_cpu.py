@@ -316,7 +316,7 @@ def write_page() -> None:
 def machine_part(data: dict[str, Any]) -> str:
     head = ["attention, ms", "IREE", "configured", "vectorized", "decomposed", "PyTorch"]
     head += ["best over IREE", "over PyTorch", "errors"]
-    text = ""
+    text = f"{data['note']}\n\n" if "note" in data else ""
     for threads, rows in data["threads"].items():
         found = [(case.name, rows[case.name]) for case in CASES if case.name in rows]
         lines = [table_line(name, row) for name, row in found if "failed" not in row]
