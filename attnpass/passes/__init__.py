@@ -50,6 +50,14 @@ class PassContext:
     target: Target | None = None
     later: tuple[Pass, ...] = ()
 
+    def target_for(self, module: ir.Operation, name: str = "") -> Target | None:
+        """The target that a pass decides for: the one of this name if given, else the run's,
+        else the module's own. Raises AttnError for a name that is no target."""
+        from ..targets import resolve_target
+
+        named = resolve_target(module, name) if name else self.target
+        return named or resolve_target(module)
+
 
 @dataclass(frozen=True)
 class Pass:

@@ -33,13 +33,10 @@ class Configure(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..configs import configure_all
         from ..configs.table import load_table
-        from ..targets import resolve_target
 
         if self.source == "none":
             return False
-        target = (resolve_target(module, self.target) if self.target else context.target) or (
-            resolve_target(module)
-        )
+        target = context.target_for(module, self.target)
         with module.context as mlir:
             file = self.source.strip("{}")
             table = None if file == "table" else load_table(file, mlir)

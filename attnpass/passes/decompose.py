@@ -28,10 +28,7 @@ class Decompose(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..decompose import decompose_all
-        from ..targets import resolve_target
 
-        target = (resolve_target(module, self.target) if self.target else context.target) or (
-            resolve_target(module)
-        )
+        target = context.target_for(module, self.target)
         with module.context:
             return decompose_all(module, target, self.megabytes << 20, context.report)

@@ -37,12 +37,9 @@ class Extract(Pass):
             raise PipelineError(f"pass '{self.name}': option 'assume' takes a number from 1 on")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..targets import resolve_target
         from ..tuning.extract import extract_all
 
-        target = (resolve_target(module, self.target) if self.target else context.target) or (
-            resolve_target(module)
-        )
+        target = context.target_for(module, self.target)
         with module.context:
             extract_all(module, target, self.folder.strip("{}"), self.assume, self.plain)
         return False

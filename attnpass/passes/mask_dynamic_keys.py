@@ -32,10 +32,8 @@ class MaskDynamicKeys(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..attention import find
         from ..ir import erase_dead
-        from ..targets import resolve_target
 
-        target = resolve_target(module, self.target) if self.target else context.target
-        target = target or resolve_target(module)
+        target = context.target_for(module, self.target)
         if target is None or target.backend not in _GPUS:
             return False
         with module.context:

@@ -32,10 +32,8 @@ class PadKeys(Pass):
         from ..attention import find
         from ..configs import padded_keys
         from ..ir import erase_dead
-        from ..targets import resolve_target
 
-        target = resolve_target(module, self.target) if self.target else context.target
-        target = target or resolve_target(module)
+        target = context.target_for(module, self.target)
         if target is None:
             return False
         swept: list[ir.Operation] = []

@@ -42,11 +42,8 @@ class PropagateLayout(Pass):
         from ..attention import find
         from ..kernels.demand import with_kernels
         from ..layout.propagate import propagate
-        from ..targets import resolve_target
 
-        target = (resolve_target(module, self.target) if self.target else context.target) or (
-            resolve_target(module)
-        )
+        target = context.target_for(module, self.target)
         report = context.report
         report.mode = self.mode
         if target is not None:

@@ -43,11 +43,9 @@ class SplitK(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..configs import split_refusal
         from ..split_k.drive import split_all
-        from ..targets import DEFAULT_TARGET, resolve_target
+        from ..targets import DEFAULT_TARGET
 
-        target = (resolve_target(module, self.target) if self.target else context.target) or (
-            resolve_target(module) or DEFAULT_TARGET
-        )
+        target = context.target_for(module, self.target) or DEFAULT_TARGET
         splits = None if self.splits == "auto" else int(self.splits)
         eligible = split_refusal if self.configured else None
         with module.context:

@@ -30,10 +30,8 @@ class TileDynamic(Pass):
         from ..configs import dynamic_tiles
         from ..dynamic_tiles import view_as_tiles
         from ..ir import erase_dead
-        from ..targets import resolve_target
 
-        target = resolve_target(module, self.target) if self.target else context.target
-        target = target or resolve_target(module)
+        target = context.target_for(module, self.target)
         if target is None:
             return False
         swept: list[ir.Operation] = []

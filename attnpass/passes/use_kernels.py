@@ -46,7 +46,4 @@ class UseKernels(Pass):
 
     def device(self, module: ir.Operation, context: PassContext) -> Target | None:
         """The target whose kernels are taken."""
-        from ..targets import resolve_target
-
-        named = resolve_target(module, self.target) if self.target else context.target
-        return named or resolve_target(module)
+        return context.target_for(module, self.target)
