@@ -793,9 +793,35 @@ def add_function(
     function.attributes["function_type"] = ir.TypeAttr.get(kind)
 
 
+def print_as_function(op: ir.Operation) -> str:
+    """The text of a module whose function `main` is a copy of `op`, its operands arguments."""
+    with op.context, op.location:
+        module = ir.Module.create()
+        kinds = [operand.type for operand in op.operands]
+        kind = ir.FunctionType.get(kinds, [result.type for result in op.results])
+        attributes: dict[str, ir.Attribute] = {
+            "sym_name": ir.StringAttr.get("main"),
+            "function_type": ir.TypeAttr.get(kind),
+        }
+        point = ir.InsertionPoint(module.body)
+        function = ir.Operation.create("func.func", attributes=attributes, regions=1, ip=point)
+        block = function.regions[0].blocks.append(*kinds, arg_locs=[op.location] * len(kinds))
+        point = ir.InsertionPoint(block)
+        copy = op.clone(ip=point).operation
+        for number, argument in enumerate(block.arguments):
+            copy.operands[number] = argument
+        ir.Operation.create("func.return", operands=list(copy.results), ip=point)
+        return module.operation.get_asm()
+
+
 def set_attribute(op: ir.Operation, name: str, text: str) -> None:
     """Sets an attribute of `op` from its text."""
     op.attributes[name] = ir.Attribute.parse(text, op.context)
+
+
+def remove_attributes(op: ir.Operation, *names: str) -> None:
+    for name in names:
+        del op.attributes[name]
 
 
 def copied_attributes(op: ir.Operation, *without: str) -> dict[str, ir.Attribute]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..attention import AttentionFacts, describe, find_ops
 from ..errors import AttnError
-from ..ir import descendants, set_attribute
+from ..ir import descendants, remove_attributes, set_attribute
 from ..targets import Target
 from . import cpu, cpu_loops, nvidia, nvidia_contraction
 from .table import Table
@@ -17,17 +18,23 @@ if TYPE_CHECKING:
     from ..report.records import Report
 
 
+# Why an attention must not keep the configuration that it has got for a target, or ''.
+Check = Callable[["ir.Operation", Target], str]
+
+
 def configure_all(
     module: ir.Operation,
     target: Target | None,
     report: Report,
     contractions: bool = True,
     table: Table | None = None,
+    check: Check | None = None,
 ) -> bool:
     """Configures every attention under `module` and, on NVIDIA GPUs and with `contractions`, the
     projections beside it, with a note each; returns whether IR changed.
 
-    What stands in `table` goes before the built-in configurations.
+    What stands in `table` goes before the built-in configurations. `check` says of an
+    attention that has got its configuration why it must not keep it, or ''.
     """
     ops = find_ops(module)
     changed = False
@@ -41,7 +48,7 @@ def configure_all(
             continue
         place = f"{facts.kind} at {facts.location}"
         found, source = _configuration(facts, target, table)
-        if _attach(facts.op, place, found, target, report, source):
+        if _attach(facts.op, place, found, target, report, source, check):
             changed = True
             if target and target.backend == "llvm-cpu" and "decomposition_config" not in found:
                 loops = cpu_loops.tiles(facts, cpu.register_bytes(target))
@@ -70,14 +77,20 @@ def _attach(
     target: Target | None,
     report: Report,
     source: str = "",
+    check: Check | None = None,
 ) -> bool:
     """Gives an op the attributes found, or notes why there are none; `source` says where they
     come from, if not from the built-in tables."""
+    if not isinstance(found, str):
+        for name, text in found.items():
+            set_attribute(op, name, text)
+        why = check(op, target) if check and target and target.backend == "cuda" else ""
+        if why:
+            remove_attributes(op, *found)
+            found = why
     if isinstance(found, str):
         report.note(f"{place} keeps IREE's own configuration: {found}")
         return False
-    for name, text in found.items():
-        set_attribute(op, name, text)
     words = found["compilation_info"]
     report.note(f"{place} is configured for {target.name if target else ''}{source}: {words}")
     return True

@@ -10,6 +10,8 @@ from . import Pass, PassContext, option
 if TYPE_CHECKING:
     from iree.compiler import ir
 
+    from ..configs import Check
+
 
 @dataclass(frozen=True)
 class Configure(Pass):
@@ -19,7 +21,8 @@ class Configure(Pass):
     Q K^T once for every tile; the tables take the head dim whole. On NVIDIA GPUs the f16 and
     bf16 projections of a module with attention get larger tiles too. An op that has a
     configuration keeps it, and one that no entry is known to be right for is left, with the
-    reason in the report.
+    reason in the report. `check=ptxas` compiles each attention for CUDA alone first and
+    refuses kernels that spill registers: some seconds an op.
     """
 
     name: ClassVar[str] = "attn-configure"
@@ -28,6 +31,9 @@ class Configure(Pass):
 
     source: str = option("table", "where configurations come from: table, none or a file")
     contractions: bool = option(True, "configure projections too, on NVIDIA GPUs")
+    check: str = option(
+        "none", "what to ask of attention kernels for CUDA first", ("none", "ptxas")
+    )
     target: str = option("", "target to configure for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
@@ -40,4 +46,14 @@ class Configure(Pass):
         with module.context as mlir:
             file = self.source.strip("{}")
             table = None if file == "table" else load_table(file, mlir)
-            return configure_all(module, target, context.report, self.contractions, table)
+            return configure_all(
+                module, target, context.report, self.contractions, table, self._check()
+            )
+
+    def _check(self) -> Check | None:
+        if self.check == "none":
+            return None
+        from ..iree.ptxas import find_ptxas, spill_refusal
+
+        find_ptxas()
+        return spill_refusal
