@@ -1,12 +1,13 @@
-"""What attn-tune gains over the built-in configurations on a CUDA GPU.
+"""What attn-tune gains over the built-in configurations, on a CUDA GPU or on this CPU.
 
-    python tools/bench_tune.py compile build/tune       (needs attnpass)
-    python build/tune/measure.py build/tune             (needs a GPU, numpy, iree-base-runtime)
-    python tools/bench_tune.py read build/tune --json tools/results/tune_h200.json --page
+    python tools/bench_tune.py compile build/tune --device=cuda      (needs attnpass)
+    python build/tune/measure.py build/tune     (needs the device, numpy, iree-base-runtime)
+    python tools/bench_tune.py read build/tune --json tools/results/tune_h200.json --page=tune
 
-`compile` writes a model of four f16 attentions and makes a tuning folder of it, for attn-compile
+`compile` writes a model of a few attentions and makes a tuning folder of it, for attn-compile
 and for plain iree-compile. `read` takes the results of one or more such folders; groups whose
-last round is missing are left out. `--page` writes the table in docs/tuning.md.
+last round is missing are left out. `--page` names a table in docs/tuning.md to write: tune or
+tune-cpu.
 """
 
 from __future__ import annotations
@@ -20,20 +21,25 @@ from typing import Any
 
 from doc_blocks import text_table, write_block
 
-# Name, heads, rows, keys, head dim.
-CASES = (
-    ("prefill", 32, 4096, 4096, 128),
-    ("prefill_narrow", 32, 4096, 4096, 64),
-    ("short", 32, 1024, 1024, 128),
-    ("decode", 32, 1, 16384, 128),
-)
+# Type, then for each attention a name, heads, rows, keys, head dim.
+CASES = {
+    "cuda": (
+        "f16",
+        ("prefill", 32, 4096, 4096, 128),
+        ("prefill_narrow", 32, 4096, 4096, 64),
+        ("short", 32, 1024, 1024, 128),
+        ("decode", 32, 1, 16384, 128),
+    ),
+    "llvm-cpu": ("f32", ("prefill", 8, 512, 512, 64), ("decode", 8, 4, 4096, 128)),
+}
+_FLAGS = {"cuda": ["--iree-cuda-target=sm_80"], "llvm-cpu": []}
 _MAPS = ("b, m, k1", "b, k2, k1", "b, k2, n", "", "b, m, n")
 
 
-def function(name: str, heads: int, rows: int, keys: int, head: int) -> str:
-    """One attention as a function, MLIR text."""
-    query = f"tensor<{heads}x{rows}x{head}xf16>"
-    key = f"tensor<{heads}x{keys}x{head}xf16>"
+def function(kind: str, name: str, heads: int, rows: int, keys: int, head: int) -> str:
+    """One attention of an element type as a function, MLIR text."""
+    query = f"tensor<{heads}x{rows}x{head}x{kind}>"
+    key = f"tensor<{heads}x{keys}x{head}x{kind}>"
     maps = ", ".join(f"affine_map<(b, m, n, k1, k2) -> ({dims})>" for dims in _MAPS)
     return f"""
 func.func @{name}(%q: {query}, %k: {key}, %v: {key}) -> {query} {{
@@ -49,13 +55,14 @@ func.func @{name}(%q: {query}, %k: {key}, %v: {key}) -> {query} {{
 """
 
 
-def compile_all(folder: Path, candidates: int) -> None:
+def compile_all(folder: Path, device: str, candidates: int) -> None:
     """Makes the tuning folder, with so many candidates of each attention."""
     folder.mkdir(parents=True, exist_ok=True)
     model = folder / "model.mlir"
-    model.write_text("".join(function(*case) for case in CASES))
-    command = [sys.executable, "-m", "attnpass.cli.attn_tune", str(model), "--device=cuda"]
-    command += ["--iree-cuda-target=sm_80", "--compile-only", f"--folder={folder}"]
+    kind, *cases = CASES[device]
+    model.write_text("".join(function(kind, *case) for case in cases))
+    command = [sys.executable, "-m", "attnpass.cli.attn_tune", str(model), f"--device={device}"]
+    command += [*_FLAGS[device], "--compile-only", f"--folder={folder}"]
     subprocess.run([*command, f"--max-candidates={candidates}"], check=True)
 
 
@@ -110,15 +117,16 @@ def main() -> None:
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--candidates", type=int, default=24)
     parser.add_argument("--json", type=Path, default=Path("tune.json"))
-    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--device", choices=tuple(CASES), default="cuda")
+    parser.add_argument("--page", choices=("tune", "tune-cpu"))
     arguments = parser.parse_args()
     if arguments.what == "compile":
-        compile_all(arguments.folders[0], arguments.candidates)
+        compile_all(arguments.folders[0], arguments.device, arguments.candidates)
         return
     rows = read_all(arguments.folders)
     arguments.json.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
     if arguments.page:
-        write_block("tuning.md", "tune", page(rows))
+        write_block("tuning.md", arguments.page, page(rows))
 
 
 if __name__ == "__main__":

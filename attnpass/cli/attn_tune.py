@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AttnError
+from ..iree.flags import CACHES, MODES
 from .diagnostics import run_tool
 from .files import STANDARD, check_writable, write_output
 
@@ -43,6 +44,8 @@ compares the numbers of each with a float64 reference, times the right ones on t
   --run-limit=SECONDS      time limit for the check and for the times of a candidate
                            (default: 60)
   --max-candidates=N       try only the first N for each attention
+  --attn-mode=, --attn-cache=
+                           as given to attn-compile, for which the table is to hold
   --try=FILE               try the configurations in a table, too
   --assume=N               what a size known only at run time is taken to be (default: 512)
   --quiet                  no progress
@@ -69,10 +72,13 @@ _VALUES = {
     "compile-limit": "compile_limit",
     "run-limit": "run_limit",
     "max-candidates": "max_candidates",
+    "attn-mode": "mode",
+    "attn-cache": "cache",
     "try": "tries",
     "assume": "assume",
 }
 _SWITCHES = {"compile-only": "compile_only", "quiet": "quiet", "help": "help"}
+_WORDS = {"attn-mode": MODES, "attn-cache": CACHES, "device": tuple(DEVICES)}
 _NUMBERS = ("jobs", "compile_limit", "run_limit", "max_candidates", "assume")
 
 
@@ -85,6 +91,8 @@ class Options:
     table: str = ""
     device: str = ""
     folder: str = ""
+    mode: str = "cost"
+    cache: str = "kept"
     tries: str = ""
     run: str = ""
     finish: str = ""
@@ -157,6 +165,9 @@ def _hint(name: str) -> str:
 
 def _set(options: Options, name: str, text: str) -> None:
     attribute = _VALUES[name]
+    words = _WORDS.get(name)
+    if words and text not in words:
+        raise AttnError(f"'{text}' is not a value of --{name} (use {', '.join(words)})")
     if attribute not in _NUMBERS:
         setattr(options, attribute, text)
     elif text.isdigit() and int(text):
@@ -180,12 +191,8 @@ def _check(options: Options) -> None:
         raise AttnError("no model; give the path of an MLIR file (--help says more)")
     elif options.model == STANDARD:
         raise AttnError("the model must be a file: it is read more than once")
-    elif options.device not in DEVICES:
-        known = ", ".join(DEVICES)
-        words = (
-            f"'{options.device}' is not a value of --device" if options.device else "no --device"
-        )
-        raise AttnError(f"{words} (use {known})")
+    elif not options.device:
+        raise AttnError(f"no --device (use {', '.join(DEVICES)})")
     outputs = bool(options.spec or options.table)
     if options.run and outputs:
         raise AttnError("--run writes results into the folder; --finish writes the outputs")
@@ -240,15 +247,17 @@ def _settings(options: Options) -> Settings:
     wanted = ((TABLE, options.table), (SPEC, options.spec))
     outputs = tuple(name for name, path in wanted if path or both)
     return Settings(
-        DEVICES[options.device],
-        tuple(flags),
-        outputs,
-        options.assume,
-        options.max_candidates,
-        read_table(options.tries).entries if options.tries else (),
-        options.jobs,
-        options.compile_limit,
-        options.quiet,
+        driver=DEVICES[options.device],
+        flags=tuple(flags),
+        outputs=outputs,
+        mode=options.mode,
+        cache=options.cache,
+        assume=options.assume,
+        max_candidates=options.max_candidates,
+        tries=read_table(options.tries).entries if options.tries else (),
+        jobs=options.jobs,
+        compile_limit=options.compile_limit,
+        quiet=options.quiet,
     )
 
 

@@ -41,12 +41,14 @@ TABLE, SPEC = "table", "spec"
 
 @dataclass(frozen=True)
 class Settings:
-    """What to tune for: the device's driver and the compiler's flags; `tries` are configurations
-    to try besides those that the search finds."""
+    """What to tune for: the device's driver, the compiler's flags, the layout passes' options;
+    `tries` are configurations to try besides those that the search finds."""
 
     driver: str
     flags: tuple[str, ...]
     outputs: tuple[str, ...]
+    mode: str = "cost"
+    cache: str = "kept"
     assume: int = 512
     max_candidates: int = 0
     tries: tuple[Entry, ...] = ()
@@ -57,7 +59,8 @@ class Settings:
 
 @dataclass
 class Run:
-    """One candidate of a group, which is a problem as one of the outputs wants it."""
+    """One candidate of a group, which is a problem as one of the outputs wants it; `behind` are
+    the passes that it is compiled with behind attn-configure."""
 
     id: str
     group: str
@@ -65,7 +68,7 @@ class Run:
     choice: str
     configuration: dict[str, str]
     baseline: bool
-    pipeline: str
+    behind: str
     status: str = ""
     reason: str = ""
 
@@ -101,10 +104,12 @@ def load_manifest(folder: Path) -> Manifest:
         data = measure.read_manifest(folder)
     except measure.FolderError as error:
         raise AttnError(error.why, error.folder) from None
-    runs = [Run(**{k: v for k, v in run.items() if k != "file"}) for run in data["runs"]]
-    return Manifest(
-        **{k: v for k, v in data.items() if k not in ("format", "version", "runs")}, runs=runs
-    )
+    try:
+        runs = [Run(**{k: v for k, v in run.items() if k != "file"}) for run in data["runs"]]
+        rest = {k: v for k, v in data.items() if k not in ("format", "version", "runs")}
+        return Manifest(**rest, runs=runs)
+    except (KeyError, TypeError, AttributeError):
+        raise AttnError("manifest.json is not of this attn-tune", str(folder)) from None
 
 
 def prepare(model: str, folder: Path, settings: Settings) -> Manifest:
@@ -133,13 +138,12 @@ def prepare(model: str, folder: Path, settings: Settings) -> Manifest:
     return manifest
 
 
-def _passes() -> tuple[str, str]:
+def _passes(settings: Settings) -> tuple[str, str]:
     """The passes of attn-compile before and behind attn-configure, as pipeline text."""
     from ..api import default_pipeline
 
-    before, _, behind = default_pipeline("cost", configure=True, hardware_exp2=True).partition(
-        "attn-configure"
-    )
+    text = default_pipeline(settings.mode, cache=settings.cache, configure=True, hardware_exp2=True)
+    before, _, behind = text.partition("attn-configure")
     return before, behind
 
 
@@ -148,7 +152,7 @@ def _extract(model: str, folder: Path, settings: Settings, output: str) -> dict[
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         extract = f"attn-extract{{folder={{{scratch}}} assume={settings.assume}}}"
         flags = list(settings.flags)
-        passes = f"{_passes()[0]}{extract}"
+        passes = f"{_passes(settings)[0]}{extract}"
         if output == SPEC:
             passes = extract.replace("attn-extract{", "attn-extract{plain=true ")
             flags.append("--iree-global-opt-enable-attention-v-transpose=true")
@@ -177,7 +181,7 @@ def _runs(
     from importlib.metadata import version
 
     module = (folder / "problems" / f"{problem['key']}.mlir").read_bytes()
-    behind = _passes()[1] if output == TABLE else ""
+    behind = _passes(settings)[1] if output == TABLE else ""
     common = [_hash(module), behind, list(settings.flags), version("iree-base-compiler")]
     own = Candidate(IREES_OWN, {})
     candidates = [Candidate(**raw) for raw in problem["candidates"]]
@@ -185,12 +189,10 @@ def _runs(
     wanted = (problem["target"], problem["attention"])
     given = [entry for entry in settings.tries if (entry.target, entry.attention) == wanted]
     given = [Candidate(entry.choice or "given", entry.configuration) for entry in given]
-    known = {json.dumps(candidate.configuration) for candidate in candidates}
+    known = {json.dumps(candidate.configuration) for candidate in [own, *candidates]}
     candidates += [c for c in given if json.dumps(c.configuration) not in known]
     for candidate in [own, *candidates]:
         name = _hash(json.dumps([*common, candidate.configuration], sort_keys=True).encode())
-        source = f"{{{folder / 'candidates' / f'{name}.json'}}}"
-        pipeline = f"attn-configure{{source={source}}}{behind}"
         entry = Entry(problem["target"], problem["attention"], candidate.configuration)
         path = folder / "candidates" / f"{name}.json"
         if not path.exists():
@@ -203,7 +205,7 @@ def _runs(
             candidate.choice,
             candidate.configuration,
             baseline,
-            pipeline,
+            behind,
         )
 
 
@@ -248,7 +250,9 @@ class _Compile:
         self.report = folder / "compiled" / f".{run.id}.report.json"
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (of this object's life)
         source = folder / "problems" / f"{run.problem}.mlir"
-        command = [str(source), *settings.flags, f"--attn-pipeline={run.pipeline}"]
+        table = folder / "candidates" / f"{run.id}.json"
+        passes = f"attn-configure{{source={{{table}}}}}{run.behind}"
+        command = [str(source), *settings.flags, f"--attn-pipeline={passes}"]
         command += ["-o", str(self.output), f"--attn-report={self.report}"]
         self.start = time.monotonic()
         self.process = subprocess.Popen(
@@ -296,8 +300,10 @@ class _Compile:
 
     def kill(self) -> None:
         """Ends the process and what it started."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        # Once the process is waited for, its group's number may be another's.
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self._clean()
 

@@ -109,10 +109,14 @@ def _columns() -> int:
 def write_json(path: Path, data: Any) -> None:
     """Writes a file whole or not at all."""
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    with os.fdopen(handle, "w") as stream:
-        stream.write(json.dumps(data, indent=1) + "\n")
-    os.chmod(temporary, 0o644)
-    os.replace(temporary, path)
+    try:
+        with os.fdopen(handle, "w") as stream:
+            stream.write(json.dumps(data, indent=1) + "\n")
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    finally:
+        # There is one only where something, an interrupt perhaps, came in between.
+        Path(temporary).unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> Any:

@@ -185,14 +185,14 @@ def test_interrupt_and_resume(tmp_path: Path) -> None:
     words += [f"--folder={work}", f"--table={tmp_path / 'table.json'}"]
     process = subprocess.Popen(command(*words), env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
     end = time.monotonic() + 60
-    while not list(work.glob("compiled/[0-9a-f]*.vmfb")) and time.monotonic() < end:
+    while not list(work.glob("compiled/[0-9a-f]*.json")) and time.monotonic() < end:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "attn-tune: stopped; the same command goes on from here" in said
     assert not list(work.glob("compiled/.*")), "half-written files are left"
-    made = {path: path.stat().st_mtime_ns for path in work.glob("compiled/[0-9a-f]*.vmfb")}
+    made = {path: path.stat().st_mtime_ns for path in work.glob("compiled/[0-9a-f]*.json")}
     assert made and not (tmp_path / "table.json").exists()
     said = tune(*words)
     assert f"{3 - len(made)}/{3 - len(made)} in" in said
@@ -238,7 +238,9 @@ def test_late_and_crashed_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     work = tmp_path / "work"
 
     def settings(limit: float) -> Settings:
-        return Settings("local-task", CPU, (TABLE,), 512, 1, (), 2, limit, True)
+        return Settings(
+            "local-task", CPU, (TABLE,), max_candidates=1, jobs=2, compile_limit=limit, quiet=True
+        )
 
     manifest = prepare(str(tmp_path / "model.mlir"), work, settings(120))
     compile_all(manifest, work, settings(0.01))
