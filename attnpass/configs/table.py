@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from ..attention import AttentionFacts
@@ -34,9 +34,7 @@ _TILES = re.compile(
     r"\b(workgroup|reduction|partial_reduction|distribution|vector_common_parallel|"
     r"vector_reduction) = \[([0-9, ]*)\]"
 )
-_LOOPS = re.compile(
-    rf"{re.escape(MARK)} = array<i64: ([1-9]\d*, ){{{len(fields(Tiles)) - 1}}}[1-9]\d*>"
-)
+_LOOPS = re.compile(rf"{re.escape(MARK)} = array<i64: ([0-9, ]*)>")
 
 Signature = dict[str, Any]
 
@@ -154,10 +152,19 @@ def _check_configuration(entry: Entry, name: str, path: str, context: ir.Context
     if entry.configuration and ATTRIBUTES[0] not in entry.configuration:
         raise AttnError(f'{name}: "{ATTRIBUTES[0]}" is missing', path)
     parts = entry.configuration.get("decomposition_config", "")
-    if MARK in parts and not _LOOPS.search(parts):
+    if MARK in parts and not _are_tiles(_LOOPS.search(parts)):
         raise AttnError(f"{name}: {MARK} needs {len(fields(Tiles))} numbers from 1 on", path)
     dims = entry.attention.get("dims")
     for word, numbers in _TILES.findall(entry.configuration.get("compilation_info", "")):
         count = len(numbers.split(","))
         if count != dims:
             raise AttnError(f"{name}: {word} has {count} numbers for {dims} dims", path)
+
+
+def _are_tiles(found: re.Match[str] | None) -> bool:
+    numbers = [int(number) for number in found[1].split(",")] if found and found[1] else []
+    if len(numbers) != len(fields(Tiles)):
+        return False
+    tiles = Tiles(*numbers)
+    # Without vectors of rows, a few rows go one by one.
+    return all(astuple(replace(tiles, row_vectors=tiles.row_vectors or 1)))
