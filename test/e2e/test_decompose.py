@@ -11,18 +11,18 @@ from helpers import compile_text, rel_error
 from attnpass import Report
 
 CASES = {
-    "plain": Case(3, 64, 96, 96),
-    "one_batch": Case(1, 80, 64, 80),
-    "additive_mask": Case(2, 64, 112, 80, mask="f32"),
-    "boolean_mask": Case(2, 96, 64, 96, mask="i1"),
-    "narrower_value": Case(2, 64, 64, 128, value_head=96),
+    "plain": Case(3, 64, 96, 288),
+    "one_batch": Case(1, 80, 64, 272),
+    "additive_mask": Case(2, 64, 112, 272, mask="f32"),
+    "boolean_mask": Case(2, 96, 64, 288, mask="i1"),
+    "narrower_value": Case(2, 64, 64, 320, value_head=288),
 }
 KEPT = {
-    "few_rows": Case(2, 32, 64, 96),
-    "narrow": Case(2, 64, 64, 64),
-    "odd_keys": Case(2, 64, 65, 96),
-    "half": Case(2, 64, 64, 96, "f16"),
-    "unknown": Case(2, 64, 64, 96, dynamic="k"),
+    "few_rows": Case(2, 32, 64, 288),
+    "narrow": Case(2, 64, 64, 256),
+    "odd_keys": Case(2, 64, 65, 288),
+    "half": Case(2, 64, 64, 288, "f16"),
+    "unknown": Case(2, 64, 64, 288, dynamic="k"),
 }
 
 
