@@ -267,10 +267,8 @@ def prefill_variants() -> list[Variant]:
         for mask in (element, "f32", "i8"):
             found.append(replace(plain, mask=mask, options=smaller if mask == "f32" else options))
     for causal in (False, True):
-        options = (("KEYS", 128), ("STAGES", 3))
-        found.append(
-            Variant("hopper_attention_fp8", "f8E4M3FN", "f16", 128, causal, True, options, 8)
-        )
+        options = (("KEYS", 128), ("STAGES", 2), ("REGISTERS", 232))
+        found.append(Variant("hopper_attention", "f8E4M3FN", "f16", 128, causal, True, options, 4))
     return found
 
 

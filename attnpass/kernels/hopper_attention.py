@@ -28,9 +28,9 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 
 @gluon.jit
 def load_tiles(
-    q_desc,
-    k_desc,
-    v_desc,
+    query,
+    key,
+    value,
     q_tiles,
     k_tiles,
     v_tiles,
@@ -42,34 +42,122 @@ def load_tiles(
     first_row,
     first_tile,
     tiles,
+    rows,
+    keys,
+    HEAD: gl.constexpr,
     KEYS: gl.constexpr,
     V_TRANSPOSED: gl.constexpr,
     STAGES: gl.constexpr,
 ):
     """The loading warp: Q once, then K and V tile by tile. TMA fills what lies outside of a
     tensor with zeros, so the last tile needs no care here."""
+    q_desc = tma.make_tensor_descriptor(
+        query, [rows, HEAD], [HEAD, 1], [64, HEAD], q_tiles.index(0).layout
+    )
     mbarrier.expect(q_full.index(0), 2 * q_desc.block_type.nbytes)
-    tma.async_copy_global_to_shared(q_desc, [first_row, 0], q_full.index(0), q_tiles.index(0))
-    tma.async_copy_global_to_shared(q_desc, [first_row + 64, 0], q_full.index(0), q_tiles.index(1))
+    for part in gl.static_range(2):
+        tma.async_copy_global_to_shared(
+            q_desc, [first_row + 64 * part, 0], q_full.index(0), q_tiles.index(part)
+        )
+    if SHUFFLED(k_tiles.dtype):
+        k_desc = tma.make_tensor_descriptor(
+            key,
+            [keys // 16, 2, 4, 2, HEAD],
+            [16 * HEAD, 2 * HEAD, 4 * HEAD, HEAD, 1],
+            [KEYS // 16, 2, 4, 2, HEAD],
+            gl.NVMMASharedLayout.get_default_for([KEYS // 16, 2, 4, 2, HEAD], k_tiles.dtype),
+        )
+    else:
+        k_desc = tma.make_tensor_descriptor(
+            key, [keys, HEAD], [HEAD, 1], [KEYS, HEAD], k_tiles.index(0).layout
+        )
+    if V_TRANSPOSED:
+        v_desc = tma.make_tensor_descriptor(
+            value, [HEAD, keys], [keys, 1], [HEAD, KEYS], v_tiles.index(0).layout
+        )
+    else:
+        v_desc = tma.make_tensor_descriptor(
+            value, [keys, HEAD], [HEAD, 1], [KEYS, HEAD], v_tiles.index(0).layout
+        )
     for tile in range(tiles):
         stage = tile % STAGES
         # A fresh barrier counts as having completed phase 1: the first round does not wait.
         phase = ((tile // STAGES) & 1) ^ 1
+        first_key = (first_tile + tile) * KEYS
         mbarrier.wait(k_empty.index(stage), phase)
         mbarrier.expect(k_full.index(stage), k_desc.block_type.nbytes)
-        tma.async_copy_global_to_shared(
-            k_desc, [(first_tile + tile) * KEYS, 0], k_full.index(stage), k_tiles.index(stage)
-        )
+        if SHUFFLED(k_tiles.dtype):
+            target = k_tiles.index(stage)._reinterpret(
+                k_tiles.dtype, [KEYS // 16, 2, 4, 2, HEAD], k_desc.layout
+            )
+            tma.async_copy_global_to_shared(
+                k_desc, [first_key // 16, 0, 0, 0, 0], k_full.index(stage), target
+            )
+        else:
+            tma.async_copy_global_to_shared(
+                k_desc, [first_key, 0], k_full.index(stage), k_tiles.index(stage)
+            )
         mbarrier.wait(v_empty.index(stage), phase)
         mbarrier.expect(v_full.index(stage), v_desc.block_type.nbytes)
         if V_TRANSPOSED:
             tma.async_copy_global_to_shared(
-                v_desc, [0, (first_tile + tile) * KEYS], v_full.index(stage), v_tiles.index(stage)
+                v_desc, [0, first_key], v_full.index(stage), v_tiles.index(stage)
             )
         else:
             tma.async_copy_global_to_shared(
-                v_desc, [(first_tile + tile) * KEYS, 0], v_full.index(stage), v_tiles.index(stage)
+                v_desc, [first_key, 0], v_full.index(stage), v_tiles.index(stage)
             )
+
+
+@gluon.constexpr_function
+def SHUFFLED(dtype):
+    """Whether K's rows are loaded in another order than that of the keys (see `key_of`)."""
+    return dtype.primitive_bitwidth == 8
+
+
+@gluon.jit
+def key_of(column, DTYPE: gl.constexpr):
+    """The key, in its tile, that a column of the scores belongs to.
+
+    An 8-bit operand of wgmma has 4 neighbouring columns in a thread, an accumulator has 2. K's
+    rows come in such an order that what a thread has of the scores of 16 columns is what it
+    must give of the weights of 16 keys: no data moves between threads.
+    """
+    if SHUFFLED(DTYPE):
+        column = (column & -16) | ((column & 6) << 1) | ((column & 8) >> 2) | (column & 1)
+    return column
+
+
+@gluon.jit
+def carried(weights, DTYPE: gl.constexpr, KEYS: gl.constexpr, LAYOUT: gl.constexpr):
+    """The weights as they go from one tile to the next: 16-bit ones as operand of P.V, others
+    in f32, because the compiler would take a register for each of 8 bits."""
+    if SHUFFLED(DTYPE):
+        weights = weights.reshape([64, KEYS // 16, 2, 4, 2]).permute([0, 1, 3, 2, 4])
+        weights = gl.convert_layout(weights.reshape([64, KEYS]), LAYOUT)
+    else:
+        weights = gl.convert_layout(weights.to(DTYPE), LAYOUT)
+    return weights
+
+
+@gluon.jit
+def as_operand(weights, DTYPE: gl.constexpr):
+    """Carried weights as left operand of P.V, their columns in the order of the keys."""
+    if SHUFFLED(DTYPE):
+        weights = gl.inline_asm_elementwise(
+            """{
+            .reg .b16 low, high;
+            cvt.rn.satfinite.e4m3x2.f32 low, $2, $1;
+            cvt.rn.satfinite.e4m3x2.f32 high, $4, $3;
+            mov.b32 $0, {low, high};
+            }""",
+            "=r,f,f,f,f",
+            [weights],
+            dtype=gl.float8e4nv,
+            is_pure=True,
+            pack=4,
+        )
+    return weights
 
 
 @gluon.jit
@@ -102,6 +190,7 @@ def hide_keys(
     KEYS: gl.constexpr,
     CAUSAL: gl.constexpr,
     WINDOW: gl.constexpr,
+    DTYPE: gl.constexpr,
     LAYOUT: gl.constexpr,
 ):
     """Scores of keys behind the end, above the diagonal or before the window become -1e30.
@@ -114,7 +203,9 @@ def hide_keys(
     if WINDOW:
         needed = needed | (tile * KEYS < first_row + 63 - behind)
     if needed:
-        column = tile * KEYS + gl.arange(0, KEYS, layout=gl.SliceLayout(0, LAYOUT))
+        column = tile * KEYS + key_of(
+            gl.arange(0, KEYS, layout=gl.SliceLayout(0, LAYOUT)), DTYPE
+        )
         if CAUSAL:
             row = first_row + gl.arange(0, 64, layout=gl.SliceLayout(1, LAYOUT))
             limit = gl.minimum(row + diagonal, keys - 1)
@@ -140,12 +231,11 @@ def masked(scores, given, scale_log2, BOOLEAN: gl.constexpr):
 
 @gluon.jit
 def attend(
-    o_desc,
+    output,
     mask,
     q_tiles,
     k_tiles,
     v_tiles,
-    o_tiles,
     q_full,
     k_full,
     k_empty,
@@ -160,7 +250,7 @@ def attend(
     diagonal,
     behind,
     mask_stride,
-    HALF: gl.constexpr,
+    PART: gl.constexpr,
     HEAD: gl.constexpr,
     KEYS: gl.constexpr,
     CAUSAL: gl.constexpr,
@@ -169,7 +259,7 @@ def attend(
     V_TRANSPOSED: gl.constexpr,
     STAGES: gl.constexpr,
 ):
-    """A multiplying warpgroup: rows 64 * HALF to 64 * HALF + 63 of the program's 128."""
+    """A multiplying warpgroup: rows 64 * PART to 64 * PART + 63 of the program's."""
     dtype: gl.constexpr = k_tiles.dtype
     DEPTH: gl.constexpr = 256 // dtype.primitive_bitwidth
     SCORES: gl.constexpr = gl.NVMMADistributedLayout(
@@ -185,14 +275,14 @@ def attend(
     # 8-bit weights lie between 0 and 256 instead of 0 and 1, which uses the range of e4m3
     # (largest value 448); the row sums have the same factor, so it cancels.
     LIFT: gl.constexpr = 8.0 if dtype.primitive_bitwidth == 8 else 0.0
-    first_row = program_row + HALF * 64
+    first_row = program_row + PART * 64
     BOOLEAN: gl.constexpr = MASK == 2
     # With a mask, scores are in units of log2 when it has been applied; else they are scaled
     # together with the shift.
     factor = scale_log2
     if MASK:
         factor = 1.0
-    q = q_tiles.index(HALF)
+    q = q_tiles.index(PART)
     zero = gl.zeros([64, KEYS], gl.float32, SCORES)
     out = gl.zeros([64, HEAD], gl.float32, OUT)
 
@@ -204,7 +294,7 @@ def attend(
         given = load_mask(mask, first_tile, first_row, rows, keys, mask_stride, KEYS, SCORES)
         scores = masked(scores, given, scale_log2, BOOLEAN)
     scores = hide_keys(
-        scores, first_tile, first_row, keys, diagonal, behind, KEYS, CAUSAL, WINDOW, SCORES
+        scores, first_tile, first_row, keys, diagonal, behind, KEYS, CAUSAL, WINDOW, dtype, SCORES
     )
     peak = gl.max(scores, 1) * factor
     if MASK or WINDOW:
@@ -213,7 +303,7 @@ def attend(
         peak = gl.maximum(peak, -1.0e20)
     weights = gl.exp2(scores * factor - (peak - LIFT)[:, None])
     total = gl.sum(weights, 1)
-    packed = gl.convert_layout(weights.to(dtype), WEIGHTS)
+    packed = carried(weights, dtype, KEYS, WEIGHTS)
     for tile in range(1, tiles):
         stage = tile % STAGES
         before = (tile - 1) % STAGES
@@ -221,13 +311,14 @@ def attend(
         next_scores = warpgroup_mma(
             q, k_tiles.index(stage).permute((1, 0)), zero, use_acc=False, is_async=True
         )
+        operand = as_operand(packed, dtype)
         mbarrier.wait(v_full.index(before), ((tile - 1) // STAGES) & 1)
         if V_TRANSPOSED:
             next_out = warpgroup_mma(
-                packed, v_tiles.index(before).permute((1, 0)), out, is_async=True
+                operand, v_tiles.index(before).permute((1, 0)), out, is_async=True
             )
         else:
-            next_out = warpgroup_mma(packed, v_tiles.index(before), out, is_async=True)
+            next_out = warpgroup_mma(operand, v_tiles.index(before), out, is_async=True)
         place = first_tile + tile
         if MASK:
             given = load_mask(mask, place, first_row, rows, keys, mask_stride, KEYS, SCORES)
@@ -236,7 +327,7 @@ def attend(
         if MASK:
             scores = masked(scores, given, scale_log2, BOOLEAN)
         scores = hide_keys(
-            scores, place, first_row, keys, diagonal, behind, KEYS, CAUSAL, WINDOW, SCORES
+            scores, place, first_row, keys, diagonal, behind, KEYS, CAUSAL, WINDOW, dtype, SCORES
         )
         new_peak = gl.maximum(peak, gl.max(scores, 1) * factor)
         weights = gl.exp2(scores * factor - (new_peak - LIFT)[:, None])
@@ -246,24 +337,24 @@ def attend(
         # Naming the 16-bit weights as a dependence keeps their registers alive until P.V has
         # read them; for 8 bits the compiler copies them and refuses the name.
         if dtype.primitive_bitwidth == 16:
-            out, packed = warpgroup_mma_wait(num_outstanding=0, deps=(next_out, packed))
+            out, packed = warpgroup_mma_wait(num_outstanding=0, deps=(next_out, operand))
         else:
             out = warpgroup_mma_wait(num_outstanding=0, deps=(next_out,))
         mbarrier.arrive(v_empty.index(before), count=1)
         out = out * gl.convert_layout(shrink, OUT_ROWS)[:, None]
-        packed = gl.convert_layout(weights.to(dtype), WEIGHTS)
+        packed = carried(weights, dtype, KEYS, WEIGHTS)
     last = (tiles - 1) % STAGES
     mbarrier.wait(v_full.index(last), ((tiles - 1) // STAGES) & 1)
+    operand = as_operand(packed, dtype)
     if V_TRANSPOSED:
-        out = warpgroup_mma(packed, v_tiles.index(last).permute((1, 0)), out)
+        out = warpgroup_mma(operand, v_tiles.index(last).permute((1, 0)), out)
     else:
-        out = warpgroup_mma(packed, v_tiles.index(last), out)
+        out = warpgroup_mma(operand, v_tiles.index(last), out)
     out = out / gl.convert_layout(total, OUT_ROWS)[:, None]
-    o_tile = o_tiles.index(HALF)
-    o_tile.store(out.to(o_tile.dtype))
-    fence_async_shared()
-    tma.async_copy_shared_to_global(o_desc, [first_row, 0], o_tile)
-    tma.store_wait(0)
+    row = first_row + gl.arange(0, 64, layout=OUT_ROWS)
+    place = row[:, None] * HEAD + gl.arange(0, HEAD, layout=gl.SliceLayout(0, OUT))[None, :]
+    inside = (row < rows)[:, None] & (gl.full([1, HEAD], 1, gl.int1, OUT))
+    gl.store(output + place, out.to(output.dtype.element_ty), mask=inside)
 
 
 @gluon.jit
@@ -301,8 +392,8 @@ def attention(
     that is added to the scaled scores, 2 for bytes that are 0 where a key is not seen. Head h
     reads mask number h / mask_divisor % mask_count, each of (rows, keys), or of (keys) if
     mask_stride, the distance of its rows, is 0. Arguments that a kernel does not need are not
-    among its parameters. The grid is heads * ceil(rows / 128) programs in one dim. `scratch` is not
-    read: the build puts the memory of the TMA descriptors in its place.
+    among its parameters. The grid is heads * ceil(rows / 128) programs in one dim.
+    `scratch` is not read: the build puts the memory of the TMA descriptors in its place.
     """
     blocks = (rows + 127) // 128
     program = gl.program_id(0)
@@ -312,36 +403,19 @@ def attention(
         block = blocks - 1 - block  # the longest rows first, so that the tail is short
     first_row = block * 128
     kv_head = head // group
+    query += head * rows * HEAD
+    output += head * rows * HEAD
+    key += kv_head * keys * HEAD
+    value += kv_head * keys * HEAD
     dtype: gl.constexpr = query.dtype.element_ty
-    out_dtype: gl.constexpr = output.dtype.element_ty
     Q_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([64, HEAD], dtype)
     K_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([KEYS, HEAD], dtype)
     VT_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([HEAD, KEYS], dtype)
-    O_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([64, HEAD], out_dtype)
-    q_desc = tma.make_tensor_descriptor(
-        query + head * rows * HEAD, [rows, HEAD], [HEAD, 1], [64, HEAD], Q_TILE
-    )
-    k_desc = tma.make_tensor_descriptor(
-        key + kv_head * keys * HEAD, [keys, HEAD], [HEAD, 1], [KEYS, HEAD], K_TILE
-    )
     if V_TRANSPOSED:
-        v_desc = tma.make_tensor_descriptor(
-            value + kv_head * keys * HEAD, [HEAD, keys], [keys, 1], [HEAD, KEYS], VT_TILE
-        )
         v_tiles = gl.allocate_shared_memory(dtype, [STAGES, HEAD, KEYS], VT_TILE)
     else:
-        v_desc = tma.make_tensor_descriptor(
-            value + kv_head * keys * HEAD, [keys, HEAD], [HEAD, 1], [KEYS, HEAD], K_TILE
-        )
         v_tiles = gl.allocate_shared_memory(dtype, [STAGES, KEYS, HEAD], K_TILE)
-    o_desc = tma.make_tensor_descriptor(
-        output + head * rows * HEAD, [rows, HEAD], [HEAD, 1], [64, HEAD], O_TILE
-    )
     q_tiles = gl.allocate_shared_memory(dtype, [2, 64, HEAD], Q_TILE)
-    if HEAD > 128:  # noqa: SIM108 (a constant for the compiler, which knows no ternary here)
-        o_tiles = q_tiles  # no room for both: a half writes its rows when Q.K is done
-    else:
-        o_tiles = gl.allocate_shared_memory(out_dtype, [2, 64, HEAD], O_TILE)
     k_tiles = gl.allocate_shared_memory(dtype, [STAGES, KEYS, HEAD], K_TILE)
 
     BARRIER: gl.constexpr = mbarrier.MBarrierLayout()
@@ -373,27 +447,28 @@ def attention(
             size = size * rows
         mask += number * size
     scale_log2 = scale * 1.4426950408889634
-    # The parts are listed twice because each compiled half knows its rows.
+    # A part is listed for each of its numbers, because each compiled part knows its rows.
     gl.warp_specialize(
         [
             (
                 attend,
-                (o_desc, mask, q_tiles, k_tiles, v_tiles, o_tiles, q_full, k_full, k_empty,
-                 v_full, v_empty, first_row, first_tile, tiles, scale_log2, rows, keys, diagonal,
+                (output, mask, q_tiles, k_tiles, v_tiles, q_full, k_full, k_empty, v_full,
+                 v_empty, first_row, first_tile, tiles, scale_log2, rows, keys, diagonal,
                  behind, mask_stride,
                  0, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES),
             ),
             (
                 attend,
-                (o_desc, mask, q_tiles, k_tiles, v_tiles, o_tiles, q_full, k_full, k_empty,
-                 v_full, v_empty, first_row, first_tile, tiles, scale_log2, rows, keys, diagonal,
+                (output, mask, q_tiles, k_tiles, v_tiles, q_full, k_full, k_empty, v_full,
+                 v_empty, first_row, first_tile, tiles, scale_log2, rows, keys, diagonal,
                  behind, mask_stride,
                  1, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES),
             ),
             (
                 load_tiles,
-                (q_desc, k_desc, v_desc, q_tiles, k_tiles, v_tiles, q_full, k_full, k_empty,
-                 v_full, v_empty, first_row, first_tile, tiles, KEYS, V_TRANSPOSED, STAGES),
+                (query, key, value, q_tiles, k_tiles, v_tiles, q_full, k_full, k_empty, v_full,
+                 v_empty, first_row, first_tile, tiles, rows, keys,
+                 HEAD, KEYS, V_TRANSPOSED, STAGES),
             ),
         ],
         [4, 1],
