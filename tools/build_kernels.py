@@ -1,12 +1,13 @@
 """Builds the precompiled attention kernels in attnpass/kernels; needs no GPU.
 
     pip install 'attnpass[kernels]'
-    python tools/build_kernels.py           # writes *.ptx.zz and manifest.json
+    python tools/build_kernels.py           # writes *.cubin.zz and manifest.json
     python tools/build_kernels.py --check   # builds again and compares with the manifest
 
 Each kernel is compiled by Triton to PTX for sm_90a, rewritten to the parameters that IREE's
-CUDA driver passes, stripped of debug information and compressed. The files depend only on the
-sources and the pinned Triton, so that a second build gives the same hashes.
+CUDA driver passes, stripped of debug information, assembled and compressed. The
+files depend only on the sources and the pinned Triton with its ptxas, so that a second build
+gives the same hashes.
 """
 
 # pyright: reportMissingImports=false
@@ -20,7 +21,9 @@ import importlib.util
 import itertools
 import json
 import re
+import subprocess
 import sys
+import tempfile
 import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -63,6 +66,7 @@ class Variant:
     mask: str = "none"
 
     function = "attention"
+    gluon = True
 
     @property
     def name(self) -> str:
@@ -84,10 +88,6 @@ class Variant:
         names += WINDOW_CONSTANTS if self.window else ()
         names += MASK_CONSTANTS if self.mask != "none" else ()
         return (*names, "scale")
-
-    @property
-    def gluon(self) -> bool:
-        return not self.source.endswith("_fp8")
 
     @property
     def types(self) -> dict[str, str]:
@@ -262,12 +262,12 @@ def prefill_variants() -> list[Variant]:
         if head == 256:
             found += [plain, replace(plain, causal=True)]
         found.append(replace(plain, causal=True, window=True))
-        # Of a float mask's elements in registers there is room for half as many keys.
+        # With a float mask's elements in registers too, there is room for half as many keys.
         smaller = (("KEYS", 64), ("STAGES", 2), ("REGISTERS", 232))
         for mask in (element, "f32", "i8"):
-            found.append(replace(plain, mask=mask, options=smaller if mask == "f32" else options))
+            found.append(replace(plain, mask=mask, options=options if mask == "i8" else smaller))
     for causal in (False, True):
-        options = (("KEYS", 128), ("STAGES", 2), ("REGISTERS", 232))
+        options = (("KEYS", 128), ("STAGES", 2), ("REGISTERS", 240))
         found.append(Variant("hopper_attention", "f8E4M3FN", "f16", 128, causal, True, options, 4))
     return found
 
@@ -315,14 +315,14 @@ def check(folder: Path, text: str) -> int:
     wrong = [] if (folder / "manifest.json").read_text() == text else ["manifest.json"]
     for entry in json.loads(text)["kernels"]:
         packed = folder / entry["file"]
-        if not packed.exists() or ptx_hash(zlib.decompress(packed.read_bytes())) != entry["hash"]:
+        if not packed.exists() or image_hash(zlib.decompress(packed.read_bytes())) != entry["hash"]:
             wrong.append(entry["file"])
     print("differs: " + ", ".join(wrong) if wrong else "the same")
     return 1 if wrong else 0
 
 
 def build(variant: AnyVariant) -> tuple[dict[str, Any], bytes]:
-    """The manifest entry and the compressed PTX of one kernel."""
+    """The manifest entry and the compressed machine code of one kernel."""
     import triton
     from triton.backends.compiler import GPUTarget
 
@@ -334,7 +334,7 @@ def build(variant: AnyVariant) -> tuple[dict[str, Any], bytes]:
     )
     meta = compiled.metadata
     scratch = meta.global_scratch_size
-    ptx = iree_ptx(compiled.asm["ptx"], variant).encode()
+    image = assemble(iree_ptx(compiled.asm["ptx"], variant))
     if bool(scratch) != ("scratch" in variant.pointers) or getattr(meta, "profile_scratch_size", 0):
         raise RuntimeError(f"{variant.name}: expected scratch memory for descriptors alone")
     entry = {
@@ -351,10 +351,10 @@ def build(variant: AnyVariant) -> tuple[dict[str, Any], bytes]:
         "constants": list(variant.constants),
         "source": source.name,
         "source_hash": hashlib.sha256(source.read_bytes()).hexdigest(),
-        "file": f"{variant.name}.ptx.zz",
-        "hash": ptx_hash(ptx),
+        "file": f"{variant.name}.cubin.zz",
+        "hash": image_hash(image),
     }
-    return entry, zlib.compress(ptx, 9)
+    return entry, zlib.compress(image, 9)
 
 
 def measured_speed(name: str, kind: str) -> dict[str, Any]:
@@ -439,8 +439,22 @@ def strip_debug(ptx: str) -> str:
     return re.sub(r"\n{2,}", "\n", ptx)
 
 
-def ptx_hash(ptx: bytes) -> str:
-    return hashlib.sha256(ptx).hexdigest()
+def assemble(ptx: str) -> bytes:
+    """PTX as machine code (a cubin): the driver loads it at once, where PTX costs it up to half
+    a second. Needs the ptxas that comes with Triton."""
+    import triton
+
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
+    with tempfile.TemporaryDirectory() as folder:
+        # ptxas writes the name of its input into the code: the same one each time.
+        (Path(folder) / "kernel.ptx").write_text(ptx)
+        command = [str(tool), "-arch=sm_90a", "kernel.ptx", "-o", "kernel.cubin"]
+        subprocess.run(command, check=True, cwd=folder)
+        return (Path(folder) / "kernel.cubin").read_bytes()
+
+
+def image_hash(image: bytes) -> str:
+    return hashlib.sha256(image).hexdigest()
 
 
 def _load(path: Path) -> ModuleType:

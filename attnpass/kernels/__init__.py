@@ -1,6 +1,7 @@
 """Precompiled attention kernels and what the manifest says about them.
 
-The kernels are data: PTX that `tools/build_kernels.py` made from the sources beside this file.
+The kernels are data: machine code that `tools/build_kernels.py` made from the sources
+beside this file.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ class Kernel:
     def v_transposed(self) -> bool:
         return self.v_layout == "transposed"
 
-    def ptx(self) -> bytes:
-        """The kernel's PTX text."""
+    def image(self) -> bytes:
+        """The kernel's machine code, as the CUDA driver loads it."""
         return zlib.decompress(files(__name__).joinpath(self.file).read_bytes())
 
 

@@ -1,4 +1,4 @@
-"""Builds `hal.dispatch.extern`: a kernel's launch, with its PTX as data.
+"""Builds `hal.dispatch.extern`: a kernel's launch, with its code as data.
 
 The operation and IREE's calling convention for CUDA (binding pointers, then 32-bit constants)
 are those of IREE 3.13's HAL dialect; f32 travels in an i32 by its bits.
@@ -51,7 +51,7 @@ def launch(
     def numbers(*values: int) -> ir.ArrayAttr:
         return ir.ArrayAttr.get([ir.IntegerAttr.get(index, value) for value in values])
 
-    objects = [_object(kernel.name, kernel.ptx())]
+    objects = [_object(kernel.name, kernel.image())]
     if elsewhere:
         objects.append(_object(f"{kernel.name}_elsewhere", _stub(kernel, len(tensors) + len(made))))
     attributes: dict[str, ir.Attribute] = {
@@ -125,7 +125,7 @@ def _stub(kernel: Kernel, pointers: int) -> bytes:
 
 def _object(name: str, data: bytes) -> ir.Attribute:
     return ir.Attribute.parse(
-        f'#hal.executable.object<{{path = "{name}.ptx", '
+        f'#hal.executable.object<{{path = "{name}.cubin", '
         f'data = dense<"0x{data.hex().upper()}"> : vector<{len(data)}xi8>}}>'
     )
 

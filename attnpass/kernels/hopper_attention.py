@@ -10,6 +10,9 @@ of K and V a *full* barrier says that a tile has arrived, an *empty* one that bo
 are done with it. A warpgroup starts Q.K of the next tile before it waits for P.V of the last,
 so the tensor cores work while the exponentials are computed.
 
+8-bit operands (e4m3) come with V^T, because wgmma reads them only with the reduced dim
+innermost, and with `keys` a multiple of 16.
+
 The running maximum is kept in units of log2, as FlashAttention does, so that one exp2 and one
 multiply-add stand for scale, shift and exponential (online softmax: Milakov and Gimelshein,
 arXiv 1805.02867; the tiling: Dao, arXiv 2307.08691 and 2407.08608).
@@ -203,9 +206,7 @@ def hide_keys(
     if WINDOW:
         needed = needed | (tile * KEYS < first_row + 63 - behind)
     if needed:
-        column = tile * KEYS + key_of(
-            gl.arange(0, KEYS, layout=gl.SliceLayout(0, LAYOUT)), DTYPE
-        )
+        column = tile * KEYS + key_of(gl.arange(0, KEYS, layout=gl.SliceLayout(0, LAYOUT)), DTYPE)
         if CAUSAL:
             row = first_row + gl.arange(0, 64, layout=gl.SliceLayout(1, LAYOUT))
             limit = gl.minimum(row + diagonal, keys - 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import struct
 from importlib.resources import files
 
 import pytest
@@ -33,9 +34,9 @@ func.func @main(%q: tensor<{heads}x?x{d}x{t}>, %k: tensor<{heads}x?x{d}x{t}>, %v
 
 @pytest.mark.parametrize("kernel", load_kernels(), ids=lambda kernel: kernel.name)
 def test_files_match_the_manifest(kernel: Kernel) -> None:
-    ptx = kernel.ptx()
+    image = kernel.image()
     source = files(attnpass.kernels).joinpath(kernel.source).read_bytes()
-    assert hashlib.sha256(ptx).hexdigest() == kernel.hash
+    assert hashlib.sha256(image).hexdigest() == kernel.hash
     # A changed source needs tools/build_kernels.py to be run again.
     assert hashlib.sha256(source).hexdigest() == kernel.source_hash
 
@@ -43,19 +44,21 @@ def test_files_match_the_manifest(kernel: Kernel) -> None:
 @pytest.mark.parametrize("kernel", load_kernels(), ids=lambda kernel: kernel.name)
 def test_parameters_are_those_that_iree_passes(kernel: Kernel) -> None:
     """Pointers, then 32-bit constants: IREE's CUDA driver has no other parameters."""
-    entry = re.search(r"\.entry (\w+)\((.*?)\)", kernel.ptx().decode(), re.S)
-    assert entry is not None and entry[1] == kernel.name
-    kinds = re.findall(r"\.param \.(\w+)", entry[2])
+    image = kernel.image()
+    assert f".text.{kernel.name}\0".encode() in image
+    # EIATTR_KPARAM_INFO (cuobjdump -elf): ordinal and offset of a parameter, its size behind.
+    found = re.findall(rb"\x04\x17\x0c\x00(.{12})", image, re.S)
+    parameters = sorted(struct.unpack("<4xHHI", entry) for entry in found)
     pointers = {"prefill": 5, "decode": 6, "combine": 3}[kernel.kind]
     pointers += kernel.mask == "operand"
-    assert kinds[:pointers] == ["u64"] * pointers
-    assert kinds[pointers:] == ["f32" if name == "scale" else "u32" for name in kernel.constants]
-    assert f".reqntid {kernel.workgroup_size}" in kernel.ptx().decode()
+    sizes = [8] * pointers + [4] * len(kernel.constants)
+    assert [entry[2] >> 18 for entry in parameters] == sizes
+    assert [entry[1] for entry in parameters] == [sum(sizes[:i]) for i in range(len(sizes))]
 
 
 @pytest.mark.parametrize("element", ["f16", "bf16"])
 def test_iree_embeds_the_kernel_as_it_is(element: str, tmp_path) -> None:
-    """Compiled for cuda without a GPU: the module holds the very PTX, beside IREE's code."""
+    """Compiled for cuda without a GPU: the module holds the very code, beside IREE's code."""
     from iree.compiler.tools import compile_str
 
     from attnpass.cli.attn_opt import main
@@ -68,7 +71,7 @@ def test_iree_embeds_the_kernel_as_it_is(element: str, tmp_path) -> None:
     flags = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80"]
     data = compile_str(rewritten.read_text(), extra_args=flags)
     (kernel,) = [k for k in load_kernels() if k.name == f"attention_{element}_d64"]
-    assert data is not None and kernel.ptx() in data
+    assert data is not None and kernel.image() in data
 
 
 PROJECTED = """
@@ -122,5 +125,5 @@ def test_a_projection_delivers_the_layout_that_the_kernel_wants() -> None:
     assert "attention_f8e4m3fn_d128_vt reads V^T only" in decisions["value"].reason
     assert decisions["output"].decision == "kernel"
     (kernel,) = [k for k in load_kernels() if k.name == "attention_f8e4m3fn_d128_vt"]
-    assert data is not None and kernel.ptx() in data
+    assert data is not None and kernel.image() in data
     assert set(re.findall(rb"main_dispatch_(\d+_[a-z]+)", data)) == {b"0_matmul"}

@@ -10,8 +10,8 @@
 // CHECK: %[[R:.*]] = scf.if %[[HOPPER]] -> (tensor<32x512x128xf16>) {
 // CHECK: hal.dispatch.extern "attention_f16_d128"
 // CHECK: if(%{{.*}}: !hal.device) -> i1 {
-// CHECK: ordinal(0) = [#hal.executable.object<{path = "attention_f16_d128.ptx"
-// CHECK: ordinal(0) = [#hal.executable.object<{path = "attention_f16_d128_elsewhere.ptx"
+// CHECK: ordinal(0) = [#hal.executable.object<{path = "attention_f16_d128.cubin"
+// CHECK: ordinal(0) = [#hal.executable.object<{path = "attention_f16_d128_elsewhere.cubin"
 // CHECK: } else {
 // CHECK: iree_linalg_ext.attention
 // CHECK: return %[[R]]

@@ -15,7 +15,7 @@
 // CHECK-NOT: iree_linalg_ext.attention
 // CHECK: hal.dispatch.extern "attention_f16_d128"
 // CHECK-SAME: %[[Q]]
-// CHECK-SAME: tensor<3072xi8>
+// CHECK-SAME: tensor<2304xi8>
 // CHECK: workgroup_size = [384 : index
 // REMARK: output kernel: attention_f16_d128: about
 func.func @fixed(%q: tensor<2x300x128xf16>, %k: tensor<2x777x128xf16>, %v: tensor<2x777x128xf16>) -> tensor<2x300x128xf16> {
