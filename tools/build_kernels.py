@@ -444,7 +444,7 @@ def assemble(ptx: str) -> bytes:
     a second. Needs the ptxas that comes with Triton."""
     import triton
 
-    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
+    tool = Path(str(triton.__file__)).parent / "backends" / "nvidia" / "bin" / "ptxas"
     with tempfile.TemporaryDirectory() as folder:
         # ptxas writes the name of its input into the code: the same one each time.
         (Path(folder) / "kernel.ptx").write_text(ptx)

@@ -22,7 +22,7 @@ import math
 from dataclasses import dataclass
 
 from ..targets import Target
-from . import Kernel
+from . import Kernel, load_kernels
 
 # Fewer keys than this are not split by attn-split-k: two chunks of 256.
 _SPLIT_KEYS = 512
@@ -81,7 +81,7 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     seen = work.keys * work.seen
     flops = 2 * blocks * kernel.rows_per_workgroup * seen * work.head_dims
     by_waves = 11e-9 * waves * seen * work.head_dims / 256
-    rate = _rate(kernel, _PREFILL_LAUNCH) or 5.5e14
+    rate = _rate(kernel, _PREFILL_LAUNCH) or _twin_rate(kernel) or 5.5e14
     # Not timed: a prefill kernel loads less at once than a decode kernel.
     reading = work.seen * work.cache_bytes / 3.5e12
     return _PREFILL_LAUNCH + max(by_waves, flops / rate, reading)
@@ -90,3 +90,16 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
 def _rate(kernel: Kernel, launches: float) -> float:
     """Operations or bytes a second once the kernel runs; 0 where it was not timed."""
     return kernel.measured_work and kernel.measured_work / (kernel.measured_seconds - launches)
+
+
+def _twin_rate(kernel: Kernel) -> float:
+    """The rate of the kernel that differs by V's layout alone: the source and the tiles are the
+    same, and so was the speed where both were timed."""
+    return max(_rate(other, _PREFILL_LAUNCH) for other in load_kernels() if _twins(kernel, other))
+
+
+def _twins(one: Kernel, other: Kernel) -> bool:
+    if one.element_type.startswith("f8"):  # there the layout decides the speed
+        return one.name == other.name
+    names = ("kind", "element_type", "output_type", "head_dims", "mask", "mask_type")
+    return all(getattr(one, name) == getattr(other, name) for name in names)
