@@ -1,4 +1,4 @@
-"""Writes the tables and the plot of docs/gpu.md from the measured JSON.
+"""Writes the tables and the plots of docs/gpu.md from the measured JSON.
 
     python tools/gpu_page.py
 
@@ -20,10 +20,7 @@ WIDTH, HEIGHT, MARGIN = 640, 360, 60
 
 def prefill() -> str:
     """Milliseconds by case and variant, timed cases only, and the worst error of all."""
-    data = json.loads((RESULTS / "configure_h200.json").read_text())
-    cases: dict[str, dict[str, Any]] = {}
-    for row in data["rows"]:
-        cases.setdefault(row["case"], {})[row.get("variant", "")] = row
+    data, cases = _prefill()
     names = ("iree", "attnpass", "attnpass V^T", "FA2", "cuDNN")
     lines = []
     for case, rows in cases.items():
@@ -45,6 +42,15 @@ def prefill() -> str:
         f"float32 in f16, {len(checked)} results checked in all types: {worst:.1e}.\n\n"
         + table(head, lines)
     )
+
+
+def _prefill() -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """What was measured, and its rows by case and variant."""
+    data = json.loads((RESULTS / "configure_h200.json").read_text())
+    cases: dict[str, dict[str, Any]] = {}
+    for row in data["rows"]:
+        cases.setdefault(row["case"], {})[row.get("variant", "")] = row
+    return data, cases
 
 
 def _ms(row: dict[str, Any]) -> str:
@@ -107,6 +113,52 @@ def layers() -> str:
     )
 
 
+def speedups() -> str:
+    """SVG: how many times as long as ours each other program takes, a line a case."""
+    _, cases = _prefill()
+    names = ("iree", "FA2", "cuDNN")
+    ratios: dict[str, dict[str, float]] = {}
+    for case, rows in cases.items():
+        times = {name: row["ms"] for name, row in rows.items() if row.get("ms", 0) > 0.05}
+        ours = min((times[n] for n in ("attnpass", "attnpass V^T") if n in times), default=None)
+        if ours is not None and times.keys() & set(names):
+            ratios[case] = {name: times[name] / ours for name in names if name in times}
+    left, step = 300, 16
+
+    def place(ratio: float) -> float:
+        return left + (math.log10(ratio) + 1) / 3.5 * (WIDTH + 160 - left - 20)
+
+    height = 90 + step * len(ratios)
+    title = "prefill on an H200: time over that of attnpass (right of 1: attnpass is faster)"
+    parts = _head(height, title, WIDTH + 160)
+    for tick in (0.1, 0.3, 1, 3, 10, 30, 100, 300):
+        x, color = place(tick), "black" if tick == 1 else "#ddd"
+        parts.append(f'<path d="M{x:.1f},60 V{height - 20}" stroke="{color}"/>')
+        parts.append(_text(f"{x - 8:.1f}", "54", f"{tick:g}"))
+    for i, (case, row) in enumerate(ratios.items()):
+        y = 74 + step * i
+        parts.append(_text("10", str(y + 4), case))
+        for name, ratio in row.items():
+            color = COLORS[names.index(name)]
+            parts.append(f'<circle cx="{place(ratio):.1f}" cy="{y}" r="4" fill="{color}"/>')
+    for i, name in enumerate(names):
+        parts.append(_text(str(left + 80 * i), str(height - 4), name, COLORS[i]))
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _head(height: int, title: str, width: int = WIDTH) -> list[str]:
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        'font-family="sans-serif">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+        _text(str(MARGIN), "30", title),
+    ]
+
+
+def _text(x: str, y: str, words: str, color: str = "black") -> str:
+    return f'<text x="{x}" y="{y}" font-size="12" fill="{color}">{words}</text>'
+
+
 def sweep() -> str:
     """SVG: GB/s over the number of chunks, a line a shape."""
     data = json.loads((RESULTS / "split_k_h200.json").read_text())
@@ -120,26 +172,18 @@ def sweep() -> str:
         y = HEIGHT - MARGIN - speed / 4500 * (HEIGHT - 2 * MARGIN)
         return f"{x:.1f},{y:.1f}"
 
-    def text(x: str, y: str, words: str, color: str = "black") -> str:
-        return f'<text x="{x}" y="{y}" font-size="12" fill="{color}">{words}</text>'
-
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        'font-family="sans-serif">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        text(str(MARGIN), "30", "decode, GB/s of K and V over the number of chunks of keys"),
-    ]
+    parts = _head(HEIGHT, "decode, GB/s of K and V over the number of chunks of keys")
     for power in range(1, 8):
         x, y = place(2**power, 0).split(",")
-        parts.append(text(x, str(float(y) + 18), str(2**power)))
+        parts.append(_text(x, str(float(y) + 18), str(2**power)))
     for speed in range(0, 5000, 1000):
         x, y = place(1, speed).split(",")
-        parts.append(text("15", y, str(speed)))
+        parts.append(_text("15", y, str(speed)))
         parts.append(f'<path d="M{x},{y} H{WIDTH - MARGIN}" stroke="#ddd"/>')
     for i, (shape, points) in enumerate(lines.items()):
         path = " ".join(place(*point) for point in sorted(points))
         parts.append(f'<polyline points="{path}" fill="none" stroke="{COLORS[i]}"/>')
-        parts.append(text(str(WIDTH - 150), str(200 + 16 * i), shape, COLORS[i]))
+        parts.append(_text(str(WIDTH - 150), str(200 + 16 * i), shape, COLORS[i]))
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -148,6 +192,7 @@ def main() -> None:
     write_block("gpu.md", "projection", projection())
     write_block("gpu.md", "decode", decode())
     write_block("gpu.md", "layers", layers())
+    (DOCS / "prefill.svg").write_text(speedups())
     (DOCS / "split-k.svg").write_text(sweep())
 
 
