@@ -118,6 +118,7 @@ RULES = (
     "attnpass.producers.broadcast:Broadcast",
     "attnpass.producers.loop_nest:LoopNest",
     "attnpass.producers.contraction:Contraction",
+    "attnpass.producers.elementwise:Elementwise",
     "attnpass.producers.slices:ExtractSlice",
     "attnpass.producers.pieces:Concat",
     "attnpass.producers.pieces:Pad",

@@ -417,6 +417,14 @@ class Function:
         body.append(f"%x = tensor.extract {x.name}[{places}] : {x.type}")
         return self.generic([], [], init, outs, body, "%x")
 
+    def whole(self, x: Value) -> Value:
+        """Arithmetic of whole tensors."""
+        name = self.fresh()
+        word = self.choices.pick(["addf", "mulf"])
+        other = self.like(x, range(len(x.shape))) if self.choices.chance(50) else x
+        self.line(f"{name} = arith.{word} {x.name}, {other.name} : {x.type}")
+        return Value(name, x.shape, x.dynamic, x.element)
+
     def cast(self, x: Value) -> Value:
         to = "f16" if x.element == "f32" else "f32"
         word = "truncf" if to == "f16" else "extf"
@@ -846,7 +854,18 @@ def chain(f: Function, value: Value, steps: int) -> list[Value]:
     made = [value]
     kinds = [f.project] * 3 + [f.elementwise] * 2 + [f.expand] * 4 + [f.transpose] * 3
     kinds += [f.collapse] * 3 + [f.repeat] + [f.cast, f.cut, f.concat, f.insert, f.pad]
-    kinds += [f.indexed_repeat, f.retype, f.reshape, f.gather, f.scatter, f.lookup, f.quantise]
+    kinds += [
+        f.whole,
+        f.whole,
+        f.whole,
+        f.indexed_repeat,
+        f.retype,
+        f.reshape,
+        f.gather,
+        f.scatter,
+        f.lookup,
+        f.quantise,
+    ]
     for _ in range(steps):
         step = f.choices.pick(kinds)
         value = made[-1]

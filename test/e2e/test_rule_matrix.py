@@ -165,6 +165,17 @@ CASES = {
         "it casts an unranked tensor",
         {"x": "*x$T"},
     ),
+    "elementwise:Elementwise": Case(
+        X,
+        project()
+        + """
+  %h = arith.mulf %p, %p : tensor<4x$Sx16x$T>
+  %v = arith.negf %h : tensor<4x$Sx16x$T>
+""",
+        "\n  %v = arith.addf %x, %x : tensor<4x$Sx16x$T>\n",
+        "is public and keeps its signature",
+        {"x": "4x$Sx16x$T"},
+    ),
     "broadcast:Broadcast": Case(
         {"x": "2x$Sx16x$T"},
         """
