@@ -54,13 +54,19 @@ def build(
     cpu: Sequence[str] = GENERIC,
     edit: Callable[[str], str] | None = None,
 ) -> Built:
-    """Compiles to `flow`, and to the end; with `edit`, IREE compiles the edited text from
-    `flow` on."""
+    """Compiles to `flow`, and to the end; with `edit`, the edited text from `flow` on, with
+    the pass that works behind `flow` on a CPU."""
     report = Report()
     flow = compile_model(model, mode, [*flags, "--compile-to=flow"], None, cpu).decode()
     if edit is None:
         return Built(flow, compile_model(model, mode, flags, report, cpu), report)
-    vmfb = compile_by_iree(edit(flow), [*TARGET, *cpu, *flags, "--compile-from=flow"])
+    extra = [*TARGET, *cpu, *flags, "--compile-from=flow"]
+    if mode is None:
+        return Built(flow, compile_by_iree(edit(flow), extra), report)
+    vmfb = attnpass.compile_str(
+        edit(flow), pipeline="attn-vectorize", report=report, extra_args=extra
+    )
+    assert vmfb is not None
     return Built(flow, vmfb, report)
 
 
