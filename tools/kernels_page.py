@@ -28,20 +28,30 @@ def _is_decode(row: Row) -> bool:
 
 
 def decode() -> str:
-    """GB/s of K and V; milliseconds for caches of 8 bits, which PyTorch does not read."""
+    """GB/s of K and V of the large caches; PyTorch reads those of 8 bits in 16."""
+    large = 2**24
+    rows = _rows(lambda row: _is_decode(row) and row["heads"] * row["keys"] * row["head"] >= large)
+    return _beside_peers(rows, "GBps")
+
+
+def prefill() -> str:
+    """TFLOPS of the products; PyTorch computes those of 8 bits in bf16."""
+    return _beside_peers(_rows(lambda row: not _is_decode(row) and row["keys"] >= 512), "TFLOPS")
+
+
+def _beside_peers(rows: list[Row], speed: str) -> str:
     lines = []
-    for row in _rows(lambda row: _is_decode(row) and not row["own"] and _large(row)):
-        names = ("iree", "torch_fa2", "torch_cudnn")
-        speeds = [row.get(name, {}) for name in names]
-        cells = [f"{s['GBps']} ({s['ms'] * 1e3:.0f} us)" if "ms" in s else "-" for s in speeds]
-        ratio = speeds[2]["ms"] / speeds[0]["ms"]
-        lines.append([row["case"], *cells, f"{ratio:.2f}", f"{row['error']:.1e}"])
+    for row in (row for row in rows if not row["own"]):
+        ways = [row.get(name, {}) for name in ("iree", "torch_fa2", "torch_cudnn")]
+        cells = [f"{way[speed]} ({_time(way['ms'])})" if "ms" in way else "-" for way in ways]
+        ratio = f"{ways[2]['ms'] / ways[0]['ms']:.2f}" if "ms" in ways[2] else "-"
+        lines.append([row["case"], *cells, ratio, f"{row['error']:.1e}"])
     head = ["case", "kernel", "FA2", "cuDNN", "cuDNN's time / kernel's", "error"]
     return table(head, lines)
 
 
-def _large(row: Row) -> bool:
-    return row["heads"] * row["keys"] * row["head"] >= 2**24
+def _time(ms: float) -> str:
+    return f"{ms:.3g} ms" if ms >= 1 else f"{ms * 1e3:.0f} us"
 
 
 def thresholds() -> str:
@@ -74,6 +84,7 @@ def layers() -> str:
 
 def main() -> None:
     write_block("kernels.md", "decode", decode())
+    write_block("kernels.md", "prefill", prefill())
     write_block("kernels.md", "thresholds", thresholds())
     write_block("kernels.md", "layers", layers())
 
