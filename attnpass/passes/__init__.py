@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..errors import PipelineError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from iree.compiler import ir
 
+    from ..attention import AttentionFacts
     from ..report.records import Report
     from ..targets import Target
 
@@ -57,6 +60,28 @@ class PassContext:
 
         named = resolve_target(module, name) if name else self.target
         return named or resolve_target(module)
+
+    def replace_attention(
+        self, module: ir.Operation, replace: Callable[[AttentionFacts], str | None]
+    ) -> bool:
+        """Replaces attention ops, reports what became of each, and erases them; returns whether
+        IR changed.
+
+        `replace` gives the users of an attention another one and returns what a reader should
+        know of that, or returns None and leaves it.
+        """
+        from ..attention import find
+        from ..ir import erase_dead
+
+        replaced: list[ir.Operation] = []
+        with module.context:
+            for facts in find(module):
+                became = replace(facts)
+                if became:
+                    replaced.append(facts.op)
+                    self.report.note(f"{facts.kind} at {facts.location}: {became}")
+            erase_dead(replaced)
+        return bool(replaced)
 
 
 @dataclass(frozen=True)

@@ -30,26 +30,20 @@ class MaskDynamicKeys(Pass):
     target: str = option("", "target to decide for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention import find
-        from ..ir import erase_dead
-
         target = context.target_for(module, self.target)
         if target is None or target.backend not in _GPUS:
             return False
-        with module.context:
-            open_ended = [facts for facts in find(module) if _needs_mask(facts)]
-            for facts in open_ended:
-                _add_mask(facts)
-                context.report.note(
-                    f"{facts.kind} at {facts.location} gets a mask that hides nothing: "
-                    f"{target.backend} kernels pad an unknown number of keys under a mask only"
-                )
-            erase_dead([facts.op for facts in open_ended])
-        return bool(open_ended)
 
+        def replace(facts: AttentionFacts) -> str | None:
+            if facts.has_mask or all(facts.sizes[dim] is not None for dim in facts.k2):
+                return None
+            _add_mask(facts)
+            return (
+                f"a mask that hides nothing is added: {target.backend} kernels pad an unknown "
+                "number of keys under a mask only"
+            )
 
-def _needs_mask(facts: AttentionFacts) -> bool:
-    return not facts.has_mask and any(facts.sizes[dim] is None for dim in facts.k2)
+        return context.replace_attention(module, replace)
 
 
 def _add_mask(facts: AttentionFacts) -> None:

@@ -27,28 +27,24 @@ class PadHeads(Pass):
     target: str = option("", "target to decide for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention import find
         from ..configs import padded_heads
-        from ..ir import erase_dead
 
         target = context.target_for(module, self.target)
         if target is None:
             return False
-        swept: list[ir.Operation] = []
-        with module.context:
-            for facts in find(module):
-                heads = padded_heads(facts, target)
-                if heads is None:
-                    continue
-                _pad(facts, *heads)
-                swept.append(facts.op)
-                old = [facts.sizes[dim] for dim in (*facts.k1, *facts.n)]
-                context.report.note(
-                    f"{facts.kind} at {facts.location}: head dims {old[0]} and {old[1]} are padded "
-                    f"with zeros to {heads[0]} and {heads[1]}, which have a kernel"
-                )
-            erase_dead(swept)
-        return bool(swept)
+
+        def replace(facts: AttentionFacts) -> str | None:
+            heads = padded_heads(facts, target)
+            if heads is None:
+                return None
+            _pad(facts, *heads)
+            old = [facts.sizes[dim] for dim in (*facts.k1, *facts.n)]
+            return (
+                f"head dims {old[0]} and {old[1]} are padded with zeros to {heads[0]} and "
+                f"{heads[1]}, which have a kernel"
+            )
+
+        return context.replace_attention(module, replace)
 
 
 def _pad(facts: AttentionFacts, head: int, width: int) -> None:

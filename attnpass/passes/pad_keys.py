@@ -29,27 +29,23 @@ class PadKeys(Pass):
     target: str = option("", "target to decide for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention import find
         from ..configs import padded_keys
-        from ..ir import erase_dead
 
         target = context.target_for(module, self.target)
         if target is None:
             return False
-        swept: list[ir.Operation] = []
-        with module.context:
-            for facts in find(module):
-                keys = padded_keys(facts, target)
-                if keys is None:
-                    continue
-                _pad(facts, keys)
-                swept.append(facts.op)
-                context.report.note(
-                    f"{facts.kind} at {facts.location}: {facts.sizes[facts.k2[0]]} keys are padded "
-                    f"to {keys}, whole kernel tiles, the added ones masked"
-                )
-            erase_dead(swept)
-        return bool(swept)
+
+        def replace(facts: AttentionFacts) -> str | None:
+            keys = padded_keys(facts, target)
+            if keys is None:
+                return None
+            _pad(facts, keys)
+            return (
+                f"{facts.sizes[facts.k2[0]]} keys are padded to {keys}, whole kernel tiles, "
+                "the added ones masked"
+            )
+
+        return context.replace_attention(module, replace)
 
 
 def _pad(facts: AttentionFacts, keys: int) -> None:

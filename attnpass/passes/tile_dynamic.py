@@ -10,6 +10,8 @@ from . import Pass, PassContext, option
 if TYPE_CHECKING:
     from iree.compiler import ir
 
+    from ..attention import AttentionFacts
+
 
 @dataclass(frozen=True)
 class TileDynamic(Pass):
@@ -26,26 +28,22 @@ class TileDynamic(Pass):
     target: str = option("", "target to decide for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention import find
         from ..configs import dynamic_tiles
         from ..dynamic_tiles import view_as_tiles
-        from ..ir import erase_dead
 
         target = context.target_for(module, self.target)
         if target is None:
             return False
-        swept: list[ir.Operation] = []
-        with module.context:
-            for facts in find(module):
-                sizes = dynamic_tiles(facts, target)
-                if not sizes:
-                    continue
-                view_as_tiles(facts, sizes)
-                swept.append(facts.op)
-                rows = [f", the rows as tiles of {sizes[dim]}" for dim in facts.m if dim in sizes]
-                context.report.note(
-                    f"{facts.kind} at {facts.location}: the unknown number of keys is viewed as "
-                    f"tiles of {sizes[facts.k2[0]]}, the last one masked{''.join(rows)}"
-                )
-            erase_dead(swept)
-        return bool(swept)
+
+        def replace(facts: AttentionFacts) -> str | None:
+            sizes = dynamic_tiles(facts, target)
+            if not sizes:
+                return None
+            view_as_tiles(facts, sizes)
+            rows = [f", the rows as tiles of {sizes[dim]}" for dim in facts.m if dim in sizes]
+            return (
+                f"the unknown number of keys is viewed as tiles of {sizes[facts.k2[0]]}, "
+                f"the last one masked{''.join(rows)}"
+            )
+
+        return context.replace_attention(module, replace)

@@ -6,7 +6,7 @@
 // RUN: attn-opt %s --attn-mask-dynamic-keys=target=llvm-cpu | FileCheck %s --check-prefix=CPU
 // CPU-NOT: linalg.fill
 
-// WHY: attention at {{.*}}:{{[0-9]+}}:8 gets a mask that hides nothing
+// WHY: attention at {{.*}}:{{[0-9]+}}:8: a mask that hides nothing is added
 // WHY-NOT: gets a mask
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
