@@ -16,7 +16,6 @@ from ..configs import cpu
 from ..configs.cpu_loops import Tiles, marked
 from ..ir import (
     DYNAMIC,
-    defining_op,
     descendants,
     detached_copy,
     erase,
@@ -28,7 +27,15 @@ from ..report.records import Report
 from .cpu_few_rows import FewRows
 from .cpu_in_place import sum_in_place
 from .cpu_many_rows import ManyRows
-from .kernel import FUNCTIONS, VARIANTS, collect, is_to_be_lowered, mark_lowered, run_passes
+from .kernel import (
+    FUNCTIONS,
+    VARIANTS,
+    collect,
+    is_to_be_lowered,
+    load_of,
+    mark_lowered,
+    run_passes,
+)
 
 # IREE 3.13's pipeline LinalgExtTileAndVectorize (LLVMCPU/Passes.cpp), without what tiles keys.
 _TILE = ",".join(
@@ -57,13 +64,6 @@ _BUFFERS = "canonicalize,cse,iree-codegen-llvmcpu-bufferization-pipeline"
 _VECTORS = "iree-codegen-llvmcpu-vector-lowering-pipeline"
 
 _STACK_LIMIT = re.compile(r"max_stack_allocation_size = (\d+)")
-_ON_THE_WAY = (
-    "tensor.extract_slice",
-    "tensor.cast",
-    "tensor.collapse_shape",
-    "tensor.expand_shape",
-)
-_LOADS = ("iree_codegen.load_from_buffer", "iree_tensor_ext.dispatch.tensor.load")
 
 
 def use_loops(module: ir.Operation, report: Report) -> bool:
@@ -159,17 +159,9 @@ def _unfit(facts: AttentionFacts) -> str:
     computed = [
         name
         for name in ("key", "value", "mask")
-        if name in facts.operand_names and not _is_loaded(facts.value(name))
+        if name in facts.operand_names and load_of(facts.value(name)) is None
     ]
     return f"its {computed[0]} is computed in the kernel" if computed else ""
-
-
-def _is_loaded(value: ir.Value) -> bool:
-    """Whether a tensor is a piece of a buffer that the kernel is given."""
-    op = defining_op(value)
-    while op is not None and op.name in _ON_THE_WAY:
-        op = defining_op(op.operands[0])
-    return op is not None and op.name in _LOADS
 
 
 def _stack_bytes(function: ir.Operation) -> int:

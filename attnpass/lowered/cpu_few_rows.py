@@ -9,14 +9,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from ..ir import element_bytes
 from .cpu_tile import TileLoops
+from .kernel import load_of
 from .vectors import LOG2_E, Vectors
 
+# How far ahead of a read K and V are fetched, in lines of the cache. CPUs follow a stream by
+# themselves, but not far enough, nor over the end of a page: fetched into the second-level cache
+# reads of memory get 1.5 times faster on Emerald Rapids (8 and 32 KB ahead do as well) and up to
+# 1.3 times on a Zen 4, which fetching into the first level slows down.
+AHEAD_BYTES = 16384
+LINE_BYTES = 64
 # Vectors of a key's head dim in a row: a loop costs little more, and code no less.
 UNROLLED = 8
+
+
+@dataclass(frozen=True)
+class Stream:
+    """How an operand is fetched: the buffer that it lies in, and how many keys ahead."""
+
+    buffer: ir.Value
+    element_bytes: int
+    keys_ahead: int
 
 
 class FewRows(TileLoops):
@@ -39,9 +57,28 @@ class FewRows(TileLoops):
                 place = self.place(v, "query", row=row, head=at)
                 part = v.wide(v.read(self.facts.value("query"), place, [dim], [width], [True]))
                 v.store(v.op("arith.mulf", part, v.spread(scale, width)), self.queries, row, at)
+        self.streams = {name: self.stream(v, name) for name in ("key", "value")}
         # A sum is spread over the lanes until the end.
         sums = [v.op("arith.mulf", state, 1 / tiles.lanes) for state in self.read_state(v, "sum")]
         return [*self.read_state(v, "max"), *sums]
+
+    def stream(self, v: Vectors, operand: str) -> Stream | None:
+        """How an operand is fetched; None where it does not lie in one buffer."""
+        tensor = self.facts.value(operand)
+        load = load_of(tensor)
+        if load is None or not isinstance(load.operands[0].type, ir.MemRefType):
+            return None
+        space = load.operands[0].type.memory_space
+        size = element_bytes(tensor)
+        row = size * (self.depth if operand == "key" else self.width)
+        return Stream(v.buffer(tensor, space), size, -(-AHEAD_BYTES // row))
+
+    def fetch_ahead(self, v: Vectors, operand: str, offset: int, **at: ir.Value) -> None:
+        stream = self.streams[operand]
+        if stream is None or offset * stream.element_bytes % LINE_BYTES:
+            return
+        at["key"] = v.at(at["key"], stream.keys_ahead)
+        v.prefetch(stream.buffer, self.place(v, operand, **at))
 
     def pieces(self, v: Vectors) -> list[tuple[ir.Value, int]]:
         """Vectors, as (first element, lanes), that the head dim goes into."""
@@ -104,7 +141,11 @@ class FewRows(TileLoops):
         lanes, tensor = self.tiles.lanes, self.facts.value("key")
         dim = self.facts.map_of("key").index(self.head)
 
-        def add(v: Vectors, head: ir.Value, sums: list[ir.Value], width: int) -> list[ir.Value]:
+        def add(
+            v: Vectors, start: ir.Value, offset: int, sums: list[ir.Value], width: int
+        ) -> list[ir.Value]:
+            head = v.at(start, offset)
+            self.fetch_ahead(v, "key", offset, key=key, head=head)
             place = self.place(v, "key", key=key, head=head)
             part = v.wide(v.read(tensor, place, [dim], [width], [True]))
             queries = [v.load(self.queries, width, row, head) for row in rows]
@@ -112,7 +153,7 @@ class FewRows(TileLoops):
 
         def several(v: Vectors, head: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
             for i in range(unrolled):
-                sums = add(v, v.at(head, i * lanes), sums, lanes)
+                sums = add(v, head, i * lanes, sums, lanes)
             return sums
 
         whole = self.depth - self.depth % lanes
@@ -122,7 +163,7 @@ class FewRows(TileLoops):
             sums = v.loop(0, whole, lanes * unrolled, sums, several)
         if self.depth % lanes:
             rest = [v.zeros(self.depth % lanes)] * len(rows)
-            rest = add(v, v.number(whole), rest, self.depth % lanes)
+            rest = add(v, v.number(whole), 0, rest, self.depth % lanes)
             sums = [
                 v.op("arith.addf", x, v.widened(y, lanes)) for x, y in zip(sums, rest, strict=True)
             ]

@@ -7,6 +7,8 @@ then the weights times V, which is read along its rows, as it lies, into sums in
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from iree.compiler import ir
 
 from ..attention import AttentionFacts
@@ -44,6 +46,10 @@ class TileLoops:
     def decay_of(self, v: Vectors, row: ir.Value) -> ir.Value:
         """What a row of the output so far is multiplied with."""
         raise NotImplementedError
+
+    def fetch_ahead(self, v: Vectors, operand: str, offset: int, **at: ir.Value) -> None:
+        """Has fetched what will be read of K or V after a place, whose lanes start `offset`
+        elements behind others that a loop reads with them."""
 
     def finish(self, v: Vectors, states: list[ir.Value]) -> list[ir.Value]:
         """The op's results `max` and `sum`."""
@@ -138,10 +144,8 @@ class TileLoops:
         value = self.facts.value("value")
         value_dim = self.facts.map_of("value").index(self.column)
         dim = self.facts.map_of("output").index(self.column)
-        columns, offset = [], 0
-        for width in widths:
-            columns.append(v.at(column, offset))
-            offset += width
+        offsets = list(accumulate(widths[:-1], initial=0))
+        columns = [v.at(column, offset) for offset in offsets]
         lines = [v.at(row, i) for i in range(rows)]
         sums: list[ir.Value] = []
         for line in lines:
@@ -166,6 +170,8 @@ class TileLoops:
                 )
                 for at, width in zip(columns, widths, strict=True)
             ]
+            for at, offset in zip(columns, offsets, strict=True):
+                self.fetch_ahead(v, "value", offset, key=at_key, column=at)
             for i, line in enumerate(lines):
                 weight = self.weight_of(v, line, key)
                 for j, part in enumerate(parts):

@@ -7,11 +7,18 @@ from collections.abc import Callable
 
 from iree.compiler import ir
 
-from ..ir import set_attribute
+from ..ir import defining_op, set_attribute
 
 # The path from a module at IREE's phase executable-configurations to its kernels.
 VARIANTS = ("hal.executable", "hal.executable.variant")
 FUNCTIONS = ("builtin.module", "func.func")
+_ON_THE_WAY = (
+    "tensor.extract_slice",
+    "tensor.cast",
+    "tensor.collapse_shape",
+    "tensor.expand_shape",
+)
+_LOADS = ("iree_codegen.load_from_buffer", "iree_tensor_ext.dispatch.tensor.load")
 PIPELINE = re.compile(r"#iree_[cg]pu\.pipeline<\w+>")
 
 
@@ -26,6 +33,15 @@ def collect(function: ir.Operation, wanted: Callable[[ir.Operation], bool]) -> l
 
     function.walk(visit, ir.WalkOrder.PRE_ORDER)
     return found
+
+
+def load_of(value: ir.Value) -> ir.Operation | None:
+    """The op that loads the tensor which `value` is a piece of from a buffer that the kernel is
+    given; None for one that the kernel computes."""
+    op = defining_op(value)
+    while op is not None and op.name in _ON_THE_WAY:
+        op = defining_op(op.operands[0])
+    return op if op is not None and op.name in _LOADS else None
 
 
 def is_to_be_lowered(function: ir.Operation) -> bool:

@@ -23,6 +23,7 @@ _EXP2 = (
 # Adding this to a number of small size rounds it to an integer, which its last bits hold.
 _ROUND = 1.5 * 2.0**23
 _GREATER = 2
+_SECOND_LEVEL = 2
 
 
 Body = Callable[["Vectors", ir.Value, list[ir.Value]], Sequence[ir.Value]]
@@ -226,6 +227,26 @@ class Vectors:
         return self.build.create(
             "vector.transfer_write", [tensor.type], [value, tensor, *place], attributes
         ).results[0]
+
+    def buffer(self, tensor: ir.Value, space: ir.Attribute | None) -> ir.Value:
+        """The buffer in a memory space that `tensor` is loaded from, or a piece of it; to be
+        read only."""
+        unknown = ir.ShapedType.get_dynamic_stride_or_offset()
+        shape, where = tensor.type.shape, self.build.location
+        layout = ir.StridedLayoutAttr.get(unknown, [unknown] * len(shape))
+        kind = ir.MemRefType.get(shape, element_type(tensor), layout, space, loc=where)
+        only: dict[str, ir.Attribute] = {"read_only": ir.UnitAttr.get()}
+        return self.build.create("bufferization.to_buffer", [kind], [tensor], only).results[0]
+
+    def prefetch(self, buffer: ir.Value, place: Sequence[ir.Value]) -> None:
+        """Has a line of memory fetched into the second-level cache. It may lie beyond the end."""
+        i32 = ir.IntegerType.get_signless(32)
+        attributes: dict[str, ir.Attribute] = {
+            "isWrite": ir.BoolAttr.get(False),
+            "isDataCache": ir.BoolAttr.get(True),
+            "localityHint": ir.IntegerAttr.get(i32, _SECOND_LEVEL),
+        }
+        self.build.create("memref.prefetch", [], [buffer, *place], attributes)
 
     def _transfer(
         self, tensor: ir.Value, dims: Sequence[int], inside: Sequence[bool]
