@@ -12,7 +12,8 @@ from ..iree.flags import CompileOptions, iree_compile, parse_arguments
 from ..iree.phases import V_TRANSPOSE_FLAG
 from ..report.records import Report
 from .diagnostics import run_tool, split_chunks
-from .files import STANDARD, check_writable, read_input, write_output
+from .files import STANDARD, check_different, check_writable, read_input, write_output
+from .guard import guarded
 
 if TYPE_CHECKING:
     from iree.compiler.api import Invocation, Session
@@ -49,8 +50,9 @@ IREE's own transpose of V is off, since the passes decide, unless
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    given = sys.argv[1:] if arguments is None else arguments
-    return run_tool("attn-compile", lambda: _main(given))
+    if arguments is None:
+        return guarded("attn-compile", lambda: main(sys.argv[1:]))
+    return run_tool("attn-compile", lambda: _main(arguments))
 
 
 def _main(arguments: Sequence[str]) -> int:
@@ -63,6 +65,8 @@ def _main(arguments: Sequence[str]) -> int:
     for path in (options.output, options.report):
         if path:
             check_writable(path)
+    if options.report not in ("", STANDARD):
+        check_different(options.output, options.report)
     if options.table:
         from ..configs.table import read_table
 

@@ -16,7 +16,8 @@ from .diagnostics import (
     split_chunks,
     verify_expected,
 )
-from .files import STANDARD, check_writable, read_input, write_output
+from .files import STANDARD, check_different, check_writable, read_input, write_output
+from .guard import guarded
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -89,7 +90,9 @@ _VALUES = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    return run_tool("attn-opt", lambda: _main(sys.argv[1:] if arguments is None else arguments))
+    if arguments is None:
+        return guarded("attn-opt", lambda: main(sys.argv[1:]))
+    return run_tool("attn-opt", lambda: _main(arguments))
 
 
 def _main(arguments: Sequence[str]) -> int:
@@ -106,8 +109,7 @@ def _main(arguments: Sequence[str]) -> int:
     check_writable(options.output)
     if options.report:
         check_writable(options.report)
-        if options.report == options.output:
-            raise AttnError("the output and the report cannot be one file", options.report)
+        check_different(options.output, options.report)
     data = read_input(options.input)
     return _Run(options, stages).run(data)
 
@@ -136,6 +138,8 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
                 if not rest or (rest[0].startswith("-") and rest[0] != STANDARD):
                     raise AttnError(f"option '{word}' needs a value")
                 value = rest.pop(0)
+            if name == "target" and not value:
+                raise AttnError(f"option '{word}' needs a value")
             setattr(options, _VALUES[name], value)
         elif name in _FLAGS:
             if separator:
@@ -199,9 +203,9 @@ class _Run:
             failed = bool(self.problems)
         if failed:
             return 1
-        write_output(options.output, "\n// -----\n\n".join(printed).encode())
         if options.report:
             write_output(options.report, self.report.to_json().encode())
+        write_output(options.output, "\n// -----\n\n".join(printed).encode())
         return 0
 
     def _chunk(self, chunk: str | bytes, name: str) -> str | None:

@@ -13,6 +13,7 @@ from ..errors import AttnError
 from ..iree.flags import CACHES, MODES
 from .diagnostics import run_tool
 from .files import STANDARD, check_writable, write_output
+from .guard import guarded
 
 if TYPE_CHECKING:
     from ..tuning.folder import Manifest, Settings
@@ -109,8 +110,9 @@ class Options:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    given = sys.argv[1:] if arguments is None else arguments
-    return run_tool("attn-tune", lambda: _main(given))
+    if arguments is None:
+        return guarded("attn-tune", lambda: main(sys.argv[1:]))
+    return run_tool("attn-tune", lambda: _main(arguments))
 
 
 def _main(arguments: Sequence[str]) -> int:

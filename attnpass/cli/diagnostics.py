@@ -100,12 +100,12 @@ class Collector:
 
 def split_chunks(text: str) -> list[str]:
     """The parts between `// -----` lines, each behind blank lines so that lines keep their
-    numbers."""
+    numbers. Blank parts, as behind a last such line, are left out where there are others."""
     chunks, line = [], 0
     for part in re.split(r"^// -----.*$", text, flags=re.MULTILINE):
         chunks.append("\n" * line + part)
         line += part.count("\n")
-    return chunks
+    return [chunk for chunk in chunks if chunk.strip()] or chunks[:1]
 
 
 def verify_expected(text: str, messages: Sequence[Message], file: str) -> list[Message]:

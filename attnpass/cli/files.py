@@ -43,6 +43,16 @@ def check_writable(path: str) -> None:
         raise AttnError("cannot write it: permission denied", path)
 
 
+def check_different(output: str, report: str) -> None:
+    """AttnError if the output and the report are one file."""
+    if output == report or STANDARD in (output, report):
+        same = output == report
+    else:
+        same = os.path.realpath(output) == os.path.realpath(report) and not _is_special(output)
+    if same:
+        raise AttnError("the output and the report cannot be one file", report)
+
+
 def write_output(path: str, data: bytes) -> None:
     """Writes all of `data`, or raises AttnError and leaves what was there."""
     try:

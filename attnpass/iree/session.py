@@ -152,13 +152,16 @@ def open_source(session: Session, path: str, data: bytes) -> Source:
 
 
 def output_bytes(write: Callable[[Any], None]) -> bytes:
-    """What `write` puts into a memory output."""
+    """What `write` puts into a memory output; CompileError where IREE cannot write it."""
     from iree.compiler.api import Output
 
     with_output = Output.open_membuffer()
     try:
         write(with_output)
         return bytes(with_output.map_memory())
+    except ValueError as error:
+        # IREE has printed why: a module without functions, for one.
+        raise CompileError(str(error)) from None
     finally:
         with_output.close()
 

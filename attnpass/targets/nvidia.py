@@ -8,6 +8,7 @@ on; with one query row it loses (3541 -> 2584 GB/s).
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from ..attention import AttentionFacts
@@ -17,6 +18,8 @@ NAMES = ("sm_80", "sm_86", "sm_89", "sm_90")
 
 # The default configuration's speed on the measured shape (B*H 32, S 4096, d 128: 5.21 ms).
 _FLOPS_PER_SECOND = 5.3e13
+# What IREE and LLVM take as the oldest.
+_FIRST_VERSION = 50
 # Fewer query rows than one tensor-core tile: decode.
 _TILE_ROWS = 16
 
@@ -65,7 +68,8 @@ def _gain(facts: AttentionFacts) -> tuple[float, str]:
 def find(name: str) -> Target | None:
     """The target called `sm_80` and so on; None for another family's name."""
     name = name.removeprefix("cuda:") if name != "cuda" else "sm_80"
-    if not name.startswith("sm_"):
+    version = re.fullmatch(r"sm_(\d+)[af]?", name)
+    if not version or int(version[1]) < _FIRST_VERSION:
         return None
     bandwidth, units = (4.3e12, 132) if name.startswith("sm_9") else (1.5e12, 108)
     # IREE 3.13 describes every card as it does an A100, but for those two (CUDA's limits).

@@ -14,6 +14,10 @@
 // RUN: not attn-compile %s %cpu --attn-target=z80 -o %t 2>&1 | FileCheck %s --check-prefix=TARGET
 // RUN: not attn-compile %s --iree-hal-target-backends=z80 -o %t 2>&1 | FileCheck %s --check-prefix=BACKEND
 // RUN: not attn-compile %s %cpu --compile-to=nowhere -o %t 2>&1 | FileCheck %s --check-prefix=PHASE
+// RUN: not attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=gfx942 -o %t 2>&1 | FileCheck %s --check-prefix=CRASH
+// RUN: not attn-compile %s %cpu -o %t --attn-report=%t 2>&1 | FileCheck %s --check-prefix=ONE
+// RUN: echo 'module {}' | not attn-compile - %cpu -o %t 2>&1 | FileCheck %s --check-prefix=NOTHING
+// RUN: not attn-compile %s %cpu --attn-target=sm_9 -o %t 2>&1 | FileCheck %s --check-prefix=OLD
 // RUN: FileCheck %s --check-prefix=BEFORE --input-file=%t
 
 // BEFORE: before
@@ -30,6 +34,12 @@
 // FOREIGN: attn-compile: error: pass 'foo': {{.*}}foo
 // TARGET: attn-compile: error: unknown target 'z80' (known:
 // BACKEND: attn-compile: error: --iree-hal-target-backends: unknown backend 'z80' (known: {{.*}}llvm-cpu
+// CRASH: Unknown CUDA target 'gfx942'
+// CRASH: attn-compile: error: IREE's compiler crashed (segmentation fault)
+// ONE: error: the output and the report cannot be one file
+// NOTHING: <stdin>:1:1: error: outer module does not contain
+// NOTHING-NOT: error
+// OLD: attn-compile: error: unknown target 'sm_9' (known:
 // PHASE: attn-compile: error: unknown phase 'nowhere' (known: start, input
 
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -6,6 +6,15 @@
 // RUN: FileCheck %s < %t.messages
 // RUN: FileCheck %s --check-prefix=KEPT < %t
 
+// Blank parts are no parts: a file may end with a dividing line.
+// RUN: printf 'func.func private @a()\n// -----\n\n// -----\nfunc.func private @b()\n// -----\n' | attn-opt - --split-input-file | FileCheck %s --check-prefix=BLANK
+
+// BLANK: @a
+// BLANK: // -----
+// BLANK-NOT: // -----
+// BLANK: @b
+// BLANK-NOT: // -----
+
 // KEPT: before
 // KEPT-NOT: func.func
 
