@@ -24,7 +24,7 @@ def default_pipeline(
     """The passes that a compile runs by default, as pipeline text; `table` is a file of tuned
     configurations."""
     options = f"mode={mode} operands=v,k,q" + (f" cache={cache}" if cache != "kept" else "")
-    passes = [f"attn-propagate-layout{{{options}}}"]
+    passes = ["attn-mask-positions", f"attn-propagate-layout{{{options}}}"]
     if kernels != "never":
         passes.append(f"attn-use-kernels{{mode={kernels}}}")
     passes += ["attn-pad-heads", "attn-tile-dynamic"] if configure else []
@@ -33,6 +33,7 @@ def default_pipeline(
         passes += ["attn-pad-keys", "attn-split-k{configured=true}"]
         passes.append(f"attn-configure{{source={{{table}}}}}" if table else "attn-configure")
         passes.append("attn-vectorize")
+    passes.append("attn-natural-scores")
     if hardware_exp2:
         passes.append("attn-hardware-exp2")
     return ",".join(passes)

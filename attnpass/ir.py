@@ -393,6 +393,13 @@ class Builder:
     def constant_float(self, number: float, kind: ir.Type) -> ir.Value:
         return self.constant(ir.FloatAttr.get(kind, number, loc=self.location), kind)
 
+    def cast_float(self, value: ir.Value, kind: ir.Type) -> ir.Value:
+        """A float scalar in another float type."""
+        if value.type == kind:
+            return value
+        wider = ir.FloatType(kind).width > ir.FloatType(value.type).width
+        return self.create("arith.extf" if wider else "arith.truncf", [kind], [value]).results[0]
+
     def splat(self, number: float, kind: ir.Type) -> ir.Value:
         """A constant of scalar or vector type `kind`, every element of which is `number`."""
         element = kind.element_type if isinstance(kind, ir.VectorType) else kind
@@ -499,9 +506,12 @@ class Builder:
             self.fill_block(region.blocks.append(), "scf.yield", body)
         return list(op.results)
 
-    def copy(self, op: ir.Operation) -> ir.Operation:
-        """The same op again, here, on the same operands."""
-        return op.clone(ip=ir.InsertionPoint(self.anchor)).operation
+    def copy(self, op: ir.Operation, operands: Sequence[ir.Value] | None = None) -> ir.Operation:
+        """The same op again, here, on the same operands or on those given."""
+        copy = op.clone(ip=ir.InsertionPoint(self.anchor)).operation
+        for number, operand in enumerate(operands or ()):
+            copy.operands[number] = operand
+        return copy
 
     def fill_block(
         self, block: ir.Block, terminator: str, body: Callable[[Builder], Sequence[ir.Value]]

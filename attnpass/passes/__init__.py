@@ -33,6 +33,8 @@ REGISTRY: dict[str, str] = {
     "attn-fold-transpose": "attnpass.passes.fold_transpose:FoldTranspose",
     "attn-fuse-transpose": "attnpass.passes.fuse_transpose:FuseTranspose",
     "attn-hardware-exp2": "attnpass.passes.hardware_exp2:HardwareExp2",
+    "attn-mask-positions": "attnpass.passes.mask_positions:MaskPositions",
+    "attn-natural-scores": "attnpass.passes.natural_scores:NaturalScores",
     "attn-pad-heads": "attnpass.passes.pad_heads:PadHeads",
     "attn-pad-keys": "attnpass.passes.pad_keys:PadKeys",
     "attn-mask-dynamic-keys": "attnpass.passes.mask_dynamic_keys:MaskDynamicKeys",

@@ -185,17 +185,10 @@ def _elementwise(
     kind = element_type(init)
 
     def scalar(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
-        return [_narrow(inner, body(inner, x), kind)]
+        return [inner.cast_float(body(inner, x), kind)]
 
     values = [value for _, value in inputs]
     return build.generic(values, [init], [*positions, _through(loops, dims)], scalar)[0]
-
-
-def _narrow(build: Builder, value: ir.Value, kind: ir.Type) -> ir.Value:
-    if value.type == kind:
-        return value
-    wider = ir.FloatType(kind).width > ir.FloatType(value.type).width
-    return build.create("arith.extf" if wider else "arith.truncf", [kind], [value]).results[0]
 
 
 def _larger(build: Builder, x: Sequence[ir.Value]) -> ir.Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -12,12 +13,79 @@ TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i1":
 # About twice the error of IREE's own configuration: the types' precision.
 TOLERANCE = {"f32": 3e-6, "f16": 2e-3, "bf16": 1e-2}
 SCALE = 0.25
+# Score functions by name: what a region makes of %score, as %out, and the same in numpy, of the
+# scores and of the numbers of their heads, rows and keys. Values from outside (%c: 0.7) and from
+# inside the region; `index 4` is the key, by the dims of `Case.text`.
+SCORES: dict[str, tuple[str, Callable[..., np.ndarray]]] = {
+    "bias": ("%out = arith.addf %score, %c : f32", lambda s, b, m, k: s + 0.7),
+    "cap": (
+        "%x = arith.divf %score, %c : f32\n%t = math.tanh %x : f32\n%out = arith.mulf %t, %c : f32",
+        lambda s, b, m, k: 0.7 * np.tanh(s / 0.7),
+    ),
+    "square": (
+        "%out = arith.mulf %score, %score : f32",
+        lambda s, b, m, k: s * s,
+    ),
+    "alibi": (
+        """%i = iree_linalg_ext.index 1 : index
+        %j = iree_linalg_ext.index 4 : index
+        %h = iree_linalg_ext.index 0 : index
+        %h1 = arith.index_cast %h : index to i32
+        %h2 = arith.sitofp %h1 : i32 to f32
+        %h3 = arith.addf %h2, %c : f32
+        %d = arith.subi %j, %i : index
+        %d1 = arith.index_cast %d : index to i32
+        %d2 = arith.sitofp %d1 : i32 to f32
+        %slope = arith.mulf %d2, %h3 : f32
+        %out = arith.addf %score, %slope : f32""",
+        lambda s, b, m, k: s + (k - m) * (b + 0.7),
+    ),
+    "causal": (
+        """%i = iree_linalg_ext.index 1 : index
+        %j = iree_linalg_ext.index 4 : index
+        %seen = arith.cmpi sge, %i, %j : index
+        %hidden = arith.constant 0xFF800000 : f32
+        %out = arith.select %seen, %score, %hidden : f32""",
+        lambda s, b, m, k: np.where(m >= k, s, -np.inf),
+    ),
+    "capped causal": (
+        """%x = arith.divf %score, %c : f32
+        %t = math.tanh %x : f32
+        %u = arith.mulf %t, %c : f32
+        %i = iree_linalg_ext.index 1 : index
+        %j = iree_linalg_ext.index 4 : index
+        %seen = arith.cmpi sge, %i, %j : index
+        %hidden = arith.constant 0xFF800000 : f32
+        %out = arith.select %seen, %u, %hidden : f32""",
+        lambda s, b, m, k: np.where(m >= k, 0.7 * np.tanh(s / 0.7), -np.inf),
+    ),
+    "causal capped": (
+        """%i = iree_linalg_ext.index 1 : index
+        %j = iree_linalg_ext.index 4 : index
+        %seen = arith.cmpi sge, %i, %j : index
+        %hidden = arith.constant 0xFF800000 : f32
+        %s = arith.select %seen, %score, %hidden : f32
+        %x = arith.divf %s, %c : f32
+        %t = math.tanh %x : f32
+        %out = arith.mulf %t, %c : f32""",
+        lambda s, b, m, k: np.where(m >= k, 0.7 * np.tanh(s / 0.7), -0.7),
+    ),
+    "slope of score": (
+        """%j = iree_linalg_ext.index 4 : index
+        %j1 = arith.index_cast %j : index to i32
+        %j2 = arith.sitofp %j1 : i32 to f32
+        %f = arith.addf %j2, %c : f32
+        %out = arith.mulf %score, %f : f32""",
+        lambda s, b, m, k: s * (k + 0.7),
+    ),
+}
 
 
 @dataclass(frozen=True)
 class Case:
     """One attention. `mask` is the mask's type or ''; `dynamic` names sizes (`b`, `m`, `k`)
-    that only the arguments tell; `online` makes it an online_attention."""
+    that only the arguments tell; `online` makes it an online_attention; `score` names one of
+    SCORES."""
 
     batch: int
     rows: int
@@ -28,6 +96,7 @@ class Case:
     dynamic: str = ""
     value_head: int = 0
     online: bool = False
+    score: str = ""
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -63,6 +132,8 @@ class Case:
         given = self.inputs()
         q, k, v = (array.astype(np.float64) for array in given[:3])
         scores = q @ k.transpose(0, 2, 1) * SCALE
+        if self.score:
+            scores = SCORES[self.score][1](scores, *np.ogrid[tuple(map(slice, scores.shape))])
         if self.mask == "i1":
             scores = np.where(given[3], scores, -np.inf)
         elif self.mask:
@@ -92,6 +163,7 @@ func.func @{name}(%q: {q}, %k: {k}, %v: {v}{f", %mask: {mask}" if masked else ""
   %f0 = arith.constant 0.0 : f32
   %lowest = arith.constant -3.0e38 : f32
   %scale = arith.constant {SCALE} : {self.kind}
+  %c = arith.constant 0.7 : f32
   %empty = tensor.empty({", ".join(sizes)}) : {out}
   %row = tensor.empty({", ".join(sizes)}) : {state}
   {f"%zero = linalg.fill ins(%f0 : f32) outs(%empty : {out}) -> {out}" if self.online else ""}
@@ -101,7 +173,8 @@ func.func @{name}(%q: {q}, %k: {k}, %v: {v}{f", %mask: {mask}" if masked else ""
       ins(%q, %k, %v, %scale{masked} : {q}, {k}, {v}, {self.kind}{f", {mask}" if masked else ""})
       outs({start} : {results}) {{
     ^bb0(%score: f32):
-      iree_linalg_ext.yield %score : f32
+      {SCORES[self.score][0] if self.score else ""}
+      iree_linalg_ext.yield %{"out" if self.score else "score"} : f32
   }} -> {results}
   return {returned} : {results}
 }}

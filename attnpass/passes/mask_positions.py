@@ -1,0 +1,71 @@
+"""attn-mask-positions: score functions of positions as masks, whose numbers IREE gets right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from . import Pass, PassContext
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+    from ..attention import AttentionFacts
+
+
+@dataclass(frozen=True)
+class MaskPositions(Pass):
+    """Takes what positions do to scores out of attention's region: a bias (ALiBi) becomes a mask
+    that is added, hidden keys (causal, windows, documents) one of truth values; a mask that the
+    op has is part of the new one. A soft-cap and other functions of the score alone stay.
+
+    Where a region reads positions (`iree_linalg_ext.index`, as FlexAttention is imported),
+    IREE 3.13 counts them from the start of a tile instead of the tensor, and takes the numbers
+    of iteration dims for those of the scores' dims: it computes wrong numbers without a word,
+    or does not compile. Regions on tensors of rank 0, as importers leave them, become regions
+    of scalars, which other passes read.
+    """
+
+    name: ClassVar[str] = "attn-mask-positions"
+    summary: ClassVar[str] = "right numbers for score functions of positions: they become masks"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..attention import find_ops
+        from ..scores import make_scalar
+
+        with module.context:
+            simpler = [make_scalar(op) for op in find_ops(module)]
+
+        def replace(facts: AttentionFacts) -> str | None:
+            if not facts.score_index_dims:
+                return None
+            why = _replace(facts)
+            if why:
+                context.report.note(
+                    f"{facts.kind} at {facts.location}: its numbers are IREE's, which are wrong "
+                    f"for scores that depend on positions, and these make no mask: {why}"
+                )
+                return None
+            return "what positions do to its scores is a mask now"
+
+        return context.replace_attention(module, replace) or any(simpler)
+
+
+def _replace(facts: AttentionFacts) -> str:
+    """Gives the users of an attention the same one under a mask, or says why not."""
+    from ..ir import erase_dead
+    from ..masks import attend_under
+    from ..scores import inner_ops, position_mask, take_apart
+
+    found = take_apart(facts.op)
+    if isinstance(found, str):
+        return found
+    rest, steps = found
+    mask, dims = position_mask(facts, steps) if steps else (None, ())
+    *others, terminator = inner_ops(facts.op)
+    terminator.operands[0] = rest
+    erase_dead(others)
+    if mask is None:  # it read positions and made nothing of them
+        return ""
+    attend_under(facts, mask, dims)
+    return ""
