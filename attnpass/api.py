@@ -24,7 +24,11 @@ def default_pipeline(
     """The passes that a compile runs by default, as pipeline text; `table` is a file of tuned
     configurations."""
     options = f"mode={mode} operands=v,k,q" + (f" cache={cache}" if cache != "kept" else "")
-    passes = ["attn-mask-positions", f"attn-propagate-layout{{{options}}}"]
+    passes = [
+        "attn-fuse-normalization",
+        "attn-mask-positions",
+        f"attn-propagate-layout{{{options}}}",
+    ]
     if kernels != "never":
         passes.append(f"attn-use-kernels{{mode={kernels}}}")
     passes += ["attn-pad-heads", "attn-tile-dynamic"] if configure else []

@@ -120,9 +120,11 @@ class AttentionFacts:
 
     @property
     def own_configuration(self) -> str:
-        """Name of the configuration attribute that a user put on the op, or ''."""
+        """Name of the configuration attribute that a user put on the op, or ''; an empty one,
+        as FlexAttention is imported with, says nothing."""
         attributes = self.op.attributes
-        return next((name for name in CONFIGURATION_ATTRIBUTES if name in attributes), "")
+        given = (name for name in CONFIGURATION_ATTRIBUTES if name in attributes)
+        return next((name for name in given if str(attributes[name]) != "{}"), "")
 
     @cached_property
     def score_index_dims(self) -> frozenset[int]:

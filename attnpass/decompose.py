@@ -7,13 +7,24 @@ heads at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
+from . import maps
 from .attention import AttentionFacts, find
-from .ir import Builder, element_type, erase_dead, replace_reads, sizes_of
+from .ir import (
+    Builder,
+    element_type,
+    erase_dead,
+    is_float,
+    ranked_shape,
+    replace_reads,
+    sizes_of,
+)
+from .layout.attention_rewrite import iteration_size
 from .report.records import Report
+from .scores import copied, score, yielded
 from .targets import Target
 
 # Below, fused attention is faster: few rows read K and V once, and up to head dim 256 there
@@ -40,7 +51,7 @@ def decompose_all(
         if why:
             report.note(f"{place} stays fused: {why}")
             continue
-        replace_reads(facts.op.results[0], _decomposed(facts))
+        replace_reads(facts.op.results[0], decomposed(facts))
         done.append(facts.op)
         report.note(f"{place} is two products and a softmax: {_score_bytes(facts)} bytes of scores")
     erase_dead(done)
@@ -98,17 +109,23 @@ def _score_bytes(facts: AttentionFacts) -> int:
     return 4 * (facts.extent((*facts.batch, *facts.m, *facts.k2)) or 0)
 
 
-def _decomposed(facts: AttentionFacts) -> ir.Value:
-    """The result of `facts`, made of other ops in front of it."""
+def decomposed(facts: AttentionFacts) -> ir.Value:
+    """The result of an `attention` with one k2 dim and no dim that its output reads at the
+    constant 0, made of other ops in front of it: products and softmax in f32, the score function
+    between them. Needs a current context."""
     build = Builder(facts.op, facts.op.location)
-    kept = tuple(dim for dim in facts.map_of("output") if dim not in facts.n)
+    kept = tuple(dim for dim in facts.map_of("output") if dim is not None and dim not in facts.n)
     score_dims = (*kept, *facts.k2)
     query, key, value = (
         (facts.value(name), facts.map_of(name)) for name in ("query", "key", "value")
     )
     scores = _product(facts, build, query, key, score_dims, facts.k1)
     weights = build.softmax(_scaled_and_masked(facts, build, scores, score_dims))
-    return _product(facts, build, (weights, score_dims), value, facts.map_of("output"), facts.k2)
+    return _narrowed(
+        _product(facts, build, (weights, score_dims), value, facts.map_of("output"), facts.k2),
+        facts,
+        build,
+    )
 
 
 def _product(
@@ -120,45 +137,71 @@ def _product(
     reduced: Sequence[int],
 ) -> ir.Value:
     """The contraction of two (value, its dims) over `reduced`, in f32."""
-    zeros = _empty(facts, build, result)
-    zeros = build.fill(build.constant_float(0.0, element_type(zeros)), zeros)
-    loops = {dim: loop for loop, dim in enumerate((*result, *reduced))}
-    positions = [tuple(loops[dim] for dim in dims) for dims in (left[1], right[1], result)]
+    f32 = ir.F32Type.get()
+    sizes = [iteration_size(facts, dim) for dim in result if dim is not None]
+    zeros = build.fill(build.constant_float(0.0, f32), build.empty(sizes, f32))
+    loops = {dim: loop for loop, dim in enumerate((*result, *reduced)) if dim is not None}
+    positions = [_through(loops, dims) for dims in (left[1], right[1], result)]
 
     def body(inner: Builder, x: Scalars) -> Scalars:
-        term = inner.create("arith.mulf", [x[0].type], x[:2]).results[0]
-        return [inner.create("arith.addf", [x[0].type], [x[2], term]).results[0]]
+        factors = [inner.cast_float(factor, f32) for factor in x[:2]]
+        term = inner.create("arith.mulf", [f32], factors).results[0]
+        return [inner.create("arith.addf", [f32], [x[2], term]).results[0]]
 
     return build.generic([left[0], right[0]], [zeros], positions, body)[0]
 
 
 def _scaled_and_masked(
-    facts: AttentionFacts, build: Builder, scores: ir.Value, dims: Sequence[int | None]
+    facts: AttentionFacts, build: Builder, scores: ir.Value, dims: Sequence[int]
 ) -> ir.Value:
-    """scores * scale, plus the mask, or -infinity where an i1 mask is false."""
+    """What the region makes of scores * scale, plus the mask, or -infinity where an i1 mask is
+    false."""
     loops = {dim: loop for loop, dim in enumerate(dims)}
     here = tuple(range(len(dims)))
-    inputs, positions = [scores], [here]
+    inputs: list[ir.Value] = [scores]
+    positions: list[maps.Positions] = [here]
     if facts.has_mask:
         inputs.append(facts.value("mask"))
-        positions.append(tuple(loops[dim] for dim in facts.map_of("mask")))
-    scale = facts.value("scale")
+        positions.append(_through(loops, facts.map_of("mask")))
+    kind = element_type(scores)
 
     def body(inner: Builder, x: Scalars) -> Scalars:
-        scaled = inner.create("arith.mulf", [scale.type], [x[0], scale]).results[0]
-        return [_masked(inner, scaled, x[1]) if facts.has_mask else scaled]
+        factors = [x[0], inner.cast_float(facts.value("scale"), kind)]
+        scaled = inner.create("arith.mulf", [kind], factors).results[0]
+        given = inner.cast_float(scaled, score(facts.op).type)
+        names = {score(facts.op): given}
+        (made,) = copied(
+            facts.op, [yielded(facts.op)], inner, lambda dim: inner.loop_index(loops[dim]), names
+        )
+        made = inner.cast_float(made, kind)
+        return [_masked(inner, made, x[1]) if facts.has_mask else made]
 
-    init = build.empty(sizes_of(scores), element_type(scores))
+    init = build.empty(sizes_of(scores), kind)
     return build.generic(inputs, [init], [*positions, here], body)[0]
 
 
-def _masked(build: Builder, score: ir.Value, mask: ir.Value) -> ir.Value:
-    if mask.type == score.type:
-        return build.create("arith.addf", [score.type], [score, mask]).results[0]
-    hidden = build.constant_float(float("-inf"), score.type)
-    return build.create("arith.select", [score.type], [mask, score, hidden]).results[0]
+def _masked(build: Builder, value: ir.Value, mask: ir.Value) -> ir.Value:
+    if is_float(mask.type):
+        operands = [value, build.cast_float(mask, value.type)]
+        return build.create("arith.addf", [value.type], operands).results[0]
+    hidden = build.constant_float(float("-inf"), value.type)
+    return build.select(mask, value, hidden)
 
 
-def _empty(facts: AttentionFacts, build: Builder, dims: Sequence[int | None]) -> ir.Value:
-    sizes = [facts.sizes[dim] or 0 for dim in dims if dim is not None]
-    return build.empty(sizes, ir.F32Type.get(facts.op.context))
+def _narrowed(result: ir.Value, facts: AttentionFacts, build: Builder) -> ir.Value:
+    """The result in the op's element type."""
+    kind = element_type(facts.value("output"))
+    if element_type(result) == kind:
+        return result
+    here = tuple(range(len(ranked_shape(result))))
+    init = build.empty(sizes_of(result), kind)
+
+    def body(inner: Builder, x: Scalars) -> Scalars:
+        return [inner.cast_float(x[0], kind)]
+
+    return build.generic([result], [init], [here, here], body)[0]
+
+
+def _through(loops: Mapping[int, int], dims: Sequence[int | None]) -> maps.Positions:
+    """Dims of attention as loops."""
+    return tuple(None if dim is None else loops[dim] for dim in dims)

@@ -875,11 +875,14 @@ def copy_body(
 
 
 def copy_region(op: ir.Operation, new: ir.Operation) -> None:
-    """Gives `new` the only block of the first region of `op`, whose body is flat."""
+    """Gives `new` the only block of the first region of `op`, whose body is flat; both have the
+    same iteration dims."""
     block = op.regions[0].blocks[0]
     kinds = [argument.type for argument in block.arguments]
     copy = new.regions[0].blocks.append(*kinds, arg_locs=[new.location] * len(kinds))
-    copy_body(block, copy, range(len(kinds)), {})
+    looped = "indexing_maps" in op.attributes
+    dims = range(maps.num_dims(op.attributes["indexing_maps"]) if looped else 0)
+    copy_body(block, copy, range(len(kinds)), {dim: dim for dim in dims})
 
 
 def erase_dead(ops: Iterable[ir.Operation]) -> None:

@@ -8,7 +8,7 @@ from iree.compiler import ir
 
 from . import maps
 from .attention import AttentionFacts
-from .ir import Builder, copied_attributes, copy_body
+from .ir import Builder, copied_attributes, copy_region
 
 
 def attend_under(
@@ -33,9 +33,6 @@ def attend_under(
     attributes["indexing_maps"] = maps.maps_attribute(facts.num_dims, indexing)
     types = [result.type for result in op.results]
     new = build.create(op.name, types, operands, attributes, regions=1)
-    source = op.regions[0].blocks[0]
-    scores = [argument.type for argument in source.arguments]
-    block = new.regions[0].blocks.append(*scores, arg_locs=[build.location] * len(scores))
-    copy_body(source, block, range(len(scores)), {dim: dim for dim in range(facts.num_dims)})
+    copy_region(op, new)
     for old, value in zip(op.results, new.results, strict=True):
         old.replace_all_uses_with(value)

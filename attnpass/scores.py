@@ -8,7 +8,7 @@ makes of either is said in the passes that use this file.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -27,6 +27,8 @@ from .ir import (
 
 _QUERY, _SCALE = 0, 3
 INDEX = "iree_linalg_ext.index"
+# On an op whose region `rescale` has rewritten: twice would be wrong.
+NATURAL_SCORES = "attnpass.natural_scores"
 # As low as no score is: added to one it leaves nothing of it but itself, as f32 rounds.
 _HIDDEN = -1e9
 _FIXED_POINTS = (0.0, float("inf"), float("-inf"))
@@ -202,13 +204,17 @@ def _has_scalar_form(op: ir.Operation) -> bool:
     )
 
 
+def holds_regions(op: ir.Operation) -> str:
+    """Why a region is not one of scalars, or ''."""
+    nested = [inner.name for inner in inner_ops(op) if len(inner.regions)]
+    return f"its region holds a {nested[0]}" if nested else ""
+
+
 def take_apart(op: ir.Operation) -> tuple[ir.Value, list[Step]] | str:
     """A region of scalars as one of its values that reads no position, and what positions do to
     that, in their order; or why they cannot be had apart."""
     indices = [inner.results[0] for inner in inner_ops(op) if inner.name == INDEX]
     on_score, on_place = reached(op, [score(op)]), reached(op, indices)
-    if any(len(inner.regions) for inner in inner_ops(op)):
-        return "its region holds regions"
     value, steps = yielded(op), []
     while value in on_place:
         found = _outermost(value, on_score)
@@ -256,7 +262,8 @@ def position_mask(facts: AttentionFacts, steps: Sequence[Step]) -> tuple[ir.Valu
     kind = ir.IntegerType.get_signless(1) if boolean else score(facts.op).type
 
     def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
-        values = _copied(facts.op, steps, inner, lambda dim: inner.loop_index(loops[dim]))
+        wanted = [step.value for step in steps]
+        values = copied(facts.op, wanted, inner, lambda dim: inner.loop_index(loops[dim]))
         mask = x[0] if given else None
         if boolean:
             return [_all_hold(inner, mask, zip(steps, values, strict=True))]
@@ -278,24 +285,29 @@ def _dims_read(op: ir.Operation, steps: Sequence[Step]) -> set[int]:
     return found
 
 
-def _copied(
-    op: ir.Operation, steps: Sequence[Step], build: Builder, index: Callable[[int], ir.Value]
+def copied(
+    op: ir.Operation,
+    wanted: Sequence[ir.Value],
+    build: Builder,
+    index: Callable[[int], ir.Value],
+    names: Mapping[ir.Value, ir.Value] | None = None,
 ) -> list[ir.Value]:
-    """The values of steps, computed anew where `build` stands; `index` gives iteration dims."""
-    needed = {step.value for step in steps}
+    """Values of a region of scalars, computed anew where `build` stands; `index` gives iteration
+    dims there, `names` what stands for the score."""
+    needed = set(wanted)
     for inner in reversed(inner_ops(op)):
         if any(result in needed for result in inner.results):
             needed.update(inner.operands)
-    names: dict[ir.Value, ir.Value] = {}
+    found = dict(names or {})
     for inner in inner_ops(op):
         if not any(result in needed for result in inner.results):
             continue
         if inner.name == INDEX:
-            names[inner.results[0]] = index(ir.IntegerAttr(inner.attributes["dim"]).value)
+            found[inner.results[0]] = index(ir.IntegerAttr(inner.attributes["dim"]).value)
             continue
-        copy = build.copy(inner, [names.get(operand, operand) for operand in inner.operands])
-        names.update(zip(inner.results, copy.results, strict=True))
-    return [names.get(step.value, step.value) for step in steps]
+        copy = build.copy(inner, [found.get(operand, operand) for operand in inner.operands])
+        found.update(zip(inner.results, copy.results, strict=True))
+    return [found.get(value, value) for value in wanted]
 
 
 def _all_hold(

@@ -9,6 +9,7 @@ from iree.compiler import ir
 from .. import maps
 from ..attention import AttentionFacts
 from ..ir import element_bytes, tensor_bytes
+from ..scores import NATURAL_SCORES
 from ..targets import Target
 from . import Kernel, load_kernels
 from .masks import Mask, find_mask, mask_words
@@ -107,6 +108,8 @@ def _unfit(facts: AttentionFacts) -> str:
         return f"{facts.kind} has three results, the kernels have one"
     if facts.own_configuration:
         return f"it has its own {facts.own_configuration}"
+    if NATURAL_SCORES in facts.op.attributes:
+        return "its region was made for IREE's own code by attn-natural-scores"
     for name in ("k1", "k2", "n"):
         if len(getattr(facts, name)) != 1:
             return f"it has {len(getattr(facts, name))} {name} dims, the kernels take one"

@@ -31,6 +31,7 @@ REGISTRY: dict[str, str] = {
     "attn-decompose": "attnpass.passes.decompose:Decompose",
     "attn-extract": "attnpass.passes.extract:Extract",
     "attn-fold-transpose": "attnpass.passes.fold_transpose:FoldTranspose",
+    "attn-fuse-normalization": "attnpass.passes.fuse_normalization:FuseNormalization",
     "attn-fuse-transpose": "attnpass.passes.fuse_transpose:FuseTranspose",
     "attn-hardware-exp2": "attnpass.passes.hardware_exp2:HardwareExp2",
     "attn-mask-positions": "attnpass.passes.mask_positions:MaskPositions",

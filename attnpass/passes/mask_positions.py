@@ -37,35 +37,34 @@ class MaskPositions(Pass):
             simpler = [make_scalar(op) for op in find_ops(module)]
 
         def replace(facts: AttentionFacts) -> str | None:
-            if not facts.score_index_dims:
-                return None
-            why = _replace(facts)
-            if why:
-                context.report.note(
-                    f"{facts.kind} at {facts.location}: its numbers are IREE's, which are wrong "
-                    f"for scores that depend on positions, and these make no mask: {why}"
-                )
-                return None
-            return "what positions do to its scores is a mask now"
+            return _replace(facts, context) if facts.score_index_dims else None
 
         return context.replace_attention(module, replace) or any(simpler)
 
 
-def _replace(facts: AttentionFacts) -> str:
-    """Gives the users of an attention the same one under a mask, or says why not."""
-    from ..ir import erase_dead
+def _replace(facts: AttentionFacts, context: PassContext) -> str | None:
+    """Gives the users of an attention one that reads no positions; what became of it."""
+    from ..decompose import decomposed
+    from ..ir import erase_dead, replace_reads
     from ..masks import attend_under
-    from ..scores import inner_ops, position_mask, take_apart
+    from ..scores import holds_regions, inner_ops, position_mask, take_apart
 
-    found = take_apart(facts.op)
-    if isinstance(found, str):
-        return found
-    rest, steps = found
-    mask, dims = position_mask(facts, steps) if steps else (None, ())
-    *others, terminator = inner_ops(facts.op)
-    terminator.operands[0] = rest
-    erase_dead(others)
-    if mask is None:  # it read positions and made nothing of them
-        return ""
-    attend_under(facts, mask, dims)
-    return ""
+    problem = holds_regions(facts.op)
+    found = problem or take_apart(facts.op)
+    if not isinstance(found, str):
+        rest, steps = found
+        mask, dims = position_mask(facts, steps)
+        *others, terminator = inner_ops(facts.op)
+        terminator.operands[0] = rest
+        erase_dead(others)
+        attend_under(facts, mask, dims)
+        return "what positions do to its scores is a mask now"
+    whole = facts.kind == "attention" and len(facts.k2) == 1
+    if whole and not problem and None not in facts.map_of("output"):
+        replace_reads(facts.op.results[0], decomposed(facts))
+        return f"two products and a softmax now, which get positions right: {found}"
+    context.report.note(
+        f"{facts.kind} at {facts.location}: its numbers are wrong, because its scores depend on "
+        f"positions in a way that is no mask: {found}"
+    )
+    return None

@@ -10,9 +10,6 @@ from . import Pass, PassContext
 if TYPE_CHECKING:
     from iree.compiler import ir
 
-# On an op that was rewritten: twice would be wrong.
-MARK = "attnpass.natural_scores"
-
 
 @dataclass(frozen=True)
 class NaturalScores(Pass):
@@ -32,16 +29,16 @@ class NaturalScores(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..attention import find_ops
         from ..ir import location_text, set_attribute
-        from ..scores import is_homogeneous, rescale
+        from ..scores import NATURAL_SCORES, is_homogeneous, rescale
 
         changed = False
         with module.context:
             for op in find_ops(module):
-                if MARK in op.attributes or is_homogeneous(op):
+                if NATURAL_SCORES in op.attributes or is_homogeneous(op):
                     continue
                 with op.location:
                     rescale(op)
-                set_attribute(op, MARK, "unit")
+                set_attribute(op, NATURAL_SCORES, "unit")
                 changed = True
                 context.report.note(
                     f"{op.name.rpartition('.')[2]} at {location_text(op.location)}: its score "

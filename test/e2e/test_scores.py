@@ -1,0 +1,73 @@
+"""Score functions, of the score and of positions, against numpy in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from attention_case import SCORES, TOLERANCE, Case
+from helpers import compile_and_run, compile_text, rel_error
+
+FORMS = {
+    "half_booleans": {"kind": "f16", "mask": "i1"},
+    "parts_bias": {"online": True, "mask": "f32"},
+    "unknown": {"dynamic": "mk", "mask": "i1"},
+}
+# What is no mask is computed apart for attention as a whole only.
+NO_MASKS = ("causal capped", "slope of score")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("score", SCORES)
+def test_scores(score: str, form: str) -> None:
+    case = Case(2, 24, 40, 16, score=score, **FORMS[form])
+    if case.online and score in NO_MASKS:
+        pytest.skip("the report says that its numbers are wrong")
+    vmfb = compile_text(case.text("main"), mode="cost")
+    assert rel_error(case.result(vmfb, "main"), case.wanted()) < TOLERANCE[case.kind]
+
+
+def test_split_keys() -> None:
+    """The score function goes with each chunk of keys, and positions with the mask."""
+    cases = (
+        Case(2, 1, 600, 16, score="capped causal"),
+        Case(2, 3, 600, 16, score="cap", mask="f32"),
+    )
+    for each in cases:
+        pipeline = "attn-mask-positions,attn-split-k{splits=3},attn-natural-scores"
+        vmfb = compile_text(each.text("main"), mode="cost", pipeline=pipeline)
+        assert rel_error(each.result(vmfb, "main"), each.wanted()) < TOLERANCE["f32"]
+
+
+def test_flex_attention() -> None:
+    """FlexAttention as torch exports it: a soft-cap of 20 and a causal mask."""
+    random = np.random.default_rng(6)
+    q, k, v = (random.standard_normal((2, 4, 24, 16)).astype(np.float32) * 2 for _ in range(3))
+    got = compile_and_run(FLEX, [q, k, v], mode="cost")
+    scores = 20 * np.tanh(q.astype(np.float64) @ k.transpose(0, 1, 3, 2) * 0.25 / 20)
+    scores = np.where(np.tri(24, dtype=bool), scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    assert rel_error(got, weights / weights.sum(-1, keepdims=True) @ v) < TOLERANCE["f32"]
+
+
+SCALAR, INDEX, TENSOR = "!torch.vtensor<[],f32>", "!torch.vtensor<[],si32>", "[2,4,24,16],f32"
+FLEX = f"""
+func.func private @score(%s: {SCALAR}, %b: {INDEX}, %h: {INDEX}, %i: {INDEX}, %j: {INDEX}) -> {SCALAR} {{
+  %cap = torch.constant.float 2.000000e+01
+  %0 = torch.aten.div.Scalar %s, %cap : {SCALAR}, !torch.float -> {SCALAR}
+  %1 = torch.aten.tanh %0 : {SCALAR} -> {SCALAR}
+  %2 = torch.aten.mul.Scalar %1, %cap : {SCALAR}, !torch.float -> {SCALAR}
+  return %2 : {SCALAR}
+}}
+func.func private @mask(%b: {INDEX}, %h: {INDEX}, %i: {INDEX}, %j: {INDEX}) -> !torch.vtensor<[],i1> {{
+  %0 = torch.aten.ge.Tensor %i, %j : {INDEX}, {INDEX} -> !torch.vtensor<[],i1>
+  return %0 : !torch.vtensor<[],i1>
+}}
+func.func @main(%q: !torch.vtensor<{TENSOR}>, %k: !torch.vtensor<{TENSOR}>, %v: !torch.vtensor<{TENSOR}>) -> !torch.vtensor<{TENSOR}> {{
+  %scale = torch.constant.float 2.500000e-01
+  %false = torch.constant.bool false
+  %out, %lse, %max = torch.hop_flex_attention %q, %k, %v, %scale, %false, %false
+      {{score_mod_fn = @score, mask_mod_fn = @mask}} : !torch.vtensor<{TENSOR}>, !torch.vtensor<{TENSOR}>,
+      !torch.vtensor<{TENSOR}>, !torch.float, !torch.bool, !torch.bool -> !torch.vtensor<{TENSOR}>, !torch.none, !torch.none
+  return %out : !torch.vtensor<{TENSOR}>
+}}
+"""  # noqa: E501
