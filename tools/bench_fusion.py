@@ -14,19 +14,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import statistics
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import models
 from bench_layers import Program, milliseconds
 from doc_blocks import machine, size, table, text_table, write_block
 from flow_ir import read_flow
+from iree.compiler import ir
 from mlir_trace import Model, Trace
 from model_check import GENERIC, HOST, build, worst_error
 
+from attnpass.attention import find
 from attnpass.targets import DEFAULT_TARGET, Target, amd, named_target, nvidia
 
 FLAG = "--iree-dispatch-creation-enable-fuse-horizontal-contractions="
@@ -107,13 +107,25 @@ def write_page(data: dict[str, Any]) -> None:
 
 def _worth_row(case: tuple[str, int, int, str, str]) -> list[str]:
     name, rows, head, query, value = case
-    sizes = {"batch": 32, "m": rows, "k1": head, "k2": 4096, "n": head}
-    facts: Any = SimpleNamespace(
-        **{dim: (dim,) for dim in sizes},
-        element_types={"query": query, "value": value},
-        assumed_extent=lambda dims: math.prod(sizes[dim] for dim in dims),
-    )
-    worth = named_target(name).worth_of_transposed_v(facts)
+    kinds = ((rows, query), (4096, query), (4096, value))
+    q, k, v = (f"tensor<32x{count}x{head}x{kind}>" for count, kind in kinds)
+    maps = ("(b, m, d)", "(b, k, d)", "(b, k, n)", "()", "(b, m, n)")
+    shown = ", ".join(f"affine_map<(b, m, n, d, k) -> {x}>" for x in maps)
+    out = f"tensor<32x{rows}x{head}xf32>"
+    text = f"""
+      func.func @main(%q: {q}, %k: {k}, %v: {v}, %s: f32, %o: {out}) -> {out} {{
+        %r = iree_linalg_ext.attention <indexing_maps = [{shown}]>
+            ins(%q, %k, %v, %s : {q}, {k}, {v}, f32) outs(%o : {out}) {{
+          ^bb0(%x: f32):
+            iree_linalg_ext.yield %x : f32
+        }} -> {out}
+        return %r : {out}
+      }}"""
+    with ir.Context() as context, ir.Location.unknown():
+        context.load_all_available_dialects()
+        module = ir.Module.parse(text)
+        (facts,) = find(module.operation)
+        worth = named_target(name).worth_of_transposed_v(facts)
     saved = "?" if worth.seconds is None else f"{worth.seconds * 1e6:.0f}"
     return [name, str(rows), str(head), query, value, saved, worth.reason]
 

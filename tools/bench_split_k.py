@@ -70,13 +70,22 @@ CPU_SHAPES = tuple(
 )  # fmt: skip
 
 
-def steps_module(shape: Shape, counts: dict[str, int], mask: bool = False, dynamic: bool = False):
-    """MLIR text: one function for each (name, number of dependent attention steps)."""
+def steps_module(
+    shape: Shape,
+    counts: dict[str, int],
+    mask: bool = False,
+    dynamic: bool = False,
+    transposed: bool = False,
+) -> str:
+    """MLIR text: one function for each (name, number of dependent attention steps); `transposed`
+    takes V with keys innermost."""
     keys = "?" if dynamic else shape.keys
     q = f"tensor<{shape.heads}x{shape.rows}x{shape.head_dim}x{shape.element}>"
     k = f"tensor<{shape.heads}x{keys}x{shape.head_dim}x{shape.element}>"
+    v = f"tensor<{shape.heads}x{shape.head_dim}x{keys}x{shape.element}>" if transposed else k
     m = f"tensor<{shape.heads}x{shape.rows}x{keys}xi1>"
-    letters = ["b, m, k1", "b, k2, k1", "b, k2, n", "", *(["b, m, k2"] if mask else []), "b, m, n"]
+    value = "b, n, k2" if transposed else "b, k2, n"
+    letters = ["b, m, k1", "b, k2, k1", value, "", *(["b, m, k2"] if mask else []), "b, m, n"]
     maps = ", ".join(f"affine_map<(b, m, n, k1, k2) -> ({text})>" for text in letters)
     extra, of = (", %mask", f", {m}") if mask else ("", "")
     functions = []
@@ -85,14 +94,14 @@ def steps_module(shape: Shape, counts: dict[str, int], mask: bool = False, dynam
             f"""
   %e{i} = tensor.empty() : {q}
   %q{i + 1} = iree_linalg_ext.attention <indexing_maps = [{maps}]>
-      ins(%q{i}, %k, %v, %scale{extra} : {q}, {k}, {k}, {shape.element}{of}) outs(%e{i} : {q}) {{
+      ins(%q{i}, %k, %v, %scale{extra} : {q}, {k}, {v}, {shape.element}{of}) outs(%e{i} : {q}) {{
     ^bb0(%s: f32):
       iree_linalg_ext.yield %s : f32
   }} -> {q}"""
             for i in range(count)
         ]
         functions.append(
-            f"func.func @{name}(%q0: {q}, %k: {k}, %v: {k}"
+            f"func.func @{name}(%q0: {q}, %k: {k}, %v: {v}"
             f"{', %mask: ' + m if mask else ''}) -> {q} {{\n"
             f"  %scale = arith.constant {shape.head_dim**-0.5} : {shape.element}"
             f"{''.join(steps)}\n  return %q{count} : {q}\n}}"

@@ -61,16 +61,19 @@ def marked(op: ir.Operation) -> Tiles | None:
     return Tiles(*ir.DenseI64ArrayAttr(config[MARK])) if MARK in config else None
 
 
-def tiles(facts: AttentionFacts, register_bytes: int) -> Tiles | str:
+def tiles(
+    facts: AttentionFacts, register_bytes: int, transposed: bool | None = None
+) -> Tiles | str:
     """The tiles for an attention that `cpu` has a configuration for, on vector registers of so
-    many bytes, or why it gets no loops."""
+    many bytes, or why it gets no loops. `transposed` has keys innermost in V, or the head dim,
+    whichever is there; None takes V as it lies."""
     row, lanes, registers = row_dim(facts), register_bytes // 4, 32 if register_bytes >= 64 else 16
-    rows = 1 if row is None else facts.sizes[row]
+    rows, why = 1 if row is None else facts.sizes[row], _refusal(facts, transposed)
+    if transposed is None:
+        transposed = _keys_innermost(facts, "value")
     if rows is not None and rows <= lanes:
-        why = _refusal(facts, few=True)
-        candidates = [_few_rows(rows, facts.sizes[facts.k2[0]], lanes, registers)]
+        candidates = [_few_rows(facts, rows, lanes, registers, transposed)]
     else:
-        why = _refusal(facts, few=False)
         # Two vectors of rows, unless one leaves fewer lanes empty.
         fuller = rows is not None and -rows % (2 * lanes) > -rows % lanes
         candidates = [
@@ -79,38 +82,64 @@ def tiles(facts: AttentionFacts, register_bytes: int) -> Tiles | str:
         ]
     if why:
         return why
-    fitting = (found for found in candidates if not problem(facts, found))
+    fitting = (found for found in candidates if not problem(facts, found, transposed))
     depth, width = facts.sizes[facts.k1[0]] or 0, facts.sizes[facts.n[0]] or 0
     none = f"head dim {max(depth, width)} needs more than {STACK_BYTES} bytes of stack"
     return next(fitting, none)
 
 
-def problem(facts: AttentionFacts, found: Tiles) -> str:
-    """Why an attention cannot be cut into these tiles, or ''."""
-    if not found.row_vectors and found.keys % found.lanes:
+def problem(facts: AttentionFacts, found: Tiles, transposed: bool | None = None) -> str:
+    """Why an attention cannot be cut into these tiles, or ''; `transposed` as for `tiles`."""
+    if transposed is None:
+        transposed = _keys_innermost(facts, "value")
+    if not found.row_vectors and found.keys % _unit(facts, found):
         return "blocks of keys that are no whole vectors"
+    if not found.row_vectors and transposed:
+        sums = found.output_rows * found.output_vectors
+        if sums > found.lanes:
+            return f"{sums} sums to be folded into a vector of {found.lanes}"
     row = row_dim(facts)
     rows = found.rows or (1 if row is None else facts.sizes[row] or 0)
     depth, width = facts.sizes[facts.k1[0]] or 0, facts.sizes[facts.n[0]] or 0
     # A result in f32 is summed up in its place.
     summed = 0 if facts.element_types["output"] == "f32" else width
-    decays = rows if found.row_vectors else rows * found.lanes
-    kept = rows * (depth + found.keys + summed) + decays + found.score_keys * found.lanes
+    decays, widened = rows if found.row_vectors else rows * found.lanes, 1
+    if found.row_vectors and transposed:
+        summed, widened = summed + width, 2
+    kept = rows * (depth + found.keys + summed) + decays
+    kept += widened * found.score_keys * found.lanes
     if 4 * kept + STACK_RESERVE > STACK_BYTES:
         return f"loops that need more than {STACK_BYTES} bytes of stack"
     return ""
 
 
-def _few_rows(rows: int, keys: int | None, lanes: int, registers: int) -> Tiles:
+def _few_rows(
+    facts: AttentionFacts, rows: int, lanes: int, registers: int, transposed: bool
+) -> Tiles:
     """The more keys in a block the longer K and V are read in one go: 4 KB of weights."""
-    block = 1024 // max(rows, 4) // lanes * lanes
-    if keys is not None:
-        block = min(block, -(-keys // lanes) * lanes)
     together = next(size for size in (1, 2, 4) if size >= min(rows, 4))
-    return Tiles(lanes, 0, block, 1, together, min(8, registers // 2 // together))
+    vectors = min(8, registers // 2 // together)
+    if transposed:
+        # Sums of rows times columns are folded into one vector.
+        vectors = min(vectors, max(1, lanes // together))
+    found = Tiles(lanes, 0, lanes, 1, together, vectors)
+    unit, keys = _unit(facts, found), facts.sizes[facts.k2[0]]
+    block = max(1024 // max(rows, 4) // unit, 1) * unit
+    if keys is not None:
+        block = min(block, -(-keys // unit) * unit)
+    return replace(found, keys=block)
 
 
-def _refusal(facts: AttentionFacts, few: bool) -> str:
+def _unit(facts: AttentionFacts, found: Tiles) -> int:
+    """What blocks of keys of few rows must be a multiple of: the keys that are read at once."""
+    return found.lanes * (found.output_vectors if _keys_innermost(facts, "key") else 1)
+
+
+def _keys_innermost(facts: AttentionFacts, operand: str) -> bool:
+    return facts.is_innermost(operand, facts.k2)
+
+
+def _refusal(facts: AttentionFacts, transposed: bool | None) -> str:
     """Why the loops cannot compute this attention, or would be slower."""
     body = facts.op.regions[0].blocks[0]
     operations = list(body.operations)
@@ -118,11 +147,13 @@ def _refusal(facts: AttentionFacts, few: bool) -> str:
         return "its region changes the scores"
     if any(None in facts.map_of(name) for name in facts.tensor_operands):
         return "a map reads a dim at the constant 0"
-    if not all(facts.is_innermost(name, facts.n) for name in ("value", "output")):
-        return "the head dim is not innermost in V and the result"
+    operands = [("key", facts.k1), *([("value", facts.n)] if transposed is None else [])]
+    for name, head in operands:
+        if not facts.is_innermost(name, (*head, *facts.k2)):
+            return f"neither keys nor the head dim are innermost in its {name}"
+    if not facts.is_innermost("output", facts.n):
+        return "the head dim is not innermost in its result"
     types = facts.element_types
-    if (few or types["key"] != "f32") and not facts.is_innermost("key", facts.k1):
-        return "the head dim is not innermost in K"
     names = [name for name in ("query", "key", "value") if types[name] not in INPUT_TYPES]
     if facts.has_mask and types["mask"] not in MASK_TYPES:
         names.append("mask")

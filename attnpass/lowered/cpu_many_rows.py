@@ -2,7 +2,7 @@
 
 Q is transposed once for a tile of rows. A score is then a sum of K's elements, each spread over
 a vector, times vectors of rows, in registers over the whole head dim; maximum, exponential and
-sum of the softmax need no shuffles.
+sum of the softmax need no shuffles. V^T is read in the same way, into a transposed output.
 """
 
 from __future__ import annotations
@@ -29,14 +29,18 @@ class ManyRows(TileLoops):
         self.queries = v.scratch(self.depth, tiles.rows)
         self.weights = v.scratch(tiles.keys, tiles.rows)
         self.decay = v.scratch(tiles.rows)
-        if element_type(self.facts.value("key")) != v.f32:
-            self.wide_keys = v.scratch(tiles.score_keys, tiles.lanes)
-        self.store_queries(v)
+        self.wide = {name: self.wide_buffer(v, name) for name in ("key", "value")}
+        scale = v.op("arith.mulf", v.wide(self.facts.value("scale")), LOG2_E)
+        self.store_transposed(v, "query", self.queries, v.spread(scale, tiles.lanes))
+        if self.is_transposed("value"):
+            self.output = v.scratch(self.width, tiles.rows)
+            self.store_transposed(v, "output", self.output)
         return [*self.read_state(v, "max"), *self.read_state(v, "sum")]
 
-    def finish(self, v: Vectors, states: list[ir.Value]) -> list[ir.Value]:
+    def finish(self, v: Vectors, output: ir.Value, states: list[ir.Value]) -> list[ir.Value]:
         vectors = self.tiles.row_vectors
         return [
+            self.write_output(v, output) if self.is_transposed("value") else output,
             self.write_state(v, "max", states[:vectors]),
             self.write_state(v, "sum", states[vectors:]),
         ]
@@ -67,35 +71,64 @@ class ManyRows(TileLoops):
         )
         return [*largest, *sums]
 
-    def store_queries(self, v: Vectors) -> None:
-        """Q^T, scaled, in base 2."""
-        lanes, positions = self.tiles.lanes, self.facts.map_of("query")
-        scale = v.op("arith.mulf", v.wide(self.facts.value("scale")), LOG2_E)
-        scale = v.spread(scale, lanes)
-        dims = [positions.index(self.row), positions.index(self.head)]
+    def wide_buffer(self, v: Vectors, operand: str) -> ir.Value | None:
+        """Where a narrower type is widened, as it lies: elements of some lines of K or V^T."""
+        in_place = operand == "value" and not self.is_transposed("value")
+        if in_place or element_type(self.facts.value(operand)) == v.f32:
+            return None
+        lines, lanes = self.tiles.score_keys, self.tiles.lanes
+        beside = operand == "key" and self.is_transposed("key")
+        return v.scratch(lanes, lines) if beside else v.scratch(lines, lanes)
 
-        def store(v: Vectors, first: ir.Value, number: int, width: int) -> None:
-            column = v.number(number * lanes)
-            place = self.place(v, "query", row=column, head=first)
-            tile = v.read(
-                self.facts.value("query"), place, dims, [lanes, width], [self.whole_tile, True]
-            )
-            tile = v.transposed(v.wide(tile))
-            for i in range(width):
-                value = v.op("arith.mulf", v.row(tile, i), scale)
-                v.store(value, self.queries, v.at(first, i), column)
+    def columns_of(self, operand: str) -> tuple[str, int]:
+        """What a row of Q or the output has, by name and number."""
+        return ("head", self.depth) if operand == "query" else ("column", self.width)
 
-        def step(v: Vectors, first: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+    def tile_dims(self, operand: str, across: str) -> list[int]:
+        """Where rows and columns stand in Q or the output."""
+        positions = self.facts.map_of(operand)
+        return [positions.index(self.row), positions.index(getattr(self, across))]
+
+    def store_transposed(
+        self, v: Vectors, operand: str, buffer: ir.Value, factor: ir.Value | None = None
+    ) -> None:
+        """Q^T, or the output so far as a tile of columns by rows; times a factor."""
+        lanes, tensor = self.tiles.lanes, self.facts.value(operand)
+        across, size = self.columns_of(operand)
+        dims = self.tile_dims(operand, across)
+
+        def step(v: Vectors, first: ir.Value, _: list[ir.Value], width: int) -> list[ir.Value]:
             for number in range(self.tiles.row_vectors):
-                store(v, first, number, lanes)
+                row = v.number(number * lanes)
+                place = self.place(v, operand, row=row, **{across: first})
+                tile = v.read(tensor, place, dims, [lanes, width], [self.whole_tile, True])
+                tile = v.transposed(v.wide(tile))
+                for i in range(width):
+                    value = v.row(tile, i)
+                    value = value if factor is None else v.op("arith.mulf", value, factor)
+                    v.store(value, buffer, v.at(first, i), row)
             return []
 
-        whole = self.depth - self.depth % lanes
-        if whole:
-            v.loop(0, whole, lanes, [], step)
-        if self.depth % lanes:
+        v.in_chunks(size, lanes, [], step)
+
+    def write_output(self, v: Vectors, output: ir.Value) -> ir.Value:
+        """The output that was summed up column by column."""
+        lanes = self.tiles.lanes
+        across, size = self.columns_of("output")
+        dims = self.tile_dims("output", across)
+
+        def step(v: Vectors, first: ir.Value, x: list[ir.Value], width: int) -> list[ir.Value]:
+            (output,) = x
             for number in range(self.tiles.row_vectors):
-                store(v, v.number(whole), number, self.depth % lanes)
+                row = v.number(number * lanes)
+                columns = [v.load(self.output, lanes, v.at(first, i), row) for i in range(width)]
+                place = self.place(v, "output", row=row, **{across: first})
+                tile = v.transposed(v.stack(columns))
+                output = v.write(tile, output, place, dims, [self.whole_tile, True])
+            return [output]
+
+        (output,) = v.in_chunks(size, lanes, [output], step)
+        return output
 
     def read_state(self, v: Vectors, name: str) -> list[ir.Value]:
         lanes, dim = self.tiles.lanes, self.facts.map_of(name).index(self.row)
@@ -114,7 +147,7 @@ class ManyRows(TileLoops):
         tensor, dim = self.facts.value(name), self.facts.map_of(name).index(self.row)
         for number, value in enumerate(vectors):
             place = self.place(v, name, row=v.number(number * self.tiles.lanes))
-            tensor = v.write(value, tensor, place, dim, self.whole_tile)
+            tensor = v.write(value, tensor, place, [dim], [self.whole_tile])
         return tensor
 
     def scores(
@@ -124,10 +157,8 @@ class ManyRows(TileLoops):
         lanes, vectors = self.tiles.lanes, self.tiles.row_vectors
         keys = [v.at(v.op("arith.addi", first, key), i) for i in range(count)]
         sums = [v.zeros(lanes)] * (count * vectors)
-        if element_type(self.facts.value("key")) == v.f32:
-            sums = self.add_scores(v, 0, self.depth, sums, self.key_in_place(keys))
-        else:
-            sums = self.add_wide_scores(v, keys, sums)
+        lines = [{"key": at} for at in keys]
+        sums = self.add_products(v, "key", lines, v.number(0), self.depth, self.queries, sums)
         for j in range(vectors):
             bias = self.bias(v, keys, j)
             for i in range(count):
@@ -138,56 +169,106 @@ class ManyRows(TileLoops):
                 largest[j] = v.larger(largest[j], value)
         return largest
 
-    def add_scores(
+    def add_transposed(
+        self, v: Vectors, first: ir.Value, count: int | ir.Value, output: ir.Value
+    ) -> ir.Value:
+        """Weights times V^T, as Q K^T is computed; the sums stay on the stack until the end."""
+        lanes, places = self.tiles.lanes, range(0, self.tiles.rows, self.tiles.lanes)
+        rows = [v.number(low) for low in places]
+        decays = [v.load(self.decay, lanes, row) for row in rows]
+
+        def step(v: Vectors, column: ir.Value, _: list[ir.Value], count_: int) -> list[ir.Value]:
+            columns = [v.at(column, i) for i in range(count_)]
+            sums = [
+                v.op("arith.mulf", v.load(self.output, lanes, at, row), decay)
+                for at in columns
+                for row, decay in zip(rows, decays, strict=True)
+            ]
+            lines = [{"column": at} for at in columns]
+            sums = self.add_products(v, "value", lines, first, count, self.weights, sums)
+            for number, value in enumerate(sums):
+                at, row = columns[number // len(rows)], rows[number % len(rows)]
+                v.store(value, self.output, at, row)
+            return []
+
+        v.in_steps(self.width, self.tiles.score_keys, [], step)
+        return output
+
+    def add_products(
         self,
         v: Vectors,
-        low: int | ir.Value,
-        high: int | ir.Value,
+        operand: str,
+        lines: list[dict[str, ir.Value]],
+        first: ir.Value,
+        count: int | ir.Value,
+        factors: ir.Value,
         sums: list[ir.Value],
-        key: Callable[[Vectors, int, ir.Value], ir.Value],
     ) -> list[ir.Value]:
-        """Adds the products over the head's elements from `low` to `high` to the scores of some
-        keys; `key` gives an element of one of them."""
-        lanes, vectors = self.tiles.lanes, self.tiles.row_vectors
+        """Adds to sums, of lines times vectors of rows, the products of `count` elements of some
+        lines of K or V^T, from `first` on, with lines of `factors`, a buffer."""
+        lanes, vectors, tensor = self.tiles.lanes, self.tiles.row_vectors, self.facts.value(operand)
+        along = "head" if operand == "key" else "key"
 
-        def step(v: Vectors, head: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
-            rows = [v.load(self.queries, lanes, head, v.number(j * lanes)) for j in range(vectors)]
-            for i in range(len(sums) // vectors):
-                one = v.spread(key(v, i, head), lanes)
-                for j in range(vectors):
-                    sums[i * vectors + j] = v.fma(one, rows[j], sums[i * vectors + j])
-            return sums
+        def in_place(v: Vectors, line: int, at: ir.Value) -> ir.Value:
+            here = {**lines[line], along: v.op("arith.addi", first, at)}
+            return v.wide(v.build.extract(tensor, self.place(v, operand, **here)))
 
-        return v.loop(low, high, 1, sums, step)
+        def add(
+            v: Vectors,
+            low: int | ir.Value,
+            high: int | ir.Value,
+            sums: list[ir.Value],
+            element: Callable[[Vectors, int, ir.Value], ir.Value],
+        ) -> list[ir.Value]:
+            def step(v: Vectors, at: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
+                rows = [v.load(factors, lanes, at, v.number(j * lanes)) for j in range(vectors)]
+                for i in range(len(lines)):
+                    one = v.spread(element(v, i, at), lanes)
+                    for j, row in enumerate(rows, i * vectors):
+                        sums[j] = v.fma(one, row, sums[j])
+                return sums
 
-    def key_in_place(self, keys: list[ir.Value]) -> Callable[[Vectors, int, ir.Value], ir.Value]:
-        key = self.facts.value("key")
-        return lambda v, i, head: v.build.extract(key, self.place(v, "key", key=keys[i], head=head))
-
-    def add_wide_scores(
-        self, v: Vectors, keys: list[ir.Value], sums: list[ir.Value]
-    ) -> list[ir.Value]:
-        """The scores of keys in a narrower type, which go through a buffer in f32."""
-        lanes, key = self.tiles.lanes, self.facts.value("key")
-        dim = self.facts.map_of("key").index(self.head)
+            return v.loop(low, high, 1, sums, step)
 
         def chunk(v: Vectors, low: ir.Value, sums: list[ir.Value], width: int) -> list[ir.Value]:
-            for i, at in enumerate(keys):
-                place = self.place(v, "key", key=at, head=low)
-                part = v.read(key, place, [dim], [width], [True])
-                v.store(v.wide(part), self.wide_keys, v.number(i), v.number(0))
+            if width == 1:
+                return add(v, low, v.at(low, 1), sums, in_place)
+            start = {along: v.op("arith.addi", first, low)}
+            element = self.widen(v, operand, lines, start, width)
+            return add(
+                v, low, v.at(low, width), sums,
+                lambda v, line, at: element(v, line, v.op("arith.subi", at, low)),
+            )  # fmt: skip
 
-            def element(v: Vectors, i: int, head: ir.Value) -> ir.Value:
-                return v.load_one(self.wide_keys, v.number(i), v.op("arith.subi", head, low))
+        if self.wide[operand] is None:
+            return add(v, 0, count, sums, in_place)
+        return v.in_chunks(count, lanes, sums, chunk)
 
-            return self.add_scores(v, low, v.at(low, width), sums, element)
-
-        whole = self.depth - self.depth % lanes
-        if whole:
-            sums = v.loop(0, whole, lanes, sums, lambda v, i, x: chunk(v, i, x, lanes))
-        if self.depth % lanes:
-            sums = chunk(v, v.number(whole), sums, self.depth % lanes)
-        return sums
+    def widen(
+        self,
+        v: Vectors,
+        operand: str,
+        lines: list[dict[str, ir.Value]],
+        start: dict[str, ir.Value],
+        width: int,
+    ) -> Callable[[Vectors, int, ir.Value], ir.Value]:
+        """Puts `width` elements of some lines, from `start` on, into a buffer in f32; what gives
+        one of a line there."""
+        tensor, buffer = self.facts.value(operand), self.wide[operand]
+        assert buffer is not None, "elements that are wide already"
+        (along, first), positions = next(iter(start.items())), self.facts.map_of(operand)
+        if operand == "key" and self.is_transposed("key"):
+            dim = positions.index(self.key)
+            for i in range(width):
+                place = self.place(v, operand, **lines[0], **{along: v.at(first, i)})
+                part = v.read(tensor, place, [dim], [len(lines)], [True])
+                v.store(v.wide(part), buffer, v.number(i), v.number(0))
+            return lambda v, line, at: v.load_one(buffer, at, v.number(line))
+        dim = positions.index(getattr(self, along))
+        for i, line in enumerate(lines):
+            part = v.read(tensor, self.place(v, operand, **line, **start), [dim], [width], [True])
+            v.store(v.wide(part), buffer, v.number(i), v.number(0))
+        return lambda v, line, at: v.load_one(buffer, v.number(line), at)
 
     def bias(self, v: Vectors, keys: list[ir.Value], number: int) -> list[ir.Value]:
         """What the mask adds to the scores of consecutive keys in vector `number` of rows; no

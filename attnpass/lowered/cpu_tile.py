@@ -2,11 +2,14 @@
 
 They go over blocks of keys, by the recurrence of `iree_linalg_ext.online_attention`: scores and
 weights of a block, kept on the stack, and how far the sums so far decay under the new maximum;
-then the weights times V, which is read along its rows, as it lies, into sums in registers.
+then the weights times V, which is read along its rows, as it lies, into sums in registers. How
+V^T is read depends on what stands in the lanes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import accumulate
 
 from iree.compiler import ir
@@ -15,6 +18,22 @@ from ..attention import AttentionFacts
 from ..configs.cpu_loops import Tiles, row_dim
 from ..ir import Builder
 from .vectors import Vectors, whole_steps
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Vectors side by side in a line of K or V: first elements and their distance from the first
+    one's, lanes, and whether all lanes are within the tensor."""
+
+    starts: list[ir.Value]
+    offsets: list[int]
+    widths: list[int]
+    inside: bool
+
+    @classmethod
+    def of(cls, v: Vectors, start: ir.Value, widths: list[int], inside: bool = True) -> Columns:
+        offsets = list(accumulate(widths[:-1], initial=0))
+        return cls([v.at(start, offset) for offset in offsets], offsets, widths, inside)
 
 
 class TileLoops:
@@ -51,9 +70,20 @@ class TileLoops:
         """Has fetched what will be read of K or V after a place, whose lanes start `offset`
         elements behind others that a loop reads with them."""
 
-    def finish(self, v: Vectors, states: list[ir.Value]) -> list[ir.Value]:
-        """The op's results `max` and `sum`."""
+    def add_transposed(
+        self, v: Vectors, first: ir.Value, count: int | ir.Value, output: ir.Value
+    ) -> ir.Value:
+        """Adds to the output, scaled down to the new maximum, the weights of `count` keys from
+        `first` on times V^T."""
         raise NotImplementedError
+
+    def finish(self, v: Vectors, output: ir.Value, states: list[ir.Value]) -> list[ir.Value]:
+        """The op's results `output`, `max` and `sum`."""
+        raise NotImplementedError
+
+    def is_transposed(self, operand: str) -> bool:
+        """Whether keys lie side by side in K or V."""
+        return self.facts.is_innermost(operand, (self.key,))
 
     def size(self, v: Vectors, operand: str, dim: int) -> int | ir.Value:
         """The size of an iteration dim, read off an operand where it is dynamic."""
@@ -85,7 +115,7 @@ class TileLoops:
         if rest != 0:
             values = self.block(v, v.index_of(whole), values, rest)
         output, *states = values
-        return [output, *self.finish(v, states)]
+        return self.finish(v, output, states)
 
     def block(
         self, v: Vectors, first: ir.Value, values: list[ir.Value], count: int | ir.Value
@@ -93,6 +123,8 @@ class TileLoops:
         """One step of the recurrence: `count` keys from `first` on."""
         output, *states = values
         states = self.weigh(v, first, states, count)
+        if self.is_transposed("value"):
+            return [self.add_transposed(v, first, count, output), *states]
         (output,) = v.in_steps(
             self.rows,
             self.tiles.output_rows,
@@ -114,20 +146,19 @@ class TileLoops:
         lanes, together = self.tiles.lanes, self.tiles.output_vectors
         wide = lanes * together
         whole = self.width - self.width % wide
+        lines = [v.at(row, i) for i in range(rows)]
+
+        def some(v: Vectors, column: ir.Value, output: ir.Value, widths: list[int]) -> ir.Value:
+            columns = Columns.of(v, column, widths)
+            return self.product(v, first, count, lines, columns, output)
+
         if whole:
-            (output,) = v.loop(
-                0,
-                whole,
-                wide,
-                [output],
-                lambda v, i, x: [
-                    self.product(v, first, count, row, rows, i, x[0], [lanes] * together)
-                ],
-            )
+            step = [lanes] * together
+            (output,) = v.loop(0, whole, wide, [output], lambda v, i, x: [some(v, i, x[0], step)])
         rest = self.width - whole
         if rest:
             tail = [lanes] * (rest // lanes) + [rest % lanes] * bool(rest % lanes)
-            output = self.product(v, first, count, row, rows, v.number(whole), output, tail)
+            output = some(v, v.number(whole), output, tail)
         return [output]
 
     def product(
@@ -135,55 +166,56 @@ class TileLoops:
         v: Vectors,
         first: ir.Value,
         count: int | ir.Value,
-        row: ir.Value,
-        rows: int,
-        column: ir.Value,
+        rows: list[ir.Value],
+        columns: Columns,
         output: ir.Value,
-        widths: list[int],
     ) -> ir.Value:
-        value = self.facts.value("value")
-        value_dim = self.facts.map_of("value").index(self.column)
         dim = self.facts.map_of("output").index(self.column)
-        offsets = list(accumulate(widths[:-1], initial=0))
-        columns = [v.at(column, offset) for offset in offsets]
-        lines = [v.at(row, i) for i in range(rows)]
         sums: list[ir.Value] = []
-        for line in lines:
-            decay = self.decay_of(v, line)
-            for at, width in zip(columns, widths, strict=True):
-                old = v.read(
-                    output, self.place(v, "output", row=line, column=at), [dim], [width], [True]
-                )
+        for row in rows:
+            decay = self.decay_of(v, row)
+            for at, width in zip(columns.starts, columns.widths, strict=True):
+                place = self.place(v, "output", row=row, column=at)
+                old = v.read(output, place, [dim], [width], [True])
                 sums.append(v.op("arith.mulf", old, v.spread(decay, width)))
-
-        def step(v: Vectors, key: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
-            at_key = v.op("arith.addi", first, key)
-            parts = [
-                v.wide(
-                    v.read(
-                        value,
-                        self.place(v, "value", key=at_key, column=at),
-                        [value_dim],
-                        [width],
-                        [True],
-                    )
-                )
-                for at, width in zip(columns, widths, strict=True)
-            ]
-            for at, offset in zip(columns, offsets, strict=True):
-                self.fetch_ahead(v, "value", offset, key=at_key, column=at)
-            for i, line in enumerate(lines):
-                weight = self.weight_of(v, line, key)
-                for j, part in enumerate(parts):
-                    number = i * len(parts) + j
-                    sums[number] = v.fma(v.spread(weight, widths[j]), part, sums[number])
-            return sums
-
-        sums = v.loop(0, count, 1, sums, step)
+        sums = self.add_lines(v, "value", first, count, columns, rows, self.weight_of, sums)
         number = 0
-        for line in lines:
-            for at in columns:
-                place = self.place(v, "output", row=line, column=at)
-                output = v.write(sums[number], output, place, dim, True)
+        for row in rows:
+            for at in columns.starts:
+                place = self.place(v, "output", row=row, column=at)
+                output = v.write(sums[number], output, place, [dim], [True])
                 number += 1
         return output
+
+    def add_lines(
+        self,
+        v: Vectors,
+        operand: str,
+        first: ir.Value,
+        count: int | ir.Value,
+        columns: Columns,
+        rows: list[ir.Value],
+        factor: Callable[[Vectors, ir.Value, ir.Value], ir.Value],
+        sums: list[ir.Value],
+    ) -> list[ir.Value]:
+        """Adds to sums, of rows times vectors, `count` lines of V (of one key each) or K^T (of one
+        element of the head each) from `first` on; `factor` gives what a row multiplies one by."""
+        tensor, key = self.facts.value(operand), operand == "key"
+        along, across = ("head", "key") if key else ("key", "column")
+        dim = self.facts.map_of(operand).index(getattr(self, across))
+
+        def step(v: Vectors, i: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
+            line = {along: v.op("arith.addi", first, i)}
+            parts: list[ir.Value] = []
+            for at, width in zip(columns.starts, columns.widths, strict=True):
+                place = self.place(v, operand, **line, **{across: at})
+                parts.append(v.wide(v.read(tensor, place, [dim], [width], [columns.inside])))
+            for at, offset in zip(columns.starts, columns.offsets, strict=True):
+                self.fetch_ahead(v, operand, offset, **line, **{across: at})
+            for number, row in enumerate(rows):
+                one = factor(v, row, i)
+                for j, part in enumerate(parts, number * len(parts)):
+                    sums[j] = v.fma(v.spread(one, *part.type.shape), part, sums[j])
+            return sums
+
+        return v.loop(0, count, 1, sums, step)

@@ -92,6 +92,15 @@ class Vectors:
             values = self.loop(whole, count, 1, values, lambda v, i, x: body(v, i, x, 1))
         return values
 
+    def in_chunks(
+        self, count: int | ir.Value, step: int, values: Sequence[ir.Value], body: Callable
+    ) -> list[ir.Value]:
+        """Like `in_steps`, but with a rest of known size as one step."""
+        if not isinstance(count, int) or count % step == 0:
+            return self.in_steps(count, step, values, body)
+        values = self.in_steps(count - count % step, step, values, body)
+        return list(body(self, self.number(count - count % step), values, count % step))
+
     def scratch(self, *sizes: int) -> ir.Value:
         """A buffer on the stack."""
         kind = ir.MemRefType.get(sizes, self.f32, loc=self.build.location)
@@ -220,9 +229,16 @@ class Vectors:
         ).results[0]
 
     def write(
-        self, value: ir.Value, tensor: ir.Value, place: Sequence[ir.Value], dim: int, inside: bool
+        self,
+        value: ir.Value,
+        tensor: ir.Value,
+        place: Sequence[ir.Value],
+        dims: Sequence[int],
+        inside: Sequence[bool],
     ) -> ir.Value:
-        attributes = self._transfer(tensor, [dim], [inside])
+        """`tensor` with a vector whose dim i runs along dim dims[i], but for what is beyond its
+        end."""
+        attributes = self._transfer(tensor, dims, inside)
         attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([1, 1, len(place), 0])
         return self.build.create(
             "vector.transfer_write", [tensor.type], [value, tensor, *place], attributes
@@ -276,6 +292,20 @@ class Vectors:
         attributes: dict[str, ir.Attribute] = {"permutation": ir.DenseI64ArrayAttr.get([1, 0])}
         kind = self.kind(columns, rows, element=element_type(value))
         return self.build.create("vector.transpose", [kind], [value], attributes).results[0]
+
+    def stack(self, rows: Sequence[ir.Value]) -> ir.Value:
+        """A vector of two dims with these rows."""
+        (lanes,) = rows[0].type.shape
+        stacked = self.build.splat(0.0, self.kind(len(rows), lanes))
+        for number, row in enumerate(rows):
+            attributes: dict[str, ir.Attribute] = {
+                "static_position": ir.DenseI64ArrayAttr.get([number])
+            }
+            operands = [row, stacked]
+            stacked = self.build.create(
+                "vector.insert", [stacked.type], operands, attributes
+            ).results[0]
+        return stacked
 
     def row(self, value: ir.Value, number: int) -> ir.Value:
         """Row `number` of a vector of two dims, or that element of a vector."""

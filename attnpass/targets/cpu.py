@@ -1,8 +1,8 @@
 """CPUs through IREE's llvm-cpu backend.
 
-Measured on two cores of an AVX-512 machine (znver4), IREE 3.13, f32: k2 innermost in V
-makes attention 1.7-1.9 times slower in every good configuration, 1.05 times in the default
-one. So on a CPU V stays as it is.
+Measured on AVX-512 machines (docs/cpu.md, docs/cost-model.md). Loops of our own read V^T nearly
+as fast as V; without them k2 innermost in V makes attention 1.7 to 2.3 times slower, and where
+only V has them 3 to 4.7 times. So on a CPU V stays as it is.
 """
 
 from __future__ import annotations
@@ -11,11 +11,16 @@ import os
 from dataclasses import dataclass
 
 from ..attention import AttentionFacts
+from ..ir import element_bytes
 from . import Target, Worth
 
 NAMES = ("llvm-cpu", "host")
 
-_FLOPS_PER_SECOND = 2.5e10
+# One thread of a Zen 4: multiplications and additions a second in loops and in configured tiles.
+_LOOPS_PER_SECOND, _TILES_PER_SECOND = 9e10, 3.5e10
+# What V^T costs, as shares of the time with V: where both have loops, with many rows and with few;
+# where neither has; where V alone has. The least that was measured, but for the first two.
+_MANY_ROWS_LOSS, _FEW_ROWS_LOSS, _TILES_LOSS, _LOOPS_LOST = 0.03, 0.2, 0.7, 2.0
 
 
 @dataclass(frozen=True)
@@ -26,12 +31,44 @@ class Cpu(Target):
     vector_bytes: int = 16
 
     def worth_of_transposed_v(self, facts: AttentionFacts) -> Worth:
-        extent = facts.assumed_extent((*facts.batch, *facts.m, *facts.k2, *facts.n))
-        return Worth(
-            -0.7 * 4 * extent / _FLOPS_PER_SECOND,
-            "a CPU reads V along its head dim; measured with AVX-512, V^T makes attention "
-            "1.7-1.9 times slower",
+        from ..configs.cpu_loops import Tiles, tiles
+
+        has_loops = all(len(dims) == 1 for dims in (facts.k1, facts.k2, facts.n)) and isinstance(
+            tiles(facts, self.vector_bytes, transposed=False), Tiles
         )
+        work = 2 * facts.assumed_extent((*facts.batch, *facts.m, *facts.k2))
+        work *= facts.assumed_extent(facts.k1) + facts.assumed_extent(facts.n)
+        if not has_loops:
+            return Worth(
+                -_TILES_LOSS * work / _TILES_PER_SECOND,
+                "a CPU reads V along its head dim; measured with AVX-512, V^T makes attention "
+                "1.7-2.3 times slower",
+            )
+        transposed = tiles(facts, self.vector_bytes, transposed=True)
+        seconds = work / _LOOPS_PER_SECOND
+        if not isinstance(transposed, Tiles):
+            return Worth(
+                -_LOOPS_LOST * seconds,
+                "measured with AVX-512, V^T makes attention 3-4.7 times slower where it gets no "
+                f"vector loops: {transposed}",
+            )
+        if transposed.row_vectors:
+            return Worth(
+                -_MANY_ROWS_LOSS * seconds, "measured with AVX-512, V^T costs loops of many rows 3%"
+            )
+        return Worth(
+            -_FEW_ROWS_LOSS * max(seconds, self._reading(facts)),
+            "measured with AVX-512, V^T gains loops of few rows nothing and costs them up to 24%",
+        )
+
+    def _reading(self, facts: AttentionFacts) -> float:
+        """Seconds that K and V take to come from memory."""
+        keys = facts.assumed_extent((*facts.batch, *facts.k2))
+        row = sum(
+            facts.assumed_extent(dims) * element_bytes(facts.value(name))
+            for name, dims in (("key", facts.k1), ("value", facts.n))
+        )
+        return keys * row / self.bytes_per_second
 
 
 def describe(processor: str, features: str = "", vector_bytes: int = 16) -> Target:

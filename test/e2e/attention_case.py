@@ -85,7 +85,7 @@ SCORES: dict[str, tuple[str, Callable[..., np.ndarray]]] = {
 class Case:
     """One attention. `mask` is the mask's type or ''; `dynamic` names sizes (`b`, `m`, `k`)
     that only the arguments tell; `online` makes it an online_attention; `score` names one of
-    SCORES."""
+    SCORES; `transposed` names operands (`k`, `v`) whose keys are innermost."""
 
     batch: int
     rows: int
@@ -97,13 +97,21 @@ class Case:
     value_head: int = 0
     online: bool = False
     score: str = ""
+    transposed: str = ""
+
+    @property
+    def dims(self) -> list[str]:
+        """Of query, key, value, the result and the mask."""
+        key, value = ("bkd", "bdk"), ("bkn", "bnk")
+        k, v = (name in self.transposed for name in "kv")
+        return ["bmd", key[k], value[v], "bmn", "bmk"]
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
         """Of query, key, value, the result and the mask."""
         n = self.value_head or self.head
-        b, m, k = self.batch, self.rows, self.keys
-        return [(b, m, self.head), (b, k, self.head), (b, k, n), (b, m, n), (b, m, k)]
+        sizes = {"b": self.batch, "m": self.rows, "k": self.keys, "d": self.head, "n": n}
+        return [tuple(sizes[dim] for dim in dims) for dims in self.dims]
 
     def types(self) -> list[str]:
         sizes = [
@@ -111,7 +119,7 @@ class Case:
                 "?" if dim in self.dynamic else str(size)
                 for dim, size in zip(dims, shape, strict=True)
             ]
-            for dims, shape in zip(("bmd", "bkd", "bkn", "bmn", "bmk"), self.shapes, strict=True)
+            for dims, shape in zip(self.dims, self.shapes, strict=True)
         ]
         kinds = [*[self.kind] * 3, "f32" if self.online else self.kind, self.mask]
         return [
@@ -130,7 +138,10 @@ class Case:
     def wanted(self) -> np.ndarray:
         """In float64, of the inputs as the module gets them."""
         given = self.inputs()
-        q, k, v = (array.astype(np.float64) for array in given[:3])
+        q, k, v = (
+            np.einsum(f"{dims}->{order}", array.astype(np.float64))
+            for array, dims, order in zip(given, self.dims, ("bmd", "bkd", "bkn"), strict=False)
+        )
         scores = q @ k.transpose(0, 2, 1) * SCALE
         if self.score:
             scores = SCORES[self.score][1](scores, *np.ogrid[tuple(map(slice, scores.shape))])
@@ -144,7 +155,9 @@ class Case:
     def text(self, name: str) -> str:
         q, k, v, out, mask = self.types()
         masked = ", %mask" if self.mask else ""
-        maps = ["(b, m, k1)", "(b, k2, k1)", "(b, k2, n)", "()", *(["(b, m, k2)"] * bool(masked))]
+        letters = {"d": "k1", "k": "k2"}
+        maps = [f"({', '.join(letters.get(dim, dim) for dim in dims)})" for dims in self.dims]
+        maps = [*maps[:3], "()", *maps[4 : 4 + bool(masked)]]
         outs = "(b, m, n)"
         state = "tensor<{}x{}xf32>".format(*out.removeprefix("tensor<").split("x")[:2])
         sizes = [f"%{dim}" for dim in "bm" if dim in self.dynamic]

@@ -47,6 +47,19 @@ CASES = {
     "fifteen_rows": Case(2, 15, 100, 48, mask="f32"),
     "four_rows_online": Case(2, 4, 90, 64, online=True),
     "one_row_online_unknown": Case(2, 1, 90, 24, "f16", "i1", dynamic="bk", online=True),
+    "transposed_wide": Case(2, 50, 130, 128, transposed="v"),
+    "transposed_odd": Case(2, 37, 77, 20, value_head=33, mask="f32", transposed="v"),
+    "transposed_half": Case(2, 21, 83, 40, "f16", "f16", value_head=24, transposed="v"),
+    "transposed_bfloat_unknown": Case(2, 35, 83, 64, "bf16", "i1", "mk", transposed="kv"),
+    "transposed_online": Case(2, 17, 70, 33, transposed="v", online=True),
+    "transposed_half_keys": Case(2, 40, 75, 41, "f16", transposed="k"),
+    "transposed_four_rows": Case(2, 4, 600, 64, transposed="v"),
+    "transposed_three_rows": Case(2, 3, 277, 20, value_head=33, mask="i1", transposed="kv"),
+    "transposed_one_row": Case(2, 1, 700, 80, "f16", transposed="v"),
+    "transposed_keys_one_row": Case(2, 1, 333, 40, "f16", transposed="k"),
+    "transposed_rows_unknown": Case(2, 4, 301, 64, "bf16", "f32", "bk", 30, transposed="kv"),
+    "transposed_fifteen_rows": Case(2, 15, 100, 48, transposed="kv"),
+    "transposed_rows_online": Case(2, 5, 130, 32, transposed="kv", online=True),
     "online": Case(2, 17, 37, 64, online=True),
     "online_half_unknown": Case(2, 40, 50, 64, "f16", "i1", dynamic="k", online=True),
 }
@@ -91,6 +104,7 @@ def test_all_are_loops(cpu: str) -> None:
         dynamic=st.sampled_from(["", "m", "k", "mk", "bmk"]),
         value_head=st.integers(1, 70),
         online=st.booleans(),
+        transposed=st.sampled_from(["", "v", "k", "kv"]),
     )
 )
 def test_any_shape(case: Case) -> None:
