@@ -149,6 +149,8 @@ def cases() -> list[Case]:
         Case("bf16", 4, 333, 777, 128, mask="bf16", mask_dims="bn"),
         Case("bf16", 4, 500, 1333, 128, mask="i1", group=2, mask_dims="gmn", dynamic=True),
         Case("bf16", 2, 300, 777, 256, mask="i1"),
+        *odd_wide(),
+        *odd_aligned(),
         Case("f8E4M3FN", 2, 300, 784, 128, layout="transposed"),
         Case("f8E4M3FN", 2, 1000, 1008, 128, layout="transposed", causal=True),
         Case("f8E4M3FN", 8, 777, 1024, 128, layout="transposed", group=4),
@@ -166,7 +168,13 @@ def cases() -> list[Case]:
         Case("bf16", 32, 16384, 16384, 128, timed=True, causal=True),
         Case("f16", 32, 4096, 4096, 64, timed=True),
         Case("f16", 32, 16384, 16384, 64, timed=True),
+        Case("bf16", 32, 4096, 4096, 64, timed=True),
+        Case("bf16", 32, 16384, 16384, 64, timed=True),
+        Case("f16", 32, 4096, 4096, 64, timed=True, causal=True),
+        Case("f16", 32, 16384, 16384, 64, timed=True, causal=True),
+        Case("bf16", 32, 4096, 4096, 64, timed=True, causal=True),
         Case("bf16", 32, 16384, 16384, 64, timed=True, causal=True),
+        Case("f16", 32, 512, 16384, 64, timed=True),
         Case("f16", 8, 4096, 4096, 128, group=4, timed=True),
         Case("f16", 8, 777, 777, 128, group=4, timed=True, causal=True),
         Case("f16", 8, 1333, 1333, 128, group=4, timed=True, causal=True),
@@ -178,8 +186,11 @@ def cases() -> list[Case]:
         Case("f16", 32, 4096, 4096, 128, timed=True, mask="f16"),
         Case("f16", 32, 4096, 4096, 128, timed=True, mask="i1"),
         Case("bf16", 32, 4096, 4096, 128, timed=True, mask="f32"),
+        Case("bf16", 32, 4096, 4096, 128, timed=True, mask="bf16"),
+        Case("f16", 32, 4096, 4092, 128, timed=True, mask="f16"),
         Case("bf16", 8, 1333, 1333, 128, group=4, timed=True, mask="bf16"),
         Case("f16", 32, 4096, 4096, 64, timed=True, mask="f16"),
+        Case("f16", 32, 4096, 4096, 256, timed=True, mask="f16"),
         Case("f16", 8, 777, 777, 128, group=4, timed=True, mask="i1", mask_dims="bn"),
         Case("f8E4M3FN", 32, 4096, 4096, 128, timed=True, layout="transposed"),
         Case("f8E4M3FN", 32, 16384, 16384, 128, timed=True, layout="transposed"),
@@ -187,6 +198,38 @@ def cases() -> list[Case]:
         Case("f8E4M3FN", 32, 16384, 16384, 128, timed=True),
     ]
     return odd + odd_decode() + timed + timed_decode() + thresholds()
+
+
+def odd_wide() -> list[Case]:
+    """Enough heads for workgroups of 256 rows, in some or in all cases."""
+    kinds = [
+        Case("f16", 0, 777, 1333, 64),
+        Case("f16", 0, 1333, 1333, 64, causal=True),
+        Case("f16", 0, 777, 1110, 64, causal=True, offset=333),
+        Case("f16", 0, 600, 1333, 64, causal=True),
+        Case("f16", 0, 500, 776, 64, layout="transposed"),
+        Case("bf16", 0, 777, 777, 64, causal=True),
+        Case("bf16", 0, 777, 776, 64, causal=True, layout="transposed"),
+    ]
+    found = [replace(case, heads=heads) for heads in (40, 64) for case in kinds]
+    return [*found, Case("bf16", 8, 1000, 777, 64, group=8)]
+
+
+def odd_aligned() -> list[Case]:
+    """Masks with rows that start at multiples of 16 bytes."""
+    return [
+        Case("f16", 2, 300, 776, 64, mask="f16"),
+        Case("f16", 8, 333, 776, 128, group=4, mask="f16", mask_dims="bgmn"),
+        Case("f16", 3, 333, 780, 128, group=2, mask="f32", mask_dims="gmn"),
+        Case("f16", 3, 333, 784, 128, group=2, mask="i1", mask_dims="bn"),
+        Case("f16", 2, 300, 776, 256, mask="f16", mask_dims="n"),
+        Case("f16", 2, 333, 1004, 256, mask="f32", mask_dims="bmn"),
+        Case("bf16", 3, 333, 780, 64, mask="f32", mask_dims="bmn"),
+        Case("bf16", 4, 333, 1000, 128, mask="bf16", mask_dims="bn"),
+        Case("bf16", 4, 500, 1328, 128, mask="i1", group=2, mask_dims="gmn"),
+        Case("bf16", 2, 300, 784, 256, mask="i1"),
+        Case("bf16", 2, 129, 16, 64, mask="i1", mask_dims="bmn"),
+    ]
 
 
 def odd_decode() -> list[Case]:
@@ -384,12 +427,20 @@ def _projection(case: Case, v: str) -> tuple[str, str]:
     )
 
 
-def compile_all(folder: Path, only: str) -> None:
+def chosen(only: str, exact: bool = False) -> list[Case]:
+    """The cases whose name contains one of the words, which commas separate, or is one."""
+    words = only.split(",")
+    if exact:
+        return [case for case in cases() if case.name in words]
+    return [case for case in cases() if any(word in case.name for word in words)]
+
+
+def compile_all(folder: Path, wanted: list[Case]) -> None:
     """Writes the .vmfb files; stops at the first case that does not compile."""
     folder.mkdir(parents=True, exist_ok=True)
     names = folder / "kernels.json"
     taken = json.loads(names.read_text()) if names.exists() else {}
-    for case in (case for case in cases() if only in case.name):
+    for case in wanted:
         source = folder / "source.mlir"
         source.write_text(module_text(case))
         if not case.own:
@@ -422,7 +473,7 @@ def _compile(source: Path, target: Path, repeats: int, case: Case) -> None:
     subprocess.run([*tool, str(source), *flags, "-o", str(target)], check=True, timeout=300)
 
 
-def run_all(folder: Path, path: Path, only: str, numbers: bool) -> None:
+def run_all(folder: Path, path: Path, wanted: list[Case], numbers: bool) -> None:
     """Runs what `compile_all` wrote, prints a line for each case and writes JSON."""
     import torch
     from iree import runtime
@@ -437,8 +488,8 @@ def run_all(folder: Path, path: Path, only: str, numbers: bool) -> None:
         "torch": torch.__version__,
         "cudnn": torch.backends.cudnn.version(),
     }
-    for case in cases():
-        if only not in case.name or (numbers and case.timed):
+    for case in wanted:
+        if numbers and case.timed:
             continue
         row = {"case": case.name, **asdict(case)}
         row |= {"kernel": taken[case.name]} if case.name in taken else {}
@@ -737,13 +788,17 @@ def main() -> None:
     running.add_argument("folder", type=Path)
     running.add_argument("--json", type=Path, default=Path("kernels.json"))
     for command in (compiling, running):
-        command.add_argument("--only", default="", help="cases whose name contains this")
+        command.add_argument(
+            "--only", default="", help="cases whose name contains one of these words"
+        )
+        command.add_argument("--exact", action="store_true", help="cases with these names")
     running.add_argument("--numbers", action="store_true", help="do not time")
     options = parser.parse_args()
     if options.command == "compile":
-        compile_all(options.folder, options.only)
+        compile_all(options.folder, chosen(options.only, options.exact))
     else:
-        run_all(options.folder, options.json, options.only, options.numbers)
+        wanted = chosen(options.only, options.exact)
+        run_all(options.folder, options.json, wanted, options.numbers)
 
 
 if __name__ == "__main__":

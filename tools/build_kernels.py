@@ -35,6 +35,7 @@ RESULTS = KERNELS.parent.parent / "tools" / "results" / "kernels_h200.json"
 TRITON = "3.6.0"
 TYPES = {"f16": "*fp16", "bf16": "*bf16", "f8E4M3FN": "*fp8e4nv"}
 MASK_TYPES = {"none": "*i8", "f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "i8": "*i8"}
+MASK_WIDTHS = {"f16": 2, "bf16": 2, "f32": 4, "i8": 1}
 POINTERS = ("query", "key", "value", "mask", "output", "scratch")
 CONSTANTS = ("rows", "keys", "group", "diagonal")
 # What only some kernels take.
@@ -52,7 +53,11 @@ COMBINE_COLUMNS = 32
 
 @dataclass(frozen=True)
 class Variant:
-    """One kernel to build: what it computes, and the tile sizes it is built with."""
+    """One kernel to build: what it computes, and the tile sizes it is built with.
+
+    `parts` is the number of warpgroups of 64 rows. Where there are `mask_stages` of a mask's
+    tiles in shared memory, its rows must be aligned to 16 bytes.
+    """
 
     source: str
     element_type: str
@@ -64,6 +69,8 @@ class Variant:
     num_warps: int
     window: bool = False
     mask: str = "none"
+    parts: int = 2
+    mask_stages: int = 0
 
     function = "attention"
     gluon = True
@@ -71,10 +78,12 @@ class Variant:
     @property
     def name(self) -> str:
         words = [self.element_type.lower(), f"d{self.head_dim}"]
+        words += ["wide"] if self.parts > 2 else []
         words += ["vt"] if self.v_transposed else []
         words += ["causal"] if self.causal and not self.window else []
         words += ["window"] if self.window else []
         words += [f"mask_{self.mask}"] if self.mask != "none" else []
+        words += ["aligned"] if self.mask_stages else []
         return "attention_" + "_".join(words)
 
     @property
@@ -104,14 +113,17 @@ class Variant:
             "V_TRANSPOSED": self.v_transposed,
             "WINDOW": self.window,
             "MASK": _mask_number(self.mask),
+            "PARTS": self.parts,
+            "MASK_STAGES": self.mask_stages,
             **dict(self.options),
         }
 
     @property
     def fields(self) -> dict[str, Any]:
         """What the manifest says about this kind of kernel."""
-        # TMA wants 16-byte strides: V^T has rows of `keys` elements.
-        width = 1 if self.element_type.startswith("f8") else 2
+        # TMA wants 16-byte strides: V^T and masks have rows of `keys` elements.
+        widths = [1 if self.element_type.startswith("f8") else 2] if self.v_transposed else []
+        widths += [MASK_WIDTHS[self.mask]] if self.mask_stages else []
         kind = "causal" if self.causal else "none"
         kind = "window" if self.window else kind
         return {
@@ -123,8 +135,8 @@ class Variant:
             "v_layout": "transposed" if self.v_transposed else "row-major",
             "mask": "operand" if self.mask != "none" else kind,
             "mask_type": self.mask,
-            "keys_multiple": 16 // width if self.v_transposed else 1,
-            "rows_per_workgroup": 128,
+            "keys_multiple": 16 // min(widths, default=16),
+            "rows_per_workgroup": 64 * self.parts,
         }
 
 
@@ -254,7 +266,11 @@ def prefill_variants() -> list[Variant]:
         ("f16", "bf16"), (64, 128), (False, True), (False, True)
     ):
         options = (("KEYS", 128), ("STAGES", 2), ("REGISTERS", 232))
-        found.append(Variant("hopper_attention", element, element, head, causal, v_t, options, 4))
+        plain = Variant("hopper_attention", element, element, head, causal, v_t, options, 4)
+        found.append(plain)
+        if head == 64:
+            options = (("KEYS", 64), ("STAGES", 4), ("REGISTERS", 112))
+            found.append(replace(plain, parts=4, options=options))
     for element, head in itertools.product(("f16", "bf16"), (64, 128, 256)):
         keys = 64 if head == 256 else 128
         options = (("KEYS", keys), ("STAGES", 2), ("REGISTERS", 232))
@@ -262,14 +278,25 @@ def prefill_variants() -> list[Variant]:
         if head == 256:
             found += [plain, replace(plain, causal=True)]
         found.append(replace(plain, causal=True, window=True))
-        # With a float mask's elements in registers too, there is room for half as many keys.
-        smaller = (("KEYS", 64), ("STAGES", 2), ("REGISTERS", 232))
         for mask in (element, "f32", "i8"):
-            found.append(replace(plain, mask=mask, options=options if mask == "i8" else smaller))
+            found += mask_variants(plain, mask)
     for causal in (False, True):
         options = (("KEYS", 128), ("STAGES", 2), ("REGISTERS", 240))
         found.append(Variant("hopper_attention", "f8E4M3FN", "f16", 128, causal, True, options, 4))
     return found
+
+
+def mask_variants(plain: Variant, mask: str) -> list[Variant]:
+    """A kernel for aligned masks, in tiles that shared memory has room for, and one for all
+    others. There, with a mask's elements and addresses in registers, too, is room for half as
+    many keys."""
+    head, wide = plain.head_dim, MASK_WIDTHS[mask] == 4
+    keys = 64 if head == 256 or wide else 128
+    options = (("KEYS", keys), ("STAGES", 2), ("REGISTERS", 240))
+    stages = 1 if head == 256 and wide else 2
+    aligned = replace(plain, mask=mask, mask_stages=stages, options=options)
+    options = (("KEYS", 64), ("STAGES", 2), ("REGISTERS", 232))
+    return [aligned, replace(plain, mask=mask, options=options)]
 
 
 def decode_variants() -> list[DecodeVariant | CombineVariant]:

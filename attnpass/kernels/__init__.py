@@ -22,14 +22,14 @@ class Kernel:
     type of K and V, `element_type` that of the query. `head_dims` are those of Q.K and of V.
     `v_layout` is `row-major` (keys, head dim) or `transposed`; `mask` is `none`, `causal`,
     `window` (causal, and no keys far behind) or `operand` (a tensor of `mask_type`); the number
-    of keys must be a multiple of `keys_multiple` and every operand aligned to `alignment`
-    bytes. `scratch_per_workgroup` and `shared_memory` are in bytes, `workgroup_size` in
-    threads. Decode kernels read the keys in tiles of `keys_per_tile`; `programs_per_unit` of
-    them fit on a multiprocessor at once. Those that combine take `columns_per_workgroup`
-    elements of a row at a time. `measured` is the best speed that
-    tools/results/kernels_h200.json has for the kernel, in words; it did `measured_work`
-    (operations; of decode kernels: bytes of K and V) in `measured_seconds`. Empty, and 0, where
-    it was not timed.
+    of keys must be a multiple of `keys_multiple` (for the rows of V^T or of a mask to be
+    aligned) and every operand aligned to `alignment` bytes. `scratch_per_workgroup` and
+    `shared_memory` are in bytes, `workgroup_size` in threads. Decode kernels read the keys in
+    tiles of `keys_per_tile`; `programs_per_unit` of them fit on a multiprocessor at once. Those
+    that combine take `columns_per_workgroup` elements of a row at a time. `measured` is the
+    best speed that tools/results/kernels_h200.json has for the kernel, in words; it did
+    `measured_work` (operations; of decode kernels: bytes of K and V) in `measured_seconds`.
+    Empty, and 0, where it was not timed.
     """
 
     name: str

@@ -8,7 +8,7 @@ from iree.compiler import ir
 
 from .. import maps
 from ..attention import AttentionFacts
-from ..ir import element_bytes, tensor_bytes
+from ..ir import defining_op, element_bytes, tensor_bytes
 from ..scores import NATURAL_SCORES
 from ..targets import Target
 from . import Kernel, load_kernels
@@ -87,6 +87,8 @@ def choose(
         return placed
     kind = _mask_type(facts) if mask.kind == "operand" else "none"
     kernels = [kernel for kernel in kernels if _has_mask(kernel, mask.kind, kind)]
+    if mask.kind == "operand" and unaligned_slice(facts.value("mask")):
+        kernels = [kernel for kernel in kernels if kernel.keys_multiple == 1]
     found = [_plan(facts, kernel, row, mask, placed, target, value_map) for kernel in kernels]
     plans = [plan for plan in found if plan is not None]
     if not plans:
@@ -115,6 +117,9 @@ def _unfit(facts: AttentionFacts) -> str:
             return f"it has {len(getattr(facts, name))} {name} dims, the kernels take one"
     if not facts.m:
         return "it has no dim of query rows"
+    scale = _constant_scale(facts)
+    if scale is not None and scale <= 0:
+        return f"its scale is {scale:g}, and the kernels find the maximum before they scale"
     shared = set(facts.batch)
     for name in _ORDERED:
         positions = facts.map_of(name)
@@ -127,6 +132,15 @@ def _unfit(facts: AttentionFacts) -> str:
         if offset:
             return f"the {name} is {offset}"
     return ""
+
+
+def _constant_scale(facts: AttentionFacts) -> float | None:
+    """The scale, where it is a constant."""
+    op = defining_op(facts.value("scale"))
+    if op is None or op.name != "arith.constant":
+        return None
+    attribute = op.attributes["value"]
+    return attribute.value if isinstance(attribute, ir.FloatAttr) else None
 
 
 def _fitting(facts: AttentionFacts) -> list[Kernel] | str:

@@ -3,12 +3,13 @@
 
 `tools/build_kernels.py` compiles this file ahead of time; nothing imports it at run time.
 
-One program computes 128 query rows of one head. Three groups of warps share the work: one
-warp loads K and V tiles with the tensor memory accelerator (TMA), two warpgroups of four
-warps own 64 rows each and multiply. A ring of `STAGES` tiles stands between them: for each
-of K and V a *full* barrier says that a tile has arrived, an *empty* one that both warpgroups
+One program computes 64 * PARTS query rows of one head. One warp loads K and V tiles with the
+tensor memory accelerator (TMA), and those of a mask that has aligned rows; PARTS warpgroups of
+four warps own 64 rows each and multiply. A ring of `STAGES` tiles stands between them: for each
+of K and V a *full* barrier says that a tile has arrived, an *empty* one that all warpgroups
 are done with it. A warpgroup starts Q.K of the next tile before it waits for P.V of the last,
-so the tensor cores work while the exponentials are computed.
+so the tensor cores work while the exponentials are computed. With small heads the exponentials
+take as long as the products, and four warpgroups, whose turns interleave, beat two.
 
 8-bit operands (e4m3) come with V^T, because wgmma reads them only with the reduced dim
 innermost, and with `keys` a multiple of 16.
@@ -34,31 +35,27 @@ def load_tiles(
     query,
     key,
     value,
-    q_tiles,
-    k_tiles,
-    v_tiles,
-    q_full,
-    k_full,
-    k_empty,
-    v_full,
-    v_empty,
-    first_row,
-    first_tile,
-    tiles,
-    rows,
-    keys,
+    mask,
+    shared,
+    barriers,
+    place,
+    PARTS: gl.constexpr,
     HEAD: gl.constexpr,
     KEYS: gl.constexpr,
     V_TRANSPOSED: gl.constexpr,
     STAGES: gl.constexpr,
+    MASK_STAGES: gl.constexpr,
 ):
-    """The loading warp: Q once, then K and V tile by tile. TMA fills what lies outside of a
-    tensor with zeros, so the last tile needs no care here."""
+    """The loading warp: Q once, then K, V and mask tile by tile. TMA fills what lies outside of
+    a tensor with zeros, so the last tile needs no care here."""
+    q_tiles, k_tiles, v_tiles, m_tiles = shared
+    q_full, k_full, k_empty, v_full, v_empty, m_full, m_empty = barriers
+    first_row, first_tile, tiles, rows, keys, mask_stride = place
     q_desc = tma.make_tensor_descriptor(
         query, [rows, HEAD], [HEAD, 1], [64, HEAD], q_tiles.index(0).layout
     )
-    mbarrier.expect(q_full.index(0), 2 * q_desc.block_type.nbytes)
-    for part in gl.static_range(2):
+    mbarrier.expect(q_full.index(0), PARTS * q_desc.block_type.nbytes)
+    for part in gl.static_range(PARTS):
         tma.async_copy_global_to_shared(
             q_desc, [first_row + 64 * part, 0], q_full.index(0), q_tiles.index(part)
         )
@@ -82,6 +79,10 @@ def load_tiles(
         v_desc = tma.make_tensor_descriptor(
             value, [keys, HEAD], [HEAD, 1], [KEYS, HEAD], v_tiles.index(0).layout
         )
+    if MASK_STAGES:
+        m_desc = tma.make_tensor_descriptor(
+            mask, [rows, keys], [mask_stride, 1], [64, KEYS], m_tiles.index(0).layout
+        )
     for tile in range(tiles):
         stage = tile % STAGES
         # A fresh barrier counts as having completed phase 1: the first round does not wait.
@@ -100,6 +101,10 @@ def load_tiles(
             tma.async_copy_global_to_shared(
                 k_desc, [first_key, 0], k_full.index(stage), k_tiles.index(stage)
             )
+        if MASK_STAGES:
+            load_mask_tile(
+                m_desc, m_tiles, m_full, m_empty, tile, first_row, first_key, PARTS, MASK_STAGES
+            )
         mbarrier.wait(v_empty.index(stage), phase)
         mbarrier.expect(v_full.index(stage), v_desc.block_type.nbytes)
         if V_TRANSPOSED:
@@ -110,6 +115,31 @@ def load_tiles(
             tma.async_copy_global_to_shared(
                 v_desc, [first_key, 0], v_full.index(stage), v_tiles.index(stage)
             )
+
+
+@gluon.jit
+def load_mask_tile(
+    m_desc,
+    m_tiles,
+    m_full,
+    m_empty,
+    tile,
+    first_row,
+    first_key,
+    PARTS: gl.constexpr,
+    MASK_STAGES: gl.constexpr,
+):
+    """Starts to load the mask of all rows and one tile of keys."""
+    stage = tile % MASK_STAGES
+    mbarrier.wait(m_empty.index(stage), ((tile // MASK_STAGES) & 1) ^ 1)
+    mbarrier.expect(m_full.index(stage), PARTS * m_desc.block_type.nbytes)
+    for part in gl.static_range(PARTS):
+        tma.async_copy_global_to_shared(
+            m_desc,
+            [first_row + 64 * part, first_key],
+            m_full.index(stage),
+            m_tiles.index(stage * PARTS + part),
+        )
 
 
 @gluon.constexpr_function
@@ -131,20 +161,36 @@ def key_of(column, DTYPE: gl.constexpr):
     return column
 
 
+@gluon.constexpr_function
+def PAIRED(dtype):
+    """The instruction that rounds two f32 to a pair of this type."""
+    pair = "f16x2" if dtype == gl.float16 else "bf16x2"
+    return f"cvt.rn.{pair}.f32 $0, $2, $1;"
+
+
 @gluon.jit
 def carried(weights, DTYPE: gl.constexpr, KEYS: gl.constexpr, LAYOUT: gl.constexpr):
-    """The weights as they go from one tile to the next: 16-bit ones as operand of P.V, others
-    in f32, because the compiler would take a register for each of 8 bits."""
+    """The weights as they go from one tile to the next: 16-bit ones in pairs, as integers,
+    because the compiler takes pairs of f16 apart and puts them together again between the
+    tiles; others in f32, because it would take a register for each of 8 bits."""
     if SHUFFLED(DTYPE):
         weights = weights.reshape([64, KEYS // 16, 2, 4, 2]).permute([0, 1, 3, 2, 4])
         weights = gl.convert_layout(weights.reshape([64, KEYS]), LAYOUT)
     else:
-        weights = gl.convert_layout(weights.to(DTYPE), LAYOUT)
+        low, high = gl.split(weights.reshape([64, KEYS // 2, 2]))
+        weights = gl.inline_asm_elementwise(
+            PAIRED(DTYPE),
+            "=r,f,f",
+            [low, high],
+            dtype=gl.int32,
+            is_pure=True,
+            pack=1,
+        )
     return weights
 
 
 @gluon.jit
-def as_operand(weights, DTYPE: gl.constexpr):
+def as_operand(weights, DTYPE: gl.constexpr, KEYS: gl.constexpr, LAYOUT: gl.constexpr):
     """Carried weights as left operand of P.V, their columns in the order of the keys."""
     if SHUFFLED(DTYPE):
         weights = gl.inline_asm_elementwise(
@@ -160,7 +206,25 @@ def as_operand(weights, DTYPE: gl.constexpr):
             is_pure=True,
             pack=4,
         )
+    else:
+        low, high = gl.inline_asm_elementwise(
+            "mov.b32 {$0, $1}, $2;",
+            "=h,=h,r",
+            [weights],
+            dtype=(gl.int16, gl.int16),
+            is_pure=True,
+            pack=1,
+        )
+        pairs = gl.join(low.to(DTYPE, bitcast=True), high.to(DTYPE, bitcast=True))
+        weights = gl.convert_layout(pairs.reshape([64, KEYS]), LAYOUT)
     return weights
+
+
+@gluon.jit
+def row_sums(weights, KEYS: gl.constexpr):
+    """For each row, sums of the weights that a thread has: (64, 4). The four threads that share
+    a row add theirs up at the end."""
+    return gl.sum(gl.sum(weights.reshape([64, KEYS // 8, 4, 2]), 3), 1)
 
 
 @gluon.jit
@@ -174,7 +238,7 @@ def load_mask(
     KEYS: gl.constexpr,
     LAYOUT: gl.constexpr,
 ):
-    """The mask of 64 rows and one tile of keys; 0 outside of it."""
+    """The mask of 64 rows and one tile of keys, from memory; 0 outside of it."""
     row = first_row + gl.arange(0, 64, layout=gl.SliceLayout(1, LAYOUT))
     column = tile * KEYS + gl.arange(0, KEYS, layout=gl.SliceLayout(0, LAYOUT))
     place = row.to(gl.int64)[:, None] * mask_stride + column[None, :]
@@ -219,14 +283,29 @@ def hide_keys(
 
 
 @gluon.jit
-def masked(scores, given, scale_log2, BOOLEAN: gl.constexpr):
-    """Scores in units of log2 with a mask: `given` is added, or, if BOOLEAN, shows a key where
-    it is not 0."""
-    scores = scores * scale_log2
+def masked(scores, given, unit, BOOLEAN: gl.constexpr):
+    """Scores with a mask: `given` times `unit` is added, or, if BOOLEAN, -5.9e29 where it is 0
+    and nothing where it is 1: bytes 0xF0F00000 of an f32, made for four keys at once."""
     if BOOLEAN:
-        scores = gl.where(given != 0, scores, -1.0e30)
+        bias = gl.inline_asm_elementwise(
+            """{
+            .reg .b32 t;
+            mul.lo.u32 t, $4, 240;
+            xor.b32 t, t, 0xF0F0F0F0;
+            prmt.b32 $0, t, 0, 0x0044;
+            prmt.b32 $1, t, 0, 0x1144;
+            prmt.b32 $2, t, 0, 0x2244;
+            prmt.b32 $3, t, 0, 0x3344;
+            }""",
+            "=r,=r,=r,=r,r",
+            [given],
+            dtype=gl.float32,
+            is_pure=True,
+            pack=4,
+        )
+        scores = scores + bias
     else:
-        scores = gl.maximum(scores + given.to(gl.float32) * 1.4426950408889634, -1.0e30)
+        scores = scores + given.to(gl.float32) * unit
     return scores
 
 
@@ -234,24 +313,14 @@ def masked(scores, given, scale_log2, BOOLEAN: gl.constexpr):
 def attend(
     output,
     mask,
-    q_tiles,
-    k_tiles,
-    v_tiles,
-    q_full,
-    k_full,
-    k_empty,
-    v_full,
-    v_empty,
-    program_row,
-    first_tile,
-    tiles,
+    shared,
+    barriers,
+    place,
     scale_log2,
-    rows,
-    keys,
     diagonal,
     behind,
-    mask_stride,
     PART: gl.constexpr,
+    PARTS: gl.constexpr,
     HEAD: gl.constexpr,
     KEYS: gl.constexpr,
     CAUSAL: gl.constexpr,
@@ -259,8 +328,12 @@ def attend(
     MASK: gl.constexpr,
     V_TRANSPOSED: gl.constexpr,
     STAGES: gl.constexpr,
+    MASK_STAGES: gl.constexpr,
 ):
     """A multiplying warpgroup: rows 64 * PART to 64 * PART + 63 of the program's."""
+    q_tiles, k_tiles, v_tiles, m_tiles = shared
+    q_full, k_full, k_empty, v_full, v_empty, m_full, m_empty = barriers
+    program_row, first_tile, tiles, rows, keys, mask_stride = place
     dtype: gl.constexpr = k_tiles.dtype
     DEPTH: gl.constexpr = 256 // dtype.primitive_bitwidth
     SCORES: gl.constexpr = gl.NVMMADistributedLayout(
@@ -278,11 +351,9 @@ def attend(
     LIFT: gl.constexpr = 8.0 if dtype.primitive_bitwidth == 8 else 0.0
     first_row = program_row + PART * 64
     BOOLEAN: gl.constexpr = MASK == 2
-    # With a mask, scores are in units of log2 when it has been applied; else they are scaled
-    # together with the shift.
+    # Scores are scaled together with the shift; what a mask adds must be in their units.
     factor = scale_log2
-    if MASK:
-        factor = 1.0
+    mask_unit = 1.4426950408889634 / factor
     q = q_tiles.index(PART)
     zero = gl.zeros([64, KEYS], gl.float32, SCORES)
     out = gl.zeros([64, HEAD], gl.float32, OUT)
@@ -291,9 +362,14 @@ def attend(
     mbarrier.wait(k_full.index(0), 0)
     scores = warpgroup_mma(q, k_tiles.index(0).permute((1, 0)), zero, use_acc=False)
     mbarrier.arrive(k_empty.index(0), count=1)
-    if MASK:
+    if MASK_STAGES:
+        mbarrier.wait(m_full.index(0), 0)
+        given = m_tiles.index(PART).load(SCORES)
+        mbarrier.arrive(m_empty.index(0), count=1)
+    elif MASK:
         given = load_mask(mask, first_tile, first_row, rows, keys, mask_stride, KEYS, SCORES)
-        scores = masked(scores, given, scale_log2, BOOLEAN)
+    if MASK:
+        scores = masked(scores, given, mask_unit, BOOLEAN)
     scores = hide_keys(
         scores, first_tile, first_row, keys, diagonal, behind, KEYS, CAUSAL, WINDOW, dtype, SCORES
     )
@@ -303,16 +379,21 @@ def attend(
         # seen none yet. A row that never sees one is 0 / 0: NaN, as IREE's attention gives.
         peak = gl.maximum(peak, -1.0e20)
     weights = gl.exp2(scores * factor - (peak - LIFT)[:, None])
-    total = gl.sum(weights, 1)
+    total = row_sums(weights, KEYS)
     packed = carried(weights, dtype, KEYS, WEIGHTS)
-    for tile in range(1, tiles):
+    SUMS: gl.constexpr = total.type.layout
+    # The first of many parts do not see the last keys that the last part sees.
+    own_tiles = tiles
+    if CAUSAL and PARTS > 2:
+        own_tiles = gl.minimum(tiles, (first_row + 63 + diagonal) // KEYS + 1)
+    for tile in range(1, own_tiles):
         stage = tile % STAGES
         before = (tile - 1) % STAGES
         mbarrier.wait(k_full.index(stage), (tile // STAGES) & 1)
         next_scores = warpgroup_mma(
             q, k_tiles.index(stage).permute((1, 0)), zero, use_acc=False, is_async=True
         )
-        operand = as_operand(packed, dtype)
+        operand = as_operand(packed, dtype, KEYS, WEIGHTS)
         mbarrier.wait(v_full.index(before), ((tile - 1) // STAGES) & 1)
         if V_TRANSPOSED:
             next_out = warpgroup_mma(
@@ -320,42 +401,73 @@ def attend(
             )
         else:
             next_out = warpgroup_mma(operand, v_tiles.index(before), out, is_async=True)
-        place = first_tile + tile
-        if MASK:
-            given = load_mask(mask, place, first_row, rows, keys, mask_stride, KEYS, SCORES)
+        number = first_tile + tile
+        if MASK_STAGES:
+            mask_stage = tile % MASK_STAGES
+            mbarrier.wait(m_full.index(mask_stage), (tile // MASK_STAGES) & 1)
+            given = m_tiles.index(mask_stage * PARTS + PART).load(SCORES)
+        elif MASK:
+            given = load_mask(mask, number, first_row, rows, keys, mask_stride, KEYS, SCORES)
         scores = warpgroup_mma_wait(num_outstanding=1, deps=(next_scores,))
         mbarrier.arrive(k_empty.index(stage), count=1)
+        if MASK_STAGES:
+            mbarrier.arrive(m_empty.index(mask_stage), count=1)
         if MASK:
-            scores = masked(scores, given, scale_log2, BOOLEAN)
+            scores = masked(scores, given, mask_unit, BOOLEAN)
         scores = hide_keys(
-            scores, place, first_row, keys, diagonal, behind, KEYS, CAUSAL, WINDOW, dtype, SCORES
+            scores, number, first_row, keys, diagonal, behind, KEYS, CAUSAL, WINDOW, dtype, SCORES
         )
         new_peak = gl.maximum(peak, gl.max(scores, 1) * factor)
         weights = gl.exp2(scores * factor - (new_peak - LIFT)[:, None])
         shrink = gl.exp2(peak - new_peak)
-        total = total * shrink + gl.sum(weights, 1)
+        own_shrink = gl.convert_layout(shrink, gl.SliceLayout(1, SUMS))
+        total = total * own_shrink[:, None] + row_sums(weights, KEYS)
         peak = new_peak
         # Naming the 16-bit weights as a dependence keeps their registers alive until P.V has
         # read them; for 8 bits the compiler copies them and refuses the name.
         if dtype.primitive_bitwidth == 16:
-            out, packed = warpgroup_mma_wait(num_outstanding=0, deps=(next_out, operand))
+            out, operand = warpgroup_mma_wait(num_outstanding=0, deps=(next_out, operand))
         else:
             out = warpgroup_mma_wait(num_outstanding=0, deps=(next_out,))
         mbarrier.arrive(v_empty.index(before), count=1)
         out = out * gl.convert_layout(shrink, OUT_ROWS)[:, None]
         packed = carried(weights, dtype, KEYS, WEIGHTS)
-    last = (tiles - 1) % STAGES
-    mbarrier.wait(v_full.index(last), ((tiles - 1) // STAGES) & 1)
-    operand = as_operand(packed, dtype)
+    last = (own_tiles - 1) % STAGES
+    mbarrier.wait(v_full.index(last), ((own_tiles - 1) // STAGES) & 1)
+    operand = as_operand(packed, dtype, KEYS, WEIGHTS)
     if V_TRANSPOSED:
         out = warpgroup_mma(operand, v_tiles.index(last).permute((1, 0)), out)
     else:
         out = warpgroup_mma(operand, v_tiles.index(last), out)
-    out = out / gl.convert_layout(total, OUT_ROWS)[:, None]
+    if CAUSAL and PARTS > 2:
+        # The others still wait for tiles, and the loading warp for all parts.
+        mbarrier.arrive(v_empty.index(last), count=1)
+        for tile in range(own_tiles, tiles):
+            stage = tile % STAGES
+            mbarrier.wait(k_full.index(stage), (tile // STAGES) & 1)
+            mbarrier.arrive(k_empty.index(stage), count=1)
+            mbarrier.wait(v_full.index(stage), (tile // STAGES) & 1)
+            mbarrier.arrive(v_empty.index(stage), count=1)
+    out = out / gl.convert_layout(gl.sum(total, 1), OUT_ROWS)[:, None]
     row = first_row + gl.arange(0, 64, layout=OUT_ROWS)
     place = row[:, None] * HEAD + gl.arange(0, HEAD, layout=gl.SliceLayout(0, OUT))[None, :]
     inside = (row < rows)[:, None] & (gl.full([1, HEAD], 1, gl.int1, OUT))
     gl.store(output + place, out.to(output.dtype.element_ty), mask=inside)
+
+
+@gluon.jit
+def longest_first(program, blocks, keys, KEY_BITS: gl.constexpr):
+    """The head and the block of rows of a program of a causal kernel: long rows before short
+    ones, so that the last programs to start are soon over. Heads take turns within as many of
+    them as have their K and V (KEY_BITS a key) in 32 MB of the L2 cache, one such section
+    after the other."""
+    heads = gl.num_programs(0) // blocks
+    SHARE: gl.constexpr = 32 * 1024 * 1024 * 8 // KEY_BITS
+    section = gl.minimum(gl.maximum(SHARE // keys, 1), heads)
+    first = program // (section * blocks) * section
+    place = program - first * blocks
+    section = gl.minimum(section, heads - first)
+    return first + place % section, blocks - 1 - place // section
 
 
 @gluon.jit
@@ -381,7 +493,9 @@ def attention(
     WINDOW: gl.constexpr,
     MASK: gl.constexpr,
     V_TRANSPOSED: gl.constexpr,
+    PARTS: gl.constexpr,
     STAGES: gl.constexpr,
+    MASK_STAGES: gl.constexpr,
     REGISTERS: gl.constexpr,
 ):
     """softmax(scale * Q K^T) V for every head.
@@ -390,19 +504,26 @@ def attention(
     or (heads / group, HEAD, keys) if V_TRANSPOSED; all dense, 16-byte aligned, and the rows
     of each a multiple of 16 bytes long. Row i sees keys 0 to i + diagonal if CAUSAL, where
     diagonal >= 0; if WINDOW too, none before key i - behind. MASK is 0 for none, 1 for a mask
-    that is added to the scaled scores, 2 for bytes that are 0 where a key is not seen. Head h
-    reads mask number h / mask_divisor % mask_count, each of (rows, keys), or of (keys) if
-    mask_stride, the distance of its rows, is 0. Arguments that a kernel does not need are not
-    among its parameters. The grid is heads * ceil(rows / 128) programs in one dim.
+    that is added to the scaled scores (then scale > 0), 2 for bytes that are 1 where a key is
+    seen and else 0. Head h reads mask number h / mask_divisor % mask_count, each of
+    (rows, keys), or of (keys) if mask_stride, the distance of its rows, is 0. MASK_STAGES is
+    how many tiles of a mask are kept in shared memory; then its rows start at multiples of 16
+    bytes; 0 for any mask. Arguments that a kernel does not need are not among its parameters.
+    The grid is heads * ceil(rows / (64 * PARTS)) programs in one dim.
     `scratch` is not read: the build puts the memory of the TMA descriptors in its place.
     """
-    blocks = (rows + 127) // 128
+    ROWS: gl.constexpr = 64 * PARTS
+    blocks = (rows + ROWS - 1) // ROWS
     program = gl.program_id(0)
-    head = (program // blocks).to(gl.int64)
+    number = program // blocks
     block = program % blocks
-    if CAUSAL:
-        block = blocks - 1 - block  # the longest rows first, so that the tail is short
-    first_row = block * 128
+    if WINDOW:
+        block = blocks - 1 - block
+    elif CAUSAL:
+        KEY_BITS: gl.constexpr = 2 * HEAD * query.dtype.element_ty.primitive_bitwidth
+        number, block = longest_first(program, blocks, keys, KEY_BITS)
+    head = number.to(gl.int64)
+    first_row = block * ROWS
     kv_head = head // group
     query += head * rows * HEAD
     output += head * rows * HEAD
@@ -416,7 +537,7 @@ def attention(
         v_tiles = gl.allocate_shared_memory(dtype, [STAGES, HEAD, KEYS], VT_TILE)
     else:
         v_tiles = gl.allocate_shared_memory(dtype, [STAGES, KEYS, HEAD], K_TILE)
-    q_tiles = gl.allocate_shared_memory(dtype, [2, 64, HEAD], Q_TILE)
+    q_tiles = gl.allocate_shared_memory(dtype, [PARTS, 64, HEAD], Q_TILE)
     k_tiles = gl.allocate_shared_memory(dtype, [STAGES, KEYS, HEAD], K_TILE)
 
     BARRIER: gl.constexpr = mbarrier.MBarrierLayout()
@@ -429,49 +550,74 @@ def attention(
     for stage in gl.static_range(STAGES):
         mbarrier.init(k_full.index(stage), count=1)
         mbarrier.init(v_full.index(stage), count=1)
-        mbarrier.init(k_empty.index(stage), count=2)
-        mbarrier.init(v_empty.index(stage), count=2)
+        mbarrier.init(k_empty.index(stage), count=PARTS)
+        mbarrier.init(v_empty.index(stage), count=PARTS)
+    # Without a mask in shared memory these are not read.
+    m_tiles, m_full, m_empty = q_tiles, q_full, q_full
+    if MASK_STAGES:
+        mask_dtype: gl.constexpr = mask.dtype.element_ty
+        M_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([64, KEYS], mask_dtype)
+        m_tiles = gl.allocate_shared_memory(mask_dtype, [MASK_STAGES * PARTS, 64, KEYS], M_TILE)
+        m_full = gl.allocate_shared_memory(gl.int64, [MASK_STAGES, 1], BARRIER)
+        m_empty = gl.allocate_shared_memory(gl.int64, [MASK_STAGES, 1], BARRIER)
+        for stage in gl.static_range(MASK_STAGES):
+            mbarrier.init(m_full.index(stage), count=1)
+            mbarrier.init(m_empty.index(stage), count=PARTS)
     fence_async_shared()
 
     end = keys
     if CAUSAL:
-        end = gl.minimum(keys, first_row + 128 + diagonal)
+        end = gl.minimum(keys, first_row + ROWS + diagonal)
     tiles = gl.maximum((end + KEYS - 1) // KEYS, 1)
     first_tile = 0
     if WINDOW:
         first_tile = gl.minimum(gl.maximum(first_row - behind, 0) // KEYS, tiles - 1)
         tiles = tiles - first_tile
     if MASK:
-        number = (program // blocks) // mask_divisor % mask_count
         size = keys.to(gl.int64)
         if mask_stride != 0:
             size = size * rows
-        mask += number * size
+        mask += number // mask_divisor % mask_count * size
     scale_log2 = scale * 1.4426950408889634
     # A part is listed for each of its numbers, because each compiled part knows its rows.
-    gl.warp_specialize(
-        [
-            (
-                attend,
-                (output, mask, q_tiles, k_tiles, v_tiles, q_full, k_full, k_empty, v_full,
-                 v_empty, first_row, first_tile, tiles, scale_log2, rows, keys, diagonal,
-                 behind, mask_stride,
-                 0, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES),
-            ),
-            (
-                attend,
-                (output, mask, q_tiles, k_tiles, v_tiles, q_full, k_full, k_empty, v_full,
-                 v_empty, first_row, first_tile, tiles, scale_log2, rows, keys, diagonal,
-                 behind, mask_stride,
-                 1, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES),
-            ),
-            (
-                load_tiles,
-                (query, key, value, q_tiles, k_tiles, v_tiles, q_full, k_full, k_empty, v_full,
-                 v_empty, first_row, first_tile, tiles, rows, keys,
-                 HEAD, KEYS, V_TRANSPOSED, STAGES),
-            ),
-        ],
-        [4, 1],
-        [REGISTERS, 24],
-    )  # fmt: skip
+    shared = (q_tiles, k_tiles, v_tiles, m_tiles)
+    barriers = (q_full, k_full, k_empty, v_full, v_empty, m_full, m_empty)
+    place = (first_row, first_tile, tiles, rows, keys, mask_stride)
+    # fmt: off
+    if PARTS == 2:
+        gl.warp_specialize(
+            [
+                (attend, (output, mask, shared, barriers, place, scale_log2, diagonal, behind, 0,
+                          PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
+                          MASK_STAGES)),
+                (attend, (output, mask, shared, barriers, place, scale_log2, diagonal, behind, 1,
+                          PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
+                          MASK_STAGES)),
+                (load_tiles, (query, key, value, mask, shared, barriers, place,
+                              PARTS, HEAD, KEYS, V_TRANSPOSED, STAGES, MASK_STAGES)),
+            ],
+            [4, 1],
+            [REGISTERS, 24],
+        )
+    else:
+        gl.warp_specialize(
+            [
+                (attend, (output, mask, shared, barriers, place, scale_log2, diagonal, behind, 0,
+                          PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
+                          MASK_STAGES)),
+                (attend, (output, mask, shared, barriers, place, scale_log2, diagonal, behind, 1,
+                          PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
+                          MASK_STAGES)),
+                (attend, (output, mask, shared, barriers, place, scale_log2, diagonal, behind, 2,
+                          PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
+                          MASK_STAGES)),
+                (attend, (output, mask, shared, barriers, place, scale_log2, diagonal, behind, 3,
+                          PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
+                          MASK_STAGES)),
+                (load_tiles, (query, key, value, mask, shared, barriers, place,
+                              PARTS, HEAD, KEYS, V_TRANSPOSED, STAGES, MASK_STAGES)),
+            ],
+            [4, 4, 4, 1],
+            [REGISTERS, REGISTERS, REGISTERS, 24],
+        )
+    # fmt: on

@@ -161,3 +161,25 @@ func.func @many_rows_narrow_cache(%q: tensor<2x512x128xf16>, %k: tensor<2x777x12
   } -> tensor<2x512x128xf16>
   return %r : tensor<2x512x128xf16>
 }
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// CHECK-LABEL: func.func @negative_scale(
+// CHECK-NOT: hal.dispatch.extern
+// CHECK: iree_linalg_ext.attention
+// REMARK: output refused: its scale is -0.125, and the kernels find the maximum before they scale
+func.func @negative_scale(%q: tensor<2x512x64xf16>, %k: tensor<2x512x64xf16>, %v: tensor<2x512x64xf16>) -> tensor<2x512x64xf16> {
+  %scale = arith.constant -0.125 : f16
+  %e = tensor.empty() : tensor<2x512x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x512x64xf16>, tensor<2x512x64xf16>, tensor<2x512x64xf16>, f16) outs(%e : tensor<2x512x64xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<2x512x64xf16>
+  return %r : tensor<2x512x64xf16>
+}

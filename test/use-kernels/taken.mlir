@@ -89,9 +89,9 @@ func.func @row_major_fp8(%q: tensor<8x512x128xf8E4M3FN>, %k: tensor<8x1024x128xf
 // Sizes known only at run time, and a mask that hides the keys behind the query.
 // CHECK-LABEL: func.func @dynamic_causal(
 // CHECK: arith.ceildivui
-// CHECK: hal.dispatch.extern "attention_bf16_d64_causal"
+// CHECK: hal.dispatch.extern "attention_bf16_d64_wide_causal"
 // CHECK-NOT: cmpi
-// REMARK: output kernel: attention_bf16_d64_causal: about
+// REMARK: output kernel: attention_bf16_d64_wide_causal: about
 func.func @dynamic_causal(%q: tensor<?x?x64xbf16>, %k: tensor<?x?x64xbf16>, %v: tensor<?x?x64xbf16>) -> tensor<?x?x64xbf16> {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -129,9 +129,9 @@ func.func @dynamic_causal(%q: tensor<?x?x64xbf16>, %k: tensor<?x?x64xbf16>, %v: 
 // reads it, in bytes.
 // CHECK-LABEL: func.func @strict_mask(
 // CHECK: arith.extui
-// CHECK: hal.dispatch.extern "attention_f16_d64_mask_i8"
+// CHECK: hal.dispatch.extern "attention_f16_d64_mask_i8_aligned"
 // CHECK-SAME: tensor<512x512xi8>
-// REMARK: output kernel: attention_f16_d64_mask_i8: about
+// REMARK: output kernel: attention_f16_d64_mask_i8_aligned: about
 func.func @strict_mask(%q: tensor<2x512x64xf16>, %k: tensor<2x512x64xf16>, %v: tensor<2x512x64xf16>) -> tensor<2x512x64xf16> {
   %scale = arith.constant 0.125 : f16
   %i = tensor.empty() : tensor<512x512xi1>
@@ -278,4 +278,48 @@ func.func @repeated(%q: tensor<8x300x128xf16>, %k: tensor<1x2x777x128xf16>, %v: 
     iree_linalg_ext.yield %x : f32
   } -> tensor<8x300x128xf16>
   return %r : tensor<8x300x128xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// Too few rows to give every multiprocessor 256 of them: workgroups of 128.
+// CHECK-LABEL: func.func @few_workgroups(
+// CHECK: hal.dispatch.extern "attention_f16_d64"
+func.func @few_workgroups(%q: tensor<12x512x64xf16>, %k: tensor<12x512x64xf16>, %v: tensor<12x512x64xf16>) -> tensor<12x512x64xf16> {
+  %scale = arith.constant 0.125 : f16
+  %e = tensor.empty() : tensor<12x512x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<12x512x64xf16>, tensor<12x512x64xf16>, tensor<12x512x64xf16>, f16) outs(%e : tensor<12x512x64xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<12x512x64xf16>
+  return %r : tensor<12x512x64xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#mask = affine_map<(b, m, n, k1, k2) -> (m, k2)>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// The rows of this mask are aligned, but its start is not: 4 * 520 * 2 bytes, and 3 * 2.
+// CHECK-LABEL: func.func @sliced_mask(
+// CHECK: hal.dispatch.extern "attention_f16_d64_mask_f16"
+func.func @sliced_mask(%q: tensor<2x512x64xf16>, %k: tensor<2x512x64xf16>, %v: tensor<2x512x64xf16>, %all: tensor<520x520xf16>) -> tensor<2x512x64xf16> {
+  %scale = arith.constant 0.125 : f16
+  %mask = tensor.extract_slice %all[4, 3] [512, 512] [1, 1] : tensor<520x520xf16> to tensor<512x512xf16>
+  %e = tensor.empty() : tensor<2x512x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #mask, #o]> ins(%q, %k, %v, %scale, %mask : tensor<2x512x64xf16>, tensor<2x512x64xf16>, tensor<2x512x64xf16>, f16, tensor<512x512xf16>) outs(%e : tensor<2x512x64xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<2x512x64xf16>
+  return %r : tensor<2x512x64xf16>
 }

@@ -5,7 +5,7 @@
 
 // CHECK-LABEL: func.func @row_major(
 // CHECK-NOT: linalg.transpose
-// CHECK: hal.dispatch.extern "attention_f16_d64"
+// CHECK: hal.dispatch.extern "attention_f16_d64_wide"
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
 #k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
 #v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
