@@ -1,0 +1,146 @@
+"""Runs the precompiled kernels under compute-sanitizer: memcheck and racecheck.
+
+    python tools/bench_kernels.py compile build/kernels           (needs attnpass; no GPU)
+    python tools/sanitize_kernels.py build/kernels --json FILE    (needs a Hopper GPU, torch,
+                                                                   iree-base-runtime, CUDA's tools)
+
+Each case of tools/bench_kernels.py that is named below runs alone, once under each tool, which
+looks at the attention kernels only. For each hazard that racecheck reports, the JSON has the
+two instructions, as cuobjdump shows them.
+
+memcheck must be clean, and the exit code says so. Racecheck reports hazards in most kernels, all
+of them between ordinary stores and loads (STS, LDS) of a few words behind the tiles: those in
+which Triton's warp specialisation tells each warp which part it is and hands it its arguments.
+They are written once, before a `barrier.sync 1` on which all warps of the program meet, and read
+after it (see the PTX), so they are no races. What the memory engine writes and wgmma reads, and
+the mbarriers between them, the tool does not watch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zlib
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+TOOLS = Path(__file__).resolve().parent
+KERNELS = TOOLS.parent / "attnpass" / "kernels"
+# Small, and odd in each dim: no mask, causal, window, masks of all kinds, both layouts of V.
+CASES = (
+    "f16_2x1_300x777_d128",
+    "f16_1x1_777x1333_d128_dynamic",
+    "f16_8x4_1333x1333_d128_causal_dynamic",
+    "f16_2x1_127x128_d64",
+    "f16_64x1_777x1110_d64_causal_offset333",
+    "bf16_8x8_1000x777_d64",
+    "bf16_8x4_777x777_d256_causal_dynamic",
+    "f16_8x4_1333x1333_d128_causal_dynamic_window300",
+    "f16_2x1_333x1000_d128_vt",
+    "f16_2x1_300x777_d64_mask_f16_mn",
+    "f16_8x4_333x776_d128_mask_f16_bgmn",
+    "f16_3x2_333x784_d128_mask_i1_bn",
+    "f16_2x1_333x1004_d256_mask_f32_bmn",
+    "bf16_4x2_500x1333_d128_dynamic_mask_i1_gmn",
+    "bf16_4x2_500x1328_d128_mask_i1_gmn",
+    "f8E4M3FN_2x1_1000x1008_d128_causal_vt",
+)
+# What racecheck prints of a pair of accesses, in its two forms of reports.
+_ANALYSIS = re.compile(
+    r"Race reported between (\w+) access at (\w+)\+(0x[0-9a-f]+).*?"
+    r"and (\w+) access at \w+\+(0x[0-9a-f]+)[^\[]*\[(\d+) hazards?\]",
+    re.S,
+)
+
+
+def command(tool: str, case: str, folder: Path, output: Path) -> list[str]:
+    """The sanitizer's command line for one case."""
+    sanitizer = ["compute-sanitizer", "--tool", tool, "--kernel-name", "kns=attention_"]
+    sanitizer += ["--racecheck-report", "analysis"] if tool == "racecheck" else []
+    bench = [str(TOOLS / "bench_kernels.py"), "run", str(folder), "--numbers", "--only", case]
+    return [*sanitizer, sys.executable, *bench, "--exact", "--json", str(output)]
+
+
+def check(tool: str, case: str, folder: Path, limit: int) -> dict[str, Any]:
+    """What a tool says about a case, and whether its numbers were right under it."""
+    row: dict[str, Any] = {"tool": tool, "case": case}
+    with tempfile.TemporaryDirectory() as temporary:
+        output = Path(temporary) / "rows.json"
+        try:
+            text = subprocess.run(
+                command(tool, case, folder, output),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=limit,
+            ).stdout
+        except subprocess.TimeoutExpired:
+            return row | {"failed": f"not over after {limit} s"}
+        ran = json.loads(output.read_text())["rows"][0] if output.exists() else {}
+    row |= {name: ran[name] for name in ("kernel", "error", "failed") if name in ran}
+    summary = re.findall(r"=+ (?:ERROR|RACECHECK) SUMMARY: (.*)", text)
+    row["summary"] = summary[0] if summary else text[-300:]
+    pairs = _ANALYSIS.findall(text)
+    if pairs:
+        row["hazards"] = explained(row["kernel"], pairs)
+    elif "0 " not in row["summary"][:2]:
+        row["first"] = text[:1500]
+    return row
+
+
+def explained(kernel: str, pairs: list[tuple[str, ...]]) -> list[dict[str, Any]]:
+    """The instructions behind the hazards, and how often each pair was reported."""
+    code = instructions(kernel)
+    counts: Counter[tuple[str, str]] = Counter()
+    for first, _, at, second, other, count in pairs:
+        one, two = (code.get(int(place, 16), place) for place in (at, other))
+        counts[f"{first}: {one}", f"{second}: {two}"] += int(count)
+    return [{"between": pair, "hazards": count} for pair, count in counts.most_common()]
+
+
+def instructions(kernel: str) -> dict[int, str]:
+    """The kernel's machine instructions by their offset; none without cuobjdump."""
+    tool = shutil.which("cuobjdump")
+    packed = KERNELS / f"{kernel}.cubin.zz"
+    if tool is None or not packed.exists():
+        return {}
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as image:
+        image.write(zlib.decompress(packed.read_bytes()))
+        image.flush()
+        listing = [tool, "--dump-sass", image.name]
+        text = subprocess.run(listing, check=True, capture_output=True, text=True).stdout
+    found = re.findall(r"/\*([0-9a-f]{4,})\*/\s+(.*?);", text)
+    return {int(place, 16): words.split(" &")[0].strip() for place, words in found}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path, help="what bench_kernels.py compiled")
+    parser.add_argument("--json", type=Path, default=Path("sanitizer.json"))
+    parser.add_argument("--jobs", type=int, default=8, help="cases at a time")
+    parser.add_argument("--limit", type=int, default=120, help="seconds for each")
+    options = parser.parse_args()
+    work = [(tool, case) for tool in ("memcheck", "racecheck") for case in CASES]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        rows = list(
+            pool.map(lambda one: check(one[0], one[1], options.folder, options.limit), work)
+        )
+    words = command("TOOL", "CASE", Path("FOLDER"), Path("FILE"))
+    words = [Path(word).name if word.startswith("/") else word for word in words]
+    result = {"command": " ".join(words), "rows": rows}
+    options.json.write_text(json.dumps(result, indent=1) + "\n")
+    for row in rows:
+        print(row["tool"], row["case"], row.get("failed") or row["summary"])
+    bad = [row for row in rows if row["tool"] == "memcheck" and row.get("summary", "")[:2] != "0 "]
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
