@@ -19,6 +19,7 @@ def default_pipeline(
     kernels: str = "never",
     configure: bool,
     hardware_exp2: bool,
+    shared_memory: bool,
     table: str = "",
 ) -> str:
     """The passes that a compile runs by default, as pipeline text; `table` is a file of tuned
@@ -40,6 +41,8 @@ def default_pipeline(
     passes.append("attn-natural-scores")
     if hardware_exp2:
         passes.append("attn-hardware-exp2")
+    if shared_memory:
+        passes.append("attn-shared-memory")
     return ",".join(passes)
 
 
@@ -64,7 +67,8 @@ def run(
 
     operation = module.operation
     stages = parse_pipeline(
-        pipeline or default_pipeline(mode, configure=False, hardware_exp2=False)
+        pipeline
+        or default_pipeline(mode, configure=False, hardware_exp2=False, shared_memory=False)
     )
     report = Report()
     context = PassContext(report, resolve_target(operation, target))

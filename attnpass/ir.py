@@ -902,6 +902,13 @@ def erase_dead(ops: Iterable[ir.Operation]) -> None:
         pending.update(dict.fromkeys(producers))
 
 
+def erase_unused(ops: Sequence[ir.Operation]) -> None:
+    """Erases ops, users first, none of whose results may be in use any more."""
+    for op in ops:
+        assert not any(users(result) for result in op.results), "an op in use"
+        op.erase()
+
+
 def detached_copy(op: ir.Operation) -> ir.Operation:
     """A copy of `op` that stands nowhere: the way back from a rewrite that may not work out."""
     return op.clone(ip=False).operation

@@ -29,7 +29,7 @@ from check_cuda import Case, inputs_of, module_text, tensor
 SHARED = ("k", "w", "beta")
 TILES = "attn-pad-heads,attn-tile-dynamic,attn-mask-dynamic-keys,attn-pad-keys"
 V_T = "attn-propagate-layout{mode=always operands=v}"
-PLAIN = f"{V_T},{TILES},attn-configure{{contractions=false}},attn-hardware-exp2"
+PLAIN = f"{V_T},{TILES},attn-configure{{contractions=false}},attn-hardware-exp2,attn-shared-memory"
 # The flags of each variant.
 VARIANTS = {
     "iree": ["--attn-disable"],

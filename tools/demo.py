@@ -29,7 +29,7 @@ CASES = {
 }
 ROWS = 512
 SIZES = make_llama_layer.Sizes(model=256, heads=8, kv_heads=2, dim=64, hidden=512)
-CONFIGURED = default_pipeline("cost", configure=True, hardware_exp2=False)
+CONFIGURED = default_pipeline("cost", configure=True, hardware_exp2=False, shared_memory=False)
 ROUNDS = 7
 
 

@@ -35,6 +35,7 @@ iree-compile takes (see --help), and:
   --attn-configure=false         leave kernels and decode to IREE's own configurations
   --attn-table=FILE              configurations that attn-tune wrote, before the built-in ones
   --attn-hardware-exp2=false     leave CUDA kernels to IREE: no hardware exp2, no fp8 casts
+  --attn-shared-memory=false     leave CUDA kernels' use of shared memory to IREE
   --attn-target=NAME             the target to price for, instead of the module's own
   --attn-report=FILE             write every decision as JSON (-: as --attn-summary does)
   --attn-summary                 print every decision, with its reason, to standard error
@@ -123,6 +124,7 @@ def _hook(options: CompileOptions) -> PipelineHook:
         dump_ir=options.dump_ir or None,
         configure=options.configure,
         hardware_exp2=options.hardware_exp2,
+        shared_memory=options.shared_memory,
         table=options.table or None,
     )
 

@@ -21,6 +21,8 @@ Attributes = dict[str, str]
 _D = "#iree_gpu.derived_thread_config"
 # Rows of a tensor-core tile, and those that one subgroup takes with full use of what it reads.
 _TILE_ROWS, _SUBGROUP_ROWS = 16, 32
+# The widest head dim at which IREE's own tiles may win where there are few workgroups.
+_NARROW = 128
 # With fewer workgroups than one for so many compute units, IREE's smaller tiles are faster:
 # one head of 4096 rows on an H200 takes 0.23 ms with them and 0.28 with these.
 _FEWEST = 3
@@ -171,10 +173,15 @@ def _idle(facts: AttentionFacts, target: Target) -> str:
     """Why the prefill tiles would leave too much of the GPU idle, or ''. IREE's own tiles are
     slower by more than that from head dim 256 on, and by 30 times and more for head dims that
     are no powers of two and an unknown number of keys, where they take no tensor cores."""
-    _, (tile, *_) = TILES[0]
+    tile = tile_for(_NARROW)
     rows = rows_of(facts)
     heads = [facts.sizes[dim] or 0 for dim in (*facts.k1, *facts.n)]
-    if rows is None or heads[-1] > tile.columns or any(size.bit_count() != 1 for size in heads):
+    if (
+        tile is None
+        or rows is None
+        or heads[-1] > _NARROW
+        or any(size.bit_count() != 1 for size in heads)
+    ):
         return ""
     if any(facts.sizes[dim] is None for dim in facts.k2):
         return ""

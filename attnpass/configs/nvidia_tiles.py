@@ -56,9 +56,11 @@ class Shape:
 # Tiles by V's head dim, up to which they hold, the best first: the first one is taken that the
 # copies to shared memory divide among the threads of and that has room there. Head dims of 3,
 # 5 or 7 times a power of two need as many subgroups. Measured: 64, 80, 96, 128, 160, 192, 256,
-# 512 and 1024.
+# 512 and 1024. Above 64, 64 keys at a time take more registers than a thread has.
+_ROWS = ((128, 4), (192, 6), (80, 5), (112, 7))
 TILES = (
-    (128, tuple(Tile(rows, 128, 64, n) for rows, n in ((128, 4), (192, 6), (80, 5), (112, 7)))),
+    (64, tuple(Tile(rows, 64, 64, n) for rows, n in _ROWS)),
+    (128, tuple(Tile(rows, 128, keys, n) for keys in (32, 64) for rows, n in _ROWS)),
     (256, tuple(Tile(16 * n, 256, 32, n) for n in (8, 12, 10, 6, 5, 14, 7))),
     (512, (Tile(64, 512, 16, 4, 2),)),
     (1024, (Tile(32, 256, 16, 2, 2),)),

@@ -33,6 +33,7 @@ _OUR_SWITCHES = {
     "attn-disable": "disable",
     "attn-configure": "configure",
     "attn-hardware-exp2": "hardware_exp2",
+    "attn-shared-memory": "shared_memory",
     "attn-summary": "summary",
     "attn-help": "help",
 }
@@ -106,6 +107,7 @@ class CompileOptions:
     fail_on: str = ""
     configure: bool = True
     hardware_exp2: bool = True
+    shared_memory: bool = True
     disable: bool = False
     help: bool = False
 

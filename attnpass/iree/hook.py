@@ -129,12 +129,14 @@ def pipeline_hook(
     kernels: str = "never",
     configure: bool = True,
     hardware_exp2: bool = True,
+    shared_memory: bool = True,
     table: str | None = None,
 ) -> PipelineHook:
     """A hook that runs `pipeline` within a compile; by default the layout pass in `mode`
     (and with its option `cache`), the precompiled kernels in mode `kernels`, with `configure`
     the kernel configurations (those in the file `table` before the built-in ones) and, with
-    `hardware_exp2`, the pass for CUDA's exp2 and fp8 casts.
+    `hardware_exp2`, the pass for CUDA's exp2 and fp8 casts, with `shared_memory` the one for
+    tiles in shared memory.
 
         session = Session()
         session.set_flags("--iree-hal-target-device=local", ...)
@@ -156,6 +158,7 @@ def pipeline_hook(
             kernels=kernels,
             configure=configure,
             hardware_exp2=hardware_exp2,
+            shared_memory=shared_memory,
             table=table or "",
         )
     )

@@ -44,10 +44,9 @@ def spill_refusal(op: ir.Operation, target: Target) -> str:
     ptxas = find_ptxas()
     flags = ["--iree-hal-target-device=cuda", f"--iree-cuda-target={target.arch}"]
     try:
-        # Hardware exp2 takes other registers than IREE's polynomial.
-        compiled = compile_str(
-            print_as_function(op), pipeline="attn-hardware-exp2", extra_args=flags
-        )
+        # They take other registers than what IREE makes of the kernel.
+        passes = "attn-hardware-exp2,attn-shared-memory"
+        compiled = compile_str(print_as_function(op), pipeline=passes, extra_args=flags)
     except CompilerToolError as error:
         words = re.search(r"error: (.*)", str(error))
         return f"IREE does not compile it: {words[1] if words else 'no reason given'}"

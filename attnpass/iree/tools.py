@@ -38,6 +38,7 @@ def compile_file(
     kernels: str = "never",
     configure: bool = True,
     hardware_exp2: bool = True,
+    shared_memory: bool = True,
     table: str | os.PathLike[str] | None = None,
     **kwargs: Any,
 ) -> bytes | None:
@@ -48,12 +49,15 @@ def compile_file(
     is a path for the JSON report, or a Report that is filled in; `kernels` says where
     precompiled kernels are taken (`cost`, `always`, `never`), `configure` whether
     attention gets kernel configurations and decode is split, `hardware_exp2` whether
-    CUDA kernels get the GPU's exp2 and fp8 casts, `table` is a file of configurations that
+    CUDA kernels get the GPU's exp2 and fp8 casts, `shared_memory` whether their tiles lie
+    in shared memory as tensor cores read them, `table` is a file of configurations that
     attn-tune wrote. All other arguments
     (target_backends, input_type, extra_args, output_file, ...) and the return value (bytes,
     or None with `output_file`) are those of IREE's function, as is CompilerToolError.
     """
-    ours = _our_flags(mode, cache, pipeline, kernels, configure, hardware_exp2, table)
+    ours = _our_flags(
+        mode, cache, pipeline, kernels, configure, hardware_exp2, shared_memory, table
+    )
     return _compile(str(input_file), None, ours, report, kwargs)
 
 
@@ -67,12 +71,15 @@ def compile_str(
     kernels: str = "never",
     configure: bool = True,
     hardware_exp2: bool = True,
+    shared_memory: bool = True,
     table: str | os.PathLike[str] | None = None,
     **kwargs: Any,
 ) -> bytes | None:
     """`compile_file` for MLIR text or bytecode in memory."""
     data = input_str.encode() if isinstance(input_str, str) else input_str
-    ours = _our_flags(mode, cache, pipeline, kernels, configure, hardware_exp2, table)
+    ours = _our_flags(
+        mode, cache, pipeline, kernels, configure, hardware_exp2, shared_memory, table
+    )
     return _compile("-", data, ours, report, kwargs)
 
 
@@ -88,11 +95,13 @@ def _our_flags(
     kernels: str,
     configure: bool,
     hardware_exp2: bool,
+    shared_memory: bool,
     table: str | os.PathLike[str] | None,
 ) -> list[str]:
     flags = [f"--attn-mode={mode}", f"--attn-cache={cache}", f"--attn-kernels={kernels}"]
     flags.append(f"--attn-configure={str(configure).lower()}")
     flags.append(f"--attn-hardware-exp2={str(hardware_exp2).lower()}")
+    flags.append(f"--attn-shared-memory={str(shared_memory).lower()}")
     if table is not None:
         flags.append(f"--attn-table={os.fspath(table)}")
     return flags if pipeline is None else [*flags, f"--attn-pipeline={pipeline}"]

@@ -22,17 +22,15 @@ from ..ir import (
     element_type,
     element_type_name,
     erase_dead,
-    location_text,
     restore,
     with_element,
 )
 from ..report.records import Report
 from . import fp8, ptx
 from .fp8 import FORMATS, Fp8
-from .kernel import FUNCTIONS, VARIANTS, collect, is_to_be_lowered, mark_lowered, run_passes
+from .kernel import FUNCTIONS, VARIANTS, collect, is_to_be_lowered, lower, mark_lowered, place_of
 
 _CASTS = ("arith.truncf", "arith.extf")
-_LOWERING = "iree-llvmgpu-lower-executable-target"
 # Element types that a cast from or to fp8 passes through f32 or f16 without a second rounding.
 _WIDE = ("f16", "bf16", "f32")
 
@@ -61,13 +59,8 @@ def _may_help(function: ir.Operation) -> bool:
 
 
 def _rewrite_kernel(function: ir.Operation, machine: ptx.Machine, report: Report) -> bool:
-    name = str(function.attributes["sym_name"]).strip('"')
-    place = f"kernel {name} at {location_text(function.location)}"
-    copy = detached_copy(function)
-    problem = run_passes(function, _LOWERING)
-    if problem:
-        restore(function, copy)
-        report.note(f"{place} is left as it was: IREE says of its lowering: {problem}")
+    place, copy = place_of(function), detached_copy(function)
+    if not lower(function, report):
         return False
     kernel = Kernel(machine)
     kernel.rewrite(function)

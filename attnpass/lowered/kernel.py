@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from iree.compiler import ir
 
-from ..ir import defining_op, set_attribute
+from ..ir import defining_op, detached_copy, location_text, restore, set_attribute
+from ..report.records import Report
 
 # The path from a module at IREE's phase executable-configurations to its kernels.
 VARIANTS = ("hal.executable", "hal.executable.variant")
@@ -20,6 +21,7 @@ _ON_THE_WAY = (
 )
 _LOADS = ("iree_codegen.load_from_buffer", "iree_tensor_ext.dispatch.tensor.load")
 PIPELINE = re.compile(r"#iree_[cg]pu\.pipeline<\w+>")
+_GPU_LOWERING = "iree-llvmgpu-lower-executable-target"
 
 
 def collect(function: ir.Operation, wanted: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
@@ -42,6 +44,21 @@ def load_of(value: ir.Value) -> ir.Operation | None:
     while op is not None and op.name in _ON_THE_WAY:
         op = defining_op(op.operands[0])
     return op if op is not None and op.name in _LOADS else None
+
+
+def blocks_of(op: ir.Operation) -> Iterator[ir.Block]:
+    """The blocks in an op, outer ones first."""
+    for region in op.regions:
+        for block in region:
+            yield block
+            for inner in list(block):
+                yield from blocks_of(inner.operation)
+
+
+def place_of(function: ir.Operation) -> str:
+    """A kernel's name and location, for the report."""
+    name = str(function.attributes["sym_name"]).strip('"')
+    return f"kernel {name} at {location_text(function.location)}"
 
 
 def is_to_be_lowered(function: ir.Operation) -> bool:
@@ -73,6 +90,17 @@ def run_passes(function: ir.Operation, passes: str) -> str:
         finally:
             context.emit_error_diagnostics = emits
     return messages[0].splitlines()[0] if messages else ""
+
+
+def lower(function: ir.Operation, report: Report) -> bool:
+    """Runs IREE's lowering of a GPU kernel to vectors. Where it fails the kernel stays as it
+    was, which the report says, and `function` must not be used again."""
+    place, copy = place_of(function), detached_copy(function)
+    problem = run_passes(function, _GPU_LOWERING)
+    if problem:
+        restore(function, copy)
+        report.note(f"{place} is left as it was: IREE says of its lowering: {problem}")
+    return not problem
 
 
 def mark_lowered(function: ir.Operation) -> None:

@@ -40,6 +40,7 @@ REGISTRY: dict[str, str] = {
     "attn-pad-keys": "attnpass.passes.pad_keys:PadKeys",
     "attn-mask-dynamic-keys": "attnpass.passes.mask_dynamic_keys:MaskDynamicKeys",
     "attn-propagate-layout": "attnpass.passes.propagate_layout:PropagateLayout",
+    "attn-shared-memory": "attnpass.passes.shared_memory:SharedMemory",
     "attn-split-k": "attnpass.passes.split_k:SplitK",
     "attn-tile-dynamic": "attnpass.passes.tile_dynamic:TileDynamic",
     "attn-use-kernels": "attnpass.passes.use_kernels:UseKernels",

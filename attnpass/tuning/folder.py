@@ -142,7 +142,13 @@ def _passes(settings: Settings) -> tuple[str, str]:
     """The passes of attn-compile before and behind attn-configure, as pipeline text."""
     from ..api import default_pipeline
 
-    text = default_pipeline(settings.mode, cache=settings.cache, configure=True, hardware_exp2=True)
+    text = default_pipeline(
+        settings.mode,
+        cache=settings.cache,
+        configure=True,
+        hardware_exp2=True,
+        shared_memory=True,
+    )
     before, _, behind = text.partition("attn-configure")
     return before, behind
 

@@ -4,7 +4,7 @@
 // DEFINE: %{devices} = --iree-hal-target-device=gpu=cuda --iree-cuda-target=sm_89 --iree-hal-target-device=cpu=local --iree-hal-local-target-device-backends=llvm-cpu
 // RUN: attn-compile %s %{devices} --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// RUN: attn-compile %s %{devices} --compile-to=executable-configurations --attn-hardware-exp2=false | FileCheck %s --check-prefix=OFF
+// RUN: attn-compile %s %{devices} --compile-to=executable-configurations --attn-hardware-exp2=false --attn-shared-memory=false | FileCheck %s --check-prefix=OFF
 
 // CHECK-LABEL: func.func @_on_gpu_dispatch_0_attention
 // CHECK-SAME: pipeline = #iree_codegen.no_pipeline workgroup_size = [128, 1, 1] subgroup_size = 32

@@ -1,0 +1,123 @@
+"""Rewrites what lowered attention kernels do with shared memory, and records what was done.
+
+Kernels that nobody has lowered yet are lowered here, as `drive` does it: what is rewritten
+exists between IREE's lowering to vectors and its conversion to LLVM alone.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+from ..attention import OP_NAMES
+from ..ir import Builder, descendants, detached_copy, restore
+from ..report.records import Report
+from . import ptx
+from .async_tiles import fetch_ahead
+from .fragments import use_ldmatrix
+from .kernel import (
+    FUNCTIONS,
+    VARIANTS,
+    collect,
+    is_to_be_lowered,
+    lower,
+    mark_lowered,
+    place_of,
+    run_passes,
+)
+from .shared_buffers import space_rows
+from .threads import Threads, dimension_x
+
+_CLEAN = "canonicalize,cse"
+# Both instructions are there from here on.
+_CAPABILITY, _PTX = 80, 70
+_SHARED_BYTES = re.compile(r"max_workgroup_memory_bytes = (\d+)")
+_WORKGROUP = re.compile(r"workgroup_size = \[(\d+), 1, 1\]")
+
+
+@dataclass(frozen=True)
+class Rewrites:
+    """Which of the rewrites are wanted."""
+
+    rows: bool = True
+    ldmatrix: bool = True
+    ahead: bool = True
+
+
+def improve_shared_memory(module: ir.Operation, wanted: Rewrites, report: Report) -> bool:
+    """Rewrites the CUDA kernels of `module` (a builtin.module at IREE's phase
+    executable-configurations) that hold attention on tensor cores; returns whether IR changed.
+    """
+    changed = False
+    for variant in descendants(module, *VARIANTS):
+        target = str(variant.attributes["target"])
+        machine = ptx.machine_of(target) if '<"cuda"' in target else None
+        shared = _SHARED_BYTES.search(target)
+        if machine is None or machine.capability < _CAPABILITY or machine.version < _PTX:
+            continue
+        for function in list(descendants(variant, *FUNCTIONS)):
+            if shared and _is_attention(function):
+                changed |= _rewrite_kernel(function, wanted, int(shared[1]), report)
+    return changed
+
+
+def _is_attention(function: ir.Operation) -> bool:
+    """Whether a kernel holds attention, or is what is left of it on tensor cores."""
+    if is_to_be_lowered(function):
+        return bool(collect(function, lambda op: op.name in OP_NAMES))
+    marked = "no_pipeline" in str(function.attributes.get("translation_info", ""))
+    return marked and bool(collect(function, _is_product))
+
+
+def _is_product(op: ir.Operation) -> bool:
+    return op.name == "nvgpu.mma.sync"
+
+
+def _rewrite_kernel(function: ir.Operation, wanted: Rewrites, limit: int, report: Report) -> bool:
+    place, copy = place_of(function), detached_copy(function)
+    size = _WORKGROUP.search(str(function.attributes["translation_info"]))
+    if size is None or (is_to_be_lowered(function) and not lower(function, report)):
+        return False
+    done, kept = [], []
+    if collect(function, _is_product):
+        done, kept = _rewrite(function, wanted, int(size[1]), limit)
+    problem = run_passes(function, _CLEAN) if done else ""
+    if problem:
+        done, kept = [], [f"its rewritten form fails: {problem}"]
+    if done:
+        mark_lowered(function)
+        report.note(f"{place} {', '.join(done)}")
+    else:
+        restore(function, copy)
+    for why in kept:
+        report.note(f"{place} does not fetch tiles ahead: {why}")
+    return bool(done)
+
+
+def _rewrite(
+    function: ir.Operation, wanted: Rewrites, count: int, limit: int
+) -> tuple[list[str], list[str]]:
+    """What was done to a kernel of `count` threads, in words, and why what was not."""
+    done: list[str] = []
+    kept: list[str] = []
+    _use_only_x(function)
+    run_passes(function, _CLEAN)
+    # Values are looked up by their handles: each step gets a table of its own.
+    if wanted.rows and (buffers := space_rows(function, Threads(count), limit)):
+        done.append(f"spaces the rows of {buffers} shared buffer(s)")
+    run_passes(function, _CLEAN)
+    if wanted.ahead:
+        loops, kept = fetch_ahead(function, Threads(count), limit)
+        done += [f"fetches the tiles of {loops} loop(s) ahead"] if loops else []
+    if wanted.ldmatrix and (fragments := use_ldmatrix(function, Threads(count))):
+        done.append(f"reads {fragments} fragment(s) with ldmatrix")
+    return done, kept
+
+
+def _use_only_x(function: ir.Operation) -> None:
+    """Threads of a workgroup of one row have no other numbers than x."""
+    for op in collect(function, lambda op: op.name == "gpu.thread_id"):
+        if op.attributes["dimension"] != dimension_x(op.context):
+            op.results[0].replace_all_uses_with(Builder(op).constant_index(0))

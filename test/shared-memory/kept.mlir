@@ -1,0 +1,59 @@
+// What is left to IREE, with the reason: a loop that computes what it writes to shared memory
+// (the weights of fp8 attention), tiles that fit once only, kernels without tensor cores, CPUs.
+
+// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_89 --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-compile %s --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --compile-to=executable-configurations --attn-report=%t.cpu.json | FileCheck %s --check-prefix=CPU
+// RUN: not FileCheck %s --check-prefix=WHY --input-file=%t.cpu.json
+
+// CPU: func.func @
+// CPU-NOT: nvgpu.
+
+// CHECK-LABEL: func.func @fp8_dispatch_0_attention
+// CHECK-NOT: nvgpu.device_async_copy
+// CHECK: nvgpu.ldmatrix
+// CHECK-LABEL: func.func @large_dispatch_0_attention
+// CHECK-NOT: nvgpu.device_async_copy
+// CHECK: nvgpu.ldmatrix
+// CHECK-LABEL: func.func @f32_dispatch_0_attention
+// CHECK-NOT: nvgpu.
+
+// WHY: kernel fp8_dispatch_0_attention_{{.*}} spaces the rows of 4 shared buffer(s), reads {{[0-9]+}} fragment(s) with ldmatrix
+// WHY: kernel fp8_dispatch_0_attention_{{.*}} does not fetch tiles ahead: its loop does not have two barriers
+// WHY: kernel large_dispatch_0_attention_{{.*}} does not fetch tiles ahead: two buffers a tile are 55296 bytes of shared memory, of 101376: 1 workgroups would have room instead of 2
+// WHY-NOT: kernel f32_dispatch_0_attention_{{.*}} spaces
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+func.func @fp8(%q: tensor<2x4096x64xf8E4M3FN>, %k: tensor<2x4096x64xf8E4M3FN>, %v: tensor<2x4096x64xf8E4M3FN>) -> tensor<2x4096x64xf16> {
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<2x4096x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x4096x64xf8E4M3FN>, tensor<2x4096x64xf8E4M3FN>, tensor<2x4096x64xf8E4M3FN>, f32) outs(%e : tensor<2x4096x64xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<2x4096x64xf16>
+  return %r : tensor<2x4096x64xf16>
+}
+
+func.func @large(%q: tensor<2x4096x64xf16>, %k: tensor<2x4096x64xf16>, %v: tensor<2x4096x64xf16>) -> tensor<2x4096x64xf16> {
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<2x4096x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x4096x64xf16>, tensor<2x4096x64xf16>, tensor<2x4096x64xf16>, f32) outs(%e : tensor<2x4096x64xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<2x4096x64xf16>
+  return %r : tensor<2x4096x64xf16>
+}
+
+func.func @f32(%q: tensor<2x128x64xf32>, %k: tensor<2x128x64xf32>, %v: tensor<2x128x64xf32>) -> tensor<2x128x64xf32> {
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<2x128x64xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x128x64xf32>, tensor<2x128x64xf32>, tensor<2x128x64xf32>, f32) outs(%e : tensor<2x128x64xf32>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<2x128x64xf32>
+  return %r : tensor<2x128x64xf32>
+}
