@@ -9,7 +9,7 @@
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
 // Prefill: tensor cores, Q, K and V through shared memory, the head dim whole.
-// WHY: is configured for cuda sm_80: {{.*}} reduction = [0, 0, 0, 0, 64], workgroup = [1, 128, 128, 0, 0]
+// WHY: is configured for cuda sm_80: {{.*}} reduction = [0, 0, 0, 0, 32], workgroup = [1, 128, 128, 0, 0]
 // CHECK-LABEL: func.func @prefill
 // CHECK: NV_MMA_SYNC_F32_16x8x16_F16>{{.*}} subgroup_basis = {{\[\[}}1, 4, 1, 1, 1], [0, 1, 2, 4]]
 // CHECK-SAME: compilation_info = #

@@ -5,7 +5,7 @@
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
 // RUN: attn-opt %s --attn-pad-keys=target=llvm-cpu > %t.0 && attn-opt %s > %t.1 && diff %t.0 %t.1
 
-// WHY: 333 keys are padded to 384, whole kernel tiles, the added ones masked
+// WHY: 333 keys are padded to 352, whole kernel tiles, the added ones masked
 // WHY: 333 keys are padded to 384
 // WHY-NOT: keys are padded
 
@@ -19,12 +19,12 @@
 
 // CHECK: #[[KEYS:.+]] = affine_map<(d0, d1, d2, d3, d4) -> (d4)>
 // CHECK-LABEL: func.func @unmasked
-// CHECK-DAG: %[[K:.+]] = tensor.pad %arg1 low[0, 0, 0] high[0, 51, 0]
-// CHECK-DAG: %[[V:.+]] = tensor.pad %arg2 low[0, 0, 0] high[0, 51, 0]
-// CHECK: %[[M:.+]] = tensor.pad %{{.+}} low[0] high[51]
+// CHECK-DAG: %[[K:.+]] = tensor.pad %arg1 low[0, 0, 0] high[0, 19, 0]
+// CHECK-DAG: %[[V:.+]] = tensor.pad %arg2 low[0, 0, 0] high[0, 19, 0]
+// CHECK: %[[M:.+]] = tensor.pad %{{.+}} low[0] high[19]
 // CHECK-NEXT: ^bb0
 // CHECK-NEXT: tensor.yield %false
-// CHECK: iree_linalg_ext.attention <indexing_maps = [{{.*}}, #[[KEYS]], {{.*}}]> ins(%arg0, %[[K]], %[[V]], %{{.+}}, %[[M]] : {{.*}}, tensor<384xi1>)
+// CHECK: iree_linalg_ext.attention <indexing_maps = [{{.*}}, #[[KEYS]], {{.*}}]> ins(%arg0, %[[K]], %[[V]], %{{.+}}, %[[M]] : {{.*}}, tensor<352xi1>)
 func.func @unmasked(%q: tensor<4x200x128xf16>, %k: tensor<4x333x128xf16>, %v: tensor<4x333x128xf16>) -> tensor<4x200x128xf16> {
   %scale = arith.constant 0.25 : f32
   %out = tensor.empty() : tensor<4x200x128xf16>
