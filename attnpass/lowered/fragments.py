@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..ir import Builder, element_bytes
+from ..ir import Builder, element_bytes, users
 from .kernel import blocks_of
 from .shared_buffers import SHARED, is_plain_transfer
 from .threads import WARP, Threads, Values, dimension_x
@@ -131,6 +131,9 @@ def _fragment(op: ir.Operation, threads: Threads) -> Fragment | None:
     # Rows are numbered by the last dim before the columns that is no unit dim.
     row_dim = next((dim for dim in range(rank - 2, 0, -1) if buffer.type.shape[dim] > 1), rank - 2)
     read = [1] * (rank - vector.rank) + list(vector.shape)
+    # IREE does not translate 8-bit floats that ldmatrix makes, other than as factors.
+    if size == 1 and not _are_factors(op.results[0]):
+        return None
     transposed = (read[row_dim], read[-1], size) == (2, 1, 2)
     if math.prod(read) * size != 4 or not (transposed or read[-1] * size == 4):
         return None
@@ -141,6 +144,21 @@ def _fragment(op: ir.Operation, threads: Threads) -> Fragment | None:
     if rows is None or columns is None or any(base * size % _BYTES for base in columns):
         return None
     return Fragment(op, transposed, row_dim, rows, columns)
+
+
+def _are_factors(value: ir.Value) -> bool:
+    """Whether the elements of a vector go to tensor cores only."""
+    pending, seen = [value], {value}
+    while pending:
+        for user in users(pending.pop()):
+            if user.name == "nvgpu.mma.sync":
+                continue
+            if not user.name.startswith("vector.") or not len(user.results):
+                return False
+            new = [result for result in user.results if result not in seen]
+            seen.update(new)
+            pending += new
+    return True
 
 
 def _lane_parts(transposed: bool, size: int) -> tuple[Values, Values]:

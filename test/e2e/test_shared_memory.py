@@ -7,7 +7,6 @@ Numbers and times on a GPU: tools/bench_configure.py.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
