@@ -24,9 +24,13 @@ from ..ir import (
     set_attribute,
 )
 from ..report.records import Report
+from ..targets import parse_target
+from ..targets.cpu import Cpu
 from .cpu_few_rows import FewRows
 from .cpu_in_place import sum_in_place
 from .cpu_many_rows import ManyRows
+from .cpu_paired_rows import PairedRows
+from .cpu_tile import TileLoops
 from .kernel import (
     FUNCTIONS,
     VARIANTS,
@@ -75,20 +79,19 @@ def use_loops(module: ir.Operation, report: Report) -> bool:
         target = str(variant.attributes["target"])
         if '<"llvm-cpu"' not in target:
             continue
-        limit = _STACK_LIMIT.search(target)
         for function in list(descendants(variant, *FUNCTIONS)):
             if is_to_be_lowered(function) and _asked(function):
-                changed |= _rewrite_kernel(function, int(limit[1]) if limit else 0, report)
+                changed |= _rewrite_kernel(function, target, report)
     return changed
 
 
-def _rewrite_kernel(function: ir.Operation, stack_limit: int, report: Report) -> bool:
+def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool:
     name = str(function.attributes["sym_name"]).strip('"')
     place = f"kernel {name} at {location_text(function.location)}"
     why = ""
     for tiles in _asked(function)[0].from_best():
         copy = detached_copy(function)
-        why = _lower(function, tiles, stack_limit)
+        why = _lower(function, tiles, target)
         if not why:
             mark_lowered(function)
             lanes = "rows" if tiles.row_vectors else "the head dim"
@@ -105,8 +108,8 @@ def _asked(function: ir.Operation) -> list[Tiles]:
     return [tiles for op in find_ops(function) if (tiles := marked(op))]
 
 
-def _lower(function: ir.Operation, tiles: Tiles, stack_limit: int) -> str:
-    """Lowers a kernel; why it cannot be, with the kernel in any state, or nothing."""
+def _lower(function: ir.Operation, tiles: Tiles, target: str) -> str:
+    """Lowers a kernel for a target; why it cannot be, with the kernel in any state, or nothing."""
     ops = find_ops(function)
     if len(ops) != 1:
         return f"it holds {len(ops)} attention ops"
@@ -122,20 +125,21 @@ def _lower(function: ir.Operation, tiles: Tiles, stack_limit: int) -> str:
     why = run_passes(function, _VECTORIZE)
     if why:
         return f"IREE says of its vectors: {why}"
-    why = _put_loops(find_ops(function), tiles)
+    why = _put_loops(find_ops(function), tiles, target)
     if why:
         return why
     why = run_passes(function, _BUFFERS)
     if why:
         return f"IREE says of its buffers: {why}"
-    taken = _stack_bytes(function)
+    taken, limit = _stack_bytes(function), _STACK_LIMIT.search(target)
+    stack_limit = int(limit[1]) if limit else 0
     if taken > stack_limit:
         return f"it needs {taken} bytes of stack, and may have {stack_limit}"
     why = run_passes(function, _VECTORS)
     return f"IREE says of its vectors: {why}" if why else ""
 
 
-def _put_loops(ops: list[ir.Operation], tiles: Tiles) -> str:
+def _put_loops(ops: list[ir.Operation], tiles: Tiles, target: str) -> str:
     if len(ops) != 1:
         return "IREE made several attention ops of one"
     facts = describe(ops[0])
@@ -143,11 +147,20 @@ def _put_loops(ops: list[ir.Operation], tiles: Tiles) -> str:
     if why:
         return why
     with facts.op.location:
-        results = (ManyRows if tiles.row_vectors else FewRows)(facts, tiles).emit()
+        results = _loops(facts, tiles, target)(facts, tiles).emit()
     for old, new in zip(facts.op.results, results, strict=True):
         old.replace_all_uses_with(new)
     erase(facts.op)
     return ""
+
+
+def _loops(facts: AttentionFacts, tiles: Tiles, target: str) -> type[TileLoops]:
+    """The loops that these tiles are for on a target."""
+    if not tiles.row_vectors:
+        return FewRows
+    machine = parse_target(target)
+    pairs = isinstance(machine, Cpu) and machine.multiplies_pairs
+    return PairedRows if pairs and PairedRows.fits(facts, tiles) else ManyRows
 
 
 def _unfit(facts: AttentionFacts) -> str:

@@ -26,16 +26,21 @@ class ManyRows(TileLoops):
 
     def prepare(self, v: Vectors) -> list[ir.Value]:
         tiles = self.tiles
-        self.queries = v.scratch(self.depth, tiles.rows)
         self.weights = v.scratch(tiles.keys, tiles.rows)
         self.decay = v.scratch(tiles.rows)
-        self.wide = {name: self.wide_buffer(v, name) for name in ("key", "value")}
-        scale = v.op("arith.mulf", v.wide(self.facts.value("scale")), LOG2_E)
-        self.store_transposed(v, "query", self.queries, v.spread(scale, tiles.lanes))
-        if self.is_transposed("value"):
-            self.output = v.scratch(self.width, tiles.rows)
-            self.store_transposed(v, "output", self.output)
+        self.scale = v.op("arith.mulf", v.wide(self.facts.value("scale")), LOG2_E)
+        self.scale = v.spread(self.scale, tiles.lanes)
+        self.prepare_products(v)
         return [*self.read_state(v, "max"), *self.read_state(v, "sum")]
+
+    def prepare_products(self, v: Vectors) -> None:
+        """Makes what Q K^T and P V keep on the stack."""
+        self.wide = {name: self.wide_buffer(v, name) for name in ("key", "value")}
+        self.queries = v.scratch(self.depth, self.tiles.rows)
+        self.store_transposed(v, "query", self.queries, self.scale)
+        if self.is_transposed("value"):
+            self.output = v.scratch(self.width, self.tiles.rows)
+            self.store_transposed(v, "output", self.output)
 
     def finish(self, v: Vectors, output: ir.Value, states: list[ir.Value]) -> list[ir.Value]:
         vectors = self.tiles.row_vectors
@@ -66,10 +71,15 @@ class ManyRows(TileLoops):
             decay = v.exp2(v.op("arith.subf", old[number], largest[number]))
             sums[number] = v.op("arith.mulf", sums[number], decay)
             v.store(decay, self.decay, v.number(number * self.tiles.lanes))
-        sums = v.in_steps(
+        return [*largest, *self.weigh_scores(v, largest, sums, count)]
+
+    def weigh_scores(
+        self, v: Vectors, largest: list[ir.Value], sums: list[ir.Value], count: int | ir.Value
+    ) -> list[ir.Value]:
+        """Scores of a block to weights, and their sums."""
+        return v.in_steps(
             count, 4, sums, lambda v, i, x, size: self.exponentials(v, largest, i, x, size)
         )
-        return [*largest, *sums]
 
     def wide_buffer(self, v: Vectors, operand: str) -> ir.Value | None:
         """Where a narrower type is widened, as it lies: elements of some lines of K or V^T."""
@@ -93,6 +103,22 @@ class ManyRows(TileLoops):
         self, v: Vectors, operand: str, buffer: ir.Value, factor: ir.Value | None = None
     ) -> None:
         """Q^T, or the output so far as a tile of columns by rows; times a factor."""
+
+        def store(v: Vectors, first: ir.Value, row: ir.Value, columns: list[ir.Value]) -> None:
+            for i, value in enumerate(columns):
+                value = value if factor is None else v.op("arith.mulf", value, factor)
+                v.store(value, buffer, v.at(first, i), row)
+
+        self.read_columns(v, operand, store)
+
+    def read_columns(
+        self,
+        v: Vectors,
+        operand: str,
+        store: Callable[[Vectors, ir.Value, ir.Value, list[ir.Value]], None],
+    ) -> None:
+        """Hands `store` vectors of rows of Q or the output in f32: some columns from a first one
+        on, and the first row."""
         lanes, tensor = self.tiles.lanes, self.facts.value(operand)
         across, size = self.columns_of(operand)
         dims = self.tile_dims(operand, across)
@@ -103,10 +129,7 @@ class ManyRows(TileLoops):
                 place = self.place(v, operand, row=row, **{across: first})
                 tile = v.read(tensor, place, dims, [lanes, width], [self.whole_tile, True])
                 tile = v.transposed(v.wide(tile))
-                for i in range(width):
-                    value = v.row(tile, i)
-                    value = value if factor is None else v.op("arith.mulf", value, factor)
-                    v.store(value, buffer, v.at(first, i), row)
+                store(v, first, row, [v.row(tile, i) for i in range(width)])
             return []
 
         v.in_chunks(size, lanes, [], step)
@@ -156,9 +179,7 @@ class ManyRows(TileLoops):
         """Q K^T of `count` keys for all rows, with the mask; their maxima."""
         lanes, vectors = self.tiles.lanes, self.tiles.row_vectors
         keys = [v.at(v.op("arith.addi", first, key), i) for i in range(count)]
-        sums = [v.zeros(lanes)] * (count * vectors)
-        lines = [{"key": at} for at in keys]
-        sums = self.add_products(v, "key", lines, v.number(0), self.depth, self.queries, sums)
+        sums = self.score_sums(v, keys)
         for j in range(vectors):
             bias = self.bias(v, keys, j)
             for i in range(count):
@@ -168,6 +189,12 @@ class ManyRows(TileLoops):
                 v.store(value, self.weights, v.at(key, i), v.number(j * lanes))
                 largest[j] = v.larger(largest[j], value)
         return largest
+
+    def score_sums(self, v: Vectors, keys: list[ir.Value]) -> list[ir.Value]:
+        """Q K^T of some keys in base 2: for each key, vectors of rows."""
+        sums = [v.zeros(self.tiles.lanes)] * (len(keys) * self.tiles.row_vectors)
+        lines = [{"key": at} for at in keys]
+        return self.add_products(v, "key", lines, v.number(0), self.depth, self.queries, sums)
 
     def add_transposed(
         self, v: Vectors, first: ir.Value, count: int | ir.Value, output: ir.Value
@@ -292,13 +319,16 @@ class ManyRows(TileLoops):
     def exponentials(
         self, v: Vectors, largest: list[ir.Value], key: ir.Value, sums: list[ir.Value], count: int
     ) -> list[ir.Value]:
-        """Scores to weights, and their sums."""
-        lanes = self.tiles.lanes
+        """Scores of some keys to weights, and their sums."""
         for i in range(count):
             for j in range(self.tiles.row_vectors):
-                place = (v.at(key, i), v.number(j * lanes))
-                score = v.load(self.weights, lanes, *place)
-                weight = v.exp2(v.op("arith.subf", score, largest[j]))
-                v.store(weight, self.weights, *place)
+                weight = self.weight(v, largest, v.at(key, i), j)
+                v.store(weight, self.weights, v.at(key, i), v.number(j * self.tiles.lanes))
                 sums[j] = v.op("arith.addf", sums[j], weight)
         return sums
+
+    def weight(self, v: Vectors, largest: list[ir.Value], key: ir.Value, number: int) -> ir.Value:
+        """The weights of a key in vector `number` of rows."""
+        lanes = self.tiles.lanes
+        score = v.load(self.weights, lanes, key, v.number(number * lanes))
+        return v.exp2(v.op("arith.subf", score, largest[number]))

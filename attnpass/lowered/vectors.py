@@ -24,6 +24,8 @@ _EXP2 = (
 _ROUND = 1.5 * 2.0**23
 _GREATER = 2
 _SECOND_LEVEL = 2
+# Sums of a vector of pairs of products.
+PAIR_LANES = 16
 
 
 Body = Callable[["Vectors", ir.Value, list[ir.Value]], Sequence[ir.Value]]
@@ -101,9 +103,9 @@ class Vectors:
         values = self.in_steps(count - count % step, step, values, body)
         return list(body(self, self.number(count - count % step), values, count % step))
 
-    def scratch(self, *sizes: int) -> ir.Value:
+    def scratch(self, *sizes: int, element: ir.Type | None = None) -> ir.Value:
         """A buffer on the stack."""
-        kind = ir.MemRefType.get(sizes, self.f32, loc=self.build.location)
+        kind = ir.MemRefType.get(sizes, element or self.f32, loc=self.build.location)
         i64 = ir.IntegerType.get_signless(64, self.build.anchor.context)
         attributes: dict[str, ir.Attribute] = {
             "alignment": ir.IntegerAttr.get(i64, 64),
@@ -112,7 +114,8 @@ class Vectors:
         return self.build.create("memref.alloca", [kind], [], attributes).results[0]
 
     def load(self, buffer: ir.Value, lanes: int, *place: ir.Value) -> ir.Value:
-        return self.build.create("vector.load", [self.kind(lanes)], [buffer, *place]).results[0]
+        kind = self.kind(lanes, element=element_type(buffer))
+        return self.build.create("vector.load", [kind], [buffer, *place]).results[0]
 
     def store(self, value: ir.Value, buffer: ir.Value, *place: ir.Value) -> None:
         self.build.create("vector.store", [], [value, buffer, *place])
@@ -121,7 +124,8 @@ class Vectors:
         self.build.create("memref.store", [], [scalar, buffer, *place])
 
     def load_one(self, buffer: ir.Value, *place: ir.Value) -> ir.Value:
-        return self.build.create("memref.load", [self.f32], [buffer, *place]).results[0]
+        kind = element_type(buffer)
+        return self.build.create("memref.load", [kind], [buffer, *place]).results[0]
 
     def wide(self, value: ir.Value) -> ir.Value:
         """A scalar or vector of narrower floats in f32."""
@@ -192,6 +196,37 @@ class Vectors:
                 for x, y in zip(found[::2], found[1::2], strict=True)
             ]
         return found[0]
+
+    def to(self, name: str, element: ir.Type, x: ir.Value) -> ir.Value:
+        """A cast of a vector's elements."""
+        kind = self.kind(*x.type.shape, element=element)
+        return self.build.create(name, [kind], [x]).results[0]
+
+    def pairs(self, x: ir.Value, y: ir.Value | None) -> ir.Value:
+        """Vectors of bf16 as one of i32 with an element of `x` in the lower half of each lane
+        and of `y`, or 0, in the upper."""
+        i16 = ir.IntegerType.get_signless(16)
+        low, *rest = [
+            self.to("arith.extui", self.i32, self.to("arith.bitcast", i16, part))
+            for part in (x, y)
+            if part is not None
+        ]
+        return self.op("arith.ori", low, self.op("arith.shli", rest[0], 16)) if rest else low
+
+    def add_pair_products(self, sums: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
+        """`sums`, 16 of them, plus the two products in each lane of vectors of `pairs`: an
+        instruction of CPUs that have avx512bf16, which sums up in f32."""
+        bf16 = ir.BF16Type.get(self.build.anchor.context)
+        kind = self.kind(2 * PAIR_LANES, element=bf16)
+        parts = [self.build.create("vector.bitcast", [kind], [part]).results[0] for part in (x, y)]
+        attributes: dict[str, ir.Attribute] = {
+            "intrin": ir.StringAttr.get("llvm.x86.avx512bf16.dpbf16ps.512"),
+            "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([3, 0]),
+        }
+        return self.build.create(
+            "llvm.call_intrinsic", [sums.type], [sums, *parts], attributes
+        ).results[0]
 
     def exp2(self, x: ir.Value) -> ir.Value:
         """2^x for x <= 0, exactly 0 below -127; NaN stays."""

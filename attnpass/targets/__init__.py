@@ -82,7 +82,7 @@ def resolve_target(module: ir.Operation, name: str | None = None) -> Target | No
     """
     if name:
         return named_target(name)
-    found = {target for text in _target_attributes(module) if (target := _parse(text))}
+    found = {target for text in _target_attributes(module) if (target := parse_target(text))}
     return found.pop() if len(found) == 1 else None
 
 
@@ -98,7 +98,8 @@ def _target_attributes(module: ir.Operation) -> list[str]:
     return texts
 
 
-def _parse(text: str) -> Target | None:
+def parse_target(text: str) -> Target | None:
+    """The target that text with a `#hal.executable.target` attribute names; None for none."""
     from . import amd, cpu, nvidia
 
     backend = re.search(r'#hal\.executable\.target<"([^"]+)"', text)

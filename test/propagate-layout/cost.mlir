@@ -14,7 +14,7 @@
 
 // SM: value absorbed: k2 innermost in V, absorbed by linalg.generic
 // SM-SAME: measured on an H200: V^T saves 10.8% at head dim 128
-// CPU: value kept: V stays as it is: measured with AVX-512, V^T costs loops of many rows 3%
+// CPU: value kept: V stays as it is: measured with AVX-512, V^T costs loops of many rows
 // AMD: value kept: V stays as it is: nothing was measured for rocm gfx942, so no gain is assumed
 // NONE: value kept: V stays as it is: the module names no single target, so no gain is assumed
 func.func @prefill(%q: tensor<32x512x128xf16>, %k: tensor<32x512x128xf16>, %x: tensor<32x512x128xf32>) -> tensor<32x512x128xf16> {
