@@ -7,9 +7,10 @@
 
 `compile` may run on another machine than `run`: `--cpu` takes LLVM's name of a processor. `run`
 holds every result against a float64 reference, then calls the programs in turns, as many times
-as fit; numbers are medians. Each case has a process of its own, pinned to as many cores as it
-gets threads. With one thread they are CPU milliseconds of the process, which other work on the
-machine changes little; with more they are elapsed milliseconds and need a quiet machine.
+as fit; numbers are medians. Each case has a process of its own, and PyTorch another, pinned to as
+many cores as it gets threads. With one thread they are CPU milliseconds of the process, which
+other work on the machine changes little; with more they are elapsed milliseconds and need a quiet
+machine.
 """
 
 # pyright: reportMissingImports=false
@@ -48,6 +49,8 @@ COMPILE_SECONDS = 120
 # which gets two at least.
 ROUNDS, CALLS, ROUND_SECONDS, LEAST_ROUNDS = 7, 3, 1.5, 2
 CASE_SECONDS = 150
+# What `run` calls in processes of their own.
+PARTS = ("programs", "torch")
 
 
 @dataclass(frozen=True)
@@ -165,8 +168,17 @@ def run_all(options: argparse.Namespace) -> None:
 
 
 def run_apart(folder: Path, number: int, threads: int) -> dict[str, Any]:
+    """Our programs and IREE's in one process, then PyTorch in another: its threads go on spinning
+    on the cores for some time after each call."""
+    rows = run_one(folder, number, threads, "programs")
+    if "failed" in rows or not torch_version():
+        return rows
+    return {**rows, **run_one(folder, number, threads, "torch")}
+
+
+def run_one(folder: Path, number: int, threads: int, what: str) -> dict[str, Any]:
     cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
-    command = ["taskset", "-c", cores, sys.executable, __file__, "one", str(folder)]
+    command = ["taskset", "-c", cores, sys.executable, __file__, what, str(folder)]
     command += ["--only", str(number), "--threads", str(threads)]
     # Set before numpy and torch start their threads.
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
@@ -181,23 +193,34 @@ def run_apart(folder: Path, number: int, threads: int) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def measure(folder: Path, case: Case, threads: int) -> dict[str, Any]:
-    """Milliseconds and relative errors of each program."""
-    arrays = inputs(case)
-    right = reference(case, arrays)
-    device = cpu_device(threads)
+def measure_programs(folder: Path, case: Case, threads: int) -> dict[str, Any]:
+    """Milliseconds and relative errors of each compiled program."""
+    arrays, device = inputs(case), cpu_device(threads)
     programs = {path.stem: path.read_bytes() for path in sorted(folder.glob("*.vmfb"))}
     # What attn-decompose refuses is the vectorized program: it is not timed twice.
-    if programs["decomposed"] == programs["vectorized"]:
+    same = programs["decomposed"] == programs["vectorized"]
+    if same:
         del programs["decomposed"]
     calls = {name: iree_call(program, arrays, device) for name, program in programs.items()}
-    if torch_version():
-        calls["torch"] = torch_call(case, arrays, threads)
-    rows = {name: {"error": error(call(), right)} for name, call in calls.items()}
+    rows = measure(case, arrays, calls, threads)
+    return {**rows, "decomposed": rows["vectorized"]} if same else rows
+
+
+def measure_torch(case: Case, threads: int) -> dict[str, Any]:
+    arrays = inputs(case)
+    return measure(case, arrays, {"torch": torch_call(case, arrays, threads)}, threads)
+
+
+def measure(
+    case: Case, arrays: list[np.ndarray], calls: dict[str, Callable[[], Any]], threads: int
+) -> dict[str, Any]:
+    """Milliseconds and relative errors of calls."""
+    right = reference(case, arrays)
+    rows: dict[str, Any] = {name: {"error": error(call(), right)} for name, call in calls.items()}
     for name, seconds in in_turns(calls, threads).items():
         rows[name]["ms"] = round(statistics.median(seconds) * 1e3, 3)
         rows[name]["rounds"] = len(seconds)
-    return {"decomposed": rows["vectorized"], **rows}
+    return rows
 
 
 def inputs(case: Case) -> list[np.ndarray]:
@@ -239,14 +262,11 @@ def error(result: Any, right: np.ndarray) -> float:
 
 
 def cpu_device(threads: int) -> Any:
-    """A device with a worker on each of the process's cores, as the runtime has by itself: workers
-    that are not tied to cores wake up two on one."""
     from iree import runtime
 
     if threads == 1:
         return runtime.get_device("local-sync")
-    cores = sorted(os.sched_getaffinity(0))
-    runtime.flags.parse_flags(f"--task_topology_cpu_ids={','.join(map(str, cores))}")
+    runtime.flags.parse_flags(f"--task_topology_group_count={threads}")
     return runtime.get_device("local-task")
 
 
@@ -309,8 +329,8 @@ def torch_call(case: Case, arrays: list[np.ndarray], threads: int) -> Callable[[
 
 
 def in_turns(calls: dict[str, Callable[[], Any]], threads: int) -> dict[str, list[float]]:
-    """Seconds of calls. A turn is a call that is not counted, while threads of the program before
-    still spin and its own wake up, and some that are."""
+    """Seconds of calls. A turn is a call that is not counted, which finds its data where the
+    program before has left it, and some that are."""
     clock = time.process_time if threads == 1 else time.perf_counter
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(ROUNDS):
@@ -358,7 +378,7 @@ def table_line(name: str, row: dict[str, Any]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("what", choices=("compile", "run", "one", "page"))
+    parser.add_argument("what", choices=("compile", "run", *PARTS, "page"))
     parser.add_argument("folder", type=Path, nargs="?", default=Path("build/cpu"))
     parser.add_argument("--cpu", default="host", help="LLVM's name of the processor")
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
@@ -373,9 +393,12 @@ def main() -> None:
     elif options.what == "page":
         write_page()
     else:
-        (number,) = options.only
-        place = options.folder / str(number)
-        print(json.dumps(measure(place, CASES[number], options.threads[0])))
+        (number,), (threads,) = options.only, options.threads
+        if options.what == "torch":
+            rows = measure_torch(CASES[number], threads)
+        else:
+            rows = measure_programs(options.folder / str(number), CASES[number], threads)
+        print(json.dumps(rows))
 
 
 if __name__ == "__main__":
