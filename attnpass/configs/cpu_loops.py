@@ -92,12 +92,9 @@ def problem(facts: AttentionFacts, found: Tiles, transposed: bool | None = None)
     """Why an attention cannot be cut into these tiles, or ''; `transposed` as for `tiles`."""
     if transposed is None:
         transposed = _keys_innermost(facts, "value")
-    if not found.row_vectors and found.keys % _unit(facts, found):
-        return "blocks of keys that are no whole vectors"
-    if not found.row_vectors and transposed:
-        sums = found.output_rows * found.output_vectors
-        if sums > found.lanes:
-            return f"{sums} sums to be folded into a vector of {found.lanes}"
+    why = misfit(facts, found, transposed)
+    if why:
+        return why
     row = row_dim(facts)
     rows = found.rows or (1 if row is None else facts.sizes[row] or 0)
     depth, width = facts.sizes[facts.k1[0]] or 0, facts.sizes[facts.n[0]] or 0
@@ -110,6 +107,20 @@ def problem(facts: AttentionFacts, found: Tiles, transposed: bool | None = None)
     kept += widened * found.score_keys * found.lanes
     if 4 * kept + STACK_RESERVE > STACK_BYTES:
         return f"loops that need more than {STACK_BYTES} bytes of stack"
+    return ""
+
+
+def misfit(facts: AttentionFacts, found: Tiles, transposed: bool | None = None) -> str:
+    """Why these tiles would be computed wrong, or ''; `transposed` as for `tiles`."""
+    if found.row_vectors:
+        return ""
+    if transposed is None:
+        transposed = _keys_innermost(facts, "value")
+    if found.keys % _unit(facts, found):
+        return "blocks of keys that are no whole vectors"
+    sums = found.output_rows * found.output_vectors
+    if transposed and sums > found.lanes:
+        return f"{sums} sums to be folded into a vector of {found.lanes}"
     return ""
 
 

@@ -13,7 +13,7 @@ from iree.compiler import ir
 
 from ..attention import AttentionFacts, describe, find_ops
 from ..configs import cpu
-from ..configs.cpu_loops import Tiles, marked
+from ..configs.cpu_loops import Tiles, marked, misfit
 from ..ir import (
     DYNAMIC,
     descendants,
@@ -143,7 +143,7 @@ def _put_loops(ops: list[ir.Operation], tiles: Tiles, target: str) -> str:
     if len(ops) != 1:
         return "IREE made several attention ops of one"
     facts = describe(ops[0])
-    why = _unfit(facts)
+    why = _unfit(facts) or misfit(facts, tiles)
     if why:
         return why
     with facts.op.location:
