@@ -143,6 +143,19 @@ def descendants(op: ir.Operation, *names: str) -> Iterator[ir.Operation]:
             yield from descendants(child, *names[1:])
 
 
+def operations(module: ir.Operation, name: str) -> list[ir.Operation]:
+    """The ops of this name under `module`, in the order they stand."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == name:
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
 def has_one_use(value: ir.Value) -> bool:
     uses = iter(value.uses)
     return next(uses, None) is not None and next(uses, None) is None

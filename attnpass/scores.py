@@ -19,6 +19,7 @@ from .ir import (
     Builder,
     defining_op,
     element_bytes,
+    element_type,
     erase_dead,
     is_float,
     is_ranked_tensor,
@@ -165,18 +166,22 @@ class _Scalars:
                     self._names[argument] = self._element(operand)
             self._names[op.results[0]] = self.copy([x.operation for x in block.operations])
             return
-        if op.name == "arith.constant" and is_ranked_tensor(op.results[0]):
-            element = ir.DenseElementsAttr(op.attributes["value"]).get_splat_value()
-            kind = ir.RankedTensorType(op.results[0].type).element_type
-            self._names[op.results[0]] = self._build.constant(element, kind)
+        if op.name == "arith.constant":
+            self._names[op.results[0]] = self._element(op.results[0])
             return
         copy = self._build.copy(op, [self._names.get(x, x) for x in op.operands])
         self._names.update(zip(op.results, copy.results, strict=True))
 
     def _element(self, value: ir.Value) -> ir.Value:
         """A value as a scalar; tensors from outside of the region are read."""
+        op = defining_op(value)
         if value in self._names:
             return self._names[value]
+        if op is not None and op.name == "arith.constant":
+            attribute, kind = op.attributes["value"], element_type(value)
+            if isinstance(attribute, ir.DenseElementsAttr):
+                attribute = attribute.get_splat_value()
+            return self._build.constant(attribute, kind)
         return self._build.extract(value, []) if is_ranked_tensor(value) else value
 
 

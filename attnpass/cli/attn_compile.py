@@ -48,6 +48,9 @@ IREE's own transpose of V is off, since the passes decide, unless
 --iree-global-opt-enable-attention-v-transpose is given.
 """
 
+# What has FlexAttention as torch writes it, in text or bytecode: others are spared a phase.
+_FLEX = b"hop_flex_attention"
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
@@ -75,6 +78,8 @@ def _main(arguments: Sequence[str]) -> int:
         read_table(options.table)
     hook = _hook(options)
     data = _read(options)
+    if _FLEX in data and not options.pipeline:
+        hook.also("attn-flex-masks")
     flags = list(options.compiler_flags)
     if options.owns_transpose:
         flags.append(f"{V_TRANSPOSE_FLAG}=false")

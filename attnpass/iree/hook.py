@@ -41,6 +41,11 @@ class PipelineHook:
         self.dump_ir = dump_ir
         self.report = Report(mode=mode)
 
+    def also(self, pipeline: str) -> None:
+        """Runs the passes of `pipeline`, each at its phase, before the others of that phase."""
+        for phase, stages in by_phase(parse_pipeline(pipeline)).items():
+            self.stages[phase] = stages + self.stages.get(phase, [])
+
     def execute(
         self, invocation: Invocation, compile_from: str = "start", compile_to: str = "end"
     ) -> Invocation:

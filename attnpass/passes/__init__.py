@@ -30,6 +30,7 @@ REGISTRY: dict[str, str] = {
     "attn-configure": "attnpass.passes.configure:Configure",
     "attn-decompose": "attnpass.passes.decompose:Decompose",
     "attn-extract": "attnpass.passes.extract:Extract",
+    "attn-flex-masks": "attnpass.passes.flex_masks:FlexMasks",
     "attn-fold-transpose": "attnpass.passes.fold_transpose:FoldTranspose",
     "attn-fuse-normalization": "attnpass.passes.fuse_normalization:FuseNormalization",
     "attn-fuse-transpose": "attnpass.passes.fuse_transpose:FuseTranspose",

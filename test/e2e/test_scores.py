@@ -39,11 +39,11 @@ def test_split_keys() -> None:
 
 
 def test_flex_attention() -> None:
-    """FlexAttention as torch exports it: a soft-cap of 20 and a causal mask."""
+    """FlexAttention as torch exports it: a soft-cap of 1 and a causal mask behind it."""
     random = np.random.default_rng(6)
     q, k, v = (random.standard_normal((2, 4, 24, 16)).astype(np.float32) * 2 for _ in range(3))
     got = compile_and_run(FLEX, [q, k, v], mode="cost")
-    scores = 20 * np.tanh(q.astype(np.float64) @ k.transpose(0, 1, 3, 2) * 0.25 / 20)
+    scores = np.tanh(q.astype(np.float64) @ k.transpose(0, 1, 3, 2) * 0.25)
     scores = np.where(np.tri(24, dtype=bool), scores, -np.inf)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     assert rel_error(got, weights / weights.sum(-1, keepdims=True) @ v) < TOLERANCE["f32"]
@@ -52,7 +52,7 @@ def test_flex_attention() -> None:
 SCALAR, INDEX, TENSOR = "!torch.vtensor<[],f32>", "!torch.vtensor<[],si32>", "[2,4,24,16],f32"
 FLEX = f"""
 func.func private @score(%s: {SCALAR}, %b: {INDEX}, %h: {INDEX}, %i: {INDEX}, %j: {INDEX}) -> {SCALAR} {{
-  %cap = torch.constant.float 2.000000e+01
+  %cap = torch.constant.float 1.000000e+00
   %0 = torch.aten.div.Scalar %s, %cap : {SCALAR}, !torch.float -> {SCALAR}
   %1 = torch.aten.tanh %0 : {SCALAR} -> {SCALAR}
   %2 = torch.aten.mul.Scalar %1, %cap : {SCALAR}, !torch.float -> {SCALAR}
