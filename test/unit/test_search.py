@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from iree.compiler import ir
 
 from attnpass.attention import find
+from attnpass.configs.cpu_loops import Tiles, misfit, tiles
 from attnpass.configs.search import BUILT_IN, search
 from attnpass.configs.table import Entry, load_table, signature, table_text
 from attnpass.errors import AttnError
@@ -97,3 +99,16 @@ def test_loops_that_are_none(numbers: str, tmp_path: Path, context: ir.Context) 
     path.write_text(table_text([Entry("llvm-cpu generic", signature(facts), found)]))
     with pytest.raises(AttnError, match=r"attnpass\.loops needs 6 numbers from 1 on"):
         load_table(str(path), context)
+
+
+def test_loops_for_transposed_v(context: ir.Context) -> None:
+    """Few rows fold their sums into one vector, which bounds rows times columns."""
+    source = module(4, 4096, 128, "f32")
+    (facts,) = find(source.operation)
+    found = tiles(facts, 64, transposed=True)
+    assert isinstance(found, Tiles)
+    assert not misfit(facts, found, transposed=True)
+    wide = replace(found, output_vectors=8)
+    assert misfit(facts, wide, transposed=True) == "32 sums to be folded into a vector of 16"
+    assert not misfit(facts, wide, transposed=False)
+    assert "whole vectors" in misfit(facts, replace(found, keys=100), transposed=True)
