@@ -2,8 +2,8 @@
 
     python tools/gpu_page.py
 
-The JSON comes from tools/bench_configure.py, tools/bench_projection.py and
-tools/bench_split_k.py.
+The JSON comes from tools/bench_configure.py, tools/bench_shared_memory.py,
+tools/bench_projection.py and tools/bench_split_k.py.
 """
 
 from __future__ import annotations
@@ -51,6 +51,25 @@ def _prefill() -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     for row in data["rows"]:
         cases.setdefault(row["case"], {})[row.get("variant", "")] = row
     return data, cases
+
+
+def shared_memory() -> str:
+    """Milliseconds of a case by what is done with shared memory, and by tile."""
+    data = json.loads((RESULTS / "shared_memory_h200.json").read_text())
+    cases: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in data["rows"]:
+        cases.setdefault(row["variant"].removesuffix(" V^T"), {})[
+            row["case"] + " V^T" * row["variant"].endswith(" V^T")
+        ] = row
+    columns = [f"32x1_4096x4096_{head}_f16{v}" for head in ("d64", "d128") for v in ("", " V^T")]
+    lines = [
+        [name, *(_ms(rows[column]) if column in rows else "-" for column in columns)]
+        for name, rows in cases.items()
+    ]
+    worst = max(row["error"] for row in data["rows"])
+    return f"{data['gpu']}, milliseconds; worst error against float32: {worst:.1e}.\n\n" + table(
+        ["rewrites and tile", *columns], lines
+    )
 
 
 def _ms(row: dict[str, Any]) -> str:
@@ -188,6 +207,7 @@ def sweep() -> str:
 
 
 def main() -> None:
+    write_block("gpu.md", "shared-memory", shared_memory())
     write_block("gpu.md", "prefill", prefill())
     write_block("gpu.md", "projection", projection())
     write_block("gpu.md", "decode", decode())
