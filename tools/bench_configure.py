@@ -28,6 +28,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
+from device_arrays import to_iree, to_torch
+
 FEW, MANY, REPEATS = 2, 10, 7
 # Attention slower than this is timed by a call of FEW alone: the call itself takes no time then.
 SLOW_SECONDS, SLOW_REPEATS = 0.02, 5
@@ -282,7 +284,7 @@ def run_some(folder: Path, names: Sequence[str]) -> None:
                 for peer, seconds, error in peers(q, k, v, right, case):
                     row = {"case": case.name, "variant": peer, "ms": ms(seconds), "error": error}
                     print(json.dumps(row), flush=True)
-            queries = [on_device(config.device, x) for x in q]
+            queries = [to_iree(config.device, x) for x in q]
             for entry in mine:
                 row = {"case": case.name, "variant": entry["variant"]}
                 row |= {"keys": keys} if len(lengths) > 1 else {}
@@ -313,7 +315,7 @@ def measure(
     import torch
 
     out = torch.bfloat16 if case.value == "bf16" else torch.float16
-    rest = [on_device(config.device, x) for x in given if x is not None]
+    rest = [to_iree(config.device, x) for x in given if x is not None]
     found = {"error": relative_error(host(functions["one"](queries[0], *rest), out), right)}
     if not case.timed or not found["error"] < WRONG:
         return found
@@ -325,37 +327,9 @@ def measure(
     return {**found, "ms": ms(difference(call))}
 
 
-def on_device(device: Any, tensor: Any) -> Any:
-    """A torch tensor's bits as an array on IREE's device."""
-    import torch
-    from iree import runtime
-
-    types = runtime.HalElementType
-    kinds = {
-        torch.bool: (torch.uint8, types.BOOL_8),
-        torch.float32: (torch.int32, types.FLOAT_32),
-        torch.float16: (torch.int16, types.FLOAT_16),
-        torch.bfloat16: (torch.int16, types.BFLOAT_16),
-        torch.float8_e4m3fn: (torch.uint8, types.FLOAT_8_E4M3_FN),
-    }
-    bits, element = kinds[tensor.dtype]
-    view = device.allocator.allocate_buffer_copy(
-        memory_type=runtime.MemoryType.DEVICE_LOCAL,
-        allowed_usage=runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING,
-        device=device,
-        buffer=tensor.contiguous().view(bits).cpu().numpy(),
-        element_type=element,
-    )
-    return runtime.DeviceArray(device, view)
-
-
 def host(result: Any, kind: Any) -> Any:
     """float32 numpy of a result of torch type `kind`."""
-    import numpy as np
-    import torch
-
-    bits = np.array(result.to_host()).view(np.int16)
-    return torch.from_numpy(bits).view(kind).float().numpy()
+    return to_torch(result, kind).float().cpu().numpy()
 
 
 def tensors(case: Case) -> tuple[list[Any], Any, Any, Any]:

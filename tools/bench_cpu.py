@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 from bench_split_k import Shape, steps_module
+from device_arrays import to_iree
 from doc_blocks import RESULTS, machine, table, write_block
 
 # Passes of each program; None is iree-compile. What attn-decompose refuses is vectorized.
@@ -279,24 +280,8 @@ def iree_call(vmfb: bytes, arrays: list[np.ndarray], device: Any) -> Callable[[]
     module = runtime.VmModule.copy_buffer(config.vm_instance, vmfb)
     context.add_vm_module(module)
     function = context.modules[module.name]["one"]
-    given = [to_device(device, array) for array in arrays]
+    given = [to_iree(device, array) for array in arrays]
     return lambda: function(*given).to_host()
-
-
-def to_device(device: Any, array: np.ndarray) -> Any:
-    """A device array; bf16, which numpy cannot name, goes in as bits."""
-    from iree import runtime
-
-    if array.dtype.name != "bfloat16":
-        return runtime.asdevicearray(device, array)
-    view = device.allocator.allocate_buffer_copy(
-        memory_type=runtime.MemoryType.DEVICE_LOCAL,
-        allowed_usage=runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING,
-        device=device,
-        buffer=array.view(np.uint16),
-        element_type=runtime.HalElementType.BFLOAT_16,
-    )
-    return runtime.DeviceArray(device, view)
 
 
 def torch_version() -> str:

@@ -28,6 +28,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from device_arrays import to_iree, to_torch
+
 FEW, MANY = 4, 24
 # Short kernels are repeated more often, so that the difference is well above a call's jitter.
 MANY_SHORT = 404
@@ -515,9 +517,9 @@ def _run(case: Case, folder: Path, config: Any) -> dict[str, Any]:
     if case.projected:
         x, w = _factors(case)
         given[2:], v = [x, w], _projected(case, x, w)
-    device = [to_iree(tensor, config.device) for tensor in given]
+    device = [to_iree(config.device, tensor) for tensor in given]
     if mask is not None:
-        device.append(to_iree(mask.to(torch.uint8) if case.mask == "i1" else mask, config.device))
+        device.append(to_iree(config.device, mask.to(torch.uint8) if case.mask == "i1" else mask))
     full = _full_mask(case, mask)
     wanted = reference(case, q, k, v, full)
     names = (FEW, case.many) if case.timed else (1,)
@@ -525,13 +527,14 @@ def _run(case: Case, folder: Path, config: Any) -> dict[str, Any]:
     functions = {count: _load(folder / f"{case.name}.{count}.vmfb", config) for count in names}
     output = functions[names[0]](*device)
     row: dict[str, Any] = {"first_call_ms": round((time.perf_counter() - start) * 1e3, 1)}
-    got = _to_torch(output, case)
+    kind = torch.bfloat16 if case.output == "bf16" else torch.float16
+    got = to_torch(output, kind)
     part = got[_heads(case)]
     row["error"] = relative_error(part, wanted)
     if not bool((torch.isfinite(part) == torch.isfinite(wanted)).all()):
         row["failed"] = "not finite, or finite where no key is seen"
     # Twice the same answer: a race would show.
-    again = _to_torch(functions[names[-1]](*device), case)
+    again = to_torch(functions[names[-1]](*device), kind)
     row["same_again"] = bool(torch.equal(got.nan_to_num(), again.nan_to_num()))
     if case.timed:
         row["iree"] = _speed(
@@ -662,39 +665,6 @@ def relative_error(output: Any, wanted: Any) -> float:
     """||output - wanted|| / ||wanted|| in float64; not numbers count as 0."""
     wanted = wanted.nan_to_num()
     return float((output.double().nan_to_num() - wanted).norm() / wanted.norm())
-
-
-def to_iree(tensor: Any, device: Any) -> Any:
-    """A device array with the bits of a torch tensor, whatever its type."""
-    import torch
-    from iree import runtime
-
-    types = runtime.HalElementType
-    kinds = {
-        torch.float16: (torch.int16, "uint16", types.FLOAT_16),
-        torch.bfloat16: (torch.int16, "uint16", types.BFLOAT_16),
-        torch.float8_e4m3fn: (torch.uint8, "uint8", types.FLOAT_8_E4M3_FN),
-        torch.float32: (torch.int32, "uint32", types.FLOAT_32),
-        torch.uint8: (torch.uint8, "uint8", types.SINT_8),
-    }
-    bits, kind, element = kinds[tensor.dtype]
-    view = device.allocator.allocate_buffer_copy(
-        memory_type=runtime.MemoryType.DEVICE_LOCAL,
-        allowed_usage=runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING,
-        device=device,
-        buffer=tensor.contiguous().view(bits).cpu().numpy().view(kind),
-        element_type=element,
-    )
-    return runtime.DeviceArray(device, view)
-
-
-def _to_torch(array: Any, case: Case) -> Any:
-    import numpy as np
-    import torch
-
-    host = np.array(array.to_host()).view(np.int16)
-    kind = torch.bfloat16 if case.output == "bf16" else torch.float16
-    return torch.from_numpy(host).view(kind).cuda()
 
 
 def _load(path: Path, config: Any) -> Callable[..., Any]:

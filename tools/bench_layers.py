@@ -25,10 +25,11 @@ from typing import Any
 
 import iree.runtime as runtime
 import numpy as np
+from device_arrays import to_iree
 from doc_blocks import machine, size, table, write_block
 from flow_ir import Flow, read_flow
 from mlir_trace import Array, Model, Trace, Value, numpy_type
-from model_check import HOST, build, error, to_device
+from model_check import HOST, build, error
 
 HEADS, KV_HEADS, DIM = 32, 8, 128
 MODEL = HEADS * DIM
@@ -155,7 +156,7 @@ class Program:
 
     def call(self, name: str, arrays: Sequence[Array]) -> Callable[[], Any]:
         function = self.functions[name]
-        inputs = [to_device(self.config.device, array) for array in arrays]
+        inputs = [to_iree(self.config.device, array) for array in arrays]
         return lambda: function(*inputs)
 
 

@@ -27,7 +27,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench_kernels import relative_error, to_iree
+from bench_kernels import relative_error
+from device_arrays import to_iree, to_torch
 
 WIDTH, HEADS, KV_HEADS, HEAD, HIDDEN = 4096, 32, 8, 128, 14336
 GROUP = HEADS // KV_HEADS
@@ -331,13 +332,13 @@ def _run(case: Case, folder: Path, config: Any) -> dict[str, Any]:
 
     given = _inputs(case)
     wanted = reference(case, {name: tensor.float() for name, tensor in given.items()})
-    device = [to_iree(tensor, config.device) for tensor in given.values()]
+    device = [to_iree(config.device, tensor) for tensor in given.values()]
     row: dict[str, Any] = {way: {} for way in [*WAYS, "torch"]}
     calls: dict[tuple[str, str], Callable[[], None]] = {}
     for way in WAYS:
         functions = _load(folder / f"{case.name}.{way.replace(' ', '_')}.vmfb", config)
         calls |= {(way, name): _caller(functions[name], device) for name in ("few", "many")}
-        outputs = [_to_torch(output) for output in functions["few"](*device)]
+        outputs = [to_torch(output, torch.float16) for output in functions["few"](*device)]
         if way != "without attention":
             row[way]["error"] = max(map(relative_error, outputs, wanted))
     with torch.no_grad():
@@ -456,12 +457,6 @@ def _load(path: Path, config: Any) -> Any:
     context = runtime.SystemContext(config=config)
     context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, path.read_bytes()))
     return context.modules.module
-
-
-def _to_torch(array: Any) -> Any:
-    import torch
-
-    return torch.from_numpy(array.to_host()).cuda()
 
 
 def main() -> None:

@@ -25,6 +25,7 @@ from typing import Any
 
 import bench_configure as bench
 from check_cuda import Case, inputs_of, module_text, tensor
+from device_arrays import to_iree
 
 SHARED = ("k", "w", "beta")
 TILES = "attn-pad-heads,attn-tile-dynamic,attn-mask-dynamic-keys,attn-pad-keys"
@@ -166,7 +167,7 @@ def place(device: Any, value: Any) -> Any:
     """A tensor, or a list of them, on IREE's device."""
     if isinstance(value, list):
         return [place(device, one) for one in value]
-    return bench.on_device(device, value)
+    return to_iree(device, value)
 
 
 def values(of: Case, x: Any, given: dict[str, Any]) -> Any:

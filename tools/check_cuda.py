@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from device_arrays import to_iree
 
 CUDA = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80"]
 VARIANTS = ("stock", "off", "attnpass")
@@ -333,26 +334,10 @@ def _error(
     context = runtime.SystemContext(config=config)
     data = (folder / f"{case.name}.{variant}.vmfb").read_bytes()
     context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, data))
-    narrow = case.dtype == "bf16"
-    arguments = [
-        _bf16(runtime, config.device, array) if narrow and array.itemsize == 2 else array
-        for array in inputs.values()
-    ]
+    arguments = [to_iree(config.device, array) for array in inputs.values()]
     result = context.modules.module["main"](*arguments)
     got = _to_float(result, case.dtype)
     return float(np.linalg.norm(got - wanted) / np.linalg.norm(wanted))
-
-
-def _bf16(runtime: Any, device: Any, array: np.ndarray[Any, Any]) -> Any:
-    """A device array of bf16, which numpy's buffer protocol cannot name."""
-    view = device.allocator.allocate_buffer_copy(
-        memory_type=runtime.MemoryType.DEVICE_LOCAL,
-        allowed_usage=runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING,
-        device=device,
-        buffer=np.ascontiguousarray(array).view(np.uint16),
-        element_type=runtime.HalElementType.BFLOAT_16,
-    )
-    return runtime.DeviceArray(device, view)
 
 
 def _to_float(result: Any, dtype: str) -> np.ndarray[Any, Any]:

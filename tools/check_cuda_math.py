@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import make_llama_layer
+from device_arrays import to_iree, to_torch
 
 FEW, MANY = 4, 24
 F16 = ("f16", "f16", "f16")
@@ -333,13 +334,13 @@ def _run(case: Case, folder: Path, config: Any) -> dict[str, Any]:
     wanted = _reference(case, *given)
     q, k, v, *mask = given
     v = v.transpose(1, 2).contiguous() if case.transposed else v
-    device = [_to_iree(tensor, config.device) for tensor in (q, k, v, *mask)]
+    device = [to_iree(config.device, tensor) for tensor in (q, k, v, *mask)]
     row: dict[str, Any] = asdict(case)
     outputs = {}
     for variant in case.variants:
         counts = (FEW, MANY) if case.timed else (1,)
         calls = {n: _load(folder / f"{case.name}.{variant}.{n}.vmfb", config) for n in counts}
-        got = _to_torch(calls[counts[0]](*device), case.types[2])
+        got = to_torch(calls[counts[0]](*device), _kinds()[case.types[2]])
         outputs[variant] = got
         kept = [0, case.batch - 1] if case.timed else list(range(case.batch))
         error = (got[kept].double() - wanted).norm() / wanted.norm()
@@ -366,12 +367,12 @@ def _run_cast(name: str, folder: Path, config: Any) -> dict[str, Any]:
     row: dict[str, Any] = {"numbers": codes.size}
     for variant in ("sm_80", "sm_90"):
         call = _load(folder / f"cast_{name}.{variant}.vmfb", config)
-        got = np.array(call(_to_iree(given, config.device)).to_host()).view(np.uint8)
+        got = np.array(call(to_iree(config.device, given)).to_host()).view(np.uint8)
         # Any code of NaN is one.
         nan = (got & 0x7F) > (0x7C if name == "f8E5M2" else 0x7E)
         wrong = np.where(nan, np.uint8(0x7F), got) != codes
         back = _load(folder / f"cast_back_{name}.{variant}.vmfb", config)
-        numbers = np.array(back(_to_iree(every, config.device)).to_host()).view(np.float32)
+        numbers = np.array(back(to_iree(config.device, every)).to_host()).view(np.float32)
         same = np.array_equal(numbers, every.float().numpy(), equal_nan=True)
         row[variant] = {"wrong_codes": int(wrong.sum()), "exact_back": bool(same)}
     return row
@@ -458,40 +459,6 @@ def _kinds() -> dict[str, Any]:
         "f8E4M3FN": torch.float8_e4m3fn,
         "f8E5M2": torch.float8_e5m2,
     }
-
-
-def _to_iree(tensor: Any, device: Any) -> Any:
-    """A device array with the bits of a torch tensor, whatever its type."""
-    import torch
-    from iree import runtime
-
-    types = runtime.HalElementType
-    kinds = {
-        torch.float16: (torch.int16, types.FLOAT_16),
-        torch.bfloat16: (torch.int16, types.BFLOAT_16),
-        torch.float32: (torch.float32, types.FLOAT_32),
-        torch.int8: (torch.int8, types.INT_8),
-        torch.float8_e4m3fn: (torch.int8, types.FLOAT_8_E4M3_FN),
-        torch.float8_e5m2: (torch.int8, types.FLOAT_8_E5M2),
-    }
-    bits, element = kinds[tensor.dtype]
-    view = device.allocator.allocate_buffer_copy(
-        memory_type=runtime.MemoryType.DEVICE_LOCAL,
-        allowed_usage=runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING,
-        device=device,
-        buffer=tensor.contiguous().view(bits).cpu().numpy(),
-        element_type=element,
-    )
-    return runtime.DeviceArray(device, view)
-
-
-def _to_torch(array: Any, kind: str) -> Any:
-    import numpy as np
-    import torch
-
-    host = np.array(array.to_host())
-    bits = host.view(np.int32 if kind == "f32" else np.int16)
-    return torch.from_numpy(bits).view(_kinds()[kind]).cuda()
 
 
 def _load(path: Path, config: Any) -> Callable[..., Any]:

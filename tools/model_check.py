@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from device_arrays import to_iree
 from mlir_trace import Array, Model, numpy_type
 
 import attnpass
@@ -95,7 +96,7 @@ def loaded(vmfb: bytes, inputs: Sequence[Array], device: Any = None) -> Callable
     context.add_vm_module(module)
     names = [n for n in module.function_names if not n.startswith("__") and "$" not in n]
     function = context.modules[module.name][names[0]]
-    given = [to_device(config.device, array) for array in inputs]
+    given = [to_iree(config.device, array) for array in inputs]
 
     def call() -> list[Any]:
         results: Any = function(*given)
@@ -105,26 +106,6 @@ def loaded(vmfb: bytes, inputs: Sequence[Array], device: Any = None) -> Callable
         return results
 
     return call
-
-
-def to_device(device: Any, array: Array) -> Any:
-    """A device array; 8-bit floats and bf16, which numpy cannot name, go in as bits."""
-    import iree.runtime as runtime
-
-    kinds = {
-        "float8_e4m3fn": runtime.HalElementType.FLOAT_8_E4M3_FN,
-        "bfloat16": runtime.HalElementType.BFLOAT_16,
-    }
-    if array.dtype.name not in kinds:
-        return runtime.asdevicearray(device, np.ascontiguousarray(array))
-    view = device.allocator.allocate_buffer_copy(
-        memory_type=runtime.MemoryType.DEVICE_LOCAL,
-        allowed_usage=runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING,
-        device=device,
-        buffer=np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}"),
-        element_type=kinds[array.dtype.name],
-    )
-    return runtime.DeviceArray(device, view)
 
 
 def error(results: Sequence[Array], wanted: Sequence[Array]) -> float:

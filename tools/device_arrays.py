@@ -1,0 +1,59 @@
+"""Arrays on IREE's device, from numpy or torch, of element types that numpy cannot name too."""
+
+# pyright: reportMissingImports=false
+# (torch is on the GPU machine only)
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+# numpy's (ml_dtypes') and torch's names of element types -> IREE's.
+ELEMENTS = {
+    "float64": "FLOAT_64",
+    "float32": "FLOAT_32",
+    "float16": "FLOAT_16",
+    "bfloat16": "BFLOAT_16",
+    "float8_e4m3fn": "FLOAT_8_E4M3_FN",
+    "float8_e5m2": "FLOAT_8_E5M2",
+    "int64": "SINT_64",
+    "int32": "SINT_32",
+    "int8": "SINT_8",
+    "uint8": "SINT_8",
+    "bool": "BOOL_8",
+}
+
+
+def to_iree(device: Any, values: Any) -> Any:
+    """A device array with the bits of a numpy array or a torch tensor; KeyError for a type
+    that is not in ELEMENTS."""
+    from iree import runtime
+
+    name = str(values.dtype).removeprefix("torch.")
+    view = device.allocator.allocate_buffer_copy(
+        memory_type=runtime.MemoryType.DEVICE_LOCAL,
+        allowed_usage=runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING,
+        device=device,
+        buffer=_bits(values),
+        element_type=getattr(runtime.HalElementType, ELEMENTS[name]),
+    )
+    return runtime.DeviceArray(device, view)
+
+
+def to_torch(array: Any, kind: Any) -> Any:
+    """A tensor of torch type `kind` on the GPU with the bits of a device array."""
+    import torch
+
+    bits = np.array(array.to_host())
+    return torch.from_numpy(bits.view(f"i{bits.itemsize}")).view(kind).cuda()
+
+
+def _bits(values: Any) -> np.ndarray[Any, Any]:
+    """The values as integers of their width."""
+    if isinstance(values, np.ndarray):
+        return np.asarray(values, order="C").view(f"i{values.itemsize}")
+    import torch
+
+    kinds = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    return values.contiguous().view(kinds[values.element_size()]).cpu().numpy()
