@@ -94,6 +94,43 @@ CASES = (
     Case(dynamic=True),
     Case(mask="causal", dynamic=True),
     Case(head=64, mask="padding", dynamic=True),
+    *(
+        replace(case, query="f32", value="f32")
+        for case in (
+            Case(),
+            Case(head=64),
+            Case(rows=1024, keys=1024, head=64),
+            Case(rows=1024, keys=1024, head=32),
+            Case(rows=1024, keys=1024, head=96),
+            Case(rows=1024, keys=1024, head=72),
+            Case(heads=16, rows=1024, keys=1024, head=256),
+            Case(heads=8, rows=1024, keys=1024, head=512),
+            Case(heads=1, rows=4096, keys=4096, head=512),
+            Case(heads=2, rows=512, keys=512, head=1024),
+            Case(heads=8, group=4, rows=1024, keys=1024),
+            Case(heads=12, rows=512, keys=512, head=64),
+            Case(heads=12, rows=128, keys=128, head=64),
+            Case(heads=1, rows=512, keys=512, head=64),
+            Case(heads=8, rows=77, keys=77, head=64),
+            Case(rows=777, keys=777, head=64),
+            Case(rows=1024, keys=1024, head=64, mask="causal"),
+            Case(rows=1024, keys=1024, mask="padding"),
+            Case(rows=1024, keys=1024, head=64, dynamic=True),
+            Case(rows=1024, keys=1024, mask="causal", dynamic=True),
+            Case(rows=1),
+            Case(rows=1, keys=16384, head=64),
+            Case(heads=8, group=4, rows=1),
+            Case(heads=8, group=8, rows=1, head=64),
+            Case(heads=2, rows=17, keys=40, head=48, timed=False),
+            Case(heads=2, rows=5, keys=100, head=64, timed=False),
+            Case(heads=2, group=4, rows=1, keys=777, mask="padding", timed=False),
+            Case(heads=3, group=2, rows=65, keys=333, head=112, mask="padding", timed=False),
+            Case(heads=2, rows=100, keys=200, head=160, mask="causal", timed=False),
+            Case(heads=2, rows=100, keys=200, head=320, timed=False),
+            Case(heads=4, rows=333, head=80, mask="padding", dynamic=True, timed=False),
+            Case(heads=1, group=8, rows=65, mask="causal", dynamic=True, timed=False),
+        )
+    ),
     Case(heads=2, rows=500, dynamic=True, timed=False),
     Case(heads=2, rows=500, keys=500, head=96, timed=False),
     Case(heads=4, rows=1, dynamic=True, timed=False),
@@ -314,7 +351,7 @@ def measure(
     """The error of `one` and, where the case is timed and right, the milliseconds."""
     import torch
 
-    out = torch.bfloat16 if case.value == "bf16" else torch.float16
+    out = {"bf16": torch.bfloat16, "f32": torch.float32}.get(case.value, torch.float16)
     rest = [to_iree(config.device, x) for x in given if x is not None]
     found = {"error": relative_error(host(functions["one"](queries[0], *rest), out), right)}
     if not case.timed or not found["error"] < WRONG:
@@ -337,6 +374,7 @@ def tensors(case: Case) -> tuple[list[Any], Any, Any, Any]:
     import torch
 
     kinds = {"f16": torch.float16, "bf16": torch.bfloat16, "f8E4M3FN": torch.float8_e4m3fn}
+    kinds["f32"] = torch.float32
     torch.manual_seed(0)
 
     def random(*sizes: int, kind: str) -> Any:
@@ -360,17 +398,19 @@ def tensors(case: Case) -> tuple[list[Any], Any, Any, Any]:
 
 
 def reference(q: Any, k: Any, v: Any, mask: Any, case: Case) -> Any:
-    """Attention in float32, a head at a time, as numpy."""
+    """Attention in float32, a head at a time, as numpy; in float64 for inputs in f32."""
     import torch
+
+    exact = torch.float64 if case.query == "f32" else torch.float32
 
     torch.backends.cuda.matmul.allow_tf32 = False
     heads = []
-    q = q.reshape(case.heads, case.group, case.rows, case.head).float()
+    q = q.reshape(case.heads, case.group, case.rows, case.head).to(exact)
     for head in range(case.heads):
-        scores = q[head] @ k[head].float().T * case.head**-0.5
+        scores = q[head] @ k[head].to(exact).T * case.head**-0.5
         if mask is not None:
             scores = scores.masked_fill(~mask, float("-inf"))
-        heads.append(torch.softmax(scores, -1) @ v[head].float())
+        heads.append(torch.softmax(scores, -1) @ v[head].to(exact))
     return torch.stack(heads).squeeze(1 if case.group == 1 else ()).cpu().numpy()
 
 
@@ -387,7 +427,11 @@ def peers(q: list[Any], k: Any, v: Any, right: Any, case: Case) -> Any:
     for name, backend in (
         ("FA2", SDPBackend.FLASH_ATTENTION),
         ("cuDNN", SDPBackend.CUDNN_ATTENTION),
+        ("efficient", SDPBackend.EFFICIENT_ATTENTION),
     ):
+        # In f32 the last one is the only one.
+        if (name == "efficient") != (case.query == "f32"):
+            continue
         try:
             with sdpa_kernel(backend), torch.no_grad():
 

@@ -10,43 +10,64 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
+from bench_configure import WRONG
 from doc_blocks import DOCS, RESULTS, table, write_block
 
 COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b")
 WIDTH, HEIGHT, MARGIN = 640, 360, 60
+# A shorter time is noise.
+LEAST_MS = 0.05
 
 
 def prefill() -> str:
     """Milliseconds by case and variant, timed cases only, and the worst error of all."""
-    data, cases = _prefill()
-    names = ("iree", "attnpass", "attnpass V^T", "FA2", "cuDNN")
-    lines = []
-    for case, rows in cases.items():
-        ours = [rows[name]["ms"] for name in names[1:3] if "ms" in rows.get(name, {})]
-        if not ours:
-            continue
-        cells = [_ms(rows.get(name, {})) for name in names]
-        stock = rows.get("iree", {}).get("ms")
-        # Below the clock's noise a ratio says nothing.
-        known = stock is not None and min(ours) > 0.05
-        lines.append([case, *cells, f"{stock / min(ours):.2f}" if known else "-"])
+    data, cases = _configured("configure_h200.json")
     checked = [r for r in data["rows"] if r.get("variant", "").startswith("attnpass")]
     worst = max(
         r["error"] for r in checked if "f8E4M3FN" not in r["case"] and "bf16" not in r["case"]
     )
-    head = ["heads x group, rows x keys, head dim, type", *names, "iree / attnpass"]
     return (
         f"{data['gpu']}, torch {data['torch']}, milliseconds. Worst error of the passes against "
         f"float32 in f16, {len(checked)} results checked in all types: {worst:.1e}.\n\n"
-        + table(head, lines)
+        + _beside(cases, ("attnpass", "attnpass V^T"), ("FA2", "cuDNN"))
     )
 
 
-def _prefill() -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+def f32() -> str:
+    """The same in f32."""
+    data, cases = _configured("configure_f32_h200.json")
+    checked = [r for r in data["rows"] if r.get("variant", "").startswith("attnpass")]
+    worst = max(r["error"] for r in checked)
+    return (
+        f"{data['gpu']}, torch {data['torch']}, milliseconds. Worst error of the passes against "
+        f"float64, {len(checked)} results checked: {worst:.1e}.\n\n"
+        + _beside(cases, ("attnpass",), ("efficient",))
+    )
+
+
+def _beside(cases: dict[str, dict[str, Any]], ours: Sequence[str], peers: Sequence[str]) -> str:
+    """The times of IREE, of the passes and of PyTorch's kernels."""
+    names = ("iree", *ours, *peers)
+    lines = []
+    for case, rows in cases.items():
+        best = min((rows[name]["ms"] for name in ours if "ms" in rows.get(name, {})), default=None)
+        if best is None:
+            continue
+        stock = rows.get("iree", {}).get("ms")
+        # Below the clock's noise a ratio says nothing.
+        known = stock is not None and best > LEAST_MS
+        ratio = f"{stock / best:.2f}" if known else "-"
+        lines.append([case, *(_ms(rows.get(name, {})) for name in names), ratio])
+    head = ["heads x group, rows x keys, head dim, type", *names, "iree / attnpass"]
+    return table(head, lines)
+
+
+def _configured(name: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """What was measured, and its rows by case and variant."""
-    data = json.loads((RESULTS / "configure_h200.json").read_text())
+    data = json.loads((RESULTS / name).read_text())
     cases: dict[str, dict[str, Any]] = {}
     for row in data["rows"]:
         cases.setdefault(row["case"], {})[row.get("variant", "")] = row
@@ -75,6 +96,8 @@ def shared_memory() -> str:
 def _ms(row: dict[str, Any]) -> str:
     if row.get("failed"):
         return "no kernel"
+    if row.get("error", 0) > WRONG:
+        return "wrong"
     return f"{row['ms']:.3f}" if row.get("ms", 0) > 0 else "-"
 
 
@@ -134,7 +157,7 @@ def layers() -> str:
 
 def speedups() -> str:
     """SVG: how many times as long as ours each other program takes, a line a case."""
-    _, cases = _prefill()
+    _, cases = _configured("configure_h200.json")
     names = ("iree", "FA2", "cuDNN")
     ratios: dict[str, dict[str, float]] = {}
     for case, rows in cases.items():
@@ -209,6 +232,7 @@ def sweep() -> str:
 def main() -> None:
     write_block("gpu.md", "shared-memory", shared_memory())
     write_block("gpu.md", "prefill", prefill())
+    write_block("gpu.md", "f32", f32())
     write_block("gpu.md", "projection", projection())
     write_block("gpu.md", "decode", decode())
     write_block("gpu.md", "layers", layers())

@@ -2,8 +2,8 @@
 
 IREE's default takes 32 columns of V at a time and computes Q K^T again for each; here the
 head dim is taken whole (to 512) and Q, K and V go through shared memory. Prefill runs on the
-tensor cores. Decode with one query row spreads the dot products over the lanes; a handful of
-grouped rows are one tensor-core tile of one warp.
+tensor cores, or, in f32, over lanes and registers. Decode with one query row spreads the dot
+products over the lanes; a handful of grouped rows are one tensor-core tile of one warp.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from ..attention import AttentionFacts
 from ..targets import Target
+from .nvidia_lanes import HEAD_ELEMENTS, LaneTile, find_lane_tile, fit_lanes
 from .nvidia_tiles import MMA, TILES, WHOLE_TILES, Shape, Tile, find_tile, fit
 
 Attributes = dict[str, str]
@@ -52,8 +53,10 @@ def configuration(facts: AttentionFacts, target: Target) -> Attributes | str:
     if why:
         return why
     rows = rows_of(facts)
-    if is_decode(facts):
-        return decode_with(_LANES, facts) if rows == 1 else grouped_with(32, facts)
+    if rows == 1:
+        return decode_with(_LANES, facts)
+    if is_decode(facts) and not is_f32(facts):
+        return grouped_with(32, facts)
     return _idle(facts, target) or _prefill(facts, target, keys_of(facts))
 
 
@@ -80,10 +83,12 @@ def padded_keys(facts: AttentionFacts, target: Target) -> int | None:
     """The next whole number of prefill tiles of keys, where these leave one incomplete."""
     if len(facts.k2) != 1 or _refusal(facts, target) or is_decode(facts):
         return None
-    keys, depth = facts.sizes[facts.k2[0]], MMA[facts.element_types["value"]][1]
-    if keys is None or keys % depth == 0 or facts.k2[0] in facts.score_index_dims:
+    keys = facts.sizes[facts.k2[0]]
+    if keys is None or facts.k2[0] in facts.score_index_dims:
         return None
-    tile = find_tile(_shape(facts, WHOLE_TILES), target)
+    if not isinstance(_find_tile(_shape(facts, keys), facts, target), str):
+        return None
+    tile = _find_tile(_shape(facts, WHOLE_TILES), facts, target)
     return None if isinstance(tile, str) else -(-keys // tile.keys) * tile.keys
 
 
@@ -95,16 +100,16 @@ def padded_heads(facts: AttentionFacts, target: Target) -> tuple[int, int] | Non
     if _refusal(facts, target) or _idle(facts, target):
         return None
     shape = _shape(facts, WHOLE_TILES)
-    if not isinstance(find_tile(shape, target), str):
+    if not isinstance(_find_tile(shape, facts, target), str):
         return None
-    depth = MMA[shape.query][1]
+    depth = MMA[shape.query][1] if shape.query in MMA else HEAD_ELEMENTS
     heads, widths = (
         range(-(-size // depth) * depth, max(32, 1 << (size - 1).bit_length()) + 1, depth)
         for size in (shape.head, shape.width)
     )
     for head, width in sorted(itertools.product(heads, widths), key=sum):
         wider = replace(shape, head=head, width=width)
-        if not isinstance(find_tile(wider, target), str):
+        if not isinstance(_find_tile(wider, facts, target), str):
             return head, width
     return None
 
@@ -122,7 +127,7 @@ def dynamic_tiles(facts: AttentionFacts, target: Target) -> dict[int, int] | str
     why = _refusal(facts, target) or _idle(facts, target)
     if why:
         return why
-    tile = find_tile(_shape(facts, WHOLE_TILES), target)
+    tile = _find_tile(_shape(facts, WHOLE_TILES), facts, target)
     if isinstance(tile, str):
         return tile
     found = {facts.k2[0]: tile.keys}
@@ -134,7 +139,11 @@ def decodes(facts: AttentionFacts, target: Target) -> str:
     rows = facts.extent(facts.m)
     if rows is None or rows > _TILE_ROWS:
         return f"{rows or 'an unknown number of'} query rows are no decode step"
-    return _refusal(facts, target) or _decode_refusal(facts, _LANES)
+    why = _refusal(facts, target)
+    if why or rows == 1 or not is_f32(facts):
+        return why or _decode_refusal(facts, _LANES)
+    tile = _find_tile(_shape(facts, WHOLE_TILES), facts, target)
+    return tile if isinstance(tile, str) else ""
 
 
 def _refusal(facts: AttentionFacts, target: Target) -> str:
@@ -144,14 +153,19 @@ def _refusal(facts: AttentionFacts, target: Target) -> str:
         return "it has several head dims"
     kinds = facts.element_types
     query, key, value = (kinds[name] for name in ("query", "key", "value"))
-    if query != key or {query, value} - set(MMA):
-        return f"there is no tensor-core tile for {query} Q, {key} K and {value} V"
+    if not is_f32(facts) and (query != key or {query, value} - set(MMA)):
+        return f"there is no tile for {query} Q, {key} K and {value} V"
     arch = int("".join(c for c in target.arch if c.isdigit()) or 0)
     if arch < 89 and "f8E4M3FN" in (query, value):
         return f"{target.arch} has no fp8 tensor cores"
     if facts.sizes[facts.n[0]] is None or facts.sizes[facts.k1[0]] is None:
         return "a head dim is known only at run time"
     return ""
+
+
+def is_f32(facts: AttentionFacts) -> bool:
+    """Whether Q, K and V are f32: without tensor cores."""
+    return all(facts.element_types[name] == "f32" for name in ("query", "key", "value"))
 
 
 def _tiled(facts: AttentionFacts, operand: str, dims: Sequence[int]) -> int:
@@ -183,7 +197,7 @@ def _idle(facts: AttentionFacts, target: Target) -> str:
         or any(size.bit_count() != 1 for size in heads)
     ):
         return ""
-    if any(facts.sizes[dim] is None for dim in facts.k2):
+    if is_f32(facts) or any(facts.sizes[dim] is None for dim in facts.k2):
         return ""
     others = [dim for dim in facts.m if dim != _tiled(facts, "output", facts.m)]
     workgroups = facts.assumed_extent((*facts.batch, *others)) * -(-rows // tile.rows)
@@ -204,8 +218,19 @@ def _prefill(facts: AttentionFacts, target: Target, keys: int | None) -> Attribu
     why = _loops_refusal(facts)
     if why:
         return why
-    tile = find_tile(_shape(facts, keys), target)
-    return tile if isinstance(tile, str) else _with_tile(tile, facts)
+    tile = _find_tile(_shape(facts, keys), facts, target)
+    if isinstance(tile, str):
+        return tile
+    return _with_lanes(tile, facts) if isinstance(tile, LaneTile) else _with_tile(tile, facts)
+
+
+def _find_tile(shape: Shape, facts: AttentionFacts, target: Target) -> Tile | LaneTile | str:
+    """The prefill tile for attention of this shape, or why there is none."""
+    if shape.query in MMA:
+        return find_tile(shape, target)
+    others = [dim for dim in facts.m if dim != _tiled(facts, "output", facts.m)]
+    workgroups = facts.assumed_extent((*facts.batch, *others))
+    return find_lane_tile(shape, workgroups, target.compute_units)
 
 
 def prefill_with(
@@ -217,6 +242,13 @@ def prefill_with(
         return why
     fitted = fit(tile, replace(_shape(facts, keys), rows=rows), target)
     return fitted if isinstance(fitted, str) else _with_tile(fitted, facts)
+
+
+def lanes_with(tile: LaneTile, facts: AttentionFacts) -> Attributes | str:
+    """The attributes for a tile of lanes, made smaller where the attention is, or what forbids
+    it."""
+    fitted = _loops_refusal(facts) or fit_lanes(tile, _shape(facts, keys_of(facts)))
+    return fitted if isinstance(fitted, str) else _with_lanes(fitted, facts)
 
 
 def _loops_refusal(facts: AttentionFacts) -> str:
@@ -245,6 +277,38 @@ def _with_tile(tile: Tile, facts: AttentionFacts) -> Attributes:
         tiles,
         f"{mma(qk)}, {_promote(*query_shared, 1)}, subgroup_basis = {_basis(subgroups, n)}",
         f"{mma(pv)}, {_promote(1)}, subgroup_basis = {_basis(subgroups, k1)}",
+        tile.threads,
+    )
+
+
+def _with_lanes(tile: LaneTile, facts: AttentionFacts) -> Attributes:
+    n, k1, k2 = facts.n[0], facts.k1[0], _tiled(facts, "key", facts.k2)
+    m, width = _tiled(facts, "output", facts.m), facts.sizes[n] or 0
+    workgroup, reduction = [1] * facts.num_dims, [0] * facts.num_dims
+    for dim in (k1, *facts.k2):
+        workgroup[dim] = 0
+    for dim in facts.k2:
+        reduction[dim] = tile.keys if dim == k2 else 1
+    workgroup[m], workgroup[n] = tile.rows, width
+    subgroups, qk_lanes, pv_lanes = ([1] * facts.num_dims for _ in range(3))
+    qk_thread, pv_thread = ([0] * facts.num_dims for _ in range(2))
+    subgroups[m] = tile.subgroups
+    qk_lanes[m], qk_lanes[k1], qk_lanes[k2] = tile.row_lanes, tile.head_lanes, tile.key_lanes
+    pv_lanes[m], pv_lanes[n] = tile.row_lanes, tile.column_lanes
+    qk_thread[m], qk_thread[k1], qk_thread[k2] = tile.rows_each, HEAD_ELEMENTS, tile.keys_each
+    pv_thread[m], pv_thread[n], pv_thread[k2] = tile.rows_each, tile.columns_each(width), 4
+
+    def product(lanes: list[int], thread: list[int], without: int) -> str:
+        each = [size for dim, size in enumerate(thread) if dim != without]
+        return (
+            f"subgroup_basis = {_basis(subgroups, without)}, "
+            f"lane_basis = {_basis(lanes, without)}, thread = {each}"
+        )
+
+    return _attributes(
+        f"reduction = {reduction}, workgroup = {workgroup}",
+        product(qk_lanes, qk_thread, n),
+        product(pv_lanes, pv_thread, k1),
         tile.threads,
     )
 
@@ -305,8 +369,9 @@ def _decode_refusal(facts: AttentionFacts, lanes: Lanes) -> str:
     lane_width = lanes.head * lanes.elements
     if head % lane_width or width % lane_width or max(head, width) > 2 * lane_width:
         return f"head dims {head} and {width} are not {lane_width} or {2 * lane_width}"
-    if any(facts.element_types[name] not in ("f16", "bf16") for name in ("query", "value")):
-        return "decode was measured in f16 and bf16 only"
+    kinds = {facts.element_types[name] for name in ("query", "value")}
+    if not kinds <= {"f16", "bf16", "f32"}:
+        return "decode was measured in f16, bf16 and f32 only"
     return ""
 
 

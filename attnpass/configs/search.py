@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from ..attention import AttentionFacts
 from ..targets import Target
 from . import built_in, cpu, cpu_loops, nvidia
+from .nvidia_lanes import LANES, LaneTile
 
 BUILT_IN = "built-in"
 
@@ -31,6 +32,8 @@ _GPU_NUMBERS = ("rows", "columns", "keys", "row_subgroups", "column_subgroups")
 # A thread has 255 registers: what it sums up (results and scores, f32) has to fit.
 _GPU_REGISTERS = 255
 _GPU_MOST_THREADS = 512
+# Where the fastest tiles of lanes are.
+_LANE_REGISTERS = 150
 _DECODE_LANES = tuple(
     nvidia.Lanes(head, elements, 32 // head, subgroups, step)
     for head, elements, subgroups, step in itertools.product(
@@ -38,6 +41,13 @@ _DECODE_LANES = tuple(
     )
 )
 _GROUPED_KEYS = (32, 16, 64)
+_LANE_TILES = tuple(
+    LaneTile(row_lanes, head_lanes, rows, keys, step, subgroups)
+    for subgroups, row_lanes, head_lanes, rows, keys, step in itertools.product(
+        (4, 2, 1), (1, 2, 4, 8), (2, 4, 8, 16, 32), (4, 2, 8), (2, 4), (32, 16, 64)
+    )
+    if row_lanes * head_lanes <= LANES
+)
 
 
 @dataclass(frozen=True)
@@ -160,9 +170,12 @@ def _loops(facts: AttentionFacts, target: Target, known: dict[str, str]) -> Offe
 
 
 def _nvidia(facts: AttentionFacts, target: Target) -> Offers:
-    if not nvidia.is_decode(facts):
+    rows = nvidia.rows_of(facts)
+    if rows != 1 and nvidia.is_f32(facts):
+        yield from _lane_tiles(facts)
+    elif not nvidia.is_decode(facts):
         yield from _tiles(facts, target)
-    elif nvidia.rows_of(facts) == 1:
+    elif rows == 1:
         for lanes in _DECODE_LANES:
             choice = (
                 f"{lanes.head} x {lanes.elements} of the head dim, {lanes.keys} x "
@@ -211,3 +224,23 @@ def _tiles(facts: AttentionFacts, target: Target) -> Offers:
             yield choice, f"sums of more than {_GPU_REGISTERS} registers a thread"
         else:
             yield choice, nvidia.prefill_with(tile, facts, target, rows, keys)
+
+
+def _lane_tiles(facts: AttentionFacts) -> Offers:
+    """The tiles by how near their registers are to what a thread has: fewer read K and V more
+    often, more are spilled."""
+    head, width = (facts.sizes[dims[0]] or 0 for dims in (facts.k1, facts.n))
+
+    def registers(tile: LaneTile) -> int:
+        query, sums = head // tile.head_lanes, width // tile.column_lanes
+        return tile.rows_each * (query + sums + tile.keys // tile.key_lanes)
+
+    for tile in sorted(_LANE_TILES, key=lambda tile: abs(registers(tile) - _LANE_REGISTERS)):
+        choice = (
+            f"lanes: {tile.row_lanes} x {tile.rows_each} rows, {tile.key_lanes} x "
+            f"{tile.keys_each} of {tile.keys} keys, {tile.subgroups} subgroups"
+        )
+        if registers(tile) > _GPU_REGISTERS:
+            yield choice, f"sums of more than {_GPU_REGISTERS} registers a thread"
+        else:
+            yield choice, nvidia.lanes_with(tile, facts)

@@ -40,14 +40,76 @@ func.func @grouped(%q: tensor<64x4x128xbf16>, %k: tensor<64x4096x128xbf16>, %v: 
   return %r : tensor<64x4x128xbf16>
 }
 
-// WHY: keeps IREE's own configuration: there is no tensor-core tile for f32 Q, f32 K and f32 V
-// CHECK-LABEL: func.func @f32
-// CHECK-NOT: compilation_info
+// No tensor cores for f32: lanes along rows, keys and the head dim, sums in registers.
+// WHY: is configured for cuda sm_80: {{.*}}reduction = [0, 0, 0, 0, 32], workgroup = [1, 64, 64, 0, 0]{{.*}} workgroup_size = [128, 1, 1]
+// CHECK-LABEL: func.func @f32(
+// CHECK: pv_attrs = {lowering_config = #iree_gpu.lowering_config<{lane_basis = {{\[\[}}1, 4, 8, 1, 1], [0, 1, 2, 4]]{{.*}} thread = [0, 4, 4, 4]
+// CHECK-SAME: qk_attrs = {lowering_config = #iree_gpu.lowering_config<{lane_basis = {{\[\[}}1, 4, 1, 4, 2], [0, 1, 3, 4]]{{.*}} thread = [0, 4, 4, 2]
+// CHECK-SAME: compilation_info = #
 func.func @f32(%q: tensor<32x512x64xf32>, %k: tensor<32x512x64xf32>, %v: tensor<32x512x64xf32>) -> tensor<32x512x64xf32> {
   %scale = arith.constant 0.25 : f32
   %out = tensor.empty() : tensor<32x512x64xf32>
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
       ins(%q, %k, %v, %scale : tensor<32x512x64xf32>, tensor<32x512x64xf32>, tensor<32x512x64xf32>, f32) outs(%out : tensor<32x512x64xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<32x512x64xf32>
+  return %r : tensor<32x512x64xf32>
+}
+
+// Fewer subgroups a workgroup, so that there is work for the whole GPU.
+// WHY: is configured for cuda sm_80: {{.*}} workgroup = [1, 16, 64, 0, 0]{{.*}} workgroup_size = [32, 1, 1]
+// CHECK-LABEL: func.func @f32_few_workgroups
+// CHECK: compilation_info = #
+func.func @f32_few_workgroups(%q: tensor<2x512x64xf32>, %k: tensor<2x512x64xf32>, %v: tensor<2x512x64xf32>) -> tensor<2x512x64xf32> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<2x512x64xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<2x512x64xf32>, tensor<2x512x64xf32>, tensor<2x512x64xf32>, f32) outs(%out : tensor<2x512x64xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x512x64xf32>
+  return %r : tensor<2x512x64xf32>
+}
+
+// attn-pad-keys goes before.
+// WHY: keeps IREE's own configuration: 509 keys may leave a step of 4 keys incomplete
+// CHECK-LABEL: func.func @f32_odd_keys
+// CHECK-NOT: compilation_info
+func.func @f32_odd_keys(%q: tensor<32x512x64xf32>, %k: tensor<32x509x64xf32>, %v: tensor<32x509x64xf32>) -> tensor<32x512x64xf32> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<32x512x64xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<32x512x64xf32>, tensor<32x509x64xf32>, tensor<32x509x64xf32>, f32) outs(%out : tensor<32x512x64xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<32x512x64xf32>
+  return %r : tensor<32x512x64xf32>
+}
+
+// attn-pad-heads goes before.
+// WHY: keeps IREE's own configuration: the lanes of no tile divide head dims 72 and 72
+// CHECK-LABEL: func.func @f32_odd_heads
+// CHECK-NOT: compilation_info
+func.func @f32_odd_heads(%q: tensor<32x512x72xf32>, %k: tensor<32x512x72xf32>, %v: tensor<32x512x72xf32>) -> tensor<32x512x72xf32> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<32x512x72xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<32x512x72xf32>, tensor<32x512x72xf32>, tensor<32x512x72xf32>, f32) outs(%out : tensor<32x512x72xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<32x512x72xf32>
+  return %r : tensor<32x512x72xf32>
+}
+
+// WHY: keeps IREE's own configuration: there is no tile for f32 Q, f16 K and f16 V
+// CHECK-LABEL: func.func @mixed
+// CHECK-NOT: compilation_info
+func.func @mixed(%q: tensor<32x512x64xf32>, %k: tensor<32x512x64xf16>, %v: tensor<32x512x64xf16>) -> tensor<32x512x64xf32> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<32x512x64xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<32x512x64xf32>, tensor<32x512x64xf16>, tensor<32x512x64xf16>, f32) outs(%out : tensor<32x512x64xf32>) {
     ^bb0(%score: f32):
       iree_linalg_ext.yield %score : f32
   } -> tensor<32x512x64xf32>

@@ -25,6 +25,8 @@ CASES = {
     "one_batch_masked": Case(1, 33, 70, 64, "f16", "i1", dynamic="mk"),
     "odd_head": Case(3, 33, 70, 72, "f16", dynamic="mk"),
     "odd_value_head": Case(3, 33, 64, 64, "f16", dynamic="m", value_head=40),
+    "f32": Case(2, 21, 61, 64, "f32", "i1", dynamic="mk"),
+    "f32_odd_head": Case(3, 33, 70, 68, "f32", dynamic="k"),
     "small_head": Case(2, 20, 48, 20, "bf16", "i1", dynamic="m"),
 }
 LENGTHS = (1, 7, 16, 64, 200)
@@ -61,8 +63,8 @@ def compiled() -> tuple[bytes, Report]:
 
 def test_all_are_rewritten() -> None:
     notes = compiled()[1].notes
-    assert sum("padded with zeros" in note for note in notes) == 3
-    assert sum("viewed as tiles" in note for note in notes) == 7
+    assert sum("padded with zeros" in note for note in notes) == 4
+    assert sum("viewed as tiles" in note for note in notes) == 9
 
 
 @pytest.mark.parametrize("name", CASES)

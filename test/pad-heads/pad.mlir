@@ -7,6 +7,7 @@
 
 // WHY: head dims 72 and 72 are padded with zeros to 80 and 80, which have a kernel
 // WHY: head dims 64 and 40 are padded with zeros to 64 and 64, which have a kernel
+// WHY: head dims 72 and 72 are padded with zeros to 80 and 72, which have a kernel
 // WHY-NOT: are padded
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
@@ -77,12 +78,25 @@ func.func @decode(%q: tensor<32x4x72xf16>, %k: tensor<32x512x72xf16>, %v: tensor
 }
 
 // CHECK-LABEL: func.func @f32(
-// CHECK-NOT: tensor.pad
+// CHECK-COUNT-2: tensor.pad %{{.*}} high[0, 0, 8]
 func.func @f32(%q: tensor<32x512x72xf32>, %k: tensor<32x512x72xf32>, %v: tensor<32x512x72xf32>) -> tensor<32x512x72xf32> {
   %scale = arith.constant 0.25 : f32
   %out = tensor.empty() : tensor<32x512x72xf32>
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
       ins(%q, %k, %v, %scale : tensor<32x512x72xf32>, tensor<32x512x72xf32>, tensor<32x512x72xf32>, f32) outs(%out : tensor<32x512x72xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<32x512x72xf32>
+  return %r : tensor<32x512x72xf32>
+}
+
+// CHECK-LABEL: func.func @mixed(
+// CHECK-NOT: tensor.pad
+func.func @mixed(%q: tensor<32x512x72xf32>, %k: tensor<32x512x72xf16>, %v: tensor<32x512x72xf16>) -> tensor<32x512x72xf32> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<32x512x72xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<32x512x72xf32>, tensor<32x512x72xf16>, tensor<32x512x72xf16>, f32) outs(%out : tensor<32x512x72xf32>) {
     ^bb0(%score: f32):
       iree_linalg_ext.yield %score : f32
   } -> tensor<32x512x72xf32>

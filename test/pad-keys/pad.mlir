@@ -7,6 +7,7 @@
 
 // WHY: 333 keys are padded to 352, whole kernel tiles, the added ones masked
 // WHY: 333 keys are padded to 384
+// WHY: 333 keys are padded to 352
 // WHY-NOT: keys are padded
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
@@ -80,13 +81,27 @@ func.func @decode(%q: tensor<4x1x128xf16>, %k: tensor<4x333x128xf16>, %v: tensor
   return %r : tensor<4x1x128xf16>
 }
 
+// f32 takes keys by whole tiles of lanes.
 // CHECK-LABEL: func.func @f32
-// CHECK-NOT: tensor.pad
+// CHECK-COUNT-3: tensor.pad %{{.*}} high[{{(0, )?}}19{{(, 0)?}}]
 func.func @f32(%q: tensor<4x200x128xf32>, %k: tensor<4x333x128xf32>, %v: tensor<4x333x128xf32>) -> tensor<4x200x128xf32> {
   %scale = arith.constant 0.25 : f32
   %out = tensor.empty() : tensor<4x200x128xf32>
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
       ins(%q, %k, %v, %scale : tensor<4x200x128xf32>, tensor<4x333x128xf32>, tensor<4x333x128xf32>, f32) outs(%out : tensor<4x200x128xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<4x200x128xf32>
+  return %r : tensor<4x200x128xf32>
+}
+
+// CHECK-LABEL: func.func @mixed
+// CHECK-NOT: tensor.pad
+func.func @mixed(%q: tensor<4x200x128xf32>, %k: tensor<4x333x128xf16>, %v: tensor<4x333x128xf16>) -> tensor<4x200x128xf32> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<4x200x128xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<4x200x128xf32>, tensor<4x333x128xf16>, tensor<4x333x128xf16>, f32) outs(%out : tensor<4x200x128xf32>) {
     ^bb0(%score: f32):
       iree_linalg_ext.yield %score : f32
   } -> tensor<4x200x128xf32>

@@ -7,6 +7,7 @@
 
 // WHY: the unknown number of keys is viewed as tiles of 64, the last one masked
 // WHY: the unknown number of keys is viewed as tiles of 64, the last one masked, the rows as tiles of 128
+// WHY: the unknown number of keys is viewed as tiles of 32, the last one masked"
 // WHY-NOT: the unknown number of keys
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
@@ -95,12 +96,25 @@ func.func @decode(%q: tensor<32x4x64xf16>, %k: tensor<32x?x64xf16>, %v: tensor<3
 }
 
 // CHECK-LABEL: func.func @f32(
-// CHECK-NOT: linalg.generic
+// CHECK-COUNT-2: linalg.generic {{.*}} outs({{.*}} : tensor<32x?x32x64xf32>)
 func.func @f32(%q: tensor<32x512x64xf32>, %k: tensor<32x?x64xf32>, %v: tensor<32x?x64xf32>) -> tensor<32x512x64xf32> {
   %scale = arith.constant 0.25 : f32
   %out = tensor.empty() : tensor<32x512x64xf32>
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
       ins(%q, %k, %v, %scale : tensor<32x512x64xf32>, tensor<32x?x64xf32>, tensor<32x?x64xf32>, f32) outs(%out : tensor<32x512x64xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<32x512x64xf32>
+  return %r : tensor<32x512x64xf32>
+}
+
+// CHECK-LABEL: func.func @mixed(
+// CHECK-NOT: linalg.generic
+func.func @mixed(%q: tensor<32x512x64xf32>, %k: tensor<32x?x64xf16>, %v: tensor<32x?x64xf16>) -> tensor<32x512x64xf32> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<32x512x64xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<32x512x64xf32>, tensor<32x?x64xf16>, tensor<32x?x64xf16>, f32) outs(%out : tensor<32x512x64xf32>) {
     ^bb0(%score: f32):
       iree_linalg_ext.yield %score : f32
   } -> tensor<32x512x64xf32>
