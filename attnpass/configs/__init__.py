@@ -54,6 +54,11 @@ def configure_all(
                 loops = cpu_loops.tiles(facts, cpu.register_bytes(target))
                 why = loops if isinstance(loops, str) else "the table has none for it"
                 report.note(f"{place} gets no loops of ours: {why}")
+        elif target and target.backend == "cuda" and nvidia.own_is_wrong(facts):
+            report.note(
+                f"{place}: beware, IREE 3.13's own configuration computes wrong numbers without "
+                "tensor cores at head dims of more than 512 bytes"
+            )
     if ops and contractions and target is not None and target.backend == "cuda":
         changed |= _configure_contractions(module, target, report)
     return changed

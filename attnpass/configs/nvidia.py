@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..attention import AttentionFacts
+from ..ir import element_bytes
 from ..targets import Target
 from .nvidia_lanes import HEAD_ELEMENTS, LaneTile, find_lane_tile, fit_lanes
 from .nvidia_tiles import MMA, TILES, WHOLE_TILES, Shape, Tile, find_tile, fit
@@ -27,8 +28,10 @@ _NARROW = 128
 # With fewer workgroups than one for so many compute units, IREE's smaller tiles are faster:
 # one head of 4096 rows on an H200 takes 0.23 ms with them and 0.28 with these.
 _FEWEST = 3
-# More lanes along a head dim, times subgroups, give wrong decode numbers in IREE 3.13.
+# More lanes along a head dim, times subgroups, give wrong decode numbers in IREE 3.13. Its own
+# configuration without tensor cores has that many where a head dim has more bytes.
 MOST_DECODE_LANES = 32
+_MOST_OWN_BYTES = 512
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,14 @@ def refusal(facts: AttentionFacts, target: Target) -> str:
     if not why and 1 in facts.sizes:
         why = "it has unit dims, which IREE folds: its rank is not final before phase 'flow'"
     return why
+
+
+def own_is_wrong(facts: AttentionFacts) -> bool:
+    """Whether IREE's own configuration computes wrong numbers: measured in f32 at head dims 256,
+    512 and 1024."""
+    heads = {"query": facts.extent(facts.k1) or 0, "value": facts.extent(facts.n) or 0}
+    most = max(size * element_bytes(facts.value(name)) for name, size in heads.items())
+    return most > _MOST_OWN_BYTES and (is_f32(facts) or is_decode(facts))
 
 
 def is_decode(facts: AttentionFacts) -> bool:
@@ -367,7 +378,8 @@ def _decode_refusal(facts: AttentionFacts, lanes: Lanes) -> str:
         return "it has several key dims"
     head, width = facts.sizes[facts.k1[0]] or 0, facts.sizes[facts.n[0]] or 0
     lane_width = lanes.head * lanes.elements
-    if head % lane_width or width % lane_width or max(head, width) > 2 * lane_width:
+    divides = head % lane_width == 0 and width % lane_width == 0
+    if not divides or (max(head, width) > 2 * lane_width and not own_is_wrong(facts)):
         return f"head dims {head} and {width} are not {lane_width} or {2 * lane_width}"
     kinds = {facts.element_types[name] for name in ("query", "value")}
     if not kinds <= {"f16", "bf16", "f32"}:
