@@ -50,7 +50,8 @@ class Case:
     each reading the output of the one before. `cache` is the type of K and V, if not `dtype`.
     With `projected` V is a product of two arguments, and the layout pass runs before. With
     `elsewhere` the module asks for the device at run time: `hopper` and finds the kernel's, or
-    `older` and is made not to.
+    `older` and is made not to. A score s becomes cap * tanh(s / cap) with a `cap`, and scores
+    are half as large as that (standard deviation).
     """
 
     dtype: str
@@ -73,6 +74,7 @@ class Case:
     configured: bool = False
     projected: bool = False
     elsewhere: str = ""
+    cap: float = 0
 
     @property
     def name(self) -> str:
@@ -83,6 +85,7 @@ class Case:
         words += [f"offset{self.offset}"] if self.offset else []
         words += [f"elsewhere_{self.elsewhere}"] if self.elsewhere else []
         words += [f"window{self.behind}"] if self.behind else []
+        words += [f"cap{self.cap:g}"] if self.cap else []
         words += [f"mask_{self.mask}_{self.mask_dims}"] if self.mask else []
         words += ["vt"] if self.layout == "transposed" else []
         words += [f"steps{self.steps}"] if self.steps > 1 else []
@@ -199,7 +202,46 @@ def cases() -> list[Case]:
         Case("f8E4M3FN", 32, 16384, 16384, 128, timed=True, layout="transposed", causal=True),
         Case("f8E4M3FN", 32, 16384, 16384, 128, timed=True),
     ]
-    return odd + odd_decode() + timed + timed_decode() + thresholds()
+    return odd + odd_decode() + timed + timed_decode() + thresholds() + soft_capped()
+
+
+def soft_capped() -> list[Case]:
+    """Attention with a soft-cap, small and odd, then as large as Gemma 2's."""
+    odd = [
+        Case("f16", 2, 300, 777, 128),
+        Case("f16", 8, 1333, 1333, 128, group=4, causal=True, dynamic=True),
+        Case("f16", 2, 1000, 1000, 64, causal=True, behind=100),
+        Case("f16", 3, 333, 777, 256, group=2, causal=True, behind=300),
+        Case("f16", 3, 333, 777, 64, mask="i1", mask_dims="bmn"),
+        Case("f16", 2, 300, 777, 256, mask="f16", mask_dims="n"),
+        Case("bf16", 8, 777, 777, 128, group=4, causal=True),
+        Case("bf16", 2, 300, 500, 64, dynamic=True),
+        Case("bf16", 4, 500, 1333, 128, mask="i1", group=2, mask_dims="gmn", dynamic=True),
+        Case("bf16", 4, 333, 777, 256, mask="bf16", mask_dims="bn"),
+        Case("f16", 8, 1, 777, 128, group=4),
+        Case("f16", 8, 4, 5000, 128, group=2, causal=True, offset=3000, behind=700, dynamic=True),
+        Case("bf16", 5, 1, 1777, 256, group=2, mask="i1", mask_dims="bn"),
+        Case("f8E4M3FN", 8, 1, 777, 128, group=4),
+        Case("f16", 4, 512, 512, 128, own=True),  # what IREE does: wrong
+        Case("f16", 4, 512, 512, 128, own=True, configured=True),
+        Case("f16", 4, 1, 4096, 128, own=True, configured=True),
+    ]
+    timed = [
+        Case("f16", 32, 4096, 4096, 128),
+        Case("bf16", 32, 4096, 4096, 128),
+        Case("f16", 32, 4096, 4096, 128, own=True, configured=True),
+        Case("bf16", 32, 16384, 16384, 128, causal=True),
+        Case("f16", 32, 4096, 4096, 64),
+        Case("f16", 32, 4096, 4096, 256),
+        Case("bf16", 8, 8192, 8192, 256, group=2, causal=True),
+        Case("f16", 32, 4096, 4096, 128, mask="i1"),
+        Case("bf16", 32, 4096, 4096, 128, mask="bf16"),
+        Case("f16", 64, 1, 16384, 128),
+        Case("bf16", 8, 1, 65536, 256, group=2),
+    ]
+    return [replace(case, cap=20) for case in odd] + [
+        replace(case, cap=50, timed=True) for case in timed
+    ]
 
 
 def odd_wide() -> list[Case]:
@@ -380,14 +422,21 @@ def module_text(case: Case) -> str:
   %g = tensor.dim %q0, %c1 : {q}
   %m = tensor.dim %q0, %c2 : {q}
   %n = tensor.dim %k, %c1 : {k}"""
+    cap = ""
+    if case.cap:
+        cap = f"""
+    %c = arith.constant {case.cap:.9e} : f32
+    %xs = arith.divf %x, %c : f32
+    %xt = math.tanh %xs : f32
+    %xc = arith.mulf %xt, %c : f32"""
     body = "".join(
         f"""
   %e{step} = tensor.empty{empty_o} : {o}
   %q{step + 1} = iree_linalg_ext.attention <indexing_maps = [{maps}]>
       ins(%q{step}, %k, %v, %scale{mask_operand} : {q}, {k}, {v}, f32{mask_type})
       outs(%e{step} : {o}) {{
-  ^bb0(%x: f32):
-    iree_linalg_ext.yield %x : f32
+  ^bb0(%x: f32):{cap}
+    iree_linalg_ext.yield %{"xc" if case.cap else "x"} : f32
   }} -> {o}"""
         for step in range(case.steps)
     )
@@ -556,9 +605,10 @@ def _inputs(case: Case) -> tuple[Any, Any, Any]:
         (case.heads, case.keys, case.head),
     ]
     types = (case.dtype, case.kept, case.kept)
+    sizes = (case.cap / 2 or 1, 1, 1)
     q, k, v = (
-        torch.randn(shape, device="cuda").to(kinds[kind])
-        for shape, kind in zip(shapes, types, strict=True)
+        (torch.randn(shape, device="cuda") * size).to(kinds[kind])
+        for shape, kind, size in zip(shapes, types, sizes, strict=True)
     )
     return q, k, v
 
@@ -648,6 +698,8 @@ def _exact(q: Any, k: Any, v: Any, case: Case, mask: Any) -> Any:
     blocks = []
     for start in range(0, len(q), 2048):
         scores = q[start : start + 2048] @ k.T * case.head**-0.5
+        if case.cap:
+            scores = case.cap * torch.tanh(scores / case.cap)
         part = mask if mask is None or len(mask) == 1 else mask[start : start + 2048]
         if part is not None and part.dtype == torch.bool:
             scores = scores.masked_fill(~part, -math.inf)
@@ -715,6 +767,8 @@ def _torch_rows(case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any) -> d
             flat, *pair, mask, is_causal=mask is None and case.causal, enable_gqa=case.group > 1
         )
 
+    if case.cap:
+        return _flex_rows(case, flat, pair, wanted)
     rows: dict[str, Any] = {}
     kinds = {"torch_fa2": SDPBackend.FLASH_ATTENTION, "torch_cudnn": SDPBackend.CUDNN_ATTENTION}
     if mask is not None:  # which FlashAttention does not take
@@ -728,6 +782,39 @@ def _torch_rows(case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any) -> d
         except RuntimeError as problem:
             rows[name] = {"failed": str(problem)[:200]}
     return rows
+
+
+def _flex_rows(case: Case, flat: Any, pair: Any, wanted: Any) -> dict[str, Any]:
+    """FlexAttention, compiled, for soft-caps, which SDPA has not; compiling takes long, so that
+    only the plain and causal cases of 4096 and 16384 rows have this."""
+    import torch
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    if case.mask or case.behind or case.group > 1 or case.rows < 4096:
+        return {}
+
+    def capped(score: Any, *_: Any) -> Any:
+        return case.cap * torch.tanh(score / case.cap)
+
+    def seen(_b: Any, _h: Any, row: Any, key: Any) -> Any:
+        return row >= key
+
+    sizes = (None, None, case.rows, case.keys)
+    mask = create_block_mask(seen, *sizes, device="cuda") if case.causal else None
+    compiled: Any = torch.compile(flex_attention)
+
+    def call() -> Any:
+        return compiled(flat, *pair, score_mod=capped, block_mask=mask)
+
+    try:
+        with torch.no_grad():
+            shape = (case.heads, case.group, case.rows, case.head)
+            error = relative_error(call()[0].view(shape)[_heads(case)], wanted)
+    except Exception as problem:  # where there is no compiler
+        return {"torch_flex": {"failed": str(problem)[:200]}}
+    with torch.no_grad():
+        calls = {count: _repeat(call, count) for count in (FEW, case.many)}
+        return {"torch_flex": {"error": error, **_speed(case, _slope(calls))}}
 
 
 def _repeat(call: Callable[[], Any], count: int) -> Callable[[], None]:

@@ -71,6 +71,7 @@ class Variant:
     mask: str = "none"
     parts: int = 2
     mask_stages: int = 0
+    soft_cap: bool = False
 
     function = "attention"
     gluon = True
@@ -84,6 +85,7 @@ class Variant:
         words += ["window"] if self.window else []
         words += [f"mask_{self.mask}"] if self.mask != "none" else []
         words += ["aligned"] if self.mask_stages else []
+        words += ["cap"] if self.soft_cap else []
         return "attention_" + "_".join(words)
 
     @property
@@ -96,7 +98,7 @@ class Variant:
         names = [*CONSTANTS]
         names += WINDOW_CONSTANTS if self.window else ()
         names += MASK_CONSTANTS if self.mask != "none" else ()
-        return (*names, "scale")
+        return (*names, "scale", *(["cap"] if self.soft_cap else []))
 
     @property
     def types(self) -> dict[str, str]:
@@ -115,6 +117,7 @@ class Variant:
             "MASK": _mask_number(self.mask),
             "PARTS": self.parts,
             "MASK_STAGES": self.mask_stages,
+            "CAP": self.soft_cap,
             **dict(self.options),
         }
 
@@ -135,6 +138,7 @@ class Variant:
             "v_layout": "transposed" if self.v_transposed else "row-major",
             "mask": "operand" if self.mask != "none" else kind,
             "mask_type": self.mask,
+            "soft_cap": self.soft_cap,
             "keys_multiple": 16 // min(widths, default=16),
             "rows_per_workgroup": 64 * self.parts,
         }
@@ -171,7 +175,7 @@ class DecodeVariant:
     @property
     def constants(self) -> tuple[str, ...]:
         masks = MASK_CONSTANTS if self.mask != "none" else ()
-        return (*DECODE_CONSTANTS, *PIECES, *masks, "scale")
+        return (*DECODE_CONSTANTS, *PIECES, *masks, "scale", "cap")
 
     @property
     def types(self) -> dict[str, str]:
@@ -196,6 +200,7 @@ class DecodeVariant:
             "v_layout": "row-major",
             "mask": "operand" if self.mask != "none" else "none",
             "mask_type": self.mask,
+            "soft_cap": True,
             "keys_multiple": 1,
             "rows_per_workgroup": 16,
             "keys_per_tile": self.keys,
@@ -280,6 +285,10 @@ def prefill_variants() -> list[Variant]:
         found.append(replace(plain, causal=True, window=True))
         for mask in (element, "f32", "i8"):
             found += mask_variants(plain, mask)
+        # Limits that hide nothing make a window of any mask: a tanh costs more than they.
+        capped = [replace(plain, causal=True, window=True)]
+        capped += [mask_variants(plain, mask)[1] for mask in (element, "i8")]
+        found += [replace(variant, soft_cap=True) for variant in capped]
     for causal in (False, True):
         options = (("KEYS", 128), ("STAGES", 2), ("REGISTERS", 240))
         found.append(Variant("hopper_attention", "f8E4M3FN", "f16", 128, causal, True, options, 4))
@@ -408,7 +417,7 @@ def _ast_source(variant: AnyVariant, module: ModuleType) -> Any:
 
     function: Any = getattr(module, variant.function)
     names = list(function.arg_names)
-    signature = {name: "i32" for name in names} | {"scratch": "*i8", "scale": "fp32"}
+    signature = {name: "i32" for name in names} | {"scratch": "*i8", "scale": "fp32", "cap": "fp32"}
     signature |= variant.types
     # What a kernel does not take is a constant that it does not read.
     constants = dict.fromkeys({*names} - {*variant.pointers, *variant.constants}, 0)

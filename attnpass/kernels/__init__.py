@@ -21,13 +21,14 @@ class Kernel:
     partial results go to a kernel of kind `combine`) or `combine`. `cache_type` is the element
     type of K and V, `element_type` that of the query. `head_dims` are those of Q.K and of V.
     `v_layout` is `row-major` (keys, head dim) or `transposed`; `mask` is `none`, `causal`,
-    `window` (causal, and no keys far behind) or `operand` (a tensor of `mask_type`); the number
-    of keys must be a multiple of `keys_multiple` (for the rows of V^T or of a mask to be
-    aligned) and every operand aligned to `alignment` bytes. `scratch_per_workgroup` and
-    `shared_memory` are in bytes, `workgroup_size` in threads. Decode kernels read the keys in
-    tiles of `keys_per_tile`; `programs_per_unit` of them fit on a multiprocessor at once. Those
-    that combine take `columns_per_workgroup` elements of a row at a time. `measured` is the
-    best speed that tools/results/kernels_h200.json has for the kernel, in words; it did
+    `window` (causal, and no keys far behind) or `operand` (a tensor of `mask_type`); `soft_cap`
+    says whether it caps scores (a decode kernel only where it is told to); the number of keys
+    must be a multiple of `keys_multiple` (for the rows of V^T or of a mask to be aligned) and
+    every operand aligned to `alignment` bytes. `scratch_per_workgroup` and `shared_memory` are
+    in bytes, `workgroup_size` in threads. Decode kernels read the keys in tiles of
+    `keys_per_tile`; `programs_per_unit` of them fit on a multiprocessor at once. Those that
+    combine take `columns_per_workgroup` elements of a row at a time. `measured` is the best
+    speed that tools/results/kernels_h200.json has for the kernel, in words; it did
     `measured_work` (operations; of decode kernels: bytes of K and V) in `measured_seconds`.
     Empty, and 0, where it was not timed.
     """
@@ -55,6 +56,7 @@ class Kernel:
     source_hash: str
     file: str
     hash: str
+    soft_cap: bool = False
     keys_per_tile: int = 0
     programs_per_unit: int = 0
     columns_per_workgroup: int = 0

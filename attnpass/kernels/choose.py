@@ -86,22 +86,29 @@ def choose(
     if isinstance(placed, str):
         return placed
     kind = _mask_type(facts) if mask.kind == "operand" else "none"
-    kernels = [kernel for kernel in kernels if _has_mask(kernel, mask.kind, kind)]
+    kernels = [kernel for kernel in kernels if _has_mask(kernel, mask, kind)]
     if mask.kind == "operand" and unaligned_slice(facts.value("mask")):
         kernels = [kernel for kernel in kernels if kernel.keys_multiple == 1]
     found = [_plan(facts, kernel, row, mask, placed, target, value_map) for kernel in kernels]
     plans = [plan for plan in found if plan is not None]
     if not plans:
         words = f" ({mask_words(facts)})" if facts.has_mask else ""
+        words += " and a soft-cap" if mask.cap else ""
         return f"no kernel for {facts.element_types['query']} has its kind of mask{words}"
     return max(plans, key=lambda plan: plan.seconds)
 
 
-def _has_mask(kernel: Kernel, kind: str, mask_type: str) -> bool:
-    """Whether the kernel computes masks of this kind; decode kernels compare every key with
-    both limits, so that they need no kinds of their own for those."""
-    given = kind if kind == "operand" or kernel.kind != "decode" else "none"
-    return (kernel.mask, kernel.mask_type) == (given, mask_type)
+def _has_mask(kernel: Kernel, mask: Mask, mask_type: str) -> bool:
+    """Whether the kernel computes masks of this kind, and a soft-cap or none; decode kernels
+    compare every key with both limits and prefill kernels with a soft-cap know windows alone, so
+    that they need no kinds of their own for limits."""
+    kind = mask.kind
+    if kind != "operand" and kernel.kind == "decode":
+        kind = "none"
+    elif kind != "operand" and mask.cap:
+        kind = "window"
+    capped = kernel.soft_cap == bool(mask.cap) or kernel.kind == "decode"
+    return capped and (kernel.mask, kernel.mask_type) == (kind, mask_type)
 
 
 def _unfit(facts: AttentionFacts) -> str:

@@ -32,13 +32,10 @@ def launch_decode(
     own_rows = product([group, rows])
     blocks = compute("ceildivui", own_rows, kernel.rows_per_workgroup)
     start, end = 0, keys
-    numbers = {**numbers, "diagonal": keys, "behind": rows}  # hides nothing
     if plan.mask.kind in ("causal", "window"):
-        numbers["diagonal"] = plan.mask.diagonal
         end = compute("minui", keys, compute("addi", rows, plan.mask.diagonal))
     if plan.mask.kind == "window":
         # Row 0 sees no key before -behind, and later rows none before it either.
-        numbers["behind"] = plan.mask.behind
         start = max(0, -plan.mask.behind) // kernel.keys_per_tile
     last = compute("ceildivui", end, kernel.keys_per_tile)
     # A program may find no key that is seen; there is one tile at least.
@@ -48,7 +45,7 @@ def launch_decode(
     # A unit's tiles lie in so many pieces at most: one, and one more for each whole or begun
     # piece that the tiles after the first can fill.
     slots = compute("addi", compute("ceildivui", compute("subi", tiles, 1), pieces), 1)
-    numbers |= {"blocks": blocks, "first_tile": start, "tiles": tiles}
+    numbers = {**numbers, "blocks": blocks, "first_tile": start, "tiles": tiles}
     numbers |= {"per_program": pieces, "slots": slots}
     f32, height = ir.F32Type.get(), kernel.rows_per_workgroup
     partial = [

@@ -51,9 +51,11 @@ def _by_kernel(
         "rows": rows,
         "keys": keys,
         "group": product([inner, plan.repeats]),
-        "diagonal": plan.mask.diagonal,
-        "behind": plan.mask.behind,
+        # Limits that hide nothing, for kernels that know a window alone.
+        "diagonal": plan.mask.diagonal if plan.mask.kind in ("causal", "window") else keys,
+        "behind": plan.mask.behind if plan.mask.kind == "window" else rows,
         "scale": facts.value("scale"),
+        "cap": build.constant_float(plan.mask.cap, ir.F32Type.get()),
         **_mask_numbers(facts, plan, keys),
     }
     output = [sizes_of(facts.value("output"))[dim] for dim in plan.orders["output"]]

@@ -85,6 +85,7 @@ def attention(
     mask_divisor,
     mask_count,
     scale,
+    cap,
     HEAD: gl.constexpr,
     KEYS: gl.constexpr,
     MASK: gl.constexpr,
@@ -94,7 +95,8 @@ def attention(
     """Partial results of softmax(scale * Q K^T) V for every head.
 
     query: (heads, group * rows, HEAD); key and value: (heads, keys, HEAD); all dense and
-    16-byte aligned. Row i of a query head sees keys i - behind to i + diagonal. MASK and the
+    16-byte aligned. Row i of a query head sees keys i - behind to i + diagonal. Where cap > 0,
+    a scaled score s becomes cap * tanh(s / cap), before the mask. MASK and the
     three numbers of masks are as in hopper_attention.py. A head's group * rows rows are
     `blocks` blocks of 16; a unit is such a block. Of the keys, tiles `first_tile` to
     `first_tile + tiles - 1` are read. Tile t of unit u is number u * tiles + t in the line of
@@ -156,6 +158,7 @@ def attention(
         # See the load of V: where its columns are.
         place = place % (8 * WARPS) * (HEAD // 8 // WARPS) + place // (8 * WARPS)
     scale_log2 = scale * 1.4426950408889634
+    cap_log2 = cap * 1.4426950408889634
     zero = gl.zeros([16, KEYS], gl.float32, MMA)
     start = begin
     while start < end:
@@ -203,6 +206,9 @@ def attention(
             mbarrier.wait(full.index(stage), (number // STAGES) & 1)
             k = k_tiles.index(stage).reshape([KEYS, HEAD]).permute((1, 0)).load(K_OPERAND)
             scores = mma_v2(q, k.to(wide), zero) * factor
+            if cap > 0.0:
+                # tanh(x) is 1 - 2 / (1 + exp(2 x)).
+                scores = cap_log2 - 2.0 * cap_log2 / (gl.exp2(scores * (2.0 / cap)) + 1.0)
             if MASK == 2:
                 scores = gl.where(given != 0, scores, -1.0e30)
             if MASK == 1:

@@ -1,8 +1,8 @@
-"""Which keys an attention lets each query row see, whatever ops say so."""
+"""Which keys an attention lets each query row see, and its soft-cap, whatever ops say so."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..attention import AttentionFacts
 from ..ir import ranked_shape
@@ -14,11 +14,13 @@ from ..symbolic.values import SCORE, Choice, Condition, Linear, Score, Value
 @dataclass(frozen=True)
 class Mask:
     """Which keys row i sees, by `kind`: all of them (`none`), keys 0 to i + diagonal
-    (`causal`), keys i - behind to i + diagonal (`window`), what a tensor says (`operand`)."""
+    (`causal`), keys i - behind to i + diagonal (`window`), what a tensor says (`operand`). A
+    score s becomes cap * tanh(s / cap) where `cap` is not 0."""
 
     kind: str
     diagonal: int = 0
     behind: int = 0
+    cap: float = 0.0
 
 
 def find_mask(facts: AttentionFacts, row: int) -> Mask | str:
@@ -31,17 +33,18 @@ def find_mask(facts: AttentionFacts, row: int) -> Mask | str:
     sizes = dict(enumerate(facts.sizes))
     tracer = Tracer(sizes)
     scores = _score(facts, tracer)
-    seen = symbolic.ALWAYS if isinstance(scores, Score) else _seen(scores)
-    if seen is None:
-        return "its region changes the scores"
+    seen, cap = _seen(scores), _cap(scores)
+    if seen is None or cap is None:
+        return "its region changes the scores, other than by a soft-cap"
     if not facts.has_mask:
-        return _classified(facts, seen, row) or "its region hides keys as no kernel does"
+        found = _classified(facts, seen, row)
+        return replace(found, cap=cap) if found else "its region hides keys as no kernel does"
     given = _mask_condition(facts, tracer)
     together = None if given is None else symbolic.both(seen, given)
     known = None if together is None else _classified(facts, together, row)
     if known is None and not seen.always:
         return f"its region and its mask ({mask_words(facts)}) both hide keys"
-    return known or Mask("operand")
+    return replace(known or Mask("operand"), cap=cap)
 
 
 def _score(facts: AttentionFacts, tracer: Tracer) -> Value | None:
@@ -73,6 +76,13 @@ def _seen(scores: Value | None) -> Condition | None:
     if isinstance(scores.other, Score) and symbolic.is_hidden(scores.then):
         return scores.where.inverse()
     return None
+
+
+def _cap(scores: Value | None) -> float | None:
+    """The soft-cap of what a region makes of a score, 0 for none; None if it does other things."""
+    if isinstance(scores, Choice):
+        scores = scores.then if isinstance(scores.then, Score) else scores.other
+    return scores.cap if isinstance(scores, Score) else None
 
 
 def _classified(facts: AttentionFacts, seen: Condition, row: int) -> Mask | None:

@@ -105,5 +105,5 @@ def _twins(one: Kernel, other: Kernel) -> bool:
     if one.element_type.startswith("f8"):  # there the layout decides the speed
         return one.name == other.name
     names = ("kind", "element_type", "output_type", "head_dims", "mask", "mask_type")
-    names = (*names, "rows_per_workgroup")
+    names = (*names, "rows_per_workgroup", "soft_cap")
     return all(getattr(one, name) == getattr(other, name) for name in names)

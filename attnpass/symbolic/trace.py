@@ -49,6 +49,7 @@ _BINARY: dict[str, Callable[[Scalar, Scalar], Value | None]] = {
     "arith.subf": symbolic.subtract,
     "arith.muli": symbolic.multiply,
     "arith.mulf": symbolic.multiply,
+    "arith.divf": symbolic.divide,
 }
 # Of integers that are known and not negative: there all of them round the same way.
 _DIVISIONS: dict[str, Callable[[int, int], int]] = {
@@ -278,6 +279,8 @@ class Tracer:
             return symbolic.choose(*given)
         if op.name == "arith.negf":
             return symbolic.apply(symbolic.multiply, -1.0, given[0])
+        if op.name == "math.tanh":
+            return symbolic.apply(lambda a, _: symbolic.tanh(a), given[0], 0.0)
         if op.name in _LOGIC and str(op.results[0].type) == "i1":
             return _logic(_LOGIC[op.name], given)
         if op.name == "arith.xori" and str(op.results[0].type) == "i1":

@@ -4,7 +4,7 @@ A value is one of
 
 - `Linear`: an integer, a sum of variables (iteration dims of attention) times factors;
 - a float;
-- `SCORE`: the score that attention's region is given;
+- `Score`: the score that attention's region is given, perhaps scaled, perhaps soft-capped;
 - `Condition`: a truth value, where linear expressions are not negative;
 - `Choice`: one of two of the above.
 
@@ -80,7 +80,19 @@ NEVER = Condition(frozenset(), False)
 
 @dataclass(frozen=True)
 class Score:
-    """The score of a query row and a key, before the mask."""
+    """factor * s, or factor * tanh(inner * s) where `inner` is not 0, of the score s of a query
+    row and a key, before the mask."""
+
+    factor: float = 1.0
+    inner: float = 0.0
+
+    @property
+    def cap(self) -> float | None:
+        """c where this is c * tanh(s / c); 0 where it is the score itself; None otherwise."""
+        if not self.inner:
+            return 0.0 if self.factor == 1 else None
+        # 1 / c may have been rounded to f16 before.
+        return abs(self.factor) if abs(self.inner * self.factor - 1) < 1e-6 else None
 
 
 SCORE = Score()
@@ -192,9 +204,9 @@ def add(a: Scalar, b: Scalar) -> Value | None:
     if isinstance(a, Linear) and isinstance(b, Linear):
         return a.plus(b)
     if isinstance(a, Score) or isinstance(b, Score):
-        given = b if isinstance(a, Score) else a
+        own, given = (a, b) if isinstance(a, Score) else (b, a)
         if number(given) == 0:
-            return SCORE
+            return own
         return given if is_hidden(given) else None
     return _floats(a, b, lambda x, y: x + y)
 
@@ -209,7 +221,22 @@ def multiply(a: Scalar, b: Scalar) -> Value | None:
     for x, y in ((a, b), (b, a)):
         if isinstance(x, Linear) and isinstance(y, Linear) and not y.terms:
             return x.times(y.constant)
+        factor = number(y)
+        if isinstance(x, Score) and factor is not None:
+            return Score(x.factor * factor, x.inner)
     return _floats(a, b, lambda x, y: x * y)
+
+
+def divide(a: Scalar, b: Scalar) -> Value | None:
+    divisor = number(b)
+    return multiply(a, 1 / divisor) if divisor else None
+
+
+def tanh(a: Scalar) -> Value | None:
+    if isinstance(a, Score):
+        return Score(1.0, a.factor) if not a.inner else None
+    value = number(a)
+    return None if value is None else math.tanh(value)
 
 
 def _floats(a: Scalar, b: Scalar, function: Callable[[float, float], float]) -> float | None:

@@ -45,7 +45,7 @@ def _numbers(heads: int, rows: int, keys: int) -> dict[str, int]:
         (kernel,) = [kernel for kernel in load_kernels() if kernel.name == name]
         found = {"programs": _constant(op.operands[0])}
         for name, operand in zip(kernel.constants, list(op.operands)[2:], strict=False):
-            if name != "scale":
+            if name not in ("scale", "cap"):
                 found[name] = _constant(operand.owner.operands[0])
         return found
 
