@@ -33,6 +33,8 @@ from device_arrays import to_iree, to_torch
 FEW, MANY = 4, 24
 # Short kernels are repeated more often, so that the difference is well above a call's jitter.
 MANY_SHORT = 404
+# The kernel that transposes V itself.
+TURNING = "attention_f8e4m3fn_d128"
 # The length of the products that make V, where something does.
 PROJECTED = 256
 DEVICE = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80")
@@ -51,7 +53,8 @@ class Case:
     With `projected` V is a product of two arguments, and the layout pass runs before. With
     `elsewhere` the module asks for the device at run time: `hopper` and finds the kernel's, or
     `older` and is made not to. A score s becomes cap * tanh(s / cap) with a `cap`, and scores
-    are half as large as that (standard deviation).
+    are half as large as that (standard deviation). `forced` is the kernel that is measured, if
+    not the one that would be taken.
     """
 
     dtype: str
@@ -75,6 +78,7 @@ class Case:
     projected: bool = False
     elsewhere: str = ""
     cap: float = 0
+    forced: str = ""
 
     @property
     def name(self) -> str:
@@ -87,6 +91,7 @@ class Case:
         words += [f"window{self.behind}"] if self.behind else []
         words += [f"cap{self.cap:g}"] if self.cap else []
         words += [f"mask_{self.mask}_{self.mask_dims}"] if self.mask else []
+        words += ["forced"] if self.forced else []
         words += ["vt"] if self.layout == "transposed" else []
         words += [f"steps{self.steps}"] if self.steps > 1 else []
         return "_".join(words)
@@ -159,7 +164,11 @@ def cases() -> list[Case]:
         Case("f8E4M3FN", 2, 300, 784, 128, layout="transposed"),
         Case("f8E4M3FN", 2, 1000, 1008, 128, layout="transposed", causal=True),
         Case("f8E4M3FN", 8, 777, 1024, 128, layout="transposed", group=4),
-        Case("f8E4M3FN", 2, 300, 784, 128),
+        Case("f8E4M3FN", 2, 300, 784, 128, forced=TURNING),
+        Case("f8E4M3FN", 3, 1000, 1008, 128, causal=True, forced=TURNING + "_causal"),
+        Case("f8E4M3FN", 8, 777, 1024, 128, group=4, causal=True, forced=TURNING + "_causal"),
+        Case("f8E4M3FN", 40, 777, 1040, 128, layout="transposed", group=2, causal=True),
+        Case("f8E4M3FN", 2, 129, 16, 128, layout="transposed"),
     ]
     timed = [
         Case("f16", 32, 4096, 4096, 128, timed=True),
@@ -200,7 +209,13 @@ def cases() -> list[Case]:
         Case("f8E4M3FN", 32, 4096, 4096, 128, timed=True, layout="transposed"),
         Case("f8E4M3FN", 32, 16384, 16384, 128, timed=True, layout="transposed"),
         Case("f8E4M3FN", 32, 16384, 16384, 128, timed=True, layout="transposed", causal=True),
+        Case("f8E4M3FN", 32, 4096, 4096, 128, timed=True, layout="transposed", causal=True),
         Case("f8E4M3FN", 32, 16384, 16384, 128, timed=True),
+        Case("f8E4M3FN", 32, 4096, 4096, 128, timed=True, forced=TURNING),
+        Case("f8E4M3FN", 32, 16384, 16384, 128, timed=True, forced=TURNING),
+        Case(
+            "f8E4M3FN", 32, 16384, 16384, 128, timed=True, causal=True, forced=TURNING + "_causal"
+        ),
     ]
     return odd + odd_decode() + timed + timed_decode() + thresholds() + soft_capped()
 
@@ -498,6 +513,7 @@ def compile_all(folder: Path, wanted: list[Case]) -> None:
             passes = ["--attn-propagate-layout=target=sm_90"] if case.projected else []
             passes += ["--attn-use-kernels=target=sm_90 mode=always"]
             passes[-1] += " elsewhere=iree" if case.elsewhere else ""
+            passes[-1] += f" kernel={case.forced}" if case.forced else ""
             command = [sys.executable, "-m", "attnpass.cli.attn_opt", str(source), *passes]
             text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             beside = "iree_linalg_ext.attention" in text

@@ -125,7 +125,7 @@ class Variant:
     def fields(self) -> dict[str, Any]:
         """What the manifest says about this kind of kernel."""
         # TMA wants 16-byte strides: V^T and masks have rows of `keys` elements.
-        widths = [1 if self.element_type.startswith("f8") else 2] if self.v_transposed else []
+        widths = [2] if self.v_transposed else []
         widths += [MASK_WIDTHS[self.mask]] if self.mask_stages else []
         kind = "causal" if self.causal else "none"
         kind = "window" if self.window else kind
@@ -142,6 +142,24 @@ class Variant:
             "keys_multiple": 16 // min(widths, default=16),
             "rows_per_workgroup": 64 * self.parts,
         }
+
+
+@dataclass(frozen=True)
+class NarrowVariant(Variant):
+    """A kernel for 8-bit operands, of which each multiprocessor runs one program: it is told
+    how many heads there are."""
+
+    @property
+    def pointers(self) -> tuple[str, ...]:
+        return tuple(name for name in POINTERS if name != "mask")
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        return (*CONSTANTS, "heads", "scale")
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return {**super().fields, "keys_multiple": 16, "programs_per_unit": 1}
 
 
 @dataclass(frozen=True)
@@ -289,9 +307,15 @@ def prefill_variants() -> list[Variant]:
         capped = [replace(plain, causal=True, window=True)]
         capped += [mask_variants(plain, mask)[1] for mask in (element, "i8")]
         found += [replace(variant, soft_cap=True) for variant in capped]
-    for causal in (False, True):
-        options = (("KEYS", 128), ("STAGES", 2), ("REGISTERS", 240))
-        found.append(Variant("hopper_attention", "f8E4M3FN", "f16", 128, causal, True, options, 4))
+    for v_transposed, causal in itertools.product((True, False), (False, True)):
+        # Without V^T another four warps want registers.
+        registers = 240 if v_transposed else 208
+        early = not (v_transposed and causal)
+        options = (("KEYS", 128), ("STAGES", 4), ("REGISTERS", registers), ("EARLY", early))
+        variant = NarrowVariant(
+            "hopper_fp8", "f8E4M3FN", "f16", 128, causal, v_transposed, options, 4
+        )
+        found.append(variant)
     return found
 
 

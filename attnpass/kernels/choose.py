@@ -66,11 +66,15 @@ class KernelPlan:
 
 
 def choose(
-    facts: AttentionFacts, target: Target, value_map: maps.Positions | None = None
+    facts: AttentionFacts,
+    target: Target,
+    value_map: maps.Positions | None = None,
+    only: str = "",
 ) -> KernelPlan | str:
     """The best plan for this attention, or the reason why no kernel fits. Changes nothing.
 
-    `value_map` stands for V's map, where V could have another layout than it has.
+    `value_map` stands for V's map, where V could have another layout than it has. `only` is
+    the name of the one kernel that may be taken, if not empty.
     """
     problem = _unfit(facts)
     if problem:
@@ -89,6 +93,10 @@ def choose(
     kernels = [kernel for kernel in kernels if _has_mask(kernel, mask, kind)]
     if mask.kind == "operand" and unaligned_slice(facts.value("mask")):
         kernels = [kernel for kernel in kernels if kernel.keys_multiple == 1]
+    if only:
+        kernels = [kernel for kernel in kernels if kernel.name == only]
+        if not kernels:
+            return f"it does not fit the kernel {only}, and no other may be taken"
     found = [_plan(facts, kernel, row, mask, placed, target, value_map) for kernel in kernels]
     plans = [plan for plan in found if plan is not None]
     if not plans:
@@ -183,8 +191,7 @@ def _fitting(facts: AttentionFacts) -> list[Kernel] | str:
     if not found:
         length = "known only at run time" if keys is None else str(keys)
         return (
-            f"the number of keys ({length}) must be a known multiple of "
-            f"{fitting[0].keys_multiple}, for V^T's rows to be aligned"
+            f"the number of keys ({length}) must be a known multiple of {fitting[0].keys_multiple}"
         )
     return found
 

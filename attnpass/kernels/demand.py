@@ -10,6 +10,7 @@ from ..attention import AttentionFacts
 from ..targets import DEFAULT_TARGET, Target, Worth
 from .choose import KernelPlan, choose
 from .drive import unfit_target
+from .speed import equally_fast
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,13 @@ class KernelTarget(Target):
         saved = [self._saved(before), self._saved(after)]
         if saved == [None, None] or isinstance(before, str) or isinstance(after, str):
             return own
-        if None not in saved and "value" not in (*before.moved, *after.moved):
+        both = None not in saved and "value" not in (*before.moved, *after.moved)
+        if both and equally_fast(before.kernel, after.kernel):
             return Worth(0.0, f"there are kernels for both layouts, {before.kernel.name} for this")
         seconds = (saved[1] or 0.0) - (saved[0] or 0.0)
         best, layout = (after, "V^T") if seconds > 0 else (before, "row-major V")
-        words = f"the kernel {best.kernel.name} reads {layout} only"
+        words = f"the kernel {best.kernel.name} reads {layout}"
+        words += ", the one for the other layout is slower" if both else " only"
         return Worth(seconds, words + f" (to have it so saves {abs(seconds) * 1e6:.0f} us)")
 
     def kernel_for(self, facts: AttentionFacts) -> str:

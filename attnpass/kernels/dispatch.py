@@ -64,8 +64,12 @@ def _by_kernel(
         kv_heads = heads if plan.repeats == 1 else build.size_op("divui", heads, plan.repeats)
         new = launch_decode(build, plan, numbers | {"heads": kv_heads}, operands, result, elsewhere)
     else:
+        numbers["heads"] = product([heads, inner])
         blocks = build.size_op("ceildivui", rows, kernel.rows_per_workgroup)
-        workgroups = (blocks, product([heads, inner]))
+        workgroups = (blocks, numbers["heads"])
+        if kernel.programs_per_unit:
+            all_blocks = product([blocks, numbers["heads"]])
+            workgroups = (build.size_op("minui", all_blocks, plan.programs), 1)
         new = launch(build, kernel, workgroups, numbers, operands, [result], elsewhere)[0]
     return build.transpose(new, maps.inverse(plan.orders["output"]))
 

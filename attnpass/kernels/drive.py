@@ -21,9 +21,10 @@ def use_kernels(
     report: Report,
     pass_name: str,
     elsewhere: bool,
+    only: str = "",
 ) -> bool:
-    """Returns whether IR changed; with `elsewhere` the module also runs on other devices.
-    Needs a current context."""
+    """Returns whether IR changed; with `elsewhere` the module also runs on other devices;
+    `only` names the one kernel that may be taken. Needs a current context."""
     attentions = find(module)
     problem = unfit_target(module, target)
     taken = []
@@ -34,7 +35,7 @@ def use_kernels(
         if (
             not problem
             and target is not None
-            and _use_kernel(facts, target, mode, record, elsewhere)
+            and _use_kernel(facts, target, mode, record, elsewhere, only)
         ):
             taken.append(facts.op)
     erase_dead(taken)
@@ -42,9 +43,14 @@ def use_kernels(
 
 
 def _use_kernel(
-    facts: AttentionFacts, target: Target, mode: str, record: OperandRecord, elsewhere: bool
+    facts: AttentionFacts,
+    target: Target,
+    mode: str,
+    record: OperandRecord,
+    elsewhere: bool,
+    only: str,
 ) -> bool:
-    plan = choose(facts, target)
+    plan = choose(facts, target, only=only)
     if isinstance(plan, str):
         record.reason = plan
         return False

@@ -98,11 +98,15 @@ def _rate(kernel: Kernel, launches: float) -> float:
 def _twin_rate(kernel: Kernel) -> float:
     """The rate of the kernel that differs by V's layout alone: the source and the tiles are the
     same, and so was the speed where both were timed."""
-    return max(_rate(other, _PREFILL_LAUNCH) for other in load_kernels() if _twins(kernel, other))
+    return max(
+        _rate(other, _PREFILL_LAUNCH) for other in load_kernels() if equally_fast(kernel, other)
+    )
 
 
-def _twins(one: Kernel, other: Kernel) -> bool:
-    if one.element_type.startswith("f8"):  # there the layout decides the speed
+def equally_fast(one: Kernel, other: Kernel) -> bool:
+    """Whether the kernels differ by V's layout at most, and that does not matter: it does to
+    8-bit kernels, which must transpose row-major V."""
+    if one.element_type.startswith("f8"):
         return one.name == other.name
     names = ("kind", "element_type", "output_type", "head_dims", "mask", "mask_type")
     names = (*names, "rows_per_workgroup", "soft_cap")

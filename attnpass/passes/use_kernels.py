@@ -21,6 +21,7 @@ class UseKernels(Pass):
     `never` only reports. A module that is compiled for an older architecture says
     `target=sm_90` to promise that it runs on Hopper. With `elsewhere=iree` it runs elsewhere,
     too: it asks the device at run time, and holds IREE's own attention beside the kernel.
+    `kernel` is for measuring one kernel where another would be taken.
     """
 
     name: ClassVar[str] = "attn-use-kernels"
@@ -35,13 +36,21 @@ class UseKernels(Pass):
         ("refuse", "iree"),
     )
 
+    kernel: str = option("", "the name of the one kernel that may be taken; empty: any")
+
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..kernels.drive import use_kernels
 
         target = self.device(module, context)
         with module.context:
             return use_kernels(
-                module, target, self.mode, context.report, self.name, self.elsewhere == "iree"
+                module,
+                target,
+                self.mode,
+                context.report,
+                self.name,
+                self.elsewhere == "iree",
+                self.kernel,
             )
 
     def device(self, module: ir.Operation, context: PassContext) -> Target | None:

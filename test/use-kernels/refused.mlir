@@ -80,7 +80,7 @@ func.func @mask_type(%q: tensor<2x512x64xf16>, %k: tensor<2x512x64xf16>, %v: ten
 // CHECK-LABEL: func.func @odd_fp8(
 // CHECK-NOT: hal.dispatch.extern
 // CHECK: iree_linalg_ext.attention
-// REMARK: output refused: the number of keys (777) must be a known multiple of 16, for V^T's rows to be aligned
+// REMARK: output refused: the number of keys (777) must be a known multiple of 16
 func.func @odd_fp8(%q: tensor<2x512x128xf8E4M3FN>, %k: tensor<2x777x128xf8E4M3FN>, %v: tensor<2x777x128xf8E4M3FN>) -> tensor<2x512x128xf16> {
   %scale = arith.constant 0.125 : f32
   %e = tensor.empty() : tensor<2x512x128xf16>

@@ -39,7 +39,7 @@ func.func @fixed(%q: tensor<2x300x128xf16>, %k: tensor<2x777x128xf16>, %v: tenso
 // Four query heads share K and V, which is V^T already: nothing is moved.
 // CHECK-LABEL: func.func @grouped_fp8(
 // CHECK-NOT: linalg.transpose
-// CHECK: hal.dispatch.extern "attention_f8e4m3fn_d128_vt"
+// CHECK: hal.dispatch.extern "attention_f8e4m3fn_d128_vt"[%c128, %c1](%
 // CHECK-SAME: tensor<8x4x512x128xf8E4M3FN>, tensor<8x1024x128xf8E4M3FN>, tensor<8x128x1024xf8E4M3FN>
 // REMARK: output kernel: attention_f8e4m3fn_d128_vt: about
 func.func @grouped_fp8(%q: tensor<8x4x512x128xf8E4M3FN>, %k: tensor<8x1024x128xf8E4M3FN>, %v: tensor<8x128x1024xf8E4M3FN>) -> tensor<8x4x512x128xf16> {
@@ -60,13 +60,38 @@ func.func @grouped_fp8(%q: tensor<8x4x512x128xf8E4M3FN>, %k: tensor<8x1024x128xf
 #s = affine_map<(b, m, n, k1, k2) -> ()>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
-// A row-major 8-bit V is transposed for the kernel, and the price says so.
+// A row-major 8-bit V of some size is transposed for the faster kernel, and the price says so. A
+// program for each multiprocessor does all the work.
 // CHECK-LABEL: func.func @row_major_fp8(
 // CHECK: linalg.transpose
 // CHECK-SAME: permutation = [0, 2, 1]
-// CHECK: hal.dispatch.extern "attention_f8e4m3fn_d128_vt"
+// CHECK: hal.dispatch.extern "attention_f8e4m3fn_d128_vt"[%c132, %c1](%
+// CHECK-SAME: tensor<32x128x4096xf8E4M3FN>
 // REMARK: to transpose the value
-func.func @row_major_fp8(%q: tensor<8x512x128xf8E4M3FN>, %k: tensor<8x1024x128xf8E4M3FN>, %v: tensor<8x1024x128xf8E4M3FN>) -> tensor<8x512x128xf16> {
+func.func @row_major_fp8(%q: tensor<32x4096x128xf8E4M3FN>, %k: tensor<32x4096x128xf8E4M3FN>, %v: tensor<32x4096x128xf8E4M3FN>) -> tensor<32x4096x128xf16> {
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<32x4096x128xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<32x4096x128xf8E4M3FN>, tensor<32x4096x128xf8E4M3FN>, tensor<32x4096x128xf8E4M3FN>, f32) outs(%e : tensor<32x4096x128xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<32x4096x128xf16>
+  return %r : tensor<32x4096x128xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// A small one is left to the kernel that transposes it itself.
+// CHECK-LABEL: func.func @small_row_major_fp8(
+// CHECK-NOT: linalg.transpose
+// CHECK: hal.dispatch.extern "attention_f8e4m3fn_d128"[%c32, %c1](%
+// REMARK: output kernel: attention_f8e4m3fn_d128: about
+func.func @small_row_major_fp8(%q: tensor<8x512x128xf8E4M3FN>, %k: tensor<8x1024x128xf8E4M3FN>, %v: tensor<8x1024x128xf8E4M3FN>) -> tensor<8x512x128xf16> {
   %scale = arith.constant 0.125 : f32
   %e = tensor.empty() : tensor<8x512x128xf16>
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<8x512x128xf8E4M3FN>, tensor<8x1024x128xf8E4M3FN>, tensor<8x1024x128xf8E4M3FN>, f32) outs(%e : tensor<8x512x128xf16>) {
