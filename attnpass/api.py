@@ -29,6 +29,7 @@ def default_pipeline(
         "attn-fuse-normalization",
         "attn-mask-positions",
         f"attn-propagate-layout{{{options}}}",
+        "attn-hidden-rows",
     ]
     if kernels != "never":
         passes.append(f"attn-use-kernels{{mode={kernels}}}")

@@ -111,7 +111,7 @@ def view_as_tiles(facts: AttentionFacts, sizes: Mapping[int, int]) -> None:
     operands: list[ir.Value] = []
     indexing: list[maps.Positions] = []
     for name in facts.operand_names:
-        if name == "output" and not facts.has_mask:
+        if name == "output" and not facts.has_mask and facts.k2[0] in space.tiles:
             keys = space.tiles[facts.k2[0]]
             operands.append(_mask(keys, build))
             indexing.append((keys.place, keys.tile))

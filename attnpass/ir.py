@@ -378,6 +378,16 @@ class Builder:
         }
         return self.create("arith.cmpi", [i1], [left, right], attributes).results[0]
 
+    def compare_floats(self, predicate: str, left: ir.Value, right: ir.Value) -> ir.Value:
+        """`arith.cmpf` of two floats, false where one is NaN: `ogt` and so on."""
+        predicates = ("false", "oeq", "ogt", "oge", "olt", "ole", "one")
+        context = self.anchor.context
+        i64, i1 = (ir.IntegerType.get_signless(width, context) for width in (64, 1))
+        attributes: dict[str, ir.Attribute] = {
+            "predicate": ir.IntegerAttr.get(i64, predicates.index(predicate))
+        }
+        return self.create("arith.cmpf", [i1], [left, right], attributes).results[0]
+
     def select(self, condition: ir.Value, true: ir.Value, false: ir.Value) -> ir.Value:
         """`arith.select` of two scalars of the same type."""
         return self.create("arith.select", [true.type], [condition, true, false]).results[0]

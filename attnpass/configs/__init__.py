@@ -118,8 +118,8 @@ def padded_heads(facts: AttentionFacts, target: Target) -> tuple[int, int] | Non
 
 
 def dynamic_tiles(facts: AttentionFacts, target: Target) -> dict[int, int]:
-    """Sizes, by iteration dim, of the tiles that an attention over an unknown number of keys
-    needs for a configuration; empty where tiles would not help."""
+    """Sizes, by iteration dim, of the tiles that an attention over an unknown number of keys,
+    or of grouped rows, needs for a configuration; empty where tiles would not help."""
     if target.backend != "cuda" or facts.own_configuration:
         return {}
     found = nvidia.dynamic_tiles(facts, target)

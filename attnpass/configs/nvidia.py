@@ -128,7 +128,9 @@ def padded_heads(facts: AttentionFacts, target: Target) -> tuple[int, int] | Non
 def dynamic_tiles(facts: AttentionFacts, target: Target) -> dict[int, int] | str:
     """The tiles that an unknown number of keys, and of rows, is to be viewed as, by iteration
     dim; or why there are none."""
-    if len(facts.k2) != 1 or facts.sizes[facts.k2[0]] is not None:
+    # IREE joins a group with its rows to one dim; of an unknown size, it fails to distribute it.
+    grouped = rows_of(facts) is None and any(facts.sizes[d] != 1 for d in _other_rows(facts))
+    if len(facts.k2) != 1 or (facts.sizes[facts.k2[0]] is not None and not grouped):
         return "its number of keys is known"
     if facts.kind != "attention" or (facts.has_mask and facts.k2[0] not in facts.map_of("mask")):
         return "it is partial, or masked by row only"
@@ -141,7 +143,7 @@ def dynamic_tiles(facts: AttentionFacts, target: Target) -> dict[int, int] | str
     tile = _find_tile(_shape(facts, WHOLE_TILES), facts, target)
     if isinstance(tile, str):
         return tile
-    found = {facts.k2[0]: tile.keys}
+    found = {dim: tile.keys for dim in facts.k2 if facts.sizes[dim] is None}
     return found if rows is not None else {**found, _tiled(facts, "output", facts.m): tile.rows}
 
 
@@ -184,6 +186,11 @@ def _tiled(facts: AttentionFacts, operand: str, dims: Sequence[int]) -> int:
     return next(dim for dim in reversed(facts.map_of(operand)) if dim is not None and dim in dims)
 
 
+def _other_rows(facts: AttentionFacts) -> list[int]:
+    """The dims of m that are not tiled: groups of query heads."""
+    return [dim for dim in facts.m if dim != _tiled(facts, "output", facts.m)]
+
+
 def rows_of(facts: AttentionFacts) -> int | None:
     """Rows of the dim of m that is tiled; None where that is dynamic."""
     return facts.sizes[_tiled(facts, "output", facts.m)] if facts.m else 1
@@ -210,8 +217,7 @@ def _idle(facts: AttentionFacts, target: Target) -> str:
         return ""
     if is_f32(facts) or any(facts.sizes[dim] is None for dim in facts.k2):
         return ""
-    others = [dim for dim in facts.m if dim != _tiled(facts, "output", facts.m)]
-    workgroups = facts.assumed_extent((*facts.batch, *others)) * -(-rows // tile.rows)
+    workgroups = facts.assumed_extent((*facts.batch, *_other_rows(facts))) * -(-rows // tile.rows)
     if _FEWEST * workgroups >= target.compute_units:
         return ""
     return f"{workgroups} workgroups leave most of {target.compute_units} compute units idle"
@@ -264,8 +270,12 @@ def lanes_with(tile: LaneTile, facts: AttentionFacts) -> Attributes | str:
 
 def _loops_refusal(facts: AttentionFacts) -> str:
     if rows_of(facts) is None and any(facts.sizes[dim] is None for dim in facts.k2):
-        # IREE 3.13 then "failed to distribute".
+        # IREE 3.13 then "failed to distribute", as in the case below.
         return "the numbers of rows and of keys are both known only at run time"
+    for name in ("query", "key", "value"):
+        innermost = facts.map_of(name)[-1]
+        if innermost is not None and innermost in facts.batch and facts.sizes[innermost] is None:
+            return f"the {name}'s innermost dim is a batch of a size known only at run time"
     return ""
 
 

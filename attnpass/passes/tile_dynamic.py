@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TileDynamic(Pass):
-    """Gives attention over a number of keys known only at run time tiles of a known size.
+    """Gives attention over a number of keys known only at run time tiles of a known size; rows of
+    grouped queries, too.
 
     IREE 3.13 has tensor-core kernels for a known tile of keys only. Here K, V and the mask
     are copied into (tiles, tile), the last tile filled up with masked keys, so that a kernel
@@ -40,10 +41,12 @@ class TileDynamic(Pass):
             if not sizes:
                 return None
             view_as_tiles(facts, sizes)
-            rows = [f", the rows as tiles of {sizes[dim]}" for dim in facts.m if dim in sizes]
-            return (
-                f"the unknown number of keys is viewed as tiles of {sizes[facts.k2[0]]}, "
-                f"the last one masked{''.join(rows)}"
-            )
+            rows = [f"rows is viewed as tiles of {sizes[dim]}" for dim in facts.m if dim in sizes]
+            keys = [
+                f"keys is viewed as tiles of {sizes[dim]}, the last one masked"
+                for dim in facts.k2
+                if dim in sizes
+            ]
+            return f"the unknown number of {', that of '.join([*keys, *rows])}"
 
         return context.replace_attention(module, replace)

@@ -216,6 +216,22 @@ func.func @unknown_keys(%q: tensor<32x512x64xf16>, %k: tensor<32x?x64xf16>, %v: 
   return %r : tensor<32x512x64xf16>
 }
 
+// WHY: keeps IREE's own configuration: the query's innermost dim is a batch of a size known only at run time
+// CHECK-LABEL: func.func @batch_last
+// CHECK-NOT: compilation_info
+func.func @batch_last(%q: tensor<512x64x?xf16>, %k: tensor<?x512x64xf16>, %v: tensor<?x512x64xf16>) -> tensor<?x512x64xf16> {
+  %c0 = arith.constant 0 : index
+  %b = tensor.dim %k, %c0 : tensor<?x512x64xf16>
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty(%b) : tensor<?x512x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [affine_map<(b, m, n, k1, k2) -> (m, k1, b)>, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<512x64x?xf16>, tensor<?x512x64xf16>, tensor<?x512x64xf16>, f32) outs(%out : tensor<?x512x64xf16>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<?x512x64xf16>
+  return %r : tensor<?x512x64xf16>
+}
+
 // WHY: keeps IREE's own configuration: head dim 2048 is wider than any that was measured
 // CHECK-LABEL: func.func @wide
 // CHECK-NOT: compilation_info

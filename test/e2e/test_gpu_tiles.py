@@ -91,3 +91,27 @@ def test_heads_last() -> None:
         weights /= weights.sum(-1, keepdims=True)
         wanted = np.einsum("bhgmk,bhnk->bmhgn", weights, z)
         assert rel_error(run_module(vmfb, [q, k, v, seen]), wanted) < TOLERANCE["f16"]
+
+
+@pytest.mark.parametrize("keys", [64, 70])
+def test_grouped_rows(keys: int) -> None:
+    """An unknown number of rows of grouped queries alone, over a known number of keys."""
+    text = HEADS_LAST.replace("(b, m, h, g, ", "(b, h, g, m, ").replace("1x?x2x3x64", "1x2x3x?x64")
+    text = text.replace("%c1 = arith.constant 1 :", "%c1 = arith.constant 3 :")
+    for old in ("1x?x2x64x", "1x2x64x?x", "?x?xi1"):
+        head, _, tail = old.rpartition("?")
+        text = text.replace(old, f"{head}{keys}{tail}")
+    report = Report()
+    vmfb = compile_text(text, mode="cost", pipeline=PASSES, report=report)
+    assert any("unknown number of rows is viewed as tiles of" in note for note in report.notes)
+    random = np.random.default_rng(3)
+    for rows in (1, 5, 130, 256):
+        q = random.standard_normal((1, 2, 3, rows, 64)).astype(np.float16)
+        k = random.standard_normal((1, keys, 2, 64)).astype(np.float16)
+        v = random.standard_normal((1, 2, 64, keys)).astype(np.float16)
+        seen = np.tril(np.ones((rows, keys), np.bool_))
+        x, y, z = (array.astype(np.float64) for array in (q, k, v))
+        weights = np.exp(np.where(seen, np.einsum("bhgmd,bkhd->bhgmk", x, y) * 0.25, -np.inf))
+        weights /= weights.sum(-1, keepdims=True)
+        wanted = np.einsum("bhgmk,bhnk->bhgmn", weights, z)
+        assert rel_error(run_module(vmfb, [q, k, v, seen]), wanted) < TOLERANCE["f16"]

@@ -6,10 +6,16 @@
 // RUN: attn-opt %s --attn-tile-dynamic=target=llvm-cpu > %t.0 && attn-opt %s > %t.1 && diff %t.0 %t.1
 
 // WHY: the unknown number of keys is viewed as tiles of 64, the last one masked
-// WHY: the unknown number of keys is viewed as tiles of 64, the last one masked, the rows as tiles of 128
+// WHY: the unknown number of keys is viewed as tiles of 64, the last one masked, that of rows is viewed as tiles of 128
+// WHY: the unknown number of rows is viewed as tiles of 128
 // WHY: the unknown number of keys is viewed as tiles of 32, the last one masked"
 // WHY-NOT: the unknown number of keys
 
+#qg = affine_map<(b, g, m, n, k1, k2) -> (b, g, m, k1)>
+#kg = affine_map<(b, g, m, n, k1, k2) -> (b, k2, k1)>
+#vg = affine_map<(b, g, m, n, k1, k2) -> (b, k2, n)>
+#sg = affine_map<(b, g, m, n, k1, k2) -> ()>
+#og = affine_map<(b, g, m, n, k1, k2) -> (b, g, m, n)>
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
 #k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
 #v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
@@ -67,6 +73,25 @@ func.func @rows_and_mask(%q: tensor<32x?x64xf16>, %k: tensor<32x?x64xf16>, %v: t
       iree_linalg_ext.yield %score : f32
   } -> tensor<32x?x64xf16>
   return %r : tensor<32x?x64xf16>
+}
+
+// Rows of grouped queries over a known number of keys: IREE would join them to one dim.
+// CHECK-LABEL: func.func @grouped_rows(
+// CHECK: linalg.generic {{.*}} outs(%{{.+}} : tensor<8x4x128x?x64xf16>)
+// CHECK: iree_linalg_ext.attention
+// CHECK-SAME: , %arg1, %arg2,
+// CHECK: } -> tensor<8x4x?x128x64xf16>
+func.func @grouped_rows(%q: tensor<8x4x?x64xf16>, %k: tensor<8x512x64xf16>, %v: tensor<8x512x64xf16>) -> tensor<8x4x?x64xf16> {
+  %c2 = arith.constant 2 : index
+  %m = tensor.dim %q, %c2 : tensor<8x4x?x64xf16>
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty(%m) : tensor<8x4x?x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#qg, #kg, #vg, #sg, #og]>
+      ins(%q, %k, %v, %scale : tensor<8x4x?x64xf16>, tensor<8x512x64xf16>, tensor<8x512x64xf16>, f32) outs(%out : tensor<8x4x?x64xf16>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<8x4x?x64xf16>
+  return %r : tensor<8x4x?x64xf16>
 }
 
 // CHECK-LABEL: func.func @known(

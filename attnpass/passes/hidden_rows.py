@@ -1,0 +1,42 @@
+"""attn-hidden-rows: zeros, as in PyTorch, where a mask hides every key of a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from . import Pass, PassContext
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+
+@dataclass(frozen=True)
+class HiddenRows(Pass):
+    """Makes rows of attention that see no key 0, where the mask could have such rows.
+
+    IREE 3.13 gives NaN there, PyTorch 0. Batches that are padded on the left have such rows:
+    in a model of two layers their NaN reaches every row of the sequence. Masks that show each
+    row a key (causal, windows, finite biases) and those that all rows share are left alone.
+    The mask is read once more, and the zeros are put in by what IREE fuses behind attention.
+    """
+
+    name: ClassVar[str] = "attn-hidden-rows"
+    summary: ClassVar[str] = "rows whose mask hides every key are 0, as in PyTorch, not NaN"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..attention import find
+        from ..hidden_rows import may_hide_rows, zero_hidden_rows
+
+        changed = False
+        with module.context:
+            for facts in find(module):
+                if not may_hide_rows(facts):
+                    continue
+                zero_hidden_rows(facts)
+                changed = True
+                context.report.note(
+                    f"{facts.kind} at {facts.location}: rows whose mask hides every key are 0, "
+                    "as in PyTorch; IREE gives NaN"
+                )
+        return changed
