@@ -109,6 +109,8 @@ def _offsets(group: Sequence[Fragment]) -> list[tuple[int, int]]:
 
 
 def _is_harmless(op: ir.Operation) -> bool:
+    if len(op.regions):
+        return False
     if op.name.startswith("vector."):
         return op.name not in ("vector.transfer_write", "vector.store", "vector.scatter")
     if op.name == "llvm.inline_asm":

@@ -34,6 +34,13 @@ def buffer_bytes(op: ir.Operation) -> int:
     return math.prod(op.results[0].type.shape) * element_bytes(op.results[0])
 
 
+def are_aligned(function: ir.Operation) -> bool:
+    """Whether each buffer in shared memory starts at a multiple of 16 bytes: they lie one behind
+    the other."""
+    kinds = [(op, op.results[0].type) for op in shared_buffers(function)]
+    return all(kind.has_static_shape and buffer_bytes(op) % _BYTES == 0 for op, kind in kinds)
+
+
 def transfers_of(buffer: ir.Operation) -> list[ir.Operation] | None:
     """The reads and writes of a buffer; None if something else is done with it or its size is
     known only at run time."""

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from ..attention import OP_NAMES
-from ..ir import Builder, descendants, detached_copy, restore
+from ..ir import (
+    Builder,
+    descendants,
+    detached_copy,
+    element_bytes,
+    element_type_name,
+    restore,
+)
 from ..report.records import Report
 from . import ptx
 from .async_tiles import fetch_ahead
@@ -27,7 +34,7 @@ from .kernel import (
     place_of,
     run_passes,
 )
-from .shared_buffers import space_rows
+from .shared_buffers import are_aligned, space_rows
 from .threads import Threads, dimension_x
 
 _CLEAN = "canonicalize,cse"
@@ -39,11 +46,12 @@ _WORKGROUP = re.compile(r"workgroup_size = \[(\d+), 1, 1\]")
 
 @dataclass(frozen=True)
 class Rewrites:
-    """Which of the rewrites are wanted."""
+    """Which of the rewrites are wanted, and whether in kernels with 8-bit factors, too."""
 
     rows: bool = True
     ldmatrix: bool = True
     ahead: bool = True
+    fp8: bool = False
 
 
 def improve_shared_memory(module: ir.Operation, wanted: Rewrites, report: Report) -> bool:
@@ -81,7 +89,11 @@ def _rewrite_kernel(function: ir.Operation, wanted: Rewrites, limit: int, report
     if size is None or (is_to_be_lowered(function) and not lower(function, report)):
         return False
     done, kept = [], []
-    if collect(function, _is_product):
+    products = collect(function, _is_product)
+    why = "" if wanted.fp8 else _width_refusal(products)
+    if why:
+        report.note(f"{place} uses shared memory as IREE made it: {why}")
+    elif products:
         done, kept = _rewrite(function, wanted, int(size[1]), limit)
     problem = run_passes(function, _CLEAN) if done else ""
     if problem:
@@ -96,6 +108,16 @@ def _rewrite_kernel(function: ir.Operation, wanted: Rewrites, limit: int, report
     return bool(done)
 
 
+def _width_refusal(products: list[ir.Operation]) -> str:
+    """Why tensor cores' factors keep a kernel from being rewritten, or ''."""
+    for op in products:
+        for factor in op.operands[:2]:
+            if element_bytes(factor) == 1:
+                kind = element_type_name(factor)
+                return f"with {kind} factors on tensor cores no GPU has run the rewritten form"
+    return ""
+
+
 def _rewrite(
     function: ir.Operation, wanted: Rewrites, count: int, limit: int
 ) -> tuple[list[str], list[str]]:
@@ -108,6 +130,8 @@ def _rewrite(
     if wanted.rows and (buffers := space_rows(function, Threads(count), limit)):
         done.append(f"spaces the rows of {buffers} shared buffer(s)")
     run_passes(function, _CLEAN)
+    if not are_aligned(function):
+        return done, ["not all of its shared buffers are multiples of 16 bytes long"]
     if wanted.ahead:
         loops, kept = fetch_ahead(function, Threads(count), limit)
         done += [f"fetches the tiles of {loops} loop(s) ahead"] if loops else []

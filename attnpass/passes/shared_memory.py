@@ -19,7 +19,8 @@ class SharedMemory(Pass):
     fragments are read with `ldmatrix`; a loop over the keys copies its next tile
     asynchronously while it computes on this one. Numbers stay the same to the last bit. A
     kernel, or the part of it, that has another form than expected is left as it was, with the
-    reason in the report.
+    reason in the report; so is one whose tensor cores multiply 8-bit numbers, unless `fp8` is
+    set: no GPU has run those yet.
     """
 
     name: ClassVar[str] = "attn-shared-memory"
@@ -29,10 +30,11 @@ class SharedMemory(Pass):
     rows: bool = option(True, "space rows so that no two threads read one bank at once")
     ldmatrix: bool = option(True, "read the fragments of tensor cores with ldmatrix")
     ahead: bool = option(True, "copy the next tile while this one is computed on")
+    fp8: bool = option(False, "rewrite kernels with 8-bit factors, too: not tried on a GPU")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..lowered.shared_drive import Rewrites, improve_shared_memory
 
         with module.context:
-            wanted = Rewrites(self.rows, self.ldmatrix, self.ahead)
+            wanted = Rewrites(self.rows, self.ldmatrix, self.ahead, self.fp8)
             return improve_shared_memory(module, wanted, context.report)

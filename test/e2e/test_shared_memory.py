@@ -6,49 +6,59 @@ Numbers and times on a GPU: tools/bench_configure.py.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
-from gpu_interpreter import Race, run_kernel
+from attention_case import SCALE, TOLERANCE, Case
+from gpu_interpreter import TYPES, Race, run_kernel
 from helpers import rel_error
 from iree.compiler import ir
 
 import attnpass
+from attnpass.api import default_pipeline
+from attnpass.ir import DYNAMIC, defining_op
 from attnpass.lowered.kernel import collect
-from attnpass.report.records import Report
 
-BATCH, ROWS, KEYS, HEAD = 40, 128, 192, 64
-
-
-def attention(transposed: bool, keys: int = KEYS, head: int = HEAD) -> str:
-    """Enough heads for the kernel tiles; V row-major or V^T."""
-    q, k = f"tensor<{BATCH}x{ROWS}x{head}xf16>", f"tensor<{BATCH}x{keys}x{head}xf16>"
-    v = f"tensor<{BATCH}x{head}x{keys}xf16>" if transposed else k
-    maps = ["b, m, k1", "b, k2, k1", "b, n, k2" if transposed else "b, k2, n", "", "b, m, n"]
-    shown = ", ".join(f"affine_map<(b, m, n, k1, k2) -> ({m})>" for m in maps)
-    return f"""
-func.func @main(%q: {q}, %k: {k}, %v: {v}) -> {q} {{
-  %scale = arith.constant 0.125 : f32
-  %e = tensor.empty() : {q}
-  %r = iree_linalg_ext.attention <indexing_maps = [{shown}]>
-      ins(%q, %k, %v, %scale : {q}, {k}, {v}, f32) outs(%e : {q}) {{
-  ^bb0(%score: f32):
-    iree_linalg_ext.yield %score : f32
-  }} -> {q}
-  return %r : {q}
-}}
-"""
+BEFORE = default_pipeline("cost", configure=True, hardware_exp2=True, shared_memory=False)
+AHEAD = "fetches the tiles of 1 loop(s) ahead"
+# Enough heads for the kernel tiles.
+HEADS = 40
+PLAIN = Case(HEADS, 128, 192, 64, "f16")
 
 
-def lowered(text: str, options: str, folder: Path) -> tuple[ir.Module, list[str]]:
-    """The module with its lowered kernel, and what the passes said."""
-    report = Report()
+@dataclass(frozen=True)
+class Form:
+    """An attention, what the report says of its kernel, and how many tiles of keys the kernel
+    gets where only its caller knows."""
+
+    case: Case
+    said: str = AHEAD
+    tiles: int = 0
+
+
+FORMS = {
+    "f16": Form(PLAIN),
+    "bf16, V^T": Form(Case(HEADS, 128, 96, 128, "bf16", transposed="v")),
+    "mask": Form(Case(HEADS, 128, 96, 128, "f16", "i1")),
+    "added mask, odd rows": Form(Case(HEADS, 90, 128, 64, "bf16", "f32")),
+    "six warps": Form(Case(HEADS, 96, 96, 96, "f16", transposed="v")),
+    "head dim 256": Form(Case(HEADS, 128, 64, 256, "bf16")),
+    "odd keys": Form(Case(HEADS, 128, 77, 64, "f16")),
+    "unknown keys": Form(Case(HEADS, 128, 61, 64, "f16", dynamic="k"), tiles=3),
+    "few rows, split": Form(Case(2, 8, 512, 128, "f16"), "reads 160 fragment(s) with ldmatrix"),
+}
+
+
+def lowered(case: Case, folder: Path) -> str:
+    """The module with its lowered kernels, as attn-compile makes it but for this pass."""
     path = folder / "lowered.mlir"
     attnpass.compile_str(
-        text,
-        pipeline=f"attn-configure,attn-hardware-exp2,attn-shared-memory{options}",
-        report=report,
+        case.text("main"),
+        pipeline=BEFORE,
         output_file=str(path),
         extra_args=[
             "--iree-hal-target-device=cuda",
@@ -56,59 +66,147 @@ def lowered(text: str, options: str, folder: Path) -> tuple[ir.Module, list[str]
             "--compile-to=executable-configurations",
         ],
     )
+    return path.read_text()
+
+
+def rewritten(text: str, options: str | None = "") -> tuple[ir.Module, list[str]]:
+    """A lowered module after the pass (None: before it), and what that said."""
     context = ir.Context()
     context.load_all_available_dialects()
-    return ir.Module.parse(path.read_text(), context), report.notes
+    module = ir.Module.parse(text, context)
+    if options is None:
+        return module, []
+    return module, attnpass.run(module, f"attn-shared-memory{options}").notes
 
 
-def numbers(
-    module: ir.Module, transposed: bool = False, keys: int = KEYS, head: int = HEAD
-) -> tuple[np.ndarray, np.ndarray]:
-    """The first head of the kernel's result, and of float32's."""
-    random = np.random.default_rng(1)
-    q, k, v = (
-        random.standard_normal((BATCH, rows, head)).astype(np.float16)
-        for rows in (ROWS, keys, keys)
-    )
-    out = np.full_like(q, np.nan)
-    inputs = [q, k, np.ascontiguousarray(v.transpose(0, 2, 1)) if transposed else v]
-    (function,) = collect(module.operation, lambda op: op.name == "func.func")
-    run_kernel(function, [*inputs, out], threads=128, workgroups=1)
-    q, k, v = (x[0].astype(np.float32) for x in (q, k, v))
-    weights = np.exp(q @ k.T * 0.125)
-    return out[0], weights / weights.sum(-1, keepdims=True) @ v
+class Kernel:
+    """The one kernel of a module that has tensor-core products."""
+
+    def __init__(self, module: ir.Module, tiles: int = 0):
+        (self.function,) = (
+            function
+            for function in collect(module.operation, lambda op: op.name == "func.func")
+            if collect(function, lambda op: op.name == "nvgpu.mma.sync")
+        )
+        # A module ends with the last handle to it.
+        self.module, self.tiles = module, tiles
+
+    def run(self, workgroups: Sequence[int] = (-1,)) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """What it reads, random numbers, and what it writes, NaN where it writes nothing."""
+        random = np.random.default_rng(1)
+        spans = collect(self.function, lambda op: op.name == "hal.interface.binding.subspan")
+        written = self._written()
+        arrays = []
+        for op in spans:
+            kind = op.results[0].type
+            shape = [self.tiles if size == DYNAMIC else size for size in kind.shape]
+            array = random.standard_normal(shape).astype(np.float32)
+            if str(kind.element_type) == "i8":
+                array = array > -0.5
+            elif op in written:
+                array[...] = np.nan
+            arrays.append(array.astype(TYPES[str(kind.element_type)]))
+        info = str(self.function.attributes["translation_info"])
+        (threads,) = re.findall(r"workgroup_size = \[(\d+), 1, 1\]", info)
+        # Sizes are passed as two halves; offsets are, too, and do not matter here.
+        run_kernel(self.function, arrays, int(threads), workgroups, (self.tiles, 0) * 8)
+        pairs = list(zip(spans, arrays, strict=True))
+        given = [array for op, array in pairs if op not in written]
+        return given, [array for op, array in pairs if op in written]
+
+    def _written(self) -> set[ir.Operation]:
+        found = set()
+        for write in collect(self.function, lambda op: op.name == "vector.transfer_write"):
+            op = defining_op(write.operands[1])
+            if op is not None and op.name == "memref.assume_alignment":
+                found.add(defining_op(op.operands[0]))
+        return found
 
 
-@pytest.mark.parametrize("transposed", [False, True])
-def test_numbers_stay_the_same(transposed: bool, tmp_path: Path) -> None:
-    """To the last bit, and right."""
-    results = []
-    for options in ("{rows=false ldmatrix=false ahead=false}", "{ahead=false}", ""):
-        module, notes = lowered(attention(transposed), options, tmp_path)
-        said = " ".join(notes)
-        assert ("reads 160 fragment(s) with ldmatrix" in said) == ("ldmatrix=false" not in options)
-        assert ("fetches the tiles of 1 loop(s) ahead" in said) == (not options)
-        got, right = numbers(module, transposed)
-        assert rel_error(got, right) < 1e-3
-        results.append(got)
-    assert (results[0] == results[1]).all() and (results[0] == results[2]).all()
+def wanted(case: Case, given: Sequence[np.ndarray]) -> np.ndarray:
+    """What a kernel shall compute of what it reads, in float64."""
+    q, k, v = (array.astype(np.float64) for array in given[:3])
+    if "v" in case.transposed:
+        v = v.swapaxes(-1, -2)
+    masks = given[3:]
+    if case.dynamic:
+        k, v = (array.reshape(len(q), -1, case.head) for array in (k, v))
+        masks = [mask.T.ravel() for mask in masks]
+    elif k.ndim > q.ndim:
+        # Each part of the keys for itself.
+        q = q[:, None]
+    scores = q @ k.swapaxes(-1, -2) * SCALE
+    for mask in masks:
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == np.int8 else scores + mask
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True) @ v
 
 
-@pytest.mark.parametrize(("head", "keys"), [(128, 96), (64, 48)])
-def test_other_tiles(head: int, keys: int, tmp_path: Path) -> None:
-    module, notes = lowered(attention(True, keys, head), "", tmp_path)
-    assert "fetches the tiles of 1 loop(s) ahead" in " ".join(notes)
-    assert rel_error(*numbers(module, True, keys, head)) < 1e-3
+@pytest.mark.parametrize("name", FORMS)
+def test_numbers_stay_the_same(name: str, tmp_path: Path) -> None:
+    """To the last bit, and right: in the last workgroup."""
+    form = FORMS[name]
+    text = lowered(form.case, tmp_path)
+    given, before = Kernel(rewritten(text, None)[0], form.tiles).run()
+    module, notes = rewritten(text)
+    assert form.said in " ".join(notes)
+    after = Kernel(module, form.tiles).run()[1]
+    for old, new in zip(before, after, strict=True):
+        assert old.tobytes() == new.tobytes()
+    result = after[0].astype(np.float64)
+    if len(after) > 1:
+        # Partial attention comes with its maximum and its sum.
+        result /= after[2][..., None]
+    done = ~np.isnan(result)
+    assert done.any()
+    assert rel_error(result[done], wanted(form.case, given)[done]) < TOLERANCE[form.case.kind]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return lowered(PLAIN, tmp_path_factory.mktemp("plain"))
+
+
+@pytest.mark.parametrize("options", ["{ldmatrix=false ahead=false}", "{ahead=false}"])
+def test_each_rewrite(options: str, plain: str) -> None:
+    module, notes = rewritten(plain, options)
+    said = " ".join(notes)
+    assert "spaces the rows of 3" in said and AHEAD not in said
+    assert ("with ldmatrix" in said) == ("ldmatrix=false" not in options)
+    (before,), (after,) = (Kernel(m).run()[1] for m in (rewritten(plain, None)[0], module))
+    assert before.tobytes() == after.tobytes()
+
+
+def test_workgroups_follow_each_other(plain: str) -> None:
+    """Nothing of one workgroup is left over in the next one."""
+    module, _ = rewritten(plain)
+    given, (got,) = Kernel(module).run((0, 1))
+    assert rel_error(got[:2], wanted(PLAIN, given)[:2]) < TOLERANCE["f16"]
+
+
+def test_buffers_that_do_not_start_at_16_bytes(plain: str) -> None:
+    """One of 6 bytes in front of the others: ldmatrix and wide copies could not read them."""
+    at = plain.index("%alloc = memref.alloc")
+    kind = "memref<3xf16, #gpu.address_space<workgroup>>"
+    odd = f"""%odd = memref.alloc() : {kind}
+      %first = arith.constant 0 : index
+      %zero = arith.constant dense<0.0> : vector<1xf16>
+      vector.transfer_write %zero, %odd[%first] {{in_bounds = [true]}} : vector<1xf16>, {kind}
+    """
+    module, notes = rewritten(plain[:at] + odd + plain[at:])
+    assert "not all of its shared buffers are multiples of 16 bytes long" in " ".join(notes)
+    text = str(module)
+    assert "nvgpu.ldmatrix" not in text and "nvgpu.device_async_copy" not in text
 
 
 @pytest.mark.parametrize("name", ["gpu.barrier", "nvgpu.device_async_wait"])
-def test_the_interpreter_sees_what_is_missing(name: str, tmp_path: Path) -> None:
-    module, _ = lowered(attention(False), "", tmp_path)
+def test_the_interpreter_sees_what_is_missing(name: str, plain: str) -> None:
+    module, _ = rewritten(plain)
     (loop,) = collect(module.operation, lambda op: op.name == "scf.for")
     (missing,) = collect(loop, lambda op: op.name == name)
     missing.erase()
     with pytest.raises(Race):
-        numbers(module)
+        Kernel(module).run()
 
 
 def test_instructions(tmp_path: Path) -> None:
@@ -117,7 +215,7 @@ def test_instructions(tmp_path: Path) -> None:
     for on in (True, False):
         folder = tmp_path / str(on)
         attnpass.compile_str(
-            attention(False),
+            PLAIN.text("main"),
             shared_memory=on,
             extra_args=[
                 "--iree-hal-target-device=cuda",
