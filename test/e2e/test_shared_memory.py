@@ -101,7 +101,7 @@ class Kernel:
             kind = op.results[0].type
             shape = [self.tiles if size == DYNAMIC else size for size in kind.shape]
             array = random.standard_normal(shape).astype(np.float32)
-            if str(kind.element_type) == "i8":
+            if isinstance(kind.element_type, ir.IntegerType):
                 array = array > -0.5
             elif op in written:
                 array[...] = np.nan
@@ -128,7 +128,9 @@ def wanted(case: Case, given: Sequence[np.ndarray]) -> np.ndarray:
     q, k, v = (array.astype(np.float64) for array in given[:3])
     if "v" in case.transposed:
         v = v.swapaxes(-1, -2)
-    masks = given[3:]
+    # A mask of each score, and numbers that say which rows see a key at all.
+    masks = [array for array in given[3:] if array.dtype != np.int64]
+    seen = [array for array in given[3:] if array.dtype == np.int64]
     if case.dynamic:
         k, v = (array.reshape(len(q), -1, case.head) for array in (k, v))
         masks = [mask.T.ravel() for mask in masks]
@@ -139,7 +141,8 @@ def wanted(case: Case, given: Sequence[np.ndarray]) -> np.ndarray:
     for mask in masks:
         scores = np.where(mask, scores, -np.inf) if mask.dtype == np.int8 else scores + mask
     weights = np.exp(scores - scores.max(-1, keepdims=True))
-    return weights / weights.sum(-1, keepdims=True) @ v
+    result = weights / weights.sum(-1, keepdims=True) @ v
+    return np.where(seen[0][..., None], result, 0) if seen else result
 
 
 @pytest.mark.parametrize("name", FORMS)
