@@ -139,6 +139,8 @@ class ManyRows(TileLoops):
         lanes = self.tiles.lanes
         across, size = self.columns_of("output")
         dims = self.tile_dims("output", across)
+        if not self.whole_tile:
+            return v.loop(0, size, 1, [output], self.write_column)[0]
 
         def step(v: Vectors, first: ir.Value, x: list[ir.Value], width: int) -> list[ir.Value]:
             (output,) = x
@@ -147,11 +149,20 @@ class ManyRows(TileLoops):
                 columns = [v.load(self.output, lanes, v.at(first, i), row) for i in range(width)]
                 place = self.place(v, "output", row=row, **{across: first})
                 tile = v.transposed(v.stack(columns))
-                output = v.write(tile, output, place, dims, [self.whole_tile, True])
+                output = v.write(tile, output, place, dims, [True, True])
             return [output]
 
         (output,) = v.in_chunks(size, lanes, [output], step)
         return output
+
+    def write_column(self, v: Vectors, column: ir.Value, output: list[ir.Value]) -> list[ir.Value]:
+        """A column of the output, row by row, as the state is written."""
+
+        def step(v: Vectors, row: ir.Value, x: list[ir.Value]) -> list[ir.Value]:
+            place = self.place(v, "output", row=row, column=column)
+            return [v.insert(v.load_one(self.output, column, row), x[0], place)]
+
+        return v.loop(0, self.rows, 1, output, step)
 
     def read_state(self, v: Vectors, name: str) -> list[ir.Value]:
         lanes, dim = self.tiles.lanes, self.facts.map_of(name).index(self.row)
@@ -167,11 +178,23 @@ class ManyRows(TileLoops):
         ]
 
     def write_state(self, v: Vectors, name: str, vectors: list[ir.Value]) -> ir.Value:
+        """The maxima or sums of the rows that there are, row by row where lanes are left over:
+        IREE 3.13 puts what a vector holds in front of a tensor's end somewhere else, unless it
+        is the tensor's first (a copy of a part, with the places in both mixed up)."""
         tensor, dim = self.facts.value(name), self.facts.map_of(name).index(self.row)
         for number, value in enumerate(vectors):
-            place = self.place(v, name, row=v.number(number * self.tiles.lanes))
-            tensor = v.write(value, tensor, place, [dim], [self.whole_tile])
-        return tensor
+            low = v.number(number * self.tiles.lanes)
+            if self.whole_tile:
+                tensor = v.write(value, tensor, self.place(v, name, row=low), [dim], [True])
+            else:
+                v.store(value, self.decay, low)
+        if self.whole_tile:
+            return tensor
+
+        def step(v: Vectors, row: ir.Value, x: list[ir.Value]) -> list[ir.Value]:
+            return [v.insert(v.load_one(self.decay, row), x[0], self.place(v, name, row=row))]
+
+        return v.loop(0, self.rows, 1, [tensor], step)[0]
 
     def scores(
         self, v: Vectors, first: ir.Value, key: ir.Value, largest: list[ir.Value], count: int

@@ -4,7 +4,7 @@
 // RUN: attn-compile %s %{cpu} --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
 
-// CHECK-COUNT-5: #iree_cpu.pipeline<LinalgExtTileAndVectorize>
+// CHECK-COUNT-6: #iree_cpu.pipeline<LinalgExtTileAndVectorize>
 // CHECK-NOT: no_pipeline
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
@@ -13,6 +13,7 @@
 #v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
 #vt = affine_map<(b, m, n, k1, k2) -> (b, n, k2)>
 #s = affine_map<(b, m, n, k1, k2) -> ()>
+#mt = affine_map<(b, m, n, k1, k2) -> (k2, m)>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
 // WHY: gets no loops of ours: neither keys nor the head dim are innermost in its key
@@ -21,6 +22,18 @@ func.func @heads_innermost(%q: tensor<2x8x64xf32>, %k: tensor<40x64x2xf32>, %v: 
   %out = tensor.empty() : tensor<2x8x64xf32>
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #kh, #v, #s, #o]>
       ins(%q, %k, %v, %scale : tensor<2x8x64xf32>, tensor<40x64x2xf32>, tensor<2x40x64xf32>, f32) outs(%out : tensor<2x8x64xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x8x64xf32>
+  return %r : tensor<2x8x64xf32>
+}
+
+// WHY: gets no loops of ours: the keys of its mask do not lie side by side
+func.func @keys_apart(%q: tensor<2x8x64xf32>, %k: tensor<2x40x64xf32>, %v: tensor<2x40x64xf32>, %mask: tensor<40x8xf32>) -> tensor<2x8x64xf32> {
+  %scale = arith.constant 0.125 : f32
+  %out = tensor.empty() : tensor<2x8x64xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #mt, #o]>
+      ins(%q, %k, %v, %scale, %mask : tensor<2x8x64xf32>, tensor<2x40x64xf32>, tensor<2x40x64xf32>, f32, tensor<40x8xf32>) outs(%out : tensor<2x8x64xf32>) {
     ^bb0(%score: f32):
       iree_linalg_ext.yield %score : f32
   } -> tensor<2x8x64xf32>
