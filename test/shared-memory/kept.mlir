@@ -1,6 +1,6 @@
 // What is left to IREE, with the reason: kernels with 8-bit factors or, where those are wanted,
 // their loop, that computes what it writes to shared memory (the weights); tiles that fit once
-// only, kernels without tensor cores, CPUs.
+// only, kernels without tensor cores, projections with fp8 weights, CPUs.
 
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_89 --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
@@ -21,6 +21,8 @@
 // CHECK: nvgpu.ldmatrix
 // CHECK-LABEL: func.func @f32_dispatch_0_attention
 // CHECK-NOT: nvgpu.
+// CHECK-LABEL: func.func @projection_dispatch_0_matmul
+// CHECK: nvgpu.mma.sync
 
 // FP8-LABEL: func.func @fp8_dispatch_0_attention
 // FP8-NOT: nvgpu.device_async_copy
@@ -31,6 +33,7 @@
 // FP8-WHY: kernel fp8_dispatch_0_attention_{{.*}} does not fetch tiles ahead: its loop does not have two barriers
 // WHY: kernel large_dispatch_0_attention_{{.*}} does not fetch tiles ahead: two buffers a tile are 55296 bytes of shared memory, of 101376: 1 workgroups would have room instead of 2
 // WHY-NOT: kernel f32_dispatch_0_attention_{{.*}} spaces
+// WHY-NOT: kernel projection_dispatch_0_matmul_{{.*}} does not
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
 #k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
@@ -65,4 +68,18 @@ func.func @f32(%q: tensor<2x128x64xf32>, %k: tensor<2x128x64xf32>, %v: tensor<2x
     iree_linalg_ext.yield %x : f32
   } -> tensor<2x128x64xf32>
   return %r : tensor<2x128x64xf32>
+}
+
+func.func @projection(%x: tensor<512x256xf16>, %w: tensor<256x512xf8E4M3FN>) -> tensor<512x512xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<256x512xf16>
+  %wide = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%w : tensor<256x512xf8E4M3FN>) outs(%e : tensor<256x512xf16>) {
+  ^bb0(%a: f8E4M3FN, %o: f16):
+    %b = arith.extf %a : f8E4M3FN to f16
+    linalg.yield %b : f16
+  } -> tensor<256x512xf16>
+  %r = tensor.empty() : tensor<512x512xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%r : tensor<512x512xf32>) -> tensor<512x512xf32>
+  %m = linalg.matmul ins(%x, %wide : tensor<512x256xf16>, tensor<256x512xf16>) outs(%f : tensor<512x512xf32>) -> tensor<512x512xf32>
+  return %m : tensor<512x512xf32>
 }
