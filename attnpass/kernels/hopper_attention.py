@@ -11,8 +11,7 @@ are done with it. A warpgroup starts Q.K of the next tile before it waits for P.
 so the tensor cores work while the exponentials are computed. With small heads the exponentials
 take as long as the products, and four warpgroups, whose turns interleave, beat two.
 
-8-bit operands (e4m3) come with V^T, because wgmma reads them only with the reduced dim
-innermost, and with `keys` a multiple of 16.
+Operands have 16 bits; those of 8 bits have a kernel of their own, hopper_fp8.py.
 
 The running maximum is kept in units of log2, as FlashAttention does, so that one exp2 and one
 multiply-add stand for scale, shift and exponential (online softmax: Milakov and Gimelshein,
@@ -59,18 +58,9 @@ def load_tiles(
         tma.async_copy_global_to_shared(
             q_desc, [first_row + 64 * part, 0], q_full.index(0), q_tiles.index(part)
         )
-    if SHUFFLED(k_tiles.dtype):
-        k_desc = tma.make_tensor_descriptor(
-            key,
-            [keys // 16, 2, 4, 2, HEAD],
-            [16 * HEAD, 2 * HEAD, 4 * HEAD, HEAD, 1],
-            [KEYS // 16, 2, 4, 2, HEAD],
-            gl.NVMMASharedLayout.get_default_for([KEYS // 16, 2, 4, 2, HEAD], k_tiles.dtype),
-        )
-    else:
-        k_desc = tma.make_tensor_descriptor(
-            key, [keys, HEAD], [HEAD, 1], [KEYS, HEAD], k_tiles.index(0).layout
-        )
+    k_desc = tma.make_tensor_descriptor(
+        key, [keys, HEAD], [HEAD, 1], [KEYS, HEAD], k_tiles.index(0).layout
+    )
     if V_TRANSPOSED:
         v_desc = tma.make_tensor_descriptor(
             value, [HEAD, keys], [keys, 1], [HEAD, KEYS], v_tiles.index(0).layout
@@ -90,17 +80,9 @@ def load_tiles(
         first_key = (first_tile + tile) * KEYS
         mbarrier.wait(k_empty.index(stage), phase)
         mbarrier.expect(k_full.index(stage), k_desc.block_type.nbytes)
-        if SHUFFLED(k_tiles.dtype):
-            target = k_tiles.index(stage)._reinterpret(
-                k_tiles.dtype, [KEYS // 16, 2, 4, 2, HEAD], k_desc.layout
-            )
-            tma.async_copy_global_to_shared(
-                k_desc, [first_key // 16, 0, 0, 0, 0], k_full.index(stage), target
-            )
-        else:
-            tma.async_copy_global_to_shared(
-                k_desc, [first_key, 0], k_full.index(stage), k_tiles.index(stage)
-            )
+        tma.async_copy_global_to_shared(
+            k_desc, [first_key, 0], k_full.index(stage), k_tiles.index(stage)
+        )
         if MASK_STAGES:
             load_mask_tile(
                 m_desc, m_tiles, m_full, m_empty, tile, first_row, first_key, PARTS, MASK_STAGES
@@ -143,25 +125,6 @@ def load_mask_tile(
 
 
 @gluon.constexpr_function
-def SHUFFLED(dtype):
-    """Whether K's rows are loaded in another order than that of the keys (see `key_of`)."""
-    return dtype.primitive_bitwidth == 8
-
-
-@gluon.jit
-def key_of(column, DTYPE: gl.constexpr):
-    """The key, in its tile, that a column of the scores belongs to.
-
-    An 8-bit operand of wgmma has 4 neighbouring columns in a thread, an accumulator has 2. K's
-    rows come in such an order that what a thread has of the scores of 16 columns is what it
-    must give of the weights of 16 keys: no data moves between threads.
-    """
-    if SHUFFLED(DTYPE):
-        column = (column & -16) | ((column & 6) << 1) | ((column & 8) >> 2) | (column & 1)
-    return column
-
-
-@gluon.constexpr_function
 def PAIRED(dtype):
     """The instruction that rounds two f32 to a pair of this type."""
     pair = "f16x2" if dtype == gl.float16 else "bf16x2"
@@ -169,55 +132,33 @@ def PAIRED(dtype):
 
 
 @gluon.jit
-def carried(weights, DTYPE: gl.constexpr, KEYS: gl.constexpr, LAYOUT: gl.constexpr):
-    """The weights as they go from one tile to the next: 16-bit ones in pairs, as integers,
-    because the compiler takes pairs of f16 apart and puts them together again between the
-    tiles; others in f32, because it would take a register for each of 8 bits."""
-    if SHUFFLED(DTYPE):
-        weights = weights.reshape([64, KEYS // 16, 2, 4, 2]).permute([0, 1, 3, 2, 4])
-        weights = gl.convert_layout(weights.reshape([64, KEYS]), LAYOUT)
-    else:
-        low, high = gl.split(weights.reshape([64, KEYS // 2, 2]))
-        weights = gl.inline_asm_elementwise(
-            PAIRED(DTYPE),
-            "=r,f,f",
-            [low, high],
-            dtype=gl.int32,
-            is_pure=True,
-            pack=1,
-        )
-    return weights
+def carried(weights, DTYPE: gl.constexpr, KEYS: gl.constexpr):
+    """The weights as they go from one tile to the next: in pairs, as integers, because the
+    compiler takes pairs of f16 apart and puts them together again between the tiles."""
+    low, high = gl.split(weights.reshape([64, KEYS // 2, 2]))
+    return gl.inline_asm_elementwise(
+        PAIRED(DTYPE),
+        "=r,f,f",
+        [low, high],
+        dtype=gl.int32,
+        is_pure=True,
+        pack=1,
+    )
 
 
 @gluon.jit
 def as_operand(weights, DTYPE: gl.constexpr, KEYS: gl.constexpr, LAYOUT: gl.constexpr):
-    """Carried weights as left operand of P.V, their columns in the order of the keys."""
-    if SHUFFLED(DTYPE):
-        weights = gl.inline_asm_elementwise(
-            """{
-            .reg .b16 low, high;
-            cvt.rn.satfinite.e4m3x2.f32 low, $2, $1;
-            cvt.rn.satfinite.e4m3x2.f32 high, $4, $3;
-            mov.b32 $0, {low, high};
-            }""",
-            "=r,f,f,f,f",
-            [weights],
-            dtype=gl.float8e4nv,
-            is_pure=True,
-            pack=4,
-        )
-    else:
-        low, high = gl.inline_asm_elementwise(
-            "mov.b32 {$0, $1}, $2;",
-            "=h,=h,r",
-            [weights],
-            dtype=(gl.int16, gl.int16),
-            is_pure=True,
-            pack=1,
-        )
-        pairs = gl.join(low.to(DTYPE, bitcast=True), high.to(DTYPE, bitcast=True))
-        weights = gl.convert_layout(pairs.reshape([64, KEYS]), LAYOUT)
-    return weights
+    """Carried weights as left operand of P.V."""
+    low, high = gl.inline_asm_elementwise(
+        "mov.b32 {$0, $1}, $2;",
+        "=h,=h,r",
+        [weights],
+        dtype=(gl.int16, gl.int16),
+        is_pure=True,
+        pack=1,
+    )
+    pairs = gl.join(low.to(DTYPE, bitcast=True), high.to(DTYPE, bitcast=True))
+    return gl.convert_layout(pairs.reshape([64, KEYS]), LAYOUT)
 
 
 @gluon.jit
@@ -257,7 +198,6 @@ def hide_keys(
     KEYS: gl.constexpr,
     CAUSAL: gl.constexpr,
     WINDOW: gl.constexpr,
-    DTYPE: gl.constexpr,
     LAYOUT: gl.constexpr,
 ):
     """Scores of keys behind the end, above the diagonal or before the window become -1e30.
@@ -270,7 +210,7 @@ def hide_keys(
     if WINDOW:
         needed = needed | (tile * KEYS < first_row + 63 - behind)
     if needed:
-        column = tile * KEYS + key_of(gl.arange(0, KEYS, layout=gl.SliceLayout(0, LAYOUT)), DTYPE)
+        column = tile * KEYS + gl.arange(0, KEYS, layout=gl.SliceLayout(0, LAYOUT))
         if CAUSAL:
             row = first_row + gl.arange(0, 64, layout=gl.SliceLayout(1, LAYOUT))
             limit = gl.minimum(row + diagonal, keys - 1)
@@ -369,20 +309,14 @@ def attend(
     q_full, k_full, k_empty, v_full, v_empty, m_full, m_empty = barriers
     program_row, first_tile, tiles, rows, keys, mask_stride = place
     dtype: gl.constexpr = k_tiles.dtype
-    DEPTH: gl.constexpr = 256 // dtype.primitive_bitwidth
     SCORES: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, KEYS, DEPTH]
+        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, KEYS, 16]
     )
     OUT: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, HEAD, DEPTH]
+        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, HEAD, 16]
     )
-    WEIGHTS: gl.constexpr = gl.DotOperandLayout(
-        operand_index=0, parent=OUT, k_width=32 // dtype.primitive_bitwidth
-    )
+    WEIGHTS: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=OUT, k_width=2)
     OUT_ROWS: gl.constexpr = gl.SliceLayout(1, OUT)
-    # 8-bit weights lie between 0 and 256 instead of 0 and 1, which uses the range of e4m3
-    # (largest value 448); the row sums have the same factor, so it cancels.
-    LIFT: gl.constexpr = 8.0 if dtype.primitive_bitwidth == 8 else 0.0
     first_row = program_row + PART * 64
     BOOLEAN: gl.constexpr = MASK == 2
     # Scores are scaled together with the shift; what a mask adds must be in their units. Those
@@ -411,16 +345,16 @@ def attend(
     if MASK:
         scores = masked(scores, given, mask_unit, BOOLEAN)
     scores = hide_keys(
-        scores, first_tile, first_row, keys, diagonal, behind, KEYS, CAUSAL, WINDOW, dtype, SCORES
+        scores, first_tile, first_row, keys, diagonal, behind, KEYS, CAUSAL, WINDOW, SCORES
     )
     peak = gl.max(scores, 1) * factor
     if MASK or WINDOW:
         # Far above hidden scores and below all others: hidden keys weigh 0 in rows that have
         # seen none yet. A row that never sees one is 0 / 0: NaN, as IREE's attention gives.
         peak = gl.maximum(peak, -1.0e20)
-    weights = gl.exp2(scores * factor - (peak - LIFT)[:, None])
+    weights = gl.exp2(scores * factor - peak[:, None])
     total = row_sums(weights, KEYS)
-    packed = carried(weights, dtype, KEYS, WEIGHTS)
+    packed = carried(weights, dtype, KEYS)
     SUMS: gl.constexpr = total.type.layout
     # The first of many parts do not see the last keys that the last part sees.
     own_tiles = tiles
@@ -457,23 +391,19 @@ def attend(
         if MASK:
             scores = masked(scores, given, mask_unit, BOOLEAN)
         scores = hide_keys(
-            scores, number, first_row, keys, diagonal, behind, KEYS, CAUSAL, WINDOW, dtype, SCORES
+            scores, number, first_row, keys, diagonal, behind, KEYS, CAUSAL, WINDOW, SCORES
         )
         new_peak = gl.maximum(peak, gl.max(scores, 1) * factor)
-        weights = gl.exp2(scores * factor - (new_peak - LIFT)[:, None])
+        weights = gl.exp2(scores * factor - new_peak[:, None])
         shrink = gl.exp2(peak - new_peak)
         own_shrink = gl.convert_layout(shrink, gl.SliceLayout(1, SUMS))
         total = total * own_shrink[:, None] + row_sums(weights, KEYS)
         peak = new_peak
-        # Naming the 16-bit weights as a dependence keeps their registers alive until P.V has
-        # read them; for 8 bits the compiler copies them and refuses the name.
-        if dtype.primitive_bitwidth == 16:
-            out, operand = warpgroup_mma_wait(num_outstanding=0, deps=(next_out, operand))
-        else:
-            out = warpgroup_mma_wait(num_outstanding=0, deps=(next_out,))
+        # Naming the weights as a dependence keeps their registers alive until P.V has read them.
+        out, operand = warpgroup_mma_wait(num_outstanding=0, deps=(next_out, operand))
         mbarrier.arrive(v_empty.index(before), count=1)
         out = out * gl.convert_layout(shrink, OUT_ROWS)[:, None]
-        packed = carried(weights, dtype, KEYS, WEIGHTS)
+        packed = carried(weights, dtype, KEYS)
     last = (own_tiles - 1) % STAGES
     mbarrier.wait(v_full.index(last), ((own_tiles - 1) // STAGES) & 1)
     operand = as_operand(packed, dtype, KEYS, WEIGHTS)
