@@ -1,10 +1,12 @@
 """NVIDIA GPUs through IREE's cuda backend.
 
-Measured on an H200 run through sm_80 code, IREE 3.13 (f16 unless said otherwise): k2
-innermost in V gains 10.8% at head dim 128 and 5.4% at 64 (medians over configurations),
-8.1% for bf16, 11.4% for fp8, 17% for fp8 Q and K with 16-bit V, little from head dim 256
-on; with one query row it loses (3541 -> 2584 GB/s), and so it does in f32 (15.0 -> 30.5 ms
-at head dim 128, 6.3 -> 13.0 at 64).
+Measured on an H200 run through sm_80 code, IREE 3.13, 32 heads of 4096 rows and keys, with the
+configurations and rewrites that attn-compile has on by default: k2 innermost in V makes attention
+faster with 8-bit V (1.567 -> 1.432 ms) and with 8-bit Q and K (1.416 -> 1.181 ms). With 16 bits
+it did (1.58 -> 1.45 ms) before `attn-shared-memory` read row-major V with transposing loads;
+since then it is 1.027 -> 1.014 ms at head dim 128 and nothing at 64. In f32 it makes attention
+slower (15.0 -> 30.5 ms at head dim 128, 6.3 -> 13.0 at 64), and so it does with one query row
+(3541 -> 2584 GB/s in f16).
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from . import Target, Worth
 
 NAMES = ("sm_80", "sm_86", "sm_89", "sm_90")
 
-# The default configuration's speed on the measured shape (B*H 32, S 4096, d 128: 5.21 ms).
-_FLOPS_PER_SECOND = 5.3e13
+# Multiply-adds of the shape that was measured, head dim 128.
+_MEASURED_WORK = 32 * 4096 * 4096 * (128 + 128)
 # What IREE and LLVM take as the oldest.
 _FIRST_VERSION = 50
 # Fewer query rows than one tensor-core tile: decode.
@@ -42,30 +44,26 @@ class Nvidia(Target):
                 f"with {rows} query row(s) the kernel reads row-major V faster (measured on an "
                 "H200: 3541 against 2584 GB/s)",
             )
-        gain, words = _gain(facts)
-        seconds = 2 * batch * rows * keys * head / _FLOPS_PER_SECOND
-        return Worth(gain * seconds, f"measured on an H200: {words}")
+        milliseconds, words = _saved(facts)
+        share = batch * rows * keys * head / _MEASURED_WORK
+        return Worth(milliseconds * 1e-3 * share, f"measured on an H200: {words}")
 
 
-def _gain(facts: AttentionFacts) -> tuple[float, str]:
-    """Share of the attention's time that V^T saves, and the measurement in words."""
+def _saved(facts: AttentionFacts) -> tuple[float, str]:
+    """What V^T saves of the measured shape, in milliseconds, and the measurement in words."""
     types = facts.element_types
     head = facts.assumed_extent(facts.n)
     if types["value"].startswith("f8"):
-        return 0.114, "V^T saves 11.4% with an fp8 V"
+        return 0.135, "V^T saves 8.6% with an fp8 V"
     if types["query"].startswith("f8"):
-        return 0.17, "V^T saves 17% with fp8 Q and K and a 16-bit V"
+        return 0.235, "V^T saves 17% with fp8 Q and K and a 16-bit V"
     if types["value"] == "f32":
-        return -2.6, "V^T halves the speed in f32, which takes no tensor cores"
+        return -13.4, "V^T halves the speed in f32, which takes no tensor cores"
     if types["value"] not in ("f16", "bf16"):
         return 0.0, f"nothing for {types['value']}"
-    if head >= 256:
+    if head >= 256 or head <= 64:
         return 0.0, f"V^T gains little at head dim {head}"
-    if head <= 64:
-        return 0.054, "V^T saves 5.4% at head dim 64"
-    if types["value"] == "bf16":
-        return 0.081, "V^T saves 8.1% in bf16 at head dim 128"
-    return 0.108, "V^T saves 10.8% at head dim 128"
+    return 0.013, "V^T saves 1.3% at head dim 128"
 
 
 def find(name: str) -> Target | None:
