@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from .. import maps
+from .. import maps, targets
 from ..attention import AttentionFacts, find
 from ..ir import erase_dead
 from ..layout.propagate import record_of
 from ..report.records import OperandRecord, Report
-from ..targets import Target, resolve_target
+from ..targets import Target
 from .choose import choose
 from .dispatch import replace_by_kernel
 
@@ -70,7 +70,7 @@ def unfit_target(module: ir.Operation, target: Target | None) -> str:
     """Why the kernels cannot run on the target; empty if they can."""
     if target is None:
         return "the target is unknown; say target=sm_90 if the module runs on Hopper"
-    own = resolve_target(module)
+    own = targets.resolve_target(module)
     if own is not None and own.backend != "cuda":
         return f"the module is compiled for {own.name}, the kernels are CUDA's"
     if target.backend != "cuda" or not target.arch.startswith("sm_90"):
