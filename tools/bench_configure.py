@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-from device_arrays import to_iree, to_torch
+from iree_device import load, to_iree, to_torch
 
 FEW, MANY, REPEATS = 2, 10, 7
 # Attention slower than this is timed by a call of FEW alone: the call itself takes no time then.
@@ -335,16 +335,6 @@ def run_some(folder: Path, names: Sequence[str]) -> None:
                 print(json.dumps(row), flush=True)
 
 
-def load(config: Any, path: Path) -> Any:
-    """The functions of a compiled module (keep the value: it owns them)."""
-    from iree import runtime
-
-    context = runtime.SystemContext(config=config)
-    context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, path.read_bytes()))
-    (name,) = [m for m in context.modules if m != "hal"]
-    return context.modules[name]
-
-
 def measure(
     config: Any, functions: Any, case: Case, queries: list[Any], given: list[Any], right: Any
 ) -> dict[str, Any]:
@@ -373,8 +363,12 @@ def tensors(case: Case) -> tuple[list[Any], Any, Any, Any]:
     """Queries, K, V and a mask (or None) on the GPU, rounded to their types."""
     import torch
 
-    kinds = {"f16": torch.float16, "bf16": torch.bfloat16, "f8E4M3FN": torch.float8_e4m3fn}
-    kinds["f32"] = torch.float32
+    kinds = {
+        "f32": torch.float32,
+        "f16": torch.float16,
+        "bf16": torch.bfloat16,
+        "f8E4M3FN": torch.float8_e4m3fn,
+    }
     torch.manual_seed(0)
 
     def random(*sizes: int, kind: str) -> Any:

@@ -34,8 +34,8 @@ from typing import Any
 
 import numpy as np
 from bench_split_k import Shape, steps_module
-from device_arrays import to_iree
 from doc_blocks import RESULTS, machine, table, write_block
+from iree_device import load, to_iree
 
 # Passes of each program; None is iree-compile. What attn-decompose refuses is vectorized.
 WAYS = {
@@ -275,11 +275,7 @@ def iree_call(vmfb: bytes, arrays: list[np.ndarray], device: Any) -> Callable[[]
     """A call of a program's function `one` on inputs that lie on the device already."""
     from iree import runtime
 
-    config = runtime.Config(device=device)
-    context = runtime.SystemContext(config=config)
-    module = runtime.VmModule.copy_buffer(config.vm_instance, vmfb)
-    context.add_vm_module(module)
-    function = context.modules[module.name]["one"]
+    function = load(runtime.Config(device=device), vmfb)["one"]
     given = [to_iree(device, array) for array in arrays]
     return lambda: function(*given).to_host()
 

@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from device_arrays import to_iree, to_torch
+from iree_device import load, to_iree, to_torch
 
 FEW, MANY = 4, 24
 # Short kernels are repeated more often, so that the difference is well above a call's jitter.
@@ -589,7 +589,9 @@ def _run(case: Case, folder: Path, config: Any) -> dict[str, Any]:
     wanted = reference(case, q, k, v, full)
     names = (FEW, case.many) if case.timed else (1,)
     start = time.perf_counter()
-    functions = {count: _load(folder / f"{case.name}.{count}.vmfb", config) for count in names}
+    functions = {
+        count: load(config, folder / f"{case.name}.{count}.vmfb")["main"] for count in names
+    }
     output = functions[names[0]](*device)
     row: dict[str, Any] = {"first_call_ms": round((time.perf_counter() - start) * 1e3, 1)}
     kind = torch.bfloat16 if case.output == "bf16" else torch.float16
@@ -733,14 +735,6 @@ def relative_error(output: Any, wanted: Any) -> float:
     """||output - wanted|| / ||wanted|| in float64; not numbers count as 0."""
     wanted = wanted.nan_to_num()
     return float((output.double().nan_to_num() - wanted).norm() / wanted.norm())
-
-
-def _load(path: Path, config: Any) -> Callable[..., Any]:
-    from iree import runtime
-
-    context = runtime.SystemContext(config=config)
-    context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, path.read_bytes()))
-    return context.modules.module["main"]
 
 
 def _slope(calls: dict[int, Callable[[], Any]], repeats: int = 7) -> float:

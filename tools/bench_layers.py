@@ -25,9 +25,9 @@ from typing import Any
 
 import iree.runtime as runtime
 import numpy as np
-from device_arrays import to_iree
 from doc_blocks import machine, size, table, write_block
 from flow_ir import Flow, read_flow
+from iree_device import load, to_iree
 from mlir_trace import Array, Model, Trace, Value, numpy_type
 from model_check import HOST, build, error
 
@@ -149,10 +149,7 @@ class Program:
 
     def __init__(self, vmfb: bytes):
         self.config = runtime.Config("local-task")
-        self.context = runtime.SystemContext(config=self.config)
-        module = runtime.VmModule.copy_buffer(self.config.vm_instance, vmfb)
-        self.context.add_vm_module(module)
-        self.functions = self.context.modules[module.name]
+        self.functions = load(self.config, vmfb)
 
     def call(self, name: str, arrays: Sequence[Array]) -> Callable[[], Any]:
         function = self.functions[name]

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_kernels import relative_error
-from device_arrays import to_iree, to_torch
+from iree_device import load, to_iree, to_torch
 
 WIDTH, HEADS, KV_HEADS, HEAD, HIDDEN = 4096, 32, 8, 128, 14336
 GROUP = HEADS // KV_HEADS
@@ -336,7 +336,7 @@ def _run(case: Case, folder: Path, config: Any) -> dict[str, Any]:
     row: dict[str, Any] = {way: {} for way in [*WAYS, "torch"]}
     calls: dict[tuple[str, str], Callable[[], None]] = {}
     for way in WAYS:
-        functions = _load(folder / f"{case.name}.{way.replace(' ', '_')}.vmfb", config)
+        functions = load(config, folder / f"{case.name}.{way.replace(' ', '_')}.vmfb")
         calls |= {(way, name): _caller(functions[name], device) for name in ("few", "many")}
         outputs = [to_torch(output, torch.float16) for output in functions["few"](*device)]
         if way != "without attention":
@@ -449,14 +449,6 @@ def _slopes(
         way: (medians[way, "many"] - medians[way, "few"]) / (MANY - FEW)
         for way in dict.fromkeys(way for way, _ in calls)
     }
-
-
-def _load(path: Path, config: Any) -> Any:
-    from iree import runtime
-
-    context = runtime.SystemContext(config=config)
-    context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, path.read_bytes()))
-    return context.modules.module
 
 
 def main() -> None:

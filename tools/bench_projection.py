@@ -25,7 +25,7 @@ from typing import Any
 
 import bench_configure as bench
 from check_cuda import Case, inputs_of, module_text, tensor
-from device_arrays import to_iree
+from iree_device import load, to_iree
 
 SHARED = ("k", "w", "beta")
 TILES = "attn-pad-heads,attn-tile-dynamic,attn-mask-dynamic-keys,attn-pad-keys"
@@ -224,13 +224,8 @@ def peers(of: Case, given: dict[str, Any], right: Any) -> list[dict[str, Any]]:
 def measure(config: Any, path: Path, of: Case, given: dict[str, Any], right: Any) -> dict[str, Any]:
     """`given` holds arrays on IREE's device."""
     import torch
-    from iree import runtime
 
-    context = runtime.SystemContext(config=config)
-    context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, path.read_bytes()))
-    (name,) = [m for m in context.modules if m != "hal"]
-    functions = context.modules[name]
-
+    functions = load(config, path)
     own = {n: given[n] for n in given if n not in SHARED}
     shared = {n: given[n] for n in given if n in SHARED}
     kind = torch.bfloat16 if of.dtype == "bf16" else torch.float16

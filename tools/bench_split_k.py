@@ -27,6 +27,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from iree_device import load
+
 FEW, MANY = 4, 24
 
 
@@ -272,7 +274,7 @@ def run_gpu(folder: Path, result: dict[str, Any]) -> None:
         ]
         inputs = [runtime.asdevicearray(config.device, x.cpu().numpy()) for x in (q, k, v)]
         for entry in mine:
-            functions = load(folder / entry["file"], config)
+            functions = load(config, folder / entry["file"])
             row = {"shape": shape.name, "splits": entry["splits"], "said": entry["said"]}
             row["variant"] = "attnpass" if entry["splits"] else "iree"
             try:
@@ -326,7 +328,7 @@ def run_layers(folder: Path, entries: list[dict[str, Any]]) -> list[dict[str, An
         rows.append({"keys": keys, "variant": "torch FA2", "ms": round(seconds * 1e3, 4)})
         inputs = [runtime.asdevicearray(config.device, x.cpu().numpy()) for x in (x0, k, v)]
         for entry in (e for e in entries if e["keys"] == keys):
-            functions = load(folder / entry["file"], config)
+            functions = load(config, folder / entry["file"])
             row = {"keys": keys, "variant": "attnpass" if entry["splits"] else "iree"}
             row["said"] = entry["said"]
             try:
@@ -368,7 +370,7 @@ def check_gpu(folder: Path, entry: dict[str, Any]) -> list[dict[str, Any]]:
 
     # A device of its own: one that failed stays failed.
     config = runtime.Config("cuda")
-    function = load(folder / entry["file"], config)["one"]
+    function = load(config, folder / entry["file"])["one"]
     checks = []
     for keys in CHECK_LENGTHS if entry.get("dynamic") else (entry["shape"]["keys"],):
         shape = Shape(**{**entry["shape"], "keys": keys})
@@ -384,14 +386,6 @@ def check_gpu(folder: Path, entry: dict[str, Any]) -> list[dict[str, Any]]:
         print(json.dumps(check), flush=True)
         checks.append(check)
     return checks
-
-
-def load(path: Path, config: Any) -> Any:
-    from iree import runtime
-
-    context = runtime.SystemContext(config=config)
-    context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, path.read_bytes()))
-    return context.modules.module
 
 
 def tensors(shape: Shape, with_mask: bool) -> tuple[Any, Any, Any, Any]:
@@ -497,9 +491,7 @@ def run_cpu() -> dict[str, Any]:
         for splits in ("", "1", "auto", "2", "4", "8"):
             text = steps_module(shape, {"one": 1})
             binary, said = compile_module(text, flags, splits, configured=False)
-            context = runtime.SystemContext(config=config)
-            context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, binary))
-            function = context.modules.module["one"]
+            function = load(config, binary)["one"]
             error = relative_error(function(*inputs).to_host(), right)
             best = math.inf
             for _ in range(15):

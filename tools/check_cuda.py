@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from device_arrays import to_iree
+from iree_device import load, to_iree
 
 CUDA = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80"]
 VARIANTS = ("stock", "off", "attnpass")
@@ -315,7 +315,7 @@ def run_all(folder: Path, path: Path) -> None:
         wanted = reference(case, {n: a.astype(np.float64) for n, a in rounded.items()})
         row: dict[str, Any] = {"case": case.name, **asdict(case)}
         for variant in VARIANTS:
-            row[variant] = _error(runtime, config, folder, case, variant, rounded, wanted)
+            row[variant] = _error(config, folder, case, variant, rounded, wanted)
         rows.append(row)
         shown = "  ".join(f"{variant} {row[variant]:9.2e}" for variant in VARIANTS)
         print(f"{case.name:36s} {shown}", flush=True)
@@ -323,7 +323,6 @@ def run_all(folder: Path, path: Path) -> None:
 
 
 def _error(
-    runtime: Any,
     config: Any,
     folder: Path,
     case: Case,
@@ -331,11 +330,9 @@ def _error(
     inputs: dict[str, np.ndarray[Any, Any]],
     wanted: np.ndarray[Any, Any],
 ) -> float:
-    context = runtime.SystemContext(config=config)
-    data = (folder / f"{case.name}.{variant}.vmfb").read_bytes()
-    context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, data))
+    main = load(config, folder / f"{case.name}.{variant}.vmfb")["main"]
     arguments = [to_iree(config.device, array) for array in inputs.values()]
-    result = context.modules.module["main"](*arguments)
+    result = main(*arguments)
     got = _to_float(result, case.dtype)
     return float(np.linalg.norm(got - wanted) / np.linalg.norm(wanted))
 

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import make_llama_layer
-from device_arrays import to_iree, to_torch
+from iree_device import load, to_iree, to_torch
 
 FEW, MANY = 4, 24
 F16 = ("f16", "f16", "f16")
@@ -339,7 +339,9 @@ def _run(case: Case, folder: Path, config: Any) -> dict[str, Any]:
     outputs = {}
     for variant in case.variants:
         counts = (FEW, MANY) if case.timed else (1,)
-        calls = {n: _load(folder / f"{case.name}.{variant}.{n}.vmfb", config) for n in counts}
+        calls = {
+            n: load(config, folder / f"{case.name}.{variant}.{n}.vmfb")["main"] for n in counts
+        }
         got = to_torch(calls[counts[0]](*device), _kinds()[case.types[2]])
         outputs[variant] = got
         kept = [0, case.batch - 1] if case.timed else list(range(case.batch))
@@ -366,12 +368,12 @@ def _run_cast(name: str, folder: Path, config: Any) -> dict[str, Any]:
     every = torch.arange(256, dtype=torch.uint8).view(kind)
     row: dict[str, Any] = {"numbers": codes.size}
     for variant in ("sm_80", "sm_90"):
-        call = _load(folder / f"cast_{name}.{variant}.vmfb", config)
+        call = load(config, folder / f"cast_{name}.{variant}.vmfb")["main"]
         got = np.array(call(to_iree(config.device, given)).to_host()).view(np.uint8)
         # Any code of NaN is one.
         nan = (got & 0x7F) > (0x7C if name == "f8E5M2" else 0x7E)
         wrong = np.where(nan, np.uint8(0x7F), got) != codes
-        back = _load(folder / f"cast_back_{name}.{variant}.vmfb", config)
+        back = load(config, folder / f"cast_back_{name}.{variant}.vmfb")["main"]
         numbers = np.array(back(to_iree(config.device, every)).to_host()).view(np.float32)
         same = np.array_equal(numbers, every.float().numpy(), equal_nan=True)
         row[variant] = {"wrong_codes": int(wrong.sum()), "exact_back": bool(same)}
@@ -387,7 +389,7 @@ def _run_model(name: str, folder: Path, config: Any) -> dict[str, Any]:
     wanted = [arrays[key] for key in arrays if key.startswith("out")]
     row: dict[str, Any] = {}
     for variant in VARIANTS:
-        results = _load(folder / f"{name}.{variant}.vmfb", config)(*given)
+        results = load(config, folder / f"{name}.{variant}.vmfb")["main"](*given)
         results = results if isinstance(results, tuple | list) else [results]
         pairs = zip((result.to_host() for result in results), wanted, strict=True)
         errors = [np.linalg.norm(got - want) / np.linalg.norm(want) for got, want in pairs]
@@ -459,14 +461,6 @@ def _kinds() -> dict[str, Any]:
         "f8E4M3FN": torch.float8_e4m3fn,
         "f8E5M2": torch.float8_e5m2,
     }
-
-
-def _load(path: Path, config: Any) -> Callable[..., Any]:
-    from iree import runtime
-
-    context = runtime.SystemContext(config=config)
-    context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, path.read_bytes()))
-    return context.modules.module["main"]
 
 
 def _slope(calls: dict[int, Callable[[], Any]], repeats: int = 7) -> float:

@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from iree_device import load, to_iree
 
 # pyright: reportMissingImports=false
 # (attention_case is found when the tool runs)
@@ -70,10 +71,8 @@ def run_all(folder: Path, path: Path) -> None:
         name = file.name.removesuffix(".vmfb")
         case = np.load(folder / f"{name.partition('.')[0]}.npz")
         inputs = [case[key] for key in case.files if key != "wanted"]
-        context = runtime.SystemContext(config=config)
-        context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, file.read_bytes()))
-        device = [runtime.asdevicearray(config.device, array) for array in inputs]
-        found = context.modules.module["main"](*device)
+        device = [to_iree(config.device, array) for array in inputs]
+        found = load(config, file)["main"](*device)
         parts = found if isinstance(found, tuple | list) else [found]
         output, *state = (np.array(part.to_host()).astype(np.float64) for part in parts)
         output = output / state[1][:, :, None] if state else output

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from device_arrays import to_iree
+from iree_device import to_iree
 from mlir_trace import Array, Model, numpy_type
 
 import attnpass

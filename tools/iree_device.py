@@ -1,10 +1,12 @@
-"""Arrays on IREE's device, from numpy or torch, of element types that numpy cannot name too."""
+"""Modules on an IREE device, and arrays from numpy or torch, of element types that numpy cannot
+name too."""
 
 # pyright: reportMissingImports=false
 # (torch is on the GPU machine only)
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,17 @@ ELEMENTS = {
     "uint8": "SINT_8",
     "bool": "BOOL_8",
 }
+
+
+def load(config: Any, module: Path | bytes) -> Any:
+    """The functions, by name, of a compiled module (a .vmfb or what is in one)."""
+    from iree import runtime
+
+    binary = module if isinstance(module, bytes) else module.read_bytes()
+    loaded = runtime.VmModule.copy_buffer(config.vm_instance, binary)
+    context = runtime.SystemContext(config=config)
+    context.add_vm_module(loaded)
+    return context.modules[loaded.name]
 
 
 def to_iree(device: Any, values: Any) -> Any:
