@@ -203,8 +203,8 @@ def keys_of(facts: AttentionFacts) -> int | None:
 
 def _idle(facts: AttentionFacts, target: Target) -> str:
     """Why the prefill tiles would leave too much of the GPU idle, or ''. IREE's own tiles are
-    slower by more than that from head dim 256 on, and by 30 times and more for head dims that
-    are no powers of two and an unknown number of keys, where they take no tensor cores."""
+    slower by more than that from head dim 256 on, and by 30 times and more where they take no
+    tensor cores: in f32, for head dims that are no powers of two, for an unknown number of keys."""
     tile = tile_for(_NARROW)
     rows = rows_of(facts)
     heads = [facts.sizes[dim] or 0 for dim in (*facts.k1, *facts.n)]
