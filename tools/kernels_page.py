@@ -36,7 +36,21 @@ def decode() -> str:
 
 def prefill() -> str:
     """TFLOPS of the products; PyTorch computes those of 8 bits in bf16."""
-    return _beside_peers(_rows(lambda row: not _is_decode(row) and row["keys"] >= 512), "TFLOPS")
+    wanted = _rows(lambda row: not _is_decode(row) and row["keys"] >= 512 and not row.get("cap"))
+    return _beside_peers(wanted, "TFLOPS")
+
+
+def caps() -> str:
+    """TFLOPS of the products with a soft-cap, beside FlexAttention's."""
+    rows = _rows(lambda row: not _is_decode(row) and bool(row.get("cap")))
+    own = {row["case"]: row for row in rows if row["own"]}
+    lines = []
+    for row in (row for row in rows if not row["own"]):
+        iree = own.get(row["case"].replace("_cap", "_own_configured_cap"), {})
+        ways = (row["iree"], row.get("torch_flex", {}), iree.get("iree", {}))
+        cells = [way.get("TFLOPS", "-") for way in ways]
+        lines.append([row["case"], *cells, f"{row['error']:.1e}"])
+    return table(["case", "kernel", "FlexAttention", "IREE, configured", "error"], lines)
 
 
 def _beside_peers(rows: list[Row], speed: str) -> str:
@@ -85,6 +99,7 @@ def layers() -> str:
 def main() -> None:
     write_block("kernels.md", "decode", decode())
     write_block("kernels.md", "prefill", prefill())
+    write_block("kernels.md", "caps", caps())
     write_block("kernels.md", "thresholds", thresholds())
     write_block("kernels.md", "layers", layers())
 
