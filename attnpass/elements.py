@@ -14,11 +14,10 @@ from iree.compiler import ir
 
 from . import maps
 from .ir import print_alone, static_size
+from .layout.layout import Layout
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from .layout.layout import Layout
 
     Array = np.ndarray[tuple[int, ...], np.dtype[np.void]]
 

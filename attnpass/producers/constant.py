@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from ..elements import elements_of
+from ..elements import elements_of, in_layout
 from ..ir import Builder
 from . import Alternative, Demand, Refusal, Rule
 
@@ -32,4 +32,6 @@ class Constant(Rule):
         operands: Sequence[ir.Value | None],
         build: Builder,
     ) -> ir.Value:
-        return build.constant_in_layout(alternative.data, demand.layout)
+        elements = alternative.data
+        kind = build.tensor_type(demand.layout.sizes, elements.kind)
+        return build.constant(in_layout(elements, demand.layout, kind), kind)

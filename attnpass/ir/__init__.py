@@ -1,0 +1,90 @@
+"""The IR as the rest of the library sees it: the one package that creates, clones and erases
+ops, and that knows what bites there.
+
+Everything else reads the IR or asks a `Builder` for new ops. Handles to erased ops are
+never kept: `erase_dead` is the last step of a rewrite. Nothing here knows the concepts of
+the packages beside it, maps apart.
+
+    types, queries, attributes, sizes   read the IR
+    scalars, builder, regions           make new ops
+    rewrite                             replaces, erases and restores ops
+    printing                            shows an op alone
+"""
+
+from .attributes import copied_attributes, index_array, remove_attributes, set_attribute
+from .builder import Builder, fill_builtin_region
+from .printing import print_alone, print_as_function
+from .queries import (
+    defining_op,
+    descendants,
+    has_one_use,
+    location_text,
+    next_op,
+    operations,
+    users,
+)
+from .regions import add_function, append_op, copy_body, copy_region, fill_region, set_function_type
+from .rewrite import StandIn, detached_copy, erase, erase_dead, erase_unused, replace_reads, restore
+from .sizes import DynamicSize, Size, SizeProduct, product, size_values, sizes_of, static_size
+from .types import (
+    ASSUMED_EXTENT,
+    DYNAMIC,
+    element_bytes,
+    element_type,
+    element_type_name,
+    is_float,
+    is_ranked_tensor,
+    is_scalar,
+    ranked_shape,
+    tensor_bytes,
+    with_element,
+)
+
+__all__ = [
+    "ASSUMED_EXTENT",
+    "DYNAMIC",
+    "Builder",
+    "DynamicSize",
+    "Size",
+    "SizeProduct",
+    "StandIn",
+    "add_function",
+    "append_op",
+    "copied_attributes",
+    "copy_body",
+    "copy_region",
+    "defining_op",
+    "descendants",
+    "detached_copy",
+    "element_bytes",
+    "element_type",
+    "element_type_name",
+    "erase",
+    "erase_dead",
+    "erase_unused",
+    "fill_builtin_region",
+    "fill_region",
+    "has_one_use",
+    "index_array",
+    "is_float",
+    "is_ranked_tensor",
+    "is_scalar",
+    "location_text",
+    "next_op",
+    "operations",
+    "print_alone",
+    "print_as_function",
+    "product",
+    "ranked_shape",
+    "remove_attributes",
+    "replace_reads",
+    "restore",
+    "set_attribute",
+    "set_function_type",
+    "size_values",
+    "sizes_of",
+    "static_size",
+    "tensor_bytes",
+    "users",
+    "with_element",
+]

@@ -1,0 +1,327 @@
+"""New ops on tensors, and those with regions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+from iree.compiler import ir
+
+from .. import maps
+from .attributes import copied_attributes, index_array
+from .queries import defining_op
+from .scalars import ScalarBuilder
+from .sizes import Size, product, sizes_of
+from .types import DYNAMIC, element_type, ranked_shape
+
+
+class Builder(ScalarBuilder):
+    """`ScalarBuilder` for tensors too, and for ops with regions."""
+
+    def empty(self, sizes: Sequence[Size], element: ir.Type) -> ir.Value:
+        dynamic = [self.size(size) for size in sizes if not isinstance(size, int)]
+        return self.create("tensor.empty", [self.tensor_type(sizes, element)], dynamic).results[0]
+
+    def transpose(self, value: ir.Value, permutation: Sequence[int]) -> ir.Value:
+        """`linalg.transpose`: dim i of the result is dim permutation[i] of `value`."""
+        if maps.is_identity(permutation):
+            return value
+        sizes = sizes_of(value)
+        init = self.empty([sizes[dim] for dim in permutation], element_type(value))
+        attributes = {
+            "permutation": ir.DenseI64ArrayAttr.get(list(permutation), self.anchor.context)
+        }
+        op = self.create("linalg.transpose", [init.type], [value, init], attributes, regions=1)
+        fill_builtin_region(op)
+        return op.results[0]
+
+    def fill(self, scalar: ir.Value, init: ir.Value) -> ir.Value:
+        attributes = {"operandSegmentSizes": self.segments(1, 1)}
+        op = self.create("linalg.fill", [init.type], [scalar, init], attributes, regions=1)
+        fill_builtin_region(op)
+        return op.results[0]
+
+    def all_true(self, sizes: Sequence[Size]) -> ir.Value:
+        """A mask that hides nothing: an i1 tensor of these sizes."""
+        i1 = ir.IntegerType.get_signless(1, self.anchor.context)
+        return self.fill(self.constant(ir.IntegerAttr.get(i1, 1), i1), self.empty(sizes, i1))
+
+    def softmax(self, value: ir.Value) -> ir.Value:
+        """`linalg.softmax` over the last dim."""
+        init = self.empty(sizes_of(value), element_type(value))
+        i64 = ir.IntegerType.get_signless(64, self.anchor.context)
+        last = ir.IntegerAttr.get(i64, len(ranked_shape(value)) - 1)
+        operands = [value, init]
+        return self.create("linalg.softmax", [init.type], operands, {"dimension": last}).results[0]
+
+    def generic(
+        self,
+        inputs: Sequence[ir.Value],
+        inits: Sequence[ir.Value],
+        positions: Sequence[maps.Positions],
+        body: Callable[[Builder, Sequence[ir.Value]], Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """`linalg.generic`: one map per input and init, loops numbered without gaps.
+
+        Loops that no init has are reductions. `body` gets a builder inside the region and
+        the scalars, inputs first, and returns the scalars to yield.
+        """
+        context, operands = self.anchor.context, [*inputs, *inits]
+        loops = 1 + max((dim for m in positions for dim in m if dim is not None), default=-1)
+        kept = {dim for m in positions[len(inputs) :] for dim in m}
+        kinds = ["parallel" if loop in kept else "reduction" for loop in range(loops)]
+        iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
+        attributes: dict[str, ir.Attribute] = {
+            "indexing_maps": maps.maps_attribute(loops, positions),
+            "iterator_types": ir.ArrayAttr.get(iterators, context),
+            "operandSegmentSizes": self.segments(len(inputs), len(inits)),
+        }
+        results = [init.type for init in inits]
+        op = self.create("linalg.generic", results, operands, attributes, regions=1)
+        scalars = [element_type(value) for value in operands]
+        block = op.regions[0].blocks.append(*scalars, arg_locs=[self.location] * len(scalars))
+        self.fill_block(block, "linalg.yield", lambda inner: body(inner, list(block.arguments)))
+        return list(op.results)
+
+    def dispatch_region(
+        self,
+        results: Sequence[tuple[Sequence[Size], ir.Type]],
+        body: Callable[[Builder], Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """`flow.dispatch.region`: `body`'s ops become one dispatch, whatever they are.
+
+        `results` are the sizes and element types of the tensors that `body` returns.
+        """
+        sizes = [size for shape, _ in results for size in shape]
+        dynamic = [self.size(size) for size in sizes if not isinstance(size, int)]
+        types = [self.tensor_type(shape, element) for shape, element in results]
+        attributes = {"operandSegmentSizes": self.segments(len(dynamic), 0)}
+        op = self.create("flow.dispatch.region", types, dynamic, attributes, regions=2)
+        self.fill_block(op.regions[0].blocks.append(), "flow.return", body)
+        return list(op.results)
+
+    def conditional(
+        self,
+        condition: ir.Value,
+        types: Sequence[ir.Type],
+        then: Callable[[Builder], Sequence[ir.Value]],
+        otherwise: Callable[[Builder], Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """`scf.if`: the values, of `types`, that `then` or `otherwise` makes."""
+        op = self.create("scf.if", types, [condition], regions=2)
+        for region, body in zip(op.regions, (then, otherwise), strict=True):
+            self.fill_block(region.blocks.append(), "scf.yield", body)
+        return list(op.results)
+
+    def fill_block(
+        self, block: ir.Block, terminator: str, body: Callable[[Builder], Sequence[ir.Value]]
+    ) -> Sequence[ir.Value]:
+        """Builds an empty block: the ops that `body` makes, and a terminator for the values that
+        it returns, which are returned."""
+        point = ir.InsertionPoint(block)
+        # A builder stands before an op: this one, until it is known what the terminator takes.
+        anchor = ir.Operation.create(terminator, ip=point, loc=self.location)
+        inner = Builder(anchor, self.location)
+        values = body(inner)
+        inner.create(terminator, [], values)
+        anchor.erase()
+        return values
+
+    def copy(self, op: ir.Operation, operands: Sequence[ir.Value] | None = None) -> ir.Operation:
+        """The same op again, here, on the same operands or on those given."""
+        copy = op.clone(ip=ir.InsertionPoint(self.anchor)).operation
+        for number, operand in enumerate(operands or ()):
+            copy.operands[number] = operand
+        return copy
+
+    def cast(self, value: ir.Value, sizes: Sequence[Size]) -> ir.Value:
+        """`value`, with `tensor.cast` where its type says more or less of these sizes."""
+        wanted = self.tensor_type(sizes, element_type(value))
+        if value.type == wanted:
+            return value
+        return self.create("tensor.cast", [wanted], [value]).results[0]
+
+    def collapse(self, value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
+        """`tensor.collapse_shape`; each group lists the dims that become one."""
+        if all(len(group) == 1 for group in groups) and len(groups) == len(ranked_shape(value)):
+            return value
+        sizes = sizes_of(value)
+        merged = [product([sizes[dim] for dim in group]) for group in groups]
+        result = self.tensor_type(merged, element_type(value))
+        source = defining_op(value)
+        if source is not None and source.name == "tensor.expand_shape":
+            inner = source.operands[0]
+            if inner.type == result and index_array(source.attributes["reassociation"]) == [
+                list(group) for group in groups
+            ]:
+                return inner
+        attributes = {"reassociation": self._reassociation(groups)}
+        return self.create("tensor.collapse_shape", [result], [value], attributes).results[0]
+
+    def expand(
+        self, value: ir.Value, groups: Sequence[Sequence[int]], sizes: Sequence[Size]
+    ) -> ir.Value:
+        """`tensor.expand_shape` to `sizes`; each group lists the new dims of one old dim."""
+        if all(len(group) == 1 for group in groups) and len(sizes) == len(ranked_shape(value)):
+            return value
+        result = self.tensor_type(sizes, element_type(value))
+        source = defining_op(value)
+        if source is not None and source.name == "tensor.collapse_shape":
+            inner = source.operands[0]
+            same = index_array(source.attributes["reassociation"]) == [list(g) for g in groups]
+            if same and inner.type == result and sizes_of(inner) == tuple(sizes):
+                return inner
+        dynamic = [self.size(size) for size in sizes if not isinstance(size, int)]
+        static = [size if isinstance(size, int) else DYNAMIC for size in sizes]
+        attributes: dict[str, ir.Attribute] = {
+            "reassociation": self._reassociation(groups),
+            "static_output_shape": ir.DenseI64ArrayAttr.get(static, self.anchor.context),
+        }
+        operands = [value, *dynamic]
+        return self.create("tensor.expand_shape", [result], operands, attributes).results[0]
+
+    def split_dims(self, value: ir.Value, pieces: Sequence[Sequence[Size]]) -> ir.Value:
+        """Splits dim d of `value` into dims of sizes pieces[d]; an empty list drops a unit dim."""
+        units = [dim for dim, sizes in enumerate(pieces) if not sizes]
+        if units:
+            keep = [dim for dim, sizes in enumerate(pieces) if sizes]
+            value = self.collapse(value, _attach_units(len(pieces), keep))
+        wanted = [list(sizes) for sizes in pieces if sizes]
+        flat = [size for sizes in wanted for size in sizes]
+        return self.expand(value, _consecutive([len(sizes) for sizes in wanted]), flat)
+
+    def split_and_slice(
+        self, value: ir.Value, parts: Sequence[Sequence[tuple[Size, tuple[int, int] | None]]]
+    ) -> ir.Value:
+        """Like `split_dims`, where a part (size, (offset, full size)) is a slice of its factor."""
+        full = [
+            [size if window is None else window[1] for size, window in group] for group in parts
+        ]
+        value = self.split_dims(value, full)
+        flat = [part for group in parts for part in group]
+        if not any(window for _, window in flat):
+            return value
+        offsets = [0 if window is None else window[0] for _, window in flat]
+        return self.extract_slice(value, offsets, [size for size, _ in flat])
+
+    def join_dims(self, value: ir.Value, counts: Sequence[int], sizes: Sequence[Size]) -> ir.Value:
+        """Joins counts[d] consecutive dims into dim d of `sizes`; a count of 0 adds a unit dim."""
+        value = self.collapse(value, _consecutive([count for count in counts if count]))
+        keep = [dim for dim, count in enumerate(counts) if count]
+        if len(keep) == len(counts):
+            return value
+        return self.expand(value, _attach_units(len(counts), keep), sizes)
+
+    def extract_slice(
+        self, value: ir.Value, offsets: Sequence[Size], sizes: Sequence[Size]
+    ) -> ir.Value:
+        """`tensor.extract_slice` with unit strides."""
+        context = self.anchor.context
+        static_offsets = [offset if isinstance(offset, int) else DYNAMIC for offset in offsets]
+        static_sizes = [size if isinstance(size, int) else DYNAMIC for size in sizes]
+        moved = [self.size(offset) for offset in offsets if not isinstance(offset, int)]
+        sized = [self.size(size) for size in sizes if not isinstance(size, int)]
+        segments = [1, len(moved), len(sized), 0]
+        attributes: dict[str, ir.Attribute] = {
+            "static_offsets": ir.DenseI64ArrayAttr.get(static_offsets, context),
+            "static_sizes": ir.DenseI64ArrayAttr.get(static_sizes, context),
+            "static_strides": ir.DenseI64ArrayAttr.get([1] * len(static_sizes), context),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments, context),
+        }
+        result = self.tensor_type(sizes, element_type(value))
+        operands = [value, *moved, *sized]
+        return self.create("tensor.extract_slice", [result], operands, attributes).results[0]
+
+    def slice_again(self, op: ir.Operation, source: ir.Value, dim: int, low: int) -> ir.Value:
+        """The `tensor.extract_slice` op on `source`, which starts at `low` of the old dim."""
+        if source.type == op.results[0].type:
+            return source
+        offsets = list(op.attributes["static_offsets"])
+        offsets[dim] -= low
+        attributes = copied_attributes(op)
+        attributes["static_offsets"] = ir.DenseI64ArrayAttr.get(offsets, self.anchor.context)
+        operands = [source, *list(op.operands)[1:]]
+        return self.create(op.name, [op.results[0].type], operands, attributes).results[0]
+
+    def insert_slice_like(
+        self, op: ir.Operation, source: ir.Value, destination: ir.Value, order: Sequence[int]
+    ) -> ir.Value:
+        """The `tensor.insert_slice` op with all its dims in `order`."""
+        context = self.anchor.context
+        rest = iter(list(op.operands)[2:])
+        attributes: dict[str, ir.Attribute] = {}
+        operands = [source, destination]
+        segments = [1, 1]
+        for name in ("static_offsets", "static_sizes", "static_strides"):
+            values = [next(rest) if s == DYNAMIC else s for s in op.attributes[name]]
+            moved = [values[dim] for dim in order]
+            dynamic = [value for value in moved if isinstance(value, ir.Value)]
+            static = [DYNAMIC if isinstance(value, ir.Value) else value for value in moved]
+            attributes[name] = ir.DenseI64ArrayAttr.get(static, context)
+            operands += dynamic
+            segments.append(len(dynamic))
+        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(segments, context)
+        return self.create(op.name, [destination.type], operands, attributes).results[0]
+
+    def pad(
+        self,
+        source: ir.Value,
+        result: ir.Type,
+        low: Sequence[int | ir.Value],
+        high: Sequence[int | ir.Value],
+        padding: ir.Value,
+    ) -> ir.Value:
+        """`tensor.pad` with the same padding value everywhere."""
+        context = self.anchor.context
+        dynamic = [[size for size in sizes if isinstance(size, ir.Value)] for sizes in (low, high)]
+        static = [[s if isinstance(s, int) else DYNAMIC for s in sizes] for sizes in (low, high)]
+        segments = [1, len(dynamic[0]), len(dynamic[1])]
+        attributes: dict[str, ir.Attribute] = {
+            "static_low": ir.DenseI64ArrayAttr.get(static[0], context),
+            "static_high": ir.DenseI64ArrayAttr.get(static[1], context),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments, context),
+        }
+        operands = [source, *dynamic[0], *dynamic[1]]
+        op = self.create("tensor.pad", [result], operands, attributes, regions=1)
+        index = ir.IndexType.get(context)
+        block = op.regions[0].blocks.append(
+            *([index] * len(low)), arg_locs=[self.location] * len(low)
+        )
+        ir.Operation.create(
+            "tensor.yield", operands=[padding], ip=ir.InsertionPoint(block), loc=self.location
+        )
+        return op.results[0]
+
+    def segments(self, inputs: int, outputs: int) -> ir.Attribute:
+        """`operandSegmentSizes` of a destination-style op."""
+        return ir.DenseI32ArrayAttr.get([inputs, outputs], self.anchor.context)
+
+    def _reassociation(self, groups: Sequence[Sequence[int]]) -> ir.ArrayAttr:
+        i64 = ir.IntegerType.get_signless(64, self.anchor.context)
+        rows = [
+            ir.ArrayAttr.get([ir.IntegerAttr.get(i64, dim) for dim in group], self.anchor.context)
+            for group in groups
+        ]
+        return ir.ArrayAttr.get(rows, self.anchor.context)
+
+
+def fill_builtin_region(op: ir.Operation) -> None:
+    """Gives a named linalg op its body."""
+    from iree.compiler._mlir_libs import _mlirDialectsLinalg
+
+    _mlirDialectsLinalg.fill_builtin_region(op)
+
+
+def _consecutive(counts: Sequence[int]) -> list[list[int]]:
+    """Groups of consecutive dims with the given lengths."""
+    groups, start = [], 0
+    for count in counts:
+        groups.append(list(range(start, start + count)))
+        start += count
+    return groups
+
+
+def _attach_units(rank: int, keep: Sequence[int]) -> list[list[int]]:
+    """Groups of `rank` dims, one for each dim in `keep`; the others join the one before."""
+    starts = [0, *keep[1:], rank] if keep else []
+    return [list(range(a, b)) for a, b in itertools.pairwise(starts)]

@@ -1,0 +1,72 @@
+"""What the IR says: where values come from, who uses them, which ops stand where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from iree.compiler import ir
+
+
+def location_text(location: ir.Location) -> str:
+    """`file:line:col` of the first file location inside `location`, else 'unknown'."""
+    if isinstance(location, ir.FileLineColLoc):
+        return f"{location.filename}:{location.start_line}:{location.start_col}"
+    if isinstance(location, ir.NameLoc):
+        return location_text(location.child_loc)
+    if isinstance(location, ir.CallSiteLoc):
+        return location_text(location.callee)
+    if isinstance(location, ir.FusedLoc):
+        texts = (location_text(inner) for inner in location.locations)
+        return next((text for text in texts if text != "unknown"), "unknown")
+    return "unknown"
+
+
+def defining_op(value: ir.Value) -> ir.Operation | None:
+    """The op that makes `value`; None for a block argument."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def has_one_use(value: ir.Value) -> bool:
+    uses = iter(value.uses)
+    return next(uses, None) is not None and next(uses, None) is None
+
+
+def users(value: ir.Value) -> list[ir.Operation]:
+    """The ops that use `value`, each once."""
+    found: list[ir.Operation] = []
+    for use in value.uses:
+        if use.owner.operation not in found:
+            found.append(use.owner.operation)
+    return found
+
+
+def next_op(op: ir.Operation) -> ir.Operation:
+    """The op behind `op` in its block; a defining op always has one, the terminator."""
+    behind = ir.InsertionPoint.after(op).ref_operation
+    assert behind is not None, "a terminator defines no value"
+    return behind.operation
+
+
+def descendants(op: ir.Operation, *names: str) -> Iterator[ir.Operation]:
+    """The ops called names[-1] inside those called names[-2], and so on up to `op`."""
+    if not names:
+        yield op
+        return
+    inside = [child.operation for region in op.regions for block in region for child in block]
+    for child in inside:
+        if child.name == names[0]:
+            yield from descendants(child, *names[1:])
+
+
+def operations(module: ir.Operation, name: str) -> list[ir.Operation]:
+    """The ops of this name under `module`, in the order they stand."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == name:
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found

@@ -1,0 +1,193 @@
+"""New ops on scalars, and what every new op needs: a place, a location, types and sizes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Self
+
+from iree.compiler import ir
+
+from .queries import defining_op, next_op
+from .sizes import DynamicSize, Size, SizeProduct
+from .types import DYNAMIC, element_type, is_float
+
+# What `arith` ops on indices that are not negative do.
+_SIZE_OPS: dict[str, Callable[[int, int], int]] = {
+    "addi": operator.add,
+    "subi": operator.sub,
+    "muli": operator.mul,
+    "divui": operator.floordiv,
+    "ceildivui": lambda left, right: -(-left // right),
+    "minui": min,
+    "maxui": max,
+}
+
+
+class ScalarBuilder:
+    """Creates ops before `anchor`, at its location unless another is given.
+
+    Values that the new ops read must be defined before `anchor`; `after_operands` moves
+    the builder behind those that are not.
+    """
+
+    def __init__(self, anchor: ir.Operation, location: ir.Location | None = None):
+        self.anchor = anchor
+        self.location = location or anchor.location
+
+    def after_operands(self, values: Iterable[ir.Value]) -> Self:
+        """This builder, moved down in its block until every one of `values` is defined."""
+        anchor = self.anchor
+        for value in values:
+            op = defining_op(value)
+            if op is None or op.block != anchor.block:
+                continue
+            if op == anchor or not op.is_before_in_block(anchor):
+                anchor = next_op(op)
+        return type(self)(anchor, self.location)
+
+    def below(self, anchors: Iterable[ir.Operation]) -> Self:
+        """This builder, moved down to those of `anchors` that stand below it."""
+        anchor = self.anchor
+        for other in anchors:
+            if other.block == anchor.block and anchor.is_before_in_block(other):
+                anchor = other
+        return type(self)(anchor, self.location)
+
+    def create(
+        self,
+        name: str,
+        results: Sequence[ir.Type],
+        operands: Sequence[ir.Value],
+        attributes: dict[str, ir.Attribute] | None = None,
+        regions: int = 0,
+    ) -> ir.Operation:
+        return ir.Operation.create(
+            name,
+            results=results,
+            operands=operands,
+            attributes=attributes or {},
+            regions=regions,
+            ip=ir.InsertionPoint(self.anchor),
+            loc=self.location,
+        )
+
+    def tensor_type(self, sizes: Sequence[Size], element: ir.Type) -> ir.RankedTensorType:
+        shape = [size if isinstance(size, int) else DYNAMIC for size in sizes]
+        return ir.RankedTensorType.get(shape, element, loc=self.location)
+
+    def constant(self, attribute: ir.Attribute, kind: ir.Type) -> ir.Value:
+        """`arith.constant` with this value attribute, of type `kind`."""
+        return self.create("arith.constant", [kind], [], {"value": attribute}).results[0]
+
+    def constant_index(self, number: int) -> ir.Value:
+        index = ir.IndexType.get(self.anchor.context)
+        attribute = ir.IntegerAttr.get(index, number)
+        return self.create("arith.constant", [index], [], {"value": attribute}).results[0]
+
+    def constant_number(self, number: float, kind: ir.Type) -> ir.Value:
+        """A scalar constant of an integer or float type."""
+        if is_float(kind):
+            return self.constant_float(number, kind)
+        return self.constant(ir.IntegerAttr.get(kind, int(number)), kind)
+
+    def constant_float(self, number: float, kind: ir.Type) -> ir.Value:
+        return self.constant(ir.FloatAttr.get(kind, number, loc=self.location), kind)
+
+    def splat(self, number: float, kind: ir.Type) -> ir.Value:
+        """A constant of scalar or vector type `kind`, every element of which is `number`."""
+        element = kind.element_type if isinstance(kind, ir.VectorType) else kind
+        if isinstance(element, ir.FloatType):
+            scalar = ir.FloatAttr.get(element, number, loc=self.location)
+        else:
+            scalar = ir.IntegerAttr.get(element, int(number))
+        if not isinstance(kind, ir.VectorType):
+            return self.constant(scalar, kind)
+        return self.constant(ir.DenseElementsAttr.get_splat(kind, scalar), kind)
+
+    def size(self, size: Size) -> ir.Value:
+        """`size` as an index value."""
+        if isinstance(size, int):
+            return self.constant_index(size)
+        index = ir.IndexType.get(self.anchor.context)
+        if isinstance(size, SizeProduct):
+            total = self.size(size.factors[0])
+            for factor in size.factors[1:]:
+                total = self.create("arith.muli", [index], [total, self.size(factor)]).results[0]
+            return total
+        if size.dim is None:
+            return size.value
+        operands = [size.value, self.constant_index(size.dim)]
+        return self.create("tensor.dim", [index], operands).results[0]
+
+    def size_op(self, name: str, left: Size, right: Size) -> Size:
+        """`arith.<name>` of two sizes, a number where both are: one of `_SIZE_OPS`."""
+        if isinstance(left, int) and isinstance(right, int):
+            return _SIZE_OPS[name](left, right)
+        index = ir.IndexType.get(self.anchor.context)
+        operands = [self.size(left), self.size(right)]
+        return DynamicSize(self.create(f"arith.{name}", [index], operands).results[0])
+
+    def loop_index(self, loop: int) -> ir.Value:
+        """`linalg.index`, for the body of a linalg op."""
+        i64 = ir.IntegerType.get_signless(64, self.anchor.context)
+        attributes: dict[str, ir.Attribute] = {"dim": ir.IntegerAttr.get(i64, loop)}
+        index = ir.IndexType.get(self.anchor.context)
+        return self.create("linalg.index", [index], [], attributes).results[0]
+
+    def to_index(self, scalar: ir.Value) -> ir.Value:
+        """An integer as an index."""
+        index = ir.IndexType.get(self.anchor.context)
+        if scalar.type == index:
+            return scalar
+        return self.create("arith.index_cast", [index], [scalar]).results[0]
+
+    def compare(self, predicate: str, left: ir.Value, right: ir.Value) -> ir.Value:
+        """`arith.cmpi` of two integers or indices: `ult`, `eq`, and so on."""
+        predicates = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+        context = self.anchor.context
+        i64, i1 = (ir.IntegerType.get_signless(width, context) for width in (64, 1))
+        attributes: dict[str, ir.Attribute] = {
+            "predicate": ir.IntegerAttr.get(i64, predicates.index(predicate))
+        }
+        return self.create("arith.cmpi", [i1], [left, right], attributes).results[0]
+
+    def compare_floats(self, predicate: str, left: ir.Value, right: ir.Value) -> ir.Value:
+        """`arith.cmpf` of two floats, false where one is NaN: `ogt` and so on."""
+        predicates = ("false", "oeq", "ogt", "oge", "olt", "ole", "one")
+        context = self.anchor.context
+        i64, i1 = (ir.IntegerType.get_signless(width, context) for width in (64, 1))
+        attributes: dict[str, ir.Attribute] = {
+            "predicate": ir.IntegerAttr.get(i64, predicates.index(predicate))
+        }
+        return self.create("arith.cmpf", [i1], [left, right], attributes).results[0]
+
+    def select(self, condition: ir.Value, true: ir.Value, false: ir.Value) -> ir.Value:
+        """`arith.select` of two scalars of the same type."""
+        return self.create("arith.select", [true.type], [condition, true, false]).results[0]
+
+    def multiply_add(self, value: ir.Value, factor: int, addend: ir.Value | int) -> ir.Value:
+        """value * factor + addend of indices."""
+        kinds = [value.type]
+        if factor != 1:
+            operands = [value, self.constant_index(factor)]
+            value = self.create("arith.muli", kinds, operands).results[0]
+        if addend == 0:
+            return value
+        other = self.constant_index(addend) if isinstance(addend, int) else addend
+        return self.create("arith.addi", kinds, [value, other]).results[0]
+
+    def cast_float(self, value: ir.Value, kind: ir.Type) -> ir.Value:
+        """A float scalar in another float type."""
+        if value.type == kind:
+            return value
+        wider = ir.FloatType(kind).width > ir.FloatType(value.type).width
+        return self.create("arith.extf" if wider else "arith.truncf", [kind], [value]).results[0]
+
+    def extract(self, tensor: ir.Value, indices: Sequence[ir.Value]) -> ir.Value:
+        """`tensor.extract`: one element."""
+        operands = [tensor, *indices]
+        return self.create("tensor.extract", [element_type(tensor)], operands).results[0]
+
+    def string(self, text: str) -> ir.StringAttr:
+        return ir.StringAttr.get(text, self.anchor.context)

@@ -1,0 +1,147 @@
+"""Sizes of tensors, those known only at run time too.
+
+Dynamic sizes are traced up to where they come from, so that equal sizes compare equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+from .attributes import index_array
+from .queries import defining_op
+from .types import DYNAMIC, ranked_shape
+
+
+@dataclass(frozen=True)
+class DynamicSize:
+    """A size known only at run time: dim `dim` of `value`, or the index `value` itself."""
+
+    value: ir.Value
+    dim: int | None = None
+
+
+@dataclass(frozen=True)
+class SizeProduct:
+    """A product of sizes, at least one of them dynamic."""
+
+    factors: tuple[int | DynamicSize, ...]
+
+
+Size = int | DynamicSize | SizeProduct
+
+
+def product(sizes: Sequence[Size]) -> Size:
+    """Product of sizes: an int, a single dynamic size, or a SizeProduct."""
+    static, dynamic = 1, []
+    for size in sizes:
+        if isinstance(size, int):
+            static *= size
+        else:
+            dynamic += size.factors if isinstance(size, SizeProduct) else [size]
+    if not dynamic:
+        return static
+    factors = ([static] if static != 1 else []) + dynamic
+    return dynamic[0] if factors == dynamic[:1] else SizeProduct(tuple(factors))
+
+
+def static_size(size: Size) -> int:
+    """A size that is known to be static, as an int."""
+    assert isinstance(size, int), "a dynamic size where a static one was made sure of"
+    return size
+
+
+def size_values(sizes: Iterable[Size]) -> list[ir.Value]:
+    """The values that must be defined where `sizes` are computed."""
+    found: list[ir.Value] = []
+    for size in sizes:
+        if isinstance(size, SizeProduct):
+            found += size_values(size.factors)
+        elif isinstance(size, DynamicSize):
+            found.append(size.value)
+    return found
+
+
+def sizes_of(value: ir.Value) -> tuple[Size, ...]:
+    """The sizes of a ranked tensor, dynamic ones traced up to where they come from."""
+    return tuple(
+        _trace_size(value, dim) if size is None else size
+        for dim, size in enumerate(ranked_shape(value))
+    )
+
+
+def _trace_size(value: ir.Value, dim: int) -> Size:
+    """Where a dynamic size comes from, so that equal sizes compare equal.
+
+    It is never an int, even where a constant is found: types made of sizes must be dynamic
+    where the types of the values are.
+    """
+    while (op := defining_op(value)) is not None:
+        size = _size_operand(op, dim)
+        if size is not None:
+            return _index_size(size)
+        source = _same_size(op, value, dim)
+        if source is None:
+            break
+        value, dim = source
+        if ranked_shape(value)[dim] is not None:
+            break
+    return DynamicSize(value, dim)
+
+
+def _size_operand(op: ir.Operation, dim: int) -> ir.Value | None:
+    """The index operand that says how large dynamic dim `dim` of the result is, if any."""
+    if op.name == "tensor.empty":
+        return op.operands[_dynamic_rank(ranked_shape(op.results[0]), dim)]
+    if op.name == "tensor.expand_shape":
+        return op.operands[1 + _dynamic_rank(list(op.attributes["static_output_shape"]), dim)]
+    if op.name == "tensor.extract_slice":
+        # Dims that are dropped are static, so the dynamic ones stand in the same order.
+        offsets = sum(offset == DYNAMIC for offset in op.attributes["static_offsets"])
+        return op.operands[1 + offsets + _dynamic_rank(ranked_shape(op.results[0]), dim)]
+    if op.name == "tensor.reshape":
+        shape = defining_op(op.operands[1])
+        if shape is not None and shape.name == "tensor.from_elements":
+            return shape.operands[dim]
+    return None
+
+
+def _same_size(op: ir.Operation, value: ir.Value, dim: int) -> tuple[ir.Value, int] | None:
+    """A dim of an operand that is as large as dim `dim` of `value`, a result of `op`."""
+    if op.name == "tensor.cast" and dim < len(ranked_shape(op.operands[0])):
+        return op.operands[0], dim
+    if op.name == "tensor.insert_slice":
+        return op.operands[1], dim
+    if op.name == "tensor.concat" and ir.IntegerAttr(op.attributes["dim"]).value != dim:
+        return op.operands[0], dim
+    if op.name == "tensor.pad":
+        padding = (op.attributes["static_low"][dim], op.attributes["static_high"][dim])
+        return (op.operands[0], dim) if padding == (0, 0) else None
+    if op.name == "tensor.collapse_shape":
+        shape = ranked_shape(op.operands[0])
+        inner = [d for d in index_array(op.attributes["reassociation"])[dim] if shape[d] != 1]
+        return (op.operands[0], inner[0]) if len(inner) == 1 else None
+    if op.name.startswith(("linalg.", "iree_linalg_ext.")) and len(op.results):
+        # Destination style: result i has the shape of output operand i.
+        number = list(op.results).index(value)
+        return op.operands[len(op.operands) - len(op.results) + number], dim
+    return None
+
+
+def _dynamic_rank(shape: Sequence[int | None], dim: int) -> int:
+    """How many dynamic dims stand before `dim`: its place among dynamic-size operands."""
+    return sum(size is None or size == DYNAMIC for size in shape[:dim])
+
+
+def _index_size(value: ir.Value) -> Size:
+    op = defining_op(value)
+    if op is not None and op.name == "tensor.dim":
+        where = defining_op(op.operands[1])
+        if where is not None and where.name == "arith.constant":
+            dim = ir.IntegerAttr(where.attributes["value"]).value
+            source = op.operands[0]
+            static = ranked_shape(source)[dim] is not None
+            return DynamicSize(source, dim) if static else _trace_size(source, dim)
+    return DynamicSize(value)

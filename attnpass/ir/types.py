@@ -1,0 +1,64 @@
+"""Types of values: shapes, elements and bytes."""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+DYNAMIC = ir.ShapedType.get_dynamic_size()
+
+# What a dynamic size is taken as wherever bytes and times are estimated.
+ASSUMED_EXTENT = 1024
+
+
+def is_ranked_tensor(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.RankedTensorType)
+
+
+def ranked_shape(value: ir.Value) -> tuple[int | None, ...]:
+    """Shape with None for dynamic dims; the empty tuple for scalars and unranked tensors."""
+    tensor = value.type
+    if not isinstance(tensor, ir.RankedTensorType):
+        return ()
+    return tuple(None if size == DYNAMIC else size for size in tensor.shape)
+
+
+def is_scalar(value: ir.Value) -> bool:
+    """Whether `value` is no tensor, vector or memref."""
+    return not isinstance(value.type, ir.ShapedType)
+
+
+def is_float(kind: ir.Type) -> bool:
+    """Whether this is a floating-point type."""
+    return isinstance(kind, ir.FloatType)
+
+
+def element_type(value: ir.Value) -> ir.Type:
+    tensor = value.type
+    return tensor.element_type if isinstance(tensor, ir.ShapedType) else tensor
+
+
+def element_type_name(value: ir.Value) -> str:
+    return str(element_type(value))
+
+
+def element_bytes(value: ir.Value) -> int:
+    """Bytes of one element, at least one."""
+    kind = element_type(value)
+    if isinstance(kind, ir.IntegerType | ir.FloatType):
+        return max(1, kind.width // 8)
+    return 8
+
+
+def tensor_bytes(value: ir.Value) -> int:
+    """Bytes of a tensor; a dynamic dim counts as ASSUMED_EXTENT."""
+    total = element_bytes(value)
+    for size in ranked_shape(value):
+        total *= ASSUMED_EXTENT if size is None else size
+    return total
+
+
+def with_element(kind: ir.Type, element: ir.Type) -> ir.Type:
+    """A scalar or vector type like `kind`, of another element type."""
+    if isinstance(kind, ir.VectorType):
+        return ir.VectorType.get(kind.shape, element, loc=ir.Location.unknown(kind.context))
+    return element
