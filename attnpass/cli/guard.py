@@ -31,8 +31,9 @@ def guarded(name: str, body: Callable[[], int]) -> int:
     """The exit code of `body`, run in a child of this process where the system can fork.
 
     A crash there is one line on standard error and 1, an interrupt 130. Signals to end go to
-    the child; where it ends by one, so does this process. For commands: call it before threads
-    are started and before anything is printed.
+    the child; where it ends by one, so does this process. A second interrupt kills the child:
+    IREE notices none within a phase. For commands: call it before threads are started and
+    before anything is printed.
     """
     if not hasattr(os, "fork"):
         return body()
@@ -43,16 +44,16 @@ def guarded(name: str, body: Callable[[], int]) -> int:
     child = os.fork()
     if child == 0:
         _end_with(parent)
-        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-            signal.signal(signal.SIGINT, _interrupt())
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        return body()
-    _pass_on(signals, child)
+        return _interruptible(body, before)
+    relay = _Relay(child)
+    for number in signals:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, relay)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     status = os.waitpid(child, 0)[1]
     if os.WIFEXITED(status):
         return os.WEXITSTATUS(status)
-    number = signal.Signals(os.WTERMSIG(status))
+    number = signal.SIGINT if relay.killed else signal.Signals(os.WTERMSIG(status))
     if number in _CRASHES:
         print(f"{name}: error: {_crash_words(number)}", file=sys.stderr)
         return 1
@@ -65,33 +66,56 @@ def guarded(name: str, body: Callable[[], int]) -> int:
     return 128 + number
 
 
-def _pass_on(signals: Iterable[signal.Signals], child: int) -> None:
-    """Lets these signals go on to the child, but for those that the caller had ignored."""
+class _Interrupts:
+    """Tells interrupts apart: a terminal sends one to parent and child, and the parent passes
+    its own on, so what comes twice at once counts once."""
 
-    def pass_on(number: int, frame: FrameType | None) -> None:
+    def __init__(self) -> None:
+        self._last = -math.inf
+
+    def another(self) -> bool:
+        before, self._last = self._last, time.monotonic()
+        return self._last - before > _AT_ONCE_SECONDS
+
+
+class _Relay:
+    """A handler that passes signals on to the child, and kills it at the second interrupt."""
+
+    def __init__(self, child: int) -> None:
+        self.child = child
+        self.interrupted = self.killed = False
+        self._interrupts = _Interrupts()
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
         del frame
+        if number == signal.SIGINT and self._interrupts.another():
+            self.killed, self.interrupted = self.interrupted, True
         # The same signal may have ended it.
         with contextlib.suppress(ProcessLookupError):
-            os.kill(child, number)
-
-    for number in signals:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, pass_on)
+            os.kill(self.child, signal.SIGKILL if self.killed else number)
 
 
-def _interrupt() -> Callable[[int, FrameType | None], None]:
-    """A handler: a terminal interrupts parent and child, and the parent passes its own on, so
-    what comes twice at once counts once."""
-    last = -math.inf
+def _interruptible(body: Callable[[], int], mask: Iterable[int]) -> int:
+    """The exit code of `body`, which an interrupt reaches as KeyboardInterrupt; 130 where it is
+    left by one. Before and after, interrupts wait: this process has nothing more to say."""
+    interrupts = _Interrupts()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal last
         del number, frame
-        before, last = last, time.monotonic()
-        if last - before > _AT_ONCE_SECONDS:
+        if interrupts.another():
             raise KeyboardInterrupt
 
-    return interrupt
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            return body()
+        finally:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    except KeyboardInterrupt:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        return 130
 
 
 def _end_with(parent: int) -> None:

@@ -98,3 +98,46 @@ def test_nothing_goes_on_without_the_parent() -> None:
     process.kill()
     process.wait()
     assert gone(child)
+
+
+def test_a_second_interrupt_ends_what_hears_none() -> None:
+    """As in a phase of IREE, which lets no signal through to Python."""
+    process = start("signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}); " + SLEEP)
+    child = child_of(process)
+    # Until the first one has no effect, wherever the child was.
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "")
+    assert gone(child)
+
+
+def test_an_interrupt_behind_the_work_is_too_late() -> None:
+    process = start("import atexit; atexit.register(time.sleep, 2); return 0")
+    child_of(process)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+
+
+@pytest.mark.parametrize("command", ["attn_compile", "attn_opt", "attn_tune"])
+def test_an_interrupt_of_the_import_is_quiet(command: str, tmp_path: Path) -> None:
+    package = tmp_path / "attnpass"
+    package.mkdir()
+    (package / "__init__.py").write_text("import time; print('importing', flush=True); " + SLEEP)
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"from attnpass_commands import {command} as main; main()"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stdout.readline() == "importing\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "")
