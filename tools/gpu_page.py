@@ -43,7 +43,7 @@ def f32() -> str:
     worst = max(r["error"] for r in checked)
     return (
         f"{data['gpu']}, torch {data['torch']}, milliseconds. Worst error of the passes against "
-        f"float64, {len(checked)} results checked: {worst:.1e}. Of these, {data['note']}.\n\n"
+        f"float64, {len(checked)} results checked: {worst:.1e}.\n\n"
         + _beside(cases, ("attnpass",), ("efficient",))
     )
 
