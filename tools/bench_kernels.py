@@ -49,7 +49,8 @@ class Case:
     it has m, row 5 sees no key, if there is one. `offset` is the key that a causal row 0 sees
     last. `timed` cases are run repeatedly; `own` leaves attention to IREE, by itself or
     `configured` by attnpass. `layout` is V's in the module, `steps` the number of attentions,
-    each reading the output of the one before. `cache` is the type of K and V, if not `dtype`.
+    each reading the output of the one before. `cache` is the type of K and V, if not `dtype`,
+    and `value` that of V, if not K's.
     With `projected` V is a product of two arguments, and the layout pass runs before. With
     `elsewhere` the module asks for the device at run time: `hopper` and finds the kernel's, or
     `older` and is made not to. A score s becomes cap * tanh(s / cap) with a `cap`, and scores
@@ -79,10 +80,12 @@ class Case:
     elsewhere: str = ""
     cap: float = 0
     forced: str = ""
+    value: str = ""
 
     @property
     def name(self) -> str:
-        words = [self.dtype + self.cache, f"{self.heads}x{self.group}", f"{self.rows}x{self.keys}"]
+        kinds = self.dtype + self.cache + self.value
+        words = [kinds, f"{self.heads}x{self.group}", f"{self.rows}x{self.keys}"]
         words += [f"d{self.head}"]
         for word in ("causal", "dynamic", "own", "configured", "projected"):
             words += [word] if getattr(self, word) else []
@@ -98,12 +101,24 @@ class Case:
 
     @property
     def output(self) -> str:
-        return "f16" if self.dtype == "f8E4M3FN" else self.dtype
+        """The element type of the result: that of 16 bits, f16 if there is none."""
+        kinds = (self.dtype, self.kept, self.values)
+        return next((kind for kind in kinds if not kind.startswith("f8")), "f16")
 
     @property
     def kept(self) -> str:
-        """The element type of K and V."""
+        """The element type of K."""
         return self.cache or self.dtype
+
+    @property
+    def values(self) -> str:
+        """The element type of V."""
+        return self.value or self.kept
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether Q, K or V has 8 bits."""
+        return any(kind.startswith("f8") for kind in (self.dtype, self.kept, self.values))
 
     @property
     def is_decode(self) -> bool:
@@ -217,7 +232,36 @@ def cases() -> list[Case]:
             "f8E4M3FN", 32, 16384, 16384, 128, timed=True, causal=True, forced=TURNING + "_causal"
         ),
     ]
-    return odd + odd_decode() + timed + timed_decode() + thresholds() + soft_capped()
+    return odd + odd_decode() + timed + timed_decode() + thresholds() + soft_capped() + widened()
+
+
+def widened() -> list[Case]:
+    """8-bit operands that no kernel takes as they are, by the kernels for 16 bits."""
+    e4m3, e5m2 = "f8E4M3FN", "f8E5M2"
+    odd = [
+        Case(e4m3, 2, 300, 777, 128, value="f16"),
+        Case(e4m3, 8, 777, 1000, 128, value="bf16", group=4, dynamic=True),
+        Case(e4m3, 3, 333, 1000, 128, value="f16", layout="transposed"),
+        Case(e4m3, 2, 300, 777, 64),
+        Case(e4m3, 3, 777, 777, 256, causal=True, group=2),
+        Case(e4m3, 3, 333, 777, 128, mask="i1", mask_dims="bmn"),
+        Case(e4m3, 2, 300, 1000, 64, mask="f16"),
+        Case(e4m3, 8, 1333, 1333, 128, causal=True, dynamic=True),
+        Case(e4m3, 3, 333, 333, 64, cap=20),
+        Case(e5m2, 2, 300, 777, 128),
+        Case(e5m2, 3, 500, 500, 64, causal=True, value="bf16"),
+        Case("f16", 8, 333, 777, 128, group=4, cache=e4m3),
+        Case("bf16", 8, 500, 1333, 128, group=4, cache=e4m3, causal=True, offset=833),
+    ]
+    timed = [
+        Case(e4m3, 32, 4096, 4096, 128, value="f16"),
+        Case(e4m3, 32, 4096, 4096, 128, mask="f16"),
+        Case(e4m3, 32, 4096, 4096, 64),
+        Case(e4m3, 32, 4096, 4096, 256, causal=True),
+        Case(e5m2, 32, 4096, 4096, 128),
+        Case("bf16", 8, 4096, 4096, 128, group=4, cache=e4m3),
+    ]
+    return odd + [replace(case, timed=True) for case in timed]
 
 
 def soft_capped() -> list[Case]:
@@ -377,7 +421,7 @@ def module_text(case: Case) -> str:
     transposed = case.layout == "transposed"
     q = f"tensor<{bs}x{gs}x{ms}x{d}x{case.dtype}>"
     k = f"tensor<{bs}x{ns}x{d}x{case.kept}>"
-    v = f"tensor<{bs}x{d}x{ns}x{case.kept}>" if transposed else k
+    v = f"tensor<{bs}x{f'{d}x{ns}' if transposed else f'{ns}x{d}'}x{case.values}>"
     o = f"tensor<{bs}x{gs}x{ms}x{d}x{case.output}>"
     dims = "(b, g, m, n, k1, k2)"
     maps = [
@@ -533,9 +577,10 @@ def compile_all(folder: Path, wanted: list[Case]) -> None:
 def _compile(source: Path, target: Path, repeats: int, case: Case) -> None:
     flags = [*DEVICE, f"--iree-hal-benchmark-dispatch-repeat-count={repeats}"]
     tool = [str(Path(sys.executable).with_name("iree-compile"))]
-    if case.configured or case.projected:
+    casts = case.projected or case.is_narrow
+    if case.configured or casts:
         tool = [sys.executable, "-m", "attnpass.cli.attn_compile", "--attn-target=sm_90"]
-    if case.projected:  # casts to 8 bits want the attnpass pass, and an architecture that has them
+    if casts:  # of 8 bits want the attnpass pass, and an architecture that has them
         flags += ["--iree-cuda-target=sm_90", "--attn-pipeline=attn-hardware-exp2"]
     subprocess.run([*tool, str(source), *flags, "-o", str(target)], check=True, timeout=300)
 
@@ -616,13 +661,18 @@ def _inputs(case: Case) -> tuple[Any, Any, Any]:
     import torch
 
     torch.manual_seed(len(case.name) + case.rows)
-    kinds = {"f16": torch.float16, "bf16": torch.bfloat16, "f8E4M3FN": torch.float8_e4m3fn}
+    kinds = {
+        "f16": torch.float16,
+        "bf16": torch.bfloat16,
+        "f8E4M3FN": torch.float8_e4m3fn,
+        "f8E5M2": torch.float8_e5m2,
+    }
     shapes = [
         (case.heads, case.group, case.rows, case.head),
         (case.heads, case.keys, case.head),
         (case.heads, case.keys, case.head),
     ]
-    types = (case.dtype, case.kept, case.kept)
+    types = (case.dtype, case.kept, case.values)
     sizes = (case.cap / 2 or 1, 1, 1)
     q, k, v = (
         (torch.randn(shape, device="cuda") * size).to(kinds[kind])
@@ -763,9 +813,10 @@ def _torch_rows(case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any) -> d
 
     if case.own:
         return {}
-    if "f8E4M3FN" in (case.dtype, case.kept):
+    if case.is_narrow:
         q, k, v = (tensor.to(torch.bfloat16) for tensor in (q, k, v))
-        case = replace(case, dtype="bf16", cache="")  # and twice the bytes
+        mask = mask.to(torch.bfloat16) if case.mask == "f16" else mask
+        case = replace(case, dtype="bf16", cache="", value="")  # and twice the bytes
     flat = q.flatten(0, 1)[None]
     pair = k[None], v[None]
 

@@ -8,9 +8,10 @@ from iree.compiler import ir
 
 from .. import maps
 from ..attention import AttentionFacts
-from ..ir import defining_op, element_bytes, tensor_bytes
+from ..ir import defining_op, element_bytes, element_type_name
 from ..scores import NATURAL_SCORES
 from ..targets import Target
+from ..widening import wide_type, widening_seconds
 from . import Kernel, load_kernels
 from .masks import Mask, find_mask, mask_words
 from .sources import find_sources, narrow_type, unaligned_slice
@@ -20,7 +21,11 @@ from .speed import Work, iree_seconds, kernel_seconds
 _ASSUMED_HEADS = 32
 # Decode kernels read K and V once for each 16 rows: more rows are for prefill kernels.
 _DECODE_ROWS = 64
-_ORDERED = ("query", "key", "value", "output")
+_READ = ("query", "key", "value")
+_ORDERED = (*_READ, "output")
+
+# Element types of Q, K and V.
+Types = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,8 @@ class KernelPlan:
     of what it gets is dim orders[operand][i] of the operand. `sources` are K and V without the
     repeat of each head for `repeats` query heads, where they come from one. `mask_place` is
     for masks that are operands. `moved` are the operands that must be transposed for it,
-    `seconds` what the plan saves (negative: costs).
+    `widened` those that must be cast, with the type to cast to; `seconds` is what the plan saves
+    (negative: costs).
     """
 
     kernel: Kernel
@@ -60,6 +66,7 @@ class KernelPlan:
     sources: dict[str, ir.Value]
     repeats: int
     moved: tuple[str, ...]
+    widened: dict[str, str]
     seconds: float
     reason: str
     programs: int
@@ -73,14 +80,41 @@ def choose(
 ) -> KernelPlan | str:
     """The best plan for this attention, or the reason why no kernel fits. Changes nothing.
 
-    `value_map` stands for V's map, where V could have another layout than it has. `only` is
-    the name of the one kernel that may be taken, if not empty.
+    Where an operand has 8 bits, kernels for a 16-bit type that holds all of them exactly
+    compete with those for the operands as they are. `value_map` stands for V's map, where V
+    could have another layout than it has. `only` is the name of the one kernel that may be
+    taken, if not empty.
     """
     problem = _unfit(facts)
     if problem:
         return problem
+    own = _choose(facts, _own_types(facts), target, value_map, only)
+    wide = wide_type(facts)
+    if not wide:
+        return own
+    widened = _choose(facts, (wide, wide, wide), target, value_map, only)
+    plans = [plan for plan in (own, widened) if not isinstance(plan, str)]
+    if not plans:
+        return f"{own}; widened to {wide}: {widened}"
+    return max(plans, key=lambda plan: plan.seconds)
+
+
+def _own_types(facts: AttentionFacts) -> Types:
+    """The element types of Q, K and V."""
+    query, key, value = (facts.element_types[name] for name in _READ)
+    return query, key, value
+
+
+def _choose(
+    facts: AttentionFacts,
+    types: Types,
+    target: Target,
+    value_map: maps.Positions | None,
+    only: str,
+) -> KernelPlan | str:
+    """`choose` among the kernels for Q, K and V of these types."""
     row = [dim for dim in facts.map_of("query") if dim in facts.m][-1]
-    kernels = _fitting(facts)
+    kernels = _fitting(facts, types)
     if isinstance(kernels, str):
         return kernels
     mask = find_mask(facts, row)
@@ -97,12 +131,14 @@ def choose(
         kernels = [kernel for kernel in kernels if kernel.name == only]
         if not kernels:
             return f"it does not fit the kernel {only}, and no other may be taken"
-    found = [_plan(facts, kernel, row, mask, placed, target, value_map) for kernel in kernels]
+    found = [
+        _plan(facts, kernel, types, row, mask, placed, target, value_map) for kernel in kernels
+    ]
     plans = [plan for plan in found if plan is not None]
     if not plans:
         words = f" ({mask_words(facts)})" if facts.has_mask else ""
         words += " and a soft-cap" if mask.cap else ""
-        return f"no kernel for {facts.element_types['query']} has its kind of mask{words}"
+        return f"no kernel for {types[0]} has its kind of mask{words}"
     return max(plans, key=lambda plan: plan.seconds)
 
 
@@ -142,7 +178,7 @@ def _unfit(facts: AttentionFacts) -> str:
             return f"the {name} reads a dim of size one by the constant 0"
         if not shared <= set(positions):
             return f"the {name} lacks a batch dim that others have"
-    for name in ("query", "key", "value"):
+    for name in _READ:
         offset = unaligned_slice(facts.value(name))
         if offset:
             return f"the {name} is {offset}"
@@ -158,11 +194,11 @@ def _constant_scale(facts: AttentionFacts) -> float | None:
     return attribute.value if isinstance(attribute, ir.FloatAttr) else None
 
 
-def _fitting(facts: AttentionFacts) -> list[Kernel] | str:
-    """The kernels that could compute this attention, whatever its mask; why there are none."""
-    types = facts.element_types
-    wanted = tuple(types[name] for name in ("query", "key", "value"))
-    caches = {(types["key"], types["value"]), (narrow_type(facts),) * 2}
+def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | str:
+    """The kernels that could compute this attention of Q, K and V in these types, whatever its
+    mask; why there are none."""
+    output = facts.element_types["output"]
+    caches = {wanted[1:], (narrow_type(facts),) * 2}
     kernels = [
         k
         for k in load_kernels()
@@ -172,9 +208,9 @@ def _fitting(facts: AttentionFacts) -> list[Kernel] | str:
     ]
     if not kernels:
         return f"there is no kernel for {', '.join(wanted)}"
-    if not any(k.output_type == types["output"] for k in kernels):
-        return f"the kernels for {wanted[0]} write {kernels[0].output_type}, not {types['output']}"
-    kernels = [k for k in kernels if k.output_type == types["output"]]
+    if not any(k.output_type == output for k in kernels):
+        return f"the kernels for {wanted[0]} write {kernels[0].output_type}, not {output}"
+    kernels = [k for k in kernels if k.output_type == output]
     rows = facts.extent(facts.m)
     if rows is None or rows > _DECODE_ROWS:
         kernels = [k for k in kernels if k.kind == "prefill"]
@@ -226,13 +262,15 @@ def _place_mask(facts: AttentionFacts, row: int) -> MaskPlace | str:
 def _plan(
     facts: AttentionFacts,
     kernel: Kernel,
+    types: Types,
     row: int,
     mask: Mask,
     placed: MaskPlace | None,
     target: Target,
     value_map: maps.Positions | None,
 ) -> KernelPlan | None:
-    """The attention by this kernel; None if K and V cannot be had in its type."""
+    """The attention, of Q, K and V in these types, by this kernel; None if K and V cannot be had
+    in its type."""
     (k1,), (k2,), (n,) = facts.k1, facts.k2, facts.n
     heads = tuple(dim for dim in facts.map_of("query") if dim in facts.batch)
     group = tuple(dim for dim in facts.map_of("query") if dim in facts.m and dim != row)
@@ -248,22 +286,25 @@ def _plan(
     if placed is not None:
         orders["mask"] = placed.order
     moved = tuple(name for name, order in orders.items() if not maps.is_identity(order))
-    narrow = kernel.cache_type != facts.element_types["key"]
+    narrow = kernel.cache_type != types[1]
     sources, repeats = find_sources(facts, narrow)
     if {"key", "value"} & set(moved):
         sources, repeats = {}, 1
     if narrow and not sources:
         return None
-    work = _work(facts, row, mask, group, repeats, 1 if narrow else None)
+    work = _work(facts, row, mask, group, repeats, kernel)
     own, kernel_time = iree_seconds(work), kernel_seconds(work, kernel, target)
-    bytes_moved = sum(2 * tensor_bytes(facts.value(name)) for name in moved)
-    moving = bytes_moved / target.bytes_per_second + len(moved) * target.launch_seconds
+    widened = _widened(facts, kernel, sources)
+    moving = _moving_seconds(facts, moved, widened, sources, repeats, target)
     words = f"about {kernel_time * 1e6:.0f} us instead of {own * 1e6:.0f}"
     words += kernel.measured and f" (measured: {kernel.measured})"
-    if moved:
-        words += f", and {moving * 1e6:.0f} to transpose the {' and the '.join(moved)}"
+    done = [f"transpose the {' and the '.join(moved)}"] if moved else []
+    if widened:
+        done += [f"widen the {' and the '.join(widened)} to {kernel.element_type}"]
+    if done:
+        words += f", and {moving * 1e6:.0f} to {' and '.join(done)}"
     saved = own - kernel_time - moving
-    if narrow:
+    if narrow and facts.element_types["key"] != kernel.cache_type:
         words += f"; K and V are read in {kernel.cache_type}, before they are widened"
     if repeats > 1:
         words += f"; K and V are read without their {repeats}-fold repeat"
@@ -279,10 +320,51 @@ def _plan(
         sources,
         repeats,
         moved,
+        widened,
         saved,
         words,
         programs,
     )
+
+
+def _widened(facts: AttentionFacts, kernel: Kernel, sources: dict[str, ir.Value]) -> dict[str, str]:
+    """The operands that the kernel reads in a wider type than they have, and that type."""
+    kinds = dict(zip(_READ, (kernel.element_type, *(kernel.cache_type,) * 2), strict=True))
+    return {
+        name: kind
+        for name, kind in kinds.items()
+        if element_type_name(sources.get(name, facts.value(name))) != kind
+    }
+
+
+def _moving_seconds(
+    facts: AttentionFacts,
+    moved: tuple[str, ...],
+    widened: dict[str, str],
+    sources: dict[str, ir.Value],
+    repeats: int,
+    target: Target,
+) -> float:
+    """The time to transpose and widen operands; one dispatch does both to one of them."""
+    seconds = 0.0
+    for name in {*moved, *widened}:
+        value = facts.value(name)
+        elements = _elements(facts, name) / (repeats if name in sources else 1)
+        if name in widened:
+            seconds += widening_seconds(elements, target)
+        else:
+            bytes_moved = 2 * elements * element_bytes(value)
+            seconds += bytes_moved / target.bytes_per_second + target.launch_seconds
+    return seconds
+
+
+def _elements(facts: AttentionFacts, name: str) -> int:
+    """Elements of an operand, dynamic sizes as `_work` assumes them."""
+    dims = [dim for dim in facts.map_of(name) if dim is not None]
+    heads = tuple(dim for dim in dims if dim in facts.batch)
+    count = facts.extent(heads)
+    rest = facts.assumed_extent(tuple(dim for dim in dims if dim not in heads))
+    return rest * (_ASSUMED_HEADS if count is None else count)
 
 
 def _work(
@@ -291,10 +373,10 @@ def _work(
     mask: Mask,
     group: tuple[int, ...],
     repeats: int,
-    width: int | None,
+    kernel: Kernel,
 ) -> Work:
-    """What there is to compute; dynamic sizes as they are assumed for estimates. `width` is
-    that of K and V where it is not their own."""
+    """What there is to compute for this kernel; dynamic sizes as they are assumed for
+    estimates."""
     heads = facts.extent(facts.batch)
     rows, keys = facts.assumed_extent((row,)), facts.assumed_extent(facts.k2)
     seen = {"causal": mask.diagonal + rows / 2, "window": mask.diagonal + mask.behind + 1}
@@ -304,6 +386,6 @@ def _work(
         rows=rows,
         keys=keys,
         head_dims=facts.assumed_extent(facts.k1) + facts.assumed_extent(facts.n),
-        width=width or element_bytes(facts.value("key")),
+        width=1 if kernel.cache_type.startswith("f8") else 2,
         seen=min(1.0, seen.get(mask.kind, keys) / max(keys, 1)),
     )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from iree.compiler import ir
 
 from .. import maps
 from ..attention import AttentionFacts
 from ..ir import Builder, Size, element_type, element_type_name, product, sizes_of
 from ..layout.attention_rewrite import iteration_size
+from ..widening import cast_elements, widen
 from .choose import KernelPlan
 from .decode import launch_decode
 from .extern import launch, runs_on_hopper
@@ -37,13 +36,7 @@ def _by_kernel(
 ) -> ir.Value:
     """The attention's result, by the kernel."""
     kernel = plan.kernel
-    operands = [
-        plan.sources[name]
-        if name in plan.sources
-        else build.transpose(_as_bytes(build, facts.value(name)), plan.orders[name])
-        for name in plan.orders
-        if name != "output"
-    ]
+    operands = [_operand(facts, plan, build, name) for name in plan.orders if name != "output"]
     rows, keys = iteration_size(facts, plan.row), iteration_size(facts, facts.k2[0])
     inner = product([iteration_size(facts, dim) for dim in plan.group])
     heads = product([iteration_size(facts, dim) for dim in plan.heads])
@@ -86,15 +79,11 @@ def _mask_numbers(facts: AttentionFacts, plan: KernelPlan, keys: Size) -> dict[s
     }
 
 
-def _as_bytes(build: Builder, value: ir.Value) -> ir.Value:
-    """Truth values as bytes; other tensors as they are."""
-    if element_type_name(value) != "i1":
-        return value
-    i8 = ir.IntegerType.get_signless(8)
-    sizes = sizes_of(value)
-    axes = tuple(range(len(sizes)))
-
-    def widen(inner: Builder, elements: Sequence[ir.Value]) -> list[ir.Value]:
-        return [inner.create("arith.extui", [i8], [elements[0]]).results[0]]
-
-    return build.generic([value], [build.empty(sizes, i8)], [axes, axes], widen)[0]
+def _operand(facts: AttentionFacts, plan: KernelPlan, build: Builder, name: str) -> ir.Value:
+    """What the kernel reads as Q, K, V or the mask: in its order, in its type."""
+    value = plan.sources.get(name, facts.value(name))
+    if name in plan.widened:
+        value = widen(build, value, plan.widened[name])
+    elif element_type_name(value) == "i1":
+        value = cast_elements(build, value, ir.IntegerType.get_signless(8), "arith.extui")
+    return value if name in plan.sources else build.transpose(value, plan.orders[name])

@@ -59,7 +59,11 @@ def _use_kernel(
         record.decision = "kept"
         record.reason = words + (", not taken: mode=never" if mode == "never" else ", no win")
         return False
-    record.decision, record.reason, record.launches = "kernel", words, len(plan.moved)
+    record.decision, record.reason, record.launches = (
+        "kernel",
+        words,
+        len({*plan.moved, *plan.widened}),
+    )
     if elsewhere:
         record.reason += "; IREE's own code elsewhere"
     replace_by_kernel(facts, plan, elsewhere)

@@ -124,8 +124,8 @@ func.func @uneven(%q: tensor<2x512x128xf16>, %k: tensor<2x384x128xf16>, %v: tens
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
 // CHECK-LABEL: func.func @narrow(
-// CHECK-NOT: hal.dispatch.extern
-// REMARK: output refused: no kernel for f8E4M3FN has its kind of mask and a soft-cap
+// CHECK: hal.dispatch.extern "attention_f16_d128_window_cap"
+// REMARK: output kernel: attention_f16_d128_window_cap: {{.*}} widen the query and the key and the value to f16
 func.func @narrow(%q: tensor<2x512x128xf8E4M3FN>, %k: tensor<2x128x128xf8E4M3FN>, %v: tensor<2x128x128xf8E4M3FN>) -> tensor<2x512x128xf16> {
   %scale = arith.constant 0.125 : f32
   %cap = arith.constant 50.0 : f32

@@ -88,6 +88,43 @@ func.func @prefill_f16(%q: tensor<32x4096x128xf16>, %k: tensor<32x4096x128xf16>,
 #s = affine_map<(b, m, n, k1, k2) -> ()>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
+// So does V where Q and K are widened for them.
+// CHECK-LABEL: func.func @prefill_widened(
+// CHECK: hal.dispatch.extern "attention_f16_d128"
+// REMARK: value kept: V stays as it is: there are kernels for both layouts, attention_f16_d128 for this
+// REMARK: output kernel: attention_f16_d128: {{.*}} to widen the query and the key to f16
+// NEVER: value absorbed: {{.*}}; measured on an H200: V^T saves 17% with fp8 Q and K and a 16-bit V
+func.func @prefill_widened(%q: tensor<32x4096x128xf8E4M3FN>, %k: tensor<32x4096x128xf8E4M3FN>, %x: tensor<4096x4096xf16>, %w: tensor<4096x4096xf16>) -> tensor<32x4096x128xf16> {
+  %zero = arith.constant 0.0 : f32
+  %p0 = tensor.empty() : tensor<4096x4096xf32>
+  %p1 = linalg.fill ins(%zero : f32) outs(%p0 : tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
+  %p = linalg.matmul ins(%x, %w : tensor<4096x4096xf16>, tensor<4096x4096xf16>) outs(%p1 : tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
+  %n0 = tensor.empty() : tensor<4096x4096xf16>
+  %n = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<4096x4096xf32>) outs(%n0 : tensor<4096x4096xf16>) {
+  ^bb0(%wide: f32, %out: f16):
+    %narrow = arith.truncf %wide : f32 to f16
+    linalg.yield %narrow : f16
+  } -> tensor<4096x4096xf16>
+  %h = tensor.expand_shape %n [[0], [1, 2]] output_shape [4096, 32, 128] : tensor<4096x4096xf16> into tensor<4096x32x128xf16>
+  %t0 = tensor.empty() : tensor<32x4096x128xf16>
+  %v = linalg.transpose ins(%h : tensor<4096x32x128xf16>) outs(%t0 : tensor<32x4096x128xf16>) permutation = [1, 0, 2]
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<32x4096x128xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<32x4096x128xf8E4M3FN>, tensor<32x4096x128xf8E4M3FN>, tensor<32x4096x128xf16>, f32) outs(%e : tensor<32x4096x128xf16>) {
+  ^bb0(%s: f32):
+    iree_linalg_ext.yield %s : f32
+  } -> tensor<32x4096x128xf16>
+  return %r : tensor<32x4096x128xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
 // The decode kernel reads row-major V, of 8 bits too.
 // CHECK-LABEL: func.func @decode_fp8(
 // CHECK: hal.dispatch.extern "decode_f8e4m3fn_d128"

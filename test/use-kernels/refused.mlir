@@ -77,28 +77,6 @@ func.func @mask_type(%q: tensor<2x512x64xf16>, %k: tensor<2x512x64xf16>, %v: ten
 #s = affine_map<(b, m, n, k1, k2) -> ()>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
-// CHECK-LABEL: func.func @odd_fp8(
-// CHECK-NOT: hal.dispatch.extern
-// CHECK: iree_linalg_ext.attention
-// REMARK: output refused: the number of keys (777) must be a known multiple of 16
-func.func @odd_fp8(%q: tensor<2x512x128xf8E4M3FN>, %k: tensor<2x777x128xf8E4M3FN>, %v: tensor<2x777x128xf8E4M3FN>) -> tensor<2x512x128xf16> {
-  %scale = arith.constant 0.125 : f32
-  %e = tensor.empty() : tensor<2x512x128xf16>
-  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x512x128xf8E4M3FN>, tensor<2x777x128xf8E4M3FN>, tensor<2x777x128xf8E4M3FN>, f32) outs(%e : tensor<2x512x128xf16>) {
-  ^bb0(%x: f32):
-    iree_linalg_ext.yield %x : f32
-  } -> tensor<2x512x128xf16>
-  return %r : tensor<2x512x128xf16>
-}
-
-// -----
-
-#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
-#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
-#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
-#s = affine_map<(b, m, n, k1, k2) -> ()>
-#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
-
 // CHECK-LABEL: func.func @scores_changed(
 // CHECK-NOT: hal.dispatch.extern
 // CHECK: iree_linalg_ext.attention
@@ -137,29 +115,6 @@ func.func @unaligned(%q: tensor<2x512x64xf16>, %flat: tensor<65537xf16>, %v: ten
     iree_linalg_ext.yield %x : f32
   } -> tensor<2x512x64xf16>
   return %r : tensor<2x512x64xf16>
-}
-
-// -----
-
-#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
-#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
-#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
-#s = affine_map<(b, m, n, k1, k2) -> ()>
-#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
-
-// Only decode kernels read an 8-bit cache for 16-bit queries.
-// CHECK-LABEL: func.func @many_rows_narrow_cache(
-// CHECK-NOT: hal.dispatch.extern
-// CHECK: iree_linalg_ext.attention
-// REMARK: output refused: kernels for f16, f8E4M3FN, f8E4M3FN take up to 64 query rows
-func.func @many_rows_narrow_cache(%q: tensor<2x512x128xf16>, %k: tensor<2x777x128xf8E4M3FN>, %v: tensor<2x777x128xf8E4M3FN>) -> tensor<2x512x128xf16> {
-  %scale = arith.constant 0.125 : f32
-  %e = tensor.empty() : tensor<2x512x128xf16>
-  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x512x128xf16>, tensor<2x777x128xf8E4M3FN>, tensor<2x777x128xf8E4M3FN>, f32) outs(%e : tensor<2x512x128xf16>) {
-  ^bb0(%x: f32):
-    iree_linalg_ext.yield %x : f32
-  } -> tensor<2x512x128xf16>
-  return %r : tensor<2x512x128xf16>
 }
 
 // -----
