@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -649,10 +649,10 @@ def _run(case: Case, folder: Path, config: Any) -> dict[str, Any]:
     again = to_torch(functions[names[-1]](*device), kind)
     row["same_again"] = bool(torch.equal(got.nan_to_num(), again.nan_to_num()))
     if case.timed:
-        row["iree"] = _speed(
-            case, _slope({n: lambda f=f: f(*device) for n, f in functions.items()})
-        )
-        row |= _torch_rows(case, q, k, v, full, wanted)
+        ways = {"iree": Way(case, {n: lambda f=f: f(*device) for n, f in functions.items()})}
+        with torch.no_grad():
+            ways |= _torch_ways(case, q, k, v, full, wanted)
+            row |= _speeds(ways)
     return row
 
 
@@ -787,17 +787,42 @@ def relative_error(output: Any, wanted: Any) -> float:
     return float((output.double().nan_to_num() - wanted).norm() / wanted.norm())
 
 
-def _slope(calls: dict[int, Callable[[], Any]], repeats: int = 7) -> float:
-    """Seconds a dispatch: the difference between many and few repeats, medians of each."""
-    times: dict[int, list[float]] = {count: [] for count in calls}
-    for _ in range(repeats):
-        for count, call in calls.items():
-            start = time.perf_counter()
-            call()
-            times[count].append(time.perf_counter() - start)
-    few, many = min(times), max(times)
-    difference = statistics.median(times[many]) - statistics.median(times[few])
-    return difference / (many - few)
+@dataclass(frozen=True)
+class Way:
+    """A way to compute a case: calls that repeat it as often as their key says, and the error;
+    or why there is none."""
+
+    case: Case
+    calls: dict[int, Callable[[], Any]] = field(default_factory=dict)
+    error: float | None = None
+    failed: str = ""
+
+
+def _speeds(ways: dict[str, Way], repeats: int = 7) -> dict[str, Any]:
+    """The speed of each way: the difference between many and few repeats, medians of each.
+
+    Ways take turns, because a GPU's clock follows how warm it is: what ran first, or last, would
+    be measured at another clock.
+    """
+    able = {name: way.calls for name, way in ways.items() if not way.failed}
+    times = {name: {count: [] for count in calls} for name, calls in able.items()}
+    for turn in range(repeats + 1):
+        for name, calls in able.items():
+            for count, call in calls.items():
+                start = time.perf_counter()
+                call()
+                if turn:  # The first warms up.
+                    times[name][count].append(time.perf_counter() - start)
+    rows: dict[str, Any] = {}
+    for name, way in ways.items():
+        if way.failed:
+            rows[name] = {"failed": way.failed}
+            continue
+        few, many = min(way.calls), max(way.calls)
+        middle = {count: statistics.median(times[name][count]) for count in way.calls}
+        rows[name] = {} if way.error is None else {"error": way.error}
+        rows[name] |= _speed(way.case, (middle[many] - middle[few]) / (many - few))
+    return rows
 
 
 def _speed(case: Case, seconds: float) -> dict[str, float]:
@@ -805,7 +830,7 @@ def _speed(case: Case, seconds: float) -> dict[str, float]:
     return speed | ({"GBps": round(case.bytes / seconds / 1e9)} if case.is_decode else {})
 
 
-def _torch_rows(case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any) -> dict[str, Any]:
+def _torch_ways(case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any) -> dict[str, Way]:
     """FlashAttention and cuDNN on the same tensors; 8-bit inputs in bf16, which they take."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -829,23 +854,22 @@ def _torch_rows(case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any) -> d
         )
 
     if case.cap:
-        return _flex_rows(case, flat, pair, wanted)
-    rows: dict[str, Any] = {}
+        return _flex_ways(case, flat, pair, wanted)
+    ways: dict[str, Way] = {}
     kinds = {"torch_fa2": SDPBackend.FLASH_ATTENTION, "torch_cudnn": SDPBackend.CUDNN_ATTENTION}
     if mask is not None:  # which FlashAttention does not take
         kinds |= {"torch_efficient": SDPBackend.EFFICIENT_ATTENTION}
     for name, kind in kinds.items():
         try:
-            with sdpa_kernel(kind), torch.no_grad():
+            with sdpa_kernel(kind):
                 error = relative_error(call()[0].view(q.shape)[_heads(case)], wanted)
-                calls = {count: _repeat(call, count) for count in (FEW, case.many)}
-                rows[name] = {"error": error, **_speed(case, _slope(calls))}
+                ways[name] = Way(case, {n: _repeat(call, n) for n in (FEW, case.many)}, error)
         except RuntimeError as problem:
-            rows[name] = {"failed": str(problem)[:200]}
-    return rows
+            ways[name] = Way(case, failed=str(problem)[:200])
+    return ways
 
 
-def _flex_rows(case: Case, flat: Any, pair: Any, wanted: Any) -> dict[str, Any]:
+def _flex_ways(case: Case, flat: Any, pair: Any, wanted: Any) -> dict[str, Way]:
     """FlexAttention, compiled, for soft-caps, which SDPA has not; compiling takes long, so that
     only the plain and causal cases of 4096 and 16384 rows have this."""
     import torch
@@ -868,14 +892,11 @@ def _flex_rows(case: Case, flat: Any, pair: Any, wanted: Any) -> dict[str, Any]:
         return compiled(flat, *pair, score_mod=capped, block_mask=mask)
 
     try:
-        with torch.no_grad():
-            shape = (case.heads, case.group, case.rows, case.head)
-            error = relative_error(call()[0].view(shape)[_heads(case)], wanted)
+        shape = (case.heads, case.group, case.rows, case.head)
+        error = relative_error(call()[0].view(shape)[_heads(case)], wanted)
     except Exception as problem:  # where there is no compiler
-        return {"torch_flex": {"failed": str(problem)[:200]}}
-    with torch.no_grad():
-        calls = {count: _repeat(call, count) for count in (FEW, case.many)}
-        return {"torch_flex": {"error": error, **_speed(case, _slope(calls))}}
+        return {"torch_flex": Way(case, failed=str(problem)[:200])}
+    return {"torch_flex": Way(case, {n: _repeat(call, n) for n in (FEW, case.many)}, error)}
 
 
 def _repeat(call: Callable[[], Any], count: int) -> Callable[[], None]:

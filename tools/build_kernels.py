@@ -3,6 +3,7 @@
     pip install 'attnpass[kernels]'
     python tools/build_kernels.py           # writes *.cubin.zz and manifest.json
     python tools/build_kernels.py --check   # builds again and compares with the manifest
+    python tools/build_kernels.py --speeds  # only the measured speeds in the manifest; no Triton
 
 Each kernel is compiled by Triton to PTX for sm_90a, rewritten to the parameters that IREE's
 CUDA driver passes, stripped of debug information, assembled and compressed. The
@@ -351,7 +352,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare with what is there")
     parser.add_argument("--out", type=Path, default=KERNELS, help="folder to write to")
+    parser.add_argument("--speeds", action="store_true", help="update measured speeds only")
     arguments = parser.parse_args()
+    if arguments.speeds:
+        update_speeds(arguments.out / "manifest.json")
+        return 0
     import triton
 
     if triton.__version__ != TRITON:
@@ -368,6 +373,16 @@ def main() -> int:
     (arguments.out / "manifest.json").write_text(text)
     print(f"{len(built)} kernels, {sum(len(packed) for _, packed in built)} bytes")
     return 0
+
+
+def update_speeds(path: Path) -> None:
+    """Writes the speeds that were measured since the kernels were built into their manifest."""
+    manifest = json.loads(path.read_text())
+    manifest["kernels"] = [
+        with_speed({key: old for key, old in entry.items() if not key.startswith("measured")})
+        for entry in manifest["kernels"]
+    ]
+    path.write_text(json.dumps(manifest, indent=1) + "\n")
 
 
 def check(folder: Path, text: str) -> int:
@@ -401,7 +416,6 @@ def build(variant: AnyVariant) -> tuple[dict[str, Any], bytes]:
         "name": variant.name,
         "target": "sm_90a",
         **variant.fields,
-        **measured_speed(variant.name, variant.fields["kind"]),
         "grouped": True,
         "dynamic": True,
         "alignment": 16,
@@ -414,7 +428,15 @@ def build(variant: AnyVariant) -> tuple[dict[str, Any], bytes]:
         "file": f"{variant.name}.cubin.zz",
         "hash": image_hash(image),
     }
-    return entry, zlib.compress(image, 9)
+    return with_speed(entry), zlib.compress(image, 9)
+
+
+def with_speed(entry: dict[str, Any]) -> dict[str, Any]:
+    """A manifest's entry and what was measured, which stands in front of `grouped`."""
+    names = list(entry)
+    at = names.index("grouped")
+    speed = measured_speed(entry["name"], entry["kind"])
+    return {n: entry[n] for n in names[:at]} | speed | {n: entry[n] for n in names[at:]}
 
 
 def measured_speed(name: str, kind: str) -> dict[str, Any]:

@@ -4,13 +4,14 @@ Read off tools/results/kernels_h200.json (NVIDIA H200). There each small case wa
 the kernel and by IREE's code in attnpass' configuration, which is what an attention falls back
 to; a unit test holds this rule against those pairs. In words:
 
-- prefill, IREE: 4 us, 20 ns for each key (head dim 128), and 180 TFLOPS. Kernel: 8.5 us (a
-  launch, and the memory engine's descriptors), and 11 ns a key and wave, or the speed that the
-  manifest has for it. So IREE keeps up to 128 keys, and kernels win from 256 on.
-- decode, IREE: 4 us where the keys are too few to be split, else 9 us and 4.4 TB/s. With
-  grouped queries 21 us and 3.4 TB/s. Kernel: 9 us (two launches) and its speed. So IREE keeps
-  up to 256 keys without groups, and longer caches are won by a little (up to 10%), or by 1.3
-  to 2.5 times with groups.
+- prefill, IREE: 4 us, and 45 ns for each key (head dim 128; down to 15 where there are few blocks
+  of 128 rows, which IREE tiles smaller) or 290 TFLOPS. Kernel: 8.5 us (a launch, and the memory
+  engine's descriptors), and 11 ns a key and wave, or the speed that the manifest has for it. So
+  IREE keeps up to 128 keys, and kernels win from 256 on.
+- decode, IREE: 4 us where the keys are too few to be split, else 10.5 us and 4.4 TB/s, 8 TB/s
+  where they fit in the L2 cache. With grouped queries 21 us and 3.4 TB/s. Kernel: 9 us (two
+  launches) and its speed. So IREE keeps up to 256 keys without groups, and about 20 to 50 MB of
+  cache; other caches are won by a little (up to 10%), or by 1.3 to 2.5 times with groups.
 
 IREE's numbers are those where attnpass has a configuration for the attention. Where it has
 none IREE takes longer (53 TFLOPS, and 0.4 TB/s for groups), so what is said here to win does.
@@ -26,6 +27,7 @@ from . import Kernel, load_kernels
 
 # Fewer keys than this are not split by attn-split-k: two chunks of 256.
 _SPLIT_KEYS = 512
+_L2_BYTES = 50e6
 _PREFILL_LAUNCH, _DECODE_LAUNCHES = 8.5e-6, 9e-6
 
 
@@ -59,13 +61,16 @@ class Work:
 def iree_seconds(work: Work) -> float:
     """IREE's code for this attention, configured by attnpass."""
     if work.own_rows > 16:
-        return 4e-6 + 20e-9 * work.keys * work.head_dims / 256 + work.flops / 1.8e14
+        blocks = work.kv_heads * work.group * math.ceil(work.rows / 128)
+        a_key = (15e-9 + 30e-9 * min(1, blocks / 64)) * work.head_dims / 256
+        return 4e-6 + max(a_key * work.keys, work.flops / 2.9e14)
     # 8-bit caches were not timed: an element is taken to cost what one of 16 bits does.
     cache_bytes = work.cache_bytes * max(work.width, 2) / work.width
     if work.keys < _SPLIT_KEYS and work.own_rows == 1:
         return 4e-6 + cache_bytes / 4.4e12
-    fixed, rate = (9e-6, 4.4e12) if work.own_rows == 1 else (21e-6, 3.4e12)
-    return fixed + cache_bytes / rate
+    if work.own_rows > 1:
+        return 21e-6 + cache_bytes / 3.4e12
+    return 10.5e-6 + cache_bytes / (8e12 if cache_bytes < _L2_BYTES else 4.4e12)
 
 
 def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
@@ -84,7 +89,7 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     # heads of 64), and heads of 64 nearly as long as those of 128: the exponentials are as many.
     larger = (kernel.rows_per_workgroup / 128) ** 0.75
     by_waves = 11e-9 * larger * waves * seen * max(work.head_dims / 256, 0.85)
-    rate = _rate(kernel, _PREFILL_LAUNCH) or _twin_rate(kernel) or 5.5e14
+    rate = _prefill_rate(kernel) or 5.5e14
     # Not timed: a prefill kernel loads less at once than a decode kernel.
     reading = work.seen * work.cache_bytes / 3.5e12
     return _PREFILL_LAUNCH + max(by_waves, flops / rate, reading)
@@ -95,9 +100,9 @@ def _rate(kernel: Kernel, launches: float) -> float:
     return kernel.measured_work and kernel.measured_work / (kernel.measured_seconds - launches)
 
 
-def _twin_rate(kernel: Kernel) -> float:
-    """The rate of the kernel that differs by V's layout alone: the source and the tiles are the
-    same, and so was the speed where both were timed."""
+def _prefill_rate(kernel: Kernel) -> float:
+    """The rate of the kernel and of the one that differs by V's layout alone: the source and the
+    tiles are the same, and so is the speed, which was measured in different cases."""
     return max(
         _rate(other, _PREFILL_LAUNCH) for other in load_kernels() if equally_fast(kernel, other)
     )
