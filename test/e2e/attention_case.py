@@ -9,9 +9,16 @@ import ml_dtypes
 import numpy as np
 from helpers import run_module
 
-TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i1": np.bool_}
+TYPES = {
+    "f32": np.float32,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
+    "i1": np.bool_,
+}
 # About twice the error of IREE's own configuration: the types' precision.
-TOLERANCE = {"f32": 3e-6, "f16": 2e-3, "bf16": 1e-2}
+TOLERANCE = {"f32": 3e-6, "f16": 2e-3, "bf16": 1e-2, "f8E4M3FN": 4e-2, "f8E4M3FNUZ": 4e-2}
 SCALE = 0.25
 # Score functions by name: what a region makes of %score, as %out, and the same in numpy, of the
 # scores and of the numbers of their heads, rows and keys. Values from outside (%c: 0.7) and from
@@ -85,7 +92,8 @@ SCORES: dict[str, tuple[str, Callable[..., np.ndarray]]] = {
 class Case:
     """One attention. `mask` is the mask's type or ''; `dynamic` names sizes (`b`, `m`, `k`)
     that only the arguments tell; `online` makes it an online_attention; `score` names one of
-    SCORES; `transposed` names operands (`k`, `v`) whose keys are innermost."""
+    SCORES; `transposed` names operands (`k`, `v`) whose keys are innermost. The result of 8-bit
+    operands is f16."""
 
     batch: int
     rows: int
@@ -121,7 +129,9 @@ class Case:
             ]
             for dims, shape in zip(self.dims, self.shapes, strict=True)
         ]
-        kinds = [*[self.kind] * 3, "f32" if self.online else self.kind, self.mask]
+        narrow = self.kind.startswith("f8")
+        result = "f32" if self.online else "f16" if narrow else self.kind
+        kinds = [*[self.kind] * 3, result, self.mask]
         return [
             f"tensor<{'x'.join([*size, kind])}>" for size, kind in zip(sizes, kinds, strict=True)
         ]
@@ -154,6 +164,7 @@ class Case:
 
     def text(self, name: str) -> str:
         q, k, v, out, mask = self.types()
+        scale = "f32" if self.kind.startswith("f8") else self.kind
         masked = ", %mask" if self.mask else ""
         letters = {"d": "k1", "k": "k2"}
         maps = [f"({', '.join(letters.get(dim, dim) for dim in dims)})" for dims in self.dims]
@@ -175,7 +186,7 @@ func.func @{name}(%q: {q}, %k: {k}, %v: {v}{f", %mask: {mask}" if masked else ""
   %m = tensor.dim %q, %c1 : {q}
   %f0 = arith.constant 0.0 : f32
   %lowest = arith.constant -3.0e38 : f32
-  %scale = arith.constant {SCALE} : {self.kind}
+  %scale = arith.constant {SCALE} : {scale}
   %c = arith.constant 0.7 : f32
   %empty = tensor.empty({", ".join(sizes)}) : {out}
   %row = tensor.empty({", ".join(sizes)}) : {state}
@@ -183,7 +194,7 @@ func.func @{name}(%q: {q}, %k: {k}, %v: {v}{f", %mask: {mask}" if masked else ""
   %low = linalg.fill ins(%lowest : f32) outs(%row : {state}) -> {state}
   %none = linalg.fill ins(%f0 : f32) outs(%row : {state}) -> {state}
   %r{count} = iree_linalg_ext.{kind} <indexing_maps = [{shown}]>
-      ins(%q, %k, %v, %scale{masked} : {q}, {k}, {v}, {self.kind}{f", {mask}" if masked else ""})
+      ins(%q, %k, %v, %scale{masked} : {q}, {k}, {v}, {scale}{f", {mask}" if masked else ""})
       outs({start} : {results}) {{
     ^bb0(%score: f32):
       {SCORES[self.score][0] if self.score else ""}

@@ -1,22 +1,24 @@
 """Runs a lowered GPU kernel in numpy: all threads of a workgroup in step, one op after another.
 
-For tests that ask, without a GPU, whether a rewrite of a kernel kept its numbers. Tensor-core
-instructions do what the PTX ISA says. An asynchronous copy poisons its target with NaN until
-it is waited for. Shared memory that one thread wrote and another one reads, or the other way
-round, with no barrier between them raises Race.
+For tests that ask, without a GPU, whether a kernel's numbers are right. Tensor-core
+instructions do what the PTX ISA says, AMD's what `amd_instructions` says. An asynchronous copy
+poisons its target with NaN until it is waited for. Shared memory that one thread wrote and
+another one reads, or the other way round, with no barrier between them raises Race.
 
-A value is an array whose first dim is the thread. Loops must be the same in all threads; in a
-branch that only some take, they do nothing together.
+A value is an array whose first dim is the thread, those of all workgroups that run at once.
+In a branch or a turn of a loop that only some threads of a workgroup take, they do nothing
+together.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+from amd_instructions import CDNA_LANES, RDNA_LANES, mfma, wmma
 from iree.compiler import ir
 
 from attnpass.ir import DYNAMIC
@@ -26,6 +28,7 @@ TYPES: dict[str, Any] = {
     "f16": np.float16,
     "bf16": ml_dtypes.bfloat16,
     "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
     "f32": np.float32,
     "index": np.int64,
     "i64": np.int64,
@@ -40,11 +43,16 @@ _BINARY = {
     "arith.muli": np.multiply,
     "arith.divui": np.floor_divide,
     "arith.remui": np.remainder,
+    "arith.divsi": lambda left, right: np.trunc(left / right).astype(left.dtype),
+    "arith.remsi": np.fmod,
     "arith.ceildivui": lambda left, right: -(-left // right),
     "arith.minsi": np.minimum,
     "arith.maxsi": np.maximum,
+    "arith.minui": np.minimum,
+    "arith.maxui": np.maximum,
     "arith.andi": np.bitwise_and,
     "arith.ori": np.bitwise_or,
+    "arith.xori": np.bitwise_xor,
     "arith.shli": np.left_shift,
     "arith.shrui": np.right_shift,
     "arith.addf": np.add,
@@ -53,8 +61,16 @@ _BINARY = {
     "arith.divf": np.divide,
     "arith.maximumf": np.maximum,
     "arith.minimumf": np.minimum,
+    "arith.maxnumf": np.fmax,
+    "arith.minnumf": np.fmin,
 }
-_FUNCTIONS = {"math.exp2": np.exp2, "math.tanh": np.tanh, "math.absf": np.abs}
+_FUNCTIONS = {
+    "math.exp2": np.exp2,
+    "math.exp": np.exp,
+    "math.tanh": np.tanh,
+    "math.absf": np.abs,
+    "arith.negf": np.negative,
+}
 _AFFINE: dict[type, Any] = {
     ir.AffineAddExpr: np.add,
     ir.AffineMulExpr: np.multiply,
@@ -75,10 +91,25 @@ _CASTS = (
     "arith.uitofp",
 )
 _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
+_REDUCTIONS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
+    "maximumf": lambda groups, axis: groups.max(axis),
+    "maxnumf": lambda groups, axis: np.fmax.reduce(groups, axis),
+    "add": lambda groups, axis: groups.sum(axis, dtype=np.float32),
+    "max": lambda groups, axis: groups.max(axis),
+    "or": lambda groups, axis: np.bitwise_or.reduce(groups, axis),
+}
+# The predicates of arith.cmpf that say no where a number is NaN, from 1 on.
+_ORDERED = (np.equal, np.greater, np.greater_equal, np.less, np.less_equal)
+# Kernels run so many threads at once, where they may run more than one workgroup.
+_AT_ONCE = 1 << 14
 
 
 class Race(Exception):
     """Two threads use the same place in shared memory, one writes, and nothing orders them."""
+
+
+# The array that a kernel binds at one op: of the op, its offset in bytes and its sizes.
+Binding = Callable[[ir.Operation, int, Sequence[int]], np.ndarray]
 
 
 def run_kernel(
@@ -90,23 +121,48 @@ def run_kernel(
 ) -> None:
     """Runs workgroups of a kernel, by their numbers (-1: the last one). `spans` are what it
     binds, in the order it does, written in place; `constants` what it is called with."""
-    kernel = _Kernel(spans, threads, workgroups, constants)
+    order = iter(spans)
+    kernel = Machine(lambda *_: next(order), (threads, 1, 1), workgroups, constants)
+    kernel.block(function.regions[0].blocks[0])
+
+
+def run_whole_kernel(
+    function: ir.Operation,
+    bind: Binding,
+    size: Sequence[int],
+    constants: Sequence[int],
+    lanes: int,
+    workgroups: int = 0,
+) -> None:
+    """Runs all workgroups of a kernel, many at once; or only some, spread evenly over all of
+    them, where `workgroups` is not 0. `size` is a workgroup's, `lanes` a subgroup's."""
+    kernel = Machine(bind, size, None, constants, lanes)
+    kernel.some = workgroups
     kernel.block(function.regions[0].blocks[0])
 
 
 class _Shared:
-    """A buffer in shared memory: who wrote and who read each place since the last barrier."""
+    """A buffer in shared memory of each of `groups` workgroups of `count` threads: who wrote and
+    who read each place since the last barrier."""
 
-    def __init__(self, shape: Sequence[int], kind: Any):
+    def __init__(self, shape: Sequence[int], kind: Any, count: int, groups: int):
         self.unknown = _unknown(kind)
-        self.data = np.full(shape, self.unknown, kind)
-        self.clear()
+        self.shape, self.kind, self.count = shape, kind, count
+        self.renew(groups)
 
-    def clear(self) -> None:
+    def renew(self, groups: int) -> None:
+        """New memory, in which nothing is known."""
+        self.data = np.full((groups, *self.shape), self.unknown, self.kind)
         self.writer = np.full(self.data.shape, -1)
         self.reader = np.full(self.data.shape, -1)
 
+    def clear(self, groups: np.ndarray) -> None:
+        """A barrier of these workgroups."""
+        self.writer[groups] = -1
+        self.reader[groups] = -1
+
     def read(self, where: tuple[Any, ...], thread: np.ndarray) -> np.ndarray:
+        where = (thread // self.count, *where)
         writer = self.writer[where]
         if ((writer != -1) & (writer != thread)).any():
             raise Race("a read of what another thread has just written")
@@ -115,6 +171,7 @@ class _Shared:
         return self.data[where]
 
     def write(self, where: tuple[Any, ...], values: Any, thread: np.ndarray) -> None:
+        where = (thread // self.count, *where)
         reader, writer = self.reader[where], self.writer[where]
         if ((reader != -1) & (reader != thread)).any():
             raise Race("a write to what another thread may still read")
@@ -124,28 +181,66 @@ class _Shared:
         self.writer[where] = np.broadcast_to(thread, self.writer[where].shape)
 
 
-class _Kernel:
+class _Private:
+    """A buffer that each thread has for itself."""
+
+    def __init__(self, shape: Sequence[int], kind: Any):
+        self.shape, self.kind = shape, kind
+
+    def renew(self, threads: int) -> None:
+        self.data = np.full((threads, *self.shape), _unknown(self.kind), self.kind)
+
+    def read(self, where: tuple[Any, ...], thread: np.ndarray) -> np.ndarray:
+        return self.data[(thread, *where)]
+
+    def write(self, where: tuple[Any, ...], values: Any, thread: np.ndarray) -> None:
+        self.data[(thread, *where)] = values
+
+
+class Machine:
+    """The values of one kernel's threads, and a method `do_<op>` for each op."""
+
     def __init__(
         self,
-        spans: Sequence[np.ndarray],
-        threads: int,
-        workgroups: Sequence[int],
+        bind: Binding,
+        size: Sequence[int],
+        workgroups: Sequence[int] | None,
         constants: Sequence[int],
+        lanes: int = WARP,
     ):
-        self.spans, self.threads = iter(spans), threads
-        self.workgroups, self.constants = workgroups, constants
-        # Which threads are in the branch that is run.
-        self.active = np.ones(threads, bool)
+        self.bind, self.size, self.lanes = bind, size, lanes
+        # None: all of them, or only `some`.
+        self.workgroups, self.some = workgroups, 0
+        self.constants = constants
         self.values: dict[ir.Value, Any] = {}
         self.shared: list[_Shared] = []
+        self.private: list[_Private] = []
         self.pending: list[tuple[_Shared, tuple[Any, ...], np.ndarray, np.ndarray]] = []
-        self.thread = np.arange(threads)
+        self.count = int(np.prod(size))
+        self._run_at_once(1)
+
+    def _run_at_once(self, groups: int) -> None:
+        """Goes on with so many workgroups, all of which know what the one so far does."""
+        self.threads = groups * self.count
+        self.thread = np.arange(self.threads)
+        # Which threads are in the branch that is run.
+        self.active = np.ones(self.threads, bool)
+        for value, known in self.values.items():
+            if isinstance(known, np.ndarray) and not isinstance(value.type, ir.MemRefType):
+                own = known[: self.count]
+                self.values[value] = np.resize(own, (self.threads, *own.shape[1:]))
 
     def block(self, block: ir.Block) -> list[Any]:
         for view in block:
             op = view.operation
             operands: list[Any] = [self.values.get(operand) for operand in op.operands]
-            if op.name in ("scf.yield", "func.return", "scf.forall.in_parallel"):
+            if op.name in (
+                "scf.yield",
+                "func.return",
+                "util.return",
+                "scf.forall.in_parallel",
+                "stream.yield",
+            ):
                 return operands
             if op.name in _BINARY:
                 results = [_BINARY[op.name](*operands)]
@@ -173,22 +268,37 @@ class _Kernel:
         )
         places = list(itertools.product(*map(range, low, high, step)))
         block = op.regions[0].blocks[0]
-        for place in (places[number] for number in self.workgroups):
+        for group in self._batches(places):
+            self._run_at_once(len(group))
             assert not self.pending, "a copy that nobody waited for"
-            for buffer in self.shared:
-                buffer.clear()
-                buffer.data[...] = buffer.unknown
-            self.values.update(zip(block.arguments, map(self.everywhere, place), strict=True))
+            for shared in self.shared:
+                shared.renew(len(group))
+            for private in self.private:
+                private.renew(self.threads)
+            numbers = np.repeat(np.array(group, np.int64).T, self.count, axis=1)
+            self.values.update(zip(block.arguments, numbers, strict=True))
             self.block(block)
+
+    def _batches(self, places: list[tuple[int, ...]]) -> list[list[tuple[int, ...]]]:
+        """The workgroups that are wanted, those together that run at once."""
+        if self.workgroups is not None:
+            return [[places[number]] for number in self.workgroups]
+        if self.some:
+            places = [places[int(at)] for at in np.linspace(0, len(places) - 1, self.some)]
+        size = max(1, _AT_ONCE // self.count)
+        return [places[start : start + size] for start in range(0, len(places), size)]
 
     def do_scf_for(self, op: ir.Operation, low: Any, high: Any, step: Any, *carried: Any) -> Any:
         block = op.regions[0].blocks[0]
-        values = list(carried)
-        self.together()
-        for position in range(low[0], high[0], step[0]):
-            arguments = [self.everywhere(position), *values]
-            self.values.update(zip(block.arguments, arguments, strict=True))
-            values = self.block(block)
+        values, before = list(carried), self.active
+        position = np.broadcast_to(low, self.threads)
+        while (self.active & (position < high)).any():
+            self.active = self.active & (position < high)
+            self.values.update(zip(block.arguments, [position, *values], strict=True))
+            new = self.block(block)
+            values = [self.chosen(self.active, *pair) for pair in zip(new, values, strict=True)]
+            position = position + step
+        self.active = before
         return values
 
     def do_scf_if(self, op: ir.Operation, condition: Any) -> Any:
@@ -204,9 +314,11 @@ class _Kernel:
         self.active = before
         return results
 
-    def together(self) -> None:
-        """All threads must be here."""
-        assert self.active.all(), "threads part"
+    def together(self) -> np.ndarray:
+        """The workgroups that are here: with all their threads, or this fails."""
+        here = self.active.reshape(-1, self.count)
+        assert (here.all(1) == here.any(1)).all(), "threads part"
+        return here[:, 0]
 
     def chosen(self, condition: Any, left: Any, right: Any) -> Any:
         """One of two values, by thread or by element."""
@@ -214,9 +326,9 @@ class _Kernel:
         return np.where(condition.reshape(*condition.shape, *[1] * missing), left, right)
 
     def do_gpu_barrier(self, op: ir.Operation) -> None:
-        self.together()
+        here = self.together()
         for buffer in self.shared:
-            buffer.clear()
+            buffer.clear(here)
 
     # indices and scalars
 
@@ -233,11 +345,25 @@ class _Kernel:
         return self.everywhere(_unknown(_element(op.results[0])), _element(op.results[0]))
 
     def do_gpu_thread_id(self, op: ir.Operation) -> Any:
-        return self.thread if str(op.attributes["dimension"]) == "#gpu.dim<x>" else 0 * self.thread
+        name = str(op.attributes["dimension"])
+        x, y, _ = self.size
+        stride, size = {"#gpu.dim<x>": (1, x), "#gpu.dim<y>": (x, y)}.get(
+            name, (x * y, self.size[2])
+        )
+        return self.thread % self.count // stride % size
+
+    def do_gpu_lane_id(self, op: ir.Operation) -> Any:
+        return self.thread % self.count % self.lanes
 
     def do_arith_cmpi(self, op: ir.Operation, left: Any, right: Any) -> Any:
         code = ir.IntegerAttr(op.attributes["predicate"]).value
         return _COMPARISONS[code if code < 6 else code - 4](left, right)
+
+    def do_arith_cmpf(self, op: ir.Operation, left: Any, right: Any) -> Any:
+        code = ir.IntegerAttr(op.attributes["predicate"]).value
+        if 1 <= code <= len(_ORDERED):
+            return _ORDERED[code - 1](left, right)
+        raise NotImplementedError(f"the predicate of {op}")
 
     def do_arith_select(self, op: ir.Operation, condition: Any, left: Any, right: Any) -> Any:
         return self.chosen(condition, left, right)
@@ -343,9 +469,25 @@ class _Kernel:
 
     def do_vector_multi_reduction(self, op: ir.Operation, value: Any, start: Any) -> Any:
         dims = tuple(dim + 1 for dim in op.attributes["reduction_dims"])
-        if "maximumf" in str(op.attributes["kind"]):
+        kind = str(op.attributes["kind"])
+        if "maximumf" in kind:
             return np.maximum(value.max(dims), start)
-        return value.sum(dims, dtype=np.float32) + start
+        if "<add>" in kind:
+            return value.sum(dims, dtype=np.float32) + start
+        joins = {"<or>": np.bitwise_or, "<maxsi>": np.maximum, "<maxui>": np.maximum}
+        return joins[kind[kind.index("<") :]](
+            joins[kind[kind.index("<") :]].reduce(value, dims), start
+        )
+
+    def do_vector_contract(self, op: ir.Operation, *factors: Any) -> Any:
+        assert "<add>" in str(op.attributes["kind"])
+        *terms, total = (
+            "z" + "".join(chr(ord("a") + expr.position) for expr in attr.value.results)
+            for attr in map(ir.AffineMapAttr, ir.ArrayAttr(op.attributes["indexing_maps"]))
+        )
+        left, right, start = (np.asarray(factor, np.float32) for factor in factors)
+        result = np.einsum(f"{','.join(terms)}->{total}", left, right) + start
+        return result.astype(_element(op.results[0]))
 
     # memory
 
@@ -358,18 +500,28 @@ class _Kernel:
     def do_iree_tensor_ext_dispatch_workload_ordinal(self, op: ir.Operation, value: Any) -> Any:
         return value
 
-    def do_hal_interface_binding_subspan(self, op: ir.Operation, *_: Any) -> Any:
-        return next(self.spans)
+    def do_hal_interface_binding_subspan(self, op: ir.Operation, offset: Any, *sizes: Any) -> Any:
+        return self.bind(op, int(offset[0]), [int(size[0]) for size in sizes])
 
     def do_memref_assume_alignment(self, op: ir.Operation, buffer: Any) -> Any:
         return buffer
 
+    do_amdgpu_fat_raw_buffer_cast = do_memref_assume_alignment
+
     def do_memref_alloc(self, op: ir.Operation) -> Any:
-        kind = op.results[0].type
-        self.shared.append(_Shared(kind.shape, TYPES[str(kind.element_type)]))
+        kind, groups = op.results[0].type, self.threads // self.count
+        self.shared.append(_Shared(kind.shape, _element(op.results[0]), self.count, groups))
         return self.shared[-1]
 
+    def do_memref_alloca(self, op: ir.Operation) -> Any:
+        kind = op.results[0].type
+        self.private.append(_Private(kind.shape, _element(op.results[0])))
+        self.private[-1].renew(self.threads)
+        return self.private[-1]
+
     def do_memref_subview(self, op: ir.Operation, buffer: Any) -> Any:
+        assert not any(op.attributes["static_offsets"]), "a view that starts elsewhere"
+        assert set(op.attributes["static_strides"]) == {1}
         return buffer
 
     def do_memref_dealloc(self, op: ir.Operation, buffer: Any) -> None:
@@ -398,10 +550,11 @@ class _Kernel:
         )
 
     def _transfer(
-        self, op: ir.Operation, buffer: Any, shape: Sequence[int], rest: Sequence[Any]
+        self, op: ir.Operation, number: int, shape: Sequence[int], rest: Sequence[Any]
     ) -> tuple[tuple[Any, ...], np.ndarray]:
         """The places of a transfer's elements and which of them there are: its threads take
-        part, its mask has them, and they are in the buffer where that is not promised."""
+        part, its mask has them, and they are in the buffer, its operand `number`, where that
+        is not promised."""
         *indices, mask = rest
         dims = [
             expr.position if isinstance(expr, ir.AffineDimExpr) else None
@@ -413,7 +566,9 @@ class _Kernel:
             assert dims == sorted(dims), "a mask of dims in another order"  # type: ignore[type-var]
             there = there & mask
         promised = [ir.BoolAttr(flag).value for flag in ir.ArrayAttr(op.attributes["in_bounds"])]
-        sizes = (buffer.data if isinstance(buffer, _Shared) else buffer).shape
+        buffer = self.values[op.operands[number]]
+        known = zip(op.operands[number].type.shape, buffer.shape, strict=True)
+        sizes = [size if static == DYNAMIC else static for static, size in known]
         for dim, inside in zip(dims, promised, strict=True):
             there = there if inside or dim is None else there & (where[dim] < sizes[dim])
         where = tuple(place[there] for place in where)
@@ -424,11 +579,11 @@ class _Kernel:
         segments = list(op.attributes["operandSegmentSizes"])
         padding, mask = rest[segments[1]], rest[-1] if segments[3] else None
         shape = op.results[0].type.shape
-        where, there = self._transfer(op, buffer, shape, [*rest[: segments[1]], mask])
+        where, there = self._transfer(op, 0, shape, [*rest[: segments[1]], mask])
         values = np.empty(there.shape, _element(op.results[0]))
         values[...] = padding.reshape(self.threads, *[1] * len(shape))
-        shared = isinstance(buffer, _Shared)
-        values[there] = buffer.read(where, self._all(there)) if shared else buffer[where]
+        own = isinstance(buffer, (_Shared, _Private))
+        values[there] = buffer.read(where, self._all(there)) if own else buffer[where]
         return values
 
     def _all(self, there: np.ndarray) -> np.ndarray:
@@ -441,8 +596,8 @@ class _Kernel:
         segments = list(op.attributes["operandSegmentSizes"])
         mask = rest[-1] if segments[3] else None
         shape = op.operands[0].type.shape
-        where, there = self._transfer(op, buffer, shape, [*rest[: segments[2]], mask])
-        if isinstance(buffer, _Shared):
+        where, there = self._transfer(op, 1, shape, [*rest[: segments[2]], mask])
+        if isinstance(buffer, (_Shared, _Private)):
             buffer.write(where, value[there], self._all(there))
         else:
             buffer[where] = value[there]
@@ -461,9 +616,9 @@ class _Kernel:
         read = np.arange(shape[0]) < count[:, None]
         values = np.zeros(there[0].shape, source.dtype)
         values[read] = source[tuple(place[read] for place in here)]
-        _check_alignment(target.data, there)
+        _check_alignment(target.shape, target.kind, there)
         if source.size:
-            _check_alignment(source, here)
+            _check_alignment(source.shape, source.dtype, here)
         target.write(there, target.unknown, self._by(there))
         self.pending.append((target, there, values, self._by(there)))
 
@@ -480,7 +635,7 @@ class _Kernel:
         tiles, width = op.results[0].type.shape
         elements = 8 * width // 2 if width == 2 else 4 * width
         where = self._where(indices, [elements])
-        _check_alignment(buffer.data, where)
+        _check_alignment(buffer.shape, buffer.kind, where)
         # rows[w, i, r]: row r of fragment i, whose place lane 8 i + r of warp w names.
         rows = buffer.read(where, self._by(where)).reshape(-1, 4, 8, elements)
         if ir.BoolAttr(op.attributes["transpose"]).value:
@@ -501,13 +656,37 @@ class _Kernel:
         total = left.astype(np.float32) @ right.astype(np.float32) + total
         return total.reshape(-1, 2, 8, 4, 2).transpose(0, 2, 3, 1, 4).reshape(c.shape)
 
+    # instructions of AMD GPUs
+
+    def do_amdgpu_mfma(self, op: ir.Operation, a: Any, b: Any, c: Any) -> Any:
+        self.together()
+        assert self.lanes == CDNA_LANES
+        m, n, k, blocks, *others = (
+            ir.IntegerAttr(op.attributes[name]).value
+            for name in ("m", "n", "k", "blocks", "cbsz", "abid")
+        )
+        assert blocks == 1 and not any(others) and "none" in str(op.attributes["blgp"])
+        return mfma(a, b, c, (m, n, k))
+
+    def do_amdgpu_wmma(self, op: ir.Operation, a: Any, b: Any, c: Any) -> Any:
+        self.together()
+        assert self.lanes == RDNA_LANES
+        sizes = (ir.IntegerAttr(op.attributes[name]).value for name in ("m", "n", "k"))
+        assert all(size == 16 for size in sizes)
+        return wmma(a, b, c)
+
+    # all GPUs
+
     def do_gpu_subgroup_reduce(self, op: ir.Operation, value: Any) -> Any:
         self.together()
-        size = ir.IntegerAttr(op.attributes["cluster_size"]).value
-        groups = value.reshape(-1, size)
-        kind = str(op.attributes["op"])
-        total = groups.max(1) if "maximumf" in kind else groups.sum(1, dtype=np.float32)
-        return np.repeat(total, size)
+        names, found = ("cluster_size", "cluster_stride"), op.attributes
+        size, stride = (ir.IntegerAttr(found[n]).value if n in found else 0 for n in names)
+        size, stride = size or self.lanes, stride or 1
+        assert size * stride <= self.lanes, "a cluster of more lanes than there are"
+        groups = value.reshape(-1, size, stride)
+        reduce = next(do for name, do in _REDUCTIONS.items() if name in str(op.attributes["op"]))
+        total = np.broadcast_to(reduce(groups, 1)[:, None], groups.shape)
+        return total.reshape(-1).astype(value.dtype)
 
 
 def _evaluate(expr: ir.AffineExpr, dims: Sequence[Any], symbols: Sequence[Any]) -> Any:
@@ -525,7 +704,7 @@ def _evaluate(expr: ir.AffineExpr, dims: Sequence[Any], symbols: Sequence[Any]) 
 def _element(value: ir.Value) -> Any:
     """The numpy type of a value, or of a vector's elements."""
     kind = value.type
-    return TYPES[str(kind.element_type if isinstance(kind, ir.VectorType) else kind)]
+    return TYPES[str(kind.element_type if isinstance(kind, ir.ShapedType) else kind)]
 
 
 def _unknown(kind: Any) -> Any:
@@ -537,8 +716,9 @@ def _numbers(array: ir.Attribute) -> list[int]:
     return [ir.IntegerAttr(x).value for x in ir.ArrayAttr(array)]
 
 
-def _check_alignment(array: np.ndarray, where: tuple[np.ndarray, ...]) -> None:
+def _check_alignment(shape: Sequence[int], kind: Any, where: tuple[np.ndarray, ...]) -> None:
     """That what each thread names starts at a multiple of its size."""
     first = tuple(place[:, 0] for place in where)
-    start = np.ravel_multi_index(first, array.shape, mode="clip") * array.itemsize
-    assert not (start % (where[0].shape[1] * array.itemsize)).any(), "not aligned"
+    size = np.dtype(kind).itemsize
+    start = np.ravel_multi_index(first, tuple(shape), mode="clip") * size
+    assert not (start % (where[0].shape[1] * size)).any(), "not aligned"

@@ -1,0 +1,161 @@
+"""Runs a whole module that is compiled for a GPU in numpy, without the GPU.
+
+`lower` takes it from IREE's phase executable-configurations to where its kernels are loops and
+vectors, which `gpu_interpreter` runs; `run_gpu_module` is the host program around them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gpu_interpreter import TYPES, Machine, run_whole_kernel
+from iree.compiler import ir, passmanager
+
+from attnpass.ir import DYNAMIC
+from attnpass.lowered.kernel import VARIANTS, collect, is_to_be_lowered
+
+_LOWER = "iree-llvmgpu-lower-executable-target"
+# How types lie in memory, where the interpreter computes with others.
+_STORED = {"i32": np.int32, "i1": np.int8}
+
+
+def lower(text: str) -> ir.Module:
+    """A module at the phase executable-configurations with its kernels lowered; MLIRError."""
+    context = ir.Context()
+    context.load_all_available_dialects()
+    module = ir.Module.parse(text, context)
+    for function in kernels(module):
+        if is_to_be_lowered(function):
+            passmanager.PassManager.parse(f"func.func({_LOWER})", context).run(function)
+    return module
+
+
+def kernels(module: ir.Module) -> list[ir.Operation]:
+    """The kernels of a lowered module, in order."""
+    variants = collect(module.operation, lambda op: op.name == VARIANTS[-1])
+    return [f for v in variants for f in collect(v, lambda op: op.name == "func.func")]
+
+
+def run_gpu_module(
+    module: ir.Module, inputs: Sequence[np.ndarray], name: str = "main", last: int = 0
+) -> list[np.ndarray]:
+    """The results of a function of a lowered module. With `last`, only so many workgroups of
+    the kernel that is dispatched last are run; `is_written` says of each element whether any
+    has written it."""
+    functions = collect(module.operation, lambda op: op.name == "util.func")
+    (function,) = (f for f in functions if str(f.attributes["sym_name"]) == f'"{name}"')
+    return _Host(module, last).call(function, inputs)
+
+
+def is_written(array: np.ndarray) -> np.ndarray:
+    """Which elements a kernel has written: the bits of the others are all set, which those of
+    no number or NaN that numpy computes are."""
+    bits = np.ascontiguousarray(array).view(f"u{array.itemsize}")
+    return bits != np.iinfo(bits.dtype).max
+
+
+class _Host(Machine):
+    """The program that calls kernels: one thread. Resources are arrays of bytes."""
+
+    def __init__(self, module: ir.Module, last: int):
+        super().__init__(_no_binding, (1, 1, 1), (), ())
+        self.module, self.last = module, last
+        self.kernels = {str(f.attributes["sym_name"]): f for f in kernels(module)}
+        self.to_come = len(collect(module.operation, lambda op: op.name == "stream.cmd.dispatch"))
+
+    def call(self, function: ir.Operation, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        block = function.regions[0].blocks[0]
+        self.values.update(zip(block.arguments, inputs, strict=True))
+        return self.block(block)
+
+    def do_hal_element_type(self, op: ir.Operation) -> None: ...
+
+    def do_hal_encoding_type(self, op: ir.Operation) -> None: ...
+
+    def do_hal_buffer_view_assert(self, op: ir.Operation, *_: Any) -> None: ...
+
+    def do_hal_buffer_view_dim(self, op: ir.Operation, view: np.ndarray) -> Any:
+        return self.everywhere(view.shape[ir.IntegerAttr(op.attributes["index"]).value])
+
+    def do_util_align(self, op: ir.Operation, value: Any, to: Any) -> Any:
+        return -(-value // to) * to
+
+    def do_stream_tensor_import(self, op: ir.Operation, view: np.ndarray, *_: Any) -> Any:
+        return np.frombuffer(bytearray(view.tobytes()), np.uint8)
+
+    def do_stream_tensor_export(self, op: ir.Operation, data: np.ndarray, *sizes: Any) -> Any:
+        kind = ir.ShapedType(ir.TypeAttr(op.attributes["source_encoding"]).value)
+        return _view(data, 0, kind, [int(size[0]) for size in sizes[:-1]])
+
+    def do_stream_resource_alloca(self, op: ir.Operation, size: Any, *_: Any) -> Any:
+        return [np.full(int(size[0]), 0xFF, np.uint8), None]
+
+    def do_stream_resource_subview(self, op: ir.Operation, data: np.ndarray, *sizes: Any) -> Any:
+        _, start, size = (int(number[0]) for number in sizes)
+        return data[start : start + size]
+
+    def do_stream_timepoint_join(self, op: ir.Operation, *_: Any) -> None: ...
+
+    def do_stream_resource_dealloca(self, op: ir.Operation, *_: Any) -> None: ...
+
+    def do_stream_timepoint_await(self, op: ir.Operation, *operands: Any) -> Any:
+        return list(operands[: len(op.results)])
+
+    def do_stream_cmd_execute(self, op: ir.Operation, *operands: Any) -> None:
+        block = op.regions[0].blocks[0]
+        resources = [x for x in operands if x is not None and x.dtype == np.uint8]
+        self.values.update(zip(block.arguments, resources, strict=True))
+        self.block(block)
+
+    def do_stream_cmd_concurrent(self, op: ir.Operation) -> None:
+        self.block(op.regions[0].blocks[0])
+
+    do_stream_cmd_serial = do_stream_cmd_concurrent
+
+    def do_stream_cmd_fill(self, op: ir.Operation, *operands: Any) -> None:
+        target, start, size, value = operands
+        kind = _STORED.get(str(op.operands[3].type), TYPES[str(op.operands[3].type)])
+        part = target[int(start[0]) : int(start[0] + size[0])]
+        part.view(kind)[...] = value[0]
+
+    def do_stream_cmd_copy(self, op: ir.Operation, *operands: Any) -> None:
+        (source, start), (target, to) = operands[0:3:2], operands[1:4:2]
+        raise NotImplementedError(f"{op.name}: {source} {start} {target} {to}")
+
+    def do_stream_cmd_dispatch(self, op: ir.Operation, *operands: Any) -> None:
+        parts, rest = [], list(operands)
+        for count in op.attributes["operandSegmentSizes"]:
+            parts.append(rest[:count])
+            rest = rest[count:]
+        _, constants, resources, _, starts, _ = parts
+        (entry,) = op.attributes["entry_points"]
+        function = self.kernels[f'"{ir.SymbolRefAttr(entry).value[-1]}"']
+
+        def bind(span: ir.Operation, offset: int, sizes: Sequence[int]) -> np.ndarray:
+            number = ir.IntegerAttr(span.attributes["binding"]).value
+            offset += int(starts[number][0])
+            return _view(resources[number], offset, ir.ShapedType(span.results[0].type), sizes)
+
+        info = str(function.attributes["translation_info"])
+        (size,) = re.findall(r"workgroup_size = \[(\d+), (\d+), (\d+)\]", info)
+        (lanes,) = re.findall(r"subgroup_size = (\d+)", info)
+        self.to_come -= 1
+        some = 0 if self.to_come else self.last
+        numbers = [int(number[0]) for number in constants]
+        run_whole_kernel(function, bind, [int(n) for n in size], numbers, int(lanes), some)
+
+
+def _no_binding(op: ir.Operation, offset: int, sizes: Sequence[int]) -> np.ndarray:
+    raise AssertionError("only kernels bind buffers")
+
+
+def _view(data: np.ndarray, offset: int, kind: ir.ShapedType, sizes: Sequence[int]) -> np.ndarray:
+    """Bytes from `offset` as an array of a type whose unknown sizes are `sizes`."""
+    unknown, name = iter(sizes), str(kind.element_type)
+    shape = [next(unknown) if size == DYNAMIC else size for size in kind.shape]
+    element = np.dtype(_STORED.get(name, TYPES[name]))
+    size = int(np.prod(shape)) * element.itemsize
+    return data[offset : offset + size].view(element).reshape(shape)

@@ -1,0 +1,115 @@
+"""Attention compiled for AMD GPUs gives right numbers: run by an interpreter of lowered kernels.
+
+No AMD GPU is needed. What attn-compile makes by default is compared with float64; what IREE
+makes by itself is wrong in some forms, which stay here so that a repair of IREE is noticed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from amd_instructions import mfma, wmma
+from attention_case import TOLERANCE, Case
+from gpu_module import is_written, lower, run_gpu_module
+from helpers import rel_error
+from iree.compiler import tools
+
+import attnpass
+
+# Of large kernels only so many workgroups are run.
+SOME = 8
+
+
+@dataclass(frozen=True)
+class Hidden(Case):
+    """A case whose mask hides all keys of some rows, whose result is zero."""
+
+    def inputs(self) -> list[np.ndarray]:
+        *arrays, mask = super().inputs()
+        mask[:, ::5] = False
+        return [*arrays, mask]
+
+    def wanted(self) -> np.ndarray:
+        with np.errstate(invalid="ignore"):
+            return np.nan_to_num(super().wanted())
+
+
+FORMS = {
+    "f16": ("gfx942", Case(2, 128, 192, 64, "f16")),
+    "bf16, V^T": ("gfx1100", Case(2, 64, 128, 128, "bf16", transposed="v")),
+    "f32": ("gfx942", Case(2, 64, 128, 128, "f32")),
+    "fp8 of CDNA3": ("gfx942", Case(2, 64, 128, 64, "f8E4M3FNUZ")),
+    "fp8": ("gfx1201", Case(2, 64, 128, 64, "f8E4M3FN")),
+    "mask": ("gfx1201", Case(2, 64, 128, 64, "bf16", "i1")),
+    "wide head": ("gfx950", Case(2, 64, 64, 256, "f16")),
+    "unknown keys": ("gfx942", Case(2, 64, 77, 64, "f16", dynamic="k")),
+    "rows without a key": ("gfx1100", Hidden(2, 64, 128, 64, "f16", "i1")),
+    "soft-cap": ("gfx950", Case(2, 64, 128, 64, "f16", score="cap")),
+    "decode": ("gfx942", Case(8, 1, 512, 128, "bf16")),
+    "partial": ("gfx1201", Case(2, 64, 128, 64, "f16", online=True)),
+}
+WRONG_IN_IREE = ("unknown keys", "rows without a key", "soft-cap")
+
+
+def flags(target: str) -> list[str]:
+    return [
+        "--iree-hal-target-device=hip",
+        f"--iree-rocm-target={target}",
+        "--compile-to=executable-configurations",
+    ]
+
+
+def error(text: str, case: Case, some: int = SOME) -> float:
+    """Of a module at the phase executable-configurations, in what its kernels wrote."""
+    with np.errstate(all="ignore"):
+        result = run_gpu_module(lower(text), case.inputs(), last=some)
+    got, written = result[0].astype(np.float64), is_written(result[0])
+    assert written.any()
+    if case.online:
+        got = got / result[2].astype(np.float64)[:, :, None]
+    return rel_error(got[written], case.wanted()[written])
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_numbers(name: str, tmp_path: Path) -> None:
+    target, case = FORMS[name]
+    path = tmp_path / "lowered.mlir"
+    attnpass.compile_str(case.text("main"), output_file=str(path), extra_args=flags(target))
+    assert error(path.read_text(), case) < TOLERANCE[case.kind]
+
+
+@pytest.mark.parametrize("name", WRONG_IN_IREE)
+def test_what_iree_gets_wrong(name: str) -> None:
+    target, case = FORMS[name]
+    text = tools.compile_str(case.text("main"), extra_args=flags(target))
+    assert text is not None
+    assert not error(text.decode(), case, some=1) < TOLERANCE[case.kind]
+
+
+# Where the lanes hold A[i][k], B[k][j] and D[i][j], as AMD's matrix instruction calculator prints
+# it: lane and element of the lane's registers. Both halves of RDNA3's lanes hold a factor.
+PLACES = {
+    "16x16x16 CDNA3, [9][6] [6][1]": ((16, 16, 16), (4, 4), [(25, 2)], [(17, 2)], (33, 1)),
+    "32x32x8 CDNA3, [14][7] [7][2]": ((32, 32, 8), (4, 16), [(46, 3)], [(34, 3)], (34, 6)),
+    "16x16x32 CDNA3, [6][21] [21][13]": ((16, 16, 32), (8, 4), [(38, 5)], [(45, 5)], (29, 2)),
+    "RDNA3, [7][5] [5][2]": (None, (16, 8), [(7, 5), (23, 5)], [(2, 5), (18, 5)], (18, 3)),
+    "RDNA4, [9][5] [5][2]": (None, (8, 8), [(25, 1)], [(18, 1)], (18, 1)),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_instructions(name: str) -> None:
+    """The product of one element of A and one of B is where it is said to be, and alone."""
+    shape, (width, results), in_a, in_b, in_d = PLACES[name]
+    lanes = 64 if shape else 32
+    a, b = np.zeros((lanes, width), np.float16), np.zeros((lanes, width), np.float16)
+    c, wanted = np.ones((lanes, results), np.float32), np.ones((lanes, results), np.float32)
+    for places, factor in ((in_a, a), (in_b, b)):
+        for place in places:
+            factor[place] = 2
+    wanted[in_d] = 5
+    got = mfma(a, b, c, shape) if shape else wmma(a, b, c)
+    assert (got == wanted).all()
