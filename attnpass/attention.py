@@ -14,7 +14,7 @@ from iree.compiler import ir
 
 from . import maps
 from .errors import AttnError
-from .ir import ASSUMED_EXTENT, element_type_name, location_text, ranked_shape
+from .ir import ASSUMED_EXTENT, collect, element_type_name, location_text, ranked_shape
 
 OP_NAMES = ("iree_linalg_ext.attention", "iree_linalg_ext.online_attention")
 
@@ -165,18 +165,7 @@ def find(module: ir.Operation) -> list[AttentionFacts]:
 
 def find_ops(module: ir.Operation) -> list[ir.Operation]:
     """Every attention op under `module`, nested regions included."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        name = op.name
-        if name in OP_NAMES:
-            found.append(op)
-            return ir.WalkResult.SKIP
-        # The bodies of linalg ops hold scalars only: not walking them is most of the speed.
-        return ir.WalkResult.SKIP if name.startswith("linalg.") else ir.WalkResult.ADVANCE
-
-    module.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found
+    return collect(module, lambda op: op.name in OP_NAMES, bodies=False)
 
 
 def describe(op: ir.Operation) -> AttentionFacts:

@@ -15,12 +15,15 @@ from .attributes import copied_attributes, index_array, remove_attributes, set_a
 from .builder import Builder, fill_builtin_region
 from .printing import print_alone, print_as_function
 from .queries import (
+    body_names,
+    collect,
     defining_op,
     descendants,
     has_one_use,
+    iterator_kinds,
     location_text,
     next_op,
-    operations,
+    reduces,
     users,
 )
 from .regions import add_function, append_op, copy_body, copy_region, fill_region, set_function_type
@@ -50,6 +53,8 @@ __all__ = [
     "StandIn",
     "add_function",
     "append_op",
+    "body_names",
+    "collect",
     "copied_attributes",
     "copy_body",
     "copy_region",
@@ -69,13 +74,14 @@ __all__ = [
     "is_float",
     "is_ranked_tensor",
     "is_scalar",
+    "iterator_kinds",
     "location_text",
     "next_op",
-    "operations",
     "print_alone",
     "print_as_function",
     "product",
     "ranked_shape",
+    "reduces",
     "remove_attributes",
     "replace_reads",
     "restore",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from iree.compiler import ir
 
@@ -59,14 +59,37 @@ def descendants(op: ir.Operation, *names: str) -> Iterator[ir.Operation]:
             yield from descendants(child, *names[1:])
 
 
-def operations(module: ir.Operation, name: str) -> list[ir.Operation]:
-    """The ops of this name under `module`, in the order they stand."""
+def collect(
+    root: ir.Operation, wanted: Callable[[ir.Operation], bool], *, bodies: bool = True
+) -> list[ir.Operation]:
+    """The ops at and under `root` that are wanted, in the order they stand; without `bodies`
+    not those inside linalg ops, which hold scalars only: not walking them is most of the speed.
+    """
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == name:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
+        if wanted(op.operation):
+            found.append(op.operation)
+        skips = not bodies and op.operation.name.startswith("linalg.")
+        return ir.WalkResult.SKIP if skips else ir.WalkResult.ADVANCE
 
-    module.walk(visit, ir.WalkOrder.PRE_ORDER)
+    root.walk(visit, ir.WalkOrder.PRE_ORDER)
     return found
+
+
+def body_names(op: ir.Operation) -> list[str]:
+    """The names of the ops in the first block of `op`, the terminator too."""
+    return [inner.operation.name for inner in op.regions[0].blocks[0].operations]
+
+
+def iterator_kinds(op: ir.Operation) -> list[str]:
+    """`parallel` or `reduction` for each loop of a linalg op, nothing for other ops."""
+    if "iterator_types" not in op.attributes:
+        return []
+    kinds = ir.ArrayAttr(op.attributes["iterator_types"])
+    return ["reduction" if "reduction" in str(kind) else "parallel" for kind in kinds]
+
+
+def reduces(op: ir.Operation) -> bool:
+    """Whether this linalg op has a reduction loop."""
+    return "reduction" in iterator_kinds(op)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 BARRIER_PHASE = "preprocessing"
 # The first phase at whose end the module names the targets it is compiled for.
 TARGET_PHASE = "preprocessing"
+# Between these attention is an op in the open.
+_FIRST_OPEN, _LAST_OPEN = "input", "global-optimization"
 # Those that have IREE's transpose behind them and attention still in the open.
 LATE_PHASES = ("global-optimization", "dispatch-creation")
 
@@ -81,9 +83,12 @@ class PipelineHook:
                     f"the passes at '{late[0]}' see V behind a barrier, since IREE's own "
                     "transpose of V can be switched off in attn-compile only"
                 )
+        is_open = range(phase_index(_FIRST_OPEN), phase_index(_LAST_OPEN) + 1)
+        reached = [index for index in map(phase_index, groups) if first <= index <= last]
+        told = min((index for index in reached if index in is_open), default=None)
         for phase, stages in groups.items():
-            if first <= phase_index(phase) <= last:
-                wanted[phase] = self._at(phase, stages, keep_v, cuda)
+            if phase_index(phase) in reached:
+                wanted[phase] = self._at(phase, stages, keep_v, cuda, phase_index(phase) == told)
             elif stages:
                 names = ", ".join(stage_name(stage) for stage in stages)
                 self.report.note(
@@ -93,7 +98,12 @@ class PipelineHook:
         return wanted
 
     def _at(
-        self, phase: str, stages: list[Stage], keep_v: bool, cuda: tuple[str, str] | None
+        self,
+        phase: str,
+        stages: list[Stage],
+        keep_v: bool,
+        cuda: tuple[str, str] | None,
+        tells_what_is_missing: bool,
     ) -> Callable[[ir.Operation], None]:
         def call(module: ir.Operation) -> None:
             from ..targets import resolve_target
@@ -104,6 +114,10 @@ class PipelineHook:
             watch = Instrumentation()
             if self.dump_ir:
                 self._dump(f"{phase}-before", module)
+            if tells_what_is_missing:
+                from ..written_out import note_what_is_missing
+
+                note_what_is_missing(module, self.report)
             run_pipeline(module, stages, context, instrumentation=watch)
             if keep_v and phase == BARRIER_PHASE:
                 from .barrier import keep_v_layouts

@@ -25,7 +25,15 @@ from ..boundary import (
     permute_argument,
     public_function,
 )
-from ..ir import Builder, defining_op, is_ranked_tensor, next_op, ranked_shape
+from ..ir import (
+    Builder,
+    collect,
+    defining_op,
+    is_ranked_tensor,
+    next_op,
+    ranked_shape,
+    reduces,
+)
 from ..producers import Demand, Refusal, rules_for
 from .attention_rewrite import Swept
 from .layout import Layout
@@ -156,14 +164,7 @@ def _arguments_behind(value: ir.Value) -> list[ir.Value]:
 
 def _all_operands(op: ir.Operation) -> list[ir.Value]:
     """What `op` and the ops in its regions (a `tensor.extract`) read."""
-    read: list[ir.Value] = []
-
-    def collect(inner: ir.Operation) -> ir.WalkResult:
-        read.extend(inner.operation.operands)
-        return ir.WalkResult.ADVANCE
-
-    op.walk(collect)
-    return read
+    return [operand for inner in collect(op, lambda _: True) for operand in inner.operands]
 
 
 def _caches_of(
@@ -236,19 +237,15 @@ def _is_updated(argument: ir.Value, result: ir.Value) -> bool:
         if value in seen or op is None or op.name not in _UPDATES:
             continue
         seen.add(value)
-        if not _reduces(op):
+        if not reduces(op):
             stack += [x for x in op.operands if is_ranked_tensor(x)]
     return False
-
-
-def _reduces(op: ir.Operation) -> bool:
-    return "iterator_types" in op.attributes and "reduction" in str(op.attributes["iterator_types"])
 
 
 def _computes(op: ir.Operation) -> bool:
     """Whether this is a projection or the like, whose result is no part of its operands."""
     moves = ("linalg.broadcast", "linalg.copy", "linalg.generic", "linalg.transpose")
-    return _reduces(op) or (op.name.startswith("linalg.") and op.name not in moves)
+    return reduces(op) or (op.name.startswith("linalg.") and op.name not in moves)
 
 
 def _may_be_one(argument: ir.Value, result: ir.Value) -> bool:

@@ -20,6 +20,7 @@ from ..ir import (
     erase_dead,
     has_one_use,
     location_text,
+    reduces,
     sizes_of,
     tensor_bytes,
 )
@@ -360,10 +361,7 @@ def _is_epilogue(value: ir.Value) -> bool:
     while op is not None and op.name in VIEWS and has_one_use(value):
         value = op.operands[0]
         op = defining_op(value)
-    if op is None or op.name != "linalg.generic" or not has_one_use(value):
-        return False
-    kinds = ir.ArrayAttr(op.attributes["iterator_types"])
-    if any("parallel" not in str(kind) for kind in kinds):
+    if op is None or op.name != "linalg.generic" or reduces(op) or not has_one_use(value):
         return False
     inputs = list(op.operands)[: len(op.operands) - len(op.results)]
     return any(is_contraction(defining_op(x)) and has_one_use(x) for x in inputs)

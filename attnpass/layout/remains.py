@@ -20,6 +20,7 @@ from ..ir import (
     defining_op,
     is_ranked_tensor,
     ranked_shape,
+    reduces,
     replace_reads,
     sizes_of,
     tensor_bytes,
@@ -203,7 +204,7 @@ def _cost_of_keeping(node: Node) -> Cost | None:
     None for an op that multiplies or reduces."""
     op = node.op
     assert op is not None
-    if is_contraction(op) or _reduces(op):
+    if is_contraction(op) or reduces(op):
         return None
     read = [x for x in op.operands if is_ranked_tensor(x) and not _is_free(x)]
     cost = Cost(sum(tensor_bytes(x) for x in read) + tensor_bytes(node.value), 1)
@@ -217,10 +218,6 @@ def _is_free(value: ir.Value) -> bool:
     """Whether having `value` in two layouts moves nothing at run time."""
     op = defining_op(value)
     return op is not None and op.name in _MADE_TWICE
-
-
-def _reduces(op: ir.Operation) -> bool:
-    return "iterator_types" in op.attributes and "reduction" in str(op.attributes["iterator_types"])
 
 
 def _transposes(op: ir.Operation, uses: _Uses) -> bool:

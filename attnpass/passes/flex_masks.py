@@ -28,10 +28,10 @@ class FlexMasks(Pass):
     phase: ClassVar[str] = "start"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..ir import location_text, operations, remove_attributes
+        from ..ir import collect, location_text, remove_attributes
 
         with module.context:
-            flex = operations(module, _FLEX)
+            flex = collect(module, lambda op: op.name == _FLEX)
             pairs = _pairs(flex)
             done = {score for score, mask in pairs.items() if mask and _join(module, score, mask)}
             for op in flex:

@@ -18,12 +18,15 @@ from .. import maps
 from ..ir import (
     Builder,
     Size,
+    body_names,
     copied_attributes,
     copy_body,
     defining_op,
     element_type,
     has_one_use,
     is_ranked_tensor,
+    iterator_kinds,
+    reduces,
     sizes_of,
     static_size,
     tensor_bytes,
@@ -208,17 +211,16 @@ class LoopNest(Rule):
         positions = maps.positions_of(op.attributes["indexing_maps"])
         if positions is None:
             return Refusal("an indexing map is no projected permutation", op)
-        iterators = [str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"])]
-        if not all("parallel" in iterators[p] for p in positions[-1] if p is not None):
+        iterators = iterator_kinds(op)
+        if not all(iterators[p] == "parallel" for p in positions[-1] if p is not None):
             return Refusal("its result carries a reduction loop", op)
         nest = plan_nest(positions[-1], len(iterators), demand.layout)
         refusal = self._refuse_body(op, nest)
         if refusal is not None:
             return refusal
-        reduces = any("reduction" in kind for kind in iterators)
         requests = []
         for i, operand in enumerate(list(op.operands)[:-1]):
-            if not reduces and is_ranked_tensor(operand):
+            if not reduces(op) and is_ranked_tensor(operand):
                 layout = operand_layout(nest, positions[i])
                 requests.append(Request(i, Demand(layout), cost_of_reading(operand)))
         if _reads_destination(op):
@@ -338,10 +340,11 @@ def contraction_inputs(op: ir.Operation) -> tuple[int, int] | None:
     """(0, 1) if `op` is a generic that multiplies two inputs and adds up, else None."""
     if op.name != "linalg.generic" or len(op.operands) != 3:
         return None
-    if not any("reduction" in str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"])):
+    if not reduces(op):
         return None
-    names = [inner.operation.name for inner in op.regions[0].blocks[0].operations]
-    arithmetic = [name for name in names if not name.startswith(("arith.ext", "arith.trunc"))]
+    arithmetic = [
+        name for name in body_names(op) if not name.startswith(("arith.ext", "arith.trunc"))
+    ]
     known = (
         ["arith.mulf", "arith.addf", "linalg.yield"],
         ["arith.muli", "arith.addi", "linalg.yield"],

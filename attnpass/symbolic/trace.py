@@ -17,7 +17,7 @@ from iree.compiler import ir
 
 from .. import maps
 from ..elements import elements_of
-from ..ir import DYNAMIC, defining_op, index_array, is_ranked_tensor, ranked_shape
+from ..ir import DYNAMIC, body_names, defining_op, index_array, is_ranked_tensor, ranked_shape
 from . import values as symbolic
 from .values import ALWAYS, NEVER, Choice, Condition, Linear, Scalar, Score, Value
 
@@ -241,7 +241,7 @@ class Tracer:
     def _iree_linalg_ext_scan(self, op: ir.Operation, indices: Indices) -> Value | None:
         """Sums of zeros that start at zero."""
         dim = ir.IntegerAttr(op.attributes["dimension"]).value
-        body = [inner.operation.name for inner in op.regions[0].blocks[0].operations]
+        body = body_names(op)
         if body[0] not in ("arith.addi", "arith.addf") or len(body) != 2:
             return None
         somewhere = (*indices[:dim], None, *indices[dim + 1 :])

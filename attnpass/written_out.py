@@ -1,0 +1,89 @@
+"""Attention that is no attention op but products and a softmax: found, to tell the user.
+
+Neither IREE nor a pass of ours makes an attention op of it; who exports the model can.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from .attention import find_ops
+from .ir import body_names, collect, defining_op, location_text, ranked_shape, reduces, users
+from .producers.loop_nest import is_contraction
+from .report.records import Report
+
+_POWERS = ("math.exp", "math.exp2")
+_MOVES = (
+    "linalg.transpose",
+    "tensor.cast",
+    "tensor.collapse_shape",
+    "tensor.expand_shape",
+    "tensor.reshape",
+)
+# From the exponentials to the product: a division, casts, and views of the result.
+_MOST_STEPS = 12
+
+
+def note_what_is_missing(module: ir.Operation, report: Report) -> None:
+    """Notes in the report that there is no attention op, and where one is written out."""
+    sums = written_out(module)
+    if sums:
+        which = "a softmax" if len(sums) == 1 else f"{len(sums)} softmaxes, the first"
+        report.note(
+            f"{which} at {location_text(sums[0].location)}, whose result a product reads: "
+            "attention that is written out like this stays as it is, since neither IREE nor "
+            "attnpass makes an attention op of it; export the model with "
+            "torch.nn.functional.scaled_dot_product_attention as one op (docs/models.md)"
+        )
+    elif not find_ops(module):
+        report.note(
+            "no entry point reaches an attention op, and no product reads a softmax: there is "
+            "nothing for the passes to change"
+        )
+
+
+def written_out(module: ir.Operation) -> list[ir.Operation]:
+    """The sums of exponentials of each softmax whose result a product reads."""
+    sums = collect(module, _sums_exponentials, bodies=False)
+    return [op for op in sums if _a_product_reads(op.operands[0])]
+
+
+def _sums_exponentials(op: ir.Operation) -> bool:
+    if op.name != "linalg.generic" or len(op.operands) != 2 or not reduces(op):
+        return False
+    source = defining_op(op.operands[0])
+    if source is None or source.name != "linalg.generic" or "arith.addf" not in body_names(op):
+        return False
+    return any(name in _POWERS for name in body_names(source))
+
+
+def _a_product_reads(exponentials: ir.Value) -> bool:
+    """Whether a matmul reads them behind elementwise ops and views: not what they weight in
+    other ways, as the experts of a mixture."""
+    values, seen = [exponentials], 0
+    while values and seen < _MOST_STEPS:
+        value, seen = values.pop(), seen + 1
+        for user in users(value):
+            if is_contraction(user):
+                return True
+            if user.name in _MOVES or (_is_elementwise(user) and _same_size(user, exponentials)):
+                values.append(user.results[0])
+    return False
+
+
+def _is_elementwise(op: ir.Operation) -> bool:
+    return op.name == "linalg.generic" and len(op.results) == 1 and not reduces(op)
+
+
+def _same_size(op: ir.Operation, value: ir.Value) -> bool:
+    """Whether the result of `op` has the elements of `value`, in any shape; dynamic dims are
+    taken to be alike."""
+    return _count(op.results[0]) == _count(value)
+
+
+def _count(value: ir.Value) -> tuple[int, int]:
+    """The product of the static sizes, and the number of dynamic ones."""
+    static, dynamic = 1, 0
+    for size in ranked_shape(value):
+        static, dynamic = (static, dynamic + 1) if size is None else (static * size, dynamic)
+    return static, dynamic
