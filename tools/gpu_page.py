@@ -2,7 +2,7 @@
 
     python tools/gpu_page.py
 
-The JSON comes from tools/bench_configure.py, tools/bench_shared_memory.py,
+The JSON comes from tools/bench_configure.py, tools/bench_shared_memory.py, tools/count_sass.py,
 tools/bench_projection.py and tools/bench_split_k.py.
 """
 
@@ -72,6 +72,46 @@ def _configured(name: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     for row in data["rows"]:
         cases.setdefault(row["case"], {})[row.get("variant", "")] = row
     return data, cases
+
+
+# What the machine instructions of attention's loop are for; the rest computes addresses.
+_INSTRUCTIONS = {
+    "tensor-core products (HMMA)": ("HMMA",),
+    "reads of shared memory (LDS, LDSM)": ("LDS", "LDSM"),
+    "to join halves (PRMT)": ("PRMT",),
+    "copies of K and V (LDG and STS, LDGSTS)": ("LDG", "STS", "LDGSTS"),
+    "maximum, exp2, sum, rescaling, rounding (FMNMX, MUFU, FADD, FMUL, F2FP)": (
+        "FMNMX",
+        "MUFU",
+        "FADD",
+        "FMUL",
+        "F2FP",
+    ),
+    "shuffles (SHFL)": ("SHFL",),
+    "barriers (BAR)": ("BAR",),
+}
+
+
+def sass() -> str:
+    """Instructions of the loop over the keys, by what they are for."""
+    data = json.loads((RESULTS / "sass_sm90.json").read_text())
+    titles = {"none": "IREE's", "all": "with `attn-shared-memory`"}
+    head = [f"{titles[k['rewrite']]}{', V^T' if k['layout'] else ''}" for k in data["kernels"]]
+    loops = [kernel["loop"] for kernel in data["kernels"]]
+    counts = {
+        what: [sum(loop.get(name, 0) for name in names) for loop in loops]
+        for what, names in _INSTRUCTIONS.items()
+    }
+    totals = [sum(loop.values()) for loop in loops]
+    named = [sum(column) for column in zip(*counts.values(), strict=True)]
+    counts["addresses and rest"] = [a - b for a, b in zip(totals, named, strict=True)]
+    counts["all"] = totals
+    tile = data["tile"]
+    return (
+        f"{data['arch']}, ptxas {data['ptxas']}: instructions of a warp in one step over "
+        f"{tile['keys']} keys, for f16, head dim 64, {tile['rows']} rows on {tile['warps']} "
+        "warps.\n\n" + table(["", *head], [[what, *row] for what, row in counts.items()])
+    )
 
 
 def shared_memory() -> str:
@@ -230,6 +270,7 @@ def sweep() -> str:
 
 
 def main() -> None:
+    write_block("gpu.md", "sass", sass())
     write_block("gpu.md", "shared-memory", shared_memory())
     write_block("gpu.md", "prefill", prefill())
     write_block("gpu.md", "f32", f32())

@@ -50,10 +50,15 @@ def spill_refusal(op: ir.Operation, target: Target) -> str:
     except CompilerToolError as error:
         words = re.search(r"error: (.*)", str(error))
         return f"IREE does not compile it: {words[1] if words else 'no reason given'}"
-    spilled = [_spilled(ptx, ptxas, target.arch) for ptx in _PTX.findall(compiled or b"")]
+    spilled = [_spilled(ptx, ptxas, target.arch) for ptx in ptx_in(compiled or b"")]
     if max(spilled, default=0) <= MOST_SPILLED_BYTES:
         return ""
     return f"ptxas: its kernel spills {max(spilled)} bytes of registers to memory"
+
+
+def ptx_in(module: bytes) -> list[bytes]:
+    """The PTX of each executable in a module compiled for CUDA."""
+    return _PTX.findall(module)
 
 
 def _spilled(ptx: bytes, ptxas: str, arch: str) -> int:
