@@ -14,7 +14,16 @@ from iree.compiler import ir
 
 from . import maps
 from .errors import AttnError
-from .ir import ASSUMED_EXTENT, collect, element_type_name, location_text, ranked_shape
+from .ir import (
+    ASSUMED_EXTENT,
+    collect,
+    element_type_name,
+    location_text,
+    number_of,
+    ranked_shape,
+    set_number,
+)
+from .report.records import located
 
 OP_NAMES = ("iree_linalg_ext.attention", "iree_linalg_ext.online_attention")
 
@@ -51,15 +60,19 @@ class AttentionFacts:
         return location_text(self.op.location)
 
     @property
+    def number(self) -> int:
+        """Which of the function's attentions at this location, counted from 1."""
+        return number_of(self.op)
+
+    @property
+    def place(self) -> str:
+        """The location for a reader, with the number where that is above 1."""
+        return located(self.location, self.number)
+
+    @property
     def function(self) -> str:
         """Name of the enclosing function, or the empty string."""
-        parent = self.op.parent
-        while parent is not None:
-            symbol = parent.operation.attributes
-            if "sym_name" in symbol:
-                return ir.StringAttr(symbol["sym_name"]).value
-            parent = parent.operation.parent
-        return ""
+        return _function_of(self.op)
 
     def index(self, operand: str) -> int:
         """Position of `query`, `key`, `value`, `scale`, `mask`, `output`, ... in operands."""
@@ -166,6 +179,34 @@ def find(module: ir.Operation) -> list[AttentionFacts]:
 def find_ops(module: ir.Operation) -> list[ir.Operation]:
     """Every attention op under `module`, nested regions included."""
     return collect(module, lambda op: op.name in OP_NAMES, bodies=False)
+
+
+def tell_apart(module: ir.Operation) -> None:
+    """Numbers the attention ops of a function that share a location: the layers of a model
+    written as a loop, its self- and cross-attention written as one class. Those numbered
+    before keep their numbers."""
+    taken: dict[tuple[str, str], set[int]] = {}
+    unnumbered: list[tuple[ir.Operation, set[int]]] = []
+    for op in find_ops(module):
+        numbers = taken.setdefault((_function_of(op), location_text(op.location)), set())
+        number = number_of(op)
+        if number == 1 and 1 in numbers:
+            unnumbered.append((op, numbers))
+        numbers.add(number)
+    for op, numbers in unnumbered:
+        number = max(numbers) + 1
+        set_number(op, number)
+        numbers.add(number)
+
+
+def _function_of(op: ir.Operation) -> str:
+    parent = op.parent
+    while parent is not None:
+        symbol = parent.operation.attributes
+        if "sym_name" in symbol:
+            return ir.StringAttr(symbol["sym_name"]).value
+        parent = parent.operation.parent
+    return ""
 
 
 def describe(op: ir.Operation) -> AttentionFacts:

@@ -46,7 +46,7 @@ def decompose_all(
     """
     done: list[ir.Operation] = []
     for facts in find(module):
-        place = f"{facts.kind} at {facts.location}"
+        place = f"{facts.kind} at {facts.place}"
         why = _refusal(facts, target, most_bytes)
         if why:
             report.note(f"{place} stays fused: {why}")

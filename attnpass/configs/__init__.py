@@ -46,7 +46,7 @@ def configure_all(
             place = f"attention at {error.location}"
             report.note(f"{place} keeps IREE's own configuration: {error.message}")
             continue
-        place = f"{facts.kind} at {facts.location}"
+        place = f"{facts.kind} at {facts.place}"
         found, source = _configuration(facts, target, table)
         if _attach(facts.op, place, found, target, report, source, check):
             changed = True

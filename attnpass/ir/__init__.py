@@ -6,6 +6,7 @@ never kept: `erase_dead` is the last step of a rewrite. Nothing here knows the c
 the packages beside it, maps apart.
 
     types, queries, attributes, sizes   read the IR
+    locations                           show and number the places of ops
     scalars, builder, regions           make new ops
     rewrite                             replaces, erases and restores ops
     printing                            shows an op alone
@@ -13,6 +14,7 @@ the packages beside it, maps apart.
 
 from .attributes import copied_attributes, index_array, remove_attributes, set_attribute
 from .builder import Builder, fill_builtin_region
+from .locations import location_text, number_of, set_number
 from .printing import print_alone, print_as_function
 from .queries import (
     body_names,
@@ -21,7 +23,6 @@ from .queries import (
     descendants,
     has_one_use,
     iterator_kinds,
-    location_text,
     next_op,
     reduces,
     users,
@@ -77,6 +78,7 @@ __all__ = [
     "iterator_kinds",
     "location_text",
     "next_op",
+    "number_of",
     "print_alone",
     "print_as_function",
     "product",
@@ -87,6 +89,7 @@ __all__ = [
     "restore",
     "set_attribute",
     "set_function_type",
+    "set_number",
     "size_values",
     "sizes_of",
     "static_size",

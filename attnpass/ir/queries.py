@@ -7,20 +7,6 @@ from collections.abc import Callable, Iterator
 from iree.compiler import ir
 
 
-def location_text(location: ir.Location) -> str:
-    """`file:line:col` of the first file location inside `location`, else 'unknown'."""
-    if isinstance(location, ir.FileLineColLoc):
-        return f"{location.filename}:{location.start_line}:{location.start_col}"
-    if isinstance(location, ir.NameLoc):
-        return location_text(location.child_loc)
-    if isinstance(location, ir.CallSiteLoc):
-        return location_text(location.callee)
-    if isinstance(location, ir.FusedLoc):
-        texts = (location_text(inner) for inner in location.locations)
-        return next((text for text in texts if text != "unknown"), "unknown")
-    return "unknown"
-
-
 def defining_op(value: ir.Value) -> ir.Operation | None:
     """The op that makes `value`; None for a block argument."""
     owner = value.owner

@@ -180,10 +180,14 @@ def _choose_all(
 def record_of(report: Report, facts: AttentionFacts) -> AttentionRecord:
     """The report's record of this attention, made at its first use."""
     return report.attention(
-        facts.location,
-        facts.function,
+        (facts.location, facts.function, facts.number),
         lambda: AttentionRecord(
-            facts.location, facts.function, facts.kind, facts.shapes, facts.element_types
+            facts.location,
+            facts.function,
+            facts.kind,
+            facts.shapes,
+            facts.element_types,
+            number=facts.number,
         ),
     )
 

@@ -85,7 +85,7 @@ class PassContext:
                 became = replace(facts)
                 if became:
                     replaced.append(facts.op)
-                    self.report.note(f"{facts.kind} at {facts.location}: {became}")
+                    self.report.note(f"{facts.kind} at {facts.place}: {became}")
             erase_dead(replaced)
         return bool(replaced)
 

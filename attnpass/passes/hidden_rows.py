@@ -36,7 +36,7 @@ class HiddenRows(Pass):
                 zero_hidden_rows(facts)
                 changed = True
                 context.report.note(
-                    f"{facts.kind} at {facts.location}: rows whose mask hides every key are 0, "
+                    f"{facts.kind} at {facts.place}: rows whose mask hides every key are 0, "
                     "as in PyTorch; IREE gives NaN"
                 )
         return changed

@@ -64,7 +64,7 @@ def _replace(facts: AttentionFacts, context: PassContext) -> str | None:
         replace_reads(facts.op.results[0], decomposed(facts))
         return f"two products and a softmax now, which get positions right: {found}"
     context.report.note(
-        f"{facts.kind} at {facts.location}: its numbers are wrong, because its scores depend on "
+        f"{facts.kind} at {facts.place}: its numbers are wrong, because its scores depend on "
         f"positions in a way that is no mask: {found}"
     )
     return None

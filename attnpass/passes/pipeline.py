@@ -106,10 +106,14 @@ def run_pipeline(
 
     Raises AttnError where a pass of ours cannot work on its input; PassError, naming the
     pass, where one of IREE or MLIR fails and, with `verify`, where one left IR that does not
-    verify.
+    verify. Attention ops that share a location are numbered first, in their locations.
     """
     watch = instrumentation or Instrumentation()
     stages = list(stages)
+    if any(isinstance(stage, Pass) for stage in stages):
+        from ..attention import tell_apart
+
+        tell_apart(module)
     for number, stage in enumerate(stages):
         name = stage_name(stage)
         context.later = tuple(s for s in stages[number + 1 :] if isinstance(s, Pass))

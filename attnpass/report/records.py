@@ -35,7 +35,10 @@ class OperandRecord:
 
 @dataclass
 class AttentionRecord:
-    """One attention op: where it stands, what it computes, what was decided."""
+    """One attention op: where it stands, what it computes, what was decided.
+
+    `number` counts, from 1, the attention ops of the function at the same location.
+    """
 
     location: str
     function: str
@@ -44,6 +47,7 @@ class AttentionRecord:
     element_types: dict[str, str]
     operands: list[OperandRecord] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    number: int = 1
 
     def decide(self, record: OperandRecord) -> None:
         """Adds a decision; a later decision of the same pass on an operand replaces it."""
@@ -66,16 +70,16 @@ class Report:
     version: int = VERSION
 
     def __post_init__(self) -> None:
-        self._places = {(a.location, a.function): a for a in self.attentions}
+        self._places = {(a.location, a.function, a.number): a for a in self.attentions}
 
     def attention(
-        self, location: str, function: str, make: Callable[[], AttentionRecord]
+        self, place: tuple[str, str, int], make: Callable[[], AttentionRecord]
     ) -> AttentionRecord:
-        """The record of the attention at this place; `make` makes it at its first use. Ops
-        without a location have a record each."""
-        record = self._places.get((location, function)) if location != "unknown" else None
+        """The record of the attention at this place (location, function, number); `make` makes
+        it at its first use."""
+        record = self._places.get(place)
         if record is None:
-            record = self._places[location, function] = make()
+            record = self._places[place] = make()
             self.attentions.append(record)
         return record
 
@@ -96,6 +100,11 @@ class Report:
         from .text import render
 
         return render(self)
+
+
+def located(location: str, number: int) -> str:
+    """The place of an attention for a reader: its location, and its number if above 1."""
+    return f"{location} (number {number} there)" if number > 1 else location
 
 
 def report_from_dict(data: dict[str, Any]) -> Report:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .records import AttentionRecord, OperandRecord, Report
+from .records import AttentionRecord, OperandRecord, Report, located
 
 
 def render(report: Report) -> str:
@@ -23,7 +23,8 @@ def _attention(record: AttentionRecord) -> list[str]:
         f"{name} {_tensor(shape, record.element_types[name])}"
         for name, shape in record.shapes.items()
     )
-    lines = [f"@{record.function}: {record.op} at {record.location}", f"  {shapes}"]
+    place = located(record.location, record.number)
+    lines = [f"@{record.function}: {record.op} at {place}", f"  {shapes}"]
     lines += [_operand(operand) for operand in record.operands]
     return lines + [f"  note: {note}" for note in record.notes]
 

@@ -33,7 +33,7 @@ def extract_all(
             # IREE folds unit dims before this phase: a single key leaves no k2 dim.
             passed.append(f"attention at {error.location}: {error.message}")
             continue
-        place = f"{facts.kind} at {facts.location}"
+        place = f"{facts.kind} at {facts.place}"
         if target is None:
             passed.append(f"{place}: the module names no single target")
             continue
