@@ -18,6 +18,7 @@ from .ir import (
     ASSUMED_EXTENT,
     collect,
     element_type_name,
+    has_ancestor,
     location_text,
     number_of,
     ranked_shape,
@@ -138,6 +139,12 @@ class AttentionFacts:
         attributes = self.op.attributes
         given = (name for name in CONFIGURATION_ATTRIBUTES if name in attributes)
         return next((name for name in given if str(attributes[name]) != "{}"), "")
+
+    @cached_property
+    def may_lose_dims(self) -> bool:
+        """Whether IREE may still fold unit dims of this attention away. In a dispatch it does
+        not: those stay that a reshape or a slice between attention and its operands kept."""
+        return 1 in self.sizes and not has_ancestor(self.op, "flow.executable")
 
     @cached_property
     def score_index_dims(self) -> frozenset[int]:

@@ -118,7 +118,7 @@ def refusal(facts: AttentionFacts) -> str:
         return "it has several head or key dims"
     if facts.sizes[facts.n[0]] is None or facts.sizes[facts.k1[0]] is None:
         return "its head dim is known only at run time, so its vectors have no bound"
-    if any(facts.sizes[dim] == 1 for dim in (*facts.batch, *facts.m)):
+    if facts.may_lose_dims:
         return "it has unit dims, which IREE folds: its rank is not final before phase 'flow'"
     if facts.score_index_dims:
         return "its scores depend on positions, which IREE 3.13 gets wrong in tiles on a CPU"

@@ -66,8 +66,10 @@ def configuration(facts: AttentionFacts, target: Target) -> Attributes | str:
 def refusal(facts: AttentionFacts, target: Target) -> str:
     """Why no configuration is known to be right for this attention, or ''."""
     why = _refusal(facts, target)
-    if not why and 1 in facts.sizes:
+    if not why and facts.may_lose_dims:
         why = "it has unit dims, which IREE folds: its rank is not final before phase 'flow'"
+    if not why and any(facts.sizes[dim] == 1 for dim in (*facts.m, *facts.k1, *facts.k2, *facts.n)):
+        why = "it has unit dims among those of its tiles"
     return why
 
 

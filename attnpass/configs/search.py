@@ -107,6 +107,8 @@ def _refusal(facts: AttentionFacts, target: Target) -> str:
     if facts.score_steps != []:
         # IREE 3.13 gives it scores times log2(e): there is no reference to compare with.
         return "its region changes the scores"
+    if 1 in facts.sizes:
+        return "it has unit dims, which IREE folds where attention stands alone"
     if target.backend == "llvm-cpu":
         return cpu.refusal(facts)
     if target.backend == "cuda":

@@ -13,6 +13,16 @@ def defining_op(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
+def has_ancestor(op: ir.Operation, name: str) -> bool:
+    """Whether `op` stands in an op of this name."""
+    parent = op.parent
+    while parent is not None:
+        if parent.operation.name == name:
+            return True
+        parent = parent.operation.parent
+    return False
+
+
 def has_one_use(value: ir.Value) -> bool:
     uses = iter(value.uses)
     return next(uses, None) is not None and next(uses, None) is None

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
 import pytest
 from attention_case import TOLERANCE, Case
-from helpers import compile_text, rel_error
+from helpers import compile_text, rel_error, run_module
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -62,6 +63,64 @@ def test_all_are_configured() -> None:
     kept = [note for note in notes if "is configured for llvm-cpu" not in note]
     assert len(notes) == len(CASES)
     assert len(kept) == 1 and "needs a dim" in kept[0], kept
+
+
+# Keys and values of two heads side by side in one product, as DeepSeek's latent attention has
+# them: the slice of V keeps attention's unit batch dim up to the kernel.
+UNIT_BATCH = """
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+func.func @main(%q: tensor<2x40x192xf32>, %x: tensor<1x50x16xf32>, %w: tensor<1x16x512xf32>,
+    %rope: tensor<1x2x50x64xf32>)    -> tensor<2x40x128xf32> {
+  %zero = arith.constant 0.0 : f32
+  %scale = arith.constant 0.25 : f32
+  %e = tensor.empty() : tensor<1x50x512xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<1x50x512xf32>) -> tensor<1x50x512xf32>
+  %kv = linalg.batch_matmul ins(%x, %w : tensor<1x50x16xf32>, tensor<1x16x512xf32>)
+      outs(%z : tensor<1x50x512xf32>) -> tensor<1x50x512xf32>
+  %heads = tensor.expand_shape %kv [[0], [1], [2, 3]] output_shape [1, 50, 2, 256]
+      : tensor<1x50x512xf32> into tensor<1x50x2x256xf32>
+  %t = tensor.empty() : tensor<1x2x50x256xf32>
+  %kvt = linalg.transpose ins(%heads : tensor<1x50x2x256xf32>)
+      outs(%t : tensor<1x2x50x256xf32>) permutation = [0, 2, 1, 3]
+  %k4 = tensor.extract_slice %kvt[0, 0, 0, 0] [1, 2, 50, 128] [1, 1, 1, 1]
+      : tensor<1x2x50x256xf32> to tensor<1x2x50x128xf32>
+  %v4 = tensor.extract_slice %kvt[0, 0, 0, 128] [1, 2, 50, 128] [1, 1, 1, 1]
+      : tensor<1x2x50x256xf32> to tensor<1x2x50x128xf32>
+  %k6 = tensor.concat dim(3) %k4, %rope
+      : (tensor<1x2x50x128xf32>, tensor<1x2x50x64xf32>) -> tensor<1x2x50x192xf32>
+  %k = tensor.collapse_shape %k6 [[0, 1], [2], [3]]
+      : tensor<1x2x50x192xf32> into tensor<2x50x192xf32>
+  %v = tensor.collapse_shape %v4 [[0, 1], [2], [3]]
+      : tensor<1x2x50x128xf32> into tensor<2x50x128xf32>
+  %out = tensor.empty() : tensor<2x40x128xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #q2]>
+      ins(%q, %k, %v, %scale : tensor<2x40x192xf32>, tensor<2x50x192xf32>,
+          tensor<2x50x128xf32>, f32) outs(%out : tensor<2x40x128xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x40x128xf32>
+  return %r : tensor<2x40x128xf32>
+}
+""".replace("#q2", "affine_map<(b, m, n, k1, k2) -> (b, m, n)>")
+
+
+@pytest.mark.parametrize("pipeline", ["attn-configure", "attn-configure,attn-vectorize"])
+def test_unit_batch_stays_in_the_kernel(pipeline: str) -> None:
+    report = Report()
+    vmfb = compile_text(UNIT_BATCH, mode="cost", pipeline=pipeline, report=report)
+    assert "distribution = [1, 1, 40, 128, 0, 0]" in report.notes[0]
+    rng = np.random.default_rng(0)
+    shapes = (2, 40, 192), (1, 50, 16), (1, 16, 512), (1, 2, 50, 64)
+    q, x, w, rope = (rng.standard_normal(shape) for shape in shapes)
+    kv = (x @ w / 4).reshape(50, 2, 256).transpose(1, 0, 2)
+    scores = 0.25 * q @ np.concatenate([kv[..., :128], rope[0]], 2).transpose(0, 2, 1)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    wanted = weights / weights.sum(-1, keepdims=True) @ kv[..., 128:]
+    result = run_module(vmfb, [a.astype(np.float32) for a in (q, x, w / 4, rope)])
+    assert rel_error(result, wanted) < TOLERANCE["f32"]
 
 
 @settings(max_examples=6)
