@@ -295,11 +295,11 @@ def _with_tile(tile: Tile, facts: AttentionFacts) -> Attributes:
     for dim in facts.k2:
         reduction[dim] = tile.keys if dim == k2 else 1
     query_shared = (0,) if tile.query_shared else ()
-    tiles = f"{_promote(*query_shared, 1, 2)}, reduction = {reduction}, workgroup = {workgroup}"
+    tiles = f"{promote(*query_shared, 1, 2)}, reduction = {reduction}, workgroup = {workgroup}"
     return _attributes(
         tiles,
-        f"{mma(qk)}, {_promote(*query_shared, 1)}, subgroup_basis = {_basis(subgroups, n)}",
-        f"{mma(pv)}, {_promote(1)}, subgroup_basis = {_basis(subgroups, k1)}",
+        f"{mma(qk)}, {promote(*query_shared, 1)}, subgroup_basis = {basis(subgroups, n)}",
+        f"{mma(pv)}, {promote(1)}, subgroup_basis = {basis(subgroups, k1)}",
         tile.threads,
     )
 
@@ -324,8 +324,8 @@ def _with_lanes(tile: LaneTile, facts: AttentionFacts) -> Attributes:
     def product(lanes: list[int], thread: list[int], without: int) -> str:
         each = [size for dim, size in enumerate(thread) if dim != without]
         return (
-            f"subgroup_basis = {_basis(subgroups, without)}, "
-            f"lane_basis = {_basis(lanes, without)}, thread = {each}"
+            f"subgroup_basis = {basis(subgroups, without)}, "
+            f"lane_basis = {basis(lanes, without)}, thread = {each}"
         )
 
     return _attributes(
@@ -347,11 +347,11 @@ def decode_with(lanes: Lanes, facts: AttentionFacts) -> Attributes | str:
     spread, subgroups = ([1] * facts.num_dims for _ in range(2))
     spread[k1], spread[k2], subgroups[k2] = lanes.head, lanes.keys, lanes.key_subgroups
     # Both products name their lanes by k1's place: the form that was measured and is right.
-    both = f"lane_basis = {_basis(spread, n)}, thread = {thread}, subgroup_basis = "
+    both = f"lane_basis = {basis(spread, n)}, thread = {thread}, subgroup_basis = "
     return _attributes(
         f"partial_reduction = {partial}, workgroup = {_decode_workgroup(facts)}",
-        both + _basis(subgroups, k1),
-        both + _basis(subgroups, n),
+        both + basis(subgroups, k1),
+        both + basis(subgroups, n),
         32 * lanes.key_subgroups,
     )
 
@@ -368,11 +368,11 @@ def grouped_with(keys: int, facts: AttentionFacts) -> Attributes | str:
     reduction[k2] = keys
     one = [1] * facts.num_dims
     return _attributes(
-        f"{_promote(0, 1, 2)}, reduction = {reduction}, workgroup = {workgroup}",
-        f"{mma(MMA[facts.element_types['query']][0])}, {_promote(0, 1)}, "
-        f"subgroup_basis = {_basis(one, n)}",
-        f"{mma(MMA[facts.element_types['value']][0])}, {_promote(1)}, "
-        f"subgroup_basis = {_basis(one, k1)}",
+        f"{promote(0, 1, 2)}, reduction = {reduction}, workgroup = {workgroup}",
+        f"{mma(MMA[facts.element_types['query']][0])}, {promote(0, 1)}, "
+        f"subgroup_basis = {basis(one, n)}",
+        f"{mma(MMA[facts.element_types['value']][0])}, {promote(1)}, "
+        f"subgroup_basis = {basis(one, k1)}",
         32,
     )
 
@@ -404,7 +404,9 @@ def _keys_refusal(facts: AttentionFacts, step: int) -> str:
     return f"the keys are no multiple of {step}" if keys is None or keys % step else ""
 
 
-def _basis(counts: Sequence[int], without: int) -> str:
+def basis(counts: Sequence[int], without: int | None = None) -> str:
+    """How many subgroups, or lanes, there are along each dim, and the dims that an op has: all
+    but one of attention."""
     return str([list(counts), [dim for dim in range(len(counts)) if dim != without]])
 
 
@@ -413,7 +415,8 @@ def mma(name: str) -> str:
     return f"mma_kind = #iree_gpu.mma_layout<{name}>"
 
 
-def _promote(*operands: int) -> str:
+def promote(*operands: int) -> str:
+    """Which operands go through shared memory, as an entry of a lowering configuration."""
     types = ", ".join([_D] * len(operands))
     return f"promote_operands = {list(operands)}, promotion_types = [{types}]"
 

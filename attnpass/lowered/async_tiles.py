@@ -1,9 +1,10 @@
 """Loops that copy their next tile to shared memory while they compute on this one.
 
 IREE's loop over the keys is: barrier, loads of K and V from global memory, stores to shared
-memory, barrier, products. All threads wait for the loads. Here each tile has two buffers and
-is copied asynchronously (`cp.async`): a step waits for its own tile, meets the other threads
-once, starts the copies of the next tile into the other buffers, and computes.
+memory, barrier, products. All threads wait for the loads. Here each tile has two buffers, or
+more, and is copied asynchronously (`cp.async`): a step waits for its own tile, meets the other
+threads once, starts the copies of a later tile into the buffers that the step before has read,
+and computes. Projections are loops of the same form.
 """
 
 from __future__ import annotations
@@ -68,9 +69,12 @@ class Tiles:
         return self.loop.regions[0].blocks[0].arguments[0]
 
 
-def fetch_ahead(function: ir.Operation, threads: Threads, limit: int) -> tuple[int, list[str]]:
-    """Makes the loops of a kernel that copy tiles fetch the next one ahead, in `limit` bytes of
-    shared memory; returns how many do, and why others do not."""
+def fetch_ahead(
+    function: ir.Operation, threads: Threads, limit: int, most: int
+) -> tuple[int, list[str]]:
+    """Makes the loops of a kernel that copy tiles fetch the next ones ahead, into up to `most`
+    buffers a tile, in `limit` bytes of shared memory; returns how many do, and why others do
+    not."""
     loops = collect(function, lambda op: op.name == "scf.for")
     # What is asked about first is asked of the IR as IREE left it.
     found = [_tiles(loop, threads) for loop in loops if collect(loop, _is_barrier)]
@@ -79,11 +83,11 @@ def fetch_ahead(function: ir.Operation, threads: Threads, limit: int) -> tuple[i
     for tiles in found:
         if isinstance(tiles, str):
             continue
-        why = _room_refusal(function, tiles, threads, limit)
-        if why:
-            refused.append(why)
+        refusals = [_room_refusal(function, tiles, threads, limit, n) for n in range(2, most + 1)]
+        if "" not in refusals:
+            refused.append(refusals[0])
             continue
-        _fetch_ahead(tiles)
+        _fetch_ahead(tiles, most - refusals[::-1].index(""))
         count += 1
     return count, list(dict.fromkeys(refused))
 
@@ -92,11 +96,13 @@ def _is_barrier(op: ir.Operation) -> bool:
     return op.name == "gpu.barrier"
 
 
-def _room_refusal(function: ir.Operation, tiles: Tiles, threads: Threads, limit: int) -> str:
-    """Why there is no room for two buffers a tile, or ''."""
+def _room_refusal(
+    function: ir.Operation, tiles: Tiles, threads: Threads, limit: int, buffers: int
+) -> str:
+    """Why there is no room for so many buffers a tile, or ''."""
     used = sum(buffer_bytes(op) for op in shared_buffers(function) if op not in tiles.buffers)
     once = sum(buffer_bytes(op) for op in tiles.buffers)
-    now, then = (limit // (used + n * once) for n in (1, 2))
+    now, then = (limit // (used + n * once) for n in (1, buffers))
     # Workgroups take turns on a multiprocessor: none may lose its place, unless registers
     # leave it none.
     if then >= min(now, max(1, _THREADS // threads.count)) and then > 0:
@@ -271,29 +277,36 @@ def _counts_in(argument: ir.BlockArgument, unit: int, threads: Threads) -> bool:
     return False
 
 
-def _fetch_ahead(tiles: Tiles) -> None:
+def _fetch_ahead(tiles: Tiles, count: int) -> None:
+    """Gives each tile `count` buffers, of which all but one are on their way."""
     loop, (first, second) = tiles.loop, tiles.barriers
     low, high, step = list(loop.operands)[:3]
-    doubled = {
-        op.results[0]: replace_buffer(op, [2, *op.results[0].type.shape]) for op in tiles.buffers
+    several = {
+        op.results[0]: replace_buffer(op, [count, *op.results[0].type.shape])
+        for op in tiles.buffers
     }
     before = Builder(loop)
-    zero, one, two = (before.constant_index(number) for number in range(3))
-    there = None if _runs(low, high) else before.compare("slt", low, high)
-    group = _start(before, tiles, doubled, low, zero, there)
-    _wait(Builder(first), group)
+    for number in range(count - 1):
+        position = _steps_on(before, low, step, number)
+        there = None if _is_below(position, high) else before.compare("slt", position, high)
+        group = _start(before, tiles, several, position, before.constant_index(number), there)
+    # Groups end in the order in which they began: the oldest one is this step's tile.
+    _wait(Builder(first), group, count - 2)
     build = Builder(second)
-    done = _op(build, "subi", tiles.position, low)
-    slot = _op(build, "remui", _op(build, "divui", done, step), two)
-    following = _op(build, "addi", tiles.position, step)
-    # The last step copies its own tile once more, which nobody reads: that takes no branch.
+    done = _op(build, "divui", _op(build, "subi", tiles.position, low), step)
+    slot, free = (
+        _op(build, "remui", turn, build.constant_index(count))
+        for turn in (done, _op(build, "addi", done, build.constant_index(count - 1)))
+    )
+    following = _steps_on(build, tiles.position, step, count - 1)
+    # The last steps copy their own tile once more, which nobody reads: that takes no branch.
     is_there = build.compare("slt", following, high)
     following = build.select(is_there, following, tiles.position)
-    _start(build, tiles, doubled, following, _op(build, "subi", one, slot))
-    _wait(Builder(next_op(loop)), group)
+    _start(build, tiles, several, following, free)
+    _wait(Builder(next_op(loop)), group, 0)
     reads = [
         _read_slot(user, new, slot)
-        for old, new in doubled.items()
+        for old, new in several.items()
         for user in users(old)
         if user.name == READ
     ]
@@ -301,27 +314,35 @@ def _fetch_ahead(tiles: Tiles) -> None:
     erase_unused([*writes, *(copy.read for copy in tiles.copies), *reads, second])
 
 
-def _runs(low: ir.Value, high: ir.Value) -> bool:
-    """Whether a loop between these bounds is known to have a step."""
-    bounds = [Threads(1).values(value) for value in (low, high)]
-    return None not in bounds and bounds[0] < bounds[1]  # type: ignore[operator]
+def _steps_on(build: Builder, position: ir.Value, step: ir.Value, count: int) -> ir.Value:
+    """The loop's position some steps later."""
+    for _ in range(count):
+        position = _op(build, "addi", position, step)
+    return position
+
+
+def _is_below(position: ir.Value, high: ir.Value) -> bool:
+    """Whether one index is known to be less than another one."""
+    numbers = [Threads(1).values(value) for value in (position, high)]
+    return None not in numbers and numbers[0] < numbers[1]  # type: ignore[operator]
 
 
 def _op(build: Builder, name: str, left: ir.Value, right: ir.Value) -> ir.Value:
     return build.create(f"arith.{name}", [left.type], [left, right]).results[0]
 
 
-def _wait(build: Builder, group: ir.Value) -> None:
-    """Waits for all groups: of which one the token is does not matter."""
+def _wait(build: Builder, group: ir.Value, left: int) -> None:
+    """Waits until no more than `left` groups are on their way: of which one the token is does
+    not matter."""
     i32 = ir.IntegerType.get_signless(32, build.anchor.context)
-    attributes: dict[str, ir.Attribute] = {"numGroups": ir.IntegerAttr.get(i32, 0)}
+    attributes: dict[str, ir.Attribute] = {"numGroups": ir.IntegerAttr.get(i32, left)}
     build.create("nvgpu.device_async_wait", [], [group], attributes)
 
 
 def _start(
     build: Builder,
     tiles: Tiles,
-    doubled: dict[ir.Value, ir.Value],
+    several: dict[ir.Value, ir.Value],
     position: ir.Value,
     slot: ir.Value,
     there: ir.Value | None = None,
@@ -350,7 +371,7 @@ def _start(
         }
         if count * element_bytes(source) == _SIZES[-1]:
             attributes["bypassL1"] = ir.UnitAttr.get(context)
-        operands = [doubled[target], *targets, source, *sources, *elements]
+        operands = [several[target], *targets, source, *sources, *elements]
         copy = build.create("nvgpu.device_async_copy", [token], operands, attributes)
         started.append(copy.results[0])
     return build.create("nvgpu.device_async_create_group", [token], started).results[0]

@@ -66,7 +66,7 @@ def use_ldmatrix(function: ir.Operation, threads: Threads) -> int:
         if not any(op.operation.name in _TOGETHER for op in block):
             continue
         for group in list(_groups(block, threads)):
-            _load(group)
+            _load(_in_order_of_registers(group))
             count += len(group)
     return count
 
@@ -102,6 +102,16 @@ def _is_linear(group: Sequence[Fragment]) -> bool:
     return both == (one[0] + two[0], one[1] + two[1])
 
 
+def _in_order_of_registers(group: list[Fragment]) -> list[Fragment]:
+    """The group as tensor cores take its registers: of the first factor (16 x 16) the rows go
+    first, of the second one (16 x 8) the depth. Other orders cost a move a register and use."""
+    if _factors_of(group[0].op.results[0]) != {0}:
+        return group
+    ordered = sorted(group, key=lambda x: (x.rows if x.transposed else x.columns)[0])
+    # Only what the first read names is known where all are read.
+    return ordered if ordered[0] is group[0] else group
+
+
 def _offsets(group: Sequence[Fragment]) -> list[tuple[int, int]]:
     """How many rows and columns each fragment is away from the first."""
     first = group[0]
@@ -134,7 +144,7 @@ def _fragment(op: ir.Operation, threads: Threads) -> Fragment | None:
     row_dim = next((dim for dim in range(rank - 2, 0, -1) if buffer.type.shape[dim] > 1), rank - 2)
     read = [1] * (rank - vector.rank) + list(vector.shape)
     # IREE does not translate 8-bit floats that ldmatrix makes, other than as factors.
-    if size == 1 and not _are_factors(op.results[0]):
+    if size == 1 and _factors_of(op.results[0]) is None:
         return None
     transposed = (read[row_dim], read[-1], size) == (2, 1, 2)
     if math.prod(read) * size != 4 or not (transposed or read[-1] * size == 4):
@@ -148,19 +158,22 @@ def _fragment(op: ir.Operation, threads: Threads) -> Fragment | None:
     return Fragment(op, transposed, row_dim, rows, columns)
 
 
-def _are_factors(value: ir.Value) -> bool:
-    """Whether the elements of a vector go to tensor cores only."""
-    pending, seen = [value], {value}
+def _factors_of(value: ir.Value) -> set[int] | None:
+    """Which factors of tensor cores the elements of a vector become; None if they become
+    anything else, too."""
+    pending, seen, found = [value], {value}, set[int]()
     while pending:
-        for user in users(pending.pop()):
+        value = pending.pop()
+        for user in users(value):
             if user.name == "nvgpu.mma.sync":
+                found.update(n for n, operand in enumerate(user.operands) if operand == value)
                 continue
             if not user.name.startswith("vector.") or not len(user.results):
-                return False
+                return None
             new = [result for result in user.results if result not in seen]
             seen.update(new)
             pending += new
-    return True
+    return found
 
 
 def _lane_parts(transposed: bool, size: int) -> tuple[Values, Values]:

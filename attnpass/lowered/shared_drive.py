@@ -38,6 +38,9 @@ from .shared_buffers import are_aligned, space_rows
 from .threads import Threads, dimension_x
 
 _CLEAN = "canonicalize,cse"
+_PIPELINE, _TILES = "#iree_gpu.pipeline<VectorDistribute>", "lowering_config"
+# A step of attention computes longer than its copies take.
+_ATTENTION_BUFFERS, _PROJECTION_BUFFERS = 2, 4
 # Both instructions are there from here on.
 _CAPABILITY, _PTX = 80, 70
 _SHARED_BYTES = re.compile(r"max_workgroup_memory_bytes = (\d+)")
@@ -56,7 +59,8 @@ class Rewrites:
 
 def improve_shared_memory(module: ir.Operation, wanted: Rewrites, report: Report) -> bool:
     """Rewrites the CUDA kernels of `module` (a builtin.module at IREE's phase
-    executable-configurations) that hold attention on tensor cores; returns whether IR changed.
+    executable-configurations) that hold attention on tensor cores, or a projection that was
+    configured for that; returns whether IR changed.
     """
     changed = False
     for variant in descendants(module, *VARIANTS):
@@ -66,9 +70,24 @@ def improve_shared_memory(module: ir.Operation, wanted: Rewrites, report: Report
         if machine is None or machine.capability < _CAPABILITY or machine.version < _PTX:
             continue
         for function in list(descendants(variant, *FUNCTIONS)):
-            if shared and _is_attention(function):
-                changed |= _rewrite_kernel(function, wanted, int(shared[1]), report)
+            if shared and (buffers := _buffers(function)):
+                changed |= _rewrite_kernel(function, wanted, buffers, int(shared[1]), report)
     return changed
+
+
+def _buffers(function: ir.Operation) -> int:
+    """How many buffers a tile may have in a kernel; 0 for kernels that are left to IREE."""
+    if _is_attention(function):
+        return _ATTENTION_BUFFERS
+    return _PROJECTION_BUFFERS if _is_projection(function) else 0
+
+
+def _is_projection(function: ir.Operation) -> bool:
+    """Whether a kernel is a product of matrices for tensor cores that IREE will lower as it
+    does attention. Its own configuration of such a product is for another pipeline."""
+    if _PIPELINE not in str(function.attributes.get("translation_info", "")):
+        return False
+    return bool(collect(function, lambda op: "mma_kind" in str(op.attributes.get(_TILES, ""))))
 
 
 def _is_attention(function: ir.Operation) -> bool:
@@ -90,7 +109,9 @@ def _is_product(op: ir.Operation) -> bool:
     return op.name == "nvgpu.mma.sync"
 
 
-def _rewrite_kernel(function: ir.Operation, wanted: Rewrites, limit: int, report: Report) -> bool:
+def _rewrite_kernel(
+    function: ir.Operation, wanted: Rewrites, buffers: int, limit: int, report: Report
+) -> bool:
     place, copy = place_of(function), detached_copy(function)
     size = _WORKGROUP.search(str(function.attributes["translation_info"]))
     if size is None or (is_to_be_lowered(function) and not lower(function, report)):
@@ -101,7 +122,7 @@ def _rewrite_kernel(function: ir.Operation, wanted: Rewrites, limit: int, report
     if why:
         report.note(f"{place} uses shared memory as IREE made it: {why}")
     elif products:
-        done, kept = _rewrite(function, wanted, int(size[1]), limit)
+        done, kept = _rewrite(function, wanted, buffers, int(size[1]), limit)
     problem = run_passes(function, _CLEAN) if done else ""
     if problem:
         done, kept = [], [f"its rewritten form fails: {problem}"]
@@ -126,7 +147,7 @@ def _width_refusal(products: list[ir.Operation]) -> str:
 
 
 def _rewrite(
-    function: ir.Operation, wanted: Rewrites, count: int, limit: int
+    function: ir.Operation, wanted: Rewrites, buffers: int, count: int, limit: int
 ) -> tuple[list[str], list[str]]:
     """What was done to a kernel of `count` threads, in words, and why what was not."""
     done: list[str] = []
@@ -134,13 +155,13 @@ def _rewrite(
     _use_only_x(function)
     run_passes(function, _CLEAN)
     # Values are looked up by their handles: each step gets a table of its own.
-    if wanted.rows and (buffers := space_rows(function, Threads(count), limit)):
-        done.append(f"spaces the rows of {buffers} shared buffer(s)")
+    if wanted.rows and (spaced := space_rows(function, Threads(count), limit)):
+        done.append(f"spaces the rows of {spaced} shared buffer(s)")
     run_passes(function, _CLEAN)
     if not are_aligned(function):
         return done, ["not all of its shared buffers are multiples of 16 bytes long"]
     if wanted.ahead:
-        loops, kept = fetch_ahead(function, Threads(count), limit)
+        loops, kept = fetch_ahead(function, Threads(count), limit, buffers)
         done += [f"fetches the tiles of {loops} loop(s) ahead"] if loops else []
     if wanted.ldmatrix and (fragments := use_ldmatrix(function, Threads(count))):
         done.append(f"reads {fragments} fragment(s) with ldmatrix")

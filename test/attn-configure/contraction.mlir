@@ -3,15 +3,28 @@
 
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=executable-configurations --attn-shared-memory=false | FileCheck %s --check-prefix=KEPT
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=executable-configurations --attn-pipeline='attn-configure{contractions=false}' | FileCheck %s --check-prefix=OFF
 
-// CHECK: linalg.contract {{.*}}reduction = [0, 0, 0, 4], subgroup = [1, 4, 8, 0], workgroup = [1, 128, 128, 0]
-// CHECK-NOT: linalg.contract {{.*}}subgroup = [1, 4, 8, 0]
-// OFF-NOT: subgroup = [1, 4, 8, 0]
+// attn-shared-memory lowers what is configured, and nothing else.
+// CHECK-LABEL: func.func @layer_dispatch_0_contract
+// CHECK-SAME: workgroup_size = [128, 1, 1]
+// CHECK: memref.alloc() : memref<2x{{.*}}f16, #gpu.address_space<workgroup>>
+// CHECK: nvgpu.device_async_copy
+// CHECK: scf.for
+// CHECK-NEXT: nvgpu.device_async_wait {{.*}} numGroups = 0
+// CHECK-NEXT: gpu.barrier
+// CHECK: nvgpu.ldmatrix
+// CHECK: nvgpu.mma.sync
+// CHECK-LABEL: func.func @small_dispatch_0
+// CHECK-NOT: nvgpu.mma.sync
+// KEPT: linalg.contract {{.*}}reduction = [0, 0, 0, 64], subgroup_basis = {{\[\[}}1, 2, 2, 1], [0, 1, 2, 3]], workgroup = [1, 128, 128, 0]
+// KEPT-NOT: linalg.contract {{.*}}subgroup_basis
+// OFF-NOT: linalg.contract {{.*}}subgroup_basis
 
 // WHY: contraction at {{.*}} is configured for cuda sm_80
 // WHY: contraction at {{.*}} keeps IREE's own configuration: 64 workgroups leave some of 108 compute units idle
-// WHY: contraction at {{.*}} keeps IREE's own configuration: 4000 x 1024 x 1024 are no multiples of 128 x 128 x 64
+// WHY: contraction at {{.*}} keeps IREE's own configuration: 4000 x 1024 x 1024 are no multiples of 128 x 128 x 32
 // WHY: contraction at {{.*}} keeps IREE's own configuration: IREE 3.13 computes wrong numbers where the first factor has the last dim
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>

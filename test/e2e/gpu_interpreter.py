@@ -197,6 +197,10 @@ class _Private:
         self.data[(thread, *where)] = values
 
 
+# Where a copy goes, what it brings and for which threads.
+_Copy = tuple[_Shared, tuple[Any, ...], np.ndarray, np.ndarray]
+
+
 class Machine:
     """The values of one kernel's threads, and a method `do_<op>` for each op."""
 
@@ -215,7 +219,9 @@ class Machine:
         self.values: dict[ir.Value, Any] = {}
         self.shared: list[_Shared] = []
         self.private: list[_Private] = []
-        self.pending: list[tuple[_Shared, tuple[Any, ...], np.ndarray, np.ndarray]] = []
+        # Copies that are on their way: groups that were closed, and those of no group yet.
+        self.groups: list[list[_Copy]] = []
+        self.pending: list[_Copy] = []
         self.count = int(np.prod(size))
         self._run_at_once(1)
 
@@ -270,7 +276,7 @@ class Machine:
         block = op.regions[0].blocks[0]
         for group in self._batches(places):
             self._run_at_once(len(group))
-            assert not self.pending, "a copy that nobody waited for"
+            assert not self.pending and not self.groups, "a copy that nobody waited for"
             for shared in self.shared:
                 shared.renew(len(group))
             for private in self.private:
@@ -623,12 +629,15 @@ class Machine:
         self.pending.append((target, there, values, self._by(there)))
 
     def do_nvgpu_device_async_create_group(self, op: ir.Operation, *_: Any) -> None:
-        pass
+        self.groups.append(self.pending)
+        self.pending = []
 
     def do_nvgpu_device_async_wait(self, op: ir.Operation, *_: Any) -> None:
-        for target, where, values, by in self.pending:
-            target.write(where, values, by)
-        self.pending.clear()
+        """Waits until only so many groups are on their way, the last ones."""
+        left = ir.IntegerAttr(op.attributes["numGroups"]).value
+        while len(self.groups) > left:
+            for target, where, values, by in self.groups.pop(0):
+                target.write(where, values, by)
 
     def do_nvgpu_ldmatrix(self, op: ir.Operation, buffer: Any, *indices: Any) -> Any:
         self.together()
@@ -718,7 +727,9 @@ def _numbers(array: ir.Attribute) -> list[int]:
 
 def _check_alignment(shape: Sequence[int], kind: Any, where: tuple[np.ndarray, ...]) -> None:
     """That what each thread names starts at a multiple of its size."""
-    first = tuple(place[:, 0] for place in where)
-    size = np.dtype(kind).itemsize
-    start = np.ravel_multi_index(first, tuple(shape), mode="clip") * size
+    size, start = np.dtype(kind).itemsize, np.zeros(len(where[0]), np.int64)
+    # A place may lie outside where nothing is read.
+    for place, extent in zip(where, shape, strict=True):
+        start = start * extent + place[:, 0]
+    start *= size
     assert not (start % (where[0].shape[1] * size)).any(), "not aligned"

@@ -21,9 +21,10 @@ from iree.compiler import ir
 import attnpass
 from attnpass.api import default_pipeline
 from attnpass.ir import DYNAMIC, defining_op
-from attnpass.lowered.kernel import collect
+from attnpass.lowered.kernel import collect, run_passes
 
 BEFORE = default_pipeline("cost", configure=True, hardware_exp2=True, shared_memory=False)
+TILES = "lowering_config"
 AHEAD = "fetches the tiles of 1 loop(s) ahead"
 # Enough heads for the kernel tiles.
 HEADS = 40
@@ -53,11 +54,77 @@ FORMS = {
 }
 
 
-def lowered(case: Case, folder: Path) -> str:
+@dataclass(frozen=True)
+class Projection:
+    """A product of two matrices, and what its tile is: maps of (b, i, j, k) to its factors and
+    its result; the sizes of these; numbers that are added to each `j`; the type of all."""
+
+    factors: tuple[str, str]
+    result: str
+    sizes: tuple[int, int, int, int]
+    kind: str = "f16"
+    bias: bool = False
+
+    def text(self) -> str:
+        """With attention beside it, without which nothing is configured."""
+        sizes = dict(zip("bijk", self.sizes, strict=True))
+        dims = [d for d in "bijk" if d in self.result + "k"]
+        maps, types = [], []
+        for letters in (*self.factors, self.result, "j"):
+            loops = dims if len(maps) < 3 else dims[:-1]
+            shape = "x".join(str(sizes[d]) for d in letters)
+            maps.append(f"affine_map<({', '.join(loops)}) -> ({', '.join(letters)})>")
+            types.append(f"tensor<{shape}x{self.kind}>")
+        place = maps[2].replace(", k)", ")", 1)
+        left, right, result, added = types
+        wide = result.replace(self.kind, "f32")
+        loops = ", ".join(['"parallel"'] * len(self.result))
+        return f"""
+#left = {maps[0]}
+#right = {maps[1]}
+#result = {maps[2]}
+#added = {maps[3]}
+#place = {place}
+{Case(1, 16, 16, 16, "f32").text("main")}
+func.func @projection(%l: {left}, %r: {right}, %c: {added}) -> {result} {{
+  %zero = arith.constant 0.0 : f32
+  %none = tensor.empty() : {wide}
+  %start = linalg.fill ins(%zero : f32) outs(%none : {wide}) -> {wide}
+  %sum = linalg.contract indexing_maps = [#left, #right, #result]
+      ins(%l, %r : {left}, {right}) outs(%start : {wide}) -> {wide}
+  %e = tensor.empty() : {result}
+  %p = linalg.generic {{indexing_maps = [#place, #added, #place], iterator_types = [{loops}]}}
+      ins(%sum, %c : {wide}, {added}) outs(%e : {result}) {{
+  ^bb0(%a: f32, %b: {self.kind}, %o: {self.kind}):
+    %t = arith.truncf %a : f32 to {self.kind}
+    %u = arith.addf %t, %b : {self.kind}
+    linalg.yield {"%u" if self.bias else "%t"} : {self.kind}
+  }} -> {result}
+  return %p : {result}
+}}
+"""
+
+    def wanted(self, given: Sequence[np.ndarray]) -> np.ndarray:
+        """What the kernel shall compute of what it reads, in float64."""
+        left, right, *bias = (array.astype(np.float64) for array in given)
+        total = np.einsum(f"{','.join(self.factors)}->{self.result}", left, right)
+        return total + bias[0] if bias else total
+
+
+# As V^T is written, with more steps than buffers and with fewer; V as it is; weights by rows.
+PROJECTIONS = {
+    "V^T": Projection(("ki", "jk"), "ij", (1, 1024, 2048, 192)),
+    "V^T, 32 deep": Projection(("ki", "bjk"), "bij", (2, 1024, 1024, 96)),
+    "row-major, bias": Projection(("ik", "kj"), "ij", (1, 2048, 1024, 128), "bf16", bias=True),
+    "both by rows": Projection(("ik", "jk"), "ij", (1, 16384, 128, 128)),
+}
+
+
+def lowered(case: Case | Projection, folder: Path) -> str:
     """The module with its lowered kernels, as attn-compile makes it but for this pass."""
     path = folder / "lowered.mlir"
     attnpass.compile_str(
-        case.text("main"),
+        case.text("main") if isinstance(case, Case) else case.text(),
         pipeline=BEFORE,
         output_file=str(path),
         extra_args=[
@@ -163,6 +230,24 @@ def test_numbers_stay_the_same(name: str, tmp_path: Path) -> None:
     done = ~np.isnan(result)
     assert done.any()
     assert rel_error(result[done], wanted(form.case, given)[done]) < TOLERANCE[form.case.kind]
+
+
+@pytest.mark.parametrize("name", PROJECTIONS)
+def test_projections(name: str, tmp_path: Path) -> None:
+    """To the last bit, and right, in the last workgroup; IREE's own lowering stands beside."""
+    form = PROJECTIONS[name]
+    module, notes = rewritten(text := lowered(form, tmp_path))
+    assert AHEAD in " ".join(notes)
+    given, (after,) = Kernel(module).run()
+    before, _ = rewritten(text, None)
+    with before.context:
+        for function in collect(before.operation, lambda op: op.name == "func.func"):
+            if collect(function, lambda op: "mma_kind" in str(op.attributes.get(TILES, ""))):
+                assert not run_passes(function, "iree-llvmgpu-lower-executable-target")
+    assert after.tobytes() == Kernel(before).run()[1][0].tobytes()
+    result = after.astype(np.float64)
+    done = ~np.isnan(result)
+    assert rel_error(result[done], form.wanted(given)[done]) < TOLERANCE[form.kind]
 
 
 @pytest.fixture(scope="module")
