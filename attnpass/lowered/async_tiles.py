@@ -286,12 +286,14 @@ def _fetch_ahead(tiles: Tiles, count: int) -> None:
         for op in tiles.buffers
     }
     before = Builder(loop)
+    groups: list[ir.Value] = []
     for number in range(count - 1):
         position = _steps_on(before, low, step, number)
         there = None if _is_below(position, high) else before.compare("slt", position, high)
-        group = _start(before, tiles, several, position, before.constant_index(number), there)
+        slot = before.constant_index(number)
+        groups.append(_start(before, tiles, several, position, slot, there))
     # Groups end in the order in which they began: the oldest one is this step's tile.
-    _wait(Builder(first), group, count - 2)
+    _wait(Builder(first), groups[0], count - 2)
     build = Builder(second)
     done = _op(build, "divui", _op(build, "subi", tiles.position, low), step)
     slot, free = (
@@ -303,7 +305,7 @@ def _fetch_ahead(tiles: Tiles, count: int) -> None:
     is_there = build.compare("slt", following, high)
     following = build.select(is_there, following, tiles.position)
     _start(build, tiles, several, following, free)
-    _wait(Builder(next_op(loop)), group, 0)
+    _wait(Builder(next_op(loop)), groups[0], 0)
     reads = [
         _read_slot(user, new, slot)
         for old, new in several.items()
