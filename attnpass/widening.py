@@ -40,11 +40,6 @@ def wide_type(facts: AttentionFacts) -> str:
     return wide if not others and wide in WIDE else ""
 
 
-def narrow_operands(facts: AttentionFacts) -> list[str]:
-    """Which of Q, K and V have 8 bits."""
-    return [name for name in _OPERANDS if facts.element_types[name] in NARROW]
-
-
 def widen(build: Builder, value: ir.Value, kind: str) -> ir.Value:
     """A tensor with its elements in the wider type `kind`."""
     if element_type_name(value) == kind:

@@ -10,7 +10,7 @@ from iree.compiler import ir
 
 from .. import maps
 from ..attention import AttentionFacts
-from ..ir import Builder, Size, element_type, ranked_shape, sizes_of
+from ..ir import Builder, Size, ranked_shape, sizes_of
 from ..layout.attention_rewrite import iteration_size
 
 
@@ -127,7 +127,3 @@ def _can_pack(facts: AttentionFacts, rows: Sequence[int], dropped: frozenset[int
 
 def new_map(positions: Sequence[int], numbers: dict[int, int]) -> maps.Positions:
     return tuple(numbers[dim] for dim in positions)
-
-
-def scalar_type(facts: AttentionFacts, name: str) -> ir.Type:
-    return element_type(facts.value(name))
