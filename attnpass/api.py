@@ -33,7 +33,7 @@ def default_pipeline(
     ]
     if kernels != "never":
         passes.append(f"attn-use-kernels{{mode={kernels}}}")
-    passes += ["attn-pad-heads", "attn-tile-dynamic"] if configure else []
+    passes += ["attn-widen", "attn-pad-heads", "attn-tile-dynamic"] if configure else []
     passes.append("attn-mask-dynamic-keys")
     if configure:
         passes += ["attn-pad-keys", "attn-split-k{configured=true}"]

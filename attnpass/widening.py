@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from iree.compiler import ir
 
+from . import maps
 from .attention import AttentionFacts
-from .ir import Builder, element_type_name, sizes_of
+from .ir import Builder, defining_op, element_bytes, element_type_name, ranked_shape, sizes_of
 
 if TYPE_CHECKING:
     from .targets import Target
@@ -38,6 +39,39 @@ def wide_type(facts: AttentionFacts) -> str:
         others = {types["output"]} & set(WIDE) or {"f16"}
     wide = others.pop()
     return wide if not others and wide in WIDE else ""
+
+
+def narrow_operands(facts: AttentionFacts) -> list[str]:
+    """Which of Q, K and V have 8 bits."""
+    return [name for name in _OPERANDS if facts.element_types[name] in NARROW]
+
+
+def cast_operands(facts: AttentionFacts) -> list[str]:
+    """Which of Q, K and V the model itself widens from 8 bits, right in front of attention."""
+    return [name for name in _OPERANDS if widened_from(facts.value(name)) is not None]
+
+
+def widened_from(value: ir.Value) -> ir.Value | None:
+    """The tensor of 8 bits that an op does nothing but widen to `value`; None if none does."""
+    op = defining_op(value)
+    if op is None or (op.name != "arith.extf" and not _only_widens(op)):
+        return None
+    source = op.operands[0]
+    return source if element_bytes(source) == 1 else None
+
+
+def _only_widens(op: ir.Operation) -> bool:
+    """Whether a generic yields each element of its one input, widened, in its place."""
+    if op.name != "linalg.generic" or len(op.operands) != 2:
+        return False
+    block = op.regions[0].blocks[0]
+    inner = list(block.operations)
+    in_place = tuple(range(len(ranked_shape(op.results[0]))))
+    return (
+        maps.positions_of(op.attributes["indexing_maps"]) == (in_place, in_place)
+        and [each.operation.name for each in inner] == ["arith.extf", "linalg.yield"]
+        and inner[0].operands[0] == block.arguments[0]
+    )
 
 
 def widen(build: Builder, value: ir.Value, kind: str) -> ir.Value:

@@ -7,7 +7,8 @@
 Each case is attention on tensors that come in as arguments, compiled by IREE alone and with
 the passes, V row-major and V^T. `run` checks every result against float32 and times it
 beside PyTorch's FlashAttention and cuDNN in the same process: the median over repeats of
-the difference between calls that do many and few attentions, on queries of their own.
+the difference between calls that do many and few attentions, on queries of their own (and on
+the same K and V, which are cast once a call where they are).
 """
 
 # pyright: reportMissingImports=false
@@ -39,12 +40,16 @@ WRONG = 0.1
 LENGTHS = (1, 7, 16, 777, 1333, 4096)
 # Seconds that a case may take.
 CASE_SECONDS = 60
-VARIANTS = ("iree", "attnpass", "attnpass V^T")
+# Of cases with 8-bit operands: `attnpass` widens them, `8 bits` does not, and `shared` runs the
+# kernels that multiply them through attn-shared-memory, too.
+NARROW_VARIANTS = ("8 bits", "8 bits V^T", "8 bits shared", "8 bits shared V^T")
+VARIANTS = ("iree", "attnpass", "attnpass V^T", *NARROW_VARIANTS)
 
 
 @dataclass(frozen=True)
 class Case:
-    """`heads` = batch x heads of K and V, each with `group` heads of `rows` queries."""
+    """`heads` = batch x heads of K and V, each with `group` heads of `rows` queries. With `cast`
+    the model itself widens Q, K and V to the result's type."""
 
     heads: int = 32
     rows: int = 4096
@@ -56,16 +61,33 @@ class Case:
     mask: str = ""
     timed: bool = True
     dynamic: bool = False
+    cast: bool = False
 
     @property
     def name(self) -> str:
         kinds = self.query if self.query == self.value else f"{self.query}+{self.value}"
         words = [f"{self.heads}x{self.group}", f"{self.rows}x{self.keys}", f"d{self.head}", kinds]
-        return "_".join([*words, *([self.mask] if self.mask else []), *["dyn"] * self.dynamic])
+        return "_".join([*words, *([self.mask] if self.mask else []), *["dyn"] * self.dynamic]) + (
+            "_cast" * self.cast
+        )
+
+    def arch(self, variant: str) -> str:
+        """What to compile for: IREE alone does not compile attention for sm_90."""
+        if not self.is_narrow:
+            return "sm_80"
+        return "sm_89" if variant == "iree" else "sm_90"
 
     @property
-    def arch(self) -> str:
-        return "sm_89" if "f8" in self.query + self.value else "sm_80"
+    def is_narrow(self) -> bool:
+        """Whether Q, K or V has 8 bits."""
+        return "f8" in self.query + self.value
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Those that are compared. IREE alone is compared where there are times; over an unknown
+        number of keys without a mask it takes minutes for wrong numbers."""
+        alone = self.timed and (bool(self.mask) or not self.dynamic)
+        return VARIANTS[0 if alone else 1 : None if self.is_narrow else -len(NARROW_VARIANTS)]
 
 
 CASES = (
@@ -75,6 +97,12 @@ CASES = (
     Case(query="bf16", value="bf16", head=64),
     Case(query="f8E4M3FN"),
     Case(query="f8E4M3FN", value="f8E4M3FN"),
+    Case(query="f8E4M3FN", head=64),
+    Case(query="f8E4M3FN", value="f8E4M3FN", head=64),
+    Case(query="f8E4M3FN", value="f8E4M3FN", heads=16, head=256),
+    Case(query="f8E5M2", value="f8E5M2"),
+    Case(query="f8E4M3FN", cast=True),
+    Case(query="f8E4M3FN", value="f8E4M3FN", cast=True),
     Case(heads=16, head=256),
     Case(heads=8, head=512),
     Case(heads=4, head=1024),
@@ -180,19 +208,32 @@ def module(case: Case, transposed: bool) -> str:
     extra, of = (", %mask", f", {mask}") if mask else ("", "")
     rank = 4 if group else 3
 
+    def read(value: str, given: str) -> tuple[str, str, str]:
+        """What attention reads of a value, its type, and the text that makes it."""
+        if not case.cast or given.endswith(f"x{kind}>"):
+            return value, given, ""
+        wide = f"{given.rpartition('x')[0]}x{kind}>"
+        return f"{value}w", wide, f"  {value}w = arith.extf {value} : {given} to {wide}\n"
+
     def function(name: str, count: int) -> str:
         queries = ", ".join(f"%q{i}: {q}" for i in range(count))
         arguments = f"{queries}, %k: {k}, %v: {v}" + (f", %mask: {mask}" if mask else "")
         sizes = "%rows" if case.dynamic else ""
         body = f"  %dim = arith.constant {2 if group else 1} : index\n"
         body += f"  %scale = arith.constant {case.head**-0.5} : f32\n"
+        key, key_type, widen_key = read("%k", k)
+        value, value_type, widen_value = read("%v", v)
+        body += widen_key + widen_value
         for i in range(count):
             if case.dynamic:
                 body += f"  %rows{i} = tensor.dim %q{i}, %dim : {q}\n"
             sizes = f"%rows{i}" if case.dynamic else ""
+            query, query_type, widen_query = read(f"%q{i}", q)
+            body += widen_query
             body += f"""  %e{i} = tensor.empty({sizes}) : {out}
   %o{i} = iree_linalg_ext.attention <indexing_maps = [{text}]>
-      ins(%q{i}, %k, %v, %scale{extra} : {q}, {k}, {v}, f32{of}) outs(%e{i} : {out}) {{
+      ins({query}, {key}, {value}, %scale{extra}
+          : {query_type}, {key_type}, {value_type}, f32{of}) outs(%e{i} : {out}) {{
     ^bb0(%s: f32):
       iree_linalg_ext.yield %s : f32
   }} -> {out}
@@ -221,17 +262,14 @@ def compile_all(folder: Path, only: str) -> None:
     for case in CASES:
         if only not in case.name:
             continue
-        # IREE alone is compared where there are times; over an unknown number of keys without a
-        # mask it takes minutes for wrong numbers.
-        alone = case.timed and (bool(case.mask) or not case.dynamic)
-        for variant in VARIANTS if alone else VARIANTS[1:]:
+        for variant in case.variants:
             path = folder / f"{case.name}.{VARIANTS.index(variant)}.vmfb"
             source = folder / "source.mlir"
             source.write_text(module(case, variant.endswith("V^T")))
             # In a process of its own: a crash of IREE must not end the others.
-            ours = [] if variant != "iree" else ["--attn-disable"]
+            ours = ["--attn-disable"] if variant == "iree" else _pipeline(case, variant)
             command = [sys.executable, "-m", "attnpass.cli.attn_compile", str(source), *ours]
-            command += ["--iree-hal-target-device=cuda", f"--iree-cuda-target={case.arch}"]
+            command += ["--iree-hal-target-device=cuda", f"--iree-cuda-target={case.arch(variant)}"]
             command += ["-o", str(path), f"--attn-report={folder / 'report.json'}"]
             try:
                 done = subprocess.run(command, capture_output=True, text=True, timeout=300)
@@ -242,11 +280,25 @@ def compile_all(folder: Path, only: str) -> None:
             if not error:
                 notes = json.loads((folder / "report.json").read_text())["notes"]
                 entry["configured"] = any("is configured" in note for note in notes)
-                entry["notes"] = [note for note in notes if "keeps" in note][:1]
+                entry["notes"] = [note for note in notes if "keeps IREE" in note][:1]
             entries.append(entry)
             said = error.splitlines()[-1:] if error else entry.get("notes")
             print(case.name, variant, entry.get("configured"), said, flush=True)
     (folder / "manifest.json").write_text(json.dumps(entries, indent=1))
+
+
+def _pipeline(case: Case, variant: str) -> list[str]:
+    """The flag for the default passes, with 8-bit operands widened or not as the variant says."""
+    from attnpass.api import default_pipeline
+
+    if not case.is_narrow:
+        return []
+    passes = default_pipeline("cost", configure=True, hardware_exp2=True, shared_memory=True)
+    mode = "never" if "8 bits" in variant else "always"
+    passes = passes.replace("attn-widen", f"attn-widen{{mode={mode}}}")
+    if "shared" in variant:
+        passes = passes.replace("attn-shared-memory", "attn-shared-memory{fp8}")
+    return [f"--attn-pipeline={passes}"]
 
 
 def run_all(folder: Path, json_path: str, only: str) -> None:
@@ -317,7 +369,7 @@ def run_some(folder: Path, names: Sequence[str]) -> None:
             of = replace(case, keys=keys)
             q, k, v, mask = tensors(of)
             right = reference(q[0], k, v, mask, of)
-            if case.timed and not case.mask and "f8" not in case.query:
+            if case.timed and not case.mask:
                 for peer, seconds, error in peers(q, k, v, right, case):
                     row = {"case": case.name, "variant": peer, "ms": ms(seconds), "error": error}
                     print(json.dumps(row), flush=True)
@@ -368,6 +420,7 @@ def tensors(case: Case) -> tuple[list[Any], Any, Any, Any]:
         "f16": torch.float16,
         "bf16": torch.bfloat16,
         "f8E4M3FN": torch.float8_e4m3fn,
+        "f8E5M2": torch.float8_e5m2,
     }
     torch.manual_seed(0)
 
@@ -409,10 +462,14 @@ def reference(q: Any, k: Any, v: Any, mask: Any, case: Case) -> Any:
 
 
 def peers(q: list[Any], k: Any, v: Any, right: Any, case: Case) -> Any:
-    """(name, seconds, error) of PyTorch's kernels that take the case."""
+    """(name, seconds, error) of PyTorch's kernels that take the case, in bf16 where it has 8-bit
+    operands, which they do not take."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
+
+    if case.is_narrow:
+        q, k, v = [x.to(torch.bfloat16) for x in q], k.to(torch.bfloat16), v.to(torch.bfloat16)
 
     def four(x: Any) -> Any:
         return x.reshape(1, -1, *x.shape[-2:])

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from bench_configure import WRONG
+from bench_configure import NARROW_VARIANTS, WRONG
 from doc_blocks import DOCS, RESULTS, table, write_block
 
 COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b")
@@ -26,14 +26,30 @@ def prefill() -> str:
     """Milliseconds by case and variant, timed cases only, and the worst error of all."""
     data, cases = _configured("configure_h200.json")
     checked = [r for r in data["rows"] if r.get("variant", "").startswith("attnpass")]
-    worst = max(
-        r["error"] for r in checked if "f8E4M3FN" not in r["case"] and "bf16" not in r["case"]
-    )
+    worst = max(r["error"] for r in checked if "f8" not in r["case"] and "bf16" not in r["case"])
     return (
         f"{data['gpu']}, torch {data['torch']}, milliseconds. Worst error of the passes against "
         f"float32 in f16, {len(checked)} results checked in all types: {worst:.1e}.\n\n"
         + _beside(cases, ("attnpass", "attnpass V^T"), ("FA2", "cuDNN"))
     )
+
+
+def narrow() -> str:
+    """Milliseconds of cases with 8-bit operands, widened in front of attention and not."""
+    _, cases = _configured("configure_h200.json")
+    names = ("attnpass", "attnpass V^T", *NARROW_VARIANTS, "FA2", "cuDNN")
+    lines = []
+    for case, rows in cases.items():
+        if "f8" in case and "ms" in rows.get("8 bits", {}):
+            errors = [_error(rows, group) for group in (names[:2], NARROW_VARIANTS)]
+            lines.append([case, *(_ms(rows.get(name, {})) for name in names), *errors])
+    return table(["case", *names, "error, widened", "error, 8 bits"], lines)
+
+
+def _error(rows: dict[str, Any], names: Sequence[str]) -> str:
+    """The largest error of the rows of these names."""
+    errors = [rows[name]["error"] for name in names if name in rows]
+    return f"{max(errors):.1e}" if errors else "-"
 
 
 def f32() -> str:
@@ -273,6 +289,7 @@ def main() -> None:
     write_block("gpu.md", "sass", sass())
     write_block("gpu.md", "shared-memory", shared_memory())
     write_block("gpu.md", "prefill", prefill())
+    write_block("gpu.md", "narrow", narrow())
     write_block("gpu.md", "f32", f32())
     write_block("gpu.md", "projection", projection())
     write_block("gpu.md", "decode", decode())

@@ -29,11 +29,15 @@ def keep_v_layouts(module: ir.Operation) -> None:
             producer = defining_op(source)
             if producer is None or producer.name == _BARRIER:
                 continue
-            build = Builder(reader)
-            dynamic = [build.size(size) for size in sizes_of(source) if not isinstance(size, int)]
-            barrier = build.create(_BARRIER, [source.type], [source, *dynamic])
             number = list(reader.operands).index(source)
-            reader.operands[number] = barrier.results[0]
+            reader.operands[number] = compute_barrier(Builder(reader), source)
+
+
+def compute_barrier(build: Builder, value: ir.Value) -> ir.Value:
+    """`value`, behind a barrier that IREE neither moves nor fuses compute across until its
+    dispatches are formed."""
+    dynamic = [build.size(size) for size in sizes_of(value) if not isinstance(size, int)]
+    return build.create(_BARRIER, [value.type], [value, *dynamic]).results[0]
 
 
 def _source(op: ir.Operation, number: int) -> tuple[ir.Value, ir.Operation]:

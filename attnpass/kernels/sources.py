@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from .. import maps
 from ..attention import AttentionFacts
 from ..ir import defining_op, element_bytes, element_type_name, index_array, ranked_shape
 from ..producers.broadcast import repeated_value
+from ..widening import widened_from
 
 _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 
@@ -34,29 +34,6 @@ def narrow_type(facts: AttentionFacts) -> str:
     kinds = {element_type_name(source) for source in sources.values()}
     kind = kinds.pop() if len(kinds) == 1 else ""
     return kind if kind.startswith("f8") else ""
-
-
-def widened_from(value: ir.Value) -> ir.Value | None:
-    """The tensor of 8 bits that an op does nothing but widen to `value`; None if none does."""
-    op = defining_op(value)
-    if op is None or (op.name != "arith.extf" and not _only_widens(op)):
-        return None
-    source = op.operands[0]
-    return source if element_bytes(source) == 1 else None
-
-
-def _only_widens(op: ir.Operation) -> bool:
-    """Whether a generic yields each element of its one input, widened, in its place."""
-    if op.name != "linalg.generic" or len(op.operands) != 2:
-        return False
-    block = op.regions[0].blocks[0]
-    inner = list(block.operations)
-    in_place = tuple(range(len(ranked_shape(op.results[0]))))
-    return (
-        maps.positions_of(op.attributes["indexing_maps"]) == (in_place, in_place)
-        and [each.operation.name for each in inner] == ["arith.extf", "linalg.yield"]
-        and inner[0].operands[0] == block.arguments[0]
-    )
 
 
 def _unrepeated(value: ir.Value) -> tuple[ir.Value, int]:

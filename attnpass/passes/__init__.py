@@ -47,6 +47,7 @@ REGISTRY: dict[str, str] = {
     "attn-tile-dynamic": "attnpass.passes.tile_dynamic:TileDynamic",
     "attn-use-kernels": "attnpass.passes.use_kernels:UseKernels",
     "attn-vectorize": "attnpass.passes.vectorize:Vectorize",
+    "attn-widen": "attnpass.passes.widen:Widen",
 }
 
 

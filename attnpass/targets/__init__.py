@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Worth:
-    """What k2-innermost V saves this attention: seconds (negative: it costs) and why.
+    """What a change saves this attention: seconds (negative: it costs) and why.
 
     `seconds` is None where nothing was measured for the target.
     """
@@ -50,6 +50,12 @@ class Target:
 
     def worth_of_transposed_v(self, facts: AttentionFacts) -> Worth:
         """What it is worth to this attention to have k2 innermost in V."""
+        return Worth(None, f"nothing was measured for {self.name}")
+
+    def worth_of_widening(self, facts: AttentionFacts) -> Worth:
+        """What it is worth to this attention, which IREE makes the code of, to have its 8-bit
+        operands cast to 16 bits in front of it, the casts included."""
+        del facts
         return Worth(None, f"nothing was measured for {self.name}")
 
     def kernel_for(self, facts: AttentionFacts) -> str:

@@ -1,0 +1,75 @@
+"""attn-widen: attention on 8-bit operands as attention on 16-bit ones, where that is faster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from . import Pass, PassContext, option
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+    from ..attention import AttentionFacts
+
+
+@dataclass(frozen=True)
+class Widen(Pass):
+    """Casts 8-bit operands of attention to a 16-bit type that holds them exactly, in front of it.
+
+    Which type that is, `attnpass.widening` says, and where it pays, the target
+    (`worth_of_widening`). A compute barrier behind each cast keeps IREE from computing it within
+    attention, which would go on reading 8 bits from shared memory; casts that the model has
+    there get one, too. `mode=always` does so wherever there are 8 bits.
+    """
+
+    name: ClassVar[str] = "attn-widen"
+    summary: ClassVar[str] = (
+        "GPUs: 8-bit operands of attention cast to 16 bits where that is faster"
+    )
+
+    target: str = option("", "target to decide for, instead of the module's own")
+    mode: str = option("cost", "where operands are widened", ("cost", "always", "never"))
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..targets import DEFAULT_TARGET
+        from ..widening import cast_operands, narrow_operands, wide_type
+
+        target = context.target_for(module, self.target) or DEFAULT_TARGET
+
+        def replace(facts: AttentionFacts) -> str | None:
+            wide, casts = wide_type(facts), cast_operands(facts)
+            if facts.own_configuration or not (wide or casts):
+                return None
+            worth = target.worth_of_widening(facts)
+            if self.mode == "never" or (self.mode == "cost" and not (worth.seconds or 0) > 0):
+                why = "mode=never" if self.mode == "never" else worth.reason
+                if wide:
+                    place = f"{facts.kind} at {facts.location}"
+                    context.report.note(f"{place} keeps its 8-bit operands: {why}")
+                return None
+            names = narrow_operands(facts) if wide else []
+            _widen(facts, names, wide, casts)
+            done = [f"the {' and the '.join(names)} are widened to {wide}"] if names else []
+            if casts:
+                done.append(f"the {' and the '.join(casts)} are widened before it, not within")
+            return ", ".join(done) + (f": {worth.reason}" if self.mode == "cost" else "")
+
+        return context.replace_attention(module, replace)
+
+
+def _widen(facts: AttentionFacts, names: list[str], wide: str, casts: list[str]) -> None:
+    """Gives the users of an attention the same one with operands `names` in a wider type, and
+    these and `casts` behind barriers."""
+    from ..ir import Builder
+    from ..iree.barrier import compute_barrier
+    from ..widening import widen
+
+    build, operands = Builder(facts.op), list(facts.op.operands)
+    for name in (*names, *casts):
+        number = facts.index(name)
+        value = widen(build, operands[number], wide) if name in names else operands[number]
+        operands[number] = compute_barrier(build, value)
+    new = build.copy(facts.op, operands)
+    for old, result in zip(facts.op.results, new.results, strict=True):
+        old.replace_all_uses_with(result)
