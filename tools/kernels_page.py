@@ -27,6 +27,11 @@ def _is_decode(row: Row) -> bool:
     return row["rows"] * row["group"] <= 64
 
 
+def _is_widened(row: Row) -> bool:
+    """Whether operands of 8 bits are cast for a kernel of 16."""
+    return "f8" in row["case"] and not row["own"] and "f8" not in row["kernel"]
+
+
 def decode() -> str:
     """GB/s of K and V of the large caches; PyTorch reads those of 8 bits in 16."""
     large = 2**24
@@ -36,8 +41,13 @@ def decode() -> str:
 
 def prefill() -> str:
     """TFLOPS of the products; PyTorch computes those of 8 bits in bf16."""
-    wanted = _rows(lambda row: not _is_decode(row) and row["keys"] >= 512 and not row.get("cap"))
-    return _beside_peers(wanted, "TFLOPS")
+    rows = _rows(lambda row: not _is_decode(row) and row["keys"] >= 512 and not row.get("cap"))
+    return _beside_peers([row for row in rows if not _is_widened(row)], "TFLOPS")
+
+
+def widened() -> str:
+    """TFLOPS of kernels of 16 bits and the casts of 8-bit operands in front of them."""
+    return _beside_peers(_rows(_is_widened), "TFLOPS")
 
 
 def caps() -> str:
@@ -99,6 +109,7 @@ def layers() -> str:
 def main() -> None:
     write_block("kernels.md", "decode", decode())
     write_block("kernels.md", "prefill", prefill())
+    write_block("kernels.md", "widened", widened())
     write_block("kernels.md", "caps", caps())
     write_block("kernels.md", "thresholds", thresholds())
     write_block("kernels.md", "layers", layers())
