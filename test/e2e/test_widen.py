@@ -6,6 +6,9 @@ attnpass has for GPUs without such casts, which test_hardware_exp2.py checks.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -25,23 +28,31 @@ TYPES = {
 ROWS, KEYS, HEAD = 40, 70, 32
 
 
-def attention(query: str, key: str, value: str, output: str, keys: str = f"{KEYS}") -> str:
-    """Two heads under a causal mask; `keys` may be `?`."""
+def attention(
+    query: str,
+    key: str,
+    value: str,
+    output: str,
+    sizes: tuple[int, int | str, int | str, int] = (2, ROWS, KEYS, HEAD),
+    masked: bool = True,
+) -> str:
+    """Attention of these types under a mask or none; `sizes` are heads, rows, keys (or `?`) and
+    head dim."""
+    heads, rows, keys, head = sizes
     q, k, v, o = (
-        f"tensor<2x{size}x{HEAD}x{kind}>"
-        for size, kind in ((ROWS, query), (keys, key), (keys, value), (ROWS, output))
+        f"tensor<{heads}x{size}x{head}x{kind}>"
+        for size, kind in ((rows, query), (keys, key), (keys, value), (rows, output))
     )
-    maps = ", ".join(
-        f"affine_map<(b, m, n, k1, k2) -> ({dims})>"
-        for dims in ("b, m, k1", "b, k2, k1", "b, k2, n", "", "m, k2", "b, m, n")
-    )
+    mask = f"tensor<{rows}x{keys}xi1>"
+    argument, operand, kind = (f", %mask: {mask}", ", %mask", f", {mask}") if masked else ("",) * 3
+    dims = ["b, m, k1", "b, k2, k1", "b, k2, n", "", *["m, k2"] * masked, "b, m, n"]
+    maps = ", ".join(f"affine_map<(b, m, n, k1, k2) -> ({each})>" for each in dims)
     return f"""
-func.func @main(%q: {q}, %k: {k}, %v: {v}, %mask: tensor<{ROWS}x{keys}xi1>) -> {o} {{
+func.func @main(%q: {q}, %k: {k}, %v: {v}{argument}) -> {o} {{
   %scale = arith.constant 0.25 : f32
   %e = tensor.empty() : {o}
   %r = iree_linalg_ext.attention <indexing_maps = [{maps}]>
-      ins(%q, %k, %v, %scale, %mask : {q}, {k}, {v}, f32, tensor<{ROWS}x{keys}xi1>)
-      outs(%e : {o}) {{
+      ins(%q, %k, %v, %scale{operand} : {q}, {k}, {v}, f32{kind}) outs(%e : {o}) {{
   ^bb0(%x: f32):
     iree_linalg_ext.yield %x : f32
   }} -> {o}
@@ -89,10 +100,8 @@ def error(found: np.ndarray, right: np.ndarray) -> float:
 def test_every_code_is_cast_exactly(kind: str, wide: str) -> None:
     """V holds each of the 256 codes, one key, so that attention returns it: to the last bit what
     it makes of their values in 16 bits, NaN and infinities included."""
-    one_key = [(f"{KEYS}x{HEAD}", f"1x{HEAD}"), (f"{ROWS}x{KEYS}xi1", f"{ROWS}x1xi1")]
-    texts = [attention("f16", "f16", value, "f16") for value in (kind, "f16")]
-    for old, new in [*one_key, ("f16", wide), ("tensor<2x", "tensor<8x")]:
-        texts = [text.replace(old, new) for text in texts]
+    one_key = (8, ROWS, 1, HEAD)
+    texts = [attention(wide, wide, value, wide, one_key) for value in (kind, wide)]
     codes = np.arange(256, dtype=np.uint8).view(TYPES[kind]).reshape(8, 1, HEAD)
     values = codes.astype(TYPES[wide])
     np.testing.assert_array_equal(values.astype(np.float32), codes.astype(np.float32))
@@ -112,12 +121,13 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("kinds", CASES, ids="-".join)
-@pytest.mark.parametrize("keys", [f"{KEYS}", "?"])
-def test_numbers(kinds: tuple[str, str, str, str], keys: str) -> None:
+@pytest.mark.parametrize(
+    ("kinds", "keys"), [(kinds, KEYS) for kinds in CASES] + [(CASES[0], "?")], ids=str
+)
+def test_numbers(kinds: tuple[str, str, str, str], keys: int | str) -> None:
     """As right as attention of 16-bit operands is, known sizes or not."""
     given = inputs(*kinds[:3])
-    found = run_module(widened(attention(*kinds, keys=keys)), given)
+    found = run_module(widened(attention(*kinds, (2, ROWS, keys, HEAD))), given)
     assert error(found, wanted(*given)) < (2e-3 if kinds[3] == "f16" else 1e-2)
 
 
@@ -150,3 +160,29 @@ def test_quantised_operands_stay_quantised() -> None:
     found = run_module(widened(text), [exact, *rest])
     assert error(found, wanted(rounded, *rest)) < 2e-3
     assert error(found, wanted(exact, *rest)) > 1e-2
+
+
+@pytest.mark.parametrize("cast", [False, True], ids=["8 bits", "cast by the model"])
+def test_a_whole_compile_casts_in_front(cast: bool, tmp_path: Path) -> None:
+    """For Hopper: the GPU's own casts in dispatches of their own, and attention of f16."""
+    q, wide = "tensor<32x2048x64xf8E4M3FN>", "tensor<32x2048x64xf16>"
+    sizes = (32, 2048, 2048, 64)
+    text = attention("f8E4M3FN", "f8E4M3FN", "f16", "f16", sizes, masked=False)
+    if cast:
+        casts = "".join(f"%{n}w = arith.extf %{n} : {q} to {wide}\n  " for n in "qk")
+        text = text.replace("%scale", f"{casts}%scale", 1)
+        text = text.replace("ins(%q, %k, %v, %scale", "ins(%qw, %kw, %v, %scale")
+        text = text.replace(f"scale : {q}, {q}", f"scale : {wide}, {wide}")
+    report = attnpass.Report()
+    flags = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90"]
+    flags.append(f"--iree-hal-dump-executable-binaries-to={tmp_path}")
+    attnpass.compile_str(text, extra_args=flags, report=report)
+    words = "are widened before it" if cast else "the query and the key are widened to f16"
+    assert any(words in note for note in report.notes)
+    ptx = "\n".join(path.read_text() for path in tmp_path.glob("*.ptx"))
+    entries = re.split(r"(?=\.visible \.entry )", ptx)[1:]
+    kernels = {re.search(r"entry (\w+)", each)[1]: each for each in entries}  # type: ignore[index]
+    casting = {name for name, each in kernels.items() if "cvt.rn.f16x2.e4m3x2" in each}
+    assert casting and all("elementwise" in name for name in casting)
+    (attending,) = (each for name, each in kernels.items() if "attention" in name)
+    assert "mma.sync.aligned.m16n8k16.row.col.f32.f16" in attending
