@@ -16,8 +16,8 @@ from iree.compiler import ir
 from ..attention import AttentionFacts
 from ..ir import Builder, Size, defining_op, element_type, ranked_shape, sizes_of
 from ..producers.loop_nest import is_contraction
-from ..symbolic.trace import Indices, Tracer
-from ..symbolic.values import Linear, Value
+from ..symbolic.trace import Tracer
+from ..symbolic.values import Indices, Linear, Value
 from .attention_rewrite import Swept
 
 # An index of a source dim, as a function of the indices of the result.

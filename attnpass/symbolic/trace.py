@@ -1,85 +1,28 @@
 """Traces an element of a tensor to what computes it, as a function of the element's indices.
 
 Nothing is changed, and what is not understood is None: a rule here may be missing, never
-wrong. Integers are taken as exact: index arithmetic that wraps round is not looked for.
+wrong.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
-import math
-import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iree.compiler import ir
 
 from .. import maps
-from ..elements import elements_of
 from ..ir import DYNAMIC, body_names, defining_op, index_array, is_ranked_tensor, ranked_shape
-from . import values as symbolic
-from .values import ALWAYS, NEVER, Choice, Condition, Linear, Scalar, Score, Value
+from .arithmetic import compute
+from .constants import constant, pattern
+from .values import Indices, Linear, Value
 
-if TYPE_CHECKING:
-    import numpy as np
-
-Indices = tuple["Linear | None", ...]
 Names = Mapping[ir.Value, "Value | None"]
 
 # Programs deeper than this are no masks, and Python's stack ends.
 _DEEPEST = 150
-_NUMPY = {"i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "f16": "f2", "f32": "f4", "f64": "f8"}
-_SAME = {
-    "arith.index_cast",
-    "arith.index_castui",
-    "arith.sitofp",
-    "arith.uitofp",
-    "arith.extf",
-    "arith.truncf",
-    "arith.extsi",
-    "arith.extui",
-    "arith.trunci",
-}
 _BARRIERS = {"iree_tensor_ext.compute_barrier.start", "iree_tensor_ext.compute_barrier.end"}
-_BINARY: dict[str, Callable[[Scalar, Scalar], Value | None]] = {
-    "arith.addi": symbolic.add,
-    "arith.addf": symbolic.add,
-    "arith.subi": symbolic.subtract,
-    "arith.subf": symbolic.subtract,
-    "arith.muli": symbolic.multiply,
-    "arith.mulf": symbolic.multiply,
-    "arith.divf": symbolic.divide,
-}
-# Of integers that are known and not negative: there all of them round the same way.
-_DIVISIONS: dict[str, Callable[[int, int], int]] = {
-    "arith.divsi": operator.floordiv,
-    "arith.divui": operator.floordiv,
-    "arith.floordivsi": operator.floordiv,
-    "arith.remsi": operator.mod,
-    "arith.remui": operator.mod,
-}
-_LOGIC = {
-    "arith.andi": symbolic.both,
-    "arith.ori": symbolic.either,
-}
-# Predicates by number: (name, whether the numbers are taken as unsigned).
-_COMPARE_INTEGERS = {
-    0: ("eq", False),
-    1: ("ne", False),
-    2: ("lt", False),
-    3: ("le", False),
-    4: ("gt", False),
-    5: ("ge", False),
-    6: ("lt", True),
-    7: ("le", True),
-    8: ("gt", True),
-    9: ("ge", True),
-}
-_COMPARE_FLOATS = {
-    1: "eq", 2: "gt", 3: "ge", 4: "lt", 5: "le", 6: "ne",
-    8: "eq", 9: "gt", 10: "ge", 11: "lt", 12: "le", 13: "ne",
-}  # fmt: skip
 
 
 class Tracer:
@@ -254,8 +197,8 @@ class Tracer:
             return None
         attribute = op.attributes["value"]
         if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
-            return _constant(attribute.get_splat_value())
-        return _pattern(op, indices)
+            return constant(attribute.get_splat_value())
+        return pattern(op, indices)
 
     # Scalars.
 
@@ -263,7 +206,7 @@ class Tracer:
         self, op: ir.Operation, names: Names, loops: Mapping[int, Linear | None]
     ) -> Value | None:
         if op.name == "arith.constant":
-            return _constant(op.attributes["value"])
+            return constant(op.attributes["value"])
         if op.name in ("linalg.index", "iree_linalg_ext.index"):
             return loops.get(ir.IntegerAttr(op.attributes["dim"]).value)
         given = [
@@ -273,71 +216,7 @@ class Tracer:
         if op.name == "tensor.extract":
             places = tuple(place if isinstance(place, Linear) else None for place in given[1:])
             return self.element(op.operands[0], places)
-        if op.name in _SAME:
-            return _cast(op, given[0])
-        if op.name == "arith.select":
-            return symbolic.choose(*given)
-        if op.name == "arith.negf":
-            return symbolic.apply(symbolic.multiply, -1.0, given[0])
-        if op.name == "math.tanh":
-            return symbolic.apply(lambda a, _: symbolic.tanh(a), given[0], 0.0)
-        if op.name in _LOGIC and str(op.results[0].type) == "i1":
-            return _logic(_LOGIC[op.name], given)
-        if op.name == "arith.xori" and str(op.results[0].type) == "i1":
-            return _exclusive(given)
-        if op.name in _BINARY:
-            return symbolic.apply(_BINARY[op.name], *given)
-        if op.name in _DIVISIONS:
-            return symbolic.apply(functools.partial(_divide, _DIVISIONS[op.name]), *given)
-        if op.name == "arith.maxsi":
-            return symbolic.apply(self._larger, *given)
-        if op.name == "arith.minsi":
-            return symbolic.apply(self._smaller, *given)
-        if op.name in ("arith.cmpi", "arith.cmpf"):
-            return self._compare(op, given)
-        return None
-
-    def _larger(self, a: Scalar, b: Scalar) -> Value | None:
-        if not isinstance(a, Linear) or not isinstance(b, Linear):
-            return None
-        return symbolic.choose(symbolic.at_least_zero(a.plus(b, -1), self._sizes), a, b)
-
-    def _smaller(self, a: Scalar, b: Scalar) -> Value | None:
-        if not isinstance(a, Linear) or not isinstance(b, Linear):
-            return None
-        return symbolic.choose(symbolic.at_least_zero(a.plus(b, -1), self._sizes), b, a)
-
-    def _compare(self, op: ir.Operation, given: Sequence[Value | None]) -> Value | None:
-        number = ir.IntegerAttr(op.attributes["predicate"]).value
-        floats = op.name == "arith.cmpf"
-        name, unsigned = (
-            (_COMPARE_FLOATS.get(number, ""), False) if floats else (_COMPARE_INTEGERS[number])
-        )
-
-        def compare(a: Scalar, b: Scalar) -> Condition | None:
-            if isinstance(a, Condition) and isinstance(b, Condition):
-                equal = _exclusive([a, b.inverse()])
-                opposite = None if equal is None else equal.inverse()
-                return {"eq": equal, "ne": opposite}.get(name)
-            if isinstance(a, Linear) and isinstance(b, Linear):
-                return self._compare_linear(name, unsigned, a, b)
-            x, y = _number(a), _number(b)
-            if x is None or y is None:
-                return None
-            truth = {"eq": x == y, "ne": x != y, "lt": x < y, "le": x <= y, "gt": x > y}
-            return (ALWAYS if truth.get(name, x >= y) else NEVER) if name else None
-
-        return symbolic.apply(compare, *given)
-
-    def _compare_linear(self, name: str, unsigned: bool, a: Linear, b: Linear) -> Condition | None:
-        if unsigned and min(a.range(self._sizes)[0], b.range(self._sizes)[0]) < 0:
-            return None
-        greater = symbolic.at_least_zero(a.plus(b, -1), self._sizes)
-        less = symbolic.at_least_zero(b.plus(a, -1), self._sizes)
-        if name in ("eq", "ne"):
-            equal = symbolic.both(greater, less)
-            return equal if equal is None or name == "eq" else equal.inverse()
-        return {"ge": greater, "le": less, "lt": greater.inverse(), "gt": less.inverse()}.get(name)
+        return compute(op, given, self._sizes)
 
 
 class _Lazily(dict["ir.Value", Any]):
@@ -406,147 +285,3 @@ def _where(value: Value | None, index: Linear, place: int) -> Value | None:
     at = Linear(place - index.constant)
     factor = value.factor_of(variable)
     return value.plus(Linear(0, ((variable, 1),)), -factor).plus(at, factor)
-
-
-def _constant(attribute: ir.Attribute) -> Value | None:
-    if isinstance(attribute, ir.FloatAttr):
-        return float(attribute.value)
-    if isinstance(attribute, ir.BoolAttr):
-        return ALWAYS if attribute.value else NEVER
-    if isinstance(attribute, ir.IntegerAttr):
-        if str(attribute.type) == "i1":
-            return ALWAYS if attribute.value else NEVER
-        return Linear(attribute.value)
-    return None
-
-
-def _cast(op: ir.Operation, value: Value | None) -> Value | None:
-    to, source = str(op.results[0].type), str(op.operands[0].type)
-    if isinstance(value, Condition):
-        one: Scalar = -1.0 if op.name == "arith.sitofp" else 1.0
-        if not to.startswith(("f", "bf")):
-            one = Linear(-1 if op.name == "arith.extsi" else 1)
-        zero = 0.0 if isinstance(one, float) else Linear(0)
-        return symbolic.choose(value, one, zero)
-    if to.startswith(("f", "bf")) and not source.startswith(("f", "bf")):
-        return symbolic.apply(lambda a, _: _to_float(a), value, 0.0)
-    return None if to == "i1" else value
-
-
-def _to_float(value: Scalar) -> Value | None:
-    """An integer as a float; one that varies stays what it is."""
-    exact = symbolic.number(value)
-    return value if exact is None else exact
-
-
-def _divide(function: Callable[[int, int], int], a: Scalar, b: Scalar) -> Value | None:
-    if not isinstance(a, Linear) or not isinstance(b, Linear) or a.terms or b.terms:
-        return None
-    if a.constant < 0 or b.constant <= 0:
-        return None
-    return Linear(function(a.constant, b.constant))
-
-
-def _number(value: Scalar) -> float | None:
-    return None if isinstance(value, Score | Condition) else symbolic.number(value)
-
-
-def _logic(function: Any, given: Sequence[Value | None]) -> Condition | None:
-    conditions = [value for value in given if isinstance(value, Condition)]
-    if len(conditions) == 2:
-        return function(*conditions)
-    # What is not known does not matter beside a constant that decides.
-    for condition in conditions:
-        alone = function(condition, condition.inverse())
-        if (condition.always or condition.never) and alone == condition:
-            return condition
-    return None
-
-
-def _exclusive(given: Sequence[Value | None]) -> Condition | None:
-    """Exclusive or, where one of the two is always the same."""
-    for a, b in (given, tuple(reversed(given))):
-        if isinstance(a, Condition) and isinstance(b, Condition) and (b.always or b.never):
-            return a.inverse() if b.always else a
-    return None
-
-
-def _pattern(op: ir.Operation, indices: Indices) -> Value | None:
-    """A constant tensor's element, where the elements are a function of the indices."""
-    array = _array(op)
-    if array is None:
-        return None
-    axes: list[Linear | None] = []
-    for index in reversed(indices):
-        axis = array.ndim - 1 - len(axes)
-        if index is not None and not index.terms and 0 <= index.constant < array.shape[axis]:
-            array = array.take([index.constant], axis)
-        if (array == array.take([0], axis)).all():
-            array = array.take([0], axis)
-        axes.insert(0, index)
-    varying = [axis for axis in range(array.ndim) if array.shape[axis] > 1]
-    places = [axes[axis] for axis in varying]
-    array = array.reshape([array.shape[axis] for axis in varying])
-    if None in places:
-        return None
-    if array.ndim == 0:
-        return _item(array[()])
-    if array.ndim == 1:
-        return _ramp(array, places[0])
-    return _triangle(array, places) if array.ndim == 2 else None
-
-
-def _ramp(array: np.ndarray[Any, Any], place: Linear | None) -> Value | None:
-    """Integers that rise by the same step."""
-    if array.dtype.kind != "i" or place is None:
-        return None
-    step = int(array[1]) - int(array[0])
-    if any(int(b) - int(a) != step for a, b in itertools.pairwise(array)):
-        return None
-    return place.times(step).plus(Linear(int(array[0])))
-
-
-def _triangle(array: np.ndarray[Any, Any], places: Sequence[Linear | None]) -> Value | None:
-    """One number up to a diagonal, another behind it."""
-    import numpy as np
-
-    row, column = places
-    inside, outside = array[0, 0], array[0, -1]
-    if row is None or column is None or inside == outside:
-        return None
-    diagonal = int((array[0] == inside).sum()) - 1
-    rows, columns = np.indices(array.shape, sparse=True)
-    if not (array == np.where(columns <= rows + diagonal, inside, outside)).all():
-        return None
-    seen = Condition(frozenset({row.plus(column, -1).plus(Linear(diagonal))}))
-    return symbolic.choose(seen, _item(inside), _item(outside))
-
-
-def _item(item: Any) -> Value | None:
-    kind = item.dtype.kind
-    if kind == "b":
-        return ALWAYS if item else NEVER
-    value = int(item) if kind == "i" else float(item)
-    if isinstance(value, float):
-        return None if math.isnan(value) else value
-    return Linear(value)
-
-
-def _array(op: ir.Operation) -> np.ndarray[Any, Any] | None:
-    """The elements as numbers; None for types that masks do not have."""
-    import numpy as np
-
-    elements = elements_of(op)
-    if isinstance(elements, str):
-        return None
-    kind = str(elements.kind)
-    if kind == "i1" and not elements.blob:
-        return np.array(elements.attribute).astype(bool).reshape(elements.shape)
-    if kind == "i1":
-        return elements.array().view("u1").astype(bool)
-    if kind == "bf16":
-        return (elements.array().view("u2").astype("u4") << 16).view("f4")
-    return elements.array().view(_NUMPY[kind]) if kind in _NUMPY else None
-
-
-__all__ = ["Choice", "Indices", "Tracer"]

@@ -109,6 +109,8 @@ class Choice:
 
 
 Value = Scalar | Choice
+# Where in a tensor, None for a dim along which it is not known.
+Indices = tuple["Linear | None", ...]
 
 
 def at_least_zero(linear: Linear, sizes: Mapping[int, int | None]) -> Condition:
