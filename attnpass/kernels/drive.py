@@ -7,7 +7,6 @@ from iree.compiler import ir
 from .. import maps, targets
 from ..attention import AttentionFacts, find
 from ..ir import erase_dead
-from ..layout.propagate import record_of
 from ..report.records import OperandRecord, Report
 from ..targets import Target
 from .choose import choose
@@ -31,7 +30,7 @@ def use_kernels(
     for facts in attentions:
         order = maps.show(facts.map_of("output"))
         record = OperandRecord("output", "refused", problem, order, order, pass_name=pass_name)
-        record_of(report, facts).decide(record)
+        report.record_of(facts).decide(record)
         if (
             not problem
             and target is not None

@@ -13,7 +13,7 @@ from .attention_rewrite import (
     find_result_fold,
     fold_result,
 )
-from .propagate import innermost, record_of
+from .choose import innermost
 from .sources import fold_through_reshapes
 
 
@@ -63,7 +63,7 @@ def fold_and_record(
 ) -> bool:
     """`fold_all`, with a record for each operand folded; returns whether IR changed."""
     before = {name: maps.show(facts.map_of(name)) for name in facts.tensor_operands}
-    record = record_of(report, facts)
+    record = report.record_of(facts)
     what = "transposes, reshapes and broadcasts" if through_reshapes else "transposes"
     folded = fold_all(facts, through_reshapes)
     for name in folded:
@@ -94,7 +94,7 @@ def bubble_value(facts: AttentionFacts, report: Report, pass_name: str) -> bool:
     """Puts a transpose before V so that k2 is innermost; returns whether IR changed."""
     before = maps.show(facts.map_of("value"))
     operand = OperandRecord("value", "kept", "", before, before, pass_name=pass_name)
-    record_of(report, facts).decide(operand)
+    report.record_of(facts).decide(operand)
     if facts.is_innermost("value", facts.k2):
         operand.reason = "k2 is innermost in V already"
         return False

@@ -17,7 +17,6 @@ from ..report.records import OperandRecord
 from .commit import Committer
 from .layout import permuted
 from .planner import Node, Planner, graph_cost, nodes_of
-from .propagate import record_of
 from .remains import remains_of
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def _plan(
         return
     shown = maps.show(facts.map_of(operand))
     record = OperandRecord(operand, "refused", "", shown, shown, pass_name=pass_name)
-    record_of(context.report, facts).decide(record)
+    context.report.record_of(facts).decide(record)
     records.append((op, record))
     sizes = sizes_of(op.results[0])
     layout = permuted(sizes, range(len(sizes))).transposed(list(op.attributes["permutation"]))

@@ -53,7 +53,6 @@ class PropagateLayout(Pass):
                 target = with_kernels(module, target, later.device(module, context), later.mode)
         with module.context:
             return propagate(
-                module,
                 find(module),
                 mode=self.mode,
                 operands=[OPERANDS[word] for word in self.operands],

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from ..attention import AttentionFacts
 
 VERSION = 1
 
@@ -72,14 +74,19 @@ class Report:
     def __post_init__(self) -> None:
         self._places = {(a.location, a.function, a.number): a for a in self.attentions}
 
-    def attention(
-        self, place: tuple[str, str, int], make: Callable[[], AttentionRecord]
-    ) -> AttentionRecord:
-        """The record of the attention at this place (location, function, number); `make` makes
-        it at its first use."""
+    def record_of(self, facts: AttentionFacts) -> AttentionRecord:
+        """The record of this attention, made at its first use."""
+        place = facts.location, facts.function, facts.number
         record = self._places.get(place)
         if record is None:
-            record = self._places[place] = make()
+            record = self._places[place] = AttentionRecord(
+                facts.location,
+                facts.function,
+                facts.kind,
+                facts.shapes,
+                facts.element_types,
+                number=facts.number,
+            )
             self.attentions.append(record)
         return record
 

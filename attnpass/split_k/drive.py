@@ -10,7 +10,6 @@ from iree.compiler import ir
 from .. import maps
 from ..attention import AttentionFacts, describe, find
 from ..ir import erase_dead
-from ..layout.propagate import record_of
 from ..layout.sources import find_source, fold_through_reshapes
 from ..report.records import OperandRecord, Report
 from ..targets import Target
@@ -61,7 +60,7 @@ def split_all(
 def _record(facts: AttentionFacts, report: Report, pass_name: str) -> OperandRecord:
     before = maps.show(facts.map_of("key"))
     operand = OperandRecord("key", "refused", "", before, before, pass_name=pass_name)
-    record_of(report, facts).decide(operand)
+    report.record_of(facts).decide(operand)
     return operand
 
 

@@ -1,0 +1,311 @@
+"""Chooses a layout for one operand of one attention, by what it costs and is worth.
+
+V is planned twice: with k2 innermost, and as it is but without the broadcasts that attention can do
+itself. Prices are seconds on the target: what the layout is worth there (targets/) against the
+bytes and launches that the plan adds. A tie changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from iree.compiler import ir
+
+from .. import maps
+from ..attention import AttentionFacts
+from ..ir import defining_op, has_one_use, location_text, reduces, sizes_of, tensor_bytes
+from ..producers import Demand, Refusal
+from ..producers.loop_nest import is_contraction
+from ..report.records import OperandRecord
+from ..targets import Target, Worth
+from .attention_rewrite import VIEWS, OperandPlan, moves_nothing, transpose_behind
+from .cost import Cost
+from .layout import permuted
+from .planner import Node, Planner, graph_cost, nodes_of, price, total_cost
+from .sources import find_source
+
+
+@dataclass
+class Choice:
+    """What is chosen for one operand of one attention, and the record that says why: plans
+    to commit, or that attention reads the operand as it lies before its transpose."""
+
+    facts: AttentionFacts
+    record: OperandRecord
+    mode: str
+    plans: list[OperandPlan] = field(default_factory=list)
+    worth: float = 0.0
+    reads_source: bool = False
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes of all plans, each once."""
+        if len(self.plans) == 1:
+            return self.plans[0].nodes
+        return nodes_of(plan.node for plan in self.plans)
+
+
+def choose_other(
+    facts: AttentionFacts,
+    operand: str,
+    mode: str,
+    target: Target | None,
+    planner: Planner,
+    may_drop: bool,
+) -> Choice:
+    """Q and K with k1 innermost, the mask with k2 innermost. No gain was measured for these,
+    so only a plan that saves data movement pays by itself."""
+    before = maps.show(facts.map_of(operand))
+    choice = Choice(facts, OperandRecord(operand, "kept", "", before, before), mode)
+    dims, name = (facts.k2, "k2") if operand == "mask" else (facts.k1, "k1")
+    record = choice.record
+    if mode == "never":
+        record.reason = "mode=never leaves every layout as it is"
+        return choice
+    if facts.is_innermost(operand, dims):
+        record.reason = f"{name} is innermost already"
+        return choice
+    plan = plan_operand(facts, operand, innermost(facts, operand, dims), planner, may_drop)
+    if isinstance(plan, Refusal):
+        record.decision = "refused"
+        record.reason = f"{name} innermost cannot be absorbed: {plan}"
+    elif mode == "always" or price(total_cost(plan.nodes), target) < 0:
+        choice.plans = [plan]
+        record.decision = "absorbed"
+        record.reason = f"{name} innermost, absorbed by {_absorber(plan)}"
+        record.map_after = maps.show(plan.map_after)
+        _count(choice)
+    else:
+        record.reason = f"{name} innermost saves no data movement"
+    return choice
+
+
+def choose_v(
+    facts: AttentionFacts,
+    mode: str,
+    target: Target | None,
+    planner: Planner,
+    may_drop: bool,
+    planned: set[str],
+) -> Choice:
+    """V with k2 innermost, or as it is without the broadcasts of K and V; `planned` are the
+    operands that have a plan already."""
+    before = maps.show(facts.map_of("value"))
+    choice = Choice(facts, OperandRecord("value", "kept", "", before, before), mode)
+    if mode == "never":
+        choice.record.reason = "mode=never leaves every layout as it is"
+        return choice
+    foldable = [name for name in ("key", "value") if may_drop and name not in planned]
+    folds = _broadcast_plans(facts, foldable, planner)
+    fold_cost = graph_cost(plan.node for plan in folds)
+    plan = plan_operand(facts, "value", transposed_v(facts), planner, may_drop)
+    if facts.is_innermost("value", facts.k2) and not _absorbs_transpose(plan, planner):
+        choice.record.reason = "k2 is innermost in V already"
+        return _fold_broadcasts(choice, folds, fold_cost, target)
+    if isinstance(plan, Refusal):
+        choice.record.decision = "refused"
+        choice.record.reason = f"V^T cannot be absorbed: {plan}"
+        return _fold_broadcasts(choice, folds, fold_cost, target)
+    plans = [plan]
+    if not plan.node.is_complete:
+        plans += [fold for fold in folds if fold.operand == "key"]
+    worth = _worth(facts, target)
+    cost = total_cost(plan.nodes) if len(plans) == 1 else graph_cost(p.node for p in plans)
+    if mode == "always" and cost.launches <= fold_cost.launches:
+        return _absorb(choice, plans, worth.seconds or 0.0, "")
+    if mode == "always":
+        choice.record.reason = (
+            "V stays as it is: V^T would keep a broadcast copy that attention can read past"
+            if folds
+            else f"V stays as it is: V^T cannot be absorbed whole, it takes {cost.launches} more "
+            f"launch(es) and {cost.bytes} bytes"
+        )
+    elif worth.seconds is None:
+        choice.record.reason = f"V stays as it is: {worth.reason}, so no gain is assumed"
+    elif price(cost, target) - worth.seconds < min(0.0, price(fold_cost, target)):
+        return _absorb(choice, plans, worth.seconds, f"; {worth.reason}")
+    else:
+        choice.record.reason = f"V stays as it is: {worth.reason}"
+    return _fold_broadcasts(choice, folds, fold_cost, target)
+
+
+def _fold_broadcasts(
+    choice: Choice, folds: list[OperandPlan], cost: Cost, target: Target | None
+) -> Choice:
+    """V keeps its order; broadcasts in front of K or V that attention can do itself go."""
+    if folds and price(cost, target) < 0:
+        choice.plans = folds
+        choice.record.decision = "folded"
+        choice.record.reason += "; the grouped-query broadcast is folded into attention's maps"
+        _count(choice)
+    return choice
+
+
+def _broadcast_plans(
+    facts: AttentionFacts, operands: Sequence[str], planner: Planner
+) -> list[OperandPlan]:
+    """Plans that leave out the broadcasts in front of `operands` and change nothing else."""
+    plans = []
+    for operand in operands:
+        plan = plan_operand(facts, operand, range(len(facts.map_of(operand))), planner, True)
+        if isinstance(plan, OperandPlan) and not plan.node.is_complete:
+            plans.append(plan)
+    return plans
+
+
+def _absorb(choice: Choice, plans: list[OperandPlan], worth: float, why: str) -> Choice:
+    plan, record = plans[0], choice.record
+    choice.plans, choice.worth = plans, worth
+    record.decision = "absorbed"
+    record.reason = f"k2 innermost in V, absorbed by {_absorber(plan)}{why}"
+    record.map_after = maps.show(plan.map_after)
+    return _count(choice)
+
+
+def _absorbs_transpose(plan: OperandPlan | Refusal, planner: Planner) -> bool:
+    """Whether a plan takes away the transpose that alone puts k2 innermost in V."""
+    if isinstance(plan, Refusal):
+        return False
+    transposed = planner.moved.get(plan.node.value)
+    return transposed is not None and any(
+        node.value == transposed and node.alternative is not None for node in nodes_of([plan.node])
+    )
+
+
+def _worth(facts: AttentionFacts, target: Target | None) -> Worth:
+    if target is None:
+        return Worth(None, "the module names no single target")
+    return target.worth_of_transposed_v(facts)
+
+
+def plan_operand(
+    facts: AttentionFacts,
+    operand: str,
+    order: Sequence[int],
+    planner: Planner,
+    may_drop: bool,
+) -> OperandPlan | Refusal:
+    """Plans `operand` with its dims in `order`; with `may_drop`, its broadcasts along batch
+    dims are left out."""
+    plan = planner.plan(facts.value(operand), demand_for(facts, operand, order, may_drop))
+    if isinstance(plan, Refusal):
+        return plan
+    return OperandPlan(facts, operand, tuple(order), plan)
+
+
+def demand_for(facts: AttentionFacts, operand: str, order: Sequence[int], may_drop: bool) -> Demand:
+    """The demand for `operand` with its dims in `order`; with `may_drop`, broadcasts along batch
+    dims may be left out."""
+    layout = permuted(sizes_of(facts.value(operand)), order)
+    positions = facts.map_of(operand)
+    droppable = (
+        axis
+        for dim, axes in enumerate(layout.dims)
+        for axis in axes
+        if positions[dim] in facts.batch and positions[dim] not in facts.score_index_dims
+    )
+    return Demand(layout, frozenset(droppable if may_drop else ()))
+
+
+def transposed_v(facts: AttentionFacts) -> tuple[int, ...]:
+    """The order of V's dims that puts k2 innermost."""
+    return innermost(facts, "value", facts.k2)
+
+
+def innermost(facts: AttentionFacts, operand: str, dims: Sequence[int]) -> tuple[int, ...]:
+    """The order of the operand's dims that puts the iteration dims `dims` last and keeps the
+    others as they stand."""
+    last = [dim for dim, p in enumerate(facts.map_of(operand)) if p in dims]
+    rank = len(facts.map_of(operand))
+    return (*(dim for dim in range(rank) if dim not in last), *last)
+
+
+def may_drop_broadcasts(facts: AttentionFacts) -> bool:
+    """Whether a broadcast in front of this attention is ours to leave out.
+
+    IREE splits the heads of an attention whose result is transposed behind it, and then
+    folds such a broadcast itself; doing it here as well would only get in its way.
+    """
+    found = None if facts.own_configuration else transpose_behind(facts)
+    return not facts.own_configuration and (found is None or moves_nothing(found[0]))
+
+
+def read_source(choice: Choice, target: Target | None) -> None:
+    """Lets attention read an operand before its transpose where that saves a dispatch.
+
+    IREE fuses `bias -> transpose` into a dispatch of its own between projection and
+    attention. With the transpose in attention's map, the bias is fused into the projection.
+    A precompiled kernel reads one order only: its transpose stays where it can be fused.
+    """
+    facts, record = choice.facts, choice.record
+    if choice.plans or facts.own_configuration or (target and target.kernel_for(facts)):
+        return
+    source = find_source(facts, record.operand)
+    if source is None or source.layout.is_row_major or not _is_epilogue(source.value):
+        return
+    moved = 2 * tensor_bytes(source.value)
+    choice.reads_source = True
+    record.decision = "folded"
+    record.reason = (
+        f"{record.reason}; attention reads it as it lies before its transpose, and what makes "
+        f"it at {_place(source.value)} is fused into the projection"
+    ).removeprefix("; ")
+    record.launches = -1
+    record.bytes_before, record.bytes_after = moved, 0
+
+
+def _is_epilogue(value: ir.Value) -> bool:
+    """Whether `value`, below reshapes, is an elementwise op on a contraction, all of them
+    read by nobody else."""
+    op = defining_op(value)
+    while op is not None and op.name in VIEWS and has_one_use(value):
+        value = op.operands[0]
+        op = defining_op(value)
+    if op is None or op.name != "linalg.generic" or reduces(op) or not has_one_use(value):
+        return False
+    inputs = list(op.operands)[: len(op.operands) - len(op.results)]
+    return any(is_contraction(defining_op(x)) and has_one_use(x) for x in inputs)
+
+
+def _place(value: ir.Value) -> str:
+    op = defining_op(value)
+    return "unknown" if op is None else location_text(op.location)
+
+
+def _count(choice: Choice) -> Choice:
+    record, nodes = choice.record, choice.nodes
+    cost = total_cost(nodes)
+    record.launches = cost.launches
+    record.producers = list(dict.fromkeys(_changed(nodes)))
+    saved = sum(-min(node.own_cost.bytes, 0) for node in nodes)
+    record.bytes_before, record.bytes_after = saved, saved + cost.bytes
+    return choice
+
+
+def _changed(nodes: Sequence[Node]) -> list[str]:
+    """The producers that plans rewrite or drop, nearest to attention first."""
+    names = []
+    for node in nodes:
+        op = node.op
+        if op is None or node.alternative is None or op.name in ("tensor.empty", "linalg.fill"):
+            continue
+        if node.creates_op or not op.name.startswith("tensor."):
+            names.append(f"{op.name} at {location_text(op.location)}")
+    return names
+
+
+def _absorber(plan: OperandPlan) -> str:
+    """The producer that the layout change ends at: the last one that computes."""
+    makers = [
+        node.op
+        for node in plan.nodes
+        if node.creates_op
+        and node.op is not None
+        and node.op.name not in ("tensor.empty", "linalg.fill")
+    ]
+    if not makers:
+        return "the reshapes and transposes in front of attention"
+    op = makers[-1]
+    assert op is not None
+    return f"{op.name} at {location_text(op.location)}"
