@@ -96,7 +96,13 @@ def choose(
     plans = [plan for plan in (own, widened) if not isinstance(plan, str)]
     if not plans:
         return f"{own}; widened to {wide}: {widened}"
-    return max(plans, key=lambda plan: plan.seconds)
+    return max(plans, key=_preference)
+
+
+def _preference(plan: KernelPlan) -> tuple[float, int]:
+    """What is larger for the better of two plans. What is widened is transposed for nothing, and
+    better not."""
+    return plan.seconds, -len(plan.moved)
 
 
 def _own_types(facts: AttentionFacts) -> Types:
@@ -139,7 +145,7 @@ def _choose(
         words = f" ({mask_words(facts)})" if facts.has_mask else ""
         words += " and a soft-cap" if mask.cap else ""
         return f"no kernel for {types[0]} has its kind of mask{words}"
-    return max(plans, key=lambda plan: plan.seconds)
+    return max(plans, key=_preference)
 
 
 def _has_mask(kernel: Kernel, mask: Mask, mask_type: str) -> bool:

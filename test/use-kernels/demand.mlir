@@ -153,3 +153,39 @@ func.func @decode_fp8(%q: tensor<32x1x128xf8E4M3FN>, %k: tensor<32x4096x128xf8E4
   } -> tensor<32x1x128xf16>
   return %r : tensor<32x1x128xf16>
 }
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// A V that is widened is transposed by the same dispatch; no layout is asked for.
+// CHECK-LABEL: func.func @prefill_narrow_value(
+// CHECK: hal.dispatch.extern "attention_f16_d64_wide"
+// REMARK: value kept: V stays as it is: there are kernels for both layouts, attention_f16_d64_wide for this
+// REMARK: output kernel: attention_f16_d64_wide: {{.*}} to widen the query and the key and the value to f16
+func.func @prefill_narrow_value(%q: tensor<64x4096x64xf8E4M3FN>, %k: tensor<64x4096x64xf8E4M3FN>, %x: tensor<4096x4096xf16>, %w: tensor<4096x4096xf16>) -> tensor<64x4096x64xf16> {
+  %zero = arith.constant 0.0 : f32
+  %p0 = tensor.empty() : tensor<4096x4096xf32>
+  %p1 = linalg.fill ins(%zero : f32) outs(%p0 : tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
+  %p = linalg.matmul ins(%x, %w : tensor<4096x4096xf16>, tensor<4096x4096xf16>) outs(%p1 : tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
+  %n0 = tensor.empty() : tensor<4096x4096xf8E4M3FN>
+  %n = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<4096x4096xf32>) outs(%n0 : tensor<4096x4096xf8E4M3FN>) {
+  ^bb0(%wide: f32, %out: f8E4M3FN):
+    %narrow = arith.truncf %wide : f32 to f8E4M3FN
+    linalg.yield %narrow : f8E4M3FN
+  } -> tensor<4096x4096xf8E4M3FN>
+  %h = tensor.expand_shape %n [[0], [1, 2]] output_shape [4096, 64, 64] : tensor<4096x4096xf8E4M3FN> into tensor<4096x64x64xf8E4M3FN>
+  %t0 = tensor.empty() : tensor<64x4096x64xf8E4M3FN>
+  %v = linalg.transpose ins(%h : tensor<4096x64x64xf8E4M3FN>) outs(%t0 : tensor<64x4096x64xf8E4M3FN>) permutation = [1, 0, 2]
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<64x4096x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<64x4096x64xf8E4M3FN>, tensor<64x4096x64xf8E4M3FN>, tensor<64x4096x64xf8E4M3FN>, f32) outs(%e : tensor<64x4096x64xf16>) {
+  ^bb0(%s: f32):
+    iree_linalg_ext.yield %s : f32
+  } -> tensor<64x4096x64xf16>
+  return %r : tensor<64x4096x64xf16>
+}
