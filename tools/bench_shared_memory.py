@@ -42,7 +42,7 @@ TILES = (
 _WITH_TILE = """
 import sys
 import attnpass.configs.nvidia as nvidia
-from attnpass.configs.nvidia_tiles import Tile
+from attnpass.configs.gpu_tiles import Tile
 from attnpass.cli.attn_compile import main
 columns, rows, keys, subgroups = map(int, sys.argv[1].split(","))
 nvidia_tiles = sys.modules["attnpass.configs.nvidia_tiles"]

@@ -9,7 +9,7 @@ from ..attention import AttentionFacts, describe, find_ops
 from ..errors import AttnError
 from ..ir import descendants, remove_attributes, set_attribute
 from ..targets import Target
-from . import cpu, cpu_loops, nvidia, nvidia_contraction
+from . import amd, cpu, cpu_loops, nvidia, nvidia_contraction
 from .table import Table
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from ..report.records import Report
 
+
+_GPUS = {"cuda": nvidia, "rocm": amd}
 
 # Why an attention must not keep the configuration that it has got for a target, or ''.
 Check = Callable[["ir.Operation", Target], str]
@@ -54,10 +56,10 @@ def configure_all(
                 loops = cpu_loops.tiles(facts, cpu.register_bytes(target))
                 why = loops if isinstance(loops, str) else "the table has none for it"
                 report.note(f"{place} gets no loops of ours: {why}")
-        elif target and target.backend == "cuda" and nvidia.own_is_wrong(facts):
+        elif target and (gpu := _GPUS.get(target.backend)) and gpu.own_is_wrong(facts, target):
             report.note(
                 f"{place}: beware, IREE 3.13's own configuration computes wrong numbers without "
-                "tensor cores at head dims of more than 512 bytes"
+                "matrix instructions at head dims of more bytes than a subgroup reads at once"
             )
     if ops and contractions and target is not None and target.backend == "cuda":
         changed |= _configure_contractions(module, target, report)
@@ -104,25 +106,25 @@ def _attach(
 def padded_keys(facts: AttentionFacts, target: Target) -> int | None:
     """The number of keys, above that of this attention, that has a configuration where its
     own has none; None where there is no such number, or none is needed."""
-    if target.backend == "cuda" and not facts.own_configuration:
-        return nvidia.padded_keys(facts, target)
-    return None
+    if facts.own_configuration or target.backend not in _GPUS:
+        return None
+    return _GPUS[target.backend].padded_keys(facts, target)
 
 
 def padded_heads(facts: AttentionFacts, target: Target) -> tuple[int, int] | None:
     """Head dims of Q and V, above those of this attention, that have a configuration where its
     own have none; None where there are none such, or none are needed."""
-    if target.backend == "cuda" and not facts.own_configuration:
-        return nvidia.padded_heads(facts, target)
-    return None
+    if facts.own_configuration or target.backend not in _GPUS:
+        return None
+    return _GPUS[target.backend].padded_heads(facts, target)
 
 
 def dynamic_tiles(facts: AttentionFacts, target: Target) -> dict[int, int]:
     """Sizes, by iteration dim, of the tiles that an attention over an unknown number of keys,
     or of grouped rows, needs for a configuration; empty where tiles would not help."""
-    if target.backend != "cuda" or facts.own_configuration:
+    if target.backend not in _GPUS or facts.own_configuration:
         return {}
-    found = nvidia.dynamic_tiles(facts, target)
+    found = _GPUS[target.backend].dynamic_tiles(facts, target)
     return {} if isinstance(found, str) else found
 
 
@@ -152,6 +154,6 @@ def built_in(facts: AttentionFacts, target: Target) -> dict[str, str] | str:
     """The attributes that the built-in tables have, as text by name, or why there are none."""
     if target.backend == "llvm-cpu":
         return cpu.configuration(facts, target)
-    if target.backend == "cuda":
-        return nvidia.configuration(facts, target)
+    if target.backend in _GPUS:
+        return _GPUS[target.backend].configuration(facts, target)
     return f"there is no table for {target.name}"

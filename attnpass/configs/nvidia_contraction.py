@@ -17,7 +17,7 @@ from .. import maps
 from ..attention import CONFIGURATION_ATTRIBUTES
 from ..ir import defining_op, element_type_name, location_text, ranked_shape
 from ..targets import Target
-from .nvidia import basis, mma, promote
+from .gpu import basis, mma, promote
 from .nvidia_tiles import MMA
 
 _NAMED = ("linalg.matmul", "linalg.batch_matmul", "linalg.contract")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from ..attention import AttentionFacts
 from ..targets import Target
 from . import built_in, cpu, cpu_loops, nvidia
-from .nvidia_lanes import LANES, LaneTile
+from .gpu_lanes import LANES, LaneTile
 
 BUILT_IN = "built-in"
 

@@ -34,7 +34,8 @@ class Target:
     """A machine that a module is compiled for.
 
     `bytes_per_second` is the memory bandwidth, `launch_seconds` what one more dispatch
-    costs, `compute_units` the number of multiprocessors, compute units or threads.
+    costs, `compute_units` the number of multiprocessors, compute units or threads,
+    `shared_bytes` what IREE lets a GPU's workgroup have of shared memory.
     """
 
     backend: str
@@ -43,6 +44,7 @@ class Target:
     launch_seconds: float
     compute_units: int
     features: tuple[str, ...] = ()
+    shared_bytes: int = 0
 
     @property
     def name(self) -> str:

@@ -22,4 +22,5 @@ def find(name: str) -> Target | None:
     if not re.fullmatch(r"gfx[0-9]+[0-9a-f]{2}|gfx[0-9]+(-[0-9]+)?-generic", name):
         return None
     bandwidth, units = _UNITS.get(name, (6.4e11, 64))
-    return Target("rocm", name, bandwidth, 6e-6, units)
+    shared = 160 * 1024 if name == "gfx950" else 64 * 1024
+    return Target("rocm", name, bandwidth, 6e-6, units, shared_bytes=shared)

@@ -43,9 +43,7 @@ _TILE_ROWS = 16
 
 @dataclass(frozen=True)
 class Nvidia(Target):
-    """A CUDA device; `shared_bytes` is what IREE lets a workgroup have of shared memory."""
-
-    shared_bytes: int = 0
+    """A CUDA device."""
 
     def worth_of_transposed_v(self, facts: AttentionFacts) -> Worth:
         rows, keys = facts.assumed_extent(facts.m), facts.assumed_extent(facts.k2)

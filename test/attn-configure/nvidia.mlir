@@ -188,7 +188,7 @@ func.func @nine_times_a_power_of_two(%q: tensor<32x512x144xf16>, %k: tensor<32x5
   return %r : tensor<32x512x144xf16>
 }
 
-// WHY: keeps IREE's own configuration: 509 keys may leave a tensor-core tile of 16 incomplete
+// WHY: keeps IREE's own configuration: 509 keys may leave a matrix instruction of 16 incomplete
 // CHECK-LABEL: func.func @odd_keys
 // CHECK-NOT: compilation_info
 func.func @odd_keys(%q: tensor<32x512x64xf16>, %k: tensor<32x509x64xf16>, %v: tensor<32x509x64xf16>) -> tensor<32x512x64xf16> {
@@ -202,7 +202,7 @@ func.func @odd_keys(%q: tensor<32x512x64xf16>, %k: tensor<32x509x64xf16>, %v: te
   return %r : tensor<32x512x64xf16>
 }
 
-// WHY: keeps IREE's own configuration: a number of keys known only at run time may leave a tensor-core tile of 16 incomplete
+// WHY: keeps IREE's own configuration: a number of keys known only at run time may leave a matrix instruction of 16 incomplete
 // CHECK-LABEL: func.func @unknown_keys
 // CHECK-NOT: compilation_info
 func.func @unknown_keys(%q: tensor<32x512x64xf16>, %k: tensor<32x?x64xf16>, %v: tensor<32x?x64xf16>) -> tensor<32x512x64xf16> {

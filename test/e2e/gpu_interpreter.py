@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -98,6 +99,7 @@ _REDUCTIONS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
     "max": lambda groups, axis: groups.max(axis),
     "or": lambda groups, axis: np.bitwise_or.reduce(groups, axis),
 }
+_ENDS = ("yield", "func.return", "util.return", "scf.forall.in_parallel")
 # The predicates of arith.cmpf that say no where a number is NaN, from 1 on.
 _ORDERED = (np.equal, np.greater, np.greater_equal, np.less, np.less_equal)
 # Kernels run so many threads at once, where they may run more than one workgroup.
@@ -201,6 +203,15 @@ class _Private:
 _Copy = tuple[_Shared, tuple[Any, ...], np.ndarray, np.ndarray]
 
 
+@dataclass(frozen=True)
+class _View:
+    """A part of a buffer, which starts at `offsets` in each thread."""
+
+    buffer: Any
+    offsets: list[np.ndarray]
+    shape: list[int]
+
+
 class Machine:
     """The values of one kernel's threads, and a method `do_<op>` for each op."""
 
@@ -240,13 +251,7 @@ class Machine:
         for view in block:
             op = view.operation
             operands: list[Any] = [self.values.get(operand) for operand in op.operands]
-            if op.name in (
-                "scf.yield",
-                "func.return",
-                "util.return",
-                "scf.forall.in_parallel",
-                "stream.yield",
-            ):
+            if op.name.endswith(_ENDS):
                 return operands
             if op.name in _BINARY:
                 results = [_BINARY[op.name](*operands)]
@@ -525,10 +530,29 @@ class Machine:
         self.private[-1].renew(self.threads)
         return self.private[-1]
 
-    def do_memref_subview(self, op: ir.Operation, buffer: Any) -> Any:
-        assert not any(op.attributes["static_offsets"]), "a view that starts elsewhere"
+    def do_memref_subview(self, op: ir.Operation, buffer: Any, *numbers: Any) -> Any:
         assert set(op.attributes["static_strides"]) == {1}
-        return buffer
+        dynamic = iter(numbers)
+        offsets, shape = (
+            [x if x != DYNAMIC else next(dynamic) for x in op.attributes[name]]
+            for name in ("static_offsets", "static_sizes")
+        )
+        if isinstance(buffer, _View):
+            offsets = [old + new for old, new in zip(buffer.offsets, offsets, strict=True)]
+            buffer = buffer.buffer
+        if all(isinstance(offset, int) and offset == 0 for offset in offsets):
+            return buffer
+        sizes = [size if isinstance(size, int) else int(size[0]) for size in shape]
+        return _View(buffer, list(map(self._each, offsets)), sizes)
+
+    def _each(self, number: Any) -> np.ndarray:
+        """A number in each thread."""
+        return np.broadcast_to(number, self.threads)
+
+    def do_memref_expand_shape(self, op: ir.Operation, buffer: np.ndarray, *sizes: Any) -> Any:
+        dynamic = iter(sizes)
+        shape = op.attributes["static_output_shape"]
+        return buffer.reshape([x if x != DYNAMIC else int(next(dynamic)[0]) for x in shape])
 
     def do_memref_dealloc(self, op: ir.Operation, buffer: Any) -> None:
         pass
@@ -578,6 +602,9 @@ class Machine:
         for dim, inside in zip(dims, promised, strict=True):
             there = there if inside or dim is None else there & (where[dim] < sizes[dim])
         where = tuple(place[there] for place in where)
+        if isinstance(buffer, _View):
+            by = self._all(there)
+            where = tuple(x + new[by] for x, new in zip(where, buffer.offsets, strict=True))
         assert all((place >= 0).all() for place in where)
         return where, there
 
@@ -588,9 +615,39 @@ class Machine:
         where, there = self._transfer(op, 0, shape, [*rest[: segments[1]], mask])
         values = np.empty(there.shape, _element(op.results[0]))
         values[...] = padding.reshape(self.threads, *[1] * len(shape))
-        own = isinstance(buffer, (_Shared, _Private))
-        values[there] = buffer.read(where, self._all(there)) if own else buffer[where]
+        values[there] = _read(buffer, where, self._all(there))
         return values
+
+    def do_vector_gather(self, op: ir.Operation, buffer: np.ndarray, *rest: Any) -> Any:
+        *start, places, mask, passed = rest
+        first = np.zeros(self.threads, np.int64)
+        for place, extent in zip(start, buffer.shape, strict=True):
+            first = first * extent + place
+        values = buffer.reshape(-1)[np.where(mask, first[:, None] + places, 0)]
+        return np.where(mask, values, passed)
+
+    def do_linalg_generic(self, op: ir.Operation, *buffers: Any) -> None:
+        """Element by element: what IREE leaves of a copy."""
+        maps = [ir.AffineMapAttr(x).value for x in ir.ArrayAttr(op.attributes["indexing_maps"])]
+        orders = [[expr.position for expr in found.results] for found in maps]
+        assert all(
+            order == list(range(found.n_dims)) for order, found in zip(orders, maps, strict=True)
+        )
+        block, thread = op.regions[0].blocks[0], self.thread[self.active]
+        for place in np.ndindex(*buffers[-1].shape):
+            for argument, buffer in zip(block.arguments, buffers, strict=True):
+                value = np.zeros(self.threads, TYPES[str(argument.type)])
+                value[thread] = _read(buffer, self._element(buffer, place), thread)
+                self.values[argument] = value
+            (result,) = self.block(block)
+            target = buffers[-1]
+            _write(target, self._element(target, place), result[thread], thread)
+
+    def _element(self, view: _View, place: Sequence[int]) -> tuple[np.ndarray, ...]:
+        """A place in a view, as one in its buffer, for the threads that are here."""
+        return tuple(
+            at + offset[self.active] for at, offset in zip(place, view.offsets, strict=True)
+        )
 
     def _all(self, there: np.ndarray) -> np.ndarray:
         """The threads of those places that there are."""
@@ -603,10 +660,7 @@ class Machine:
         mask = rest[-1] if segments[3] else None
         shape = op.operands[0].type.shape
         where, there = self._transfer(op, 1, shape, [*rest[: segments[2]], mask])
-        if isinstance(buffer, (_Shared, _Private)):
-            buffer.write(where, value[there], self._all(there))
-        else:
-            buffer[where] = value[there]
+        _write(buffer, where, value[there], self._all(there))
 
     # instructions of NVIDIA GPUs
 
@@ -696,6 +750,21 @@ class Machine:
         reduce = next(do for name, do in _REDUCTIONS.items() if name in str(op.attributes["op"]))
         total = np.broadcast_to(reduce(groups, 1)[:, None], groups.shape)
         return total.reshape(-1).astype(value.dtype)
+
+
+def _read(buffer: Any, where: tuple[Any, ...], thread: np.ndarray) -> np.ndarray:
+    """What these threads read in a buffer, at places of it, not of a view."""
+    buffer = buffer.buffer if isinstance(buffer, _View) else buffer
+    own = isinstance(buffer, (_Shared, _Private))
+    return buffer.read(where, thread) if own else buffer[where]
+
+
+def _write(buffer: Any, where: tuple[Any, ...], values: np.ndarray, thread: np.ndarray) -> None:
+    buffer = buffer.buffer if isinstance(buffer, _View) else buffer
+    if isinstance(buffer, (_Shared, _Private)):
+        buffer.write(where, values, thread)
+    else:
+        buffer[where] = values
 
 
 def _evaluate(expr: ir.AffineExpr, dims: Sequence[Any], symbols: Sequence[Any]) -> Any:

@@ -116,14 +116,11 @@ class _Host(Machine):
     do_stream_cmd_serial = do_stream_cmd_concurrent
 
     def do_stream_cmd_fill(self, op: ir.Operation, *operands: Any) -> None:
-        target, start, size, value = operands
-        kind = _STORED.get(str(op.operands[3].type), TYPES[str(op.operands[3].type)])
+        target, _, start, size, value = operands
+        name = str(op.operands[4].type)
+        kind = _STORED.get(name, TYPES[name])
         part = target[int(start[0]) : int(start[0] + size[0])]
         part.view(kind)[...] = value[0]
-
-    def do_stream_cmd_copy(self, op: ir.Operation, *operands: Any) -> None:
-        (source, start), (target, to) = operands[0:3:2], operands[1:4:2]
-        raise NotImplementedError(f"{op.name}: {source} {start} {target} {to}")
 
     def do_stream_cmd_dispatch(self, op: ir.Operation, *operands: Any) -> None:
         parts, rest = [], list(operands)

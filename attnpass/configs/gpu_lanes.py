@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from .nvidia_tiles import Shape
+from .gpu_tiles import Shape
 
 LANES = 32
 # Elements of the head dim that a lane reads at once: 16 bytes.
