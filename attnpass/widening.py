@@ -47,8 +47,9 @@ def narrow_operands(facts: AttentionFacts) -> list[str]:
 
 
 def cast_operands(facts: AttentionFacts) -> list[str]:
-    """Which of Q, K and V the model itself widens from 8 bits, right in front of attention."""
-    return [name for name in _OPERANDS if widened_from(facts.value(name)) is not None]
+    """Which of Q, K and V the model itself widens from 8 bits to 16, in front of attention."""
+    wide = [name for name in _OPERANDS if facts.element_types[name] in WIDE]
+    return [name for name in wide if widened_from(facts.value(name)) is not None]
 
 
 def widened_from(value: ir.Value) -> ir.Value | None:

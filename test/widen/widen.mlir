@@ -147,7 +147,7 @@ func.func @online(%q: tensor<32x4096x128xf8E4M3FN>, %k: tensor<32x4096x128xf8E4M
   return %r#0, %r#1, %r#2 : tensor<32x4096x128xf32>, tensor<32x4096xf32>, tensor<32x4096xf32>
 }
 
-// Casts of the model stay in front of attention, but for decode.
+// Casts of the model to 16 bits stay in front of attention, but for decode.
 // CHECK-LABEL: func.func @own_casts(
 // CHECK: %[[K:.+]] = linalg.generic {{.*}} ins(%arg1
 // CHECK: %[[V:.+]] = linalg.generic {{.*}} ins(%arg2
@@ -203,4 +203,30 @@ func.func @own_casts_decode(%q: tensor<32x1x128xf16>, %k8: tensor<32x4096x128xf8
     iree_linalg_ext.yield %x : f32
   } -> tensor<32x1x128xf16>
   return %r : tensor<32x1x128xf16>
+}
+
+// CHECK-LABEL: func.func @own_casts_f32(
+// CHECK-NOT: compute_barrier
+// CHECK: iree_linalg_ext.attention
+func.func @own_casts_f32(%q: tensor<32x4096x128xf32>, %k8: tensor<32x4096x128xf8E4M3FN>, %v8: tensor<32x4096x128xf8E4M3FN>) -> tensor<32x4096x128xf32> {
+  %k0 = tensor.empty() : tensor<32x4096x128xf32>
+  %k = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%k8 : tensor<32x4096x128xf8E4M3FN>) outs(%k0 : tensor<32x4096x128xf32>) {
+  ^bb0(%a: f8E4M3FN, %b: f32):
+    %w = arith.extf %a : f8E4M3FN to f32
+    linalg.yield %w : f32
+  } -> tensor<32x4096x128xf32>
+  %v0 = tensor.empty() : tensor<32x4096x128xf32>
+  %v = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%v8 : tensor<32x4096x128xf8E4M3FN>) outs(%v0 : tensor<32x4096x128xf32>) {
+  ^bb0(%a: f8E4M3FN, %b: f32):
+    %w = arith.extf %a : f8E4M3FN to f32
+    linalg.yield %w : f32
+  } -> tensor<32x4096x128xf32>
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<32x4096x128xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<32x4096x128xf32>, tensor<32x4096x128xf32>, tensor<32x4096x128xf32>, f32) outs(%e : tensor<32x4096x128xf32>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<32x4096x128xf32>
+  return %r : tensor<32x4096x128xf32>
 }
