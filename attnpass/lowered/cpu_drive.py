@@ -30,6 +30,7 @@ from .cpu_few_rows import FewRows
 from .cpu_in_place import sum_in_place
 from .cpu_many_rows import ManyRows
 from .cpu_paired_rows import PairedRows
+from .cpu_plain_accesses import use_plain_accesses
 from .cpu_tile import TileLoops
 from .kernel import (
     FUNCTIONS,
@@ -135,6 +136,7 @@ def _lower(function: ir.Operation, tiles: Tiles, target: str) -> str:
     stack_limit = int(limit[1]) if limit else 0
     if taken > stack_limit:
         return f"it needs {taken} bytes of stack, and may have {stack_limit}"
+    use_plain_accesses(function)
     why = run_passes(function, _VECTORS)
     return f"IREE says of its vectors: {why}" if why else ""
 
