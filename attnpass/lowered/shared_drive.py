@@ -24,6 +24,7 @@ from ..report.records import Report
 from . import ptx
 from .async_tiles import fetch_ahead
 from .fragments import use_ldmatrix
+from .interleave import interleave
 from .kernel import (
     FUNCTIONS,
     VARIANTS,
@@ -165,6 +166,8 @@ def _rewrite(
         done += [f"fetches the tiles of {loops} loop(s) ahead"] if loops else []
     if wanted.ldmatrix and (fragments := use_ldmatrix(function, Threads(count))):
         done.append(f"reads {fragments} fragment(s) with ldmatrix")
+    if buffers == _PROJECTION_BUFFERS and (loops := interleave(function)):
+        done.append(f"orders the steps of {loops} loop(s)")
     return done, kept
 
 

@@ -237,7 +237,7 @@ def test_projections(name: str, tmp_path: Path) -> None:
     """To the last bit, and right, in the last workgroup; IREE's own lowering stands beside."""
     form = PROJECTIONS[name]
     module, notes = rewritten(text := lowered(form, tmp_path))
-    assert AHEAD in " ".join(notes)
+    assert AHEAD in " ".join(notes) and "orders the steps of 1 loop(s)" in " ".join(notes)
     given, (after,) = Kernel(module).run()
     before, _ = rewritten(text, None)
     with before.context:
