@@ -17,6 +17,7 @@ from .. import maps
 from ..attention import CONFIGURATION_ATTRIBUTES
 from ..ir import defining_op, element_type_name, location_text, ranked_shape
 from ..targets import Target
+from ..targets.nvidia import Nvidia
 from .gpu import basis, mma, promote
 from .nvidia_tiles import MMA
 
@@ -47,13 +48,25 @@ class Tile:
     def threads(self) -> int:
         return 32 * self.row_subgroups * self.column_subgroups
 
+    @property
+    def shared_bytes(self) -> int:
+        """What a multiprocessor needs of shared memory if it holds two buffers for each of the
+        workgroups that it has registers for; 16 bytes lie between rows."""
+        together = max(1, _THREADS // self.threads)
+        return 2 * together * (self.rows + self.columns) * (self.depth * 2 + 16)
 
-# The first one is taken that divides the product and fills the GPU. A subgroup has 64 x 64: more
-# would take more registers than a thread has. Two workgroups share a multiprocessor, and one
-# computes while the other one waits. Measured on an H200, 4096 x 4096 x 4096 in f16 as V and as
-# V^T, in TFLOPS: 344 and 343; 32 deep 327 and 331; 128 x 256, of which one workgroup has room,
-# 332 and 302, and 32 deep 294 and 268; 256 x 128 316 and 297, and 32 deep 283 and 280.
-TILES = (Tile(128, 128, 64, 2, 2), Tile(128, 128, 32, 2, 2))
+
+# Registers of a multiprocessor, over the most that a thread has.
+_THREADS = 65536 // 256
+# The first one is taken that divides the product, has room and fills the GPU. A subgroup has
+# 64 x 64: more would take more registers than a thread has. Measured on an H200, 4096 x 4096 x
+# 4096 in f16 as V and as V^T, in TFLOPS: the first one 402 and 364, the second one 348 and 334,
+# the last one 316 and 325.
+TILES = (
+    Tile(128, 256, 64, 2, 4),
+    Tile(128, 128, 64, 2, 2),
+    Tile(128, 128, 32, 2, 2),
+)
 
 
 @dataclass(frozen=True)
@@ -139,6 +152,8 @@ def _tile_refusal(tile: Tile, facts: ContractionFacts, target: Target) -> str:
     if any(size is None or size % step for size, step in zip(sizes, steps, strict=True)):
         words = " x ".join("?" if size is None else str(size) for size in sizes)
         return f"{words} are no multiples of {tile.rows} x {tile.columns} x {tile.depth}"
+    if isinstance(target, Nvidia) and tile.shared_bytes > target.shared_bytes:
+        return f"two buffers of its tiles do not fit into {target.shared_bytes} bytes"
     extents = [facts.sizes[dim] or 1 for dim in facts.result]
     workgroups = math.prod(extents) // (tile.rows * tile.columns)
     if workgroups < target.compute_units:

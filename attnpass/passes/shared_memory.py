@@ -17,10 +17,11 @@ class SharedMemory(Pass):
 
     Rows of K, V and Q get a distance at which no two threads read one bank; tensor cores'
     fragments are read with `ldmatrix`; a loop over the keys copies its next tile
-    asynchronously while it computes on this one. Numbers stay the same to the last bit. A
-    kernel, or the part of it, that has another form than expected is left as it was, with the
-    reason in the report; so is one whose tensor cores multiply 8-bit numbers, unless `fp8` is
-    set: no GPU has run those yet.
+    asynchronously while it computes on this one. Projections that attn-configure has
+    configured are rewritten in the same way, with more tiles on their way. Numbers stay the
+    same to the last bit. A kernel, or the part of it, that has another form than expected is
+    left as it was, with the reason in the report; so is one whose tensor cores multiply 8-bit
+    numbers, unless `fp8` is set: no GPU has run those yet.
     """
 
     name: ClassVar[str] = "attn-shared-memory"

@@ -4,23 +4,31 @@
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=executable-configurations --attn-shared-memory=false | FileCheck %s --check-prefix=KEPT
+// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_89 --compile-to=executable-configurations --attn-shared-memory=false | FileCheck %s --check-prefix=SMALL
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=executable-configurations --attn-pipeline='attn-configure{contractions=false}' | FileCheck %s --check-prefix=OFF
 
 // attn-shared-memory lowers what is configured, and nothing else.
 // CHECK-LABEL: func.func @layer_dispatch_0_contract
-// CHECK-SAME: workgroup_size = [128, 1, 1]
-// CHECK: memref.alloc() : memref<2x{{.*}}f16, #gpu.address_space<workgroup>>
+// CHECK-SAME: workgroup_size = [256, 1, 1]
+// CHECK: memref.alloc() : memref<3x{{.*}}f16, #gpu.address_space<workgroup>>
 // CHECK: nvgpu.device_async_copy
 // CHECK: scf.for
-// CHECK-NEXT: nvgpu.device_async_wait {{.*}} numGroups = 0
+// CHECK-NEXT: nvgpu.device_async_wait {{.*}} numGroups = 1
 // CHECK-NEXT: gpu.barrier
 // CHECK: nvgpu.ldmatrix
 // CHECK: nvgpu.mma.sync
+// CHECK: nvgpu.device_async_copy
+// CHECK: nvgpu.mma.sync
+// CHECK: nvgpu.ldmatrix
+// CHECK: nvgpu.mma.sync
+// CHECK: nvgpu.device_async_create_group
 // CHECK-LABEL: func.func @small_dispatch_0
 // CHECK-NOT: nvgpu.mma.sync
-// KEPT: linalg.contract {{.*}}reduction = [0, 0, 0, 64], subgroup_basis = {{\[\[}}1, 2, 2, 1], [0, 1, 2, 3]], workgroup = [1, 128, 128, 0]
+// KEPT: linalg.contract {{.*}}reduction = [0, 0, 0, 64], subgroup_basis = {{\[\[}}1, 2, 4, 1], [0, 1, 2, 3]], workgroup = [1, 128, 256, 0]
 // KEPT-NOT: linalg.contract {{.*}}subgroup_basis
 // OFF-NOT: linalg.contract {{.*}}subgroup_basis
+// With less shared memory, the tile that two workgroups have room for.
+// SMALL: linalg.contract {{.*}}reduction = [0, 0, 0, 32], subgroup_basis = {{\[\[}}1, 2, 2, 1], [0, 1, 2, 3]], workgroup = [1, 128, 128, 0]
 
 // WHY: contraction at {{.*}} is configured for cuda sm_80
 // WHY: contraction at {{.*}} keeps IREE's own configuration: 64 workgroups leave some of 108 compute units idle

@@ -111,12 +111,12 @@ func.func @projection(%l: {left}, %r: {right}, %c: {added}) -> {result} {{
         return total + bias[0] if bias else total
 
 
-# As V^T is written, with more steps than buffers and with fewer; V as it is; weights by rows.
+# As V^T is written, with more steps than buffers and with fewer; V as it is; other tiles.
 PROJECTIONS = {
-    "V^T": Projection(("ki", "jk"), "ij", (1, 1024, 2048, 192)),
+    "V^T": Projection(("ki", "jk"), "ij", (1, 1024, 4096, 256)),
     "V^T, 32 deep": Projection(("ki", "bjk"), "bij", (2, 1024, 1024, 96)),
-    "row-major, bias": Projection(("ik", "kj"), "ij", (1, 2048, 1024, 128), "bf16", bias=True),
-    "both by rows": Projection(("ik", "jk"), "ij", (1, 16384, 128, 128)),
+    "row-major, bias": Projection(("ik", "kj"), "ij", (1, 4096, 1024, 128), "bf16", bias=True),
+    "128 columns": Projection(("ik", "jk"), "ij", (1, 16384, 128, 192)),
 }
 
 
