@@ -3,7 +3,7 @@
     python tools/gpu_page.py
 
 The JSON comes from tools/bench_configure.py, tools/bench_shared_memory.py, tools/count_sass.py,
-tools/bench_projection.py and tools/bench_split_k.py.
+tools/bench_projection.py, tools/bench_projection_tiles.py and tools/bench_split_k.py.
 """
 
 from __future__ import annotations
@@ -179,6 +179,32 @@ def projection() -> str:
     )
 
 
+def projection_tiles() -> str:
+    """Microseconds and TFLOPS of the projection's kernel by tile and layout."""
+    data = json.loads((RESULTS / "projection_tiles_h200.json").read_text())
+    lines: dict[tuple[str, ...], dict[str, str]] = {}
+    for row in data["rows"]:
+        tile = f"{row['rows']} x {row['columns']} x {row['depth']} on {row['warps']} warps"
+        how = "yes" if row["ordered"] else "no"
+        spent = row["microseconds"]["projection"]
+        flops = f"{2 * 4096**3 / spent / 1e6:.0f}"
+        key = (tile, str(row["buffers"] or "as IREE lowers it"), how)
+        lines.setdefault(key, {})[row["layout"]] = f"{spent:.0f} ({flops})"
+    worst = max(row["error"] for row in data["rows"])
+    layouts = ("V as it is", "V^T")
+    return (
+        f"{data['gpu']}, microseconds (TFLOPS); cuBLAS, with Hopper's own instructions: "
+        f"{data['cublas_microseconds']:.0f}. Worst error of the layer: {worst:.1e}.\n\n"
+        + table(
+            ["tile", "buffers", "steps ordered", *layouts],
+            [
+                [*key, *(found.get(layout, "-") for layout in layouts)]
+                for key, found in lines.items()
+            ],
+        )
+    )
+
+
 def _ms_and_error(row: dict[str, Any] | None) -> str:
     if row is None:
         return "-"
@@ -292,6 +318,7 @@ def main() -> None:
     write_block("gpu.md", "narrow", narrow())
     write_block("gpu.md", "f32", f32())
     write_block("gpu.md", "projection", projection())
+    write_block("gpu.md", "projection-tiles", projection_tiles())
     write_block("gpu.md", "decode", decode())
     write_block("gpu.md", "layers", layers())
     (DOCS / "prefill.svg").write_text(speedups())
