@@ -81,7 +81,15 @@ class Cpu(Target):
 def describe(processor: str, features: str = "", vector_bytes: int = 16) -> Target:
     """The CPU with LLVM's processor name, comma-separated feature flags and vector size."""
     flags = tuple(flag for flag in features.split(",") if flag)
-    return Cpu("llvm-cpu", processor, 2e10, 5e-6, os.cpu_count() or 1, flags, vector_bytes)
+    return Cpu(
+        "llvm-cpu",
+        processor,
+        bytes_per_second=2e10,
+        launch_seconds=5e-6,
+        compute_units=os.cpu_count() or 1,
+        features=flags,
+        vector_bytes=vector_bytes,
+    )
 
 
 def find(name: str) -> Target | None:
