@@ -19,6 +19,7 @@ from .kernel import collect
 _PRODUCT, _READ = "nvgpu.mma.sync", "nvgpu.ldmatrix"
 _COPY, _GROUP = "nvgpu.device_async_copy", "nvgpu.device_async_create_group"
 _PURE = ("affine.", "arith.", "vector.", "gpu.thread_id", "ub.")
+_MEMORY = ("transfer_", "load", "store", "gather", "scatter")
 
 # An element of a vector: the value that first held it, and its number there.
 _Element = tuple[ir.Value, int]
@@ -36,8 +37,7 @@ def _interleave(loop: ir.Operation) -> bool:
     if not barriers:
         return False
     step = body[barriers[-1] + 1 : -1]
-    known = {_PRODUCT, _READ, _COPY, _GROUP}
-    if not all(op.name in known or op.name.startswith(_PURE) for op in step):
+    if not all(_may_move(op) for op in step):
         return False
     slices = _slices(step)
     if len(slices) < 2 or not any(op.name == _COPY for op in step):
@@ -50,6 +50,14 @@ def _interleave(loop: ir.Operation) -> bool:
     for op in _order(body[barriers[-1] + 1 : -1], slices):
         op.move_before(body[-1])
     return True
+
+
+def _may_move(op: ir.Operation) -> bool:
+    """Whether an op may change places with the copies and reads of a step: those use buffers
+    of their own each."""
+    if op.name in (_PRODUCT, _READ, _COPY, _GROUP):
+        return True
+    return op.name.startswith(_PURE) and not any(word in op.name for word in _MEMORY)
 
 
 def _slices(step: Sequence[ir.Operation]) -> list[list[ir.Operation]]:

@@ -166,8 +166,11 @@ def _rewrite(
         done += [f"fetches the tiles of {loops} loop(s) ahead"] if loops else []
     if wanted.ldmatrix and (fragments := use_ldmatrix(function, Threads(count))):
         done.append(f"reads {fragments} fragment(s) with ldmatrix")
-    if buffers == _PROJECTION_BUFFERS and (loops := interleave(function)):
-        done.append(f"orders the steps of {loops} loop(s)")
+    if buffers == _PROJECTION_BUFFERS:
+        # What ldmatrix replaced is still there.
+        run_passes(function, _CLEAN)
+        loops = interleave(function)
+        done += [f"orders the steps of {loops} loop(s)"] if loops else []
     return done, kept
 
 

@@ -250,6 +250,18 @@ def test_projections(name: str, tmp_path: Path) -> None:
     assert rel_error(result[done], form.wanted(given)[done]) < TOLERANCE[form.kind]
 
 
+def test_the_order_of_a_step(tmp_path: Path) -> None:
+    """Products begin before all copies are started, but only where reads are `ldmatrix`."""
+    text = lowered(PROJECTIONS["V^T"], tmp_path)
+    for options, ordered in (("", True), ("{ldmatrix=false}", False)):
+        module, notes = rewritten(text, options)
+        (loop,) = collect(Kernel(module).function, lambda op: op.name == "scf.for")
+        names = [op.name for op in collect(loop, lambda op: op.name.startswith("nvgpu."))]
+        first = names.index("nvgpu.mma.sync")
+        assert ("nvgpu.device_async_copy" in names[first:]) == ordered
+        assert ("orders the steps" in " ".join(notes)) == ordered
+
+
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> str:
     return lowered(PLAIN, tmp_path_factory.mktemp("plain"))
