@@ -73,6 +73,7 @@ class Variant:
     parts: int = 2
     mask_stages: int = 0
     soft_cap: bool = False
+    q_stages: int = 0
 
     function = "attention"
     gluon = True
@@ -97,6 +98,7 @@ class Variant:
     def constants(self) -> tuple[str, ...]:
         """The kernel's 32-bit parameters, in order."""
         names = [*CONSTANTS]
+        names += ["heads"] if self.q_stages else []
         names += WINDOW_CONSTANTS if self.window else ()
         names += MASK_CONSTANTS if self.mask != "none" else ()
         return (*names, "scale", *(["cap"] if self.soft_cap else []))
@@ -119,6 +121,8 @@ class Variant:
             "PARTS": self.parts,
             "MASK_STAGES": self.mask_stages,
             "CAP": self.soft_cap,
+            "PERSISTENT": bool(self.q_stages),
+            "Q_STAGES": max(self.q_stages, 1),
             **dict(self.options),
         }
 
@@ -142,6 +146,7 @@ class Variant:
             "soft_cap": self.soft_cap,
             "keys_multiple": 16 // min(widths, default=16),
             "rows_per_workgroup": 64 * self.parts,
+            **({"programs_per_unit": 1} if self.q_stages else {}),
         }
 
 
@@ -290,7 +295,9 @@ def prefill_variants() -> list[Variant]:
         ("f16", "bf16"), (64, 128), (False, True), (False, True)
     ):
         options = (("KEYS", 128), ("STAGES", 2), ("REGISTERS", 232))
-        plain = Variant("hopper_attention", element, element, head, causal, v_t, options, 4)
+        plain = Variant(
+            "hopper_attention", element, element, head, causal, v_t, options, 4, q_stages=2
+        )
         found.append(plain)
         if head == 64:
             options = (("KEYS", 64), ("STAGES", 4), ("REGISTERS", 112))
@@ -299,9 +306,11 @@ def prefill_variants() -> list[Variant]:
         keys = 64 if head == 256 else 128
         options = (("KEYS", keys), ("STAGES", 2), ("REGISTERS", 232))
         plain = Variant("hopper_attention", element, element, head, False, False, options, 4)
+        stages = 1 if head == 256 else 2
+        lasting = replace(plain, q_stages=stages)
         if head == 256:
-            found += [plain, replace(plain, causal=True)]
-        found.append(replace(plain, causal=True, window=True))
+            found += [lasting, replace(lasting, causal=True)]
+        found.append(replace(lasting, causal=True, window=True))
         for mask in (element, "f32", "i8"):
             found += mask_variants(plain, mask)
         # Limits that hide nothing make a window of any mask: a tanh costs more than they.

@@ -11,6 +11,12 @@ are done with it. A warpgroup starts Q.K of the next tile before it waits for P.
 so the tensor cores work while the exponentials are computed. With small heads the exponentials
 take as long as the products, and four warpgroups, whose turns interleave, beat two.
 
+A program's start and end take as long as two or three tiles. Kernels that are PERSISTENT (all
+without a mask operand and a soft-cap) pay once: one program stays on each multiprocessor and
+computes one block of rows after the other. Q, K and V have a loading warp each, which makes its
+descriptor while the others make theirs, and goes on to the next block while the multiplying
+warpgroups write their result.
+
 Operands have 16 bits; those of 8 bits have a kernel of their own, hopper_fp8.py.
 
 The running maximum is kept in units of log2, as FlashAttention does, so that one exp2 and one
@@ -30,6 +36,252 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 
 
 @gluon.jit
+def stage_of(number, STAGES: gl.constexpr):
+    """Where in a ring a tile is, by how many came before. PERSISTENT programs count without sign:
+    then the remainder is a few bits."""
+    return gl.to_tensor(number % STAGES).to(gl.int32)
+
+
+@gluon.jit
+def section_of(heads, keys, HEAD: gl.constexpr, BITS: gl.constexpr):
+    """How many heads' rows a causal kernel takes from the longest to the shortest before it comes
+    to other heads: those that have their K and V (of BITS) in 32 MB of the L2 cache, or fewer,
+    that all sections be as large."""
+    SHARE: gl.constexpr = 32 * 1024 * 1024 * 8 // (2 * HEAD * BITS)
+    size = heads
+    if heads * keys > SHARE:
+        most = gl.maximum(SHARE // keys, 1)
+        sections = (heads + most - 1) // most
+        size = (heads + sections - 1) // sections
+    return size
+
+
+@gluon.jit
+def item_of(turn, flipped):
+    """Which block of rows of a section is a causal PERSISTENT program's. Programs take turns there
+    and back, so that each gets as many of the long ones: it cannot know who is late."""
+    place = gl.program_id(0)
+    place += ((turn + flipped) & 1) * (gl.num_programs(0) - 1 - 2 * place)
+    return turn * gl.num_programs(0) + place
+
+
+@gluon.jit
+def turns_of(
+    first_head,
+    section,
+    heads,
+    rows,
+    ROWS: gl.constexpr,
+    CAUSAL: gl.constexpr,
+    WINDOW: gl.constexpr,
+):
+    """What a PERSISTENT program counts its blocks of rows in a section by: first, end and step. A
+    causal one counts turns, for `item_of`, others the blocks themselves."""
+    items = (rows + ROWS - 1) // ROWS
+    if CAUSAL and not WINDOW:
+        items *= gl.minimum(section, heads - first_head)
+    else:
+        items *= heads
+    first, end, step = gl.program_id(0), items, gl.num_programs(0)
+    if CAUSAL:
+        full = items // gl.num_programs(0)
+        last = item_of(full, first_head // section)
+        first, end, step = 0, full + (last < items).to(gl.int32), 1
+    return first, end, step
+
+
+@gluon.jit
+def key_tiles(
+    first_row,
+    keys,
+    diagonal,
+    behind,
+    ROWS: gl.constexpr,
+    KEYS: gl.constexpr,
+    CAUSAL: gl.constexpr,
+    WINDOW: gl.constexpr,
+):
+    """The first tile of keys that a block of rows sees, and how many there are."""
+    end = keys
+    if CAUSAL:
+        end = gl.minimum(keys, first_row + ROWS + diagonal)
+    tiles = gl.maximum((end + KEYS - 1) // KEYS, 1)
+    first_tile = 0
+    if WINDOW:
+        first_tile = gl.minimum(gl.maximum(first_row - behind, 0) // KEYS, tiles - 1)
+        tiles = tiles - first_tile
+    return first_tile, tiles
+
+
+@gluon.jit
+def block_of(
+    turn,
+    first_head,
+    section,
+    limits,
+    heads,
+    rows,
+    keys,
+    ROWS: gl.constexpr,
+    KEYS: gl.constexpr,
+    CAUSAL: gl.constexpr,
+    WINDOW: gl.constexpr,
+):
+    """Head, first row, first tile of keys and number of these of a PERSISTENT program's block
+    of rows."""
+    diagonal, behind = limits
+    blocks = (rows + ROWS - 1) // ROWS
+    item = turn
+    if CAUSAL:
+        item = item_of(turn, first_head // section)
+    if CAUSAL and not WINDOW:
+        width = gl.minimum(section, heads - first_head)
+        head = first_head + item % width
+        block = blocks - 1 - item // width
+    else:
+        head = item // blocks
+        block = item % blocks
+    first_row = block * ROWS
+    first_tile, tiles = key_tiles(first_row, keys, diagonal, behind, ROWS, KEYS, CAUSAL, WINDOW)
+    return head, first_row, first_tile, tiles
+
+
+@gluon.jit
+def describe(pointer, heads, rows, columns, tile):
+    """A descriptor for tiles like `tile` of (heads, rows, columns): what lies outside of a head
+    is 0, even where another head follows."""
+    BLOCK: gl.constexpr = [1, tile.shape[0], tile.shape[1]]
+    LAYOUT: gl.constexpr = gl.NVMMASharedLayout.get_default_for(BLOCK, tile.dtype)
+    size = gl.to_tensor(rows).to(gl.int64) * columns
+    return tma.make_tensor_descriptor(
+        pointer, [heads, rows, columns], [size, columns, 1], BLOCK, LAYOUT
+    )
+
+
+@gluon.jit
+def load_tile(desc, head, row, column, full, tile):
+    """Starts to load a tile of what `describe` described."""
+    BLOCK: gl.constexpr = desc.block_type.shape
+    place = tile._reinterpret(tile.dtype, BLOCK, desc.layout)
+    tma.async_copy_global_to_shared(desc, [head, row, column], full, place)
+
+
+@gluon.jit
+def load_rows(
+    query,
+    q_tiles,
+    q_full,
+    q_empty,
+    place,
+    work,
+    PARTS: gl.constexpr,
+    HEAD: gl.constexpr,
+    KEYS: gl.constexpr,
+    CAUSAL: gl.constexpr,
+    WINDOW: gl.constexpr,
+    Q_STAGES: gl.constexpr,
+):
+    """A loading warp if PERSISTENT: Q of one block after the other."""
+    rows, keys = place[3], place[4]
+    heads, _, sections, limits = work
+    desc = describe(query, heads, rows, HEAD, q_tiles.index(0))
+    loaded = gl.to_tensor(0).to(gl.uint32)
+    for first_head in range(0, sections[0], sections[1]):
+        first, end, step = turns_of(
+            first_head, sections[1], heads, rows, 64 * PARTS, CAUSAL, WINDOW
+        )
+        for turn in range(first, end, step):
+            head, first_row, _, _ = block_of(
+                turn, first_head, sections[1], limits, heads, rows, keys, 64 * PARTS, KEYS,
+                CAUSAL, WINDOW
+            )  # fmt: skip
+            stage = stage_of(loaded, Q_STAGES)
+            mbarrier.wait(q_empty.index(stage), ((loaded // Q_STAGES) & 1) ^ 1)
+            mbarrier.expect(q_full.index(stage), PARTS * desc.block_type.nbytes)
+            for part in gl.static_range(PARTS):
+                tile = q_tiles.index(stage * PARTS + part)
+                load_tile(desc, head, first_row + 64 * part, 0, q_full.index(stage), tile)
+            loaded += 1
+
+
+@gluon.jit
+def load_keys(
+    source,
+    tiles,
+    full,
+    empty,
+    k_first,
+    place,
+    work,
+    PARTS: gl.constexpr,
+    HEAD: gl.constexpr,
+    KEYS: gl.constexpr,
+    CAUSAL: gl.constexpr,
+    WINDOW: gl.constexpr,
+    TRANSPOSED: gl.constexpr,
+    STAGES: gl.constexpr,
+    IS_V: gl.constexpr,
+):
+    """A loading warp if PERSISTENT: K or V of one block after the other, tile by tile. The first
+    of V comes behind that of K (`k_first`), which is needed before it."""
+    rows, keys = place[3], place[4]
+    heads, group, sections, limits = work
+    # There are no more heads of K and V than of Q: that bound is enough, for none is out of it.
+    if TRANSPOSED:
+        desc = describe(source, heads, HEAD, keys, tiles.index(0))
+    else:
+        desc = describe(source, heads, keys, HEAD, tiles.index(0))
+    loaded = gl.to_tensor(0).to(gl.uint32)
+    for first_head in range(0, sections[0], sections[1]):
+        first, end, step = turns_of(
+            first_head, sections[1], heads, rows, 64 * PARTS, CAUSAL, WINDOW
+        )
+        for turn in range(first, end, step):
+            head, _, first_tile, count = block_of(
+                turn, first_head, sections[1], limits, heads, rows, keys, 64 * PARTS, KEYS,
+                CAUSAL, WINDOW
+            )  # fmt: skip
+            kv_head = head // group
+            for tile in range(count):
+                first_key = (first_tile + tile) * KEYS
+                load_next(
+                    desc, tiles, full, empty, k_first, loaded, kv_head, first_key, TRANSPOSED,
+                    STAGES, IS_V
+                )  # fmt: skip
+                loaded += 1
+
+
+@gluon.jit
+def load_next(
+    desc,
+    tiles,
+    full,
+    empty,
+    k_first,
+    loaded,
+    head,
+    first_key,
+    TRANSPOSED: gl.constexpr,
+    STAGES: gl.constexpr,
+    IS_V: gl.constexpr,
+):
+    """Starts to load a tile of K or V when its place in the ring is free."""
+    stage = stage_of(loaded, STAGES)
+    mbarrier.wait(empty.index(stage), ((loaded // STAGES) & 1) ^ 1)
+    if IS_V:  # noqa: SIM102 (known to the compiler, what is in it to the GPU alone)
+        if loaded == 0:
+            mbarrier.wait(k_first.index(0), 0)
+    mbarrier.expect(full.index(stage), desc.block_type.nbytes)
+    if TRANSPOSED:
+        load_tile(desc, head, 0, first_key, full.index(stage), tiles.index(stage))
+    else:
+        load_tile(desc, head, first_key, 0, full.index(stage), tiles.index(stage))
+    if not IS_V:  # noqa: SIM102
+        if loaded == 0:
+            mbarrier.arrive(k_first.index(0), count=1)
+
+
+@gluon.jit
 def load_tiles(
     query,
     key,
@@ -45,10 +297,10 @@ def load_tiles(
     STAGES: gl.constexpr,
     MASK_STAGES: gl.constexpr,
 ):
-    """The loading warp: Q once, then K, V and mask tile by tile. TMA fills what lies outside of
-    a tensor with zeros, so the last tile needs no care here."""
+    """The loading warp of one block: Q once, then K, V and mask tile by tile. TMA fills what lies
+    outside of a tensor with zeros, so the last tile needs no care here."""
     q_tiles, k_tiles, v_tiles, m_tiles = shared
-    q_full, k_full, k_empty, v_full, v_empty, m_full, m_empty = barriers
+    q_full, _, k_full, k_empty, v_full, v_empty, m_full, m_empty = barriers
     first_row, first_tile, tiles, rows, keys, mask_stride = place
     q_desc = tma.make_tensor_descriptor(
         query, [rows, HEAD], [HEAD, 1], [64, HEAD], q_tiles.index(0).layout
@@ -288,10 +540,9 @@ def attend(
     shared,
     barriers,
     place,
+    work,
     scale_log2,
     cap_log2,
-    diagonal,
-    behind,
     PART: gl.constexpr,
     PARTS: gl.constexpr,
     HEAD: gl.constexpr,
@@ -303,11 +554,71 @@ def attend(
     STAGES: gl.constexpr,
     MASK_STAGES: gl.constexpr,
     CAP: gl.constexpr,
+    PERSISTENT: gl.constexpr,
+    Q_STAGES: gl.constexpr,
 ):
-    """A multiplying warpgroup: rows 64 * PART to 64 * PART + 63 of the program's."""
+    """A multiplying warpgroup: rows 64 * PART to 64 * PART + 63 of the program's block, or, if
+    PERSISTENT, of one block after the other."""
+    heads, _, sections, limits = work
+    if PERSISTENT:
+        rows, keys, mask_stride = place[3], place[4], place[5]
+        done, used = gl.to_tensor(0).to(gl.uint32), gl.to_tensor(0).to(gl.uint32)
+        for first_head in range(0, sections[0], sections[1]):
+            first, end, step = turns_of(
+                first_head, sections[1], heads, rows, 64 * PARTS, CAUSAL, WINDOW
+            )
+            for turn in range(first, end, step):
+                head, first_row, first_tile, tiles = block_of(
+                    turn, first_head, sections[1], limits, heads, rows, keys, 64 * PARTS,
+                    KEYS, CAUSAL, WINDOW
+                )  # fmt: skip
+                attend_block(
+                    output + head.to(gl.int64) * rows * HEAD, mask, shared, barriers,
+                    (first_row, first_tile, tiles, rows, keys, mask_stride), limits, done, used,
+                    scale_log2, cap_log2, PART, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK,
+                    V_TRANSPOSED, STAGES, MASK_STAGES, CAP, True, Q_STAGES
+                )  # fmt: skip
+                done += 1
+                used += tiles
+    else:
+        attend_block(
+            output, mask, shared, barriers, place, limits, 0, 0, scale_log2, cap_log2, PART,
+            PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES, MASK_STAGES, CAP,
+            False, Q_STAGES
+        )  # fmt: skip
+
+
+@gluon.jit
+def attend_block(
+    output,
+    mask,
+    shared,
+    barriers,
+    place,
+    limits,
+    done,
+    used,
+    scale_log2,
+    cap_log2,
+    PART: gl.constexpr,
+    PARTS: gl.constexpr,
+    HEAD: gl.constexpr,
+    KEYS: gl.constexpr,
+    CAUSAL: gl.constexpr,
+    WINDOW: gl.constexpr,
+    MASK: gl.constexpr,
+    V_TRANSPOSED: gl.constexpr,
+    STAGES: gl.constexpr,
+    MASK_STAGES: gl.constexpr,
+    CAP: gl.constexpr,
+    PERSISTENT: gl.constexpr,
+    Q_STAGES: gl.constexpr,
+):
+    """64 rows of a block. `done` blocks and `used` tiles of K and of V came before."""
     q_tiles, k_tiles, v_tiles, m_tiles = shared
-    q_full, k_full, k_empty, v_full, v_empty, m_full, m_empty = barriers
+    q_full, q_empty, k_full, k_empty, v_full, v_empty, m_full, m_empty = barriers
     program_row, first_tile, tiles, rows, keys, mask_stride = place
+    diagonal, behind = limits
     dtype: gl.constexpr = k_tiles.dtype
     SCORES: gl.constexpr = gl.NVMMADistributedLayout(
         version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, KEYS, 16]
@@ -326,14 +637,16 @@ def attend(
     if CAP:
         factor = 1.0
         mask_unit = 1.4426950408889634
-    q = q_tiles.index(PART)
+    q_stage = stage_of(done, Q_STAGES)
+    q = q_tiles.index(q_stage * PARTS + PART)
     zero = gl.zeros([64, KEYS], gl.float32, SCORES)
     out = gl.zeros([64, HEAD], gl.float32, OUT)
 
-    mbarrier.wait(q_full.index(0), 0)
-    mbarrier.wait(k_full.index(0), 0)
-    scores = warpgroup_mma(q, k_tiles.index(0).permute((1, 0)), zero, use_acc=False)
-    mbarrier.arrive(k_empty.index(0), count=1)
+    stage = stage_of(used, STAGES)
+    mbarrier.wait(q_full.index(q_stage), (done // Q_STAGES) & 1)
+    mbarrier.wait(k_full.index(stage), (used // STAGES) & 1)
+    scores = warpgroup_mma(q, k_tiles.index(stage).permute((1, 0)), zero, use_acc=False)
+    mbarrier.arrive(k_empty.index(stage), count=1)
     if MASK_STAGES:
         mbarrier.wait(m_full.index(0), 0)
         given = m_tiles.index(PART).load(SCORES)
@@ -361,14 +674,14 @@ def attend(
     if CAUSAL and PARTS > 2:
         own_tiles = gl.minimum(tiles, (first_row + 63 + diagonal) // KEYS + 1)
     for tile in range(1, own_tiles):
-        stage = tile % STAGES
-        before = (tile - 1) % STAGES
-        mbarrier.wait(k_full.index(stage), (tile // STAGES) & 1)
+        stage = stage_of(used + tile, STAGES)
+        before = stage_of(used + tile - 1, STAGES)
+        mbarrier.wait(k_full.index(stage), ((used + tile) // STAGES) & 1)
         next_scores = warpgroup_mma(
             q, k_tiles.index(stage).permute((1, 0)), zero, use_acc=False, is_async=True
         )
         operand = as_operand(packed, dtype, KEYS, WEIGHTS)
-        mbarrier.wait(v_full.index(before), ((tile - 1) // STAGES) & 1)
+        mbarrier.wait(v_full.index(before), ((used + tile - 1) // STAGES) & 1)
         if V_TRANSPOSED:
             next_out = warpgroup_mma(
                 operand, v_tiles.index(before).permute((1, 0)), out, is_async=True
@@ -404,23 +717,30 @@ def attend(
         mbarrier.arrive(v_empty.index(before), count=1)
         out = out * gl.convert_layout(shrink, OUT_ROWS)[:, None]
         packed = carried(weights, dtype, KEYS)
-    last = (own_tiles - 1) % STAGES
-    mbarrier.wait(v_full.index(last), ((own_tiles - 1) // STAGES) & 1)
+    if PERSISTENT:
+        mbarrier.arrive(q_empty.index(q_stage), count=1)
+    last = stage_of(used + own_tiles - 1, STAGES)
+    mbarrier.wait(v_full.index(last), ((used + own_tiles - 1) // STAGES) & 1)
     operand = as_operand(packed, dtype, KEYS, WEIGHTS)
     if V_TRANSPOSED:
         out = warpgroup_mma(operand, v_tiles.index(last).permute((1, 0)), out)
     else:
         out = warpgroup_mma(operand, v_tiles.index(last), out)
-    if CAUSAL and PARTS > 2:
-        # The others still wait for tiles, and the loading warp for all parts.
+    if PERSISTENT or (CAUSAL and PARTS > 2):
+        # The loading warp waits for all parts.
         mbarrier.arrive(v_empty.index(last), count=1)
+    if CAUSAL and PARTS > 2:
+        # The others still wait for tiles.
         for tile in range(own_tiles, tiles):
-            stage = tile % STAGES
-            mbarrier.wait(k_full.index(stage), (tile // STAGES) & 1)
+            stage = stage_of(used + tile, STAGES)
+            mbarrier.wait(k_full.index(stage), ((used + tile) // STAGES) & 1)
             mbarrier.arrive(k_empty.index(stage), count=1)
-            mbarrier.wait(v_full.index(stage), (tile // STAGES) & 1)
+            mbarrier.wait(v_full.index(stage), ((used + tile) // STAGES) & 1)
             mbarrier.arrive(v_empty.index(stage), count=1)
-    out = out / gl.convert_layout(gl.sum(total, 1), OUT_ROWS)[:, None]
+    if PERSISTENT:
+        out = out * gl.convert_layout(1.0 / gl.sum(total, 1), OUT_ROWS)[:, None]
+    else:
+        out = out / gl.convert_layout(gl.sum(total, 1), OUT_ROWS)[:, None]
     row = first_row + gl.arange(0, 64, layout=OUT_ROWS)
     place = row[:, None] * HEAD + gl.arange(0, HEAD, layout=gl.SliceLayout(0, OUT))[None, :]
     inside = (row < rows)[:, None] & (gl.full([1, HEAD], 1, gl.int1, OUT))
@@ -454,6 +774,7 @@ def attention(
     keys,
     group,
     diagonal,
+    heads,
     behind,
     mask_stride,
     mask_divisor,
@@ -471,6 +792,8 @@ def attention(
     STAGES: gl.constexpr,
     MASK_STAGES: gl.constexpr,
     REGISTERS: gl.constexpr,
+    PERSISTENT: gl.constexpr,
+    Q_STAGES: gl.constexpr,
 ):
     """softmax(scale * Q K^T) V for every head.
 
@@ -484,26 +807,31 @@ def attention(
     how many tiles of a mask are kept in shared memory; then its rows start at multiples of 16
     bytes; 0 for any mask. If CAP, a scaled score s becomes cap * tanh(s / cap), before the
     mask. Arguments that a kernel does not need are not among its parameters.
-    The grid is heads * ceil(rows / (64 * PARTS)) programs in one dim.
+    The grid is heads * ceil(rows / (64 * PARTS)) programs in one dim, or, if PERSISTENT, any
+    number: each takes one block of rows after the other, and Q_STAGES blocks of Q have room in
+    shared memory. Then MASK must be 0.
     `scratch` is not read: the build puts the memory of the TMA descriptors in its place.
     """
     ROWS: gl.constexpr = 64 * PARTS
     blocks = (rows + ROWS - 1) // ROWS
-    program = gl.program_id(0)
-    number = program // blocks
-    block = program % blocks
-    if WINDOW:
-        block = blocks - 1 - block
-    elif CAUSAL:
-        KEY_BITS: gl.constexpr = 2 * HEAD * query.dtype.element_ty.primitive_bitwidth
-        number, block = longest_first(program, blocks, keys, KEY_BITS)
-    head = number.to(gl.int64)
-    first_row = block * ROWS
-    kv_head = head // group
-    query += head * rows * HEAD
-    output += head * rows * HEAD
-    key += kv_head * keys * HEAD
-    value += kv_head * keys * HEAD
+    gl.static_assert(not PERSISTENT or MASK == 0)
+    first_row = 0
+    if not PERSISTENT:
+        program = gl.program_id(0)
+        number = program // blocks
+        block = program % blocks
+        if WINDOW:
+            block = blocks - 1 - block
+        elif CAUSAL:
+            KEY_BITS: gl.constexpr = 2 * HEAD * query.dtype.element_ty.primitive_bitwidth
+            number, block = longest_first(program, blocks, keys, KEY_BITS)
+        head = number.to(gl.int64)
+        first_row = block * ROWS
+        kv_head = head // group
+        query += head * rows * HEAD
+        output += head * rows * HEAD
+        key += kv_head * keys * HEAD
+        value += kv_head * keys * HEAD
     dtype: gl.constexpr = query.dtype.element_ty
     Q_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([64, HEAD], dtype)
     K_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([KEYS, HEAD], dtype)
@@ -512,16 +840,25 @@ def attention(
         v_tiles = gl.allocate_shared_memory(dtype, [STAGES, HEAD, KEYS], VT_TILE)
     else:
         v_tiles = gl.allocate_shared_memory(dtype, [STAGES, KEYS, HEAD], K_TILE)
-    q_tiles = gl.allocate_shared_memory(dtype, [PARTS, 64, HEAD], Q_TILE)
+    q_tiles = gl.allocate_shared_memory(dtype, [Q_STAGES * PARTS, 64, HEAD], Q_TILE)
     k_tiles = gl.allocate_shared_memory(dtype, [STAGES, KEYS, HEAD], K_TILE)
 
     BARRIER: gl.constexpr = mbarrier.MBarrierLayout()
-    q_full = gl.allocate_shared_memory(gl.int64, [1, 1], BARRIER)
+    q_full = gl.allocate_shared_memory(gl.int64, [Q_STAGES, 1], BARRIER)
     k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
     k_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
     v_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
     v_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
-    mbarrier.init(q_full.index(0), count=1)
+    for stage in gl.static_range(Q_STAGES):
+        mbarrier.init(q_full.index(stage), count=1)
+    # Of one block none is waited for.
+    q_empty, k_first = q_full, q_full
+    if PERSISTENT:
+        k_first = gl.allocate_shared_memory(gl.int64, [1, 1], BARRIER)
+        mbarrier.init(k_first.index(0), count=1)
+        q_empty = gl.allocate_shared_memory(gl.int64, [Q_STAGES, 1], BARRIER)
+        for stage in gl.static_range(Q_STAGES):
+            mbarrier.init(q_empty.index(stage), count=PARTS)
     for stage in gl.static_range(STAGES):
         mbarrier.init(k_full.index(stage), count=1)
         mbarrier.init(v_full.index(stage), count=1)
@@ -540,14 +877,10 @@ def attention(
             mbarrier.init(m_empty.index(stage), count=PARTS)
     fence_async_shared()
 
-    end = keys
-    if CAUSAL:
-        end = gl.minimum(keys, first_row + ROWS + diagonal)
-    tiles = gl.maximum((end + KEYS - 1) // KEYS, 1)
-    first_tile = 0
-    if WINDOW:
-        first_tile = gl.minimum(gl.maximum(first_row - behind, 0) // KEYS, tiles - 1)
-        tiles = tiles - first_tile
+    place = (0, 0, 0, rows, keys, mask_stride)
+    if not PERSISTENT:
+        first_tile, tiles = key_tiles(first_row, keys, diagonal, behind, ROWS, KEYS, CAUSAL, WINDOW)
+        place = (first_row, first_tile, tiles, rows, keys, mask_stride)
     if MASK:
         size = keys.to(gl.int64)
         if mask_stride != 0:
@@ -560,43 +893,71 @@ def attention(
         cap_log2 = cap * 1.4426950408889634
     # A part is listed for each of its numbers, because each compiled part knows its rows.
     shared = (q_tiles, k_tiles, v_tiles, m_tiles)
-    barriers = (q_full, k_full, k_empty, v_full, v_empty, m_full, m_empty)
-    place = (first_row, first_tile, tiles, rows, keys, mask_stride)
+    barriers = (q_full, q_empty, k_full, k_empty, v_full, v_empty, m_full, m_empty)
+    # Bound and step of the first heads of sections: without an order there is one.
+    sections = (1, 1)
+    if PERSISTENT and CAUSAL and not WINDOW:
+        sections = (heads, section_of(heads, keys, HEAD, dtype.primitive_bitwidth))
+    work = (heads, group, sections, (diagonal, behind))
     # fmt: off
-    if PARTS == 2:
+    if not PERSISTENT:
+        gl.static_assert(PARTS == 2)
         gl.warp_specialize(
             [
-                (attend, (output, mask, shared, barriers, place, scale_log2, cap_log2, diagonal,
-                          behind, 0, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
-                          STAGES, MASK_STAGES, CAP)),
-                (attend, (output, mask, shared, barriers, place, scale_log2, cap_log2, diagonal,
-                          behind, 1, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
-                          STAGES, MASK_STAGES, CAP)),
-                (load_tiles, (query, key, value, mask, shared, barriers, place,
-                              PARTS, HEAD, KEYS, V_TRANSPOSED, STAGES, MASK_STAGES)),
+                (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
+                          0, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
+                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES)),
+                (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
+                          1, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
+                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES)),
+                (load_tiles, (query, key, value, mask, shared, barriers, place, PARTS, HEAD, KEYS,
+                              V_TRANSPOSED, STAGES, MASK_STAGES)),
             ],
             [4, 1],
             [REGISTERS, 24],
         )
+    elif PARTS == 2:
+        gl.warp_specialize(
+            [
+                (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
+                          0, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
+                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES)),
+                (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
+                          1, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
+                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES)),
+                (load_rows, (query, q_tiles, q_full, q_empty, place, work, PARTS, HEAD, KEYS,
+                             CAUSAL, WINDOW, Q_STAGES)),
+                (load_keys, (key, k_tiles, k_full, k_empty, k_first, place, work, PARTS, HEAD,
+                             KEYS, CAUSAL, WINDOW, False, STAGES, False)),
+                (load_keys, (value, v_tiles, v_full, v_empty, k_first, place, work, PARTS, HEAD,
+                             KEYS, CAUSAL, WINDOW, V_TRANSPOSED, STAGES, True)),
+            ],
+            [4, 1, 1, 1],
+            [REGISTERS, 24, 24, 24],
+        )
     else:
         gl.warp_specialize(
             [
-                (attend, (output, mask, shared, barriers, place, scale_log2, cap_log2, diagonal,
-                          behind, 0, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
-                          STAGES, MASK_STAGES, CAP)),
-                (attend, (output, mask, shared, barriers, place, scale_log2, cap_log2, diagonal,
-                          behind, 1, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
-                          STAGES, MASK_STAGES, CAP)),
-                (attend, (output, mask, shared, barriers, place, scale_log2, cap_log2, diagonal,
-                          behind, 2, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
-                          STAGES, MASK_STAGES, CAP)),
-                (attend, (output, mask, shared, barriers, place, scale_log2, cap_log2, diagonal,
-                          behind, 3, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
-                          STAGES, MASK_STAGES, CAP)),
-                (load_tiles, (query, key, value, mask, shared, barriers, place,
-                              PARTS, HEAD, KEYS, V_TRANSPOSED, STAGES, MASK_STAGES)),
+                (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
+                          0, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
+                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES)),
+                (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
+                          1, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
+                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES)),
+                (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
+                          2, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
+                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES)),
+                (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
+                          3, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
+                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES)),
+                (load_rows, (query, q_tiles, q_full, q_empty, place, work, PARTS, HEAD, KEYS,
+                             CAUSAL, WINDOW, Q_STAGES)),
+                (load_keys, (key, k_tiles, k_full, k_empty, k_first, place, work, PARTS, HEAD,
+                             KEYS, CAUSAL, WINDOW, False, STAGES, False)),
+                (load_keys, (value, v_tiles, v_full, v_empty, k_first, place, work, PARTS, HEAD,
+                             KEYS, CAUSAL, WINDOW, V_TRANSPOSED, STAGES, True)),
             ],
-            [4, 4, 4, 1],
-            [REGISTERS, REGISTERS, REGISTERS, 24],
+            [4, 4, 4, 1, 1, 1],
+            [REGISTERS, REGISTERS, REGISTERS, 24, 24, 24],
         )
     # fmt: on

@@ -9,12 +9,13 @@
 #s = affine_map<(b, m, n, k1, k2) -> ()>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
-// 300 rows are three workgroups of 128, each with 512 bytes of scratch memory: 6 * 512.
+// 300 rows are three workgroups of 128, each with 384 bytes of scratch memory: 6 * 384. The kernel
+// is told how many heads there are.
 // CHECK-LABEL: func.func @fixed(
 // CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<2x300x128xf16>
 // CHECK-NOT: iree_linalg_ext.attention
-// CHECK: hal.dispatch.extern "attention_f16_d128"
-// CHECK-SAME: %[[Q]]
+// CHECK: %[[HEADS:.*]] = arith.index_cast %c2{{.*}} : index to i32
+// CHECK: hal.dispatch.extern "attention_f16_d128"[%c6, %c1](%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[HEADS]], %{{.*}}, %[[Q]]
 // CHECK-SAME: tensor<2304xi8>
 // CHECK: workgroup_size = [384 : index
 // REMARK: output kernel: attention_f16_d128: about
@@ -113,8 +114,10 @@ func.func @small_row_major_fp8(%q: tensor<8x512x128xf8E4M3FN>, %k: tensor<8x1024
 
 // Sizes known only at run time, and a mask that hides the keys behind the query.
 // CHECK-LABEL: func.func @dynamic_causal(
-// CHECK: arith.ceildivui
-// CHECK: hal.dispatch.extern "attention_bf16_d64_wide_causal"
+// CHECK: %[[BLOCKS:.*]] = arith.ceildivui
+// CHECK: %[[ALL:.*]] = arith.muli %[[BLOCKS]]
+// CHECK: %[[PROGRAMS:.*]] = arith.minui %[[ALL]], %c132
+// CHECK: hal.dispatch.extern "attention_bf16_d64_wide_causal"[%[[PROGRAMS]], %c1_{{[0-9]+}}](
 // CHECK-NOT: cmpi
 // REMARK: output kernel: attention_bf16_d64_wide_causal: about
 func.func @dynamic_causal(%q: tensor<?x?x64xbf16>, %k: tensor<?x?x64xbf16>, %v: tensor<?x?x64xbf16>) -> tensor<?x?x64xbf16> {
@@ -303,6 +306,28 @@ func.func @repeated(%q: tensor<8x300x128xf16>, %k: tensor<1x2x777x128xf16>, %v: 
     iree_linalg_ext.yield %x : f32
   } -> tensor<8x300x128xf16>
   return %r : tensor<8x300x128xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// 132 programs, one for each multiprocessor, take all 1024 blocks of rows.
+// CHECK-LABEL: func.func @many_blocks(
+// CHECK: hal.dispatch.extern "attention_f16_d128"[%c132, %c1](
+// CHECK-SAME: tensor<50688xi8>
+func.func @many_blocks(%q: tensor<32x4096x128xf16>, %k: tensor<32x4096x128xf16>, %v: tensor<32x4096x128xf16>) -> tensor<32x4096x128xf16> {
+  %scale = arith.constant 0.125 : f16
+  %e = tensor.empty() : tensor<32x4096x128xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<32x4096x128xf16>, tensor<32x4096x128xf16>, tensor<32x4096x128xf16>, f16) outs(%e : tensor<32x4096x128xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<32x4096x128xf16>
+  return %r : tensor<32x4096x128xf16>
 }
 
 // -----
