@@ -3,7 +3,8 @@
     python tools/amd_assembly.py --json tools/results/amd_assembly.json --page
 
 `x @ Wv -> attention` is compiled four ways: with V row-major (IREE, its own transpose of V
-off), by IREE as it is, and by attn-compile in the modes `cost` and `always`. IREE writes each
+off), by IREE as it is, and by attn-compile in the modes `cost` and `always`, all in IREE's own
+configuration. IREE writes each
 program's assembly; this counts the instructions of every kernel in it, each once however
 often a loop runs it, and reads the registers, spills and LDS that the code object declares.
 `--page` writes the tables of docs/amd.md.
@@ -37,8 +38,8 @@ OWN_TRANSPOSE = "--iree-global-opt-enable-attention-v-transpose"
 VARIANTS = {
     "row-major": ["--attn-disable", f"{OWN_TRANSPOSE}=false"],
     "IREE": ["--attn-disable", f"{OWN_TRANSPOSE}=true"],
-    "cost": ["--attn-mode=cost"],
-    "always": ["--attn-mode=always"],
+    "cost": ["--attn-mode=cost", "--attn-configure=false"],
+    "always": ["--attn-mode=always", "--attn-configure=false"],
 }
 COMPILE_SECONDS = 120
 
