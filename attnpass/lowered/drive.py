@@ -1,9 +1,10 @@
 """Lowers the kernels that hardware instructions help, puts them in, and records what was done.
 
-IREE expands `math.exp2` for CUDA into a polynomial of about 20 instructions and has no
-translation for casts to and from fp8. Both can be replaced only between its lowering of a
-kernel to vectors, which makes them, and its conversion to LLVM, which is one phase with it:
-so the lowering is run here, and the kernel marked as lowered.
+IREE expands `math.exp2` and `math.tanh` for CUDA into polynomials of about 20 instructions,
+rounds to bf16 with integer arithmetic and has no translation for casts to and from fp8. All can
+be replaced only between its lowering of a kernel to vectors, which makes them, and its
+conversion to LLVM, which is one phase with it: so the lowering is run here, and the kernel
+marked as lowered.
 """
 
 from __future__ import annotations
@@ -28,7 +29,16 @@ from ..ir import (
 from ..report.records import Report
 from . import fp8, ptx
 from .fp8 import FORMATS, Fp8
-from .kernel import FUNCTIONS, VARIANTS, collect, is_to_be_lowered, lower, mark_lowered, place_of
+from .kernel import (
+    FUNCTIONS,
+    VARIANTS,
+    collect,
+    is_to_be_lowered,
+    lower,
+    mark_lowered,
+    place_of,
+    splat_number,
+)
 
 _CASTS = ("arith.truncf", "arith.extf")
 # Element types that a cast from or to fp8 passes through f32 or f16 without a second rounding.
@@ -81,6 +91,11 @@ def _is_fp8_cast(op: ir.Operation) -> bool:
     )
 
 
+def _rounds_to_bf16(op: ir.Operation) -> bool:
+    kinds = [element_type_name(value) for value in (*op.operands, *op.results)]
+    return op.name == "arith.truncf" and kinds == ["f32", "bf16"]
+
+
 class Kernel:
     """One lowered kernel: what was replaced in it, by which instruction, and what was not."""
 
@@ -92,12 +107,15 @@ class Kernel:
     def rewrite(self, function: ir.Operation) -> None:
         for op in collect(function, lambda op: op.name == "vector.contract"):
             _widen_factors(op)
-        casts = collect(function, _is_fp8_cast)
-        powers = collect(function, lambda op: op.name == "math.exp2")
         # Casts first: they look at the exp2 that they read.
-        replaced = [op for op in casts if self._replace(op, self._cast)]
-        replaced += [op for op in powers if self._replace(op, self._exp2)]
-        erase_dead(replaced)
+        rules = (
+            (_is_fp8_cast, self._cast),
+            (_rounds_to_bf16, self._round),
+            (lambda op: op.name == "math.exp2", self._exp2),
+            (lambda op: op.name == "math.tanh", self._tanh),
+        )
+        wanted = [(op, make) for is_one, make in rules for op in collect(function, is_one)]
+        erase_dead([op for op, make in wanted if self._replace(op, make)])
 
     def _replace(
         self, op: ir.Operation, make: Callable[[Builder, ir.Operation], ir.Value | None]
@@ -118,6 +136,24 @@ class Kernel:
             return None
         self._count(ptx.EXP2, op)
         return ptx.exp2(build, op.operands[0])
+
+    def _tanh(self, build: Builder, op: ir.Operation) -> ir.Value | None:
+        if element_type_name(op.results[0]) != "f32":
+            return None
+        self._count(f"{ptx.TANH} (tanh)", op)
+        value, divisor = op.operands[0], 1.0
+        quotient = defining_op(value)
+        if quotient is not None and quotient.name == "arith.divf":
+            # A soft-cap divides by its cap first.
+            number = splat_number(defining_op(quotient.operands[1]))
+            value, divisor = (quotient.operands[0], number) if number else (value, 1.0)
+        return ptx.tanh(build, value, divisor)
+
+    def _round(self, build: Builder, op: ir.Operation) -> ir.Value | None:
+        if not self.machine.rounds_to_bf16 or "roundingmode" in op.attributes:
+            return None
+        self._count(ptx.BF16_PAIR, op)
+        return ptx.round_to_bf16(build, op.operands[0])
 
     def _cast(self, build: Builder, op: ir.Operation) -> ir.Value | None:
         source, target = element_type_name(op.operands[0]), element_type_name(op.results[0])
@@ -180,13 +216,4 @@ def _clamped_weights(value: ir.Value, form: Fp8) -> ir.Value | None:
     weights, bound = (defining_op(operand) for operand in clamp.operands)
     if weights is None or weights.name != "math.exp2" or bound is None:
         return None
-    return weights.results[0] if _is_splat(bound, form.largest) else None
-
-
-def _is_splat(op: ir.Operation, number: float) -> bool:
-    if op.name != "arith.constant":
-        return False
-    attribute: ir.Attribute = op.attributes["value"]
-    if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
-        attribute = attribute.get_splat_value()
-    return isinstance(attribute, ir.FloatAttr) and attribute.value == number
+    return weights.results[0] if splat_number(bound) == form.largest else None

@@ -1,6 +1,6 @@
 """PTX instructions, as inline assembly, on scalars and on vectors of any shape.
 
-Instructions and their operands: PTX ISA, "ex2" and "cvt".
+Instructions and their operands: PTX ISA, "ex2", "rcp" and "cvt".
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from ..ir import Builder, with_element
 from .fp8 import Fp8, mark_overflow
 
 EXP2 = "ex2.approx.ftz.f32"
+BF16_PAIR = "cvt.rn.bf16x2.f32"
+_RECIPROCAL = "rcp.approx.ftz.f32"
+TANH = f"{EXP2} and {_RECIPROCAL}"
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,11 @@ class Machine:
         """Whether `cvt` knows the fp8 formats."""
         return self.version >= 81 and self.capability >= 89
 
+    @property
+    def rounds_to_bf16(self) -> bool:
+        """Whether `cvt` rounds to bf16."""
+        return self.version >= 70 and self.capability >= 80
+
 
 def machine_of(target: str) -> Machine | None:
     """The machine in the text of a CUDA `#hal.executable.target`; None where it names none."""
@@ -40,9 +48,29 @@ def machine_of(target: str) -> Machine | None:
 
 def exp2(build: Builder, value: ir.Value) -> ir.Value:
     """2 to the power of f32 numbers, to 2 ulp; subnormal numbers count as zero."""
-    elements = _elements(build, value)
-    results = [_assembly(build, f"{EXP2} $0, $1;", "=f,f", x.type, [x]) for x in elements]
-    return _joined(build, results, value.type)
+    return _each(build, f"{EXP2} $0, $1;", value)
+
+
+def tanh(build: Builder, value: ir.Value, divisor: float = 1.0) -> ir.Value:
+    """tanh x = 1 - 2 / (1 + 2^(2 x log2 e)) of f32 numbers over `divisor`, to 5e-7 absolutely:
+    near 0 that is much of the result."""
+
+    def op(name: str, left: ir.Value, right: ir.Value) -> ir.Value:
+        return build.create(f"arith.{name}", [value.type], [left, right]).results[0]
+
+    one = build.splat(1.0, value.type)
+    factor = build.splat(2.0 * math.log2(math.e) / divisor, value.type)
+    power = exp2(build, op("mulf", value, factor))
+    part = _each(build, f"{_RECIPROCAL} $0, $1;", op("addf", power, one))
+    return op("subf", one, op("mulf", part, build.splat(2.0, value.type)))
+
+
+def round_to_bf16(build: Builder, value: ir.Value) -> ir.Value:
+    """f32 numbers as bf16, to nearest even, two at a time; NaN becomes 0x7FFF."""
+    context = build.anchor.context
+    i32 = ir.IntegerType.get_signless(32, context)
+    pairs = _paired(build, f"{BF16_PAIR} $0, $1, $2;", "=r,f,f", i32, value)
+    return _unpacked(build, pairs, ir.BF16Type.get(context), value.type)
 
 
 def narrow_instruction(fp8: Fp8) -> str:
@@ -62,16 +90,7 @@ def narrow(build: Builder, value: ir.Value, fp8: Fp8, saturate: bool) -> ir.Valu
     context = build.anchor.context
     i16, i8 = (ir.IntegerType.get_signless(bits, context) for bits in (16, 8))
     text = f"{narrow_instruction(fp8)} $0, $1, $2;"
-    elements = _elements(build, value)
-    if len(elements) % 2:
-        elements.append(build.splat(0.0, elements[0].type))
-    # The instruction's first operand goes to the upper half.
-    pairs = [
-        _assembly(build, text, "=h,f,f", i16, [high, low])
-        for low, high in zip(elements[::2], elements[1::2], strict=True)
-    ]
-    codes = _reinterpreted(build, pairs, i8)
-    codes = _joined(build, _elements(build, codes)[: element_count(value.type)], _like(value, i8))
+    codes = _unpacked(build, _paired(build, text, "=h,f,f", i16, value), i8, value.type)
     return codes if saturate else mark_overflow(build, value, codes, fp8)
 
 
@@ -86,8 +105,35 @@ def widen(build: Builder, codes: ir.Value, fp8: Fp8) -> ir.Value:
         elements.append(build.splat(0, elements[0].type))
     pairs = _elements(build, _reinterpreted(build, elements, i16))
     numbers = [_assembly(build, text, "=r,h", i32, [pair]) for pair in pairs]
-    wide = _elements(build, _reinterpreted(build, numbers, f16))
-    return _joined(build, wide[: element_count(codes.type)], _like(codes, f16))
+    return _unpacked(build, numbers, f16, codes.type)
+
+
+def _each(build: Builder, text: str, value: ir.Value) -> ir.Value:
+    """An instruction from f32 to f32 on each element."""
+    results = [_assembly(build, text, "=f,f", x.type, [x]) for x in _elements(build, value)]
+    return _joined(build, results, value.type)
+
+
+def _paired(
+    build: Builder, text: str, constraints: str, result: ir.Type, value: ir.Value
+) -> list[ir.Value]:
+    """What an instruction makes of two elements of `value` at a time."""
+    elements = _elements(build, value)
+    if len(elements) % 2:
+        elements.append(build.splat(0.0, elements[0].type))
+    # The instruction's first operand goes to the upper half.
+    return [
+        _assembly(build, text, constraints, result, [high, low])
+        for low, high in zip(elements[::2], elements[1::2], strict=True)
+    ]
+
+
+def _unpacked(
+    build: Builder, packed: Sequence[ir.Value], element: ir.Type, like: ir.Type
+) -> ir.Value:
+    """The elements that `packed` holds, as many as and in the shape of `like`."""
+    elements = _elements(build, _reinterpreted(build, packed, element))
+    return _joined(build, elements[: element_count(like)], with_element(like, element))
 
 
 def _assembly(
@@ -98,10 +144,6 @@ def _assembly(
         "constraints": build.string(constraints),
     }
     return build.create("llvm.inline_asm", [result], operands, attributes).results[0]
-
-
-def _like(value: ir.Value, element: ir.Type) -> ir.Type:
-    return with_element(value.type, element)
 
 
 def element_count(kind: ir.Type) -> int:

@@ -418,6 +418,12 @@ class Machine:
         text = str(op.attributes["asm_string"])
         if "ex2.approx.ftz.f32" in text:
             return np.exp2(values[0])
+        if "rcp.approx.ftz.f32" in text:
+            return 1 / values[0]
+        # The first operand of a pair goes to the upper half.
+        if "cvt.rn.bf16x2.f32" in text:
+            low, high = (x.astype(TYPES["bf16"]) for x in reversed(values))
+            return np.stack([low, high], 1).view(np.int32)[:, 0]
         assert "cvt.rn.satfinite.e4m3x2.f32" in text
         high, low = (np.clip(x, -448, 448).astype(TYPES["f8E4M3FN"]) for x in values)
         return np.stack([low, high], 1).view(np.int16)[:, 0]
