@@ -39,6 +39,9 @@ from .threads import Threads
 
 # Bytes that a `cp.async` copies; only the last number may go round the first-level cache.
 _SIZES = (4, 8, 16)
+# Shared memory of a Hopper multiprocessor, which runs code for sm_80 and sm_89, too, and has more
+# of it than IREE's limit; CUDA keeps some for itself of each workgroup's.
+_HOPPER, _RESERVED = 233472, 1024
 # Registers of a multiprocessor, over the most that a thread has: threads that always have room.
 _THREADS = 65536 // 256
 # Ops that make indices: they may be repeated for another step of the loop.
@@ -102,15 +105,18 @@ def _room_refusal(
     """Why there is no room for so many buffers a tile, or ''."""
     used = sum(buffer_bytes(op) for op in shared_buffers(function) if op not in tiles.buffers)
     once = sum(buffer_bytes(op) for op in tiles.buffers)
-    now, then = (limit // (used + n * once) for n in (1, buffers))
     # Workgroups take turns on a multiprocessor: none may lose its place, unless registers
     # leave it none.
-    if then >= min(now, max(1, _THREADS // threads.count)) and then > 0:
-        return ""
-    return (
-        f"two buffers a tile are {used + 2 * once} bytes of shared memory, of {limit}: "
-        f"{then} workgroups would have room instead of {now}"
-    )
+    most = max(1, _THREADS // threads.count)
+    for room, reserved in ((limit, 0), (max(limit, _HOPPER), _RESERVED)):
+        now, then = (room // (used + n * once + reserved) for n in (1, buffers))
+        if then < min(now, most) or used + buffers * once > limit:
+            words = {2: "two"}.get(buffers, buffers)
+            return (
+                f"{words} buffers a tile are {used + buffers * once} bytes of shared memory, of "
+                f"{room}: {then} workgroups would have room instead of {now}"
+            )
+    return ""
 
 
 def _tiles(loop: ir.Operation, threads: Threads) -> Tiles | str:

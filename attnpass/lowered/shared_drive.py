@@ -23,8 +23,10 @@ from ..ir import (
 from ..report.records import Report
 from . import ptx
 from .async_tiles import fetch_ahead
+from .edge_masks import drop_edge_masks
 from .fragments import use_ldmatrix
 from .interleave import interleave
+from .invariant_tiles import copy_before_loops
 from .kernel import (
     FUNCTIONS,
     VARIANTS,
@@ -35,6 +37,7 @@ from .kernel import (
     place_of,
     run_passes,
 )
+from .rereads import read_in_loops, scale_before_loops
 from .shared_buffers import are_aligned, space_rows
 from .threads import Threads, dimension_x
 
@@ -55,6 +58,7 @@ class Rewrites:
     rows: bool = True
     ldmatrix: bool = True
     ahead: bool = True
+    masks: bool = True
     fp8: bool = False
 
 
@@ -143,7 +147,7 @@ def _width_refusal(products: list[ir.Operation]) -> str:
         for factor in op.operands[:2]:
             if element_bytes(factor) == 1:
                 kind = element_type_name(factor)
-                return f"with {kind} factors on tensor cores no GPU has run the rewritten form"
+                return f"kernels with {kind} factors are not wanted"
     return ""
 
 
@@ -155,12 +159,23 @@ def _rewrite(
     kept: list[str] = []
     _use_only_x(function)
     run_passes(function, _CLEAN)
+    if wanted.masks and (masks := drop_edge_masks(function)):
+        done.append(f"drops {masks} mask(s) of rows beyond the end")
+        run_passes(function, _CLEAN)
+    if wanted.ahead and (tiles := copy_before_loops(function)):
+        done.append(f"copies {tiles} tile(s) once that each step copied")
+        run_passes(function, _CLEAN)
+        scale_before_loops(function)
+        run_passes(function, _CLEAN)
     # Values are looked up by their handles: each step gets a table of its own.
     if wanted.rows and (spaced := space_rows(function, Threads(count), limit)):
         done.append(f"spaces the rows of {spaced} shared buffer(s)")
     run_passes(function, _CLEAN)
     if not are_aligned(function):
         return done, ["not all of its shared buffers are multiples of 16 bytes long"]
+    if wanted.ldmatrix and (again := read_in_loops(function, count)):
+        done.append(f"reads {again} fragment(s) in each step that registers cannot hold")
+        run_passes(function, _CLEAN)
     if wanted.ahead:
         loops, kept = fetch_ahead(function, Threads(count), limit, buffers)
         done += [f"fetches the tiles of {loops} loop(s) ahead"] if loops else []

@@ -31,11 +31,12 @@ class SharedMemory(Pass):
     rows: bool = option(True, "space rows so that no two threads read one bank at once")
     ldmatrix: bool = option(True, "read the fragments of tensor cores with ldmatrix")
     ahead: bool = option(True, "copy the next tile while this one is computed on")
-    fp8: bool = option(False, "rewrite kernels with 8-bit factors, too: not tried on a GPU")
+    masks: bool = option(True, "drop masks of rows beyond the end, which are never stored")
+    fp8: bool = option(True, "rewrite kernels with 8-bit factors, too")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..lowered.shared_drive import Rewrites, improve_shared_memory
 
         with module.context:
-            wanted = Rewrites(self.rows, self.ldmatrix, self.ahead, self.fp8)
+            wanted = Rewrites(self.rows, self.ldmatrix, self.ahead, self.masks, self.fp8)
             return improve_shared_memory(module, wanted, context.report)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from attention_case import SCALE, TOLERANCE, Case
+from attention_case import SCALE, SCORES, TOLERANCE, Case
 from gpu_interpreter import TYPES, Race, run_kernel
 from helpers import rel_error
 from iree.compiler import ir
@@ -48,6 +48,10 @@ FORMS = {
     "added mask, odd rows": Form(Case(HEADS, 90, 128, 64, "bf16", "f32")),
     "six warps": Form(Case(HEADS, 96, 96, 96, "f16", transposed="v")),
     "head dim 256": Form(Case(HEADS, 128, 64, 256, "bf16")),
+    "head dim 512": Form(Case(HEADS, 64, 32, 512, "f16"), "reads 128 fragment(s) in each step"),
+    "head dim 1024": Form(Case(HEADS, 40, 32, 1024, "f16"), "reads 256 fragment(s) in each step"),
+    "head dim 192, odd rows": Form(Case(HEADS, 200, 64, 192, "f16"), "drops 6 mask(s) of rows"),
+    "soft-cap": Form(Case(HEADS, 128, 96, 128, "f16", score="cap")),
     "odd keys": Form(Case(HEADS, 128, 77, 64, "f16")),
     "unknown keys": Form(Case(HEADS, 128, 61, 64, "f16", dynamic="k"), tiles=3),
     "few rows, split": Form(Case(2, 8, 512, 128, "f16"), "reads 160 fragment(s) with ldmatrix"),
@@ -205,6 +209,8 @@ def wanted(case: Case, given: Sequence[np.ndarray]) -> np.ndarray:
         # Each part of the keys for itself.
         q = q[:, None]
     scores = q @ k.swapaxes(-1, -2) * SCALE
+    if case.score:
+        scores = SCORES[case.score][1](scores, 0, 0, 0)
     for mask in masks:
         scores = np.where(mask, scores, -np.inf) if mask.dtype == np.int8 else scores + mask
     weights = np.exp(scores - scores.max(-1, keepdims=True))
