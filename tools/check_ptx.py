@@ -15,7 +15,6 @@ import argparse
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import torch
 import triton
@@ -38,7 +37,7 @@ TANH = tl.constexpr(
 
 
 @triton.jit
-def round_kernel(x: Any, out: Any, size: tl.constexpr):
+def round_kernel(x, out, size: tl.constexpr):
     at = tl.program_id(0) * size + tl.arange(0, size)
     low, high = tl.load(x + 2 * at), tl.load(x + 2 * at + 1)
     pair = tl.inline_asm_elementwise(ROUND, "=r,f,f", [low, high], tl.int32, True, 1)
@@ -46,7 +45,7 @@ def round_kernel(x: Any, out: Any, size: tl.constexpr):
 
 
 @triton.jit
-def tanh_kernel(x: Any, out: Any, factor: Any, size: tl.constexpr):
+def tanh_kernel(x, out, factor, size: tl.constexpr):
     at = tl.program_id(0) * size + tl.arange(0, size)
     number = tl.load(x + at)
     factors = tl.full([size], 0.0, tl.float32) + factor

@@ -19,14 +19,16 @@ MMA = {
 # Tiles by V's head dim, up to which they hold, the best first: the first one is taken that the
 # copies to shared memory divide among the threads of and that has room there. Head dims of 3,
 # 5 or 7 times a power of two need as many subgroups. Measured: 64, 80, 96, 128, 160, 192, 256,
-# 512 and 1024. Above 64, 64 keys at a time take more registers than a thread has.
+# 512 and 1024. Above 64, 64 keys at a time take more registers than a thread has, unless a
+# subgroup has 16 rows only; the widest two are for GPUs with room for them.
 _ROWS = ((128, 4), (192, 6), (80, 5), (112, 7))
+_WIDE_ROWS = ((128, 32, 4), (96, 64, 6), (80, 32, 5), (112, 32, 7), (128, 64, 4), (112, 64, 7))
 TILES = (
     (64, tuple(Tile(rows, 64, 64, n) for rows, n in _ROWS)),
-    (128, tuple(Tile(rows, 128, keys, n) for keys in (32, 64) for rows, n in _ROWS)),
+    (128, tuple(Tile(rows, 128, keys, n) for rows, keys, n in _WIDE_ROWS)),
     (256, tuple(Tile(16 * n, 256, 32, n) for n in (8, 12, 10, 6, 5, 14, 7))),
-    (512, (Tile(64, 512, 16, 4, 2),)),
-    (1024, (Tile(32, 256, 16, 2, 2),)),
+    (512, (Tile(64, 512, 32, 4, 2), Tile(64, 512, 16, 4, 2))),
+    (1024, (Tile(32, 1024, 16, 2, 4), Tile(32, 256, 16, 2, 2))),
 )
 
 

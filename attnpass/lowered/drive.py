@@ -150,7 +150,9 @@ class Kernel:
         return ptx.tanh(build, value, divisor)
 
     def _round(self, build: Builder, op: ir.Operation) -> ir.Value | None:
-        if not self.machine.rounds_to_bf16 or "roundingmode" in op.attributes:
+        # One number, as the scale, is left as arithmetic that other rewrites can follow.
+        is_vector = isinstance(op.results[0].type, ir.VectorType)
+        if not (self.machine.rounds_to_bf16 and is_vector) or "roundingmode" in op.attributes:
             return None
         self._count(ptx.BF16_PAIR, op)
         return ptx.round_to_bf16(build, op.operands[0])
