@@ -296,8 +296,8 @@ def _pipeline(case: Case, variant: str) -> list[str]:
     passes = default_pipeline("cost", configure=True, hardware_exp2=True, shared_memory=True)
     mode = "never" if "8 bits" in variant else "always"
     passes = passes.replace("attn-widen", f"attn-widen{{mode={mode}}}")
-    if "shared" in variant:
-        passes = passes.replace("attn-shared-memory", "attn-shared-memory{fp8}")
+    if "8 bits" in variant and "shared" not in variant:
+        passes = passes.replace("attn-shared-memory", "attn-shared-memory{fp8=false}")
     return [f"--attn-pipeline={passes}"]
 
 

@@ -48,7 +48,7 @@ FORMS = {
     "added mask, odd rows": Form(Case(HEADS, 90, 128, 64, "bf16", "f32")),
     "six warps": Form(Case(HEADS, 96, 96, 96, "f16", transposed="v")),
     "head dim 256": Form(Case(HEADS, 128, 64, 256, "bf16")),
-    "head dim 512": Form(Case(HEADS, 64, 32, 512, "f16"), "reads 128 fragment(s) in each step"),
+    "head dim 512": Form(Case(HEADS, 64, 64, 512, "f16"), "reads 128 fragment(s) in each step"),
     "head dim 1024": Form(Case(HEADS, 40, 32, 1024, "f16"), "reads 256 fragment(s) in each step"),
     "head dim 192, odd rows": Form(Case(HEADS, 200, 64, 192, "f16"), "drops 6 mask(s) of rows"),
     "soft-cap": Form(Case(HEADS, 128, 96, 128, "f16", score="cap")),

@@ -34,7 +34,7 @@
 // CHECK-NOT: arith.mulf %{{.*}}xf16>
 // CHECK: scf.yield
 
-// WHY: kernel wide_dispatch_0_attention_{{.*}} spaces the rows of 3 shared buffer(s), reads 128 fragment(s) in each step that registers cannot hold, fetches the tiles of 1 loop(s) ahead
+// WHY: kernel wide_dispatch_0_attention_{{.*}} spaces the rows of 3 shared buffer(s), reads 128 fragment(s) in each step that registers cannot hold, reads
 // WHY-NOT: kernel odd_dispatch_0_attention_{{.*}} in each step
 // WHY: kernel odd_dispatch_0_attention_{{.*}} drops {{[0-9]+}} mask(s) of rows beyond the end
 // WHY: kernel unknown_dispatch_{{.*}} copies 1 tile(s) once that each step copied
