@@ -40,6 +40,7 @@ REGISTRY: dict[str, str] = {
     "attn-hidden-rows": "attnpass.passes.hidden_rows:HiddenRows",
     "attn-pad-heads": "attnpass.passes.pad_heads:PadHeads",
     "attn-pad-keys": "attnpass.passes.pad_keys:PadKeys",
+    "attn-join-mask-dims": "attnpass.passes.join_mask_dims:JoinMaskDims",
     "attn-mask-dynamic-keys": "attnpass.passes.mask_dynamic_keys:MaskDynamicKeys",
     "attn-propagate-layout": "attnpass.passes.propagate_layout:PropagateLayout",
     "attn-shared-memory": "attnpass.passes.shared_memory:SharedMemory",

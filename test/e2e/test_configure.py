@@ -123,6 +123,79 @@ def test_unit_batch_stays_in_the_kernel(pipeline: str) -> None:
     assert rel_error(result, wanted) < TOLERANCE["f32"]
 
 
+# A bias by relative positions in an image of 4 by 6, as SAM's.
+IMAGE_BIAS = """
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#b = affine_map<(b, m, n, k1, k2) -> (b, m, k2)>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+#image = affine_map<(b, i, j, c) -> (b, i, j, c)>
+#all = affine_map<(b, i, j, k, l) -> (b, i, j, k, l)>
+#row = affine_map<(b, i, j, k, l) -> (b, i, j, k)>
+#column = affine_map<(b, i, j, k, l) -> (b, i, j, l)>
+func.func @main(%x: tensor<2x4x6x16xf32>, %kv: tensor<2x24x16xf32>,
+    %h: tensor<2x4x6x4xf32>, %w: tensor<2x4x6x6xf32>)
+    -> tensor<2x4x6x16xf32> {
+  %scale = arith.constant 0.25 : f32
+  %image = linalg.generic {indexing_maps = [#image, #image],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%x : tensor<2x4x6x16xf32>) outs(%x : tensor<2x4x6x16xf32>) {
+    ^bb0(%y: f32, %z: f32):
+      %t = arith.negf %y : f32
+      linalg.yield %t : f32
+  } -> tensor<2x4x6x16xf32>
+  %q = tensor.collapse_shape %image [[0], [1, 2], [3]]
+      : tensor<2x4x6x16xf32> into tensor<2x24x16xf32>
+  %e = tensor.empty() : tensor<2x4x6x4x6xf32>
+  %sum = linalg.generic {indexing_maps = [#row, #column, #all],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel"]}
+      ins(%h, %w : tensor<2x4x6x4xf32>, tensor<2x4x6x6xf32>) outs(%e : tensor<2x4x6x4x6xf32>) {
+    ^bb0(%r: f32, %c: f32, %z: f32):
+      %t = arith.addf %r, %c : f32
+      linalg.yield %t : f32
+  } -> tensor<2x4x6x4x6xf32>
+  %mask = tensor.collapse_shape %sum [[0], [1, 2], [3, 4]]
+      : tensor<2x4x6x4x6xf32> into tensor<2x24x24xf32>
+  %out = tensor.empty() : tensor<2x24x16xf32>
+  %a = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #b, #o]>
+      ins(%q, %kv, %kv, %scale, %mask : tensor<2x24x16xf32>, tensor<2x24x16xf32>,
+          tensor<2x24x16xf32>, f32, tensor<2x24x24xf32>) outs(%out : tensor<2x24x16xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x24x16xf32>
+  %rows = tensor.expand_shape %a [[0], [1, 2], [3]] output_shape [2, 4, 6, 16]
+      : tensor<2x24x16xf32> into tensor<2x4x6x16xf32>
+  %last = linalg.generic {indexing_maps = [#image, #image],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%rows : tensor<2x4x6x16xf32>) outs(%x : tensor<2x4x6x16xf32>) {
+    ^bb0(%y: f32, %z: f32):
+      %t = arith.negf %y : f32
+      linalg.yield %t : f32
+  } -> tensor<2x4x6x16xf32>
+  return %last : tensor<2x4x6x16xf32>
+}
+"""
+
+
+def test_bias_over_an_image() -> None:
+    """By default the keys stay one dim, which has a configuration."""
+    report = Report()
+    vmfb = compile_text(IMAGE_BIAS, mode="cost", report=report)
+    assert any("its mask is made over several dims" in note for note in report.notes)
+    assert any("is vector loops of ours" in note for note in report.notes)
+    rng = np.random.default_rng(0)
+    shapes = (2, 4, 6, 16), (2, 24, 16), (2, 4, 6, 4), (2, 4, 6, 6)
+    x, kv, h, w = (rng.standard_normal(shape) for shape in shapes)
+    bias = (h[..., None] + w[:, :, :, None]).reshape(2, 24, 24)
+    scores = -0.25 * x.reshape(2, 24, 16) @ kv.transpose(0, 2, 1) + bias
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    wanted = -weights / weights.sum(-1, keepdims=True) @ kv
+    result = run_module(vmfb, [a.astype(np.float32) for a in (x, kv, h, w)])
+    assert rel_error(result.reshape(wanted.shape), wanted) < TOLERANCE["f32"]
+
+
 @settings(max_examples=6)
 @given(
     st.builds(
