@@ -199,6 +199,19 @@ class _Private:
         self.data[(thread, *where)] = values
 
 
+@dataclass(frozen=True)
+class _Reshaped:
+    """The first part of a buffer, of shape `part`, in another shape."""
+
+    buffer: Any
+    part: Sequence[int]
+    shape: list[int]
+
+    def same(self, where: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The places of the buffer."""
+        return np.unravel_index(np.ravel_multi_index(where, self.shape), self.part)
+
+
 # Where a copy goes, what it brings and for which threads.
 _Copy = tuple[_Shared, tuple[Any, ...], np.ndarray, np.ndarray]
 
@@ -524,6 +537,7 @@ class Machine:
         return buffer
 
     do_amdgpu_fat_raw_buffer_cast = do_memref_assume_alignment
+    do_iree_codegen_index_hint = do_memref_assume_alignment
 
     def do_memref_alloc(self, op: ir.Operation) -> Any:
         kind, groups = op.results[0].type, self.threads // self.count
@@ -555,10 +569,16 @@ class Machine:
         """A number in each thread."""
         return np.broadcast_to(number, self.threads)
 
-    def do_memref_expand_shape(self, op: ir.Operation, buffer: np.ndarray, *sizes: Any) -> Any:
+    def do_memref_expand_shape(self, op: ir.Operation, buffer: Any, *sizes: Any) -> Any:
         dynamic = iter(sizes)
-        shape = op.attributes["static_output_shape"]
-        return buffer.reshape([x if x != DYNAMIC else int(next(dynamic)[0]) for x in shape])
+        shape = [
+            x if x != DYNAMIC else int(next(dynamic)[0])
+            for x in op.attributes["static_output_shape"]
+        ]
+        source = op.operands[0].type
+        if isinstance(buffer, np.ndarray) and not source.has_static_shape:
+            return buffer.reshape(shape)
+        return _Reshaped(buffer, source.shape, shape)
 
     def do_memref_dealloc(self, op: ir.Operation, buffer: Any) -> None:
         pass
@@ -758,15 +778,23 @@ class Machine:
         return total.reshape(-1).astype(value.dtype)
 
 
+def _root(buffer: Any, where: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """The buffer that a view is one of, and the places there."""
+    buffer = buffer.buffer if isinstance(buffer, _View) else buffer
+    if isinstance(buffer, _Reshaped):
+        return buffer.buffer, buffer.same(where)
+    return buffer, where
+
+
 def _read(buffer: Any, where: tuple[Any, ...], thread: np.ndarray) -> np.ndarray:
     """What these threads read in a buffer, at places of it, not of a view."""
-    buffer = buffer.buffer if isinstance(buffer, _View) else buffer
+    buffer, where = _root(buffer, where)
     own = isinstance(buffer, (_Shared, _Private))
     return buffer.read(where, thread) if own else buffer[where]
 
 
 def _write(buffer: Any, where: tuple[Any, ...], values: np.ndarray, thread: np.ndarray) -> None:
-    buffer = buffer.buffer if isinstance(buffer, _View) else buffer
+    buffer, where = _root(buffer, where)
     if isinstance(buffer, (_Shared, _Private)):
         buffer.write(where, values, thread)
     else:
