@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench_configure import NARROW_VARIANTS, WRONG
-from doc_blocks import DOCS, RESULTS, table, write_block
+from doc_blocks import DOCS, RESULTS, table, text_table, write_block
 
 COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b")
 WIDTH, HEIGHT, MARGIN = 640, 360, 60
@@ -146,6 +146,26 @@ def shared_memory() -> str:
     worst = max(row["error"] for row in data["rows"])
     return f"{data['gpu']}, milliseconds; worst error against float32: {worst:.1e}.\n\n" + table(
         ["rewrites and tile", *columns], lines
+    )
+
+
+def tiles() -> str:
+    """Milliseconds before and after the rewrites that spare registers and masks, and of other
+    tiles, by case."""
+    data, cases = _configured("tiles_h200.json")
+    named = ("FA2", "before", "present", "present V^T")
+    lines = []
+    for case, rows in cases.items():
+        others = [
+            f"{name}: {_ms(row)}"
+            for name, row in rows.items()
+            if name not in (*named, "cuDNN", "efficient")
+        ]
+        found = [_ms(rows[name]) if name in rows else "-" for name in named]
+        lines.append([case, *found, "; ".join(others)])
+    worst = max(row["error"] for row in data["rows"] if "_f16" in row["case"] and "error" in row)
+    return f"{data['gpu']}, milliseconds; worst error in f16: {worst:.1e}.\n\n" + text_table(
+        ["case", *named, "others"], lines
     )
 
 
@@ -314,6 +334,7 @@ def sweep() -> str:
 def main() -> None:
     write_block("gpu.md", "sass", sass())
     write_block("gpu.md", "shared-memory", shared_memory())
+    write_block("gpu.md", "tiles", tiles())
     write_block("gpu.md", "prefill", prefill())
     write_block("gpu.md", "narrow", narrow())
     write_block("gpu.md", "f32", f32())
