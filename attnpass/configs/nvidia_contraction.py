@@ -142,6 +142,8 @@ def _find_tile(facts: ContractionFacts, target: Target) -> Tile | str:
     single = [dim for dim in facts.result if dim not in facts.batch]
     if single[-1] not in facts.n:
         return "IREE 3.13 computes wrong numbers where the first factor has the last dim"
+    if not facts.m[-1] < facts.n[-1] < facts.k[0]:
+        return "IREE 3.13 computes wrong numbers where loops are not over rows, columns and depth"
     refusals = [_tile_refusal(tile, facts, target) for tile in TILES]
     return TILES[refusals.index("")] if "" in refusals else refusals[-1]
 

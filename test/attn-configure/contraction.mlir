@@ -35,6 +35,8 @@
 // WHY: contraction at {{.*}} keeps IREE's own configuration: 4000 x 1024 x 1024 are no multiples of 128 x 128 x 32
 // WHY: contraction at {{.*}} keeps IREE's own configuration: IREE 3.13 computes wrong numbers where the first factor has the last dim
 
+// WHY: contraction at {{.*}} keeps IREE's own configuration: IREE 3.13 computes wrong numbers where loops are not over rows, columns and depth
+
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
 #k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
 #vt = affine_map<(b, m, n, k1, k2) -> (b, n, k2)>
@@ -114,4 +116,12 @@ func.func @order(%x: tensor<4x1024x1024xf16>, %w: tensor<1024x1024xf16>) -> tens
       linalg.yield %t : f16
   } -> tensor<4x1024x1024xf16>
   return %cv : tensor<4x1024x1024xf16>
+}
+
+func.func @loops(%x: tensor<2048x1024xf16>, %w: tensor<1024x2048xf16>) -> tensor<2048x2048xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2048x2048xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2048x2048xf32>) -> tensor<2048x2048xf32>
+  %p = linalg.contract indexing_maps = [affine_map<(j, i, k) -> (i, k)>, affine_map<(j, i, k) -> (k, j)>, affine_map<(j, i, k) -> (i, j)>] ins(%x, %w : tensor<2048x1024xf16>, tensor<1024x2048xf16>) outs(%f : tensor<2048x2048xf32>) -> tensor<2048x2048xf32>
+  return %p : tensor<2048x2048xf32>
 }
