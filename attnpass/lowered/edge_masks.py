@@ -36,7 +36,7 @@ def _is_edge_mask(op: ir.Operation) -> bool:
         return False
     bound = _placed(compare.operands[1])
     less = ir.IntegerAttr(compare.attributes["predicate"]).value == _LESS
-    return less and bound is not None and _depends_on_workgroup(bound)
+    return less and bound is not None and _is_rest_of_dim(bound)
 
 
 def _placed(value: ir.Value) -> ir.Operation | None:
@@ -47,14 +47,18 @@ def _placed(value: ir.Value) -> ir.Operation | None:
     return op
 
 
-def _depends_on_workgroup(op: ir.Operation) -> bool:
-    """Whether a bound is what is left of a dim behind where a workgroup begins."""
-    if op.name not in ("affine.min", "affine.apply"):
+def _is_rest_of_dim(op: ir.Operation) -> bool:
+    """Whether a bound is what is left of a dim behind where a workgroup begins, at most a tile
+    (or that in parts of one): `min(size - begin, tile)`. An index of a row is none."""
+    inner = defining_op(op.operands[0]) if op.name == "affine.apply" else None
+    if inner is not None and len(op.operands) == 1:
+        return "ceildiv" in str(op.attributes["map"]) and _is_rest_of_dim(inner)
+    if op.name != "affine.min":
         return False
-    for operand in op.operands:
-        inner = defining_op(operand)
-        if inner is None and operand.owner.owner.operation.name == "scf.forall":
-            return True
-        if inner is not None and _depends_on_workgroup(inner):
-            return True
-    return False
+    dims = list(op.operands)[: ir.AffineMapAttr(op.attributes["map"]).value.n_dims]
+    begins = [
+        number
+        for number, dim in enumerate(dims)
+        if defining_op(dim) is None and dim.owner.owner.operation.name == "scf.forall"
+    ]
+    return any(f"-d{number} " in str(op.attributes["map"]) for number in begins)
