@@ -146,6 +146,11 @@ class AttentionFacts:
         not: those stay that a reshape or a slice between attention and its operands kept."""
         return 1 in self.sizes and not has_ancestor(self.op, "flow.executable")
 
+    @property
+    def changes_scores(self) -> bool:
+        """Whether the region makes of a score anything but itself."""
+        return self.score_steps != []
+
     @cached_property
     def score_index_dims(self) -> frozenset[int]:
         """Iteration dims that the score region reads by `iree_linalg_ext.index`."""

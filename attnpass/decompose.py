@@ -70,9 +70,7 @@ def _unfit(facts: AttentionFacts) -> str:
         return f"{facts.kind} has three results"
     if facts.own_configuration:
         return f"it has its own {facts.own_configuration}"
-    body = facts.op.regions[0].blocks[0]
-    ops = list(body.operations)
-    if len(ops) != 1 or ops[0].operands[0] != body.arguments[0]:
+    if facts.changes_scores:
         return "its region changes the scores"
     if any(len(dims) != 1 for dims in (facts.m, facts.k1, facts.k2, facts.n)):
         return "it has several dims of rows, keys or heads' elements, or none"

@@ -152,9 +152,7 @@ def _keys_innermost(facts: AttentionFacts, operand: str) -> bool:
 
 def _refusal(facts: AttentionFacts, transposed: bool | None) -> str:
     """Why the loops cannot compute this attention, or would be slower."""
-    body = facts.op.regions[0].blocks[0]
-    operations = list(body.operations)
-    if len(operations) != 1 or operations[0].operands[0] != body.arguments[0]:
+    if facts.changes_scores:
         return "its region changes the scores"
     if facts.has_mask and {*facts.k2} & {*facts.map_of("mask")[:-1]}:
         # What IREE 3.13 makes of a read of such keys that goes beyond their end is wrong.

@@ -104,7 +104,7 @@ def search(facts: AttentionFacts, target: Target, plain: bool) -> Search:
 def _refusal(facts: AttentionFacts, target: Target) -> str:
     if facts.own_configuration:
         return f"it has a {facts.own_configuration}"
-    if facts.score_steps != []:
+    if facts.changes_scores:
         # IREE 3.13 gives it scores times log2(e): there is no reference to compare with.
         return "its region changes the scores"
     if 1 in facts.sizes:

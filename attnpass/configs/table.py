@@ -47,7 +47,7 @@ def signature(facts: AttentionFacts) -> Signature:
         if name != "scale":
             operands[name]["map"] = list(facts.map_of(name))
     found: Signature = {"kind": facts.kind, "dims": facts.num_dims, "operands": operands}
-    if facts.score_steps != []:
+    if facts.changes_scores:
         found["score"] = facts.score_steps
     return found
 

@@ -10,7 +10,7 @@ from iree.compiler import ir
 
 from .queries import defining_op, next_op
 from .sizes import DynamicSize, Size, SizeProduct
-from .types import DYNAMIC, element_type, is_float
+from .types import DYNAMIC, element_type, is_float, with_element
 
 # What `arith` ops on indices that are not negative do.
 _SIZE_OPS: dict[str, Callable[[int, int], int]] = {
@@ -143,27 +143,28 @@ class ScalarBuilder:
         return self.create("arith.index_cast", [index], [scalar]).results[0]
 
     def compare(self, predicate: str, left: ir.Value, right: ir.Value) -> ir.Value:
-        """`arith.cmpi` of two integers or indices: `ult`, `eq`, and so on."""
+        """`arith.cmpi` of two integers or indices, or vectors of them: `ult`, `eq`, and so on."""
         predicates = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
-        context = self.anchor.context
-        i64, i1 = (ir.IntegerType.get_signless(width, context) for width in (64, 1))
-        attributes: dict[str, ir.Attribute] = {
-            "predicate": ir.IntegerAttr.get(i64, predicates.index(predicate))
-        }
-        return self.create("arith.cmpi", [i1], [left, right], attributes).results[0]
+        return self._compare("arith.cmpi", predicates.index(predicate), left, right)
 
     def compare_floats(self, predicate: str, left: ir.Value, right: ir.Value) -> ir.Value:
-        """`arith.cmpf` of two floats, false where one is NaN: `ogt` and so on."""
-        predicates = ("false", "oeq", "ogt", "oge", "olt", "ole", "one")
+        """`arith.cmpf` of two floats or vectors of them: `ogt`, false where one is NaN, and so
+        on; `uno` says whether one is."""
+        ordered = ("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord")
+        unordered = ("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true")
+        number = (*ordered, *unordered).index(predicate)
+        return self._compare("arith.cmpf", number, left, right)
+
+    def _compare(self, name: str, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:
         context = self.anchor.context
         i64, i1 = (ir.IntegerType.get_signless(width, context) for width in (64, 1))
-        attributes: dict[str, ir.Attribute] = {
-            "predicate": ir.IntegerAttr.get(i64, predicates.index(predicate))
-        }
-        return self.create("arith.cmpf", [i1], [left, right], attributes).results[0]
+        attributes: dict[str, ir.Attribute] = {"predicate": ir.IntegerAttr.get(i64, predicate)}
+        return self.create(name, [with_element(left.type, i1)], [left, right], attributes).results[
+            0
+        ]
 
     def select(self, condition: ir.Value, true: ir.Value, false: ir.Value) -> ir.Value:
-        """`arith.select` of two scalars of the same type."""
+        """`arith.select` of two values of the same type."""
         return self.create("arith.select", [true.type], [condition, true, false]).results[0]
 
     def multiply_add(self, value: ir.Value, factor: int, addend: ir.Value | int) -> ir.Value:

@@ -100,9 +100,7 @@ def _is_hopper(build: Builder, device: ir.Value) -> ir.Value:
         "default_value": ir.IntegerAttr.get(i32, 0),
     }
     major = build.create("hal.device.query", [i1, i32], [device], attributes).results[1]
-    equal = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
-    nine = build.constant(ir.IntegerAttr.get(i32, 9), i32)
-    return build.create("arith.cmpi", [i1], [major, nine], {"predicate": equal}).results[0]
+    return build.compare("eq", major, build.constant_number(9, i32))
 
 
 def _as_dim(build: Builder, size: Size) -> Size:

@@ -152,6 +152,13 @@ def rebuild(
     return new
 
 
+def may_cut(facts: AttentionFacts, cuts: Sequence[Sequence[Size]]) -> bool:
+    """Whether the iteration dims may be cut into dims of these sizes: the score function must not
+    read those that are, and a configuration says how many dims there are."""
+    split = {dim for dim, sizes in enumerate(cuts) if len(sizes) > 1}
+    return not split or not (facts.own_configuration or split & facts.score_index_dims)
+
+
 def first_dims(cuts: Sequence[Sequence[Size]]) -> list[int]:
     """The first new dim of each old one, and, last, the number of new dims."""
     first = [0]
@@ -348,8 +355,7 @@ def fold_result(fold: ResultFold, swept: Swept) -> ir.Operation | None:
     for axes, p in zip(layout.dims, positions, strict=True):
         if p is not None and len(axes) > 1:
             cuts[p] = [layout.sizes[axis] for axis in axes]
-    split = {p for p in range(facts.num_dims) if len(cuts[p]) > 1}
-    if split and (facts.own_configuration or split & facts.score_index_dims):
+    if not may_cut(facts, cuts):
         return None
     first = first_dims(cuts)
     new_dim = {

@@ -15,6 +15,7 @@ from .attention_rewrite import (
     Swept,
     first_dims,
     iteration_size,
+    may_cut,
     moves_nothing,
     rebuild,
     replace_results,
@@ -150,8 +151,7 @@ def fold_through_reshapes(facts: AttentionFacts, operand: str, swept: Swept) -> 
         groups = _runs(source, dim)
         runs[p] = [[axis for axis, _ in group] for group in groups]
         cuts[p] = [product([size for _, size in group]) for group in groups]
-    split = {p for p in range(facts.num_dims) if len(cuts[p]) > 1}
-    if split and (facts.own_configuration or split & facts.score_index_dims):
+    if not may_cut(facts, cuts):
         return None
     first = first_dims(cuts)
     dim_of: dict[int, int] = {}

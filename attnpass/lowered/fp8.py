@@ -15,8 +15,6 @@ from ..ir import Builder, with_element
 
 _MANTISSA = 23
 _BIAS = 127
-# Predicates of arith.cmpf.
-_GREATER, _LESS, _UNORDERED = 2, 4, 14
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class Elementwise:
 
     def choose(
         self,
-        predicate: int,
+        predicate: str,
         left: ir.Value,
         right: ir.Value | float,
         then: ir.Value | float,
@@ -80,13 +78,9 @@ class Elementwise:
         """`then` where the float comparison holds, else `other`."""
         if not isinstance(right, ir.Value):
             right = self.build.splat(right, left.type)
-        context = self.build.anchor.context
-        i1 = with_element(self.like, ir.IntegerType.get_signless(1, context))
-        i64 = ir.IntegerType.get_signless(64, context)
-        attributes: dict[str, ir.Attribute] = {"predicate": ir.IntegerAttr.get(i64, predicate)}
-        holds = self.build.create("arith.cmpf", [i1], [left, right], attributes).results[0]
         value = then if isinstance(then, ir.Value) else self.build.splat(then, other.type)
-        return self.build.create("arith.select", [other.type], [holds, value, other]).results[0]
+        holds = self.build.compare_floats(predicate, left, right)
+        return self.build.select(holds, value, other)
 
 
 def narrow(build: Builder, value: ir.Value, fp8: Fp8) -> ir.Value:
@@ -105,9 +99,9 @@ def narrow(build: Builder, value: ir.Value, fp8: Fp8) -> ir.Value:
     power = 2.0 ** (_MANTISSA + 1 - fp8.bias - fp8.mantissa)
     (power_bits,) = struct.unpack("<i", struct.pack("<f", power))
     small = e.op("subi", e.to("bitcast", e.i32, e.op("addf", size, power)), power_bits)
-    code = e.choose(_LESS, size, 2.0 ** (1 - fp8.bias), small, code)
-    code = e.choose(_GREATER, size, fp8.last, fp8.above, code)
-    code = e.choose(_UNORDERED, value, value, NAN, code)
+    code = e.choose("olt", size, 2.0 ** (1 - fp8.bias), small, code)
+    code = e.choose("ogt", size, fp8.last, fp8.above, code)
+    code = e.choose("uno", value, value, NAN, code)
     return e.to("trunci", e.i8, e.op("ori", code, sign))
 
 
@@ -124,11 +118,11 @@ def widen(build: Builder, codes: ir.Value, fp8: Fp8) -> ir.Value:
     scaled = e.op("mulf", number, 2.0 ** (15 - fp8.bias))
     # The code above the largest number is NaN, where this made the next number.
     nan = build.splat(float("nan"), scaled.type)
-    return e.choose(_GREATER, e.magnitude(scaled), fp8.largest, nan, scaled)
+    return e.choose("ogt", e.magnitude(scaled), fp8.largest, nan, scaled)
 
 
 def mark_overflow(build: Builder, value: ir.Value, codes: ir.Value, fp8: Fp8) -> ir.Value:
     """Codes of f32 numbers from a cast that saturates, with overflow as `narrow` gives it."""
     e = Elementwise(build, value)
     above = e.op("ori", e.op("andi", codes, -0x80), fp8.above)
-    return e.choose(_GREATER, e.magnitude(value), fp8.last, above, codes)
+    return e.choose("ogt", e.magnitude(value), fp8.last, above, codes)

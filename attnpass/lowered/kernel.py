@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from iree.compiler import ir
 
+from ..ir import collect as collect
 from ..ir import defining_op, detached_copy, location_text, restore, set_attribute
 from ..report.records import Report
 
@@ -22,19 +23,6 @@ _ON_THE_WAY = (
 _LOADS = ("iree_codegen.load_from_buffer", "iree_tensor_ext.dispatch.tensor.load")
 PIPELINE = re.compile(r"#iree_[cg]pu\.pipeline<\w+>")
 _GPU_LOWERING = "iree-llvmgpu-lower-executable-target"
-
-
-def collect(function: ir.Operation, wanted: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
-    """The ops in `function` that are wanted, in the order they stand."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if wanted(op.operation):
-            found.append(op.operation)
-        return ir.WalkResult.ADVANCE
-
-    function.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found
 
 
 def splat_number(op: ir.Operation | None) -> float | None:

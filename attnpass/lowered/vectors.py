@@ -22,7 +22,6 @@ _EXP2 = (
 )
 # Adding this to a number of small size rounds it to an integer, which its last bits hold.
 _ROUND = 1.5 * 2.0**23
-_GREATER = 2
 _SECOND_LEVEL = 2
 # Sums of a vector of pairs of products.
 PAIR_LANES = 16
@@ -152,11 +151,7 @@ class Vectors:
 
     def larger(self, x: ir.Value, y: ir.Value) -> ir.Value:
         """The larger one, `y` where one is NaN: a single instruction."""
-        i1 = self.kind(*x.type.shape, element=ir.IntegerType.get_signless(1))
-        i64 = ir.IntegerType.get_signless(64)
-        attributes: dict[str, ir.Attribute] = {"predicate": ir.IntegerAttr.get(i64, _GREATER)}
-        above = self.build.create("arith.cmpf", [i1], [x, y], attributes).results[0]
-        return self.build.create("arith.select", [x.type], [above, x, y]).results[0]
+        return self.build.select(self.build.compare_floats("ogt", x, y), x, y)
 
     def shuffle(self, x: ir.Value, y: ir.Value, order: Sequence[int]) -> ir.Value:
         """The lanes of `x` and then `y` that `order` names."""

@@ -15,11 +15,11 @@ from .. import maps
 from ..ir import Builder, Size, copied_attributes, fill_builtin_region, sizes_of
 from . import Alternative, Demand, Refusal, Request, Rule
 from .loop_nest import (
-    CONFIGURATIONS,
     NestRewrite,
     add_units,
     finish,
     input_order,
+    loops_of,
     operand_layout,
     peel_broadcasts,
     plan_nest,
@@ -38,11 +38,10 @@ class Contraction(Rule):
     def match(
         self, op: ir.Operation, number: int, demand: Demand
     ) -> Sequence[Alternative] | Refusal:
-        configuration = next((name for name in CONFIGURATIONS if name in op.attributes), None)
-        if configuration is not None:
-            return Refusal(f"it has its own {configuration}", op)
-        positions = maps.positions_of(op.attributes["indexing_maps"])
-        if positions is None or None in positions[-1]:
+        positions = loops_of(op)
+        if isinstance(positions, Refusal):
+            return positions
+        if None in positions[-1]:
             return Refusal("an indexing map is no projected permutation", op)
         num_loops = maps.num_dims(op.attributes["indexing_maps"])
         nest = plan_nest(positions[-1], num_loops, demand.layout)

@@ -43,7 +43,7 @@ Parts = tuple[tuple[Size, "Window | None"], ...]
 
 _NAMED_CONTRACTIONS = ("linalg.matmul", "linalg.batch_matmul", "linalg.contract")
 
-CONFIGURATIONS = ("lowering_config", "compilation_info")
+_CONFIGURATIONS = ("lowering_config", "compilation_info")
 
 
 @dataclass(frozen=True)
@@ -195,6 +195,17 @@ def cost_of_reading(value: ir.Value) -> Cost:
     return FREE
 
 
+def loops_of(op: ir.Operation) -> tuple[maps.Positions, ...] | Refusal:
+    """The loops that each operand is read by, of a linalg op that may be rewritten."""
+    configuration = next((name for name in _CONFIGURATIONS if name in op.attributes), None)
+    if configuration is not None:
+        return Refusal(f"it has its own {configuration}", op)
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None:
+        return Refusal("an indexing map is no projected permutation", op)
+    return positions
+
+
 class LoopNest(Rule):
     """`linalg.generic` with one result, elementwise or reducing."""
 
@@ -205,12 +216,9 @@ class LoopNest(Rule):
     ) -> Sequence[Alternative] | Refusal:
         if len(op.results) != 1:
             return Refusal("it has several results", op)
-        configuration = next((name for name in CONFIGURATIONS if name in op.attributes), None)
-        if configuration is not None:
-            return Refusal(f"it has its own {configuration}", op)
-        positions = maps.positions_of(op.attributes["indexing_maps"])
-        if positions is None:
-            return Refusal("an indexing map is no projected permutation", op)
+        positions = loops_of(op)
+        if isinstance(positions, Refusal):
+            return positions
         iterators = iterator_kinds(op)
         if not all(iterators[p] == "parallel" for p in positions[-1] if p is not None):
             return Refusal("its result carries a reduction loop", op)

@@ -7,8 +7,15 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from ..ir import index_array, is_ranked_tensor, sizes_of
-from ..layout.layout import Layout
+from ..layout.layout import Layout, Refinement
 from . import Alternative, Demand, Refusal, Request, Rule
+
+
+def _cut(demand: Demand, refinement: Refinement) -> Alternative:
+    """The operand in a layout whose axes are cut out of those of the demand."""
+    droppable = frozenset(new for axis in demand.droppable for new in refinement.groups[axis])
+    request = Request(0, Demand(refinement.layout, droppable))
+    return Alternative((request,), view=refinement.groups)
 
 
 def _same_axes(demand: Demand) -> tuple[tuple[int, ...], ...]:
@@ -53,9 +60,7 @@ class CollapseShape(Rule):
         refinement = demand.layout.collapsed(groups, sizes_of(op.operands[0]))
         if refinement is None:
             return Refusal("the collapsed dims cannot be cut as the layout needs", op)
-        droppable = frozenset(new for axis in demand.droppable for new in refinement.groups[axis])
-        request = Request(0, Demand(refinement.layout, droppable))
-        return [Alternative((request,), view=refinement.groups)]
+        return [_cut(demand, refinement)]
 
 
 class Reshape(Rule):
@@ -72,9 +77,7 @@ class Reshape(Rule):
         refinement = flat.collapsed(groups, sizes_of(source))
         if refinement is None:
             return Refusal("the dynamic sizes of the reshape cannot be matched", op)
-        droppable = frozenset(new for axis in demand.droppable for new in refinement.groups[axis])
-        request = Request(0, Demand(refinement.layout, droppable))
-        return [Alternative((request,), view=refinement.groups)]
+        return [_cut(demand, refinement)]
 
 
 class Cast(Rule):

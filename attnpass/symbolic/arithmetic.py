@@ -87,25 +87,18 @@ def compute(op: ir.Operation, given: Sequence[Value | None], sizes: Sizes) -> Va
         return symbolic.apply(_BINARY[op.name], *given)
     if op.name in _DIVISIONS:
         return symbolic.apply(functools.partial(_divide, _DIVISIONS[op.name]), *given)
-    if op.name == "arith.maxsi":
-        return symbolic.apply(functools.partial(_larger, sizes), *given)
-    if op.name == "arith.minsi":
-        return symbolic.apply(functools.partial(_smaller, sizes), *given)
+    if op.name in ("arith.maxsi", "arith.minsi"):
+        return symbolic.apply(functools.partial(_extreme, op.name == "arith.maxsi", sizes), *given)
     if op.name in ("arith.cmpi", "arith.cmpf"):
         return _compare(op, given, sizes)
     return None
 
 
-def _larger(sizes: Sizes, a: Scalar, b: Scalar) -> Value | None:
+def _extreme(larger: bool, sizes: Sizes, a: Scalar, b: Scalar) -> Value | None:
     if not isinstance(a, Linear) or not isinstance(b, Linear):
         return None
-    return symbolic.choose(symbolic.at_least_zero(a.plus(b, -1), sizes), a, b)
-
-
-def _smaller(sizes: Sizes, a: Scalar, b: Scalar) -> Value | None:
-    if not isinstance(a, Linear) or not isinstance(b, Linear):
-        return None
-    return symbolic.choose(symbolic.at_least_zero(a.plus(b, -1), sizes), b, a)
+    first = symbolic.at_least_zero(a.plus(b, -1), sizes)
+    return symbolic.choose(first, a, b) if larger else symbolic.choose(first, b, a)
 
 
 def _compare(op: ir.Operation, given: Sequence[Value | None], sizes: Sizes) -> Value | None:
