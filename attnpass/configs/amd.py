@@ -177,6 +177,8 @@ def _own_is_good(facts: AttentionFacts, target: Target) -> str:
     family = family_of(target)
     if family and max(head, width) > family.widest:
         return f"on {target.arch} all tiles for head dims above {family.widest} spill registers"
+    if family and facts.element_types["query"] in family.spilled:
+        return ""
     whole = _whole(rows_of(facts), _OWN) and _whole(keys_of(facts), _OWN)
     powers = all(_is_power(size) and size > COLUMNS for size in (head, width))
     if not whole or not powers or len(facts.k2) != 1 or width > _OWN or head > 2 * _OWN:

@@ -28,10 +28,12 @@ class Family:
     """Chips with the same matrix instructions: `query` and `value` are those for Q K and for V
     by element type, the first whose depth divides the head dim is taken. `tiles` by V's head
     dim, up to which they hold; `f32_tiles` where f32 has instructions. `lanes`
-    is the threads of a subgroup, `widest` the head dim above which registers are spilled."""
+    is the threads of a subgroup, `widest` the head dim above which registers are spilled, and
+    `spilled` the types whose registers IREE's own tile spills even at head dim 64."""
 
     lanes: int
     widest: int
+    spilled: tuple[str, ...]
 
     query: dict[str, tuple[Product, ...]]
     value: dict[str, Product]
@@ -79,6 +81,7 @@ _F32_TILES = tuple(
 _CDNA3 = Family(
     64,
     1024,
+    (),
     {
         "f16": (_product("VMFMA_F32_16x16x32_F16", 32), _F16),
         "bf16": (_BF16,),
@@ -92,6 +95,7 @@ _CDNA3 = Family(
 _CDNA4 = Family(
     64,
     1024,
+    ("f8E4M3FN",),
     {
         "f16": (_product("MFMA_F32_16x16x32_F16", 32), _F16),
         "bf16": (_product("MFMA_F32_16x16x32_BF16", 32), _BF16),
@@ -106,10 +110,11 @@ _R3 = {name: _product(f"WMMAR3_F32_16x16x16_{name.upper()}", 16, False) for name
 _RDNA3 = Family(
     32,
     256,
+    ("f16", "bf16"),
     {name: (product,) for name, product in _R3.items()},
     _R3,
     (
-        (64, _rows(_COUNTS, 64, 64, 32)),
+        (64, _rows(_COUNTS, 64, 32, 32)),
         (128, _rows(_COUNTS, 128, 32, 32)),
         (256, _rows(_COUNTS, 128, 16, 32)),
         (512, _rows(_COUNTS, 128, 16, 32, query_shared=False)),
@@ -123,6 +128,7 @@ _R4["f8E4M3FN"] = _R4.pop("f8e4m3fn")
 _RDNA4 = Family(
     32,
     512,
+    (),
     {name: (product,) for name, product in _R4.items()},
     _R4,
     (
