@@ -146,7 +146,7 @@ def _factor(value: ir.Value) -> ir.Value | float | None:
 
 def _may_move(origin: Origin, value: ir.Value, loop: ir.Operation, function: ir.Operation) -> bool:
     """Whether the loop may read anew, and what is written be scaled instead of what is read."""
-    inside = collect(loop, lambda op: True)
+    inside = collect(loop, lambda op: op != loop)
     uses = [(user, result) for op in origin.ops for result in op.results for user in users(result)]
     private = all(user in (inside if result == value else origin.ops) for user, result in uses)
     alloc = defining_op(origin.reads[0].operands[0])

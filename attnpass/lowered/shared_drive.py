@@ -59,7 +59,7 @@ class Rewrites:
     ldmatrix: bool = True
     ahead: bool = True
     masks: bool = True
-    fp8: bool = False
+    fp8: bool = True
 
 
 def improve_shared_memory(module: ir.Operation, wanted: Rewrites, report: Report) -> bool:

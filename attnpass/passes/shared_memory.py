@@ -16,12 +16,11 @@ class SharedMemory(Pass):
     """Rewrites how CUDA attention kernels (sm_80 and later) use shared memory.
 
     Rows of K, V and Q get a distance at which no two threads read one bank; tensor cores'
-    fragments are read with `ldmatrix`; a loop over the keys copies its next tile
-    asynchronously while it computes on this one. Projections that attn-configure has
-    configured are rewritten in the same way, with more tiles on their way. Numbers stay the
-    same to the last bit. A kernel, or the part of it, that has another form than expected is
-    left as it was, with the reason in the report; so is one whose tensor cores multiply 8-bit
-    numbers, unless `fp8` is set: no GPU has run those yet.
+    fragments are read with `ldmatrix`, in each step where registers cannot hold them; a loop over
+    the keys copies its next tile asynchronously while it computes on this one, and once what
+    stays the same; masks of rows that are never stored are dropped. Numbers stay the same to the
+    last bit. A kernel, or the part of it, that has another form than expected is left as it was,
+    with the reason in the report.
     """
 
     name: ClassVar[str] = "attn-shared-memory"
