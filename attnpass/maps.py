@@ -68,8 +68,3 @@ def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
     for i, dim in enumerate(permutation):
         result[dim] = i
     return tuple(result)
-
-
-def compose(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
-    """Permuting by `first` and then by `second`, as one permutation."""
-    return tuple(first[dim] for dim in second)

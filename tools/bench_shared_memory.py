@@ -83,7 +83,7 @@ def compile_one(
     passes = _BEFORE if options is None else f"{_BEFORE},attn-shared-memory{options}"
     numbers = ",".join(map(str, (case.head, *tile)))
     command = [sys.executable, "-c", _WITH_TILE, numbers, str(source), "-o", str(path)]
-    command += ["--iree-hal-target-device=cuda", f"--iree-cuda-target={case.arch}"]
+    command += ["--iree-hal-target-device=cuda", f"--iree-cuda-target={case.arch('attnpass')}"]
     command += [f"--attn-pipeline={passes}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     name = f"{rewrite}, {tile[0]} rows x {tile[1]} keys on {tile[2]} warps{layout}"

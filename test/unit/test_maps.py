@@ -15,26 +15,13 @@ def permutations(count: int) -> st.SearchStrategy[tuple[int, ...]]:
     return st.permutations(range(count)).map(tuple)
 
 
-@st.composite
-def pairs(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    count = draw(st.integers(1, 6))
-    return draw(permutations(count)), draw(permutations(count))
-
-
-@given(pairs())
-def test_compose_is_one_transpose_after_the_other(pair) -> None:
-    first, second = pair
-    x = np.empty([d + 2 for d in range(len(first))])
-    twice = x.transpose(first).transpose(second)
-    assert x.transpose(maps.compose(first, second)).shape == twice.shape
-
-
-@given(pairs())
-def test_inverse_undoes(pair) -> None:
-    first, _ = pair
-    assert maps.is_identity(maps.compose(first, maps.inverse(first)))
-    assert maps.is_identity(maps.compose(maps.inverse(first), first))
-    assert maps.inverse(maps.inverse(first)) == first
+@given(st.integers(1, 6).flatmap(permutations))
+def test_inverse_undoes(order: tuple[int, ...]) -> None:
+    x = np.empty([d + 2 for d in range(len(order))])
+    back = maps.inverse(order)
+    assert x.transpose(order).transpose(back).shape == x.shape
+    assert x.transpose(back).transpose(order).shape == x.shape
+    assert maps.inverse(back) == order
 
 
 @st.composite

@@ -1,0 +1,53 @@
+"""The README and the docs name only passes, options, files and links that are there."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from attnpass.cli import attn_compile, attn_opt, attn_tune
+from attnpass.passes import load_pass, pass_names
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# `attn-pass{option=value ...}` or `--attn-pass=option=value`.
+OPTIONS = r"(attn-[a-z0-9-]+)(?:=?\{([^}]*)\}|=([a-z-]+=))"
+TOOLS = ("attn-opt", "attn-compile", "attn-tune")
+
+
+@pytest.fixture(params=PAGES, ids=lambda path: path.name)
+def page(request: pytest.FixtureRequest) -> Path:
+    return request.param
+
+
+def test_options_of_tools(page: Path) -> None:
+    known = attn_compile.USAGE + attn_opt.USAGE + attn_tune.USAGE
+    options = set(re.findall(r"(?<![\w-])--attn-[a-z0-9-]+", page.read_text()))
+    missing = {option for option in options if option not in known}
+    assert {option[2:] for option in missing} <= set(pass_names())
+
+
+def test_passes_and_their_options(page: Path) -> None:
+    text = page.read_text()
+    named = set(re.findall(r"(?<![\w/-])attn-[a-z0-9-]+", text)) - set(TOOLS)
+    assert named <= set(pass_names())
+    for name, braced, single in re.findall(OPTIONS, text):
+        fields = {field.name.replace("_", "-") for field in dataclasses.fields(load_pass(name))}
+        given = {word.partition("=")[0] for word in (braced or single).split()}
+        assert given <= fields, name
+
+
+def test_files(page: Path) -> None:
+    text = page.read_text()
+    for path in re.findall(r"\b(?:tools|attnpass|test)/[\w./]*\w\.(?:py|json|md)\b", text):
+        assert (ROOT / path).exists(), path
+    for link in re.findall(r"\]\(([^)#]+)", text):
+        assert link.startswith("https://") or (page.parent / link).exists(), link
+
+
+def test_the_readme_lists_every_pass() -> None:
+    listed = re.findall(r"^\| `(attn-[a-z0-9-]+)` \|", (ROOT / "README.md").read_text(), re.M)
+    assert sorted(listed) == pass_names()
