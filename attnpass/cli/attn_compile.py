@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import AttnError, CompileError
@@ -76,10 +77,8 @@ def _main(arguments: Sequence[str]) -> int:
 
         # Long before the compile comes to it.
         read_table(options.table)
-    hook = _hook(options)
     data = _read(options)
-    if _FLEX in data and not options.pipeline:
-        hook.also("attn-flex-masks")
+    hook = _hook(options, data)
     flags = list(options.compiler_flags)
     if options.owns_transpose:
         flags.append(f"{V_TRANSPOSE_FLAG}=false")
@@ -116,10 +115,10 @@ def _write_report(options: CompileOptions, report: Report) -> None:
         print(report.to_text(), end="", file=sys.stderr)
 
 
-def _hook(options: CompileOptions) -> PipelineHook:
+def _hook(options: CompileOptions, data: bytes) -> PipelineHook:
     from ..iree.hook import pipeline_hook
 
-    return pipeline_hook(
+    hook = pipeline_hook(
         options.pipeline or None,
         mode=options.mode,
         cache=options.cache,
@@ -132,6 +131,9 @@ def _hook(options: CompileOptions) -> PipelineHook:
         shared_memory=options.shared_memory,
         table=options.table or None,
     )
+    if _FLEX in data and not options.pipeline:
+        hook.also("attn-flex-masks")
+    return hook
 
 
 def _read(options: CompileOptions) -> bytes:
@@ -160,11 +162,33 @@ def _compile_all(options: CompileOptions, hook: PipelineHook, data: bytes) -> li
     failed = False
     for chunk in chunks:
         try:
-            outputs.append(_compile(session, options, hook, chunk))
+            outputs.append(_compile_somehow(session, options, hook, chunk))
         except CompileError:
             # IREE has printed why.
             failed = True
     return None if failed else outputs
+
+
+def _compile_somehow(
+    session: Session, options: CompileOptions, hook: PipelineHook, data: bytes
+) -> bytes:
+    """Compiles without configurations of ours what IREE cannot compile with them."""
+    try:
+        return _compile(session, options, hook, data)
+    except CompileError:
+        if options.pipeline or not (options.configure and hook.configured):
+            raise
+    print(
+        "attn-compile: warning: IREE fails on attention as configured (see above); "
+        "compiling again with --attn-configure=false",
+        file=sys.stderr,
+    )
+    plain = replace(options, configure=False)
+    again = _hook(plain, data)
+    output = _compile(session, plain, again, data)
+    again.report.note("compiled with --attn-configure=false: IREE fails on attention as configured")
+    hook.report = again.report
+    return output
 
 
 def _compile(session: Session, options: CompileOptions, hook: PipelineHook, data: bytes) -> bytes:

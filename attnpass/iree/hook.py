@@ -42,6 +42,8 @@ class PipelineHook:
         self.target = target
         self.dump_ir = dump_ir
         self.report = Report(mode=mode)
+        # Whether attention has got kernel configurations in the last compile.
+        self.configured = False
 
     def also(self, pipeline: str) -> None:
         """Runs the passes of `pipeline`, each at its phase, before the others of that phase."""
@@ -69,6 +71,7 @@ class PipelineHook:
         self, session: Session, compile_from: str, compile_to: str, keep_v: bool
     ) -> dict[str, Callable[[ir.Operation], None]]:
         """The functions to call at the ends of phases; notes in the report what is skipped."""
+        self.configured = False
         wanted: dict[str, Callable[[ir.Operation], None]] = {}
         first, last = phase_index(compile_from), phase_index(compile_to)
         groups = dict(self.stages)
@@ -106,6 +109,7 @@ class PipelineHook:
         tells_what_is_missing: bool,
     ) -> Callable[[ir.Operation], None]:
         def call(module: ir.Operation) -> None:
+            from ..attention import find_ops
             from ..targets import resolve_target
 
             if cuda:
@@ -119,6 +123,9 @@ class PipelineHook:
 
                 note_what_is_missing(module, self.report)
             run_pipeline(module, stages, context, instrumentation=watch)
+            # IREE takes this attribute apart when it makes its kernels.
+            ops = find_ops(module)
+            self.configured |= any("compilation_info" in op.attributes for op in ops)
             if keep_v and phase == BARRIER_PHASE:
                 from .barrier import keep_v_layouts
 

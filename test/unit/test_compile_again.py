@@ -1,0 +1,46 @@
+"""attn-compile compiles again where IREE fails on a configuration of ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from attnpass.cli import attn_compile
+from attnpass.errors import CompileError
+from attnpass.iree.flags import parse_arguments
+
+FLAGS = ["model.mlir", "--iree-hal-target-device=cuda"]
+
+
+def _compile(monkeypatch: pytest.MonkeyPatch, configured: bool, *flags: str) -> tuple[Any, Any]:
+    """What comes out where every compile with configurations fails, and the hook."""
+
+    def compile_once(session: Any, options: Any, hook: Any, data: bytes) -> bytes:
+        hook.configured = options.configure and configured
+        if options.configure:
+            raise CompileError("IREE fails")
+        return b"compiled"
+
+    monkeypatch.setattr(attn_compile, "_compile", compile_once)
+    options = parse_arguments([*FLAGS, *flags])
+    hook = attn_compile._hook(options, b"")
+    session: Any = None
+    return attn_compile._compile_somehow(session, options, hook, b""), hook
+
+
+def test_compiles_again_without_configurations(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output, hook = _compile(monkeypatch, True)
+    assert output == b"compiled"
+    assert any("compiled with --attn-configure=false" in note for note in hook.report.notes)
+    assert "warning: IREE fails on attention as configured" in capsys.readouterr().err
+
+
+def test_other_failures_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was configured, or the user chose the passes: the failure is told."""
+    with pytest.raises(CompileError):
+        _compile(monkeypatch, False)
+    with pytest.raises(CompileError):
+        _compile(monkeypatch, True, "--attn-pipeline=attn-configure")
