@@ -10,9 +10,6 @@ instructions. Counts: docs/amd.md.
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import replace
-
 from ..attention import AttentionFacts
 from ..targets import Target
 from .amd_tiles import COLUMNS, Family, family_of, find_tile, products_of
@@ -21,6 +18,7 @@ from .gpu import (
     Attributes,
     Lanes,
     decode_with,
+    dynamic_refusal,
     is_decode,
     is_f32,
     keys_of,
@@ -29,8 +27,9 @@ from .gpu import (
     outgrows_lanes,
     rows_of,
     shape_of,
-    tiled,
     unit_refusal,
+    unknown_as_tiles,
+    wider_heads,
     with_lanes,
     with_tile,
 )
@@ -111,35 +110,19 @@ def padded_heads(facts: AttentionFacts, target: Target) -> tuple[int, int] | Non
     family, shape = family_of(target), shape_of(facts, WHOLE_TILES)
     if family is None or not isinstance(_find_tile(facts, target, WHOLE_TILES), str):
         return None
-    heads, widths = (
-        range(-(-size // COLUMNS) * COLUMNS, max(32, 1 << (size - 1).bit_length()) + 1, COLUMNS)
-        for size in (shape.head, shape.width)
+    return wider_heads(
+        shape, COLUMNS, lambda wider: not isinstance(find_tile(wider, family, target), str)
     )
-    for head, width in sorted(itertools.product(heads, widths), key=sum):
-        wider = replace(shape, head=head, width=width)
-        if not isinstance(find_tile(wider, family, target), str):
-            return head, width
-    return None
 
 
 def dynamic_tiles(facts: AttentionFacts, target: Target) -> dict[int, int] | str:
     """The tiles that an unknown number of keys, and of rows, is to be viewed as, by iteration
     dim; or why there are none."""
-    grouped = rows_of(facts) is None and any(facts.sizes[d] != 1 for d in other_rows(facts))
-    if len(facts.k2) != 1 or (facts.sizes[facts.k2[0]] is not None and not grouped):
-        return "its number of keys is known"
-    if facts.kind != "attention" or (facts.has_mask and facts.k2[0] not in facts.map_of("mask")):
-        return "it is partial, or masked by row only"
-    why = _refusal(facts, target)
+    why = dynamic_refusal(facts) or _refusal(facts, target)
     if why:
         return why
     tile = _find_tile(facts, target, WHOLE_TILES)
-    if isinstance(tile, str):
-        return tile
-    found = {dim: tile.keys for dim in facts.k2 if facts.sizes[dim] is None}
-    if rows_of(facts) is not None:
-        return found
-    return {**found, tiled(facts, "output", facts.m): tile.rows}
+    return tile if isinstance(tile, str) else unknown_as_tiles(facts, tile)
 
 
 def _refusal(facts: AttentionFacts, target: Target) -> str:

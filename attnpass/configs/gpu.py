@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from ..attention import AttentionFacts
 from ..ir import element_bytes
@@ -73,6 +74,39 @@ def shape_of(facts: AttentionFacts, keys: int | None) -> Shape:
     query, value = facts.element_types["query"], facts.element_types["value"]
     transposed = facts.is_innermost("value", facts.k2)
     return Shape(rows_of(facts), keys, head, width, query, value, transposed)
+
+
+def wider_heads(
+    shape: Shape, step: int, has_tile: Callable[[Shape], bool]
+) -> tuple[int, int] | None:
+    """The head dims of Q and V, multiples of `step` and larger than those of `shape` by as little
+    as can be, that have a tile; up to the next power of two."""
+    heads, widths = (
+        range(-(-size // step) * step, max(32, 1 << (size - 1).bit_length()) + 1, step)
+        for size in (shape.head, shape.width)
+    )
+    pairs = sorted(itertools.product(heads, widths), key=sum)
+    fitting = (pair for pair in pairs if has_tile(replace(shape, head=pair[0], width=pair[1])))
+    return next(fitting, None)
+
+
+def dynamic_refusal(facts: AttentionFacts) -> str:
+    """Why keys and rows of this attention are not to be viewed as whole tiles, or ''."""
+    # IREE joins a group with its rows to one dim; of an unknown size, it fails to distribute it.
+    grouped = rows_of(facts) is None and any(facts.sizes[d] != 1 for d in other_rows(facts))
+    if len(facts.k2) != 1 or (facts.sizes[facts.k2[0]] is not None and not grouped):
+        return "its number of keys is known"
+    if facts.kind != "attention" or (facts.has_mask and facts.k2[0] not in facts.map_of("mask")):
+        return "it is partial, or masked by row only"
+    return ""
+
+
+def unknown_as_tiles(facts: AttentionFacts, tile: Tile | LaneTile) -> dict[int, int]:
+    """The sizes of tiles by iteration dim whose size is known only at run time."""
+    found = {dim: tile.keys for dim in facts.k2 if facts.sizes[dim] is None}
+    if rows_of(facts) is not None:
+        return found
+    return {**found, tiled(facts, "output", facts.m): tile.rows}
 
 
 def loops_refusal(facts: AttentionFacts) -> str:

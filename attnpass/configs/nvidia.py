@@ -8,7 +8,6 @@ products over the lanes; a handful of grouped rows are one tensor-core tile of o
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 from ..attention import AttentionFacts
@@ -22,6 +21,7 @@ from .gpu import (
     decode_refusal,
     decode_with,
     decode_workgroup,
+    dynamic_refusal,
     is_decode,
     is_f32,
     keys_of,
@@ -35,6 +35,8 @@ from .gpu import (
     shape_of,
     tiled,
     unit_refusal,
+    unknown_as_tiles,
+    wider_heads,
     with_lanes,
     with_tile,
 )
@@ -108,26 +110,17 @@ def padded_heads(facts: AttentionFacts, target: Target) -> tuple[int, int] | Non
     if not isinstance(_find_tile(shape, facts, target), str):
         return None
     depth = MMA[shape.query][1] if shape.query in MMA else HEAD_ELEMENTS
-    heads, widths = (
-        range(-(-size // depth) * depth, max(32, 1 << (size - 1).bit_length()) + 1, depth)
-        for size in (shape.head, shape.width)
+    return wider_heads(
+        shape, depth, lambda wider: not isinstance(_find_tile(wider, facts, target), str)
     )
-    for head, width in sorted(itertools.product(heads, widths), key=sum):
-        wider = replace(shape, head=head, width=width)
-        if not isinstance(_find_tile(wider, facts, target), str):
-            return head, width
-    return None
 
 
 def dynamic_tiles(facts: AttentionFacts, target: Target) -> dict[int, int] | str:
     """The tiles that an unknown number of keys, and of rows, is to be viewed as, by iteration
     dim; or why there are none."""
-    # IREE joins a group with its rows to one dim; of an unknown size, it fails to distribute it.
-    grouped = rows_of(facts) is None and any(facts.sizes[d] != 1 for d in other_rows(facts))
-    if len(facts.k2) != 1 or (facts.sizes[facts.k2[0]] is not None and not grouped):
-        return "its number of keys is known"
-    if facts.kind != "attention" or (facts.has_mask and facts.k2[0] not in facts.map_of("mask")):
-        return "it is partial, or masked by row only"
+    why = dynamic_refusal(facts)
+    if why:
+        return why
     rows = rows_of(facts)
     if rows is not None and rows < TILE_ROWS:
         return f"{rows} query rows are no prefill"
@@ -135,10 +128,7 @@ def dynamic_tiles(facts: AttentionFacts, target: Target) -> dict[int, int] | str
     if why:
         return why
     tile = _find_tile(shape_of(facts, WHOLE_TILES), facts, target)
-    if isinstance(tile, str):
-        return tile
-    found = {dim: tile.keys for dim in facts.k2 if facts.sizes[dim] is None}
-    return found if rows is not None else {**found, tiled(facts, "output", facts.m): tile.rows}
+    return tile if isinstance(tile, str) else unknown_as_tiles(facts, tile)
 
 
 def decodes(facts: AttentionFacts, target: Target) -> str:
