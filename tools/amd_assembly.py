@@ -4,9 +4,9 @@
 
 `x @ Wv -> attention` is compiled four ways: with V row-major (IREE, its own transpose of V
 off), by IREE as it is, and by attn-compile in the modes `cost` and `always`, all in IREE's own
-configuration. IREE writes each
-program's assembly; this counts the instructions of every kernel in it, each once however
-often a loop runs it, and reads the registers, spills and LDS that the code object declares.
+configuration. IREE writes each program's assembly; this counts the instructions of every kernel
+in it, each once however often a loop runs it, and reads the registers, spills and LDS that the
+code object declares.
 `--page` writes the tables of docs/amd.md.
 """
 

@@ -19,14 +19,15 @@ class Configure(Pass):
 
     IREE's defaults tile V's head dim (by 16 columns on CPUs, 32 on NVIDIA GPUs) and compute
     Q K^T once for every tile; the tables take the head dim whole. On NVIDIA GPUs the f16 and
-    bf16 projections of a module with attention get larger tiles too. An op that has a
-    configuration keeps it, and one that no entry is known to be right for is left, with the
-    reason in the report. `check=ptxas` compiles each attention for CUDA alone first and
-    refuses kernels that spill registers: some seconds an op.
+    bf16 projections of a module with attention get larger tiles too. The entries for AMD GPUs
+    were compiled and run in an interpreter, not timed. An op that has a configuration keeps it,
+    and one that no entry is known to be right for is left, with the reason in the report.
+    `check=ptxas` compiles each attention for CUDA alone first and refuses kernels that spill
+    registers: some seconds an op.
     """
 
     name: ClassVar[str] = "attn-configure"
-    summary: ClassVar[str] = "attach measured kernel configurations to attention and projections"
+    summary: ClassVar[str] = "attach kernel configurations to attention and projections"
     phase: ClassVar[str] = "flow"
 
     source: str = option("table", "where configurations come from: table, none or a file")
