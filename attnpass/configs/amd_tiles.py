@@ -133,7 +133,7 @@ _RDNA4 = Family(
     _R4,
     (
         (64, _rows(_COUNTS, 64, 64, 32, weights_shared=False)),
-        (128, _rows(_COUNTS, 128, 64, 32, weights_shared=False)),
+        (128, _rows(_COUNTS, 128, 32, 32, weights_shared=False)),
         (256, _rows(_COUNTS, 256, 32, 32, weights_shared=False)),
         (512, _rows(_COUNTS, 128, 16, 32, query_shared=False, weights_shared=False)),
     ),
