@@ -16,6 +16,7 @@ from iree.compiler import ir
 
 from ..ir import (
     Builder,
+    collect,
     copied_attributes,
     defining_op,
     element_bytes,
@@ -23,7 +24,6 @@ from ..ir import (
     next_op,
     users,
 )
-from .kernel import collect
 from .shared_buffers import (
     READ,
     SHARED,

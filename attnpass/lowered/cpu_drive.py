@@ -16,6 +16,7 @@ from ..configs import cpu
 from ..configs.cpu_loops import Tiles, marked, misfit
 from ..ir import (
     DYNAMIC,
+    collect,
     descendants,
     detached_copy,
     erase,
@@ -32,15 +33,7 @@ from .cpu_many_rows import ManyRows
 from .cpu_paired_rows import PairedRows
 from .cpu_plain_accesses import use_plain_accesses
 from .cpu_tile import TileLoops
-from .kernel import (
-    FUNCTIONS,
-    VARIANTS,
-    collect,
-    is_to_be_lowered,
-    load_of,
-    mark_lowered,
-    run_passes,
-)
+from .kernel import FUNCTIONS, VARIANTS, is_to_be_lowered, load_of, mark_lowered, run_passes
 
 # IREE 3.13's pipeline LinalgExtTileAndVectorize (LLVMCPU/Passes.cpp), without what tiles keys.
 _TILE = ",".join(

@@ -17,6 +17,7 @@ from iree.compiler import ir
 from ..attention import OP_NAMES
 from ..ir import (
     Builder,
+    collect,
     defining_op,
     descendants,
     detached_copy,
@@ -32,7 +33,6 @@ from .fp8 import FORMATS, Fp8
 from .kernel import (
     FUNCTIONS,
     VARIANTS,
-    collect,
     is_to_be_lowered,
     lower,
     mark_lowered,

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import defining_op
-from .kernel import collect, splat_number
+from ..ir import (
+    collect,
+    defining_op,
+)
+from .kernel import splat_number
 
 _PLACED = ("vector.broadcast", "vector.transpose", "vector.shape_cast")
 _LESS = 2

@@ -13,8 +13,11 @@ from collections.abc import Iterator, Sequence
 
 from iree.compiler import ir
 
-from ..ir import Builder, defining_op
-from .kernel import collect
+from ..ir import (
+    Builder,
+    collect,
+    defining_op,
+)
 
 _PRODUCT, _READ = "nvgpu.mma.sync", "nvgpu.ldmatrix"
 _COPY, _GROUP = "nvgpu.device_async_copy", "nvgpu.device_async_create_group"

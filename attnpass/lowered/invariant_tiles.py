@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import Builder, defining_op, erase_unused
-from .kernel import collect
+from ..ir import (
+    Builder,
+    collect,
+    defining_op,
+    erase_unused,
+)
 from .shared_buffers import READ, SHARED, WRITE, shared_buffers, transfers_of
 
 _INDEX_OPS = ("affine.", "arith.")

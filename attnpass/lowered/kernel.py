@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from iree.compiler import ir
 
-from ..ir import collect as collect
 from ..ir import defining_op, detached_copy, location_text, restore, set_attribute
 from ..report.records import Report
 

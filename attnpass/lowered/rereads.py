@@ -14,8 +14,15 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
-from ..ir import Builder, copied_attributes, defining_op, element_bytes, users
-from .kernel import collect, splat_number
+from ..ir import (
+    Builder,
+    collect,
+    copied_attributes,
+    defining_op,
+    element_bytes,
+    users,
+)
+from .kernel import splat_number
 from .shared_buffers import READ, SHARED, WRITE, transfers_of
 
 # Registers of a multiprocessor, which threads get in groups of so many, the most that a thread

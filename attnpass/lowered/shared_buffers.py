@@ -12,8 +12,13 @@ import math
 
 from iree.compiler import ir
 
-from ..ir import Builder, copied_attributes, element_bytes, users
-from .kernel import collect
+from ..ir import (
+    Builder,
+    collect,
+    copied_attributes,
+    element_bytes,
+    users,
+)
 from .threads import Threads
 
 SHARED = "#gpu.address_space<workgroup>"

@@ -14,6 +14,7 @@ from iree.compiler import ir
 from ..attention import OP_NAMES
 from ..ir import (
     Builder,
+    collect,
     descendants,
     detached_copy,
     element_bytes,
@@ -27,16 +28,7 @@ from .edge_masks import drop_edge_masks
 from .fragments import use_ldmatrix
 from .interleave import interleave
 from .invariant_tiles import copy_before_loops
-from .kernel import (
-    FUNCTIONS,
-    VARIANTS,
-    collect,
-    is_to_be_lowered,
-    lower,
-    mark_lowered,
-    place_of,
-    run_passes,
-)
+from .kernel import FUNCTIONS, VARIANTS, is_to_be_lowered, lower, mark_lowered, place_of, run_passes
 from .rereads import read_in_loops, scale_before_loops
 from .shared_buffers import are_aligned, space_rows
 from .threads import Threads, dimension_x

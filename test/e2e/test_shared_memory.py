@@ -20,8 +20,12 @@ from iree.compiler import ir
 
 import attnpass
 from attnpass.api import default_pipeline
-from attnpass.ir import DYNAMIC, defining_op
-from attnpass.lowered.kernel import collect, run_passes
+from attnpass.ir import (
+    DYNAMIC,
+    collect,
+    defining_op,
+)
+from attnpass.lowered.kernel import run_passes
 
 BEFORE = default_pipeline("cost", configure=True, hardware_exp2=True, shared_memory=False)
 TILES = "lowering_config"
