@@ -263,6 +263,8 @@ def test_an_interrupt_is_quiet(folder: Path) -> None:
     while not _waits_for_input(process.pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
+    # Its input stays open until it has ended: a terminal's does.
+    process.wait(timeout=30)
     output, errors = process.communicate(timeout=30)
     assert (process.returncode, output, errors) == (130, b"", b"")
 
