@@ -10,6 +10,7 @@ from ..errors import AttnError
 from ..ir import descendants, remove_attributes, set_attribute
 from ..targets import Target
 from . import amd, cpu, cpu_loops, nvidia, nvidia_contraction
+from .opaque_sizes import hide_divisors
 from .table import Table
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def configure_all(
                 f"{place}: beware, IREE 3.13's own configuration computes wrong numbers without "
                 "matrix instructions at head dims of more bytes than a subgroup reads at once"
             )
+    if changed and target and target.backend in _GPUS:
+        hide_divisors(module)
     if ops and contractions and target is not None and target.backend == "cuda":
         changed |= _configure_contractions(module, target, report)
     return changed

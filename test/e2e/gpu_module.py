@@ -83,6 +83,9 @@ class _Host(Machine):
     def do_hal_buffer_view_dim(self, op: ir.Operation, view: np.ndarray) -> Any:
         return self.everywhere(view.shape[ir.IntegerAttr(op.attributes["index"]).value])
 
+    def do_util_optimization_barrier(self, op: ir.Operation, *operands: Any) -> Any:
+        return list(operands)
+
     def do_util_align(self, op: ir.Operation, value: Any, to: Any) -> Any:
         return -(-value // to) * to
 

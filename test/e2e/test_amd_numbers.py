@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from amd_instructions import mfma, wmma
-from attention_case import TOLERANCE, Case
+from attention_case import SCALE, TOLERANCE, Case
 from gpu_module import is_written, lower, run_gpu_module
 from helpers import rel_error
 from iree.compiler import tools
@@ -103,6 +103,19 @@ def test_what_iree_gets_wrong(name: str) -> None:
     text = tools.compile_str(case.text("main"), extra_args=flags(target))
     assert text is not None
     assert not error(text.decode(), case, some=1) < TOLERANCE[case.kind]
+
+
+def test_a_batch_of_unknown_size_times_heads(tmp_path: Path) -> None:
+    """IREE knows a divisor of that dim of Q and K, by which it would split it."""
+    case = Case(16, 16, 77, 64, "f16")
+    source = Path(__file__).parents[1] / "attn-configure" / "known-divisor.mlir"
+    text = source.read_text().replace("constant 0.125", f"constant {SCALE}")
+    path = tmp_path / "lowered.mlir"
+    attnpass.compile_str(text, output_file=str(path), extra_args=flags("gfx942"))
+    inputs = [array.reshape(2, 8, *array.shape[1:]) for array in case.inputs()]
+    with np.errstate(all="ignore"):
+        (result,) = run_gpu_module(lower(path.read_text()), inputs)
+    assert rel_error(result, case.wanted()) < TOLERANCE[case.kind]
 
 
 # Where the lanes hold A[i][k], B[k][j] and D[i][j], as AMD's matrix instruction calculator prints

@@ -253,6 +253,8 @@ def test_an_interrupt_is_quiet(folder: Path) -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # A shell starts its background jobs, and what they start, with SIGINT ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     status = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     if not status.exists():
