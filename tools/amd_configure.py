@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from doc_blocks import RESULTS, ROOT, machine, text_table, write_block
 
 sys.path.insert(0, str(ROOT / "test" / "e2e"))
 import numpy as np
-from attention_case import TOLERANCE, Case
+from attention_case import TOLERANCE, Case, Hidden
 from gpu_module import is_written, lower, run_gpu_module
 from helpers import rel_error
 
@@ -39,20 +39,6 @@ VARIANTS = {"IREE": ["--attn-disable"], "attnpass": []}
 NUMBERS, COUNTS = RESULTS / "amd_numbers.json", RESULTS / "amd_configure.json"
 # Of the kernel that writes the result only so many workgroups are run.
 SOME = 4
-
-
-@dataclass(frozen=True)
-class Hidden(Case):
-    """A case whose mask hides all keys of some rows, whose result is zero."""
-
-    def inputs(self) -> list[np.ndarray]:
-        *arrays, mask = super().inputs()
-        mask[:, ::5] = False
-        return [*arrays, mask]
-
-    def wanted(self) -> np.ndarray:
-        with np.errstate(invalid="ignore"):
-            return np.nan_to_num(super().wanted())
 
 
 # Small attention, for the interpreter: 2 heads.

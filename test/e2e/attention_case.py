@@ -207,3 +207,17 @@ func.func @{name}(%q: {q}, %k: {k}, %v: {v}{f", %mask: {mask}" if masked else ""
     def result(self, vmfb: bytes, name: str) -> np.ndarray:
         given = run_module(vmfb, self.inputs(), name)
         return given[0] / given[2][:, :, None] if self.online else given
+
+
+@dataclass(frozen=True)
+class Hidden(Case):
+    """A case whose mask hides all keys of some rows, whose result is zero."""
+
+    def inputs(self) -> list[np.ndarray]:
+        *arrays, mask = super().inputs()
+        mask[:, ::5] = False
+        return [*arrays, mask]
+
+    def wanted(self) -> np.ndarray:
+        with np.errstate(invalid="ignore"):
+            return np.nan_to_num(super().wanted())

@@ -7,13 +7,12 @@ makes by itself is wrong in some forms, which stay here so that a repair of IREE
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 from amd_instructions import mfma, wmma
-from attention_case import SCALE, TOLERANCE, Case
+from attention_case import SCALE, TOLERANCE, Case, Hidden
 from gpu_module import is_written, lower, run_gpu_module
 from helpers import rel_error
 from iree.compiler import tools
@@ -22,20 +21,6 @@ import attnpass
 
 # Of large kernels only so many workgroups are run.
 SOME = 8
-
-
-@dataclass(frozen=True)
-class Hidden(Case):
-    """A case whose mask hides all keys of some rows, whose result is zero."""
-
-    def inputs(self) -> list[np.ndarray]:
-        *arrays, mask = super().inputs()
-        mask[:, ::5] = False
-        return [*arrays, mask]
-
-    def wanted(self) -> np.ndarray:
-        with np.errstate(invalid="ignore"):
-            return np.nan_to_num(super().wanted())
 
 
 FORMS = {
