@@ -13,15 +13,7 @@ from iree.compiler import ir
 
 from . import maps
 from .attention import AttentionFacts, find
-from .ir import (
-    Builder,
-    element_type,
-    erase_dead,
-    is_float,
-    ranked_shape,
-    replace_reads,
-    sizes_of,
-)
+from .ir import Builder, element_type, erase_dead, is_float, ranked_shape, replace_reads, sizes_of
 from .layout.attention_rewrite import iteration_size
 from .report.records import Report
 from .scores import copied, score, yielded

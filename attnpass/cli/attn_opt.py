@@ -8,14 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ..errors import AttnError
-from .diagnostics import (
-    Collector,
-    Message,
-    message_at,
-    run_tool,
-    split_chunks,
-    verify_expected,
-)
+from .diagnostics import Collector, Message, message_at, run_tool, split_chunks, verify_expected
 from .files import STANDARD, check_different, check_writable, read_input, write_output
 from .guard import guarded
 

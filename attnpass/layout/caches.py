@@ -18,22 +18,8 @@ from iree.compiler import ir
 
 from .. import maps
 from ..attention import AttentionFacts
-from ..boundary import (
-    Exit,
-    argument_number,
-    exits,
-    permute_argument,
-    public_function,
-)
-from ..ir import (
-    Builder,
-    collect,
-    defining_op,
-    is_ranked_tensor,
-    next_op,
-    ranked_shape,
-    reduces,
-)
+from ..boundary import Exit, argument_number, exits, permute_argument, public_function
+from ..ir import Builder, collect, defining_op, is_ranked_tensor, next_op, ranked_shape, reduces
 from ..producers import Demand, Refusal, rules_for
 from .attention_rewrite import Swept
 from .layout import Layout

@@ -8,11 +8,7 @@ from .. import maps
 from ..attention import AttentionFacts, describe
 from ..ir import Builder, defining_op, erase_dead
 from ..report.records import OperandRecord, Report
-from .attention_rewrite import (
-    Swept,
-    find_result_fold,
-    fold_result,
-)
+from .attention_rewrite import Swept, find_result_fold, fold_result
 from .choose import innermost
 from .sources import fold_through_reshapes
 

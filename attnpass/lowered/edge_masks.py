@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import (
-    collect,
-    defining_op,
-)
+from ..ir import collect, defining_op
 from .kernel import splat_number
 
 _PLACED = ("vector.broadcast", "vector.transpose", "vector.shape_cast")

@@ -8,16 +8,13 @@ at a time. LLVM and `ptxas` keep the order of what touches shared memory.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 
 from iree.compiler import ir
 
-from ..ir import (
-    Builder,
-    collect,
-    defining_op,
-)
+from ..ir import Builder, collect, defining_op
 
 _PRODUCT, _READ = "nvgpu.mma.sync", "nvgpu.ldmatrix"
 _COPY, _GROUP = "nvgpu.device_async_copy", "nvgpu.device_async_create_group"
@@ -147,8 +144,6 @@ def _strides(shape: Sequence[int]) -> list[int]:
 
 def _places(shape: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """The indices of a vector's elements, in their order."""
-    import itertools
-
     return itertools.product(*map(range, shape))
 
 

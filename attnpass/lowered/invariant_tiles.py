@@ -9,12 +9,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import (
-    Builder,
-    collect,
-    defining_op,
-    erase_unused,
-)
+from ..ir import Builder, collect, defining_op, erase_unused
 from .shared_buffers import READ, SHARED, WRITE, shared_buffers, transfers_of
 
 _INDEX_OPS = ("affine.", "arith.")

@@ -14,14 +14,7 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
-from ..ir import (
-    Builder,
-    collect,
-    copied_attributes,
-    defining_op,
-    element_bytes,
-    users,
-)
+from ..ir import Builder, collect, copied_attributes, defining_op, element_bytes, users
 from .kernel import splat_number
 from .shared_buffers import READ, SHARED, WRITE, transfers_of
 

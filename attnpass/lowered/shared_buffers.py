@@ -12,13 +12,7 @@ import math
 
 from iree.compiler import ir
 
-from ..ir import (
-    Builder,
-    collect,
-    copied_attributes,
-    element_bytes,
-    users,
-)
+from ..ir import Builder, collect, copied_attributes, element_bytes, users
 from .threads import Threads
 
 SHARED = "#gpu.address_space<workgroup>"

@@ -8,14 +8,7 @@ from iree.compiler import ir
 
 from .. import maps
 from ..attention import AttentionFacts
-from ..ir import (
-    Builder,
-    DynamicSize,
-    Size,
-    copy_body,
-    ranked_shape,
-    sizes_of,
-)
+from ..ir import Builder, DynamicSize, Size, copy_body, ranked_shape, sizes_of
 from .combine import finish_attention, finish_online, merge
 from .parts import LOWEST, RESULTS, Operands, Triple, triple
 from .plan import SplitPlan

@@ -14,10 +14,7 @@ import numpy as np
 from gpu_interpreter import TYPES, Machine, run_whole_kernel
 from iree.compiler import ir, passmanager
 
-from attnpass.ir import (
-    DYNAMIC,
-    collect,
-)
+from attnpass.ir import DYNAMIC, collect
 from attnpass.lowered.kernel import VARIANTS, is_to_be_lowered
 
 _LOWER = "iree-llvmgpu-lower-executable-target"

@@ -20,11 +20,7 @@ from iree.compiler import ir
 
 import attnpass
 from attnpass.api import default_pipeline
-from attnpass.ir import (
-    DYNAMIC,
-    collect,
-    defining_op,
-)
+from attnpass.ir import DYNAMIC, collect, defining_op
 from attnpass.lowered.kernel import run_passes
 
 BEFORE = default_pipeline("cost", configure=True, hardware_exp2=True, shared_memory=False)
