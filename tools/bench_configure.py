@@ -301,6 +301,16 @@ def _pipeline(case: Case, variant: str) -> list[str]:
     return [f"--attn-pipeline={passes}"]
 
 
+def variant_entry(
+    case: Case, variant: str, path: Path, done: subprocess.CompletedProcess[str]
+) -> dict[str, Any]:
+    """The manifest's entry of a configured variant, which a process was to compile to `path`."""
+    failed = done.stderr.strip()[-300:] if done.returncode else ""
+    print(case.name, variant, failed, flush=True)
+    entry = {"case": asdict(case), "variant": variant, "file": path.name, "failed": failed}
+    return {**entry, "configured": True}
+
+
 def run_all(folder: Path, json_path: str, only: str) -> None:
     """All cases in a process of their own, and in another one what comes behind a case that
     ends it or takes too long; rows are written as they come."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import bench_configure as bench
@@ -87,10 +86,7 @@ def compile_one(
     command += [f"--attn-pipeline={passes}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     name = f"{rewrite}, {tile[0]} rows x {tile[1]} keys on {tile[2]} warps{layout}"
-    failed = done.stderr.strip()[-300:] if done.returncode else ""
-    print(case.name, name, failed, flush=True)
-    entry = {"case": asdict(case), "variant": name, "file": path.name, "failed": failed}
-    return {**entry, "configured": True}
+    return bench.variant_entry(case, name, path, done)
 
 
 if __name__ == "__main__":

@@ -17,10 +17,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
-from bench_configure import Case
+from bench_configure import Case, module, variant_entry
 
 _TILE = """
 import attnpass.configs.nvidia as nvidia, attnpass.configs.nvidia_tiles as tiles
@@ -114,8 +113,6 @@ def compile_one(
     folder: Path, case: Case, name: str, prelude: str, tree: str | None, number: int
 ) -> dict[str, object]:
     """The manifest's entry of one variant, compiled in a process of its own."""
-    from bench_configure import module
-
     source, path = folder / "source.mlir", folder / f"{number}.vmfb"
     source.write_text(module(case, name.endswith("V^T")))
     # What has no 8-bit tensor cores would widen 8-bit operands in front of attention.
@@ -124,10 +121,7 @@ def compile_one(
     command += ["-o", str(path), "--iree-hal-target-device=cuda", f"--iree-cuda-target={arch}"]
     environment = {**os.environ, "PYTHONPATH": tree} if tree else None
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
-    failed = done.stderr.strip()[-300:] if done.returncode else ""
-    print(case.name, name, failed, flush=True)
-    entry = {"case": asdict(case), "variant": name, "file": path.name, "failed": failed}
-    return {**entry, "configured": True}
+    return variant_entry(case, name, path, done)
 
 
 if __name__ == "__main__":
