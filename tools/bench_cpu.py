@@ -7,10 +7,15 @@
 
 `compile` may run on another machine than `run`: `--cpu` takes LLVM's name of a processor. `run`
 holds every result against a float64 reference, then calls the programs in turns, as many times
-as fit; numbers are medians. Each case has a process of its own, and PyTorch another, pinned to as
-many cores as it gets threads. With one thread they are CPU milliseconds of the process, which
-other work on the machine changes little; with more they are elapsed milliseconds and need a quiet
-machine.
+as fit; numbers are medians. Each case has a process of its own, and PyTorch one for all cases,
+pinned to as many cores as it gets threads. With one thread they are CPU milliseconds of the
+process, which other work on the machine changes little; with more they are elapsed milliseconds
+and need a quiet machine.
+
+Between calls PyTorch's threads spin on their cores for some milliseconds and IREE's workers
+sleep, so short calls compare waking up with not having slept. With several threads both are
+measured in the other's way, too, each in a process of its own: our program with workers that
+spin, PyTorch with threads that sleep.
 """
 
 # pyright: reportMissingImports=false
@@ -46,12 +51,21 @@ WAYS = {
 }
 OURS = ("vectorized", "decomposed")
 COMPILE_SECONDS = 120
-# The rounds of a program that takes little time, and what is spent on one that takes much,
-# which gets two at least.
-ROUNDS, CALLS, ROUND_SECONDS, LEAST_ROUNDS = 7, 3, 1.5, 2
+# The calls of a round, and what a program gets that takes much time; one that takes little gets
+# more rounds where clocks are elapsed time.
+CALLS, LEAST_ROUNDS = 3, 2
 CASE_SECONDS = 150
-# What `run` calls in processes of their own.
-PARTS = ("programs", "torch")
+# How long IREE's workers spin where they do: about what PyTorch's GNU OpenMP makes of its 300,000
+# turns.
+SPIN_MICROSECONDS = 10_000
+# What `run` calls in processes of their own, and what it sets there; the last two with several
+# threads.
+PARTS = {
+    "programs": {},
+    "torch": {},
+    "spinning": {},
+    "sleeping": {"OMP_WAIT_POLICY": "passive"},
+}
 
 
 @dataclass(frozen=True)
@@ -151,47 +165,62 @@ def compile_text(text: str, passes: str | None, cpu: str) -> bytes:
 
 def run_all(options: argparse.Namespace) -> None:
     """Runs each compiled case in a process of its own; the results so far stand in the JSON."""
-    data: dict[str, Any] = {**machine(), **json.loads((options.folder / "cpu.json").read_text())}
+    folder = options.folder
+    data: dict[str, Any] = {**machine(), **json.loads((folder / "cpu.json").read_text())}
     data |= {"torch": torch_version(), "threads": {}}
     if options.json.exists():
         data["threads"] = json.loads(options.json.read_text())["threads"]
+    numbers = [number for number in wanted(options) if (folder / str(number)).exists()]
     began = time.perf_counter()
-    for number, case in enumerate(CASES):
-        for threads in options.threads:
-            if number not in wanted(options) or not (options.folder / str(number)).exists():
-                continue
+    for threads in options.threads:
+        peers = run_peers(folder, numbers, threads)
+        for number in numbers:
+            name = CASES[number].name
             if time.perf_counter() - began > options.seconds:
-                raise SystemExit(f"no time left for {case.name}")
-            row = run_apart(options.folder, number, threads)
-            print(threads, case.name, json.dumps(row), flush=True)
-            data["threads"].setdefault(str(threads), {})[case.name] = row
+                raise SystemExit(f"no time left for {name}")
+            row = {**run_programs(folder, number, threads), **peers[number]}
+            print(threads, name, json.dumps(row), flush=True)
+            data["threads"].setdefault(str(threads), {})[name] = row
             options.json.write_text(json.dumps(data, indent=1) + "\n")
 
 
-def run_apart(folder: Path, number: int, threads: int) -> dict[str, Any]:
-    """Our programs and IREE's in one process, then PyTorch in another: its threads go on spinning
-    on the cores for some time after each call."""
-    rows = run_one(folder, number, threads, "programs")
-    if "failed" in rows or not torch_version():
-        return rows
-    return {**rows, **run_one(folder, number, threads, "torch")}
+def run_peers(folder: Path, numbers: list[int], threads: int) -> dict[int, dict[str, Any]]:
+    """PyTorch's columns of each case."""
+    rows: dict[int, dict[str, Any]] = {number: {} for number in numbers}
+    parts = [part for part in ("torch", "sleeping") if torch_version()]
+    for part in parts[: 1 if threads == 1 else None]:
+        for number, row in run_part(folder, numbers, threads, part).items():
+            rows[number] |= row
+    return rows
 
 
-def run_one(folder: Path, number: int, threads: int, what: str) -> dict[str, Any]:
+def run_programs(folder: Path, number: int, threads: int) -> dict[str, Any]:
+    """The columns of IREE's programs and ours."""
+    row: dict[str, Any] = {}
+    for part in ("programs", "spinning")[: 1 if threads == 1 else None]:
+        row |= run_part(folder, [number], threads, part)[number]
+    return row
+
+
+def run_part(
+    folder: Path, numbers: list[int], threads: int, part: str
+) -> dict[int, dict[str, Any]]:
+    """Rows of cases measured in a process, which prints one as it has it."""
     cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
-    command = ["taskset", "-c", cores, sys.executable, __file__, what, str(folder)]
-    command += ["--only", str(number), "--threads", str(threads)]
+    command = ["taskset", "-c", cores, sys.executable, __file__, part, str(folder)]
+    command += ["--only", *map(str, numbers), "--threads", str(threads)]
     # Set before numpy and torch start their threads.
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), **PARTS[part]}
+    limit = CASE_SECONDS * len(numbers)
     try:
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=CASE_SECONDS
+            command, env=environment, capture_output=True, text=True, timeout=limit
         )
-    except subprocess.TimeoutExpired:
-        return {"failed": f"took more than {CASE_SECONDS} s"}
-    if done.returncode:
-        return {"failed": done.stderr[-500:]}
-    return json.loads(done.stdout.splitlines()[-1])
+        printed, why = done.stdout, done.stderr[-500:]
+    except subprocess.TimeoutExpired as late:
+        printed, why = (late.stdout or b"").decode(), f"took more than {limit} s"
+    rows = dict(zip(numbers, map(json.loads, printed.splitlines()), strict=False))
+    return {number: rows.get(number, {"failed": why}) for number in numbers}
 
 
 def measure_programs(folder: Path, case: Case, threads: int) -> dict[str, Any]:
@@ -207,9 +236,16 @@ def measure_programs(folder: Path, case: Case, threads: int) -> dict[str, Any]:
     return {**rows, "decomposed": rows["vectorized"]} if same else rows
 
 
-def measure_torch(case: Case, threads: int) -> dict[str, Any]:
+def measure_spinning(folder: Path, case: Case, threads: int) -> dict[str, Any]:
+    """Milliseconds and relative error of our loops, called by workers that spin."""
+    arrays, device = inputs(case), cpu_device(threads, SPIN_MICROSECONDS)
+    call = iree_call((folder / "vectorized.vmfb").read_bytes(), arrays, device)
+    return measure(case, arrays, {"spinning": call}, threads)
+
+
+def measure_torch(part: str, case: Case, threads: int) -> dict[str, Any]:
     arrays = inputs(case)
-    return measure(case, arrays, {"torch": torch_call(case, arrays, threads)}, threads)
+    return measure(case, arrays, {part: torch_call(case, arrays, threads)}, threads)
 
 
 def measure(
@@ -220,6 +256,7 @@ def measure(
     rows: dict[str, Any] = {name: {"error": error(call(), right)} for name, call in calls.items()}
     for name, seconds in in_turns(calls, threads).items():
         rows[name]["ms"] = round(statistics.median(seconds) * 1e3, 3)
+        rows[name]["best"] = round(min(seconds) * 1e3, 3)
         rows[name]["rounds"] = len(seconds)
     return rows
 
@@ -262,12 +299,15 @@ def error(result: Any, right: np.ndarray) -> float:
     return float(np.linalg.norm(given - right) / np.linalg.norm(right))
 
 
-def cpu_device(threads: int) -> Any:
+def cpu_device(threads: int, spin: int = 0) -> Any:
+    """IREE's device with workers that wait for `spin` microseconds before they sleep."""
     from iree import runtime
 
     if threads == 1:
         return runtime.get_device("local-sync")
-    runtime.flags.parse_flags(f"--task_topology_group_count={threads}")
+    runtime.flags.parse_flags(
+        f"--task_topology_group_count={threads}", f"--task_worker_spin_us={spin}"
+    )
     return runtime.get_device("local-task")
 
 
@@ -313,10 +353,11 @@ def in_turns(calls: dict[str, Callable[[], Any]], threads: int) -> dict[str, lis
     """Seconds of calls. A turn is a call that is not counted, which finds its data where the
     program before has left it, and some that are."""
     clock = time.process_time if threads == 1 else time.perf_counter
+    rounds, round_seconds = (7, 1.5) if threads == 1 else (50, 0.7)
     times: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, call in calls.items():
-            if len(times[name]) >= LEAST_ROUNDS and sum(times[name]) > ROUND_SECONDS:
+            if len(times[name]) >= LEAST_ROUNDS and sum(times[name]) > round_seconds:
                 continue
             call()
             for _ in range(CALLS):
@@ -335,17 +376,23 @@ def write_page() -> None:
 
 
 def machine_part(data: dict[str, Any]) -> str:
-    head = ["attention, ms", "IREE", "configured", "vectorized", "decomposed", "PyTorch"]
-    head += ["best over IREE", "over PyTorch", "errors"]
     text = f"{data['note']}\n\n" if "note" in data else ""
     for threads, rows in data["threads"].items():
         found = [(case.name, rows[case.name]) for case in CASES if case.name in rows]
-        lines = [table_line(name, row) for name, row in found if "failed" not in row]
+        found = [(name, row) for name, row in found if "failed" not in row]
         text += (
             f"{data['machine']} (compiled for {data['cpu']}), threads: {threads}, "
-            f"IREE {data['iree']}, PyTorch {data['torch']}.\n\n{table(head, lines)}\n"
+            f"IREE {data['iree']}, PyTorch {data['torch']}.\n\n{main_table(found)}\n"
         )
+        if waits := [(name, row) for name, row in found if {"spinning", "sleeping"} <= {*row}]:
+            text += f"{WAITS}\n\n{wait_table(waits)}\n"
     return text
+
+
+def main_table(rows: list[tuple[str, dict[str, Any]]]) -> str:
+    head = ["attention, ms", "IREE", "configured", "vectorized", "decomposed", "PyTorch"]
+    head += ["best over IREE", "over PyTorch", "errors"]
+    return table(head, [table_line(name, row) for name, row in rows])
 
 
 def table_line(name: str, row: dict[str, Any]) -> list[str]:
@@ -355,6 +402,29 @@ def table_line(name: str, row: dict[str, Any]) -> list[str]:
     gains = [f"{way['ms'] / ours:.2f}" if way else "" for way in (found[0], found[-1])]
     errors = ", ".join(f"{way['error']:.0e}" for way in found if way)
     return [name, *times, *gains, errors]
+
+
+WAITS = (
+    "The same calls where both sides' threads wait in the same way between them, ms, medians "
+    "(and the best calls):"
+)
+
+
+def wait_table(rows: list[tuple[str, dict[str, Any]]]) -> str:
+    """Ours and PyTorch with threads that sleep between calls, and with threads that spin."""
+    head = ["attention", "ours, sleeping", "PyTorch, sleeping", "gain"]
+    head += ["ours, spinning", "PyTorch, spinning", "gain"]
+    pairs = (("vectorized", "sleeping"), ("spinning", "torch"))
+    return table(head, [[name, *wait_cells(row, pairs)] for name, row in rows])
+
+
+def wait_cells(row: dict[str, Any], pairs: tuple[tuple[str, str], ...]) -> list[str]:
+    cells: list[str] = []
+    for names in pairs:
+        ours, theirs = (row[name] for name in names)
+        cells += [f"{way['ms']:.3g} ({way['best']:.3g})" for way in (ours, theirs)]
+        cells.append(f"{theirs['ms'] / ours['ms']:.2f} ({theirs['best'] / ours['best']:.2f})")
+    return cells
 
 
 def main() -> None:
@@ -374,12 +444,19 @@ def main() -> None:
     elif options.what == "page":
         write_page()
     else:
-        (number,), (threads,) = options.only, options.threads
-        if options.what == "torch":
-            rows = measure_torch(CASES[number], threads)
-        else:
-            rows = measure_programs(options.folder / str(number), CASES[number], threads)
-        print(json.dumps(rows))
+        for number in options.only:
+            print(json.dumps(run_case(options, number)), flush=True)
+
+
+def run_case(options: argparse.Namespace, number: int) -> dict[str, Any]:
+    """One case of one of PARTS, in this process."""
+    part, case, (threads,) = options.what, CASES[number], options.threads
+    folder = options.folder / str(number)
+    if part == "programs":
+        return measure_programs(folder, case, threads)
+    if part == "spinning":
+        return measure_spinning(folder, case, threads)
+    return measure_torch(part, case, threads)
 
 
 if __name__ == "__main__":
