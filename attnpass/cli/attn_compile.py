@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import AttnError, CompileError
@@ -158,14 +157,17 @@ def _compile_all(options: CompileOptions, hook: PipelineHook, data: bytes) -> li
     if options.split_input and not data.startswith(b"ML\xefR"):
         chunks = [chunk.encode() for chunk in split_chunks(data.decode())]
     session = Session()
+    report = Report(mode=options.mode)
     outputs: list[bytes] = []
     failed = False
     for chunk in chunks:
         try:
             outputs.append(_compile_somehow(session, options, hook, chunk))
+            report.extend(hook.report)
         except CompileError:
             # IREE has printed why.
             failed = True
+    hook.report = report
     return None if failed else outputs
 
 
@@ -173,22 +175,10 @@ def _compile_somehow(
     session: Session, options: CompileOptions, hook: PipelineHook, data: bytes
 ) -> bytes:
     """Compiles without configurations of ours what IREE cannot compile with them."""
-    try:
-        return _compile(session, options, hook, data)
-    except CompileError:
-        if options.pipeline or not (options.configure and hook.configured):
-            raise
-    print(
-        "attn-compile: warning: IREE fails on attention as configured (see above); "
-        "compiling again with --attn-configure=false",
-        file=sys.stderr,
+    return hook.compile_somehow(
+        lambda hook: _compile(session, options, hook, data),
+        lambda text: print(f"attn-compile: warning: {text}", file=sys.stderr),
     )
-    plain = replace(options, configure=False)
-    again = _hook(plain, data)
-    output = _compile(session, plain, again, data)
-    again.report.note("compiled with --attn-configure=false: IREE fails on attention as configured")
-    hook.report = again.report
-    return output
 
 
 def _compile(session: Session, options: CompileOptions, hook: PipelineHook, data: bytes) -> bytes:

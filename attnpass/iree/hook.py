@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ..api import default_pipeline
-from ..errors import AttnError
+from ..errors import AttnError, CompileError
 from ..passes import PassContext
 from ..passes.pipeline import Instrumentation, Stage, parse_pipeline, run_pipeline, stage_name
 from ..report.records import Report
 from .cuda_target import describe_targets, undescribed_arch
 from .phases import by_phase, phase_index
-from .session import drive
+from .session import configure_nothing, drive
 
 if TYPE_CHECKING:
     from iree.compiler import ir
     from iree.compiler.api import Invocation, Session
 
+
+Compiled = TypeVar("Compiled")
 
 # The last phase before IREE's own transpose of V.
 BARRIER_PHASE = "preprocessing"
@@ -36,7 +39,14 @@ class PipelineHook:
     A hook may be used for many compiles, one after the other; `report` is of the last.
     """
 
-    def __init__(self, stages: dict[str, list[Stage]], mode: str, target: str, dump_ir: str):
+    def __init__(
+        self,
+        stages: dict[str, list[Stage]],
+        mode: str,
+        target: str,
+        dump_ir: str,
+        unconfigured: PipelineHook | None = None,
+    ):
         self.stages = stages
         self.mode = mode
         self.target = target
@@ -44,11 +54,15 @@ class PipelineHook:
         self.report = Report(mode=mode)
         # Whether attention has got kernel configurations in the last compile.
         self.configured = False
+        # The same without configurations, for what IREE cannot compile with them.
+        self.unconfigured = unconfigured
 
     def also(self, pipeline: str) -> None:
         """Runs the passes of `pipeline`, each at its phase, before the others of that phase."""
         for phase, stages in by_phase(parse_pipeline(pipeline)).items():
             self.stages[phase] = stages + self.stages.get(phase, [])
+        if self.unconfigured:
+            self.unconfigured.also(pipeline)
 
     def execute(
         self, invocation: Invocation, compile_from: str = "start", compile_to: str = "end"
@@ -57,15 +71,50 @@ class PipelineHook:
         parsed or imported, with our passes at their phases.
 
         Returns the invocation to take output from. Raises AttnError or CompileError on failure.
+        Where IREE fails on attention that has got configurations, a RuntimeWarning says so, and
+        the module is compiled without them.
 
         IREE's own transpose of V cannot be switched off on a session, so a compute barrier
         below each V that stays keeps IREE from moving it. The barrier also stands in the way
         of IREE's folding and fusion: k2 stays where attn-compile leaves it, but V's other
         dims may come in another order, with a dispatch or two more or fewer.
         """
+        session = invocation.session
+        spare = _copy_of_module(invocation) if self.unconfigured else None
+
+        def compile_with(hook: PipelineHook) -> Invocation:
+            first = invocation
+            if hook is not self:
+                first = session.invocation()
+                configure_nothing(first)
+                first.import_module(spare)
+            hooks = hook.hooks(session, compile_from, compile_to, keep_v=True)
+            return drive(first, compile_from, compile_to, hooks)
+
+        return self.compile_somehow(
+            compile_with, lambda text: warnings.warn(text, RuntimeWarning, stacklevel=4)
+        )
+
+    def compile_somehow(
+        self, compile_with: Callable[[PipelineHook], Compiled], warn: Callable[[str], None]
+    ) -> Compiled:
+        """compile_with(self), or, after a warning, with the hook that leaves out configurations
+        where IREE fails on attention that has got some; `report` is of what succeeded."""
         self.report = Report(mode=self.mode)
-        hooks = self.hooks(invocation.session, compile_from, compile_to, keep_v=True)
-        return drive(invocation, compile_from, compile_to, hooks)
+        try:
+            return compile_with(self)
+        except CompileError:
+            if not (self.unconfigured and self.configured):
+                raise
+        warn(
+            "IREE fails on attention as configured (see above); "
+            "compiling again without configurations"
+        )
+        again = self.unconfigured
+        self.report = again.report = Report(mode=self.mode)
+        compiled = compile_with(again)
+        self.report.note("compiled without configurations: IREE fails on attention as configured")
+        return compiled
 
     def hooks(
         self, session: Session, compile_from: str, compile_to: str, keep_v: bool
@@ -144,6 +193,15 @@ class PipelineHook:
             raise AttnError(f"cannot write IR there: {error.strerror}", self.dump_ir) from None
 
 
+def _copy_of_module(invocation: Invocation) -> ir.Operation:
+    """A copy of the module that an invocation holds, and goes on holding."""
+    from ..ir import detached_copy
+
+    module = invocation.export_module()
+    invocation.import_module(module)
+    return detached_copy(module)
+
+
 def pipeline_hook(
     pipeline: str | None = None,
     *,
@@ -176,9 +234,9 @@ def pipeline_hook(
     passes on tensors to one phase; `dump_ir` is a folder for the IR before and after them. Raises
     PipelineError for a bad pipeline, phase or mode.
     """
-    stages = parse_pipeline(
-        pipeline
-        or default_pipeline(
+
+    def stages(configure: bool) -> dict[str, list[Stage]]:
+        text = pipeline or default_pipeline(
             mode,
             cache=cache,
             kernels=kernels,
@@ -187,9 +245,13 @@ def pipeline_hook(
             shared_memory=shared_memory,
             table=table or "",
         )
-    )
+        return by_phase(parse_pipeline(text), phase)
+
     if target:
         from ..targets import named_target
 
         named_target(target)
-    return PipelineHook(by_phase(stages, phase), mode, target or "", dump_ir or "")
+    rest = mode, target or "", dump_ir or ""
+    has_other = configure and not pipeline
+    unconfigured = PipelineHook(stages(False), *rest) if has_other else None
+    return PipelineHook(stages(configure), *rest, unconfigured)

@@ -90,6 +90,13 @@ class Report:
             self.attentions.append(record)
         return record
 
+    def extend(self, other: Report) -> None:
+        """Takes over the records of another run, of another part of a file, behind its own."""
+        self.target = self.target or other.target
+        self.attentions += other.attentions
+        self.notes += other.notes
+        self._places |= other._places
+
     def note(self, text: str) -> None:
         """Adds a sentence about the whole module."""
         self.notes.append(text)

@@ -350,3 +350,63 @@ def test_a_failing_compile_raises_each_time(capfd: pytest.CaptureFixture[str]) -
         with pytest.raises(attnpass.CompileError):
             attnpass.pipeline_hook().execute(_parsed(session))
         assert "error" in capfd.readouterr().err
+
+
+# Configurations that IREE fails on.
+
+
+@pytest.fixture
+def bad_table(tmp_path: Path) -> str:
+    """A table that gives MODEL's attention the pipeline of another kind of op."""
+    maps = {"query": [1, 0, 3], "key": [4, 0, 3], "value": [4, 0, 2], "output": [0, 1, 2]}
+    operands = {
+        name: {"type": f"tensor<{'2x16' if name == 'output' else '16x2'}x8xf32>", "map": dims}
+        for name, dims in maps.items()
+    }
+    operands["scale"] = {"type": "f32"}
+    entry = {
+        "target": "llvm-cpu generic",
+        "attention": {"kind": "attention", "dims": 5, "operands": operands},
+        "configuration": {
+            "compilation_info": "#iree_codegen.compilation_info<lowering_config = "
+            "#iree_cpu.lowering_config<distribution = [1, 4, 8, 0, 0]>, translation_info = "
+            "#iree_codegen.translation_info<pipeline = #iree_cpu.pipeline<Mmt4dTilingExpert>>>"
+        },
+    }
+    path = tmp_path / "table.json"
+    data = {"format": "attnpass-attention-table", "version": 1, "entries": [entry]}
+    path.write_text(json.dumps(data))
+    return str(path)
+
+
+def test_hook_compiles_again_without_configurations(
+    bad_table: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    hook = attnpass.pipeline_hook(table=bad_table)
+    output = Output.open_membuffer()
+    with pytest.warns(RuntimeWarning, match="IREE fails on attention as configured"):
+        hook.execute(_parsed(_session())).output_vm_bytecode(output)
+    assert "error: failed to run translation" in capfd.readouterr().err
+    assert any("compiled without configurations" in note for note in hook.report.notes)
+    assert len(hook.report.attentions) == 1
+    inputs = _inputs()
+    assert rel_error(run_module(bytes(output.map_memory()), inputs), _reference(*inputs)) < 1e-5
+
+
+def test_a_part_compiled_again_keeps_the_records_of_others(bad_table: str, tmp_path: Path) -> None:
+    half = MODEL.replace("f32", "f16")
+    source, report = tmp_path / "parts.mlir", tmp_path / "report.json"
+    source.write_text(f"{half}// -----\n{MODEL}// -----\n{half}")
+    done = attn_compile(
+        *[str(source), "-o", os.devnull, *CPU, "--split-input-file", f"--attn-table={bad_table}"],
+        f"--attn-report={report}",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count(b"compiling again without configurations") == 1
+    data = json.loads(report.read_text())
+    types = [record["element_types"]["query"] for record in data["attentions"]]
+    assert types == ["f16", "f32", "f16"]
+    notes = "\n".join(data["notes"])
+    assert notes.count("compiled without configurations") == 1
+    # The others keep theirs.
+    assert notes.count("is configured for llvm-cpu generic") == 2
