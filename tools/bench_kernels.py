@@ -55,7 +55,8 @@ class Case:
     `elsewhere` the module asks for the device at run time: `hopper` and finds the kernel's, or
     `older` and is made not to. A score s becomes cap * tanh(s / cap) with a `cap`, and scores
     are half as large as that (standard deviation). `forced` is the kernel that is measured, if
-    not the one that would be taken.
+    not the one that would be taken. With `poisoned` every other head is NaN, and the rest must not
+    be.
     """
 
     dtype: str
@@ -81,6 +82,7 @@ class Case:
     cap: float = 0
     forced: str = ""
     value: str = ""
+    poisoned: bool = False
 
     @property
     def name(self) -> str:
@@ -95,6 +97,7 @@ class Case:
         words += [f"cap{self.cap:g}"] if self.cap else []
         words += [f"mask_{self.mask}_{self.mask_dims}"] if self.mask else []
         words += ["forced"] if self.forced else []
+        words += ["poisoned"] if self.poisoned else []
         words += ["vt"] if self.layout == "transposed" else []
         words += [f"steps{self.steps}"] if self.steps > 1 else []
         return "_".join(words)
@@ -184,6 +187,7 @@ def cases() -> list[Case]:
         Case("f8E4M3FN", 8, 777, 1024, 128, group=4, causal=True, forced=TURNING + "_causal"),
         Case("f8E4M3FN", 40, 777, 1040, 128, layout="transposed", group=2, causal=True),
         Case("f8E4M3FN", 2, 129, 16, 128, layout="transposed"),
+        *odd_poisoned(),
     ]
     timed = [
         Case("f16", 32, 4096, 4096, 128, timed=True),
@@ -316,6 +320,25 @@ def odd_wide() -> list[Case]:
     ]
     found = [replace(case, heads=heads) for heads in (40, 64) for case in kinds]
     return [*found, Case("bf16", 8, 1000, 777, 64, group=8)]
+
+
+def odd_poisoned() -> list[Case]:
+    """Keys that fill no tile, with NaN behind them, which a weight of 0 would not hide."""
+    narrow = "f8E4M3FN"
+    found = [
+        Case("f16", 4, 300, 777, 128),
+        Case("f16", 4, 776, 776, 128, layout="transposed", causal=True),
+        Case("f16", 40, 300, 777, 64),
+        Case("f16", 4, 300, 777, 256),
+        Case("f16", 4, 300, 777, 128, mask="f16"),
+        Case(narrow, 4, 300, 784, 128, layout="transposed"),
+        Case(narrow, 4, 784, 784, 128, layout="transposed", causal=True),
+        Case(narrow, 4, 300, 784, 128, forced=TURNING),
+        Case(narrow, 4, 784, 784, 128, causal=True, forced=TURNING + "_causal"),
+        Case("f16", 4, 1, 777, 128),
+        Case(narrow, 4, 1, 777, 128),
+    ]
+    return [replace(case, poisoned=True) for case in found]
 
 
 def odd_aligned() -> list[Case]:
@@ -674,10 +697,12 @@ def _inputs(case: Case) -> tuple[Any, Any, Any]:
     ]
     types = (case.dtype, case.kept, case.values)
     sizes = (case.cap / 2 or 1, 1, 1)
-    q, k, v = (
-        (torch.randn(shape, device="cuda") * size).to(kinds[kind])
-        for shape, kind, size in zip(shapes, types, sizes, strict=True)
-    )
+    tensors = [
+        torch.randn(shape, device="cuda") * size for shape, size in zip(shapes, sizes, strict=True)
+    ]
+    for tensor in tensors if case.poisoned else []:
+        tensor[1::2] = math.nan
+    q, k, v = (tensor.to(kinds[kind]) for tensor, kind in zip(tensors, types, strict=True))
     return q, k, v
 
 

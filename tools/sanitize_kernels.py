@@ -50,7 +50,10 @@ CASES = (
     "f16_2x1_333x1004_d256_mask_f32_bmn",
     "bf16_4x2_500x1333_d128_dynamic_mask_i1_gmn",
     "bf16_4x2_500x1328_d128_mask_i1_gmn",
+    "f8E4M3FN_2x1_300x784_d128_vt",
     "f8E4M3FN_2x1_1000x1008_d128_causal_vt",
+    "f8E4M3FN_2x1_300x784_d128_forced",
+    "f8E4M3FN_3x1_1000x1008_d128_causal_forced",
 )
 # What racecheck prints of a pair of accesses, in its two forms of reports.
 _ANALYSIS = re.compile(
