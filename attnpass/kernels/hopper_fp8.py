@@ -6,12 +6,14 @@ it shares with hopper_attention.py, for 16 bits, is the online softmax in units 
 differs where the exponentials, not the products, take most of the time:
 
 - One program stays on each multiprocessor and takes every 132nd block of 128 rows (the number
-  of programs, to be exact). TMA descriptors are made once, and the next block's tiles arrive
-  while the last one's result is written.
-- A warpgroup starts Q.K of a tile and P.V of the last one, and computes the new tile's weights
-  under P.V. `weighed` keeps the compiler from waiting for P.V too early.
-- The output shrinks only when a row's maximum has grown (`shrunk`; the idea: FlashAttention-4),
-  and threads add up their own weights, which are summed across threads at the end alone.
+  of programs, to be exact; `place_of`: which, if causal). TMA descriptors are made once, and the
+  next block's tiles arrive while the last one's result is written.
+- A warpgroup starts Q.K of a tile and P.V of the last one, waits for both, and computes the new
+  tile's weights under the other warpgroup's products. They take turns: the other starts its
+  exponentials when this one is HANDED_OVER with its own (the idea: FlashAttention-3).
+- Rows mostly keep the maximum that they have. A thread compares its own scores with it, and only
+  where one is too large for e4m3 do threads ask each other, and does the output shrink (the
+  idea: FlashAttention-4). Sums, too, are added up across threads at the end alone.
 - Warps signal empty buffers by named barriers, where only those wait who fill them.
 
 wgmma reads 8-bit operands only with the reduced dim innermost, so that V^T is what the kernel
@@ -29,19 +31,27 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-# Named barriers (0 to 3 are Triton's): a K or V tile of each stage, and each of two Q tiles,
-# is free. Both multiplying warpgroups arrive, whoever fills the buffer waits.
-K_FREE = gl.constexpr(4)
-V_FREE = gl.constexpr(8)
-Q_FREE = gl.constexpr(12)
+# Named barriers (0 to 3 are Triton's): it is a multiplying warpgroup's turn; each of two Q tiles
+# is free, a K tile of each of up to three stages, a V tile of each, and one of row-major V. Both
+# multiplying warpgroups arrive, whoever fills the buffer waits.
+TURN = gl.constexpr(4)
+Q_FREE = gl.constexpr(6)
+K_FREE = gl.constexpr(8)
+V_FREE = gl.constexpr(11)
 RAW_FREE = gl.constexpr(14)
 # Threads that take part: of two warpgroups, with a warp or another warpgroup.
 WITH_WARP = gl.constexpr(288)
 WITH_GROUP = gl.constexpr(384)
 GROUP_WITH_WARP = gl.constexpr(160)
-# How much a row's maximum may grow, in powers of two, until the weights take note. e4m3 has
-# room for 0.8 above 256; more slack costs accuracy where few keys have all the weight.
-SLACK = gl.constexpr(0.25)
+WITH_OTHER = gl.constexpr(256)
+# A row's largest weight, as a power of two, when its first tile sets the maximum, and when a later
+# tile does: where weights exceed the limit, below 448, where e4m3 ends. The first leaves room for
+# the growth that most rows have; more would cost accuracy where few keys have all the weight.
+FIRST_TOP = gl.constexpr(6.585)
+TOP = gl.constexpr(8.0)
+LIMIT = gl.constexpr(8.75)
+# Groups of 16 keys, of a tile's, after whose exponentials it is the other warpgroup's turn.
+HANDED_OVER = gl.constexpr(6)
 # Stages of row-major V, where V must be transposed.
 RAW_STAGES = gl.constexpr(2)
 
@@ -63,14 +73,66 @@ def arrive_at(barrier, THREADS: gl.constexpr):
 
 
 @gluon.jit
-def place_of(item, blocks, keys, diagonal, KEYS: gl.constexpr, CAUSAL: gl.constexpr):
-    """Head, first row and number of key tiles of a block of rows."""
-    head = item // blocks
-    block = item % blocks
-    end = keys
+def section_of(heads, keys, group, HEAD: gl.constexpr):
+    """How many heads a causal kernel takes rows of at a time: those that have their K and V in
+    32 MB of the L2 cache, or fewer, that all sections be as large."""
+    SHARE: gl.constexpr = 32 * 1024 * 1024 // (2 * HEAD)
+    most = gl.maximum(SHARE // keys, 1) * group
+    sections = (heads + most - 1) // most
+    return (heads + sections - 1) // sections
+
+
+@gluon.jit
+def item_of(turn):
+    """The number of a causal program's block of rows. Programs take turns there and back, so that
+    each gets as many of the long ones."""
+    place = gl.program_id(0)
+    place += (turn & 1) * (gl.num_programs(0) - 1 - 2 * place)
+    return turn * gl.num_programs(0) + place
+
+
+@gluon.jit
+def turns_of(items, CAUSAL: gl.constexpr):
+    """What a program counts its blocks of rows by: first, end and step. A causal one counts turns,
+    for `item_of`, others the blocks themselves."""
+    first, end, step = gl.program_id(0), items, gl.num_programs(0)
     if CAUSAL:
-        block = blocks - 1 - block
+        full = items // gl.num_programs(0)
+        first, end, step = 0, full + (item_of(full) < items).to(gl.int32), 1
+    return first, end, step
+
+
+@gluon.jit
+def place_of(
+    turn,
+    blocks,
+    heads,
+    section,
+    keys,
+    diagonal,
+    KEYS: gl.constexpr,
+    CAUSAL: gl.constexpr,
+):
+    """Head, first row and number of key tiles of a block of rows.
+
+    The blocks of a causal kernel are numbered by section, then by length, then by head. Every
+    other section begins with its shortest: neighbouring turns have about the same lengths, and
+    the last section ends with its shortest.
+    """
+    if CAUSAL:
+        item = item_of(turn)
+        number = item // (section * blocks)
+        item -= number * section * blocks
+        width = gl.minimum(section, heads - number * section)
+        head = number * section + item % width
+        block = item // width
+        if (((heads - 1) // section - number) & 1) == 0:
+            block = blocks - 1 - block
         end = gl.minimum(keys, block * 128 + 128 + diagonal)
+    else:
+        head = turn // blocks
+        block = turn % blocks
+        end = keys
     return head, block * 128, gl.maximum((end + KEYS - 1) // KEYS, 1)
 
 
@@ -82,7 +144,6 @@ def load_tiles(
     q_tiles,
     k_tiles,
     v_tiles,
-    q_full,
     k_full,
     v_full,
     rows,
@@ -96,8 +157,9 @@ def load_tiles(
     V_TRANSPOSED: gl.constexpr,
     STAGES: gl.constexpr,
 ):
-    """The loading warp: for each block Q once, then K and V tile by tile. V goes to `v_tiles`,
-    V^T or not. What lies behind a head's rows or keys may be the next head's: it is hidden."""
+    """The loading warp: K and V tile by tile, Q with a block's first tile of K. V goes to
+    `v_tiles`, V^T or not. What lies behind a head's rows of Q and K may be the next head's: its
+    scores are hidden. V has zeros there, for a weight of 0 does not hide NaN."""
     dtype: gl.constexpr = k_tiles.dtype
     V_STAGES: gl.constexpr = STAGES if V_TRANSPOSED else RAW_STAGES
     kv_heads = heads // group
@@ -118,25 +180,26 @@ def load_tiles(
             value, [kv_heads * HEAD, keys], [keys, 1], [HEAD, KEYS], v_tiles.index(0).layout
         )
     else:
+        V_BLOCK: gl.constexpr = [1, KEYS, HEAD]
         v_desc = tma.make_tensor_descriptor(
-            value, [kv_heads * keys, HEAD], [HEAD, 1], [KEYS, HEAD], v_tiles.index(0).layout
+            value,
+            [kv_heads, keys, HEAD],
+            [keys.to(gl.int64) * HEAD, HEAD, 1],
+            V_BLOCK,
+            gl.NVMMASharedLayout.get_default_for(V_BLOCK, dtype),
         )
     blocks = (rows + 127) // 128
+    section = section_of(heads, keys, group, HEAD)
     done = 0
     loaded = 0
-    for item in range(gl.program_id(0), heads * blocks, gl.num_programs(0)):
-        head, first_row, tiles = place_of(item, blocks, keys, diagonal, KEYS, CAUSAL)
+    first, end, step = turns_of(heads * blocks, CAUSAL)
+    for turn in range(first, end, step):
+        head, first_row, tiles = place_of(
+            turn, blocks, heads, section, keys, diagonal, KEYS, CAUSAL
+        )
         half = done & 1
         if done >= 2:
             wait_for(Q_FREE + half, WITH_WARP)
-        mbarrier.expect(q_full.index(half), 2 * q_desc.block_type.nbytes)
-        for part in gl.static_range(2):
-            tma.async_copy_global_to_shared(
-                q_desc,
-                [head * rows + first_row + 64 * part, 0],
-                q_full.index(half),
-                q_tiles.index(2 * half + part),
-            )
         done += 1
         kv_head = head // group
         for tile in range(tiles):
@@ -144,7 +207,19 @@ def load_tiles(
             v_stage = loaded % V_STAGES
             if loaded >= STAGES:
                 wait_for(K_FREE + stage, WITH_WARP)
-            mbarrier.expect(k_full.index(stage), k_desc.block_type.nbytes)
+            if tile == 0:
+                mbarrier.expect(
+                    k_full.index(stage), k_desc.block_type.nbytes + 2 * q_desc.block_type.nbytes
+                )
+                for part in gl.static_range(2):
+                    tma.async_copy_global_to_shared(
+                        q_desc,
+                        [head * rows + first_row + 64 * part, 0],
+                        k_full.index(stage),
+                        q_tiles.index(2 * half + part),
+                    )
+            else:
+                mbarrier.expect(k_full.index(stage), k_desc.block_type.nbytes)
             tma.async_copy_global_to_shared(
                 k_desc,
                 [kv_head * (keys // 16) + tile * (KEYS // 16), 0, 0, 0, 0],
@@ -157,13 +232,18 @@ def load_tiles(
                 else:
                     wait_for(RAW_FREE + v_stage, GROUP_WITH_WARP)
             mbarrier.expect(v_full.index(v_stage), v_desc.block_type.nbytes)
+            v_tile = v_tiles.index(v_stage)
             if V_TRANSPOSED:
-                place = [kv_head * HEAD, tile * KEYS]
+                tma.async_copy_global_to_shared(
+                    v_desc, [kv_head * HEAD, tile * KEYS], v_full.index(v_stage), v_tile
+                )
             else:
-                place = [kv_head * keys + tile * KEYS, 0]
-            tma.async_copy_global_to_shared(
-                v_desc, place, v_full.index(v_stage), v_tiles.index(v_stage)
-            )
+                tma.async_copy_global_to_shared(
+                    v_desc,
+                    [kv_head, tile * KEYS, 0],
+                    v_full.index(v_stage),
+                    v_tile._reinterpret(dtype, V_BLOCK, v_desc.layout),
+                )
             loaded += 1
     # Every arrival is waited for: a barrier that is left half full would be so at the next use.
     for old in range(gl.maximum(done - 2, 0), done):
@@ -185,6 +265,7 @@ def turn_tiles(
     v_full,
     rows,
     keys,
+    group,
     diagonal,
     heads,
     HEAD: gl.constexpr,
@@ -204,9 +285,11 @@ def turn_tiles(
         shape=[KEYS, HEAD],
     )
     blocks = (rows + 127) // 128
+    section = section_of(heads, keys, group, HEAD)
     turned = 0
-    for item in range(gl.program_id(0), heads * blocks, gl.num_programs(0)):
-        _, _, tiles = place_of(item, blocks, keys, diagonal, KEYS, CAUSAL)
+    first, end, step = turns_of(heads * blocks, CAUSAL)
+    for turn in range(first, end, step):
+        _, _, tiles = place_of(turn, blocks, heads, section, keys, diagonal, KEYS, CAUSAL)
         for _ in range(tiles):
             raw = turned % RAW_STAGES
             stage = turned % STAGES
@@ -262,124 +345,146 @@ def hide_keys(
     return scores
 
 
-@gluon.jit
-def row_max(scores, KEYS: gl.constexpr, LAYOUT: gl.constexpr):
-    """The maxima of rows, by way of four in each thread, which do not wait for each other."""
-    parts = gl.max(scores.reshape([64, 4, KEYS // 4]), 1)
-    return gl.convert_layout(gl.max(parts, 1), gl.SliceLayout(1, LAYOUT))
+@gluon.constexpr_function
+def weight_code(groups, first, mine, other):
+    """PTX of `weigh`, for tiles of 16 * groups keys.
+
+    A thread has two rows, and of each group of 16 keys four scores of both: eight operands, of
+    which numbers 0, 1, 4, 5 are those of one row and 2, 3, 6, 7 those of the other. The results
+    of a row are 0: its four weights, 1: its new maximum, 4: what it shrinks by, 5: the thread's
+    sum of weights. More operands are what the output has so far, in place, the scores, the
+    maxima and the factor of the scores.
+    """
+    count = 8 * groups
+    rows = [
+        [[8 * group + 2 * row + i for i in (0, 1, 4, 5)] for group in range(groups)]
+        for row in range(2)
+    ]
+    out, scores, peaks, factor = count, 2 * count, 3 * count, f"${4 * count}"
+    code = ["{", ".reg .f32 w<4>, most<2>, peak<2>, less<2>, shrink<2>, sum<2>;"]
+    code += [".reg .pred yes;", ".reg .b16 low, high;"]
+    for row, own in enumerate(rows):
+        # By way of four maxima, which do not wait for each other.
+        values = [f"${scores + i}" for group in own for i in group]
+        code += [f"mov.f32 w{i}, {values[i]};" for i in range(4)]
+        code += [f"max.f32 w{i % 4}, w{i % 4}, {x};" for i, x in enumerate(values) if i >= 4]
+        code += ["max.f32 w0, w0, w1;", "max.f32 w2, w2, w3;", f"max.f32 most{row}, w0, w2;"]
+        code += [f"mul.f32 most{row}, most{row}, {factor};"]
+        code += [f"mov.f32 peak{row}, ${peaks + own[0][0]};", f"mov.f32 shrink{row}, 1.0;"]
+    if not first:
+        code += [f"sub.f32 w{row}, most{row}, peak{row};" for row in range(2)]
+        code += ["max.f32 w0, w0, w1;", f"setp.gt.f32 yes, w0, {LIMIT.value};"]
+        code += ["vote.sync.any.pred yes, yes, -1;", "@!yes bra same;"]
+    for lane in (1, 2):
+        code += [f"shfl.sync.bfly.b32 w{row}, most{row}, {lane}, 0x1f, -1;" for row in range(2)]
+        code += [f"max.f32 most{row}, most{row}, w{row};" for row in range(2)]
+    top = (FIRST_TOP if first else TOP).value
+    for row in range(2):
+        code += [f"mov.f32 w{row}, peak{row};", f"sub.f32 peak{row}, most{row}, {top};"]
+        code += [] if first else [f"max.f32 peak{row}, peak{row}, w{row};"]
+        code += [f"sub.f32 shrink{row}, w{row}, peak{row};"]
+        code += [f"ex2.approx.ftz.f32 shrink{row}, shrink{row};"]
+    if not first:
+        code += [f"mul.f32 ${out + i}, ${out + i}, shrink{i // 2 % 2};" for i in range(count)]
+    code += ["same:", "neg.f32 less0, peak0;", "neg.f32 less1, peak1;"]
+    code += [f"bar.sync {mine}, {WITH_OTHER.value};"]
+    for group in range(groups):
+        for row in range(2):
+            own = rows[row][group]
+            for i, x in enumerate(own):
+                code += [f"fma.rn.f32 w{i}, ${scores + x}, {factor}, less{row};"]
+                code += [f"ex2.approx.ftz.f32 w{i}, w{i};"]
+            code += ["cvt.rn.satfinite.e4m3x2.f32 low, w1, w0;"]
+            code += ["cvt.rn.satfinite.e4m3x2.f32 high, w3, w2;"]
+            code += [f"mov.b32 ${own[0]}, {{low, high}};"]
+            code += ["add.f32 w0, w0, w1;", "add.f32 w2, w2, w3;", "add.f32 w0, w0, w2;"]
+            code += [f"add.f32 sum{row}, sum{row}, w0;" if group else f"mov.f32 sum{row}, w0;"]
+        if group == HANDED_OVER.value - 1:
+            # Always, but only when the sums are there, which are not negative.
+            code += ["add.f32 w0, sum0, sum1;", "setp.geu.f32 yes, w0, -1.0;"]
+            code += [f"@yes bar.arrive {other}, {WITH_OTHER.value};"]
+    for row, own in enumerate(rows):
+        for group in own:
+            names = (f"peak{row}", f"shrink{row}", f"sum{row}")
+            code += [f"mov.b32 ${i}, {name};" for i, name in zip(group[1:], names, strict=True)]
+    return "\n".join([*code, "}"])
+
+
+@gluon.constexpr_function
+def weight_operands(count):
+    """Results, the output, scores, maxima, factors, the output in its place."""
+    names = ["=r"] * count + ["=f"] * count + ["f"] * (3 * count)
+    return ",".join(names + [str(count + i) for i in range(count)])
 
 
 @gluon.jit
-def own_sums(weights, KEYS: gl.constexpr):
-    """The sums of what a thread has of each row: (64, 4), for the four threads of a row."""
-    return gl.sum(gl.sum(weights.reshape([64, KEYS // 8, 4, 2]), 1), 2)
+def one_copy(x, COPIES: gl.constexpr):
+    """What stands in each of the copies: (64, COPIES, 4) to (64, 4)."""
+    x = x.permute([0, 2, 1])
+    x, _ = gl.split(x.reshape([64, 4, COPIES // 2, 2]))
+    x, _ = gl.split(x.reshape([64, 4, COPIES // 4, 2]))
+    x, _ = gl.split(x)
+    return x
 
 
 @gluon.jit
-def soften(
+def by_kind(results, KEYS: gl.constexpr):
+    """The results of `weight_code`: weights, (64, KEYS // 16, 4), and what each thread has of
+    its rows, (64, 4): maxima, what rows shrink by, sums."""
+    COPIES: gl.constexpr = KEYS // 16
+    results = results.reshape([64, COPIES, 2, 4, 2]).permute([0, 1, 3, 2, 4])
+    even, odd = gl.split(results)
+    words, shrink = gl.split(even)
+    peak, total = gl.split(odd)
+    return words, one_copy(peak, COPIES), one_copy(shrink, COPIES), one_copy(total, COPIES)
+
+
+@gluon.jit
+def spread(x, COLUMNS: gl.constexpr, LAYOUT: gl.constexpr):
+    """What a thread has of its rows, (64, 4), for each of the columns that it has of them."""
+    like = gl.zeros([64, COLUMNS], x.dtype, LAYOUT).reshape([64, COLUMNS // 8, 4, 2])
+    PLACES: gl.constexpr = gl.SliceLayout(1, gl.SliceLayout(3, like.type.layout))
+    x = gl.expand_dims(gl.expand_dims(gl.convert_layout(x, PLACES), 1), 3)
+    x, _ = gl.broadcast(x, like)
+    return gl.convert_layout(x.reshape([64, COLUMNS]), LAYOUT)
+
+
+@gluon.jit
+def weigh(
     scores,
     peak,
-    total,
-    tile,
-    first_row,
-    keys,
-    diagonal,
+    out,
     factor,
     KEYS: gl.constexpr,
-    CAUSAL: gl.constexpr,
+    FIRST: gl.constexpr,
+    MINE: gl.constexpr,
+    OTHER: gl.constexpr,
     LAYOUT: gl.constexpr,
 ):
-    """A tile's weights, the new maxima and sums of rows, and what the old ones shrink by.
+    """A tile's weights, the rows' new maxima, what they shrink by and the thread's sums; the
+    output so far, shrunk.
 
-    Weights lie between 0 and 256 (with SLACK, 304) instead of 0 and 1, which uses the range of
-    e4m3 (largest value 448); the row sums have the same factor, so it cancels.
+    Weights lie between 0 and 430 (LIMIT) instead of 0 and 1, which uses the range of e4m3
+    (largest value 448); the row sums have the same factor, so it cancels. `peak` is what has a
+    weight of 1, in units of log2. Weights are e4m3, those of four neighbouring
+    keys in an i32: (64, KEYS // 16, 4). The first tile of a row sets its maximum.
+
+    Exponentials wait for the warpgroup's turn at the barrier MINE, and give the other its turn.
     """
-    scores = hide_keys(scores, tile, first_row, keys, diagonal, KEYS, CAUSAL, LAYOUT)
-    new_peak = row_max(scores, KEYS, LAYOUT) * factor
-    new_peak = gl.where(new_peak > peak + SLACK, new_peak, peak)
-    weights = gl.exp2(scores * factor - (new_peak - 8.0)[:, None])
-    shrink = gl.exp2(peak - new_peak)
-    total = total * gl.convert_layout(shrink, gl.SliceLayout(1, total.type.layout))[:, None]
-    total += own_sums(weights, KEYS)
-    return weights, new_peak, total, shrink
-
-
-@gluon.jit
-def weighed(total):
-    """The sums of rows, and what follows in the code stays behind them.
-
-    ptxas would move the wait for P.V up, before the softmax that should run under P.V. It moves
-    nothing above a barrier, even one that is never come to: sums are not negative.
-    """
-    return gl.inline_asm_elementwise(
-        """{
-        .reg .pred never;
-        .reg .f32 both;
-        add.f32 both, $2, $3;
-        setp.lt.f32 never, both, 0fC0000000;
-        @never bar.sync 15, 128;
-        mov.b32 $0, $2;
-        mov.b32 $1, $3;
-        }""",
-        "=f,=f,f,f",
-        [total],
-        dtype=gl.float32,
+    CODE: gl.constexpr = weight_code(KEYS // 16, FIRST, MINE, OTHER)
+    OPERANDS: gl.constexpr = weight_operands(KEYS // 2)
+    results, out = gl.inline_asm_elementwise(
+        CODE,
+        OPERANDS,
+        [scores, spread(peak, KEYS, LAYOUT), gl.full([64, KEYS], factor, gl.float32, LAYOUT), out],
+        dtype=(gl.int32, gl.float32),
         is_pure=False,
-        pack=2,
+        pack=KEYS // 2,
     )
-
-
-@gluon.constexpr_function
-def shrink_code(count):
-    """PTX that multiplies `count` accumulators by as many factors, unless all of the warp's are
-    1. A thread has two rows of accumulators, and two of each in turn."""
-    lines = ["{", ".reg .pred less, any;"]
-    lines += [f"setp.lt.f32 less, ${2 * count}, 0f3F800000;"]
-    lines += [f"@!less setp.lt.f32 less, ${2 * count + 2}, 0f3F800000;"]
-    lines += ["vote.sync.any.pred any, less, -1;", "@!any bra same;"]
-    lines += [f"mul.f32 ${i}, ${count + i}, ${2 * count + i};" for i in range(count)]
-    return "\n".join([*lines, "same:", "}"])
-
-
-@gluon.constexpr_function
-def shrink_operands(count):
-    """Results, then accumulators in their places, then factors."""
-    names = ["=f"] * count + [str(i) for i in range(count)] + ["f"] * count
-    return ",".join(names)
-
-
-@gluon.jit
-def shrunk(out, shrink, HEAD: gl.constexpr):
-    """The output so far, times what its rows shrink by."""
-    factors, _ = gl.broadcast(shrink[:, None], out)
-    CODE: gl.constexpr = shrink_code(HEAD // 2)
-    OPERANDS: gl.constexpr = shrink_operands(HEAD // 2)
-    return gl.inline_asm_elementwise(
-        CODE, OPERANDS, [out, factors], dtype=gl.float32, is_pure=True, pack=HEAD // 2
-    )
-
-
-@gluon.jit
-def packed(weights, KEYS: gl.constexpr):
-    """Weights as e4m3, those of four neighbouring keys in an i32: (64, KEYS // 16, 4). As a
-    tensor of e4m3 they would take a register each where the loop carries them."""
-    weights = weights.reshape([64, KEYS // 16, 2, 4, 2]).permute([0, 1, 3, 2, 4])
-    even, odd = gl.split(weights)
-    first, third = gl.split(even)
-    second, fourth = gl.split(odd)
-    return gl.inline_asm_elementwise(
-        """{
-        .reg .b16 low, high;
-        cvt.rn.satfinite.e4m3x2.f32 low, $2, $1;
-        cvt.rn.satfinite.e4m3x2.f32 high, $4, $3;
-        mov.b32 $0, {low, high};
-        }""",
-        "=r,f,f,f,f",
-        [first, second, third, fourth],
-        dtype=gl.int32,
-        is_pure=True,
-        pack=1,
-    )
+    words, peak, shrink, total = by_kind(results, KEYS)
+    peak = peak.to(gl.float32, bitcast=True)
+    shrink = shrink.to(gl.float32, bitcast=True)
+    return words, peak, shrink, total.to(gl.float32, bitcast=True), out
 
 
 @gluon.jit
@@ -400,17 +505,24 @@ def as_operand(words, KEYS: gl.constexpr, LAYOUT: gl.constexpr):
 
 
 @gluon.jit
+def wait_for_next(used, more, k_full, STAGES: gl.constexpr):
+    """Waits for the tile of K that comes after tile number `used`, if there are more."""
+    following = used + more.to(gl.int32)
+    mbarrier.wait(k_full.index(following % STAGES), (following // STAGES) & 1)
+
+
+@gluon.jit
 def attend(
     output,
     q_tiles,
     k_tiles,
     v_tiles,
-    q_full,
     k_full,
     v_full,
     factor,
     rows,
     keys,
+    group,
     diagonal,
     heads,
     PART: gl.constexpr,
@@ -419,12 +531,11 @@ def attend(
     CAUSAL: gl.constexpr,
     STAGES: gl.constexpr,
     V_USERS: gl.constexpr,
-    EARLY: gl.constexpr,
 ):
     """A multiplying warpgroup: rows 64 * PART to 64 * PART + 63 of each block. `V_USERS` is how
-    many threads meet where a tile of V is free. EARLY turns weights to e4m3 at the end of their
-    own tile, instead of under the next one's Q.K: which is faster depends on what ptxas makes
-    of it, and was measured for each kernel."""
+    many threads meet where a tile of V is free."""
+    MINE: gl.constexpr = TURN + PART
+    OTHER: gl.constexpr = TURN + 1 - PART
     SCORES: gl.constexpr = gl.NVMMADistributedLayout(
         version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, KEYS, 32]
     )
@@ -432,62 +543,60 @@ def attend(
         version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, HEAD, 32]
     )
     WEIGHTS: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=OUT, k_width=4)
-    ROWS: gl.constexpr = gl.SliceLayout(1, SCORES)
     OUT_ROWS: gl.constexpr = gl.SliceLayout(1, OUT)
     zero = gl.zeros([64, KEYS], gl.float32, SCORES)
     blocks = (rows + 127) // 128
     done = 0
     used = 0
-    for item in range(gl.program_id(0), heads * blocks, gl.num_programs(0)):
-        head, block_row, tiles = place_of(item, blocks, keys, diagonal, KEYS, CAUSAL)
+    if PART == 1:
+        arrive_at(OTHER, WITH_OTHER)
+    section = section_of(heads, keys, group, HEAD)
+    first, end, step = turns_of(heads * blocks, CAUSAL)
+    if first < end:
+        mbarrier.wait(k_full.index(0), 0)
+    for turn in range(first, end, step):
+        head, block_row, tiles = place_of(
+            turn, blocks, heads, section, keys, diagonal, KEYS, CAUSAL
+        )
         first_row = block_row + 64 * PART
+        another = turn + step < end
         half = done & 1
         q = q_tiles.index(2 * half + PART)
-        out = gl.zeros([64, HEAD], gl.float32, OUT)
-        peak = gl.full([64], -1.0e30, gl.float32, ROWS)
-        total = own_sums(zero, KEYS)
+        _, peak, _, _ = by_kind(zero, KEYS)
         stage = used % STAGES
-        mbarrier.wait(q_full.index(half), (done >> 1) & 1)
-        mbarrier.wait(k_full.index(stage), (used // STAGES) & 1)
         scores = warpgroup_mma(q, k_tiles.index(stage).permute((1, 0)), zero, use_acc=False)
         arrive_at(K_FREE + stage, WITH_WARP)
-        weights, peak, total, shrink = soften(
-            scores, peak, total, 0, first_row, keys, diagonal, factor, KEYS, CAUSAL, SCORES
+        wait_for_next(used, (tiles > 1) | another, k_full, STAGES)
+        scores = hide_keys(scores, 0, first_row, keys, diagonal, KEYS, CAUSAL, SCORES)
+        out = gl.zeros([64, HEAD], gl.float32, OUT)
+        words, peak, _, total, out = weigh(
+            scores, peak, out, factor, KEYS, True, MINE, OTHER, SCORES
         )
-        if EARLY:
-            weights = packed(weights, KEYS)
+        mbarrier.wait(v_full.index(stage), (used // STAGES) & 1)
         for tile in range(1, tiles):
             before = stage
-            filled = (used // STAGES) & 1
             used += 1
             stage = used % STAGES
-            mbarrier.wait(k_full.index(stage), (used // STAGES) & 1)
             next_scores = warpgroup_mma(
                 q, k_tiles.index(stage).permute((1, 0)), zero, use_acc=False, is_async=True
             )
-            words = weights if EARLY else packed(weights, KEYS)
-            mbarrier.wait(v_full.index(before), filled)
             next_out = warpgroup_mma(
                 as_operand(words, KEYS, WEIGHTS),
                 v_tiles.index(before).permute((1, 0)),
                 out,
                 is_async=True,
             )
-            scores = warpgroup_mma_wait(num_outstanding=1, deps=(next_scores,))
+            mbarrier.wait(v_full.index(stage), (used // STAGES) & 1)
+            wait_for_next(used, (tile + 1 < tiles) | another, k_full, STAGES)
+            scores, out = warpgroup_mma_wait(num_outstanding=0, deps=(next_scores, next_out))
             arrive_at(K_FREE + stage, WITH_WARP)
-            weights, peak, total, shrink = soften(
-                scores, peak, total, tile, first_row, keys, diagonal, factor, KEYS, CAUSAL, SCORES
-            )
-            total = weighed(total)
-            out = warpgroup_mma_wait(num_outstanding=0, deps=(next_out,))
             arrive_at(V_FREE + before, V_USERS)
-            shrink = gl.convert_layout(shrink, OUT_ROWS)
-            out = shrunk(out, shrink, HEAD)
-            if EARLY:
-                weights = packed(weights, KEYS)
+            scores = hide_keys(scores, tile, first_row, keys, diagonal, KEYS, CAUSAL, SCORES)
+            words, peak, shrink, more, out = weigh(
+                scores, peak, out, factor, KEYS, False, MINE, OTHER, SCORES
+            )
+            total = total * shrink + more
         arrive_at(Q_FREE + half, WITH_WARP)
-        words = weights if EARLY else packed(weights, KEYS)
-        mbarrier.wait(v_full.index(stage), (used // STAGES) & 1)
         out = warpgroup_mma(
             as_operand(words, KEYS, WEIGHTS), v_tiles.index(stage).permute((1, 0)), out
         )
@@ -500,6 +609,8 @@ def attend(
         inside = (row < rows)[:, None] & (gl.full([1, HEAD], 1, gl.int1, OUT))
         start = output + head.to(gl.int64) * rows * HEAD
         gl.store(start + place, out.to(output.dtype.element_ty), mask=inside)
+    if PART == 0:
+        wait_for(MINE, WITH_OTHER)
 
 
 @gluon.jit
@@ -521,7 +632,6 @@ def attention(
     V_TRANSPOSED: gl.constexpr,
     STAGES: gl.constexpr,
     REGISTERS: gl.constexpr,
-    EARLY: gl.constexpr,
 ):
     """softmax(scale * Q K^T) V for every head.
 
@@ -531,6 +641,7 @@ def attention(
     in one dim; more than blocks of 128 rows, of all heads, have nothing to do. `scratch` is
     not read: the build puts the memory of the TMA descriptors in its place.
     """
+    gl.static_assert(STAGES <= 3)
     dtype: gl.constexpr = query.dtype.element_ty
     Q_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([64, HEAD], dtype)
     K_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([KEYS, HEAD], dtype)
@@ -540,11 +651,8 @@ def attention(
     k_tiles = gl.allocate_shared_memory(dtype, [STAGES, KEYS, HEAD], K_TILE)
 
     BARRIER: gl.constexpr = mbarrier.MBarrierLayout()
-    q_full = gl.allocate_shared_memory(gl.int64, [2, 1], BARRIER)
     k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
     v_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
-    for half in gl.static_range(2):
-        mbarrier.init(q_full.index(half), count=1)
     for stage in gl.static_range(STAGES):
         mbarrier.init(k_full.index(stage), count=1)
         mbarrier.init(v_full.index(stage), count=1)
@@ -562,17 +670,17 @@ def attention(
             [
                 (
                     attend,
-                    (output, q_tiles, k_tiles, v_tiles, q_full, k_full, v_full, factor, rows,
-                     keys, diagonal, heads, 0, HEAD, KEYS, CAUSAL, STAGES, WITH_WARP, EARLY),
+                    (output, q_tiles, k_tiles, v_tiles, k_full, v_full, factor, rows, keys,
+                     group, diagonal, heads, 0, HEAD, KEYS, CAUSAL, STAGES, WITH_WARP),
                 ),
                 (
                     attend,
-                    (output, q_tiles, k_tiles, v_tiles, q_full, k_full, v_full, factor, rows,
-                     keys, diagonal, heads, 1, HEAD, KEYS, CAUSAL, STAGES, WITH_WARP, EARLY),
+                    (output, q_tiles, k_tiles, v_tiles, k_full, v_full, factor, rows, keys,
+                     group, diagonal, heads, 1, HEAD, KEYS, CAUSAL, STAGES, WITH_WARP),
                 ),
                 (
                     load_tiles,
-                    (query, key, value, q_tiles, k_tiles, v_tiles, q_full, k_full, v_full, rows,
+                    (query, key, value, q_tiles, k_tiles, v_tiles, k_full, v_full, rows,
                      keys, group, diagonal, heads, HEAD, KEYS, CAUSAL, True, STAGES),
                 ),
             ],
@@ -584,22 +692,22 @@ def attention(
             [
                 (
                     attend,
-                    (output, q_tiles, k_tiles, v_tiles, q_full, k_full, v_full, factor, rows,
-                     keys, diagonal, heads, 0, HEAD, KEYS, CAUSAL, STAGES, WITH_GROUP, EARLY),
+                    (output, q_tiles, k_tiles, v_tiles, k_full, v_full, factor, rows, keys,
+                     group, diagonal, heads, 0, HEAD, KEYS, CAUSAL, STAGES, WITH_GROUP),
                 ),
                 (
                     attend,
-                    (output, q_tiles, k_tiles, v_tiles, q_full, k_full, v_full, factor, rows,
-                     keys, diagonal, heads, 1, HEAD, KEYS, CAUSAL, STAGES, WITH_GROUP, EARLY),
+                    (output, q_tiles, k_tiles, v_tiles, k_full, v_full, factor, rows, keys,
+                     group, diagonal, heads, 1, HEAD, KEYS, CAUSAL, STAGES, WITH_GROUP),
                 ),
                 (
                     turn_tiles,
-                    (raw_tiles, v_tiles, raw_full, v_full, rows, keys, diagonal, heads, HEAD,
-                     KEYS, CAUSAL, STAGES),
+                    (raw_tiles, v_tiles, raw_full, v_full, rows, keys, group, diagonal, heads,
+                     HEAD, KEYS, CAUSAL, STAGES),
                 ),
                 (
                     load_tiles,
-                    (query, key, value, q_tiles, k_tiles, raw_tiles, q_full, k_full, raw_full,
+                    (query, key, value, q_tiles, k_tiles, raw_tiles, k_full, raw_full,
                      rows, keys, group, diagonal, heads, HEAD, KEYS, CAUSAL, False, STAGES),
                 ),
             ],

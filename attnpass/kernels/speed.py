@@ -6,8 +6,9 @@ to; a unit test holds this rule against those pairs. In words:
 
 - prefill, IREE: 4 us, and 45 ns for each key (head dim 128; down to 15 where there are few blocks
   of 128 rows, which IREE tiles smaller) or 290 TFLOPS. Kernel: 8.5 us (a launch, and the memory
-  engine's descriptors), and 11 ns a key and wave, or the speed that the manifest has for it. So
-  IREE keeps up to 128 keys, and kernels win from 256 on.
+  engine's descriptors), and 11 ns a key and wave, or the speed that the manifest has for it; with
+  8 bits that speed, in whole waves (9.5 ns a key, or 10.4 where V is transposed). So IREE keeps up
+  to 128 keys, and kernels win from 256 on.
 - decode, IREE: 4 us where the keys are too few to be split, else 10.5 us and 4.4 TB/s, 8 TB/s
   where they fit in the L2 cache. With grouped queries 21 us and 3.4 TB/s. Kernel: 9 us (two
   launches) and its speed. So IREE keeps up to 256 keys without groups, and about 20 to 50 MB of
@@ -88,11 +89,14 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     # A workgroup of 256 rows takes 1.7 times as long as one of 128 (16.7 and 10 ns a key with
     # heads of 64), and heads of 64 nearly as long as those of 128: the exponentials are as many.
     larger = (kernel.rows_per_workgroup / 128) ** 0.75
-    by_waves = 11e-9 * larger * waves * seen * max(work.head_dims / 256, 0.85)
+    a_key = 11e-9 * larger * max(work.head_dims / 256, 0.85)
     rate = _prefill_rate(kernel) or 5.5e14
+    if kernel.element_type.startswith("f8"):
+        a_wave = target.compute_units * kernel.rows_per_workgroup
+        a_key = 2 * a_wave * work.head_dims / rate
     # Not timed: a prefill kernel loads less at once than a decode kernel.
     reading = work.seen * work.cache_bytes / 3.5e12
-    return _PREFILL_LAUNCH + max(by_waves, flops / rate, reading)
+    return _PREFILL_LAUNCH + max(a_key * waves * seen, flops / rate, reading)
 
 
 def _rate(kernel: Kernel, launches: float) -> float:
