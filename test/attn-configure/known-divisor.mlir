@@ -1,14 +1,17 @@
 // A batch of unknown size times 8 heads is a multiple of 8, by which IREE would split the dim of
-// Q and K behind the configuration, and fail. The attention's dispatch gets its sizes behind
-// barriers, the others theirs as they are; it compiles to the end.
+// Q and K behind the configuration, and fail. The attention's dispatch gets that size from behind
+// a barrier, other dispatches get it as it is; it compiles to the end. A number of rows or of
+// tiles has no known divisor, and no barrier, which would cut the program's command buffer.
 // RUN: attn-compile %s -o - --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=flow | FileCheck %s
 // RUN: attn-compile %s -o %t.vmfb --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --attn-summary 2>&1 | FileCheck %s --check-prefix=WHOLE
 
 // CHECK-LABEL: util.func public @main
 // CHECK: %[[BATCH:.+]] = arith.muli %{{.+}}, %c8
+// CHECK-NEXT: %[[HIDDEN:.+]] = util.optimization_barrier %[[BATCH]] : index
+// CHECK: %[[TILES:.+]] = arith.ceildivui %{{.+}}, %c128
 // CHECK: flow.dispatch {{.*}}elementwise{{.*}}[%{{.*}}%[[BATCH]]
-// CHECK: %[[HIDDEN:.+]] = util.optimization_barrier %[[BATCH]] : index
-// CHECK: flow.dispatch {{.*}}attention{{.*}}[%[[HIDDEN]], {{.*}}(%{{.*}}, %[[HIDDEN]]
+// CHECK-NOT: util.optimization_barrier
+// CHECK: flow.dispatch {{.*}}attention{{.*}}[%[[HIDDEN]], %[[TILES]], {{.*}}(%{{.*}}, %[[HIDDEN]]
 // WHOLE-NOT: warning:
 // WHOLE: is configured for cuda sm_80
 
