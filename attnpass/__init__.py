@@ -49,6 +49,10 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(home), name)
 
 
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
 def _check_iree() -> None:
     """ImportError unless the installed IREE is one that the passes were tested on."""
     from importlib.metadata import PackageNotFoundError, version

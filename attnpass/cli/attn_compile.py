@@ -14,6 +14,7 @@ from ..report.records import Report
 from .diagnostics import run_tool, split_chunks
 from .files import STANDARD, check_different, check_writable, read_input, write_output
 from .guard import guarded
+from .version import version_text
 
 if TYPE_CHECKING:
     from iree.compiler.api import Invocation, Session
@@ -24,7 +25,7 @@ USAGE = """\
 usage: attn-compile FILE|- [-o FILE] [flags]
 
 iree-compile with attnpass's passes between its phases. It takes every flag that
-iree-compile takes (see --help), and:
+iree-compile takes (--help lists them), and:
 
   --attn-mode=cost|always|never  what the layout pass commits (default: cost)
   --attn-cache=kept|transposed   whether V caches become V^T for the caller, too
@@ -69,6 +70,8 @@ def _main(arguments: Sequence[str]) -> int:
     for path in (options.output, options.report):
         if path:
             check_writable(path)
+    if options.output == STANDARD and options.is_binary and sys.stdout.isatty():
+        raise AttnError("the output is no text for a terminal; give a file with -o")
     if options.report not in ("", STANDARD):
         check_different(options.output, options.report)
     if options.table:
@@ -97,8 +100,13 @@ def _main(arguments: Sequence[str]) -> int:
 
 
 def _iree_compile(options: CompileOptions) -> int:
-    """Becomes iree-compile, without our flags."""
-    if options.report:
+    """Becomes iree-compile, without our flags; help and version begin with ours."""
+    asked = {word.lstrip("-") for word in options.without_ours if word.startswith("-")}
+    if asked & {"h", "help", "help-hidden"}:
+        print(f"{USAGE}\nAnd those of iree-compile:\n")
+    if "version" in asked:
+        print(version_text(), end="")
+    if options.report or options.summary:
         report = Report(mode="disabled" if options.disable else options.mode)
         report.note("not run: iree-compile was called as it is, without the passes")
         _write_report(options, report)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ..errors import AttnError
+from ..errors import AttnError, PipelineError
 from .diagnostics import Collector, Message, message_at, run_tool, split_chunks, verify_expected
 from .files import STANDARD, check_different, check_writable, read_input, write_output
 from .guard import guarded
+from .version import version_text
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -30,7 +31,8 @@ Runs passes on an MLIR file: attnpass's own (--attn-...) and IREE's and MLIR's b
   --target=NAME                  the target to price for (sm_80, gfx942, llvm-cpu, ...)
   --split-input-file             handle the parts between // ----- lines one by one
   --verify-diagnostics           compare diagnostics with the file's expected-... comments
-  --remarks                      print each decision, with its reason, at its location
+  --remarks                      print each decision, with its reason, at its location, and
+                                 what passes note of the module
   --report=FILE                  write the decisions as JSON
   --mlir-print-ir-before-all     print the IR before each pass to standard error
   --mlir-print-ir-after-all      print the IR after each pass to standard error
@@ -158,8 +160,22 @@ def _stages(options: Options) -> list[Stage]:
     if not text.strip():
         return []
     stages = parse_pipeline(text)
-    check_foreign(stages)
+    try:
+        check_foreign(stages)
+    except PipelineError as error:
+        raise PipelineError(f"{error.message}{_option_hint(options.passes)}") from None
     return stages
+
+
+def _option_hint(passes: list[str]) -> str:
+    """The option that was meant, where one of the passes is written like one."""
+    import difflib
+
+    for name in passes:
+        close = difflib.get_close_matches(name.split("{")[0], [*_FLAGS, *_VALUES], 1, 0.8)
+        if close:
+            return f"; did you mean '--{close[0]}'?"
+    return ""
 
 
 class _Run:
@@ -207,7 +223,7 @@ class _Run:
 
         collector = Collector()
         printed: str | None = None
-        first_record = len(self.report.attentions)
+        first_record, first_note = len(self.report.attentions), len(self.report.notes)
         with ir.Context() as context:
             context.load_all_available_dialects()
             detach = collector.attach(context)
@@ -223,6 +239,8 @@ class _Run:
                 record.location = name + record.location[1:]
         if "remarks" in self.options.flags:
             messages += _remarks(self.report, first_record)
+            notes = self.report.notes[first_note:]
+            messages += [Message("note", name, 0, 0, note) for note in notes]
         messages = [_in_file(message, name) for message in messages]
         if "verify-diagnostics" in self.options.flags:
             text = chunk if isinstance(chunk, str) else ""
@@ -350,15 +368,6 @@ def passes_text() -> str:
 
 def usage() -> str:
     return USAGE
-
-
-def version_text() -> str:
-    """Our version and IREE's, as a line."""
-    from importlib.metadata import version
-
-    from .. import __version__
-
-    return f"attnpass {__version__} (iree-base-compiler {version('iree-base-compiler')})\n"
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from ..iree.flags import CACHES, MODES
 from .diagnostics import run_tool
 from .files import STANDARD, check_writable, write_output
 from .guard import guarded
+from .version import version_text
 
 if TYPE_CHECKING:
     from ..tuning.folder import Manifest, Settings
@@ -50,7 +51,7 @@ compares the numbers of each with a float64 reference, times the right ones on t
   --try=FILE               try the configurations in a table, too
   --assume=N               what a size known only at run time is taken to be (default: 512)
   --quiet                  no progress
-  --help                   print this
+  --version, --help        print these
 
 All other flags are iree-compile's, for the target above all: --iree-cuda-target=sm_80.
 An interrupted command, given again, goes on where it was.
@@ -78,7 +79,12 @@ _VALUES = {
     "try": "tries",
     "assume": "assume",
 }
-_SWITCHES = {"compile-only": "compile_only", "quiet": "quiet", "help": "help"}
+_SWITCHES = {
+    "compile-only": "compile_only",
+    "quiet": "quiet",
+    "version": "version",
+    "help": "help",
+}
 _WORDS = {"attn-mode": MODES, "attn-cache": CACHES, "device": tuple(DEVICES)}
 _NUMBERS = ("jobs", "compile_limit", "run_limit", "max_candidates", "assume")
 
@@ -104,6 +110,7 @@ class Options:
     assume: int = 512
     compile_only: bool = False
     quiet: bool = False
+    version: bool = False
     help: bool = False
     flags: list[str] = field(default_factory=list)
 
@@ -119,6 +126,9 @@ def _main(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
     if options.help:
         print(USAGE, end="")
+        return 0
+    if options.version:
+        print(version_text(), end="")
         return 0
     _check(options)
     for path in (options.spec, options.table):

@@ -112,6 +112,13 @@ class CompileOptions:
     help: bool = False
 
     @property
+    def is_binary(self) -> bool:
+        """Whether the output is bytes and no text."""
+        if self.compile_to == "end":
+            return self.output_format == "vm-bytecode"
+        return self.emit_bytecode
+
+    @property
     def owns_transpose(self) -> bool:
         """Whether the user left the decision on V^T to us."""
         return not any(

@@ -197,7 +197,10 @@ def _copy_of_module(invocation: Invocation) -> ir.Operation:
     """A copy of the module that an invocation holds, and goes on holding."""
     from ..ir import detached_copy
 
-    module = invocation.export_module()
+    try:
+        module = invocation.export_module()
+    except RuntimeError:
+        raise CompileError("there is no module to compile: parse or import one first") from None
     invocation.import_module(module)
     return detached_copy(module)
 

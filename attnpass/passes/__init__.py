@@ -128,8 +128,9 @@ def load_pass(name: str) -> type[Pass]:
     if path is None:
         import difflib
 
-        close = difflib.get_close_matches(name, pass_names(), n=1)
-        hint = f"; did you mean '{close[0]}'?" if close else "; --show-passes lists them"
+        known = {known.removeprefix("attn-"): known for known in pass_names()}
+        close = difflib.get_close_matches(name.removeprefix("attn-"), known, n=1)
+        hint = f"; did you mean '{known[close[0]]}'?" if close else "; --show-passes lists them"
         raise PipelineError(f"unknown pass '{name}'{hint}")
     module, _, attribute = path.partition(":")
     return getattr(importlib.import_module(module), attribute)

@@ -4,10 +4,12 @@
 // RUN: attn-opt %s --attn-propagate-layout=mode=always,operands=v --remarks --report=%t.json -o %t 2> %t.remarks
 // RUN: FileCheck %s --check-prefix=REMARK < %t.remarks
 // RUN: FileCheck %s --check-prefix=JSON < %t.json
+// RUN: attn-opt %s --attn-configure --target=llvm-cpu --remarks -o %t 2>&1 | FileCheck %s --check-prefix=NOTE
 // RUN: attn-opt --show-passes | FileCheck %s --check-prefix=PASSES
 // RUN: attn-opt --version | FileCheck %s --check-prefix=VERSION
 // RUN: attn-opt --help | FileCheck %s --check-prefix=HELP
 
+// NOTE: reports.mlir: note: attention at {{.*}}reports.mlir:{{.*}} is configured for llvm-cpu
 // PASSES: attn-bubble-transpose-v {{.*}}linalg.transpose
 // PASSES: attn-fold-transpose{through-reshapes=false} {{.*}}maps
 // PASSES: attn-propagate-layout{mode=cost {{.*}}} {{.*}}cost

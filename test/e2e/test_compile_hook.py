@@ -344,6 +344,31 @@ def test_a_failing_pass_raises_and_the_session_lives_on() -> None:
     assert v_types(_text(hook.execute(_parsed(session), compile_to="flow")))
 
 
+@pytest.mark.parametrize("source", ["", "func.func @f("])
+def test_without_a_module_the_hook_says_so(source: str) -> None:
+    invocation = _session().invocation()
+    if source:
+        assert not invocation.parse_source(
+            Source.wrap_buffer(invocation.session, source.encode() + b"\0")
+        )
+    with pytest.raises(attnpass.CompileError, match="no module to compile"):
+        attnpass.pipeline_hook().execute(invocation)
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no terminals on this system")
+def test_bytes_are_kept_off_a_terminal(model: str) -> None:
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "attnpass.cli.attn_compile", model, *CPU]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, env=environment, stdout=theirs, stderr=subprocess.PIPE, timeout=120, check=False
+    )
+    os.close(theirs)
+    os.close(ours)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"attn-compile: error: the output is no text for a terminal")
+
+
 def test_a_failing_compile_raises_each_time(capfd: pytest.CaptureFixture[str]) -> None:
     session = Session()  # names no target device: IREE stops behind flow
     for _ in range(2):

@@ -136,6 +136,11 @@ def test_public_names_are_there(name: str) -> None:
     assert getattr(attnpass, name) is not None
 
 
+def test_the_package_lists_its_names() -> None:
+    assert set(attnpass.__all__) < set(dir(attnpass))
+    assert "importlib" not in dir(attnpass)
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'compile_all'"):
         attnpass.compile_all  # noqa: B018

@@ -112,6 +112,8 @@ ARGUMENTS = [
     ("good.mlir --", r"attn-opt: error: unknown option '--'; --help lists the options"),
     ("good.mlir --=x", r"attn-opt: error: unknown option '--=x'; --help lists the options"),
     ("good.mlir --no-such", r"attn-opt: error: pass 'no-such': 'no-such' does not refer to .*"),
+    ("good.mlir --remark", r"attn-opt: error: .*; did you mean '--remarks'\?"),
+    ("good.mlir --show-pass", r"attn-opt: error: .*; did you mean '--show-passes'\?"),
     (
         "good.mlir --attn-qqqqqqqq",
         r"attn-opt: error: unknown pass 'attn-qqqqqqqq'; --show-passes lists .*",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shutil
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -51,3 +53,18 @@ def test_files(page: Path) -> None:
 def test_the_readme_lists_every_pass() -> None:
     listed = re.findall(r"^\| `(attn-[a-z0-9-]+)` \|", (ROOT / "README.md").read_text(), re.M)
     assert sorted(listed) == pass_names()
+
+
+def test_the_readmes_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (ROOT / "README.md").read_text()
+    found = re.search(r"\*\*From Python\*\*:\n\n((?:    .*\n|\n)+)", text)
+    assert found
+    shutil.copy(ROOT / "docs/layer.mlir", tmp_path / "model.mlir")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(textwrap.dedent(found[1]), names)
+    assert isinstance(names["vmfb"], bytes)
+    assert "value absorbed" in capsys.readouterr().out
+    assert (tmp_path / "report.json").exists()
