@@ -54,8 +54,9 @@ class Case:
     With `projected` V is a product of two arguments, and the layout pass runs before. With
     `elsewhere` the module asks for the device at run time: `hopper` and finds the kernel's, or
     `older` and is made not to. A score s becomes cap * tanh(s / cap) with a `cap`, and scores
-    are half as large as that (standard deviation). `forced` is the kernel that is measured, if
-    not the one that would be taken. With `poisoned` every other head is NaN, and the rest must not
+    are half as large as that (standard deviation). `growing` keys are the larger the later, so
+    that rows' maxima grow. `forced` is the kernel that is measured, if not the one that would be
+    taken. With `poisoned` every other head is NaN, and the rest must not
     be.
     """
 
@@ -83,13 +84,14 @@ class Case:
     forced: str = ""
     value: str = ""
     poisoned: bool = False
+    growing: bool = False
 
     @property
     def name(self) -> str:
         kinds = self.dtype + self.cache + self.value
         words = [kinds, f"{self.heads}x{self.group}", f"{self.rows}x{self.keys}"]
         words += [f"d{self.head}"]
-        for word in ("causal", "dynamic", "own", "configured", "projected"):
+        for word in ("causal", "dynamic", "own", "configured", "projected", "growing"):
             words += [word] if getattr(self, word) else []
         words += [f"offset{self.offset}"] if self.offset else []
         words += [f"elsewhere_{self.elsewhere}"] if self.elsewhere else []
@@ -236,16 +238,46 @@ def cases() -> list[Case]:
             "f8E4M3FN", 32, 16384, 16384, 128, timed=True, causal=True, forced=TURNING + "_causal"
         ),
     ]
-    return odd + odd_decode() + timed + timed_decode() + thresholds() + soft_capped() + widened()
+    found = odd + odd_decode() + timed + timed_decode() + thresholds() + soft_capped()
+    return found + mixed() + widened()
+
+
+def mixed() -> list[Case]:
+    """Q and K of 8 bits before V of 16."""
+    odd = [
+        Case("", 2, 300, 777, 128, value="f16"),
+        Case("", 2, 129, 1, 128, value="f16"),
+        Case("", 8, 777, 777, 128, value="f16", group=4, causal=True),
+        Case("", 3, 333, 1000, 128, value="f16", layout="transposed"),
+        Case("", 3, 500, 1000, 128, value="f16", growing=True),
+        Case("", 32, 512, 1024, 128, value="f16", projected=True),
+        Case("", 8, 777, 1001, 128, value="bf16", group=4, dynamic=True),
+        Case("", 8, 1333, 1333, 128, value="bf16", group=4, causal=True, dynamic=True),
+        Case("", 40, 777, 1110, 128, value="bf16", causal=True, offset=333),
+        Case("", 2, 129, 136, 128, value="bf16", layout="transposed"),
+    ]
+    timed = [
+        Case("", 32, 4096, 4096, 128, value="f16"),
+        Case("", 32, 4096, 4096, 128, value="f16", layout="transposed"),
+        Case("", 32, 4096, 4096, 128, value="f16", causal=True),
+        Case("", 32, 16384, 16384, 128, value="f16"),
+        Case("", 32, 4096, 4096, 128, value="bf16"),
+        Case("", 32, 4096, 4096, 128, value="bf16", layout="transposed"),
+        Case("", 32, 16384, 16384, 128, value="bf16", causal=True),
+        Case("", 8, 4096, 4096, 128, value="bf16", group=4),
+        Case("", 32, 1024, 1024, 128, value="f16"),
+        Case("", 8, 1333, 1333, 128, value="f16", group=4, causal=True),
+    ]
+    found = odd + [replace(case, timed=True) for case in timed]
+    return [replace(case, dtype="f8E4M3FN") for case in found]
 
 
 def widened() -> list[Case]:
     """8-bit operands that no kernel takes as they are, by the kernels for 16 bits."""
     e4m3, e5m2 = "f8E4M3FN", "f8E5M2"
     odd = [
-        Case(e4m3, 2, 300, 777, 128, value="f16"),
-        Case(e4m3, 8, 777, 1000, 128, value="bf16", group=4, dynamic=True),
-        Case(e4m3, 3, 333, 1000, 128, value="f16", layout="transposed"),
+        Case(e4m3, 2, 300, 777, 64, value="f16"),
+        Case(e4m3, 3, 333, 1000, 64, value="bf16", layout="transposed", dynamic=True, group=2),
         Case(e4m3, 2, 300, 777, 64),
         Case(e4m3, 3, 777, 777, 256, causal=True, group=2),
         Case(e4m3, 3, 333, 777, 128, mask="i1", mask_dims="bmn"),
@@ -258,7 +290,8 @@ def widened() -> list[Case]:
         Case("bf16", 8, 500, 1333, 128, group=4, cache=e4m3, causal=True, offset=833),
     ]
     timed = [
-        Case(e4m3, 32, 4096, 4096, 128, value="f16"),
+        Case(e4m3, 32, 4096, 4096, 128, value="f16", forced="attention_f16_d128"),
+        Case(e4m3, 32, 4096, 4096, 128, value="bf16", forced="attention_bf16_d128"),
         Case(e4m3, 32, 4096, 4096, 128, mask="f16"),
         Case(e4m3, 32, 4096, 4096, 64),
         Case(e4m3, 32, 4096, 4096, 256, causal=True),
@@ -534,7 +567,7 @@ def module_text(case: Case) -> str:
 
 def _projection(case: Case, v: str) -> tuple[str, str]:
     """Arguments and text that make V: x (keys, 256) by w (256, heads * head)."""
-    heads, keys, head, kind = case.heads, case.keys, case.head, case.kept
+    heads, keys, head, kind = case.heads, case.keys, case.head, case.values
     x, w = f"tensor<{keys}x{PROJECTED}xf16>", f"tensor<{PROJECTED}x{heads * head}xf16>"
     wide, narrow = (f"tensor<{keys}x{heads * head}x{of}>" for of in ("f32", kind))
     apart = f"tensor<{keys}x{heads}x{head}x{kind}>"
@@ -696,7 +729,8 @@ def _inputs(case: Case) -> tuple[Any, Any, Any]:
         (case.heads, case.keys, case.head),
     ]
     types = (case.dtype, case.kept, case.values)
-    sizes = (case.cap / 2 or 1, 1, 1)
+    growth = torch.linspace(0.1, 8, case.keys, device="cuda")[:, None] if case.growing else 1
+    sizes = (case.cap / 2 or 1, growth, 1)
     tensors = [
         torch.randn(shape, device="cuda") * size for shape, size in zip(shapes, sizes, strict=True)
     ]
@@ -719,7 +753,7 @@ def _projected(case: Case, x: Any, w: Any) -> Any:
     """V (heads, keys, head) in its type, of the product in float32."""
     import torch
 
-    kind = torch.float8_e4m3fn if case.kept.startswith("f8") else torch.float16
+    kind = torch.float8_e4m3fn if case.values.startswith("f8") else torch.float16
     product = (x.double() @ w.double()).float().to(kind)
     return product.view(case.keys, case.heads, case.head).transpose(0, 1).contiguous()
 

@@ -56,8 +56,9 @@ COMBINE_COLUMNS = 32
 class Variant:
     """One kernel to build: what it computes, and the tile sizes it is built with.
 
-    `parts` is the number of warpgroups of 64 rows. Where there are `mask_stages` of a mask's
-    tiles in shared memory, its rows must be aligned to 16 bytes.
+    `value_type` is V's element type, if not the one of Q and K. `parts` is the number of
+    warpgroups of 64 rows. Where there are `mask_stages` of a mask's tiles in shared memory, its
+    rows must be aligned to 16 bytes.
     """
 
     source: str
@@ -74,13 +75,17 @@ class Variant:
     mask_stages: int = 0
     soft_cap: bool = False
     q_stages: int = 0
+    value_type: str = ""
+    lazy: bool = False
 
     function = "attention"
     gluon = True
 
     @property
     def name(self) -> str:
-        words = [self.element_type.lower(), f"d{self.head_dim}"]
+        words = [self.element_type.lower()]
+        words += [self.value_type.lower()] if self.value_type else []
+        words += [f"d{self.head_dim}"]
         words += ["wide"] if self.parts > 2 else []
         words += ["vt"] if self.v_transposed else []
         words += ["causal"] if self.causal and not self.window else []
@@ -106,8 +111,9 @@ class Variant:
     @property
     def types(self) -> dict[str, str]:
         """Triton's types of the pointers."""
-        kinds = dict.fromkeys(("query", "key", "value"), TYPES[self.element_type])
-        return kinds | {"mask": MASK_TYPES[self.mask], "output": TYPES[self.output_type]}
+        own, value = TYPES[self.element_type], TYPES[self.value_type or self.element_type]
+        kinds = {"query": own, "key": own, "value": value, "mask": MASK_TYPES[self.mask]}
+        return kinds | {"output": TYPES[self.output_type]}
 
     @property
     def values(self) -> dict[str, int]:
@@ -123,6 +129,7 @@ class Variant:
             "CAP": self.soft_cap,
             "PERSISTENT": bool(self.q_stages),
             "Q_STAGES": max(self.q_stages, 1),
+            "LAZY": self.lazy,
             **dict(self.options),
         }
 
@@ -138,6 +145,7 @@ class Variant:
             "kind": "prefill",
             "element_type": self.element_type,
             "cache_type": self.element_type,
+            "value_type": self.value_type or self.element_type,
             "output_type": self.output_type,
             "head_dims": [self.head_dim, self.head_dim],
             "v_layout": "transposed" if self.v_transposed else "row-major",
@@ -219,6 +227,7 @@ class DecodeVariant:
             "kind": "decode",
             "element_type": self.element_type,
             "cache_type": self.cache_type,
+            "value_type": self.cache_type,
             "output_type": "f16" if self.element_type.startswith("f8") else self.element_type,
             "head_dims": [self.head_dim, self.head_dim],
             "v_layout": "row-major",
@@ -265,6 +274,7 @@ class CombineVariant:
             "kind": "combine",
             "element_type": "f32",
             "cache_type": "f32",
+            "value_type": "f32",
             "output_type": self.output_type,
             "head_dims": [self.head_dim, self.head_dim],
             "v_layout": "row-major",
@@ -317,6 +327,14 @@ def prefill_variants() -> list[Variant]:
         capped = [replace(plain, causal=True, window=True)]
         capped += [mask_variants(plain, mask)[1] for mask in (element, "i8")]
         found += [replace(variant, soft_cap=True) for variant in capped]
+    for value, v_t, causal in itertools.product(("f16", "bf16"), (False, True), (False, True)):
+        if v_t and causal:  # not worth its size: V^T is as fast as row-major V
+            continue
+        options = (("KEYS", 128), ("STAGES", 3), ("REGISTERS", 232))
+        kinds = ("f8E4M3FN", value, 128, causal, v_t)
+        found.append(
+            Variant("hopper_attention", *kinds, options, 4, q_stages=2, value_type=value, lazy=True)
+        )
     for v_transposed, causal in itertools.product((True, False), (False, True)):
         # Without V^T another four warps want registers.
         registers = 240 if v_transposed else 208

@@ -54,6 +54,11 @@ CASES = (
     "f8E4M3FN_2x1_1000x1008_d128_causal_vt",
     "f8E4M3FN_2x1_300x784_d128_forced",
     "f8E4M3FN_3x1_1000x1008_d128_causal_forced",
+    "f8E4M3FNf16_2x1_300x777_d128",
+    "f8E4M3FNf16_3x1_500x1000_d128_growing",
+    "f8E4M3FNf16_3x1_333x1000_d128_vt",
+    "f8E4M3FNbf16_40x1_777x1110_d128_causal_offset333",
+    "f8E4M3FNbf16_8x4_777x1001_d128_dynamic",
 )
 # What racecheck prints of a pair of accesses, in its two forms of reports.
 _ANALYSIS = re.compile(

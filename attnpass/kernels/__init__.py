@@ -18,8 +18,9 @@ class Kernel:
     """One kernel, as the manifest describes it.
 
     `kind` is `prefill` (blocks of rows over all keys), `decode` (few rows over a cache; its
-    partial results go to a kernel of kind `combine`) or `combine`. `cache_type` is the element
-    type of K and V, `element_type` that of the query. `head_dims` are those of Q.K and of V.
+    partial results go to a kernel of kind `combine`) or `combine`. `element_type` is that of the
+    query, `cache_type` that of K and `value_type` that of V. `head_dims` are those of Q.K and of
+    V.
     `v_layout` is `row-major` (keys, head dim) or `transposed`; `mask` is `none`, `causal`,
     `window` (causal, and no keys far behind) or `operand` (a tensor of `mask_type`); `soft_cap`
     says whether it caps scores (a decode kernel only where it is told to); the number of keys
@@ -39,6 +40,7 @@ class Kernel:
     kind: str
     element_type: str
     cache_type: str
+    value_type: str
     output_type: str
     head_dims: tuple[int, int]
     v_layout: str

@@ -144,7 +144,7 @@ def _choose(
     if not plans:
         words = f" ({mask_words(facts)})" if facts.has_mask else ""
         words += " and a soft-cap" if mask.cap else ""
-        return f"no kernel for {types[0]} has its kind of mask{words}"
+        return f"no kernel for {_type_words(types)} has its kind of mask{words}"
     return max(plans, key=_preference)
 
 
@@ -210,12 +210,12 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | str:
         for k in load_kernels()
         if k.kind != "combine"
         and k.element_type == wanted[0]
-        and (k.cache_type, k.cache_type) in caches
+        and (k.cache_type, k.value_type) in caches
     ]
     if not kernels:
         return f"there is no kernel for {', '.join(wanted)}"
     if not any(k.output_type == output for k in kernels):
-        return f"the kernels for {wanted[0]} write {kernels[0].output_type}, not {output}"
+        return f"the kernels for {_type_words(wanted)} write {kernels[0].output_type}, not {output}"
     kernels = [k for k in kernels if k.output_type == output]
     rows = facts.extent(facts.m)
     if rows is None or rows > _DECODE_ROWS:
@@ -227,7 +227,7 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | str:
     if not fitting:
         known = ", ".join(map(str, sorted({k.head_dims[0] for k in kernels})))
         words = " and ".join("?" if size is None else str(size) for size in heads)
-        return f"its head dims are {words}; kernels for {wanted[0]} have {known}"
+        return f"its head dims are {words}; kernels for {_type_words(wanted)} have {known}"
     keys = facts.extent(facts.k2)
     found = [k for k in fitting if k.keys_multiple == 1 or (keys and keys % k.keys_multiple == 0)]
     if not found:
@@ -236,6 +236,11 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | str:
             f"the number of keys ({length}) must be a known multiple of {fitting[0].keys_multiple}"
         )
     return found
+
+
+def _type_words(types: Types) -> str:
+    """Element types in words: the one of all of Q, K and V, or those of each."""
+    return types[0] if len({*types}) == 1 else ", ".join(types)
 
 
 def _mask_type(facts: AttentionFacts) -> str:
@@ -335,7 +340,8 @@ def _plan(
 
 def _widened(facts: AttentionFacts, kernel: Kernel, sources: dict[str, ir.Value]) -> dict[str, str]:
     """The operands that the kernel reads in a wider type than they have, and that type."""
-    kinds = dict(zip(_READ, (kernel.element_type, *(kernel.cache_type,) * 2), strict=True))
+    types = (kernel.element_type, kernel.cache_type, kernel.value_type)
+    kinds = dict(zip(_READ, types, strict=True))
     return {
         name: kind
         for name, kind in kinds.items()
@@ -385,6 +391,7 @@ def _work(
     estimates."""
     heads = facts.extent(facts.batch)
     rows, keys = facts.assumed_extent((row,)), facts.assumed_extent(facts.k2)
+    caches = (kernel.cache_type, kernel.value_type)
     seen = {"causal": mask.diagonal + rows / 2, "window": mask.diagonal + mask.behind + 1}
     return Work(
         kv_heads=(_ASSUMED_HEADS if heads is None else heads) / repeats,
@@ -392,6 +399,6 @@ def _work(
         rows=rows,
         keys=keys,
         head_dims=facts.assumed_extent(facts.k1) + facts.assumed_extent(facts.n),
-        width=1 if kernel.cache_type.startswith("f8") else 2,
+        width=sum(1 if kind.startswith("f8") else 2 for kind in caches) / 2,
         seen=min(1.0, seen.get(mask.kind, keys) / max(keys, 1)),
     )

@@ -17,11 +17,19 @@ computes one block of rows after the other. Q, K and V have a loading warp each,
 descriptor while the others make theirs, and goes on to the next block while the multiplying
 warpgroups write their result.
 
-Operands have 16 bits; those of 8 bits have a kernel of their own, hopper_fp8.py.
+V has 16 bits, Q and K have as many or 8 (e4m3), whose products take half the time. Where V has 8
+bits, too, the weights have: hopper_fp8.py is for these.
 
 The running maximum is kept in units of log2, as FlashAttention does, so that one exp2 and one
 multiply-add stand for scale, shift and exponential (online softmax: Milakov and Gimelshein,
 arXiv 1805.02867; the tiling: Dao, arXiv 2307.08691 and 2407.08608).
+
+LAZY kernels do not look for a tile's maximum. The first tile gives a row its maximum, and later
+tiles their weights with that. Only where a thread's weights of a row add up to more than CEILING
+is there a new maximum, the tile's weights are computed again, and sums and output shrink: what
+grows by less has its place in the range of f16, and what is common to weights and their sum
+cancels. Two warpgroups take turns with starting their products, so that one has the tensor cores
+while the other computes weights (FlashAttention-3).
 """
 
 from triton.experimental import gluon
@@ -34,6 +42,28 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
+# What a thread's weights of a row and a tile may add up to; one weight has to be less than 65504,
+# where f16 ends.
+CEILING = gl.constexpr(32768.0)
+# Named barriers: it is the first, or the second warpgroup's turn. Triton's own are 0 to 5 here.
+TURN = gl.constexpr(14)
+
+
+@gluon.jit
+def wait_for_turn(PART: gl.constexpr):
+    """Waits until the other of two warpgroups has handed over."""
+    gl.inline_asm_elementwise(
+        "bar.sync $1, 256; mov.b32 $0, 0;", "=r,r", [TURN + PART], gl.int32, False, 1
+    )
+
+
+@gluon.jit
+def hand_over(PART: gl.constexpr):
+    """Makes it the other warpgroup's turn."""
+    gl.inline_asm_elementwise(
+        "bar.arrive $1, 256; mov.b32 $0, 0;", "=r,r", [TURN + 1 - PART], gl.int32, False, 1
+    )
+
 
 @gluon.jit
 def stage_of(number, STAGES: gl.constexpr):
@@ -43,11 +73,11 @@ def stage_of(number, STAGES: gl.constexpr):
 
 
 @gluon.jit
-def section_of(heads, keys, HEAD: gl.constexpr, BITS: gl.constexpr):
+def section_of(heads, keys, KEY_BITS: gl.constexpr):
     """How many heads' rows a causal kernel takes from the longest to the shortest before it comes
-    to other heads: those that have their K and V (of BITS) in 32 MB of the L2 cache, or fewer,
-    that all sections be as large."""
-    SHARE: gl.constexpr = 32 * 1024 * 1024 * 8 // (2 * HEAD * BITS)
+    to other heads: those that have their K and V (KEY_BITS a key) in 32 MB of the L2 cache, or
+    fewer, that all sections be as large."""
+    SHARE: gl.constexpr = 32 * 1024 * 1024 * 8 // KEY_BITS
     size = heads
     if heads * keys > SHARE:
         most = gl.maximum(SHARE // keys, 1)
@@ -421,6 +451,121 @@ def row_sums(weights, KEYS: gl.constexpr):
 
 
 @gluon.jit
+def spread(x, COLUMNS: gl.constexpr, LAYOUT: gl.constexpr):
+    """What a thread has of its rows, (64, 4), for each of the columns that it has of them."""
+    like = gl.zeros([64, COLUMNS], x.dtype, LAYOUT).reshape([64, COLUMNS // 8, 4, 2])
+    PLACES: gl.constexpr = gl.SliceLayout(1, gl.SliceLayout(3, like.type.layout))
+    x = gl.expand_dims(gl.expand_dims(gl.convert_layout(x, PLACES), 1), 3)
+    x, _ = gl.broadcast(x, like)
+    return gl.convert_layout(x.reshape([64, COLUMNS]), LAYOUT)
+
+
+@gluon.constexpr_function
+def renewal_code(count, dtype):
+    """PTX of `renewed`, for `count` pairs of weights, those of two rows in turn.
+
+    Operands are, `count` of each: the pairs; results (what a row's maximum grows by, then its
+    sum of weights: four that count); the pairs in their place; exponents of the first and of the
+    second of each pair; the sums so far.
+    """
+    out, low, high, sums = count, 3 * count, 4 * count, 5 * count
+    pair = "f16x2" if dtype == gl.float16 else "bf16x2"
+    code = ["{", ".reg .pred yes;", ".reg .f32 a, b, most<2>, sum<2>;"]
+    for row in range(2):
+        code += [f"mov.f32 ${out + row}, 0.0;", f"mov.f32 ${out + 2 + row}, ${sums + row};"]
+    code += [f"max.f32 a, ${sums}, ${sums + 1};", f"setp.gt.f32 yes, a, {CEILING.value};"]
+    code += ["vote.sync.any.pred yes, yes, -1;", "@!yes bra same;"]
+    for row in range(2):
+        own = range(row, count, 2)
+        code += [f"mov.f32 most{row}, 0.0;", f"mov.f32 sum{row}, 0.0;"]
+        code += [f"max.f32 most{row}, most{row}, ${half + i};" for i in own for half in (low, high)]
+        for lane in (1, 2):
+            code += [f"shfl.sync.bfly.b32 a, most{row}, {lane}, 0x1f, -1;"]
+            code += [f"max.f32 most{row}, most{row}, a;"]
+        for i in own:
+            code += [f"sub.f32 a, ${low + i}, most{row};", f"sub.f32 b, ${high + i}, most{row};"]
+            code += ["ex2.approx.ftz.f32 a, a;", "ex2.approx.ftz.f32 b, b;"]
+            code += [f"cvt.rn.{pair}.f32 ${i}, b, a;", "add.f32 a, a, b;"]
+            code += [f"add.f32 sum{row}, sum{row}, a;"]
+        code += [f"mov.f32 ${out + row}, most{row};", f"mov.f32 ${out + 2 + row}, sum{row};"]
+    return "\n".join([*code, "same:", "}"])
+
+
+@gluon.constexpr_function
+def renewal_operands(count):
+    """Constraints of `renewal_code`'s operands."""
+    given = [str(i) for i in range(count)] + ["f"] * (3 * count)
+    return ",".join(["=r"] * count + ["=&f"] * count + given)
+
+
+@gluon.jit
+def first_of(x, COUNT: gl.constexpr):
+    """The first of what stands in the last dim: (64, 4, COUNT) to (64, 4)."""
+    if COUNT == 8:
+        x, _ = gl.split(x.reshape([64, 4, 4, 2]))
+    if COUNT >= 4:
+        x, _ = gl.split(x.reshape([64, 4, 2, 2]))
+    x, _ = gl.split(x)
+    return x
+
+
+@gluon.jit
+def renewed(packed, exponents, total, DTYPE: gl.constexpr, KEYS: gl.constexpr):
+    """A tile's carried weights, what its rows' maxima grow by, and the thread's sums of weights.
+
+    All as given, and nothing, where the sums are below CEILING in all rows of a warp. `exponents`
+    are what the weights are powers of two of, which are infinite where they are too large.
+    """
+    low, high = gl.split(exponents.reshape([64, KEYS // 2, 2]))
+    PAIRS: gl.constexpr = packed.type.layout
+    like = gl.zeros([64, KEYS // 2], gl.float32, PAIRS).reshape([64, KEYS // 8, 4])
+    sums = gl.convert_layout(total, gl.SliceLayout(1, like.type.layout))
+    sums, _ = gl.broadcast(gl.expand_dims(sums, 1), like)
+    packed, results = gl.inline_asm_elementwise(
+        renewal_code(KEYS // 4, DTYPE),
+        renewal_operands(KEYS // 4),
+        [packed, low, high, gl.convert_layout(sums.reshape([64, KEYS // 2]), PAIRS)],
+        dtype=(gl.int32, gl.float32),
+        is_pure=False,
+        pack=KEYS // 4,
+    )
+    results = results.reshape([64, KEYS // 8, 4]).permute([0, 2, 1])
+    even, odd = gl.split(results.reshape([64, 4, KEYS // 16, 2]))
+    growth = gl.convert_layout(first_of(even, KEYS // 16), total.type.layout)
+    return packed, growth, gl.convert_layout(first_of(odd, KEYS // 16), total.type.layout)
+
+
+@gluon.constexpr_function
+def shrink_code(count):
+    """PTX that multiplies `count` numbers by as many factors, those of two rows by two, unless
+    all of the warp's are 1."""
+    row = [f"${2 * count}", f"${2 * count + 2}"]
+    code = ["{", ".reg .pred yes;", ".reg .f32 least;", f"min.f32 least, {row[0]}, {row[1]};"]
+    code += ["setp.lt.f32 yes, least, 1.0;", "vote.sync.any.pred yes, yes, -1;", "@!yes bra same;"]
+    code += [f"mul.f32 ${i}, ${i}, {row[i // 2 % 2]};" for i in range(count)]
+    return "\n".join([*code, "same:", "}"])
+
+
+@gluon.constexpr_function
+def shrink_operands(count):
+    """Constraints of `shrink_code`'s operands: results, the numbers in their place, factors."""
+    return ",".join(["=f"] * count + [str(i) for i in range(count)] + ["f"] * count)
+
+
+@gluon.jit
+def shrunk(out, shrink, HEAD: gl.constexpr, LAYOUT: gl.constexpr):
+    """The output times what a thread's rows shrink by, (64, 4)."""
+    return gl.inline_asm_elementwise(
+        shrink_code(HEAD // 2),
+        shrink_operands(HEAD // 2),
+        [out, spread(shrink, HEAD, LAYOUT)],
+        dtype=gl.float32,
+        is_pure=True,
+        pack=HEAD // 2,
+    )
+
+
+@gluon.jit
 def load_mask(
     mask,
     tile,
@@ -556,6 +701,7 @@ def attend(
     CAP: gl.constexpr,
     PERSISTENT: gl.constexpr,
     Q_STAGES: gl.constexpr,
+    LAZY: gl.constexpr,
 ):
     """A multiplying warpgroup: rows 64 * PART to 64 * PART + 63 of the program's block, or, if
     PERSISTENT, of one block after the other."""
@@ -563,6 +709,8 @@ def attend(
     if PERSISTENT:
         rows, keys, mask_stride = place[3], place[4], place[5]
         done, used = gl.to_tensor(0).to(gl.uint32), gl.to_tensor(0).to(gl.uint32)
+        if LAZY and PARTS == 2 and PART == 1:
+            hand_over(PART)
         for first_head in range(0, sections[0], sections[1]):
             first, end, step = turns_of(
                 first_head, sections[1], heads, rows, 64 * PARTS, CAUSAL, WINDOW
@@ -576,15 +724,18 @@ def attend(
                     output + head.to(gl.int64) * rows * HEAD, mask, shared, barriers,
                     (first_row, first_tile, tiles, rows, keys, mask_stride), limits, done, used,
                     scale_log2, cap_log2, PART, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK,
-                    V_TRANSPOSED, STAGES, MASK_STAGES, CAP, True, Q_STAGES
+                    V_TRANSPOSED, STAGES, MASK_STAGES, CAP, True, Q_STAGES, LAZY
                 )  # fmt: skip
                 done += 1
                 used += tiles
+        if LAZY and PARTS == 2 and PART == 0:
+            # Every turn is taken: a barrier that is left half full would be so at the next use.
+            wait_for_turn(PART)
     else:
         attend_block(
             output, mask, shared, barriers, place, limits, 0, 0, scale_log2, cap_log2, PART,
             PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES, MASK_STAGES, CAP,
-            False, Q_STAGES
+            False, Q_STAGES, False
         )  # fmt: skip
 
 
@@ -613,15 +764,18 @@ def attend_block(
     CAP: gl.constexpr,
     PERSISTENT: gl.constexpr,
     Q_STAGES: gl.constexpr,
+    LAZY: gl.constexpr,
 ):
     """64 rows of a block. `done` blocks and `used` tiles of K and of V came before."""
     q_tiles, k_tiles, v_tiles, m_tiles = shared
     q_full, q_empty, k_full, k_empty, v_full, v_empty, m_full, m_empty = barriers
     program_row, first_tile, tiles, rows, keys, mask_stride = place
     diagonal, behind = limits
-    dtype: gl.constexpr = k_tiles.dtype
+    dtype: gl.constexpr = v_tiles.dtype
     SCORES: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, KEYS, 16]
+        version=[3, 0],
+        warps_per_cta=[4, 1],
+        instr_shape=[16, KEYS, 256 // k_tiles.dtype.primitive_bitwidth],
     )
     OUT: gl.constexpr = gl.NVMMADistributedLayout(
         version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, HEAD, 16]
@@ -669,6 +823,9 @@ def attend_block(
     total = row_sums(weights, KEYS)
     packed = carried(weights, dtype, KEYS)
     SUMS: gl.constexpr = total.type.layout
+    if LAZY:
+        peak = gl.convert_layout(peak, gl.SliceLayout(1, SUMS))[:, None]
+        peak, _ = gl.broadcast(peak, total)
     # The first of many parts do not see the last keys that the last part sees.
     own_tiles = tiles
     if CAUSAL and PARTS > 2:
@@ -677,6 +834,8 @@ def attend_block(
         stage = stage_of(used + tile, STAGES)
         before = stage_of(used + tile - 1, STAGES)
         mbarrier.wait(k_full.index(stage), ((used + tile) // STAGES) & 1)
+        if LAZY and PARTS == 2:
+            wait_for_turn(PART)
         next_scores = warpgroup_mma(
             q, k_tiles.index(stage).permute((1, 0)), zero, use_acc=False, is_async=True
         )
@@ -688,6 +847,8 @@ def attend_block(
             )
         else:
             next_out = warpgroup_mma(operand, v_tiles.index(before), out, is_async=True)
+        if LAZY and PARTS == 2:
+            hand_over(PART)
         number = first_tile + tile
         if MASK_STAGES:
             mask_stage = tile % MASK_STAGES
@@ -706,17 +867,30 @@ def attend_block(
         scores = hide_keys(
             scores, number, first_row, keys, diagonal, behind, KEYS, CAUSAL, WINDOW, SCORES
         )
-        new_peak = gl.maximum(peak, gl.max(scores, 1) * factor)
-        weights = gl.exp2(scores * factor - new_peak[:, None])
-        shrink = gl.exp2(peak - new_peak)
-        own_shrink = gl.convert_layout(shrink, gl.SliceLayout(1, SUMS))
-        total = total * own_shrink[:, None] + row_sums(weights, KEYS)
-        peak = new_peak
+        if LAZY:
+            exponents = scores * factor - spread(peak, KEYS, SCORES)
+            weights = gl.exp2(exponents)
+            packed, growth, own_total = renewed(
+                carried(weights, dtype, KEYS), exponents, row_sums(weights, KEYS), dtype, KEYS
+            )
+            shrink = gl.exp2(-growth)
+            total = total * shrink + own_total
+            peak += growth
+        else:
+            new_peak = gl.maximum(peak, gl.max(scores, 1) * factor)
+            weights = gl.exp2(scores * factor - new_peak[:, None])
+            shrink = gl.exp2(peak - new_peak)
+            own_shrink = gl.convert_layout(shrink, gl.SliceLayout(1, SUMS))
+            total = total * own_shrink[:, None] + row_sums(weights, KEYS)
+            peak = new_peak
         # Naming the weights as a dependence keeps their registers alive until P.V has read them.
         out, operand = warpgroup_mma_wait(num_outstanding=0, deps=(next_out, operand))
         mbarrier.arrive(v_empty.index(before), count=1)
-        out = out * gl.convert_layout(shrink, OUT_ROWS)[:, None]
-        packed = carried(weights, dtype, KEYS)
+        if LAZY:
+            out = shrunk(out, shrink, HEAD, OUT)
+        else:
+            out = out * gl.convert_layout(shrink, OUT_ROWS)[:, None]
+            packed = carried(weights, dtype, KEYS)
     if PERSISTENT:
         mbarrier.arrive(q_empty.index(q_stage), count=1)
     last = stage_of(used + own_tiles - 1, STAGES)
@@ -794,12 +968,14 @@ def attention(
     REGISTERS: gl.constexpr,
     PERSISTENT: gl.constexpr,
     Q_STAGES: gl.constexpr,
+    LAZY: gl.constexpr,
 ):
     """softmax(scale * Q K^T) V for every head.
 
     query and output: (heads, rows, HEAD); key: (heads / group, keys, HEAD); value: the same,
     or (heads / group, HEAD, keys) if V_TRANSPOSED; all dense, 16-byte aligned, and the rows
-    of each a multiple of 16 bytes long. Row i sees keys 0 to i + diagonal if CAUSAL, where
+    of each a multiple of 16 bytes long. Query and key have one type, value and output one of 16
+    bits. Row i sees keys 0 to i + diagonal if CAUSAL, where
     diagonal >= 0; if WINDOW too, none before key i - behind. MASK is 0 for none, 1 for a mask
     that is added to the scaled scores (then scale > 0), 2 for bytes that are 1 where a key is
     seen and else 0. Head h reads mask number h / mask_divisor % mask_count, each of
@@ -809,12 +985,17 @@ def attention(
     mask. Arguments that a kernel does not need are not among its parameters.
     The grid is heads * ceil(rows / (64 * PARTS)) programs in one dim, or, if PERSISTENT, any
     number: each takes one block of rows after the other, and Q_STAGES blocks of Q have room in
-    shared memory. Then MASK must be 0.
+    shared memory. Then MASK must be 0. LAZY kernels must be PERSISTENT, and have neither a window
+    nor a cap.
     `scratch` is not read: the build puts the memory of the TMA descriptors in its place.
     """
     ROWS: gl.constexpr = 64 * PARTS
+    dtype: gl.constexpr = query.dtype.element_ty
+    v_dtype: gl.constexpr = value.dtype.element_ty
+    KEY_BITS: gl.constexpr = HEAD * (dtype.primitive_bitwidth + v_dtype.primitive_bitwidth)
     blocks = (rows + ROWS - 1) // ROWS
     gl.static_assert(not PERSISTENT or MASK == 0)
+    gl.static_assert(not LAZY or (PERSISTENT and not WINDOW and not CAP))
     first_row = 0
     if not PERSISTENT:
         program = gl.program_id(0)
@@ -823,7 +1004,6 @@ def attention(
         if WINDOW:
             block = blocks - 1 - block
         elif CAUSAL:
-            KEY_BITS: gl.constexpr = 2 * HEAD * query.dtype.element_ty.primitive_bitwidth
             number, block = longest_first(program, blocks, keys, KEY_BITS)
         head = number.to(gl.int64)
         first_row = block * ROWS
@@ -832,14 +1012,14 @@ def attention(
         output += head * rows * HEAD
         key += kv_head * keys * HEAD
         value += kv_head * keys * HEAD
-    dtype: gl.constexpr = query.dtype.element_ty
     Q_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([64, HEAD], dtype)
     K_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([KEYS, HEAD], dtype)
-    VT_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([HEAD, KEYS], dtype)
     if V_TRANSPOSED:
-        v_tiles = gl.allocate_shared_memory(dtype, [STAGES, HEAD, KEYS], VT_TILE)
+        VT_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([HEAD, KEYS], v_dtype)
+        v_tiles = gl.allocate_shared_memory(v_dtype, [STAGES, HEAD, KEYS], VT_TILE)
     else:
-        v_tiles = gl.allocate_shared_memory(dtype, [STAGES, KEYS, HEAD], K_TILE)
+        V_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([KEYS, HEAD], v_dtype)
+        v_tiles = gl.allocate_shared_memory(v_dtype, [STAGES, KEYS, HEAD], V_TILE)
     q_tiles = gl.allocate_shared_memory(dtype, [Q_STAGES * PARTS, 64, HEAD], Q_TILE)
     k_tiles = gl.allocate_shared_memory(dtype, [STAGES, KEYS, HEAD], K_TILE)
 
@@ -897,7 +1077,7 @@ def attention(
     # Bound and step of the first heads of sections: without an order there is one.
     sections = (1, 1)
     if PERSISTENT and CAUSAL and not WINDOW:
-        sections = (heads, section_of(heads, keys, HEAD, dtype.primitive_bitwidth))
+        sections = (heads, section_of(heads, keys, KEY_BITS))
     work = (heads, group, sections, (diagonal, behind))
     # fmt: off
     if not PERSISTENT:
@@ -906,10 +1086,10 @@ def attention(
             [
                 (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
                           0, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
-                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES)),
+                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
                 (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
                           1, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
-                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES)),
+                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
                 (load_tiles, (query, key, value, mask, shared, barriers, place, PARTS, HEAD, KEYS,
                               V_TRANSPOSED, STAGES, MASK_STAGES)),
             ],
@@ -921,10 +1101,10 @@ def attention(
             [
                 (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
                           0, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
-                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES)),
+                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
                 (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
                           1, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
-                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES)),
+                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
                 (load_rows, (query, q_tiles, q_full, q_empty, place, work, PARTS, HEAD, KEYS,
                              CAUSAL, WINDOW, Q_STAGES)),
                 (load_keys, (key, k_tiles, k_full, k_empty, k_first, place, work, PARTS, HEAD,
@@ -940,16 +1120,16 @@ def attention(
             [
                 (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
                           0, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
-                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES)),
+                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
                 (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
                           1, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
-                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES)),
+                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
                 (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
                           2, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
-                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES)),
+                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
                 (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
                           3, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
-                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES)),
+                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
                 (load_rows, (query, q_tiles, q_full, q_empty, place, work, PARTS, HEAD, KEYS,
                              CAUSAL, WINDOW, Q_STAGES)),
                 (load_keys, (key, k_tiles, k_full, k_empty, k_first, place, work, PARTS, HEAD,

@@ -35,15 +35,16 @@ _PREFILL_LAUNCH, _DECODE_LAUNCHES = 8.5e-6, 9e-6
 @dataclass(frozen=True)
 class Work:
     """An attention's size: heads of K and V, rows that share them (`group` heads of `rows`
-    rows each), keys, both head dims together, and bytes of an element of K and V. `seen` is
-    the share of the keys that a causal mask or a window leaves, which kernels profit from."""
+    rows each), keys, both head dims together, and the bytes of an element, those of K and V on
+    average. `seen` is the share of the keys that a causal mask or a window leaves, which kernels
+    profit from."""
 
     kv_heads: float
     group: int
     rows: int
     keys: int
     head_dims: int
-    width: int
+    width: float
     seen: float = 1.0
 
     @property
@@ -114,9 +115,9 @@ def _prefill_rate(kernel: Kernel) -> float:
 
 def equally_fast(one: Kernel, other: Kernel) -> bool:
     """Whether the kernels differ by V's layout at most, and that does not matter: it does to
-    8-bit kernels, which must transpose row-major V."""
-    if one.element_type.startswith("f8"):
+    kernels for V of 8 bits, which must transpose it where it is row-major."""
+    if one.value_type.startswith("f8"):
         return one.name == other.name
-    names = ("kind", "element_type", "output_type", "head_dims", "mask", "mask_type")
-    names = (*names, "rows_per_workgroup", "soft_cap")
+    names = ("kind", "element_type", "cache_type", "value_type", "output_type", "head_dims")
+    names = (*names, "mask", "mask_type", "rows_per_workgroup", "soft_cap")
     return all(getattr(one, name) == getattr(other, name) for name in names)

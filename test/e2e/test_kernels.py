@@ -56,22 +56,28 @@ def test_parameters_are_those_that_iree_passes(kernel: Kernel) -> None:
     assert [entry[1] for entry in parameters] == [sum(sizes[:i]) for i in range(len(sizes))]
 
 
-@pytest.mark.parametrize("element", ["f16", "bf16"])
-def test_iree_embeds_the_kernel_as_it_is(element: str, tmp_path) -> None:
-    """Compiled for cuda without a GPU: the module holds the very code, beside IREE's code."""
+@pytest.mark.parametrize(
+    ("element", "value", "head"),
+    [("f16", "f16", 64), ("bf16", "bf16", 64), ("f8E4M3FN", "f16", 128), ("f8E4M3FN", "bf16", 128)],
+)
+def test_iree_embeds_the_kernel_as_it_is(element: str, value: str, head: int, tmp_path) -> None:
+    """Compiled for cuda without a GPU: the module holds the very code, beside IREE's code, and
+    nothing that casts the operands."""
     from iree.compiler.tools import compile_str
 
     from attnpass.cli.attn_opt import main
 
-    o = f"tensor<4x?x64x{element}>"
+    o = f"tensor<4x?x{head}x{value}>"
     source, rewritten = tmp_path / "in.mlir", tmp_path / "out.mlir"
-    source.write_text(ATTENTION.format(heads=4, d=64, t=element, v=o, o=o))
+    source.write_text(ATTENTION.format(heads=4, d=head, t=element, v=o, o=o))
     options = "--attn-use-kernels=target=sm_90 mode=always"
     assert main([str(source), options, "-o", str(rewritten)]) == 0
     flags = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80"]
     data = compile_str(rewritten.read_text(), extra_args=flags)
-    (kernel,) = [k for k in load_kernels() if k.name == f"attention_{element}_d64"]
+    types = element.lower() if element == value else f"{element.lower()}_{value}"
+    (kernel,) = [k for k in load_kernels() if k.name == f"attention_{types}_d{head}"]
     assert data is not None and kernel.image() in data
+    assert not re.findall(rb"main_dispatch_\d+_elementwise", data)
 
 
 PROJECTED = """

@@ -88,13 +88,13 @@ func.func @prefill_f16(%q: tensor<32x4096x128xf16>, %k: tensor<32x4096x128xf16>,
 #s = affine_map<(b, m, n, k1, k2) -> ()>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
-// So does V where Q and K are widened for them.
-// CHECK-LABEL: func.func @prefill_widened(
-// CHECK: hal.dispatch.extern "attention_f16_d128"
-// REMARK: value kept: V stays as it is: there are kernels for both layouts, attention_f16_d128 for this
-// REMARK: output kernel: attention_f16_d128: {{.*}} to widen the query and the key to f16
+// So does 16-bit V below 8-bit Q and K.
+// CHECK-LABEL: func.func @prefill_mixed(
+// CHECK: hal.dispatch.extern "attention_f8e4m3fn_f16_d128"
+// REMARK: value kept: V stays as it is: there are kernels for both layouts, attention_f8e4m3fn_f16_d128 for this
+// REMARK: output kernel: attention_f8e4m3fn_f16_d128: {{.*}} TFLOPS at {{[^,]*$}}
 // NEVER: value folded: V stays as it is: measured on an H200: V^T costs 12% at head dim 128
-func.func @prefill_widened(%q: tensor<32x4096x128xf8E4M3FN>, %k: tensor<32x4096x128xf8E4M3FN>, %x: tensor<4096x4096xf16>, %w: tensor<4096x4096xf16>) -> tensor<32x4096x128xf16> {
+func.func @prefill_mixed(%q: tensor<32x4096x128xf8E4M3FN>, %k: tensor<32x4096x128xf8E4M3FN>, %x: tensor<4096x4096xf16>, %w: tensor<4096x4096xf16>) -> tensor<32x4096x128xf16> {
   %zero = arith.constant 0.0 : f32
   %p0 = tensor.empty() : tensor<4096x4096xf32>
   %p1 = linalg.fill ins(%zero : f32) outs(%p0 : tensor<4096x4096xf32>) -> tensor<4096x4096xf32>

@@ -12,26 +12,27 @@
 #mask = affine_map<(b, m, n, k1, k2) -> (m, k2)>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
-// 16-bit V says which type: Q and K are cast, V is read as it is.
+// 16-bit V says which type: Q and K are cast, V is read as it is. (With heads of 128 there is a
+// kernel for such types: mixed.mlir.)
 // CHECK-LABEL: func.func @mixed(
-// CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<32x4096x128xf8E4M3FN>, %[[K:[a-z0-9]+]]: tensor<32x4096x128xf8E4M3FN>, %[[V:[a-z0-9]+]]: tensor<32x4096x128xf16>
-// CHECK: %[[WQ:.+]] = linalg.generic {{.*}} ins(%[[Q]] : tensor<32x4096x128xf8E4M3FN>)
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<32x4096x64xf8E4M3FN>, %[[K:[a-z0-9]+]]: tensor<32x4096x64xf8E4M3FN>, %[[V:[a-z0-9]+]]: tensor<32x4096x64xf16>
+// CHECK: %[[WQ:.+]] = linalg.generic {{.*}} ins(%[[Q]] : tensor<32x4096x64xf8E4M3FN>)
 // CHECK: arith.extf %{{.*}} : f8E4M3FN to f16
-// CHECK: %[[WK:.+]] = linalg.generic {{.*}} ins(%[[K]] : tensor<32x4096x128xf8E4M3FN>)
+// CHECK: %[[WK:.+]] = linalg.generic {{.*}} ins(%[[K]] : tensor<32x4096x64xf8E4M3FN>)
 // CHECK-NOT: linalg.transpose
-// CHECK: hal.dispatch.extern "attention_f16_d128"
+// CHECK: hal.dispatch.extern "attention_f16_d64_wide"
 // CHECK-SAME: %[[WQ]], %[[WK]], %[[V]])
-// REMARK: output kernel: attention_f16_d128: about {{.*}}, and {{[0-9]+}} to widen the query and the key to f16
-// COST: output kernel: attention_f16_d128: about {{.*}} to widen the query and the key to f16
-func.func @mixed(%q: tensor<32x4096x128xf8E4M3FN>, %k: tensor<32x4096x128xf8E4M3FN>, %v: tensor<32x4096x128xf16>) -> tensor<32x4096x128xf16> {
+// REMARK: output kernel: attention_f16_d64_wide: about {{.*}}, and {{[0-9]+}} to widen the query and the key to f16
+// COST: output kernel: attention_f16_d64_wide: about {{.*}} to widen the query and the key to f16
+func.func @mixed(%q: tensor<32x4096x64xf8E4M3FN>, %k: tensor<32x4096x64xf8E4M3FN>, %v: tensor<32x4096x64xf16>) -> tensor<32x4096x64xf16> {
   %scale = arith.constant 0.125 : f32
-  %e = tensor.empty() : tensor<32x4096x128xf16>
+  %e = tensor.empty() : tensor<32x4096x64xf16>
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
-      ins(%q, %k, %v, %scale : tensor<32x4096x128xf8E4M3FN>, tensor<32x4096x128xf8E4M3FN>, tensor<32x4096x128xf16>, f32) outs(%e : tensor<32x4096x128xf16>) {
+      ins(%q, %k, %v, %scale : tensor<32x4096x64xf8E4M3FN>, tensor<32x4096x64xf8E4M3FN>, tensor<32x4096x64xf16>, f32) outs(%e : tensor<32x4096x64xf16>) {
   ^bb0(%x: f32):
     iree_linalg_ext.yield %x : f32
-  } -> tensor<32x4096x128xf16>
-  return %r : tensor<32x4096x128xf16>
+  } -> tensor<32x4096x64xf16>
+  return %r : tensor<32x4096x64xf16>
 }
 
 // -----
@@ -257,7 +258,7 @@ func.func @repeated(%q: tensor<32x4096x64xf8E4M3FN>, %ks: tensor<8x4096x64xf8E4M
 // What is refused in both types says why.
 // CHECK-LABEL: func.func @head_dim(
 // CHECK-NOT: hal.dispatch.extern
-// REMARK: output refused: there is no kernel for f8E4M3FN, f8E4M3FN, f16; widened to f16: its head dims are 80 and 80; kernels for f16 have 64, 128
+// REMARK: output refused: its head dims are 80 and 80; kernels for f8E4M3FN, f8E4M3FN, f16 have 128; widened to f16: its head dims are 80 and 80; kernels for f16 have 64, 128
 // COST: output refused
 func.func @head_dim(%q: tensor<2x512x80xf8E4M3FN>, %k: tensor<2x777x80xf8E4M3FN>, %v: tensor<2x777x80xf16>) -> tensor<2x512x80xf16> {
   %scale = arith.constant 0.125 : f32
