@@ -3,6 +3,11 @@
 IREE computes 0 / 0 for them. PyTorch, from which most models come, defines 0, and models count
 on it: a batch that is padded on the left has such rows, and in the next layer a NaN in V spoils
 every row of its sequence, whatever the mask says (0 * NaN).
+
+Models also hide keys by the lowest finite number (`torch.finfo(torch.float32).min`). A row of
+nothing else is the mean of V in PyTorch, since adding scores does not change that number, and NaN
+in IREE, which multiplies it by log2(e) and so makes it infinite. A number that is not quite as low
+does the same without.
 """
 
 from __future__ import annotations
@@ -18,7 +23,33 @@ from .kernels.masks import Mask, find_mask
 
 # A choice between constants stands nearer than this to attention.
 _DEEPEST = 20
+# Times log2(e), finite numbers below the first are none any more; the second takes their place.
+_TOO_LOW, _LOW = -2.35e38, -1e38
 _SAME_ELEMENTS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
+# What makes each float of floats at its place, or takes it as it is.
+_ELEMENTWISE = frozenset(
+    {
+        *_SAME_ELEMENTS,
+        "tensor.extract_slice",
+        "tensor.insert_slice",
+        "tensor.concat",
+        "tensor.pad",
+        "linalg.broadcast",
+        "linalg.transpose",
+        "linalg.fill",
+        "arith.addf",
+        "arith.subf",
+        "arith.mulf",
+        "arith.select",
+        "arith.maximumf",
+        "arith.minimumf",
+        "arith.maxnumf",
+        "arith.minnumf",
+        "arith.negf",
+        "arith.extf",
+        "arith.truncf",
+    }
+)
 
 
 def may_hide_rows(facts: AttentionFacts) -> bool:
@@ -27,17 +58,53 @@ def may_hide_rows(facts: AttentionFacts) -> bool:
     A mask that all rows share (decode, padded batches of an encoder) is not asked for: what it
     hides is a whole sequence that has no key, of which nothing is expected.
     """
-    if facts.kind != "attention" or not facts.has_mask or len(facts.k2) != 1:
+    row = _row_of_mask(facts)
+    if row is None:
         return False
-    rows = [dim for dim in facts.map_of("mask") if dim in facts.m and facts.sizes[dim] != 1]
-    if not rows or facts.k2[0] not in facts.map_of("mask"):
-        return False
-    row = next((dim for dim in reversed(facts.map_of("query")) if dim in facts.m), rows[0])
     found = find_mask(facts, row)
     if isinstance(found, Mask) and found.kind != "operand":
         return found.kind == "window" and not _window_shows_all(facts, found, row)
     mask = facts.value("mask")
     return not (is_float(element_type(mask)) and _is_finite(mask, _DEEPEST))
+
+
+def may_be_too_low(facts: AttentionFacts) -> bool:
+    """Whether the mask could hide all keys of a row by numbers that log2(e) makes infinite: one
+    of the caller's, or one with such a constant."""
+    row = _row_of_mask(facts)
+    if row is None or str(element_type(facts.value("mask"))) not in ("f32", "bf16"):
+        return False
+    found = find_mask(facts, row)
+    if isinstance(found, Mask) and found.kind != "operand":
+        return False
+    return _holds_too_low(facts.value("mask"), _DEEPEST)
+
+
+def raise_mask(facts: AttentionFacts) -> None:
+    """Has an attention read its mask with numbers that log2(e) makes infinite a little higher."""
+    op, mask, kind = facts.op, facts.value("mask"), element_type(facts.value("mask"))
+    build = Builder(op)
+
+    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
+        below = inner.compare_floats("olt", x[0], inner.constant_float(_TOO_LOW, kind))
+        finite = inner.compare_floats("ogt", x[0], inner.constant_float(-math.inf, kind))
+        both = inner.create("arith.andi", [below.type], [below, finite]).results[0]
+        return [inner.select(both, inner.constant_float(_LOW, kind), x[0])]
+
+    everywhere = tuple(range(len(sizes_of(mask))))
+    init = build.empty(sizes_of(mask), kind)
+    raised = build.generic([mask], [init], [everywhere, everywhere], body)[0]
+    op.operands[facts.index("mask")] = raised
+
+
+def _row_of_mask(facts: AttentionFacts) -> int | None:
+    """The dim of rows that the mask tells apart, where it could hide all keys of some."""
+    if facts.kind != "attention" or not facts.has_mask or len(facts.k2) != 1:
+        return None
+    rows = [dim for dim in facts.map_of("mask") if dim in facts.m and facts.sizes[dim] != 1]
+    if not rows or facts.k2[0] not in facts.map_of("mask"):
+        return None
+    return next((dim for dim in reversed(facts.map_of("query")) if dim in facts.m), rows[0])
 
 
 def zero_hidden_rows(facts: AttentionFacts) -> None:
@@ -119,6 +186,34 @@ def _is_finite(value: ir.Value, depth: int) -> bool:
     return _is_finite(yielded.operands[result], depth - 1)
 
 
+def _holds_too_low(value: ir.Value, depth: int) -> bool:
+    """Whether a float tensor or scalar could hold a finite number that log2(e) makes infinite:
+    such a constant or the caller's numbers, looked for behind what works on single elements."""
+    op = defining_op(value)
+    if depth == 0:
+        return False
+    if op is None:
+        if ir.BlockArgument(value).owner.owner.name in ("func.func", "util.func"):
+            return True
+        given = _input_of(value)
+        return given is not None and _holds_too_low(given, depth - 1)
+    if op.name == "arith.constant":
+        number = _number_of(op)
+        return number is not None and -math.inf < number < _TOO_LOW
+    if op.name == "hal.tensor.import":
+        return True
+    operands = list(op.operands)
+    if op.name == "linalg.generic":
+        kinds = {str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"])}
+        result = list(op.results).index(value)
+        yielded = list(op.regions[0].blocks[0].operations)[-1]
+        operands = [] if any("reduction" in kind for kind in kinds) else [yielded.operands[result]]
+    elif op.name not in _ELEMENTWISE:
+        return False
+    floats = [one for one in operands if is_float(element_type(one))]
+    return any(_holds_too_low(one, depth - 1) for one in floats)
+
+
 def _input_of(argument: ir.Value) -> ir.Value | None:
     """The operand of a `linalg.generic` whose elements its body gets as `argument`."""
     number, block = ir.BlockArgument(argument).arg_number, ir.BlockArgument(argument).owner
@@ -129,7 +224,13 @@ def _input_of(argument: ir.Value) -> ir.Value | None:
 
 
 def _constant_is_finite(op: ir.Operation) -> bool:
+    number = _number_of(op)
+    return number is not None and math.isfinite(number)
+
+
+def _number_of(op: ir.Operation) -> float | None:
+    """The number that a constant of floats holds, if it is one for all elements."""
     attribute = op.attributes["value"]
     if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
         attribute = attribute.get_splat_value()
-    return isinstance(attribute, ir.FloatAttr) and math.isfinite(attribute.value)
+    return attribute.value if isinstance(attribute, ir.FloatAttr) else None

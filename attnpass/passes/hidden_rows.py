@@ -19,6 +19,10 @@ class HiddenRows(Pass):
     in a model of two layers their NaN reaches every row of the sequence. Masks that show each
     row a key (causal, windows, finite biases) and those that all rows share are left alone.
     The mask is read once more, and the zeros are put in by what IREE fuses behind attention.
+
+    Where keys are hidden by the lowest finite number, PyTorch gives such rows the mean of V, and
+    IREE NaN. So masks that could hold it, of the caller's or with such a constant, get a number
+    that is not quite as low.
     """
 
     name: ClassVar[str] = "attn-hidden-rows"
@@ -26,17 +30,23 @@ class HiddenRows(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..attention import find
-        from ..hidden_rows import may_hide_rows, zero_hidden_rows
+        from ..hidden_rows import may_be_too_low, may_hide_rows, raise_mask, zero_hidden_rows
 
         changed = False
         with module.context:
             for facts in find(module):
-                if not may_hide_rows(facts):
-                    continue
-                zero_hidden_rows(facts)
-                changed = True
-                context.report.note(
-                    f"{facts.kind} at {facts.place}: rows whose mask hides every key are 0, "
-                    "as in PyTorch; IREE gives NaN"
-                )
+                too_low, hides = may_be_too_low(facts), may_hide_rows(facts)
+                if too_low:
+                    raise_mask(facts)
+                    context.report.note(
+                        f"{facts.kind} at {facts.place}: rows whose keys are all hidden by the "
+                        "lowest finite number are the mean of V, as in PyTorch; IREE gives NaN"
+                    )
+                if hides:
+                    zero_hidden_rows(facts)
+                    context.report.note(
+                        f"{facts.kind} at {facts.place}: rows whose mask hides every key are 0, "
+                        "as in PyTorch; IREE gives NaN"
+                    )
+                changed |= too_low or hides
         return changed

@@ -81,9 +81,64 @@ def test_two_layers(kind: str, dynamic: bool, vectorized: bool) -> None:
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
 
 
+LOWEST = float(np.finfo(np.float32).min)
+# A mask as exporters write it, of what is seen.
+LOWEST_MASK = """
+func.func private @lowest(%seen: tensor<BxLxLxi1>) -> !m {
+  %zero = arith.constant 0.0 : f32
+  %low = arith.constant -3.40282347E+38 : f32
+  %e = tensor.empty() : !m
+  %r = linalg.generic {indexing_maps = [#ij, #ij],
+                       iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%seen : tensor<BxLxLxi1>) outs(%e : !m) {
+  ^bb0(%c: i1, %o: f32):
+    %x = arith.select %c, %zero, %low : f32
+    linalg.yield %x : f32
+  } -> !m
+  return %r : !m
+}
+func.func @main(%x: !x, %seen: tensor<BxLxLxi1>) -> !x {
+  %mask = func.call @lowest(%seen) : (tensor<BxLxLxi1>) -> !m
+  %r = func.call @layers(%x, %mask) : (!x, !m) -> !x
+  return %r : !x
+}
+"""
+
+
+def lowest_program(inside: bool) -> str:
+    """Two layers under a mask of 0 and the lowest number, given or made of what is seen."""
+    text = program("f32", False)
+    if not inside:
+        return text
+    text = text.replace("func.func @main", "func.func private @layers")
+    return text + LOWEST_MASK.replace("BxLxLx", f"{BATCH}x{LENGTH}x{LENGTH}x")
+
+
+def lowest_inputs(inside: bool) -> tuple[list[np.ndarray], np.ndarray]:
+    """Inputs of lowest_program and the right result."""
+    x = np.random.default_rng(0).standard_normal((BATCH, LENGTH, WIDTH)).astype(np.float32)
+    shown = seen()
+    # A row of nothing but the lowest number is the mean of V.
+    wanted = x.astype(np.float64)
+    for _ in range(2):
+        mean = wanted.mean(1, keepdims=True)
+        wanted = np.where(shown.any(-1, keepdims=True), layer(wanted, shown), mean)
+    return [x, shown if inside else np.where(shown, 0, LOWEST).astype(np.float32)], wanted
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_keys_hidden_by_the_lowest_number(inside: bool, vectorized: bool) -> None:
+    inputs, wanted = lowest_inputs(inside)
+    got = compile_and_run(lowest_program(inside), inputs, mode="cost", configure=vectorized)
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
 def test_iree_itself_gives_nan() -> None:
     """What this repairs; the pass can go where a newer IREE needs it no more."""
     x = np.random.default_rng(0).standard_normal((BATCH, LENGTH, WIDTH)).astype(np.float32)
     got = compile_and_run(program("i1", False), [x, seen()])
     assert np.isnan(got[1]).all()
     assert np.isfinite(got[0]).all()
+    inputs, _ = lowest_inputs(True)
+    assert np.isnan(compile_and_run(lowest_program(True), inputs)[1]).all()

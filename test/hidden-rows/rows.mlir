@@ -1,6 +1,6 @@
 // Rows whose mask hides every key become 0, by a reduction of the mask and a choice behind
 // attention. Masks that show each row a key, that all rows share, or that hold no infinity
-// are left alone.
+// are left alone. The lowest finite number, which IREE would make infinite, becomes a higher one.
 
 // RUN: attn-opt %s --attn-hidden-rows --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
@@ -92,9 +92,17 @@ func.func @shared(%q: !q, %k: !kv, %v: !kv, %mask: tensor<2x6xi1>, %s: f32) -> !
   return %r : !q
 }
 
-// Kept: 0 or the lowest number, which leaves weights that are no NaN.
+// 0 or the lowest number: rows of that alone are the mean of V.
+// WHY: attention at {{.*}}: rows whose keys are all hidden by the lowest finite number are the mean of V, as in PyTorch; IREE gives NaN
 // CHECK-LABEL: func.func @finite(
 // CHECK-NOT: reduction
+// CHECK: %[[MASK:.*]] = linalg.generic {{.*}} ins(%arg3, %{{.*}}) outs
+// CHECK: %[[RAISED:.*]] = linalg.generic {{.*}} ins(%[[MASK]] : tensor<4x6xf32>)
+// CHECK: arith.cmpf olt, %{{.*}}, %{{.*}} : f32
+// CHECK: arith.cmpf ogt
+// CHECK: arith.andi
+// CHECK: arith.select %{{.*}}, %{{.*}}, %in : f32
+// CHECK: iree_linalg_ext.attention {{.*}}%[[RAISED]] :
 func.func @finite(%q: !q, %k: !kv, %v: !kv, %seen: tensor<4x6xi1>, %s: f32) -> !q {
   %low = arith.constant dense<-3.40282347E+38> : tensor<f32>
   %zero = arith.constant 0.0 : f32
@@ -102,6 +110,27 @@ func.func @finite(%q: !q, %k: !kv, %v: !kv, %seen: tensor<4x6xi1>, %s: f32) -> !
   %mask = linalg.generic {indexing_maps = [#ij, affine_map<(i, j) -> ()>, #ij], iterator_types = ["parallel", "parallel"]} ins(%seen, %low : tensor<4x6xi1>, tensor<f32>) outs(%me : tensor<4x6xf32>) {
   ^bb0(%c: i1, %l: f32, %o: f32):
     %x = arith.select %c, %zero, %l : f32
+    linalg.yield %x : f32
+  } -> tensor<4x6xf32>
+  %e = tensor.empty() : !q
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #rows, #o]> ins(%q, %k, %v, %s, %mask : !q, !kv, !kv, f32, tensor<4x6xf32>) outs(%e : !q) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> !q
+  return %r : !q
+}
+
+// Kept: numbers that log2(e) leaves finite.
+// CHECK-LABEL: func.func @low(
+// CHECK-NOT: reduction
+// CHECK-NOT: arith.cmpf
+func.func @low(%q: !q, %k: !kv, %v: !kv, %seen: tensor<4x6xi1>, %s: f32) -> !q {
+  %low = arith.constant -1.0e30 : f32
+  %zero = arith.constant 0.0 : f32
+  %me = tensor.empty() : tensor<4x6xf32>
+  %mask = linalg.generic {indexing_maps = [#ij, #ij], iterator_types = ["parallel", "parallel"]} ins(%seen : tensor<4x6xi1>) outs(%me : tensor<4x6xf32>) {
+  ^bb0(%c: i1, %o: f32):
+    %x = arith.select %c, %zero, %low : f32
     linalg.yield %x : f32
   } -> tensor<4x6xf32>
   %e = tensor.empty() : !q
