@@ -135,6 +135,8 @@ def split_refusal(facts: AttentionFacts, target: Target) -> str:
     """Why chunks of this attention's keys would get no decode configuration, or ''."""
     if target.backend == "cuda":
         return nvidia.decodes(facts, target)
+    if target.backend == "llvm-cpu":
+        return cpu.decodes(facts, target)
     return f"no decode kernel was measured for {target.name}"
 
 

@@ -9,6 +9,7 @@ known only at run time, and tails, need nothing of their own: IREE masks what is
 from __future__ import annotations
 
 from ..attention import AttentionFacts
+from ..ir import element_bytes
 from ..targets import Target
 from ..targets.cpu import Cpu
 from . import cpu_loops
@@ -24,6 +25,9 @@ MOST_REGISTERS = 256
 FEW_ROWS = 16
 FEW_ROWS_KEYS = 4
 WORKGROUP_ROWS = 64
+# K and V of a head from which on chunks of keys are worth two more dispatches: measured on two
+# cores (docs/split-k.md), 1.2 times faster at 8 MB and 1.3 and more above.
+SPLIT_BYTES = 8_000_000
 MEASURED_TYPES = frozenset({"f32", "f16", "bf16", "i1"})
 
 
@@ -40,6 +44,25 @@ def configuration(facts: AttentionFacts, target: Target) -> dict[str, str] | str
     if isinstance(loops, cpu_loops.Tiles):
         found["decomposition_config"] = loops.to_attribute()
     return found
+
+
+def decodes(facts: AttentionFacts, target: Target) -> str:
+    """Why chunks of this attention's keys would not pay on idle cores, or ''."""
+    if any(len(dims) != 1 for dims in (facts.k1, facts.k2, facts.n)):
+        return "it has several head or key dims"
+    loops = cpu_loops.tiles(facts, register_bytes(target))
+    if isinstance(loops, str):
+        return loops
+    if loops.row_vectors:
+        return "many query rows are no decode step"
+    (keys,) = (facts.sizes[dim] for dim in facts.k2)
+    if keys is None:
+        return "the number of keys is known only at run time"
+    row = facts.assumed_extent(facts.k1) * element_bytes(facts.value("key"))
+    row += facts.assumed_extent(facts.n) * element_bytes(facts.value("value"))
+    if keys * row < SPLIT_BYTES:
+        return f"a head's K and V have {keys * row} bytes, less than chunks pay for"
+    return ""
 
 
 def register_bytes(target: Target) -> int:

@@ -22,7 +22,7 @@ class SplitK(Pass):
     share K and V become rows. `splits=auto` chooses the number of chunks by the formula in
     `attnpass.split_k.plan`; V's layout is left as it is. With `configured=true` an attention
     is left alone, without a record, where its chunks would get no kernel configuration:
-    splitting alone can lose.
+    splitting alone can lose; on CPUs also where a head has less than 8 MB of K and V.
     """
 
     name: ClassVar[str] = "attn-split-k"

@@ -213,6 +213,31 @@ def test_static_lengths(session, length, mask):
     check(session, Case({**SMALL, "k": length}, mask=mask), tolerance=4e-6)
 
 
+@pytest.mark.parametrize("mask", ["", "bmk"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_chunks_are_vector_loops(session, rows, mask):
+    """What attn-compile makes of a long cache where cores outnumber heads."""
+    case = Case({"b": 1, "m": rows, "n": 64, "d": 64, "k": 16384}, mask=mask)
+    pipeline = "attn-split-k{configured=true splits=4},attn-configure,attn-vectorize"
+    check(session, case, pipeline, tolerance=4e-6)
+    _, report = compiled(session, case.mlir(), pipeline)
+    assert any("is vector loops of ours" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("kind", ["i1", "f32"])
+def test_loops_over_chunks_without_a_key(session, kind):
+    case = Case({"b": 2, "m": 3, "n": 16, "d": 16, "k": 1024}, mask="bmk", types={"mask": kind})
+    visible = np.zeros([2, 3, 1024], bool)
+    visible[0, 0, :5] = visible[0, 1, -1] = visible[0, 2, 300] = True
+    visible[1, :2] = visible[1, 2, ::200] = True
+    data = case.inputs()
+    data["mask"] = visible if kind == "i1" else np.where(visible, 0, -np.inf).astype("f4")
+    pipeline = "attn-split-k{splits=8},attn-configure,attn-vectorize"
+    function, _ = compiled(session, case.mlir(), pipeline)
+    (right,) = case.reference(data)
+    np.testing.assert_allclose(run(function, data)[0], right, rtol=4e-6, atol=4e-6)
+
+
 def test_one_key_stays_whole(session):
     check(session, Case({**SMALL, "k": 1}), decision="kept")
 
