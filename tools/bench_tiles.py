@@ -1,12 +1,14 @@
 """Compiles prefill with other tiles than attn-configure's, and with an older attnpass, for a GPU.
 
-    python tools/bench_tiles.py build/tiles [--before OLDER_CHECKOUT]      (needs attnpass)
+    python tools/bench_tiles.py build/tiles [--before OLDER_CHECKOUT] [--layouts]
+                                  (needs attnpass)
     python tools/bench_configure.py run build/tiles --json tools/results/tiles_h200.json
                                   (needs a GPU, torch and iree-base-runtime only)
 
 The variants of a case are measured and checked as those of bench_configure are: in one run,
 beside PyTorch's kernels. `reread` reads Q's fragments in each step, whether or not registers
-could hold them; `8 bits off` leaves kernels with 8-bit factors as IREE made them.
+could hold them; `8 bits off` leaves kernels with 8-bit factors as IREE made them. With `--layouts`
+there is no other tile but V beside V^T, by the older attnpass and by this one.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from bench_configure import Case, module, variant_entry
@@ -89,6 +92,17 @@ def variants() -> Iterator[tuple[Case, str, str]]:
         yield case, f"lanes {lanes}", _LANES.format(lanes)
 
 
+def layouts() -> Iterator[tuple[Case, str, str]]:
+    """The same of V and V^T."""
+    heads = {64: 32, 128: 32, 192: 16, 256: 16, 512: 8, 1024: 4}
+    cases = [Case(heads=count, head=head) for head, count in heads.items()]
+    cases += [replace(case, query="bf16", value="bf16") for case in cases[:2]]
+    cases += [Case(mask="causal"), Case(heads=8, group=4), Case(rows=1024, keys=1024)]
+    for case in cases:
+        for name in ("before", "before V^T", "present", "present V^T"):
+            yield case, name, ""
+
+
 def _name(tile: tuple[int, ...]) -> str:
     rows, columns, keys, *warps = tile
     return f"{rows} rows, {columns} columns, {keys} keys on {' x '.join(map(str, warps))} warps"
@@ -98,13 +112,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("folder", type=Path)
     parser.add_argument("--before", help="a checkout with the attnpass of the variants `before`")
+    parser.add_argument("--layouts", action="store_true", help="V and V^T, without other tiles")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     entries = []
-    for case, name, prelude in variants():
-        if name == "before" and not options.before:
+    for case, name, prelude in layouts() if options.layouts else variants():
+        if name.startswith("before") and not options.before:
             continue
-        tree = options.before if name == "before" else None
+        tree = options.before if name.startswith("before") else None
         entries.append(compile_one(options.folder, case, name, prelude, tree, len(entries)))
         (options.folder / "manifest.json").write_text(json.dumps(entries, indent=1))
 
@@ -117,7 +132,9 @@ def compile_one(
     source.write_text(module(case, name.endswith("V^T")))
     # What has no 8-bit tensor cores would widen 8-bit operands in front of attention.
     arch = "sm_89" if case.is_narrow else "sm_80"
-    command = [sys.executable, "-c", f"import sys\n{prelude}{_COMPILE}", str(source)]
+    # `-P`: not the attnpass of the current folder.
+    command = [sys.executable, *(["-P"] if tree else []), "-c", f"import sys\n{prelude}{_COMPILE}"]
+    command += [str(source)]
     command += ["-o", str(path), "--iree-hal-target-device=cuda", f"--iree-cuda-target={arch}"]
     environment = {**os.environ, "PYTHONPATH": tree} if tree else None
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)

@@ -39,6 +39,12 @@ class Fragment:
     columns: Values
 
     @property
+    def slice(self) -> int:
+        """Which part of the depth it has, of those that a product takes: two fragments."""
+        size = element_bytes(self.op.operands[0])
+        return (self.rows[0] // _ROWS if self.transposed else self.columns[0] * size // _BYTES) // 2
+
+    @property
     def places(self) -> list[ir.Value]:
         """The indices of the read."""
         return list(self.op.operands)[1:-1]
@@ -73,18 +79,30 @@ def use_ldmatrix(function: ir.Operation, threads: Threads) -> int:
 
 def _groups(block: ir.Block, threads: Threads) -> Iterator[list[Fragment]]:
     """The reads of fragments, up to four that one instruction can do together."""
-    group: list[Fragment] = []
+    run: list[Fragment] = []
     for view in block:
         op = view.operation
         fragment = _fragment(op, threads)
         if fragment is None and _is_harmless(op):
             continue
-        alone = fragment is None or (group and fragment.family != group[0].family)
-        if alone or len(group) == _MOST:
-            yield from _split(group)
-            group = []
-        group += [fragment] if fragment else []
-    yield from _split(group)
+        if fragment is None or (run and fragment.family != run[0].family):
+            yield from _parts(run)
+            run = []
+        run += [fragment] if fragment else []
+    yield from _parts(run)
+
+
+def _parts(run: list[Fragment]) -> Iterator[list[Fragment]]:
+    """A run of reads, in fours that one slice of the depth takes, if slices are made of such:
+    what a later slice takes need not wait in registers."""
+    slices: dict[int, list[Fragment]] = {}
+    for fragment in run:
+        slices.setdefault(fragment.slice, []).append(fragment)
+    # In each slice reads keep their order: the first of a group stands before the others.
+    if not any(len(fragments) % _MOST for fragments in slices.values()):
+        run = [fragment for number in sorted(slices) for fragment in slices[number]]
+    for start in range(0, len(run), _MOST):
+        yield from _split(run[start : start + _MOST])
 
 
 def _split(group: list[Fragment]) -> Iterator[list[Fragment]]:
