@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..attention import AttentionFacts, describe, find_ops
 from ..errors import AttnError
 from ..ir import descendants, remove_attributes, set_attribute
+from ..kernels.extern import kernels_in
 from ..targets import Target
 from . import amd, cpu, cpu_loops, nvidia, nvidia_contraction
 from .opaque_sizes import hide_divisors
@@ -34,7 +35,8 @@ def configure_all(
     check: Check | None = None,
 ) -> bool:
     """Configures every attention under `module` and, on NVIDIA GPUs and with `contractions`, the
-    projections beside it, with a note each; returns whether IR changed.
+    projections beside it (and beside precompiled kernels that took its place), with a note each;
+    returns whether IR changed.
 
     What stands in `table` goes before the built-in configurations. `check` says of an
     attention that has got its configuration why it must not keep it, or ''.
@@ -64,7 +66,8 @@ def configure_all(
             )
     if changed and target and target.backend in _GPUS:
         hide_divisors(module)
-    if ops and contractions and target is not None and target.backend == "cuda":
+    on_cuda = target is not None and target.backend == "cuda"
+    if target and on_cuda and contractions and (ops or kernels_in(module)):
         changed |= _configure_contractions(module, target, report)
     return changed
 

@@ -60,7 +60,7 @@ class Tile:
 _THREADS = 65536 // 256
 # The first one is taken that divides the product, has room and fills the GPU. A subgroup has
 # 64 x 64: more would take more registers than a thread has. Measured on an H200, 4096 x 4096 x
-# 4096 in f16 as V and as V^T, in TFLOPS: the first one 402 and 364, the second one 348 and 334,
+# 4096 in f16 as V and as V^T, in TFLOPS: the first one 402 and 387, the second one 348 and 336,
 # the last one 316 and 325.
 TILES = (
     Tile(128, 256, 64, 2, 4),

@@ -10,8 +10,17 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from ..ir import Builder, DynamicSize, Size, SizeProduct, element_type_name, product, sizes_of
-from . import Kernel
+from ..ir import (
+    Builder,
+    DynamicSize,
+    Size,
+    SizeProduct,
+    descendants,
+    element_type_name,
+    product,
+    sizes_of,
+)
+from . import Kernel, load_kernels
 
 _TARGET = '#hal.executable.target<"cuda", "cuda-nvptx-fb">'
 _READ = "#hal.pipeline.binding<storage_buffer, ReadOnly>"
@@ -101,6 +110,14 @@ def _is_hopper(build: Builder, device: ir.Value) -> ir.Value:
     }
     major = build.create("hal.device.query", [i1, i32], [device], attributes).results[1]
     return build.compare("eq", major, build.constant_number(9, i32))
+
+
+def kernels_in(module: ir.Operation) -> bool:
+    """Whether a module at IREE's phase flow launches one of these kernels."""
+    path = ("hal.executable", "hal.executable.variant", "hal.executable.export")
+    exports = (ir.StringAttr(op.attributes["sym_name"]) for op in descendants(module, *path))
+    launched = {name.value for name in exports}
+    return bool(launched) and any(kernel.name in launched for kernel in load_kernels())
 
 
 def _as_dim(build: Builder, size: Size) -> Size:

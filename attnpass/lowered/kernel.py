@@ -21,6 +21,8 @@ _ON_THE_WAY = (
 )
 _LOADS = ("iree_codegen.load_from_buffer", "iree_tensor_ext.dispatch.tensor.load")
 PIPELINE = re.compile(r"#iree_[cg]pu\.pipeline<\w+>")
+# What a kernel that is lowered here says of the pipeline it was for.
+_LOWERED_BY = "attnpass.lowered_by"
 _GPU_LOWERING = "iree-llvmgpu-lower-executable-target"
 
 
@@ -103,4 +105,13 @@ def lower(function: ir.Operation, report: Report) -> bool:
 def mark_lowered(function: ir.Operation) -> None:
     """Keeps IREE from lowering a kernel again; its workgroup stays."""
     info = str(function.attributes["translation_info"])
+    if found := PIPELINE.search(info):
+        set_attribute(function, _LOWERED_BY, f'"{found[0]}"')
     set_attribute(function, "translation_info", PIPELINE.sub("#iree_codegen.no_pipeline", info))
+
+
+def pipeline_of(function: ir.Operation) -> str:
+    """The pipeline of IREE that lowers a kernel, or has lowered it here; '' for none."""
+    told = str(function.attributes.get(_LOWERED_BY, ""))
+    found = PIPELINE.search(told or str(function.attributes.get("translation_info", "")))
+    return found[0] if found else ""

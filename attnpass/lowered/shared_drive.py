@@ -28,7 +28,16 @@ from .edge_masks import drop_edge_masks
 from .fragments import use_ldmatrix
 from .interleave import interleave
 from .invariant_tiles import copy_before_loops
-from .kernel import FUNCTIONS, VARIANTS, is_to_be_lowered, lower, mark_lowered, place_of, run_passes
+from .kernel import (
+    FUNCTIONS,
+    VARIANTS,
+    is_to_be_lowered,
+    lower,
+    mark_lowered,
+    pipeline_of,
+    place_of,
+    run_passes,
+)
 from .rereads import read_in_loops, scale_before_loops
 from .shared_buffers import are_aligned, space_rows
 from .threads import Threads, dimension_x
@@ -82,8 +91,11 @@ def _buffers(function: ir.Operation) -> int:
 def _is_projection(function: ir.Operation) -> bool:
     """Whether a kernel is a product of matrices for tensor cores that IREE will lower as it
     does attention. Its own configuration of such a product is for another pipeline."""
-    if _PIPELINE not in str(function.attributes.get("translation_info", "")):
+    if pipeline_of(function) != _PIPELINE:
         return False
+    if not is_to_be_lowered(function):
+        # For its casts to fp8.
+        return bool(collect(function, _is_product))
     return bool(collect(function, lambda op: "mma_kind" in str(op.attributes.get(_TILES, ""))))
 
 
@@ -92,7 +104,7 @@ def _is_attention(function: ir.Operation) -> bool:
     if is_to_be_lowered(function):
         return bool(collect(function, lambda op: op.name in OP_NAMES))
     marked = "no_pipeline" in str(function.attributes.get("translation_info", ""))
-    # Projections with casts to or from fp8 are lowered already, too: they have no softmax.
+    # Projections with casts to fp8 are lowered already, too: they have no softmax.
     return marked and all(collect(function, wanted) for wanted in (_is_product, _is_exp2))
 
 

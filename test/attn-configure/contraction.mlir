@@ -7,6 +7,8 @@
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_89 --compile-to=executable-configurations --attn-shared-memory=false | FileCheck %s --check-prefix=SMALL
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=executable-configurations --attn-pipeline='attn-configure{contractions=false}' | FileCheck %s --check-prefix=OFF
 
+// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_90 --compile-to=flow --attn-kernels=always --attn-summary 2>&1 >/dev/null | FileCheck %s --check-prefix=KERNEL
+
 // attn-shared-memory lowers what is configured, and nothing else.
 // CHECK-LABEL: func.func @layer_dispatch_0_contract
 // CHECK-SAME: workgroup_size = [256, 1, 1]
@@ -36,6 +38,10 @@
 // WHY: contraction at {{.*}} keeps IREE's own configuration: IREE 3.13 computes wrong numbers where the first factor has the last dim
 
 // WHY: contraction at {{.*}} keeps IREE's own configuration: IREE 3.13 computes wrong numbers where loops are not over rows, columns and depth
+
+// A precompiled kernel in attention's place leaves the projection as it is.
+// KERNEL: contraction at {{.*}} is configured for cuda sm_90
+// KERNEL: output kernel: attention_f16_d128_vt
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
 #k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>

@@ -61,13 +61,15 @@ FORMS = {
 @dataclass(frozen=True)
 class Projection:
     """A product of two matrices, and what its tile is: maps of (b, i, j, k) to its factors and
-    its result; the sizes of these; numbers that are added to each `j`; the type of all."""
+    its result; the sizes of these; numbers that are added to each `j`; the type of all, and what
+    the result is rounded to instead."""
 
     factors: tuple[str, str]
     result: str
     sizes: tuple[int, int, int, int]
     kind: str = "f16"
     bias: bool = False
+    narrow: str = ""
 
     def text(self) -> str:
         """With attention beside it, without which nothing is configured."""
@@ -78,10 +80,12 @@ class Projection:
             loops = dims if len(maps) < 3 else dims[:-1]
             shape = "x".join(str(sizes[d]) for d in letters)
             maps.append(f"affine_map<({', '.join(loops)}) -> ({', '.join(letters)})>")
-            types.append(f"tensor<{shape}x{self.kind}>")
+            kind = self.narrow if letters == self.result and self.narrow else self.kind
+            types.append(f"tensor<{shape}x{kind}>")
         place = maps[2].replace(", k)", ")", 1)
         left, right, result, added = types
-        wide = result.replace(self.kind, "f32")
+        kind = self.narrow or self.kind
+        wide = result.replace(kind, "f32")
         loops = ", ".join(['"parallel"'] * len(self.result))
         return f"""
 #left = {maps[0]}
@@ -99,10 +103,10 @@ func.func @projection(%l: {left}, %r: {right}, %c: {added}) -> {result} {{
   %e = tensor.empty() : {result}
   %p = linalg.generic {{indexing_maps = [#place, #added, #place], iterator_types = [{loops}]}}
       ins(%sum, %c : {wide}, {added}) outs(%e : {result}) {{
-  ^bb0(%a: f32, %b: {self.kind}, %o: {self.kind}):
-    %t = arith.truncf %a : f32 to {self.kind}
-    %u = arith.addf %t, %b : {self.kind}
-    linalg.yield {"%u" if self.bias else "%t"} : {self.kind}
+  ^bb0(%a: f32, %b: {self.kind}, %o: {kind}):
+    %t = arith.truncf %a : f32 to {kind}
+    {f"%u = arith.addf %t, %b : {kind}" if self.bias else ""}
+    linalg.yield {"%u" if self.bias else "%t"} : {kind}
   }} -> {result}
   return %p : {result}
 }}
@@ -120,6 +124,7 @@ PROJECTIONS = {
     "V^T": Projection(("ki", "jk"), "ij", (1, 1024, 4096, 256)),
     "V^T, 32 deep": Projection(("ki", "bjk"), "bij", (2, 1024, 1024, 96)),
     "row-major, bias": Projection(("ik", "kj"), "ij", (1, 4096, 1024, 128), "bf16", bias=True),
+    "rounded to 8 bits": Projection(("ki", "jk"), "ij", (1, 1024, 4096, 256), narrow="f8E4M3FN"),
     "128 columns": Projection(("ik", "jk"), "ij", (1, 16384, 128, 192)),
 }
 
@@ -127,13 +132,14 @@ PROJECTIONS = {
 def lowered(case: Case | Projection, folder: Path) -> str:
     """The module with its lowered kernels, as attn-compile makes it but for this pass."""
     path = folder / "lowered.mlir"
+    narrow = isinstance(case, Projection) and case.narrow
     attnpass.compile_str(
         case.text("main") if isinstance(case, Case) else case.text(),
         pipeline=BEFORE,
         output_file=str(path),
         extra_args=[
             "--iree-hal-target-device=cuda",
-            "--iree-cuda-target=sm_80",
+            f"--iree-cuda-target={'sm_90' if narrow else 'sm_80'}",
             "--compile-to=executable-configurations",
         ],
     )
@@ -253,7 +259,7 @@ def test_projections(name: str, tmp_path: Path) -> None:
     assert after.tobytes() == Kernel(before).run()[1][0].tobytes()
     result = after.astype(np.float64)
     done = ~np.isnan(result)
-    assert rel_error(result[done], form.wanted(given)[done]) < TOLERANCE[form.kind]
+    assert rel_error(result[done], form.wanted(given)[done]) < TOLERANCE[form.narrow or form.kind]
 
 
 def test_the_order_of_a_step(tmp_path: Path) -> None:
