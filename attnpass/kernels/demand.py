@@ -34,7 +34,7 @@ class KernelTarget(Target):
             return own
         both = None not in saved and "value" not in (*before.moved, *after.moved)
         if both and equally_fast(before.kernel, after.kernel):
-            return Worth(0.0, f"there are kernels for both layouts, {before.kernel.name} for this")
+            return Worth(0.0, "there are kernels for both layouts")
         seconds = (saved[1] or 0.0) - (saved[0] or 0.0)
         best, layout = (after, "V^T") if seconds > 0 else (before, "row-major V")
         words = f"the kernel {best.kernel.name} reads {layout}"

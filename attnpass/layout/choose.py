@@ -20,7 +20,7 @@ from ..producers.loop_nest import is_contraction
 from ..report.records import OperandRecord
 from ..targets import Target, Worth
 from .attention_rewrite import VIEWS, OperandPlan, moves_nothing, transpose_behind
-from .cost import Cost
+from .cost import FREE, Cost
 from .layout import permuted
 from .planner import Node, Planner, graph_cost, nodes_of, price, total_cost
 from .sources import find_source
@@ -111,6 +111,11 @@ def choose_v(
     if not plan.node.is_complete:
         plans += [fold for fold in folds if fold.operand == "key"]
     worth = _worth(facts, target)
+    # Attention of IREE's own can read V before its transpose as well, and a kernel that is there
+    # for row-major V alone stays.
+    saved = FREE
+    if target is not None and target.kernel_for(facts) and (worth.seconds or 0.0) >= 0:
+        saved = _dispatch_between(facts, "value")
     cost = total_cost(plan.nodes) if len(plans) == 1 else graph_cost(p.node for p in plans)
     if mode == "always" and cost.launches <= fold_cost.launches:
         return _absorb(choice, plans, worth.seconds or 0.0, "")
@@ -123,8 +128,10 @@ def choose_v(
         )
     elif worth.seconds is None:
         choice.record.reason = f"V stays as it is: {worth.reason}, so no gain is assumed"
-    elif price(cost, target) - worth.seconds < min(0.0, price(fold_cost, target)):
-        return _absorb(choice, plans, worth.seconds, f"; {worth.reason}")
+    elif price(cost + saved, target) - worth.seconds < min(0.0, price(fold_cost, target)):
+        why = "; the dispatch of its own that transposes V goes" if saved else ""
+        gain = worth.seconds - price(saved, target)
+        return _absorb(choice, plans, gain, f"{why}; {worth.reason}")
     else:
         choice.record.reason = f"V stays as it is: {worth.reason}"
     return _fold_broadcasts(choice, folds, fold_cost, target)
@@ -241,31 +248,40 @@ def read_source(choice: Choice, target: Target | None) -> None:
     facts, record = choice.facts, choice.record
     if choice.plans or facts.own_configuration or (target and target.kernel_for(facts)):
         return
-    source = find_source(facts, record.operand)
-    if source is None or source.layout.is_row_major or not _is_epilogue(source.value):
+    source, between = find_source(facts, record.operand), _dispatch_between(facts, record.operand)
+    if source is None or not between:
         return
-    moved = 2 * tensor_bytes(source.value)
     choice.reads_source = True
     record.decision = "folded"
     record.reason = (
         f"{record.reason}; attention reads it as it lies before its transpose, and what makes "
         f"it at {_place(source.value)} is fused into the projection"
     ).removeprefix("; ")
-    record.launches = -1
-    record.bytes_before, record.bytes_after = moved, 0
+    record.launches = between.launches
+    record.bytes_before, record.bytes_after = -between.bytes, 0
 
 
-def _is_epilogue(value: ir.Value) -> bool:
-    """Whether `value`, below reshapes, is an elementwise op on a contraction, all of them
-    read by nobody else."""
+def _dispatch_between(facts: AttentionFacts, operand: str) -> Cost:
+    """What it saves that IREE's dispatch between a projection and attention goes, of the
+    projection's elementwise op and a transpose; nothing where there is none."""
+    source = find_source(facts, operand)
+    if source is None or source.layout.is_row_major or not epilogue_products(source.value):
+        return FREE
+    return Cost(-2 * tensor_bytes(source.value), -1)
+
+
+def epilogue_products(value: ir.Value) -> list[ir.Operation]:
+    """The contractions that `value`, below reshapes, is an elementwise op on, all of them read by
+    nobody else; none where it is something else."""
     op = defining_op(value)
     while op is not None and op.name in VIEWS and has_one_use(value):
         value = op.operands[0]
         op = defining_op(value)
     if op is None or op.name != "linalg.generic" or reduces(op) or not has_one_use(value):
-        return False
+        return []
     inputs = list(op.operands)[: len(op.operands) - len(op.results)]
-    return any(is_contraction(defining_op(x)) and has_one_use(x) for x in inputs)
+    made = [made for x in inputs if has_one_use(x) and (made := defining_op(x)) is not None]
+    return [product for product in made if is_contraction(product)]
 
 
 def _place(value: ir.Value) -> str:

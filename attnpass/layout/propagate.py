@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from iree.compiler import ir
+
 from ..attention import AttentionFacts, describe
 from ..ir import defining_op, erase_dead
+from ..producers.contraction import drop_unit_dims
 from ..report.records import Report
 from ..targets import Target
 from .attention_rewrite import Swept, commit_attention, find_result_fold, fold_result
@@ -18,6 +21,7 @@ from .choose import (
     choose_other,
     choose_v,
     demand_for,
+    epilogue_products,
     may_drop_broadcasts,
     read_source,
     transposed_v,
@@ -27,7 +31,7 @@ from .indexed_repeats import make_repeats_explicit
 from .pay import drop_what_does_not_pay
 from .planner import Planner
 from .remains import Remains
-from .sources import fold_through_reshapes, moved_into_place
+from .sources import find_source, fold_through_reshapes, moved_into_place
 
 
 def propagate(
@@ -151,6 +155,7 @@ def _commit(choices: Sequence[Choice], remains: Remains, swept: Swept) -> None:
             facts = describe(commit_attention(group_plans, committer, swept))
         for choice in group:
             if choice.reads_source:
+                swept += _without_unit_dims(facts, choice.record.operand)
                 new = fold_through_reshapes(facts, choice.record.operand, swept)
                 facts = facts if new is None else describe(new)
         # With its heads split, attention can write the order that a transpose behind it
@@ -160,6 +165,14 @@ def _commit(choices: Sequence[Choice], remains: Remains, swept: Swept) -> None:
             fold_result(fold, swept)
     committer.finish(swept)
     erase_dead(swept)
+
+
+def _without_unit_dims(facts: AttentionFacts, operand: str) -> list[ir.Operation]:
+    """Drops unit dims of the product that an operand's source is an elementwise op on; returns
+    what is left behind. IREE would drop them from that op alone, and then not fuse the two."""
+    source = find_source(facts, operand)
+    products = epilogue_products(source.value) if source is not None else []
+    return [op for op in products if drop_unit_dims(op)]
 
 
 def _by_attention(choices: Sequence[Choice]) -> list[list[Choice]]:

@@ -89,6 +89,32 @@ class Contraction(Rule):
         return finish(nest, result, demand, build)
 
 
+def drop_unit_dims(op: ir.Operation) -> bool:
+    """Replaces one of these ops, whose result has dims of one and others, by a `linalg.contract`
+    without the former; returns whether it did. The op stays behind, without use."""
+    positions = loops_of(op)
+    if op.name not in Contraction.ops or isinstance(positions, Refusal):
+        return False
+    sizes, result = sizes_of(op.results[0]), positions[-1]
+    pairs = zip(result, sizes, strict=True)
+    units = [loop for loop, size in pairs if loop is not None and size == 1]
+    if None in result or not 0 < len(units) < len(result):
+        return False
+    build = Builder(op)
+    inputs = peel_broadcasts([(op.operands[i], positions[i]) for i in (0, 1)], result)
+    reads = [_without(units, *read, build) for read in (*inputs, (op.operands[2], result))]
+    num_loops = maps.num_dims(op.attributes["indexing_maps"]) - len(units)
+    attributes = copied_attributes(op, "indexing_maps", "operandSegmentSizes")
+    attributes["operandSegmentSizes"] = build.segments(2, 1)
+    attributes["indexing_maps"] = maps.maps_attribute(num_loops, [dims for _, dims in reads])
+    values = [value for value, _ in reads]
+    new = build.create("linalg.contract", [values[-1].type], values, attributes, regions=1)
+    fill_builtin_region(new)
+    counts = [0 if loop in units else 1 for loop in result]
+    op.results[0].replace_all_uses_with(build.join_dims(new.results[0], counts, sizes))
+    return True
+
+
 def _unit_loops(nest: NestRewrite) -> list[int]:
     """The loops of the result with one step: a batch of one, or what a window leaves of a dim,
     as torch.nn.MultiheadAttention has them. IREE drops a unit dim from the cast or bias behind

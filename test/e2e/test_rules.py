@@ -42,6 +42,7 @@ BIAS = f"""
       linalg.yield %t : f32
   }} -> tensor<4x32x16xf32>
 """
+WIDE = "tensor<1x32x64xf32>"
 X32 = {"x": (4, 32, 24), "w": (4, 24, 16)}
 
 # name -> (arguments besides q and k, text that makes %v, how numpy makes it)
@@ -195,6 +196,32 @@ def test_numbers(name: str) -> None:
     assert value.decision == ("folded" if name == "broadcast" else "absorbed")
     assert rel_error(after, wanted) < 1e-5
     assert rel_error(after, before) < 1e-6
+
+
+def test_a_product_with_a_batch_of_one() -> None:
+    """At cost V stays, and attention reads it in front of its transpose."""
+    arguments = {"x": (1, 32, 24), "w": (1, 24, 64), "c": (64,)}
+    body = (project(32, 64) + BIAS.replace("%v =", "%b =")).replace("tensor<4x32x16xf32>", WIDE)
+    body = body.replace("tensor<4x32x24xf32>", "tensor<1x32x24xf32>").replace(
+        "tensor<4x24x64xf32>", "tensor<1x24x64xf32>"
+    )
+    body = body.replace("tensor<16xf32>", "tensor<64xf32>").replace("tensor<4x32x64xf32>", WIDE)
+    body += f"""
+  %h = tensor.expand_shape %b [[0], [1], [2, 3]] output_shape [1, 32, 4, 16]
+      : {WIDE} into tensor<1x32x4x16xf32>
+  %he = tensor.empty() : tensor<1x4x32x16xf32>
+  %t = linalg.transpose ins(%h : tensor<1x32x4x16xf32>) outs(%he : tensor<1x4x32x16xf32>)
+      permutation = [0, 2, 1, 3]
+  %v = tensor.collapse_shape %t [[0, 1], [2], [3]]
+      : tensor<1x4x32x16xf32> into tensor<4x32x16xf32>
+"""
+    text, inputs, report = attention_text(arguments, body), inputs_of(arguments), Report()
+    got = run_module(compile_text(text, mode="cost", report=report), inputs)
+    x, w, c = (array.astype(np.float64) for array in inputs[2:])
+    value = (x @ w + c).reshape(32, 4, 16).transpose(1, 0, 2)
+
+    assert report.attentions[0].operands[-1].decision == "folded"
+    assert rel_error(got, attention(inputs[0], inputs[1], value)) < 1e-5
 
 
 def test_a_packed_projection_is_narrowed() -> None:
