@@ -2,12 +2,17 @@
 
     python tools/bench_projection.py compile build/projection      (needs attnpass)
     python tools/bench_projection.py run build/projection --json projection.json
-                                  (needs a GPU, torch and iree-base-runtime only)
+    python tools/bench_projection.py profile build/projection --json projection.json
+                                  (need a GPU, torch and iree-base-runtime only)
 
 Each timed case is `x @ Wv -> heads -> attention`: 32 heads of 128, 4096 rows, model width 4096,
-compiled by IREE as it is (its own V transpose on, which computes wrong numbers), with V as it
-is and with V^T. The others check every form of projection that the passes rewrite and
-configure. Errors are relative L2 distances to float32; times as in bench_configure.py.
+compiled by IREE as it is (its own V transpose on, which computes wrong numbers where the
+projection is generic), with V as it is and with V^T, without and with precompiled kernels;
+`attnpass` and `kernels` are what the passes choose by price. With 8-bit Q, K and V the
+projection's result is scaled and rounded to that. The others check every form of projection that
+the passes rewrite and configure. Errors are relative L2 distances to float32 on the same rounded
+Q, K and V; times as in bench_configure.py. PyTorch computes in 16 bits, V not rounded. `profile`
+adds what the kernels take, at batch 1.
 """
 
 # pyright: reportMissingImports=false
@@ -20,23 +25,39 @@ import dataclasses
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import bench_configure as bench
-from check_cuda import Case, inputs_of, module_text, tensor
+from check_cuda import SCALE, Case, argument_types, inputs_of, module_text, tensor
 from iree_device import load, to_iree
 
 SHARED = ("k", "w", "beta")
 TILES = "attn-pad-heads,attn-tile-dynamic,attn-mask-dynamic-keys,attn-pad-keys"
 V_T = "attn-propagate-layout{mode=always operands=v}"
 PLAIN = f"{V_T},{TILES},attn-configure{{contractions=false}},attn-hardware-exp2,attn-shared-memory"
+UNCONFIGURED = "attnpass V^T, projection not configured"
 # The flags of each variant.
 VARIANTS = {
     "iree": ["--attn-disable"],
     "attnpass, V as it is": ["--attn-mode=never"],
-    "attnpass V^T, projection not configured": [f"--attn-pipeline={PLAIN}"],
+    UNCONFIGURED: [f"--attn-pipeline={PLAIN}"],
     "attnpass V^T": ["--attn-mode=always"],
+    "attnpass": [],
+    "kernels, V as it is": ["--attn-mode=never", "--attn-kernels=cost"],
+    "kernels, V^T": ["--attn-mode=always", "--attn-kernels=cost"],
+    "kernels": ["--attn-kernels=cost"],
+}
+# Compiled for a Hopper GPU by name; IREE takes no such name.
+KERNELS = ("kernels, V as it is", "kernels, V^T", "kernels")
+# What kernels are for, by a part of their names.
+PURPOSES = {
+    "attention": "attention",
+    "matmul": "projection",
+    "contract": "projection",
+    "transpose": "transposition",
+    "elementwise": "casts",
 }
 CHECKED = ("iree", "attnpass, V as it is", "attnpass V^T")
 
@@ -46,7 +67,12 @@ def case(form: str, dtype: str = "f16", batch: int = 1, size: int = 4096, **more
     return Case(form, dtype, batch, **{**shape, "rows": size, "keys": size, **more})
 
 
-TIMED = (case("repeated"), case("repeated", batch=4))
+TIMED = (
+    *(case("repeated", batch=batch) for batch in (1, 4)),
+    case("generic"),
+    case("repeated", "bf16"),
+    *(case("repeated", batch=batch, narrow="f8E4M3FN") for batch in (1, 4)),
+)
 NUMBERS = (
     *(case(form, dtype, 1, 2048) for form in ("matmul", "generic") for dtype in ("f16", "bf16")),
     *(case(form, "f16", 4, 1024) for form in ("batched", "repeated", "split", "matmul")),
@@ -63,9 +89,8 @@ def module(of: Case, timed: bool) -> str:
     text = module_text(of)
     if not timed:
         return text.replace("@main", "@one")
-    shapes = inputs_of(of)
-    kinds = {n: tensor(s, "f32" if n == "beta" else of.dtype) for n, s in shapes.items()}
-    result = kinds["q"]
+    shapes, kinds = inputs_of(of), argument_types(of)
+    result = tensor(shapes["q"], of.dtype)
     corner = tensor([1, 1, 8], of.dtype)
     parts = [text.replace("func.func @main", "func.func private @main")]
     for name, count in (("one", 1), ("few", bench.FEW), ("many", bench.MANY)):
@@ -99,20 +124,44 @@ def compile_all(folder: Path) -> None:
         source = folder / "source.mlir"
         source.write_text(module(of, of in TIMED))
         for variant, flags in VARIANTS.items():
-            if of not in TIMED and variant not in CHECKED:
+            if not is_wanted(of, variant):
                 continue
             path = folder / file_name(of, variant)
             command = [sys.executable, "-m", "attnpass.cli.attn_compile", str(source), *flags]
-            command += ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80"]
+            command += ["--iree-hal-target-device=cuda", f"--iree-cuda-target={arch(of, variant)}"]
             command += ["-o", str(path), f"--attn-report={folder / 'report.json'}"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=300)
             entry = {"case": dataclasses.asdict(of), "variant": variant, "file": path.name}
-            entry["failed"] = done.stderr.strip()[-200:] if done.returncode else ""
-            notes = json.loads((folder / "report.json").read_text())["notes"]
+            entry["failed"] = first_error(done.stderr) if done.returncode else ""
+            notes = [] if entry["failed"] else notes_in(folder / "report.json")
             entry["contraction"] = [note for note in notes if note.startswith("contraction")][:1]
             entries.append(entry)
             print(path.name, variant, entry["failed"], str(entry["contraction"])[:90], flush=True)
     (folder / "manifest.json").write_text(json.dumps(entries, indent=1))
+
+
+def is_wanted(of: Case, variant: str) -> bool:
+    if variant == UNCONFIGURED:
+        return of in TIMED and of.form == "repeated" and of.operands == "f16"
+    return of in TIMED or variant in CHECKED
+
+
+def arch(of: Case, variant: str) -> str:
+    """What a variant is compiled for: the GPU's own name where its kernels or its way with 8
+    bits are wanted, else the code that runs on any since sm_80."""
+    if variant == "iree":
+        return "sm_89" if of.narrow else "sm_80"
+    return "sm_90" if of.narrow or variant in KERNELS else "sm_80"
+
+
+def first_error(said: str) -> str:
+    """The first error that a compiler tells, without its place."""
+    line = next((line for line in said.splitlines() if "error: " in line), said[-200:])
+    return line.rpartition("error: ")[2]
+
+
+def notes_in(report: Path) -> list[str]:
+    return json.loads(report.read_text())["notes"]
 
 
 def run_all(folder: Path, json_path: Path) -> None:
@@ -131,11 +180,13 @@ def run_all(folder: Path, json_path: Path) -> None:
             last, given = of, inputs(of, bench.MANY if of in TIMED else 1)
             right = reference(of, given)
             if of in TIMED:
-                rows += peers(of, given, right)
+                rows += peers(of, given)
             given = {name: place(config.device, value) for name, value in given.items()}
         row = {"case": f"{of.name}_{of.keys}", "variant": entry["variant"]}
         row["configured"] = any("is configured" in note for note in entry["contraction"])
         try:
+            if entry["failed"]:
+                raise RuntimeError(entry["failed"])
             row |= measure(config, folder / entry["file"], of, given, right)
         except Exception as error:
             row["failed"] = str(error)[:200]
@@ -145,22 +196,52 @@ def run_all(folder: Path, json_path: Path) -> None:
         json_path.write_text(json.dumps(result, indent=1) + "\n")
 
 
+def profile_all(folder: Path, json_path: Path) -> None:
+    """Adds microseconds by purpose to the rows of what is right. In a process of its own: a
+    profiler might disturb what is timed after it."""
+    from iree import runtime
+
+    config = runtime.Config("cuda")
+    result = json.loads(json_path.read_text())
+    right = {(row["case"], row["variant"]): row for row in result["rows"] if "ms" in row}
+    for of in TIMED:
+        if of.batch > 1:
+            continue
+        given = inputs(of, bench.MANY)
+        given = {name: place(config.device, value) for name, value in given.items()}
+        for entry in json.loads((folder / "manifest.json").read_text()):
+            row = right.get((f"{of.name}_{of.keys}", entry["variant"]))
+            if Case(**entry["case"]) != of or row is None or row["error"] > bench.WRONG:
+                continue
+            functions = load(config, folder / entry["file"])
+            row["microseconds"] = kernel_times(caller(functions, given, "many"), bench.MANY)
+            print(row["case"], row["variant"], row["microseconds"], flush=True)
+            json_path.write_text(json.dumps(result, indent=1) + "\n")
+
+
 def inputs(of: Case, count: int) -> dict[str, Any]:
     """Tensors on the GPU by argument name; those that each repetition has of its own in a list."""
     import torch
 
-    kinds = {"f16": torch.float16, "bf16": torch.bfloat16}
     torch.manual_seed(0)
 
     def random(name: str, shape: list[int]) -> Any:
         scale = shape[-1 if of.form == "generic" else -2] ** -0.5 if name == "w" else 1.0
-        kind = torch.float32 if name == "beta" else kinds[of.dtype]
-        return (torch.randn(shape, device="cuda") * scale).to(kind)
+        own = {"q": of.operands, "k": of.operands, "beta": "f32"}
+        return (torch.randn(shape, device="cuda") * scale).to(torch_type(own.get(name, of.dtype)))
 
     return {
         name: random(name, shape) if name in SHARED else [random(name, shape) for _ in range(count)]
         for name, shape in inputs_of(of).items()
     }
+
+
+def torch_type(name: str) -> Any:
+    """torch's name of an element type."""
+    import torch
+
+    kinds = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+    return kinds.get(name) or torch.float8_e4m3fn
 
 
 def place(device: Any, value: Any) -> Any:
@@ -181,11 +262,14 @@ def values(of: Case, x: Any, given: dict[str, Any]) -> Any:
     return v.transpose(1, 2).reshape(-1, of.keys, of.head)
 
 
-def reference(of: Case, given: dict[str, Any]) -> Any:
-    """The first repetition in float32, a head at a time, as numpy."""
+def reference(of: Case, given: dict[str, Any], rounded: bool = True) -> Any:
+    """The first repetition in float32, a head at a time, as numpy; V rounded to its type if that
+    has 8 bits."""
     import torch
 
     v = values(of, given["x"][0].float(), given)
+    if of.narrow and rounded:
+        v = (v * SCALE).to(torch_type(of.narrow)).float()
     heads = []
     for q, k, of_head in zip(given["q"][0], given["k"], v, strict=True):
         weights = torch.softmax(q.float() @ k.float().T * of.head**-0.5, -1)
@@ -193,19 +277,21 @@ def reference(of: Case, given: dict[str, Any]) -> Any:
     return torch.stack(heads).cpu().numpy()
 
 
-def peers(of: Case, given: dict[str, Any], right: Any) -> list[dict[str, Any]]:
-    """Rows for PyTorch's projection and attention."""
+def peers(of: Case, given: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows for PyTorch's projection and attention in 16 bits."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
 
-    rows = []
+    rows, right = [], reference(of, given, rounded=False)
+    kind = torch_type(of.dtype)
+    queries, keys = [q.to(kind)[None] for q in given["q"]], given["k"].to(kind)[None]
     backends = {"FA2": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
     for name, backend in backends.items():
 
         def one(i: int) -> Any:
             v = values(of, given["x"][i], given)
-            return scaled_dot_product_attention(given["q"][i][None], given["k"][None], v[None])
+            return scaled_dot_product_attention(queries[i], keys, v[None])
 
         def call(which: str, one: Any = one) -> None:
             for i in range({"few": bench.FEW, "many": bench.MANY}[which]):
@@ -223,12 +309,10 @@ def peers(of: Case, given: dict[str, Any], right: Any) -> list[dict[str, Any]]:
 
 def measure(config: Any, path: Path, of: Case, given: dict[str, Any], right: Any) -> dict[str, Any]:
     """`given` holds arrays on IREE's device."""
-    import torch
-
     functions = load(config, path)
     own = {n: given[n] for n in given if n not in SHARED}
     shared = {n: given[n] for n in given if n in SHARED}
-    kind = torch.bfloat16 if of.dtype == "bf16" else torch.float16
+    kind = torch_type(of.dtype)
     order = list(inputs_of(of))
     # `one` of a case that is not timed is the module as it is.
     arguments = [own[n][0] if n in own else shared[n] for n in order]
@@ -239,23 +323,48 @@ def measure(config: Any, path: Path, of: Case, given: dict[str, Any], right: Any
         return {"error": error}
 
     def call(which: str) -> None:
-        count = {"few": bench.FEW, "many": bench.MANY}[which]
-        repeated = [own[n][i] for i in range(count) for n in own]
-        functions[which](*repeated, *shared.values())[-1].to_host()
+        caller(functions, given, which)()
 
     return {"error": error, "ms": bench.ms(bench.difference(call))}
 
 
+def caller(functions: Any, given: dict[str, Any], which: str) -> Callable[[], None]:
+    """A call of `few` or `many`, which waits for its end."""
+    count = {"few": bench.FEW, "many": bench.MANY}[which]
+    own = [given[name] for name in given if name not in SHARED]
+    repeated = [values[i] for i in range(count) for values in own]
+    shared = [given[name] for name in given if name in SHARED]
+    return lambda: functions[which](*repeated, *shared)[-1].to_host()
+
+
+def kernel_times(call: Callable[[], None], count: int) -> dict[str, float]:
+    """Microseconds of the kernels of a call that does `count` layers, by what a layer needs them
+    for; from CUPTI through torch's profiler."""
+    from torch.profiler import ProfilerActivity, profile
+
+    call()
+    with profile(activities=[ProfilerActivity.CUDA]) as found:
+        call()
+    times: dict[str, float] = {}
+    for event in found.events():
+        purpose = next((PURPOSES[part] for part in PURPOSES if part in event.name), "")
+        if purpose:
+            times[purpose] = times.get(purpose, 0.0) + event.device_time / count
+    return {name: round(spent, 1) for name, spent in times.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("compile", "run"))
+    parser.add_argument("what", choices=("compile", "run", "profile"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--json", type=Path, default=Path("projection.json"))
     arguments = parser.parse_args()
     if arguments.what == "compile":
         compile_all(arguments.folder)
-    else:
+    elif arguments.what == "run":
         run_all(arguments.folder, arguments.json)
+    else:
+        profile_all(arguments.folder, arguments.json)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
                                   (needs a GPU, torch and iree-base-runtime only)
 
 The layer is that of bench_projection.py, batch 1. Times are of the kernels alone, from CUPTI
-through torch's profiler: medians of ten calls, in microseconds, with the layer's error.
+through torch's profiler: means of ten calls, in microseconds, with the layer's error.
 """
 
 # pyright: reportMissingImports=false
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import time
@@ -110,8 +109,8 @@ def run_all(folder: Path, json_path: Path) -> None:
         got = functions["one"](*(given[name][0] for name in own), *shared)
         row = {key: entry[key] for key in entry if key not in ("file", "failed")}
         row["error"] = bench.relative_error(bench.host(got, torch.float16), right)
-        many = [given[name][i] for i in range(bench.MANY) for name in own]
-        row["microseconds"] = kernel_times(lambda f=functions, m=many: f["many"](*m, *shared))
+        call = projection.caller(functions, given, "many")
+        row["microseconds"] = projection.kernel_times(call, bench.MANY)
         print(json.dumps(row), flush=True)
         if number:
             rows.append(row)
@@ -133,23 +132,6 @@ def product_time(x: Any, w: Any) -> float:
         torch.cuda.synchronize()
         spent = (time.perf_counter() - start) / count
     return round(spent * 1e6, 1)
-
-
-def kernel_times(call: Any) -> dict[str, float]:
-    """The median microseconds of each kernel of a call: by what the layer needs it for."""
-    from torch.profiler import ProfilerActivity, profile
-
-    call()[-1].to_host()
-    with profile(activities=[ProfilerActivity.CUDA]) as found:
-        call()[-1].to_host()
-    times: dict[str, list[float]] = {}
-    for event in found.events():
-        parts = ("attention", "attention"), ("transpose", "transposition"), ("mul", "projection")
-        parts += (("contract", "projection"),)
-        name = next((name for part, name in parts if part in event.name), "")
-        if "_dispatch_" in event.name and name:
-            times.setdefault(name, []).append(event.device_time)
-    return {name: round(statistics.median(values), 1) for name, values in times.items()}
 
 
 def main() -> None:

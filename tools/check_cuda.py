@@ -24,11 +24,14 @@ from iree_device import load, to_iree
 
 CUDA = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80"]
 VARIANTS = ("stock", "off", "attnpass")
+# What V is multiplied by before it is rounded to 8 bits; attention's output is in these units.
+SCALE = 64.0
 
 
 @dataclass(frozen=True)
 class Case:
-    """One module: how V is projected, and the shape around it."""
+    """One module: how V is projected, and the shape around it. `narrow` is the type of Q, K and
+    V where it has 8 bits: V is scaled and rounded behind the projection."""
 
     form: str
     dtype: str = "f16"
@@ -40,10 +43,17 @@ class Case:
     head: int = 64
     model: int = 256
     bias: bool = False
+    narrow: str = ""
+
+    @property
+    def operands(self) -> str:
+        """The element type of Q, K and V."""
+        return self.narrow or self.dtype
 
     @property
     def name(self) -> str:
-        words = [self.form, self.dtype, f"b{self.batch}", f"m{self.rows}"]
+        words = [self.form, self.dtype, *([self.narrow] if self.narrow else [])]
+        words += [f"b{self.batch}", f"m{self.rows}"]
         if self.kv_heads != self.heads:
             words.append(f"kv{self.kv_heads}of{self.heads}")
         return "_".join([*words, *(["bias"] if self.bias else [])])
@@ -82,8 +92,10 @@ class Text:
         empty = self.empty(shape, "f32")
         return self.value(f"linalg.fill ins(%zero : f32) outs({empty} : {kind}) -> {kind}")
 
-    def elementwise(self, value: str, shape: list[int], kind: str, bias: str = "") -> str:
-        """Cast from f32 to `kind`, after adding a bias over the last dim."""
+    def elementwise(
+        self, value: str, shape: list[int], kind: str, bias: str = "", factor: float = 1.0
+    ) -> str:
+        """Cast from f32 to `kind`, after adding a bias over the last dim and scaling."""
         dims = ", ".join(f"d{i}" for i in range(len(shape)))
         last = f"d{len(shape) - 1}"
         identity = f"affine_map<({dims}) -> ({dims})>"
@@ -93,13 +105,20 @@ class Text:
         ins += f", {tensor(shape[-1:], 'f32')}" if bias else ""
         out = self.empty(shape, kind)
         arguments = "%a: f32, " + ("%b: f32, " if bias else "") + f"%o: {kind}"
-        total = "%t = arith.addf %a, %b : f32\n    " if bias else ""
-        source = "%t" if bias else "%a"
+        body, source = [], "%a"
+        if bias:
+            body.append("%t = arith.addf %a, %b : f32")
+            source = "%t"
+        if factor != 1.0:
+            by = self.value(f"arith.constant {factor} : f32")
+            body.append(f"%s = arith.mulf {source}, {by} : f32")
+            source = "%s"
+        body += [f"%c = arith.truncf {source} : f32 to {kind}", f"linalg.yield %c : {kind}"]
+        lines = "".join(f"    {line}\n" for line in body)
         return self.value(
             f"linalg.generic {{indexing_maps = [{', '.join(maps)}], iterator_types = [{loops}]}} "
             f"ins({ins}) outs({out} : {tensor(shape, kind)}) {{\n"
-            f"  ^bb0({arguments}):\n    {total}%c = arith.truncf {source} : f32 to {kind}\n"
-            f"    linalg.yield %c : {kind}\n  }} -> {tensor(shape, kind)}"
+            f"  ^bb0({arguments}):\n{lines}  }} -> {tensor(shape, kind)}"
         )
 
     def repeat(self, value: str, source: list[int], dims: list[int], shape: list[int], kind: str):
@@ -158,7 +177,7 @@ def inputs_of(case: Case) -> dict[str, list[int]]:
 
 def module_text(case: Case) -> str:
     """The module of a case, as IREE's `preprocessing` phase would hold it."""
-    text, kind = Text(), case.dtype
+    text, kind = Text(), case.operands
     b, s, d, width = case.batch, case.keys, case.head, case.kv_heads * case.head
     if case.form == "argument":
         v4 = "%v"
@@ -184,32 +203,37 @@ def module_text(case: Case) -> str:
         shape, groups = repeated, "[[0, 1, 2], [3], [4]]"
     v = text.collapse(v4, shape, groups, [b * case.heads, s, d], kind)
     q, k = inputs_of(case)["q"], inputs_of(case)["k"]
-    out = text.empty(q, kind)
+    result_kind = tensor(q, case.dtype)
+    out = text.empty(q, case.dtype)
     dims = "(b, m, n, k1, k2)"
     maps = ["(b, m, k1)", "(b, k2, k1)", "(b, k2, n)", "()", "(b, m, n)"]
     result = text.value(
         f"iree_linalg_ext.attention <indexing_maps = "
         f"[{', '.join(f'affine_map<{dims} -> {m}>' for m in maps)}]> "
         f"ins(%q, %k, {v}, %scale : {tensor(q, kind)}, {tensor(k, kind)}, "
-        f"{tensor([b * case.heads, s, d], kind)}, {kind}) outs({out} : {tensor(q, kind)}) {{\n"
-        f"  ^bb0(%score: f32):\n    iree_linalg_ext.yield %score : f32\n  }} -> {tensor(q, kind)}"
+        f"{tensor([b * case.heads, s, d], kind)}, {case.dtype}) outs({out} : {result_kind}) {{\n"
+        f"  ^bb0(%score: f32):\n    iree_linalg_ext.yield %score : f32\n  }} -> {result_kind}"
     )
-    arguments = ", ".join(
-        f"%{name}: {tensor(shape, 'f32' if name == 'beta' else kind)}"
-        for name, shape in inputs_of(case).items()
-    )
+    arguments = ", ".join(f"%{name}: {of}" for name, of in argument_types(case).items())
     body = "\n".join(text.lines)
     return (
-        f"func.func @main({arguments}) -> {tensor(q, kind)} {{\n"
+        f"func.func @main({arguments}) -> {result_kind} {{\n"
         f"  %zero = arith.constant 0.0 : f32\n"
-        f"  %scale = arith.constant {d**-0.5:e} : {kind}\n"
-        f"{body}\n  return {result} : {tensor(q, kind)}\n}}\n"
+        f"  %scale = arith.constant {d**-0.5:e} : {case.dtype}\n"
+        f"{body}\n  return {result} : {result_kind}\n}}\n"
     )
+
+
+def argument_types(case: Case) -> dict[str, str]:
+    """Names and types of the function's arguments."""
+    own = {"q": case.operands, "k": case.operands, "v": case.operands, "beta": "f32"}
+    return {n: tensor(s, own.get(n, case.dtype)) for n, s in inputs_of(case).items()}
 
 
 def project(text: Text, case: Case, width: int) -> str:
-    """V before its heads are split, cast to the case's type."""
+    """V before its heads are split, cast to its type."""
     kind, b, s = case.dtype, case.batch, case.keys
+    factor = SCALE if case.narrow else 1.0
     shapes = inputs_of(case)
     x, w = tensor(shapes["x"], kind), tensor(shapes["w"], kind)
     bias = "%beta" if case.bias else ""
@@ -220,7 +244,7 @@ def project(text: Text, case: Case, width: int) -> str:
             product = f"linalg.matmul ins(%x, %w : {x}, {w}) {out} -> {tensor(shape, 'f32')}"
         else:
             product = generic_product(x, w, out, shape, kind)
-        return text.elementwise(text.value(product), shape, kind, bias)
+        return text.elementwise(text.value(product), shape, case.operands, bias, factor)
     weight, wide = "%w", [b, *shapes["w"]]
     if case.form == "batched":
         wide = shapes["w"]
@@ -231,14 +255,14 @@ def project(text: Text, case: Case, width: int) -> str:
         f"linalg.batch_matmul ins(%x, {weight} : {x}, {tensor(wide, kind)}) "
         f"outs({text.zeros(shape)} : {tensor(shape, 'f32')}) -> {tensor(shape, 'f32')}"
     )
-    v = text.elementwise(product, shape, kind, bias)
+    v = text.elementwise(product, shape, case.operands, bias, factor)
     if case.form == "packed":
         v = text.value(
             f"tensor.extract_slice {v}[0, 0, {2 * width}] [{b}, {s}, {width}] [1, 1, 1] : "
-            f"{tensor(shape, kind)} to {tensor([b, s, width], kind)}"
+            f"{tensor(shape, case.operands)} to {tensor([b, s, width], case.operands)}"
         )
     if case.form == "split":
-        return text.collapse(v, shape, "[[0, 1], [2]]", [b * s, width], kind)
+        return text.collapse(v, shape, "[[0, 1], [2]]", [b * s, width], case.operands)
     return v
 
 

@@ -2,8 +2,9 @@
 
     python tools/gpu_page.py
 
-The JSON comes from tools/bench_configure.py, tools/bench_shared_memory.py, tools/count_sass.py,
-tools/bench_projection.py, tools/bench_projection_tiles.py and tools/bench_split_k.py.
+The JSON comes from tools/bench_configure.py, tools/bench_shared_memory.py, tools/bench_tiles.py,
+tools/count_sass.py, tools/bench_projection.py, tools/bench_projection_tiles.py and
+tools/bench_split_k.py.
 """
 
 from __future__ import annotations
@@ -177,26 +178,78 @@ def _ms(row: dict[str, Any]) -> str:
     return f"{row['ms']:.3f}" if row.get("ms", 0) > 0 else "-"
 
 
-def projection() -> str:
-    """Milliseconds and errors of a projection into attention by form and variant."""
-    data = json.loads((RESULTS / "projection_h200.json").read_text())
-    cases: dict[str, dict[str, dict[str, Any]]] = {}
-    for row in data["rows"]:
-        cases.setdefault(row["case"], {})[row["variant"]] = row
-    names = (
-        "iree",
-        "attnpass, V as it is",
-        "attnpass V^T, projection not configured",
-        "attnpass V^T",
-        "FA2",
-        "cuDNN",
-    )
+def layouts() -> str:
+    """Milliseconds of V and V^T, before and after fragments were read slice by slice."""
+    data, cases = _configured("layouts_h200.json")
+    names = ("before", "before V^T", "present", "present V^T", "FA2")
     lines = [
-        [case, *(_ms_and_error(rows.get(name)) for name in names)] for case, rows in cases.items()
+        [case, *(_ms(rows[name]) if name in rows else "-" for name in names)]
+        for case, rows in cases.items()
     ]
-    return "Milliseconds (error against float32).\n\n" + table(
-        ["form, type, batch, model width, rows", *names], lines
+    worst = max(row["error"] for row in data["rows"] if "_f16" in row["case"] and "error" in row)
+    return f"{data['gpu']}, milliseconds; worst error in f16: {worst:.1e}.\n\n" + table(
+        ["case", "V before", "V^T before", "V", "V^T", "FA2"], lines
     )
+
+
+def projection() -> str:
+    """Milliseconds and errors of a projection into attention by form and variant, what its
+    kernels take, and the errors of the forms that were not timed."""
+    cases = _projections()
+    timed = {case: rows for case, rows in cases.items() if "ms" in rows["attnpass V^T"]}
+    names = {
+        "iree": "IREE",
+        "attnpass, V as it is": "V as it is",
+        "attnpass V^T": "V^T",
+        "attnpass": "by price",
+        "kernels, V as it is": "kernels, V as it is",
+        "kernels, V^T": "kernels, V^T",
+        "kernels": "kernels, by price",
+        "FA2": "FA2",
+        "cuDNN": "cuDNN",
+    }
+    lines = [[case, *(_ms_and_error(rows[name]) for name in names)] for case, rows in timed.items()]
+    parts = [
+        f"{_read('projection_h200.json')['gpu']}, milliseconds (error against float32).",
+        table(["form, types, batch, model width, rows", *names.values()], lines),
+        "Microseconds of the kernels, batch 1:",
+        _purposes(timed, names),
+        "Errors of the forms that were not timed:",
+        table(
+            ["form, type, batch, model width, rows", "IREE", "V as it is", "V^T"],
+            [
+                [case, *(f"{rows[name]['error']:.1e}" for name in list(names)[:3])]
+                for case, rows in cases.items()
+                if case not in timed
+            ],
+        ),
+    ]
+    return "\n\n".join(parts)
+
+
+def _projections() -> dict[str, dict[str, dict[str, Any]]]:
+    """The rows of tools/bench_projection.py by case and variant."""
+    cases: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in _read("projection_h200.json")["rows"]:
+        cases.setdefault(row["case"], {})[row["variant"]] = row
+    return cases
+
+
+def _read(name: str) -> dict[str, Any]:
+    return json.loads((RESULTS / name).read_text())
+
+
+def _purposes(cases: dict[str, dict[str, dict[str, Any]]], names: dict[str, str]) -> str:
+    """What each variant's kernels take by what they are for."""
+    purposes = ("projection", "transposition", "casts", "attention")
+    lines = []
+    for case, rows in cases.items():
+        for name, words in names.items():
+            if "microseconds" in rows[name]:
+                spent = rows[name]["microseconds"]
+                cells = (f"{spent[one]:.0f}" if one in spent else "-" for one in purposes)
+                lines.append([case, words, *cells])
+    return table(["case", "variant", *purposes], lines)
 
 
 def projection_tiles() -> str:
@@ -228,6 +281,8 @@ def projection_tiles() -> str:
 def _ms_and_error(row: dict[str, Any] | None) -> str:
     if row is None:
         return "-"
+    if row.get("failed"):
+        return "does not compile"
     error = f"({row['error']:.1e})"
     return f"{row['ms']:.3f} {error}" if "ms" in row else error
 
@@ -338,6 +393,7 @@ def main() -> None:
     write_block("gpu.md", "prefill", prefill())
     write_block("gpu.md", "narrow", narrow())
     write_block("gpu.md", "f32", f32())
+    write_block("gpu.md", "layouts", layouts())
     write_block("gpu.md", "projection", projection())
     write_block("gpu.md", "projection-tiles", projection_tiles())
     write_block("gpu.md", "decode", decode())

@@ -3,10 +3,12 @@
 Measured on an H200 run through sm_80 code, IREE 3.13, 32 heads of 4096 rows and keys, with the
 configurations and rewrites that attn-compile has on by default: k2 innermost in V makes attention
 faster with 8-bit V alone (1.64 -> 1.39 ms): row-major V of 16 bits is read with transposing loads,
-and copied in longer rows. With 16 bits it costs time since then, 0.895 -> 1.00 ms at head dim
-128, 0.50 -> 0.52 at 64 (bf16), 1.93 -> 2.59 at 512 with a quarter of the heads, and 1.11 -> 1.18
-with 8-bit Q and K. In f32 it makes attention slower (15.2 -> 30.6 ms at head dim 128, 6.3 -> 13.0
-at 64), and so it does with one query row (3541 -> 2584 GB/s in f16).
+and copied in longer rows. With 16 bits V and V^T are as fast up to head dim 192, within 3% (0.965
+and 0.965 ms at 128, in a layer 0.852 and 0.877; 0.482 and 0.473 at 64), and V^T costs more beyond:
+0.998 -> 1.035 at 256 with half the heads, 1.94 -> 2.09 at 512, 4.06 -> 4.98 at 1024
+(tools/results/layouts_h200.json), and 1.11 -> 1.18 with 8-bit Q and K. In f32 it makes attention
+slower (15.2 -> 30.6 ms at head dim 128, 6.3 -> 13.0 at 64), and so it does with one query row
+(3541 -> 2584 GB/s in f16).
 
 `mma.sync` has no 8-bit products on Hopper: ptxas widens both factors of each to f16, in every warp
 again. Cast to f16 once, in front, the same attention (V row-major) is faster: from 1.58 to 1.05 ms
@@ -115,11 +117,13 @@ def _saved(types: dict[str, str], head: int) -> tuple[float, str]:
         return -15.4, "measured on an H200: V^T halves the speed in f32, without tensor cores"
     if types["value"] not in ("f16", "bf16"):
         return 0.0, f"nothing was measured for {types['value']}"
-    if head > 128:
-        return -0.2, f"measured on an H200: V^T costs 15% and more at head dim {head}"
-    if head <= 64:
-        return -0.02, f"measured on an H200: V^T costs 3% at head dim {head}"
-    return -0.1, "measured on an H200: V^T costs 12% at head dim 128"
+    if head > 512:
+        return -0.9, f"measured on an H200: V^T costs 22% at head dim {head}"
+    if head > 256:
+        return -0.15, f"measured on an H200: V^T costs 8% at head dim {head}"
+    if head > 192:
+        return -0.04, f"measured on an H200: V^T costs 4% at head dim {head}"
+    return -0.02, f"measured on an H200: V^T costs up to 3% at head dim {head}"
 
 
 def find(name: str) -> Target | None:
