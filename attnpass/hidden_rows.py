@@ -26,10 +26,12 @@ _DEEPEST = 20
 # Times log2(e), finite numbers below the first are none any more; the second takes their place.
 _TOO_LOW, _LOW = -2.35e38, -1e38
 _SAME_ELEMENTS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
+_COMPUTING = ("arith.addf", "arith.subf", "arith.mulf", "arith.negf")
 # What makes each float of floats at its place, or takes it as it is.
 _ELEMENTWISE = frozenset(
     {
         *_SAME_ELEMENTS,
+        *_COMPUTING,
         "tensor.extract_slice",
         "tensor.insert_slice",
         "tensor.concat",
@@ -37,15 +39,11 @@ _ELEMENTWISE = frozenset(
         "linalg.broadcast",
         "linalg.transpose",
         "linalg.fill",
-        "arith.addf",
-        "arith.subf",
-        "arith.mulf",
         "arith.select",
         "arith.maximumf",
         "arith.minimumf",
         "arith.maxnumf",
         "arith.minnumf",
-        "arith.negf",
         "arith.extf",
         "arith.truncf",
     }
@@ -186,22 +184,23 @@ def _is_finite(value: ir.Value, depth: int) -> bool:
     return _is_finite(yielded.operands[result], depth - 1)
 
 
-def _holds_too_low(value: ir.Value, depth: int) -> bool:
+def _holds_too_low(value: ir.Value, depth: int, callers: bool = True) -> bool:
     """Whether a float tensor or scalar could hold a finite number that log2(e) makes infinite:
-    such a constant or the caller's numbers, looked for behind what works on single elements."""
+    such a constant, looked for behind what works on single elements, or with `callers` a number
+    of the caller's. What is computed of those is a bias, not a mask."""
     op = defining_op(value)
     if depth == 0:
         return False
     if op is None:
         if ir.BlockArgument(value).owner.owner.name in ("func.func", "util.func"):
-            return True
+            return callers
         given = _input_of(value)
-        return given is not None and _holds_too_low(given, depth - 1)
+        return given is not None and _holds_too_low(given, depth - 1, callers)
     if op.name == "arith.constant":
         number = _number_of(op)
         return number is not None and -math.inf < number < _TOO_LOW
     if op.name == "hal.tensor.import":
-        return True
+        return callers
     operands = list(op.operands)
     if op.name == "linalg.generic":
         kinds = {str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"])}
@@ -211,7 +210,8 @@ def _holds_too_low(value: ir.Value, depth: int) -> bool:
     elif op.name not in _ELEMENTWISE:
         return False
     floats = [one for one in operands if is_float(element_type(one))]
-    return any(_holds_too_low(one, depth - 1) for one in floats)
+    callers &= op.name not in _COMPUTING
+    return any(_holds_too_low(one, depth - 1, callers) for one in floats)
 
 
 def _input_of(argument: ir.Value) -> ir.Value | None:

@@ -21,7 +21,7 @@ class HiddenRows(Pass):
     The mask is read once more, and the zeros are put in by what IREE fuses behind attention.
 
     Where keys are hidden by the lowest finite number, PyTorch gives such rows the mean of V, and
-    IREE NaN. So masks that could hold it, of the caller's or with such a constant, get a number
+    IREE NaN. So masks that could hold it, the caller's or of such a constant, get a number
     that is not quite as low.
     """
 
