@@ -6,9 +6,10 @@
 
 Each case is attention on tensors that come in as arguments, compiled by IREE alone and with
 the passes, V row-major and V^T. `run` checks every result against float32 and times it
-beside PyTorch's FlashAttention and cuDNN in the same process: the median over repeats of
-the difference between calls that do many and few attentions, on queries of their own (and on
-the same K and V, which are cast once a call where they are).
+beside PyTorch's FlashAttention and cuDNN in the same process: the GPU's time for an attention,
+of all its kernels, copies and fills, from CUPTI through torch's profiler, the median over calls
+of several attentions on tensors of their own. What a call takes beside that is left out: IREE
+3.13 maps the memory of results anew in each, about 1.6 ms a GB.
 """
 
 # pyright: reportMissingImports=false
@@ -31,9 +32,9 @@ from typing import IO, Any
 
 from iree_device import load, to_iree, to_torch
 
-FEW, MANY, REPEATS = 2, 10, 7
-# Attention slower than this is timed by a call of FEW alone: the call itself takes no time then.
-SLOW_SECONDS, SLOW_REPEATS = 0.02, 5
+FEW, MANY, REPEATS = 2, 6, 5
+# Attention slower than this is timed by calls of FEW.
+SLOW_SECONDS = 0.02
 # Above this error numbers are wrong, and not timed.
 WRONG = 0.1
 # Keys that attention over an unknown number is checked at, with the case's rows.
@@ -191,7 +192,7 @@ CASES = (
 
 
 def module(case: Case, transposed: bool) -> str:
-    """MLIR text: function `one`; `few` and `many` attentions, with a query each, of whose
+    """MLIR text: function `one`; `few` and `many` attentions, each on tensors of its own, of whose
     results only a corner is returned, so that transfers take no time."""
     keys, rows = ("?", "?") if case.dynamic else (case.keys, case.rows)
     group, letter = (f"{case.group}x", "g, ") if case.group > 1 else ("", "")
@@ -216,20 +217,23 @@ def module(case: Case, transposed: bool) -> str:
         return f"{value}w", wide, f"  {value}w = arith.extf {value} : {given} to {wide}\n"
 
     def function(name: str, count: int) -> str:
-        queries = ", ".join(f"%q{i}: {q}" for i in range(count))
-        arguments = f"{queries}, %k: {k}, %v: {v}" + (f", %mask: {mask}" if mask else "")
+        own = [
+            f"%{x}{i}: {kind}"
+            for x, kind in zip("qkv", (q, k, v), strict=True)
+            for i in range(count)
+        ]
+        arguments = ", ".join(own) + (f", %mask: {mask}" if mask else "")
         sizes = "%rows" if case.dynamic else ""
         body = f"  %dim = arith.constant {2 if group else 1} : index\n"
         body += f"  %scale = arith.constant {case.head**-0.5} : f32\n"
-        key, key_type, widen_key = read("%k", k)
-        value, value_type, widen_value = read("%v", v)
-        body += widen_key + widen_value
         for i in range(count):
             if case.dynamic:
                 body += f"  %rows{i} = tensor.dim %q{i}, %dim : {q}\n"
             sizes = f"%rows{i}" if case.dynamic else ""
             query, query_type, widen_query = read(f"%q{i}", q)
-            body += widen_query
+            key, key_type, widen_key = read(f"%k{i}", k)
+            value, value_type, widen_value = read(f"%v{i}", v)
+            body += widen_query + widen_key + widen_value
             body += f"""  %e{i} = tensor.empty({sizes}) : {out}
   %o{i} = iree_linalg_ext.attention <indexing_maps = [{text}]>
       ins({query}, {key}, {value}, %scale{extra}
@@ -378,42 +382,42 @@ def run_some(folder: Path, names: Sequence[str]) -> None:
         for keys in lengths:
             of = replace(case, keys=keys)
             q, k, v, mask = tensors(of)
-            right = reference(q[0], k, v, mask, of)
+            right = reference(q[0], k[0], v[0], mask, of)
             if case.timed and not case.mask:
                 for peer, seconds, error in peers(q, k, v, right, case):
                     row = {"case": case.name, "variant": peer, "ms": ms(seconds), "error": error}
                     print(json.dumps(row), flush=True)
-            queries = [to_iree(config.device, x) for x in q]
+            placed = {
+                name: [to_iree(config.device, x) for x in values]
+                for name, values in (("q", q), ("k", k), ("v", v), ("mask", mask))
+            }
+            turned = [to_iree(config.device, x.transpose(1, 2)) for x in v]
             for entry in mine:
                 row = {"case": case.name, "variant": entry["variant"]}
                 row |= {"keys": keys} if len(lengths) > 1 else {}
                 row["configured"] = entry["configured"]
-                transposed = entry["variant"].endswith("V^T")
-                given = [k, v.transpose(1, 2) if transposed else v, mask]
+                given = placed | ({"v": turned} if entry["variant"].endswith("V^T") else {})
                 try:
-                    row |= measure(config, contexts[entry["variant"]], of, queries, given, right)
+                    row |= measure(contexts[entry["variant"]], of, given, right)
                 except Exception as error:
                     row["failed"] = str(error)[:200]
                 print(json.dumps(row), flush=True)
 
 
-def measure(
-    config: Any, functions: Any, case: Case, queries: list[Any], given: list[Any], right: Any
-) -> dict[str, Any]:
+def measure(functions: Any, case: Case, given: dict[str, list[Any]], right: Any) -> dict[str, Any]:
     """The error of `one` and, where the case is timed and right, the milliseconds."""
     import torch
 
+    def call(which: str) -> Any:
+        count = {"one": 1, "few": FEW, "many": MANY}[which]
+        own = [x for name in ("q", "k", "v") for x in given[name][:count]]
+        return functions[which](*own, *given["mask"])
+
     out = {"bf16": torch.bfloat16, "f32": torch.float32}.get(case.value, torch.float16)
-    rest = [to_iree(config.device, x) for x in given if x is not None]
-    found = {"error": relative_error(host(functions["one"](queries[0], *rest), out), right)}
+    found = {"error": relative_error(host(call("one"), out), right)}
     if not case.timed or not found["error"] < WRONG:
         return found
-
-    def call(which: str) -> None:
-        count = {"few": FEW, "many": MANY}[which]
-        functions[which](*queries[:count], *rest)[-1].to_host()
-
-    return {**found, "ms": ms(difference(call))}
+    return {**found, "ms": ms(on_device(lambda which: call(which)[-1].to_host()))}
 
 
 def host(result: Any, kind: Any) -> Any:
@@ -421,8 +425,8 @@ def host(result: Any, kind: Any) -> Any:
     return to_torch(result, kind).float().cpu().numpy()
 
 
-def tensors(case: Case) -> tuple[list[Any], Any, Any, Any]:
-    """Queries, K, V and a mask (or None) on the GPU, rounded to their types."""
+def tensors(case: Case) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
+    """Qs, Ks, Vs and at most one mask on the GPU, rounded to their types."""
     import torch
 
     kinds = {
@@ -437,24 +441,22 @@ def tensors(case: Case) -> tuple[list[Any], Any, Any, Any]:
     def random(*sizes: int, kind: str) -> Any:
         return torch.randn(sizes, device="cuda").to(kinds[kind])
 
-    q = [
-        random(case.heads * case.group, case.rows, case.head, kind=case.query)
-        for _ in range(MANY if case.timed else 1)
-    ]
+    count = range(MANY if case.timed else 1)
+    rows, keys = (case.heads * case.group, case.rows, case.head), (case.heads, case.keys, case.head)
+    q = [random(*rows, kind=case.query) for _ in count]
     if case.group > 1:
         q = [x.view(case.heads, case.group, case.rows, case.head) for x in q]
-    k = random(case.heads, case.keys, case.head, kind=case.query)
-    v = random(case.heads, case.keys, case.head, kind=case.value)
-    mask = None
+    k = [random(*keys, kind=case.query) for _ in count]
+    v = [random(*keys, kind=case.value) for _ in count]
+    mask = torch.ones(case.rows, case.keys, dtype=torch.bool, device="cuda")
     if case.mask == "causal":
-        mask = torch.ones(case.rows, case.keys, dtype=torch.bool, device="cuda").tril()
+        mask = mask.tril()
     elif case.mask:
-        mask = torch.ones(case.rows, case.keys, dtype=torch.bool, device="cuda")
         mask[:, max(1, case.keys * 3 // 4) :] = False
-    return q, k, v, mask
+    return q, k, v, [mask] if case.mask else []
 
 
-def reference(q: Any, k: Any, v: Any, mask: Any, case: Case) -> Any:
+def reference(q: Any, k: Any, v: Any, mask: list[Any], case: Case) -> Any:
     """Attention in float32, a head at a time, as numpy; in float64 for inputs in f32."""
     import torch
 
@@ -465,25 +467,21 @@ def reference(q: Any, k: Any, v: Any, mask: Any, case: Case) -> Any:
     q = q.reshape(case.heads, case.group, case.rows, case.head).to(exact)
     for head in range(case.heads):
         scores = q[head] @ k[head].to(exact).T * case.head**-0.5
-        if mask is not None:
-            scores = scores.masked_fill(~mask, float("-inf"))
+        if mask:
+            scores = scores.masked_fill(~mask[0], float("-inf"))
         heads.append(torch.softmax(scores, -1) @ v[head].to(exact))
     return torch.stack(heads).squeeze(1 if case.group == 1 else ()).cpu().numpy()
 
 
-def peers(q: list[Any], k: Any, v: Any, right: Any, case: Case) -> Any:
+def peers(q: list[Any], k: list[Any], v: list[Any], right: Any, case: Case) -> Any:
     """(name, seconds, error) of PyTorch's kernels that take the case, in bf16 where it has 8-bit
     operands, which they do not take."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
 
-    if case.is_narrow:
-        q, k, v = [x.to(torch.bfloat16) for x in q], k.to(torch.bfloat16), v.to(torch.bfloat16)
-
-    def four(x: Any) -> Any:
-        return x.reshape(1, -1, *x.shape[-2:])
-
+    kind = torch.bfloat16 if case.is_narrow else q[0].dtype
+    own = [[x.to(kind).reshape(1, -1, *x.shape[-2:]) for x in each] for each in zip(q, k, v)]
     grouped = case.group > 1
     for name, backend in (
         ("FA2", SDPBackend.FLASH_ATTENTION),
@@ -497,13 +495,13 @@ def peers(q: list[Any], k: Any, v: Any, right: Any, case: Case) -> Any:
             with sdpa_kernel(backend), torch.no_grad():
 
                 def call(which: str) -> None:
-                    for x in q[: {"few": FEW, "many": MANY}[which]]:
-                        scaled_dot_product_attention(four(x), four(k), four(v), enable_gqa=grouped)
+                    for each in own[: {"few": FEW, "many": MANY}[which]]:
+                        scaled_dot_product_attention(*each, enable_gqa=grouped)
                     torch.cuda.synchronize()
 
-                got = scaled_dot_product_attention(four(q[0]), four(k), four(v), enable_gqa=grouped)
+                got = scaled_dot_product_attention(*own[0], enable_gqa=grouped)
                 got = got.float().cpu().numpy().reshape(right.shape)
-                yield name, difference(call), relative_error(got, right)
+                yield name, on_device(call), relative_error(got, right)
         except RuntimeError as error:
             print(json.dumps({"case": case.name, "variant": name, "failed": str(error)[:100]}))
 
@@ -516,18 +514,41 @@ def relative_error(output: Any, right: Any) -> float:
     return float(np.linalg.norm(delta) / np.linalg.norm(right))
 
 
+def on_device(call: Callable[[str], Any]) -> float:
+    """Seconds of the GPU for an attention: the median over calls of the sum of what runs there,
+    by their number of attentions. What a call fetches for the host is left out."""
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+
+    call("few")
+    start = time.perf_counter()
+    call("few")
+    slow = time.perf_counter() - start > FEW * SLOW_SECONDS
+    which, attentions = ("few", FEW) if slow else ("many", MANY)
+    call(which)
+    with profile(activities=[ProfilerActivity.CUDA]) as found:
+        for _ in range(REPEATS):
+            call(which)
+    events = [
+        (event.time_range.start, event.time_range.elapsed_us())
+        for event in found.events()
+        if event.device_type == DeviceType.CUDA and "DtoH" not in event.name
+    ]
+    each, rest = divmod(len(events), REPEATS)
+    assert each and not rest, f"{REPEATS} calls, {len(events)} events"
+    times = [microseconds for _, microseconds in sorted(events)]
+    sums = [sum(times[each * number :][:each]) for number in range(REPEATS)]
+    return statistics.median(sums) / attentions / 1e6
+
+
 def difference(call: Callable[[str], None]) -> float:
-    """Seconds an attention: the median over repeats of (many - few) / their counts; where it
-    is slow, of few / its count."""
+    """Seconds an attention: the median over repeats of (many - few) / their counts."""
 
     def seconds(which: str) -> float:
         start = time.perf_counter()
         call(which)
         return time.perf_counter() - start
 
-    seconds("few")
-    if seconds("few") > FEW * SLOW_SECONDS:
-        return statistics.median(seconds("few") / FEW for _ in range(SLOW_REPEATS))
     times = []
     for number in range(REPEATS + 1):
         spent = {which: seconds(which) for which in ("few", "many")}
