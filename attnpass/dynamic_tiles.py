@@ -175,12 +175,12 @@ def _in_tiles(
             inside = tiles.inside(wanted, inner)
             last = inner.multiply_add(tiles.length, 1, -1)
             indices.append(inner.select(inside, wanted, last))
-            hidden += [inside] if position in facts.k2 else []
+            # Of a mask, rows behind the end may say anything.
+            hidden += [inside] if position in facts.k2 or name != "mask" else []
         element = inner.extract(value, indices)
-        if name == "mask":
-            hides = float("-inf") if is_float(element.type) else 0
-            for inside in hidden:
-                element = inner.select(inside, element, inner.constant_number(hides, element.type))
+        hides = float("-inf") if name == "mask" and is_float(element.type) else 0
+        for inside in hidden:
+            element = inner.select(inside, element, inner.constant_number(hides, element.type))
         return [element]
 
     return build.generic([], [init], [tuple(range(len(axes)))], body)[0]

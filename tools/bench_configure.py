@@ -481,7 +481,10 @@ def peers(q: list[Any], k: list[Any], v: list[Any], right: Any, case: Case) -> A
     from torch.nn.functional import scaled_dot_product_attention
 
     kind = torch.bfloat16 if case.is_narrow else q[0].dtype
-    own = [[x.to(kind).reshape(1, -1, *x.shape[-2:]) for x in each] for each in zip(q, k, v)]
+    own = [
+        [x.to(kind).reshape(1, -1, *x.shape[-2:]) for x in each]
+        for each in zip(q, k, v, strict=True)
+    ]
     grouped = case.group > 1
     for name, backend in (
         ("FA2", SDPBackend.FLASH_ATTENTION),

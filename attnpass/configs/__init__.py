@@ -10,7 +10,7 @@ from ..errors import AttnError
 from ..ir import descendants, remove_attributes, set_attribute
 from ..kernels.extern import kernels_in
 from ..targets import Target
-from . import amd, cpu, cpu_loops, nvidia, nvidia_contraction
+from . import amd, cpu, cpu_loops, gpu_copies, nvidia, nvidia_contraction
 from .opaque_sizes import hide_divisors
 from .table import Table
 
@@ -65,11 +65,21 @@ def configure_all(
                 "matrix instructions at head dims of more bytes than a subgroup reads at once"
             )
     if changed and target and target.backend in _GPUS:
+        _configure_copies(module, target)
         hide_divisors(module)
     on_cuda = target is not None and target.backend == "cuda"
     if target and on_cuda and contractions and (ops or kernels_in(module)):
         changed |= _configure_contractions(module, target, report)
     return changed
+
+
+def _configure_copies(module: ir.Operation, target: Target) -> None:
+    subgroup = _GPUS[target.backend].subgroup(target)
+    for function in list(descendants(module, "flow.executable", "builtin.module", "func.func")):
+        loop = gpu_copies.find(function)
+        if loop is not None and subgroup is not None:
+            for name, text in gpu_copies.configuration(loop, subgroup).items():
+                set_attribute(loop, name, text)
 
 
 def _configure_contractions(module: ir.Operation, target: Target, report: Report) -> bool:

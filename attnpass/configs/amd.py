@@ -62,6 +62,12 @@ def configuration(facts: AttentionFacts, target: Target) -> Attributes | str:
     return with_tile(tile, facts, _products(facts, target))
 
 
+def subgroup(target: Target) -> int | None:
+    """Threads of a subgroup; None for a chip that is not known."""
+    family = family_of(target)
+    return family.lanes if family else None
+
+
 def own_is_wrong(facts: AttentionFacts, target: Target) -> bool:
     """Whether IREE's own configuration computes wrong numbers."""
     family = family_of(target)

@@ -40,7 +40,7 @@ from .gpu import (
     with_lanes,
     with_tile,
 )
-from .gpu_lanes import HEAD_ELEMENTS, LaneTile, find_lane_tile, fit_lanes
+from .gpu_lanes import HEAD_ELEMENTS, LANES, LaneTile, find_lane_tile, fit_lanes
 from .gpu_tiles import WHOLE_TILES, Shape, Tile, fit
 from .nvidia_tiles import MMA, TILES, depths, find_tile
 
@@ -72,6 +72,11 @@ def refusal(facts: AttentionFacts, target: Target) -> str:
     """Why no configuration is known to be right for this attention, or ''."""
     why = _refusal(facts, target)
     return why or unit_refusal(facts)
+
+
+def subgroup(target: Target) -> int | None:
+    """Threads of a subgroup."""
+    return LANES
 
 
 def own_is_wrong(facts: AttentionFacts, target: Target) -> bool:

@@ -50,31 +50,27 @@ class PadHeads(Pass):
 def _pad(facts: AttentionFacts, head: int, width: int) -> None:
     """Gives the users of an attention the same one with head dims `head` and `width`."""
     from ..ir import Builder, copied_attributes, copy_region, element_type, sizes_of
+    from ..padding import pad_behind
 
     op, build = facts.op, Builder(facts.op)
     wanted = {facts.k1[0]: head, facts.n[0]: width}
     operands = list(op.operands)
-    for name in ("query", "key", "value", "output"):
+    for name in ("query", "key", "value"):
         value = facts.value(name)
-        sizes = list(sizes_of(value))
-        high = [0] * len(sizes)
         for dim, position in enumerate(facts.map_of(name)):
-            old = sizes[dim]
-            if position in wanted and isinstance(old, int):
-                high[dim] = wanted[position] - old
-                sizes[dim] = wanted[position]
-        if not any(high):
-            continue
-        kind = element_type(value)
-        if name == "output":
-            operands[facts.index(name)] = build.empty(sizes, kind)
-            continue
-        zero = build.constant_number(0, kind)
-        type_ = build.tensor_type(sizes, kind)
-        operands[facts.index(name)] = build.pad(value, type_, [0] * len(high), high, zero)
+            old = facts.sizes[position] if position is not None else None
+            if position in wanted and old is not None and old < wanted[position]:
+                value = pad_behind(build, value, dim, wanted[position] - old, 0)
+        operands[facts.index(name)] = value
+    output = facts.value("output")
+    sizes = [
+        wanted.get(position, size) if position is not None else size
+        for position, size in zip(facts.map_of("output"), sizes_of(output), strict=True)
+    ]
+    operands[facts.index("output")] = build.empty(sizes, element_type(output))
     new = build.create(op.name, [operands[-1].type], operands, copied_attributes(op), regions=1)
     copy_region(op, new)
-    result, sizes = new.results[0], sizes_of(facts.value("output"))
+    result, sizes = new.results[0], sizes_of(output)
     if result.type != op.results[0].type:
         result = build.extract_slice(result, [0] * len(sizes), sizes)
     op.results[0].replace_all_uses_with(result)

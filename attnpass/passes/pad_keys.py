@@ -70,16 +70,13 @@ def _pad(facts: AttentionFacts, keys: int) -> None:
 
 def _padded(facts: AttentionFacts, name: str, keys: int, build: Builder) -> ir.Value:
     """An operand with keys added: zeros, or what hides them in a mask."""
-    from ..ir import element_type, is_float, sizes_of
+    from ..ir import element_type, is_float
+    from ..padding import pad_behind
 
     value = facts.value(name)
     hides = float("-inf") if name == "mask" and is_float(element_type(value)) else 0
-    sizes, high = list(sizes_of(value)), []
     for dim, position in enumerate(facts.map_of(name)):
         old = facts.sizes[position] if position is not None else None
-        more = keys - old if position in facts.k2 and old is not None else 0
-        high.append(more)
-        sizes[dim] = keys if more else sizes[dim]
-    kind = build.tensor_type(sizes, element_type(value))
-    padding = build.constant_number(hides, element_type(value))
-    return build.pad(value, kind, [0] * len(high), high, padding)
+        if position in facts.k2 and old is not None:
+            value = pad_behind(build, value, dim, keys - old, hides)
+    return value

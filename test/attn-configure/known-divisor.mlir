@@ -11,7 +11,7 @@
 // CHECK: %[[TILES:.+]] = arith.ceildivui %{{.+}}, %c128
 // CHECK: flow.dispatch {{.*}}elementwise{{.*}}[%{{.*}}%[[BATCH]]
 // CHECK-NOT: util.optimization_barrier
-// CHECK: flow.dispatch {{.*}}attention{{.*}}[%[[HIDDEN]], %[[TILES]], {{.*}}(%{{.*}}, %[[HIDDEN]]
+// CHECK: flow.dispatch {{.*}}attention{{.*}}[{{.*}}%[[HIDDEN]], %[[TILES]]](%{{.*}}, %[[HIDDEN]], %[[TILES]]
 // WHOLE-NOT: warning:
 // WHOLE: is configured for cuda sm_80
 

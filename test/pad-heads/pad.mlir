@@ -19,10 +19,16 @@
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
 // CHECK-LABEL: func.func @both(
-// CHECK: %[[Q:.+]] = tensor.pad %arg0 low[0, 0, 0] high[0, 0, 8]
-// CHECK: tensor.yield %cst{{.*}} : f16
-// CHECK: %[[K:.+]] = tensor.pad %arg1 low[0, 0, 0] high[0, 0, 8]
-// CHECK: %[[V:.+]] = tensor.pad %arg2 low[0, 0, 0] high[0, 0, 8]
+// CHECK: %[[PIECES:.+]] = tensor.expand_shape %arg0 {{.*}} into tensor<32x512x9x8xf16>
+// CHECK: linalg.generic {{.*}} outs(%{{.+}} : tensor<32x512x10x8xf16>)
+// CHECK: %[[INSIDE:.+]] = arith.cmpi ule, %{{.+}}, %c8
+// CHECK: %[[X:.+]] = tensor.extract %[[PIECES]]
+// CHECK: arith.select %[[INSIDE]], %[[X]], %cst
+// CHECK: %[[Q:.+]] = tensor.collapse_shape
+// CHECK: tensor.extract
+// CHECK: %[[K:.+]] = tensor.collapse_shape
+// CHECK: tensor.extract
+// CHECK: %[[V:.+]] = tensor.collapse_shape
 // CHECK: %[[R:.+]] = iree_linalg_ext.attention {{.*}} ins(%[[Q]], %[[K]], %[[V]], %{{.+}} : {{.*}}) outs(%{{.+}} : tensor<32x512x80xf16>)
 // CHECK: tensor.extract_slice %[[R]][0, 0, 0] [32, 512, 72] [1, 1, 1]
 func.func @both(%q: tensor<32x512x72xf16>, %k: tensor<32x512x72xf16>, %v: tensor<32x512x72xf16>) -> tensor<32x512x72xf16> {
@@ -38,7 +44,8 @@ func.func @both(%q: tensor<32x512x72xf16>, %k: tensor<32x512x72xf16>, %v: tensor
 
 // CHECK-LABEL: func.func @values_only(
 // CHECK-NOT: tensor.pad %arg0
-// CHECK: %[[V:.+]] = tensor.pad %arg2 low[0, 0, 0] high[0, 0, 24]
+// CHECK: tensor.expand_shape %arg2 {{.*}} into tensor<32x512x5x8xf16>
+// CHECK: %[[V:.+]] = tensor.collapse_shape %{{.+}} : tensor<32x512x8x8xf16> into tensor<32x512x64xf16>
 // CHECK: iree_linalg_ext.attention {{.*}} ins(%arg0, %arg1, %[[V]], %{{.+}} :
 func.func @values_only(%q: tensor<32x512x64xf16>, %k: tensor<32x512x64xf16>, %v: tensor<32x512x40xf16>) -> tensor<32x512x40xf16> {
   %scale = arith.constant 0.25 : f32
@@ -52,6 +59,7 @@ func.func @values_only(%q: tensor<32x512x64xf16>, %k: tensor<32x512x64xf16>, %v:
 }
 
 // CHECK-LABEL: func.func @has_one(
+// CHECK-NOT: linalg.generic
 // CHECK-NOT: tensor.pad
 func.func @has_one(%q: tensor<32x512x96xf16>, %k: tensor<32x512x96xf16>, %v: tensor<32x512x96xf16>) -> tensor<32x512x96xf16> {
   %scale = arith.constant 0.25 : f32
@@ -65,6 +73,7 @@ func.func @has_one(%q: tensor<32x512x96xf16>, %k: tensor<32x512x96xf16>, %v: ten
 }
 
 // CHECK-LABEL: func.func @decode(
+// CHECK-NOT: linalg.generic
 // CHECK-NOT: tensor.pad
 func.func @decode(%q: tensor<32x4x72xf16>, %k: tensor<32x512x72xf16>, %v: tensor<32x512x72xf16>) -> tensor<32x4x72xf16> {
   %scale = arith.constant 0.25 : f32
@@ -78,7 +87,7 @@ func.func @decode(%q: tensor<32x4x72xf16>, %k: tensor<32x512x72xf16>, %v: tensor
 }
 
 // CHECK-LABEL: func.func @f32(
-// CHECK-COUNT-2: tensor.pad %{{.*}} high[0, 0, 8]
+// CHECK-COUNT-2: tensor.collapse_shape %{{.+}} : tensor<32x512x20x4xf32> into tensor<32x512x80xf32>
 func.func @f32(%q: tensor<32x512x72xf32>, %k: tensor<32x512x72xf32>, %v: tensor<32x512x72xf32>) -> tensor<32x512x72xf32> {
   %scale = arith.constant 0.25 : f32
   %out = tensor.empty() : tensor<32x512x72xf32>
@@ -91,6 +100,7 @@ func.func @f32(%q: tensor<32x512x72xf32>, %k: tensor<32x512x72xf32>, %v: tensor<
 }
 
 // CHECK-LABEL: func.func @mixed(
+// CHECK-NOT: linalg.generic
 // CHECK-NOT: tensor.pad
 func.func @mixed(%q: tensor<32x512x72xf32>, %k: tensor<32x512x72xf16>, %v: tensor<32x512x72xf16>) -> tensor<32x512x72xf32> {
   %scale = arith.constant 0.25 : f32
@@ -104,6 +114,7 @@ func.func @mixed(%q: tensor<32x512x72xf32>, %k: tensor<32x512x72xf16>, %v: tenso
 }
 
 // CHECK-LABEL: func.func @too_wide(
+// CHECK-NOT: linalg.generic
 // CHECK-NOT: tensor.pad
 func.func @too_wide(%q: tensor<32x512x1500xf16>, %k: tensor<32x512x1500xf16>, %v: tensor<32x512x1500xf16>) -> tensor<32x512x1500xf16> {
   %scale = arith.constant 0.25 : f32
