@@ -544,22 +544,6 @@ def on_device(call: Callable[[str], Any]) -> float:
     return statistics.median(sums) / attentions / 1e6
 
 
-def difference(call: Callable[[str], None]) -> float:
-    """Seconds an attention: the median over repeats of (many - few) / their counts."""
-
-    def seconds(which: str) -> float:
-        start = time.perf_counter()
-        call(which)
-        return time.perf_counter() - start
-
-    times = []
-    for number in range(REPEATS + 1):
-        spent = {which: seconds(which) for which in ("few", "many")}
-        if number:  # The first warms up.
-            times.append((spent["many"] - spent["few"]) / (MANY - FEW))
-    return statistics.median(times)
-
-
 def ms(seconds: float) -> float:
     return round(seconds * 1e3, 4)
 
