@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..ir import Builder, element_bytes, users
+from ..ir import Builder, collect, element_bytes, users
 from .kernel import blocks_of
 from .shared_buffers import SHARED, is_plain_transfer
 from .threads import WARP, Threads, Values, dimension_x
@@ -24,6 +24,8 @@ from .threads import WARP, Threads, Values, dimension_x
 _ROWS, _BYTES, _MOST = 8, 16, 4
 # A block that holds one of these is run by all threads of a warp together, as ldmatrix must be.
 _TOGETHER = ("gpu.barrier", "nvgpu.mma.sync")
+# What stands between Q K^T and P V, the second one by attn-hardware-exp2.
+_EXPONENTIALS = ("math.exp2", "llvm.inline_asm")
 # Ops that write no memory and make no thread wait: a read may move above them.
 _HARMLESS = ("arith.", "affine.", "math.", "nvgpu.mma.sync", "gpu.subgroup_reduce", "ub.")
 
@@ -68,38 +70,54 @@ def use_ldmatrix(function: ir.Operation, threads: Threads) -> int:
     """Replaces the reads of fragments in a kernel; returns how many. The old reads stay
     behind, without use."""
     count = 0
+    masked = _has_mask(function)
     for block in blocks_of(function):
         if not any(op.operation.name in _TOGETHER for op in block):
             continue
-        for group in list(_groups(block, threads)):
+        for group in list(_groups(block, threads, masked)):
             _load(_in_order_of_registers(group))
             count += len(group)
     return count
 
 
-def _groups(block: ir.Block, threads: Threads) -> Iterator[list[Fragment]]:
-    """The reads of fragments, up to four that one instruction can do together."""
+def _has_mask(function: ir.Operation) -> bool:
+    """Whether an attention kernel has more tensors than Q, K, V and the result."""
+    return len(collect(function, lambda op: op.name == "hal.interface.binding.subspan")) > 4
+
+
+def _groups(block: ir.Block, threads: Threads, masked: bool) -> Iterator[list[Fragment]]:
+    """The reads of fragments, up to four that one instruction can do together.
+
+    They go slice by slice of the depth, but for K's in front of a mask. On an H200 that is 3%
+    faster for K without one, and 3 to 17% slower with one (1333 keys of head dim 128).
+    """
+    weights = next((op.operation for op in block if op.operation.name in _EXPONENTIALS), None)
     run: list[Fragment] = []
+
+    def parts() -> Iterator[list[Fragment]]:
+        of_scores = bool(run) and weights is not None and run[0].op.is_before_in_block(weights)
+        return _parts(run, by_slice=not (masked and of_scores))
+
     for view in block:
         op = view.operation
         fragment = _fragment(op, threads)
         if fragment is None and _is_harmless(op):
             continue
         if fragment is None or (run and fragment.family != run[0].family):
-            yield from _parts(run)
+            yield from parts()
             run = []
         run += [fragment] if fragment else []
-    yield from _parts(run)
+    yield from parts()
 
 
-def _parts(run: list[Fragment]) -> Iterator[list[Fragment]]:
-    """A run of reads, in fours that one slice of the depth takes, if slices are made of such:
-    what a later slice takes need not wait in registers."""
+def _parts(run: list[Fragment], by_slice: bool) -> Iterator[list[Fragment]]:
+    """A run of reads in fours, which one slice of the depth takes with `by_slice`, if slices are
+    made of such: what a later slice takes need not wait in registers."""
     slices: dict[int, list[Fragment]] = {}
     for fragment in run:
         slices.setdefault(fragment.slice, []).append(fragment)
     # In each slice reads keep their order: the first of a group stands before the others.
-    if not any(len(fragments) % _MOST for fragments in slices.values()):
+    if by_slice and not any(len(fragments) % _MOST for fragments in slices.values()):
         run = [fragment for number in sorted(slices) for fragment in slices[number]]
     for start in range(0, len(run), _MOST):
         yield from _split(run[start : start + _MOST])
