@@ -11,6 +11,7 @@ from ..ir import descendants, remove_attributes, set_attribute
 from ..kernels.extern import kernels_in
 from ..targets import Target
 from . import amd, cpu, cpu_loops, gpu_copies, nvidia, nvidia_contraction
+from .cpu_results import write_transposed
 from .opaque_sizes import hide_divisors
 from .table import Table
 
@@ -41,8 +42,10 @@ def configure_all(
     What stands in `table` goes before the built-in configurations. `check` says of an
     attention that has got its configuration why it must not keep it, or ''.
     """
-    ops = find_ops(module)
     changed = False
+    if target and target.backend == "llvm-cpu":
+        changed = write_transposed(module, cpu.register_bytes(target))
+    ops = find_ops(module)
     for op in ops:
         try:
             facts = describe(op)

@@ -95,19 +95,30 @@ def problem(facts: AttentionFacts, found: Tiles, transposed: bool | None = None)
     why = misfit(facts, found, transposed)
     if why:
         return why
+    # A result in f32 is summed up in its place.
+    in_place = facts.element_types["output"] == "f32"
+    if _stack_bytes(facts, found, transposed, in_place) > STACK_BYTES:
+        return f"loops that need more than {STACK_BYTES} bytes of stack"
+    return ""
+
+
+def fits_beside_result(facts: AttentionFacts, found: Tiles) -> bool:
+    """Whether there is room on the stack for the sums, too, where the result is copied."""
+    transposed = _keys_innermost(facts, "value")
+    return _stack_bytes(facts, found, transposed, in_place=False) <= STACK_BYTES
+
+
+def _stack_bytes(facts: AttentionFacts, found: Tiles, transposed: bool, in_place: bool) -> int:
     row = row_dim(facts)
     rows = found.rows or (1 if row is None else facts.sizes[row] or 0)
     depth, width = facts.sizes[facts.k1[0]] or 0, facts.sizes[facts.n[0]] or 0
-    # A result in f32 is summed up in its place.
-    summed = 0 if facts.element_types["output"] == "f32" else width
+    summed = 0 if in_place else width
     decays, widened = rows if found.row_vectors else rows * found.lanes, 1
     if found.row_vectors and transposed:
         summed, widened = summed + width, 2
     kept = rows * (depth + found.keys + summed) + decays
     kept += widened * found.score_keys * found.lanes
-    if 4 * kept + STACK_RESERVE > STACK_BYTES:
-        return f"loops that need more than {STACK_BYTES} bytes of stack"
-    return ""
+    return 4 * kept + STACK_RESERVE
 
 
 def misfit(facts: AttentionFacts, found: Tiles, transposed: bool | None = None) -> str:

@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from attention_case import SCALE, TOLERANCE, Case
+from attention_case import SCALE, TOLERANCE, Case, Hidden
 from helpers import compile_text, rel_error, run_module
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -118,6 +118,24 @@ def test_all_are_loops(cpu: str) -> None:
 def test_any_shape(case: Case) -> None:
     vmfb = compile_text(case.text("main"), mode="cost", pipeline=PIPELINE)
     assert rel_error(case.result(vmfb, "main"), case.wanted()) < TOLERANCE[case.kind]
+
+
+@pytest.mark.parametrize("mask", ["", "i1"])
+@pytest.mark.parametrize("kind", ["f32", "f16"])
+def test_heads_behind_rows(kind: str, mask: str) -> None:
+    """A result that is transposed behind attention, with a loop for rows that see no key."""
+    case = Hidden(2, 70, 66, 256, kind, mask) if mask else Case(2, 70, 66, 256, kind)
+    out, turned = f"tensor<2x70x256x{kind}>", f"tensor<70x2x256x{kind}>"
+    text = case.text("main").replace(f"-> ({out}) {{", f"-> {turned} {{")
+    text = text.replace(
+        f"return %r : {out}",
+        f"""%start = tensor.empty() : {turned}
+  %t = linalg.transpose ins(%r : {out}) outs(%start : {turned}) permutation = [1, 0, 2]
+  return %t : {turned}""",
+    )
+    vmfb = compile_text(text, mode="cost", flags=["--iree-llvmcpu-target-cpu=host"])
+    result = run_module(vmfb, case.inputs())
+    assert rel_error(result.swapaxes(0, 1), case.wanted()) < TOLERANCE[kind]
 
 
 @pytest.mark.parametrize("cpu", CPUS)
