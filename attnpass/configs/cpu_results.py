@@ -92,7 +92,8 @@ def _rewrite(facts: AttentionFacts, reader: _Reader) -> list[ir.Operation]:
     attributes["indexing_maps"] = maps.maps_attribute(facts.num_dims, all_maps)
     new = build.create(facts.op.name, [operands[number].type], operands, attributes, regions=1)
     copy_region(facts.op, new)
-    if _only_copies(reader):
+    # Types may differ in what they know of sizes.
+    if _only_copies(reader) and loop.results[0].type == new.results[0].type:
         loop.results[0].replace_all_uses_with(new.results[0])
         return [loop, facts.op]
     found = maps.positions_of(ir.ArrayAttr(loop.attributes["indexing_maps"]))
@@ -105,6 +106,7 @@ def _rewrite(facts: AttentionFacts, reader: _Reader) -> list[ir.Operation]:
 
 
 def _only_copies(reader: _Reader) -> bool:
+    """Whether the loop computes nothing."""
     body = reader.loop.regions[0].blocks[0]
     (first, *others) = body.operations
     return not others and first.operation.operands[0] == body.arguments[reader.number]

@@ -45,7 +45,8 @@ def configuration(loop: ir.Operation, subgroup: int) -> dict[str, str]:
     left = _WORKGROUP_BYTES // element_bytes(init)
     for dim in reversed(range(len(sizes))):
         size = sizes[dim]
-        if size is None:
+        if not size:
+            # Unknown, or nothing to copy.
             continue
         tile[dim] = max(part for part in range(1, min(size, left) + 1) if size % part == 0)
         left //= tile[dim]
