@@ -33,6 +33,7 @@ def default_pipeline(
     ]
     if kernels != "never":
         passes.append(f"attn-use-kernels{{mode={kernels}}}")
+    passes.append("attn-drop-unit-dims")
     passes += ["attn-widen", "attn-pad-heads", "attn-tile-dynamic"] if configure else []
     passes.append("attn-mask-dynamic-keys")
     if configure:

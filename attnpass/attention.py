@@ -119,6 +119,15 @@ class AttentionFacts:
         sizes = (self.sizes[dim] for dim in dims)
         return math.prod(ASSUMED_EXTENT if size is None else size for size in sizes)
 
+    def is_unit(self, dim: int) -> bool:
+        """Whether the dim has size 1 by type in every operand that carries it."""
+        return all(
+            size == 1
+            for name in self.tensor_operands
+            for p, size in zip(self.map_of(name), ranked_shape(self.value(name)), strict=True)
+            if p == dim
+        )
+
     @property
     def shapes(self) -> dict[str, list[int | None]]:
         return {name: list(ranked_shape(self.value(name))) for name in self.tensor_operands}

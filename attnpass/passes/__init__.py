@@ -29,6 +29,7 @@ REGISTRY: dict[str, str] = {
     "attn-bubble-transpose-v": "attnpass.passes.bubble_transpose_v:BubbleTransposeV",
     "attn-configure": "attnpass.passes.configure:Configure",
     "attn-decompose": "attnpass.passes.decompose:Decompose",
+    "attn-drop-unit-dims": "attnpass.passes.drop_unit_dims:DropUnitDims",
     "attn-extract": "attnpass.passes.extract:Extract",
     "attn-flex-masks": "attnpass.passes.flex_masks:FlexMasks",
     "attn-fold-transpose": "attnpass.passes.fold_transpose:FoldTranspose",

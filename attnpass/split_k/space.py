@@ -10,7 +10,7 @@ from iree.compiler import ir
 
 from .. import maps
 from ..attention import AttentionFacts
-from ..ir import Builder, Size, ranked_shape, sizes_of
+from ..ir import Builder, Size, sizes_of
 from ..layout.attention_rewrite import iteration_size
 
 
@@ -92,23 +92,13 @@ def normal_space(facts: AttentionFacts) -> Space:
     dropped = frozenset(
         dim
         for dim in (*facts.batch, *facts.m)
-        if dim not in facts.score_index_dims and _is_unit(facts, dim)
+        if dim not in facts.score_index_dims and facts.is_unit(dim)
     )
     many = [dim for dim in facts.map_of("query") if dim in facts.m and dim not in dropped]
     rows = tuple(many) if len(many) > 1 and _can_pack(facts, many, dropped) else ()
     order = (*facts.batch, *facts.m, *facts.n, *facts.k1, *facts.k2)
     kept = tuple(dim for dim in order if dim not in dropped and dim not in rows[1:])
     return Space(facts, dropped, rows, kept)
-
-
-def _is_unit(facts: AttentionFacts, dim: int) -> bool:
-    """Whether the dim has size 1 by type in every operand that carries it."""
-    return all(
-        size == 1
-        for name in facts.tensor_operands
-        for p, size in zip(facts.map_of(name), ranked_shape(facts.value(name)), strict=True)
-        if p == dim
-    )
 
 
 def _can_pack(facts: AttentionFacts, rows: Sequence[int], dropped: frozenset[int]) -> bool:
