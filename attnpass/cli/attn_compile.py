@@ -12,6 +12,7 @@ from ..iree.flags import CompileOptions, iree_compile, parse_arguments
 from ..iree.phases import V_TRANSPOSE_FLAG
 from ..report.records import Report
 from .diagnostics import run_tool, split_chunks
+from .dialects import search_here
 from .files import STANDARD, check_different, check_writable, read_input, write_output
 from .guard import guarded
 from .version import version_text
@@ -80,6 +81,7 @@ def _main(arguments: Sequence[str]) -> int:
         # Long before the compile comes to it.
         read_table(options.table)
     data = _read(options)
+    search_here()
     hook = _hook(options, data)
     flags = list(options.compiler_flags)
     if options.owns_transpose:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import AttnError, PipelineError
 from .diagnostics import Collector, Message, message_at, run_tool, split_chunks, verify_expected
+from .dialects import search_here
 from .files import STANDARD, check_different, check_writable, read_input, write_output
 from .guard import guarded
 from .version import version_text
@@ -106,6 +107,7 @@ def _main(arguments: Sequence[str]) -> int:
         check_writable(options.report)
         check_different(options.output, options.report)
     data = read_input(options.input)
+    search_here()
     return _Run(options, stages).run(data)
 
 
