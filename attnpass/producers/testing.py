@@ -9,7 +9,7 @@ Everything happens in this process, so rules that were registered here take part
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..report.records import Report
@@ -34,9 +34,12 @@ def check(
     tolerance: float = 1e-5,
     seed: int = 0,
     flags: Sequence[str] = CPU_FLAGS,
+    reference: Callable[[Sequence[np.ndarray[Any, Any]]], Sequence[np.ndarray[Any, Any]]]
+    | None = None,
 ) -> Report:
     """Compiles the function `main` of `text` with the passes and without, runs both on the
-    same inputs and compares every result.
+    same inputs and compares every result. With `reference` results are compared with what it
+    makes of the inputs instead, and nothing is compiled without the passes.
 
     `inputs` are numpy arrays, f32 ones for arguments of bf16; without them standard normal
     ones are drawn for the function's tensor arguments, which then must have static shapes of
@@ -50,9 +53,11 @@ def check(
     import numpy as np
 
     given = list(inputs) if inputs is not None else _draw(text, seed)
-    before, _ = _run(text, given, "never", None, None, flags)
+    before = reference(given) if reference else _run(text, given, "never", None, None, flags)[0]
     after, report = _run(text, given, mode, pipeline, phase, flags)
     for number, (old, new) in enumerate(zip(before, after, strict=True)):
+        if old.shape != new.shape:
+            raise AssertionError(f"result {number} has shape {new.shape}, not {old.shape}")
         distance = float(np.linalg.norm(new - old) / max(float(np.linalg.norm(old)), 1e-30))
         if not distance <= tolerance:
             raise AssertionError(

@@ -35,6 +35,13 @@ def interpret(module: ir.Module, inputs: Sequence[Any], function: str = "main") 
     raise KeyError(function)
 
 
+def meaning(text: str, inputs: Sequence[Any]) -> list[Any]:
+    """What `main` of a module's text returns."""
+    with ir.Context() as context:
+        context.load_all_available_dialects()
+        return interpret(ir.Module.parse(text), inputs)
+
+
 class _Frame:
     """Values of one call; nested regions see those around them."""
 

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
+from interpreter import meaning
 
 from attnpass.producers.testing import check, decisions
 
@@ -132,13 +135,15 @@ FAMILIES = {
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_always_absorbs(name: str) -> None:
-    report = check(MAPS + FAMILIES[name] + ATTEND)
+    text = MAPS + FAMILIES[name] + ATTEND
+    report = check(text, reference=partial(meaning, text))
     assert decisions(report) == ["absorbed"]
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_cpu_keeps_v_in_its_order(name: str) -> None:
-    report = check(MAPS + FAMILIES[name] + ATTEND, mode="cost")
+    text = MAPS + FAMILIES[name] + ATTEND
+    report = check(text, mode="cost", reference=partial(meaning, text))
     (value,) = (r for r in report.attentions[0].operands if r.operand == "value")
     assert value.decision in ("kept", "folded")
     assert "V^T costs loops of many rows" in value.reason

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pytest
 
 from attnpass import producers
@@ -83,7 +86,22 @@ def test_a_registered_rule_absorbs(registered) -> None:
     assert any("linalg.elementwise" in name for name in report.attentions[0].operands[-1].producers)
 
 
-def test_wrong_numbers_of_a_rule_are_seen(registered) -> None:
+def by_hand(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """What TEXT computes, in float64."""
+    q, k, x, w = (array.astype(np.float64) for array in inputs)
+    weights = np.exp(0.25 * q @ k.transpose(0, 2, 1))
+    return [weights / weights.sum(-1, keepdims=True) @ np.tanh(x @ w)]
+
+
+@pytest.mark.parametrize("reference", [None, by_hand])
+def test_wrong_numbers_of_a_rule_are_seen(registered, reference) -> None:
     registered(Wrong())
     with pytest.raises(AssertionError, match=r"result 0 differs by .* after the passes"):
-        check(TEXT, phase="start")
+        check(TEXT, phase="start", reference=reference)
+
+
+def test_a_reference_of_ones_own(registered) -> None:
+    registered(Elementwise())
+    assert decisions(check(TEXT, phase="start", reference=by_hand)) == ["absorbed"]
+    with pytest.raises(AssertionError, match=r"shape \(2, 8, 16\), not \(8, 16\)"):
+        check(TEXT, phase="start", reference=lambda inputs: [by_hand(inputs)[0][0]])

@@ -189,13 +189,11 @@ def test_numbers(name: str) -> None:
     arguments, body, make = RULES[name]
     text, inputs, report = attention_text(arguments, body), inputs_of(arguments), Report()
     after = run_module(compile_text(text, mode="always", report=report), inputs)
-    before = run_module(compile_text(text, mode="never"), inputs)
     wanted = attention(inputs[0], inputs[1], make(*(a.astype(np.float64) for a in inputs[2:])))
 
     value = next(r for r in report.attentions[0].operands if r.operand == "value")
     assert value.decision == ("folded" if name == "broadcast" else "absorbed")
-    assert rel_error(after, wanted) < 1e-5
-    assert rel_error(after, before) < 1e-6
+    assert rel_error(after, wanted) < 1e-6
 
 
 def test_a_product_with_a_batch_of_one() -> None:

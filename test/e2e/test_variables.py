@@ -7,9 +7,11 @@ other readers and of arguments are committed too.
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
+from interpreter import meaning
 from iree.compiler import ir
 
 import attnpass.targets
@@ -379,13 +381,20 @@ FORMS = [
 ]
 
 
+# What the interpreter does not run: held against IREE without the passes, as bf16 is, which
+# both round.
+COMPILED = ("a switch", "while", "blocks", "a global", "a cache in a global")
+
+
 @pytest.mark.parametrize(("name", "element", "dynamic"), FORMS)
 def test_numbers(name: str, element: str, dynamic: bool, eager: None) -> None:
     text = text_of(PROGRAMS[name], element, dynamic)
+    compiled = name in COMPILED or element == "bf16"
     report = check(
         text,
         inputs_of(text, element),
         pipeline="attn-propagate-layout{mode=cost operands=v}",
         tolerance=1e-5 if element == "f32" else 2e-3,
+        reference=None if compiled else partial(meaning, text),
     )
     assert set(decisions(report)) == {"absorbed"}
