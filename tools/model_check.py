@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,12 +56,16 @@ def build(
     cpu: Sequence[str] = GENERIC,
     edit: Callable[[str], str] | None = None,
 ) -> Built:
-    """Compiles to `flow`, and to the end; with `edit`, the edited text from `flow` on, with
-    the pass that works behind `flow` on a CPU."""
+    """Compiles to the end, and reads the text at `flow` on the way; with `edit`, compiles to
+    `flow`, and the edited text from there on, with the pass that works behind `flow` on a CPU."""
     report = Report()
-    flow = compile_model(model, mode, [*flags, "--compile-to=flow"], None, cpu).decode()
     if edit is None:
-        return Built(flow, compile_model(model, mode, flags, report, cpu), report)
+        with tempfile.TemporaryDirectory() as folder:
+            dump = f"--dump-compilation-phases-to={folder}"
+            vmfb = compile_model(model, mode, [*flags, dump], report, cpu)
+            (path,) = Path(folder).glob("*.flow.mlir")
+            return Built(path.read_text(), vmfb, report)
+    flow = flow_text(model, mode, flags, cpu)
     extra = [*TARGET, *cpu, *flags, "--compile-from=flow"]
     if mode is None:
         return Built(flow, compile_by_iree(edit(flow), extra), report)
@@ -69,6 +74,13 @@ def build(
     )
     assert vmfb is not None
     return Built(flow, vmfb, report)
+
+
+def flow_text(
+    model: Model, mode: str | None, flags: Sequence[str] = (), cpu: Sequence[str] = GENERIC
+) -> str:
+    """The model at `flow`, alone."""
+    return compile_model(model, mode, [*flags, "--compile-to=flow"], None, cpu).decode()
 
 
 def compile_by_iree(text: str, extra: list[str]) -> bytes:

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 from flow_ir import read_flow
 from mlir_trace import Model
-from model_check import OFF, build, worst_error
+from model_check import OFF, build, compile_model, flow_text, worst_error
 from models import MODELS
 
 from attnpass.report.records import AttentionRecord, OperandRecord
@@ -51,8 +51,8 @@ ABSORBED = (
 @pytest.mark.parametrize("name", ABSORBED)
 def test_transposed_v_is_absorbed_in_every_attention(name: str) -> None:
     model = MODELS[name]()
-    ours, plain = build(model, "always"), build(model, None, [OFF])
-    flow, without = read_flow(ours.flow), read_flow(plain.flow)
+    ours = build(model, "always")
+    flow, without = read_flow(ours.flow), read_flow(flow_text(model, None, [OFF]))
 
     attentions = ours.report.attentions
     assert len(attentions) == model.text.count("attention <")
@@ -66,8 +66,8 @@ def test_transposed_v_is_absorbed_in_every_attention(name: str) -> None:
 @pytest.mark.parametrize("name", ["llama_decode", "static_cache"])
 def test_a_decode_step_reads_its_cache_past_the_broadcast(name: str) -> None:
     model = MODELS[name]()
-    ours, plain = build(model, "always"), build(model, None)
-    flow, default = read_flow(ours.flow), read_flow(plain.flow)
+    ours = build(model, "always")
+    flow, default = read_flow(ours.flow), read_flow(flow_text(model, None))
 
     record = _value(ours.report.attentions[0])
     assert (record.decision, record.bytes_after) == ("folded", 0)
@@ -81,4 +81,4 @@ def test_wrong_numbers_are_seen() -> None:
     """The check itself: a model held to answers that are slightly off."""
     model = MODELS["mha"]()
     off = Model(model.text, model.inputs, [model.outputs[0] * (1 + 1e-4)])
-    assert worst_error(build(model, None).vmfb, off) > 1e-5
+    assert worst_error(compile_model(model, None), off) > 1e-5
