@@ -17,12 +17,12 @@ CASES = {
     "boolean_mask": Case(2, 96, 64, 288, mask="i1"),
     "narrower_value": Case(2, 64, 64, 320, value_head=288),
 }
+# With narrow values: IREE takes ten times as long to compile fused attention with wide ones.
 KEPT = {
-    "few_rows": Case(2, 32, 64, 288),
-    "narrow": Case(2, 64, 64, 256),
-    "odd_keys": Case(2, 64, 65, 288),
-    "half": Case(2, 64, 64, 288, "f16"),
-    "unknown": Case(2, 64, 64, 288, dynamic="k"),
+    "few_rows": Case(2, 32, 64, 288, value_head=16),
+    "narrow": Case(2, 64, 65, 288, value_head=16),
+    "half": Case(2, 64, 64, 288, "f16", value_head=16),
+    "unknown": Case(2, 64, 64, 288, dynamic="k", value_head=16),
 }
 
 

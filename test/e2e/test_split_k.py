@@ -196,12 +196,13 @@ def check(
     tolerance: float = 2e-6,
     decision: str = "split",
     score=lambda s: s,
-) -> None:
+) -> attnpass.Report:
     function, report = compiled(session, case.mlir(), pipeline)
     assert [o.decision for a in report.attentions for o in a.operands] == [decision]
     data = case.inputs()
     for mine, right in zip(run(function, data), case.reference(data, score), strict=True):
         np.testing.assert_allclose(mine, right, rtol=tolerance, atol=tolerance)
+    return report
 
 
 SMALL = {"b": 2, "m": 1, "n": 16, "d": 8, "k": 96}
@@ -219,8 +220,7 @@ def test_chunks_are_vector_loops(session, rows, mask):
     """What attn-compile makes of a long cache where cores outnumber heads."""
     case = Case({"b": 1, "m": rows, "n": 64, "d": 64, "k": 16384}, mask=mask)
     pipeline = "attn-split-k{configured=true splits=4},attn-configure,attn-vectorize"
-    check(session, case, pipeline, tolerance=4e-6)
-    _, report = compiled(session, case.mlir(), pipeline)
+    report = check(session, case, pipeline, tolerance=4e-6)
     assert any("is vector loops of ours" in note for note in report.notes)
 
 
