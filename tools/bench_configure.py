@@ -18,8 +18,10 @@ of several attentions on tensors of their own. What a call takes beside that is 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import queue
+import random
 import statistics
 import subprocess
 import sys
@@ -520,28 +522,60 @@ def relative_error(output: Any, right: Any) -> float:
 def on_device(call: Callable[[str], Any]) -> float:
     """Seconds of the GPU for an attention: the median over calls of the sum of what runs there,
     by their number of attentions. What a call fetches for the host is left out."""
-    from torch.autograd import DeviceType
-    from torch.profiler import ProfilerActivity, profile
+    (calls,) = kernels_in_turns({"": call}).values()
+    return statistics.median(sum(spent for _, spent in kernels) for kernels in calls)
 
+
+def kernels_in_turns(
+    ways: dict[str, Callable[[str], Any]], repeats: int = REPEATS
+) -> dict[str, list[list[tuple[str, float]]]]:
+    """For each of `ways` and each of its `repeats` calls, what ran on the GPU: names, and seconds
+    for an attention. Each way calls `few` or `many`, and waits for its end.
+
+    Ways take turns in a random order, because a GPU's clock follows what ran before.
+    """
+    which = {name: _fitting(call) for name, call in ways.items()}
+    each = {name: len(kernels_of(lambda n=name: ways[n](which[n]))) for name in ways}
+    shuffle = random.Random(0).sample
+    turns = [name for _ in range(repeats) for name in shuffle(list(ways), len(ways))]
+
+    def take_turns() -> None:
+        for name in turns:
+            ways[name](which[name])
+
+    events = kernels_of(take_turns)
+    assert len(events) == repeats * sum(each.values()), f"{repeats} calls, {len(events)} events"
+    found: dict[str, list[list[tuple[str, float]]]] = {name: [] for name in ways}
+    rest = iter(events)
+    for name in turns:
+        attentions = {"few": FEW, "many": MANY}[which[name]]
+        kernels = itertools.islice(rest, each[name])
+        found[name].append([(kernel, us / attentions / 1e6) for kernel, us in kernels])
+    return found
+
+
+def _fitting(call: Callable[[str], Any]) -> str:
+    """`few` where a call is slow, else `many`."""
     call("few")
     start = time.perf_counter()
     call("few")
-    slow = time.perf_counter() - start > FEW * SLOW_SECONDS
-    which, attentions = ("few", FEW) if slow else ("many", MANY)
-    call(which)
+    return "few" if time.perf_counter() - start > FEW * SLOW_SECONDS else "many"
+
+
+def kernels_of(call: Callable[[], Any]) -> list[tuple[str, float]]:
+    """What ran on the GPU, in order: names and microseconds."""
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+
     with profile(activities=[ProfilerActivity.CUDA]) as found:
-        for _ in range(REPEATS):
-            call(which)
+        call()
     events = [
-        (event.time_range.start, event.time_range.elapsed_us())
+        event
         for event in found.events()
         if event.device_type == DeviceType.CUDA and "DtoH" not in event.name
     ]
-    each, rest = divmod(len(events), REPEATS)
-    assert each and not rest, f"{REPEATS} calls, {len(events)} events"
-    times = [microseconds for _, microseconds in sorted(events)]
-    sums = [sum(times[each * number :][:each]) for number in range(REPEATS)]
-    return statistics.median(sums) / attentions / 1e6
+    events.sort(key=lambda event: event.time_range.start)
+    return [(event.name, event.time_range.elapsed_us()) for event in events]
 
 
 def ms(seconds: float) -> float:

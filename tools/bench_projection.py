@@ -2,8 +2,7 @@
 
     python tools/bench_projection.py compile build/projection      (needs attnpass)
     python tools/bench_projection.py run build/projection --json projection.json
-    python tools/bench_projection.py profile build/projection --json projection.json
-                                  (need a GPU, torch and iree-base-runtime only)
+                                  (needs a GPU, torch and iree-base-runtime only)
 
 Each timed case is `x @ Wv -> heads -> attention`: 32 heads of 128, 4096 rows, model width 4096,
 compiled by IREE as it is (its own V transpose on, which computes wrong numbers where the
@@ -11,8 +10,8 @@ projection is generic), with V as it is and with V^T, without and with precompil
 `attnpass` and `kernels` are what the passes choose by price. With 8-bit Q, K and V the
 projection's result is scaled and rounded to that. The others check every form of projection that
 the passes rewrite and configure. Errors are relative L2 distances to float32 on the same rounded
-Q, K and V; times as in bench_configure.py. PyTorch computes in 16 bits, V not rounded. `profile`
-adds what the kernels take, at batch 1.
+Q, K and V; times as in bench_configure.py, the variants of a case taking turns, and what of a
+time is for what. PyTorch computes in 16 bits, V not rounded.
 """
 
 # pyright: reportMissingImports=false
@@ -23,6 +22,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -59,6 +59,9 @@ PURPOSES = {
     "transpose": "transposition",
     "elementwise": "casts",
 }
+# Calls of a variant, and layers of a call.
+TURNS = 25
+REPETITIONS = {"few": bench.FEW, "many": bench.MANY}
 CHECKED = ("iree", "attnpass, V as it is", "attnpass V^T")
 
 
@@ -171,52 +174,43 @@ def run_all(folder: Path, json_path: Path) -> None:
 
     torch.backends.cuda.matmul.allow_tf32 = False
     config = runtime.Config("cuda")
+    manifest = json.loads((folder / "manifest.json").read_text())
     rows: list[dict[str, Any]] = []
-    given: dict[str, Any] = {}
-    last, right = None, None
-    for entry in json.loads((folder / "manifest.json").read_text()):
-        of = Case(**entry["case"])
-        if of != last:
-            last, given = of, inputs(of, bench.MANY if of in TIMED else 1)
-            right = reference(of, given)
-            if of in TIMED:
-                rows += peers(of, given)
-            given = {name: place(config.device, value) for name, value in given.items()}
-        row = {"case": f"{of.name}_{of.keys}", "variant": entry["variant"]}
-        row["configured"] = any("is configured" in note for note in entry["contraction"])
-        try:
-            if entry["failed"]:
-                raise RuntimeError(entry["failed"])
-            row |= measure(config, folder / entry["file"], of, given, right)
-        except Exception as error:
-            row["failed"] = str(error)[:200]
-        rows.append(row)
-        print(json.dumps(row), flush=True)
+    for of in (*TIMED, *NUMBERS):
+        entries = [entry for entry in manifest if Case(**entry["case"]) == of]
+        for row in run(config, of, entries, folder):
+            rows.append({"case": f"{of.name}_{of.keys}", **row})
+            print(json.dumps(rows[-1]), flush=True)
         result = {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__, "rows": rows}
         json_path.write_text(json.dumps(result, indent=1) + "\n")
 
 
-def profile_all(folder: Path, json_path: Path) -> None:
-    """Adds microseconds by purpose to the rows of what is right. In a process of its own: a
-    profiler might disturb what is timed after it."""
-    from iree import runtime
-
-    config = runtime.Config("cuda")
-    result = json.loads(json_path.read_text())
-    right = {(row["case"], row["variant"]): row for row in result["rows"] if "ms" in row}
-    for of in TIMED:
-        if of.batch > 1:
-            continue
-        given = inputs(of, bench.MANY)
-        given = {name: place(config.device, value) for name, value in given.items()}
-        for entry in json.loads((folder / "manifest.json").read_text()):
-            row = right.get((f"{of.name}_{of.keys}", entry["variant"]))
-            if Case(**entry["case"]) != of or row is None or row["error"] > bench.WRONG:
-                continue
+def run(config: Any, of: Case, entries: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """A row for each peer and each variant of a case: its error, milliseconds and what they are
+    for, or why there are none."""
+    given = inputs(of, bench.MANY if of in TIMED else 1)
+    right = reference(of, given)
+    rows, calls = peers(of, given) if of in TIMED else ({}, {})
+    given = {name: place(config.device, value) for name, value in given.items()}
+    for entry in entries:
+        name = entry["variant"]
+        rows[name] = {"configured": any("is configured" in note for note in entry["contraction"])}
+        try:
+            if entry["failed"]:
+                raise RuntimeError(entry["failed"])
             functions = load(config, folder / entry["file"])
-            row["microseconds"] = kernel_times(caller(functions, given, "many"), bench.MANY)
-            print(row["case"], row["variant"], row["microseconds"], flush=True)
-            json_path.write_text(json.dumps(result, indent=1) + "\n")
+            rows[name]["error"] = error_of(functions, of, given, right)
+        except Exception as error:
+            rows[name]["failed"] = str(error)[:200]
+            continue
+        if of in TIMED:
+            calls[name] = caller(functions, given)
+    for name, found in bench.kernels_in_turns(calls, TURNS).items():
+        spent = statistics.median(sum(seconds for _, seconds in kernels) for kernels in found)
+        rows[name]["ms"] = bench.ms(spent)
+        if name in VARIANTS:
+            rows[name]["microseconds"] = by_purpose(found)
+    return [{"variant": name, **row} for name, row in rows.items()]
 
 
 def inputs(of: Case, count: int) -> dict[str, Any]:
@@ -277,94 +271,85 @@ def reference(of: Case, given: dict[str, Any], rounded: bool = True) -> Any:
     return torch.stack(heads).cpu().numpy()
 
 
-def peers(of: Case, given: dict[str, Any]) -> list[dict[str, Any]]:
-    """Rows for PyTorch's projection and attention in 16 bits."""
+def peers(of: Case, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Rows and calls of PyTorch's projection and attention in 16 bits."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
 
-    rows, right = [], reference(of, given, rounded=False)
+    right = reference(of, given, rounded=False)
     kind = torch_type(of.dtype)
     queries, keys = [q.to(kind)[None] for q in given["q"]], given["k"].to(kind)[None]
     backends = {"FA2": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
+    rows: dict[str, Any] = {}
+    calls: dict[str, Any] = {}
+
+    def one(i: int) -> Any:
+        v = values(of, given["x"][i], given)
+        return scaled_dot_product_attention(queries[i], keys, v[None])
+
     for name, backend in backends.items():
 
-        def one(i: int) -> Any:
-            v = values(of, given["x"][i], given)
-            return scaled_dot_product_attention(queries[i], keys, v[None])
-
-        def call(which: str, one: Any = one) -> None:
-            for i in range({"few": bench.FEW, "many": bench.MANY}[which]):
-                one(i)
+        def layers(count: int, backend: Any = backend) -> Any:
+            with sdpa_kernel(backend), torch.no_grad():
+                results = [one(i) for i in range(count)]
             torch.cuda.synchronize()
+            return results[-1]
 
-        with sdpa_kernel(backend), torch.no_grad():
-            error = bench.relative_error(one(0).float().cpu().numpy(), right)
-            milliseconds = bench.ms(bench.on_device(call))
-        row = {"case": f"{of.name}_{of.keys}", "variant": name, "ms": milliseconds, "error": error}
-        print(json.dumps(row), flush=True)
-        rows.append(row)
-    return rows
+        calls[name] = lambda which, layers=layers: layers(REPETITIONS[which])
+        got = layers(1).float().cpu().numpy()
+        rows[name] = {"error": bench.relative_error(got, right)}
+    return rows, calls
 
 
-def measure(config: Any, path: Path, of: Case, given: dict[str, Any], right: Any) -> dict[str, Any]:
+def error_of(functions: Any, of: Case, given: dict[str, Any], right: Any) -> float:
     """`given` holds arrays on IREE's device."""
-    functions = load(config, path)
     own = {n: given[n] for n in given if n not in SHARED}
     shared = {n: given[n] for n in given if n in SHARED}
-    kind = torch_type(of.dtype)
-    order = list(inputs_of(of))
     # `one` of a case that is not timed is the module as it is.
-    arguments = [own[n][0] if n in own else shared[n] for n in order]
+    arguments = [own[n][0] if n in own else shared[n] for n in inputs_of(of)]
     if of in TIMED:
         arguments = [*(own[n][0] for n in own), *shared.values()]
-    error = bench.relative_error(bench.host(functions["one"](*arguments), kind), right)
-    if of not in TIMED:
-        return {"error": error}
+    return bench.relative_error(
+        bench.host(functions["one"](*arguments), torch_type(of.dtype)), right
+    )
+
+
+def caller(functions: Any, given: dict[str, Any]) -> Callable[[str], None]:
+    """A call of `few` or `many`, which waits for its end."""
+    own = [given[name] for name in given if name not in SHARED]
+    shared = [given[name] for name in given if name in SHARED]
 
     def call(which: str) -> None:
-        caller(functions, given, which)()
+        repeated = [values[i] for i in range(REPETITIONS[which]) for values in own]
+        functions[which](*repeated, *shared)[-1].to_host()
 
-    return {"error": error, "ms": bench.ms(bench.on_device(call))}
-
-
-def caller(functions: Any, given: dict[str, Any], which: str) -> Callable[[], None]:
-    """A call of `few` or `many`, which waits for its end."""
-    count = {"few": bench.FEW, "many": bench.MANY}[which]
-    own = [given[name] for name in given if name not in SHARED]
-    repeated = [values[i] for i in range(count) for values in own]
-    shared = [given[name] for name in given if name in SHARED]
-    return lambda: functions[which](*repeated, *shared)[-1].to_host()
+    return call
 
 
-def kernel_times(call: Callable[[], None], count: int) -> dict[str, float]:
-    """Microseconds of the kernels of a call that does `count` layers, by what a layer needs them
-    for; from CUPTI through torch's profiler."""
-    from torch.profiler import ProfilerActivity, profile
-
-    call()
-    with profile(activities=[ProfilerActivity.CUDA]) as found:
-        call()
-    times: dict[str, float] = {}
-    for event in found.events():
-        purpose = next((PURPOSES[part] for part in PURPOSES if part in event.name), "")
-        if purpose:
-            times[purpose] = times.get(purpose, 0.0) + event.device_time / count
-    return {name: round(spent, 1) for name, spent in times.items()}
+def by_purpose(calls: list[list[tuple[str, float]]]) -> dict[str, float]:
+    """Microseconds of a layer's kernels by what they are for, medians over calls."""
+    times: dict[str, list[float]] = {}
+    for kernels in calls:
+        sums: dict[str, float] = {}
+        for kernel, seconds in kernels:
+            purpose = next((PURPOSES[part] for part in PURPOSES if part in kernel), "")
+            sums[purpose] = sums.get(purpose, 0.0) + seconds * 1e6
+        for purpose, spent in sums.items():
+            times.setdefault(purpose, []).append(spent)
+    return {name: round(statistics.median(spent), 1) for name, spent in times.items() if name}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("compile", "run", "profile"))
+    parser.add_argument("what", choices=("compile", "run"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--json", type=Path, default=Path("projection.json"))
     arguments = parser.parse_args()
     if arguments.what == "compile":
         compile_all(arguments.folder)
-    elif arguments.what == "run":
-        run_all(arguments.folder, arguments.json)
     else:
-        profile_all(arguments.folder, arguments.json)
+        run_all(arguments.folder, arguments.json)
 
 
 if __name__ == "__main__":
