@@ -4,8 +4,8 @@ Read off tools/results/kernels_h200.json (NVIDIA H200). There each small case wa
 the kernel and by IREE's code in attnpass' configuration, which is what an attention falls back
 to; a unit test holds this rule against those pairs. In words:
 
-- prefill, IREE: 4 us, and 45 ns for each key (head dim 128; down to 15 where there are few blocks
-  of 128 rows, which IREE tiles smaller) or 290 TFLOPS. Kernel: 8.5 us (a launch, and the memory
+- prefill, IREE: 4 us, and 36 ns for each key (head dim 128; down to 13 where there are few blocks
+  of 128 rows, which attnpass tiles smaller) or 300 TFLOPS. Kernel: 8.5 us (a launch, and the memory
   engine's descriptors), and 11 ns a key and wave, or the speed that the manifest has for it; with
   8 bits that speed, in whole waves (9.5 ns a key, or 10.4 where V is transposed). So IREE keeps up
   to 128 keys, and kernels win from 256 on.
@@ -64,8 +64,8 @@ def iree_seconds(work: Work) -> float:
     """IREE's code for this attention, configured by attnpass."""
     if work.own_rows > 16:
         blocks = work.kv_heads * work.group * math.ceil(work.rows / 128)
-        a_key = (15e-9 + 30e-9 * min(1, blocks / 64)) * work.head_dims / 256
-        return 4e-6 + max(a_key * work.keys, work.flops / 2.9e14)
+        a_key = (13e-9 + 23e-9 * min(1, max(0, blocks - 16) / 48)) * work.head_dims / 256
+        return 4e-6 + max(a_key * work.keys, work.flops / 3e14)
     # 8-bit caches were not timed: an element is taken to cost what one of 16 bits does.
     cache_bytes = work.cache_bytes * max(work.width, 2) / work.width
     if work.keys < _SPLIT_KEYS and work.own_rows == 1:
