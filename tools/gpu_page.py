@@ -208,7 +208,7 @@ def projection() -> str:
     parts = [
         f"{_read('projection_h200.json')['gpu']}, milliseconds (error against float32).",
         table(["form, types, batch, model width, rows", *names.values()], lines),
-        "Microseconds of the kernels, batch 1:",
+        "Microseconds of the kernels:",
         _purposes(timed, names),
         "Errors of the forms that were not timed:",
         table(
@@ -271,6 +271,21 @@ def projection_tiles() -> str:
                 for key, found in lines.items()
             ],
         )
+    )
+
+
+def product_tiles() -> str:
+    """Microseconds of products by size and tile."""
+    data = _read("product_tiles_h200.json")
+    tiles = [row for row in data["rows"] if row["order"] == "by columns"]
+    lines = [
+        [size, *(f"{row['microseconds'][size]:.1f}" for row in tiles), f"{spent:.1f}"]
+        for size, spent in data["cublas"].items()
+    ]
+    worst = max(row["error"] for row in data["rows"])
+    names = ["IREE" if row["tile"] == "iree" else row["tile"] for row in tiles]
+    return f"{data['gpu']}, microseconds; worst error: {worst:.1e}.\n\n" + table(
+        ["rows x columns x depth", *names, "cuBLAS"], lines
     )
 
 
@@ -392,6 +407,7 @@ def main() -> None:
     write_block("gpu.md", "layouts", layouts())
     write_block("gpu.md", "projection", projection())
     write_block("gpu.md", "projection-tiles", projection_tiles())
+    write_block("gpu.md", "product-tiles", product_tiles())
     write_block("gpu.md", "decode", decode())
     write_block("gpu.md", "layers", layers())
     (DOCS / "prefill.svg").write_text(speedups())

@@ -1,8 +1,9 @@
 """Configurations for f16 and bf16 contractions on NVIDIA GPUs: the projections of a layer.
 
-IREE's default is a tile of 128 x 64 in a kernel that waits for its loads. Larger tiles read less
-for the same product, and kernels lowered by the pipeline that attention takes are rewritten by
-attn-shared-memory. Only dispatches of one contraction and elementwise ops behind it are
+IREE's default is a tile of 128 x 64 in a kernel that waits for its loads. Kernels lowered by the
+pipeline that attention takes are rewritten by attn-shared-memory, which is two to three times as
+fast; larger tiles read less for the same product, smaller ones fill the GPU where it has few rows
+or columns. Only dispatches of one contraction and elementwise ops behind it are
 configured, and only orders of factors that IREE 3.13 compiles to right numbers.
 """
 
@@ -36,13 +37,16 @@ _HARMLESS = (
 @dataclass(frozen=True)
 class Tile:
     """What a workgroup takes: `rows` of the first factor, `columns` of the second one, `depth`
-    at a time; its subgroups along rows and columns."""
+    at a time; its subgroups along rows and columns. 64 of depth take `alone` nanoseconds where a
+    multiprocessor has one workgroup, and `each` for each of them where it has more."""
 
     rows: int
     columns: int
     depth: int
     row_subgroups: int
     column_subgroups: int
+    alone: float = 0.0
+    each: float = 0.0
 
     @property
     def threads(self) -> int:
@@ -58,15 +62,19 @@ class Tile:
 
 # Registers of a multiprocessor, over the most that a thread has.
 _THREADS = 65536 // 256
-# The first one is taken that divides the product, has room and fills the GPU. A subgroup has
-# 64 x 64: more would take more registers than a thread has. Measured on an H200, 4096 x 4096 x
-# 4096 in f16 as V and as V^T, in TFLOPS: the first one 402 and 387, the second one 348 and 336,
-# the last one 316 and 325.
+# A subgroup has at most 64 x 64: more would take more registers than a thread has. Nanoseconds are
+# from an H200, in f16, both orders of the second factor (tools/results/product_tiles_h200.json).
 TILES = (
-    Tile(128, 256, 64, 2, 4),
-    Tile(128, 128, 64, 2, 2),
-    Tile(128, 128, 32, 2, 2),
+    Tile(128, 256, 64, 2, 4, 1320, 1400),
+    Tile(128, 128, 64, 2, 2, 1120, 830),
+    # Fastest where a multiprocessor has one workgroup. It needs little shared memory, too, and
+    # divides depths that are odd multiples of 32.
+    Tile(128, 128, 32, 2, 2, 980, 950),
+    Tile(64, 128, 64, 2, 2, 640, 610),
+    Tile(64, 64, 64, 2, 2, 460, 500),
 )
+# A workgroup loads its first tiles and stores its result in the time of so many steps.
+_ENDS = 3
 
 
 @dataclass(frozen=True)
@@ -89,8 +97,9 @@ class ContractionFacts:
 
 
 def find(function: ir.Operation) -> ContractionFacts | None:
-    """The one contraction of a dispatch that is nothing else but elementwise ops; f16 or bf16
-    factors and f32 sums."""
+    """The one contraction of a dispatch that has nothing else but elementwise ops behind it; f16
+    or bf16 factors and f32 sums. Factors that are computed on the way (from 8 bits, say) cannot be
+    copied ahead: such a product is left to IREE."""
     found: list[ContractionFacts] = []
     generics: list[ir.Operation] = []
     for op in (child.operation for child in function.regions[0].blocks[0].operations):
@@ -99,7 +108,7 @@ def find(function: ir.Operation) -> ContractionFacts | None:
         facts = _describe(op)
         if facts is not None:
             found.append(facts)
-        elif op.name == "linalg.generic":
+        elif op.name == "linalg.generic" and found:
             generics.append(op)
         else:
             return None
@@ -144,8 +153,11 @@ def _find_tile(facts: ContractionFacts, target: Target) -> Tile | str:
         return "IREE 3.13 computes wrong numbers where the first factor has the last dim"
     if not facts.m[-1] < facts.n[-1] < facts.k[0]:
         return "IREE 3.13 computes wrong numbers where loops are not over rows, columns and depth"
-    refusals = [_tile_refusal(tile, facts, target) for tile in TILES]
-    return TILES[refusals.index("")] if "" in refusals else refusals[-1]
+    refusals = {tile: _tile_refusal(tile, facts, target) for tile in TILES}
+    able = [tile for tile, why in refusals.items() if not why]
+    if not able:
+        return refusals[TILES[-1]]
+    return min(able, key=lambda tile: _nanoseconds(tile, facts, target))
 
 
 def _tile_refusal(tile: Tile, facts: ContractionFacts, target: Target) -> str:
@@ -156,11 +168,16 @@ def _tile_refusal(tile: Tile, facts: ContractionFacts, target: Target) -> str:
         return f"{words} are no multiples of {tile.rows} x {tile.columns} x {tile.depth}"
     if isinstance(target, Nvidia) and tile.shared_bytes > target.shared_bytes:
         return f"two buffers of its tiles do not fit into {target.shared_bytes} bytes"
-    extents = [facts.sizes[dim] or 1 for dim in facts.result]
-    workgroups = math.prod(extents) // (tile.rows * tile.columns)
-    if workgroups < target.compute_units:
-        return f"{workgroups} workgroups leave some of {target.compute_units} compute units idle"
     return ""
+
+
+def _nanoseconds(tile: Tile, facts: ContractionFacts, target: Target) -> float:
+    """What the product takes on an H200 with so many multiprocessors as the target has."""
+    workgroups = math.prod(facts.sizes[dim] or 1 for dim in facts.result)
+    workgroups /= tile.rows * tile.columns
+    on_one = math.ceil(workgroups / target.compute_units)
+    depth = math.prod(facts.sizes[dim] or 1 for dim in facts.k)
+    return _ENDS * tile.alone + depth / 64 * max(tile.alone, tile.each * on_one)
 
 
 def _describe(op: ir.Operation) -> ContractionFacts | None:

@@ -1,5 +1,5 @@
-// On NVIDIA GPUs the f16 projections of a module with attention get larger tiles: where they
-// fill the GPU, and where the factors stand in an order that IREE compiles to right numbers.
+// On NVIDIA GPUs the f16 projections of a module with attention get tiles by their size, where
+// they divide it and the factors stand in an order that IREE compiles to right numbers.
 
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
@@ -25,16 +25,20 @@
 // CHECK: nvgpu.mma.sync
 // CHECK: nvgpu.device_async_create_group
 // CHECK-LABEL: func.func @small_dispatch_0
+// CHECK: nvgpu.mma.sync
+// CHECK-LABEL: func.func @odd_dispatch_0
 // CHECK-NOT: nvgpu.mma.sync
 // KEPT: linalg.contract {{.*}}reduction = [0, 0, 0, 64], subgroup_basis = {{\[\[}}1, 2, 4, 1], [0, 1, 2, 3]], workgroup = [1, 128, 256, 0]
+// The same rows of one sequence alone: smaller tiles, for more workgroups.
+// KEPT: linalg.contract {{.*}}reduction = [0, 0, 32], subgroup_basis = {{\[\[}}2, 2, 1], [0, 1, 2]], workgroup = [128, 128, 0]
 // KEPT-NOT: linalg.contract {{.*}}subgroup_basis
 // OFF-NOT: linalg.contract {{.*}}subgroup_basis
 // With less shared memory, the tile that two workgroups have room for.
 // SMALL: linalg.contract {{.*}}reduction = [0, 0, 0, 32], subgroup_basis = {{\[\[}}1, 2, 2, 1], [0, 1, 2, 3]], workgroup = [1, 128, 128, 0]
 
 // WHY: contraction at {{.*}} is configured for cuda sm_80
-// WHY: contraction at {{.*}} keeps IREE's own configuration: 64 workgroups leave some of 108 compute units idle
-// WHY: contraction at {{.*}} keeps IREE's own configuration: 4000 x 1024 x 1024 are no multiples of 128 x 128 x 32
+// WHY: contraction at {{.*}} is configured for cuda sm_80
+// WHY: contraction at {{.*}} keeps IREE's own configuration: 4000 x 1024 x 1024 are no multiples of 64 x 64 x 64
 // WHY: contraction at {{.*}} keeps IREE's own configuration: IREE 3.13 computes wrong numbers where the first factor has the last dim
 
 // WHY: contraction at {{.*}} keeps IREE's own configuration: IREE 3.13 computes wrong numbers where loops are not over rows, columns and depth
@@ -55,28 +59,28 @@
 #columns = affine_map<(i, j, k) -> (k, j)>
 #result = affine_map<(i, j, k) -> (i, j)>
 
-func.func @layer(%q: tensor<32x1024x128xf16>, %k: tensor<32x1024x128xf16>, %x: tensor<4x1024x1024xf16>, %w: tensor<1024x1024xf16>) -> tensor<32x1024x128xf16> {
+func.func @layer(%q: tensor<24x1024x128xf16>, %k: tensor<24x1024x128xf16>, %x: tensor<3x1024x1024xf16>, %w: tensor<1024x1024xf16>) -> tensor<24x1024x128xf16> {
   %zero = arith.constant 0.0 : f32
   %scale = arith.constant 0.25 : f32
-  %ev = tensor.empty() : tensor<4x1024x1024xf32>
-  %fv = linalg.fill ins(%zero : f32) outs(%ev : tensor<4x1024x1024xf32>) -> tensor<4x1024x1024xf32>
-  %pv = linalg.contract indexing_maps = [#w, #x, #p] ins(%w, %x : tensor<1024x1024xf16>, tensor<4x1024x1024xf16>) outs(%fv : tensor<4x1024x1024xf32>) -> tensor<4x1024x1024xf32>
-  %hv = tensor.empty() : tensor<4x1024x1024xf16>
+  %ev = tensor.empty() : tensor<3x1024x1024xf32>
+  %fv = linalg.fill ins(%zero : f32) outs(%ev : tensor<3x1024x1024xf32>) -> tensor<3x1024x1024xf32>
+  %pv = linalg.contract indexing_maps = [#w, #x, #p] ins(%w, %x : tensor<1024x1024xf16>, tensor<3x1024x1024xf16>) outs(%fv : tensor<3x1024x1024xf32>) -> tensor<3x1024x1024xf32>
+  %hv = tensor.empty() : tensor<3x1024x1024xf16>
   %cv = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]}
-      ins(%pv : tensor<4x1024x1024xf32>) outs(%hv : tensor<4x1024x1024xf16>) {
+      ins(%pv : tensor<3x1024x1024xf32>) outs(%hv : tensor<3x1024x1024xf16>) {
     ^bb0(%a: f32, %b: f16):
       %t = arith.truncf %a : f32 to f16
       linalg.yield %t : f16
-  } -> tensor<4x1024x1024xf16>
-  %heads = tensor.expand_shape %cv [[0], [1, 2], [3]] output_shape [4, 8, 128, 1024] : tensor<4x1024x1024xf16> into tensor<4x8x128x1024xf16>
-  %v = tensor.collapse_shape %heads [[0, 1], [2], [3]] : tensor<4x8x128x1024xf16> into tensor<32x128x1024xf16>
-  %out = tensor.empty() : tensor<32x1024x128xf16>
+  } -> tensor<3x1024x1024xf16>
+  %heads = tensor.expand_shape %cv [[0], [1, 2], [3]] output_shape [3, 8, 128, 1024] : tensor<3x1024x1024xf16> into tensor<3x8x128x1024xf16>
+  %v = tensor.collapse_shape %heads [[0, 1], [2], [3]] : tensor<3x8x128x1024xf16> into tensor<24x128x1024xf16>
+  %out = tensor.empty() : tensor<24x1024x128xf16>
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #vt, #s, #o]>
-      ins(%q, %k, %v, %scale : tensor<32x1024x128xf16>, tensor<32x1024x128xf16>, tensor<32x128x1024xf16>, f32) outs(%out : tensor<32x1024x128xf16>) {
+      ins(%q, %k, %v, %scale : tensor<24x1024x128xf16>, tensor<24x1024x128xf16>, tensor<24x128x1024xf16>, f32) outs(%out : tensor<24x1024x128xf16>) {
     ^bb0(%score: f32):
       iree_linalg_ext.yield %score : f32
-  } -> tensor<32x1024x128xf16>
-  return %r : tensor<32x1024x128xf16>
+  } -> tensor<24x1024x128xf16>
+  return %r : tensor<24x1024x128xf16>
 }
 
 func.func @small(%x: tensor<1024x1024xf16>, %w: tensor<1024x1024xf16>) -> tensor<1024x1024xf16> {

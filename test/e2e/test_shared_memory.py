@@ -119,13 +119,14 @@ func.func @projection(%l: {left}, %r: {right}, %c: {added}) -> {result} {{
         return total + bias[0] if bias else total
 
 
-# As V^T is written, with more steps than buffers and with fewer; V as it is; other tiles.
+# As V^T is written, with more steps than buffers and with fewer; V as it is; each tile.
 PROJECTIONS = {
-    "V^T": Projection(("ki", "jk"), "ij", (1, 1024, 4096, 256)),
+    "V^T": Projection(("ki", "jk"), "ij", (1, 1024, 3072, 256)),
     "V^T, 32 deep": Projection(("ki", "bjk"), "bij", (2, 1024, 1024, 96)),
     "row-major, bias": Projection(("ik", "kj"), "ij", (1, 4096, 1024, 128), "bf16", bias=True),
     "rounded to 8 bits": Projection(("ki", "jk"), "ij", (1, 1024, 4096, 256), narrow="f8E4M3FN"),
-    "128 columns": Projection(("ik", "jk"), "ij", (1, 16384, 128, 192)),
+    "128 x 128": Projection(("ik", "jk"), "ij", (1, 2048, 1408, 192)),
+    "64 x 64": Projection(("ki", "jk"), "ij", (1, 128, 768, 192)),
 }
 
 
