@@ -7,9 +7,9 @@
 The layer has Llama 3 8B's sizes: RMSNorm, rotary embedding, 32 query over 8 key and value
 heads of dim 128, causal attention, SwiGLU; f16, products accumulated in f32. Prefill computes
 all rows; decode computes one row over a given cache. Each program holds functions that run a
-few and many layers one after the other; a layer's time is the slope between them. The same
-program without its attention tells attention's share: there the sum of query, key and value
-stands for the result, so that all else has to be computed. Every result is compared with the
+few and many layers one after the other; a layer's time is the slope between them. Attention's
+share is that of its kernels in the GPU's time, from CUPTI through torch's profiler (without the
+small ones that join split keys where IREE's code does that). Every result is compared with the
 same layer in float32 in PyTorch.
 """
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import statistics
 import time
 from collections.abc import Callable
@@ -27,26 +28,35 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from bench_configure import kernels_of
 from bench_kernels import relative_error
 from iree_device import load, to_iree, to_torch
 
 WIDTH, HEADS, KV_HEADS, HEAD, HIDDEN = 4096, 32, 8, 128, 14336
 GROUP = HEADS // KV_HEADS
+# Sizes of the weights, out and in as PyTorch's linear layers have them.
 WEIGHTS = {
     "wq": (WIDTH, WIDTH),
-    "wk": (WIDTH, KV_HEADS * HEAD),
-    "wv": (WIDTH, KV_HEADS * HEAD),
+    "wk": (KV_HEADS * HEAD, WIDTH),
+    "wv": (KV_HEADS * HEAD, WIDTH),
     "wo": (WIDTH, WIDTH),
-    "w1": (WIDTH, HIDDEN),
-    "w3": (WIDTH, HIDDEN),
-    "w2": (HIDDEN, WIDTH),
+    "w1": (HIDDEN, WIDTH),
+    "w3": (HIDDEN, WIDTH),
+    "w2": (WIDTH, HIDDEN),
     "norm1": (WIDTH,),
     "norm2": (WIDTH,),
 }
 FEW, MANY = 1, 9
 DEVICE = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80", "--attn-target=sm_90"]
-# Where kernels are taken, by way of computing the layer.
-WAYS = {"kernels": "always", "configured": "never", "without attention": "never"}
+# Flags by way of computing the layer.
+WAYS = {
+    "iree": ["--attn-disable"],
+    "configured": ["--attn-kernels=never"],
+    "kernels": ["--attn-kernels=always"],
+}
+# What kernels are for, by a part of their names.
+PURPOSES = {"attention": "attention", "decode_": "attention", "combine_": "attention"}
+PURPOSES |= {"matmul": "products"}
 
 
 @dataclass(frozen=True)
@@ -90,12 +100,14 @@ def generic(
 
 
 def linear(result: str, x: str, weight: str, rows: int) -> str:
-    inner, outer = WEIGHTS[weight]
+    outer, inner = WEIGHTS[weight]
     wide, narrow = tensor(rows, outer, kind="f32"), tensor(rows, outer)
+    maps = ", ".join(f"affine_map<(i, j, k) -> ({m})>" for m in ("i, k", "j, k", "i, j"))
     return f"""
   %{result}_e = tensor.empty() : {wide}
   %{result}_z = linalg.fill ins(%zero : f32) outs(%{result}_e : {wide}) -> {wide}
-  %{result}_w = linalg.matmul ins(%{x}, %{weight} : {tensor(rows, inner)}, {tensor(inner, outer)})
+  %{result}_w = linalg.matmul indexing_maps = [{maps}]
+      ins(%{x}, %{weight} : {tensor(rows, inner)}, {tensor(outer, inner)})
       outs(%{result}_z : {wide}) -> {wide}
   %{result} = arith.truncf %{result}_w : {wide} to {narrow}"""
 
@@ -197,16 +209,7 @@ def attention(result: str, case: Case) -> str:
   }} -> {q}"""
 
 
-def added(result: str, rows: int) -> str:
-    """What stands for attention of rows to one another: the sum of what it reads."""
-    kind = tensor(HEADS, rows, HEAD)
-    body = """%x = arith.addf %a0, %a1 : f16
-    %r = arith.addf %x, %a2 : f16"""
-    names = [(f"{result}{end}", kind) for end in ("q", "kr", "vr")]
-    return generic(result, kind, ["d0, d1, d2"] * 3, names, body, 3)
-
-
-def layer(i: int, case: Case, attended: bool) -> str:
+def layer(i: int, case: Case) -> str:
     """%x{i} to %x{i + 1}; the new keys and values are %k{i} and %v{i}."""
     rows, keys = case.rows, case.cached or case.rows
     a = f"at{i}"
@@ -216,17 +219,12 @@ def layer(i: int, case: Case, attended: bool) -> str:
         text += linear(f"{name}{i}_l", f"n{i}", weight, rows)
         text += heads(f"{name}{i}_h", f"{name}{i}_l", count, rows)
     text += rotary(f"{a}q", f"q{i}_h", HEADS, rows) + rotary(f"k{i}", f"k{i}_h", KV_HEADS, rows)
-    if attended or not case.cached:
-        text += repeat(f"{a}kr", "ck" if case.cached else f"k{i}", keys)
-        text += repeat(f"{a}vr", "cv" if case.cached else f"v{i}_h", keys)
-    if attended:
-        text += attention(a, case)
-    elif not case.cached:
-        text += added(a, rows)
-    result = a if attended or not case.cached else f"{a}q"
+    text += repeat(f"{a}kr", "ck" if case.cached else f"k{i}", keys)
+    text += repeat(f"{a}vr", "cv" if case.cached else f"v{i}_h", keys)
+    text += attention(a, case)
     return f"""{text}
   %{a}_t = tensor.empty() : {apart}
-  %{a}_j = linalg.transpose ins(%{result} : {tensor(HEADS, rows, HEAD)}) outs(%{a}_t : {apart})
+  %{a}_j = linalg.transpose ins(%{a} : {tensor(HEADS, rows, HEAD)}) outs(%{a}_t : {apart})
       permutation = [1, 0, 2]
   %{a}_c = tensor.collapse_shape %{a}_j [[0], [1, 2]] : {apart} into {wide}{
         linear(f"o{i}", f"{a}_c", "wo", rows)
@@ -254,7 +252,7 @@ def layer(i: int, case: Case, attended: bool) -> str:
   %x{i + 1} = arith.addf %y{i}, %d{i} : {wide}"""
 
 
-def module_text(case: Case, attended: bool) -> str:
+def module_text(case: Case) -> str:
     """Functions `few` and `many`: x, the caches, the rotary tables and the weights to the
     output and the last layer's new keys and values."""
     rows, keys = case.rows, case.cached or case.rows
@@ -283,7 +281,7 @@ def module_text(case: Case, attended: bool) -> str:
     return "\n".join(
         f"func.func @{name}({arguments}) -> ({tensor(rows, WIDTH)}, {new}, {new}) {{\n"
         f"  %scale = arith.constant {HEAD**-0.5} : f16\n  %zero = arith.constant 0.0 : f32{mask}"
-        + "".join(layer(i, case, attended) for i in range(count))
+        + "".join(layer(i, case) for i in range(count))
         + f"\n  return %x{count}, %k{count - 1}, %v{count - 1}_h :"
         f" {tensor(rows, WIDTH)}, {new}, {new}\n}}"
         for name, count in (("few", FEW), ("many", MANY))
@@ -296,18 +294,22 @@ def compile_all(folder: Path, only: str) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     for case in (case for case in CASES if only in case.name):
-        for way, kernels in WAYS.items():
+        for way, flags in WAYS.items():
             report = attnpass.Report()
-            text = module_text(case, way != "without attention")
-            binary = attnpass.compile_str(text, kernels=kernels, report=report, extra_args=DEVICE)
+            text = module_text(case)
+            binary = attnpass.compile_str(text, report=report, extra_args=[*DEVICE, *flags])
             assert binary is not None
             said = [
                 o.reason for a in report.attentions for o in a.operands if o.decision == "kernel"
             ]
             if way == "kernels" and not said:
                 raise SystemExit(f"{case.name}: no kernel was taken: {report.to_text()}")
-            (folder / f"{case.name}.{way.replace(' ', '_')}.vmfb").write_bytes(binary)
+            file_of(folder, case, way).write_bytes(binary)
             print(case.name, way, len(binary), said[:1], flush=True)
+
+
+def file_of(folder: Path, case: Case, way: str) -> Path:
+    return folder / f"{case.name}.{way}.vmfb"
 
 
 def run_all(folder: Path, path: Path, only: str) -> None:
@@ -336,20 +338,30 @@ def _run(case: Case, folder: Path, config: Any) -> dict[str, Any]:
     row: dict[str, Any] = {way: {} for way in [*WAYS, "torch"]}
     calls: dict[tuple[str, str], Callable[[], None]] = {}
     for way in WAYS:
-        functions = load(config, folder / f"{case.name}.{way.replace(' ', '_')}.vmfb")
+        functions = load(config, file_of(folder, case, way))
         calls |= {(way, name): _caller(functions[name], device) for name in ("few", "many")}
         outputs = [to_torch(output, torch.float16) for output in functions["few"](*device)]
-        if way != "without attention":
-            row[way]["error"] = max(map(relative_error, outputs, wanted))
+        row[way]["error"] = max(map(relative_error, outputs, wanted))
     with torch.no_grad():
         calls |= _torch_calls(case, given)
-    for way, seconds in _slopes(calls).items():
+    # Calls of a decode step are short beside what else the host does.
+    for way, seconds in _slopes(calls, 151 if case.cached else 41).items():
         row[way]["ms"] = round(seconds * 1e3, 4)
-    for way in ("kernels", "configured"):
-        without = row["without attention"]["ms"]
-        row[way]["attention_ms"] = round(row[way]["ms"] - without, 4)
-        row[way]["share"] = round(1 - without / row[way]["ms"], 4)
+    for way in WAYS:
+        row[way] |= _shares(calls[way, "many"])
     return row
+
+
+def _shares(call: Callable[[], None]) -> dict[str, float]:
+    """Milliseconds of a layer's kernels by what they are for, and attention's share."""
+    sums = {"attention": 0.0, "products": 0.0, "rest": 0.0}
+    for kernel, microseconds in kernels_of(call):
+        purpose = next((PURPOSES[part] for part in PURPOSES if part in kernel), "rest")
+        sums[purpose] += microseconds / 1e3 / MANY
+    share = sums["attention"] / sum(sums.values())
+    return {f"{name}_ms": round(spent, 4) for name, spent in sums.items()} | {
+        "share": round(share, 4)
+    }
 
 
 def _inputs(case: Case) -> dict[str, Any]:
@@ -368,7 +380,7 @@ def _inputs(case: Case) -> dict[str, Any]:
     angles = torch.cat([angles, angles], -1)
     given |= {"cos": angles.cos().half(), "sin": angles.sin().half()}
     for name, sizes in WEIGHTS.items():
-        given[name] = draw(*sizes, size=sizes[0] ** -0.5) if len(sizes) == 2 else draw(*sizes)
+        given[name] = draw(*sizes, size=sizes[1] ** -0.5) if len(sizes) == 2 else draw(*sizes)
     return given
 
 
@@ -392,15 +404,15 @@ def reference(case: Case, given: dict[str, Any]) -> list[Any]:
         return x.view(len(x), count, HEAD).transpose(0, 1)
 
     n = norm(x, "norm1")
-    q, k = turn(heads(n @ given["wq"], HEADS)), turn(heads(n @ given["wk"], KV_HEADS))
-    v = heads(n @ given["wv"], KV_HEADS)
+    q, k = turn(heads(n @ given["wq"].T, HEADS)), turn(heads(n @ given["wk"].T, KV_HEADS))
+    v = heads(n @ given["wv"].T, KV_HEADS)
     cache = (given["ck"], given["cv"]) if case.cached else (k, v)
     out = scaled_dot_product_attention(
         q[None], cache[0][None], cache[1][None], is_causal=not case.cached, enable_gqa=True
     )
-    y = x + out[0].transpose(0, 1).reshape(len(x), WIDTH) @ given["wo"]
+    y = x + out[0].transpose(0, 1).reshape(len(x), WIDTH) @ given["wo"].T
     m = norm(y, "norm2")
-    return [y + (silu(m @ given["w1"]) * (m @ given["w3"])) @ given["w2"], k, v]
+    return [y + (silu(m @ given["w1"].T) * (m @ given["w3"].T)) @ given["w2"].T, k, v]
 
 
 def _torch_calls(case: Case, given: dict[str, Any]) -> dict[tuple[str, str], Any]:
@@ -434,13 +446,13 @@ def _caller(function: Callable[..., Any], arguments: list[Any]) -> Callable[[], 
     return call
 
 
-def _slopes(
-    calls: dict[tuple[str, str], Callable[[], None]], repeats: int = 21
-) -> dict[str, float]:
-    """Seconds a layer of each way, from medians of running few and many, all in turns."""
+def _slopes(calls: dict[tuple[str, str], Callable[[], None]], repeats: int) -> dict[str, float]:
+    """Seconds a layer of each way, from medians of running few and many, all in turns in a
+    random order."""
     times: dict[tuple[str, str], list[float]] = {name: [] for name in calls}
+    shuffle = random.Random(0).sample
     for _ in range(repeats):
-        for name, call in calls.items():
+        for name, call in shuffle(list(calls.items()), len(calls)):
             start = time.perf_counter()
             call()
             times[name].append(time.perf_counter() - start)
