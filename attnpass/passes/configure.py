@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class Configure(Pass):
     """Attaches a kernel configuration to each attention op that a table has one for.
 
-    IREE's defaults tile V's head dim (by 16 columns on CPUs, 32 on NVIDIA GPUs) and compute
-    Q K^T once for every tile; the tables take the head dim whole. On NVIDIA GPUs the f16 and
-    bf16 projections of a module with attention get tiles by their size too. The entries for AMD GPUs
+    IREE's defaults tile V's head dim (by 16 columns on CPUs, 32 on NVIDIA GPUs) and compute Q K^T
+    once for every tile; the tables take the head dim whole. On NVIDIA GPUs the f16 and bf16
+    projections of a module with attention get tiles by their size too. The entries for AMD GPUs
     were compiled and run in an interpreter, not timed. An op that has a configuration keeps it,
     and one that no entry is known to be right for is left, with the reason in the report.
     `check=ptxas` compiles each attention for CUDA alone first and refuses kernels that spill
