@@ -1,5 +1,5 @@
-// RUN: attn-opt %s --attn-configure=target=llvm-cpu --split-input-file | FileCheck %s
 // RUN: attn-opt %s --attn-configure=target=llvm-cpu --split-input-file --report=%t.json -o %t.mlir
+// RUN: FileCheck %s < %t.mlir
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
 // WHY: keeps IREE's own configuration: it has a lowering_config
 // WHY: keeps IREE's own configuration: head dim 2048 is too wide for vectors of 16 bytes

@@ -1,8 +1,8 @@
 // A table that attn-tune wrote goes before the built-in one, for its own target and attention.
 
-// RUN: attn-opt %s --attn-configure="target=llvm-cpu source={%S/Inputs/tuned.json}" | FileCheck %s
 // RUN: attn-opt %s --attn-configure="target=llvm-cpu:znver4 source={%S/Inputs/tuned.json}" | FileCheck %s --check-prefix=OTHER
 // RUN: attn-opt %s --attn-configure="target=llvm-cpu source={%S/Inputs/tuned.json}" --report=%t.json -o %t
+// RUN: FileCheck %s < %t
 // RUN: FileCheck %s --check-prefix=REPORT --input-file=%t.json
 
 // REPORT: attention at {{.*}} is configured for llvm-cpu generic from {{.*}}tuned.json: #iree_codegen

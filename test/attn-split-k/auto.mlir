@@ -1,5 +1,6 @@
-// RUN: attn-opt %s --attn-split-k=target=sm_90 --split-input-file | FileCheck %s
-// RUN: attn-opt %s --attn-split-k=target=sm_90 --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: attn-opt %s --attn-split-k=target=sm_90 --split-input-file --remarks > %t.mlir 2> %t.txt
+// RUN: FileCheck %s < %t.mlir
+// RUN: FileCheck %s --check-prefix=REMARK < %t.txt
 // RUN: attn-opt %s --attn-split-k,attn-split-k --target=sm_90 --split-input-file | FileCheck %s
 // RUN: not attn-opt %s --attn-split-k=splits=0 2>&1 | FileCheck %s --check-prefix=BAD
 

@@ -1,5 +1,6 @@
-// RUN: attn-opt %s --attn-split-k=splits=4 --split-input-file | FileCheck %s
-// RUN: attn-opt %s --attn-split-k=splits=4 --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: attn-opt %s --attn-split-k=splits=4 --split-input-file --remarks > %t.mlir 2> %t.txt
+// RUN: FileCheck %s < %t.mlir
+// RUN: FileCheck %s --check-prefix=REMARK < %t.txt
 
 // The length is a multiple of the splits: K and V are viewed as chunks, and the chunk is a
 // batch dim of partial attention. The one row is dropped. Then max, weighted sums, division.

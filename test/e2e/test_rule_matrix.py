@@ -454,19 +454,18 @@ def test_cell(name: str, cell: str) -> None:
     if cell == "refused":
         check_refused(case)
         return
-    text = module_text(
-        case.arguments,
-        case.body,
-        element="bf16" if cell == "bf16" else "f32",
-        dynamic=cell == "dynamic",
-        returned=COPY if cell == "users" else "",
+    returned = COPY if cell == "users" else ""
+    text = partial(
+        module_text, case.arguments, case.body, dynamic=cell == "dynamic", returned=returned
     )
-    inputs = inputs_for(case.arguments)
-    if cell == "bf16":
-        # Held against IREE, which rounds as often.
-        report = check(text, inputs, phase="start", tolerance=2e-2)
-    else:
-        report = check(text, inputs, phase="start", reference=partial(meaning, text))
+    element, tolerance = ("bf16", 2e-2) if cell == "bf16" else ("f32", 1e-5)
+    report = check(
+        text(element=element),
+        inputs_for(case.arguments),
+        phase="start",
+        tolerance=tolerance,
+        reference=partial(meaning, text()),
+    )
     wanted = case.decision_with_users if cell == "users" else case.decision
     assert decisions(report) == [wanted], report.to_text()
 

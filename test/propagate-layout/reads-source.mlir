@@ -1,5 +1,6 @@
-// RUN: attn-opt %s --attn-propagate-layout=mode=always,operands=v,k,q | FileCheck %s
-// RUN: attn-opt %s --attn-propagate-layout=mode=always,operands=v,k,q --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=LEFT
+// RUN: attn-opt %s --attn-propagate-layout=mode=always,operands=v,k,q --remarks > %t.mlir 2> %t.txt
+// RUN: FileCheck %s < %t.mlir
+// RUN: FileCheck %s --check-prefix=LEFT < %t.txt
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
 #k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>

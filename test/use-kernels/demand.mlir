@@ -1,5 +1,6 @@
-// RUN: attn-opt %s --attn-propagate-layout=target=sm_80 --attn-use-kernels=target=sm_90 --split-input-file | FileCheck %s
-// RUN: attn-opt %s --attn-propagate-layout=target=sm_80 --attn-use-kernels=target=sm_90 --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: attn-opt %s --attn-propagate-layout=target=sm_80 --attn-use-kernels=target=sm_90 --split-input-file --remarks > %t.mlir 2> %t.txt
+// RUN: FileCheck %s < %t.mlir
+// RUN: FileCheck %s --check-prefix=REMARK < %t.txt
 // RUN: attn-opt %s --attn-propagate-layout=target=sm_80 --attn-use-kernels="target=sm_90 mode=never" --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=NEVER
 
 // What a layout is worth where kernels are taken is what it is worth to the kernel.

@@ -1,5 +1,6 @@
-// RUN: attn-opt %s --attn-use-kernels="target=sm_90 elsewhere=iree" | FileCheck %s
-// RUN: attn-opt %s --attn-use-kernels="target=sm_90 elsewhere=iree" --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: attn-opt %s --attn-use-kernels="target=sm_90 elsewhere=iree" --remarks > %t.mlir 2> %t.txt
+// RUN: FileCheck %s < %t.mlir
+// RUN: FileCheck %s --check-prefix=REMARK < %t.txt
 // RUN: attn-opt %s --attn-use-kernels=target=sm_90 | FileCheck %s --check-prefix=ALONE
 
 // A module for Hopper and others: it asks the device, and keeps IREE's attention beside the

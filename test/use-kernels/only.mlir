@@ -1,5 +1,6 @@
-// RUN: attn-opt %s --attn-use-kernels="target=sm_90 kernel=attention_f8e4m3fn_d128" --split-input-file | FileCheck %s
-// RUN: attn-opt %s --attn-use-kernels="target=sm_90 kernel=attention_f8e4m3fn_d128" --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: attn-opt %s --attn-use-kernels="target=sm_90 kernel=attention_f8e4m3fn_d128" --split-input-file --remarks > %t.mlir 2> %t.txt
+// RUN: FileCheck %s < %t.mlir
+// RUN: FileCheck %s --check-prefix=REMARK < %t.txt
 
 // One kernel alone may be taken, whichever else would win.
 

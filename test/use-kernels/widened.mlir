@@ -1,5 +1,6 @@
-// RUN: attn-opt %s --attn-use-kernels="target=sm_90 mode=always" --split-input-file | FileCheck %s
-// RUN: attn-opt %s --attn-use-kernels="target=sm_90 mode=always" --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: attn-opt %s --attn-use-kernels="target=sm_90 mode=always" --split-input-file --remarks > %t.mlir 2> %t.txt
+// RUN: FileCheck %s < %t.mlir
+// RUN: FileCheck %s --check-prefix=REMARK < %t.txt
 // RUN: attn-opt %s --attn-use-kernels="target=sm_90" --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=COST
 
 // 8-bit operands that no kernel takes as they are, widened for a 16-bit kernel.
