@@ -28,6 +28,7 @@ def default_pipeline(
     passes = [
         "attn-fuse-normalization",
         "attn-mask-positions",
+        "attn-share-masks",
         f"attn-propagate-layout{{{options}}}",
         "attn-hidden-rows",
     ]

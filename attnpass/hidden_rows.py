@@ -102,7 +102,8 @@ def _row_of_mask(facts: AttentionFacts) -> int | None:
     rows = [dim for dim in facts.map_of("mask") if dim in facts.m and facts.sizes[dim] != 1]
     if not rows or facts.k2[0] not in facts.map_of("mask"):
         return None
-    return next((dim for dim in reversed(facts.map_of("query")) if dim in facts.m), rows[0])
+    # Those before it are heads that share K and V.
+    return rows[-1]
 
 
 def zero_hidden_rows(facts: AttentionFacts) -> None:

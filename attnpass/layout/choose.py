@@ -23,7 +23,7 @@ from .attention_rewrite import VIEWS, OperandPlan, moves_nothing, transpose_behi
 from .cost import FREE, Cost
 from .layout import permuted
 from .planner import Node, Planner, graph_cost, nodes_of, price, total_cost
-from .sources import find_source
+from .sources import Source, find_source
 
 
 @dataclass
@@ -232,33 +232,68 @@ def may_drop_broadcasts(facts: AttentionFacts) -> bool:
     """Whether a broadcast in front of this attention is ours to leave out.
 
     IREE splits the heads of an attention whose result is transposed behind it, and then
-    folds such a broadcast itself; doing it here as well would only get in its way.
+    folds a broadcast within groups of them itself; doing it here as well would only get in its
+    way. It does not fold one that all heads of a single sequence read (multi-query attention).
     """
-    found = None if facts.own_configuration else transpose_behind(facts)
-    return not facts.own_configuration and (found is None or moves_nothing(found[0]))
+    if facts.own_configuration:
+        return False
+    found = transpose_behind(facts)
+    return found is None or moves_nothing(found[0]) or _is_for_all_heads(facts)
 
 
-def read_source(choice: Choice, target: Target | None) -> None:
+def _is_for_all_heads(facts: AttentionFacts) -> bool:
+    """Whether broadcasts in front of K and V are along whole batch dims, and there are some."""
+    lost: list[bool] = []
+    for operand in ("key", "value"):
+        source = find_source(facts, operand)
+        parts = source.parts if source is not None else ()
+        for axes, p in zip(parts, facts.map_of(operand), strict=False):
+            repeats = [axis is None for axis in axes]
+            if p in facts.batch and any(repeats):
+                lost.append(all(repeats))
+    return bool(lost) and all(lost)
+
+
+def read_source(choice: Choice, target: Target | None, may_drop: bool) -> None:
     """Lets attention read an operand before its transpose where that saves a dispatch.
 
     IREE fuses `bias -> transpose` into a dispatch of its own between projection and
     attention. With the transpose in attention's map, the bias is fused into the projection.
+    With `may_drop`, likewise for a repeat that stands before a transpose (a cache of sequence,
+    heads, head dim), which no layout of the repeated value takes away.
     A precompiled kernel reads one order only: its transpose stays where it can be fused.
     """
     facts, record = choice.facts, choice.record
     if choice.plans or facts.own_configuration or (target and target.kernel_for(facts)):
         return
-    source, between = find_source(facts, record.operand), _dispatch_between(facts, record.operand)
-    if source is None or not between:
+    source = find_source(facts, record.operand)
+    if source is None:
+        return
+    if saved := _dispatch_between(facts, record.operand):
+        why = (
+            "attention reads it as it lies before its transpose, and what makes it at "
+            f"{_place(source.value)} is fused into the projection"
+        )
+    elif may_drop and (saved := _repeat_between(facts, record.operand, source)):
+        why = "attention reads it as it lies before its transpose and its grouped-query broadcast"
+    else:
         return
     choice.reads_source = True
     record.decision = "folded"
-    record.reason = (
-        f"{record.reason}; attention reads it as it lies before its transpose, and what makes "
-        f"it at {_place(source.value)} is fused into the projection"
-    ).removeprefix("; ")
-    record.launches = between.launches
-    record.bytes_before, record.bytes_after = -between.bytes, 0
+    record.reason = f"{record.reason}; {why}".removeprefix("; ")
+    record.launches = saved.launches
+    record.bytes_before, record.bytes_after = -saved.bytes, 0
+
+
+def _repeat_between(facts: AttentionFacts, operand: str, source: Source) -> Cost:
+    """What it saves to read `source` instead of repeats of it behind which a transpose stands;
+    nothing where there are none, or where the innermost dim would be another one."""
+    lies = [axis for axes in source.layout.dims for axis in axes]
+    repeats = any(axis is None for axes in source.parts for axis in axes)
+    if not repeats or source.layout.is_row_major or lies[-1] not in source.parts[-1]:
+        return FREE
+    moved = tensor_bytes(source.value) + tensor_bytes(facts.value(operand))
+    return Cost(-moved, -1)
 
 
 def _dispatch_between(facts: AttentionFacts, operand: str) -> Cost:

@@ -138,7 +138,7 @@ def _choose_all(
     remains = drop_what_does_not_pay(choices, target, planner)
     if mode != "never":
         for choice in choices:
-            read_source(choice, target)
+            read_source(choice, target, may_drop_broadcasts(choice.facts))
     return choices, remains
 
 

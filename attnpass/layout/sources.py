@@ -3,7 +3,7 @@ attention that reads it there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -12,6 +12,7 @@ from ..attention import AttentionFacts
 from ..ir import Builder, Size, defining_op, index_array, product, sizes_of
 from ..producers.broadcast import repeated_value
 from .attention_rewrite import (
+    VIEWS,
     Swept,
     first_dims,
     iteration_size,
@@ -37,12 +38,18 @@ class Source:
 
 def find_source(facts: AttentionFacts, operand: str) -> Source | None:
     """The source of `operand` that attention could read itself; None if it does already."""
+    found = [source for op, source in sources(facts, operand) if op.name not in VIEWS]
+    return found[-1] if found else None
+
+
+def sources(facts: AttentionFacts, operand: str) -> Iterator[tuple[ir.Operation, Source]]:
+    """The reshapes, transposes and repeats that make `operand`, the nearest first, each with
+    what the operand is made of below it; no repeat along a dim that attention needs."""
     value = facts.value(operand)
     sizes = sizes_of(value)
     layout = permuted(sizes, range(len(sizes)))
     parts: list[list[int | None]] = [list(axes) for axes in layout.dims]
     part_sizes: list[list[Size]] = [[layout.sizes[a] for a in axes] for axes in layout.dims]
-    best: Source | None = None
     while (op := defining_op(value)) is not None:
         repeated = repeated_value(op)
         if op.name == "linalg.transpose":
@@ -51,12 +58,11 @@ def find_source(facts: AttentionFacts, operand: str) -> Source | None:
         elif op.name == "tensor.expand_shape":
             layout = layout.expanded(index_array(op.attributes["reassociation"]))
             value = op.operands[0]
-            continue
         elif op.name == "tensor.collapse_shape":
             groups = index_array(op.attributes["reassociation"])
             refinement = layout.collapsed(groups, sizes_of(op.operands[0]))
             if refinement is None:
-                break
+                return
             for dim, axes in enumerate(parts):
                 old = zip(axes, part_sizes[dim], strict=True)
                 fine = [_refine(axis, size, refinement.groups) for axis, size in old]
@@ -67,20 +73,18 @@ def find_source(facts: AttentionFacts, operand: str) -> Source | None:
                 ]
                 parts[dim] = [axis for group in fine for axis, _ in group]
             layout, value = refinement.layout, op.operands[0]
-            continue
         elif repeated is not None:
             value, dims = repeated
             kept = layout.axes_of(dims)
             lost = [axis for axis in range(layout.rank) if axis not in kept]
             if not _may_drop(facts, operand, parts, lost):
-                break
+                return
             number: dict[int | None, int] = {axis: i for i, axis in enumerate(kept)}
             layout = layout.restricted(dims)
             parts = [[number.get(axis) for axis in axes] for axes in parts]
         else:
-            break
-        best = Source(value, layout, tuple(map(tuple, parts)), tuple(map(tuple, part_sizes)))
-    return best
+            return
+        yield op, Source(value, layout, tuple(map(tuple, parts)), tuple(map(tuple, part_sizes)))
 
 
 def moved_into_place(facts: AttentionFacts, operand: str) -> dict[ir.Value, ir.Value]:

@@ -44,6 +44,7 @@ REGISTRY: dict[str, str] = {
     "attn-join-mask-dims": "attnpass.passes.join_mask_dims:JoinMaskDims",
     "attn-mask-dynamic-keys": "attnpass.passes.mask_dynamic_keys:MaskDynamicKeys",
     "attn-propagate-layout": "attnpass.passes.propagate_layout:PropagateLayout",
+    "attn-share-masks": "attnpass.passes.share_masks:ShareMasks",
     "attn-shared-memory": "attnpass.passes.shared_memory:SharedMemory",
     "attn-split-k": "attnpass.passes.split_k:SplitK",
     "attn-tile-dynamic": "attnpass.passes.tile_dynamic:TileDynamic",
