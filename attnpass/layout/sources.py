@@ -169,7 +169,8 @@ def fold_through_reshapes(facts: AttentionFacts, operand: str, swept: Swept) -> 
     for dim, p in enumerate(positions):
         if p is not None and not source.parts[dim]:
             # A dim of size one keeps its place: attention must know its roles by their dims.
-            place = min(dim, len(new_map))
+            before = {new for q in positions[:dim] if q is not None for new in _new_dims(first, q)}
+            place = sum(new in before for new in new_map)
             counts.insert(place, 0)
             new_map.insert(place, first[p])
             sizes.insert(place, 1)
@@ -179,6 +180,11 @@ def fold_through_reshapes(facts: AttentionFacts, operand: str, swept: Swept) -> 
     old = defining_op(facts.value(operand))
     swept += [facts.op, *([old] if old is not None else [])]
     return new
+
+
+def _new_dims(first: Sequence[int], dim: int) -> range:
+    """The new dims that an old iteration dim becomes."""
+    return range(first[dim], first[dim + 1])
 
 
 def _runs(source: Source, dim: int) -> list[list[tuple[int | None, Size]]]:

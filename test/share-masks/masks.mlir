@@ -2,7 +2,7 @@
 
 // RUN: attn-opt %s --attn-share-masks --split-input-file --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// WHY-COUNT-3: its heads or sequences read one mask
+// WHY-COUNT-4: its heads or sequences read one mask
 // WHY-NOT: read one mask
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
@@ -160,4 +160,34 @@ func.func @kept(%q: tensor<8x24x16xf32>, %k: tensor<8x40x16xf32>, %x: tensor<24x
       iree_linalg_ext.yield %score : f32
   } -> tensor<8x24x16xf32>
   return %r0, %r1, %r2 : tensor<8x24x16xf32>, tensor<8x24x16xf32>, tensor<8x24x16xf32>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#b = affine_map<(b, m, n, k1, k2) -> (b, m, k2)>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+#key = affine_map<(a, b, c) -> (c)>
+#all = affine_map<(a, b, c) -> (a, b, c)>
+
+// Decode: keys stay innermost, behind the only row.
+// CHECK-LABEL: func.func @decode(
+// CHECK: iree_linalg_ext.attention {{.*}} tensor<1x40xi1>) outs
+func.func @decode(%q: tensor<8x1x16xf32>, %k: tensor<8x40x16xf32>, %x: tensor<40xi1>) -> tensor<8x1x16xf32> {
+  %scale = arith.constant 0.25 : f32
+  %e = tensor.empty() : tensor<8x1x40xi1>
+  %mask = linalg.generic {indexing_maps = [#key, #all], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<40xi1>) outs(%e : tensor<8x1x40xi1>) {
+  ^bb0(%in: i1, %o: i1):
+    linalg.yield %in : i1
+  } -> tensor<8x1x40xi1>
+  %out = tensor.empty() : tensor<8x1x16xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #b, #o]>
+      ins(%q, %k, %k, %scale, %mask : tensor<8x1x16xf32>, tensor<8x40x16xf32>, tensor<8x40x16xf32>, f32, tensor<8x1x40xi1>) outs(%out : tensor<8x1x16xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<8x1x16xf32>
+  return %r : tensor<8x1x16xf32>
 }
