@@ -42,7 +42,7 @@ def _unrepeated(value: ir.Value) -> tuple[ir.Value, int]:
     The heads may be several dims here and more of them below.
     """
     shape, below = ranked_shape(value), value
-    while (op := defining_op(below)) is not None and op.name == "tensor.collapse_shape":
+    while (op := defining_op(below)) is not None and op.name in _VIEWS:
         below = op.operands[0]
     repeated = None if op is None else repeated_value(op)
     if repeated is None:

@@ -261,15 +261,17 @@ def read_source(choice: Choice, target: Target | None, may_drop: bool) -> None:
     attention. With the transpose in attention's map, the bias is fused into the projection.
     With `may_drop`, likewise for a repeat that stands before a transpose (a cache of sequence,
     heads, head dim), which no layout of the repeated value takes away.
-    A precompiled kernel reads one order only: its transpose stays where it can be fused.
+    A precompiled kernel reads one order only: its transpose stays where it can be fused, but
+    takes longer than the kernel saves where it copies repeats.
     """
     facts, record = choice.facts, choice.record
-    if choice.plans or facts.own_configuration or (target and target.kernel_for(facts)):
+    if choice.plans or facts.own_configuration:
         return
     source = find_source(facts, record.operand)
     if source is None:
         return
-    if saved := _dispatch_between(facts, record.operand):
+    has_kernel = target is not None and target.kernel_for(facts)
+    if not has_kernel and (saved := _dispatch_between(facts, record.operand)):
         why = (
             "attention reads it as it lies before its transpose, and what makes it at "
             f"{_place(source.value)} is fused into the projection"
