@@ -324,6 +324,9 @@ _SCALARS: dict[str, Callable[..., Any]] = {
     "arith.negf": np.negative,
     "arith.minimumf": np.minimum,
     "arith.fptosi": np.trunc,
+    # Of more than one bit: that of an i1 would be -1.
+    "arith.extsi": np.asarray,
+    "arith.sitofp": np.asarray,
     "math.roundeven": np.rint,
     "math.tanh": np.tanh,
     "math.exp": np.exp,

@@ -4,9 +4,11 @@ it must land somewhere, that is where V is narrow."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pytest
+from interpreter import meaning
 from test_rule_matrix import module_text, project
 
 from attnpass.producers.testing import check, decisions
@@ -144,7 +146,8 @@ def test_i8(name: str) -> None:
     extra, body = DEQUANTISE[name]
     arguments = {**X, **extra}
     text = module_text(arguments, project() + TO_I8 + body)
-    report = check(text, inputs_for(arguments), phase="start")
+    reference = partial(meaning, text)
+    report = check(text, inputs_for(arguments), phase="start", reference=reference)
     assert decisions(report) == ["absorbed"]
     assert "linalg.batch_matmul" in report.attentions[0].operands[-1].reason
 
@@ -176,7 +179,9 @@ def test_a_narrow_cache_is_read_where_it_is_widened() -> None:
     # The projection has 32 rows of the 96 that attention reads.
     head, _, tail = module_text(arguments, "@", keys=96).partition("@main")
     tail = tail.replace("@", project("32") + TO_I8 + concat + widened).replace("$T", "f32")
-    report = check(f"{head}@main{tail}", inputs_for(arguments, 96), phase="start")
+    text = f"{head}@main{tail}"
+    reference = partial(meaning, text)
+    report = check(text, inputs_for(arguments, 96), phase="start", reference=reference)
     record = report.attentions[0].operands[-1]
     assert decisions(report) == ["absorbed"]
     assert [name.split(" at ")[0] for name in record.producers] == ["linalg.generic"]
@@ -190,6 +195,6 @@ def test_a_narrow_value_that_is_returned_stays() -> None:
     text = text.replace(
         "return %r : tensor<4x8x16xf32>", f"return %r, %i8 : tensor<4x8x16xf32>, {V8}"
     )
-    report = check(text, inputs_for(X), phase="start")
+    report = check(text, inputs_for(X), phase="start", reference=partial(meaning, text))
     assert decisions(report) == ["absorbed"]
     assert len(report.attentions[0].operands[-1].producers) == 1
