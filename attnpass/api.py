@@ -20,12 +20,14 @@ def default_pipeline(
     configure: bool,
     hardware_exp2: bool,
     shared_memory: bool,
+    raise_attention: bool = True,
     table: str = "",
 ) -> str:
     """The passes that a compile runs by default, as pipeline text; `table` is a file of tuned
     configurations."""
     options = f"mode={mode} operands=v,k,q" + (f" cache={cache}" if cache != "kept" else "")
-    passes = [
+    passes = ["attn-raise"] if raise_attention else []
+    passes += [
         "attn-fuse-normalization",
         "attn-mask-positions",
         "attn-share-masks",

@@ -1,7 +1,5 @@
-"""Attention that is no attention op but products and a softmax: found, to tell the user.
-
-Neither IREE nor a pass of ours makes an attention op of it; who exports the model can.
-"""
+"""Attention that is no attention op but products and a softmax: found, for `attn-raise` and to
+tell the user."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from iree.compiler import ir
 
 from .attention import find_ops
 from .ir import body_names, collect, defining_op, location_text, ranked_shape, reduces, users
-from .producers.loop_nest import is_contraction
+from .raising.products import is_product
 from .report.records import Report
 
 _POWERS = ("math.exp", "math.exp2")
@@ -24,18 +22,18 @@ _MOVES = (
 _MOST_STEPS = 12
 
 
-def note_what_is_missing(module: ir.Operation, report: Report) -> None:
-    """Notes in the report that there is no attention op, and where one is written out."""
+def note_what_is_missing(module: ir.Operation, report: Report, raises: bool) -> None:
+    """Notes in the report that there is no attention op, and where one is written out; with
+    `raises`, attn-raise will tell of those."""
     sums = written_out(module)
-    if sums:
+    if sums and not raises:
         which = "a softmax" if len(sums) == 1 else f"{len(sums)} softmaxes, the first"
         report.note(
             f"{which} at {location_text(sums[0].location)}, whose result a product reads: "
-            "attention that is written out like this stays as it is, since neither IREE nor "
-            "attnpass makes an attention op of it; export the model with "
-            "torch.nn.functional.scaled_dot_product_attention as one op (docs/models.md)"
+            "attention that is written out like this stays as it is: IREE makes no attention op "
+            "of it, and attn-raise, which does, is off (docs/models.md)"
         )
-    elif not find_ops(module):
+    elif not sums and not find_ops(module):
         report.note(
             "no entry point reaches an attention op, and no product reads a softmax: there is "
             "nothing for the passes to change"
@@ -43,12 +41,14 @@ def note_what_is_missing(module: ir.Operation, report: Report) -> None:
 
 
 def written_out(module: ir.Operation) -> list[ir.Operation]:
-    """The sums of exponentials of each softmax whose result a product reads."""
-    sums = collect(module, _sums_exponentials, bodies=False)
-    return [op for op in sums if _a_product_reads(op.operands[0])]
+    """Each softmax whose result a product reads: `linalg.softmax`, or the sum of exponentials."""
+    sums = collect(module, _is_softmax, bodies=False)
+    return [op for op in sums if products_behind(op)]
 
 
-def _sums_exponentials(op: ir.Operation) -> bool:
+def _is_softmax(op: ir.Operation) -> bool:
+    if op.name == "linalg.softmax":
+        return True
     if op.name != "linalg.generic" or len(op.operands) != 2 or not reduces(op):
         return False
     source = defining_op(op.operands[0])
@@ -57,18 +57,21 @@ def _sums_exponentials(op: ir.Operation) -> bool:
     return any(name in _POWERS for name in body_names(source))
 
 
-def _a_product_reads(exponentials: ir.Value) -> bool:
-    """Whether a matmul reads them behind elementwise ops and views: not what they weight in
-    other ways, as the experts of a mixture."""
+def products_behind(total: ir.Operation) -> list[ir.Operation]:
+    """The matmuls that read the exponentials that `total` sums, or the result of a softmax,
+    behind elementwise ops and views: not what they weight in other ways, as the experts of a
+    mixture."""
+    exponentials = total.results[0] if total.name == "linalg.softmax" else total.operands[0]
     values, seen = [exponentials], 0
+    found: list[ir.Operation] = []
     while values and seen < _MOST_STEPS:
         value, seen = values.pop(), seen + 1
         for user in users(value):
-            if is_contraction(user):
-                return True
-            if user.name in _MOVES or (_is_elementwise(user) and _same_size(user, exponentials)):
+            if is_product(user) and user not in found:
+                found.append(user)
+            elif user.name in _MOVES or (_is_elementwise(user) and _same_size(user, exponentials)):
                 values.append(user.results[0])
-    return False
+    return found
 
 
 def _is_elementwise(op: ir.Operation) -> bool:

@@ -38,6 +38,7 @@ iree-compile takes (--help lists them), and:
   --attn-table=FILE              configurations that attn-tune wrote, before the built-in ones
   --attn-hardware-exp2=false     leave CUDA kernels to IREE: no hardware exp2, no fp8 casts
   --attn-shared-memory=false     leave CUDA kernels' use of shared memory to IREE
+  --attn-raise=false             leave attention that is written out as products and a softmax
   --attn-target=NAME             the target to price for, instead of the module's own
   --attn-report=FILE             write every decision as JSON (-: as --attn-summary does)
   --attn-summary                 print every decision, with its reason, to standard error
@@ -138,6 +139,7 @@ def _hook(options: CompileOptions, data: bytes) -> PipelineHook:
         configure=options.configure,
         hardware_exp2=options.hardware_exp2,
         shared_memory=options.shared_memory,
+        raise_attention=options.raise_attention,
         table=options.table or None,
     )
     if _FLEX in data and not options.pipeline:

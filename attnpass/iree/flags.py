@@ -34,6 +34,7 @@ _OUR_SWITCHES = {
     "attn-configure": "configure",
     "attn-hardware-exp2": "hardware_exp2",
     "attn-shared-memory": "shared_memory",
+    "attn-raise": "raise_attention",
     "attn-summary": "summary",
     "attn-help": "help",
 }
@@ -108,6 +109,7 @@ class CompileOptions:
     configure: bool = True
     hardware_exp2: bool = True
     shared_memory: bool = True
+    raise_attention: bool = True
     disable: bool = False
     help: bool = False
 

@@ -25,6 +25,8 @@ Compiled = TypeVar("Compiled")
 
 # The last phase before IREE's own transpose of V.
 BARRIER_PHASE = "preprocessing"
+# The pass that makes attention ops of what is written out.
+RAISE = "attn-raise"
 # The first phase at whose end the module names the targets it is compiled for.
 TARGET_PHASE = "preprocessing"
 # Between these attention is an op in the open.
@@ -46,6 +48,7 @@ class PipelineHook:
         target: str,
         dump_ir: str,
         unconfigured: PipelineHook | None = None,
+        unraised: PipelineHook | None = None,
     ):
         self.stages = stages
         self.mode = mode
@@ -56,13 +59,17 @@ class PipelineHook:
         self.configured = False
         # The same without configurations, for what IREE cannot compile with them.
         self.unconfigured = unconfigured
+        # Whether attention that was written out has become an op, and the same without that.
+        self.raised = False
+        self.unraised = unraised
 
     def also(self, pipeline: str) -> None:
         """Runs the passes of `pipeline`, each at its phase, before the others of that phase."""
         for phase, stages in by_phase(parse_pipeline(pipeline)).items():
             self.stages[phase] = stages + self.stages.get(phase, [])
-        if self.unconfigured:
-            self.unconfigured.also(pipeline)
+        for other in (self.unconfigured, self.unraised):
+            if other:
+                other.also(pipeline)
 
     def execute(
         self, invocation: Invocation, compile_from: str = "start", compile_to: str = "end"
@@ -79,15 +86,19 @@ class PipelineHook:
         of IREE's folding and fusion: k2 stays where attn-compile leaves it, but V's other
         dims may come in another order, with a dispatch or two more or fewer.
         """
+        from ..ir import detached_copy
+
         session = invocation.session
-        spare = _copy_of_module(invocation) if self.unconfigured else None
+        has_other = self.unconfigured or self.unraised
+        spare = _copy_of_module(invocation) if has_other else None
 
         def compile_with(hook: PipelineHook) -> Invocation:
             first = invocation
             if hook is not self:
                 first = session.invocation()
                 configure_nothing(first)
-                first.import_module(spare)
+                assert spare is not None
+                first.import_module(detached_copy(spare))
             hooks = hook.hooks(session, compile_from, compile_to, keep_v=True)
             return drive(first, compile_from, compile_to, hooks)
 
@@ -98,29 +109,36 @@ class PipelineHook:
     def compile_somehow(
         self, compile_with: Callable[[PipelineHook], Compiled], warn: Callable[[str], None]
     ) -> Compiled:
-        """compile_with(self), or, after a warning, with the hook that leaves out configurations
-        where IREE fails on attention that has got some; `report` is of what succeeded."""
+        """compile_with(self), or, after a warning, with a hook that leaves out configurations or
+        attention ops where IREE fails on what has got some; `report` is of what succeeded."""
         self.report = Report(mode=self.mode)
+        failed: CompileError
         try:
             return compile_with(self)
-        except CompileError:
-            if not (self.unconfigured and self.configured):
-                raise
-        warn(
-            "IREE fails on attention as configured (see above); "
-            "compiling again without configurations"
-        )
-        again = self.unconfigured
-        self.report = again.report = Report(mode=self.mode)
-        compiled = compile_with(again)
-        self.report.note("compiled without configurations: IREE fails on attention as configured")
-        return compiled
+        except CompileError as error:
+            failed = error
+        for other, done, without, why in (
+            (self.unconfigured, self.configured, "configurations", "as configured"),
+            (self.unraised, self.raised, "attn-raise", "that was written out"),
+        ):
+            if other is None or not done:
+                continue
+            warn(f"IREE fails on attention {why} (see above); compiling again without {without}")
+            self.report = other.report = Report(mode=self.mode)
+            try:
+                compiled = compile_with(other)
+            except CompileError as error:
+                failed = error
+                continue
+            self.report.note(f"compiled without {without}: IREE fails on attention {why}")
+            return compiled
+        raise failed
 
     def hooks(
         self, session: Session, compile_from: str, compile_to: str, keep_v: bool
     ) -> dict[str, Callable[[ir.Operation], None]]:
         """The functions to call at the ends of phases; notes in the report what is skipped."""
-        self.configured = False
+        self.configured = self.raised = False
         wanted: dict[str, Callable[[ir.Operation], None]] = {}
         first, last = phase_index(compile_from), phase_index(compile_to)
         groups = dict(self.stages)
@@ -160,6 +178,7 @@ class PipelineHook:
         def call(module: ir.Operation) -> None:
             from ..attention import find_ops
             from ..targets import resolve_target
+            from ..written_out import note_what_is_missing, written_out
 
             if cuda:
                 describe_targets(module, *cuda, self.report)
@@ -167,11 +186,12 @@ class PipelineHook:
             watch = Instrumentation()
             if self.dump_ir:
                 self._dump(f"{phase}-before", module)
+            raises = any(stage_name(stage) == RAISE for stage in stages)
+            before = len(written_out(module)) if raises else 0
             if tells_what_is_missing:
-                from ..written_out import note_what_is_missing
-
-                note_what_is_missing(module, self.report)
+                note_what_is_missing(module, self.report, raises)
             run_pipeline(module, stages, context, instrumentation=watch)
+            self.raised |= before > 0 and len(written_out(module)) < before
             # IREE takes this attribute apart when it makes its kernels.
             ops = find_ops(module)
             self.configured |= any("compilation_info" in op.attributes for op in ops)
@@ -217,13 +237,15 @@ def pipeline_hook(
     configure: bool = True,
     hardware_exp2: bool = True,
     shared_memory: bool = True,
+    raise_attention: bool = True,
     table: str | None = None,
 ) -> PipelineHook:
     """A hook that runs `pipeline` within a compile; by default the layout pass in `mode`
     (and with its option `cache`), the precompiled kernels in mode `kernels`, with `configure`
     the kernel configurations (those in the file `table` before the built-in ones) and, with
     `hardware_exp2`, the pass for CUDA's exp2 and fp8 casts, with `shared_memory` the one for
-    tiles in shared memory.
+    tiles in shared memory, and first, with `raise_attention`, the one that makes attention ops
+    of products and a softmax.
 
         session = Session()
         session.set_flags("--iree-hal-target-device=local", ...)
@@ -238,7 +260,7 @@ def pipeline_hook(
     PipelineError for a bad pipeline, phase or mode.
     """
 
-    def stages(configure: bool) -> dict[str, list[Stage]]:
+    def stages(configure: bool, raise_attention: bool) -> dict[str, list[Stage]]:
         text = pipeline or default_pipeline(
             mode,
             cache=cache,
@@ -246,6 +268,7 @@ def pipeline_hook(
             configure=configure,
             hardware_exp2=hardware_exp2,
             shared_memory=shared_memory,
+            raise_attention=raise_attention,
             table=table or "",
         )
         return by_phase(parse_pipeline(text), phase)
@@ -255,6 +278,9 @@ def pipeline_hook(
 
         named_target(target)
     rest = mode, target or "", dump_ir or ""
-    has_other = configure and not pipeline
-    unconfigured = PipelineHook(stages(False), *rest) if has_other else None
-    return PipelineHook(stages(configure), *rest, unconfigured)
+    unconfigured = unraised = None
+    if configure and not pipeline:
+        unconfigured = PipelineHook(stages(False, raise_attention), *rest)
+    if raise_attention and not pipeline:
+        unraised = PipelineHook(stages(configure, False), *rest)
+    return PipelineHook(stages(configure, raise_attention), *rest, unconfigured, unraised)

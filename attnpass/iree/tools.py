@@ -39,6 +39,7 @@ def compile_file(
     configure: bool = True,
     hardware_exp2: bool = True,
     shared_memory: bool = True,
+    raise_attention: bool = True,
     table: str | os.PathLike[str] | None = None,
     **kwargs: Any,
 ) -> bytes | None:
@@ -50,13 +51,22 @@ def compile_file(
     precompiled kernels are taken (`cost`, `always`, `never`), `configure` whether
     attention gets kernel configurations and decode is split, `hardware_exp2` whether
     CUDA kernels get the GPU's exp2 and fp8 casts, `shared_memory` whether their tiles lie
-    in shared memory as tensor cores read them, `table` is a file of configurations that
+    in shared memory as tensor cores read them, `raise_attention` whether attention that is
+    written out as products and a softmax becomes an op, `table` is a file of configurations that
     attn-tune wrote. All other arguments
     (target_backends, input_type, extra_args, output_file, ...) and the return value (bytes,
     or None with `output_file`) are those of IREE's function, as is CompilerToolError.
     """
     ours = _our_flags(
-        mode, cache, pipeline, kernels, configure, hardware_exp2, shared_memory, table
+        mode,
+        cache,
+        pipeline,
+        kernels,
+        table,
+        configure=configure,
+        hardware_exp2=hardware_exp2,
+        shared_memory=shared_memory,
+        **{"raise": raise_attention},
     )
     return _compile(str(input_file), None, ours, report, kwargs)
 
@@ -72,13 +82,22 @@ def compile_str(
     configure: bool = True,
     hardware_exp2: bool = True,
     shared_memory: bool = True,
+    raise_attention: bool = True,
     table: str | os.PathLike[str] | None = None,
     **kwargs: Any,
 ) -> bytes | None:
     """`compile_file` for MLIR text or bytecode in memory."""
     data = input_str.encode() if isinstance(input_str, str) else input_str
     ours = _our_flags(
-        mode, cache, pipeline, kernels, configure, hardware_exp2, shared_memory, table
+        mode,
+        cache,
+        pipeline,
+        kernels,
+        table,
+        configure=configure,
+        hardware_exp2=hardware_exp2,
+        shared_memory=shared_memory,
+        **{"raise": raise_attention},
     )
     return _compile("-", data, ours, report, kwargs)
 
@@ -93,15 +112,12 @@ def _our_flags(
     cache: str,
     pipeline: str | None,
     kernels: str,
-    configure: bool,
-    hardware_exp2: bool,
-    shared_memory: bool,
     table: str | os.PathLike[str] | None,
+    **switches: bool,
 ) -> list[str]:
     flags = [f"--attn-mode={mode}", f"--attn-cache={cache}", f"--attn-kernels={kernels}"]
-    flags.append(f"--attn-configure={str(configure).lower()}")
-    flags.append(f"--attn-hardware-exp2={str(hardware_exp2).lower()}")
-    flags.append(f"--attn-shared-memory={str(shared_memory).lower()}")
+    for name, value in switches.items():
+        flags.append(f"--attn-{name.replace('_', '-')}={str(value).lower()}")
     if table is not None:
         flags.append(f"--attn-table={os.fspath(table)}")
     return flags if pipeline is None else [*flags, f"--attn-pipeline={pipeline}"]

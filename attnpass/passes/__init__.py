@@ -45,6 +45,7 @@ REGISTRY: dict[str, str] = {
     "attn-mask-dynamic-keys": "attnpass.passes.mask_dynamic_keys:MaskDynamicKeys",
     "attn-propagate-layout": "attnpass.passes.propagate_layout:PropagateLayout",
     "attn-share-masks": "attnpass.passes.share_masks:ShareMasks",
+    "attn-raise": "attnpass.passes.raise_attention:RaiseAttention",
     "attn-shared-memory": "attnpass.passes.shared_memory:SharedMemory",
     "attn-split-k": "attnpass.passes.split_k:SplitK",
     "attn-tile-dynamic": "attnpass.passes.tile_dynamic:TileDynamic",

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ..attention import AttentionFacts
 
 
+_BACKEND = r'#hal\.executable\.target<"([^"]+)"'
+
+
 @dataclass(frozen=True)
 class Worth:
     """What a change saves this attention: seconds (negative: it costs) and why.
@@ -94,6 +97,12 @@ def resolve_target(module: ir.Operation, name: str | None = None) -> Target | No
     return found.pop() if len(found) == 1 else None
 
 
+def backends(module: ir.Operation) -> set[str]:
+    """The names of all backends that the module's executable targets are for."""
+    texts = _target_attributes(module)
+    return {name for text in texts for name in re.findall(_BACKEND, text)}
+
+
 def _target_attributes(module: ir.Operation) -> list[str]:
     texts: list[str] = []
     block = module.regions[0].blocks[0]
@@ -110,7 +119,7 @@ def parse_target(text: str) -> Target | None:
     """The target that text with a `#hal.executable.target` attribute names; None for none."""
     from . import amd, cpu, nvidia
 
-    backend = re.search(r'#hal\.executable\.target<"([^"]+)"', text)
+    backend = re.search(_BACKEND, text)
     if backend is None:
         return None
     arch = re.search(r'\barch = "([^"]+)"', text)

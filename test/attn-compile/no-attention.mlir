@@ -2,15 +2,26 @@
 // a function that nobody calls, or nothing like it. A softmax of weights that no product reads
 // (as of a mixture's experts) is none.
 
-// RUN: attn-compile %s %cpu --split-input-file --compile-to=preprocessing --attn-summary -o %t.mlir 2>&1 | FileCheck %s
-// RUN: attn-compile %s %cpu --split-input-file --compile-to=preprocessing --attn-phase=input --attn-report=%t.json -o %t.mlir
+// RUN: attn-compile %s %cpu --split-input-file --compile-to=preprocessing --attn-raise=false --attn-summary -o %t.mlir 2>&1 | FileCheck %s
+// RUN: attn-compile %s %cpu --split-input-file --compile-to=preprocessing --attn-raise=false --attn-phase=input --attn-report=%t.json -o %t.mlir
+// RUN: attn-compile %s %cpu --split-input-file --compile-to=preprocessing --attn-summary -o %t.mlir 2>&1 | FileCheck %s --check-prefix=RAISED
+// RUN: attn-compile %s --iree-hal-target-device=vulkan --split-input-file --compile-to=preprocessing --attn-summary -o %t.mlir 2>&1 | FileCheck %s --check-prefix=VULKAN
 // RUN: FileCheck %s --check-prefix=JSON < %t.json
 
 // CHECK: report: 0 attention ops
-// CHECK: note: a softmax at {{.*}}no-attention.mlir:[[# @LINE + 25]]:8, whose result a product reads: {{.*}} export the model with torch.nn.functional.scaled_dot_product_attention as one op
+// CHECK: note: a softmax at {{.*}}no-attention.mlir:[[# @LINE + 34]]:8, whose result a product reads: {{.*}} IREE makes no attention op of it, and attn-raise, which does, is off
 // CHECK: note: no entry point reaches an attention op, and no product reads a softmax
 // CHECK: note: no entry point reaches an attention op, and no product reads a softmax
 // CHECK-NOT: a softmax at
+
+// RAISED: report: 1 attention op
+// RAISED: note: products and a softmax at {{.*}}no-attention.mlir:{{.*}} are an attention op now
+// RAISED: note: no entry point reaches an attention op
+// RAISED: note: no entry point reaches an attention op
+// RAISED-NOT: a softmax at
+
+// VULKAN: report: 0 attention ops
+// VULKAN: note: products with a softmax between them stay as they are: IREE has no fast code for attention ops on vulkan-spirv
 
 // At this phase IREE has not yet removed what nobody calls.
 // JSON: "function": "nobody_calls"

@@ -1,4 +1,4 @@
-"""attn-compile compiles again where IREE fails on a configuration of ours."""
+"""attn-compile compiles again where IREE fails on a configuration or an attention op of ours."""
 
 from __future__ import annotations
 
@@ -13,15 +13,24 @@ from attnpass.iree.flags import parse_arguments
 FLAGS = ["model.mlir", "--iree-hal-target-device=cuda"]
 
 
-def _compile(monkeypatch: pytest.MonkeyPatch, configured: bool, *flags: str) -> tuple[Any, Any]:
-    """What comes out where every compile with configurations fails, and the hook."""
+def _compile(
+    monkeypatch: pytest.MonkeyPatch,
+    configured: bool,
+    *flags: str,
+    raised: bool = False,
+    failures: int = 1,
+) -> tuple[Any, Any]:
+    """What comes out where the first compiles fail, and the hook."""
+    left = failures
 
     options = parse_arguments([*FLAGS, *flags])
     given = attn_compile._hook(options, b"")
 
     def compile_once(session: Any, options: Any, hook: Any, data: bytes) -> bytes:
-        hook.configured = configured
-        if hook is given:
+        nonlocal left
+        hook.configured, hook.raised = configured, raised
+        left -= 1
+        if left >= 0:
             raise CompileError("IREE fails")
         return b"compiled"
 
@@ -45,3 +54,19 @@ def test_other_failures_stay(monkeypatch: pytest.MonkeyPatch) -> None:
         _compile(monkeypatch, False)
     with pytest.raises(CompileError):
         _compile(monkeypatch, True, "--attn-pipeline=attn-configure")
+
+
+@pytest.mark.parametrize("configured", [False, True])
+def test_compiles_again_without_raising(
+    configured: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Attention that was written out stays so where IREE fails on the op in any case."""
+    output, hook = _compile(monkeypatch, configured, raised=True, failures=1 + configured)
+    assert output == b"compiled"
+    assert any("compiled without attn-raise" in note for note in hook.report.notes)
+    assert "compiling again without attn-raise" in capsys.readouterr().err
+
+
+def test_fails_where_nothing_was_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CompileError):
+        _compile(monkeypatch, False, "--attn-raise=false", raised=True)

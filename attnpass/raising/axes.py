@@ -1,0 +1,159 @@
+"""Axes: factors of the sizes of tensors, the same through views that order, cut and join dims."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from ..ir import Size, index_array, is_ranked_tensor, sizes_of
+from ..layout.layout import common_refinement
+from ..producers.broadcast import repeated_value
+
+# The axes of each dim of a tensor, major to minor; a dim of size one has none.
+Dims = tuple[tuple[int, ...], ...]
+
+
+class Axes:
+    """Numbers axes and remembers what they were cut into; none has size one."""
+
+    def __init__(self) -> None:
+        self._sizes: list[Size] = []
+        self._pieces: dict[int, tuple[int, ...]] = {}
+
+    def new(self, size: Size) -> tuple[int, ...]:
+        """The axes of a new dim of this size."""
+        return () if size == 1 else (self._add(size),)
+
+    def _add(self, size: Size) -> int:
+        self._sizes.append(size)
+        return len(self._sizes) - 1
+
+    def size(self, axis: int) -> Size:
+        return self._sizes[axis]
+
+    def now(self, axes: Sequence[int]) -> tuple[int, ...]:
+        """What these axes are cut into by now."""
+        found: list[int] = []
+        for axis in axes:
+            pieces = self._pieces.get(axis)
+            found += [axis] if pieces is None else self.now(pieces)
+        return tuple(found)
+
+    def dims(self, dims: Dims) -> Dims:
+        return tuple(self.now(axes) for axes in dims)
+
+    def cut(self, axes: Sequence[int], sizes: Sequence[Size]) -> Dims | None:
+        """The axes of dims of these sizes that together have the elements of `axes`, which are
+        cut where they must be; None where the sizes do not fit."""
+        axes = self.now(axes)
+        long = [dim for dim, size in enumerate(sizes) if size != 1]
+        pairs = common_refinement(
+            [self._sizes[axis] for axis in axes], [sizes[dim] for dim in long]
+        )
+        if pairs is None:
+            return None
+        parts: list[list[Size]] = [[] for _ in axes]
+        owners: list[tuple[int, int, int]] = []
+        for size, which, dim in pairs:
+            owners.append((long[dim], which, len(parts[which])))
+            parts[which].append(size)
+        pieces = [self._cut_axis(axis, given) for axis, given in zip(axes, parts, strict=True)]
+        found: list[list[int]] = [[] for _ in sizes]
+        for dim, which, part in owners:
+            found[dim].append(pieces[which][part])
+        for whole, inside in zip(sizes, found, strict=True):
+            known = _as_static_as(whole, [self._sizes[axis] for axis in inside])
+            for axis, size in zip(inside, known, strict=True):
+                self._sizes[axis] = size
+        return tuple(map(tuple, found))
+
+    def _cut_axis(self, axis: int, sizes: Sequence[Size]) -> tuple[int, ...]:
+        if len(sizes) == 1:
+            return (axis,)
+        sizes = _as_static_as(self._sizes[axis], sizes)
+        self._pieces[axis] = tuple(self._add(size) for size in sizes)
+        return self._pieces[axis]
+
+
+def _as_static_as(whole: Size, sizes: Sequence[Size]) -> Sequence[Size]:
+    """The sizes, one that is computed at run time as the number that `whole` leaves for it."""
+    dynamic = [number for number, size in enumerate(sizes) if not isinstance(size, int)]
+    if not isinstance(whole, int) or len(dynamic) != 1:
+        return sizes
+    others = math.prod(size for size in sizes if isinstance(size, int))
+    return [size if isinstance(size, int) else whole // others for size in sizes]
+
+
+def source_of(op: ir.Operation, dims: Dims, axes: Axes) -> tuple[ir.Value, Dims] | None:
+    """(x, its dims) where `op` is a view of x, or repeats it, and its result has `dims`."""
+    if op.name == "linalg.transpose":
+        inner: list[tuple[int, ...]] = [()] * len(dims)
+        for result_dim, dim in enumerate(op.attributes["permutation"]):
+            inner[dim] = dims[result_dim]
+        return op.operands[0], tuple(inner)
+    if op.name == "tensor.cast":
+        return (op.operands[0], dims) if is_ranked_tensor(op.operands[0]) else None
+    if op.name == "tensor.expand_shape":
+        groups = index_array(op.attributes["reassociation"])
+        return op.operands[0], _joined(dims, groups)
+    if op.name == "tensor.collapse_shape":
+        groups = index_array(op.attributes["reassociation"])
+        source = op.operands[0]
+        return _with(source, _cut_groups(dims, groups, sizes_of(source), axes))
+    if op.name == "tensor.reshape":
+        source = op.operands[0]
+        return _with(source, axes.cut(_all(dims), sizes_of(source)))
+    repeated = repeated_value(op)
+    if repeated is None:
+        return None
+    return repeated[0], tuple(() if dim is None else dims[dim] for dim in repeated[1])
+
+
+def result_of(op: ir.Operation, dims: Dims, axes: Axes) -> Dims | None:
+    """The dims of the result of `op`, a view of a tensor that has `dims`."""
+    if op.name == "linalg.transpose":
+        return tuple(dims[dim] for dim in op.attributes["permutation"])
+    if op.name == "tensor.cast":
+        return dims
+    if op.name == "tensor.collapse_shape":
+        return _joined(dims, index_array(op.attributes["reassociation"]))
+    sizes = sizes_of(op.results[0])
+    if op.name == "tensor.expand_shape":
+        return _cut_groups(dims, index_array(op.attributes["reassociation"]), sizes, axes)
+    if op.name == "tensor.reshape":
+        return axes.cut(_all(dims), sizes)
+    repeated = repeated_value(op)
+    if repeated is None:
+        return None
+    place = {dim: source for source, dim in enumerate(repeated[1])}
+    if place.keys() != set(range(len(dims))) or len(place) != len(sizes):
+        return None
+    return tuple(dims[place[dim]] for dim in range(len(dims)))
+
+
+def _with(source: ir.Value, dims: Dims | None) -> tuple[ir.Value, Dims] | None:
+    return None if dims is None else (source, dims)
+
+
+def _all(dims: Dims) -> tuple[int, ...]:
+    return tuple(axis for dim in dims for axis in dim)
+
+
+def _joined(dims: Dims, groups: Sequence[Sequence[int]]) -> Dims:
+    return tuple(tuple(axis for dim in group for axis in dims[dim]) for group in groups)
+
+
+def _cut_groups(
+    dims: Dims, groups: Sequence[Sequence[int]], sizes: Sequence[Size], axes: Axes
+) -> Dims | None:
+    """The dims of sizes `sizes` where groups[d] of them have the axes of dims[d]."""
+    found: list[tuple[int, ...]] = [()] * len(sizes)
+    for whole, group in zip(dims, groups, strict=True):
+        cut = axes.cut(whole, [sizes[dim] for dim in group])
+        if cut is None:
+            return None
+        for dim, part in zip(group, cut, strict=True):
+            found[dim] = part
+    return tuple(found)

@@ -1,0 +1,363 @@
+"""The attention op for attention that is written out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+from .. import maps
+from ..attention import describe
+from ..ir import (
+    Builder,
+    Size,
+    copied_attributes,
+    defining_op,
+    element_type,
+    fill_region,
+    is_float,
+    product,
+    sizes_of,
+)
+from ..iree.barrier import compute_barrier
+from ..kernels.masks import Mask, find_mask
+from ..producers.broadcast import repeated_value
+from .axes import Axes, Dims
+from .elements import Elements, Expression, Index, Leaf, Number, Step
+from .find import Written
+from .scores import Function, Given, MaskTerm, Scores, Shown, Sum
+
+Names = dict[Expression, ir.Value]
+
+
+@dataclass(frozen=True)
+class _Loops:
+    """Attention's iteration dims: the axes of each, in their order."""
+
+    batch: Dims
+    rows: Dims
+    width: Dims
+    depth: Dims
+    keys: Dims
+
+    def all(self) -> Dims:
+        return (*self.batch, *self.rows, *self.width, *self.depth, *self.keys)
+
+    def places(self, dims: Dims) -> maps.Positions:
+        return tuple(self.all().index(axes) for axes in dims)
+
+
+def build_attention(written: Written) -> ir.Operation:
+    """Puts an attention op in the place of one that is written out, which the caller erases
+    from `written.result` upwards."""
+    below = defining_op(written.result.value)
+    assert below is not None
+    build = Builder(below, written.product.location)
+    loops = _loops(written)
+    scale, functions, factor = _scale(written.scores)
+    query, key, value = (
+        _arranged(build, written.axes, leaf.value, written.axes.dims(leaf.dims), dims)
+        for leaf, dims in (
+            (written.query, (*loops.batch, *loops.rows, *loops.depth)),
+            (written.key, (*loops.batch, *loops.keys, *loops.depth)),
+            (written.value, (*loops.batch, *loops.keys, *loops.width)),
+        )
+    )
+    out = (*loops.batch, *loops.rows, *loops.width)
+    f32 = ir.F32Type.get(below.context)
+    operands = [query, key, value, build.constant_float(scale, f32)]
+    positions = [
+        loops.places((*loops.batch, *loops.rows, *loops.depth)),
+        loops.places((*loops.batch, *loops.keys, *loops.depth)),
+        loops.places((*loops.batch, *loops.keys, *loops.width)),
+        (),
+    ]
+    if written.scores.mask is not None:
+        mask, dims = _mask(build, written, loops, written.scores.mask)
+        operands.append(mask)
+        positions.append(loops.places(dims))
+    kind = element_type(written.result.value)
+    operands.append(build.empty([_size(written.axes, axes) for axes in out], kind))
+    positions.append(loops.places(out))
+    attributes: dict[str, ir.Attribute] = {
+        "indexing_maps": maps.maps_attribute(len(loops.all()), positions)
+    }
+    op = build.create(
+        "iree_linalg_ext.attention", [operands[-1].type], operands, attributes, regions=1
+    )
+    fill_region(
+        op,
+        [f32],
+        "iree_linalg_ext.yield",
+        lambda inner, given: [_score(inner, given[0], functions, factor)],
+    )
+    _keep_mask_in_memory(build, op)
+    result = written.result
+    new = _arranged(build, written.axes, op.results[0], out, written.axes.dims(result.dims))
+    result.value.replace_all_uses_with(build.cast(new, sizes_of(result.value)))
+    return op
+
+
+def _keep_mask_in_memory(build: Builder, op: ir.Operation) -> None:
+    """Has a mask that is computed of tensors stored before attention reads it. IREE would
+    compute it anew in each head and tile, where i1 elements are read one by one: 2.4 times as
+    slow on a CPU. What is computed of positions alone is best computed there."""
+    facts = describe(op)
+    if not facts.has_mask or not _computes(facts.value("mask")):
+        return
+    row = next(dim for dim in reversed(facts.map_of("query")) if dim in facts.m)
+    found = find_mask(facts, row)
+    if isinstance(found, Mask) and found.kind != "operand":
+        return
+    number = facts.index("mask")
+    op.operands[number] = compute_barrier(Builder(op), facts.value("mask"))
+
+
+def _computes(mask: ir.Value) -> bool:
+    op = defining_op(mask)
+    return op is not None and op.name == "linalg.generic" and repeated_value(op) is None
+
+
+def _scale(scores: Scores) -> tuple[float, tuple[Function, ...], float]:
+    """The scale before the score functions, these, and the factor behind them."""
+    functions = scores.functions
+    if not functions:
+        return scores.factor, (), 1.0
+    first, cap = functions[0], scores.factor
+    if len(functions) == 1 and first.name == "math.tanh" and cap > 0:
+        # As a soft-cap is usually written: cap * tanh(s / cap).
+        return first.factor * cap, (Function("math.tanh", 1 / cap),), cap
+    return 1.0, functions, scores.factor
+
+
+def _score(
+    build: Builder, score: ir.Value, functions: Sequence[Function], factor: float
+) -> ir.Value:
+    for function in functions:
+        score = _multiplied(build, score, function.factor)
+        operands = [score]
+        if function.number is not None:
+            operands.append(build.constant_float(function.number, score.type))
+        score = build.create(function.name, [score.type], operands).results[0]
+    return _multiplied(build, score, factor)
+
+
+def _multiplied(build: Builder, value: ir.Value, factor: float) -> ir.Value:
+    if factor == 1:
+        return value
+    operands = [value, build.constant_float(factor, value.type)]
+    return build.create("arith.mulf", [value.type], operands).results[0]
+
+
+def _size(axes: Axes, dim: Sequence[int]) -> Size:
+    return product([axes.size(axis) for axis in dim])
+
+
+def _arranged(build: Builder, axes: Axes, value: ir.Value, have: Dims, want: Dims) -> ir.Value:
+    """`value`, whose dims have the axes `have`, with dims that have the same axes as `want`."""
+    follows = {a: b for dim in want for a, b in itertools.pairwise(dim)}
+    pieces: list[list[tuple[int, ...]]] = []
+    for dim in have:
+        runs: list[tuple[int, ...]] = []
+        for axis in dim:
+            if runs and follows.get(runs[-1][-1]) == axis:
+                runs[-1] = (*runs[-1], axis)
+            else:
+                runs.append((axis,))
+        pieces.append(runs)
+    flat = [run for runs in pieces for run in runs]
+    owner = {axis: number for number, run in enumerate(flat) for axis in run}
+    order = [list(dict.fromkeys(owner[axis] for axis in dim)) for dim in want]
+    value = build.split_dims(value, [[_size(axes, run) for run in runs] for runs in pieces])
+    value = build.transpose(value, [number for dim in order for number in dim])
+    sizes = [_size(axes, dim) for dim in want]
+    return build.join_dims(value, [len(dim) for dim in order], sizes)
+
+
+# Iteration dims.
+
+
+def _loops(written: Written) -> _Loops:
+    axes = written.axes
+    lies = [
+        [axis for dim in axes.dims(leaf.dims) for axis in dim]
+        for leaf in (written.query, written.key, written.value, written.result)
+    ]
+    masked = _axes_of_mask(written)
+
+    def ordered(wanted: frozenset[int], tensor: int) -> list[int]:
+        return [axis for axis in lies[tensor] if axis in wanted]
+
+    def grouped(wanted: list[int]) -> list[tuple[int, ...]]:
+        """Neighbours everywhere as one dim."""
+        groups: list[tuple[int, ...]] = []
+        for axis in wanted:
+            if groups and _neighbours(groups[-1][-1], axis, lies, masked):
+                groups[-1] = (*groups[-1], axis)
+            else:
+                groups.append((axis,))
+        return groups
+
+    rows = grouped(ordered(written.rows, 0)) or [()]
+    crowded = _beside(written, written.batch)
+    # Rows proper last: heads that share keys and values stand beside the heads that do not.
+    rows.sort(key=lambda group: (not crowded.intersection(group), bool(masked.intersection(group))))
+    return _Loops(
+        tuple(grouped(ordered(written.batch, 3))),
+        tuple(rows),
+        (tuple(ordered(written.width, 2)),),
+        (tuple(ordered(written.depth, 1)),),
+        (tuple(ordered(written.keys, 1)),),
+    )
+
+
+def _neighbours(a: int, b: int, lies: Sequence[Sequence[int]], masked: frozenset[int]) -> bool:
+    if (a in masked) != (b in masked):
+        return False
+    return all(line.index(b) == line.index(a) + 1 for line in lies if a in line)
+
+
+def _beside(written: Written, wanted: frozenset[int]) -> frozenset[int]:
+    """Axes that share a dim of the query or the result with one of `wanted`."""
+    dims = [*written.query.dims, *written.result.dims]
+    shared = [dim for dim in map(written.axes.now, dims) if wanted.intersection(dim)]
+    return frozenset(axis for dim in shared for axis in dim)
+
+
+# The mask.
+
+
+def _axes_of_mask(written: Written) -> frozenset[int]:
+    found: frozenset[int] = frozenset()
+    if written.scores.mask is not None:
+        for what in _given(written.scores.mask):
+            found |= written.elements.axes_of(what)
+    return found
+
+
+def _given(mask: MaskTerm) -> Iterator[Expression]:
+    """The expressions of the program that a mask is made of."""
+    if isinstance(mask, Given):
+        yield mask.what
+    elif isinstance(mask, Sum):
+        for _, term in mask.terms:
+            yield from _given(term)
+    else:
+        yield mask.where
+        if mask.mask is not None:
+            yield from _given(mask.mask)
+
+
+def _mask(build: Builder, written: Written, loops: _Loops, mask: MaskTerm) -> tuple[ir.Value, Dims]:
+    """The mask as a tensor, and the loops that its dims are."""
+    whole = _as_it_is(written.elements, mask)
+    everything = (*loops.batch, *loops.rows, *loops.keys)
+    if whole is not None:
+        dims = written.axes.dims(whole.dims)
+        have = tuple(dim for dim in dims if dim)
+        if all(dim in everything for dim in have):
+            if loops.keys[0] in have[:-1]:
+                have = tuple(dim for dim in everything if dim in have)
+            return _arranged(build, written.axes, whole.value, dims, have), have
+    masked = _axes_of_mask(written)
+    dims = tuple(dim for dim in everything if masked.intersection(dim))
+    flat = tuple((axis,) for dim in dims for axis in dim)
+    value = _computed_mask(build, written, mask, flat)
+    return _arranged(build, written.axes, value, flat, dims), dims
+
+
+def _as_it_is(elements: Elements, mask: MaskTerm) -> Leaf | None:
+    """The tensor that says the same as the mask."""
+    if isinstance(mask, Sum) and len(mask.terms) == 1 and mask.terms[0][0] == 1:
+        term = mask.terms[0][1]
+        return elements.tensor(term.what) if isinstance(term, Given) else None
+    if isinstance(mask, Shown) and mask.holds and mask.mask is None and mask.hidden < -1e38:
+        return elements.tensor(mask.where)
+    return None
+
+
+def _computed_mask(build: Builder, written: Written, mask: MaskTerm, dims: Dims) -> ir.Value:
+    """What is added to the scores, in f32, with one axis a dim."""
+    elements, axes = written.elements, written.axes
+    loop = {axis: number for number, (axis,) in enumerate(dims)}
+    leaves = list(dict.fromkeys(leaf for what in _given(mask) for leaf in _inputs(elements, what)))
+    inputs: list[ir.Value] = []
+    positions: list[maps.Positions] = []
+    for leaf in leaves:
+        have = axes.dims(leaf.dims)
+        flat = tuple((axis,) for dim in have for axis in dim)
+        inputs.append(_arranged(build, axes, leaf.value, have, flat))
+        positions.append(tuple(loop[axis] for (axis,) in flat))
+    f32 = ir.F32Type.get(build.anchor.context)
+    init = build.empty([_size(axes, dim) for dim in dims], f32)
+
+    def body(inner: Builder, given: Sequence[ir.Value]) -> list[ir.Value]:
+        names: Names = dict(zip(leaves, given, strict=False))
+        return [_added(_Body(inner, names, elements, loop), mask)]
+
+    return build.generic(inputs, [init], [*positions, tuple(range(len(dims)))], body)[0]
+
+
+def _inputs(elements: Elements, expression: Expression) -> Iterator[Leaf]:
+    """The tensors that an expression is computed of."""
+    leaf = elements.tensor(expression)
+    if leaf is not None:
+        yield leaf
+    elif isinstance(expression, Step):
+        for given in expression.inputs:
+            yield from _inputs(elements, given)
+
+
+@dataclass(frozen=True)
+class _Body:
+    """The body of the generic that computes a mask."""
+
+    build: Builder
+    names: Names
+    elements: Elements
+    loop: dict[int, int]
+
+    def value(self, expression: Expression) -> ir.Value:
+        leaf = self.elements.tensor(expression)
+        if leaf is not None:
+            return self.names[leaf]
+        if isinstance(expression, Step):
+            inputs = [self.value(given) for given in expression.inputs]
+            kinds = [result.type for result in expression.op.results]
+            attributes = copied_attributes(expression.op)
+            return self.build.create(expression.name, kinds, inputs, attributes).results[0]
+        if isinstance(expression, Number):
+            return self.build.constant_float(expression.number, element_type(expression.value))
+        if isinstance(expression, Index):
+            return self._index(expression)
+        return expression.value
+
+    def _index(self, index: Index) -> ir.Value:
+        total = self.build.constant_index(0)
+        for axis in self.elements.axes.now(index.axes):
+            size = self.elements.axes.size(axis)
+            assert isinstance(size, int)
+            place = self.build.loop_index(self.loop[axis])
+            total = self.build.multiply_add(total, size, place)
+        return total
+
+
+def _added(body: _Body, mask: MaskTerm) -> ir.Value:
+    """What is added to a score, in f32."""
+    build = body.build
+    f32 = ir.F32Type.get(build.anchor.context)
+    if isinstance(mask, Given):
+        value = body.value(mask.what)
+        return build.cast_float(value, f32) if is_float(value.type) else value
+    if isinstance(mask, Sum):
+        terms = [_multiplied(build, _added(body, term), factor) for factor, term in mask.terms]
+        total = terms[0]
+        for term in terms[1:]:
+            total = build.create("arith.addf", [f32], [total, term]).results[0]
+        return total
+    shown = build.constant_float(0.0, f32) if mask.mask is None else _added(body, mask.mask)
+    hidden = build.constant_float(mask.hidden, f32)
+    where = body.value(mask.where)
+    return build.select(where, *((shown, hidden) if mask.holds else (hidden, shown)))

@@ -1,0 +1,201 @@
+"""An element of a tensor as an expression of the elements of others at the same axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from iree.compiler import ir
+
+from .. import maps
+from ..ir import defining_op, is_ranked_tensor, reduces
+from ..symbolic.constants import constant
+from .axes import Axes, Dims, source_of
+
+# Programs deeper than this compute more than a score or a mask.
+_DEEPEST = 80
+_SCALAR_DIALECTS = ("arith.", "math.")
+CASTS = ("arith.extf", "arith.truncf")
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """The element of a tensor whose dims have these axes; a scalar has no dims."""
+
+    value: ir.Value
+    dims: Dims
+
+
+@dataclass(frozen=True)
+class Number:
+    """A constant, of the type of the value that it stands for."""
+
+    number: float
+    value: ir.Value = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Index:
+    """Where along these axes the element stands, as `linalg.index` counts."""
+
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the scalar op `op` makes of `inputs`; `whole` is the tensor that holds it, if any."""
+
+    op: ir.Operation = field(compare=False)
+    text: str
+    inputs: tuple[Expression, ...]
+    whole: Leaf | None = field(compare=False, default=None)
+
+    @property
+    def name(self) -> str:
+        return self.op.name
+
+
+Expression = Leaf | Number | Index | Step
+
+
+class Elements:
+    """Reads tensors as expressions; the axes are those of `axes`, cut as views need it."""
+
+    def __init__(self, axes: Axes):
+        self.axes = axes
+        self._depth = 0
+        self._known: dict[tuple[ir.Value, Dims], Expression] = {}
+
+    def element(self, value: ir.Value, dims: Dims) -> Expression:
+        """The element of a tensor, below the views and repeats that make it."""
+        key = (value, self.axes.dims(dims))
+        if key not in self._known:
+            self._depth += 1
+            self._known[key] = self._element(*key)
+            self._depth -= 1
+        return self._known[key]
+
+    def below_views(self, value: ir.Value, dims: Dims) -> Leaf:
+        """The tensor that `value` is a view of, or repeats."""
+        leaf = Leaf(value, dims)
+        while (below := self.one_view(leaf)) is not None:
+            leaf = below
+        return Leaf(leaf.value, self.axes.dims(leaf.dims))
+
+    def one_view(self, leaf: Leaf) -> Leaf | None:
+        """The tensor that the last view on the way to `leaf` is one of."""
+        op = defining_op(leaf.value)
+        source = None if op is None else source_of(op, self.axes.dims(leaf.dims), self.axes)
+        return None if source is None else Leaf(*source)
+
+    def same(self, a: Expression, b: Expression) -> bool:
+        """Whether two expressions are alike, casts between floats left out."""
+        a, b = without_casts(a), without_casts(b)
+        if isinstance(a, Step) and isinstance(b, Step):
+            alike = a.text == b.text and len(a.inputs) == len(b.inputs)
+            return alike and all(self.same(x, y) for x, y in zip(a.inputs, b.inputs, strict=True))
+        if isinstance(a, Leaf) and isinstance(b, Leaf):
+            return a.value == b.value and self.axes.dims(a.dims) == self.axes.dims(b.dims)
+        if isinstance(a, Index) and isinstance(b, Index):
+            return self.axes.now(a.axes) == self.axes.now(b.axes)
+        return a == b
+
+    def axes_of(self, expression: Expression) -> frozenset[int]:
+        """The axes that an expression depends on."""
+        if isinstance(expression, Step):
+            return frozenset[int]().union(*map(self.axes_of, expression.inputs))
+        if isinstance(expression, Leaf):
+            return frozenset(axis for dim in self.axes.dims(expression.dims) for axis in dim)
+        return frozenset(self.axes.now(expression.axes) if isinstance(expression, Index) else ())
+
+    def tensor(self, expression: Expression) -> Leaf | None:
+        """The tensor that holds an expression, where it is not repeated there."""
+        leaf = expression.whole if isinstance(expression, Step) else expression
+        if not isinstance(leaf, Leaf) or not is_ranked_tensor(leaf.value):
+            return None
+        return leaf if self.axes_of(leaf) == self.axes_of(expression) else None
+
+    def _element(self, value: ir.Value, dims: Dims) -> Expression:
+        below = self.below_views(value, dims)
+        if below.value != value:
+            return self.element(below.value, below.dims)
+        op = defining_op(value)
+        if op is None or self._depth > _DEEPEST:
+            return below
+        if op.name == "linalg.fill":
+            return self._scalar(op.operands[0], {}, {}) or below
+        given = _number(op)
+        if given is not None:
+            return Number(given, value)
+        if op.name == "linalg.generic":
+            return self._in_generic(op, below) or below
+        return below
+
+    def _in_generic(self, op: ir.Operation, result: Leaf) -> Expression | None:
+        """The element of a result of an elementwise generic; None where it is no such."""
+        positions = maps.positions_of(op.attributes["indexing_maps"])
+        if positions is None or reduces(op):
+            return None
+        which = list(op.results).index(result.value)
+        out = positions[len(op.operands) - len(op.results) + which]
+        loops = {
+            loop: axes for loop, axes in zip(out, result.dims, strict=True) if loop is not None
+        }
+        if len(loops) != maps.num_dims(op.attributes["indexing_maps"]):
+            return None
+        block = op.regions[0].blocks[0]
+        names: dict[ir.Value, tuple[ir.Value, Dims]] = {
+            argument: (operand, tuple(() if p is None else loops[p] for p in places))
+            for argument, operand, places in zip(
+                block.arguments, op.operands, positions, strict=True
+            )
+        }
+        found = self._scalar(list(block.operations)[-1].operands[which], names, loops)
+        if isinstance(found, Step):
+            return Step(found.op, found.text, found.inputs, result)
+        return found
+
+    def _scalar(
+        self,
+        value: ir.Value,
+        names: Mapping[ir.Value, tuple[ir.Value, Dims]],
+        loops: Mapping[int, Sequence[int]],
+    ) -> Expression | None:
+        """A scalar in the body of a generic, or outside of one."""
+        if value in names:
+            operand, dims = names[value]
+            return self.element(operand, dims) if is_ranked_tensor(operand) else Leaf(operand, ())
+        op = defining_op(value)
+        given = _number(op)
+        if given is not None:
+            return Number(given, value)
+        if op is None or op.parent is None or op.parent.operation.name != "linalg.generic":
+            return Leaf(value, ())
+        if op.name == "linalg.index":
+            return Index(tuple(loops[ir.IntegerAttr(op.attributes["dim"]).value]))
+        if not op.name.startswith(_SCALAR_DIALECTS) or len(op.results) != 1:
+            return None
+        inputs = [self._scalar(operand, names, loops) for operand in op.operands]
+        if None in inputs:
+            return None
+        attributes = ", ".join(f"{name} = {op.attributes[name]}" for name in op.attributes)
+        text = f"{op.name} {attributes} {op.results[0].type}"
+        return Step(op, text, tuple(inputs))  # type: ignore[arg-type]
+
+
+def without_casts(expression: Expression) -> Expression:
+    """The expression below casts between floats."""
+    while isinstance(expression, Step) and expression.name in CASTS:
+        expression = expression.inputs[0]
+    return expression
+
+
+def _number(op: ir.Operation | None) -> float | None:
+    """The float that a constant holds, one for all its elements."""
+    if op is None or op.name != "arith.constant":
+        return None
+    attribute = op.attributes["value"]
+    if isinstance(attribute, ir.DenseElementsAttr):
+        attribute = attribute.get_splat_value() if attribute.is_splat else None
+    value = None if attribute is None else constant(attribute)
+    return value if isinstance(value, float) else None

@@ -1,0 +1,340 @@
+"""Attention that is written out: its parts, from the product with V upwards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from iree.compiler import ir
+
+from .. import maps
+from ..ir import (
+    body_names,
+    defining_op,
+    element_type,
+    has_one_use,
+    ranked_shape,
+    reduces,
+    sizes_of,
+    users,
+)
+from .axes import Axes, Dims, result_of
+from .elements import CASTS, Elements, Expression, Leaf, Number, Step, without_casts
+from .products import Product, axes_of, is_product, read_product
+from .scores import Given, MaskTerm, NotRaised, Scores, Shown, Sum, read_scores, times
+
+# cmpf predicates that hold for a NaN beside itself.
+_IS_NAN = (13, 14)
+# Ops from the product with K to that with V.
+_MOST_STEPS = 200
+
+
+@dataclass(frozen=True)
+class Written:
+    """Attention that is written out. `result` is what the op is to stand for, a view of the
+    product with V. Axes by role: `batch` in all operands, `rows` in the query only, `depth` of
+    query and key, `keys` of key and value, `width` of the value and the result."""
+
+    elements: Elements
+    query: Leaf
+    key: Leaf
+    value: Leaf
+    scores: Scores
+    product: ir.Operation
+    result: Leaf
+    batch: frozenset[int]
+    rows: frozenset[int]
+    depth: frozenset[int]
+    keys: frozenset[int]
+    width: frozenset[int]
+
+    @property
+    def axes(self) -> Axes:
+        return self.elements.axes
+
+
+def read_attention(op: ir.Operation) -> Written:
+    """The attention whose product with V is `op`; NotRaised where it is none."""
+    elements = Elements(Axes())
+    product = read_product(op, elements)
+    if product is None:
+        raise NotRaised("the product with V is no plain matrix product")
+    for weights, value in (product.factors(), product.factors()[::-1]):
+        given = elements.element(*weights)
+        makers = [defining_op(leaf.value) for leaf in _leaves(given)]
+        if any(_is_softmax(op) or _is_sum(op) for op in makers):
+            return _with_weights(elements, product, given, value)
+    raise NotRaised("no factor of the product is a softmax")
+
+
+def _with_weights(
+    elements: Elements, product: Product, weights: Expression, value: tuple[ir.Value, Dims]
+) -> Written:
+    axes = elements.axes
+    keys = elements.axes_of(weights) - axes_of(product.result, axes)
+    exponent, factor = _exponent(elements, weights, keys)
+    # What reads the weights may have cut axes.
+    keys = frozenset(axes.now(sorted(keys)))
+    reached = _scores(elements, exponent, keys)
+    scores, scored = reached
+    scores = _without_rows(times(scores, factor), elements, frozenset(axes.now(sorted(keys))))
+    first = _product_of(elements, scored)
+    _refuse_readers(first.op, product.op)
+    keys = frozenset(axes.now(sorted(keys)))
+    factors = first.factors()
+    if keys & axes_of(factors[0][1], axes):
+        factors = factors[::-1]
+    if keys & axes_of(factors[0][1], axes) or not keys <= axes_of(factors[1][1], axes):
+        raise NotRaised("both factors of the scores have dims of the keys, or none has all")
+    result = _last_view(elements, product)
+    query, key, value_leaf = _operands(elements, factors[0], factors[1], value)
+    return _sorted(elements, (query, key, value_leaf), scores, product, result, keys, weights)
+
+
+def _operands(
+    elements: Elements,
+    query: tuple[ir.Value, Dims],
+    key: tuple[ir.Value, Dims],
+    value: tuple[ir.Value, Dims],
+) -> tuple[Leaf, Leaf, Leaf]:
+    """What Q, K and V are views of: K and V without repeats, where both are repeated alike."""
+    axes = elements.axes
+    whole = [_keeping(elements, *given) for given in (query, key, value)]
+    bare = [elements.below_views(*given) for given in (key, value)]
+    lost = [
+        axes_of(leaf.dims, axes) - axes_of(below.dims, axes)
+        for leaf, below in zip(whole[1:], bare, strict=True)
+    ]
+    alike = lost[0] == lost[1] and lost[0] <= axes_of(query[1], axes)
+    key_leaf, value_leaf = bare if alike else whole[1:]
+    return whole[0], key_leaf, value_leaf
+
+
+def _keeping(elements: Elements, value: ir.Value, dims: Dims) -> Leaf:
+    """The tensor that `value` is a view of, repeats left in place."""
+    leaf = Leaf(value, dims)
+    while True:
+        below = elements.one_view(leaf)
+        if below is None or axes_of(below.dims, elements.axes) != axes_of(leaf.dims, elements.axes):
+            return Leaf(leaf.value, elements.axes.dims(leaf.dims))
+        leaf = below
+
+
+def _sorted(
+    elements: Elements,
+    operands: tuple[Leaf, Leaf, Leaf],
+    scores: Scores,
+    product: Product,
+    result: Leaf,
+    keys: frozenset[int],
+    weights: Expression,
+) -> Written:
+    """The attention with its axes by role."""
+    axes = elements.axes
+    query, key, value = (axes_of(leaf.dims, axes) for leaf in operands)
+    out = axes_of(result.dims, axes)
+    keys = frozenset(axes.now(sorted(keys)))
+    batch, rows = query & key & value & out, (query & out) - key - value
+    depth, width = (query & key) - out - value, (value & out) - query - key
+    if not depth or not width or not keys:
+        raise NotRaised("it has no dim of keys, of Q and K, or of V")
+    if query != batch | rows | depth or key != batch | keys | depth:
+        raise NotRaised("Q or K has a dim that the others lack")
+    if value != batch | keys | width or out != batch | rows | width:
+        raise NotRaised("V or the result has a dim that the others lack")
+    narrow = _narrowed(elements, operands, weights)
+    return Written(elements, *narrow, scores, product.op, result, batch, rows, depth, keys, width)
+
+
+def _narrowed(
+    elements: Elements, operands: tuple[Leaf, Leaf, Leaf], weights: Expression
+) -> tuple[Leaf, Leaf, Leaf]:
+    """The operands before they are cast to a wider type, where the weights are rounded to the
+    type that all had."""
+    below = [_before_cast(elements, leaf) for leaf in operands]
+    kinds = {str(element_type(leaf.value)) for leaf in below}
+    rounded = weights
+    while isinstance(rounded, Step) and rounded.name == "arith.extf":
+        rounded = rounded.inputs[0]
+    if not isinstance(rounded, Step) or {str(rounded.op.results[0].type)} != kinds:
+        return operands
+    return below[0], below[1], below[2]
+
+
+def _before_cast(elements: Elements, leaf: Leaf) -> Leaf:
+    expression = elements.element(leaf.value, leaf.dims)
+    if isinstance(expression, Step) and expression.name == "arith.extf":
+        (given,) = expression.inputs
+        source = given.whole if isinstance(given, Step) else given
+        same = isinstance(source, Leaf) and elements.axes_of(source) == elements.axes_of(leaf)
+        if same and isinstance(source, Leaf) and len(source.dims):
+            return source
+    return leaf
+
+
+def _exponent(
+    elements: Elements, weights: Expression, keys: frozenset[int]
+) -> tuple[Expression, float]:
+    """(x, f) where the weights are exp(f x), divided by their sum over the keys."""
+    expression = _unguarded(elements, without_casts(weights))
+    if isinstance(expression, Leaf) and _is_softmax(op := defining_op(expression.value)):
+        assert op is not None
+        along = expression.dims[ir.IntegerAttr(op.attributes["dimension"]).value]
+        if set(elements.axes.now(along)) != keys:
+            raise NotRaised("its softmax is not over the keys")
+        return elements.element(op.operands[0], expression.dims), 1.0
+    if not isinstance(expression, Step):
+        raise NotRaised("the weights are no quotient of exponentials")
+    numerator, total = _quotient(expression)
+    numerator, total = without_casts(numerator), without_casts(total)
+    powers = {"math.exp": 1.0, "math.exp2": math.log(2)}
+    if not isinstance(numerator, Step) or numerator.name not in powers:
+        raise NotRaised("what is divided are no exponentials")
+    summed = _summed(elements, total, keys)
+    if summed is None or not elements.same(summed, numerator):
+        raise NotRaised("the exponentials are not divided by their own sum over the keys")
+    return numerator.inputs[0], powers[numerator.name]
+
+
+def _unguarded(elements: Elements, expression: Expression) -> Expression:
+    """x where the expression is 0 instead of NaN, else x: rows that see no key are 0 in any
+    case."""
+    if not isinstance(expression, Step) or expression.name != "arith.select":
+        return expression
+    test, then, other = expression.inputs
+    is_test = isinstance(test, Step) and test.name == "arith.cmpf"
+    if not is_test or not isinstance(then, Number) or then.number != 0:
+        return expression
+    assert isinstance(test, Step)
+    nan = ir.IntegerAttr(test.op.attributes["predicate"]).value in _IS_NAN
+    alike = all(elements.same(given, other) for given in test.inputs)
+    return without_casts(other) if nan and alike else expression
+
+
+def _quotient(step: Step) -> tuple[Expression, Expression]:
+    if step.name == "arith.divf":
+        return step.inputs[0], step.inputs[1]
+    for one, other in (step.inputs, step.inputs[::-1]) if len(step.inputs) == 2 else ():
+        inverse = without_casts(other)
+        if step.name != "arith.mulf" or not isinstance(inverse, Step):
+            continue
+        above = inverse.inputs[0]
+        if inverse.name == "arith.divf" and isinstance(above, Number) and above.number == 1:
+            return one, inverse.inputs[1]
+    raise NotRaised(f"the weights are made by {step.name}, not divided by their sum")
+
+
+def _is_softmax(op: ir.Operation | None) -> bool:
+    return op is not None and op.name == "linalg.softmax"
+
+
+def _is_sum(op: ir.Operation | None) -> bool:
+    """Whether op adds up elements of one tensor."""
+    if op is None or op.name != "linalg.generic" or len(op.operands) != 2 or not reduces(op):
+        return False
+    return [name for name in body_names(op) if name not in CASTS] == ["arith.addf", "linalg.yield"]
+
+
+def _summed(elements: Elements, total: Expression, keys: frozenset[int]) -> Expression | None:
+    """What `total` is the sum of, over `keys`."""
+    op = defining_op(total.value) if isinstance(total, Leaf) else None
+    if op is None or not isinstance(total, Leaf) or not _is_sum(op):
+        return None
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    start = elements.element(op.operands[1], tuple(() for _ in ranked_shape(op.operands[1])))
+    if positions is None or not isinstance(start, Number) or start.number != 0:
+        return None
+    loops = {
+        loop: axes for loop, axes in zip(positions[1], total.dims, strict=True) if loop is not None
+    }
+    free = [loop for loop in positions[0] if loop is not None and loop not in loops]
+    shape = dict(zip(positions[0], sizes_of(op.operands[0]), strict=True))
+    cut = elements.axes.cut(sorted(keys), [shape[loop] for loop in free])
+    if cut is None:
+        return None
+    loops.update(zip(free, cut, strict=True))
+    dims = tuple(() if loop is None else loops[loop] for loop in positions[0])
+    return elements.element(op.operands[0], dims)
+
+
+def _scores(elements: Elements, exponent: Expression, keys: frozenset[int]) -> tuple[Scores, Leaf]:
+    """What becomes of a product before it is the exponent, and that product."""
+    while isinstance(inner := without_casts(exponent), Step) and inner.name == "arith.subf":
+        if elements.axes_of(inner.inputs[1]) & frozenset(elements.axes.now(sorted(keys))):
+            break
+        exponent = inner.inputs[0]
+    wanted = elements.axes_of(exponent)
+    why = NotRaised("the scores are no product")
+    for leaf in _leaves(exponent):
+        if not is_product(defining_op(leaf.value)) or elements.axes_of(leaf) != wanted:
+            continue
+        try:
+            return read_scores(exponent, leaf, elements), leaf
+        except NotRaised as reason:
+            why = reason
+    raise why
+
+
+def _leaves(expression: Expression) -> Iterator[Leaf]:
+    if isinstance(expression, Leaf):
+        yield expression
+    elif isinstance(expression, Step):
+        for given in expression.inputs:
+            yield from _leaves(given)
+
+
+def _product_of(elements: Elements, scored: Leaf) -> Product:
+    op = defining_op(scored.value)
+    product = None if op is None else read_product(op, elements, scored.dims)
+    if product is None:
+        raise NotRaised("the scores are no plain matrix product")
+    return product
+
+
+def _without_rows(scores: Scores, elements: Elements, keys: frozenset[int]) -> Scores:
+    """The scores without what is added alike to all keys of a row: softmax does not see it."""
+
+    def reduced(mask: MaskTerm | None) -> MaskTerm | None:
+        if isinstance(mask, Shown):
+            return replace(mask, mask=reduced(mask.mask))
+        if not isinstance(mask, Sum):
+            return mask
+        kept = [
+            (factor, reduced(term))
+            for factor, term in mask.terms
+            if not isinstance(term, Given) or elements.axes_of(term.what) & keys
+        ]
+        return Sum(tuple((factor, term) for factor, term in kept if term)) if kept else None
+
+    return replace(scores, mask=reduced(scores.mask))
+
+
+def _refuse_readers(first: ir.Operation, last: ir.Operation) -> None:
+    """NotRaised where something but the product with V reads what is made of the scores."""
+    pending: list[ir.Value] = list(first.results)
+    seen: set[ir.Operation] = set()
+    while pending:
+        for user in users(pending.pop()):
+            if user == last or user in seen or user.name == "tensor.dim":
+                continue
+            seen.add(user)
+            if not user.name.startswith(("linalg.", "tensor.")) or len(seen) > _MOST_STEPS:
+                raise NotRaised(
+                    f"{user.name} reads what is made of the scores, too: they are needed in memory"
+                )
+            pending += user.results
+
+
+def _last_view(elements: Elements, product: Product) -> Leaf:
+    """The last of the views behind the product with V, each read by the next alone."""
+    value, dims = product.op.results[0], product.result
+    while has_one_use(value):
+        (user,) = users(value)
+        if len(user.results) != 1 or user.operands[0] != value:
+            break
+        after = result_of(user, dims, elements.axes)
+        if after is None:
+            break
+        value, dims = user.results[0], after
+    return Leaf(value, elements.axes.dims(dims))

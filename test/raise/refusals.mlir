@@ -1,0 +1,135 @@
+// What stays products and a softmax, and why.
+
+// RUN: attn-opt %s --attn-raise --split-input-file --report=%t.json | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+
+// CHECK-NOT: iree_linalg_ext.attention
+
+// The weights are a result, too.
+// WHY: refusals.mlir:[[# @LINE + 10]]:8 stay as they are: func.return reads what is made of the scores, too
+func.func @weights(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>) -> (tensor<2x6x8xf32>, tensor<2x6x5xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %w = linalg.softmax dimension(2) ins(%s : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r, %w : tensor<2x6x8xf32>, tensor<2x6x5xf32>
+}
+
+// -----
+
+// The softmax is over the rows.
+// WHY: its softmax is not over the keys
+func.func @rows(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>) -> tensor<2x6x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %w = linalg.softmax dimension(1) ins(%s : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}
+
+// -----
+
+// The exponentials are divided by one more than their sum (a sink of its own).
+// WHY: the exponentials are not divided by their own sum over the keys
+#s = affine_map<(b, m, k) -> (b, m, k)>
+#r = affine_map<(b, m, k) -> (b, m)>
+#m = affine_map<(b, m) -> (b, m)>
+func.func @off_by_one(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>) -> tensor<2x6x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %p = linalg.generic {indexing_maps = [#s, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = math.exp %x : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6x5xf32>
+  %er = tensor.empty() : tensor<2x6xf32>
+  %t0 = linalg.fill ins(%zero : f32) outs(%er : tensor<2x6xf32>) -> tensor<2x6xf32>
+  %sum = linalg.generic {indexing_maps = [#s, #r], iterator_types = ["parallel", "parallel", "reduction"]} ins(%p : tensor<2x6x5xf32>) outs(%t0 : tensor<2x6xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = arith.addf %x, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6xf32>
+  %w = linalg.generic {indexing_maps = [#s, #r, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%p, %sum : tensor<2x6x5xf32>, tensor<2x6xf32>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %l: f32, %o: f32):
+    %n = arith.addf %l, %one : f32
+    %y = arith.divf %x, %n : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}
+
+// -----
+
+// Scores times a mask of floats, as old models hide keys.
+// WHY: the scores are multiplied by a tensor
+#s = affine_map<(b, m, k) -> (b, m, k)>
+#m = affine_map<(b, m, k) -> (m, k)>
+func.func @product_with_mask(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>, %mask: tensor<6x5xf32>) -> tensor<2x6x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %x = linalg.generic {indexing_maps = [#s, #m, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s, %mask : tensor<2x6x5xf32>, tensor<6x5xf32>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %f: f32, %o: f32):
+    %y = arith.mulf %x, %f : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6x5xf32>
+  %w = linalg.softmax dimension(2) ins(%x : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}
+
+// -----
+
+// A condition that puts a number of no weight beside others in the place of scores.
+// WHY: a condition puts -100.0 in the place of scores, which hides no key
+#s = affine_map<(b, m, k) -> (b, m, k)>
+#m = affine_map<(b, m, k) -> (m, k)>
+func.func @not_hidden(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>, %mask: tensor<6x5xi1>) -> tensor<2x6x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %low = arith.constant -100.0 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %x = linalg.generic {indexing_maps = [#s, #m, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s, %mask : tensor<2x6x5xf32>, tensor<6x5xi1>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %f: i1, %o: f32):
+    %y = arith.select %f, %x, %low : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6x5xf32>
+  %w = linalg.softmax dimension(2) ins(%x : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}
+
+// -----
+
+// The scores are no product (attention by a learned table).
+// WHY: the scores are no product
+func.func @table(%s: tensor<2x6x5xf32>, %v: tensor<2x5x8xf32>) -> tensor<2x6x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %w = linalg.softmax dimension(2) ins(%s : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}

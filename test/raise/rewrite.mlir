@@ -1,0 +1,201 @@
+// Products with a softmax between them become attention: operands are read below transposes,
+// reshapes and repeats, the scale and the soft-cap become the op's own, what hides keys or is
+// added its mask. Sizes known only at run time, too.
+
+// RUN: attn-opt %s --attn-raise --canonicalize --cse --split-input-file --report=%t.json | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// WHY-COUNT-4: are an attention op now
+// WHY-NOT: stay as they are
+
+#ij = affine_map<(b, m, k) -> (b, m, k)>
+#i = affine_map<(b, m, k) -> (b, m)>
+#i1 = affine_map<(b, m, k) -> (b, m, 0)>
+
+// CHECK-DAG: #[[Q:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d3)>
+// CHECK-DAG: #[[K:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d4, d3)>
+// CHECK-DAG: #[[V:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d4, d2)>
+// CHECK-DAG: #[[O:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2)>
+// CHECK-LABEL: func.func @dynamic(
+// CHECK-SAME: %[[QUERY:.*]]: tensor<?x?x8xf32>, %[[KEY:.*]]: tensor<?x?x8xf32>, %[[VALUE:.*]]: tensor<?x?x4xf32>
+// CHECK: %[[SCALE:.*]] = arith.constant 2.500000e-01 : f32
+// CHECK: %[[R:.*]] = iree_linalg_ext.attention <indexing_maps = [#[[Q]], #[[K]], #[[V]], #{{.*}}, #[[O]]]>
+// CHECK-SAME: ins(%[[QUERY]], %[[KEY]], %[[VALUE]], %[[SCALE]] : tensor<?x?x8xf32>, tensor<?x?x8xf32>, tensor<?x?x4xf32>, f32)
+// CHECK-NOT: math.exp
+// CHECK: return %[[R]]
+func.func @dynamic(%q: tensor<?x?x8xf32>, %k: tensor<?x?x8xf32>, %v: tensor<?x?x4xf32>) -> tensor<?x?x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %scale = arith.constant 0.25 : f32
+  %lowest = arith.constant 0xFF800000 : f32
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %b = tensor.dim %q, %c0 : tensor<?x?x8xf32>
+  %m = tensor.dim %q, %c1 : tensor<?x?x8xf32>
+  %n = tensor.dim %k, %c1 : tensor<?x?x8xf32>
+  %ekt = tensor.empty(%b, %n) : tensor<?x8x?xf32>
+  %kt = linalg.transpose ins(%k : tensor<?x?x8xf32>) outs(%ekt : tensor<?x8x?xf32>) permutation = [0, 2, 1]
+  %e = tensor.empty(%b, %m, %n) : tensor<?x?x?xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<?x?x?xf32>) -> tensor<?x?x?xf32>
+  %s = linalg.batch_matmul ins(%q, %kt : tensor<?x?x8xf32>, tensor<?x8x?xf32>) outs(%s0 : tensor<?x?x?xf32>) -> tensor<?x?x?xf32>
+  %er = tensor.empty(%b, %m) : tensor<?x?xf32>
+  %t0 = linalg.fill ins(%lowest : f32) outs(%er : tensor<?x?xf32>) -> tensor<?x?xf32>
+  %scaled = linalg.generic {indexing_maps = [#ij, #ij], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s : tensor<?x?x?xf32>) outs(%e : tensor<?x?x?xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = arith.mulf %x, %scale : f32
+    linalg.yield %y : f32
+  } -> tensor<?x?x?xf32>
+  %max = linalg.generic {indexing_maps = [#ij, #i], iterator_types = ["parallel", "parallel", "reduction"]} ins(%scaled : tensor<?x?x?xf32>) outs(%t0 : tensor<?x?xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = arith.maximumf %x, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<?x?xf32>
+  %p = linalg.generic {indexing_maps = [#ij, #i, #ij], iterator_types = ["parallel", "parallel", "parallel"]} ins(%scaled, %max : tensor<?x?x?xf32>, tensor<?x?xf32>) outs(%e : tensor<?x?x?xf32>) {
+  ^bb0(%x: f32, %l: f32, %o: f32):
+    %y = arith.subf %x, %l : f32
+    %z = math.exp %y : f32
+    linalg.yield %z : f32
+  } -> tensor<?x?x?xf32>
+  %ek = tensor.empty(%b, %m) : tensor<?x?x1xf32>
+  %u0 = linalg.fill ins(%zero : f32) outs(%ek : tensor<?x?x1xf32>) -> tensor<?x?x1xf32>
+  %sum = linalg.generic {indexing_maps = [#ij, #i1], iterator_types = ["parallel", "parallel", "reduction"]} ins(%p : tensor<?x?x?xf32>) outs(%u0 : tensor<?x?x1xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = arith.addf %x, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<?x?x1xf32>
+  %w = linalg.generic {indexing_maps = [#ij, #i1, #ij], iterator_types = ["parallel", "parallel", "parallel"]} ins(%p, %sum : tensor<?x?x?xf32>, tensor<?x?x1xf32>) outs(%e : tensor<?x?x?xf32>) {
+  ^bb0(%x: f32, %l: f32, %o: f32):
+    %y = arith.divf %x, %l : f32
+    linalg.yield %y : f32
+  } -> tensor<?x?x?xf32>
+  %eo = tensor.empty(%b, %m) : tensor<?x?x4xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<?x?x4xf32>) -> tensor<?x?x4xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<?x?x?xf32>, tensor<?x?x4xf32>) outs(%o0 : tensor<?x?x4xf32>) -> tensor<?x?x4xf32>
+  return %r : tensor<?x?x4xf32>
+}
+
+// -----
+
+// Heads of the query in groups of two that share K and V, rows and heads in one dim of a product.
+// A condition hides keys: it is the mask where it hides them for good, else what is added.
+
+#s = affine_map<(b, m, k) -> (b, m, k)>
+#c = affine_map<(h, g, m, k) -> (m, k)>
+#a = affine_map<(h, g, m, k) -> (h, g, m, k)>
+
+// CHECK-DAG: #[[GQ:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1, d2, d4)>
+// CHECK-DAG: #[[GK:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d5, d4)>
+// CHECK-DAG: #[[GM:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d2, d5)>
+// CHECK-LABEL: func.func @groups(
+// CHECK-SAME: %[[MASK:[a-z0-9]+]]: tensor<6x5xi1>
+// CHECK: %[[QS:.*]] = tensor.expand_shape %{{.*}} {{\[\[}}0], [1, 2], [3]] output_shape [3, 2, 6, 8]
+// CHECK: iree_linalg_ext.attention <indexing_maps = [#[[GQ]], #[[GK]], #{{.*}}, #{{.*}}, #[[GM]], #{{.*}}]>
+// CHECK-SAME: ins(%[[QS]], %{{.*}}, %{{.*}}, %{{.*}}, %[[MASK]] :
+// CHECK-SAME: tensor<6x5xi1>
+// CHECK-NOT: math.exp
+func.func @groups(%q: tensor<3x12x8xf32>, %k: tensor<3x8x5xf32>, %v: tensor<3x5x8xf32>, %mask: tensor<6x5xi1>) -> tensor<3x12x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %hidden = arith.constant 0xFF800000 : f32
+  %e = tensor.empty() : tensor<3x12x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<3x12x5xf32>) -> tensor<3x12x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<3x12x8xf32>, tensor<3x8x5xf32>) outs(%s0 : tensor<3x12x5xf32>) -> tensor<3x12x5xf32>
+  %x4 = tensor.expand_shape %s [[0], [1, 2], [3]] output_shape [3, 2, 6, 5] : tensor<3x12x5xf32> into tensor<3x2x6x5xf32>
+  %e4 = tensor.empty() : tensor<3x2x6x5xf32>
+  %m = linalg.generic {indexing_maps = [#c, #a, #a], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%mask, %x4 : tensor<6x5xi1>, tensor<3x2x6x5xf32>) outs(%e4 : tensor<3x2x6x5xf32>) {
+  ^bb0(%c: i1, %x: f32, %o: f32):
+    %y = arith.select %c, %x, %hidden : f32
+    linalg.yield %y : f32
+  } -> tensor<3x2x6x5xf32>
+  %w = linalg.softmax dimension(3) ins(%m : tensor<3x2x6x5xf32>) outs(%e4 : tensor<3x2x6x5xf32>) -> tensor<3x2x6x5xf32>
+  %w3 = tensor.collapse_shape %w [[0], [1, 2], [3]] : tensor<3x2x6x5xf32> into tensor<3x12x5xf32>
+  %eo = tensor.empty() : tensor<3x12x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<3x12x8xf32>) -> tensor<3x12x8xf32>
+  %r = linalg.batch_matmul ins(%w3, %v : tensor<3x12x5xf32>, tensor<3x5x8xf32>) outs(%o0 : tensor<3x12x8xf32>) -> tensor<3x12x8xf32>
+  return %r : tensor<3x12x8xf32>
+}
+
+// -----
+
+// A soft-cap, then a bias and a number that hides keys, which becomes lower than any score.
+
+#m = affine_map<(b, m, k) -> (m, k)>
+#s = affine_map<(b, m, k) -> (b, m, k)>
+
+// CHECK-LABEL: func.func @cap_bias_and_mask(
+// CHECK-SAME: %[[BIAS:[a-z0-9]+]]: tensor<6x5xf32>, %[[MASK:[a-z0-9]+]]: tensor<2x6x5xi1>
+// CHECK-DAG: %[[LOW:.*]] = arith.constant -9.99999968E+37 : f32
+// CHECK-DAG: %[[CAP:.*]] = arith.constant 3.000000e+01 : f32
+// CHECK-DAG: %[[INVERSE:.*]] = arith.constant 0.0333333351 : f32
+// CHECK: %[[ADDED:.*]] = linalg.generic {{.*}} ins(%[[MASK]], %[[BIAS]] :
+// CHECK: arith.select %{{.*}}, %{{.*}}, %[[LOW]] : f32
+// CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[ADDED]]
+// CHECK: iree_linalg_ext.attention
+// CHECK-SAME: %[[STORED]]
+// CHECK: ^bb0(%[[SCORE:.*]]: f32)
+// CHECK: %[[X:.*]] = arith.mulf %[[SCORE]], %[[INVERSE]]
+// CHECK: %[[Y:.*]] = math.tanh %[[X]]
+// CHECK: %[[Z:.*]] = arith.mulf %[[Y]], %[[CAP]]
+// CHECK: iree_linalg_ext.yield %[[Z]]
+func.func @cap_bias_and_mask(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>, %bias: tensor<6x5xf32>, %mask: tensor<2x6x5xi1>) -> tensor<2x6x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %hidden = arith.constant -1.0e+09 : f32
+  %cap = arith.constant 30.0 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %m = linalg.generic {indexing_maps = [#s, #m, #s, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s, %bias, %mask : tensor<2x6x5xf32>, tensor<6x5xf32>, tensor<2x6x5xi1>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %b: f32, %c: i1, %o: f32):
+    %d = arith.divf %x, %cap : f32
+    %t = math.tanh %d : f32
+    %y = arith.mulf %t, %cap : f32
+    %z = arith.addf %y, %b : f32
+    %r = arith.select %c, %z, %hidden : f32
+    linalg.yield %r : f32
+  } -> tensor<2x6x5xf32>
+  %w = linalg.softmax dimension(2) ins(%m : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}
+
+// -----
+
+// A batch of operands that are rounded to f16, with weights rounded to it: attention in f16. K and V
+// have one head for all, which a repeat in front of the products does not hide: heads are rows.
+
+#r = affine_map<(b, h, k, d) -> (b, k, d)>
+#a = affine_map<(b, h, k, d) -> (b, h, k, d)>
+
+// CHECK-LABEL: func.func @repeated_half(
+// CHECK-SAME: %[[QUERY:.*]]: tensor<2x3x6x8xf16>, %[[KEY:.*]]: tensor<2x5x8xf16>, %[[VALUE:.*]]: tensor<2x5x8xf16>
+// CHECK: %[[ROWS:.*]] = tensor.collapse_shape %[[QUERY]] {{\[\[}}0], [1, 2], [3]]
+// CHECK: iree_linalg_ext.attention
+// CHECK-SAME: ins(%[[ROWS]], %[[KEY]], %[[VALUE]], %{{.*}} : tensor<2x18x8xf16>, tensor<2x5x8xf16>, tensor<2x5x8xf16>, f32)
+func.func @repeated_half(%q: tensor<2x3x6x8xf16>, %k: tensor<2x5x8xf16>, %v: tensor<2x5x8xf16>) -> tensor<2x3x6x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %ek = tensor.empty() : tensor<2x3x5x8xf16>
+  %k4 = linalg.generic {indexing_maps = [#r, #a], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%k : tensor<2x5x8xf16>) outs(%ek : tensor<2x3x5x8xf16>) {
+  ^bb0(%x: f16, %o: f16):
+    linalg.yield %x : f16
+  } -> tensor<2x3x5x8xf16>
+  %v4 = linalg.broadcast ins(%v : tensor<2x5x8xf16>) outs(%ek : tensor<2x3x5x8xf16>) dimensions = [1]
+  %q3 = tensor.collapse_shape %q [[0, 1], [2], [3]] : tensor<2x3x6x8xf16> into tensor<6x6x8xf16>
+  %k3 = tensor.collapse_shape %k4 [[0, 1], [2], [3]] : tensor<2x3x5x8xf16> into tensor<6x5x8xf16>
+  %v3 = tensor.collapse_shape %v4 [[0, 1], [2], [3]] : tensor<2x3x5x8xf16> into tensor<6x5x8xf16>
+  %ekt = tensor.empty() : tensor<6x8x5xf16>
+  %kt = linalg.transpose ins(%k3 : tensor<6x5x8xf16>) outs(%ekt : tensor<6x8x5xf16>) permutation = [0, 2, 1]
+  %e = tensor.empty() : tensor<6x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<6x6x5xf32>) -> tensor<6x6x5xf32>
+  %s = linalg.batch_matmul ins(%q3, %kt : tensor<6x6x8xf16>, tensor<6x8x5xf16>) outs(%s0 : tensor<6x6x5xf32>) -> tensor<6x6x5xf32>
+  %w = linalg.softmax dimension(2) ins(%s : tensor<6x6x5xf32>) outs(%e : tensor<6x6x5xf32>) -> tensor<6x6x5xf32>
+  %eh = tensor.empty() : tensor<6x6x5xf16>
+  %wh = linalg.generic {indexing_maps = [affine_map<(b, m, k) -> (b, m, k)>, affine_map<(b, m, k) -> (b, m, k)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%w : tensor<6x6x5xf32>) outs(%eh : tensor<6x6x5xf16>) {
+  ^bb0(%x: f32, %o: f16):
+    %y = arith.truncf %x : f32 to f16
+    linalg.yield %y : f16
+  } -> tensor<6x6x5xf16>
+  %eo = tensor.empty() : tensor<6x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<6x6x8xf32>) -> tensor<6x6x8xf32>
+  %r = linalg.batch_matmul ins(%wh, %v3 : tensor<6x6x5xf16>, tensor<6x5x8xf16>) outs(%o0 : tensor<6x6x8xf32>) -> tensor<6x6x8xf32>
+  %r4 = tensor.expand_shape %r [[0, 1], [2], [3]] output_shape [2, 3, 6, 8] : tensor<6x6x8xf32> into tensor<2x3x6x8xf32>
+  return %r4 : tensor<2x3x6x8xf32>
+}
