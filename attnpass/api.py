@@ -26,7 +26,8 @@ def default_pipeline(
     """The passes that a compile runs by default, as pipeline text; `table` is a file of tuned
     configurations."""
     options = f"mode={mode} operands=v,k,q" + (f" cache={cache}" if cache != "kept" else "")
-    passes = ["attn-raise"] if raise_attention else []
+    # Without configurations attention ops are slower than what they are made of.
+    passes = ["attn-raise"] if raise_attention and configure else []
     passes += [
         "attn-fuse-normalization",
         "attn-mask-positions",

@@ -27,6 +27,18 @@ _GPUS = {"cuda": nvidia, "rocm": amd}
 Check = Callable[["ir.Operation", Target], str]
 
 
+def slower_than_written_out(facts: AttentionFacts, target: Target | None) -> str:
+    """Why an attention op would be slower than the products and the softmax that say the same,
+    or ''. On CPUs IREE's own code for the op is, 1.2 to 12 times: attention needs loops of ours.
+    """
+    if target is None or target.backend != "llvm-cpu":
+        return ""
+    loops = cpu_loops.tiles(facts, cpu.register_bytes(target))
+    if isinstance(loops, str):
+        return f"an attention op has no vector loops on this CPU, and is slower then: {loops}"
+    return ""
+
+
 def configure_all(
     module: ir.Operation,
     target: Target | None,

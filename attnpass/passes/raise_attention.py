@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from . import Pass, PassContext
+from . import Pass, PassContext, option
 
 if TYPE_CHECKING:
     from iree.compiler import ir
+
+    from ..attention import AttentionFacts
 
 
 # Where IREE compiles attention ops: for Vulkan and Metal it fails, and vmvx is for tests.
@@ -28,8 +30,12 @@ class RaiseAttention(Pass):
 
     name: ClassVar[str] = "attn-raise"
     summary: ClassVar[str] = "products and a softmax between them as an attention op"
+    mode: str = option(
+        "cost", "leave what the target computes faster as it is", choices=("cost", "always")
+    )
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..configs import slower_than_written_out
         from ..raising.rewrite import raise_all
         from ..targets import backends
         from ..written_out import written_out
@@ -43,4 +49,9 @@ class RaiseAttention(Pass):
                 )
             return False
         with module.context:
-            return raise_all(module, context.report)
+            target = None if self.mode == "always" else context.target_for(module)
+
+            def slower(facts: AttentionFacts) -> str:
+                return slower_than_written_out(facts, target)
+
+            return raise_all(module, context.report, slower)

@@ -49,9 +49,8 @@ class _Loops:
         return tuple(self.all().index(axes) for axes in dims)
 
 
-def build_attention(written: Written) -> ir.Operation:
-    """Puts an attention op in the place of one that is written out, which the caller erases
-    from `written.result` upwards."""
+def build_attention(written: Written) -> tuple[ir.Operation, ir.Value]:
+    """An attention op beside one that is written out, and what can stand for `written.result`."""
     below = defining_op(written.result.value)
     assert below is not None
     build = Builder(below, written.product.location)
@@ -93,14 +92,12 @@ def build_attention(written: Written) -> ir.Operation:
         "iree_linalg_ext.yield",
         lambda inner, given: [_score(inner, given[0], functions, factor)],
     )
-    _keep_mask_in_memory(build, op)
     result = written.result
     new = _arranged(build, written.axes, op.results[0], out, written.axes.dims(result.dims))
-    result.value.replace_all_uses_with(build.cast(new, sizes_of(result.value)))
-    return op
+    return op, build.cast(new, sizes_of(result.value))
 
 
-def _keep_mask_in_memory(build: Builder, op: ir.Operation) -> None:
+def keep_mask_in_memory(op: ir.Operation) -> None:
     """Has a mask that is computed of tensors stored before attention reads it. IREE would
     compute it anew in each head and tile, where i1 elements are read one by one: 2.4 times as
     slow on a CPU. What is computed of positions alone is best computed there."""

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from iree.compiler import ir
 
+from ..attention import AttentionFacts, describe
 from ..ir import defining_op, erase_dead, location_text
 from ..report.records import Report
 from ..written_out import products_behind, written_out
-from .build import build_attention
+from .build import build_attention, keep_mask_in_memory
 from .find import read_attention
 from .scores import NotRaised
 
 
-def raise_all(module: ir.Operation, report: Report) -> bool:
-    """Makes attention ops of all that is written out and can be said so, with a note for each;
-    returns whether IR changed. Needs a current context."""
+def raise_all(
+    module: ir.Operation, report: Report, slower: Callable[[AttentionFacts], str]
+) -> bool:
+    """Makes attention ops of all that is written out and can be said so, unless `slower` says why
+    the op would be slower, with a note for each; returns whether IR changed. Needs a current
+    context."""
+    changed = False
     old: list[ir.Operation] = []
     for total in written_out(module):
         for product in products_behind(total):
@@ -24,10 +31,17 @@ def raise_all(module: ir.Operation, report: Report) -> bool:
             except NotRaised as reason:
                 report.note(f"{place} stay as they are: {reason}")
                 continue
-            build_attention(written)
-            last = defining_op(written.result.value)
-            assert last is not None
-            old.append(last)
+            op, result = build_attention(written)
+            why = slower(describe(op))
+            dead = defining_op(result if why else written.result.value)
+            assert dead is not None
+            old.append(dead)
+            if why:
+                report.note(f"{place} stay as they are: {why}")
+                continue
+            changed = True
+            keep_mask_in_memory(op)
+            written.result.value.replace_all_uses_with(result)
             report.note(f"{place} are an attention op now")
     erase_dead(old)
-    return bool(old)
+    return changed
