@@ -20,6 +20,8 @@ _MOVES = (
 )
 # From the exponentials to the product: a division, casts, and views of the result.
 _MOST_STEPS = 12
+# From the exponentials to their sum: conditions that hide keys.
+_MOST_CHOICES = 3
 
 
 def note_what_is_missing(module: ir.Operation, report: Report, raises: bool) -> None:
@@ -51,18 +53,35 @@ def _is_softmax(op: ir.Operation) -> bool:
         return True
     if op.name != "linalg.generic" or len(op.operands) != 2 or not reduces(op):
         return False
-    source = defining_op(op.operands[0])
-    if source is None or source.name != "linalg.generic" or "arith.addf" not in body_names(op):
-        return False
-    return any(name in _POWERS for name in body_names(source))
+    return "arith.addf" in body_names(op) and _powers(op.operands[0]) is not None
+
+
+def _powers(value: ir.Value) -> ir.Value | None:
+    """The exponentials that `value` holds, or chooses by conditions."""
+    for _ in range(_MOST_CHOICES):
+        op = defining_op(value)
+        if op is None or op.name != "linalg.generic" or reduces(op):
+            return None
+        names = body_names(op)
+        if any(name in _POWERS for name in names):
+            return value
+        if names != ["arith.select", "linalg.yield"]:
+            return None
+        # The condition first, then what is chosen where it holds.
+        value = op.operands[min(1, len(op.operands) - 1)]
+    return None
 
 
 def products_behind(total: ir.Operation) -> list[ir.Operation]:
     """The matmuls that read the exponentials that `total` sums, or the result of a softmax,
     behind elementwise ops and views: not what they weight in other ways, as the experts of a
     mixture."""
-    exponentials = total.results[0] if total.name == "linalg.softmax" else total.operands[0]
+    softmax = total.name == "linalg.softmax"
+    exponentials = total.results[0] if softmax else total.operands[0]
     values, seen = [exponentials], 0
+    powers = None if softmax else _powers(exponentials)
+    if powers is not None and powers != exponentials:
+        values.append(powers)
     found: list[ir.Operation] = []
     while values and seen < _MOST_STEPS:
         value, seen = values.pop(), seen + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -65,6 +65,7 @@ def build_attention(written: Written) -> tuple[ir.Operation, ir.Value]:
         )
     )
     out = (*loops.batch, *loops.rows, *loops.width)
+    query = _times_row_factors(build, written, query, (*loops.batch, *loops.rows, *loops.depth))
     f32 = ir.F32Type.get(below.context)
     operands = [query, key, value, build.constant_float(scale, f32)]
     positions = [
@@ -173,6 +174,25 @@ def _arranged(build: Builder, axes: Axes, value: ir.Value, have: Dims, want: Dim
     return build.join_dims(value, [len(dim) for dim in order], sizes)
 
 
+def _times_row_factors(build: Builder, written: Written, query: ir.Value, dims: Dims) -> ir.Value:
+    """The query, in f32, times what the scores are multiplied by alike for all keys."""
+    factors = written.scores.row_factors
+    if not factors:
+        return query
+    flat = tuple((axis,) for dim in dims for axis in dim)
+
+    def make(body: _Body, given: Sequence[ir.Value]) -> ir.Value:
+        (value,) = given
+        for factor in factors:
+            operands = [value, body.build.cast_float(body.value(factor), value.type)]
+            value = body.build.create("arith.mulf", [value.type], operands).results[0]
+        return value
+
+    whole = _arranged(build, written.axes, query, dims, flat)
+    made = _computed(build, written, factors, flat, [whole], make)
+    return _arranged(build, written.axes, made, flat, dims)
+
+
 # Iteration dims.
 
 
@@ -261,7 +281,9 @@ def _mask(build: Builder, written: Written, loops: _Loops, mask: MaskTerm) -> tu
     masked = _axes_of_mask(written)
     dims = tuple(dim for dim in everything if masked.intersection(dim))
     flat = tuple((axis,) for dim in dims for axis in dim)
-    value = _computed_mask(build, written, mask, flat)
+    value = _computed(
+        build, written, list(_given(mask)), flat, (), lambda body, _: _added(body, mask)
+    )
     return _arranged(build, written.axes, value, flat, dims), dims
 
 
@@ -275,13 +297,22 @@ def _as_it_is(elements: Elements, mask: MaskTerm) -> Leaf | None:
     return None
 
 
-def _computed_mask(build: Builder, written: Written, mask: MaskTerm, dims: Dims) -> ir.Value:
-    """What is added to the scores, in f32, with one axis a dim."""
+def _computed(
+    build: Builder,
+    written: Written,
+    expressions: Sequence[Expression],
+    dims: Dims,
+    first: Sequence[ir.Value],
+    make: Callable[[_Body, Sequence[ir.Value]], ir.Value],
+) -> ir.Value:
+    """A tensor in f32, with one axis a dim: what `make` makes, in the body of a generic, of
+    `expressions` and of the elements of `first`, which have all dims."""
     elements, axes = written.elements, written.axes
     loop = {axis: number for number, (axis,) in enumerate(dims)}
-    leaves = list(dict.fromkeys(leaf for what in _given(mask) for leaf in _inputs(elements, what)))
-    inputs: list[ir.Value] = []
-    positions: list[maps.Positions] = []
+    everywhere = tuple(range(len(dims)))
+    leaves = list(dict.fromkeys(leaf for what in expressions for leaf in _inputs(elements, what)))
+    inputs = list(first)
+    positions: list[maps.Positions] = [everywhere for _ in first]
     for leaf in leaves:
         have = axes.dims(leaf.dims)
         flat = tuple((axis,) for dim in have for axis in dim)
@@ -291,10 +322,10 @@ def _computed_mask(build: Builder, written: Written, mask: MaskTerm, dims: Dims)
     init = build.empty([_size(axes, dim) for dim in dims], f32)
 
     def body(inner: Builder, given: Sequence[ir.Value]) -> list[ir.Value]:
-        names: Names = dict(zip(leaves, given, strict=False))
-        return [_added(_Body(inner, names, elements, loop), mask)]
+        names: Names = dict(zip(leaves, given[len(first) :], strict=False))
+        return [make(_Body(inner, names, elements, loop), given[: len(first)])]
 
-    return build.generic(inputs, [init], [*positions, tuple(range(len(dims)))], body)[0]
+    return build.generic(inputs, [init], [*positions, everywhere], body)[0]
 
 
 def _inputs(elements: Elements, expression: Expression) -> Iterator[Leaf]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from iree.compiler import ir
@@ -73,12 +73,14 @@ def _with_weights(
 ) -> Written:
     axes = elements.axes
     keys = elements.axes_of(weights) - axes_of(product.result, axes)
-    exponent, factor = _exponent(elements, weights, keys)
+    exponent, factor, shown = _exponent(elements, weights, keys)
     # What reads the weights may have cut axes.
     keys = frozenset(axes.now(sorted(keys)))
     reached = _scores(elements, exponent, keys)
     scores, scored = reached
     scores = _without_rows(times(scores, factor), elements, frozenset(axes.now(sorted(keys))))
+    for where in shown:
+        scores = replace(scores, mask=Shown(where, True, scores.mask, -math.inf))
     first = _product_of(elements, scored)
     _refuse_readers(first.op, product.op)
     keys = frozenset(axes.now(sorted(keys)))
@@ -143,7 +145,9 @@ def _sorted(
         raise NotRaised("Q or K has a dim that the others lack")
     if value != batch | keys | width or out != batch | rows | width:
         raise NotRaised("V or the result has a dim that the others lack")
-    narrow = _narrowed(elements, operands, weights)
+    if scores.row_factors and str(element_type(operands[0].value)) != "f32":
+        raise NotRaised("the scores are multiplied by a tensor, which Q in fewer bits cannot be")
+    narrow = operands if scores.row_factors else _narrowed(elements, operands, weights)
     return Written(elements, *narrow, scores, product.op, result, batch, rows, depth, keys, width)
 
 
@@ -175,26 +179,37 @@ def _before_cast(elements: Elements, leaf: Leaf) -> Leaf:
 
 def _exponent(
     elements: Elements, weights: Expression, keys: frozenset[int]
-) -> tuple[Expression, float]:
-    """(x, f) where the weights are exp(f x), divided by their sum over the keys."""
-    expression = _unguarded(elements, without_casts(weights))
+) -> tuple[Expression, float, list[Expression]]:
+    """(x, f, conditions) where the weights are exp(f x), 0 where not all conditions hold, divided
+    by their sum over the keys."""
+    outside, expression = _shown(_unguarded(elements, without_casts(weights)))
     if isinstance(expression, Leaf) and _is_softmax(op := defining_op(expression.value)):
         assert op is not None
         along = expression.dims[ir.IntegerAttr(op.attributes["dimension"]).value]
         if set(elements.axes.now(along)) != keys:
             raise NotRaised("its softmax is not over the keys")
-        return elements.element(op.operands[0], expression.dims), 1.0
+        if outside:
+            raise NotRaised("a condition makes some weights 0 that their sum counts")
+        return elements.element(op.operands[0], expression.dims), 1.0, []
     if not isinstance(expression, Step):
         raise NotRaised("the weights are no quotient of exponentials")
     numerator, total = _quotient(expression)
-    numerator, total = without_casts(numerator), without_casts(total)
+    inside, numerator = _shown(without_casts(numerator))
+    total = without_casts(total)
     powers = {"math.exp": 1.0, "math.exp2": math.log(2)}
     if not isinstance(numerator, Step) or numerator.name not in powers:
         raise NotRaised("what is divided are no exponentials")
     summed = _summed(elements, total, keys)
+    counted, summed = _shown(without_casts(summed)) if summed is not None else ([], None)
     if summed is None or not elements.same(summed, numerator):
         raise NotRaised("the exponentials are not divided by their own sum over the keys")
-    return numerator.inputs[0], powers[numerator.name]
+    exponent = numerator.inputs[0]
+    hidden = _hiding(without_casts(exponent))
+    seen, known = [*outside, *inside, *hidden], [*counted, *hidden]
+    if not (_among(elements, seen, known) and _among(elements, known, seen)):
+        raise NotRaised("a condition makes some weights 0 that their sum counts")
+    rest = [where for where in counted if not _among(elements, [where], hidden)]
+    return exponent, powers[numerator.name], rest
 
 
 def _unguarded(elements: Elements, expression: Expression) -> Expression:
@@ -210,6 +225,33 @@ def _unguarded(elements: Elements, expression: Expression) -> Expression:
     nan = ir.IntegerAttr(test.op.attributes["predicate"]).value in _IS_NAN
     alike = all(elements.same(given, other) for given in test.inputs)
     return without_casts(other) if nan and alike else expression
+
+
+def _shown(expression: Expression) -> tuple[list[Expression], Expression]:
+    """(conditions, x) where the expression is x, or 0 where a condition does not hold."""
+    conditions: list[Expression] = []
+    while isinstance(expression, Step) and expression.name == "arith.select":
+        where, then, other = expression.inputs
+        if not isinstance(other, Number) or other.number != 0:
+            break
+        conditions.append(where)
+        expression = without_casts(then)
+    return conditions, expression
+
+
+def _hiding(exponent: Expression) -> list[Expression]:
+    """Conditions that, where they do not hold, make the exponent so low that its power is 0."""
+    while isinstance(exponent, Step) and exponent.name == "arith.subf":
+        exponent = without_casts(exponent.inputs[0])
+    if not isinstance(exponent, Step) or exponent.name != "arith.select":
+        return []
+    where, _, other = exponent.inputs
+    return [where] if isinstance(other, Number) and other.number == -math.inf else []
+
+
+def _among(elements: Elements, some: Sequence[Expression], others: Sequence[Expression]) -> bool:
+    """Whether each of `some` is one of `others`."""
+    return all(any(elements.same(one, other) for other in others) for one in some)
 
 
 def _quotient(step: Step) -> tuple[Expression, Expression]:
@@ -270,7 +312,7 @@ def _scores(elements: Elements, exponent: Expression, keys: frozenset[int]) -> t
         if not is_product(defining_op(leaf.value)) or elements.axes_of(leaf) != wanted:
             continue
         try:
-            return read_scores(exponent, leaf, elements), leaf
+            return read_scores(exponent, leaf, elements, keys), leaf
         except NotRaised as reason:
             why = reason
     raise why

@@ -59,22 +59,27 @@ class Function:
 
 @dataclass(frozen=True)
 class Scores:
-    """factor * f(product) + mask, where f is `functions`, the first one first."""
+    """factor * f(product) + mask, where f is `functions`, the first one first; the product times
+    `row_factors`, which are the same for all keys."""
 
     factor: float = 1.0
+    row_factors: tuple[Expression, ...] = ()
     functions: tuple[Function, ...] = ()
     mask: MaskTerm | None = None
 
 
-def read_scores(expression: Expression, product: Leaf, elements: Elements) -> Scores:
+def read_scores(
+    expression: Expression, product: Leaf, elements: Elements, keys: frozenset[int]
+) -> Scores:
     """The scores as made of `product`; NotRaised where attention has no words for it."""
-    return _Reader(product, elements).read(expression)
+    return _Reader(product, elements, keys).read(expression)
 
 
 class _Reader:
-    def __init__(self, product: Leaf, elements: Elements):
+    def __init__(self, product: Leaf, elements: Elements, keys: frozenset[int]):
         self.product = product
         self.elements = elements
+        self.keys = keys
 
     def depends(self, expression: Expression) -> bool:
         if isinstance(expression, Step):
@@ -99,9 +104,13 @@ class _Reader:
 
     def _arith_mulf(self, inputs: Sequence[Expression], mine: Sequence[bool]) -> Scores:
         scores, other = self._both(inputs, mine)
-        if not isinstance(other, Number):
-            raise NotRaised("the scores are multiplied by a tensor")
-        return times(scores, other.number)
+        if isinstance(other, Number):
+            return times(scores, other.number)
+        if self.elements.axes_of(other) & frozenset(self.elements.axes.now(sorted(self.keys))):
+            raise NotRaised("the scores are multiplied by a tensor that has a dim of keys")
+        if scores.mask is not None or scores.functions:
+            raise NotRaised("what is added to the scores is multiplied by a tensor")
+        return replace(scores, row_factors=(*scores.row_factors, other))
 
     def _arith_divf(self, inputs: Sequence[Expression], mine: Sequence[bool]) -> Scores:
         scores, other = self._both(inputs, mine)
@@ -137,7 +146,7 @@ class _Reader:
             raise NotRaised(f"{step.name} is taken of scores and tensors together")
         number = numbers[0].number if numbers else None
         function = Function(step.name, scores.factor, number)
-        return Scores(1.0, (*scores.functions, function))
+        return replace(scores, factor=1.0, functions=(*scores.functions, function))
 
     def _both(
         self, inputs: Sequence[Expression], mine: Sequence[bool]

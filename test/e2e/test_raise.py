@@ -21,7 +21,8 @@ LOWEST = float(np.finfo(np.float32).min)
 @dataclass(frozen=True)
 class Case:
     """One way to write attention. `heads` share K and V in groups of `group`; `mask` hides keys
-    by `hidden`: "" none, `causal`, or an argument of i1 with these dims, as `bqk`."""
+    by `hidden`: "" none, `causal`, or an argument of i1 with these dims, as `bqk`; with `where`
+    exponentials, too, are 0 there. Scores are multiplied by an argument of dims `factor`."""
 
     heads: int = 4
     group: int = 1
@@ -30,6 +31,8 @@ class Case:
     hidden: float = LOWEST
     bias: str = ""
     cap: float = 0.0
+    where: bool = False
+    factor: str | None = None
     order: str = "bqhd"
     dims_of_scores: str = "bhqk"
 
@@ -55,6 +58,10 @@ CASES = {
     "bias_with_heads_last": Case(bias="qkh"),
     "bias_and_mask": Case(bias="hqk", mask="bqk", hidden=-1e9),
     "soft_cap": Case(cap=2.0, mask="causal"),
+    "softmax_where": Case(mask="bqk", hidden=float("-inf"), where=True),
+    "causal_where": Case(mask="causal", hidden=-1e10, where=True),
+    "factor_of_heads": Case(factor="h", mask="causal"),
+    "factor_of_batch": Case(factor="b", group=2),
     "f16": Case(kind="f16", mask="causal"),
 }
 
@@ -143,6 +150,9 @@ def program(case: Case) -> str:
         return made
 
     scores = elementwise("multiply", first, scale)
+    if case.factor is not None:
+        arguments.append(("%factor", case.factor, "f32"))
+        scores = elementwise("multiply", scores, p.spread("%factor", case.factor, dims, "f32"))
     if case.cap:
         cap = p.constant(case.cap, dims, "f32")
         scores = elementwise(
@@ -177,6 +187,12 @@ def program(case: Case) -> str:
     rows = dims.replace("k", "")
     largest = p.spread(p.reduced(scores, "maximum", -np.inf, dims), rows, dims, "f32")
     powers = elementwise("exponential", elementwise("subtract", scores, largest))
+    if case.where:
+        nothing = p.constant(0.0, dims, "f32")
+        made = f"%{len(p.lines)}"
+        kinds = f"{tensor(case, dims, 'i1')}, {tensor(case, dims, 'f32')}"
+        p.lines.append(f"{made} = stablehlo.select {where}, {powers}, {nothing} : {kinds}")
+        powers = made
     total = p.spread(p.reduced(powers, "add", 0.0, dims), rows, dims, "f32")
     weights = elementwise("divide", powers, total)
     if kind != "f32":
@@ -201,6 +217,8 @@ def inputs(case: Case) -> dict[str, np.ndarray]:
 
     found = {"q": normal(query, case.kind), "k": normal(key, case.kind)}
     found["v"] = normal(key.replace("d", "e"), case.kind)
+    if case.factor is not None:
+        found["factor"] = normal(case.factor, "f32")
     if case.bias:
         found["bias"] = normal(case.bias, "f32")
     if case.mask not in ("", "causal"):
@@ -221,6 +239,8 @@ def reference(case: Case, given: dict[str, np.ndarray]) -> np.ndarray:
     scores_dims = f"bh{groups}qk"
     x = {name: array.astype(np.float64) for name, array in given.items() if name != "mask"}
     scores = np.einsum(f"{query},{key}->{scores_dims}", x["q"], x["k"]) * DIM**-0.5
+    if case.factor is not None:
+        scores = scores * _spread(x["factor"], case.factor, scores_dims)
     if case.cap:
         scores = case.cap * np.tanh(scores / case.cap)
     if case.bias:
@@ -263,6 +283,6 @@ def test_written_out(name: str, tmp_path: Path) -> None:
 
 
 def _ordered(given: dict[str, np.ndarray]) -> Iterator[np.ndarray]:
-    for name in ("q", "k", "v", "bias", "mask"):
+    for name in ("q", "k", "v", "factor", "bias", "mask"):
         if name in given:
             yield given[name]

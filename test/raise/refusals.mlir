@@ -76,7 +76,7 @@ func.func @off_by_one(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2
 // -----
 
 // Scores times a mask of floats, as old models hide keys.
-// WHY: the scores are multiplied by a tensor
+// WHY: the scores are multiplied by a tensor that has a dim of keys
 #s = affine_map<(b, m, k) -> (b, m, k)>
 #m = affine_map<(b, m, k) -> (m, k)>
 func.func @product_with_mask(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>, %mask: tensor<6x5xf32>) -> tensor<2x6x8xf32> {
@@ -153,5 +153,27 @@ func.func @soft_cap(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5
   %eo = tensor.empty() : tensor<2x6x8xf32>
   %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
   %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}
+
+// -----
+
+// Weights that are dropped behind the softmax: the others do not add up to 1.
+// WHY: a condition makes some weights 0 that their sum counts
+#s = affine_map<(b, m, k) -> (b, m, k)>
+func.func @dropped(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>, %kept: tensor<2x6x5xi1>) -> tensor<2x6x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %w = linalg.softmax dimension(2) ins(%s : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %d = linalg.generic {indexing_maps = [#s, #s, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%kept, %w : tensor<2x6x5xi1>, tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%c: i1, %x: f32, %o: f32):
+    %y = arith.select %c, %x, %zero : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%d, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
   return %r : tensor<2x6x8xf32>
 }
