@@ -39,6 +39,7 @@ def default_pipeline(
         passes.append(f"attn-use-kernels{{mode={kernels}}}")
     passes.append("attn-drop-unit-dims")
     passes += ["attn-widen", "attn-pad-heads", "attn-tile-dynamic"] if configure else []
+    passes += ["attn-tile-products"] if configure else []
     passes.append("attn-mask-dynamic-keys")
     if configure:
         passes.append("attn-join-mask-dims")

@@ -7,7 +7,8 @@
 Each product is rows x depth times depth x columns in f16, as a projection is: sums in f32, rounded
 to f16. The second factor is stored as it stands, or by columns as linear layers have it. Times are
 the GPU's, from CUPTI through torch's profiler, programs taking turns; errors are relative L2
-distances to float32. PyTorch's product stands beside.
+distances to float32. PyTorch's product stands beside. `unknown` are products whose rows are known
+at run time alone, by IREE and with attn-tile-products, copies included.
 """
 
 # pyright: reportMissingImports=false
@@ -42,6 +43,8 @@ SIZES = (
     (1024, 1024, 1024),
     (2048, 2048, 2048),
 )
+# Rows of products that are compiled for any number of them, columns and depth.
+UNKNOWN_ROWS, UNKNOWN_SIZE = (1, 77, 512, 777, 1333, 4096), 4096
 # Whether the second factor is stored by columns.
 ORDERS = {"as it stands": False, "by columns": True}
 TURNS = 9
@@ -100,8 +103,27 @@ def module_text(by_columns: bool) -> str:
 """
 
 
+def unknown_text() -> str:
+    """@main: a query, factors of UNKNOWN_SIZE, the first with an unknown number of rows."""
+    size, query = UNKNOWN_SIZE, "tensor<1x128x64xf16>"
+    left, wide = (f"tensor<?x{size}x{kind}>" for kind in ("f16", "f32"))
+    return f"""func.func @main(%q: {query}, %x: {left}, %w: tensor<{size}x{size}xf16>)
+    -> ({query}, {left}) {{
+  %zero = arith.constant 0.0 : f32
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %x, %c0 : {left}
+{_ATTENTION}
+  %e = tensor.empty(%rows) : {wide}
+  %z = linalg.fill ins(%zero : f32) outs(%e : {wide}) -> {wide}
+  %p = linalg.matmul ins(%x, %w : {left}, tensor<{size}x{size}xf16>) outs(%z : {wide}) -> {wide}
+  %r = arith.truncf %p : {wide} to {left}
+  return %a, %r : {query}, {left}
+}}
+"""
+
+
 def compile_all(folder: Path) -> None:
-    """Writes a .vmfb for each tile and order, and manifest.json."""
+    """Writes a .vmfb for each tile and order and for unknown rows, and manifest.json."""
     from attnpass.configs.nvidia_contraction import TILES
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -113,12 +135,24 @@ def compile_all(folder: Path) -> None:
         source.write_text(module_text(by_columns))
         for name, tool in tools.items():
             path = folder / f"{len(manifest)}.vmfb"
-            flags = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80", "-o", str(path)]
-            command = [sys.executable, *tool, str(source), *flags]
-            subprocess.run(command, check=True, timeout=600)
+            _compile(tool, source, path)
             manifest.append({"tile": name, "order": order, "file": path.name})
             print(order, name, flush=True)
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
+    compile_unknown(folder)
+
+
+def compile_unknown(folder: Path) -> None:
+    source = folder / "source.mlir"
+    source.write_text(unknown_text())
+    for name, flags in {"iree": ["--attn-disable"], "attnpass": []}.items():
+        tool = ["-m", "attnpass.cli.attn_compile", *flags]
+        _compile(tool, source, folder / f"unknown.{name}.vmfb")
+
+
+def _compile(tool: list[str], source: Path, path: Path) -> None:
+    flags = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80", "-o", str(path)]
+    subprocess.run([sys.executable, *tool, str(source), *flags], check=True, timeout=600)
 
 
 def run_all(folder: Path, path: Path) -> None:
@@ -169,8 +203,35 @@ def run_all(folder: Path, path: Path) -> None:
         assert len(found) == len(SIZES), f"{row}: {len(found)} of {len(SIZES)} kernels"
         print(json.dumps(row), flush=True)
     result = {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__}
-    result |= {"rows": rows, "cublas": _cublas(given)}
+    result |= {"rows": rows, "cublas": _cublas(given), "unknown": _unknown(config, folder)}
     path.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def _unknown(config: Any, folder: Path) -> list[dict[str, Any]]:
+    """Errors and microseconds of products of an unknown number of rows."""
+    import torch
+
+    mains = {
+        name: load(config, folder / f"unknown.{name}.vmfb")["main"] for name in ("iree", "attnpass")
+    }
+    w = (torch.randn(UNKNOWN_SIZE, UNKNOWN_SIZE, device="cuda") * UNKNOWN_SIZE**-0.5).half()
+    query, weight = (to_iree(config.device, one) for one in (w[:64].reshape(-1, 128, 64)[:1], w))
+    found: list[dict[str, Any]] = []
+    for rows in UNKNOWN_ROWS:
+        x = torch.randn(rows, UNKNOWN_SIZE, device="cuda").half()
+        placed, wanted = to_iree(config.device, x), (x.float() @ w.float()).cpu().numpy()
+        row: dict[str, Any] = {"rows": rows}
+        for name, main in mains.items():
+            got = to_torch(main(query, placed, weight)[1], torch.float16).float().cpu().numpy()
+            turns = [
+                kernels_of(lambda f=main, a=placed: f(query, a, weight)[1].to_host())
+                for _ in range(TURNS)
+            ]
+            spent = [sum(us for kernel, us in turn if "attention" not in kernel) for turn in turns]
+            row[name] = {"error": relative_error(got, wanted), "microseconds": _median(spent)}
+        found.append(row)
+        print(json.dumps(row), flush=True)
+    return found
 
 
 def _cublas(given: list[tuple[Any, Any]]) -> dict[str, float]:

@@ -232,6 +232,21 @@ class Builder(ScalarBuilder):
         operands = [value, *moved, *sized]
         return self.create("tensor.extract_slice", [result], operands, attributes).results[0]
 
+    def insert_slice(self, value: ir.Value, destination: ir.Value) -> ir.Value:
+        """`tensor.insert_slice` at the start of each dim."""
+        context, sizes = self.anchor.context, sizes_of(value)
+        sized = [self.size(size) for size in sizes if not isinstance(size, int)]
+        static = [size if isinstance(size, int) else DYNAMIC for size in sizes]
+        attributes: dict[str, ir.Attribute] = {
+            "static_offsets": ir.DenseI64ArrayAttr.get([0] * len(sizes), context),
+            "static_sizes": ir.DenseI64ArrayAttr.get(static, context),
+            "static_strides": ir.DenseI64ArrayAttr.get([1] * len(sizes), context),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0, len(sized), 0], context),
+        }
+        operands = [value, destination, *sized]
+        kind = destination.type
+        return self.create("tensor.insert_slice", [kind], operands, attributes).results[0]
+
     def slice_again(self, op: ir.Operation, source: ir.Value, dim: int, low: int) -> ir.Value:
         """The `tensor.extract_slice` op on `source`, which starts at `low` of the old dim."""
         if source.type == op.results[0].type:

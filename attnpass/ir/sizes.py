@@ -104,8 +104,18 @@ def _size_operand(op: ir.Operation, dim: int) -> ir.Value | None:
     if op.name == "tensor.reshape":
         shape = defining_op(op.operands[1])
         if shape is not None and shape.name == "tensor.from_elements":
-            return shape.operands[dim]
+            return _as_index(shape.operands[dim])
     return None
+
+
+def _as_index(value: ir.Value) -> ir.Value | None:
+    """The index that a size of integer type is cast from, if any: torch's sizes are i64."""
+    if isinstance(value.type, ir.IndexType):
+        return value
+    cast = defining_op(value)
+    if cast is None or cast.name != "arith.index_cast":
+        return None
+    return cast.operands[0] if isinstance(cast.operands[0].type, ir.IndexType) else None
 
 
 def _same_size(op: ir.Operation, value: ir.Value, dim: int) -> tuple[ir.Value, int] | None:

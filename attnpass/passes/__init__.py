@@ -49,6 +49,7 @@ REGISTRY: dict[str, str] = {
     "attn-shared-memory": "attnpass.passes.shared_memory:SharedMemory",
     "attn-split-k": "attnpass.passes.split_k:SplitK",
     "attn-tile-dynamic": "attnpass.passes.tile_dynamic:TileDynamic",
+    "attn-tile-products": "attnpass.passes.tile_products:TileProducts",
     "attn-use-kernels": "attnpass.passes.use_kernels:UseKernels",
     "attn-vectorize": "attnpass.passes.vectorize:Vectorize",
     "attn-widen": "attnpass.passes.widen:Widen",

@@ -28,10 +28,13 @@
 // CHECK: nvgpu.mma.sync
 // CHECK-LABEL: func.func @odd_dispatch_0
 // CHECK-NOT: nvgpu.mma.sync
+// CHECK-LABEL: func.func @order_dispatch_0
 // KEPT: linalg.contract {{.*}}reduction = [0, 0, 0, 64], subgroup_basis = {{\[\[}}1, 2, 4, 1], [0, 1, 2, 3]], workgroup = [1, 128, 256, 0]
 // The same rows of one sequence alone: smaller tiles, for more workgroups.
 // KEPT: linalg.contract {{.*}}reduction = [0, 0, 32], subgroup_basis = {{\[\[}}2, 2, 1], [0, 1, 2]], workgroup = [128, 128, 0]
 // KEPT-NOT: linalg.contract {{.*}}subgroup_basis
+// KEPT-LABEL: func.func @unknown_dispatch_0
+// KEPT: linalg.contract {{.*}}subgroup_basis = {{\[\[}}1, 2, 2, 1], [0, 1, 2, 3]], workgroup = [1, 128, 128, 0]
 // OFF-NOT: linalg.contract {{.*}}subgroup_basis
 // With less shared memory, the tile that two workgroups have room for.
 // SMALL: linalg.contract {{.*}}reduction = [0, 0, 0, 32], subgroup_basis = {{\[\[}}1, 2, 2, 1], [0, 1, 2, 3]], workgroup = [1, 128, 128, 0]
@@ -42,6 +45,9 @@
 // WHY: contraction at {{.*}} keeps IREE's own configuration: IREE 3.13 computes wrong numbers where the first factor has the last dim
 
 // WHY: contraction at {{.*}} keeps IREE's own configuration: IREE 3.13 computes wrong numbers where loops are not over rows, columns and depth
+
+// Rows of an unknown number come in tiles of a known one, by attn-tile-products.
+// WHY: contraction at {{.*}} is configured for cuda sm_80: {{.*}}workgroup = [1, 128, 128, 0]
 
 // A precompiled kernel in attention's place leaves the projection as it is.
 // KERNEL: contraction at {{.*}} is configured for cuda sm_90
@@ -134,4 +140,14 @@ func.func @loops(%x: tensor<2048x1024xf16>, %w: tensor<1024x2048xf16>) -> tensor
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2048x2048xf32>) -> tensor<2048x2048xf32>
   %p = linalg.contract indexing_maps = [affine_map<(j, i, k) -> (i, k)>, affine_map<(j, i, k) -> (k, j)>, affine_map<(j, i, k) -> (i, j)>] ins(%x, %w : tensor<2048x1024xf16>, tensor<1024x2048xf16>) outs(%f : tensor<2048x2048xf32>) -> tensor<2048x2048xf32>
   return %p : tensor<2048x2048xf32>
+}
+
+func.func @unknown(%x: tensor<?x4096xf16>, %w: tensor<4096x4096xf16>) -> tensor<?x4096xf32> {
+  %zero = arith.constant 0.0 : f32
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %x, %c0 : tensor<?x4096xf16>
+  %e = tensor.empty(%rows) : tensor<?x4096xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x4096xf32>) -> tensor<?x4096xf32>
+  %p = linalg.matmul ins(%x, %w : tensor<?x4096xf16>, tensor<4096x4096xf16>) outs(%f : tensor<?x4096xf32>) -> tensor<?x4096xf32>
+  return %p : tensor<?x4096xf32>
 }

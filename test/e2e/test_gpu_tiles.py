@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from attention_case import TOLERANCE, Case
@@ -115,3 +117,34 @@ def test_grouped_rows(keys: int) -> None:
         weights /= weights.sum(-1, keepdims=True)
         wanted = np.einsum("bhgmk,bhnk->bhgmn", weights, z)
         assert rel_error(run_module(vmfb, [q, k, v, seen]), wanted) < TOLERANCE["f16"]
+
+
+@cache
+def products() -> bytes:
+    """The functions that attn-tile-products' lit test holds."""
+    text = (Path(__file__).parents[1] / "tile-products" / "tile.mlir").read_text()
+    report = Report()
+    vmfb = compile_text(
+        text, mode="cost", pipeline="attn-tile-products{target=sm_80}", report=report
+    )
+    assert sum("rows is viewed as tiles" in note for note in report.notes) == 3
+    return vmfb
+
+
+@pytest.mark.parametrize("rows", [1, 7, 127, 128, 129, 300])
+def test_products(rows: int) -> None:
+    random = np.random.default_rng(rows)
+
+    def draw(*sizes: int, kind: type = np.float16) -> np.ndarray:
+        return (random.standard_normal(sizes) / 4).astype(kind)
+
+    x, w, bias = draw(3, rows, 256), draw(256, 512), draw(512)
+    rest = draw(1, rows, 512)
+    wide = x.astype(np.float64) @ w.astype(np.float64)
+    got = run_module(products(), [x[:1], w, bias, rest], "layer")
+    assert rel_error(got, wide[:1] + bias + rest) < TOLERANCE["f16"]
+    got = run_module(products(), [x, w], "transposed")
+    assert rel_error(got, wide.transpose(0, 2, 1)) < 1e-5
+    bf16 = [array.astype(ml_dtypes.bfloat16) for array in (x[0], w.T)]
+    wanted = bf16[1].astype(np.float64) @ bf16[0].astype(np.float64).T
+    assert rel_error(run_module(products(), bf16, "order"), wanted) < 1e-5

@@ -1,0 +1,261 @@
+"""Products of matrices with an unknown number of rows, rewritten to tiles of known size.
+
+IREE 3.13 has tensor-core kernels for known sizes only; where the rows of a projection are known
+at run time alone, it multiplies without matrix instructions. The rows, say a sequence's, become
+(tiles, `TILE`): the factor that has them is copied into whole tiles, and what of the result
+belongs to no row is cut off. The copy leaves what it does not fill as it is: each row of a product
+depends on its own row only. Elementwise ops that take nothing but the product and values without
+rows (a rounding, a bias) move in front of the cut, where IREE fuses them into the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+from . import maps
+from .ir import (
+    Builder,
+    Size,
+    collect,
+    copied_attributes,
+    copy_body,
+    defining_op,
+    element_type,
+    element_type_name,
+    fill_builtin_region,
+    is_ranked_tensor,
+    iterator_kinds,
+    sizes_of,
+    users,
+)
+from .producers import Refusal
+from .producers.contraction import Contraction
+from .producers.loop_nest import loops_of, peel_broadcasts
+
+TILE = 128
+# What the depth and the other matrix's rows or columns must divide by for a kernel.
+_DEPTH, _COLUMNS = 32, 64
+
+Read = tuple[ir.Value, maps.Positions]
+
+
+@dataclass(frozen=True)
+class Product:
+    """A contraction of two `reads`, summed over loop `k`; `result` are the loops of its dims, and
+    `rows` is the one of unknown size that becomes tiles. `sizes` are by loop."""
+
+    op: ir.Operation
+    reads: tuple[Read, Read]
+    result: tuple[int, ...]
+    sizes: tuple[Size, ...]
+    rows: int
+    k: int
+
+    @property
+    def units(self) -> tuple[int, ...]:
+        """Loops of one step: IREE drops them from the ops behind a contraction, but not from it,
+        and then does not fuse the two."""
+        return tuple(loop for loop in self.result if self.sizes[loop] == 1)
+
+    @property
+    def loops(self) -> list[tuple[int, str]]:
+        """The new loops: an old one, whole or a part of it."""
+        found: list[tuple[int, str]] = []
+        for loop in self.result:
+            if loop not in self.units:
+                found += [(loop, "tile"), (loop, "place")] if loop == self.rows else [(loop, "")]
+        return found
+
+    def positions(self, dims: maps.Positions) -> tuple[int, ...]:
+        """The map, over the new loops, of what had this one."""
+        loops = [*self.loops, (self.k, "")]
+        return tuple(loops.index(part) for dim in dims for part in self._parts(dim))
+
+    def _parts(self, dim: int | None) -> list[tuple[int, str]]:
+        assert dim is not None
+        if dim in self.units:
+            return []
+        return [(dim, "tile"), (dim, "place")] if dim == self.rows else [(dim, "")]
+
+
+def find(module: ir.Operation) -> Iterator[Product]:
+    """The products of 16-bit floats under `module` that a kernel with known tiles fits, each
+    described when it is its turn: the one before may have been rewritten."""
+    for op in collect(module, lambda op: op.name in Contraction.ops):
+        product = _describe(op)
+        if product is not None:
+            yield product
+
+
+def _describe(op: ir.Operation) -> Product | None:
+    positions = loops_of(op)
+    if isinstance(positions, Refusal) or any(None in dims for dims in positions):
+        return None
+    kinds = [element_type_name(value) for value in op.operands]
+    init = defining_op(op.operands[2])
+    if kinds[0] not in ("f16", "bf16") or kinds[1:] != [kinds[0], "f32"]:
+        return None
+    if init is None or init.name != "linalg.fill":
+        return None
+    result = tuple(dim for dim in positions[-1] if dim is not None)
+    reads = peel_broadcasts([(op.operands[i], positions[i]) for i in (0, 1)], result)
+    sizes: list[Size] = [1] * maps.num_dims(op.attributes["indexing_maps"])
+    for value, dims in (*reads, (op.results[0], positions[-1])):
+        for dim, size in zip(dims, sizes_of(value), strict=True):
+            if dim is not None:
+                sizes[dim] = size
+    summed = [loop for loop in range(len(sizes)) if loop not in result]
+    own = [[loop for loop in result if _is_own(loop, side, reads, sizes)] for side in (0, 1)]
+    if len(summed) != 1 or not all(own):
+        return None
+    tall = next((side for side in (0, 1) if not isinstance(sizes[own[side][-1]], int)), None)
+    if tall is None:
+        return None
+    depth, columns = sizes[summed[0]], sizes[own[1 - tall][-1]]
+    if not (_divides(_DEPTH, depth) and _divides(_COLUMNS, columns)):
+        return None
+    # IREE's kernels are right where the second factor has the result's last dim.
+    last = [loop for loop in result if loop in (*own[0], *own[1])][-1]
+    first, second = reads if last in own[1] else reads[::-1]
+    return Product(op, (first, second), result, tuple(sizes), own[tall][-1], summed[0])
+
+
+def _is_own(loop: int, side: int, reads: Sequence[Read], sizes: Sequence[Size]) -> bool:
+    """Whether a loop of more than one step is of this factor alone."""
+    return loop in reads[side][1] and loop not in reads[1 - side][1] and sizes[loop] != 1
+
+
+def _divides(step: int, size: Size) -> bool:
+    return isinstance(size, int) and size % step == 0
+
+
+def view_as_tiles(product: Product) -> ir.Operation:
+    """Gives the users of a product, or of what moved in front of its cut, the same values;
+    returns the last op that this replaces, which stays behind without use."""
+    build = Builder(product.op)
+    length = product.sizes[product.rows]
+    count = build.size_op("ceildivui", length, TILE)
+    reads = [(_in_tiles(product, *read, count, build), read[1]) for read in product.reads]
+    last = product.op
+    value = _contract(product, reads, count, build)
+    while (behind := _moves(product, last)) is not None:
+        build = Builder(behind)
+        value = _elementwise(product, behind, last.results[0], value, count, build)
+        last = behind
+    sizes = sizes_of(last.results[0])
+    counts = [len(product.positions((loop,))) for loop in product.result]
+    filled = [_padded(product, loop, count, build) for loop in product.result]
+    whole = build.join_dims(value, counts, filled)
+    last.results[0].replace_all_uses_with(build.extract_slice(whole, [0] * len(sizes), sizes))
+    return last
+
+
+def _padded(product: Product, loop: int, count: Size, build: Builder) -> Size:
+    """The size of a loop of the result in whole tiles."""
+    return build.size_op("muli", count, TILE) if loop == product.rows else product.sizes[loop]
+
+
+def _new_sizes(product: Product, count: Size) -> list[Size]:
+    parts: dict[str, Size] = {"tile": count, "place": TILE}
+    return [parts.get(part, product.sizes[loop]) for loop, part in product.loops]
+
+
+def _in_tiles(
+    product: Product, value: ir.Value, dims: maps.Positions, count: Size, build: Builder
+) -> ir.Value:
+    """A value whose dims are loops, with its rows in tiles and without dims of one."""
+    if product.rows in dims:
+        sizes = list(sizes_of(value))
+        sizes[dims.index(product.rows)] = build.size_op("muli", count, TILE)
+        value = build.insert_slice(value, build.empty(sizes, element_type(value)))
+    pieces: list[list[Size]] = []
+    for dim, size in zip(dims, sizes_of(value), strict=True):
+        parts = len(product.positions((dim,)))
+        pieces.append([count, TILE] if parts == 2 else [size] * parts)
+    return build.split_dims(value, pieces)
+
+
+def _contract(product: Product, reads: Sequence[Read], count: Size, build: Builder) -> ir.Value:
+    op = product.op
+    fill = defining_op(op.operands[2])
+    assert fill is not None
+    init = build.fill(
+        fill.operands[0],
+        build.empty(_new_sizes(product, count), element_type(op.results[0])),
+    )
+    indexing = [product.positions(dims) for dims in (*(dims for _, dims in reads), product.result)]
+    attributes = copied_attributes(op, "indexing_maps", "operandSegmentSizes")
+    attributes["operandSegmentSizes"] = build.segments(2, 1)
+    attributes["indexing_maps"] = maps.maps_attribute(len(product.loops) + 1, indexing)
+    values = [*(value for value, _ in reads), init]
+    new = build.create("linalg.contract", [init.type], values, attributes, regions=1)
+    fill_builtin_region(new)
+    return new.results[0]
+
+
+def _moves(product: Product, made: ir.Operation) -> ir.Operation | None:
+    """The one user of the product, or of what came of it, if it is elementwise and reads nothing
+    else that has rows."""
+    using = users(made.results[0])
+    op = using[0] if len(using) == 1 else None
+    if op is None or op.name != "linalg.generic" or len(op.results) != 1:
+        return None
+    if set(iterator_kinds(op)) != {"parallel"}:
+        return None
+    positions = loops_of(op)
+    loops = len(product.result)
+    if isinstance(positions, Refusal) or positions[-1] != tuple(range(loops)):
+        return None
+    body = op.regions[0].blocks[0]
+    if any(inner.operation.name == "linalg.index" for inner in body.operations):
+        return None
+    if next(iter(body.arguments[len(body.arguments) - 1].uses), None) is not None:
+        return None
+    rows = product.result.index(product.rows)
+    for value, dims in zip(list(op.operands)[:-1], positions, strict=False):
+        whole = value == made.results[0] and dims == positions[-1]
+        if not whole and (rows in dims or None in dims or value == made.results[0]):
+            return None
+    return op
+
+
+def _elementwise(
+    product: Product,
+    op: ir.Operation,
+    old: ir.Value,
+    new: ir.Value,
+    count: Size,
+    build: Builder,
+) -> ir.Value:
+    """An op that `_moves` found, on tiles: `new` stands for `old`."""
+    positions = loops_of(op)
+    assert not isinstance(positions, Refusal)
+    reads: list[Read] = []
+    for value, dims in zip(list(op.operands)[:-1], positions, strict=False):
+        loops = tuple(product.result[dim] for dim in dims if dim is not None)
+        if not is_ranked_tensor(value):
+            reads.append((value, ()))
+        elif value == old:
+            reads.append((new, product.positions(loops)))
+        else:
+            tiled = _in_tiles(product, value, loops, count, build)
+            reads.append((tiled, product.positions(loops)))
+    init = build.empty(_new_sizes(product, count), element_type(op.results[0]))
+    indexing = [*(dims for _, dims in reads), tuple(range(len(product.loops)))]
+    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+    attributes = copied_attributes(op, "indexing_maps", "iterator_types", "operandSegmentSizes")
+    attributes["indexing_maps"] = maps.maps_attribute(len(product.loops), indexing)
+    attributes["iterator_types"] = ir.ArrayAttr.get([parallel] * len(product.loops))
+    attributes["operandSegmentSizes"] = build.segments(len(reads), 1)
+    operands = [*(value for value, _ in reads), init]
+    generic = build.create(op.name, [init.type], operands, attributes, regions=1)
+    body = op.regions[0].blocks[0]
+    block = generic.regions[0].blocks.append(
+        *(argument.type for argument in body.arguments),
+        arg_locs=[build.location] * len(body.arguments),
+    )
+    copy_body(body, block, range(len(body.arguments)), {})
+    return generic.results[0]

@@ -1,0 +1,145 @@
+// On NVIDIA GPUs an unknown number of rows of a 16-bit product becomes whole tiles, with the
+// elementwise ops behind it that read nothing else with rows. Known rows, f32, odd depths and
+// columns, sums that go on, modules without attention and other targets stay.
+
+// RUN: attn-opt %s --attn-tile-products=target=sm_80 --report=%t.json | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-opt %s --attn-tile-products=target=gfx942 > %t.0 && attn-opt %s --attn-tile-products=target=llvm-cpu > %t.1 && attn-opt %s > %t.2 && diff %t.0 %t.2 && diff %t.1 %t.2
+// RUN: sed -e "/func.func @attend/,/^}/d" %s > %t.mlir
+// RUN: attn-opt %t.mlir --attn-tile-products=target=sm_80 > %t.3 && attn-opt %t.mlir > %t.4 && diff %t.3 %t.4
+
+// WHY: contraction at {{.*}}: the unknown number of its rows is viewed as tiles of 128
+// WHY: contraction at {{.*}}: the unknown number of its rows is viewed as tiles of 128
+// WHY: contraction at {{.*}}: the unknown number of its rows is viewed as tiles of 128
+// WHY: contraction at {{.*}}: the unknown number of its rows is viewed as tiles of 128
+// WHY-NOT: contraction
+
+#all = affine_map<(b, s, n) -> (b, s, n)>
+#columns = affine_map<(b, s, n) -> (n)>
+
+// CHECK-DAG: #[[X:.+]] = affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>
+// CHECK-DAG: #[[W:.+]] = affine_map<(d0, d1, d2, d3) -> (d3, d2)>
+// CHECK-DAG: #[[P:.+]] = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2)>
+// CHECK-DAG: #[[WT:.+]] = affine_map<(d0, d1, d2, d3, d4) -> (d4, d1)>
+// CHECK-DAG: #[[XT:.+]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d2, d3, d4)>
+// CHECK-DAG: #[[VT:.+]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2, d3)>
+
+// The weight is read in front of its repeat, without the batch of one.
+// CHECK-LABEL: func.func @layer
+// CHECK: %[[COUNT:.+]] = arith.ceildivui %{{.+}}, %c128
+// CHECK: %[[FILLED:.+]] = tensor.insert_slice %arg0 into %{{.+}}[0, 0, 0] [1, %{{.+}}, 256] [1, 1, 1]
+// CHECK: tensor.expand_shape %{{.+}} output_shape [%[[COUNT]], 128, 256]
+// CHECK: linalg.contract indexing_maps = [#[[X]], #[[W]], #[[P]]] ins(%{{.+}}, %arg1 : tensor<?x128x256xf16>, tensor<256x512xf16>)
+// CHECK-NOT: linalg.batch_matmul
+// CHECK: arith.truncf
+// CHECK: } -> tensor<?x128x512xf16>
+// CHECK: arith.addf
+// CHECK: } -> tensor<?x128x512xf16>
+// CHECK: %[[WHOLE:.+]] = tensor.expand_shape %{{.+}} : tensor<?x512xf16> into tensor<1x?x512xf16>
+// CHECK: %[[CUT:.+]] = tensor.extract_slice %[[WHOLE]][0, 0, 0] [1, %{{.+}}, 512] [1, 1, 1]
+// What has rows of its own is behind the cut.
+// CHECK: linalg.generic {{.*}} ins(%[[CUT]], %arg3 :
+func.func @layer(%x: tensor<1x?x256xf16>, %w: tensor<256x512xf16>, %bias: tensor<512xf16>, %rest: tensor<1x?x512xf16>) -> tensor<1x?x512xf16> {
+  %zero = arith.constant 0.0 : f32
+  %c1 = arith.constant 1 : index
+  %rows = tensor.dim %x, %c1 : tensor<1x?x256xf16>
+  %we = tensor.empty() : tensor<1x256x512xf16>
+  %repeated = linalg.generic {indexing_maps = [affine_map<(b, k, n) -> (k, n)>, affine_map<(b, k, n) -> (b, k, n)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%w : tensor<256x512xf16>) outs(%we : tensor<1x256x512xf16>) {
+  ^bb0(%a: f16, %o: f16):
+    linalg.yield %a : f16
+  } -> tensor<1x256x512xf16>
+  %pe = tensor.empty(%rows) : tensor<1x?x512xf32>
+  %pz = linalg.fill ins(%zero : f32) outs(%pe : tensor<1x?x512xf32>) -> tensor<1x?x512xf32>
+  %p = linalg.batch_matmul ins(%x, %repeated : tensor<1x?x256xf16>, tensor<1x256x512xf16>) outs(%pz : tensor<1x?x512xf32>) -> tensor<1x?x512xf32>
+  %e = tensor.empty(%rows) : tensor<1x?x512xf16>
+  %h = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel", "parallel"]} ins(%p : tensor<1x?x512xf32>) outs(%e : tensor<1x?x512xf16>) {
+  ^bb0(%a: f32, %o: f16):
+    %t = arith.truncf %a : f32 to f16
+    linalg.yield %t : f16
+  } -> tensor<1x?x512xf16>
+  %g = linalg.generic {indexing_maps = [#all, #columns, #all], iterator_types = ["parallel", "parallel", "parallel"]} ins(%h, %bias : tensor<1x?x512xf16>, tensor<512xf16>) outs(%e : tensor<1x?x512xf16>) {
+  ^bb0(%a: f16, %c: f16, %o: f16):
+    %t = arith.addf %a, %c : f16
+    linalg.yield %t : f16
+  } -> tensor<1x?x512xf16>
+  %r = linalg.generic {indexing_maps = [#all, #all, #all], iterator_types = ["parallel", "parallel", "parallel"]} ins(%g, %rest : tensor<1x?x512xf16>, tensor<1x?x512xf16>) outs(%e : tensor<1x?x512xf16>) {
+  ^bb0(%a: f16, %c: f16, %o: f16):
+    %t = arith.addf %a, %c : f16
+    linalg.yield %t : f16
+  } -> tensor<1x?x512xf16>
+  return %r : tensor<1x?x512xf16>
+}
+
+// As V^T is written: the rows are the second factor's.
+// CHECK-LABEL: func.func @transposed
+// CHECK: linalg.contract indexing_maps = [#[[WT]], #[[XT]], #[[VT]]] ins(%arg1, %{{.+}} : tensor<256x512xf16>, tensor<3x?x128x256xf16>)
+// CHECK: tensor.extract_slice %{{.+}}[0, 0, 0] [3, 512, %{{.+}}] [1, 1, 1]
+func.func @transposed(%x: tensor<3x?x256xf16>, %w: tensor<256x512xf16>) -> tensor<3x512x?xf32> {
+  %zero = arith.constant 0.0 : f32
+  %c1 = arith.constant 1 : index
+  %rows = tensor.dim %x, %c1 : tensor<3x?x256xf16>
+  %pe = tensor.empty(%rows) : tensor<3x512x?xf32>
+  %pz = linalg.fill ins(%zero : f32) outs(%pe : tensor<3x512x?xf32>) -> tensor<3x512x?xf32>
+  %p = linalg.contract indexing_maps = [affine_map<(b, i, j, k) -> (k, i)>, affine_map<(b, i, j, k) -> (b, j, k)>, affine_map<(b, i, j, k) -> (b, i, j)>] ins(%w, %x : tensor<256x512xf16>, tensor<3x?x256xf16>) outs(%pz : tensor<3x512x?xf32>) -> tensor<3x512x?xf32>
+  return %p : tensor<3x512x?xf32>
+}
+
+// IREE is right where the second factor has the last dim: they change places.
+// CHECK-LABEL: func.func @order
+// CHECK: linalg.contract {{.*}} ins(%arg1, %{{.+}} : tensor<512x256xbf16>, tensor<?x128x256xbf16>)
+func.func @order(%x: tensor<?x256xbf16>, %w: tensor<512x256xbf16>) -> tensor<512x?xf32> {
+  %zero = arith.constant 0.0 : f32
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %x, %c0 : tensor<?x256xbf16>
+  %pe = tensor.empty(%rows) : tensor<512x?xf32>
+  %pz = linalg.fill ins(%zero : f32) outs(%pe : tensor<512x?xf32>) -> tensor<512x?xf32>
+  %p = linalg.contract indexing_maps = [affine_map<(i, j, k) -> (j, k)>, affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (i, j)>] ins(%x, %w : tensor<?x256xbf16>, tensor<512x256xbf16>) outs(%pz : tensor<512x?xf32>) -> tensor<512x?xf32>
+  return %p : tensor<512x?xf32>
+}
+
+// torch's sizes are i64.
+// CHECK-LABEL: func.func @sizes
+// CHECK: arith.ceildivui %arg1, %c128
+// CHECK: linalg.contract
+func.func @sizes(%flat: tensor<?xf16>, %rows: index, %w: tensor<256x512xf16>) -> tensor<?x512xf32> {
+  %zero = arith.constant 0.0 : f32
+  %depth = arith.constant 256 : i64
+  %number = arith.index_cast %rows : index to i64
+  %shape = tensor.from_elements %number, %depth : tensor<2xi64>
+  %x = tensor.reshape %flat(%shape) : (tensor<?xf16>, tensor<2xi64>) -> tensor<?x256xf16>
+  %e = tensor.empty(%rows) : tensor<?x512xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<?x512xf32>) -> tensor<?x512xf32>
+  %p = linalg.matmul ins(%x, %w : tensor<?x256xf16>, tensor<256x512xf16>) outs(%z : tensor<?x512xf32>) -> tensor<?x512xf32>
+  return %p : tensor<?x512xf32>
+}
+
+// CHECK-LABEL: func.func @left
+// CHECK-NOT: linalg.contract
+func.func @left(%known: tensor<77x256xf16>, %single: tensor<?x256xf32>, %deep: tensor<?x250xf16>, %x: tensor<?x256xf16>, %w: tensor<256x512xf16>, %ws: tensor<256x512xf32>, %wd: tensor<250x512xf16>, %wc: tensor<256x500xf16>, %sum: tensor<?x512xf32>) -> (tensor<77x512xf32>, tensor<?x512xf32>, tensor<?x512xf32>, tensor<?x500xf32>, tensor<?x512xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %x, %c0 : tensor<?x256xf16>
+  %ke = tensor.empty() : tensor<77x512xf32>
+  %kz = linalg.fill ins(%zero : f32) outs(%ke : tensor<77x512xf32>) -> tensor<77x512xf32>
+  %e = tensor.empty(%rows) : tensor<?x512xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<?x512xf32>) -> tensor<?x512xf32>
+  %ce = tensor.empty(%rows) : tensor<?x500xf32>
+  %cz = linalg.fill ins(%zero : f32) outs(%ce : tensor<?x500xf32>) -> tensor<?x500xf32>
+  %0 = linalg.matmul ins(%known, %w : tensor<77x256xf16>, tensor<256x512xf16>) outs(%kz : tensor<77x512xf32>) -> tensor<77x512xf32>
+  %1 = linalg.matmul ins(%single, %ws : tensor<?x256xf32>, tensor<256x512xf32>) outs(%z : tensor<?x512xf32>) -> tensor<?x512xf32>
+  %2 = linalg.matmul ins(%deep, %wd : tensor<?x250xf16>, tensor<250x512xf16>) outs(%z : tensor<?x512xf32>) -> tensor<?x512xf32>
+  %3 = linalg.matmul ins(%x, %wc : tensor<?x256xf16>, tensor<256x500xf16>) outs(%cz : tensor<?x500xf32>) -> tensor<?x500xf32>
+  %4 = linalg.matmul ins(%x, %w : tensor<?x256xf16>, tensor<256x512xf16>) outs(%sum : tensor<?x512xf32>) -> tensor<?x512xf32>
+  return %0, %1, %2, %3, %4 : tensor<77x512xf32>, tensor<?x512xf32>, tensor<?x512xf32>, tensor<?x500xf32>, tensor<?x512xf32>
+}
+
+func.func @attend(%q: tensor<2x64x64xf16>) -> tensor<2x64x64xf16> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<2x64x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [affine_map<(b, m, n, k1, k2) -> (b, m, k1)>, affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>, affine_map<(b, m, n, k1, k2) -> (b, k2, n)>, affine_map<(b, m, n, k1, k2) -> ()>, affine_map<(b, m, n, k1, k2) -> (b, m, n)>]>
+      ins(%q, %q, %q, %scale : tensor<2x64x64xf16>, tensor<2x64x64xf16>, tensor<2x64x64xf16>, f32) outs(%out : tensor<2x64x64xf16>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x64x64xf16>
+  return %r : tensor<2x64x64xf16>
+}
