@@ -38,8 +38,8 @@ def default_pipeline(
     if kernels != "never":
         passes.append(f"attn-use-kernels{{mode={kernels}}}")
     passes.append("attn-drop-unit-dims")
-    passes += ["attn-widen", "attn-pad-heads", "attn-tile-dynamic"] if configure else []
-    passes += ["attn-tile-products"] if configure else []
+    if configure:
+        passes += ["attn-widen", "attn-pad-heads", "attn-tile-dynamic", "attn-tile-products"]
     passes.append("attn-mask-dynamic-keys")
     if configure:
         passes.append("attn-join-mask-dims")

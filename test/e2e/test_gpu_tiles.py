@@ -127,7 +127,7 @@ def products() -> bytes:
     vmfb = compile_text(
         text, mode="cost", pipeline="attn-tile-products{target=sm_80}", report=report
     )
-    assert sum("rows is viewed as tiles" in note for note in report.notes) == 3
+    assert sum("rows is viewed as tiles" in note for note in report.notes) == 4
     return vmfb
 
 
