@@ -16,6 +16,7 @@ _MOVES = (
     "tensor.cast",
     "tensor.collapse_shape",
     "tensor.expand_shape",
+    "tensor.extract_slice",
     "tensor.reshape",
 )
 # From the exponentials to the product: a division, casts, and views of the result.

@@ -65,6 +65,8 @@ def read_attention(op: ir.Operation) -> Written:
         makers = [defining_op(leaf.value) for leaf in _leaves(given)]
         if any(_is_softmax(op) or _is_sum(op) for op in makers):
             return _with_weights(elements, product, given, value)
+    if any(_is_part(elements.element(*factor)) for factor in product.factors()):
+        raise NotRaised("the product reads a part of a softmax that has a sink beside the keys")
     raise NotRaised("no factor of the product is a softmax")
 
 
@@ -265,6 +267,12 @@ def _quotient(step: Step) -> tuple[Expression, Expression]:
         if inverse.name == "arith.divf" and isinstance(above, Number) and above.number == 1:
             return one, inverse.inputs[1]
     raise NotRaised(f"the weights are made by {step.name}, not divided by their sum")
+
+
+def _is_part(expression: Expression) -> bool:
+    below = without_casts(expression)
+    op = defining_op(below.value) if isinstance(below, Leaf) else None
+    return op is not None and op.name == "tensor.extract_slice"
 
 
 def _is_softmax(op: ir.Operation | None) -> bool:

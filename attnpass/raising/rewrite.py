@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from iree.compiler import ir
 
-from ..attention import AttentionFacts, describe
+from ..attention import AttentionFacts, describe, tell_apart
 from ..ir import defining_op, erase_dead, location_text
 from ..report.records import Report
 from ..written_out import products_behind, written_out
@@ -44,4 +44,5 @@ def raise_all(
             written.result.value.replace_all_uses_with(result)
             report.note(f"{place} are an attention op now")
     erase_dead(old)
+    tell_apart(module)
     return changed

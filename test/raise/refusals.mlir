@@ -177,3 +177,22 @@ func.func @dropped(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x
   %r = linalg.batch_matmul ins(%d, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
   return %r : tensor<2x6x8xf32>
 }
+
+// -----
+
+// A sink: a score of no key takes its share of the softmax.
+// WHY: the product reads a part of a softmax that has a sink beside the keys
+func.func @sink(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>, %sink: tensor<2x6x1xf32>) -> tensor<2x6x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %c = tensor.concat dim(2) %s, %sink : (tensor<2x6x5xf32>, tensor<2x6x1xf32>) -> tensor<2x6x6xf32>
+  %ec = tensor.empty() : tensor<2x6x6xf32>
+  %w = linalg.softmax dimension(2) ins(%c : tensor<2x6x6xf32>) outs(%ec : tensor<2x6x6xf32>) -> tensor<2x6x6xf32>
+  %p = tensor.extract_slice %w[0, 0, 0] [2, 6, 5] [1, 1, 1] : tensor<2x6x6xf32> to tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%p, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}
