@@ -53,7 +53,7 @@ def decodes(facts: AttentionFacts, target: Target) -> str:
     loops = cpu_loops.tiles(facts, register_bytes(target))
     if isinstance(loops, str):
         return loops
-    if loops.row_vectors:
+    if loops.row_vectors or cpu_loops.row_size(facts) > loops.lanes:
         return "many query rows are no decode step"
     (keys,) = (facts.sizes[dim] for dim in facts.k2)
     if keys is None:

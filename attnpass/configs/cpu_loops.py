@@ -21,6 +21,10 @@ MARK = "attnpass.loops"
 # IREE's default limit, and what its own code around the loops may take of it: maxima and sums.
 STACK_BYTES = 32768
 STACK_RESERVE = 1024
+# IREE refuses vectors of so many registers, and makes one of a group's results.
+TOO_MANY_REGISTERS = 512
+# Rows that reading K and V once more pays for, where all rows together need too much of it.
+LEAST_GROUP = 4
 INPUT_TYPES = frozenset({"f32", "f16", "bf16"})
 MASK_TYPES = INPUT_TYPES | {"i1"}
 
@@ -80,6 +84,11 @@ def tiles(
             Tiles(lanes, row_vectors, keys, registers // 4, 4, registers // 8)
             for row_vectors, keys in ((2, 64), (1, 64), (1, 32))[fuller:]
         ]
+        # A head too wide for a vector of rows: groups of few.
+        candidates += [
+            _few_rows(facts, group, lanes, registers, transposed)
+            for group in _groups(rows or 0, lanes)[:1]
+        ]
     if why:
         return why
     fitting = (found for found in candidates if not problem(facts, found, transposed))
@@ -95,22 +104,53 @@ def problem(facts: AttentionFacts, found: Tiles, transposed: bool | None = None)
     why = misfit(facts, found, transposed)
     if why:
         return why
-    # A result in f32 is summed up in its place.
-    in_place = facts.element_types["output"] == "f32"
-    if _stack_bytes(facts, found, transposed, in_place) > STACK_BYTES:
+    if not tile_rows(facts, found, transposed):
         return f"loops that need more than {STACK_BYTES} bytes of stack"
     return ""
 
 
+def tile_rows(
+    facts: AttentionFacts,
+    found: Tiles,
+    transposed: bool | None = None,
+    in_place: bool | None = None,
+) -> list[int]:
+    """Rows that may go through these loops together, best first: where they are few and the
+    stack has no room for all of them, groups of several that divide them. A result in f32 is
+    summed up in its place, if `in_place` does not say otherwise."""
+    if transposed is None:
+        transposed = _keys_innermost(facts, "value")
+    if in_place is None:
+        in_place = facts.element_types["output"] == "f32"
+    width = max(facts.sizes[facts.k1[0]] or 0, facts.sizes[facts.n[0]] or 0)
+    counts = [found.rows]
+    if not found.rows:
+        most = TOO_MANY_REGISTERS * found.lanes // max(width, 1)
+        groups = _groups(row_size(facts), found.lanes)
+        counts = [count for count in groups if count < most or count == row_size(facts)]
+    return [
+        count
+        for count in counts
+        if _stack_bytes(facts, found, count, transposed, in_place) <= STACK_BYTES
+    ]
+
+
+def _groups(rows: int, lanes: int) -> list[int]:
+    """All rows, where there are no more than lanes, then smaller groups of them of equal size; K
+    and V are read for each again."""
+    largest = min(rows // 2, lanes)
+    smaller = [count for count in range(largest, LEAST_GROUP - 1, -1) if rows % count == 0]
+    return [rows, *smaller] if 0 < rows <= lanes else smaller if rows else []
+
+
 def fits_beside_result(facts: AttentionFacts, found: Tiles) -> bool:
     """Whether there is room on the stack for the sums, too, where the result is copied."""
-    transposed = _keys_innermost(facts, "value")
-    return _stack_bytes(facts, found, transposed, in_place=False) <= STACK_BYTES
+    return bool(tile_rows(facts, found, in_place=False))
 
 
-def _stack_bytes(facts: AttentionFacts, found: Tiles, transposed: bool, in_place: bool) -> int:
-    row = row_dim(facts)
-    rows = found.rows or (1 if row is None else facts.sizes[row] or 0)
+def _stack_bytes(
+    facts: AttentionFacts, found: Tiles, rows: int, transposed: bool, in_place: bool
+) -> int:
     depth, width = facts.sizes[facts.k1[0]] or 0, facts.sizes[facts.n[0]] or 0
     summed = 0 if in_place else width
     decays, widened = rows if found.row_vectors else rows * found.lanes, 1
@@ -186,3 +226,9 @@ def _refusal(facts: AttentionFacts, transposed: bool | None) -> str:
 def row_dim(facts: AttentionFacts) -> int | None:
     """The dim of rows that is cut into tiles, the others go one by one; None for a single row."""
     return facts.m[-1] if facts.m else None
+
+
+def row_size(facts: AttentionFacts) -> int:
+    """The size of that dim, 1 without one; 0 if it is known only at run time."""
+    row = row_dim(facts)
+    return 1 if row is None else facts.sizes[row] or 0

@@ -13,7 +13,7 @@ from iree.compiler import ir
 
 from ..attention import AttentionFacts, describe, find_ops
 from ..configs import cpu
-from ..configs.cpu_loops import Tiles, marked, misfit
+from ..configs.cpu_loops import Tiles, marked, misfit, row_size, tile_rows
 from ..ir import (
     DYNAMIC,
     collect,
@@ -82,10 +82,10 @@ def use_loops(module: ir.Operation, report: Report) -> bool:
 def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool:
     name = str(function.attributes["sym_name"]).strip('"')
     place = f"kernel {name} at {location_text(function.location)}"
-    why = ""
-    for tiles in _asked(function)[0].from_best():
+    why = "its rows need more of the stack than there is"
+    for tiles, rows in _attempts(function):
         copy = detached_copy(function)
-        why = _lower(function, tiles, target)
+        why = _lower(function, tiles, rows, target)
         if not why:
             mark_lowered(function)
             lanes = "rows" if tiles.row_vectors else "the head dim"
@@ -97,19 +97,32 @@ def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool
     return False
 
 
+def _attempts(function: ir.Operation) -> list[tuple[Tiles, int]]:
+    """Tiles and their rows to try, best first: of few rows those that the stack has room for, then
+    those that it has room for beside a copy of the result, which IREE may make."""
+    facts = describe(find_ops(function)[0])
+    found: list[tuple[Tiles, int]] = []
+    for tiles in _asked(function)[0].from_best():
+        rows = [tiles.rows]
+        if not tiles.row_vectors:
+            rows = [*tile_rows(facts, tiles)[:1], *tile_rows(facts, tiles, in_place=False)[:1]]
+        found += [(tiles, count) for count in dict.fromkeys(rows)]
+    return found
+
+
 def _asked(function: ir.Operation) -> list[Tiles]:
     """The tiles that attention in a kernel asks for."""
     return [tiles for op in find_ops(function) if (tiles := marked(op))]
 
 
-def _lower(function: ir.Operation, tiles: Tiles, target: str) -> str:
-    """Lowers a kernel for a target; why it cannot be, with the kernel in any state, or nothing."""
+def _lower(function: ir.Operation, tiles: Tiles, rows: int, target: str) -> str:
+    """Lowers a kernel for a target, with so many rows a tile; why it cannot be, with the kernel in
+    any state, or nothing."""
     ops = find_ops(function)
     if len(ops) != 1:
         return f"it holds {len(ops)} attention ops"
     facts = describe(ops[0])
-    rows = tiles.rows or facts.extent(facts.m[-1:]) or 1
-    config = cpu.lowering_config(facts, (rows, 0), cpu.WORKGROUP_ROWS)
+    config = cpu.lowering_config(facts, (rows, 0), _workgroup_rows(facts, tiles, rows))
     set_attribute(ops[0], "lowering_config", config)
     why = run_passes(function, _TILE)
     if why:
@@ -132,6 +145,16 @@ def _lower(function: ir.Operation, tiles: Tiles, target: str) -> str:
     use_plain_accesses(function)
     why = run_passes(function, _VECTORS)
     return f"IREE says of its vectors: {why}" if why else ""
+
+
+def _workgroup_rows(facts: AttentionFacts, tiles: Tiles, rows: int) -> int:
+    """Rows of a workgroup whose tiles are of `rows` each: of groups of few a whole number, so
+    that none is left with another number of them."""
+    if tiles.row_vectors:
+        return cpu.WORKGROUP_ROWS
+    groups = row_size(facts) // rows
+    most = max(cpu.WORKGROUP_ROWS // rows, 1)
+    return rows * next(count for count in range(most, 0, -1) if groups % count == 0)
 
 
 def _put_loops(ops: list[ir.Operation], tiles: Tiles, target: str) -> str:

@@ -25,6 +25,13 @@ CASES = {
     "one_key_more_than_a_block": Case(2, 32, 65, 16),
     "wide": Case(2, 16, 40, 128),
     "wider": Case(2, 70, 66, 256),
+    "groups_of_rows": Case(2, 100, 66, 512),
+    "groups_of_four": Case(1, 8, 37, 1024, mask="f32"),
+    "groups_of_few_rows": Case(2, 16, 40, 576, value_head=512),
+    "groups_of_half": Case(2, 32, 40, 512, "f16", "i1"),
+    "groups_of_half_unknown": Case(2, 24, 50, 512, "f16", "f16", dynamic="k"),
+    "groups_of_bfloat": Case(1, 48, 33, 320, "bf16", value_head=384),
+    "groups_transposed": Case(2, 40, 70, 256, transposed="v"),
     "one_batch": Case(1, 64, 64, 64),
     "one_batch_rest": Case(1, 31, 17, 8, value_head=24),
     "one_batch_rest_of_more": Case(1, 63, 40, 64, "f16", "i1"),
@@ -96,7 +103,11 @@ def test_numbers(name: str, cpu: str) -> None:
 def test_all_are_loops(cpu: str) -> None:
     notes = [note for note in compiled(cpu)[1].notes if note.startswith("kernel")]
     assert len(notes) == len(CASES)
-    assert all("is vector loops of ours" in note for note in notes), notes
+    # IREE makes vectors of four rows' results, too large for registers of 16 bytes.
+    too_wide = [case for case in CASES.values() if cpu == "generic" and case.head >= 512]
+    left = [note for note in notes if "is vector loops of ours" not in note]
+    assert len(left) == len(too_wide), left
+    assert all("large vector sizes" in note for note in left), left
 
 
 @settings(max_examples=6)

@@ -53,28 +53,29 @@ func.func @changed_scores(%q: tensor<2x32x64xf32>, %k: tensor<2x40x64xf32>, %v: 
   return %r : tensor<2x32x64xf32>
 }
 
+// 31 rows make no groups of several, 32 do (wide.mlir).
 // WHY: gets no loops of ours: head dim 512 needs more than 32768 bytes of stack
-func.func @wide(%q: tensor<2x32x512xf32>, %k: tensor<2x40x512xf32>, %v: tensor<2x40x512xf32>) -> tensor<2x32x512xf32> {
+func.func @wide(%q: tensor<2x31x512xf32>, %k: tensor<2x40x512xf32>, %v: tensor<2x40x512xf32>) -> tensor<2x31x512xf32> {
   %scale = arith.constant 0.125 : f32
-  %out = tensor.empty() : tensor<2x32x512xf32>
+  %out = tensor.empty() : tensor<2x31x512xf32>
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
-      ins(%q, %k, %v, %scale : tensor<2x32x512xf32>, tensor<2x40x512xf32>, tensor<2x40x512xf32>, f32) outs(%out : tensor<2x32x512xf32>) {
+      ins(%q, %k, %v, %scale : tensor<2x31x512xf32>, tensor<2x40x512xf32>, tensor<2x40x512xf32>, f32) outs(%out : tensor<2x31x512xf32>) {
     ^bb0(%score: f32):
       iree_linalg_ext.yield %score : f32
-  } -> tensor<2x32x512xf32>
-  return %r : tensor<2x32x512xf32>
+  } -> tensor<2x31x512xf32>
+  return %r : tensor<2x31x512xf32>
 }
 
 // WHY: gets no loops of ours: head dim 256 needs more than 32768 bytes of stack
-func.func @wide_transposed(%q: tensor<2x32x256xf32>, %k: tensor<2x40x256xf32>, %v: tensor<2x256x40xf32>) -> tensor<2x32x256xf32> {
+func.func @wide_transposed(%q: tensor<2x31x256xf32>, %k: tensor<2x40x256xf32>, %v: tensor<2x256x40xf32>) -> tensor<2x31x256xf32> {
   %scale = arith.constant 0.125 : f32
-  %out = tensor.empty() : tensor<2x32x256xf32>
+  %out = tensor.empty() : tensor<2x31x256xf32>
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #vt, #s, #o]>
-      ins(%q, %k, %v, %scale : tensor<2x32x256xf32>, tensor<2x40x256xf32>, tensor<2x256x40xf32>, f32) outs(%out : tensor<2x32x256xf32>) {
+      ins(%q, %k, %v, %scale : tensor<2x31x256xf32>, tensor<2x40x256xf32>, tensor<2x256x40xf32>, f32) outs(%out : tensor<2x31x256xf32>) {
     ^bb0(%score: f32):
       iree_linalg_ext.yield %score : f32
-  } -> tensor<2x32x256xf32>
-  return %r : tensor<2x32x256xf32>
+  } -> tensor<2x31x256xf32>
+  return %r : tensor<2x31x256xf32>
 }
 
 #i = affine_map<(a, b, c) -> (a, b, c)>

@@ -1,0 +1,30 @@
+// Heads too wide for a vector of rows: the rows go in groups that the stack has room for, and
+// workgroups hold whole groups.
+
+// DEFINE: %{cpu} = --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-cpu=x86-64-v4
+// RUN: attn-compile %s %{cpu} --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
+// RUN: FileCheck %s --check-prefix=REPORT --input-file=%t.json
+
+// REPORT: kernel main_dispatch_0_attention{{.*}} is vector loops of ours, with the head dim across the lanes
+
+// CHECK: func.func @main_dispatch_0_attention_2x100x512x512x40()
+// CHECK-SAME: #iree_codegen.no_pipeline
+// CHECK-DAG: memref.alloca() {{.*}} : memref<10x512xf32>
+// CHECK-DAG: memref.alloca() {{.*}} : memref<10x{{[0-9]+}}xf32>
+// CHECK-NOT: iree_linalg_ext
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+func.func @main(%q: tensor<2x100x512xf32>, %k: tensor<2x40x512xf32>, %v: tensor<2x40x512xf32>) -> tensor<2x100x512xf32> {
+  %scale = arith.constant 0.125 : f32
+  %out = tensor.empty() : tensor<2x100x512xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<2x100x512xf32>, tensor<2x40x512xf32>, tensor<2x40x512xf32>, f32) outs(%out : tensor<2x100x512xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x100x512xf32>
+  return %r : tensor<2x100x512xf32>
+}
