@@ -1,11 +1,13 @@
-"""Products of matrices with an unknown number of rows, rewritten to tiles of known size.
+"""Products of matrices whose rows fill no kernel tile, rewritten to whole ones.
 
-IREE 3.13 has tensor-core kernels for known sizes only; where the rows of a projection are known
-at run time alone, it multiplies without matrix instructions. The rows, say a sequence's, become
-(tiles, `TILE`): the factor that has them is copied into whole tiles, and what of the result
-belongs to no row is cut off. The copy leaves what it does not fill as it is: each row of a product
-depends on its own row only. Elementwise ops that take nothing but the product and values without
-rows (a rounding, a bias) move in front of the cut, where IREE fuses them into the product.
+IREE 3.13 has tensor-core kernels for known sizes only: where the rows of a projection are known at
+run time alone, it multiplies without matrix instructions. Where their number is known, but odd, its
+kernels are half as fast as those of attn-configure. The rows, those of all sequences where they lie
+one behind the other, become (tiles, `TILE`): the factor that has them is copied into whole tiles,
+and what of the result belongs to no row is cut off. The copy leaves what it does not fill as it
+is: each row of a product depends on its own row only. Elementwise ops that take nothing but the
+product and values without rows (a rounding, a bias) move in front of the cut, where IREE fuses them
+into the product.
 """
 
 from __future__ import annotations
@@ -31,11 +33,14 @@ from .ir import (
     sizes_of,
     users,
 )
+from .ir import product as total
 from .producers import Refusal
 from .producers.contraction import Contraction
 from .producers.loop_nest import loops_of, peel_broadcasts
 
 TILE = 128
+# A known number of rows that this divides has a kernel; below `TILE` copies cost what they gain.
+_WHOLE = 64
 # What the depth and the other matrix's rows or columns must divide by for a kernel.
 _DEPTH, _COLUMNS = 32, 64
 
@@ -45,13 +50,14 @@ Read = tuple[ir.Value, maps.Positions]
 @dataclass(frozen=True)
 class Product:
     """A contraction of two `reads`, summed over loop `k`; `result` are the loops of its dims, and
-    `rows` is the one of unknown size that becomes tiles. `sizes` are by loop."""
+    `rows` those, one behind the other in each operand, that become tiles together. `sizes` are by
+    loop."""
 
     op: ir.Operation
     reads: tuple[Read, Read]
     result: tuple[int, ...]
     sizes: tuple[Size, ...]
-    rows: int
+    rows: tuple[int, ...]
     k: int
 
     @property
@@ -61,24 +67,29 @@ class Product:
         return tuple(loop for loop in self.result if self.sizes[loop] == 1)
 
     @property
-    def loops(self) -> list[tuple[int, str]]:
-        """The new loops: an old one, whole or a part of it."""
-        found: list[tuple[int, str]] = []
-        for loop in self.result:
-            if loop not in self.units:
-                found += [(loop, "tile"), (loop, "place")] if loop == self.rows else [(loop, "")]
-        return found
+    def length(self) -> Size:
+        """The number of rows."""
+        return total([self.sizes[loop] for loop in self.rows])
+
+    @property
+    def new_loops(self) -> list[int | str]:
+        """Loops of the result: old ones, and a tile and a place in it for the rows."""
+        return self._replaced(self.result)
 
     def positions(self, dims: maps.Positions) -> tuple[int, ...]:
         """The map, over the new loops, of what had this one."""
-        loops = [*self.loops, (self.k, "")]
-        return tuple(loops.index(part) for dim in dims for part in self._parts(dim))
+        loops = [*self.new_loops, self.k]
+        return tuple(loops.index(part) for part in self._replaced(dims))
 
-    def _parts(self, dim: int | None) -> list[tuple[int, str]]:
-        assert dim is not None
-        if dim in self.units:
-            return []
-        return [(dim, "tile"), (dim, "place")] if dim == self.rows else [(dim, "")]
+    def _replaced(self, dims: maps.Positions) -> list[int | str]:
+        found: list[int | str] = []
+        for dim in dims:
+            assert dim is not None
+            if dim == self.rows[0]:
+                found += ["tile", "place"]
+            elif dim not in (*self.units, *self.rows):
+                found.append(dim)
+        return found
 
 
 def find(module: ir.Operation) -> Iterator[Product]:
@@ -111,7 +122,8 @@ def _describe(op: ir.Operation) -> Product | None:
     own = [[loop for loop in result if _is_own(loop, side, reads, sizes)] for side in (0, 1)]
     if len(summed) != 1 or not all(own):
         return None
-    tall = next((side for side in (0, 1) if not isinstance(sizes[own[side][-1]], int)), None)
+    rows = [_joined(own[side], reads[side][1], result, sizes) for side in (0, 1)]
+    tall = next((side for side in (0, 1) if _fills_no_tile(rows[side], sizes)), None)
     if tall is None:
         return None
     depth, columns = sizes[summed[0]], sizes[own[1 - tall][-1]]
@@ -120,7 +132,28 @@ def _describe(op: ir.Operation) -> Product | None:
     # IREE's kernels are right where the second factor has the result's last dim.
     last = [loop for loop in result if loop in (*own[0], *own[1])][-1]
     first, second = reads if last in own[1] else reads[::-1]
-    return Product(op, (first, second), result, tuple(sizes), own[tall][-1], summed[0])
+    return Product(op, (first, second), result, tuple(sizes), rows[tall], summed[0])
+
+
+def _joined(
+    own: Sequence[int], read: maps.Positions, result: maps.Positions, sizes: Sequence[Size]
+) -> tuple[int, ...]:
+    """The last of a factor's own loops, and those right in front of it in the factor as in the
+    result: sequences whose rows lie one behind the other."""
+    orders = [
+        [loop for loop in dims if loop is None or sizes[loop] != 1] for dims in (read, result)
+    ]
+    rows = [own[-1]]
+    for loop in reversed(own[:-1]):
+        if any(order.index(loop) + 1 != order.index(rows[0]) for order in orders):
+            break
+        rows.insert(0, loop)
+    return tuple(rows)
+
+
+def _fills_no_tile(rows: Sequence[int], sizes: Sequence[Size]) -> bool:
+    length = total([sizes[loop] for loop in rows])
+    return not isinstance(length, int) or (length > TILE and length % _WHOLE != 0)
 
 
 def _is_own(loop: int, side: int, reads: Sequence[Read], sizes: Sequence[Size]) -> bool:
@@ -136,8 +169,7 @@ def view_as_tiles(product: Product) -> ir.Operation:
     """Gives the users of a product, or of what moved in front of its cut, the same values;
     returns the last op that this replaces, which stays behind without use."""
     build = Builder(product.op)
-    length = product.sizes[product.rows]
-    count = build.size_op("ceildivui", length, TILE)
+    count = build.size_op("ceildivui", product.length, TILE)
     reads = [(_in_tiles(product, *read, count, build), read[1]) for read in product.reads]
     last = product.op
     value = _contract(product, reads, count, build)
@@ -145,37 +177,53 @@ def view_as_tiles(product: Product) -> ir.Operation:
         build = Builder(behind)
         value = _elementwise(product, behind, last.results[0], value, count, build)
         last = behind
-    sizes = sizes_of(last.results[0])
-    counts = [len(product.positions((loop,))) for loop in product.result]
-    filled = [_padded(product, loop, count, build) for loop in product.result]
-    whole = build.join_dims(value, counts, filled)
-    last.results[0].replace_all_uses_with(build.extract_slice(whole, [0] * len(sizes), sizes))
+    last.results[0].replace_all_uses_with(_cut(product, value, build))
     return last
-
-
-def _padded(product: Product, loop: int, count: Size, build: Builder) -> Size:
-    """The size of a loop of the result in whole tiles."""
-    return build.size_op("muli", count, TILE) if loop == product.rows else product.sizes[loop]
-
-
-def _new_sizes(product: Product, count: Size) -> list[Size]:
-    parts: dict[str, Size] = {"tile": count, "place": TILE}
-    return [parts.get(part, product.sizes[loop]) for loop, part in product.loops]
 
 
 def _in_tiles(
     product: Product, value: ir.Value, dims: maps.Positions, count: Size, build: Builder
 ) -> ir.Value:
     """A value whose dims are loops, with its rows in tiles and without dims of one."""
-    if product.rows in dims:
-        sizes = list(sizes_of(value))
-        sizes[dims.index(product.rows)] = build.size_op("muli", count, TILE)
-        value = build.insert_slice(value, build.empty(sizes, element_type(value)))
-    pieces: list[list[Size]] = []
-    for dim, size in zip(dims, sizes_of(value), strict=True):
-        parts = len(product.positions((dim,)))
-        pieces.append([count, TILE] if parts == 2 else [size] * parts)
+    kept = [dim for dim in dims if dim not in product.units]
+    sizes = zip(dims, sizes_of(value), strict=True)
+    value = build.split_dims(value, [[size] if dim in kept else [] for dim, size in sizes])
+    if product.rows[0] not in kept:
+        return value
+    at, joined = kept.index(product.rows[0]), len(product.rows)
+    value = build.collapse(value, _groups(len(kept), at, joined))
+    filled = list(sizes_of(value))
+    filled[at] = build.size_op("muli", count, TILE)
+    value = build.insert_slice(value, build.empty(filled, element_type(value)))
+    pieces = [[size] for size in filled]
+    pieces[at] = [count, TILE]
     return build.split_dims(value, pieces)
+
+
+def _cut(product: Product, value: ir.Value, build: Builder) -> ir.Value:
+    """The result with its old dims, without what belongs to no row."""
+    loops = product.new_loops
+    at = loops.index("tile")
+    value = build.collapse(value, _groups(len(loops), at, 2))
+    sizes = list(sizes_of(value))
+    sizes[at] = product.length
+    value = build.extract_slice(value, [0] * len(sizes), sizes)
+    pieces = [[size] for size in sizes]
+    pieces[at] = [product.sizes[loop] for loop in product.rows]
+    value = build.split_dims(value, pieces)
+    counts = [0 if loop in product.units else 1 for loop in product.result]
+    return build.join_dims(value, counts, [product.sizes[loop] for loop in product.result])
+
+
+def _groups(rank: int, at: int, joined: int) -> list[list[int]]:
+    """Dims by what they become where `joined` dims from `at` on become one."""
+    behind = [[dim] for dim in range(at + joined, rank)]
+    return [*([dim] for dim in range(at)), list(range(at, at + joined)), *behind]
+
+
+def _new_sizes(product: Product, count: Size) -> list[Size]:
+    parts: dict[int | str, Size] = {**dict(enumerate(product.sizes)), "tile": count, "place": TILE}
+    return [parts[loop] for loop in product.new_loops]
 
 
 def _contract(product: Product, reads: Sequence[Read], count: Size, build: Builder) -> ir.Value:
@@ -189,7 +237,7 @@ def _contract(product: Product, reads: Sequence[Read], count: Size, build: Build
     indexing = [product.positions(dims) for dims in (*(dims for _, dims in reads), product.result)]
     attributes = copied_attributes(op, "indexing_maps", "operandSegmentSizes")
     attributes["operandSegmentSizes"] = build.segments(2, 1)
-    attributes["indexing_maps"] = maps.maps_attribute(len(product.loops) + 1, indexing)
+    attributes["indexing_maps"] = maps.maps_attribute(len(product.new_loops) + 1, indexing)
     values = [*(value for value, _ in reads), init]
     new = build.create("linalg.contract", [init.type], values, attributes, regions=1)
     fill_builtin_region(new)
@@ -214,10 +262,10 @@ def _moves(product: Product, made: ir.Operation) -> ir.Operation | None:
         return None
     if next(iter(body.arguments[len(body.arguments) - 1].uses), None) is not None:
         return None
-    rows = product.result.index(product.rows)
+    rows = {product.result.index(loop) for loop in product.rows}
     for value, dims in zip(list(op.operands)[:-1], positions, strict=False):
         whole = value == made.results[0] and dims == positions[-1]
-        if not whole and (rows in dims or None in dims or value == made.results[0]):
+        if not whole and ({*dims} & {*rows, None} or value == made.results[0]):
             return None
     return op
 
@@ -244,11 +292,11 @@ def _elementwise(
             tiled = _in_tiles(product, value, loops, count, build)
             reads.append((tiled, product.positions(loops)))
     init = build.empty(_new_sizes(product, count), element_type(op.results[0]))
-    indexing = [*(dims for _, dims in reads), tuple(range(len(product.loops)))]
+    indexing = [*(dims for _, dims in reads), tuple(range(len(product.new_loops)))]
     parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
     attributes = copied_attributes(op, "indexing_maps", "iterator_types", "operandSegmentSizes")
-    attributes["indexing_maps"] = maps.maps_attribute(len(product.loops), indexing)
-    attributes["iterator_types"] = ir.ArrayAttr.get([parallel] * len(product.loops))
+    attributes["indexing_maps"] = maps.maps_attribute(len(product.new_loops), indexing)
+    attributes["iterator_types"] = ir.ArrayAttr.get([parallel] * len(product.new_loops))
     attributes["operandSegmentSizes"] = build.segments(len(reads), 1)
     operands = [*(value for value, _ in reads), init]
     generic = build.create(op.name, [init.type], operands, attributes, regions=1)

@@ -1,4 +1,4 @@
-"""attn-tile-products: an unknown number of a product's rows as whole kernel tiles."""
+"""attn-tile-products: rows of a product that fill no kernel tile as whole ones."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TileProducts(Pass):
-    """Gives the f16 and bf16 products of a module with attention (its projections), whose rows
-    are known at run time alone, tiles of a known size on NVIDIA GPUs.
+    """Gives the f16 and bf16 products of a module with attention (its projections) tiles of a
+    known size on NVIDIA GPUs where their rows are known at run time alone, or fill no tile.
 
     IREE 3.13 has tensor-core kernels for known sizes only: on an H200 1333 x 4096 x 4096 takes
     152 ms with rows of an unknown number (25 where the weights lie by columns) and 0.4 with a
@@ -23,7 +23,7 @@ class TileProducts(Pass):
     """
 
     name: ClassVar[str] = "attn-tile-products"
-    summary: ClassVar[str] = "NVIDIA GPUs: an unknown number of a product's rows as kernel tiles"
+    summary: ClassVar[str] = "NVIDIA GPUs: rows of a product that fill no kernel tile as whole ones"
 
     target: str = option("", "target to decide for, instead of the module's own")
 
@@ -41,10 +41,12 @@ class TileProducts(Pass):
                 return False
             replaced: list[ir.Operation] = []
             for product in find(module):
-                replaced.append(view_as_tiles(product))
+                place, rows = location_text(product.op.location), product.length
+                known = f"its {rows} rows are" if isinstance(rows, int) else ""
                 context.report.note(
-                    f"contraction at {location_text(product.op.location)}: the unknown number of "
-                    f"its rows is viewed as tiles of {TILE}"
+                    f"contraction at {place}: {known or 'the unknown number of its rows is'} "
+                    f"viewed as tiles of {TILE}"
                 )
+                replaced.append(view_as_tiles(product))
             erase_dead(replaced)
         return bool(replaced)

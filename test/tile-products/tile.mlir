@@ -1,6 +1,7 @@
-// On NVIDIA GPUs an unknown number of rows of a 16-bit product becomes whole tiles, with the
-// elementwise ops behind it that read nothing else with rows. Known rows, f32, odd depths and
-// columns, sums that go on, modules without attention and other targets stay.
+// On NVIDIA GPUs an unknown number of rows of a 16-bit product, or one that fills no tile, becomes
+// whole tiles, with the elementwise ops behind it that read nothing else with rows. Few rows or
+// whole tiles of them, f32, odd depths and columns, sums that go on, modules without attention and
+// other targets stay.
 
 // RUN: attn-opt %s --attn-tile-products=target=sm_80 --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
@@ -11,6 +12,8 @@
 // WHY: contraction at {{.*}}: the unknown number of its rows is viewed as tiles of 128
 // WHY: contraction at {{.*}}: the unknown number of its rows is viewed as tiles of 128
 // WHY: contraction at {{.*}}: the unknown number of its rows is viewed as tiles of 128
+// WHY: contraction at {{.*}}: the unknown number of its rows is viewed as tiles of 128
+// WHY: contraction at {{.*}}: its 1576 rows are viewed as tiles of 128
 // WHY: contraction at {{.*}}: the unknown number of its rows is viewed as tiles of 128
 // WHY-NOT: contraction
 
@@ -27,7 +30,8 @@
 // The weight is read in front of its repeat, without the batch of one.
 // CHECK-LABEL: func.func @layer
 // CHECK: %[[COUNT:.+]] = arith.ceildivui %{{.+}}, %c128
-// CHECK: %[[FILLED:.+]] = tensor.insert_slice %arg0 into %{{.+}}[0, 0, 0] [1, %{{.+}}, 256] [1, 1, 1]
+// CHECK: %[[ROWS:.+]] = tensor.collapse_shape %arg0 {{\[\[}}0, 1], [2]]
+// CHECK: tensor.insert_slice %[[ROWS]] into %{{.+}}[0, 0] [%{{.+}}, 256] [1, 1]
 // CHECK: tensor.expand_shape %{{.+}} output_shape [%[[COUNT]], 128, 256]
 // CHECK: linalg.contract indexing_maps = [#[[X]], #[[W]], #[[P]]] ins(%{{.+}}, %arg1 : tensor<?x128x256xf16>, tensor<256x512xf16>)
 // CHECK-NOT: linalg.batch_matmul
@@ -35,10 +39,10 @@
 // CHECK: } -> tensor<?x128x512xf16>
 // CHECK: arith.addf
 // CHECK: } -> tensor<?x128x512xf16>
-// CHECK: %[[WHOLE:.+]] = tensor.expand_shape %{{.+}} : tensor<?x512xf16> into tensor<1x?x512xf16>
-// CHECK: %[[CUT:.+]] = tensor.extract_slice %[[WHOLE]][0, 0, 0] [1, %{{.+}}, 512] [1, 1, 1]
+// CHECK: %[[CUT:.+]] = tensor.extract_slice %{{.+}}[0, 0] [%{{.+}}, 512] [1, 1]
+// CHECK: %[[RESULT:.+]] = tensor.expand_shape %[[CUT]] {{.*}} into tensor<1x?x512xf16>
 // What has rows of its own is behind the cut.
-// CHECK: linalg.generic {{.*}} ins(%[[CUT]], %arg3 :
+// CHECK: linalg.generic {{.*}} ins(%[[RESULT]], %arg3 :
 func.func @layer(%x: tensor<1x?x256xf16>, %w: tensor<256x512xf16>, %bias: tensor<512xf16>, %rest: tensor<1x?x512xf16>) -> tensor<1x?x512xf16> {
   %zero = arith.constant 0.0 : f32
   %c1 = arith.constant 1 : index
@@ -113,9 +117,29 @@ func.func @sizes(%flat: tensor<?xf16>, %rows: index, %w: tensor<256x512xf16>) ->
   return %p : tensor<?x512xf32>
 }
 
+// Sequences whose rows lie one behind the other are filled up once, known or not.
+// CHECK-LABEL: func.func @sequences
+// CHECK: linalg.contract {{.*}} ins(%{{.+}}, %arg1 : tensor<13x128x256xf16>, tensor<256x512xf16>)
+// CHECK: tensor.extract_slice {{.*}} : tensor<1664x512xf32> to tensor<1576x512xf32>
+// CHECK: linalg.contract {{.*}} ins(%{{.+}}, %arg1 : tensor<?x128x256xf16>, tensor<256x512xf16>)
+func.func @sequences(%x: tensor<8x197x256xf16>, %w: tensor<256x512xf16>, %y: tensor<?x?x256xf16>) -> (tensor<8x197x512xf32>, tensor<?x?x512xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %e = tensor.empty() : tensor<8x197x512xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<8x197x512xf32>) -> tensor<8x197x512xf32>
+  %p = linalg.contract indexing_maps = [affine_map<(b, s, n, k) -> (b, s, k)>, affine_map<(b, s, n, k) -> (k, n)>, affine_map<(b, s, n, k) -> (b, s, n)>] ins(%x, %w : tensor<8x197x256xf16>, tensor<256x512xf16>) outs(%z : tensor<8x197x512xf32>) -> tensor<8x197x512xf32>
+  %count = tensor.dim %y, %c0 : tensor<?x?x256xf16>
+  %rows = tensor.dim %y, %c1 : tensor<?x?x256xf16>
+  %ye = tensor.empty(%count, %rows) : tensor<?x?x512xf32>
+  %yz = linalg.fill ins(%zero : f32) outs(%ye : tensor<?x?x512xf32>) -> tensor<?x?x512xf32>
+  %yp = linalg.contract indexing_maps = [affine_map<(b, s, n, k) -> (b, s, k)>, affine_map<(b, s, n, k) -> (k, n)>, affine_map<(b, s, n, k) -> (b, s, n)>] ins(%y, %w : tensor<?x?x256xf16>, tensor<256x512xf16>) outs(%yz : tensor<?x?x512xf32>) -> tensor<?x?x512xf32>
+  return %p, %yp : tensor<8x197x512xf32>, tensor<?x?x512xf32>
+}
+
 // CHECK-LABEL: func.func @left
 // CHECK-NOT: linalg.contract
-func.func @left(%known: tensor<77x256xf16>, %single: tensor<?x256xf32>, %deep: tensor<?x250xf16>, %x: tensor<?x256xf16>, %w: tensor<256x512xf16>, %ws: tensor<256x512xf32>, %wd: tensor<250x512xf16>, %wc: tensor<256x500xf16>, %sum: tensor<?x512xf32>) -> (tensor<77x512xf32>, tensor<?x512xf32>, tensor<?x512xf32>, tensor<?x500xf32>, tensor<?x512xf32>) {
+func.func @left(%known: tensor<77x256xf16>, %whole: tensor<192x256xf16>, %single: tensor<?x256xf32>, %deep: tensor<?x250xf16>, %x: tensor<?x256xf16>, %w: tensor<256x512xf16>, %ws: tensor<256x512xf32>, %wd: tensor<250x512xf16>, %wc: tensor<256x500xf16>, %sum: tensor<?x512xf32>) -> (tensor<77x512xf32>, tensor<192x512xf32>, tensor<?x512xf32>, tensor<?x512xf32>, tensor<?x500xf32>, tensor<?x512xf32>) {
   %zero = arith.constant 0.0 : f32
   %c0 = arith.constant 0 : index
   %rows = tensor.dim %x, %c0 : tensor<?x256xf16>
@@ -130,7 +154,10 @@ func.func @left(%known: tensor<77x256xf16>, %single: tensor<?x256xf32>, %deep: t
   %2 = linalg.matmul ins(%deep, %wd : tensor<?x250xf16>, tensor<250x512xf16>) outs(%z : tensor<?x512xf32>) -> tensor<?x512xf32>
   %3 = linalg.matmul ins(%x, %wc : tensor<?x256xf16>, tensor<256x500xf16>) outs(%cz : tensor<?x500xf32>) -> tensor<?x500xf32>
   %4 = linalg.matmul ins(%x, %w : tensor<?x256xf16>, tensor<256x512xf16>) outs(%sum : tensor<?x512xf32>) -> tensor<?x512xf32>
-  return %0, %1, %2, %3, %4 : tensor<77x512xf32>, tensor<?x512xf32>, tensor<?x512xf32>, tensor<?x500xf32>, tensor<?x512xf32>
+  %we = tensor.empty() : tensor<192x512xf32>
+  %wz = linalg.fill ins(%zero : f32) outs(%we : tensor<192x512xf32>) -> tensor<192x512xf32>
+  %5 = linalg.matmul ins(%whole, %w : tensor<192x256xf16>, tensor<256x512xf16>) outs(%wz : tensor<192x512xf32>) -> tensor<192x512xf32>
+  return %0, %5, %1, %2, %3, %4 : tensor<77x512xf32>, tensor<192x512xf32>, tensor<?x512xf32>, tensor<?x512xf32>, tensor<?x500xf32>, tensor<?x512xf32>
 }
 
 func.func @attend(%q: tensor<2x64x64xf16>) -> tensor<2x64x64xf16> {
