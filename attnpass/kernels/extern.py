@@ -15,6 +15,7 @@ from ..ir import (
     DynamicSize,
     Size,
     SizeProduct,
+    collect,
     descendants,
     element_type_name,
     product,
@@ -113,10 +114,12 @@ def _is_hopper(build: Builder, device: ir.Value) -> ir.Value:
 
 
 def kernels_in(module: ir.Operation) -> bool:
-    """Whether a module at IREE's phase flow launches one of these kernels."""
+    """Whether a module, at IREE's phase preprocessing or flow, launches one of these kernels."""
     path = ("hal.executable", "hal.executable.variant", "hal.executable.export")
-    exports = (ir.StringAttr(op.attributes["sym_name"]) for op in descendants(module, *path))
-    launched = {name.value for name in exports}
+    names = [op.attributes["sym_name"] for op in descendants(module, *path)]
+    launches = collect(module, lambda op: op.name == "hal.dispatch.extern")
+    names += [op.attributes["export_name"] for op in launches]
+    launched = {ir.StringAttr(name).value for name in names}
     return bool(launched) and any(kernel.name in launched for kernel in load_kernels())
 
 

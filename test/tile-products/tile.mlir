@@ -6,6 +6,7 @@
 // RUN: attn-opt %s --attn-tile-products=target=sm_80 --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
 // RUN: attn-opt %s --attn-tile-products=target=gfx942 > %t.0 && attn-opt %s --attn-tile-products=target=llvm-cpu > %t.1 && attn-opt %s > %t.2 && diff %t.0 %t.2 && diff %t.1 %t.2
+// RUN: attn-opt %s "--attn-use-kernels=target=sm_90 mode=always" --attn-tile-products=target=sm_90 | FileCheck %s --check-prefix=KERNEL
 // RUN: sed -e "/func.func @attend/,/^}/d" %s > %t.mlir
 // RUN: attn-opt %t.mlir --attn-tile-products=target=sm_80 > %t.3 && attn-opt %t.mlir > %t.4 && diff %t.3 %t.4
 
@@ -16,6 +17,12 @@
 // WHY: contraction at {{.*}}: its 1576 rows are viewed as tiles of 128
 // WHY: contraction at {{.*}}: the unknown number of its rows is viewed as tiles of 128
 // WHY-NOT: contraction
+
+// A kernel in attention's place is attention, too.
+// KERNEL-LABEL: func.func @layer
+// KERNEL: linalg.contract
+// KERNEL-LABEL: func.func @attend
+// KERNEL: hal.dispatch.extern
 
 #all = affine_map<(b, s, n) -> (b, s, n)>
 #columns = affine_map<(b, s, n) -> (n)>
