@@ -42,7 +42,7 @@ def default_pipeline(
         passes += ["attn-widen", "attn-pad-heads", "attn-tile-dynamic", "attn-tile-products"]
     passes.append("attn-mask-dynamic-keys")
     if configure:
-        passes.append("attn-join-mask-dims")
+        passes.append("attn-join-dims")
         passes += ["attn-pad-keys", "attn-split-k{configured=true}"]
         passes.append(f"attn-configure{{source={{{table}}}}}" if table else "attn-configure")
         passes.append("attn-vectorize")

@@ -41,7 +41,7 @@ REGISTRY: dict[str, str] = {
     "attn-hidden-rows": "attnpass.passes.hidden_rows:HiddenRows",
     "attn-pad-heads": "attnpass.passes.pad_heads:PadHeads",
     "attn-pad-keys": "attnpass.passes.pad_keys:PadKeys",
-    "attn-join-mask-dims": "attnpass.passes.join_mask_dims:JoinMaskDims",
+    "attn-join-dims": "attnpass.passes.join_dims:JoinDims",
     "attn-mask-dynamic-keys": "attnpass.passes.mask_dynamic_keys:MaskDynamicKeys",
     "attn-propagate-layout": "attnpass.passes.propagate_layout:PropagateLayout",
     "attn-share-masks": "attnpass.passes.share_masks:ShareMasks",

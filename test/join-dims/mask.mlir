@@ -1,6 +1,6 @@
 // A mask made over more dims than rows by keys goes behind a barrier; others stay.
 
-// RUN: attn-opt %s --attn-join-mask-dims --split-input-file --report=%t.json | FileCheck %s
+// RUN: attn-opt %s --attn-join-dims --split-input-file --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
 // WHY: its mask is made over several dims of rows or keys
 // WHY-NOT: its mask is made
