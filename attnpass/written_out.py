@@ -7,6 +7,7 @@ from iree.compiler import ir
 
 from .attention import find_ops
 from .ir import body_names, collect, defining_op, location_text, ranked_shape, reduces, users
+from .producers.broadcast import repeated_value
 from .raising.products import is_product
 from .report.records import Report
 
@@ -20,9 +21,9 @@ _MOVES = (
     "tensor.reshape",
 )
 # From the exponentials to the product: a division, casts, and views of the result.
-_MOST_STEPS = 12
-# From the exponentials to their sum: conditions that hide keys.
-_MOST_CHOICES = 3
+_MOST_STEPS = 24
+# From the exponentials to their sum: conditions that hide keys, and views.
+_MOST_CHOICES = 8
 
 
 def note_what_is_missing(module: ir.Operation, report: Report, raises: bool) -> None:
@@ -58,9 +59,12 @@ def _is_softmax(op: ir.Operation) -> bool:
 
 
 def _powers(value: ir.Value) -> ir.Value | None:
-    """The exponentials that `value` holds, or chooses by conditions."""
+    """The exponentials that `value` holds, is a view of, or chooses by conditions."""
     for _ in range(_MOST_CHOICES):
         op = defining_op(value)
+        if op is not None and (op.name in _MOVES or repeated_value(op)):
+            value = op.operands[0]
+            continue
         if op is None or op.name != "linalg.generic" or reduces(op):
             return None
         names = body_names(op)
@@ -83,13 +87,16 @@ def products_behind(total: ir.Operation) -> list[ir.Operation]:
     powers = None if softmax else _powers(exponentials)
     if powers is not None and powers != exponentials:
         values.append(powers)
+    counts = {_count(value) for value in values}
     found: list[ir.Operation] = []
     while values and seen < _MOST_STEPS:
         value, seen = values.pop(), seen + 1
         for user in users(value):
             if is_product(user) and user not in found:
                 found.append(user)
-            elif user.name in _MOVES or (_is_elementwise(user) and _same_size(user, exponentials)):
+            elif user.name in _MOVES or (
+                _is_elementwise(user) and _count(user.results[0]) in counts
+            ):
                 values.append(user.results[0])
     return found
 
@@ -98,14 +105,9 @@ def _is_elementwise(op: ir.Operation) -> bool:
     return op.name == "linalg.generic" and len(op.results) == 1 and not reduces(op)
 
 
-def _same_size(op: ir.Operation, value: ir.Value) -> bool:
-    """Whether the result of `op` has the elements of `value`, in any shape; dynamic dims are
-    taken to be alike."""
-    return _count(op.results[0]) == _count(value)
-
-
 def _count(value: ir.Value) -> tuple[int, int]:
-    """The product of the static sizes, and the number of dynamic ones."""
+    """The product of the static sizes, and the number of dynamic ones: the same for tensors with
+    the same elements, in any shape, where dynamic dims are taken to be alike."""
     static, dynamic = 1, 0
     for size in ranked_shape(value):
         static, dynamic = (static, dynamic + 1) if size is None else (static * size, dynamic)

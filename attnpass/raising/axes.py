@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from ..ir import Size, index_array, is_ranked_tensor, sizes_of
+from ..ir import Size, index_array, is_ranked_tensor, product, sizes_of
 from ..layout.layout import common_refinement
 from ..producers.broadcast import repeated_value
 
@@ -48,10 +48,11 @@ class Axes:
         """The axes of dims of these sizes that together have the elements of `axes`, which are
         cut where they must be; None where the sizes do not fit."""
         axes = self.now(axes)
+        have = [self._sizes[axis] for axis in axes]
+        if not _may_be_as_many(have, sizes):
+            return None
         long = [dim for dim, size in enumerate(sizes) if size != 1]
-        pairs = common_refinement(
-            [self._sizes[axis] for axis in axes], [sizes[dim] for dim in long]
-        )
+        pairs = common_refinement(have, [sizes[dim] for dim in long])
         if pairs is None:
             return None
         parts: list[list[Size]] = [[] for _ in axes]
@@ -75,6 +76,12 @@ class Axes:
         sizes = _as_static_as(self._sizes[axis], sizes)
         self._pieces[axis] = tuple(self._add(size) for size in sizes)
         return self._pieces[axis]
+
+
+def _may_be_as_many(some: Sequence[Size], others: Sequence[Size]) -> bool:
+    """Whether dims of these sizes can have as many elements; those computed at run time can."""
+    first, second = product(some), product(others)
+    return first == second or not (isinstance(first, int) and isinstance(second, int))
 
 
 def _as_static_as(whole: Size, sizes: Sequence[Size]) -> Sequence[Size]:

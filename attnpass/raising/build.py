@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -292,7 +293,7 @@ def _as_it_is(elements: Elements, mask: MaskTerm) -> Leaf | None:
     if isinstance(mask, Sum) and len(mask.terms) == 1 and mask.terms[0][0] == 1:
         term = mask.terms[0][1]
         return elements.tensor(term.what) if isinstance(term, Given) else None
-    if isinstance(mask, Shown) and mask.holds and mask.mask is None and mask.hidden < -1e38:
+    if isinstance(mask, Shown) and mask.holds and mask.mask is None and mask.hidden == -math.inf:
         return elements.tensor(mask.where)
     return None
 
@@ -320,10 +321,12 @@ def _computed(
         positions.append(tuple(loop[axis] for (axis,) in flat))
     f32 = ir.F32Type.get(build.anchor.context)
     init = build.empty([_size(axes, dim) for dim in dims], f32)
+    dynamic = [axis for axis in loop if not isinstance(axes.size(axis), int)]
+    sizes = {axis: build.size(axes.size(axis)) for axis in dynamic}
 
     def body(inner: Builder, given: Sequence[ir.Value]) -> list[ir.Value]:
         names: Names = dict(zip(leaves, given[len(first) :], strict=False))
-        return [make(_Body(inner, names, elements, loop), given[: len(first)])]
+        return [make(_Body(inner, names, elements, loop, sizes), given[: len(first)])]
 
     return build.generic(inputs, [init], [*positions, everywhere], body)[0]
 
@@ -346,6 +349,8 @@ class _Body:
     names: Names
     elements: Elements
     loop: dict[int, int]
+    # Those of axes that are known only at run time.
+    sizes: dict[int, ir.Value]
 
     def value(self, expression: Expression) -> ir.Value:
         leaf = self.elements.tensor(expression)
@@ -363,12 +368,15 @@ class _Body:
         return expression.value
 
     def _index(self, index: Index) -> ir.Value:
-        total = self.build.constant_index(0)
-        for axis in self.elements.axes.now(index.axes):
-            size = self.elements.axes.size(axis)
-            assert isinstance(size, int)
+        axes = self.elements.axes.now(index.axes)
+        if not axes:
+            return self.build.constant_index(0)
+        total = self.build.loop_index(self.loop[axes[0]])
+        for axis in axes[1:]:
+            size = self.sizes.get(axis) or self.build.size(self.elements.axes.size(axis))
+            above = self.build.create("arith.muli", [total.type], [total, size]).results[0]
             place = self.build.loop_index(self.loop[axis])
-            total = self.build.multiply_add(total, size, place)
+            total = self.build.create("arith.addi", [total.type], [above, place]).results[0]
         return total
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from iree.compiler import ir
 
 from .. import maps
 from ..ir import (
+    Size,
     body_names,
     defining_op,
     element_type,
@@ -201,10 +203,10 @@ def _exponent(
     powers = {"math.exp": 1.0, "math.exp2": math.log(2)}
     if not isinstance(numerator, Step) or numerator.name not in powers:
         raise NotRaised("what is divided are no exponentials")
-    summed = _summed(elements, total, keys)
-    counted, summed = _shown(without_casts(summed)) if summed is not None else ([], None)
-    if summed is None or not elements.same(summed, numerator):
+    summed = _summed(elements, total, keys, numerator)
+    if summed is None:
         raise NotRaised("the exponentials are not divided by their own sum over the keys")
+    counted, _ = _shown(without_casts(summed))
     exponent = numerator.inputs[0]
     hidden = _hiding(without_casts(exponent))
     seen, known = [*outside, *inside, *hidden], [*counted, *hidden]
@@ -286,10 +288,14 @@ def _is_sum(op: ir.Operation | None) -> bool:
     return [name for name in body_names(op) if name not in CASTS] == ["arith.addf", "linalg.yield"]
 
 
-def _summed(elements: Elements, total: Expression, keys: frozenset[int]) -> Expression | None:
-    """What `total` is the sum of, over `keys`."""
+def _summed(
+    elements: Elements, total: Expression, keys: frozenset[int], wanted: Expression
+) -> Expression | None:
+    """What `total` is the sum of, over `keys`: `wanted`, or 0 where conditions do not hold."""
     op = defining_op(total.value) if isinstance(total, Leaf) else None
     if op is None or not isinstance(total, Leaf) or not _is_sum(op):
+        return None
+    if elements.axes_of(total) & frozenset(elements.axes.now(sorted(keys))):
         return None
     positions = maps.positions_of(op.attributes["indexing_maps"])
     start = elements.element(op.operands[1], tuple(() for _ in ranked_shape(op.operands[1])))
@@ -300,12 +306,25 @@ def _summed(elements: Elements, total: Expression, keys: frozenset[int]) -> Expr
     }
     free = [loop for loop in positions[0] if loop is not None and loop not in loops]
     shape = dict(zip(positions[0], sizes_of(op.operands[0]), strict=True))
-    cut = elements.axes.cut(sorted(keys), [shape[loop] for loop in free])
-    if cut is None:
-        return None
-    loops.update(zip(free, cut, strict=True))
-    dims = tuple(() if loop is None else loops[loop] for loop in positions[0])
-    return elements.element(op.operands[0], dims)
+    for along in _orders(elements.axes, keys, [shape[loop] for loop in free]):
+        loops.update(zip(free, along, strict=True))
+        dims = tuple(() if loop is None else loops[loop] for loop in positions[0])
+        summed = elements.element(op.operands[0], dims)
+        if elements.same(_shown(without_casts(summed))[1], wanted):
+            return summed
+    return None
+
+
+def _orders(axes: Axes, keys: frozenset[int], sizes: Sequence[Size]) -> Iterator[Dims]:
+    """Ways in which dims of these sizes can be all of `keys`: a sum may have them in any order."""
+    now = axes.now(sorted(keys))
+    if len(now) == len(sizes):
+        for order in itertools.permutations(now):
+            if [axes.size(axis) for axis in order] == list(sizes):
+                yield tuple((axis,) for axis in order)
+    cut = axes.cut(now, sizes)
+    if cut is not None:
+        yield cut
 
 
 def _scores(elements: Elements, exponent: Expression, keys: frozenset[int]) -> tuple[Scores, Leaf]:

@@ -10,8 +10,9 @@ from .elements import CASTS, Elements, Expression, Leaf, Number, Step
 
 # A key that is given this score has no weight beside one that is seen.
 _HIDDEN = -1e4
-# What is given instead: added to any score it is itself, so that rows of nothing else stay even.
-LOWEST = -1e38
+# Added to a score, these and what lies between are themselves in f32, and so they are behind
+# IREE's product with log2(e): rows of nothing else stay even.
+_ABSORBING, _LOWEST = -1e30, -1e38
 _FUNCTIONS = ("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf", "math.tanh")
 
 
@@ -19,7 +20,6 @@ class NotRaised(Exception):
     """Why a softmax is not made attention."""
 
 
-# A mask as an expression of its own: kind `leaf`, `number`, `add`, `times`, `choose`, ...
 @dataclass(frozen=True)
 class Given:
     """An expression of the program that does not depend on the product."""
@@ -50,7 +50,7 @@ MaskTerm = Given | Sum | Shown
 @dataclass(frozen=True)
 class Function:
     """A step of the score function: what `name` makes of a score times `factor`, and of a
-    number; `first` says whether the score stands before the number."""
+    number, if it takes one."""
 
     name: str
     factor: float
@@ -132,12 +132,11 @@ class _Reader:
             raise NotRaised("a condition chooses between scores")
         holds = mine[1]
         hidden = other if holds else then
-        if not isinstance(hidden, Number) or hidden.number > _HIDDEN:
+        if not isinstance(hidden, Number) or not hidden.number <= _HIDDEN:
             what = hidden.number if isinstance(hidden, Number) else "a tensor"
             raise NotRaised(f"a condition puts {what} in the place of scores, which hides no key")
         scores = self.read(then if holds else other)
-        number = hidden.number if math.isinf(hidden.number) else LOWEST
-        return replace(scores, mask=Shown(where, holds, scores.mask, number))
+        return replace(scores, mask=Shown(where, holds, scores.mask, _low_enough(hidden.number)))
 
     def _function(self, step: Step, mine: Sequence[bool]) -> Scores:
         numbers = [given for given in step.inputs[1:] if isinstance(given, Number)]
@@ -155,6 +154,16 @@ class _Reader:
         return self.read(inputs[here]), inputs[1 - here]
 
 
+def _low_enough(hidden: float) -> float:
+    """What to add to a score instead of putting `hidden` in its place: numbers keep their order,
+    for rows of which all keys are hidden, some by one number and some by another."""
+    if math.isinf(hidden):
+        return hidden
+    if hidden <= _ABSORBING:
+        return max(hidden, _LOWEST)
+    return _ABSORBING * math.log(-hidden) / math.log(-_ABSORBING)
+
+
 def times(scores: Scores, factor: float) -> Scores:
     """The scores times a number."""
     mask = scores.mask
@@ -168,7 +177,8 @@ def _scaled(mask: MaskTerm | None, factor: float) -> MaskTerm | None:
     if isinstance(mask, Shown):
         if factor <= 0:
             raise NotRaised("scores with hidden keys are multiplied by a number below zero")
-        return replace(mask, mask=_scaled(mask.mask, factor))
+        hidden = max(mask.hidden * factor, _LOWEST) if mask.hidden > -math.inf else mask.hidden
+        return replace(mask, mask=_scaled(mask.mask, factor), hidden=hidden)
     if isinstance(mask, Sum):
         return Sum(tuple((factor * old, term) for old, term in mask.terms))
     return Sum(((factor, mask),))

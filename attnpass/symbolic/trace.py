@@ -128,6 +128,8 @@ class Tracer:
 
     def _tensor_collapse_shape(self, op: ir.Operation, indices: Indices) -> Value | None:
         sizes = ranked_shape(op.operands[0])
+        if not indices:
+            return self.element(op.operands[0], tuple(Linear(0) for _ in sizes))
         groups = index_array(op.attributes["reassociation"])
         parts = [_parts(g, i, sizes) for g, i in zip(groups, indices, strict=True)]
         return self.element(op.operands[0], tuple(itertools.chain(*parts)))

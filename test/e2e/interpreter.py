@@ -86,6 +86,12 @@ class _Frame:
         table = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
         return table[code if code < 6 else code - 4](left, right)
 
+    def do_arith_cmpf(self, op: ir.Operation, left: Any, right: Any) -> Any:
+        """Ordered and unordered predicates alike: NaN is in no test."""
+        code = ir.IntegerAttr(op.attributes["predicate"]).value
+        table = (np.equal, np.greater, np.greater_equal, np.less, np.less_equal, np.not_equal)
+        return table[(code - 1) % 7](left, right)
+
     def do_tensor_dim(self, op: ir.Operation, source: Any, dim: int) -> Any:
         return source.shape[dim]
 
@@ -182,6 +188,11 @@ class _Frame:
     def do_linalg_broadcast(self, op: ir.Operation, source: Any, init: Any) -> Any:
         result = np.expand_dims(source, tuple(op.attributes["dimensions"]))
         return np.broadcast_to(result, init.shape).copy()
+
+    def do_linalg_softmax(self, op: ir.Operation, source: Any, init: Any) -> Any:
+        axis = ir.IntegerAttr(op.attributes["dimension"]).value
+        weights = np.exp(source - source.max(axis=axis, keepdims=True))
+        return _like(weights / weights.sum(axis=axis, keepdims=True), init)
 
     def do_linalg_matmul(self, op: ir.Operation, *operands: Any) -> Any:
         return self.do_linalg_generic(op, *operands)
@@ -330,6 +341,8 @@ _SCALARS: dict[str, Callable[..., Any]] = {
     "math.roundeven": np.rint,
     "math.tanh": np.tanh,
     "math.exp": np.exp,
+    "math.exp2": np.exp2,
+    "iree_tensor_ext.compute_barrier.start": lambda source, *sizes: source,
     **dict.fromkeys(
         ("arith.truncf", "arith.extf", "arith.sitofp", "arith.uitofp", "arith.index_cast"),
         _identity,

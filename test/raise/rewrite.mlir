@@ -4,7 +4,7 @@
 
 // RUN: attn-opt %s --attn-raise --canonicalize --cse --split-input-file --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// WHY-COUNT-4: are an attention op now
+// WHY-COUNT-5: are an attention op now
 // WHY-NOT: stay as they are
 
 #ij = affine_map<(b, m, k) -> (b, m, k)>
@@ -121,7 +121,7 @@ func.func @groups(%q: tensor<3x12x8xf32>, %k: tensor<3x8x5xf32>, %v: tensor<3x5x
 
 // CHECK-LABEL: func.func @cap_bias_and_mask(
 // CHECK-SAME: %[[BIAS:[a-z0-9]+]]: tensor<6x5xf32>, %[[MASK:[a-z0-9]+]]: tensor<2x6x5xi1>
-// CHECK-DAG: %[[LOW:.*]] = arith.constant -9.99999968E+37 : f32
+// CHECK-DAG: %[[LOW:.*]] = arith.constant -3.000000e+29 : f32
 // CHECK-DAG: %[[CAP:.*]] = arith.constant 3.000000e+01 : f32
 // CHECK-DAG: %[[INVERSE:.*]] = arith.constant 0.0333333351 : f32
 // CHECK: %[[ADDED:.*]] = linalg.generic {{.*}} ins(%[[MASK]], %[[BIAS]] :
@@ -198,4 +198,60 @@ func.func @repeated_half(%q: tensor<2x3x6x8xf16>, %k: tensor<2x5x8xf16>, %v: ten
   %r = linalg.batch_matmul ins(%wh, %v3 : tensor<6x6x5xf16>, tensor<6x5x8xf16>) outs(%o0 : tensor<6x6x8xf32>) -> tensor<6x6x8xf32>
   %r4 = tensor.expand_shape %r [[0, 1], [2], [3]] output_shape [2, 3, 6, 8] : tensor<6x6x8xf32> into tensor<2x3x6x8xf32>
   return %r4 : tensor<2x3x6x8xf32>
+}
+
+// -----
+
+// A causal mask over sizes known only at run time, rows being several dims: positions are counted
+// with the size of the inner dim. The sum reads the exponentials in another shape.
+
+#s = affine_map<(b, q, p, k) -> (b, q, p, k)>
+#t = affine_map<(b, q, p, k) -> (b, q, p)>
+
+// CHECK-LABEL: func.func @dynamic_positions(
+// CHECK: %[[INNER:.*]] = tensor.dim
+// CHECK: linalg.generic
+// CHECK: arith.muli %{{.*}}, %[[INNER]] : index
+// CHECK: arith.select
+// CHECK: iree_linalg_ext.attention
+func.func @dynamic_positions(%q: tensor<2x3x?x8xf32>, %k: tensor<2x?x8xf32>, %v: tensor<2x?x8xf32>) -> tensor<2x?x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %hidden = arith.constant -1.0e+30 : f32
+  %two = arith.constant 2 : index
+  %three = arith.constant 3 : index
+  %one = arith.constant 1 : index
+  %p = tensor.dim %q, %two : tensor<2x3x?x8xf32>
+  %n = tensor.dim %k, %one : tensor<2x?x8xf32>
+  %m = arith.muli %three, %p : index
+  %q3 = tensor.collapse_shape %q [[0], [1, 2], [3]] : tensor<2x3x?x8xf32> into tensor<2x?x8xf32>
+  %es = tensor.empty(%m, %n) : tensor<2x?x?xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%es : tensor<2x?x?xf32>) -> tensor<2x?x?xf32>
+  %s = linalg.batch_matmul indexing_maps = [affine_map<(b, m, n, k) -> (b, m, k)>, affine_map<(b, m, n, k) -> (b, n, k)>, affine_map<(b, m, n, k) -> (b, m, n)>] ins(%q3, %k : tensor<2x?x8xf32>, tensor<2x?x8xf32>) outs(%s0 : tensor<2x?x?xf32>) -> tensor<2x?x?xf32>
+  %e = linalg.generic {indexing_maps = [affine_map<(b, m, k) -> (b, m, k)>, affine_map<(b, m, k) -> (b, m, k)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s : tensor<2x?x?xf32>) outs(%es : tensor<2x?x?xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %i = linalg.index 1 : index
+    %j = linalg.index 2 : index
+    %c = arith.cmpi sge, %i, %j : index
+    %y = arith.select %c, %x, %hidden : f32
+    %z = math.exp %y : f32
+    linalg.yield %z : f32
+  } -> tensor<2x?x?xf32>
+  %e4 = tensor.expand_shape %e [[0], [1, 2], [3]] output_shape [2, 3, %p, %n] : tensor<2x?x?xf32> into tensor<2x3x?x?xf32>
+  %et = tensor.empty(%p) : tensor<2x3x?xf32>
+  %t0 = linalg.fill ins(%zero : f32) outs(%et : tensor<2x3x?xf32>) -> tensor<2x3x?xf32>
+  %t = linalg.generic {indexing_maps = [#s, #t], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%e4 : tensor<2x3x?x?xf32>) outs(%t0 : tensor<2x3x?xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = arith.addf %x, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<2x3x?xf32>
+  %t2 = tensor.collapse_shape %t [[0], [1, 2]] : tensor<2x3x?xf32> into tensor<2x?xf32>
+  %w = linalg.generic {indexing_maps = [affine_map<(b, m, k) -> (b, m, k)>, affine_map<(b, m, k) -> (b, m)>, affine_map<(b, m, k) -> (b, m, k)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%e, %t2 : tensor<2x?x?xf32>, tensor<2x?xf32>) outs(%es : tensor<2x?x?xf32>) {
+  ^bb0(%x: f32, %y: f32, %o: f32):
+    %z = arith.divf %x, %y : f32
+    linalg.yield %z : f32
+  } -> tensor<2x?x?xf32>
+  %eo = tensor.empty(%m) : tensor<2x?x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x?x8xf32>) -> tensor<2x?x8xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x?x?xf32>, tensor<2x?x8xf32>) outs(%o0 : tensor<2x?x8xf32>) -> tensor<2x?x8xf32>
+  return %r : tensor<2x?x8xf32>
 }
