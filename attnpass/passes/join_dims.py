@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from ..attention import AttentionFacts
 
+# An op and the number of one of its operands.
+Use = tuple["ir.Operation", int]
+
 _VIEWS = ("tensor.collapse_shape", "tensor.expand_shape")
 
 
@@ -29,7 +32,8 @@ class JoinDims(Pass):
       case. Repeats of a mask are left alone: IREE folds those into attention;
     - K and V whose keys or head dim join dims that a transpose has brought together, as those of
       a paged cache do: pages by positions in a page, with the heads between them in memory.
-      Dims that lie side by side in memory are left alone: IREE joins those again.
+      Where they are dequantised behind that view, they go behind a barrier before it. Dims that
+      lie side by side in memory are left alone: IREE joins those again.
     """
 
     name: ClassVar[str] = "attn-join-dims"
@@ -44,55 +48,63 @@ class JoinDims(Pass):
         with module.context:
             for facts in find(module):
                 reasons = _reasons(facts)
-                for operand, reason in reasons.items():
-                    barrier = compute_barrier(Builder(facts.op), facts.value(operand))
-                    facts.op.operands[facts.index(operand)] = barrier
+                for (reader, number), reason in reasons:
+                    barrier = compute_barrier(Builder(reader), reader.operands[number])
+                    reader.operands[number] = barrier
                     context.report.note(f"{facts.kind} at {facts.place}: {reason}")
                 changed |= bool(reasons)
         return changed
 
 
-def _reasons(facts: AttentionFacts) -> dict[str, str]:
-    """The operands to put in memory, each with what to tell about it."""
-    found: dict[str, str] = {}
+def _reasons(facts: AttentionFacts) -> list[tuple[Use, str]]:
+    """The uses to put in memory before their readers, each with what to tell about it."""
+    found: list[tuple[Use, str]] = []
     if _is_made_over_more(facts):
-        found["mask"] = (
+        why = (
             "its mask is made over several dims of rows or keys, and put in memory before it, so "
             "that they stay one dim each"
         )
+        found.append(((facts.op, facts.index("mask")), why))
     for operand in ("key", "value"):
-        if _joins_strangers(facts, operand):
-            found[operand] = (
+        use = _joins_strangers(facts, operand)
+        if use is not None:
+            why = (
                 f"its {operand} is a view that joins dims lying apart in memory to its keys or "
-                "head dim, and put in memory in its own order before it, so that they "
-                "stay one dim each"
+                "head dim, and put in memory in its own order before it, so that they stay one "
+                "dim each"
             )
+            found.append((use, why))
     return found
 
 
-def _joins_strangers(facts: AttentionFacts, operand: str) -> bool:
-    """Whether keys or a head dim of the operand are a view of dims that a transpose below has
-    brought together."""
+def _joins_strangers(facts: AttentionFacts, operand: str) -> Use | None:
+    """The use of the operand, or of what it is computed of element by element, that joins dims
+    which a transpose below has brought together to keys or a head dim; None where none does."""
     from ..ir import defining_op, sizes_of
     from ..raising.axes import Axes, source_of
 
     axes = Axes()
-    value = facts.value(operand)
+    use, value = (facts.op, facts.index(operand)), facts.value(operand)
     dims = tuple(axes.new(size) for size in sizes_of(value))
+    tiled = {*facts.k1, *facts.k2, *facts.n}
     wanted = [
         axis
-        for loop, (axis,) in (
-            (loop, dim) for loop, dim in zip(facts.map_of(operand), dims, strict=True) if dim
-        )
-        if loop in (*facts.k1, *facts.k2, *facts.n)
+        for loop, dim in zip(facts.map_of(operand), dims, strict=True)
+        for axis in dim
+        if loop in tiled
     ]
     while (op := defining_op(value)) is not None:
         below = source_of(op, dims, axes)
         if below is None:
-            break
+            number, inner = _element_by_element(op)
+            if inner is None:
+                break
+            use, below = (op, number), (op.operands[number], tuple(dims[dim] for dim in inner))
         value, dims = below
-    order = [axis for dim in axes.dims(dims) for axis in dim]
-    return any(not _side_by_side(axes.now([axis]), order) for axis in wanted)
+        order = [axis for dim in axes.dims(dims) for axis in dim]
+        if not all(_side_by_side(axes.now([axis]), order) for axis in wanted):
+            return use
+    return None
 
 
 def _side_by_side(pieces: tuple[int, ...], order: list[int]) -> bool:
@@ -100,6 +112,25 @@ def _side_by_side(pieces: tuple[int, ...], order: list[int]) -> bool:
         return True
     start = order.index(pieces[0])
     return order[start : start + len(pieces)] == list(pieces)
+
+
+def _element_by_element(op: ir.Operation) -> tuple[int, tuple[int, ...] | None]:
+    """(number, dims) where op computes each element of one of that operand: dim d of the operand
+    is dim dims[d] of the result. What else it reads is smaller: scales, zero points."""
+    from .. import maps
+    from ..ir import reduces
+
+    if op.name != "linalg.generic" or len(op.results) != 1 or reduces(op):
+        return 0, None
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None or None in positions[-1]:
+        return 0, None
+    *inputs, result = positions
+    place = {loop: dim for dim, loop in enumerate(result)}
+    whole = [number for number, of in enumerate(inputs) if {*of} == {*result}]
+    if len(whole) != 1 or len(place) != len(result):
+        return 0, None
+    return whole[0], tuple(place[loop] for loop in inputs[whole[0]])
 
 
 def _is_made_over_more(facts: AttentionFacts) -> bool:
