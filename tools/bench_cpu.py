@@ -15,7 +15,9 @@ and need a quiet machine.
 Between calls PyTorch's threads spin on their cores for some milliseconds and IREE's workers
 sleep, so short calls compare waking up with not having slept. With several threads both are
 measured in the other's way, too, each in a process of its own: our program with workers that
-spin, PyTorch with threads that sleep.
+spin, PyTorch with threads that sleep. And decode is measured as models call it, too: attention
+after attention in a call, each with the result of the last as its queries, which wakes the
+workers once.
 """
 
 # pyright: reportMissingImports=false
@@ -51,6 +53,8 @@ WAYS = {
 }
 OURS = ("vectorized", "decomposed")
 COMPILE_SECONDS = 120
+# Attention steps, each after the last, in a call of decode's function `steps`.
+STEPS = 8
 # The calls of a round, and what a program gets that takes much time; one that takes little gets
 # more rounds where clocks are elapsed time.
 CALLS, LEAST_ROUNDS = 3, 2
@@ -66,6 +70,8 @@ PARTS = {
     "spinning": {},
     "sleeping": {"OMP_WAIT_POLICY": "passive"},
 }
+# The part that measures the same with threads that wait in the other way.
+WAITING = {"programs": "spinning", "torch": "sleeping"}
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,12 @@ class Case:
         words += [shape.element, self.mask, "keys at run time" if self.dynamic else ""]
         words += ["V^T"] if self.transposed else []
         return ", ".join(word for word in words if word)
+
+    @property
+    def functions(self) -> dict[str, int]:
+        """The functions of its programs, and how many attention steps each has."""
+        few_rows = self.shape.rows < self.shape.head_dim
+        return {"one": 1, "steps": STEPS} if few_rows else {"one": 1}
 
 
 def prefill(heads: int, length: int, head: int, kind: str = "f32", **more: Any) -> Case:
@@ -140,7 +152,9 @@ def compile_all(options: argparse.Namespace) -> None:
         case = CASES[number]
         place = folder / str(number)
         place.mkdir(parents=True, exist_ok=True)
-        text = steps_module(case.shape, {"one": 1}, bool(case.mask), case.dynamic, case.transposed)
+        text = steps_module(
+            case.shape, case.functions, bool(case.mask), case.dynamic, case.transposed
+        )
         for way, passes in WAYS.items():
             (place / f"{way}.vmfb").write_bytes(compile_text(text, passes, cpu))
         print(case.name, flush=True)
@@ -156,15 +170,15 @@ def compile_text(text: str, passes: str | None, cpu: str) -> bytes:
     ours = ["-m", "attnpass.cli.attn_compile", f"--attn-pipeline={passes}"]
     command = [sys.executable, *ours] if passes else [iree_compile()]
     with tempfile.TemporaryDirectory() as folder:
-        source, binary = Path(folder, "in.mlir"), Path(folder, "out.vmfb")
-        source.write_text(text)
-        command += [str(source), "-o", str(binary), *TARGET, f"--iree-llvmcpu-target-cpu={cpu}"]
-        subprocess.run(command, check=True, timeout=COMPILE_SECONDS)
+        binary = Path(folder, "out.vmfb")
+        command += ["-", "-o", str(binary), *TARGET, f"--iree-llvmcpu-target-cpu={cpu}"]
+        # From standard input: a file's name would make equal programs differ.
+        subprocess.run(command, input=text.encode(), check=True, timeout=COMPILE_SECONDS)
         return binary.read_bytes()
 
 
 def run_all(options: argparse.Namespace) -> None:
-    """Runs each compiled case in a process of its own; the results so far stand in the JSON."""
+    """Runs each compiled case in processes of its own; the results so far stand in the JSON."""
     folder = options.folder
     data: dict[str, Any] = {**machine(), **json.loads((folder / "cpu.json").read_text())}
     data |= {"torch": torch_version(), "threads": {}}
@@ -173,54 +187,68 @@ def run_all(options: argparse.Namespace) -> None:
     numbers = [number for number in wanted(options) if (folder / str(number)).exists()]
     began = time.perf_counter()
     for threads in options.threads:
-        peers = run_peers(folder, numbers, threads)
-        for number in numbers:
+        rounds: dict[int, list[dict[str, Any]]] = {number: [] for number in numbers}
+        for number in numbers * options.processes:
             name = CASES[number].name
             if time.perf_counter() - began > options.seconds:
                 raise SystemExit(f"no time left for {name}")
-            row = {**run_programs(folder, number, threads), **peers[number]}
-            print(threads, name, json.dumps(row), flush=True)
-            data["threads"].setdefault(str(threads), {})[name] = row
+            rounds[number].append(run_case(folder, number, threads))
+            print(threads, name, json.dumps(rounds[number][-1]), flush=True)
+            data["threads"].setdefault(str(threads), {})[name] = median_row(rounds[number])
             options.json.write_text(json.dumps(data, indent=1) + "\n")
 
 
-def run_peers(folder: Path, numbers: list[int], threads: int) -> dict[int, dict[str, Any]]:
-    """PyTorch's columns of each case."""
-    rows: dict[int, dict[str, Any]] = {number: {} for number in numbers}
-    parts = [part for part in ("torch", "sleeping") if torch_version()]
-    for part in parts[: 1 if threads == 1 else None]:
-        for number, row in run_part(folder, numbers, threads, part).items():
-            rows[number] |= row
-    return rows
-
-
-def run_programs(folder: Path, number: int, threads: int) -> dict[str, Any]:
-    """The columns of IREE's programs and ours."""
+def run_case(folder: Path, number: int, threads: int) -> dict[str, Any]:
+    """All columns of a case, PyTorch's in processes between those of IREE's programs and ours."""
+    parts = ["programs", *(["torch"] if torch_version() else [])]
+    if threads > 1:
+        parts = [other for part in parts for other in (part, WAITING[part])]
     row: dict[str, Any] = {}
-    for part in ("programs", "spinning")[: 1 if threads == 1 else None]:
-        row |= run_part(folder, [number], threads, part)[number]
+    for part in parts:
+        row |= run_part(folder, number, threads, part)
     return row
 
 
-def run_part(
-    folder: Path, numbers: list[int], threads: int, part: str
-) -> dict[int, dict[str, Any]]:
-    """Rows of cases measured in a process, which prints one as it has it."""
+def median_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """One row of those of several processes: their median times, their best, the worst error."""
+    if len(rows) == 1:
+        return rows[0]
+    if failed := [row for row in rows if "failed" in row]:
+        return failed[0]
+    return {
+        name: {
+            "error": max(row[name]["error"] for row in rows),
+            "ms": statistics.median(row[name]["ms"] for row in rows),
+            "best": min(row[name]["best"] for row in rows),
+            "rounds": sum(row[name]["rounds"] for row in rows),
+            "processes": [row[name]["ms"] for row in rows],
+        }
+        for name in rows[0]
+    }
+
+
+def run_part(folder: Path, number: int, threads: int, part: str) -> dict[str, Any]:
+    """Columns of a case measured in a process, which prints them."""
     cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
     command = ["taskset", "-c", cores, sys.executable, __file__, part, str(folder)]
-    command += ["--only", *map(str, numbers), "--threads", str(threads)]
+    command += ["--only", str(number), "--threads", str(threads)]
     # Set before numpy and torch start their threads.
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), **PARTS[part]}
-    limit = CASE_SECONDS * len(numbers)
     try:
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=limit
+            command, env=environment, capture_output=True, text=True, timeout=CASE_SECONDS
         )
-        printed, why = done.stdout, done.stderr[-500:]
-    except subprocess.TimeoutExpired as late:
-        printed, why = (late.stdout or b"").decode(), f"took more than {limit} s"
-    rows = dict(zip(numbers, map(json.loads, printed.splitlines()), strict=False))
-    return {number: rows.get(number, {"failed": why}) for number in numbers}
+    except subprocess.TimeoutExpired:
+        return {"failed": f"took more than {CASE_SECONDS} s"}
+    return json.loads(done.stdout) if done.stdout else {"failed": done.stderr[-500:]}
+
+
+@dataclass(frozen=True)
+class Call:
+    """What is timed: attention `steps` times, each but the first on the result of the last."""
+
+    run: Callable[[], np.ndarray]
+    steps: int = 1
 
 
 def measure_programs(folder: Path, case: Case, threads: int) -> dict[str, Any]:
@@ -231,32 +259,52 @@ def measure_programs(folder: Path, case: Case, threads: int) -> dict[str, Any]:
     same = programs["decomposed"] == programs["vectorized"]
     if same:
         del programs["decomposed"]
-    calls = {name: iree_call(program, arrays, device) for name, program in programs.items()}
+    calls: dict[str, Call] = {}
+    for name, program in programs.items():
+        calls |= iree_calls(name, program, case, arrays, device, threads)
     rows = measure(case, arrays, calls, threads)
     return {**rows, "decomposed": rows["vectorized"]} if same else rows
 
 
 def measure_spinning(folder: Path, case: Case, threads: int) -> dict[str, Any]:
-    """Milliseconds and relative error of our loops, called by workers that spin."""
+    """Milliseconds and relative errors of our loops, called by workers that spin."""
     arrays, device = inputs(case), cpu_device(threads, SPIN_MICROSECONDS)
-    call = iree_call((folder / "vectorized.vmfb").read_bytes(), arrays, device)
-    return measure(case, arrays, {"spinning": call}, threads)
+    program = (folder / "vectorized.vmfb").read_bytes()
+    return measure(
+        case, arrays, iree_calls("spinning", program, case, arrays, device, threads), threads
+    )
 
 
 def measure_torch(part: str, case: Case, threads: int) -> dict[str, Any]:
     arrays = inputs(case)
-    return measure(case, arrays, {part: torch_call(case, arrays, threads)}, threads)
+    calls = {
+        column(part, steps): Call(torch_call(case, arrays, threads, steps), steps)
+        for steps in timed_steps(case, threads)
+    }
+    return measure(case, arrays, calls, threads)
+
+
+def timed_steps(case: Case, threads: int) -> list[int]:
+    """How many steps the calls have that are timed; a single thread needs no waking."""
+    return [1] if threads == 1 else list(case.functions.values())
+
+
+def column(name: str, steps: int) -> str:
+    return name if steps == 1 else f"{name} steps"
 
 
 def measure(
-    case: Case, arrays: list[np.ndarray], calls: dict[str, Callable[[], Any]], threads: int
+    case: Case, arrays: list[np.ndarray], calls: dict[str, Call], threads: int
 ) -> dict[str, Any]:
-    """Milliseconds and relative errors of calls."""
-    right = reference(case, arrays)
-    rows: dict[str, Any] = {name: {"error": error(call(), right)} for name, call in calls.items()}
+    """Milliseconds of a step and relative errors of calls."""
+    right = {steps: reference(case, arrays, steps) for steps in {c.steps for c in calls.values()}}
+    rows: dict[str, Any] = {
+        name: {"error": error(call.run(), right[call.steps])} for name, call in calls.items()
+    }
     for name, seconds in in_turns(calls, threads).items():
-        rows[name]["ms"] = round(statistics.median(seconds) * 1e3, 3)
-        rows[name]["best"] = round(min(seconds) * 1e3, 3)
+        milliseconds = [1e3 * one / calls[name].steps for one in seconds]
+        rows[name]["ms"] = round(statistics.median(milliseconds), 3)
+        rows[name]["best"] = round(min(milliseconds), 3)
         rows[name]["rounds"] = len(seconds)
     return rows
 
@@ -280,16 +328,18 @@ def inputs(case: Case) -> list[np.ndarray]:
     return [*arrays, seen] if case.mask else arrays
 
 
-def reference(case: Case, arrays: list[np.ndarray]) -> np.ndarray:
+def reference(case: Case, arrays: list[np.ndarray], steps: int) -> np.ndarray:
     results = []
     for head in range(case.shape.heads):
         q, k, v = (array[head].astype(np.float64) for array in arrays[:3])
         v = v.T if case.transposed else v
-        scores = q @ k.T / math.sqrt(case.shape.head_dim)
-        if case.mask:
-            scores[~arrays[3][head]] = -np.inf
-        weights = np.exp(scores - scores.max(-1, keepdims=True))
-        results.append(weights / weights.sum(-1, keepdims=True) @ v)
+        for _ in range(steps):
+            scores = q @ k.T / math.sqrt(case.shape.head_dim)
+            if case.mask:
+                scores[~arrays[3][head]] = -np.inf
+            weights = np.exp(scores - scores.max(-1, keepdims=True))
+            q = weights / weights.sum(-1, keepdims=True) @ v
+        results.append(q)
     return np.stack(results)
 
 
@@ -311,13 +361,24 @@ def cpu_device(threads: int, spin: int = 0) -> Any:
     return runtime.get_device("local-task")
 
 
-def iree_call(vmfb: bytes, arrays: list[np.ndarray], device: Any) -> Callable[[], np.ndarray]:
-    """A call of a program's function `one` on inputs that lie on the device already."""
+def iree_calls(
+    name: str, vmfb: bytes, case: Case, arrays: list[np.ndarray], device: Any, threads: int
+) -> dict[str, Call]:
+    """Calls of a program's functions, by column, on inputs that lie on the device already."""
     from iree import runtime
 
-    function = load(runtime.Config(device=device), vmfb)["one"]
+    functions = load(runtime.Config(device=device), vmfb)
     given = [to_iree(device, array) for array in arrays]
-    return lambda: function(*given).to_host()
+
+    def call(function: Any) -> Callable[[], np.ndarray]:
+        return lambda: function(*given).to_host()
+
+    timed = timed_steps(case, threads)
+    return {
+        column(name, steps): Call(call(functions[function]), steps)
+        for function, steps in case.functions.items()
+        if steps in timed
+    }
 
 
 def torch_version() -> str:
@@ -329,7 +390,9 @@ def torch_version() -> str:
         return ""
 
 
-def torch_call(case: Case, arrays: list[np.ndarray], threads: int) -> Callable[[], np.ndarray]:
+def torch_call(
+    case: Case, arrays: list[np.ndarray], threads: int, steps: int
+) -> Callable[[], np.ndarray]:
     """PyTorch's scaled_dot_product_attention, told that a causal mask is one; V^T is a view. Its
     inputs lie where PyTorch puts them, not in numpy's large pages."""
     import torch
@@ -343,13 +406,18 @@ def torch_call(case: Case, arrays: list[np.ndarray], threads: int) -> Callable[[
     mask = torch.from_numpy(arrays[3])[None] if case.mask and not causal else None
 
     def call() -> Any:
+        result = q
         with torch.no_grad():
-            return scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+            for _ in range(steps):
+                result = scaled_dot_product_attention(
+                    result, k, v, attn_mask=mask, is_causal=causal
+                )
+        return result
 
     return lambda: call().float().numpy() if kind != torch.float32 else call().numpy()
 
 
-def in_turns(calls: dict[str, Callable[[], Any]], threads: int) -> dict[str, list[float]]:
+def in_turns(calls: dict[str, Call], threads: int) -> dict[str, list[float]]:
     """Seconds of calls. A turn is a call that is not counted, which finds its data where the
     program before has left it, and some that are."""
     clock = time.process_time if threads == 1 else time.perf_counter
@@ -359,10 +427,10 @@ def in_turns(calls: dict[str, Callable[[], Any]], threads: int) -> dict[str, lis
         for name, call in calls.items():
             if len(times[name]) >= LEAST_ROUNDS and sum(times[name]) > round_seconds:
                 continue
-            call()
+            call.run()
             for _ in range(CALLS):
                 begin = clock()
-                call()
+                call.run()
                 times[name].append(clock() - begin)
     return times
 
@@ -386,6 +454,8 @@ def machine_part(data: dict[str, Any]) -> str:
         )
         if waits := [(name, row) for name, row in found if {"spinning", "sleeping"} <= {*row}]:
             text += f"{WAITS}\n\n{wait_table(waits)}\n"
+        if steps := [(name, row) for name, row in found if "torch steps" in row]:
+            text += f"{IN_A_CALL}\n\n{steps_table(steps)}\n"
     return text
 
 
@@ -418,6 +488,28 @@ def wait_table(rows: list[tuple[str, dict[str, Any]]]) -> str:
     return table(head, [[name, *wait_cells(row, pairs)] for name, row in rows])
 
 
+IN_A_CALL = (
+    f"Attention {STEPS} times in a call, each with the last result as its queries, ms a step, "
+    "threads as both come, and where both wait in the same way:"
+)
+
+
+def steps_table(rows: list[tuple[str, dict[str, Any]]]) -> str:
+    head = ["attention", "IREE", "ours", "PyTorch", "over IREE", "over PyTorch"]
+    head += ["both sleeping", "both spinning", "errors"]
+    return table(head, [[name, *steps_cells(row)] for name, row in rows])
+
+
+def steps_cells(row: dict[str, Any]) -> list[str]:
+    iree, ours, torch, spinning, sleeping = (
+        row[column(name, STEPS)] for name in ("iree", "vectorized", "torch", "spinning", "sleeping")
+    )
+    pairs = ((iree, ours), (torch, ours), (sleeping, ours), (torch, spinning))
+    times = [f"{way['ms']:.3g}" for way in (iree, ours, torch)]
+    gains = [f"{theirs['ms'] / mine['ms']:.2f}" for theirs, mine in pairs]
+    return [*times, *gains, ", ".join(f"{way['error']:.0e}" for way in (iree, ours, torch))]
+
+
 def wait_cells(row: dict[str, Any], pairs: tuple[tuple[str, str], ...]) -> list[str]:
     cells: list[str] = []
     for names in pairs:
@@ -434,6 +526,7 @@ def main() -> None:
     parser.add_argument("--cpu", default="host", help="LLVM's name of the processor")
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--only", type=int, nargs="+", help="numbers of cases, from 0")
+    parser.add_argument("--processes", type=int, default=1, help="of each part, in turns")
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no case after")
     parser.add_argument("--json", type=Path, default=RESULTS / "cpu.json")
     options = parser.parse_args()
@@ -444,14 +537,13 @@ def main() -> None:
     elif options.what == "page":
         write_page()
     else:
-        for number in options.only:
-            print(json.dumps(run_case(options, number)), flush=True)
+        print(json.dumps(measure_part(options)), flush=True)
 
 
-def run_case(options: argparse.Namespace, number: int) -> dict[str, Any]:
+def measure_part(options: argparse.Namespace) -> dict[str, Any]:
     """One case of one of PARTS, in this process."""
-    part, case, (threads,) = options.what, CASES[number], options.threads
-    folder = options.folder / str(number)
+    part, (number,), (threads,) = options.what, options.only, options.threads
+    case, folder = CASES[number], options.folder / str(number)
     if part == "programs":
         return measure_programs(folder, case, threads)
     if part == "spinning":
