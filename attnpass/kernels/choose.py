@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from iree.compiler import ir
 
 from .. import maps
 from ..attention import AttentionFacts
-from ..ir import defining_op, element_bytes, element_type_name
+from ..ir import element_bytes, element_type_name
 from ..scores import NATURAL_SCORES
 from ..targets import Target
 from ..widening import wide_type, widening_seconds
 from . import Kernel, load_kernels
 from .masks import Mask, find_mask, mask_words
+from .scale import sign_of
 from .sources import find_sources, narrow_type, unaligned_slice
 from .speed import Work, iree_seconds, kernel_seconds
 
@@ -174,9 +176,8 @@ def _unfit(facts: AttentionFacts) -> str:
             return f"it has {len(getattr(facts, name))} {name} dims, the kernels take one"
     if not facts.m:
         return "it has no dim of query rows"
-    scale = _constant_scale(facts)
-    if scale is not None and scale <= 0:
-        return f"its scale is {scale:g}, and the kernels find the maximum before they scale"
+    if sign_of(facts.value("scale")) == 0:
+        return "its scale is 0, and the kernels find the maximum before they scale"
     shared = set(facts.batch)
     for name in _ORDERED:
         positions = facts.map_of(name)
@@ -189,15 +190,6 @@ def _unfit(facts: AttentionFacts) -> str:
         if offset:
             return f"the {name} is {offset}"
     return ""
-
-
-def _constant_scale(facts: AttentionFacts) -> float | None:
-    """The scale, where it is a constant."""
-    op = defining_op(facts.value("scale"))
-    if op is None or op.name != "arith.constant":
-        return None
-    attribute = op.attributes["value"]
-    return attribute.value if isinstance(attribute, ir.FloatAttr) else None
 
 
 def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | str:
@@ -306,12 +298,16 @@ def _plan(
     work = _work(facts, row, mask, group, repeats, kernel)
     own, kernel_time = iree_seconds(work), kernel_seconds(work, kernel, target)
     widened = _widened(facts, kernel, sources)
-    moving = _moving_seconds(facts, moved, widened, sources, repeats, target)
+    signed = ("query",) if sign_of(facts.value("scale")) == -1 else ()
+    copied = {*moved, *widened, *signed}
+    moving = _moving_seconds(facts, copied, widened, sources, repeats, target)
     words = f"about {kernel_time * 1e6:.0f} us instead of {own * 1e6:.0f}"
     words += kernel.measured and f" (measured: {kernel.measured})"
     done = [f"transpose the {' and the '.join(moved)}"] if moved else []
     if widened:
         done += [f"widen the {' and the '.join(widened)} to {kernel.element_type}"]
+    if signed:
+        done += ["negate the query, as the scale is below zero"]
     if done:
         words += f", and {moving * 1e6:.0f} to {' and '.join(done)}"
     saved = own - kernel_time - moving
@@ -351,15 +347,15 @@ def _widened(facts: AttentionFacts, kernel: Kernel, sources: dict[str, ir.Value]
 
 def _moving_seconds(
     facts: AttentionFacts,
-    moved: tuple[str, ...],
+    copied: Collection[str],
     widened: dict[str, str],
     sources: dict[str, ir.Value],
     repeats: int,
     target: Target,
 ) -> float:
-    """The time to transpose and widen operands; one dispatch does both to one of them."""
+    """The time to transpose, widen or negate operands; one dispatch does all to one of them."""
     seconds = 0.0
-    for name in {*moved, *widened}:
+    for name in copied:
         value = facts.value(name)
         elements = _elements(facts, name) / (repeats if name in sources else 1)
         if name in widened:

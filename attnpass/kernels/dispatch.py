@@ -12,6 +12,7 @@ from ..widening import cast_elements, widen
 from .choose import KernelPlan
 from .decode import launch_decode
 from .extern import launch, runs_on_hopper
+from .scale import magnitude, signed_query
 
 
 def replace_by_kernel(facts: AttentionFacts, plan: KernelPlan, elsewhere: bool) -> None:
@@ -47,7 +48,7 @@ def _by_kernel(
         # Limits that hide nothing, for kernels that know a window alone.
         "diagonal": plan.mask.diagonal if plan.mask.kind in ("causal", "window") else keys,
         "behind": plan.mask.behind if plan.mask.kind == "window" else rows,
-        "scale": facts.value("scale"),
+        "scale": magnitude(build, facts.value("scale")),
         "cap": build.constant_float(plan.mask.cap, ir.F32Type.get()),
         **_mask_numbers(facts, plan, keys),
     }
@@ -86,4 +87,6 @@ def _operand(facts: AttentionFacts, plan: KernelPlan, build: Builder, name: str)
         value = widen(build, value, plan.widened[name])
     elif element_type_name(value) == "i1":
         value = cast_elements(build, value, ir.IntegerType.get_signless(8), "arith.extui")
+    if name == "query":
+        value = signed_query(build, value, facts.value("scale"))
     return value if name in plan.sources else build.transpose(value, plan.orders[name])

@@ -9,7 +9,7 @@ from ..attention import AttentionFacts, find
 from ..ir import erase_dead
 from ..report.records import OperandRecord, Report
 from ..targets import Target
-from .choose import choose
+from .choose import KernelPlan, choose
 from .dispatch import replace_by_kernel
 
 
@@ -30,13 +30,13 @@ def use_kernels(
     for facts in attentions:
         order = maps.show(facts.map_of("output"))
         record = OperandRecord("output", "refused", problem, order, order, pass_name=pass_name)
-        report.record_of(facts).decide(record)
-        if (
-            not problem
-            and target is not None
-            and _use_kernel(facts, target, mode, record, elsewhere, only)
-        ):
+        fits = not problem and target is not None
+        if fits and _use_kernel(facts, target, mode, record, elsewhere, only):
             taken.append(facts.op)
+        of_attention = report.record_of(facts)
+        # Where no kernel fits any more, the price that one had is the better reason.
+        if record.decision != "refused" or not of_attention.has_decision(record):
+            of_attention.decide(record)
     erase_dead(taken)
     return bool(taken)
 
@@ -53,20 +53,44 @@ def _use_kernel(
     if isinstance(plan, str):
         record.reason = plan
         return False
-    words = f"{plan.kernel.name}: {plan.reason}"
-    if mode == "never" or (mode == "cost" and plan.seconds <= 0):
-        record.decision = "kept"
-        record.reason = words + (", not taken: mode=never" if mode == "never" else ", no win")
+    why = _not_taken(plan, mode)
+    if why:
+        record.decision, record.reason = "kept", why
         return False
     record.decision, record.reason, record.launches = (
         "kernel",
-        words,
+        _words(plan),
         len({*plan.moved, *plan.widened}),
     )
     if elsewhere:
         record.reason += "; IREE's own code elsewhere"
     replace_by_kernel(facts, plan, elsewhere)
     return True
+
+
+def note_priced_out(
+    module: ir.Operation, target: Target, mode: str, report: Report, pass_name: str
+) -> None:
+    """Records attention that a kernel fits now and does not win, before layouts change that no
+    kernel may fit afterwards."""
+    for facts in find(module):
+        plan = choose(facts, target)
+        why = "" if isinstance(plan, str) else _not_taken(plan, mode)
+        if why:
+            order = maps.show(facts.map_of("output"))
+            record = OperandRecord("output", "kept", why, order, order, pass_name=pass_name)
+            report.record_of(facts).decide(record)
+
+
+def _not_taken(plan: KernelPlan, mode: str) -> str:
+    """Why a kernel that fits is not taken; empty if it is."""
+    if mode == "never":
+        return f"{_words(plan)}, not taken: mode=never"
+    return f"{_words(plan)}, no win" if mode == "cost" and plan.seconds <= 0 else ""
+
+
+def _words(plan: KernelPlan) -> str:
+    return f"{plan.kernel.name}: {plan.reason}"
 
 
 def unfit_target(module: ir.Operation, target: Target | None) -> str:

@@ -40,7 +40,8 @@ class PropagateLayout(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..attention import find
-        from ..kernels.demand import with_kernels
+        from ..kernels.demand import KernelTarget, with_kernels
+        from ..kernels.drive import note_priced_out
         from ..layout.propagate import propagate
 
         target = context.target_for(module, self.target)
@@ -48,10 +49,13 @@ class PropagateLayout(Pass):
         report.mode = self.mode
         if target is not None:
             report.target = target.name
-        for later in context.later:
-            if isinstance(later, UseKernels):
-                target = with_kernels(module, target, later.device(module, context), later.mode)
         with module.context:
+            for later in context.later:
+                if isinstance(later, UseKernels):
+                    device = later.device(module, context)
+                    target = with_kernels(module, target, device, later.mode)
+                    if isinstance(target, KernelTarget):
+                        note_priced_out(module, target.device, later.mode, report, later.name)
             return propagate(
                 find(module),
                 mode=self.mode,

@@ -145,6 +145,8 @@ def _sorted(
     depth, width = (query & key) - out - value, (value & out) - query - key
     if not depth or not width or not keys:
         raise NotRaised("it has no dim of keys, of Q and K, or of V")
+    if not all(isinstance(axes.size(axis), int) for axis in depth):
+        raise NotRaised("its head dim is known only at run time: IREE's attention is wrong then")
     if query != batch | rows | depth or key != batch | keys | depth:
         raise NotRaised("Q or K has a dim that the others lack")
     if value != batch | keys | width or out != batch | rows | width:

@@ -53,12 +53,16 @@ class AttentionRecord:
 
     def decide(self, record: OperandRecord) -> None:
         """Adds a decision; a later decision of the same pass on an operand replaces it."""
-        self.operands = [
-            old
-            for old in self.operands
-            if (old.operand, old.pass_name) != (record.operand, record.pass_name)
-        ]
+        self.operands = [old for old in self.operands if not _about_the_same(old, record)]
         self.operands.append(record)
+
+    def has_decision(self, record: OperandRecord) -> bool:
+        """Whether the pass of this record has decided about its operand before."""
+        return any(_about_the_same(old, record) for old in self.operands)
+
+
+def _about_the_same(one: OperandRecord, other: OperandRecord) -> bool:
+    return (one.operand, one.pass_name) == (other.operand, other.pass_name)
 
 
 @dataclass

@@ -44,13 +44,13 @@ def has_gpu() -> bool:
 
 def run_module(
     vmfb: bytes,
-    inputs: Sequence[np.ndarray],
+    inputs: Sequence[np.ndarray | float],
     function: str = "main",
     driver: str = "local-task",
 ) -> Any:
     """What `function` of a compiled module returns: an array, or a list of several.
 
-    Inputs are numpy arrays; f16 and ml_dtypes.bfloat16 go in and come out as they are.
+    Inputs are numpy arrays and numbers; f16 and ml_dtypes.bfloat16 go in and come out as they are.
     """
     from iree import runtime
 
@@ -68,7 +68,7 @@ def run_module(
 
 def compile_and_run(
     text: str | bytes,
-    inputs: Sequence[np.ndarray],
+    inputs: Sequence[np.ndarray | float],
     *,
     function: str = "main",
     mode: str | None = None,
@@ -87,9 +87,11 @@ def rel_error(a: np.ndarray, ref: np.ndarray) -> float:
     return float(np.linalg.norm(got - wanted) / np.linalg.norm(wanted))
 
 
-def _to_device(device: Any, array: np.ndarray) -> Any:
+def _to_device(device: Any, array: np.ndarray | float) -> Any:
     from iree import runtime
 
+    if isinstance(array, float):
+        return array
     if array.dtype.name != "bfloat16":
         return runtime.asdevicearray(device, np.ascontiguousarray(array))
     # numpy's buffer protocol cannot name bfloat16: its bits go in with the type beside them.

@@ -196,3 +196,19 @@ func.func @sink(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf
   %r = linalg.batch_matmul ins(%p, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
   return %r : tensor<2x6x8xf32>
 }
+
+// -----
+
+// IREE 3.13 computes wrong numbers of attention with such a head dim.
+// WHY: its head dim is known only at run time: IREE's attention is wrong then
+func.func @dynamic_head_dim(%q: tensor<2x6x?xf32>, %k: tensor<2x?x5xf32>, %v: tensor<2x5x8xf32>) -> tensor<2x6x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x?xf32>, tensor<2x?x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %w = linalg.softmax dimension(2) ins(%s : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}

@@ -12,13 +12,19 @@
 #mask = affine_map<(b, m, n, k1, k2) -> (m, k2)>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
-// The scale of both operands together is the one of attention, and may be known at run time only.
+// The scale of both operands together is the one of attention, and may be known at run time only:
+// kernels get it without its sign, which goes to the query.
 // CHECK-LABEL: func.func @row_major(
 // CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<32x4096x128xf8E4M3FN>, %[[K:[a-z0-9]+]]: tensor<32x4096x128xf8E4M3FN>, %[[V:[a-z0-9]+]]: tensor<32x4096x128xf16>, %[[S:[a-z0-9]+]]: f32
 // CHECK-NOT: arith.extf
-// CHECK: %[[BITS:.+]] = arith.bitcast %[[S]] : f32 to i32
+// CHECK: %[[SIGNED:.+]] = scf.if
+// CHECK: else
+// CHECK-NEXT: scf.yield %[[Q]]
+// CHECK: %[[POSITIVE:.+]] = math.absf %[[S]]
+// CHECK: %[[NUMBER:.+]] = arith.maximumf %[[POSITIVE]]
+// CHECK: %[[BITS:.+]] = arith.bitcast %[[NUMBER]] : f32 to i32
 // CHECK: hal.dispatch.extern "attention_f8e4m3fn_f16_d128"
-// CHECK-SAME: %[[BITS]], %[[Q]], %[[K]], %[[V]])
+// CHECK-SAME: %[[BITS]], %[[SIGNED]], %[[K]], %[[V]])
 // REMARK: output kernel: attention_f8e4m3fn_f16_d128: about
 func.func @row_major(%q: tensor<32x4096x128xf8E4M3FN>, %k: tensor<32x4096x128xf8E4M3FN>, %v: tensor<32x4096x128xf16>, %scale: f32) -> tensor<32x4096x128xf16> {
   %e = tensor.empty() : tensor<32x4096x128xf16>
