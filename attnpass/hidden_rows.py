@@ -53,8 +53,8 @@ _ELEMENTWISE = frozenset(
 def may_hide_rows(facts: AttentionFacts) -> bool:
     """Whether the mask could hide all keys of some rows but not of all others beside them.
 
-    A mask that all rows share (decode, padded batches of an encoder) is not asked for: what it
-    hides is a whole sequence that has no key, of which nothing is expected.
+    The mask of a single row (decode) is not asked for: what it hides is a whole sequence that has
+    no key, of which nothing is expected.
     """
     row = _row_of_mask(facts)
     if row is None:
@@ -96,13 +96,14 @@ def raise_mask(facts: AttentionFacts) -> None:
 
 
 def _row_of_mask(facts: AttentionFacts) -> int | None:
-    """The dim of rows that the mask tells apart, where it could hide all keys of some."""
-    if facts.kind != "attention" or not facts.has_mask or len(facts.k2) != 1:
+    """The dim of rows, where the mask could hide all keys of some, or of all in a sequence."""
+    if facts.kind != "attention" or not facts.has_mask or len(facts.k2) != 1 or not facts.m:
         return None
-    rows = [dim for dim in facts.map_of("mask") if dim in facts.m and facts.sizes[dim] != 1]
+    rows = [dim for dim in facts.map_of("mask") if dim in facts.m]
+    # Those before the last are heads that share K and V.
+    rows = [dim for dim in rows or facts.m[-1:] if facts.sizes[dim] != 1]
     if not rows or facts.k2[0] not in facts.map_of("mask"):
         return None
-    # Those before it are heads that share K and V.
     return rows[-1]
 
 

@@ -127,13 +127,12 @@ def _refine(
 def _may_drop(
     facts: AttentionFacts, operand: str, parts: Sequence[Sequence[int | None]], lost: list[int]
 ) -> bool:
-    """Whether every lost axis is part of a batch dim: attention needs its other dims."""
+    """Whether every lost axis is part of a batch dim, or of rows of a mask: attention needs its
+    other dims."""
     positions = facts.map_of(operand)
+    shared = {*facts.batch, *(facts.m if operand == "mask" else ())}
     return all(
-        positions[dim] in facts.batch
-        for dim, axes in enumerate(parts)
-        for axis in axes
-        if axis in lost
+        positions[dim] in shared for dim, axes in enumerate(parts) for axis in axes if axis in lost
     )
 
 

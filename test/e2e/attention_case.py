@@ -90,10 +90,10 @@ SCORES: dict[str, tuple[str, Callable[..., np.ndarray]]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """One attention. `mask` is the mask's type or ''; `dynamic` names sizes (`b`, `m`, `k`)
-    that only the arguments tell; `online` makes it an online_attention; `score` names one of
-    SCORES; `transposed` names operands (`k`, `v`) whose keys are innermost. The result of 8-bit
-    operands is f16."""
+    """One attention. `mask` is the mask's type or '', `masked` its dims; `dynamic` names sizes
+    (`b`, `m`, `k`) that only the arguments tell; `online` makes it an online_attention; `score`
+    names one of SCORES; `transposed` names operands (`k`, `v`) whose keys are innermost. The
+    result of 8-bit operands is f16."""
 
     batch: int
     rows: int
@@ -106,13 +106,14 @@ class Case:
     online: bool = False
     score: str = ""
     transposed: str = ""
+    masked: str = "bmk"
 
     @property
     def dims(self) -> list[str]:
         """Of query, key, value, the result and the mask."""
         key, value = ("bkd", "bdk"), ("bkn", "bnk")
         k, v = (name in self.transposed for name in "kv")
-        return ["bmd", key[k], value[v], "bmn", "bmk"]
+        return ["bmd", key[k], value[v], "bmn", self.masked]
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -141,7 +142,7 @@ class Case:
         arrays = [random.standard_normal(shape).astype(TYPES[self.kind]) for shape in self.shapes]
         if self.mask == "i1":
             seen = random.random(self.shapes[4]) < 0.7
-            seen[:, :, 0] = True
+            seen[..., 0] = True
             return [*arrays[:3], seen]
         return [*arrays[:3], arrays[4].astype(TYPES[self.mask])] if self.mask else arrays[:3]
 
@@ -155,10 +156,14 @@ class Case:
         scores = q @ k.transpose(0, 2, 1) * SCALE
         if self.score:
             scores = SCORES[self.score][1](scores, *np.ogrid[tuple(map(slice, scores.shape))])
-        if self.mask == "i1":
-            scores = np.where(given[3], scores, -np.inf)
-        elif self.mask:
-            scores = scores + given[3].astype(np.float64)
+        if self.mask:
+            mask = np.expand_dims(
+                given[3], [d for d, x in enumerate("bmk") if x not in self.masked]
+            )
+            if self.mask == "i1":
+                scores = np.where(mask, scores, -np.inf)
+            else:
+                scores = scores + mask.astype(np.float64)
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         return weights / weights.sum(-1, keepdims=True) @ v
 

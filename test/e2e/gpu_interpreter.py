@@ -580,6 +580,12 @@ class Machine:
             return buffer.reshape(shape)
         return _Reshaped(buffer, source.shape, shape)
 
+    def do_memref_load(self, op: ir.Operation, buffer: np.ndarray, *indices: Any) -> Any:
+        values = np.zeros(self.threads, _element(op.results[0]))
+        where = tuple(index[self.active] for index in indices)
+        values[self.active] = _read(buffer, where, self.thread[self.active])
+        return values
+
     def do_memref_dealloc(self, op: ir.Operation, buffer: Any) -> None:
         pass
 

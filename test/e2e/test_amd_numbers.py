@@ -30,6 +30,11 @@ FORMS = {
     "fp8 of CDNA3": ("gfx942", Case(2, 64, 128, 64, "f8E4M3FNUZ")),
     "fp8": ("gfx1201", Case(2, 64, 128, 64, "f8E4M3FN")),
     "mask": ("gfx1201", Case(2, 64, 128, 64, "bf16", "i1")),
+    "mask of keys": ("gfx942", Case(2, 64, 128, 64, "f16", "i1", masked="bk")),
+    "mask of unknown keys": (
+        "gfx1100",
+        Case(2, 16, 77, 64, "bf16", "i1", dynamic="k", masked="bk"),
+    ),
     "wide head": ("gfx950", Case(2, 64, 64, 256, "f16")),
     "odd rows and keys": ("gfx942", Case(2, 90, 77, 64, "f16")),
     "odd head": ("gfx1100", Case(2, 64, 128, 72, "bf16")),

@@ -23,6 +23,7 @@ CASES = {
     "unknown_rows_too": Case(2, 21, 61, 64, "f16", dynamic="mk"),
     "all_unknown": Case(3, 13, 129, 64, "bf16", "i1", dynamic="bmk"),
     "added_mask": Case(2, 21, 70, 64, "f16", "f16", dynamic="mk"),
+    "mask_of_keys": Case(2, 21, 70, 64, "f16", "i1", dynamic="mk", masked="bk"),
     "one_batch": Case(1, 33, 70, 64, "f16", dynamic="mk"),
     "one_batch_masked": Case(1, 33, 70, 64, "f16", "i1", dynamic="mk"),
     "odd_head": Case(3, 33, 70, 72, "f16", dynamic="mk"),
@@ -66,7 +67,7 @@ def compiled() -> tuple[bytes, Report]:
 def test_all_are_rewritten() -> None:
     notes = compiled()[1].notes
     assert sum("padded with zeros" in note for note in notes) == 4
-    assert sum("viewed as tiles" in note for note in notes) == 9
+    assert sum("viewed as tiles" in note for note in notes) == 10
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -45,6 +45,7 @@ FORMS = {
     "f16": Form(PLAIN),
     "bf16, V^T": Form(Case(HEADS, 128, 96, 128, "bf16", transposed="v")),
     "mask": Form(Case(HEADS, 128, 96, 128, "f16", "i1")),
+    "mask of keys": Form(Case(HEADS, 128, 96, 128, "f16", "i1", masked="bk")),
     "added mask, odd rows": Form(Case(HEADS, 90, 128, 64, "bf16", "f32")),
     "six warps": Form(Case(HEADS, 96, 96, 96, "f16", transposed="v")),
     "head dim 256": Form(Case(HEADS, 128, 64, 256, "bf16")),
@@ -212,6 +213,8 @@ def wanted(case: Case, given: Sequence[np.ndarray]) -> np.ndarray:
     if case.dynamic:
         k, v = (array.reshape(len(q), -1, case.head) for array in (k, v))
         masks = [mask.T.ravel() for mask in masks]
+    elif case.masked == "bk":
+        masks, seen = [mask[:, None] for mask in masks], [array[:, None] for array in seen]
     elif k.ndim > q.ndim:
         # Each part of the keys for itself.
         q = q[:, None]

@@ -1,5 +1,5 @@
 // Rows whose mask hides every key become 0, by a reduction of the mask and a choice behind
-// attention. Masks that show each row a key, that all rows share, or that hold no infinity
+// attention. Masks that show each row a key or that hold no infinity
 // are left alone. The lowest finite number, which IREE would make infinite, becomes a higher one.
 
 // RUN: attn-opt %s --attn-hidden-rows --report=%t.json | FileCheck %s
@@ -80,9 +80,10 @@ func.func @causal(%q: !q, %k: !kv, %v: !kv, %s: f32) -> !q {
   return %r : !q
 }
 
-// Kept: all rows of a sequence share the mask.
+// All rows of a sequence share the mask: one number a sequence says whether it has a key.
 // CHECK-LABEL: func.func @shared(
-// CHECK-NOT: reduction
+// CHECK: %[[SEEN:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "reduction"]} ins(%{{.*}} : tensor<2x6xi1>) outs(%{{.*}} : tensor<2xi32>)
+// CHECK: linalg.generic {{.*}} ins(%{{.*}}, %[[SEEN]] : tensor<2x4x8xf32>, tensor<2xi32>)
 func.func @shared(%q: !q, %k: !kv, %v: !kv, %mask: tensor<2x6xi1>, %s: f32) -> !q {
   %e = tensor.empty() : !q
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #keys, #o]> ins(%q, %k, %v, %s, %mask : !q, !kv, !kv, f32, tensor<2x6xi1>) outs(%e : !q) {
