@@ -30,8 +30,8 @@ def use_kernels(
     for facts in attentions:
         order = maps.show(facts.map_of("output"))
         record = OperandRecord("output", "refused", problem, order, order, pass_name=pass_name)
-        fits = not problem and target is not None
-        if fits and _use_kernel(facts, target, mode, record, elsewhere, only):
+        device = None if problem else target
+        if device and _use_kernel(facts, device, mode, record, elsewhere, only):
             taken.append(facts.op)
         of_attention = report.record_of(facts)
         # Where no kernel fits any more, the price that one had is the better reason.
