@@ -4,10 +4,11 @@ IREE 3.13 has tensor-core kernels for known sizes only: where the rows of a proj
 run time alone, it multiplies without matrix instructions. Where their number is known, but odd, its
 kernels are half as fast as those of attn-configure. The rows, those of all sequences where they lie
 one behind the other, become (tiles, `TILE`): the factor that has them is copied into whole tiles,
-and what of the result belongs to no row is cut off. The copy leaves what it does not fill as it
-is: each row of a product depends on its own row only. Elementwise ops that take nothing but the
-product and values without rows (a rounding, a bias) move in front of the cut, where IREE fuses them
-into the product.
+and what of the result belongs to no row is cut off. Beside rows of an unknown number an odd number
+of columns (a vocabulary) is filled up, too. The copies leave what they do not fill as it is: each
+element of a product depends on its own row and column only. Elementwise ops that take nothing but
+the product and values without rows (a rounding, a bias) move in front of the cut, where IREE fuses
+them into the product.
 """
 
 from __future__ import annotations
@@ -50,14 +51,15 @@ Read = tuple[ir.Value, maps.Positions]
 @dataclass(frozen=True)
 class Product:
     """A contraction of two `reads`, summed over loop `k`; `result` are the loops of its dims, and
-    `rows` those, one behind the other in each operand, that become tiles together. `sizes` are by
-    loop."""
+    `rows` those, one behind the other in each operand, that become tiles together; `columns` is the
+    other factor's last loop. `sizes` are by loop."""
 
     op: ir.Operation
     reads: tuple[Read, Read]
     result: tuple[int, ...]
     sizes: tuple[Size, ...]
     rows: tuple[int, ...]
+    columns: int
     k: int
 
     @property
@@ -70,6 +72,13 @@ class Product:
     def length(self) -> Size:
         """The number of rows."""
         return total([self.sizes[loop] for loop in self.rows])
+
+    def filled(self, loop: int) -> Size:
+        """The steps of a loop that is no row's, with those that fill the columns up."""
+        size = self.sizes[loop]
+        if loop != self.columns or not isinstance(size, int):
+            return size
+        return -(-size // _COLUMNS) * _COLUMNS
 
     @property
     def new_loops(self) -> list[int | str]:
@@ -126,13 +135,23 @@ def _describe(op: ir.Operation) -> Product | None:
     tall = next((side for side in (0, 1) if _fills_no_tile(rows[side], sizes)), None)
     if tall is None:
         return None
-    depth, columns = sizes[summed[0]], sizes[own[1 - tall][-1]]
-    if not (_divides(_DEPTH, depth) and _divides(_COLUMNS, columns)):
+    length, columns = total([sizes[loop] for loop in rows[tall]]), own[1 - tall][-1]
+    step = _COLUMNS if isinstance(length, int) else 1
+    if not (_divides(_DEPTH, sizes[summed[0]]) and _divides(step, sizes[columns])):
         return None
     # IREE's kernels are right where the second factor has the result's last dim.
     last = [loop for loop in result if loop in (*own[0], *own[1])][-1]
+    if not pays(length, last in own[tall]):
+        return None
     first, second = reads if last in own[1] else reads[::-1]
-    return Product(op, (first, second), result, tuple(sizes), rows[tall], summed[0])
+    return Product(op, (first, second), result, tuple(sizes), rows[tall], columns, summed[0])
+
+
+def pays(rows: Size, innermost: bool) -> bool:
+    """Whether whole tiles of so many rows, which may be the result's `innermost` dim, gain more
+    than the copies cost: tools/results/product_tiles_h200.json. Innermost ones are a vocabulary,
+    whose factor is large, and IREE's kernels fill them up within."""
+    return not (isinstance(rows, int) and innermost)
 
 
 def _joined(
@@ -184,19 +203,25 @@ def view_as_tiles(product: Product) -> ir.Operation:
 def _in_tiles(
     product: Product, value: ir.Value, dims: maps.Positions, count: Size, build: Builder
 ) -> ir.Value:
-    """A value whose dims are loops, with its rows in tiles and without dims of one."""
+    """A value whose dims are loops, with its rows in tiles, its columns filled up, and without
+    dims of one."""
     kept = [dim for dim in dims if dim not in product.units]
     sizes = zip(dims, sizes_of(value), strict=True)
     value = build.split_dims(value, [[size] if dim in kept else [] for dim, size in sizes])
-    if product.rows[0] not in kept:
-        return value
-    at, joined = kept.index(product.rows[0]), len(product.rows)
-    value = build.collapse(value, _groups(len(kept), at, joined))
-    filled = list(sizes_of(value))
-    filled[at] = build.size_op("muli", count, TILE)
-    value = build.insert_slice(value, build.empty(filled, element_type(value)))
-    pieces = [[size] for size in filled]
-    pieces[at] = [count, TILE]
+    if product.rows[0] in kept:
+        at, joined = kept.index(product.rows[0]), len(product.rows)
+        value = build.collapse(value, _groups(len(kept), at, joined))
+        kept[at : at + joined] = product.rows[:1]
+    pieces = [
+        [count, TILE] if dim == product.rows[0] else [product.filled(dim)]
+        for dim in kept
+        if dim is not None
+    ]
+    filled = [
+        build.size_op("muli", count, TILE) if len(piece) > 1 else piece[0] for piece in pieces
+    ]
+    if filled != list(sizes_of(value)):
+        value = build.insert_slice(value, build.empty(filled, element_type(value)))
     return build.split_dims(value, pieces)
 
 
@@ -205,8 +230,11 @@ def _cut(product: Product, value: ir.Value, build: Builder) -> ir.Value:
     loops = product.new_loops
     at = loops.index("tile")
     value = build.collapse(value, _groups(len(loops), at, 2))
-    sizes = list(sizes_of(value))
-    sizes[at] = product.length
+    sizes = [
+        product.sizes[loop] if isinstance(loop, int) else product.length
+        for loop in loops
+        if loop != "place"
+    ]
     value = build.extract_slice(value, [0] * len(sizes), sizes)
     pieces = [[size] for size in sizes]
     pieces[at] = [product.sizes[loop] for loop in product.rows]
@@ -222,8 +250,10 @@ def _groups(rank: int, at: int, joined: int) -> list[list[int]]:
 
 
 def _new_sizes(product: Product, count: Size) -> list[Size]:
-    parts: dict[int | str, Size] = {**dict(enumerate(product.sizes)), "tile": count, "place": TILE}
-    return [parts[loop] for loop in product.new_loops]
+    tiles: dict[str, Size] = {"tile": count, "place": TILE}
+    return [
+        tiles[loop] if isinstance(loop, str) else product.filled(loop) for loop in product.new_loops
+    ]
 
 
 def _contract(product: Product, reads: Sequence[Read], count: Size, build: Builder) -> ir.Value:

@@ -8,7 +8,9 @@ Each product is rows x depth times depth x columns in f16, as a projection is: s
 to f16. The second factor is stored as it stands, or by columns as linear layers have it. Times are
 the GPU's, from CUPTI through torch's profiler, programs taking turns; errors are relative L2
 distances to float32. PyTorch's product stands beside. `unknown` are products whose rows are known
-at run time alone, by IREE and with attn-tile-products, copies included.
+at run time alone, by IREE and with attn-tile-products, copies included; `odd` are those with a
+known number of rows or columns that fills no tile, by IREE, as configured, and with
+attn-tile-products in any case.
 """
 
 # pyright: reportMissingImports=false
@@ -43,11 +45,37 @@ SIZES = (
     (1024, 1024, 1024),
     (2048, 2048, 2048),
 )
-# Rows of products that are compiled for any number of them, columns and depth.
-UNKNOWN_ROWS, UNKNOWN_SIZE = (1, 77, 512, 777, 1333, 4096), 4096
+# Products that are compiled for any number of rows: how many, by columns and depth.
+UNKNOWN = {(4096, 4096): (1, 77, 512, 777, 1333, 4096), (50257, 768): (1, 77, 777)}
+# Rows, columns and depth: vocabularies, image tokens through ViTs' layers, an odd prompt, and V^T.
+ODD_SIZES = (
+    *((rows, 50257, 768) for rows in (64, 128, 256, 1024)),
+    *((rows, 32001, 4096) for rows in (64, 128, 256, 1024)),
+    *((197, *sizes) for sizes in ((768, 768), (3072, 768), (768, 3072))),
+    *((257, *sizes) for sizes in ((1024, 1024), (4096, 1024), (1024, 4096))),
+    *((1576, *sizes) for sizes in ((768, 768), (3072, 768), (768, 3072))),
+    *((777, *sizes) for sizes in ((4096, 4096), (1024, 4096), (14336, 4096))),
+    *((3001, *sizes) for sizes in ((4096, 4096), (1024, 4096))),
+    (768, 197, 768),
+    (1024, 777, 4096),
+    (1024, 3001, 4096),
+)
 # Whether the second factor is stored by columns.
 ORDERS = {"as it stands": False, "by columns": True}
 TURNS = 9
+# Runs attn-compile with attn-tile-products nowhere, or wherever it can.
+_TILING = """
+import sys
+import attnpass.product_tiles as tiles
+from attnpass.cli.attn_compile import main
+tiles.pays = lambda *_: {}
+sys.exit(main(sys.argv[1:]))
+"""
+ODD_WAYS = {
+    "iree": ["-m", "attnpass.cli.attn_compile", "--attn-disable"],
+    "configured": ["-c", _TILING.format(False)],
+    "tiled": ["-c", _TILING.format(True)],
+}
 # Runs attn-compile with this tile alone.
 _WITH_TILE = """
 import sys
@@ -103,27 +131,52 @@ def module_text(by_columns: bool) -> str:
 """
 
 
-def unknown_text() -> str:
-    """@main: a query, factors of UNKNOWN_SIZE, the first with an unknown number of rows."""
-    size, query = UNKNOWN_SIZE, "tensor<1x128x64xf16>"
-    left, wide = (f"tensor<?x{size}x{kind}>" for kind in ("f16", "f32"))
-    return f"""func.func @main(%q: {query}, %x: {left}, %w: tensor<{size}x{size}xf16>)
-    -> ({query}, {left}) {{
+def unknown_text(columns: int, depth: int) -> str:
+    """@main: a query, and factors, the first with an unknown number of rows."""
+    query, weight = "tensor<1x128x64xf16>", f"tensor<{depth}x{columns}xf16>"
+    left, result = f"tensor<?x{depth}xf16>", f"tensor<?x{columns}xf16>"
+    wide = result.replace("f16", "f32")
+    return f"""func.func @main(%q: {query}, %x: {left}, %w: {weight}) -> ({query}, {result}) {{
   %zero = arith.constant 0.0 : f32
   %c0 = arith.constant 0 : index
   %rows = tensor.dim %x, %c0 : {left}
 {_ATTENTION}
   %e = tensor.empty(%rows) : {wide}
   %z = linalg.fill ins(%zero : f32) outs(%e : {wide}) -> {wide}
-  %p = linalg.matmul ins(%x, %w : {left}, tensor<{size}x{size}xf16>) outs(%z : {wide}) -> {wide}
-  %r = arith.truncf %p : {wide} to {left}
-  return %a, %r : {query}, {left}
+  %p = linalg.matmul ins(%x, %w : {left}, {weight}) outs(%z : {wide}) -> {wide}
+  %r = arith.truncf %p : {wide} to {result}
+  return %a, %r : {query}, {result}
 }}
 """
 
 
+def odd_text(by_columns: bool) -> str:
+    """@main: attention of a query; and a function for each of ODD_SIZES, of two factors."""
+    query, functions = "tensor<1x128x64xf16>", ""
+    right = "j, k" if by_columns else "k, j"
+    maps = ", ".join(f"affine_map<(i, j, k) -> ({dims})>" for dims in ("i, k", right, "i, j"))
+    for rows, columns, depth in ODD_SIZES:
+        sizes = (columns, depth) if by_columns else (depth, columns)
+        left, right = (f"tensor<{a}x{b}xf16>" for a, b in ((rows, depth), sizes))
+        result = f"tensor<{rows}x{columns}xf16>"
+        wide = result.replace("f16", "f32")
+        functions += f"""
+func.func @r{rows}c{columns}d{depth}(%x: {left}, %w: {right}) -> {result} {{
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : {wide}
+  %z = linalg.fill ins(%zero : f32) outs(%e : {wide}) -> {wide}
+  %p = linalg.matmul indexing_maps = [{maps}]
+      ins(%x, %w : {left}, {right}) outs(%z : {wide}) -> {wide}
+  %r = arith.truncf %p : {wide} to {result}
+  return %r : {result}
+}}"""
+    main = f"func.func @main(%q: {query}) -> {query} {{{_ATTENTION}  return %a : {query}\n}}"
+    return main + functions
+
+
 def compile_all(folder: Path) -> None:
-    """Writes a .vmfb for each tile and order and for unknown rows, and manifest.json."""
+    """Writes a .vmfb for each tile and order, for unknown rows and odd columns, and
+    manifest.json."""
     from attnpass.configs.nvidia_contraction import TILES
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -140,14 +193,24 @@ def compile_all(folder: Path) -> None:
             print(order, name, flush=True)
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
     compile_unknown(folder)
+    compile_odd(folder)
 
 
 def compile_unknown(folder: Path) -> None:
     source = folder / "source.mlir"
-    source.write_text(unknown_text())
-    for name, flags in {"iree": ["--attn-disable"], "attnpass": []}.items():
-        tool = ["-m", "attnpass.cli.attn_compile", *flags]
-        _compile(tool, source, folder / f"unknown.{name}.vmfb")
+    for columns, depth in UNKNOWN:
+        source.write_text(unknown_text(columns, depth))
+        for name, flags in {"iree": ["--attn-disable"], "attnpass": []}.items():
+            tool = ["-m", "attnpass.cli.attn_compile", *flags]
+            _compile(tool, source, folder / f"unknown.{columns}.{name}.vmfb")
+
+
+def compile_odd(folder: Path) -> None:
+    source = folder / "source.mlir"
+    for order, by_columns in ORDERS.items():
+        source.write_text(odd_text(by_columns))
+        for name, tool in ODD_WAYS.items():
+            _compile(tool, source, folder / f"odd.{order}.{name}.vmfb")
 
 
 def _compile(tool: list[str], source: Path, path: Path) -> None:
@@ -204,6 +267,7 @@ def run_all(folder: Path, path: Path) -> None:
         print(json.dumps(row), flush=True)
     result = {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__}
     result |= {"rows": rows, "cublas": _cublas(given), "unknown": _unknown(config, folder)}
+    result |= {"odd": _odd(config, folder)}
     path.write_text(json.dumps(result, indent=1) + "\n")
 
 
@@ -211,26 +275,65 @@ def _unknown(config: Any, folder: Path) -> list[dict[str, Any]]:
     """Errors and microseconds of products of an unknown number of rows."""
     import torch
 
-    mains = {
-        name: load(config, folder / f"unknown.{name}.vmfb")["main"] for name in ("iree", "attnpass")
-    }
-    w = (torch.randn(UNKNOWN_SIZE, UNKNOWN_SIZE, device="cuda") * UNKNOWN_SIZE**-0.5).half()
-    query, weight = (to_iree(config.device, one) for one in (w[:64].reshape(-1, 128, 64)[:1], w))
     found: list[dict[str, Any]] = []
-    for rows in UNKNOWN_ROWS:
-        x = torch.randn(rows, UNKNOWN_SIZE, device="cuda").half()
-        placed, wanted = to_iree(config.device, x), (x.float() @ w.float()).cpu().numpy()
-        row: dict[str, Any] = {"rows": rows}
-        for name, main in mains.items():
-            got = to_torch(main(query, placed, weight)[1], torch.float16).float().cpu().numpy()
-            turns = [
-                kernels_of(lambda f=main, a=placed: f(query, a, weight)[1].to_host())
-                for _ in range(TURNS)
+    query = to_iree(config.device, torch.randn(1, 128, 64).half())
+    for (columns, depth), counts in UNKNOWN.items():
+        mains = {
+            name: load(config, folder / f"unknown.{columns}.{name}.vmfb")["main"]
+            for name in ("iree", "attnpass")
+        }
+        w = (torch.randn(depth, columns, device="cuda") * depth**-0.5).half()
+        weight = to_iree(config.device, w)
+        for rows in counts:
+            x = torch.randn(rows, depth, device="cuda").half()
+            placed, wanted = to_iree(config.device, x), (x.float() @ w.float()).cpu().numpy()
+            row: dict[str, Any] = {"size": f"{rows}x{columns}x{depth}"}
+            for name, main in mains.items():
+                got = to_torch(main(query, placed, weight)[1], torch.float16)
+                turns = [
+                    kernels_of(lambda f=main, a=(placed, weight): f(query, *a)[1].to_host())
+                    for _ in range(TURNS)
+                ]
+                spent = [
+                    sum(us for kernel, us in turn if "attention" not in kernel) for turn in turns
+                ]
+                error = relative_error(got.float().cpu().numpy(), wanted)
+                row[name] = {"error": error, "microseconds": _median(spent)}
+            found.append(row)
+            print(json.dumps(row), flush=True)
+    return found
+
+
+def _odd(config: Any, folder: Path) -> list[dict[str, Any]]:
+    """Errors and microseconds of products with an odd number of columns."""
+    import torch
+
+    found: list[dict[str, Any]] = []
+    for order, by_columns in ORDERS.items():
+        ways = {name: load(config, folder / f"odd.{order}.{name}.vmfb") for name in ODD_WAYS}
+        for rows, columns, depth in ODD_SIZES:
+            x = torch.randn(rows, depth, device="cuda").half()
+            w = (torch.randn(depth, columns, device="cuda") * depth**-0.5).half()
+            wanted = (x.float() @ w.float()).cpu().numpy()
+            placed = [
+                to_iree(config.device, one) for one in (x, w.T.contiguous() if by_columns else w)
             ]
-            spent = [sum(us for kernel, us in turn if "attention" not in kernel) for turn in turns]
-            row[name] = {"error": relative_error(got, wanted), "microseconds": _median(spent)}
-        found.append(row)
-        print(json.dumps(row), flush=True)
+            row: dict[str, Any] = {"order": order, "size": f"{rows}x{columns}x{depth}"}
+            spent: dict[str, list[float]] = {name: [] for name in ways}
+            calls = {
+                name: functions[f"r{rows}c{columns}d{depth}"] for name, functions in ways.items()
+            }
+            for name, call in calls.items():
+                got = to_torch(call(*placed), torch.float16).float().cpu().numpy()
+                row[name] = {"error": relative_error(got, wanted)}
+            for turn in range(TURNS):
+                for name in random.Random(turn).sample(list(calls), len(calls)):
+                    kernels = kernels_of(lambda f=calls[name], a=placed: f(*a).to_host())
+                    spent[name].append(sum(us for _, us in kernels))
+            for name, times in spent.items():
+                row[name]["microseconds"] = _median(times)
+            found.append(row)
+            print(json.dumps(row), flush=True)
     return found
 
 

@@ -128,7 +128,7 @@ def products() -> bytes:
     vmfb = compile_text(
         text, mode="cost", pipeline="attn-tile-products{target=sm_80}", report=report
     )
-    assert sum("rows is viewed as tiles" in note for note in report.notes) == 5
+    assert sum("rows is viewed as tiles" in note for note in report.notes) == 6
     return vmfb
 
 
@@ -151,6 +151,9 @@ def test_products(rows: int) -> None:
     bf16 = [array.astype(ml_dtypes.bfloat16) for array in (x[0], w.T)]
     wanted = bf16[1].astype(np.float64) @ bf16[0].astype(np.float64).T
     assert rel_error(run_module(products(), bf16, "order"), wanted) < 1e-5
+    columns, shift = draw(256, 500), draw(500, kind=np.float32)
+    got = run_module(products(), [x[0], columns, shift], "vocabulary")
+    assert rel_error(got, x[0].astype(np.float64) @ columns.astype(np.float64) + shift) < 1e-5
 
 
 def test_sequences_of_a_known_length() -> None:

@@ -1,7 +1,7 @@
 // On NVIDIA GPUs an unknown number of rows of a 16-bit product, or one that fills no tile, becomes
 // whole tiles, with the elementwise ops behind it that read nothing else with rows. Few rows or
-// whole tiles of them, f32, odd depths and columns, sums that go on, modules without attention and
-// other targets stay.
+// whole tiles of them, f32, odd depths, sums that go on, modules without attention and other targets
+// stay; so do an odd, known number of columns, except beside an unknown one of rows.
 
 // RUN: attn-opt %s --attn-tile-products=target=sm_80 --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
@@ -15,6 +15,7 @@
 // WHY: contraction at {{.*}}: the unknown number of its rows is viewed as tiles of 128
 // WHY: contraction at {{.*}}: the unknown number of its rows is viewed as tiles of 128
 // WHY: contraction at {{.*}}: its 1576 rows are viewed as tiles of 128
+// WHY: contraction at {{.*}}: the unknown number of its rows is viewed as tiles of 128
 // WHY: contraction at {{.*}}: the unknown number of its rows is viewed as tiles of 128
 // WHY-NOT: contraction
 
@@ -144,9 +145,31 @@ func.func @sequences(%x: tensor<8x197x256xf16>, %w: tensor<256x512xf16>, %y: ten
   return %p, %yp : tensor<8x197x512xf32>, tensor<?x?x512xf32>
 }
 
+// The columns, of the bias, too, are filled up beside rows of an unknown number.
+// CHECK-LABEL: func.func @vocabulary
+// CHECK: tensor.insert_slice %arg1 into %{{.+}}[0, 0] [256, 500] [1, 1] : tensor<256x500xf16> into tensor<256x512xf16>
+// CHECK: linalg.contract {{.*}} ins(%{{.+}}, %{{.+}} : tensor<?x128x256xf16>, tensor<256x512xf16>)
+// CHECK: tensor.insert_slice %arg2 into %{{.+}}[0] [500] [1] : tensor<500xf32> into tensor<512xf32>
+// CHECK: arith.addf
+// CHECK: tensor.extract_slice %{{.+}}[0, 0] [%{{.+}}, 500] [1, 1] : tensor<?x512xf32> to tensor<?x500xf32>
+func.func @vocabulary(%x: tensor<?x256xf16>, %w: tensor<256x500xf16>, %bias: tensor<500xf32>) -> tensor<?x500xf32> {
+  %zero = arith.constant 0.0 : f32
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %x, %c0 : tensor<?x256xf16>
+  %e = tensor.empty(%rows) : tensor<?x500xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<?x500xf32>) -> tensor<?x500xf32>
+  %p = linalg.matmul ins(%x, %w : tensor<?x256xf16>, tensor<256x500xf16>) outs(%z : tensor<?x500xf32>) -> tensor<?x500xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%p, %bias : tensor<?x500xf32>, tensor<500xf32>) outs(%e : tensor<?x500xf32>) {
+  ^bb0(%a: f32, %c: f32, %o: f32):
+    %t = arith.addf %a, %c : f32
+    linalg.yield %t : f32
+  } -> tensor<?x500xf32>
+  return %r : tensor<?x500xf32>
+}
+
 // CHECK-LABEL: func.func @left
 // CHECK-NOT: linalg.contract
-func.func @left(%known: tensor<77x256xf16>, %whole: tensor<192x256xf16>, %single: tensor<?x256xf32>, %deep: tensor<?x250xf16>, %x: tensor<?x256xf16>, %w: tensor<256x512xf16>, %ws: tensor<256x512xf32>, %wd: tensor<250x512xf16>, %wc: tensor<256x500xf16>, %sum: tensor<?x512xf32>) -> (tensor<77x512xf32>, tensor<192x512xf32>, tensor<?x512xf32>, tensor<?x512xf32>, tensor<?x500xf32>, tensor<?x512xf32>) {
+func.func @left(%known: tensor<77x256xf16>, %whole: tensor<192x256xf16>, %single: tensor<?x256xf32>, %deep: tensor<?x250xf16>, %x: tensor<?x256xf16>, %w: tensor<256x512xf16>, %ws: tensor<256x512xf32>, %wd: tensor<250x512xf16>, %wc: tensor<256x500xf16>, %sum: tensor<?x512xf32>) -> (tensor<77x512xf32>, tensor<192x512xf32>, tensor<?x512xf32>, tensor<?x512xf32>, tensor<192x500xf32>, tensor<?x512xf32>) {
   %zero = arith.constant 0.0 : f32
   %c0 = arith.constant 0 : index
   %rows = tensor.dim %x, %c0 : tensor<?x256xf16>
@@ -154,17 +177,17 @@ func.func @left(%known: tensor<77x256xf16>, %whole: tensor<192x256xf16>, %single
   %kz = linalg.fill ins(%zero : f32) outs(%ke : tensor<77x512xf32>) -> tensor<77x512xf32>
   %e = tensor.empty(%rows) : tensor<?x512xf32>
   %z = linalg.fill ins(%zero : f32) outs(%e : tensor<?x512xf32>) -> tensor<?x512xf32>
-  %ce = tensor.empty(%rows) : tensor<?x500xf32>
-  %cz = linalg.fill ins(%zero : f32) outs(%ce : tensor<?x500xf32>) -> tensor<?x500xf32>
+  %ce = tensor.empty() : tensor<192x500xf32>
+  %cz = linalg.fill ins(%zero : f32) outs(%ce : tensor<192x500xf32>) -> tensor<192x500xf32>
   %0 = linalg.matmul ins(%known, %w : tensor<77x256xf16>, tensor<256x512xf16>) outs(%kz : tensor<77x512xf32>) -> tensor<77x512xf32>
   %1 = linalg.matmul ins(%single, %ws : tensor<?x256xf32>, tensor<256x512xf32>) outs(%z : tensor<?x512xf32>) -> tensor<?x512xf32>
   %2 = linalg.matmul ins(%deep, %wd : tensor<?x250xf16>, tensor<250x512xf16>) outs(%z : tensor<?x512xf32>) -> tensor<?x512xf32>
-  %3 = linalg.matmul ins(%x, %wc : tensor<?x256xf16>, tensor<256x500xf16>) outs(%cz : tensor<?x500xf32>) -> tensor<?x500xf32>
+  %3 = linalg.matmul ins(%whole, %wc : tensor<192x256xf16>, tensor<256x500xf16>) outs(%cz : tensor<192x500xf32>) -> tensor<192x500xf32>
   %4 = linalg.matmul ins(%x, %w : tensor<?x256xf16>, tensor<256x512xf16>) outs(%sum : tensor<?x512xf32>) -> tensor<?x512xf32>
   %we = tensor.empty() : tensor<192x512xf32>
   %wz = linalg.fill ins(%zero : f32) outs(%we : tensor<192x512xf32>) -> tensor<192x512xf32>
   %5 = linalg.matmul ins(%whole, %w : tensor<192x256xf16>, tensor<256x512xf16>) outs(%wz : tensor<192x512xf32>) -> tensor<192x512xf32>
-  return %0, %5, %1, %2, %3, %4 : tensor<77x512xf32>, tensor<192x512xf32>, tensor<?x512xf32>, tensor<?x512xf32>, tensor<?x500xf32>, tensor<?x512xf32>
+  return %0, %5, %1, %2, %3, %4 : tensor<77x512xf32>, tensor<192x512xf32>, tensor<?x512xf32>, tensor<?x512xf32>, tensor<192x500xf32>, tensor<?x512xf32>
 }
 
 func.func @attend(%q: tensor<2x64x64xf16>) -> tensor<2x64x64xf16> {
