@@ -25,6 +25,7 @@ from ..ir import (
 from ..iree.barrier import compute_barrier
 from ..kernels.masks import Mask, find_mask
 from ..producers.broadcast import repeated_value
+from ..split_k.parts import LOWEST
 from .axes import Axes, Dims
 from .elements import Elements, Expression, Index, Leaf, Number, Step
 from .find import Written
@@ -65,10 +66,9 @@ def build_attention(written: Written) -> tuple[ir.Operation, ir.Value]:
             (written.value, (*loops.batch, *loops.keys, *loops.width)),
         )
     )
-    out = (*loops.batch, *loops.rows, *loops.width)
     query = _times_row_factors(build, written, query, (*loops.batch, *loops.rows, *loops.depth))
     f32 = ir.F32Type.get(below.context)
-    operands = [query, key, value, build.constant_float(scale, f32)]
+    inputs = [query, key, value, build.constant_float(scale, f32)]
     positions = [
         loops.places((*loops.batch, *loops.rows, *loops.depth)),
         loops.places((*loops.batch, *loops.keys, *loops.depth)),
@@ -77,26 +77,89 @@ def build_attention(written: Written) -> tuple[ir.Operation, ir.Value]:
     ]
     if written.scores.mask is not None:
         mask, dims = _mask(build, written, loops, written.scores.mask)
-        operands.append(mask)
+        inputs.append(mask)
         positions.append(loops.places(dims))
-    kind = element_type(written.result.value)
-    operands.append(build.empty([_size(written.axes, axes) for axes in out], kind))
-    positions.append(loops.places(out))
+    results = _results(build, written, loops)
+    positions += [loops.places(dims) for dims, _ in results]
     attributes: dict[str, ir.Attribute] = {
         "indexing_maps": maps.maps_attribute(len(loops.all()), positions)
     }
-    op = build.create(
-        "iree_linalg_ext.attention", [operands[-1].type], operands, attributes, regions=1
-    )
+    name = "attention" if written.sink is None else "online_attention"
+    starts = [start for _, start in results]
+    types = [start.type for start in starts]
+    op = build.create(f"iree_linalg_ext.{name}", types, [*inputs, *starts], attributes, regions=1)
     fill_region(
         op,
         [f32],
         "iree_linalg_ext.yield",
         lambda inner, given: [_score(inner, given[0], functions, factor)],
     )
-    result = written.result
-    new = _arranged(build, written.axes, op.results[0], out, written.axes.dims(result.dims))
+    out, result = results[0][0], written.result
+    made = op.results[0] if written.sink is None else _with_sink(build, written, loops, op)
+    new = _arranged(build, written.axes, made, out, written.axes.dims(result.dims))
     return op, build.cast(new, sizes_of(result.value))
+
+
+def _results(build: Builder, written: Written, loops: _Loops) -> list[tuple[Dims, ir.Value]]:
+    """The dims of what the op gives, and what it starts with: of attention the result, of online
+    attention the sums, maxima and weights of no key."""
+    rows = (*loops.batch, *loops.rows)
+    if written.sink is None:
+        dims = (*rows, *loops.width)
+        kind = element_type(written.result.value)
+        return [(dims, build.empty([_size(written.axes, axes) for axes in dims], kind))]
+    # The division writes the result as it is read.
+    lie = [axis for dim in written.axes.dims(written.result.dims) for axis in dim]
+    out = tuple(sorted((*rows, *loops.width), key=lambda dim: lie.index(dim[0]) if dim else -1))
+    f32 = ir.F32Type.get(build.anchor.context)
+
+    def filled(dims: Dims, number: float) -> tuple[Dims, ir.Value]:
+        sizes = [_size(written.axes, axes) for axes in dims]
+        return dims, build.fill(build.constant_float(number, f32), build.empty(sizes, f32))
+
+    return [filled(out, 0.0), filled(rows, LOWEST), filled(rows, 0.0)]
+
+
+def _with_sink(build: Builder, written: Written, loops: _Loops, op: ir.Operation) -> ir.Value:
+    """What online attention has summed up, divided by all weights, the sink's among them:
+    exp2(log2(e) * sink - max), since its maxima are of scores times log2(e)."""
+    sink = written.sink
+    assert sink is not None
+    f32 = ir.F32Type.get(build.anchor.context)
+    output, largest, total = op.results
+    rows = (*loops.batch, *loops.rows)
+    scale = sink.factor * math.log2(math.e)
+    inputs, places = [largest, total], [tuple(range(len(rows)))] * 2
+    number = sink.score.number if isinstance(sink.score, Number) else None
+    if number is None:
+        have = written.elements.axes_of(sink.score)
+        dims = tuple(dim for dim in rows if have.intersection(dim))
+        flat = tuple((axis,) for dim in dims for axis in dim)
+        value = _computed(
+            build, written, [sink.score], flat, (), lambda body, _: body.float(sink.score)
+        )
+        inputs.append(_arranged(build, written.axes, value, flat, dims))
+        places.append(tuple(rows.index(dim) for dim in dims))
+
+    def weights(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
+        score = x[2] if number is None else inner.constant_float(number, f32)
+        score = _multiplied(inner, score, scale)
+        below = inner.create("arith.subf", [f32], [score, x[0]]).results[0]
+        power = inner.create("math.exp2", [f32], [below]).results[0]
+        return [inner.create("arith.addf", [f32], [x[1], power]).results[0]]
+
+    def quotient(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
+        value = inner.create("arith.divf", [f32], x[:2]).results[0]
+        return [inner.cast_float(value, kind)]
+
+    init = build.empty(sizes_of(total), f32)
+    (total,) = build.generic(inputs, [init], [*places, places[0]], weights)
+    kind = element_type(written.result.value)
+    facts = describe(op)
+    dims = facts.map_of("output")
+    here, by_row = (tuple(map(dims.index, facts.map_of(name))) for name in ("output", "sum"))
+    init = build.empty(sizes_of(output), kind)
+    return build.generic([output, total], [init], [here, by_row, here], quotient)[0]
 
 
 def keep_mask_in_memory(op: ir.Operation) -> None:
@@ -204,6 +267,7 @@ def _loops(written: Written) -> _Loops:
         for leaf in (written.query, written.key, written.value, written.result)
     ]
     masked = _axes_of_mask(written)
+    sunk = frozenset() if written.sink is None else written.elements.axes_of(written.sink.score)
 
     def ordered(wanted: frozenset[int], tensor: int) -> list[int]:
         return [axis for axis in lies[tensor] if axis in wanted]
@@ -212,7 +276,7 @@ def _loops(written: Written) -> _Loops:
         """Neighbours everywhere as one dim."""
         groups: list[tuple[int, ...]] = []
         for axis in wanted:
-            if groups and _neighbours(groups[-1][-1], axis, lies, masked):
+            if groups and _neighbours(groups[-1][-1], axis, lies, (masked, sunk)):
                 groups[-1] = (*groups[-1], axis)
             else:
                 groups.append((axis,))
@@ -231,8 +295,10 @@ def _loops(written: Written) -> _Loops:
     )
 
 
-def _neighbours(a: int, b: int, lies: Sequence[Sequence[int]], masked: frozenset[int]) -> bool:
-    if (a in masked) != (b in masked):
+def _neighbours(
+    a: int, b: int, lies: Sequence[Sequence[int]], given: Sequence[frozenset[int]]
+) -> bool:
+    if any((a in axes) != (b in axes) for axes in given):
         return False
     return all(line.index(b) == line.index(a) + 1 for line in lies if a in line)
 
@@ -351,6 +417,11 @@ class _Body:
     loop: dict[int, int]
     # Those of axes that are known only at run time.
     sizes: dict[int, ir.Value]
+
+    def float(self, expression: Expression) -> ir.Value:
+        """An expression of floats, in f32."""
+        value = self.value(expression)
+        return self.build.cast_float(value, ir.F32Type.get(self.build.anchor.context))
 
     def value(self, expression: Expression) -> ir.Value:
         leaf = self.elements.tensor(expression)

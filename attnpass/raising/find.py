@@ -25,6 +25,7 @@ from .axes import Axes, Dims, result_of
 from .elements import CASTS, Elements, Expression, Leaf, Number, Step, without_casts
 from .products import Product, axes_of, is_product, read_product
 from .scores import Given, MaskTerm, NotRaised, Scores, Shown, Sum, read_scores, times
+from .sinks import Part, Sink, find_part, scores_beside, sink_in_sum, unshifted
 
 # cmpf predicates that hold for a NaN beside itself.
 _IS_NAN = (13, 14)
@@ -50,6 +51,7 @@ class Written:
     depth: frozenset[int]
     keys: frozenset[int]
     width: frozenset[int]
+    sink: Sink | None = None
 
     @property
     def axes(self) -> Axes:
@@ -64,28 +66,47 @@ def read_attention(op: ir.Operation) -> Written:
         raise NotRaised("the product with V is no plain matrix product")
     for weights, value in (product.factors(), product.factors()[::-1]):
         given = elements.element(*weights)
-        makers = [defining_op(leaf.value) for leaf in _leaves(given)]
+        part = find_part(elements, given)
+        makers = [defining_op(leaf.value) for leaf in _leaves(part.whole if part else given)]
         if any(_is_softmax(op) or _is_sum(op) for op in makers):
-            return _with_weights(elements, product, given, value)
-    if any(_is_part(elements.element(*factor)) for factor in product.factors()):
-        raise NotRaised("the product reads a part of a softmax that has a sink beside the keys")
+            return _with_weights(elements, product, given, part, value)
     raise NotRaised("no factor of the product is a softmax")
 
 
 def _with_weights(
-    elements: Elements, product: Product, weights: Expression, value: tuple[ir.Value, Dims]
+    elements: Elements,
+    product: Product,
+    weights: Expression,
+    part: Part | None,
+    value: tuple[ir.Value, Dims],
 ) -> Written:
     axes = elements.axes
     keys = elements.axes_of(weights) - axes_of(product.result, axes)
-    exponent, factor, shown = _exponent(elements, weights, keys)
+    whole = frozenset(part.wide) if part else keys
+    powers = _exponent(elements, part.whole if part else weights, whole)
     # What reads the weights may have cut axes.
     keys = frozenset(axes.now(sorted(keys)))
-    reached = _scores(elements, exponent, keys)
-    scores, scored = reached
-    scores = _without_rows(times(scores, factor), elements, frozenset(axes.now(sorted(keys))))
-    for where in shown:
+    exponent, sink = powers.exponent, None
+    if part is not None:
+        exponent, score = scores_beside(elements, exponent, part)
+        sink = Sink(score, powers.factor)
+    elif powers.beside is not None:
+        exponent, score = sink_in_sum(elements, exponent, powers.beside, powers.name, keys)
+        sink = Sink(score, powers.factor)
+    if sink is not None and (powers.shown or (part and powers.beside)):
+        raise NotRaised("it has a sink, and a condition or another sink beside its softmax")
+    exponent, shifts = unshifted(elements, exponent, keys)
+    scores, scored = _scores(elements, exponent, keys)
+    scores = times(scores, powers.factor)
+    alike = _without_rows(scores, elements, frozenset(axes.now(sorted(keys))))
+    if sink is not None and (shifts or alike != scores):
+        raise NotRaised("the scores of a row are all shifted, and the sink beside them is not")
+    scores = alike
+    for where in powers.shown:
         scores = replace(scores, mask=Shown(where, True, scores.mask, -math.inf))
     first = _product_of(elements, scored)
+    if sink is not None and any(_depends(leaf.value, first.op) for leaf in _leaves(sink.score)):
+        raise NotRaised("it has a sink that is made of its scores")
     _refuse_readers(first.op, product.op)
     keys = frozenset(axes.now(sorted(keys)))
     factors = first.factors()
@@ -95,7 +116,12 @@ def _with_weights(
         raise NotRaised("both factors of the scores have dims of the keys, or none has all")
     result = _last_view(elements, product)
     query, key, value_leaf = _operands(elements, factors[0], factors[1], value)
-    return _sorted(elements, (query, key, value_leaf), scores, product, result, keys, weights)
+    operands = query, key, value_leaf
+    rounded = _rounded(weights, part)
+    written = _sorted(elements, operands, scores, product, result, keys, rounded)
+    if sink is not None and not elements.axes_of(sink.score) <= written.batch | written.rows:
+        raise NotRaised("its sink has a dim that the result lacks")
+    return replace(written, sink=sink)
 
 
 def _operands(
@@ -134,9 +160,9 @@ def _sorted(
     product: Product,
     result: Leaf,
     keys: frozenset[int],
-    weights: Expression,
+    rounded: Expression,
 ) -> Written:
-    """The attention with its axes by role."""
+    """The attention with its axes by role; `rounded` are the weights as V is multiplied by them."""
     axes = elements.axes
     query, key, value = (axes_of(leaf.dims, axes) for leaf in operands)
     out = axes_of(result.dims, axes)
@@ -153,8 +179,15 @@ def _sorted(
         raise NotRaised("V or the result has a dim that the others lack")
     if scores.row_factors and str(element_type(operands[0].value)) != "f32":
         raise NotRaised("the scores are multiplied by a tensor, which Q in fewer bits cannot be")
-    narrow = operands if scores.row_factors else _narrowed(elements, operands, weights)
+    narrow = operands if scores.row_factors else _narrowed(elements, operands, rounded)
     return Written(elements, *narrow, scores, product.op, result, batch, rows, depth, keys, width)
+
+
+def _rounded(weights: Expression, part: Part | None) -> Expression:
+    """The weights below casts to a wider type, and below the slice that drops the sink's."""
+    while isinstance(weights, Step) and weights.name == "arith.extf":
+        weights = weights.inputs[0]
+    return part.whole if part and isinstance(weights, Leaf) else weights
 
 
 def _narrowed(
@@ -183,11 +216,21 @@ def _before_cast(elements: Elements, leaf: Leaf) -> Leaf:
     return leaf
 
 
-def _exponent(
-    elements: Elements, weights: Expression, keys: frozenset[int]
-) -> tuple[Expression, float, list[Expression]]:
-    """(x, f, conditions) where the weights are exp(f x), 0 where not all conditions hold, divided
-    by their sum over the keys."""
+@dataclass(frozen=True)
+class _Powers:
+    """Weights that are exp(factor * exponent), 0 where not all conditions of `shown` hold,
+    divided by their sum over the keys and what stands `beside` it; `name` is the op of the powers.
+    """
+
+    exponent: Expression
+    factor: float = 1.0
+    shown: tuple[Expression, ...] = ()
+    beside: Expression | None = None
+    name: str = "math.exp"
+
+
+def _exponent(elements: Elements, weights: Expression, keys: frozenset[int]) -> _Powers:
+    """The exponentials that the weights are made of."""
     outside, expression = _shown(_unguarded(elements, without_casts(weights)))
     if isinstance(expression, Leaf) and _is_softmax(op := defining_op(expression.value)):
         assert op is not None
@@ -196,7 +239,7 @@ def _exponent(
             raise NotRaised("its softmax is not over the keys")
         if outside:
             raise NotRaised("a condition makes some weights 0 that their sum counts")
-        return elements.element(op.operands[0], expression.dims), 1.0, []
+        return _Powers(elements.element(op.operands[0], expression.dims))
     if not isinstance(expression, Step):
         raise NotRaised("the weights are no quotient of exponentials")
     numerator, total = _quotient(expression)
@@ -205,7 +248,11 @@ def _exponent(
     powers = {"math.exp": 1.0, "math.exp2": math.log(2)}
     if not isinstance(numerator, Step) or numerator.name not in powers:
         raise NotRaised("what is divided are no exponentials")
-    summed = _summed(elements, total, keys, numerator)
+    summed, beside = _summed(elements, total, keys, numerator), None
+    if summed is None and isinstance(total, Step) and total.name == "arith.addf":
+        for part, other in (total.inputs, total.inputs[::-1]):
+            if summed is None:
+                summed, beside = _summed(elements, without_casts(part), keys, numerator), other
     if summed is None:
         raise NotRaised("the exponentials are not divided by their own sum over the keys")
     counted, _ = _shown(without_casts(summed))
@@ -215,7 +262,7 @@ def _exponent(
     if not (_among(elements, seen, known) and _among(elements, known, seen)):
         raise NotRaised("a condition makes some weights 0 that their sum counts")
     rest = [where for where in counted if not _among(elements, [where], hidden)]
-    return exponent, powers[numerator.name], rest
+    return _Powers(exponent, powers[numerator.name], tuple(rest), beside, numerator.name)
 
 
 def _unguarded(elements: Elements, expression: Expression) -> Expression:
@@ -273,12 +320,6 @@ def _quotient(step: Step) -> tuple[Expression, Expression]:
     raise NotRaised(f"the weights are made by {step.name}, not divided by their sum")
 
 
-def _is_part(expression: Expression) -> bool:
-    below = without_casts(expression)
-    op = defining_op(below.value) if isinstance(below, Leaf) else None
-    return op is not None and op.name == "tensor.extract_slice"
-
-
 def _is_softmax(op: ir.Operation | None) -> bool:
     return op is not None and op.name == "linalg.softmax"
 
@@ -331,10 +372,6 @@ def _orders(axes: Axes, keys: frozenset[int], sizes: Sequence[Size]) -> Iterator
 
 def _scores(elements: Elements, exponent: Expression, keys: frozenset[int]) -> tuple[Scores, Leaf]:
     """What becomes of a product before it is the exponent, and that product."""
-    while isinstance(inner := without_casts(exponent), Step) and inner.name == "arith.subf":
-        if elements.axes_of(inner.inputs[1]) & frozenset(elements.axes.now(sorted(keys))):
-            break
-        exponent = inner.inputs[0]
     wanted = elements.axes_of(exponent)
     why = NotRaised("the scores are no product")
     for leaf in _leaves(exponent):
@@ -379,6 +416,20 @@ def _without_rows(scores: Scores, elements: Elements, keys: frozenset[int]) -> S
         return Sum(tuple((factor, term) for factor, term in kept if term)) if kept else None
 
     return replace(scores, mask=reduced(scores.mask))
+
+
+def _depends(value: ir.Value, source: ir.Operation) -> bool:
+    """Whether `value` is computed of what `source` makes."""
+    pending, seen = [value], set[ir.Operation]()
+    while pending:
+        op = defining_op(pending.pop())
+        if op is None or op in seen:
+            continue
+        if op == source or len(seen) > _MOST_STEPS:
+            return True
+        seen.add(op)
+        pending += op.operands
+    return False
 
 
 def _refuse_readers(first: ir.Operation, last: ir.Operation) -> None:
