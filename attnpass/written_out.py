@@ -97,6 +97,9 @@ def products_behind(total: ir.Operation) -> list[ir.Operation]:
             elif user.name in _MOVES or (
                 _is_elementwise(user) and _count(user.results[0]) in counts
             ):
+                if user.name == "tensor.extract_slice":
+                    # Weights without those of a sink.
+                    counts.add(_count(user.results[0]))
                 values.append(user.results[0])
     return found
 

@@ -94,8 +94,10 @@ def build_attention(written: Written) -> tuple[ir.Operation, ir.Value]:
         "iree_linalg_ext.yield",
         lambda inner, given: [_score(inner, given[0], functions, factor)],
     )
-    out, result = results[0][0], written.result
-    made = op.results[0] if written.sink is None else _with_sink(build, written, loops, op)
+    made, out = op.results[0], results[0][0]
+    if written.sink is not None:
+        made, out = _with_sink(build, written, loops, op)
+    result = written.result
     new = _arranged(build, written.axes, made, out, written.axes.dims(result.dims))
     return op, build.cast(new, sizes_of(result.value))
 
@@ -104,13 +106,10 @@ def _results(build: Builder, written: Written, loops: _Loops) -> list[tuple[Dims
     """The dims of what the op gives, and what it starts with: of attention the result, of online
     attention the sums, maxima and weights of no key."""
     rows = (*loops.batch, *loops.rows)
+    out = (*rows, *loops.width)
     if written.sink is None:
-        dims = (*rows, *loops.width)
         kind = element_type(written.result.value)
-        return [(dims, build.empty([_size(written.axes, axes) for axes in dims], kind))]
-    # The division writes the result as it is read.
-    lie = [axis for dim in written.axes.dims(written.result.dims) for axis in dim]
-    out = tuple(sorted((*rows, *loops.width), key=lambda dim: lie.index(dim[0]) if dim else -1))
+        return [(out, build.empty([_size(written.axes, axes) for axes in out], kind))]
     f32 = ir.F32Type.get(build.anchor.context)
 
     def filled(dims: Dims, number: float) -> tuple[Dims, ir.Value]:
@@ -120,9 +119,12 @@ def _results(build: Builder, written: Written, loops: _Loops) -> list[tuple[Dims
     return [filled(out, 0.0), filled(rows, LOWEST), filled(rows, 0.0)]
 
 
-def _with_sink(build: Builder, written: Written, loops: _Loops, op: ir.Operation) -> ir.Value:
+def _with_sink(
+    build: Builder, written: Written, loops: _Loops, op: ir.Operation
+) -> tuple[ir.Value, Dims]:
     """What online attention has summed up, divided by all weights, the sink's among them:
-    exp2(log2(e) * sink - max), since its maxima are of scores times log2(e)."""
+    exp2(log2(e) * sink - max), since its maxima are of scores times log2(e). The division writes
+    its dims, which are returned, in the order in which the result is read."""
     sink = written.sink
     assert sink is not None
     f32 = ir.F32Type.get(build.anchor.context)
@@ -154,12 +156,13 @@ def _with_sink(build: Builder, written: Written, loops: _Loops, op: ir.Operation
 
     init = build.empty(sizes_of(total), f32)
     (total,) = build.generic(inputs, [init], [*places, places[0]], weights)
+    have = (*rows, *loops.width)
+    lie = [axis for dim in written.axes.dims(written.result.dims) for axis in dim]
+    out = tuple(sorted(have, key=lambda dim: lie.index(dim[0]) if dim else -1))
     kind = element_type(written.result.value)
-    facts = describe(op)
-    dims = facts.map_of("output")
-    here, by_row = (tuple(map(dims.index, facts.map_of(name))) for name in ("output", "sum"))
-    init = build.empty(sizes_of(output), kind)
-    return build.generic([output, total], [init], [here, by_row, here], quotient)[0]
+    init = build.empty([_size(written.axes, dim) for dim in out], kind)
+    read = [tuple(map(out.index, dims)) for dims in (have, rows, out)]
+    return build.generic([output, total], [init], read, quotient)[0], out
 
 
 def keep_mask_in_memory(op: ir.Operation) -> None:

@@ -449,14 +449,24 @@ def _refuse_readers(first: ir.Operation, last: ir.Operation) -> None:
 
 
 def _last_view(elements: Elements, product: Product) -> Leaf:
-    """The last of the views behind the product with V, each read by the next alone."""
+    """The last of the views behind the product with V, and of what rounds it to fewer bits, each
+    read by the next alone."""
     value, dims = product.op.results[0], product.result
     while has_one_use(value):
         (user,) = users(value)
         if len(user.results) != 1 or user.operands[0] != value:
             break
-        after = result_of(user, dims, elements.axes)
+        after = dims if _rounds(user) else result_of(user, dims, elements.axes)
         if after is None:
             break
         value, dims = user.results[0], after
     return Leaf(value, elements.axes.dims(dims))
+
+
+def _rounds(op: ir.Operation) -> bool:
+    """Whether op rounds each element of a tensor, in its place."""
+    if op.name != "linalg.generic" or body_names(op) != ["arith.truncf", "linalg.yield"]:
+        return False
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    everywhere = tuple(range(len(ranked_shape(op.results[0]))))
+    return positions is not None and set(positions) == {everywhere}

@@ -42,7 +42,8 @@ def raise_all(
             changed = True
             keep_mask_in_memory(op)
             written.result.value.replace_all_uses_with(result)
-            report.note(f"{place} are an attention op now")
+            divided = ", divided by its weights and its sink's" if written.sink else ""
+            report.note(f"{place} are an attention op now{divided}")
     erase_dead(old)
     tell_apart(module)
     return changed

@@ -64,31 +64,63 @@ def scores_beside(
     are kept are those of the scores."""
     wide = elements.axes.now(part.wide)
     inner, _ = unshifted(elements, exponent, frozenset(wide))
-    op = defining_op(inner.value) if isinstance(inner, Leaf) else None
-    if op is None or not isinstance(inner, Leaf) or op.name != "tensor.concat":
+    joined = _pieces(inner.value) if isinstance(inner, Leaf) else None
+    if joined is None or not isinstance(inner, Leaf):
         raise NotRaised("the product reads a part of a softmax that is not scores beside a sink")
-    dim = ir.IntegerAttr(op.attributes["dim"]).value
+    dim, pieces = joined
     if elements.axes.now(inner.dims[dim]) != wide:
         raise NotRaised("the scores and their sink do not stand side by side along the keys")
-    first, found = 0, None
-    others: list[ir.Value] = []
-    for operand in op.operands:
-        size = sizes_of(operand)[dim]
-        if first == part.first and size != 1 and found is None:
-            found = operand
-        else:
-            others.append(operand)
-        first = first + size if isinstance(size, int) else -1
-    if found is None or len(others) != 1 or sizes_of(others[0])[dim] != 1:
+    found = [value for offset, value in pieces if offset == part.first]
+    others = [value for offset, value in pieces if offset != part.first]
+    if len(found) != 1 or len(others) != 1 or sizes_of(others[0])[dim] != 1:
         raise NotRaised("the softmax has more than one sink beside the keys")
-    kept = elements.axes.cut(part.keys, [sizes_of(found)[dim]])
+    kept = elements.axes.cut(part.keys, [sizes_of(found[0])[dim]])
     if kept is None:
         raise NotRaised("the weights that are kept are not those of the scores")
 
     def along(axes: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
         return tuple(axes if d == dim else own for d, own in enumerate(inner.dims))
 
-    return elements.element(found, along(kept[0])), elements.element(others[0], along(()))
+    return elements.element(found[0], along(kept[0])), elements.element(others[0], along(()))
+
+
+def _pieces(whole: ir.Value) -> tuple[int, list[tuple[int | None, ir.Value]]] | None:
+    """(dim, pieces) where a tensor is pieces side by side along a dim; each is its offset there,
+    None where that is computed at run time, and its value."""
+    op = defining_op(whole)
+    if op is not None and op.name == "tensor.concat":
+        dim, offset = ir.IntegerAttr(op.attributes["dim"]).value, 0
+        pieces: list[tuple[int | None, ir.Value]] = []
+        for operand in op.operands:
+            pieces.append((offset, operand))
+            size = sizes_of(operand)[dim]
+            offset = offset + size if isinstance(size, int) and offset is not None else None
+        return dim, pieces
+    return None if op is None or op.name != "tensor.insert_slice" else _inserted(op)
+
+
+def _inserted(op: ir.Operation) -> tuple[int, list[tuple[int | None, ir.Value]]] | None:
+    """`_pieces` of two pieces that are inserted into nothing."""
+    full, pieces, dims = sizes_of(op.results[0]), list[tuple[int | None, ir.Value]](), set[int]()
+    last: ir.Operation | None = op
+    while last is not None and last.name == "tensor.insert_slice":
+        sizes, offsets = sizes_of(last.operands[0]), list(last.attributes["static_offsets"])
+        cut = [d for d, size in enumerate(sizes) if size != full[d]]
+        if len(sizes) != len(full) or len(cut) != 1 or last.attributes["static_strides"][0] != 1:
+            return None
+        if any(offset != 0 for d, offset in enumerate(offsets) if d != cut[0]):
+            return None
+        dims.add(cut[0])
+        pieces.append((offsets[cut[0]], last.operands[0]))
+        last = defining_op(last.operands[1])
+    if last is None or last.name != "tensor.empty" or len(dims) != 1 or len(pieces) != 2:
+        return None
+    (dim,) = dims
+    pieces.sort(key=lambda piece: piece[0] or 0)
+    first, second = (sizes_of(value)[dim] for _, value in pieces)
+    if not isinstance(first, int) or not isinstance(second, int) or first + second != full[dim]:
+        return None
+    return (dim, pieces) if [offset for offset, _ in pieces] == [0, first] else None
 
 
 def sink_in_sum(

@@ -22,7 +22,9 @@ LOWEST = float(np.finfo(np.float32).min)
 class Case:
     """One way to write attention. `heads` share K and V in groups of `group`; `mask` hides keys
     by `hidden`: "" none, `causal`, or an argument of i1 with these dims, as `bqk`; with `where`
-    exponentials, too, are 0 there. Scores are multiplied by an argument of dims `factor`."""
+    exponentials, too, are 0 there. Scores are multiplied by an argument of dims `factor`. A `sink`
+    of dims `sunk` is the first or last column of the scores, or its exponential added to their
+    sum, or that of 0 (`one`)."""
 
     heads: int = 4
     group: int = 1
@@ -33,13 +35,15 @@ class Case:
     cap: float = 0.0
     where: bool = False
     factor: str | None = None
+    sink: str = ""
+    sunk: str = "h"
     order: str = "bqhd"
     dims_of_scores: str = "bhqk"
 
     @property
     def sizes(self) -> dict[str, int]:
         dims = {"b": BATCH, "q": ROWS, "k": KEYS, "d": DIM, "e": WIDTH}
-        return {**dims, "h": self.heads // self.group, "g": self.group}
+        return {**dims, "h": self.heads // self.group, "g": self.group, "K": KEYS + 1}
 
 
 CASES = {
@@ -63,6 +67,17 @@ CASES = {
     "factor_of_heads": Case(factor="h", mask="causal"),
     "factor_of_batch": Case(factor="b", group=2),
     "f16": Case(kind="f16", mask="causal"),
+    "sink": Case(sink="last"),
+    "sink_first_causal": Case(sink="first", mask="causal"),
+    "sink_grouped": Case(sink="last", group=2, sunk="hg", mask="causal"),
+    "sink_grouped_without_mask": Case(sink="last", group=4, sunk="hg"),
+    "sink_of_rows": Case(sink="last", sunk="bq", bias="hqk"),
+    "sink_in_sum": Case(sink="sum", mask="qk", hidden=float("-inf")),
+    "sink_of_zero": Case(sink="one", group=2),
+    "sink_and_hidden_rows": Case(sink="last", mask="bqk"),
+    "sink_and_infinitely_hidden_rows": Case(sink="sum", mask="bqk", hidden=float("-inf")),
+    "sink_head_major": Case(sink="last", order="bhqd"),
+    "sink_f16": Case(sink="last", kind="f16", mask="causal", group=2, sunk="hg"),
 }
 
 
@@ -118,8 +133,8 @@ class Program:
 
     def reduced(self, name: str, how: str, start: float, dims: str) -> str:
         zero = self.constant(start, "", "f32")
-        axis = dims.index("k")
-        left = dims.replace("k", "")
+        (axis,) = (axis for axis, dim in enumerate(dims) if dim in "kK")
+        left = dims[:axis] + dims[axis + 1 :]
         text = (
             f"stablehlo.reduce({name} init: {zero}) applies stablehlo.{how} "
             f"across dimensions = [{axis}]"
@@ -143,7 +158,7 @@ def program(case: Case) -> str:
     first = p.product(("%q", query), ("%k", key), "d", dims, (kind, "f32"))
     scale = p.constant(DIM**-0.5, dims, "f32")
 
-    def elementwise(name: str, *operands: str) -> str:
+    def elementwise(name: str, *operands: str, dims: str = dims) -> str:
         lines = ", ".join(operands)
         made = f"%{len(p.lines)}"
         p.lines.append(f"{made} = stablehlo.{name} {lines} : {tensor(case, dims, 'f32')}")
@@ -185,16 +200,43 @@ def program(case: Case) -> str:
         p.lines.append(f"{made} = stablehlo.select {where}, {scores}, {hidden} : {kinds}")
         scores = made
     rows = dims.replace("k", "")
-    largest = p.spread(p.reduced(scores, "maximum", -np.inf, dims), rows, dims, "f32")
-    powers = elementwise("exponential", elementwise("subtract", scores, largest))
+    sink = ""
+    if case.sink in ("first", "last", "sum"):
+        arguments.append(("%sink", case.sunk, "f32"))
+        inner = "".join(dim for dim in dims if dim in case.sunk)
+        sink = p.turned("%sink", case.sunk, inner, "f32")
+        if case.sink != "sum":
+            column = p.spread(sink, inner, rows, "f32")
+            scores = beside(p, dims, scores, column)
+    whole = dims if case.sink in ("", "sum", "one") else dims.replace("k", "K")
+    largest = p.reduced(scores, "maximum", -np.inf, whole)
+    if case.sink == "sum":
+        sink = p.spread(sink, inner, rows, "f32")
+        largest = elementwise("maximum", largest, sink, dims=rows)
+    elif case.sink == "one":
+        sink = p.constant(0.0, rows, "f32")
+        largest = elementwise("maximum", largest, sink, dims=rows)
+    spread = p.spread(largest, rows, whole, "f32")
+    shifted = elementwise("subtract", scores, spread, dims=whole)
+    powers = elementwise("exponential", shifted, dims=whole)
     if case.where:
         nothing = p.constant(0.0, dims, "f32")
         made = f"%{len(p.lines)}"
         kinds = f"{tensor(case, dims, 'i1')}, {tensor(case, dims, 'f32')}"
         p.lines.append(f"{made} = stablehlo.select {where}, {powers}, {nothing} : {kinds}")
         powers = made
-    total = p.spread(p.reduced(powers, "add", 0.0, dims), rows, dims, "f32")
-    weights = elementwise("divide", powers, total)
+    total = p.reduced(powers, "add", 0.0, whole)
+    if case.sink in ("sum", "one"):
+        below = elementwise("subtract", sink, largest, dims=rows)
+        total = elementwise("add", total, elementwise("exponential", below, dims=rows), dims=rows)
+    total = p.spread(total, rows, whole, "f32")
+    weights = elementwise("divide", powers, total, dims=whole)
+    if whole != dims:
+        first = int(case.sink == "first")
+        ends = [(0, case.sizes[dim]) for dim in dims]
+        ends[dims.index("k")] = (first, first + KEYS)
+        text = f"stablehlo.slice {weights} [{', '.join(f'{a}:{b}' for a, b in ends)}]"
+        weights = p.op(text, [(weights, whole, "f32")], dims, "f32")
     if kind != "f32":
         weights = p.op(f"stablehlo.convert {weights}", [(weights, dims, "f32")], dims, kind)
     out = query.replace("d", "e")
@@ -203,6 +245,27 @@ def program(case: Case) -> str:
     body = "\n  ".join(p.lines)
     last = tensor(case, out, kind)
     return f"func.func @main({given}) -> {last} {{\n  {body}\n  return {result} : {last}\n}}"
+
+
+def beside(p: Program, dims: str, scores: str, column: str) -> str:
+    """The scores with one more column."""
+    rows = dims.replace("k", "")
+    place = dims.index("k")
+    kind = tensor(p.case, rows, "f32").replace("tensor<", "")
+    sizes = kind.split("x")
+    one = "tensor<" + "x".join([*sizes[:place], "1", *sizes[place:]])
+    wide = f"%{len(p.lines)}"
+    p.lines.append(
+        f"{wide} = stablehlo.reshape {column} : ({tensor(p.case, rows, 'f32')}) -> {one}"
+    )
+    parts = [(scores, tensor(p.case, dims, "f32")), (wide, one)]
+    if p.case.sink == "first":
+        parts.reverse()
+    names, kinds = (", ".join(part) for part in zip(*parts, strict=True))
+    made = f"%{len(p.lines)}"
+    result = tensor(p.case, dims.replace("k", "K"), "f32")
+    p.lines.append(f"{made} = stablehlo.concatenate {names}, dim = {place} : ({kinds}) -> {result}")
+    return made
 
 
 def inputs(case: Case) -> dict[str, np.ndarray]:
@@ -221,6 +284,8 @@ def inputs(case: Case) -> dict[str, np.ndarray]:
         found["factor"] = normal(case.factor, "f32")
     if case.bias:
         found["bias"] = normal(case.bias, "f32")
+    if case.sink in ("first", "last", "sum"):
+        found["sink"] = normal(case.sunk, "f32")
     if case.mask not in ("", "causal"):
         found["mask"] = rng.random([case.sizes[dim] for dim in case.mask]) > 0.3
         if "q" in case.mask:
@@ -250,9 +315,15 @@ def reference(case: Case, given: dict[str, np.ndarray]) -> np.ndarray:
     elif case.mask:
         scores = np.where(_spread(given["mask"], case.mask, scores_dims), scores, case.hidden)
     largest = scores.max(-1, keepdims=True)
+    if case.sink:
+        given_sink = x["sink"] if "sink" in x else np.zeros([case.sizes[dim] for dim in case.sunk])
+        sink = _spread(given_sink, case.sunk, scores_dims.replace("k", ""))[..., None]
+        largest = np.maximum(largest, sink)
     largest = np.where(np.isinf(largest), 0, largest)
     weights = np.exp(scores - largest)
     total = weights.sum(-1, keepdims=True)
+    if case.sink:
+        total = total + np.exp(sink - largest)
     weights = np.where(total > 0, weights / np.where(total > 0, total, 1), 0)
     value = key.replace("d", "e")
     return np.einsum(f"{scores_dims},{value}->{query.replace('d', 'e')}", weights, x["v"])
@@ -283,6 +354,6 @@ def test_written_out(name: str, tmp_path: Path) -> None:
 
 
 def _ordered(given: dict[str, np.ndarray]) -> Iterator[np.ndarray]:
-    for name in ("q", "k", "v", "factor", "bias", "mask"):
+    for name in ("q", "k", "v", "factor", "bias", "mask", "sink"):
         if name in given:
             yield given[name]

@@ -38,14 +38,14 @@ func.func @rows(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf
 
 // -----
 
-// The exponentials are divided by one more than their sum (a sink of its own).
-// WHY: the exponentials are not divided by their own sum over the keys
+// The exponentials are divided by their sum and a number that is no power of anything.
+// WHY: what is added to the sum of the exponentials is no sink's, shifted alike
 #s = affine_map<(b, m, k) -> (b, m, k)>
 #r = affine_map<(b, m, k) -> (b, m)>
 #m = affine_map<(b, m) -> (b, m)>
-func.func @off_by_one(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>) -> tensor<2x6x8xf32> {
+func.func @less_than_their_sum(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>) -> tensor<2x6x8xf32> {
   %zero = arith.constant 0.0 : f32
-  %one = arith.constant 1.0 : f32
+  %one = arith.constant -1.0 : f32
   %e = tensor.empty() : tensor<2x6x5xf32>
   %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
   %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
@@ -180,14 +180,67 @@ func.func @dropped(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x
 
 // -----
 
-// A sink: a score of no key takes its share of the softmax.
-// WHY: the product reads a part of a softmax that has a sink beside the keys
-func.func @sink(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>, %sink: tensor<2x6x1xf32>) -> tensor<2x6x8xf32> {
+// Two sinks.
+// WHY: the softmax has more than one sink beside the keys
+func.func @two_sinks(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>, %sink: tensor<2x6x1xf32>) -> tensor<2x6x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %c = tensor.concat dim(2) %s, %sink, %sink : (tensor<2x6x5xf32>, tensor<2x6x1xf32>, tensor<2x6x1xf32>) -> tensor<2x6x7xf32>
+  %ec = tensor.empty() : tensor<2x6x7xf32>
+  %w = linalg.softmax dimension(2) ins(%c : tensor<2x6x7xf32>) outs(%ec : tensor<2x6x7xf32>) -> tensor<2x6x7xf32>
+  %p = tensor.extract_slice %w[0, 0, 0] [2, 6, 5] [1, 1, 1] : tensor<2x6x7xf32> to tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%p, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}
+
+// -----
+
+// The weights that are kept are not those of the scores.
+// WHY: the softmax has more than one sink beside the keys
+func.func @wrong_part(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>, %sink: tensor<2x6x1xf32>) -> tensor<2x6x8xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<2x6x5xf32>
   %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
   %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
   %c = tensor.concat dim(2) %s, %sink : (tensor<2x6x5xf32>, tensor<2x6x1xf32>) -> tensor<2x6x6xf32>
+  %ec = tensor.empty() : tensor<2x6x6xf32>
+  %w = linalg.softmax dimension(2) ins(%c : tensor<2x6x6xf32>) outs(%ec : tensor<2x6x6xf32>) -> tensor<2x6x6xf32>
+  %p = tensor.extract_slice %w[0, 0, 1] [2, 6, 5] [1, 1, 1] : tensor<2x6x6xf32> to tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%p, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}
+
+// -----
+
+// The scores are taken from their largest, the sink beside them is not.
+// WHY: the scores of a row are all shifted, and the sink beside them is not
+#s = affine_map<(b, m, k) -> (b, m, k)>
+#r = affine_map<(b, m, k) -> (b, m)>
+func.func @shifted(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>, %sink: tensor<2x6x1xf32>) -> tensor<2x6x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %lowest = arith.constant 0xFF800000 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %er = tensor.empty() : tensor<2x6xf32>
+  %t0 = linalg.fill ins(%lowest : f32) outs(%er : tensor<2x6xf32>) -> tensor<2x6xf32>
+  %max = linalg.generic {indexing_maps = [#s, #r], iterator_types = ["parallel", "parallel", "reduction"]} ins(%s : tensor<2x6x5xf32>) outs(%t0 : tensor<2x6xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = arith.maximumf %x, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6xf32>
+  %d = linalg.generic {indexing_maps = [#s, #r, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s, %max : tensor<2x6x5xf32>, tensor<2x6xf32>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %l: f32, %o: f32):
+    %y = arith.subf %x, %l : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6x5xf32>
+  %c = tensor.concat dim(2) %d, %sink : (tensor<2x6x5xf32>, tensor<2x6x1xf32>) -> tensor<2x6x6xf32>
   %ec = tensor.empty() : tensor<2x6x6xf32>
   %w = linalg.softmax dimension(2) ins(%c : tensor<2x6x6xf32>) outs(%ec : tensor<2x6x6xf32>) -> tensor<2x6x6xf32>
   %p = tensor.extract_slice %w[0, 0, 0] [2, 6, 5] [1, 1, 1] : tensor<2x6x6xf32> to tensor<2x6x5xf32>

@@ -4,7 +4,7 @@
 
 // RUN: attn-opt %s --attn-raise --canonicalize --cse --split-input-file --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// WHY-COUNT-5: are an attention op now
+// WHY-COUNT-12: are an attention op now
 // WHY-NOT: stay as they are
 
 #ij = affine_map<(b, m, k) -> (b, m, k)>
@@ -254,4 +254,36 @@ func.func @dynamic_positions(%q: tensor<2x3x?x8xf32>, %k: tensor<2x?x8xf32>, %v:
   %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x?x8xf32>) -> tensor<2x?x8xf32>
   %r = linalg.batch_matmul ins(%w, %v : tensor<2x?x?xf32>, tensor<2x?x8xf32>) outs(%o0 : tensor<2x?x8xf32>) -> tensor<2x?x8xf32>
   return %r : tensor<2x?x8xf32>
+}
+
+// -----
+
+// A result that is rounded is what the op gives.
+
+// CHECK-LABEL: func.func @rounded(
+// CHECK: %[[R:.*]] = iree_linalg_ext.attention
+// CHECK-SAME: outs(%{{.*}} : tensor<6x5x4xf16>)
+// CHECK: return %[[R]]
+func.func @rounded(%q: tensor<6x5x8xf16>, %k: tensor<6x8x5xf16>, %v: tensor<6x5x4xf16>) -> tensor<6x5x4xf16> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<6x5x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<6x5x5xf32>) -> tensor<6x5x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<6x5x8xf16>, tensor<6x8x5xf16>) outs(%s0 : tensor<6x5x5xf32>) -> tensor<6x5x5xf32>
+  %w = linalg.softmax dimension(2) ins(%s : tensor<6x5x5xf32>) outs(%e : tensor<6x5x5xf32>) -> tensor<6x5x5xf32>
+  %eh = tensor.empty() : tensor<6x5x5xf16>
+  %wh = linalg.generic {indexing_maps = [affine_map<(b, m, k) -> (b, m, k)>, affine_map<(b, m, k) -> (b, m, k)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%w : tensor<6x5x5xf32>) outs(%eh : tensor<6x5x5xf16>) {
+  ^bb0(%x: f32, %o: f16):
+    %y = arith.truncf %x : f32 to f16
+    linalg.yield %y : f16
+  } -> tensor<6x5x5xf16>
+  %eo = tensor.empty() : tensor<6x5x4xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<6x5x4xf32>) -> tensor<6x5x4xf32>
+  %r = linalg.batch_matmul ins(%wh, %v : tensor<6x5x5xf16>, tensor<6x5x4xf16>) outs(%o0 : tensor<6x5x4xf32>) -> tensor<6x5x4xf32>
+  %er = tensor.empty() : tensor<6x5x4xf16>
+  %rh = linalg.generic {indexing_maps = [affine_map<(b, m, n) -> (b, m, n)>, affine_map<(b, m, n) -> (b, m, n)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%r : tensor<6x5x4xf32>) outs(%er : tensor<6x5x4xf16>) {
+  ^bb0(%x: f32, %o: f16):
+    %y = arith.truncf %x : f32 to f16
+    linalg.yield %y : f16
+  } -> tensor<6x5x4xf16>
+  return %rh : tensor<6x5x4xf16>
 }
