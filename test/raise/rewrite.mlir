@@ -4,7 +4,7 @@
 
 // RUN: attn-opt %s --attn-raise --canonicalize --cse --split-input-file --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// WHY-COUNT-12: are an attention op now
+// WHY-COUNT-6: are an attention op now
 // WHY-NOT: stay as they are
 
 #ij = affine_map<(b, m, k) -> (b, m, k)>
