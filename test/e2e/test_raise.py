@@ -24,7 +24,8 @@ class Case:
     by `hidden`: "" none, `causal`, or an argument of i1 with these dims, as `bqk`; with `where`
     exponentials, too, are 0 there. Scores are multiplied by an argument of dims `factor`. A `sink`
     of dims `sunk` is the first or last column of the scores, or its exponential added to their
-    sum, or that of 0 (`one`)."""
+    sum, or that of 0 (`one`). With `rounded` the product with V is summed up in f32 and rounded to
+    `kind` by an op of its own."""
 
     heads: int = 4
     group: int = 1
@@ -39,6 +40,7 @@ class Case:
     sunk: str = "h"
     order: str = "bqhd"
     dims_of_scores: str = "bhqk"
+    rounded: bool = False
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -78,6 +80,8 @@ CASES = {
     "sink_and_infinitely_hidden_rows": Case(sink="sum", mask="bqk", hidden=float("-inf")),
     "sink_head_major": Case(sink="last", order="bhqd"),
     "sink_f16": Case(sink="last", kind="f16", mask="causal", group=2, sunk="hg"),
+    "f16_rounded": Case(kind="f16", mask="causal", rounded=True),
+    "f16_rounded_grouped": Case(kind="f16", group=2, order="bhqd", rounded=True),
 }
 
 
@@ -240,7 +244,10 @@ def program(case: Case) -> str:
     if kind != "f32":
         weights = p.op(f"stablehlo.convert {weights}", [(weights, dims, "f32")], dims, kind)
     out = query.replace("d", "e")
-    result = p.product((weights, dims), ("%v", value), "k", out, (kind, kind))
+    summed = "f32" if case.rounded else kind
+    result = p.product((weights, dims), ("%v", value), "k", out, (kind, summed))
+    if case.rounded:
+        result = p.op(f"stablehlo.convert {result}", [(result, out, summed)], out, kind)
     given = ", ".join(f"{name}: {tensor(case, d, k)}" for name, d, k in arguments)
     body = "\n  ".join(p.lines)
     last = tensor(case, out, kind)
@@ -348,6 +355,8 @@ def test_written_out(name: str, tmp_path: Path) -> None:
     got = compile_and_run(program(case), inputs_in_order, mode="cost", pipeline=passes, report=path)
     report = json.loads(path.read_text())
     assert len(report["attentions"]) == 1, report["notes"]
+    if not case.sink:
+        assert report["attentions"][0]["element_types"]["output"] == case.kind
     wanted = reference(case, given)
     assert not np.isnan(got).any()
     assert rel_error(got, wanted) < (2e-3 if case.kind == "f16" else 2e-6)

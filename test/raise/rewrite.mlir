@@ -202,6 +202,103 @@ func.func @repeated_half(%q: tensor<2x3x6x8xf16>, %k: tensor<2x5x8xf16>, %v: ten
 
 // -----
 
+// The result is rounded to the type of the operands, too, and read in no other: attention rounds it.
+
+#r = affine_map<(b, h, k, d) -> (b, k, d)>
+#a = affine_map<(b, h, k, d) -> (b, h, k, d)>
+
+// CHECK-LABEL: func.func @rounded_result(
+// CHECK: iree_linalg_ext.attention
+// CHECK-SAME: outs(%{{.*}} : tensor<2x18x8xf16>)
+// CHECK-NOT: arith.truncf
+// CHECK: %[[RESULT:.*]] = tensor.expand_shape
+// CHECK-SAME: tensor<2x18x8xf16> into tensor<2x3x6x8xf16>
+// CHECK: return %[[RESULT]]
+func.func @rounded_result(%q: tensor<2x3x6x8xf16>, %k: tensor<2x5x8xf16>, %v: tensor<2x5x8xf16>) -> tensor<2x3x6x8xf16> {
+  %zero = arith.constant 0.0 : f32
+  %ek = tensor.empty() : tensor<2x3x5x8xf16>
+  %k4 = linalg.generic {indexing_maps = [#r, #a], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%k : tensor<2x5x8xf16>) outs(%ek : tensor<2x3x5x8xf16>) {
+  ^bb0(%x: f16, %o: f16):
+    linalg.yield %x : f16
+  } -> tensor<2x3x5x8xf16>
+  %v4 = linalg.broadcast ins(%v : tensor<2x5x8xf16>) outs(%ek : tensor<2x3x5x8xf16>) dimensions = [1]
+  %q3 = tensor.collapse_shape %q [[0, 1], [2], [3]] : tensor<2x3x6x8xf16> into tensor<6x6x8xf16>
+  %k3 = tensor.collapse_shape %k4 [[0, 1], [2], [3]] : tensor<2x3x5x8xf16> into tensor<6x5x8xf16>
+  %v3 = tensor.collapse_shape %v4 [[0, 1], [2], [3]] : tensor<2x3x5x8xf16> into tensor<6x5x8xf16>
+  %ekt = tensor.empty() : tensor<6x8x5xf16>
+  %kt = linalg.transpose ins(%k3 : tensor<6x5x8xf16>) outs(%ekt : tensor<6x8x5xf16>) permutation = [0, 2, 1]
+  %e = tensor.empty() : tensor<6x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<6x6x5xf32>) -> tensor<6x6x5xf32>
+  %s = linalg.batch_matmul ins(%q3, %kt : tensor<6x6x8xf16>, tensor<6x8x5xf16>) outs(%s0 : tensor<6x6x5xf32>) -> tensor<6x6x5xf32>
+  %w = linalg.softmax dimension(2) ins(%s : tensor<6x6x5xf32>) outs(%e : tensor<6x6x5xf32>) -> tensor<6x6x5xf32>
+  %eh = tensor.empty() : tensor<6x6x5xf16>
+  %wh = linalg.generic {indexing_maps = [affine_map<(b, m, k) -> (b, m, k)>, affine_map<(b, m, k) -> (b, m, k)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%w : tensor<6x6x5xf32>) outs(%eh : tensor<6x6x5xf16>) {
+  ^bb0(%x: f32, %o: f16):
+    %y = arith.truncf %x : f32 to f16
+    linalg.yield %y : f16
+  } -> tensor<6x6x5xf16>
+  %eo = tensor.empty() : tensor<6x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<6x6x8xf32>) -> tensor<6x6x8xf32>
+  %r = linalg.batch_matmul ins(%wh, %v3 : tensor<6x6x5xf16>, tensor<6x5x8xf16>) outs(%o0 : tensor<6x6x8xf32>) -> tensor<6x6x8xf32>
+  %r4 = tensor.expand_shape %r [[0, 1], [2], [3]] output_shape [2, 3, 6, 8] : tensor<6x6x8xf32> into tensor<2x3x6x8xf32>
+  %en = tensor.empty() : tensor<2x3x6x8xf16>
+  %rounded = linalg.generic {indexing_maps = [#a, #a], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%r4 : tensor<2x3x6x8xf32>) outs(%en : tensor<2x3x6x8xf16>) {
+  ^bb0(%x: f32, %o: f16):
+    %y = arith.truncf %x : f32 to f16
+    linalg.yield %y : f16
+  } -> tensor<2x3x6x8xf16>
+  return %rounded : tensor<2x3x6x8xf16>
+}
+
+// -----
+
+// A result that something reads in f32 as well stays f32.
+
+#r = affine_map<(b, h, k, d) -> (b, k, d)>
+#a = affine_map<(b, h, k, d) -> (b, h, k, d)>
+
+// CHECK-LABEL: func.func @rounded_and_not(
+// CHECK: iree_linalg_ext.attention
+// CHECK-SAME: outs(%{{.*}} : tensor<2x18x8xf32>)
+// CHECK: arith.truncf
+func.func @rounded_and_not(%q: tensor<2x3x6x8xf16>, %k: tensor<2x5x8xf16>, %v: tensor<2x5x8xf16>) -> (tensor<2x3x6x8xf16>, tensor<2x3x6x8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %ek = tensor.empty() : tensor<2x3x5x8xf16>
+  %k4 = linalg.generic {indexing_maps = [#r, #a], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%k : tensor<2x5x8xf16>) outs(%ek : tensor<2x3x5x8xf16>) {
+  ^bb0(%x: f16, %o: f16):
+    linalg.yield %x : f16
+  } -> tensor<2x3x5x8xf16>
+  %v4 = linalg.broadcast ins(%v : tensor<2x5x8xf16>) outs(%ek : tensor<2x3x5x8xf16>) dimensions = [1]
+  %q3 = tensor.collapse_shape %q [[0, 1], [2], [3]] : tensor<2x3x6x8xf16> into tensor<6x6x8xf16>
+  %k3 = tensor.collapse_shape %k4 [[0, 1], [2], [3]] : tensor<2x3x5x8xf16> into tensor<6x5x8xf16>
+  %v3 = tensor.collapse_shape %v4 [[0, 1], [2], [3]] : tensor<2x3x5x8xf16> into tensor<6x5x8xf16>
+  %ekt = tensor.empty() : tensor<6x8x5xf16>
+  %kt = linalg.transpose ins(%k3 : tensor<6x5x8xf16>) outs(%ekt : tensor<6x8x5xf16>) permutation = [0, 2, 1]
+  %e = tensor.empty() : tensor<6x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<6x6x5xf32>) -> tensor<6x6x5xf32>
+  %s = linalg.batch_matmul ins(%q3, %kt : tensor<6x6x8xf16>, tensor<6x8x5xf16>) outs(%s0 : tensor<6x6x5xf32>) -> tensor<6x6x5xf32>
+  %w = linalg.softmax dimension(2) ins(%s : tensor<6x6x5xf32>) outs(%e : tensor<6x6x5xf32>) -> tensor<6x6x5xf32>
+  %eh = tensor.empty() : tensor<6x6x5xf16>
+  %wh = linalg.generic {indexing_maps = [affine_map<(b, m, k) -> (b, m, k)>, affine_map<(b, m, k) -> (b, m, k)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%w : tensor<6x6x5xf32>) outs(%eh : tensor<6x6x5xf16>) {
+  ^bb0(%x: f32, %o: f16):
+    %y = arith.truncf %x : f32 to f16
+    linalg.yield %y : f16
+  } -> tensor<6x6x5xf16>
+  %eo = tensor.empty() : tensor<6x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<6x6x8xf32>) -> tensor<6x6x8xf32>
+  %r = linalg.batch_matmul ins(%wh, %v3 : tensor<6x6x5xf16>, tensor<6x5x8xf16>) outs(%o0 : tensor<6x6x8xf32>) -> tensor<6x6x8xf32>
+  %r4 = tensor.expand_shape %r [[0, 1], [2], [3]] output_shape [2, 3, 6, 8] : tensor<6x6x8xf32> into tensor<2x3x6x8xf32>
+  %en = tensor.empty() : tensor<2x3x6x8xf16>
+  %rounded = linalg.generic {indexing_maps = [#a, #a], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%r4 : tensor<2x3x6x8xf32>) outs(%en : tensor<2x3x6x8xf16>) {
+  ^bb0(%x: f32, %o: f16):
+    %y = arith.truncf %x : f32 to f16
+    linalg.yield %y : f16
+  } -> tensor<2x3x6x8xf16>
+  return %rounded, %r4 : tensor<2x3x6x8xf16>, tensor<2x3x6x8xf32>
+}
+
+// -----
+
 // A causal mask over sizes known only at run time, rows being several dims: positions are counted
 // with the size of the inner dim. The sum reads the exponentials in another shape.
 
