@@ -15,7 +15,7 @@ from .errors import AttnError, CompileError, PipelineError
 if TYPE_CHECKING:
     from .api import run
     from .iree.hook import pipeline_hook
-    from .iree.tools import compile_file, compile_str
+    from .iree.tools import PassOptions, compile_file, compile_str
     from .report.records import Report
 
 __version__ = "0.1.0"
@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AttnError",
     "CompileError",
+    "PassOptions",
     "PipelineError",
     "Report",
     "compile_file",
@@ -36,6 +37,7 @@ _HOMES = {
     "pipeline_hook": "attnpass.iree.hook",
     "compile_file": "attnpass.iree.tools",
     "compile_str": "attnpass.iree.tools",
+    "PassOptions": "attnpass.iree.tools",
     "Report": "attnpass.report.records",
 }
 

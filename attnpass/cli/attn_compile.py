@@ -13,7 +13,16 @@ from ..iree.phases import V_TRANSPOSE_FLAG
 from ..report.records import Report
 from .diagnostics import run_tool, split_chunks
 from .dialects import search_here
-from .files import STANDARD, check_different, check_writable, read_input, write_output
+from .files import (
+    STANDARD,
+    check_different,
+    check_temporary_folder,
+    check_writable,
+    decode,
+    is_bytecode,
+    read_input,
+    write_output,
+)
 from .guard import guarded
 from .version import version_text
 
@@ -72,15 +81,11 @@ def _main(arguments: Sequence[str]) -> int:
     for path in (options.output, options.report):
         if path:
             check_writable(path)
+    check_temporary_folder()
     if options.output == STANDARD and options.is_binary and sys.stdout.isatty():
         raise AttnError("the output is no text for a terminal; give a file with -o")
     if options.report not in ("", STANDARD):
         check_different(options.output, options.report)
-    if options.table:
-        from ..configs.table import read_table
-
-        # Long before the compile comes to it.
-        read_table(options.table)
     data = _read(options)
     search_here()
     hook = _hook(options, data)
@@ -152,21 +157,16 @@ def _read(options: CompileOptions) -> bytes:
     name = "<stdin>" if options.input == "-" else options.input
     if not data.strip():
         raise AttnError("the file is empty; an MLIR module is needed", f"{name}:1:1")
-    if data.startswith(b"ML\xefR"):
-        return data
-    try:
-        if "\0" not in data.decode("utf-8"):
-            return data
-    except UnicodeDecodeError:
-        pass
-    raise AttnError("neither MLIR text nor MLIR bytecode", f"{name}:1:1")
+    if not is_bytecode(data):
+        decode(data, name)
+    return data
 
 
 def _compile_all(options: CompileOptions, hook: PipelineHook, data: bytes) -> list[bytes] | None:
     from iree.compiler.api import Session
 
     chunks = [data]
-    if options.split_input and not data.startswith(b"ML\xefR"):
+    if options.split_input and not is_bytecode(data):
         chunks = [chunk.encode() for chunk in split_chunks(data.decode())]
     session = Session()
     report = Report(mode=options.mode)
@@ -179,6 +179,10 @@ def _compile_all(options: CompileOptions, hook: PipelineHook, data: bytes) -> li
         except CompileError:
             # IREE has printed why.
             failed = True
+            if hook.has_entry is False:
+                name = "<stdin>" if options.input == STANDARD else options.input
+                text = "no function is public and has a body: there is nothing to compile"
+                print(f"{name}: note: {text}", file=sys.stderr)
     hook.report = report
     return None if failed else outputs
 

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 from ..errors import AttnError, PipelineError
 from .diagnostics import Collector, Message, message_at, run_tool, split_chunks, verify_expected
 from .dialects import search_here
-from .files import STANDARD, check_different, check_writable, read_input, write_output
+from .files import (
+    STANDARD,
+    check_different,
+    check_writable,
+    decode,
+    is_bytecode,
+    read_input,
+    write_output,
+)
 from .guard import guarded
 from .version import version_text
 
@@ -44,8 +52,6 @@ Runs passes on an MLIR file: attnpass's own (--attn-...) and IREE's and MLIR's b
   --show-passes                  list the passes, their options and defaults
   --version, --help              print these
 """
-
-_BYTECODE = b"ML\xefR"
 
 
 @dataclass
@@ -196,8 +202,8 @@ class _Run:
         flags, options = self.options.flags, self.options
         name = "<stdin>" if options.input == STANDARD else options.input
         chunks: list[str | bytes] = [data]
-        if not data.startswith(_BYTECODE):
-            text = _decode(data, name)
+        if not is_bytecode(data):
+            text = decode(data, name)
             chunks = list(split_chunks(text)) if "split-input-file" in flags else [text]
         printed, failed = [], False
         for chunk in chunks:
@@ -318,16 +324,6 @@ def _in_file(message: Message, name: str) -> Message:
     """The message with its file, and those its text names, called `name` where they are '-'."""
     file = name if message.file == "-" else message.file
     return replace(message, file=file, text=message.text.replace(" -:", f" {name}:"))
-
-
-def _decode(data: bytes, name: str) -> str:
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:
-        raise AttnError("neither MLIR text nor MLIR bytecode", f"{name}:1:1")
-    return text
 
 
 def _dump(when: str, name: str, op: ir.Operation) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 import tempfile
@@ -10,6 +11,9 @@ from pathlib import Path
 from ..errors import AttnError
 
 STANDARD = "-"
+_BYTECODE = b"ML\xefR"
+# Where LLVM looks for a folder of temporary files, the first that is set.
+_TEMPORARY = ("TMPDIR", "TMP", "TEMP", "TEMPDIR")
 
 
 def read_input(path: str) -> bytes:
@@ -23,6 +27,38 @@ def read_input(path: str) -> bytes:
     except OSError as error:
         name = "<stdin>" if path == STANDARD else path
         raise AttnError(f"cannot read it: {_why(error)}", name) from None
+
+
+def is_bytecode(data: bytes) -> bool:
+    return data.startswith(_BYTECODE)
+
+
+def decode(data: bytes, name: str) -> str:
+    """The text of an MLIR file; AttnError, with the place, where it is none."""
+    if data.startswith(codecs.BOM_UTF8):
+        raise AttnError("it begins with a byte order mark, which MLIR does not take", f"{name}:1:1")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if b"\0" in data:
+            raise AttnError("neither MLIR text nor MLIR bytecode", f"{name}:1:1") from None
+        before = data[: error.start]
+        line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+        words = f"the byte 0x{data[error.start]:02x} is no UTF-8, in which MLIR is written"
+        raise AttnError(words, f"{name}:{line}:{column}") from None
+    if "\0" in text:
+        raise AttnError("neither MLIR text nor MLIR bytecode", f"{name}:1:1")
+    return text
+
+
+def check_temporary_folder() -> None:
+    """AttnError if there is no such folder where the environment says: IREE 3.13 crashes then."""
+    name = next((name for name in _TEMPORARY if os.environ.get(name)), None)
+    if name is not None and not os.access(os.environ[name], os.W_OK | os.X_OK):
+        raise AttnError(
+            f"the environment's {name} is no folder that files can be written in; IREE needs one",
+            os.environ[name],
+        )
 
 
 def check_writable(path: str) -> None:

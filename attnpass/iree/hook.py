@@ -62,6 +62,8 @@ class PipelineHook:
         # Whether attention that was written out has become an op, and the same without that.
         self.raised = False
         self.unraised = unraised
+        # Whether a function can be called from outside; None until that is known.
+        self.has_entry: bool | None = None
 
     def also(self, pipeline: str) -> None:
         """Runs the passes of `pipeline`, each at its phase, before the others of that phase."""
@@ -189,6 +191,7 @@ class PipelineHook:
             raises = any(stage_name(stage) == RAISE for stage in stages)
             before = len(written_out(module)) if raises else 0
             if tells_what_is_missing:
+                self.has_entry = _has_entry(module)
                 note_what_is_missing(module, self.report, raises)
             run_pipeline(module, stages, context, instrumentation=watch)
             self.raised |= before > 0 and len(written_out(module)) < before
@@ -211,6 +214,14 @@ class PipelineHook:
             (folder / f"{name}.mlir").write_text(str(module))
         except OSError as error:
             raise AttnError(f"cannot write IR there: {error.strerror}", self.dump_ir) from None
+
+
+def _has_entry(module: ir.Operation) -> bool:
+    """Whether a function of the module is public."""
+    from ..boundary import FUNCTIONS, public_function
+
+    ops = module.regions[0].blocks[0].operations
+    return any(op.operation.name in FUNCTIONS and public_function(op.operation) for op in ops)
 
 
 def _copy_of_module(invocation: Invocation) -> ir.Operation:
@@ -277,6 +288,11 @@ def pipeline_hook(
         from ..targets import named_target
 
         named_target(target)
+    if table:
+        from ..configs.table import read_table
+
+        # Long before the compile comes to it.
+        read_table(table)
     rest = mode, target or "", dump_ir or ""
     unconfigured = unraised = None
     if configure and not pipeline:

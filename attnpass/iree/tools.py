@@ -11,9 +11,11 @@ import json
 import os
 import sys
 import tempfile
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ..cli.files import check_writable, write_output
 from ..report.records import Report, report_from_dict
 
 # attn-compile of this very package, whatever the folder or the installation of the child.
@@ -28,78 +30,74 @@ sys.exit(main())
 """
 
 
+@dataclass(frozen=True)
+class PassOptions:
+    """What `compile_file` and `compile_str` take beside the arguments of IREE's functions.
+
+    mode             what the layout pass commits: `cost` what pays, `always`, or `never`
+    cache            `transposed` makes V caches V^T for the caller, too
+    kernels          where precompiled Hopper kernels are taken: `cost`, `always`, `never`
+    pipeline         passes to run in place of the default ones
+    configure        whether attention gets kernel configurations, and decode is split
+    hardware_exp2    whether CUDA kernels get the GPU's exp2, and fp8 casts
+    shared_memory    whether CUDA kernels' tiles lie in shared memory as tensor cores read them
+    raise_attention  whether attention written out as products and a softmax becomes an op
+    table            a file of configurations that attn-tune wrote
+    """
+
+    mode: str = "cost"
+    cache: str = "kept"
+    kernels: str = "never"
+    pipeline: str | None = None
+    configure: bool = True
+    hardware_exp2: bool = True
+    shared_memory: bool = True
+    raise_attention: bool = True
+    table: str | os.PathLike[str] | None = None
+
+    def flags(self) -> list[str]:
+        """The same as flags of attn-compile."""
+        flags = [f"--attn-{name}={getattr(self, name)}" for name in ("mode", "cache", "kernels")]
+        switches = {
+            "configure": self.configure,
+            "hardware-exp2": self.hardware_exp2,
+            "shared-memory": self.shared_memory,
+            "raise": self.raise_attention,
+        }
+        flags += [f"--attn-{name}={str(value).lower()}" for name, value in switches.items()]
+        if self.table is not None:
+            flags.append(f"--attn-table={os.fspath(self.table)}")
+        return flags if self.pipeline is None else [*flags, f"--attn-pipeline={self.pipeline}"]
+
+
 def compile_file(
     input_file: str | os.PathLike[str],
     *,
-    mode: str = "cost",
-    cache: str = "kept",
-    pipeline: str | None = None,
     report: Report | str | os.PathLike[str] | None = None,
-    kernels: str = "never",
-    configure: bool = True,
-    hardware_exp2: bool = True,
-    shared_memory: bool = True,
-    raise_attention: bool = True,
-    table: str | os.PathLike[str] | None = None,
-    **kwargs: Any,
+    **options: Any,
 ) -> bytes | None:
     """Compiles a file as `iree.compiler.tools.compile_file` does, with our passes.
 
-    `mode` is `cost`, `always` or `never`; `cache="transposed"` makes V caches V^T for the
-    caller, too; `pipeline` replaces the default passes; `report`
-    is a path for the JSON report, or a Report that is filled in; `kernels` says where
-    precompiled kernels are taken (`cost`, `always`, `never`), `configure` whether
-    attention gets kernel configurations and decode is split, `hardware_exp2` whether
-    CUDA kernels get the GPU's exp2 and fp8 casts, `shared_memory` whether their tiles lie
-    in shared memory as tensor cores read them, `raise_attention` whether attention that is
-    written out as products and a softmax becomes an op, `table` is a file of configurations that
-    attn-tune wrote. All other arguments
-    (target_backends, input_type, extra_args, output_file, ...) and the return value (bytes,
-    or None with `output_file`) are those of IREE's function, as is CompilerToolError.
+    `options` are those of `PassOptions` (mode, cache, kernels, ...) and IREE's (target_backends,
+    input_type, extra_args, output_file, ...); `report` is a path for the JSON report, or a Report
+    that is filled in. The return value (bytes, or None with `output_file`) is that of IREE's
+    function, as is CompilerToolError; AttnError where the report cannot be written.
     """
-    ours = _our_flags(
-        mode,
-        cache,
-        pipeline,
-        kernels,
-        table,
-        configure=configure,
-        hardware_exp2=hardware_exp2,
-        shared_memory=shared_memory,
-        **{"raise": raise_attention},
-    )
-    return _compile(str(input_file), None, ours, report, kwargs)
+    path = os.fspath(input_file)
+    # A file, whatever it is called.
+    path = os.path.join(os.curdir, path) if path.startswith("-") else path
+    return _compile(path, None, report, options)
 
 
 def compile_str(
     input_str: str | bytes,
     *,
-    mode: str = "cost",
-    cache: str = "kept",
-    pipeline: str | None = None,
     report: Report | str | os.PathLike[str] | None = None,
-    kernels: str = "never",
-    configure: bool = True,
-    hardware_exp2: bool = True,
-    shared_memory: bool = True,
-    raise_attention: bool = True,
-    table: str | os.PathLike[str] | None = None,
-    **kwargs: Any,
+    **options: Any,
 ) -> bytes | None:
     """`compile_file` for MLIR text or bytecode in memory."""
     data = input_str.encode() if isinstance(input_str, str) else input_str
-    ours = _our_flags(
-        mode,
-        cache,
-        pipeline,
-        kernels,
-        table,
-        configure=configure,
-        hardware_exp2=hardware_exp2,
-        shared_memory=shared_memory,
-        **{"raise": raise_attention},
-    )
-    return _compile("-", data, ours, report, kwargs)
+    return _compile("-", data, report, options)
 
 
 def attn_compile_command(*arguments: str) -> list[str]:
@@ -107,26 +105,9 @@ def attn_compile_command(*arguments: str) -> list[str]:
     return [sys.executable, "-P", "-c", _COMMAND, _ROOT, *arguments]
 
 
-def _our_flags(
-    mode: str,
-    cache: str,
-    pipeline: str | None,
-    kernels: str,
-    table: str | os.PathLike[str] | None,
-    **switches: bool,
-) -> list[str]:
-    flags = [f"--attn-mode={mode}", f"--attn-cache={cache}", f"--attn-kernels={kernels}"]
-    for name, value in switches.items():
-        flags.append(f"--attn-{name.replace('_', '-')}={str(value).lower()}")
-    if table is not None:
-        flags.append(f"--attn-table={os.fspath(table)}")
-    return flags if pipeline is None else [*flags, f"--attn-pipeline={pipeline}"]
-
-
 def _compile(
     path: str,
     data: bytes | None,
-    ours: list[str],
     report: Report | str | os.PathLike[str] | None,
     options: dict[str, Any],
 ) -> bytes | None:
@@ -134,8 +115,13 @@ def _compile(
     from iree.compiler.tools.core import CompilerOptions, build_compile_command_line
     from iree.compiler.tools.debugging import TempFileSaver
 
+    known = {field.name for field in fields(PassOptions)}
+    ours = PassOptions(**{name: options[name] for name in options if name in known}).flags()
+    theirs = {name: options[name] for name in options if name not in known}
+    if report is not None and not isinstance(report, Report):
+        check_writable(os.fspath(report))
     with TempFileSaver.implicit() as saver, tempfile.TemporaryDirectory() as scratch:
-        compiler_options = CompilerOptions(**options)
+        compiler_options = CompilerOptions(**theirs)
         retained = saver.alloc_optional("core-output.bin", export_as=compiler_options.output_file)
         if compiler_options.output_file:
             compiler_options.output_file = retained
@@ -158,4 +144,4 @@ def _deliver(text: str, report: Report | str | os.PathLike[str] | None) -> None:
     if isinstance(report, Report):
         report.__dict__.update(report_from_dict(json.loads(text)).__dict__)
     elif report is not None:
-        Path(report).write_text(text)
+        write_output(os.fspath(report), text.encode())

@@ -18,6 +18,7 @@
 // RUN: not attn-compile %s %cpu -o %t --attn-report=%t 2>&1 | FileCheck %s --check-prefix=ONE
 // RUN: echo 'module {}' | not attn-compile - %cpu -o %t 2>&1 | FileCheck %s --check-prefix=NOTHING
 // RUN: not attn-compile %s %cpu --attn-target=sm_9 -o %t 2>&1 | FileCheck %s --check-prefix=OLD
+// RUN: env TMPDIR=%t.no not attn-compile %s %cpu -o %t 2>&1 | FileCheck %s --check-prefix=TEMPORARY
 // RUN: FileCheck %s --check-prefix=BEFORE --input-file=%t
 
 // BEFORE: before
@@ -39,6 +40,9 @@
 // ONE: error: the output and the report cannot be one file
 // NOTHING: <stdin>:1:1: error: outer module does not contain
 // NOTHING-NOT: error
+// NOTHING: <stdin>: note: no function is public and has a body
+// NOTHING-NOT: error
+// TEMPORARY: .no: error: the environment's TMPDIR is no folder that files can be written in
 // OLD: attn-compile: error: unknown target 'sm_9' (known:
 // PHASE: attn-compile: error: unknown phase 'nowhere' (known: start, input
 

@@ -247,6 +247,21 @@ def test_compile_errors_are_irees_exception() -> None:
         attnpass.compile_str(MODEL, pipeline="attn-foo", target_backends=["llvm-cpu"])
 
 
+def test_a_report_that_cannot_be_written_is_refused_first(tmp_path: Path) -> None:
+    for report, why in ((tmp_path, "it is a folder"), (tmp_path / "no" / "r.json", "no folder")):
+        with pytest.raises(attnpass.AttnError, match=why):
+            attnpass.compile_str("nonsense(", report=report)
+
+
+def test_compile_file_takes_names_that_look_like_flags(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "--help").write_text("nonsense(")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CompilerToolError, match="/--help:1:1: error"):
+        attnpass.compile_file("--help", target_backends=["llvm-cpu"])
+
+
 def test_compile_str_in_two_threads() -> None:
     def compiled(mode: str) -> list[str]:
         return v_types(compile_text(MODEL, mode=mode, flags=["--compile-to=flow"]))

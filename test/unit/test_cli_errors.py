@@ -64,6 +64,8 @@ CONTENTS = [
     (bytes(range(256)) * 8, r"in:1:1: error: neither MLIR text nor MLIR bytecode"),
     (GOOD.encode() + b"\0", r"in:1:1: error: neither MLIR text nor MLIR bytecode"),
     (GOOD.encode("utf-16"), r"in:1:1: error: neither MLIR text nor MLIR bytecode"),
+    (b"func.func @f() {\n  return // \xe9\n}\n", r"in:2:13: error: the byte 0xe9 is no UTF-8"),
+    (b"\xef\xbb\xbf" + GOOD.encode(), r"in:1:1: error: it begins with a byte order mark"),
     (BYTECODE, r"in: error: .+"),
     (BYTECODE + b"garbage", r"in: error: bytecode version 51 is newer"),
     (BYTECODE + b"\x0dMLIR24\0" + b"\xff" * 40, r"in: error: .+"),
