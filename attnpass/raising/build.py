@@ -19,6 +19,7 @@ from ..ir import (
     element_type,
     fill_region,
     is_float,
+    is_ranked_tensor,
     product,
     sizes_of,
 )
@@ -174,7 +175,8 @@ def keep_mask_in_memory(op: ir.Operation) -> None:
         return
     row = next(dim for dim in reversed(facts.map_of("query")) if dim in facts.m)
     found = find_mask(facts, row)
-    if isinstance(found, Mask) and found.kind != "operand":
+    known = isinstance(found, Mask) and found.kind != "operand"
+    if known and not _reads_elements(facts.value("mask")):
         return
     number = facts.index("mask")
     op.operands[number] = compute_barrier(Builder(op), facts.value("mask"))
@@ -183,6 +185,24 @@ def keep_mask_in_memory(op: ir.Operation) -> None:
 def _computes(mask: ir.Value) -> bool:
     op = defining_op(mask)
     return op is not None and op.name == "linalg.generic" and repeated_value(op) is None
+
+
+def _reads_elements(mask: ir.Value) -> bool:
+    """Whether a mask is made of a tensor that is in memory, as a triangle kept as a buffer is, not
+    of positions and numbers alone."""
+    pending, seen = [mask], {mask}
+    while pending:
+        value = pending.pop()
+        op = defining_op(value)
+        if op is None or op.name in ("util.global.load", "hal.tensor.import"):
+            return True
+        if op.name == "arith.constant" and is_ranked_tensor(value):
+            attribute = op.attributes["value"]
+            if not isinstance(attribute, ir.DenseElementsAttr) or not attribute.is_splat:
+                return True
+        pending += [given for given in op.operands if given not in seen]
+        seen.update(op.operands)
+    return False
 
 
 def _scale(scores: Scores) -> tuple[float, tuple[Function, ...], float]:

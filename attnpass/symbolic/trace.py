@@ -7,6 +7,7 @@ wrong.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,8 @@ Names = Mapping[ir.Value, "Value | None"]
 
 # Programs deeper than this are no masks, and Python's stack ends.
 _DEEPEST = 150
+# A buffer of more is no mask but a weight, and takes seconds to read.
+_MOST_ELEMENTS = 1 << 24
 _BARRIERS = {"iree_tensor_ext.compute_barrier.start", "iree_tensor_ext.compute_barrier.end"}
 
 
@@ -195,12 +198,16 @@ class Tracer:
         return zeros if zeros in (Linear(0), 0.0) and first == zeros else None
 
     def _arith_constant(self, op: ir.Operation, indices: Indices) -> Value | None:
-        if not is_ranked_tensor(op.results[0]):
+        return _held(op, "value", indices) if is_ranked_tensor(op.results[0]) else None
+
+    def _util_global_load(self, op: ir.Operation, indices: Indices) -> Value | None:
+        """A buffer of the model, as exporters keep triangular masks."""
+        if math.prod(size or 0 for size in ranked_shape(op.results[0])) > _MOST_ELEMENTS:
             return None
-        attribute = op.attributes["value"]
-        if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
-            return constant(attribute.get_splat_value())
-        return pattern(op, indices)
+        source = _defined(op)
+        if source is None or "is_mutable" in source.attributes:
+            return None
+        return _held(source, "initial_value", indices)
 
     # Scalars.
 
@@ -233,6 +240,29 @@ class _Lazily(dict["ir.Value", Any]):
         if is_ranked_tensor(operand):
             return self._tracer.element(operand, indices)
         return self._tracer.scalar(operand, {}, {})
+
+
+def _defined(load: ir.Operation) -> ir.Operation | None:
+    """The global of this module that is loaded."""
+    root = load
+    while root.parent is not None:
+        root = root.parent.operation
+    name = ir.FlatSymbolRefAttr(load.attributes["global"]).value
+    ops = (inner.operation for inner in root.regions[0].blocks[0].operations)
+    found = (op for op in ops if op.name == "util.global")
+    return next(
+        (op for op in found if ir.StringAttr(op.attributes["sym_name"]).value == name), None
+    )
+
+
+def _held(op: ir.Operation, name: str, indices: Indices) -> Value | None:
+    """An element of a constant or of a global, whose attribute `name` has the elements."""
+    if name not in op.attributes:
+        return None
+    attribute = op.attributes[name]
+    if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
+        return constant(attribute.get_splat_value())
+    return pattern(op, indices)
 
 
 def _at(loops: Mapping[int, Linear | None], loop: int | None) -> Linear | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers import compile_and_run
 from interpreter import interpret
 from iree.compiler import ir
 
@@ -233,3 +234,58 @@ def test_spelling(name: str) -> None:
         (elements,) = interpret(module, inputs)
     seen = elements > -1e30 if "f32" in kind else elements.astype(bool)
     assert (seen == seen_by(wanted)).all()
+
+
+# A triangle in a buffer of the model, in floats, by which scores are hidden.
+BUFFER = """
+#ij = affine_map<(i, j) -> (i, j)>
+util.global private {mutable} @tril = dense<{tril}> : tensor<12x12xf32>
+func.func @main(%q: tensor<2x12x16xf32>, %k: tensor<2x12x16xf32>, %v: tensor<2x12x16xf32>)
+    -> tensor<2x12x16xf32> {{
+  %scale = arith.constant 0.25 : f32
+  %tril = util.global.load @tril : tensor<12x12xf32>
+  %em = tensor.empty() : tensor<12x12xf32>
+  %mask = linalg.generic {{indexing_maps = [#ij, #ij], iterator_types = ["parallel", "parallel"]}}
+      ins(%tril : tensor<12x12xf32>) outs(%em : tensor<12x12xf32>) {{
+  ^bb0(%x: f32, %y: f32):
+    %zero = arith.constant 0.0 : f32
+    %low = arith.constant 0xFF800000 : f32
+    %hidden = arith.cmpf oeq, %x, %zero : f32
+    %z = arith.select %hidden, %low, %zero : f32
+    linalg.yield %z : f32
+  }} -> tensor<12x12xf32>
+  %o = tensor.empty() : tensor<2x12x16xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [
+      affine_map<(b, m, n, k1, k2) -> (b, m, k1)>, affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>,
+      affine_map<(b, m, n, k1, k2) -> (b, k2, n)>, affine_map<(b, m, n, k1, k2) -> ()>,
+      affine_map<(b, m, n, k1, k2) -> (m, k2)>, affine_map<(b, m, n, k1, k2) -> (b, m, n)>]>
+      ins(%q, %k, %v, %scale, %mask : tensor<2x12x16xf32>, tensor<2x12x16xf32>,
+          tensor<2x12x16xf32>, f32, tensor<12x12xf32>)
+      outs(%o : tensor<2x12x16xf32>) {{
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  }} -> tensor<2x12x16xf32>
+  return %r : tensor<2x12x16xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize(("mutable", "kind"), [("", "causal"), ("mutable", "operand")])
+@pytest.mark.parametrize("broken", [False, True])
+def test_buffer_of_the_model(mutable: str, kind: str, broken: bool) -> None:
+    seen = np.tril(np.ones((12, 12)))
+    if broken:
+        seen[7, 3] = 0
+    text = BUFFER.format(mutable=mutable, tril=seen.tolist())
+    with ir.Context() as context:
+        context.load_all_available_dialects()
+        module = ir.Module.parse(text)
+        (facts,) = find(module.operation)
+        assert find_mask(facts, row=1) == Mask("operand" if broken else kind)
+    rng = np.random.default_rng(1)
+    query, key, value = (rng.standard_normal((2, 12, 16), np.float32) for _ in range(3))
+    got = compile_and_run(text, [query, key, value], mode="cost")
+    scores = query.astype(np.float64) @ key.transpose(0, 2, 1).astype(np.float64) / 4
+    weights = np.exp(scores - scores.max(-1, keepdims=True)) * seen
+    wanted = weights / weights.sum(-1, keepdims=True) @ value
+    np.testing.assert_allclose(got, wanted, atol=2e-6)
