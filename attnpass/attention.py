@@ -6,6 +6,7 @@ Both `iree_linalg_ext.attention` (one result) and `iree_linalg_ext.online_attent
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -195,6 +196,16 @@ def find(module: ir.Operation) -> list[AttentionFacts]:
     Raises AttnError at the op whose maps are no projected permutations.
     """
     return [describe(op) for op in find_ops(module)]
+
+
+def find_whole(module: ir.Operation) -> list[AttentionFacts]:
+    """`find` for modules in which IREE has folded dims of size one, as it does before the phase
+    flow: without attention that lacks a dim then, as that over a single key does."""
+    found: list[AttentionFacts] = []
+    for op in find_ops(module):
+        with contextlib.suppress(AttnError):
+            found.append(describe(op))
+    return found
 
 
 def find_ops(module: ir.Operation) -> list[ir.Operation]:

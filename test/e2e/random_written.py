@@ -322,7 +322,8 @@ class Written(Function):
 
     def number(self, value: float, element="f32") -> str:
         name = self.fresh("n")
-        self.line(f"{name} = arith.constant {value:.6e} : {element}")
+        text = "0xFF800000" if value == -math.inf else f"{value:.6e}"
+        self.line(f"{name} = arith.constant {text} : {element}")
         return name
 
     def subset(self, letters: str, must: str = "") -> str:
@@ -409,7 +410,7 @@ class Written(Function):
                 "%r = arith.addf %in0, %f : f32",
             ]
         else:
-            low = self.number(self.choices.pick(HIDDEN))
+            low = self.number(self.choices.pick([*HIDDEN, -math.inf]))
             body += [
                 "%c = arith.cmpi uge, %i, %j : index",
                 f"%r = arith.select %c, %in0, {low} : f32",
@@ -450,6 +451,8 @@ class Written(Function):
         else:
             d = self.noise(self.ew(t, [top], ["%x = arith.subf %in0, %in1 : f32"], "%x"))
             e = self.ew(d, [], [f"{power} %in0 : f32"], "%r")
+        if c.chance(8):
+            e = self.chosen(e, keys)
         e = self.noise(e)
         total = self.reduced(self.noise(e), keys, "addf", 0.0)
         if not total.dims:
@@ -459,6 +462,15 @@ class Written(Function):
         inverse = self.ew(total, [], [f"%r = arith.divf {self.number(1.0)}, %in0 : f32"], "%r")
         order = c.pick(["%in0, %in1", "%in1, %in0"])
         return self.ew(e, [inverse], [f"%r = arith.mulf {order} : f32"], "%r")
+
+    def chosen(self, e: Named, keys: str) -> Named:
+        """Exponentials, or 0 where an argument is large; the sum counts what is left."""
+        other = self.arg(self.subset(e.letters, keys))
+        body = [
+            f"%c = arith.cmpf olt, %in1, {self.number(1.5)} : f32",
+            f"%r = arith.select %c, %in0, {self.number(0.0)} : f32",
+        ]
+        return self.ew(e, [other], body, "%r")
 
     def _named_softmax(self, t: Named, keys: str) -> Named:
         others = self.grouping(self.shuffled([x for x in t.letters if x not in keys], 100))
@@ -484,6 +496,19 @@ class Written(Function):
         )
         return Named(v, e.dims)
 
+    def weighted(self, w: Named) -> Named:
+        """What models do with weights: rounding, and things that attention is not."""
+        c = self.choices
+        if c.chance(10):
+            narrow = self.ew(w, [], ["%r = arith.truncf %in0 : f32 to f16"], "%r", "f16")
+            w = self.ew(self.noise(narrow), [], ["%r = arith.extf %in0 : f16 to f32"], "%r")
+        if c.chance(4):
+            w = self.ew(w, [], [f"%r = arith.mulf %in0, {self.number(0.5)} : f32"], "%r")
+        if c.chance(4):
+            other = self.arg(self.subset(w.letters, self.roles["keys"]))
+            w = self.ew(w, [other], ["%r = arith.mulf %in0, %in1 : f32"], "%r")
+        return w
+
     def attention(self) -> None:
         c, r = self.choices, self.roles
         batch, group = r["batch"], r["group"]
@@ -506,11 +531,7 @@ class Written(Function):
             s = self.step(s)
         w = self.softmax(self.noise(s))
         w = self.noise(w)
-        if c.chance(10):
-            narrow = self.ew(w, [], ["%r = arith.truncf %in0 : f32 to f16"], "%r", "f16")
-            w = self.ew(self.noise(narrow), [], ["%r = arith.extf %in0 : f16 to f32"], "%r")
-        if c.chance(4):
-            w = self.ew(w, [], [f"%r = arith.mulf %in0, {self.number(0.5)} : f32"], "%r")
+        w = self.weighted(w)
         pair = (w, v) if c.chance(60) else (v, w)
         o = self.noise(self.product_of(*pair, r["keys"]))
         if c.chance(20):
