@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
 _BARRIER = "iree_tensor_ext.compute_barrier.start"
-_VIEWS = ("linalg.transpose", "tensor.expand_shape", "tensor.collapse_shape")
+VIEWS = ("linalg.transpose", "tensor.expand_shape", "tensor.collapse_shape")
 
 
 def keep_v_layouts(module: ir.Operation) -> None:
@@ -48,7 +48,7 @@ def _source(op: ir.Operation, number: int) -> tuple[ir.Value, ir.Operation]:
     """
     value, reader = op.operands[number], op
     while (producer := defining_op(value)) is not None:
-        if producer.name not in _VIEWS:
+        if producer.name not in VIEWS:
             below = defining_op(producer.operands[0]) if repeated_value(producer) else None
             if below is None or below.name != "linalg.transpose":
                 break

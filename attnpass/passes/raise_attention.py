@@ -49,9 +49,11 @@ class RaiseAttention(Pass):
                 )
             return False
         with module.context:
-            target = None if self.mode == "always" else context.target_for(module)
+            machine = context.target_for(module)
+            target = None if self.mode == "always" else machine
+            on_cpu = machine is not None and machine.backend == "llvm-cpu"
 
             def slower(facts: AttentionFacts) -> str:
                 return slower_than_written_out(facts, target)
 
-            return raise_all(module, context.report, slower)
+            return raise_all(module, context.report, slower, store_masks=on_cpu)

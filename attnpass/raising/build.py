@@ -23,7 +23,7 @@ from ..ir import (
     product,
     sizes_of,
 )
-from ..iree.barrier import compute_barrier
+from ..iree.barrier import VIEWS, compute_barrier
 from ..kernels.masks import Mask, find_mask
 from ..producers.broadcast import repeated_value
 from ..split_k.parts import LOWEST
@@ -166,25 +166,29 @@ def _with_sink(
     return build.generic([output, total], [init], read, quotient)[0], out
 
 
-def keep_mask_in_memory(op: ir.Operation) -> None:
-    """Has a mask that is computed of tensors stored before attention reads it. IREE would
-    compute it anew in each head and tile, where i1 elements are read one by one: 2.4 times as
-    slow on a CPU. What is computed of positions alone is best computed there."""
+def keep_mask_in_memory(op: ir.Operation, whatever: bool) -> None:
+    """Has a mask that is computed of tensors, or `whatever` it is computed of, stored before
+    attention reads it. IREE would compute it anew in each head and tile, where i1 elements are
+    read one by one, and a CPU's vector loops read masks from memory alone: 2.4 times as slow.
+    GPUs best compute what depends on positions alone within."""
     facts = describe(op)
-    if not facts.has_mask or not _computes(facts.value("mask")):
+    if not facts.has_mask:
         return
     row = next(dim for dim in reversed(facts.map_of("query")) if dim in facts.m)
     found = find_mask(facts, row)
     known = isinstance(found, Mask) and found.kind != "operand"
-    if known and not _reads_elements(facts.value("mask")):
+    if known and not whatever and not _reads_elements(facts.value("mask")):
         return
-    number = facts.index("mask")
-    op.operands[number] = compute_barrier(Builder(op), facts.value("mask"))
+    reader, number = op, facts.index("mask")
+    while (made := defining_op(reader.operands[number])) is not None and _shows(made):
+        reader, number = made, 0
+    if made is not None and made.name == "linalg.generic":
+        reader.operands[number] = compute_barrier(Builder(reader), made.results[0])
 
 
-def _computes(mask: ir.Value) -> bool:
-    op = defining_op(mask)
-    return op is not None and op.name == "linalg.generic" and repeated_value(op) is None
+def _shows(op: ir.Operation) -> bool:
+    """Whether an op shows its first operand in another form, and computes nothing."""
+    return op.name in VIEWS or repeated_value(op) is not None
 
 
 def _reads_elements(mask: ir.Value) -> bool:

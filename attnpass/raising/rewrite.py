@@ -16,11 +16,14 @@ from .scores import NotRaised
 
 
 def raise_all(
-    module: ir.Operation, report: Report, slower: Callable[[AttentionFacts], str]
+    module: ir.Operation,
+    report: Report,
+    slower: Callable[[AttentionFacts], str],
+    store_masks: bool,
 ) -> bool:
     """Makes attention ops of all that is written out and can be said so, unless `slower` says why
-    the op would be slower, with a note for each; returns whether IR changed. Needs a current
-    context."""
+    the op would be slower, with a note for each; returns whether IR changed. `store_masks` that
+    are computed of positions alone, too. Needs a current context."""
     changed = False
     old: list[ir.Operation] = []
     for total in written_out(module):
@@ -40,7 +43,7 @@ def raise_all(
                 report.note(f"{place} stay as they are: {why}")
                 continue
             changed = True
-            keep_mask_in_memory(op)
+            keep_mask_in_memory(op, store_masks)
             written.result.value.replace_all_uses_with(result)
             divided = ", divided by its weights and its sink's" if written.sink else ""
             report.note(f"{place} are an attention op now{divided}")
