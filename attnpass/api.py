@@ -39,7 +39,13 @@ def default_pipeline(
         passes.append(f"attn-use-kernels{{mode={kernels}}}")
     passes.append("attn-drop-unit-dims")
     if configure:
-        passes += ["attn-widen", "attn-pad-heads", "attn-tile-dynamic", "attn-tile-products"]
+        passes += [
+            "attn-widen",
+            "attn-cut-heads",
+            "attn-pad-heads",
+            "attn-tile-dynamic",
+            "attn-tile-products",
+        ]
     passes.append("attn-mask-dynamic-keys")
     if configure:
         passes.append("attn-join-dims")

@@ -109,16 +109,16 @@ def decomposed(facts: AttentionFacts) -> ir.Value:
     query, key, value = (
         (facts.value(name), facts.map_of(name)) for name in ("query", "key", "value")
     )
-    scores = _product(facts, build, query, key, score_dims, facts.k1)
+    scores = product(facts, build, query, key, score_dims, facts.k1)
     weights = build.softmax(_scaled_and_masked(facts, build, scores, score_dims))
     return _narrowed(
-        _product(facts, build, (weights, score_dims), value, facts.map_of("output"), facts.k2),
+        product(facts, build, (weights, score_dims), value, facts.map_of("output"), facts.k2),
         facts,
         build,
     )
 
 
-def _product(
+def product(
     facts: AttentionFacts,
     build: Builder,
     left: tuple[ir.Value, Sequence[int | None]],
@@ -126,7 +126,8 @@ def _product(
     result: Sequence[int | None],
     reduced: Sequence[int],
 ) -> ir.Value:
-    """The contraction of two (value, its dims) over `reduced`, in f32."""
+    """The contraction of two (value, its dims) over `reduced`, in f32; dims are those of the
+    attention."""
     f32 = ir.F32Type.get()
     sizes = [iteration_size(facts, dim) for dim in result if dim is not None]
     zeros = build.fill(build.constant_float(0.0, f32), build.empty(sizes, f32))
@@ -164,13 +165,14 @@ def _scaled_and_masked(
             facts.op, [yielded(facts.op)], inner, lambda dim: inner.loop_index(loops[dim]), names
         )
         made = inner.cast_float(made, kind)
-        return [_masked(inner, made, x[1]) if facts.has_mask else made]
+        return [masked(inner, made, x[1]) if facts.has_mask else made]
 
     init = build.empty(sizes_of(scores), kind)
     return build.generic(inputs, [init], [*positions, here], body)[0]
 
 
-def _masked(build: Builder, value: ir.Value, mask: ir.Value) -> ir.Value:
+def masked(build: Builder, value: ir.Value, mask: ir.Value) -> ir.Value:
+    """A score, a float, under an element of a mask: numbers are added, false hides."""
     if is_float(mask.type):
         operands = [value, build.cast_float(mask, value.type)]
         return build.create("arith.addf", [value.type], operands).results[0]

@@ -150,6 +150,14 @@ def padded_heads(facts: AttentionFacts, target: Target) -> tuple[int, int] | Non
     return _GPUS[target.backend].padded_heads(facts, target)
 
 
+def cut_head(facts: AttentionFacts, target: Target) -> int | None:
+    """The part of the head dim of Q and K that a configuration is to take where it takes not all,
+    the other part being few scores that are added; None where nothing is to be cut."""
+    if facts.own_configuration or target.backend != "cuda":
+        return None
+    return nvidia.cut_head(facts, target)
+
+
 def dynamic_tiles(facts: AttentionFacts, target: Target) -> dict[int, int]:
     """Sizes, by iteration dim, of the tiles that an attention over an unknown number of keys,
     or of grouped rows, needs for a configuration; empty where tiles would not help."""

@@ -76,7 +76,7 @@ def fit(tile: Tile, shape: Shape, depths: tuple[int, int, int], target: Target) 
         return f"{narrow.keys} keys at a time do not fill a matrix instruction of {value_depth}"
     counts = range(fewest, most + 1)
     sized = (replace(narrow, rows=n * per_subgroup, row_subgroups=n) for n in counts)
-    fitted = next((new for new in sized if _copies_divide(new, shape)), None)
+    fitted = next((new for new in sized if copies_divide(new, shape)), None)
     if fitted is None or width % fitted.columns:
         return f"no tile's copies of head dims {head} and {width} divide among its threads"
     shared = shared_bytes(fitted, shape)
@@ -94,7 +94,7 @@ def shared_bytes(tile: Tile, shape: Shape) -> int:
     return q_and_k + columns * tile.keys * bytes_of(shape.value)
 
 
-def _copies_divide(tile: Tile, shape: Shape) -> bool:
+def copies_divide(tile: Tile, shape: Shape) -> bool:
     """Whether Q, K and V divide among the tile's threads as IREE copies them."""
     rows, columns = tile.keys, tile.columns
     if shape.keys_innermost:

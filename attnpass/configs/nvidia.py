@@ -41,7 +41,7 @@ from .gpu import (
     with_tile,
 )
 from .gpu_lanes import HEAD_ELEMENTS, LANES, LaneTile, find_lane_tile, fit_lanes
-from .gpu_tiles import WHOLE_TILES, Shape, Tile, fit
+from .gpu_tiles import WHOLE_TILES, Shape, Tile, bytes_of, copies_divide, fit
 from .nvidia_tiles import MMA, TILES, depths, find_tile
 
 # The widest head dim at which IREE's own tiles may win where there are few workgroups.
@@ -49,6 +49,10 @@ _NARROW = 128
 # With fewer workgroups than one for so many compute units, IREE's smaller tiles are faster:
 # one head of 4096 rows on an H200 takes 0.23 ms with them and 0.28 with these.
 _FEWEST = 3
+# The widest V whose sums for a tile of rows fit the registers of one warp.
+_ONE_WARP = 256
+# Bytes of a score, and what the part of a head that a tile takes is a multiple of.
+_SCORE_BYTES, _CUT = 4, 64
 # More lanes along a head dim, times subgroups, give wrong decode numbers in IREE 3.13.
 MOST_DECODE_LANES = 32
 _LANES = Lanes()
@@ -63,7 +67,7 @@ def configuration(facts: AttentionFacts, target: Target) -> Attributes | str:
     rows = rows_of(facts)
     if rows == 1:
         return decode_with(_LANES, facts)
-    if is_decode(facts) and not is_f32(facts):
+    if is_decode(facts) and not is_f32(facts) and (facts.sizes[facts.n[0]] or 0) <= _ONE_WARP:
         return grouped_with(32, facts)
     return _idle(facts, target) or _prefill(facts, target, keys_of(facts))
 
@@ -118,6 +122,27 @@ def padded_heads(facts: AttentionFacts, target: Target) -> tuple[int, int] | Non
     return wider_heads(
         shape, depth, lambda wider: not isinstance(_find_tile(wider, facts, target), str)
     )
+
+
+def cut_head(facts: AttentionFacts, target: Target) -> int | None:
+    """The head dim of Q and K, below this attention's by as little as can be, that has a tile
+    where its own has none, and what is left over costs less than padding: its scores, written and
+    read once, against K."""
+    rows = facts.extent(facts.m)
+    if facts.kind != "attention" or facts.changes_scores or len(facts.k2) != 1:
+        return None
+    if rows is None or rows == 1 or is_f32(facts) or _refusal(facts, target):
+        return None
+    shape = replace(shape_of(facts, WHOLE_TILES), rows=rows)
+    if isinstance(find_tile(shape, target), Tile):
+        return None
+    padded = 1 << (shape.head - 1).bit_length()
+    if rows * _SCORE_BYTES >= padded * bytes_of(shape.query):
+        return None
+    heads = range(shape.head - 1 - (shape.head - 1) % _CUT, 0, -_CUT)
+    narrower = (replace(shape, head=head) for head in heads)
+    fitting = (less.head for less in narrower if isinstance(find_tile(less, target), Tile))
+    return next(fitting, None)
 
 
 def dynamic_tiles(facts: AttentionFacts, target: Target) -> dict[int, int] | str:
@@ -239,6 +264,9 @@ def grouped_with(keys: int, facts: AttentionFacts) -> Attributes | str:
     if why:
         return why
     n, k1, k2 = facts.n[0], facts.k1[0], facts.k2[0]
+    shape = shape_of(facts, keys)
+    if not copies_divide(Tile(TILE_ROWS, shape.width, keys, 1), shape):
+        return f"copies of head dims {shape.head} and {shape.width} do not divide among a warp"
     workgroup = decode_workgroup(facts)
     workgroup[facts.m[-1]] = TILE_ROWS
     reduction = [0] * facts.num_dims

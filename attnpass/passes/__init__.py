@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 REGISTRY: dict[str, str] = {
     "attn-bubble-transpose-v": "attnpass.passes.bubble_transpose_v:BubbleTransposeV",
     "attn-configure": "attnpass.passes.configure:Configure",
+    "attn-cut-heads": "attnpass.passes.cut_heads:CutHeads",
     "attn-decompose": "attnpass.passes.decompose:Decompose",
     "attn-drop-unit-dims": "attnpass.passes.drop_unit_dims:DropUnitDims",
     "attn-extract": "attnpass.passes.extract:Extract",

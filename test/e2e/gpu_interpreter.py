@@ -580,6 +580,11 @@ class Machine:
             return buffer.reshape(shape)
         return _Reshaped(buffer, source.shape, shape)
 
+    def do_memref_collapse_shape(self, op: ir.Operation, buffer: Any) -> Any:
+        kind, source = op.results[0].type, op.operands[0].type
+        assert kind.has_static_shape and source.has_static_shape
+        return _Reshaped(buffer, source.shape, kind.shape)
+
     def do_memref_load(self, op: ir.Operation, buffer: np.ndarray, *indices: Any) -> Any:
         values = np.zeros(self.threads, _element(op.results[0]))
         where = tuple(index[self.active] for index in indices)
@@ -784,23 +789,26 @@ class Machine:
         return total.reshape(-1).astype(value.dtype)
 
 
-def _root(buffer: Any, where: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """The buffer that a view is one of, and the places there."""
+def _root(buffer: Any, where: tuple[Any, ...], thread: np.ndarray) -> tuple[Any, tuple[Any, ...]]:
+    """The buffer that a view is one of, and the places there, which the view's offsets are in."""
     buffer = buffer.buffer if isinstance(buffer, _View) else buffer
-    if isinstance(buffer, _Reshaped):
-        return buffer.buffer, buffer.same(where)
+    while isinstance(buffer, _Reshaped):
+        where, buffer = buffer.same(where), buffer.buffer
+        if isinstance(buffer, _View):
+            pairs = zip(where, buffer.offsets, strict=True)
+            where, buffer = tuple(at + offset[thread] for at, offset in pairs), buffer.buffer
     return buffer, where
 
 
 def _read(buffer: Any, where: tuple[Any, ...], thread: np.ndarray) -> np.ndarray:
     """What these threads read in a buffer, at places of it, not of a view."""
-    buffer, where = _root(buffer, where)
+    buffer, where = _root(buffer, where, thread)
     own = isinstance(buffer, (_Shared, _Private))
     return buffer.read(where, thread) if own else buffer[where]
 
 
 def _write(buffer: Any, where: tuple[Any, ...], values: np.ndarray, thread: np.ndarray) -> None:
-    buffer, where = _root(buffer, where)
+    buffer, where = _root(buffer, where, thread)
     if isinstance(buffer, (_Shared, _Private)):
         buffer.write(where, values, thread)
     else:

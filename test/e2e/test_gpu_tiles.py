@@ -1,4 +1,4 @@
-"""attn-tile-dynamic and attn-pad-heads: right numbers for any length, run on llvm-cpu.
+"""attn-tile-dynamic, attn-pad-heads, attn-cut-heads: right numbers for any length, on llvm-cpu.
 
 The kernels that they are for need a GPU; what they compute does not.
 """
@@ -13,9 +13,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 from attention_case import TOLERANCE, Case
+from gpu_module import lower, run_gpu_module
 from helpers import compile_text, rel_error, run_module
 
+import attnpass
 from attnpass import Report
+from attnpass.api import default_pipeline
 
 PASSES = "attn-pad-heads{target=sm_80},attn-tile-dynamic{target=sm_80}"
 CASES = {
@@ -94,6 +97,70 @@ def test_heads_last() -> None:
         weights /= weights.sum(-1, keepdims=True)
         wanted = np.einsum("bhgmk,bhnk->bmhgn", weights, z)
         assert rel_error(run_module(vmfb, [q, k, v, seen]), wanted) < TOLERANCE["f16"]
+
+
+# Behind the cut llvm-cpu needs loops of ours: its own code is wrong at such head dims.
+CUT = "attn-cut-heads{target=sm_80}," + default_pipeline(
+    "cost", configure=True, hardware_exp2=False, shared_memory=False
+)
+LATENT_CASES = {
+    "masked": Case(2, 16, 80, 576, "f16", "i1", value_head=512, masked="bk"),
+    "biased": Case(2, 9, 80, 576, "bf16", "f32", value_head=512),
+    "unknown_keys": Case(2, 16, 61, 576, "f16", dynamic="k", value_head=512),
+    "unknown_batch": Case(3, 4, 64, 576, "bf16", dynamic="b", value_head=512, masked="k"),
+}
+
+
+def test_cut_heads() -> None:
+    report = Report()
+    text = "".join(case.text(name) for name, case in LATENT_CASES.items())
+    vmfb = compile_text(text, mode="cost", pipeline=CUT, report=report)
+    assert sum("of Q and K is cut" in note for note in report.notes) == len(LATENT_CASES)
+    for name, case in LATENT_CASES.items():
+        assert rel_error(case.result(vmfb, name), case.wanted()) < TOLERANCE[case.kind]
+
+
+LATENT = """
+#q = affine_map<(m, n, k1, k2) -> (m, k1)>
+#k = affine_map<(m, n, k1, k2) -> (k2, k1)>
+#v = affine_map<(m, n, k1, k2) -> (k2, n)>
+#s = affine_map<(m, n, k1, k2) -> ()>
+#o = affine_map<(m, n, k1, k2) -> (m, n)>
+func.func @main(%q: tensor<16x576xf16>, %c: tensor<256x576xf16>) -> tensor<16x512xf16> {
+  %scale = arith.constant 0.0625 : f16
+  %v = tensor.extract_slice %c[0, 0] [256, 512] [1, 1]
+      : tensor<256x576xf16> to tensor<256x512xf16>
+  %e = tensor.empty() : tensor<16x512xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %c, %v, %scale : tensor<16x576xf16>, tensor<256x576xf16>, tensor<256x512xf16>, f16)
+      outs(%e : tensor<16x512xf16>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<16x512xf16>
+  return %r : tensor<16x512xf16>
+}
+"""
+
+
+def test_a_latent_cache_is_read_as_it_lies(tmp_path: Path) -> None:
+    """Compiled for a GPU, with no copy of the cache, and run by the interpreter of kernels."""
+    flags = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80"]
+    flow, kernels = tmp_path / "flow.mlir", tmp_path / "kernels.mlir"
+    for path, phase in ((flow, "flow"), (kernels, "executable-configurations")):
+        attnpass.compile_str(
+            LATENT, output_file=str(path), extra_args=[*flags, f"--compile-to={phase}"]
+        )
+    calls = [line for line in flow.read_text().splitlines() if "= flow.dispatch @" in line]
+    cached = [line for line in calls if "x576xf16>" in line]
+    assert len(cached) == 2 and "matmul" in cached[0] and "attention" in cached[1]
+    random = np.random.default_rng(5)
+    q = random.standard_normal((16, 576)).astype(np.float16)
+    c = random.standard_normal((256, 576)).astype(np.float16)
+    (result,) = run_gpu_module(lower(kernels.read_text()), [q, c])
+    scores = q.astype(np.float64) @ c.T.astype(np.float64) * 0.0625
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    assert rel_error(result, weights @ c[:, :512].astype(np.float64)) < TOLERANCE["f16"]
 
 
 @pytest.mark.parametrize("keys", [64, 70])
