@@ -70,6 +70,16 @@ class Axes:
                 self._sizes[axis] = size
         return tuple(map(tuple, found))
 
+    def cut_alike(self, axes: Sequence[int], size: Size) -> tuple[int, ...] | None:
+        """The axes of a dim of this size that has the elements of `axes`; the caller knows that
+        one whose size is computed at run time is as long, whatever its size looks like."""
+        now = self.now(axes)
+        if len(now) == 1 and not isinstance(size, int):
+            self._sizes[now[0]] = size
+            return now
+        cut = self.cut(now, [size])
+        return None if cut is None else cut[0]
+
     def _cut_axis(self, axis: int, sizes: Sequence[Size]) -> tuple[int, ...]:
         if len(sizes) == 1:
             return (axis,)

@@ -8,13 +8,19 @@ does a softmax with 1 beside its sum, whose sink is 0.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..ir import defining_op, sizes_of
+from ..ir import DYNAMIC, DynamicSize, Size, defining_op, sizes_of
+from ..symbolic.arithmetic import compute
+from ..symbolic.values import Linear, Value, add, apply
 from .elements import Elements, Expression, Leaf, Number, Step, without_casts
 from .scores import NotRaised
+
+# Ops from a size in the program to the sizes that it is computed of.
+_DEEPEST = 20
 
 
 @dataclass(frozen=True)
@@ -28,13 +34,14 @@ class Sink:
 
 @dataclass(frozen=True)
 class Part:
-    """Weights that are those from number `first` on of `whole`, along axes `wide` instead of
-    `keys`."""
+    """Weights that are `count` of those of `whole`, from number `first` on, along axes `wide`
+    instead of `keys`."""
 
     whole: Expression
     keys: tuple[int, ...]
     wide: tuple[int, ...]
-    first: int
+    first: int | ir.Value
+    count: Size
 
 
 def find_part(elements: Elements, weights: Expression) -> Part | None:
@@ -54,7 +61,8 @@ def find_part(elements: Elements, weights: Expression) -> Part | None:
     wide = elements.axes.new(full[dim])
     dims = tuple(wide if d == dim else axes for d, axes in enumerate(below.dims))
     whole = elements.element(op.operands[0], dims)
-    return Part(whole, below.dims[dim], wide, offsets[dim])
+    first = offsets[dim] if offsets[dim] != DYNAMIC else op.operands[1]
+    return Part(whole, below.dims[dim], wide, first, small[dim])
 
 
 def scores_beside(
@@ -70,57 +78,106 @@ def scores_beside(
     dim, pieces = joined
     if elements.axes.now(inner.dims[dim]) != wide:
         raise NotRaised("the scores and their sink do not stand side by side along the keys")
-    found = [value for offset, value in pieces if offset == part.first]
-    others = [value for offset, value in pieces if offset != part.first]
-    if len(found) != 1 or len(others) != 1 or sizes_of(others[0])[dim] != 1:
+    sinks = [number for number, piece in enumerate(pieces) if sizes_of(piece)[dim] == 1]
+    if len(pieces) != 2 or len(sinks) != 1:
         raise NotRaised("the softmax has more than one sink beside the keys")
-    kept = elements.axes.cut(part.keys, [sizes_of(found[0])[dim]])
+    sink, scores = pieces[sinks[0]], pieces[1 - sinks[0]]
+    keys = sizes_of(scores)[dim]
+    every, first = _in_terms_of(keys, keys), Linear(1 - sinks[0])
+    if _in_terms_of(part.first, keys) != first or _in_terms_of(part.count, keys) != every:
+        raise NotRaised("the weights that are kept are not those of the scores")
+    kept = elements.axes.cut_alike(part.keys, keys)
     if kept is None:
         raise NotRaised("the weights that are kept are not those of the scores")
 
     def along(axes: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
         return tuple(axes if d == dim else own for d, own in enumerate(inner.dims))
 
-    return elements.element(found[0], along(kept[0])), elements.element(others[0], along(()))
+    return elements.element(scores, along(kept)), elements.element(sink, along(()))
 
 
-def _pieces(whole: ir.Value) -> tuple[int, list[tuple[int | None, ir.Value]]] | None:
-    """(dim, pieces) where a tensor is pieces side by side along a dim; each is its offset there,
-    None where that is computed at run time, and its value."""
+def _pieces(whole: ir.Value) -> tuple[int, list[ir.Value]] | None:
+    """(dim, pieces) where a tensor is pieces side by side along a dim."""
     op = defining_op(whole)
     if op is not None and op.name == "tensor.concat":
-        dim, offset = ir.IntegerAttr(op.attributes["dim"]).value, 0
-        pieces: list[tuple[int | None, ir.Value]] = []
-        for operand in op.operands:
-            pieces.append((offset, operand))
-            size = sizes_of(operand)[dim]
-            offset = offset + size if isinstance(size, int) and offset is not None else None
-        return dim, pieces
+        return ir.IntegerAttr(op.attributes["dim"]).value, list(op.operands)
     return None if op is None or op.name != "tensor.insert_slice" else _inserted(op)
 
 
-def _inserted(op: ir.Operation) -> tuple[int, list[tuple[int | None, ir.Value]]] | None:
-    """`_pieces` of two pieces that are inserted into nothing."""
-    full, pieces, dims = sizes_of(op.results[0]), list[tuple[int | None, ir.Value]](), set[int]()
+def _inserted(op: ir.Operation) -> tuple[int, list[ir.Value]] | None:
+    """`_pieces` of two pieces of known sizes that are inserted into nothing."""
+    full, pieces, dims = sizes_of(op.results[0]), dict[int, ir.Value](), set[int]()
     last: ir.Operation | None = op
     while last is not None and last.name == "tensor.insert_slice":
         sizes, offsets = sizes_of(last.operands[0]), list(last.attributes["static_offsets"])
+        strides = set(last.attributes["static_strides"])
         cut = [d for d, size in enumerate(sizes) if size != full[d]]
-        if len(sizes) != len(full) or len(cut) != 1 or last.attributes["static_strides"][0] != 1:
+        if len(sizes) != len(full) or len(cut) != 1 or strides != {1}:
             return None
         if any(offset != 0 for d, offset in enumerate(offsets) if d != cut[0]):
             return None
         dims.add(cut[0])
-        pieces.append((offsets[cut[0]], last.operands[0]))
+        pieces[offsets[cut[0]]] = last.operands[0]
         last = defining_op(last.operands[1])
     if last is None or last.name != "tensor.empty" or len(dims) != 1 or len(pieces) != 2:
         return None
     (dim,) = dims
-    pieces.sort(key=lambda piece: piece[0] or 0)
-    first, second = (sizes_of(value)[dim] for _, value in pieces)
+    values = [pieces[offset] for offset in sorted(pieces)]
+    first, second = (sizes_of(value)[dim] for value in values)
     if not isinstance(first, int) or not isinstance(second, int) or first + second != full[dim]:
         return None
-    return (dim, pieces) if [offset for offset, _ in pieces] == [0, first] else None
+    return (dim, values) if sorted(pieces) == [0, first] else None
+
+
+def _in_terms_of(number: ir.Value | Size, size: Size) -> Linear | None:
+    """A number of elements as a sum of constants and `size`, where that is known at run time only
+    variable 0."""
+    if isinstance(number, int):
+        return Linear(number)
+    variable = Linear(0, ((0, 1),))
+    if number == size:
+        return variable
+    if isinstance(number, DynamicSize) and number.dim is None:
+        number = number.value
+    if not isinstance(number, ir.Value):
+        return None
+    found = _traced(number, size, _DEEPEST)
+    return found if isinstance(found, Linear) else None
+
+
+def _traced(value: ir.Value, size: Size, depth: int) -> Value | None:
+    op = defining_op(value)
+    if DynamicSize(value) == size:
+        return Linear(0, ((0, 1),))
+    if op is None or depth == 0:
+        return None
+    if op.name == "arith.constant" and isinstance(op.attributes["value"], ir.IntegerAttr):
+        return Linear(ir.IntegerAttr(op.attributes["value"]).value)
+    if op.name == "tensor.dim":
+        where = _traced(op.operands[1], size, depth - 1)
+        dim = where.constant if isinstance(where, Linear) and not where.terms else None
+        return None if dim is None else _in_terms_of(sizes_of(op.operands[0])[dim], size)
+    given = [_traced(operand, size, depth - 1) for operand in op.operands]
+    if op.name == "affine.apply":
+        return _applied(ir.AffineMapAttr(op.attributes["map"]).value, given)
+    return compute(op, given, {0: None})
+
+
+def _applied(formula: ir.AffineMap, given: Sequence[Value | None]) -> Value | None:
+    """An affine map of one result, a sum of its operands and constants, of values."""
+
+    def value(expression: ir.AffineExpr) -> Value | None:
+        if isinstance(expression, ir.AffineConstantExpr):
+            return Linear(expression.value)
+        if isinstance(expression, ir.AffineDimExpr):
+            return given[expression.position]
+        if isinstance(expression, ir.AffineSymbolExpr):
+            return given[formula.n_dims + expression.position]
+        if not isinstance(expression, ir.AffineAddExpr):
+            return None
+        return apply(add, value(expression.lhs), value(expression.rhs))
+
+    return value(formula.results[0])
 
 
 def sink_in_sum(

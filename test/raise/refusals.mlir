@@ -200,7 +200,7 @@ func.func @two_sinks(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x
 // -----
 
 // The weights that are kept are not those of the scores.
-// WHY: the softmax has more than one sink beside the keys
+// WHY: the weights that are kept are not those of the scores
 func.func @wrong_part(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>, %sink: tensor<2x6x1xf32>) -> tensor<2x6x8xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<2x6x5xf32>
@@ -264,4 +264,28 @@ func.func @dynamic_head_dim(%q: tensor<2x6x?xf32>, %k: tensor<2x?x5xf32>, %v: te
   %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
   %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
   return %r : tensor<2x6x8xf32>
+}
+
+// -----
+
+// All weights but the last two, of a number known only at run time.
+// WHY: the weights that are kept are not those of the scores
+func.func @dynamic_part(%q: tensor<2x6x8xf32>, %kt: tensor<2x8x?xf32>, %v: tensor<2x?x4xf32>, %sink: tensor<2x6x1xf32>) -> tensor<2x6x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %n = tensor.dim %kt, %c2 : tensor<2x8x?xf32>
+  %e = tensor.empty(%n) : tensor<2x6x?xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x?xf32>) -> tensor<2x6x?xf32>
+  %s = linalg.batch_matmul ins(%q, %kt : tensor<2x6x8xf32>, tensor<2x8x?xf32>) outs(%s0 : tensor<2x6x?xf32>) -> tensor<2x6x?xf32>
+  %c = tensor.concat dim(2) %s, %sink : (tensor<2x6x?xf32>, tensor<2x6x1xf32>) -> tensor<2x6x?xf32>
+  %all = arith.addi %n, %c1 : index
+  %ec = tensor.empty(%all) : tensor<2x6x?xf32>
+  %w = linalg.softmax dimension(2) ins(%c : tensor<2x6x?xf32>) outs(%ec : tensor<2x6x?xf32>) -> tensor<2x6x?xf32>
+  %count = arith.subi %all, %c2 : index
+  %p = tensor.extract_slice %w[0, 0, 0] [2, 6, %count] [1, 1, 1] : tensor<2x6x?xf32> to tensor<2x6x?xf32>
+  %eo = tensor.empty() : tensor<2x6x4xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x4xf32>) -> tensor<2x6x4xf32>
+  %r = linalg.batch_matmul ins(%p, %v : tensor<2x6x?xf32>, tensor<2x?x4xf32>) outs(%o0 : tensor<2x6x4xf32>) -> tensor<2x6x4xf32>
+  return %r : tensor<2x6x4xf32>
 }

@@ -3,7 +3,7 @@
 
 // RUN: attn-opt %s --attn-raise --canonicalize --cse --split-input-file --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// WHY-COUNT-3: are an attention op now, divided by its weights and its sink's
+// WHY-COUNT-4: are an attention op now, divided by its weights and its sink's
 // WHY-NOT: stay as they are
 
 // Beside the scores, in bf16; the result is read with the heads behind the rows.
@@ -120,4 +120,43 @@ func.func @off_by_one(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2
   %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
   %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
   return %r : tensor<2x6x8xf32>
+}
+
+// -----
+
+// A number of keys known only at run time: all weights but the last, as torch computes that.
+
+// CHECK-LABEL: func.func @dynamic(
+// CHECK: iree_linalg_ext.online_attention
+// CHECK-NOT: tensor.extract_slice
+// CHECK: math.exp2
+// CHECK: arith.divf
+func.func @dynamic(%q: tensor<2x6x8xf32>, %kt: tensor<2x8x?xf32>, %v: tensor<2x?x4xf32>, %sink: tensor<2x6x1xf32>) -> tensor<2x6x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %c0_i64 = arith.constant 0 : i64
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %c-1 = arith.constant -1 : index
+  %n = tensor.dim %kt, %c2 : tensor<2x8x?xf32>
+  %e = tensor.empty(%n) : tensor<2x6x?xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x?xf32>) -> tensor<2x6x?xf32>
+  %s = linalg.batch_matmul ins(%q, %kt : tensor<2x6x8xf32>, tensor<2x8x?xf32>) outs(%s0 : tensor<2x6x?xf32>) -> tensor<2x6x?xf32>
+  %c = tensor.concat dim(2) %s, %sink : (tensor<2x6x?xf32>, tensor<2x6x1xf32>) -> tensor<2x6x?xf32>
+  %all = affine.apply affine_map<()[s0] -> (s0 + 1)>()[%n]
+  %ec = tensor.empty(%all) : tensor<2x6x?xf32>
+  %w = linalg.softmax dimension(2) ins(%c : tensor<2x6x?xf32>) outs(%ec : tensor<2x6x?xf32>) -> tensor<2x6x?xf32>
+  %all64 = arith.index_cast %all : index to i64
+  %least = arith.minsi %all64, %c0_i64 : i64
+  %first = arith.index_cast %least : i64 to index
+  %last = arith.addi %all, %c-1 : index
+  %negative = arith.cmpi slt, %last, %c0 : index
+  %end = arith.select %negative, %c-1, %last : index
+  %bound = arith.minsi %end, %all : index
+  %length = arith.subi %bound, %first : index
+  %count = arith.maxsi %length, %c0 : index
+  %p = tensor.extract_slice %w[0, 0, %first] [2, 6, %count] [1, 1, 1] : tensor<2x6x?xf32> to tensor<2x6x?xf32>
+  %eo = tensor.empty() : tensor<2x6x4xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x4xf32>) -> tensor<2x6x4xf32>
+  %r = linalg.batch_matmul ins(%p, %v : tensor<2x6x?xf32>, tensor<2x?x4xf32>) outs(%o0 : tensor<2x6x4xf32>) -> tensor<2x6x4xf32>
+  return %r : tensor<2x6x4xf32>
 }
