@@ -17,6 +17,7 @@ from .builder import Builder, fill_builtin_region
 from .locations import location_text, number_of, set_number
 from .printing import print_alone, print_as_function
 from .queries import (
+    below_casts,
     body_names,
     collect,
     defining_op,
@@ -26,6 +27,7 @@ from .queries import (
     iterator_kinds,
     next_op,
     reduces,
+    summand,
     users,
 )
 from .regions import add_function, append_op, copy_body, copy_region, fill_region, set_function_type
@@ -55,6 +57,7 @@ __all__ = [
     "StandIn",
     "add_function",
     "append_op",
+    "below_casts",
     "body_names",
     "collect",
     "copied_attributes",
@@ -95,6 +98,7 @@ __all__ = [
     "size_values",
     "sizes_of",
     "static_size",
+    "summand",
     "tensor_bytes",
     "users",
     "with_element",

@@ -89,3 +89,28 @@ def iterator_kinds(op: ir.Operation) -> list[str]:
 def reduces(op: ir.Operation) -> bool:
     """Whether this linalg op has a reduction loop."""
     return "reduction" in iterator_kinds(op)
+
+
+def below_casts(value: ir.Value) -> ir.Value:
+    """What a scalar is a cast of, between widths of its kind."""
+    op = defining_op(value)
+    while op is not None and op.name.startswith(("arith.ext", "arith.trunc")):
+        value = op.operands[0]
+        op = defining_op(value)
+    return value
+
+
+def summand(op: ir.Operation) -> ir.Value | None:
+    """The scalar in the body of a `linalg.generic` that its only result adds up, casts left out;
+    None where the body does anything but add to the result."""
+    if op.name != "linalg.generic" or len(op.results) != 1 or not reduces(op):
+        return None
+    block = op.regions[0].blocks[0]
+    total = block.arguments[len(block.arguments) - 1]
+    adds = defining_op(below_casts(list(block.operations)[-1].operands[0]))
+    if adds is None or adds.name not in ("arith.addf", "arith.addi"):
+        return None
+    terms = [below_casts(operand) for operand in adds.operands]
+    if terms.count(total) != 1:
+        return None
+    return terms[1 - terms.index(total)]

@@ -18,7 +18,7 @@ from .. import maps
 from ..ir import (
     Builder,
     Size,
-    body_names,
+    below_casts,
     copied_attributes,
     copy_body,
     defining_op,
@@ -29,6 +29,7 @@ from ..ir import (
     reduces,
     sizes_of,
     static_size,
+    summand,
     tensor_bytes,
 )
 from ..layout.cost import FREE, Cost
@@ -346,18 +347,13 @@ def is_contraction(op: ir.Operation | None) -> bool:
 
 def contraction_inputs(op: ir.Operation) -> tuple[int, int] | None:
     """(0, 1) if `op` is a generic that multiplies two inputs and adds up, else None."""
-    if op.name != "linalg.generic" or len(op.operands) != 3:
+    added = summand(op) if len(op.operands) == 3 else None
+    product = None if added is None else defining_op(added)
+    if product is None or product.name not in ("arith.mulf", "arith.muli"):
         return None
-    if not reduces(op):
-        return None
-    arithmetic = [
-        name for name in body_names(op) if not name.startswith(("arith.ext", "arith.trunc"))
-    ]
-    known = (
-        ["arith.mulf", "arith.addf", "linalg.yield"],
-        ["arith.muli", "arith.addi", "linalg.yield"],
-    )
-    return (0, 1) if arithmetic in known else None
+    factors = [below_casts(operand) for operand in product.operands]
+    inputs = list(op.regions[0].blocks[0].arguments)[:2]
+    return (0, 1) if factors in (inputs, inputs[::-1]) else None
 
 
 def _reads_destination(op: ir.Operation) -> bool:

@@ -17,12 +17,12 @@ from ..ir import (
     element_type,
     has_one_use,
     ranked_shape,
-    reduces,
     sizes_of,
+    summand,
     users,
 )
 from .axes import Axes, Dims, result_of
-from .elements import CASTS, Elements, Expression, Leaf, Number, Step, without_casts
+from .elements import Elements, Expression, Leaf, Number, Step, without_casts
 from .products import Product, axes_of, is_product, read_product
 from .scores import Given, MaskTerm, NotRaised, Scores, Shown, Sum, read_scores, times
 from .sinks import Part, Sink, find_part, scores_beside, sink_in_sum, unshifted
@@ -326,9 +326,10 @@ def _is_softmax(op: ir.Operation | None) -> bool:
 
 def _is_sum(op: ir.Operation | None) -> bool:
     """Whether op adds up elements of one tensor."""
-    if op is None or op.name != "linalg.generic" or len(op.operands) != 2 or not reduces(op):
+    if op is None or len(op.operands) != 2:
         return False
-    return [name for name in body_names(op) if name not in CASTS] == ["arith.addf", "linalg.yield"]
+    added = summand(op)
+    return added is not None and added == op.regions[0].blocks[0].arguments[0]
 
 
 def _summed(

@@ -273,7 +273,9 @@ class _Frame:
         frame = _Body(self.module, self.values, sizes, {})
         (scores,) = frame.block(op.regions[0].blocks[0], [scores])
         if len(operands) - len(op.results) > 4:
-            scores = scores + _over_loops(operands[4], maps[4], loops)
+            mask = _over_loops(operands[4], maps[4], loops)
+            shows = str(ir.RankedTensorType(op.operands[4].type).element_type) == "i1"
+            scores = scores + (np.where(mask, 0, -np.inf) if shows else mask)
         full = [sizes[d] if d in score_dims else 1 for d in range(loops)]
         return np.broadcast_to(scores, full), maps, sizes, loops, k2
 
@@ -342,6 +344,7 @@ _SCALARS: dict[str, Callable[..., Any]] = {
     "math.tanh": np.tanh,
     "math.exp": np.exp,
     "math.exp2": np.exp2,
+    "math.absf": np.abs,
     "iree_tensor_ext.compute_barrier.start": lambda source, *sizes: source,
     **dict.fromkeys(
         ("arith.truncf", "arith.extf", "arith.sitofp", "arith.uitofp", "arith.index_cast"),

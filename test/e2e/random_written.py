@@ -543,4 +543,6 @@ def random_written(choices: Choices, name: str = "main", regular: bool = False) 
     f = Written(name, choices, may_be_dynamic=choices.chance(25), regular=regular)
     f.setup()
     f.attention()
+    if choices.chance(10) and not f.may_be_dynamic:
+        f.wrap(0, choices.pick(["if", "for"]))
     return f

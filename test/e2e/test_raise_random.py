@@ -16,16 +16,20 @@ import attnpass
 
 RAISE = "attn-raise{mode=always}"
 BEHIND = "attn-fuse-normalization,attn-mask-positions,attn-share-masks"
+LAYOUT = "attn-propagate-layout"
+FOR_TILES = "attn-pad-heads,attn-tile-dynamic,attn-mask-dynamic-keys,attn-join-dims,attn-pad-keys"
 PIPELINES = [
     RAISE,
-    f"{RAISE},{BEHIND},attn-propagate-layout{{mode=always operands=v,k,q}}",
-    f"{RAISE},{BEHIND},attn-propagate-layout{{target=llvm-cpu operands=v,k,q}},attn-drop-unit-dims",
+    f"{RAISE},{BEHIND},{LAYOUT}{{mode=always operands=v,k,q}}",
+    f"{RAISE},{BEHIND},{LAYOUT}{{target=llvm-cpu operands=v,k,q}},attn-drop-unit-dims",
+    f"{RAISE},{BEHIND},{LAYOUT}{{target=sm_80 operands=v,k,q}},attn-drop-unit-dims,{FOR_TILES}",
 ]
 
 
 def raised(module: ir.Module, pipeline: str) -> bool:
     """Whether the pipeline, which it runs, makes an op of what is written out."""
-    notes = attnpass.run(module, pipeline).notes
+    target = "sm_80" if FOR_TILES in pipeline else None
+    notes = attnpass.run(module, pipeline, target=target).notes
     return any("an attention op now" in note for note in notes)
 
 

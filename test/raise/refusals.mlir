@@ -289,3 +289,37 @@ func.func @dynamic_part(%q: tensor<2x6x8xf32>, %kt: tensor<2x8x?xf32>, %v: tenso
   %r = linalg.batch_matmul ins(%p, %v : tensor<2x6x?xf32>, tensor<2x?x4xf32>) outs(%o0 : tensor<2x6x4xf32>) -> tensor<2x6x4xf32>
   return %r : tensor<2x6x4xf32>
 }
+
+// -----
+
+// What is added up is twice the exponentials, and not their sum.
+// WHY: stay as they are: no factor of the product is a softmax
+#s = affine_map<(b, m, k) -> (b, m, k)>
+#r = affine_map<(b, m, k) -> (b, m)>
+func.func @no_sum(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>) -> tensor<2x6x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %p = linalg.generic {indexing_maps = [#s, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = math.exp %x : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6x5xf32>
+  %er = tensor.empty() : tensor<2x6xf32>
+  %t0 = linalg.fill ins(%zero : f32) outs(%er : tensor<2x6xf32>) -> tensor<2x6xf32>
+  %sum = linalg.generic {indexing_maps = [#s, #r], iterator_types = ["parallel", "parallel", "reduction"]} ins(%p : tensor<2x6x5xf32>) outs(%t0 : tensor<2x6xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = arith.addf %x, %x : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6xf32>
+  %w = linalg.generic {indexing_maps = [#s, #r, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%p, %sum : tensor<2x6x5xf32>, tensor<2x6xf32>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %y: f32, %o: f32):
+    %z = arith.divf %x, %y : f32
+    linalg.yield %z : f32
+  } -> tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}
