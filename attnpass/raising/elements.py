@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,6 +17,13 @@ from .axes import Axes, Dims, source_of
 _DEEPEST = 80
 _SCALAR_DIALECTS = ("arith.", "math.")
 CASTS = ("arith.extf", "arith.truncf")
+# From where on numbers are rounded to infinity: the largest one and half a step.
+_INFINITE = {
+    "f16": 65520.0,
+    "bf16": float.fromhex("0x1.ffp127"),
+    "f32": float.fromhex("0x1.ffffffp127"),
+    "f64": math.inf,
+}
 
 
 @dataclass(frozen=True)
@@ -191,11 +199,24 @@ def without_casts(expression: Expression) -> Expression:
 
 
 def _number(op: ir.Operation | None) -> float | None:
-    """The float that a constant holds, one for all its elements."""
-    if op is None or op.name != "arith.constant":
+    """The float that a constant holds, one for all its elements. One that is rounded to fewer bits,
+    as exporters leave a scale in front of 16-bit scores, counts as written."""
+    if op is None:
+        return None
+    if op.name in CASTS:
+        given = _number(defining_op(op.operands[0]))
+        return None if given is None else _in_range(given, str(op.results[0].type))
+    if op.name != "arith.constant":
         return None
     attribute = op.attributes["value"]
     if isinstance(attribute, ir.DenseElementsAttr):
         attribute = attribute.get_splat_value() if attribute.is_splat else None
     value = None if attribute is None else constant(attribute)
     return value if isinstance(value, float) else None
+
+
+def _in_range(number: float, kind: str) -> float | None:
+    """The number, infinite where it is in a type of that name; None for types not known here."""
+    if kind not in _INFINITE:
+        return None
+    return math.copysign(math.inf, number) if abs(number) >= _INFINITE[kind] else number

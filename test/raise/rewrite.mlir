@@ -384,3 +384,40 @@ func.func @rounded(%q: tensor<6x5x8xf16>, %k: tensor<6x8x5xf16>, %v: tensor<6x5x
   } -> tensor<6x5x4xf16>
   return %rh : tensor<6x5x4xf16>
 }
+
+// -----
+
+// A scale that is no number of f16 exactly stays rounded behind scores in f16: head dim 128.
+
+#a = affine_map<(b, m, k) -> (b, m, k)>
+
+// CHECK-LABEL: func.func @rounded_scale(
+// CHECK: %[[SCALE:.*]] = arith.constant 0.333333{{[0-9]*}} : f32
+// CHECK: iree_linalg_ext.attention
+// CHECK-SAME: , %[[SCALE]] : tensor<2x6x8xf16>
+func.func @rounded_scale(%q: tensor<2x6x8xf16>, %k: tensor<2x8x5xf16>, %v: tensor<2x5x8xf16>) -> tensor<2x6x8xf16> {
+  %zero = arith.constant 0.0 : f32
+  %third = arith.constant 0.33333333 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %eh = tensor.empty() : tensor<2x6x5xf16>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf16>, tensor<2x8x5xf16>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %scaled = linalg.generic {indexing_maps = [#a, #a], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s : tensor<2x6x5xf32>) outs(%eh : tensor<2x6x5xf16>) {
+  ^bb0(%x: f32, %o: f16):
+    %y = arith.truncf %x : f32 to f16
+    %c = arith.truncf %third : f32 to f16
+    %z = arith.mulf %y, %c : f16
+    linalg.yield %z : f16
+  } -> tensor<2x6x5xf16>
+  %w = linalg.softmax dimension(2) ins(%scaled : tensor<2x6x5xf16>) outs(%eh : tensor<2x6x5xf16>) -> tensor<2x6x5xf16>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf16>, tensor<2x5x8xf16>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %en = tensor.empty() : tensor<2x6x8xf16>
+  %h = linalg.generic {indexing_maps = [#a, #a], iterator_types = ["parallel", "parallel", "parallel"]} ins(%r : tensor<2x6x8xf32>) outs(%en : tensor<2x6x8xf16>) {
+  ^bb0(%x: f32, %o: f16):
+    %y = arith.truncf %x : f32 to f16
+    linalg.yield %y : f16
+  } -> tensor<2x6x8xf16>
+  return %h : tensor<2x6x8xf16>
+}
