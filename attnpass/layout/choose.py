@@ -14,7 +14,15 @@ from iree.compiler import ir
 
 from .. import maps
 from ..attention import AttentionFacts
-from ..ir import defining_op, has_one_use, location_text, reduces, sizes_of, tensor_bytes
+from ..ir import (
+    body_names,
+    defining_op,
+    has_one_use,
+    location_text,
+    reduces,
+    sizes_of,
+    tensor_bytes,
+)
 from ..producers import Demand, Refusal
 from ..producers.loop_nest import is_contraction
 from ..report.records import OperandRecord
@@ -263,6 +271,8 @@ def read_source(choice: Choice, target: Target | None, may_drop: bool) -> None:
     heads, head dim), which no layout of the repeated value takes away.
     A precompiled kernel reads one order only: its transpose stays where it can be fused, but
     takes longer than the kernel saves where it copies repeats.
+    Repeats of what is read by index (Falcon's V out of a packed projection) stay, too: IREE fuses
+    the two, and moves every element once a head.
     """
     facts, record = choice.facts, choice.record
     if choice.plans or facts.own_configuration:
@@ -278,6 +288,8 @@ def read_source(choice: Choice, target: Target | None, may_drop: bool) -> None:
         )
     elif may_drop and (saved := _repeat_between(facts, record.operand, source)):
         why = "attention reads it as it lies before its transpose and its grouped-query broadcast"
+    elif not has_kernel and (saved := _repeat_of_reads(facts, record.operand, source)):
+        why = f"attention reads what is read by index at {_place(source.value)}, not its repeats"
     else:
         return
     choice.reads_source = True
@@ -296,6 +308,19 @@ def _repeat_between(facts: AttentionFacts, operand: str, source: Source) -> Cost
         return FREE
     moved = tensor_bytes(source.value) + tensor_bytes(facts.value(operand))
     return Cost(-moved, -1)
+
+
+def _repeat_of_reads(facts: AttentionFacts, operand: str, source: Source) -> Cost:
+    """What it saves to read elements that another tensor is read for by index, instead of repeats
+    of them; nothing where `source` is made otherwise, or the innermost dim would be another one."""
+    lies = [axis for axes in source.layout.dims for axis in axes]
+    repeats = any(axis is None for axes in source.parts for axis in axes)
+    op = defining_op(source.value)
+    if not repeats or lies[-1] not in source.parts[-1]:
+        return FREE
+    if op is None or op.name != "linalg.generic" or "tensor.extract" not in body_names(op):
+        return FREE
+    return Cost(tensor_bytes(source.value) - tensor_bytes(facts.value(operand)), 0)
 
 
 def _dispatch_between(facts: AttentionFacts, operand: str) -> Cost:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -179,3 +180,21 @@ def test_masks_of_keys_are_made_once_a_sequence() -> None:
     (call,) = (line for line in flow.splitlines() if "flow.dispatch @" in line and "_att" in line)
     assert re.search(r"tensor<2x40x(i1|f32)>", call)
     assert "x24x40x" not in flow
+
+
+def test_a_head_read_by_index_is_moved_once() -> None:
+    """Falcon's V, the last head of a packed projection of two sequences, is one for all heads."""
+    source = Path(__file__).parents[1] / "propagate-layout" / "reads-past-repeats.mlir"
+    text = source.read_text().rpartition("// -----")[2].replace("@read_by_index", "@main")
+    flow = compile_text(text, mode="cost", flags=["--compile-to=flow"]).decode()
+    (call,) = (line for line in flow.splitlines() if "flow.dispatch @" in line and "_att" in line)
+    assert "tensor<2x32x16xf32>" in call and "tensor<2x4x32x16xf32>" not in call
+    rng = np.random.default_rng(0)
+    shapes = ((8, 24, 16), (2, 32, 16), (2, 32, 6, 16))
+    q, k, packed = (rng.standard_normal(shape) for shape in shapes)
+    scores = 0.25 * q @ k.repeat(4, axis=0).transpose(0, 2, 1)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    wanted = weights / weights.sum(-1, keepdims=True) @ packed[:, :, 5].repeat(4, axis=0)
+    given = [array.astype(np.float32) for array in (q, k, packed)]
+    result = run_module(compile_text(text, mode="cost"), given)
+    assert rel_error(result, wanted.transpose(1, 0, 2)) < 1e-6
