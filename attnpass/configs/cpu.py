@@ -140,7 +140,9 @@ def refusal(facts: AttentionFacts) -> str:
     if len(facts.n) != 1 or len(facts.k2) != 1 or len(facts.k1) != 1:
         return "it has several head or key dims"
     if facts.sizes[facts.n[0]] is None or facts.sizes[facts.k1[0]] is None:
-        return "its head dim is known only at run time, so its vectors have no bound"
+        why = "its head dim is known only at run time, so its vectors have no bound"
+        wrong = facts.sizes[facts.k1[0]] is None
+        return f"{why}; IREE 3.13 computes WRONG NUMBERS of such queries and keys" if wrong else why
     if facts.may_lose_dims:
         return "it has unit dims, which IREE folds: its rank is not final before phase 'flow'"
     if facts.score_index_dims:

@@ -147,6 +147,8 @@ class _Frame:
         (padding,) = _Frame(self.module, self.values).block(
             op.regions[0].blocks[0], [0] * source.ndim
         )
+        if isinstance(padding, float):
+            source = np.asarray(source, float)
         return np.pad(source, list(zip(low, high, strict=True)), constant_values=padding)
 
     def do_tensor_extract(self, op: ir.Operation, source: Any, *indices: Any) -> Any:
