@@ -203,8 +203,9 @@ def _keys_innermost(facts: AttentionFacts, operand: str) -> bool:
 
 def _refusal(facts: AttentionFacts, transposed: bool | None) -> str:
     """Why the loops cannot compute this attention, or would be slower."""
-    if facts.changes_scores:
-        return "its region changes the scores"
+    problem = _score_problem(facts)
+    if problem:
+        return problem
     if facts.has_mask and {*facts.k2} & {*facts.map_of("mask")[:-1]}:
         # What IREE 3.13 makes of a read of such keys that goes beyond their end is wrong.
         return "the keys of its mask do not lie side by side"
@@ -221,6 +222,18 @@ def _refusal(facts: AttentionFacts, transposed: bool | None) -> str:
     if facts.has_mask and types["mask"] not in MASK_TYPES:
         names.append("mask")
     return f"its {names[0]} is of {types[names[0]]}" if names else ""
+
+
+def _score_problem(facts: AttentionFacts) -> str:
+    """Why the region cannot be computed for a vector of scores at once."""
+    *steps, _ = facts.op.regions[0].blocks[0].operations
+    for step in steps:
+        op = step.operation
+        if op.name.partition(".")[0] not in ("arith", "math") or len(op.regions):
+            return f"{op.name} is in its score function"
+        if any(not isinstance(value.type, ir.FloatType | ir.IntegerType) for value in op.results):
+            return f"its score function computes {op.results[0].type}"
+    return ""
 
 
 def row_dim(facts: AttentionFacts) -> int | None:

@@ -273,7 +273,9 @@ class FewRows(TileLoops):
     ) -> tuple[ir.Value, ir.Value]:
         """One row's scores to weights; its maximum, in all lanes, and its sums by lane."""
         line, lanes = v.number(row), self.tiles.lanes
-        scores = [v.load(self.weights, lanes, line, place) for place in places]
+        scores = [
+            self.changed(v, v.load(self.weights, lanes, line, place), whole) for place in places
+        ]
         if self.facts.has_mask:
             scores = [
                 v.op("arith.addf", score, self.bias(v, v.op("arith.addi", first, at), line, whole))
@@ -291,6 +293,15 @@ class FewRows(TileLoops):
             v.store(weight, self.weights, line, place)
             total = v.op("arith.addf", total, weight)
         return largest, total
+
+    def changed(self, v: Vectors, products: ir.Value, whole: bool) -> ir.Value:
+        """The score function of a vector of products; keys that are none stay hidden."""
+        scores = self.function(v, products)
+        if whole or scores is products:
+            return scores
+        nothing = v.build.splat(-math.inf, v.kind(self.tiles.lanes))
+        none = v.build.compare_floats("oeq", products, nothing)
+        return v.build.select(none, nothing, scores)
 
     def bias(self, v: Vectors, key: ir.Value, row: ir.Value, whole: bool) -> ir.Value:
         """What the mask adds to the scores of a vector of keys."""

@@ -199,14 +199,14 @@ class ManyRows(TileLoops):
     def scores(
         self, v: Vectors, first: ir.Value, key: ir.Value, largest: list[ir.Value], count: int
     ) -> list[ir.Value]:
-        """Q K^T of `count` keys for all rows, with the mask; their maxima."""
+        """The scores of `count` keys for all rows, with the mask; their maxima."""
         lanes, vectors = self.tiles.lanes, self.tiles.row_vectors
         keys = [v.at(v.op("arith.addi", first, key), i) for i in range(count)]
         sums = self.score_sums(v, keys)
         for j in range(vectors):
             bias = self.bias(v, keys, j)
             for i in range(count):
-                value = sums[i * vectors + j]
+                value = self.function(v, sums[i * vectors + j])
                 if bias:
                     value = v.op("arith.addf", value, bias[i])
                 v.store(value, self.weights, v.at(key, i), v.number(j * lanes))

@@ -81,6 +81,12 @@ class TileLoops:
         """The op's results `output`, `max` and `sum`."""
         raise NotImplementedError
 
+    def function(self, v: Vectors, scores: ir.Value) -> ir.Value:
+        """The score function of a vector of scores."""
+        if not self.facts.changes_scores:
+            return scores
+        return v.lanewise(self.facts.op.regions[0].blocks[0], scores)
+
     def is_transposed(self, operand: str) -> bool:
         """Whether keys lie side by side in K or V."""
         return self.facts.is_innermost(operand, (self.key,))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
-from ..ir import Builder, element_type, ranked_shape
+from ..ir import Builder, copied_attributes, element_type, ranked_shape
 
 LOG2_E = 1.4426950408889634
 # 2^f for f in [-1/2, 1/2]: least relative error, 2e-9, with the first coefficient kept at 1.
@@ -148,6 +148,27 @@ class Vectors:
 
     def zeros(self, lanes: int) -> ir.Value:
         return self.build.splat(0.0, self.kind(lanes))
+
+    def lanewise(self, body: ir.Block, lanes: ir.Value) -> ir.Value:
+        """What a region of one scalar argument yields, for each lane of a vector of them."""
+        (count,) = lanes.type.shape
+        values = {body.arguments[0]: lanes}
+
+        def value_of(scalar: ir.Value) -> ir.Value:
+            return values[scalar] if scalar in values else self.spread(scalar, count)
+
+        *steps, last = (step.operation for step in body.operations)
+        for step in steps:
+            (result,) = step.results
+            if step.name == "arith.constant":
+                number = step.attributes["value"].value
+                values[result] = self.build.splat(number, self.kind(count, element=result.type))
+                continue
+            kind = self.kind(count, element=result.type)
+            operands = [value_of(given) for given in step.operands]
+            made = self.build.create(step.name, [kind], operands, copied_attributes(step))
+            values[result] = made.results[0]
+        return value_of(last.operands[0])
 
     def larger(self, x: ir.Value, y: ir.Value) -> ir.Value:
         """The larger one, `y` where one is NaN: a single instruction."""

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from attnpass import Report
 
-PIPELINE = "attn-configure,attn-vectorize"
+PIPELINE = "attn-configure,attn-vectorize,attn-natural-scores"
 CASES = {
     "prefill": Case(3, 64, 128, 64),
     "odd_everything": Case(2, 37, 77, 20, value_head=33),
@@ -75,6 +75,13 @@ CASES = {
     "transposed_rows_unknown": Case(2, 4, 301, 64, "bf16", "f32", "bk", 30, transposed="kv"),
     "transposed_fifteen_rows": Case(2, 15, 100, 48, transposed="kv"),
     "transposed_rows_online": Case(2, 5, 130, 32, transposed="kv", online=True),
+    "capped": Case(2, 37, 77, 20, score="cap"),
+    "capped_bfloat": Case(2, 33, 71, 20, "bf16", "i1", score="cap"),
+    "capped_one_row": Case(2, 1, 300, 64, score="cap"),
+    "capped_four_rows": Case(2, 4, 90, 64, "f16", "f16", score="cap"),
+    "capped_three_rows_unknown": Case(2, 3, 299, 32, "bf16", "i1", dynamic="k", score="cap"),
+    "capped_transposed_rows": Case(2, 5, 130, 32, transposed="kv", online=True, score="cap"),
+    "squared": Case(2, 24, 50, 16, score="square"),
     "online": Case(2, 17, 37, 64, online=True),
     "online_half_unknown": Case(2, 40, 50, 64, "f16", "i1", dynamic="k", online=True),
 }

@@ -40,14 +40,18 @@ func.func @keys_apart(%q: tensor<2x8x64xf32>, %k: tensor<2x40x64xf32>, %v: tenso
   return %r : tensor<2x8x64xf32>
 }
 
-// WHY: gets no loops of ours: its region changes the scores
-func.func @changed_scores(%q: tensor<2x32x64xf32>, %k: tensor<2x40x64xf32>, %v: tensor<2x40x64xf32>) -> tensor<2x32x64xf32> {
+// WHY: gets no loops of ours: its score function computes index
+func.func @index_scores(%q: tensor<2x32x64xf32>, %k: tensor<2x40x64xf32>, %v: tensor<2x40x64xf32>) -> tensor<2x32x64xf32> {
   %scale = arith.constant 0.125 : f32
   %out = tensor.empty() : tensor<2x32x64xf32>
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
       ins(%q, %k, %v, %scale : tensor<2x32x64xf32>, tensor<2x40x64xf32>, tensor<2x40x64xf32>, f32) outs(%out : tensor<2x32x64xf32>) {
     ^bb0(%score: f32):
-      %t = math.tanh %score : f32
+      %bits = arith.bitcast %score : f32 to i32
+      %index = arith.index_cast %bits : i32 to index
+      %more = arith.muli %index, %index : index
+      %even = arith.index_cast %more : index to i32
+      %t = arith.bitcast %even : i32 to f32
       iree_linalg_ext.yield %t : f32
   } -> tensor<2x32x64xf32>
   return %r : tensor<2x32x64xf32>
