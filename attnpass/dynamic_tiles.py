@@ -14,7 +14,16 @@ from iree.compiler import ir
 
 from . import maps
 from .attention import AttentionFacts
-from .ir import Builder, Size, copied_attributes, copy_body, element_type, is_float, sizes_of
+from .ir import (
+    Builder,
+    Size,
+    copied_attributes,
+    copy_body,
+    defining_op,
+    element_type,
+    is_float,
+    sizes_of,
+)
 from .layout.attention_rewrite import iteration_size
 
 
@@ -121,12 +130,14 @@ def view_as_tiles(facts: AttentionFacts, sizes: Mapping[int, int]) -> None:
         indexing.append(space.map_of(axes, positions))
     attributes = copied_attributes(op)
     attributes["indexing_maps"] = maps.maps_attribute(space.num_dims, indexing)
-    new = build.create(op.name, [operands[-1].type], operands, attributes, regions=1)
+    types = [value.type for value in operands[-len(op.results) :]]
+    new = build.create(op.name, types, operands, attributes, regions=1)
     source = op.regions[0].blocks[0]
     block = new.regions[0].blocks.append(source.arguments[0].type, arg_locs=[build.location])
     copy_body(source, block, [0], dict(space.numbers))
-    axes = space.axes("output", facts.map_of("output"))
-    op.results[0].replace_all_uses_with(_whole(facts, new.results[0], axes, space, build))
+    for name, old, value in zip(facts.result_names, op.results, new.results, strict=True):
+        axes = space.axes(name, facts.map_of(name))
+        old.replace_all_uses_with(_whole(facts, name, value, axes, space, build))
 
 
 def _space(facts: AttentionFacts, sizes: Mapping[int, int], build: Builder) -> Space:
@@ -159,8 +170,8 @@ def _in_tiles(
     if all(axis.part == "whole" for axis in axes):
         return value
     init = build.empty(space.sizes(axes, positions, sizes_of(value)), element_type(value))
-    if name == "output":
-        return init
+    if name in facts.result_names:
+        return _begun(facts, name, init, build)
 
     def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
         loops = {axis: inner.loop_index(loop) for loop, axis in enumerate(axes)}
@@ -186,6 +197,25 @@ def _in_tiles(
     return build.generic([], [init], [tuple(range(len(axes)))], body)[0]
 
 
+def begins_with_numbers(facts: AttentionFacts) -> bool:
+    """Whether all results start from nothing, or from a number."""
+    return facts.kind == "attention" or all(
+        _filler(facts, name) is not None for name in facts.result_names
+    )
+
+
+def _begun(facts: AttentionFacts, name: str, init: ir.Value, build: Builder) -> ir.Value:
+    """What a result of another shape starts from."""
+    filler = _filler(facts, name)
+    return init if filler is None else build.fill(filler, init)
+
+
+def _filler(facts: AttentionFacts, name: str) -> ir.Value | None:
+    """The number that a result of online attention starts from."""
+    start = defining_op(facts.value(name))
+    return start.operands[0] if start is not None and start.name == "linalg.fill" else None
+
+
 def _mask(tiles: Tiles, build: Builder) -> ir.Value:
     """A mask (place, tile) of the keys that there are."""
     i1 = ir.IntegerType.get_signless(1, build.anchor.context)
@@ -198,13 +228,18 @@ def _mask(tiles: Tiles, build: Builder) -> ir.Value:
 
 
 def _whole(
-    facts: AttentionFacts, value: ir.Value, axes: Sequence[Axis], space: Space, build: Builder
+    facts: AttentionFacts,
+    name: str,
+    value: ir.Value,
+    axes: Sequence[Axis],
+    space: Space,
+    build: Builder,
 ) -> ir.Value:
-    """The result with its old dims."""
+    """A result with its old dims."""
     if all(axis.part == "whole" for axis in axes):
         return value
-    positions, old = facts.map_of("output"), facts.op.results[0]
-    init = build.empty(sizes_of(facts.value("output")), element_type(old))
+    positions, old = facts.map_of(name), facts.value(name)
+    init = build.empty(sizes_of(old), element_type(old))
 
     def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
         indices: list[ir.Value] = []
@@ -212,8 +247,8 @@ def _whole(
             index, position = inner.loop_index(axis.dim), positions[axis.dim]
             if axis.part != "whole" and position is not None:
                 size = inner.constant_index(space.tiles[position].size)
-                name = "arith.divui" if axis.part == "tile" else "arith.remui"
-                index = inner.create(name, [index.type], [index, size]).results[0]
+                step = "arith.divui" if axis.part == "tile" else "arith.remui"
+                index = inner.create(step, [index.type], [index, size]).results[0]
             indices.append(index)
         return [inner.extract(value, indices)]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..attention import AttentionFacts
+from ..dynamic_tiles import begins_with_numbers
 from ..ir import element_bytes
 from .gpu_lanes import HEAD_ELEMENTS, LANES, LaneTile
 from .gpu_tiles import Shape, Tile
@@ -96,8 +97,10 @@ def dynamic_refusal(facts: AttentionFacts) -> str:
     grouped = rows_of(facts) is None and any(facts.sizes[d] != 1 for d in other_rows(facts))
     if len(facts.k2) != 1 or (facts.sizes[facts.k2[0]] is not None and not grouped):
         return "its number of keys is known"
-    if facts.kind != "attention" or (facts.has_mask and facts.k2[0] not in facts.map_of("mask")):
-        return "it is partial, or masked by row only"
+    if not begins_with_numbers(facts):
+        return "it goes on from what other keys gave"
+    if facts.has_mask and facts.k2[0] not in facts.map_of("mask"):
+        return "it is masked by row only"
     return ""
 
 

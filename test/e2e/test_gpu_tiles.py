@@ -12,7 +12,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from attention_case import TOLERANCE, Case
+from attention_case import SCALE, TOLERANCE, Case
 from gpu_module import lower, run_gpu_module
 from helpers import compile_text, rel_error, run_module
 
@@ -34,6 +34,8 @@ CASES = {
     "f32": Case(2, 21, 61, 64, "f32", "i1", dynamic="mk"),
     "f32_odd_head": Case(3, 33, 70, 68, "f32", dynamic="k"),
     "small_head": Case(2, 20, 48, 20, "bf16", "i1", dynamic="m"),
+    "partial": Case(2, 21, 61, 64, "f16", online=True, dynamic="mk"),
+    "partial_masked": Case(3, 20, 70, 64, "bf16", "i1", online=True, dynamic="k"),
 }
 LENGTHS = (1, 7, 16, 64, 200)
 HEADS_LAST = """
@@ -70,7 +72,7 @@ def compiled() -> tuple[bytes, Report]:
 def test_all_are_rewritten() -> None:
     notes = compiled()[1].notes
     assert sum("padded with zeros" in note for note in notes) == 4
-    assert sum("viewed as tiles" in note for note in notes) == 10
+    assert sum("viewed as tiles" in note for note in notes) == 12
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -80,6 +82,16 @@ def test_numbers(name: str) -> None:
     for keys in lengths:
         case = replace(case, keys=keys)
         assert rel_error(case.result(compiled()[0], name), case.wanted()) < TOLERANCE[case.kind]
+
+
+def test_all_results_of_partial_attention() -> None:
+    """The maxima and sums, too, from which a sink's weight or other keys go on."""
+    case = CASES["partial"]
+    query, key, *_ = (array.astype(np.float64) for array in case.inputs())
+    _, largest, total = run_module(compiled()[0], case.inputs(), "partial")
+    scores = np.einsum("bmd,bkd->bmk", query, key) * SCALE
+    got = (largest + np.log2(total)) * np.log(2)
+    assert np.abs(got - np.log(np.exp(scores).sum(-1))).max() < TOLERANCE["f16"]
 
 
 def test_heads_last() -> None:
