@@ -67,14 +67,23 @@ def _powers(value: ir.Value) -> ir.Value | None:
             continue
         if op is None or op.name != "linalg.generic" or reduces(op):
             return None
-        names = body_names(op)
-        if any(name in _POWERS for name in names):
+        if any(name in _POWERS for name in body_names(op)):
             return value
-        if names != ["arith.select", "linalg.yield"]:
+        chosen = _chosen(op)
+        if chosen is None:
             return None
-        # The condition first, then what is chosen where it holds.
-        value = op.operands[min(1, len(op.operands) - 1)]
+        value = chosen
     return None
+
+
+def _chosen(op: ir.Operation) -> ir.Value | None:
+    """The operand that an elementwise generic has elements of where a condition holds."""
+    block = op.regions[0].blocks[0]
+    select = defining_op(list(block.operations)[-1].operands[0])
+    if select is None or select.name != "arith.select":
+        return None
+    operands = zip(block.arguments, op.operands, strict=True)
+    return next((value for argument, value in operands if argument == select.operands[1]), None)
 
 
 def products_behind(total: ir.Operation) -> list[ir.Operation]:
