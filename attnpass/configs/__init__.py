@@ -36,6 +36,11 @@ def slower_than_written_out(facts: AttentionFacts, target: Target | None) -> str
     loops = cpu_loops.tiles(facts, cpu.register_bytes(target))
     if isinstance(loops, str):
         return f"an attention op has no vector loops on this CPU, and is slower then: {loops}"
+    partial = facts.kind == "online_attention"
+    if partial and not any(cpu_loops.fits_beside_result(facts, one) for one in loops.from_best()):
+        # What a sink adds to stands behind the sums, which cannot lie where the result goes.
+        width = facts.sizes[facts.n[0]]
+        return f"a head dim of {width} leaves vector loops no room on the stack for a sink's sums"
     return ""
 
 
