@@ -85,7 +85,7 @@ contraction.TILES = contraction.TILES[int(sys.argv[1]):][:1]
 sys.exit(main(sys.argv[2:]))
 """
 # Without attention beside it nothing is configured.
-_ATTENTION = """
+ATTENTION = """
   %scale = arith.constant 0.125 : f16
   %ae = tensor.empty() : tensor<1x128x64xf16>
   %a = iree_linalg_ext.attention <indexing_maps = [
@@ -107,7 +107,7 @@ def module_text(by_columns: bool) -> str:
     right = "j, k" if by_columns else "k, j"
     maps = ", ".join(f"affine_map<(i, j, k) -> ({dims})>" for dims in ("i, k", right, "i, j"))
     query = "tensor<1x128x64xf16>"
-    arguments, results, body = [f"%q: {query}"], [query], _ATTENTION
+    arguments, results, body = [f"%q: {query}"], [query], ATTENTION
     for i, (rows, columns, depth) in enumerate(SIZES):
         sizes = (columns, depth) if by_columns else (depth, columns)
         left, right = (f"tensor<{a}x{b}xf16>" for a, b in ((rows, depth), sizes))
@@ -140,7 +140,7 @@ def unknown_text(columns: int, depth: int) -> str:
   %zero = arith.constant 0.0 : f32
   %c0 = arith.constant 0 : index
   %rows = tensor.dim %x, %c0 : {left}
-{_ATTENTION}
+{ATTENTION}
   %e = tensor.empty(%rows) : {wide}
   %z = linalg.fill ins(%zero : f32) outs(%e : {wide}) -> {wide}
   %p = linalg.matmul ins(%x, %w : {left}, {weight}) outs(%z : {wide}) -> {wide}
@@ -170,7 +170,7 @@ func.func @r{rows}c{columns}d{depth}(%x: {left}, %w: {right}) -> {result} {{
   %r = arith.truncf %p : {wide} to {result}
   return %r : {result}
 }}"""
-    main = f"func.func @main(%q: {query}) -> {query} {{{_ATTENTION}  return %a : {query}\n}}"
+    main = f"func.func @main(%q: {query}) -> {query} {{{ATTENTION}  return %a : {query}\n}}"
     return main + functions
 
 

@@ -316,6 +316,19 @@ def odd_rows() -> str:
     )
 
 
+def copies() -> str:
+    """Microseconds of copies beside attention."""
+    data = _read("copies_h200.json")
+    lines = []
+    for row in data["rows"]:
+        rate = row["megabytes"] / row["attnpass"]
+        times = [f"{row[name]:.1f}" for name in ("iree", "attnpass")]
+        lines.append([row["copy"], *times, f"{row['iree'] / row['attnpass']:.1f}", f"{rate:.1f}"])
+    return f"{data['gpu']}, microseconds; results are equal to PyTorch's.\n\n" + table(
+        ["copy", "IREE", "configured", "times as fast", "TB/s"], lines
+    )
+
+
 def _ms_and_error(row: dict[str, Any] | None) -> str:
     if row is None:
         return "-"
@@ -437,6 +450,7 @@ def main() -> None:
     write_block("gpu.md", "product-tiles", product_tiles())
     write_block("gpu.md", "unknown-rows", unknown_rows())
     write_block("gpu.md", "odd-rows", odd_rows())
+    write_block("gpu.md", "copies", copies())
     write_block("gpu.md", "decode", decode())
     write_block("gpu.md", "layers", layers())
     (DOCS / "prefill.svg").write_text(speedups())

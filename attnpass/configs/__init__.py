@@ -84,11 +84,13 @@ def configure_all(
                 f"{place}: beware, IREE 3.13's own configuration computes wrong numbers without "
                 "matrix instructions at head dims of more bytes than a subgroup reads at once"
             )
-    if changed and target and target.backend in _GPUS:
-        _configure_copies(module, target)
-        hide_divisors(module)
     on_cuda = target is not None and target.backend == "cuda"
-    if target and on_cuda and contractions and (ops or kernels_in(module)):
+    attends = bool(ops or kernels_in(module))
+    if target and target.backend in _GPUS and (changed or (on_cuda and attends)):
+        _configure_copies(module, target)
+    if changed and target and target.backend in _GPUS:
+        hide_divisors(module)
+    if target and on_cuda and contractions and attends:
         changed |= _configure_contractions(module, target, report)
     return changed
 
@@ -96,10 +98,8 @@ def configure_all(
 def _configure_copies(module: ir.Operation, target: Target) -> None:
     subgroup = _GPUS[target.backend].subgroup(target)
     for function in list(descendants(module, "flow.executable", "builtin.module", "func.func")):
-        loop = gpu_copies.find(function)
-        if loop is not None and subgroup is not None:
-            for name, text in gpu_copies.configuration(loop, subgroup).items():
-                set_attribute(loop, name, text)
+        if subgroup is not None:
+            gpu_copies.configure(function, subgroup, all_copies=target.backend == "cuda")
 
 
 def _configure_contractions(module: ir.Operation, target: Target, report: Report) -> bool:
