@@ -295,7 +295,7 @@ def unknown_rows() -> str:
     lines = []
     for row in data["unknown"]:
         iree, ours = (row[name]["microseconds"] for name in ("iree", "attnpass"))
-        lines.append([row["size"], f"{iree:.0f}", f"{ours:.0f}", f"{iree / ours:.0f}"])
+        lines.append([row["size"], f"{iree:.0f}", f"{ours:.0f}", f"{iree / ours:.1f}"])
     worst = max(row["attnpass"]["error"] for row in data["unknown"])
     return f"{data['gpu']}, microseconds; worst error: {worst:.1e}.\n\n" + table(
         ["rows x columns x depth", "IREE", "with `attn-tile-products`", "times as fast"], lines
