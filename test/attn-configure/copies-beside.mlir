@@ -1,0 +1,45 @@
+// On NVIDIA GPUs copies in front of attention get workgroups that read and write 16 bytes a thread:
+// parts of a packed projection, heads that are moved in front of rows for a kernel. Copies of
+// integers, and of lines that do not lie side by side, stay IREE's; so do all of them on AMD's.
+
+// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_90 --attn-kernels=always --attn-mode=never --compile-to=flow -o %t.mlir
+// RUN: FileCheck %s --input-file=%t.mlir
+// RUN: attn-compile %s --iree-hal-target-device=hip --iree-rocm-target=gfx942 --attn-mode=never --compile-to=flow -o - | FileCheck %s --check-prefix=AMD
+
+// CHECK-LABEL: flow.executable private @packed_dispatch_0
+// CHECK: slow_memcpy(
+// CHECK: %[[LOADED:.+]] = iree_tensor_ext.dispatch.tensor.load
+// CHECK: %[[COPY:.+]] = linalg.generic {{.*}} outs(%{{.+}} : tensor<2x1024x1024xf16>) attrs = {{.*}}compilation_info = #iree_codegen.compilation_info<lowering_config = #iree_gpu.lowering_config<{thread = [1, 1, 8], workgroup = [1, 2, 1024]}>, translation_info = <pipeline = #iree_gpu.pipeline<TileAndFuse> workgroup_size = [256, 1, 1] subgroup_size = 32>>
+// CHECK: tensor.extract %[[LOADED]]
+// CHECK: iree_tensor_ext.dispatch.tensor.store %[[COPY]]
+// CHECK: transpose_2x1024x8x128_f16(
+// CHECK: linalg.generic {{.*}} attrs = {{.*}}thread = [1, 1, 1, 8], workgroup = [1, 2, 8, 128]
+// CHECK-LABEL: util.func public @packed
+// AMD: slow_memcpy(
+// AMD-NOT: thread =
+// AMD-LABEL: util.func public @packed
+func.func @packed(%qkv: tensor<2x1024x3072xf16>) -> tensor<2x8x1024x128xf16> {
+  %scale = arith.constant 0.0883 : f16
+  %q1 = tensor.extract_slice %qkv[0, 0, 0] [2, 1024, 1024] [1, 1, 1] : tensor<2x1024x3072xf16> to tensor<2x1024x1024xf16>
+  %k1 = tensor.extract_slice %qkv[0, 0, 1024] [2, 1024, 1024] [1, 1, 1] : tensor<2x1024x3072xf16> to tensor<2x1024x1024xf16>
+  %v1 = tensor.extract_slice %qkv[0, 0, 2048] [2, 1024, 1024] [1, 1, 1] : tensor<2x1024x3072xf16> to tensor<2x1024x1024xf16>
+  %q = tensor.expand_shape %q1 [[0], [1], [2, 3]] output_shape [2, 1024, 8, 128] : tensor<2x1024x1024xf16> into tensor<2x1024x8x128xf16>
+  %k = tensor.expand_shape %k1 [[0], [1], [2, 3]] output_shape [2, 1024, 8, 128] : tensor<2x1024x1024xf16> into tensor<2x1024x8x128xf16>
+  %v = tensor.expand_shape %v1 [[0], [1], [2, 3]] output_shape [2, 1024, 8, 128] : tensor<2x1024x1024xf16> into tensor<2x1024x8x128xf16>
+  %e = tensor.empty() : tensor<2x8x1024x128xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [affine_map<(b, h, m, n, d, k) -> (b, m, h, d)>, affine_map<(b, h, m, n, d, k) -> (b, k, h, d)>, affine_map<(b, h, m, n, d, k) -> (b, k, h, n)>, affine_map<(b, h, m, n, d, k) -> ()>, affine_map<(b, h, m, n, d, k) -> (b, h, m, n)>]>
+      ins(%q, %k, %v, %scale : tensor<2x1024x8x128xf16>, tensor<2x1024x8x128xf16>, tensor<2x1024x8x128xf16>, f16) outs(%e : tensor<2x8x1024x128xf16>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x8x1024x128xf16>
+  return %r : tensor<2x8x1024x128xf16>
+}
+
+// CHECK-LABEL: flow.executable private @left_dispatch_0
+// CHECK-NOT: thread =
+// CHECK-LABEL: util.func public @left
+func.func @left(%numbers: tensor<64x4096xi32>, %apart: tensor<64x4096xf16>) -> (tensor<64x1024xi32>, tensor<64x1024xf16>) {
+  %0 = tensor.extract_slice %numbers[0, 1024] [64, 1024] [1, 1] : tensor<64x4096xi32> to tensor<64x1024xi32>
+  %1 = tensor.extract_slice %apart[0, 1] [64, 1024] [1, 2] : tensor<64x4096xf16> to tensor<64x1024xf16>
+  return %0, %1 : tensor<64x1024xi32>, tensor<64x1024xf16>
+}
