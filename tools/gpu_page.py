@@ -292,27 +292,33 @@ def product_tiles() -> str:
 def unknown_rows() -> str:
     """Microseconds of products whose rows are known at run time alone."""
     data = _read("product_tiles_h200.json")
-    lines = []
-    for row in data["unknown"]:
-        iree, ours = (row[name]["microseconds"] for name in ("iree", "attnpass"))
-        lines.append([row["size"], f"{iree:.0f}", f"{ours:.0f}", f"{iree / ours:.1f}"])
-    worst = max(row["attnpass"]["error"] for row in data["unknown"])
-    return f"{data['gpu']}, microseconds; worst error: {worst:.1e}.\n\n" + table(
-        ["rows x columns x depth", "IREE", "with `attn-tile-products`", "times as fast"], lines
-    )
+    head = ["IREE", "with `attn-tile-products`"]
+    return _products(data["gpu"], data["unknown"], ("iree", "attnpass"), head, (0, 1))
 
 
 def odd_rows() -> str:
     """Microseconds of products whose known rows or columns fill no tile."""
     data = _read("product_tiles_h200.json")
     rows = [row for row in data["odd"] if row["order"] == "by columns"]
+    return _products(data["gpu"], rows, ("configured", "tiled"), ["as it is", "in tiles"], (1, 2))
+
+
+def _products(
+    gpu: str,
+    rows: list[dict[str, Any]],
+    ways: tuple[str, str],
+    head: list[str],
+    digits: tuple[int, int],
+) -> str:
+    """Microseconds of products two ways, with digits of these, and of what the second gains."""
     lines = []
     for row in rows:
-        iree, tiled = (row[name]["microseconds"] for name in ("configured", "tiled"))
-        lines.append([row["size"], f"{iree:.1f}", f"{tiled:.1f}", f"{iree / tiled:.2f}"])
-    worst = max(row["tiled"]["error"] for row in data["odd"])
-    return f"{data['gpu']}, microseconds; worst error: {worst:.1e}.\n\n" + table(
-        ["rows x columns x depth", "as it is", "in tiles", "times as fast"], lines
+        before, after = (row[way]["microseconds"] for way in ways)
+        times = [f"{spent:.{digits[0]}f}" for spent in (before, after)]
+        lines.append([row["size"], *times, f"{before / after:.{digits[1]}f}"])
+    worst = max(row[ways[1]]["error"] for row in rows)
+    return f"{gpu}, microseconds; worst error: {worst:.1e}.\n\n" + table(
+        ["rows x columns x depth", *head, "times as fast"], lines
     )
 
 

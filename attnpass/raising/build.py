@@ -166,8 +166,8 @@ def _with_sink(
     return build.generic([output, total], [init], read, quotient)[0], out
 
 
-def keep_mask_in_memory(op: ir.Operation, whatever: bool) -> None:
-    """Has a mask that is computed of tensors, or `whatever` it is computed of, stored before
+def keep_mask_in_memory(op: ir.Operation, of_positions: bool) -> None:
+    """Has a mask that is computed of tensors, or `of_positions` alone as well, stored before
     attention reads it. IREE would compute it anew in each head and tile, where i1 elements are
     read one by one, and a CPU's vector loops read masks from memory alone: 2.4 times as slow.
     GPUs best compute what depends on positions alone within."""
@@ -177,7 +177,7 @@ def keep_mask_in_memory(op: ir.Operation, whatever: bool) -> None:
     row = next(dim for dim in reversed(facts.map_of("query")) if dim in facts.m)
     found = find_mask(facts, row)
     known = isinstance(found, Mask) and found.kind != "operand"
-    if known and not whatever and not _reads_elements(facts.value("mask")):
+    if known and not of_positions and not _reads_elements(facts.value("mask")):
         return
     reader, number = op, facts.index("mask")
     while (made := defining_op(reader.operands[number])) is not None and _shows(made):

@@ -28,23 +28,18 @@ def _decode(kind: str) -> str:
 
 _DEQUANTISED = """
   %half = arith.constant 0.5 : f32
-  %wide = tensor.empty() : tensor<3x2x32x32xf32>
-  %key = linalg.generic {indexing_maps = [#heads, #heads],
-      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
-      ins(%k : tensor<3x2x32x32xKIND>) outs(%wide : tensor<3x2x32x32xf32>) {
+  %wide = tensor.empty() : tensor<3x2x32x32xf32>""" + "".join(
+    f"""
+  %{result} = linalg.generic {{indexing_maps = [#heads, #heads],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
+      ins(%{source} : tensor<3x2x32x32xKIND>) outs(%wide : tensor<3x2x32x32xf32>) {{
     ^bb0(%x: KIND, %y: f32):
       %z = arith.extf %x : KIND to f32
       %w = arith.mulf %z, %half : f32
       linalg.yield %w : f32
-  } -> tensor<3x2x32x32xf32>
-  %value = linalg.generic {indexing_maps = [#heads, #heads],
-      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
-      ins(%v : tensor<3x2x32x32xKIND>) outs(%wide : tensor<3x2x32x32xf32>) {
-    ^bb0(%x: KIND, %y: f32):
-      %z = arith.extf %x : KIND to f32
-      %w = arith.mulf %z, %half : f32
-      linalg.yield %w : f32
-  } -> tensor<3x2x32x32xf32>"""
+  }} -> tensor<3x2x32x32xf32>"""
+    for result, source in (("key", "k"), ("value", "v"))
+)
 
 _DECODE = f"""
 #heads = affine_map<(b, h, k, d) -> (b, h, k, d)>
