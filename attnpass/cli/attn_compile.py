@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..errors import AttnError, CompileError
 from ..iree.flags import CompileOptions, iree_compile, parse_arguments
 from ..iree.phases import V_TRANSPOSE_FLAG
-from ..report.records import Report
+from ..report.records import Event, Report
 from .diagnostics import run_tool, split_chunks
 from .dialects import search_here
 from .files import (
@@ -52,7 +52,9 @@ iree-compile takes (--help lists them), and:
   --attn-report=FILE             write every decision as JSON (-: as --attn-summary does)
   --attn-summary                 print every decision, with its reason, to standard error
   --attn-dump-ir=DIR             write the IR before and after the passes
-  --attn-fail-on=refused|moved   exit with 1 if an operand was refused, or moves bytes
+  --attn-fail-on=WORDS           exit with 1, by commas: refused (an operand), moved (bytes),
+                                 known-wrong (numbers that nothing makes right), fallback (a
+                                 step was left out because the compile failed with it)
   --attn-disable                 plain iree-compile
   --attn-help                    print this
 
@@ -99,6 +101,8 @@ def _main(arguments: Sequence[str]) -> int:
     outputs = _compile_all(options, hook, data)
     if outputs is None:
         return 1
+    for event in hook.report.events:
+        print(warning_text(event), file=sys.stderr)
     failure = _failure(hook.report, options.fail_on)
     _write_report(options, hook.report)
     if failure:
@@ -234,16 +238,24 @@ def _configure(invocation: Invocation, options: CompileOptions) -> None:
         )
 
 
-def _failure(report: Report, fail_on: str) -> tuple[str, str] | None:
+def warning_text(event: Event) -> str:
+    """An event as a compiler's warning, with its place where it has one."""
+    return f"{event.location or 'attn-compile'}: warning: {event}"
+
+
+def _failure(report: Report, fail_on: Sequence[str]) -> tuple[str, str] | None:
     """(location, why) of the first decision that --attn-fail-on does not allow."""
+    for event in report.events:
+        if event.kind in fail_on:
+            return event.location, f"--attn-fail-on={event}"
     for record in report.attentions:
         for operand in record.operands:
-            if fail_on == "refused" and operand.decision == "refused":
+            if "refused" in fail_on and operand.decision == "refused":
                 return (
                     record.location,
                     f"--attn-fail-on=refused: {operand.operand}: {operand.reason}",
                 )
-            if fail_on == "moved" and (operand.bytes_after or 0) > 0:
+            if "moved" in fail_on and (operand.bytes_after or 0) > 0:
                 return record.location, (
                     f"--attn-fail-on=moved: {operand.operand} moves {operand.bytes_after} bytes"
                 )

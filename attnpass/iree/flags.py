@@ -14,7 +14,7 @@ from .phases import V_TRANSPOSE_FLAG, phase_index
 
 MODES = ("cost", "always", "never")
 CACHES = ("kept", "transposed")
-FAIL_ON = ("refused", "moved")
+FAIL_ON = ("refused", "moved", "known-wrong", "fallback")
 
 # Flags of ours: name -> (field, allowed words).
 _OURS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -27,8 +27,9 @@ _OURS: dict[str, tuple[str, tuple[str, ...]]] = {
     "attn-dump-ir": ("dump_ir", ()),
     "attn-table": ("table", ()),
     "attn-target": ("target", ()),
-    "attn-fail-on": ("fail_on", FAIL_ON),
 }
+# Those that take several of their words, by commas.
+_OUR_LISTS = {"attn-fail-on": ("fail_on", FAIL_ON)}
 _OUR_SWITCHES = {
     "attn-disable": "disable",
     "attn-configure": "configure",
@@ -105,7 +106,7 @@ class CompileOptions:
     dump_ir: str = ""
     table: str = ""
     target: str = ""
-    fail_on: str = ""
+    fail_on: tuple[str, ...] = ()
     configure: bool = True
     hardware_exp2: bool = True
     shared_memory: bool = True
@@ -186,15 +187,16 @@ def _take_ours(
     if name in _OUR_SWITCHES:
         setattr(options, _OUR_SWITCHES[name], _truth(f"--{name}", separator, value))
         return
-    if name not in _OURS:
-        close = difflib.get_close_matches(name, [*_OURS, *_OUR_SWITCHES], n=1)
+    if name not in _OURS and name not in _OUR_LISTS:
+        close = difflib.get_close_matches(name, [*_OURS, *_OUR_LISTS, *_OUR_SWITCHES], n=1)
         hint = f"; did you mean '--{close[0]}'?" if close else "; --attn-help lists our flags"
         raise AttnError(f"unknown flag '--{name}'{hint}")
-    attribute, words = _OURS[name]
+    attribute, words = _OURS.get(name) or _OUR_LISTS[name]
     text = _value(f"--{name}", separator, value, rest)
-    if words and text not in words:
-        raise AttnError(f"'{text}' is not a value of --{name} (use {', '.join(words)})")
-    setattr(options, attribute, text)
+    values = tuple(text.split(",")) if name in _OUR_LISTS else (text,)
+    for wrong in (value for value in values if words and value not in words):
+        raise AttnError(f"'{wrong}' is not a value of --{name} (use {', '.join(words)})")
+    setattr(options, attribute, values if name in _OUR_LISTS else text)
 
 
 def _value(word: str, separator: str, value: str, rest: list[str]) -> str:

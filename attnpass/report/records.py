@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from ..attention import AttentionFacts
 
-VERSION = 1
+VERSION = 2
 
 Decision = Literal["absorbed", "kept", "folded", "split", "kernel", "refused"]
+# What a user may want a compile to fail on: wrong numbers that nothing avoids, and steps that
+# were left out because the compile failed with them.
+EventKind = Literal["known-wrong", "fallback"]
 
 
 @dataclass
@@ -65,6 +68,19 @@ def _about_the_same(one: OperandRecord, other: OperandRecord) -> bool:
     return (one.operand, one.pass_name) == (other.operand, other.pass_name)
 
 
+@dataclass(frozen=True)
+class Event:
+    """Something that a user must hear of: what happened, why, and where (`file:line:col`, or
+    empty for the whole module)."""
+
+    kind: EventKind
+    reason: str
+    location: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.reason}"
+
+
 @dataclass
 class Report:
     """All records of one run. `to_json` and `to_text` show the same facts."""
@@ -72,6 +88,7 @@ class Report:
     target: str = ""
     mode: str = ""
     attentions: list[AttentionRecord] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     version: int = VERSION
 
@@ -98,12 +115,25 @@ class Report:
         """Takes over the records of another run, of another part of a file, behind its own."""
         self.target = self.target or other.target
         self.attentions += other.attentions
+        self.events += other.events
         self.notes += other.notes
         self._places |= other._places
 
     def note(self, text: str) -> None:
         """Adds a sentence about the whole module."""
         self.notes.append(text)
+
+    def known_wrong(self, reason: str, location: str = "") -> None:
+        """Says that the numbers computed at `location` are wrong and that nothing avoids it."""
+        self._happened(Event("known-wrong", reason, location))
+
+    def fallback(self, reason: str, location: str = "") -> None:
+        """Says what was left out of the compile because it failed with that."""
+        self._happened(Event("fallback", reason, location))
+
+    def _happened(self, event: Event) -> None:
+        if event not in self.events:
+            self.events.append(event)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, keys in a fixed order, so that two runs can be diffed."""
@@ -133,4 +163,5 @@ def report_from_dict(data: dict[str, Any]) -> Report:
         )
         for record in data["attentions"]
     ]
-    return Report(**{**data, "attentions": attentions})
+    events = [Event(**event) for event in data["events"]]
+    return Report(**{**data, "attentions": attentions, "events": events})

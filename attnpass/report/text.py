@@ -12,7 +12,11 @@ def render(report: Report) -> str:
         head += f", target {report.target}"
     if report.mode:
         head += f", mode {report.mode}"
-    lines = [head, *(f"  note: {note}" for note in report.notes)]
+    lines = [head]
+    for event in report.events:
+        place = f" at {event.location}" if event.location else ""
+        lines.append(f"  {event.kind}{place}: {event.reason}")
+    lines += [f"  note: {note}" for note in report.notes]
     for record in report.attentions:
         lines += _attention(record)
     return "\n".join(lines) + "\n"
