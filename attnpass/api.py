@@ -29,6 +29,7 @@ def default_pipeline(
     # Without configurations attention ops are slower than what they are made of.
     passes = ["attn-raise"] if raise_attention and configure else []
     passes += [
+        "attn-normal-form",
         "attn-fuse-normalization",
         "attn-mask-positions",
         "attn-share-masks",
@@ -37,7 +38,7 @@ def default_pipeline(
     ]
     if kernels != "never":
         passes.append(f"attn-use-kernels{{mode={kernels}}}")
-    passes.append("attn-drop-unit-dims")
+    passes += ["attn-drop-unit-dims", "attn-order-dims"]
     if configure:
         passes += [
             "attn-widen",

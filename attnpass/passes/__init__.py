@@ -39,6 +39,8 @@ REGISTRY: dict[str, str] = {
     "attn-hardware-exp2": "attnpass.passes.hardware_exp2:HardwareExp2",
     "attn-mask-positions": "attnpass.passes.mask_positions:MaskPositions",
     "attn-natural-scores": "attnpass.passes.natural_scores:NaturalScores",
+    "attn-normal-form": "attnpass.passes.normal_form:NormalForm",
+    "attn-order-dims": "attnpass.passes.order_dims:OrderDims",
     "attn-hidden-rows": "attnpass.passes.hidden_rows:HiddenRows",
     "attn-pad-heads": "attnpass.passes.pad_heads:PadHeads",
     "attn-pad-keys": "attnpass.passes.pad_keys:PadKeys",

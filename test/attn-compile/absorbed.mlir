@@ -19,7 +19,7 @@
 // NEVER-DAG: linalg.matmul{{.*}} -> tensor<16x8xf32>
 // NEVER-DAG: iree_linalg_ext.attention{{.*}}tensor<16x8xf32>, tensor<16x8xf32>, tensor<16x8xf32>
 
-// EARLY: not run: attn-raise, attn-fuse-normalization, attn-mask-positions, attn-share-masks, attn-propagate-layout, attn-hidden-rows, attn-widen, attn-cut-heads, attn-pad-heads, attn-tile-dynamic, attn-tile-products, attn-mask-dynamic-keys, attn-join-dims, attn-pad-keys, attn-split-k works at phase 'preprocessing', outside 'start' to 'input'
+// EARLY: not run: attn-raise, attn-normal-form, attn-fuse-normalization, attn-mask-positions, attn-share-masks, attn-propagate-layout, attn-hidden-rows, attn-widen, attn-cut-heads, attn-pad-heads, attn-tile-dynamic, attn-tile-products, attn-mask-dynamic-keys, attn-join-dims, attn-pad-keys, attn-split-k works at phase 'preprocessing', outside 'start' to 'input'
 // EARLY: linalg.matmul ins({{.*}}) outs({{.*}}) -> tensor<16x8xf32>
 
 func.func @main(%x: tensor<16x32xf32>, %wv: tensor<32x8xf32>, %q: tensor<1x16x8xf32>, %k: tensor<1x16x8xf32>) -> tensor<1x16x8xf32> {

@@ -1,0 +1,108 @@
+"""The one form that attention has before anything is fitted to it.
+
+Iteration dims stand in the order of the result's, then those of the head that Q and K share, then
+the keys: b, m, n, k1, k2 where the result is (b, m, n). IREE 3.13 needs it: of a product whose
+result has its dims in another order than the loops have, its GPU kernels put the numbers in wrong
+places (`iree-llvmgpu-vector-lowering`). Within a kind of dims the last one is innermost.
+
+Masks of integers, of which IREE reads the lowest bit, and of bits that lie packed in bytes are
+masks of truth values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from . import maps
+from .attention import AttentionFacts
+from .ir import Builder, element_type, is_float, product, sizes_of
+
+_PACKED = "#iree_encoding.packed_storage"
+_BYTE = 8
+
+
+def order_dims(facts: AttentionFacts) -> bool:
+    """Numbers the iteration dims of an attention in the normal order, in place; returns whether
+    they stood in another. A configuration of the op's own says what its numbers are."""
+    order = _normal_order(facts)
+    if facts.own_configuration or maps.is_identity(order):
+        return False
+    new = maps.inverse(order)
+    indexing = [tuple(None if dim is None else new[dim] for dim in old) for old in facts.maps]
+    facts.op.attributes["indexing_maps"] = maps.maps_attribute(facts.num_dims, indexing)
+    for inner in facts.op.regions[0].blocks[0].operations:
+        if inner.operation.name == "iree_linalg_ext.index":
+            old = ir.IntegerAttr(inner.operation.attributes["dim"])
+            inner.operation.attributes["dim"] = ir.IntegerAttr.get(old.type, new[old.value])
+    return True
+
+
+def _normal_order(facts: AttentionFacts) -> list[int]:
+    """The iteration dims as they should stand."""
+    head = [dim for dim in facts.map_of("query") if dim in facts.k1]
+    keys = [dim for dim in facts.map_of("key") if dim in facts.k2]
+    seen = [*facts.map_of("output"), *head, *keys, *range(facts.num_dims)]
+    return list(dict.fromkeys(dim for dim in seen if dim is not None))
+
+
+def truth_mask(facts: AttentionFacts) -> str:
+    """Gives an attention a mask of truth values instead of one of integers or of packed bits;
+    returns what it had, for a reader, or ''."""
+    if not facts.has_mask:
+        return ""
+    mask, build = facts.value("mask"), Builder(facts.op)
+    kind = element_type(mask)
+    if is_float(kind):
+        return ""
+    if str(ir.RankedTensorType(mask.type).encoding) == _PACKED:
+        facts.op.operands[facts.index("mask")] = _unpacked(mask, build)
+        return "bits that lie packed in bytes"
+    if ir.IntegerType(kind).width == 1:
+        return ""
+    facts.op.operands[facts.index("mask")] = _lowest_bits(mask, build)
+    return f"{kind}, of which IREE reads the lowest bit"
+
+
+def _lowest_bits(mask: ir.Value, build: Builder) -> ir.Value:
+    i1 = ir.IntegerType.get_signless(1, mask.context)
+    everywhere = tuple(range(len(sizes_of(mask))))
+
+    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
+        return [inner.create("arith.trunci", [i1], [x[0]]).results[0]]
+
+    init = build.empty(sizes_of(mask), i1)
+    return build.generic([mask], [init], [everywhere, everywhere], body)[0]
+
+
+def _unpacked(mask: ir.Value, build: Builder) -> ir.Value:
+    """Bits that lie packed, the lowest of a byte first, as truth values, a byte each."""
+    sizes = sizes_of(mask)
+    i1, i8 = (ir.IntegerType.get_signless(width, mask.context) for width in (1, _BYTE))
+    count = build.size_op("ceildivui", product(sizes), _BYTE)
+    kind = build.tensor_type([count], i8)
+    old = [build.size(size) for size in sizes if not isinstance(size, int)]
+    new = [build.size(size) for size in [count] if not isinstance(size, int)]
+    segments = ir.DenseI32ArrayAttr.get([1, len(old), len(new)], mask.context)
+    operands, attributes = [mask, *old, *new], {"operandSegmentSizes": segments}
+    packed = build.create("flow.tensor.bitcast", [kind], operands, attributes).results[0]
+    extents = [build.size(size) for size in sizes]
+
+    def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+        index = ir.IndexType.get(mask.context)
+        place = inner.constant_index(0)
+        for loop, extent in enumerate(extents):
+            place = inner.create("arith.muli", [index], [place, extent]).results[0]
+            place = inner.create("arith.addi", [index], [place, inner.loop_index(loop)]).results[0]
+        eight = inner.constant_index(_BYTE)
+        at, bit = (
+            inner.create(f"arith.{name}", [index], [place, eight]).results[0]
+            for name in ("divui", "remui")
+        )
+        byte = inner.extract(packed, [at])
+        shift = inner.create("arith.index_cast", [i8], [bit]).results[0]
+        shifted = inner.create("arith.shrui", [i8], [byte, shift]).results[0]
+        return [inner.create("arith.trunci", [i1], [shifted]).results[0]]
+
+    return build.generic([], [build.empty(sizes, i1)], [tuple(range(len(sizes)))], body)[0]
