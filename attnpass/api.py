@@ -27,7 +27,7 @@ def default_pipeline(
     configurations."""
     options = f"mode={mode} operands=v,k,q" + (f" cache={cache}" if cache != "kept" else "")
     # Without configurations attention ops are slower than what they are made of.
-    passes = ["attn-raise"] if raise_attention and configure else []
+    passes = ["attn-flex-masks"] + (["attn-raise"] if raise_attention and configure else [])
     passes += [
         "attn-normal-form",
         "attn-fuse-normalization",

@@ -25,7 +25,7 @@ from .ir import (
     ranked_shape,
     set_number,
 )
-from .report.records import located
+from .report.records import Report, located
 
 OP_NAMES = ("iree_linalg_ext.attention", "iree_linalg_ext.online_attention")
 
@@ -191,21 +191,31 @@ class AttentionFacts:
 
 
 def find(module: ir.Operation) -> list[AttentionFacts]:
-    """Facts of every attention op under `module`, in the order they stand.
+    """Facts of every attention op under `module` that can be understood, in the order they stand.
 
-    Raises AttnError at the op whose maps are no projected permutations.
+    The others stay as they are: those that a user wrote so (`note_what_is_left` tells of them),
+    and those that lack a dim since IREE folded dims of size one, as it does before the phase
+    flow: attention over a single key is one.
     """
-    return [describe(op) for op in find_ops(module)]
-
-
-def find_whole(module: ir.Operation) -> list[AttentionFacts]:
-    """`find` for modules in which IREE has folded dims of size one, as it does before the phase
-    flow: without attention that lacks a dim then, as that over a single key does."""
     found: list[AttentionFacts] = []
     for op in find_ops(module):
         with contextlib.suppress(AttnError):
             found.append(describe(op))
     return found
+
+
+def note_what_is_left(module: ir.Operation, report: Report) -> None:
+    """Notes, once each, the attention ops that no pass takes, with the reason. Those in kernels
+    are IREE's own doing."""
+    for op in find_ops(module):
+        if has_ancestor(op, "flow.executable") or has_ancestor(op, "hal.executable"):
+            continue
+        try:
+            describe(op)
+        except AttnError as error:
+            note = f"attention at {error.location} is left as it is: {error.message}"
+            if note not in report.notes:
+                report.note(note)
 
 
 def find_ops(module: ir.Operation) -> list[ir.Operation]:
@@ -243,27 +253,52 @@ def _function_of(op: ir.Operation) -> str:
 
 def describe(op: ir.Operation) -> AttentionFacts:
     """Facts of one attention op; AttnError if it is not one that can be understood."""
+    why = _no_tensors(op)
     positions = maps.positions_of(op.attributes["indexing_maps"])
-    if positions is None:
-        raise AttnError(
-            f"{op.name}: an indexing map is no projected permutation", location_text(op.location)
-        )
+    if why or positions is None:
+        why = why or "an indexing map is no projected permutation"
+        raise AttnError(f"{op.name}: {why}", location_text(op.location))
     num_results = len(op.results)
     num_inputs = len(op.operands) - num_results
     outputs = ("output", "max", "sum")[:num_results]
     names = ("query", "key", "value", "scale", "mask")[:num_inputs] + outputs
     num_dims = maps.num_dims(op.attributes["indexing_maps"])
-    query, key, value, output = (
-        frozenset(dim for dim in positions[i] if dim is not None) for i in (0, 1, 2, num_inputs)
-    )
-    groups = _classify(num_dims, query, key, value, output)
-    if not groups["k1"] or not groups["k2"] or not groups["n"]:
-        raise AttnError(
-            f"{op.name}: needs a dim shared by query and key (k1), one shared by key and value "
-            "(k2) and one shared by value and output (n)",
-            location_text(op.location),
-        )
+    of = {
+        name: frozenset(dim for dim in dims if dim is not None)
+        for name, dims in zip(names, positions, strict=True)
+    }
+    groups = _classify(num_dims, of["query"], of["key"], of["value"], of["output"])
+    why = _odd_dims(of, groups)
+    if why:
+        raise AttnError(f"{op.name}: {why}", location_text(op.location))
     return AttentionFacts(op, positions, names, num_dims, **groups)
+
+
+def _no_tensors(op: ir.Operation) -> str:
+    """Why an op's operands are none that passes on tensors take, or ''."""
+    shaped = [value.type for value in op.operands if isinstance(value.type, ir.ShapedType)]
+    odd = [kind for kind in shaped if not isinstance(kind, ir.RankedTensorType)]
+    return f"works on tensors only, not on {odd[0]}" if odd else ""
+
+
+def _odd_dims(of: dict[str, frozenset[int]], groups: dict[str, tuple[int, ...]]) -> str:
+    """Why the dims of operands are not those of attention, or ''. `of` has the dims of each
+    operand, `groups` those of each kind."""
+    k1, k2, n = (frozenset(groups[kind]) for kind in ("k1", "k2", "n"))
+    if not k1 or not k2 or not n:
+        return (
+            "needs a dim shared by query and key (k1), one shared by key and value "
+            "(k2) and one shared by value and output (n)"
+        )
+    if not k1 <= of["query"] & of["key"]:
+        return "a dim of query or key alone is summed over"
+    if not k2 <= of["key"] or k2 & of["query"]:
+        return "a dim of value that is summed over must be one of key, and none of query"
+    if not n <= of["value"]:
+        return "a dim of output is in no other operand"
+    if of.get("mask", frozenset()) & (k1 | n):
+        return "its mask's map names a dim that scores do not have (k1 or n)"
+    return ""
 
 
 def _classify(

@@ -62,9 +62,6 @@ IREE's own transpose of V is off, since the passes decide, unless
 --iree-global-opt-enable-attention-v-transpose is given.
 """
 
-# What has FlexAttention as torch writes it, in text or bytecode: others are spared a phase.
-_FLEX = b"hop_flex_attention"
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
@@ -90,7 +87,7 @@ def _main(arguments: Sequence[str]) -> int:
         check_different(options.output, options.report)
     data = _read(options)
     search_here()
-    hook = _hook(options, data)
+    hook = _hook(options)
     flags = list(options.compiler_flags)
     if options.owns_transpose:
         flags.append(f"{V_TRANSPOSE_FLAG}=false")
@@ -134,10 +131,10 @@ def _write_report(options: CompileOptions, report: Report) -> None:
         print(report.to_text(), end="", file=sys.stderr)
 
 
-def _hook(options: CompileOptions, data: bytes) -> PipelineHook:
+def _hook(options: CompileOptions) -> PipelineHook:
     from ..iree.hook import pipeline_hook
 
-    hook = pipeline_hook(
+    return pipeline_hook(
         options.pipeline or None,
         mode=options.mode,
         cache=options.cache,
@@ -151,9 +148,6 @@ def _hook(options: CompileOptions, data: bytes) -> PipelineHook:
         raise_attention=options.raise_attention,
         table=options.table or None,
     )
-    if _FLEX in data and not options.pipeline:
-        hook.also("attn-flex-masks")
-    return hook
 
 
 def _read(options: CompileOptions) -> bytes:

@@ -69,7 +69,8 @@ def configure_all(
         except AttnError as error:
             # IREE folds unit dims before this phase: a single key leaves no k2 dim.
             place = f"attention at {error.location}"
-            report.note(f"{place} keeps IREE's own configuration: {error.message}")
+            if f"{place} is left as it is: {error.message}" not in report.notes:
+                report.note(f"{place} keeps IREE's own configuration: {error.message}")
             continue
         place = f"{facts.kind} at {facts.place}"
         found, source = _configuration(facts, target, table)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from .. import maps
-from ..attention import AttentionFacts, find_whole
+from ..attention import AttentionFacts, find
 from ..ir import (
     Builder,
     copied_attributes,
@@ -30,7 +30,7 @@ def write_transposed(module: ir.Operation, register_bytes: int) -> bool:
     """Lets attention write its result in the order of the loop behind it, where only that gives
     it vector loops, for a module at IREE's phase flow; returns whether IR changed."""
     swept: list[ir.Operation] = []
-    for facts in find_whole(module):
+    for facts in find(module):
         reader = None if facts.own_configuration else _reader(facts)
         if reader is not None and _needs_place(facts, register_bytes):
             swept += _rewrite(facts, reader)

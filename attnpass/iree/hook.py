@@ -65,14 +65,6 @@ class PipelineHook:
         # Whether a function can be called from outside; None until that is known.
         self.has_entry: bool | None = None
 
-    def also(self, pipeline: str) -> None:
-        """Runs the passes of `pipeline`, each at its phase, before the others of that phase."""
-        for phase, stages in by_phase(parse_pipeline(pipeline)).items():
-            self.stages[phase] = stages + self.stages.get(phase, [])
-        for other in (self.unconfigured, self.unraised):
-            if other:
-                other.also(pipeline)
-
     def execute(
         self, invocation: Invocation, compile_from: str = "start", compile_to: str = "end"
     ) -> Invocation:

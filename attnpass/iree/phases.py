@@ -42,8 +42,8 @@ def by_phase(stages: Sequence[Stage], phase: str | None = None) -> dict[str, lis
     """Stages grouped by the phase they run after, in the order of the phases.
 
     A pass of ours runs where it declares, those on tensors at `phase` if that is given: the
-    passes on kernels stay where there are kernels. A foreign pass runs with the pass of ours
-    that stands before it.
+    passes on kernels stay where there are kernels, those on what IREE imports where it has not
+    done so yet. A foreign pass runs with the pass of ours that stands before it.
     """
     if phase is not None:
         phase_index(phase)
@@ -51,7 +51,10 @@ def by_phase(stages: Sequence[Stage], phase: str | None = None) -> dict[str, lis
     current = phase or DEFAULT_PHASE
     for stage in stages:
         if isinstance(stage, Pass) and not isinstance(stage, Foreign):
-            on_kernels = phase_index(stage.phase) >= phase_index(KERNEL_PHASE)
-            current = stage.phase if on_kernels or not phase else phase
+            current = phase if phase and _works_on_tensors(stage) else stage.phase
         groups.setdefault(current, []).append(stage)
     return dict(sorted(groups.items(), key=lambda item: phase_index(item[0])))
+
+
+def _works_on_tensors(stage: Pass) -> bool:
+    return phase_index("start") < phase_index(stage.phase) < phase_index(KERNEL_PHASE)

@@ -123,8 +123,10 @@ def drive(
         module = invocation.export_module()
         session.context.load_all_available_dialects()
         hooks[phase](module)
-        invocation = session.invocation()
-        configure(invocation)
+        if phase != start:
+            # What has only been parsed goes back: diagnostics show lines of its source.
+            invocation = session.invocation()
+            configure(invocation)
         invocation.import_module(module)
         at = phase
     if at != stop:

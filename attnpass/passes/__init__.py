@@ -85,12 +85,12 @@ class PassContext:
         `replace` gives the users of an attention another one and returns what a reader should
         know of that, or returns None and leaves it.
         """
-        from ..attention import find_whole
+        from ..attention import find
         from ..ir import erase_dead
 
         replaced: list[ir.Operation] = []
         with module.context:
-            for facts in find_whole(module):
+            for facts in find(module):
                 became = replace(facts)
                 if became:
                     replaced.append(facts.op)

@@ -106,14 +106,16 @@ def run_pipeline(
 
     Raises AttnError where a pass of ours cannot work on its input; PassError, naming the
     pass, where one of IREE or MLIR fails and, with `verify`, where one left IR that does not
-    verify. Attention ops that share a location are numbered first, in their locations.
+    verify. Attention ops that share a location are numbered first, in their locations; those
+    that no pass takes are noted.
     """
     watch = instrumentation or Instrumentation()
     stages = list(stages)
     if any(isinstance(stage, Pass) for stage in stages):
-        from ..attention import tell_apart
+        from ..attention import note_what_is_left, tell_apart
 
         tell_apart(module)
+        note_what_is_left(module, context.report)
     for number, stage in enumerate(stages):
         name = stage_name(stage)
         context.later = tuple(s for s in stages[number + 1 :] if isinstance(s, Pass))

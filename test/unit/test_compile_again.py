@@ -24,7 +24,7 @@ def _compile(
     left = failures
 
     options = parse_arguments([*FLAGS, *flags])
-    given = attn_compile._hook(options, b"")
+    given = attn_compile._hook(options)
 
     def compile_once(session: Any, options: Any, hook: Any, data: bytes) -> bytes:
         nonlocal left
