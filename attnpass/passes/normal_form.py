@@ -25,12 +25,12 @@ class NormalForm(Pass):
     summary: ClassVar[str] = "masks of truth values; iteration dims in the order of the result"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention import find_whole
+        from ..attention import find
         from ..normal_form import order_dims, truth_mask
 
         changed = False
         with module.context:
-            for facts in find_whole(module):
+            for facts in find(module):
                 had = truth_mask(facts)
                 if had:
                     context.report.note(

@@ -24,8 +24,8 @@ class OrderDims(Pass):
     phase: ClassVar[str] = "flow"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention import find_whole
+        from ..attention import find
         from ..normal_form import order_dims
 
         with module.context:
-            return any([order_dims(facts) for facts in find_whole(module)])
+            return any([order_dims(facts) for facts in find(module)])
