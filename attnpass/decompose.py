@@ -1,199 +1,364 @@
-"""Attention as two products and a softmax, where a CPU is faster so: facts, then the rewrite.
+"""Attention written out as products and a softmax: what the op means, in ops that stay simple.
 
-IREE 3.13 unrolls a tile of fused attention whole, so that on CPUs its tiles stay small; its
-plain matrix products reach twice their speed. What that costs is memory: the scores of all
-heads at once.
+The meaning is that of IREE's own lowering. Scores have the dims of batches, rows and keys: all of
+Q's and K's but those that only these two share. The softmax goes over the dims of the scores that
+a row's maximum lacks, and a product sums over what its result lacks. All is computed in f32, or in
+f64 where an operand has it, and cast to the types of the results. Rows that see no key are 0; where
+finite numbers hide all keys, they are the mean of V. The maxima that `online_attention` takes and
+gives are, as IREE's, of scores times log2(e).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from iree.compiler import ir
 
 from . import maps
-from .attention import AttentionFacts, find
-from .ir import Builder, element_type, erase_dead, is_float, ranked_shape, replace_reads, sizes_of
+from .attention import AttentionFacts, find_ops
+from .errors import AttnError
+from .ir import Builder, element_bytes, element_type, erase_dead, is_float, location_text
 from .layout.attention_rewrite import iteration_size
+from .masks import is_packed, unpacked
 from .report.records import Report
-from .scores import copied, score, yielded
-from .targets import Target
+from .scores import NATURAL_SCORES, copied, make_scalar, score, yielded
 
-# Below, fused attention is faster: few rows read K and V once, and up to head dim 256 there
-# are the loops of attn-vectorize.
-LEAST_ROWS = 64
-LEAST_HEAD = 257
-# Sizes that no whole vectors fill make IREE's products 5-8 times slower.
-MULTIPLE = 16
+_LOG2E = math.log2(math.e)
+# Finite scores times log2(e) end here: above the lowest number, the maximum of no key.
+_LOWEST_SCORE = -1.5e38
+# What an accumulator of `online_attention` has to read, its own dims apart.
+_ROWS = ("max", "sum", "output")
 
 Scalars = Sequence[ir.Value]
+# A tensor and, for each of its dims, the iteration dim of attention that it runs along.
+Operand = tuple[ir.Value, Sequence["int | None"]]
+# Gives the value of an iteration dim.
+Index = Callable[[int], ir.Value]
+Body = Callable[[Builder, Scalars, Index], ir.Value]
 
 
 def decompose_all(
-    module: ir.Operation, target: Target | None, most_bytes: int, report: Report
+    module: ir.Operation, wanted: Callable[[AttentionFacts], str], report: Report
 ) -> bool:
-    """Rewrites what pays, with a note for each attention; returns whether IR changed.
-
-    Scores of more than `most_bytes` in all are not written out. Needs a current context.
-    """
+    """Writes out every attention under `module` for which `wanted` gives a reason, with a note
+    for each; returns whether IR changed. What cannot be written out stays, with a note. Needs a
+    current context."""
     done: list[ir.Operation] = []
-    for facts in find(module):
-        place = f"{facts.kind} at {facts.place}"
-        why = _refusal(facts, target, most_bytes)
-        if why:
-            report.note(f"{place} stays fused: {why}")
+    for op in find_ops(module):
+        make_scalar(op)
+        try:
+            facts = describe_any(op)
+        except AttnError as error:
+            report.note(f"attention at {error.location} is not written out: {error.message}")
             continue
-        replace_reads(facts.op.results[0], decomposed(facts))
-        done.append(facts.op)
-        report.note(f"{place} is two products and a softmax: {_score_bytes(facts)} bytes of scores")
+        reason = wanted(facts)
+        if not reason:
+            continue
+        place = f"{facts.kind} at {facts.place}"
+        if why := refusal(facts):
+            report.note(f"{place} is not written out: {why}")
+            continue
+        for old, new in zip(op.results, decomposed(facts), strict=True):
+            old.replace_all_uses_with(new)
+        done.append(op)
+        report.note(f"{place} is products and a softmax in {_kind(facts)} now: {reason}")
     erase_dead(done)
     return bool(done)
 
 
-def _refusal(facts: AttentionFacts, target: Target | None, most_bytes: int) -> str:
-    if target is None or target.backend != "llvm-cpu":
-        return "only CPUs gain from it"
-    return _unfit(facts) or _unprofitable(facts, most_bytes)
+def describe_any(op: ir.Operation) -> AttentionFacts:
+    """Facts of any attention op on tensors, with its dims sorted as IREE sorts them: a group may
+    be empty, and rows or V's own dims missing from the result. AttnError where maps are no
+    projected permutations, or operands no tensors."""
+    place = location_text(op.location)
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None:
+        raise AttnError(f"{op.name}: an indexing map is no projected permutation", place)
+    if not len(op.results):
+        raise AttnError(f"{op.name}: it works on buffers, not on tensors", place)
+    inputs = len(op.operands) - len(op.results)
+    names = ("query", "key", "value", "scale", "mask")[:inputs]
+    names += ("output", "max", "sum")[: len(op.results)]
+    dims = maps.num_dims(op.attributes["indexing_maps"])
+    query, key, value, output = (set(positions[i]) for i in (0, 1, 2, inputs))
+    groups: dict[str, tuple[int, ...]] = {"batch": (), "m": (), "k1": (), "k2": (), "n": ()}
+    for dim in range(dims):
+        if (dim in query and dim in value) or (dim in key and dim in output):
+            kind = "batch"
+        elif dim in query:
+            kind = "k1" if dim in key else "m"
+        else:
+            kind = "k2" if dim in key else "n"
+        groups[kind] += (dim,)
+    return AttentionFacts(op, positions, names, dims, **groups)
 
 
-def _unfit(facts: AttentionFacts) -> str:
-    """Why the rewrite does not know this attention."""
-    if facts.kind != "attention":
-        return f"{facts.kind} has three results"
-    if facts.own_configuration:
-        return f"it has its own {facts.own_configuration}"
-    if facts.changes_scores:
-        return "its region changes the scores"
-    if any(len(dims) != 1 for dims in (facts.m, facts.k1, facts.k2, facts.n)):
-        return "it has several dims of rows, keys or heads' elements, or none"
-    if any(None in facts.map_of(name) for name in facts.tensor_operands):
-        return "a map reads a dim at the constant 0"
-    shared = set(facts.batch)
-    if any(not shared <= set(facts.map_of(name)) for name in ("query", "key", "value")):
-        return "an operand lacks a batch dim that others have"
+def refusal(facts: AttentionFacts) -> str:
+    """Why an attention cannot be written out, or ''."""
+    scores = score_dims(facts)
+    if not facts.score_index_dims <= {*scores}:
+        return "its region reads the index of a dim that its scores lack"
+    if any(not _is_number(element_type(facts.value(name))) for name in facts.tensor_operands):
+        return "its elements are no numbers"
+    if facts.kind == "attention":
+        return ""
+    rows = {*facts.map_of("max")} - {None}
+    if not rows <= {*scores} or any(not rows <= {*facts.map_of(name)} for name in _ROWS):
+        return "its maxima have dims that its scores, sums or output lack"
     return ""
 
 
-def _unprofitable(facts: AttentionFacts, most_bytes: int) -> str:
-    """Why fused attention is faster, or may be."""
-    if set(facts.element_types.values()) - {"f32", "i1"} or element_type(
-        facts.value("scale")
-    ) != ir.F32Type.get(facts.op.context):
-        return "only f32 was measured"
-    if None in facts.sizes:
-        return "it has sizes known only at run time"
-    rows, head, keys = (facts.extent(dims) or 0 for dims in (facts.m, facts.k1, facts.k2))
-    width = facts.extent(facts.n) or 0
-    if rows < LEAST_ROWS:
-        return f"it has {rows} rows, below {LEAST_ROWS}"
-    if min(head, width) < LEAST_HEAD:
-        return f"its head dim is {min(head, width)}, below {LEAST_HEAD}"
-    if any(size % MULTIPLE for size in (rows, head, keys, width)):
-        return f"rows, keys and head dims are not all multiples of {MULTIPLE}"
-    if _score_bytes(facts) > most_bytes:
-        return f"its scores are {_score_bytes(facts)} bytes, above {most_bytes}"
-    return ""
+def score_dims(facts: AttentionFacts) -> tuple[int, ...]:
+    """The iteration dims of scores: those of the result first, in its order, and keys last."""
+    rows = (*facts.batch, *facts.m)
+    written = tuple(dim for dim in facts.map_of("output") if dim in rows)
+    return (*written, *(dim for dim in rows if dim not in written), *facts.k2)  # type: ignore
 
 
-def _score_bytes(facts: AttentionFacts) -> int:
-    return 4 * (facts.extent((*facts.batch, *facts.m, *facts.k2)) or 0)
+def score_bytes(facts: AttentionFacts) -> int:
+    """Bytes of all scores; a size known only at run time is taken as ASSUMED_EXTENT."""
+    return facts.assumed_extent(score_dims(facts)) * (4 if _kind(facts).width == 32 else 8)
 
 
-def decomposed(facts: AttentionFacts) -> ir.Value:
-    """The result of an `attention` with one k2 dim and no dim that its output reads at the
-    constant 0, made of other ops in front of it: products and softmax in f32, the score function
-    between them. Needs a current context."""
-    build = Builder(facts.op, facts.op.location)
-    kept = tuple(dim for dim in facts.map_of("output") if dim is not None and dim not in facts.n)
-    score_dims = (*kept, *facts.k2)
-    query, key, value = (
-        (facts.value(name), facts.map_of(name)) for name in ("query", "key", "value")
-    )
-    scores = product(facts, build, query, key, score_dims, facts.k1)
-    weights = build.softmax(_scaled_and_masked(facts, build, scores, score_dims))
-    return _narrowed(
-        product(facts, build, (weights, score_dims), value, facts.map_of("output"), facts.k2),
-        facts,
-        build,
-    )
+def decomposed(facts: AttentionFacts) -> list[ir.Value]:
+    """The results of an attention that `refusal` allows, made of other ops in front of it. Needs
+    a current context."""
+    writer = _Writer(facts, Builder(facts.op, facts.op.location), _kind(facts))
+    results = [writer.attention()] if facts.kind == "attention" else writer.online()
+    return [writer.cast(made, name) for made, name in zip(results, facts.result_names, strict=True)]
 
 
 def product(
     facts: AttentionFacts,
     build: Builder,
-    left: tuple[ir.Value, Sequence[int | None]],
-    right: tuple[ir.Value, Sequence[int | None]],
+    left: Operand,
+    right: Operand,
     result: Sequence[int | None],
-    reduced: Sequence[int],
 ) -> ir.Value:
-    """The contraction of two (value, its dims) over `reduced`, in f32; dims are those of the
-    attention."""
-    f32 = ir.F32Type.get()
-    sizes = [iteration_size(facts, dim) for dim in result if dim is not None]
-    zeros = build.fill(build.constant_float(0.0, f32), build.empty(sizes, f32))
-    loops = {dim: loop for loop, dim in enumerate((*result, *reduced)) if dim is not None}
-    positions = [_through(loops, dims) for dims in (left[1], right[1], result)]
-
-    def body(inner: Builder, x: Scalars) -> Scalars:
-        factors = [inner.cast_float(factor, f32) for factor in x[:2]]
-        term = inner.create("arith.mulf", [f32], factors).results[0]
-        return [inner.create("arith.addf", [f32], [x[2], term]).results[0]]
-
-    return build.generic([left[0], right[0]], [zeros], positions, body)[0]
-
-
-def _scaled_and_masked(
-    facts: AttentionFacts, build: Builder, scores: ir.Value, dims: Sequence[int]
-) -> ir.Value:
-    """What the region makes of scores * scale, plus the mask, or -infinity where an i1 mask is
-    false."""
-    loops = {dim: loop for loop, dim in enumerate(dims)}
-    here = tuple(range(len(dims)))
-    inputs: list[ir.Value] = [scores]
-    positions: list[maps.Positions] = [here]
-    if facts.has_mask:
-        inputs.append(facts.value("mask"))
-        positions.append(_through(loops, facts.map_of("mask")))
-    kind = element_type(scores)
-
-    def body(inner: Builder, x: Scalars) -> Scalars:
-        factors = [x[0], inner.cast_float(facts.value("scale"), kind)]
-        scaled = inner.create("arith.mulf", [kind], factors).results[0]
-        given = inner.cast_float(scaled, score(facts.op).type)
-        names = {score(facts.op): given}
-        (made,) = copied(
-            facts.op, [yielded(facts.op)], inner, lambda dim: inner.loop_index(loops[dim]), names
-        )
-        made = inner.cast_float(made, kind)
-        return [masked(inner, made, x[1]) if facts.has_mask else made]
-
-    init = build.empty(sizes_of(scores), kind)
-    return build.generic(inputs, [init], [*positions, here], body)[0]
+    """The contraction of two operands over the dims that `result` lacks, in f32; dims are those
+    of the attention."""
+    writer = _Writer(facts, build, ir.F32Type.get())
+    return writer.product(left, right, (writer.filled(0.0, result), result))
 
 
 def masked(build: Builder, value: ir.Value, mask: ir.Value) -> ir.Value:
-    """A score, a float, under an element of a mask: numbers are added, false hides."""
+    """A score, a float, under an element of a mask: a number is added; an integer hides where its
+    lowest bit is 0."""
     if is_float(mask.type):
         operands = [value, build.cast_float(mask, value.type)]
         return build.create("arith.addf", [value.type], operands).results[0]
-    hidden = build.constant_float(float("-inf"), value.type)
+    if ir.IntegerType(mask.type).width > 1:
+        bit = ir.IntegerType.get_signless(1, mask.type.context)
+        mask = build.create("arith.trunci", [bit], [mask]).results[0]
+    hidden = build.constant_float(-math.inf, value.type)
     return build.select(mask, value, hidden)
 
 
-def _narrowed(result: ir.Value, facts: AttentionFacts, build: Builder) -> ir.Value:
-    """The result in the op's element type."""
-    kind = element_type(facts.value("output"))
-    if element_type(result) == kind:
-        return result
-    here = tuple(range(len(ranked_shape(result))))
-    init = build.empty(sizes_of(result), kind)
+@dataclass(frozen=True)
+class _Writer:
+    """Writes an attention out, in numbers of the type `kind`."""
 
-    def body(inner: Builder, x: Scalars) -> Scalars:
-        return [inner.cast_float(x[0], kind)]
+    facts: AttentionFacts
+    build: Builder
+    kind: ir.Type
 
-    return build.generic([result], [init], [here, here], body)[0]
+    def attention(self) -> ir.Value:
+        """The result of `attention`."""
+        dims = score_dims(self.facts)
+        rows = tuple(dim for dim in dims if dim not in self.facts.k2)
+        scores = self.scores(), dims
+        largest = self.reduced("arith.maximumf", scores, (self.filled(-math.inf, rows), rows))
+        weights = self.weights(scores, (largest, rows), "math.exp"), dims
+        total = self.reduced("arith.addf", weights, (self.filled(0.0, rows), rows))
+        shares = self.shares(weights, (total, rows)), dims
+        output = self.facts.map_of("output")
+        return self.product(shares, self.operand("value"), (self.filled(0.0, output), output))
+
+    def online(self) -> list[ir.Value]:
+        """The output, the maxima and the sums of `online_attention`, of those that it gets."""
+        dims, rows = score_dims(self.facts), self.facts.map_of("max")
+        output, maxima, total = (self.given(name) for name in self.facts.result_names)
+        scores = self.in_base_2(self.scores()), dims
+        largest = self.reduced("arith.maximumf", scores, maxima), rows
+        weights = self.weights(scores, largest, "math.exp2"), dims
+        factor = self.weights(maxima, largest, "math.exp2"), rows
+        sums = self.reduced("arith.addf", weights, self.multiplied(total, factor))
+        value = self.operand("value")
+        made = self.product(weights, value, self.multiplied(output, factor))
+        return [made, largest[0], sums]
+
+    def scores(self) -> ir.Value:
+        """Scores as the softmax takes them: scaled, through the region, under the mask."""
+        dims = score_dims(self.facts)
+        dots = self.product(
+            self.operand("query"), self.operand("key"), (self.filled(0.0, dims), dims)
+        )
+        scores = self.each([(dots, dims)], dims, lambda build, x, at: self.scaled(build, x[0], at))
+        if not self.facts.has_mask:
+            return scores
+        # A mask with dims beside those of scores puts one after the other on each of them.
+        return _generic(
+            self.build,
+            [self.mask()],
+            (scores, dims),
+            lambda build, x, at: masked(build, x[1], x[0]),
+        )
+
+    def mask(self) -> Operand:
+        value, dims = self.operand("mask")
+        return unpacked(value, self.build) if is_packed(value) else value, dims
+
+    def scaled(self, build: Builder, dot: ir.Value, index: Index) -> ir.Value:
+        """What the region makes of a product, scaled."""
+        op, given = self.facts.op, score(self.facts.op)
+        # Such a region takes and yields scores times log2(e), unless queries have 8 bits.
+        converted = NATURAL_SCORES in op.attributes and element_bytes(op.operands[0]) > 1
+        unit = _LOG2E if converted else 1.0
+        scale = build.cast_float(self.facts.value("scale"), self.kind)
+        scaled = build.create("arith.mulf", [self.kind], [dot, scale]).results[0]
+        names = {given: build.cast_float(self.times(build, scaled, unit), given.type)}
+        (made,) = copied(op, [yielded(op)], build, index, names)
+        return self.times(build, build.cast_float(made, self.kind), 1 / unit)
+
+    def in_base_2(self, scores: ir.Value) -> ir.Value:
+        """Scores times log2(e), finite where they were."""
+
+        def body(build: Builder, x: Scalars, index: Index) -> ir.Value:
+            low, hidden = (build.constant_float(x, self.kind) for x in (_LOWEST_SCORE, -math.inf))
+            operands = [self.times(build, x[0], _LOG2E), low]
+            finite = build.create("arith.maximumf", [self.kind], operands).results[0]
+            return build.select(build.compare_floats("oeq", x[0], hidden), hidden, finite)
+
+        dims = score_dims(self.facts)
+        return self.each([(scores, dims)], dims, body)
+
+    def weights(self, scores: Operand, largest: Operand, power: str) -> ir.Value:
+        """Powers of scores relative to the largest of their row, or to 0 where all are hidden."""
+
+        def body(build: Builder, x: Scalars, index: Index) -> ir.Value:
+            zero, hidden = (build.constant_float(x, self.kind) for x in (0.0, -math.inf))
+            shift = build.select(build.compare_floats("oeq", x[1], hidden), zero, x[1])
+            below = build.create("arith.subf", [self.kind], [x[0], shift])
+            return build.create(power, [self.kind], below.results).results[0]
+
+        return self.each([scores, largest], scores[1], body)
+
+    def shares(self, weights: Operand, total: Operand) -> ir.Value:
+        """Weights over the sum of their row, 0 where that is 0."""
+
+        def body(build: Builder, x: Scalars, index: Index) -> ir.Value:
+            zero = build.constant_float(0.0, self.kind)
+            share = build.create("arith.divf", [self.kind], x[:2]).results[0]
+            return build.select(build.compare_floats("oeq", x[1], zero), zero, share)
+
+        return self.each([weights, total], weights[1], body)
+
+    def multiplied(self, value: Operand, factor: Operand) -> Operand:
+        """`value` times `factor`, along the dims of `value`."""
+
+        def body(build: Builder, x: Scalars, index: Index) -> ir.Value:
+            return build.create("arith.mulf", [self.kind], x[:2]).results[0]
+
+        return self.each([value, factor], value[1], body), value[1]
+
+    def product(self, left: Operand, right: Operand, start: Operand) -> ir.Value:
+        """What `start` holds plus the products of two operands, summed over all other dims."""
+
+        def body(build: Builder, x: Scalars, index: Index) -> ir.Value:
+            factors = [self.number(build, factor) for factor in x[:2]]
+            term = build.create("arith.mulf", [self.kind], factors).results[0]
+            return build.create("arith.addf", [self.kind], [x[2], term]).results[0]
+
+        return _generic(self.build, [left, right], start, body)
+
+    def reduced(self, name: str, value: Operand, start: Operand) -> ir.Value:
+        """What the op `name` makes of `start` and, along all other dims, of `value`."""
+
+        def body(build: Builder, x: Scalars, index: Index) -> ir.Value:
+            return build.create(name, [self.kind], [x[1], x[0]]).results[0]
+
+        return _generic(self.build, [value], start, body)
+
+    def given(self, name: str) -> Operand:
+        """An operand as numbers of `kind`."""
+        value, dims = self.operand(name)
+        if element_type(value) == self.kind:
+            return value, dims
+        return self.each([(value, dims)], dims, lambda build, x, _: self.number(build, x[0])), dims
+
+    def cast(self, value: ir.Value, name: str) -> ir.Value:
+        """A result with elements of the type that the operand `name` has."""
+        kind, dims = element_type(self.facts.value(name)), self.facts.map_of(name)
+        if kind == self.kind:
+            return value
+
+        def body(build: Builder, x: Scalars, index: Index) -> ir.Value:
+            if is_float(kind):
+                return build.cast_float(x[0], kind)
+            return build.create("arith.fptosi", [kind], [x[0]]).results[0]
+
+        return self.each([(value, dims)], dims, body, kind)
+
+    def number(self, build: Builder, value: ir.Value) -> ir.Value:
+        """A scalar in the type `kind`; integers have a sign."""
+        if is_float(value.type):
+            return build.cast_float(value, self.kind)
+        return build.create("arith.sitofp", [self.kind], [value]).results[0]
+
+    def times(self, build: Builder, value: ir.Value, factor: float) -> ir.Value:
+        if factor == 1.0:
+            return value
+        operands = [value, build.constant_float(factor, self.kind)]
+        return build.create("arith.mulf", [self.kind], operands).results[0]
+
+    def each(
+        self,
+        inputs: Sequence[Operand],
+        dims: Sequence[int | None],
+        body: Body,
+        kind: ir.Type | None = None,
+    ) -> ir.Value:
+        """A tensor over `dims`, each element of which `body` makes of those of `inputs`."""
+        return _generic(self.build, inputs, (self.empty(dims, kind or self.kind), dims), body)
+
+    def filled(self, number: float, dims: Sequence[int | None]) -> ir.Value:
+        return self.build.fill(
+            self.build.constant_float(number, self.kind), self.empty(dims, self.kind)
+        )
+
+    def empty(self, dims: Sequence[int | None], kind: ir.Type) -> ir.Value:
+        sizes = [1 if dim is None else iteration_size(self.facts, dim) for dim in dims]
+        return self.build.empty(sizes, kind)
+
+    def operand(self, name: str) -> Operand:
+        return self.facts.value(name), self.facts.map_of(name)
 
 
-def _through(loops: Mapping[int, int], dims: Sequence[int | None]) -> maps.Positions:
-    """Dims of attention as loops."""
-    return tuple(None if dim is None else loops[dim] for dim in dims)
+def _generic(build: Builder, inputs: Sequence[Operand], written: Operand, body: Body) -> ir.Value:
+    """`linalg.generic` over all dims of its operands: a reduction along those that are only read.
+    What is written at the constant 0 has a loop of its own."""
+    loops = [*written[1]]
+    loops += dict.fromkeys(
+        dim for _, dims in inputs for dim in dims if dim is not None and dim not in loops
+    )
+    read = [tuple(None if dim is None else loops.index(dim) for dim in dims) for _, dims in inputs]
+
+    def scalar(inner: Builder, x: Scalars) -> Scalars:
+        return [body(inner, x, lambda dim: inner.loop_index(loops.index(dim)))]
+
+    values = [value for value, _ in inputs]
+    positions = [*read, tuple(range(len(written[1])))]
+    return build.generic(values, [written[0]], positions, scalar)[0]
+
+
+def _is_number(kind: ir.Type) -> bool:
+    return isinstance(kind, ir.FloatType | ir.IntegerType)
+
+
+def _kind(facts: AttentionFacts) -> ir.FloatType:
+    """The type to compute in."""
+    double = ir.F64Type.get(facts.op.context)
+    kinds = [element_type(facts.value(name)) for name in facts.tensor_operands]
+    return double if double in kinds else ir.F32Type.get(facts.op.context)

@@ -17,6 +17,7 @@ from . import maps
 from .attention import AttentionFacts
 from .ir import (
     Builder,
+    collect,
     defining_op,
     element_bytes,
     element_type,
@@ -302,7 +303,7 @@ def copied(
     needed = set(wanted)
     for inner in reversed(inner_ops(op)):
         if any(result in needed for result in inner.results):
-            needed.update(inner.operands)
+            needed.update(_read(inner))
     found = dict(names or {})
     for inner in inner_ops(op):
         if not any(result in needed for result in inner.results):
@@ -310,9 +311,22 @@ def copied(
         if inner.name == INDEX:
             found[inner.results[0]] = index(ir.IntegerAttr(inner.attributes["dim"]).value)
             continue
-        copy = build.copy(inner, [found.get(operand, operand) for operand in inner.operands])
+        copy = build.copy(inner)
+        for each in _all_ops(copy):
+            for number, operand in enumerate(each.operands):
+                each.operands[number] = found.get(operand, operand)
         found.update(zip(inner.results, copy.results, strict=True))
     return [found.get(value, value) for value in wanted]
+
+
+def _all_ops(op: ir.Operation) -> list[ir.Operation]:
+    """An op and those in its regions."""
+    return collect(op, lambda _: True)
+
+
+def _read(op: ir.Operation) -> list[ir.Value]:
+    """What an op and those in its regions read."""
+    return [operand for inner in _all_ops(op) for operand in inner.operands]
 
 
 def _all_hold(

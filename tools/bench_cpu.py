@@ -44,14 +44,12 @@ from bench_split_k import Shape, steps_module
 from doc_blocks import RESULTS, machine, table, write_block
 from iree_device import load, to_iree
 
-# Passes of each program; None is iree-compile. What attn-decompose refuses is vectorized.
+# Passes of each program; None is iree-compile.
 WAYS = {
     "iree": None,
     "configured": "attn-configure",
     "vectorized": "attn-configure,attn-vectorize",
-    "decomposed": "attn-decompose,attn-configure,attn-vectorize",
 }
-OURS = ("vectorized", "decomposed")
 COMPILE_SECONDS = 120
 # Attention steps, each after the last, in a call of decode's function `steps`.
 STEPS = 8
@@ -255,15 +253,10 @@ def measure_programs(folder: Path, case: Case, threads: int) -> dict[str, Any]:
     """Milliseconds and relative errors of each compiled program."""
     arrays, device = inputs(case), cpu_device(threads)
     programs = {path.stem: path.read_bytes() for path in sorted(folder.glob("*.vmfb"))}
-    # What attn-decompose refuses is the vectorized program: it is not timed twice.
-    same = programs["decomposed"] == programs["vectorized"]
-    if same:
-        del programs["decomposed"]
     calls: dict[str, Call] = {}
     for name, program in programs.items():
         calls |= iree_calls(name, program, case, arrays, device, threads)
-    rows = measure(case, arrays, calls, threads)
-    return {**rows, "decomposed": rows["vectorized"]} if same else rows
+    return measure(case, arrays, calls, threads)
 
 
 def measure_spinning(folder: Path, case: Case, threads: int) -> dict[str, Any]:
@@ -460,14 +453,14 @@ def machine_part(data: dict[str, Any]) -> str:
 
 
 def main_table(rows: list[tuple[str, dict[str, Any]]]) -> str:
-    head = ["attention, ms", "IREE", "configured", "vectorized", "decomposed", "PyTorch"]
-    head += ["best over IREE", "over PyTorch", "errors"]
+    head = ["attention, ms", "IREE", "configured", "vectorized", "PyTorch"]
+    head += ["over IREE", "over PyTorch", "errors"]
     return table(head, [table_line(name, row) for name, row in rows])
 
 
 def table_line(name: str, row: dict[str, Any]) -> list[str]:
     found = [row.get(way) for way in (*WAYS, "torch")]
-    ours = min(row[way]["ms"] for way in OURS)
+    ours = row["vectorized"]["ms"]
     times = [f"{way['ms']:.4g}" if way else "" for way in found]
     gains = [f"{way['ms'] / ours:.2f}" if way else "" for way in (found[0], found[-1])]
     errors = ", ".join(f"{way['error']:.0e}" for way in found if way)

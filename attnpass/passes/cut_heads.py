@@ -69,7 +69,7 @@ def _cut(facts: AttentionFacts, head: int) -> None:
     ]
     kept = [dim for dim in facts.map_of("output") if dim is not None and dim not in facts.n]
     dims = (*kept, *facts.k2)
-    scores = product(facts, build, rest[0], rest[1], dims, facts.k1)
+    scores = product(facts, build, rest[0], rest[1], dims)
     attend_under(facts, _mask(facts, scores, dims, build), dims, first)
 
 

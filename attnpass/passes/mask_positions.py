@@ -44,13 +44,14 @@ class MaskPositions(Pass):
 
 def _replace(facts: AttentionFacts, context: PassContext) -> str | None:
     """Gives the users of an attention one that reads no positions; what became of it."""
-    from ..decompose import decomposed
+    from ..decompose import decomposed, describe_any, refusal
     from ..ir import erase_dead, replace_reads
     from ..masks import attend_under
     from ..scores import holds_regions, inner_ops, position_mask, take_apart
 
-    problem = holds_regions(facts.op)
-    found = problem or take_apart(facts.op)
+    loose = describe_any(facts.op)
+    why = refusal(loose)
+    found = why or holds_regions(facts.op) or take_apart(facts.op)
     if not isinstance(found, str):
         rest, steps = found
         mask, dims = position_mask(facts, steps)
@@ -59,12 +60,13 @@ def _replace(facts: AttentionFacts, context: PassContext) -> str | None:
         erase_dead(others)
         attend_under(facts, mask, dims)
         return "what positions do to its scores is a mask now"
-    whole = facts.kind == "attention" and len(facts.k2) == 1
-    if whole and not problem and None not in facts.map_of("output"):
-        replace_reads(facts.op.results[0], decomposed(facts))
+    if not why:
+        for old, new in zip(facts.op.results, decomposed(loose), strict=True):
+            replace_reads(old, new)
         return f"two products and a softmax now, which get positions right: {found}"
-    context.report.note(
-        f"{facts.kind} at {facts.place}: its numbers are wrong, because its scores depend on "
-        f"positions in a way that is no mask: {found}"
+    context.report.known_wrong(
+        f"IREE 3.13 takes positions in a tile for those that scores of this {facts.kind} depend "
+        f"on, and it cannot be written out: {why}",
+        facts.location,
     )
     return None

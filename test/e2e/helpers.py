@@ -93,7 +93,7 @@ def _to_device(device: Any, array: np.ndarray | float) -> Any:
     if isinstance(array, float):
         return array
     if array.dtype.name != "bfloat16":
-        return runtime.asdevicearray(device, np.ascontiguousarray(array))
+        return runtime.asdevicearray(device, np.array(array, order="C"))
     # numpy's buffer protocol cannot name bfloat16: its bits go in with the type beside them.
     view = device.allocator.allocate_buffer_copy(
         memory_type=runtime.MemoryType.DEVICE_LOCAL,

@@ -92,6 +92,9 @@ class _Frame:
         table = (np.equal, np.greater, np.greater_equal, np.less, np.less_equal, np.not_equal)
         return table[(code - 1) % 7](left, right)
 
+    def do_arith_trunci(self, op: ir.Operation, value: Any) -> Any:
+        return np.asarray(value, int) & (2 ** ir.IntegerType(op.results[0].type).width - 1)
+
     def do_tensor_dim(self, op: ir.Operation, source: Any, dim: int) -> Any:
         return source.shape[dim]
 

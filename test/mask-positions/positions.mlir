@@ -2,6 +2,7 @@
 
 // RUN: attn-opt %s --attn-mask-positions --split-input-file --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: FileCheck %s --check-prefix=WRONG --input-file=%t.json
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
 #k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
@@ -107,7 +108,8 @@ func.func @bias(%q: tensor<2x16x32xf32>, %k: tensor<2x?x32xf32>, %v: tensor<2x?x
 // CHECK-LABEL: func.func @factor(
 // CHECK-NOT: attention
 // CHECK: linalg.index 2 : index
-// CHECK: linalg.softmax dimension(2)
+// CHECK: arith.maximumf
+// CHECK: math.exp
 // CHECK: arith.truncf %{{.*}} : f32 to f16
 func.func @factor(%q: tensor<2x16x32xf16>, %k: tensor<2x24x32xf16>, %v: tensor<2x24x32xf16>) -> tensor<2x16x32xf16> {
   %scale = arith.constant 0.25 : f16
@@ -132,11 +134,12 @@ func.func @factor(%q: tensor<2x16x32xf16>, %k: tensor<2x24x32xf16>, %v: tensor<2
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 #r = affine_map<(b, m, n, k1, k2) -> (b, m)>
 
-// The parts of attention are not taken apart further: the report says that they are wrong.
-// WHY: online_attention at {{.*}}: its numbers are wrong, because its scores depend on positions in a way that is no mask: positions decide what its arith.mulf makes of a score
+// The parts of attention, written out.
+// WHY: online_attention at {{.*}}: two products and a softmax now, which get positions right: positions decide what its arith.mulf makes of a score
 // CHECK-LABEL: func.func @parts(
-// CHECK: iree_linalg_ext.online_attention
-// CHECK: iree_linalg_ext.index 4
+// CHECK-NOT: online_attention
+// CHECK: linalg.index 2 : index
+// CHECK: math.exp2
 func.func @parts(%q: tensor<2x16x32xf32>, %k: tensor<2x24x32xf32>, %v: tensor<2x24x32xf32>, %e: tensor<2x16x32xf32>, %max: tensor<2x16xf32>, %sum: tensor<2x16xf32>) -> (tensor<2x16x32xf32>, tensor<2x16xf32>, tensor<2x16xf32>) {
   %scale = arith.constant 0.25 : f32
   %r:3 = iree_linalg_ext.online_attention <indexing_maps = [#q, #k, #v, #s, #o, #r, #r]> ins(%q, %k, %v, %scale : tensor<2x16x32xf32>, tensor<2x24x32xf32>, tensor<2x24x32xf32>, f32) outs(%e, %max, %sum : tensor<2x16x32xf32>, tensor<2x16xf32>, tensor<2x16xf32>) {
@@ -148,4 +151,30 @@ func.func @parts(%q: tensor<2x16x32xf32>, %k: tensor<2x24x32xf32>, %v: tensor<2x
     iree_linalg_ext.yield %y : f32
   } -> tensor<2x16x32xf32>, tensor<2x16xf32>, tensor<2x16xf32>
   return %r#0, %r#1, %r#2 : tensor<2x16x32xf32>, tensor<2x16xf32>, tensor<2x16xf32>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// Scores have no such position: the op says nothing that could be computed.
+// WRONG: it cannot be written out: its region reads the index of a dim that its scores lack
+// CHECK-LABEL: func.func @no_position(
+// CHECK: iree_linalg_ext.attention
+func.func @no_position(%q: tensor<2x16x32xf32>, %k: tensor<2x24x32xf32>, %v: tensor<2x24x32xf32>) -> tensor<2x16x32xf32> {
+  %scale = arith.constant 0.25 : f32
+  %e = tensor.empty() : tensor<2x16x32xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x16x32xf32>, tensor<2x24x32xf32>, tensor<2x24x32xf32>, f32) outs(%e : tensor<2x16x32xf32>) {
+  ^bb0(%x: f32):
+    %j = iree_linalg_ext.index 3 : index
+    %j1 = arith.index_cast %j : index to i32
+    %f = arith.sitofp %j1 : i32 to f32
+    %y = arith.addf %x, %f : f32
+    iree_linalg_ext.yield %y : f32
+  } -> tensor<2x16x32xf32>
+  return %r : tensor<2x16x32xf32>
 }
