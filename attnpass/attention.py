@@ -24,6 +24,7 @@ from .ir import (
     number_of,
     ranked_shape,
     set_number,
+    symbol_name,
 )
 from .report.records import Report, located
 
@@ -244,9 +245,8 @@ def tell_apart(module: ir.Operation) -> None:
 def _function_of(op: ir.Operation) -> str:
     parent = op.parent
     while parent is not None:
-        symbol = parent.operation.attributes
-        if "sym_name" in symbol:
-            return ir.StringAttr(symbol["sym_name"]).value
+        if "sym_name" in parent.operation.attributes:
+            return symbol_name(parent.operation)
         parent = parent.operation.parent
     return ""
 

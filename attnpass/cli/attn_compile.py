@@ -54,7 +54,8 @@ iree-compile takes (--help lists them), and:
   --attn-dump-ir=DIR             write the IR before and after the passes
   --attn-fail-on=WORDS           exit with 1, by commas: refused (an operand), moved (bytes),
                                  known-wrong (numbers that nothing makes right), fallback (a
-                                 step was left out because the compile failed with it)
+                                 step was left out because the compile failed with it),
+                                 ignored (a flag without effect)
   --attn-disable                 plain iree-compile
   --attn-help                    print this
 
@@ -93,6 +94,7 @@ def _main(arguments: Sequence[str]) -> int:
         flags.append(f"{V_TRANSPOSE_FLAG}=false")
     from ..iree.session import check_backends, set_global_flags
 
+    hook.global_flags = flags
     check_backends(flags)
     set_global_flags(*flags)
     outputs = _compile_all(options, hook, data)

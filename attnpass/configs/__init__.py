@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from ..attention import AttentionFacts, describe, find_ops
 from ..errors import AttnError
-from ..ir import descendants, remove_attributes, set_attribute
+from ..ir import descendants, remove_attributes, set_attribute, symbol_name
 from ..kernels.extern import kernels_in
 from ..targets import Target
 from . import amd, cpu, cpu_loops, gpu_copies, nvidia, nvidia_contraction
 from .cpu_results import write_transposed
 from .opaque_sizes import hide_divisors
 from .table import Table
+from .user_specs import UserSpecs
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -51,15 +52,18 @@ def configure_all(
     contractions: bool = True,
     table: Table | None = None,
     check: Check | None = None,
+    specs: UserSpecs | None = None,
 ) -> bool:
     """Configures every attention under `module` and, on NVIDIA GPUs and with `contractions`, the
     projections beside it (and beside precompiled kernels that took its place), with a note each;
     returns whether IR changed.
 
     What stands in `table` goes before the built-in configurations. `check` says of an
-    attention that has got its configuration why it must not keep it, or ''.
+    attention that has got its configuration why it must not keep it, or ''. What `specs` of the
+    user's configure is theirs.
     """
     changed = False
+    theirs = _configured_by_user(module, target, specs, report)
     if target and target.backend == "llvm-cpu":
         changed = write_transposed(module, cpu.register_bytes(target))
     ops = find_ops(module)
@@ -73,6 +77,9 @@ def configure_all(
                 report.note(f"{place} keeps IREE's own configuration: {error.message}")
             continue
         place = f"{facts.kind} at {facts.place}"
+        if flag := theirs.get(facts.function):
+            report.note(f"{place} has the configuration that {flag} gives it")
+            continue
         found, source = _configuration(facts, target, table)
         if _attach(facts.op, place, found, target, report, source, check):
             changed = True
@@ -88,26 +95,45 @@ def configure_all(
     on_cuda = target is not None and target.backend == "cuda"
     attends = bool(ops or kernels_in(module))
     if target and target.backend in _GPUS and (changed or (on_cuda and attends)):
-        _configure_copies(module, target)
+        _configure_copies(module, target, theirs)
     if changed and target and target.backend in _GPUS:
         hide_divisors(module)
     if target and on_cuda and contractions and attends:
-        changed |= _configure_contractions(module, target, report)
+        changed |= _configure_contractions(module, target, report, theirs)
     return changed
 
 
-def _configure_copies(module: ir.Operation, target: Target) -> None:
+def _configured_by_user(
+    module: ir.Operation, target: Target | None, specs: UserSpecs | None, report: Report
+) -> dict[str, str]:
+    """The flag of the user's that configures a dispatch, by the name of its function."""
+    if specs is None or target is None:
+        return {}
+    if why := specs.unread(target.backend):
+        report.ignored(why)
+    return specs.configured(module, target.backend)
+
+
+def _functions(module: ir.Operation, without: dict[str, str]) -> list[ir.Operation]:
+    """The functions of dispatches, but those named in `without`."""
+    functions = descendants(module, "flow.executable", "builtin.module", "func.func")
+    return [one for one in functions if symbol_name(one) not in without]
+
+
+def _configure_copies(module: ir.Operation, target: Target, theirs: dict[str, str]) -> None:
     subgroup = _GPUS[target.backend].subgroup(target)
     if subgroup is None:
         return
-    for function in list(descendants(module, "flow.executable", "builtin.module", "func.func")):
+    for function in _functions(module, without=theirs):
         # On AMD's GPUs nothing was timed.
         gpu_copies.configure(function, subgroup, all_copies=target.backend == "cuda")
 
 
-def _configure_contractions(module: ir.Operation, target: Target, report: Report) -> bool:
+def _configure_contractions(
+    module: ir.Operation, target: Target, report: Report, theirs: dict[str, str]
+) -> bool:
     changed = False
-    for function in list(descendants(module, "flow.executable", "builtin.module", "func.func")):
+    for function in _functions(module, without=theirs):
         facts = nvidia_contraction.find(function)
         if facts is not None:
             found = nvidia_contraction.configuration(facts, target)

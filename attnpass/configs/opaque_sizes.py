@@ -14,7 +14,7 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from ..attention import find_ops
-from ..ir import Builder, collect, defining_op, descendants, next_op, ranked_shape
+from ..ir import Builder, collect, defining_op, descendants, next_op, ranked_shape, symbol_name
 
 _BARRIER = "util.optimization_barrier"
 # Of these IREE knows no divisor.
@@ -30,7 +30,7 @@ def hide_divisors(module: ir.Operation) -> bool:
     """Puts barriers between the host and the sizes that it hands to configured attention with
     unknown dims in Q or K, for a module at IREE's phase flow; returns whether IR changed."""
     names = {
-        ir.StringAttr(executable.attributes["sym_name"]).value
+        symbol_name(executable)
         for executable in descendants(module, "flow.executable")
         if any(map(_is_split, find_ops(executable)))
     }

@@ -28,6 +28,7 @@ from .queries import (
     next_op,
     reduces,
     summand,
+    symbol_name,
     users,
 )
 from .regions import add_function, append_op, copy_body, copy_region, fill_region, set_function_type
@@ -99,6 +100,7 @@ __all__ = [
     "sizes_of",
     "static_size",
     "summand",
+    "symbol_name",
     "tensor_bytes",
     "users",
     "with_element",

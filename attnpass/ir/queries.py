@@ -55,6 +55,11 @@ def descendants(op: ir.Operation, *names: str) -> Iterator[ir.Operation]:
             yield from descendants(child, *names[1:])
 
 
+def symbol_name(op: ir.Operation) -> str:
+    """The name of a function, global or other symbol."""
+    return ir.StringAttr(op.attributes["sym_name"]).value
+
+
 def collect(
     root: ir.Operation, wanted: Callable[[ir.Operation], bool], *, bodies: bool = True
 ) -> list[ir.Operation]:

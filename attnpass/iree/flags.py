@@ -14,7 +14,7 @@ from .phases import V_TRANSPOSE_FLAG, phase_index
 
 MODES = ("cost", "always", "never")
 CACHES = ("kept", "transposed")
-FAIL_ON = ("refused", "moved", "known-wrong", "fallback")
+FAIL_ON = ("refused", "moved", "known-wrong", "fallback", "ignored")
 
 # Flags of ours: name -> (field, allowed words).
 _OURS: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ..api import default_pipeline
+from ..configs.user_specs import UserSpecs, specs_in
 from ..errors import AttnError, CompileError
 from ..passes import PassContext
 from ..passes.pipeline import Instrumentation, Stage, parse_pipeline, run_pipeline, stage_name
@@ -62,6 +63,8 @@ class PipelineHook:
         # Whether attention that was written out has become an op, and the same without that.
         self.raised = False
         self.unraised = unraised
+        # Flags of the compiler that a session does not know of: those global to the process.
+        self.global_flags: Sequence[str] = ()
         # Whether a function can be called from outside; None until that is known.
         self.has_entry: bool | None = None
 
@@ -135,6 +138,7 @@ class PipelineHook:
         self.configured = self.raised = False
         wanted: dict[str, Callable[[ir.Operation], None]] = {}
         first, last = phase_index(compile_from), phase_index(compile_to)
+        specs = specs_in([*session.get_flags(non_default_only=False), *self.global_flags])
         groups = dict(self.stages)
         cuda = undescribed_arch(session)
         if cuda and first <= phase_index(TARGET_PHASE) <= last:
@@ -152,7 +156,9 @@ class PipelineHook:
         told = min((index for index in reached if index in is_open), default=None)
         for phase, stages in groups.items():
             if phase_index(phase) in reached:
-                wanted[phase] = self._at(phase, stages, keep_v, cuda, phase_index(phase) == told)
+                wanted[phase] = self._at(
+                    phase, stages, keep_v, cuda, phase_index(phase) == told, specs
+                )
             elif stages:
                 names = ", ".join(stage_name(stage) for stage in stages)
                 self.report.note(
@@ -168,6 +174,7 @@ class PipelineHook:
         keep_v: bool,
         cuda: tuple[str, str] | None,
         tells_what_is_missing: bool,
+        specs: UserSpecs,
     ) -> Callable[[ir.Operation], None]:
         def call(module: ir.Operation) -> None:
             from ..attention import find_ops
@@ -176,7 +183,8 @@ class PipelineHook:
 
             if cuda:
                 describe_targets(module, *cuda, self.report)
-            context = PassContext(self.report, resolve_target(module, self.target or None))
+            target = resolve_target(module, self.target or None)
+            context = PassContext(self.report, target, specs=specs)
             watch = Instrumentation()
             if self.dump_ir:
                 self._dump(f"{phase}-before", module)

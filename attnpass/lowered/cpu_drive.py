@@ -23,6 +23,7 @@ from ..ir import (
     location_text,
     restore,
     set_attribute,
+    symbol_name,
 )
 from ..report.records import Report
 from ..targets import parse_target
@@ -80,7 +81,7 @@ def use_loops(module: ir.Operation, report: Report) -> bool:
 
 
 def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool:
-    name = str(function.attributes["sym_name"]).strip('"')
+    name = symbol_name(function)
     place = f"kernel {name} at {location_text(function.location)}"
     why = "its rows need more of the stack than there is"
     for tiles, rows in _attempts(function):

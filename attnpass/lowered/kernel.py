@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from iree.compiler import ir
 
-from ..ir import defining_op, detached_copy, location_text, restore, set_attribute
+from ..ir import defining_op, detached_copy, location_text, restore, set_attribute, symbol_name
 from ..report.records import Report
 
 # The path from a module at IREE's phase executable-configurations to its kernels.
@@ -56,7 +56,7 @@ def blocks_of(op: ir.Operation) -> Iterator[ir.Block]:
 
 def place_of(function: ir.Operation) -> str:
     """A kernel's name and location, for the report."""
-    name = str(function.attributes["sym_name"]).strip('"')
+    name = symbol_name(function)
     return f"kernel {name} at {location_text(function.location)}"
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
     from ..attention import AttentionFacts
+    from ..configs.user_specs import UserSpecs
     from ..report.records import Report
     from ..targets import Target
 
@@ -61,12 +62,13 @@ REGISTRY: dict[str, str] = {
 
 @dataclass
 class PassContext:
-    """What a pass may use besides its module: the report it writes to, the target, and the
-    passes of ours that come after it in the same run."""
+    """What a pass may use besides its module: the report it writes to, the target, the passes of
+    ours that come after it in the same run, and configurations that the user gave by flags."""
 
     report: Report
     target: Target | None = None
     later: tuple[Pass, ...] = ()
+    specs: UserSpecs | None = None
 
     def target_for(self, module: ir.Operation, name: str = "") -> Target | None:
         """The target that a pass decides for: the one of this name if given, else the run's,

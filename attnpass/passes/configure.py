@@ -48,7 +48,13 @@ class Configure(Pass):
             file = self.source.strip("{}")
             table = None if file == "table" else load_table(file, mlir)
             return configure_all(
-                module, target, context.report, self.contractions, table, self._check()
+                module,
+                target,
+                context.report,
+                self.contractions,
+                table,
+                self._check(),
+                context.specs,
             )
 
     def _check(self) -> Check | None:

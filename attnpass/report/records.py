@@ -13,8 +13,8 @@ VERSION = 2
 
 Decision = Literal["absorbed", "kept", "folded", "split", "kernel", "refused"]
 # What a user may want a compile to fail on: wrong numbers that nothing avoids, and steps that
-# were left out because the compile failed with them.
-EventKind = Literal["known-wrong", "fallback"]
+# were left out because the compile failed with them, and flags that have no effect.
+EventKind = Literal["known-wrong", "fallback", "ignored"]
 
 
 @dataclass
@@ -130,6 +130,10 @@ class Report:
     def fallback(self, reason: str, location: str = "") -> None:
         """Says what was left out of the compile because it failed with that."""
         self._happened(Event("fallback", reason, location))
+
+    def ignored(self, reason: str) -> None:
+        """Says which flag of the user's has no effect, and which one has."""
+        self._happened(Event("ignored", reason))
 
     def _happened(self, event: Event) -> None:
         if event not in self.events:
