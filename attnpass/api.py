@@ -46,10 +46,11 @@ def default_pipeline(
             "attn-pad-heads",
             "attn-tile-dynamic",
             "attn-tile-products",
+            "attn-keep-tiles",
         ]
-    passes.append("attn-mask-dynamic-keys")
+    passes += ["attn-mask-dynamic-keys", "attn-generic-products", "attn-scatter-indices"]
     if configure:
-        passes.append("attn-join-dims")
+        passes += ["attn-join-dims", "attn-store-operands"]
         passes += ["attn-pad-keys", "attn-split-k{configured=true}"]
         passes.append(f"attn-configure{{source={{{table}}}}}" if table else "attn-configure")
         passes.append("attn-vectorize")

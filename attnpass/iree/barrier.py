@@ -11,7 +11,7 @@ from ..producers.broadcast import repeated_value
 if TYPE_CHECKING:
     from iree.compiler import ir
 
-_BARRIER = "iree_tensor_ext.compute_barrier.start"
+BARRIER = "iree_tensor_ext.compute_barrier.start"
 VIEWS = ("linalg.transpose", "tensor.expand_shape", "tensor.collapse_shape")
 
 
@@ -27,7 +27,7 @@ def keep_v_layouts(module: ir.Operation) -> None:
                 continue
             source, reader = _source(facts.op, facts.index("value"))
             producer = defining_op(source)
-            if producer is None or producer.name == _BARRIER:
+            if producer is None or producer.name == BARRIER:
                 continue
             number = list(reader.operands).index(source)
             reader.operands[number] = compute_barrier(Builder(reader), source)
@@ -37,7 +37,20 @@ def compute_barrier(build: Builder, value: ir.Value) -> ir.Value:
     """`value`, behind a barrier that IREE neither moves nor fuses compute across until its
     dispatches are formed."""
     dynamic = [build.size(size) for size in sizes_of(value) if not isinstance(size, int)]
-    return build.create(_BARRIER, [value.type], [value, *dynamic]).results[0]
+    return build.create(BARRIER, [value.type], [value, *dynamic]).results[0]
+
+
+def without_views(op: ir.Operation, number: int) -> tuple[ir.Operation, int]:
+    """The op, and the number of its operand, that reads what an operand shows below reshapes,
+    transposes and repeats."""
+    while (made := defining_op(op.operands[number])) is not None and _shows(made):
+        op, number = made, 0
+    return op, number
+
+
+def _shows(op: ir.Operation) -> bool:
+    """Whether an op shows its first operand in another form, and computes nothing."""
+    return op.name in VIEWS or repeated_value(op) is not None
 
 
 def _source(op: ir.Operation, number: int) -> tuple[ir.Value, ir.Operation]:

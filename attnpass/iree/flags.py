@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,11 @@ from .phases import V_TRANSPOSE_FLAG, phase_index
 MODES = ("cost", "always", "never")
 CACHES = ("kept", "transposed")
 FAIL_ON = ("refused", "moved", "known-wrong", "fallback", "ignored")
+
+# Where the user names no level. IREE's own is O0: on an H200 O2 is 1.1 times as fast for a layer of
+# Llama, on 16 cores 1.7 (BERT) and 21 times (a step of decode); O3 gains nothing over it.
+LEVEL_FLAG = "--iree-opt-level"
+DEFAULT_LEVEL = "O2"
 
 # Flags of ours: name -> (field, allowed words).
 _OURS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -122,12 +127,17 @@ class CompileOptions:
         return self.emit_bytecode
 
     @property
-    def owns_transpose(self) -> bool:
-        """Whether the user left the decision on V^T to us."""
-        return not any(
-            flag.lstrip("-").startswith(V_TRANSPOSE_FLAG.lstrip("-"))
-            for flag in self.compiler_flags
-        )
+    def added_flags(self) -> list[str]:
+        """Flags for the compiler where the user left a decision to us: on V^T, on the level."""
+        given = {flag.lstrip("-").partition("=")[0] for flag in self.compiler_flags}
+        ours = {V_TRANSPOSE_FLAG: "false", LEVEL_FLAG: DEFAULT_LEVEL}
+        return [f"{name}={value}" for name, value in ours.items() if name.lstrip("-") not in given]
+
+
+def level_of(flags: Iterable[str]) -> str:
+    """The optimisation level (`O0` to `O3`) that flags of a session name; '' where none does."""
+    levels = [flag.partition("=")[2] for flag in flags if flag.startswith(f"{LEVEL_FLAG}=")]
+    return levels[-1] if levels else ""
 
 
 def parse_arguments(arguments: Sequence[str]) -> CompileOptions:

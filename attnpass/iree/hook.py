@@ -14,6 +14,7 @@ from ..passes import PassContext
 from ..passes.pipeline import Instrumentation, Stage, parse_pipeline, run_pipeline, stage_name
 from ..report.records import Report
 from .cuda_target import describe_targets, undescribed_arch
+from .flags import level_of
 from .phases import by_phase, phase_index
 from .session import configure_nothing, drive
 
@@ -138,7 +139,8 @@ class PipelineHook:
         self.configured = self.raised = False
         wanted: dict[str, Callable[[ir.Operation], None]] = {}
         first, last = phase_index(compile_from), phase_index(compile_to)
-        specs = specs_in([*session.get_flags(non_default_only=False), *self.global_flags])
+        flags = [*session.get_flags(non_default_only=False), *self.global_flags]
+        self.report.level, specs = level_of(flags), specs_in(flags)
         groups = dict(self.stages)
         cuda = undescribed_arch(session)
         if cuda and first <= phase_index(TARGET_PHASE) <= last:

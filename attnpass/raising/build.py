@@ -23,9 +23,8 @@ from ..ir import (
     product,
     sizes_of,
 )
-from ..iree.barrier import VIEWS, compute_barrier
+from ..iree.barrier import compute_barrier, without_views
 from ..kernels.masks import Mask, find_mask
-from ..producers.broadcast import repeated_value
 from ..split_k.parts import LOWEST
 from .axes import Axes, Dims
 from .elements import Elements, Expression, Index, Leaf, Number, Step
@@ -179,16 +178,10 @@ def keep_mask_in_memory(op: ir.Operation, of_positions: bool) -> None:
     known = isinstance(found, Mask) and found.kind != "operand"
     if known and not of_positions and not _reads_elements(facts.value("mask")):
         return
-    reader, number = op, facts.index("mask")
-    while (made := defining_op(reader.operands[number])) is not None and _shows(made):
-        reader, number = made, 0
+    reader, number = without_views(op, facts.index("mask"))
+    made = defining_op(reader.operands[number])
     if made is not None and made.name == "linalg.generic":
         reader.operands[number] = compute_barrier(Builder(reader), made.results[0])
-
-
-def _shows(op: ir.Operation) -> bool:
-    """Whether an op shows its first operand in another form, and computes nothing."""
-    return op.name in VIEWS or repeated_value(op) is not None
 
 
 def _reads_elements(mask: ir.Value) -> bool:

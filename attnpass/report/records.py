@@ -83,10 +83,13 @@ class Event:
 
 @dataclass
 class Report:
-    """All records of one run. `to_json` and `to_text` show the same facts."""
+    """All records of one run. `to_json` and `to_text` show the same facts.
+
+    `level` is the optimisation level of a compile (`O0` to `O3`)."""
 
     target: str = ""
     mode: str = ""
+    level: str = ""
     attentions: list[AttentionRecord] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -114,6 +117,7 @@ class Report:
     def extend(self, other: Report) -> None:
         """Takes over the records of another run, of another part of a file, behind its own."""
         self.target = self.target or other.target
+        self.level = self.level or other.level
         self.attentions += other.attentions
         self.events += other.events
         self.notes += other.notes

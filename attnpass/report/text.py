@@ -12,6 +12,8 @@ def render(report: Report) -> str:
         head += f", target {report.target}"
     if report.mode:
         head += f", mode {report.mode}"
+    if report.level:
+        head += f", level {report.level}"
     lines = [head]
     for event in report.events:
         place = f" at {event.location}" if event.location else ""

@@ -13,13 +13,13 @@
 // PRE: iree_linalg_ext.attention
 // PRE-SAME: affine_map<(d0, d1, d2, d3, d4) -> (d0, d2, d4)>
 
-// ALWAYS-DAG: linalg.matmul{{.*}} -> tensor<8x16xf32>
+// ALWAYS-DAG: linalg.generic{{.*}}"reduction"{{.*}}outs({{.*}} : tensor<8x16xf32>)
 // ALWAYS-DAG: iree_linalg_ext.attention{{.*}}tensor<16x8xf32>, tensor<16x8xf32>, tensor<8x16xf32>
 
-// NEVER-DAG: linalg.matmul{{.*}} -> tensor<16x8xf32>
+// NEVER-DAG: linalg.generic{{.*}}"reduction"{{.*}}outs({{.*}} : tensor<16x8xf32>)
 // NEVER-DAG: iree_linalg_ext.attention{{.*}}tensor<16x8xf32>, tensor<16x8xf32>, tensor<16x8xf32>
 
-// EARLY: not run: attn-raise, attn-normal-form, attn-fuse-normalization, attn-mask-positions, attn-share-masks, attn-propagate-layout, attn-hidden-rows, attn-widen, attn-cut-heads, attn-pad-heads, attn-tile-dynamic, attn-tile-products, attn-mask-dynamic-keys, attn-join-dims, attn-pad-keys, attn-split-k works at phase 'preprocessing', outside 'start' to 'input'
+// EARLY: not run: attn-raise, {{.*}}attn-propagate-layout, {{.*}}attn-split-k works at phase 'preprocessing', outside 'start' to 'input'
 // EARLY: linalg.matmul ins({{.*}}) outs({{.*}}) -> tensor<16x8xf32>
 
 func.func @main(%x: tensor<16x32xf32>, %wv: tensor<32x8xf32>, %q: tensor<1x16x8xf32>, %k: tensor<1x16x8xf32>) -> tensor<1x16x8xf32> {

@@ -10,7 +10,7 @@
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_90 --compile-to=flow --attn-kernels=always --attn-summary 2>&1 >/dev/null | FileCheck %s --check-prefix=KERNEL
 
 // attn-shared-memory lowers what is configured, and nothing else.
-// CHECK-LABEL: func.func @layer_dispatch_0_contract
+// CHECK-LABEL: func.func @layer_dispatch_0_{{contract|matmul_like}}
 // CHECK-SAME: workgroup_size = [256, 1, 1]
 // CHECK: memref.alloc() : memref<3x{{.*}}f16, #gpu.address_space<workgroup>>
 // CHECK: nvgpu.device_async_copy
@@ -29,15 +29,15 @@
 // CHECK-LABEL: func.func @odd_dispatch_0
 // CHECK-NOT: nvgpu.mma.sync
 // CHECK-LABEL: func.func @order_dispatch_0
-// KEPT: linalg.contract {{.*}}reduction = [0, 0, 0, 64], subgroup_basis = {{\[\[}}1, 2, 4, 1], [0, 1, 2, 3]], workgroup = [1, 128, 256, 0]
+// KEPT: linalg.{{contract|generic}} {{.*}}reduction = [0, 0, 0, 64], subgroup_basis = {{\[\[}}1, 2, 4, 1], [0, 1, 2, 3]], workgroup = [1, 128, 256, 0]
 // The same rows of one sequence alone: smaller tiles, for more workgroups.
-// KEPT: linalg.contract {{.*}}reduction = [0, 0, 32], subgroup_basis = {{\[\[}}2, 2, 1], [0, 1, 2]], workgroup = [128, 128, 0]
-// KEPT-NOT: linalg.contract {{.*}}subgroup_basis
+// KEPT: linalg.{{contract|generic}} {{.*}}reduction = [0, 0, 32], subgroup_basis = {{\[\[}}2, 2, 1], [0, 1, 2]], workgroup = [128, 128, 0]
+// KEPT-NOT: linalg.{{contract|generic}} {{.*}}subgroup_basis
 // KEPT-LABEL: func.func @unknown_dispatch_0
-// KEPT: linalg.contract {{.*}}subgroup_basis = {{\[\[}}1, 2, 2, 1], [0, 1, 2, 3]], workgroup = [1, 128, 128, 0]
+// KEPT: linalg.{{contract|generic}} {{.*}}subgroup_basis = {{\[\[}}1, 2, 2, 1], [0, 1, 2, 3]], workgroup = [1, 128, 128, 0]
 // OFF-NOT: linalg.contract {{.*}}subgroup_basis
 // With less shared memory, the tile that two workgroups have room for.
-// SMALL: linalg.contract {{.*}}reduction = [0, 0, 0, 32], subgroup_basis = {{\[\[}}1, 2, 2, 1], [0, 1, 2, 3]], workgroup = [1, 128, 128, 0]
+// SMALL: linalg.{{contract|generic}} {{.*}}reduction = [0, 0, 0, 32], subgroup_basis = {{\[\[}}1, 2, 2, 1], [0, 1, 2, 3]], workgroup = [1, 128, 128, 0]
 
 // WHY: contraction at {{.*}} is configured for cuda sm_80
 // WHY: contraction at {{.*}} is configured for cuda sm_80

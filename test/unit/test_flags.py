@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from attnpass.errors import AttnError
-from attnpass.iree.flags import parse_arguments
+from attnpass.iree.flags import level_of, parse_arguments
 from attnpass.iree.phases import PHASES, V_TRANSPOSE_FLAG, by_phase
 from attnpass.iree.session import check_backends
 from attnpass.passes.pipeline import parse_pipeline
@@ -69,7 +69,27 @@ def test_words_come_from_a_file(tmp_path) -> None:
     ],
 )
 def test_the_user_may_take_the_decision_on_v_back(flags: list[str], owned: bool) -> None:
-    assert parse_arguments(["m.mlir", *flags]).owns_transpose is owned
+    added = parse_arguments(["m.mlir", *flags]).added_flags
+    assert (f"{V_TRANSPOSE_FLAG}=false" in added) is owned
+
+
+@pytest.mark.parametrize(
+    ("flags", "added"),
+    [
+        ([], True),
+        (["--iree-opt-level=O0"], False),
+        (["-iree-opt-level", "O3"], False),
+        (["--iree-global-optimization-opt-level=O1"], True),
+    ],
+)
+def test_the_level_is_ours_where_the_user_names_none(flags: list[str], added: bool) -> None:
+    assert ("--iree-opt-level=O2" in parse_arguments(["m.mlir", *flags]).added_flags) is added
+
+
+def test_the_level_is_read_off_a_session() -> None:
+    flags = ["--iree-opt-level=O0", "--iree-llvmcpu-mlir-opt-level=O1", "--iree-opt-level=O3"]
+    assert level_of(flags) == "O3"
+    assert level_of([]) == ""
 
 
 @pytest.mark.parametrize(

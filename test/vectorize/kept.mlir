@@ -4,7 +4,7 @@
 // RUN: attn-compile %s %{cpu} --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
 
-// CHECK-COUNT-6: #iree_cpu.pipeline<LinalgExtTileAndVectorize>
+// CHECK-COUNT-5: #iree_cpu.pipeline<LinalgExtTileAndVectorize>
 // CHECK-NOT: no_pipeline
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
@@ -83,23 +83,3 @@ func.func @wide_transposed(%q: tensor<2x31x256xf32>, %k: tensor<2x40x256xf32>, %
 }
 
 #i = affine_map<(a, b, c) -> (a, b, c)>
-
-// IREE fuses what makes K of codes into the kernel.
-// WHY: gets no loops of ours: its key is computed in the kernel
-func.func @computed(%q: tensor<2x32x64xf32>, %k8: tensor<2x40x64xi8>, %v: tensor<2x40x64xf32>) -> tensor<2x32x64xf32> {
-  %scale = arith.constant 0.125 : f32
-  %out = tensor.empty() : tensor<2x32x64xf32>
-  %e = tensor.empty() : tensor<2x40x64xf32>
-  %k = linalg.generic {indexing_maps = [#i, #i], iterator_types = ["parallel", "parallel", "parallel"]} ins(%k8 : tensor<2x40x64xi8>) outs(%e : tensor<2x40x64xf32>) {
-    ^bb0(%x: i8, %y: f32):
-    %f = arith.sitofp %x : i8 to f32
-    %g = arith.mulf %f, %scale : f32
-    linalg.yield %g : f32
-  } -> tensor<2x40x64xf32>
-  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
-      ins(%q, %k, %v, %scale : tensor<2x32x64xf32>, tensor<2x40x64xf32>, tensor<2x40x64xf32>, f32) outs(%out : tensor<2x32x64xf32>) {
-    ^bb0(%score: f32):
-      iree_linalg_ext.yield %score : f32
-  } -> tensor<2x32x64xf32>
-  return %r : tensor<2x32x64xf32>
-}

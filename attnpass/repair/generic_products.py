@@ -1,0 +1,73 @@
+"""attn-generic-products: named matrix products as generics, for CUDA."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ..passes import Pass, PassContext
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+_NAMED = ("linalg.matmul", "linalg.batch_matmul", "linalg.contract")
+# Of these named products are right, and fast by configurations of ours.
+_LEFT = ("f16", "bf16")
+
+
+@dataclass(frozen=True)
+class GenericProducts(Pass):
+    """Writes each `linalg.contract`, `linalg.matmul` and `linalg.batch_matmul` of f32 (of anything
+    but 16 bits) as a `linalg.generic` with the same maps and body.
+
+    IREE 3.13 does so from `--iree-opt-level=O2` on. Below, its CUDA kernels of some
+    `linalg.contract` ops (f32, several batch dims or one of unknown size) compute wrong numbers:
+    relative errors of 0.8 to 1 on an H200, right with `--iree-opt-generalize-matmul` alone.
+    """
+
+    name: ClassVar[str] = "attn-generic-products"
+    summary: ClassVar[str] = "CUDA: named matrix products as generics, which IREE compiles right"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..ir import collect
+        from ..targets import backends
+
+        if "cuda" not in backends(module):
+            return False
+        with module.context:
+            named = collect(module, _is_wrong, bodies=False)
+            for op in named:
+                _generalize(op)
+        return bool(named)
+
+
+def _is_wrong(op: ir.Operation) -> bool:
+    from ..ir import element_type_name
+
+    return op.name in _NAMED and element_type_name(op.operands[0]) not in _LEFT
+
+
+def _generalize(op: ir.Operation) -> None:
+    from iree.compiler import ir
+
+    from .. import maps
+    from ..ir import Builder, copy_region, erase_dead
+
+    build = Builder(op)
+    attribute = ir.ArrayAttr(op.attributes["indexing_maps"])
+    result = maps.positions_of(attribute)
+    assert result is not None, "the maps of a contraction are projected permutations"
+    loops = range(maps.num_dims(attribute))
+    kinds = ["parallel" if loop in result[-1] else "reduction" for loop in loops]
+    iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
+    attributes: dict[str, ir.Attribute] = {
+        "indexing_maps": attribute,
+        "iterator_types": ir.ArrayAttr.get(iterators),
+        "operandSegmentSizes": build.segments(len(op.operands) - 1, 1),
+    }
+    kept = [result.type for result in op.results]
+    generic = build.create("linalg.generic", kept, list(op.operands), attributes, regions=1)
+    copy_region(op, generic)
+    for old, new in zip(op.results, generic.results, strict=True):
+        old.replace_all_uses_with(new)
+    erase_dead([op])

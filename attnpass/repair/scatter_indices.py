@@ -1,0 +1,45 @@
+"""attn-scatter-indices: what makes the indices of a scatter stays out of its kernel, for CUDA."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ..passes import Pass, PassContext
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+_SCATTER = "iree_linalg_ext.scatter"
+_UPDATES, _INDICES = 0, 1
+
+
+@dataclass(frozen=True)
+class ScatterIndices(Pass):
+    """Puts a compute barrier behind what makes the indices and the updates of a scatter.
+
+    From `--iree-opt-level=O2` on IREE 3.13 fuses it into the scatter's kernel. On CUDA that
+    kernel reads indices that nobody wrote, and writes where they point: a decode step with a
+    static cache (`index_put`) ends in an illegal address.
+    """
+
+    name: ClassVar[str] = "attn-scatter-indices"
+    summary: ClassVar[str] = "CUDA: a scatter's indices are made before its kernel runs"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..ir import Builder, collect, defining_op
+        from ..iree.barrier import BARRIER, compute_barrier
+        from ..targets import backends
+
+        if "cuda" not in backends(module):
+            return False
+        changed = False
+        with module.context:
+            for scatter in collect(module, lambda op: op.name == _SCATTER, bodies=False):
+                for number in (_UPDATES, _INDICES):
+                    value = scatter.operands[number]
+                    producer = defining_op(value)
+                    if producer is not None and producer.name != BARRIER:
+                        scatter.operands[number] = compute_barrier(Builder(scatter), value)
+                        changed = True
+        return changed

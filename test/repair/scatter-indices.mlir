@@ -1,0 +1,38 @@
+// For CUDA a scatter reads its updates and indices from memory, at every level; run twice the pass
+// adds nothing, and other targets stay.
+
+// RUN: attn-opt %s --attn-scatter-indices --split-input-file | FileCheck %s
+// RUN: attn-opt %s --attn-scatter-indices --split-input-file > %t.1 && attn-opt %s --attn-scatter-indices --attn-scatter-indices --split-input-file > %t.2 && diff %t.1 %t.2
+
+module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device]} {
+  // CHECK-LABEL: func.func @write(
+  // CHECK: %[[INDICES:.*]] = linalg.generic
+  // CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[INDICES]] : tensor<4x1xi64>
+  // CHECK: iree_linalg_ext.scatter {{.*}} ins(%arg0, %[[STORED]] :
+  func.func @write(%new: tensor<4x8xf16>, %at: tensor<4xi64>, %cache: tensor<16x8xf16>) -> tensor<16x8xf16> {
+    %e = tensor.empty() : tensor<4x1xi64>
+    %i = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]} ins(%at : tensor<4xi64>) outs(%e : tensor<4x1xi64>) {
+    ^bb0(%x: i64, %y: i64):
+      linalg.yield %x : i64
+    } -> tensor<4x1xi64>
+    %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(true) ins(%new, %i : tensor<4x8xf16>, tensor<4x1xi64>) outs(%cache : tensor<16x8xf16>) {
+    ^bb0(%a: f16, %b: f16):
+      iree_linalg_ext.yield %a : f16
+    } -> tensor<16x8xf16>
+    return %r : tensor<16x8xf16>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: func.func @elsewhere(
+// CHECK-NOT: compute_barrier
+func.func @elsewhere(%new: tensor<4x8xf16>, %at: tensor<4x1xi64>, %cache: tensor<16x8xf16>) -> tensor<16x8xf16> {
+  %e = tensor.empty() : tensor<4x1xi64>
+  %i = linalg.copy ins(%at : tensor<4x1xi64>) outs(%e : tensor<4x1xi64>) -> tensor<4x1xi64>
+  %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(true) ins(%new, %i : tensor<4x8xf16>, tensor<4x1xi64>) outs(%cache : tensor<16x8xf16>) {
+  ^bb0(%a: f16, %b: f16):
+    iree_linalg_ext.yield %a : f16
+  } -> tensor<16x8xf16>
+  return %r : tensor<16x8xf16>
+}

@@ -1,0 +1,66 @@
+// What makes K, V or a mask element by element stays out of attention's kernel on CPUs, at every
+// level: vector loops read memory alone.
+
+// RUN: attn-opt %s --attn-store-operands=target=llvm-cpu --report=%t.json | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-compile %s %cpu --iree-opt-level=O0 --compile-to=executable-configurations | FileCheck %s --check-prefix=LOOPS
+// RUN: attn-compile %s %cpu --iree-opt-level=O2 --compile-to=executable-configurations | FileCheck %s --check-prefix=LOOPS
+// RUN: attn-compile %s %cpu --iree-opt-level=O3 --compile-to=executable-configurations | FileCheck %s --check-prefix=LOOPS
+// RUN: attn-opt %s --attn-store-operands | FileCheck %s --check-prefix=NO-TARGET
+
+// LOOPS-COUNT-2: attnpass.lowered_by
+// NO-TARGET-NOT: compute_barrier
+
+#i = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#keys = affine_map<(b, m, n, k1, k2) -> (k2)>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// WHY: its key is computed, and put in memory before it
+// CHECK-LABEL: func.func @codes
+// CHECK: %[[K:.*]] = linalg.generic
+// CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[K]]
+// CHECK: iree_linalg_ext.attention {{.*}} ins({{.*}}%[[STORED]]
+func.func @codes(%q: tensor<2x32x64xf32>, %k8: tensor<2x40x64xi8>, %v: tensor<2x40x64xf32>) -> tensor<2x32x64xf32> {
+  %scale = arith.constant 0.125 : f32
+  %out = tensor.empty() : tensor<2x32x64xf32>
+  %e = tensor.empty() : tensor<2x40x64xf32>
+  %k = linalg.generic {indexing_maps = [#i, #i], iterator_types = ["parallel", "parallel", "parallel"]} ins(%k8 : tensor<2x40x64xi8>) outs(%e : tensor<2x40x64xf32>) {
+    ^bb0(%x: i8, %y: f32):
+    %f = arith.sitofp %x : i8 to f32
+    %g = arith.mulf %f, %scale : f32
+    linalg.yield %g : f32
+  } -> tensor<2x40x64xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<2x32x64xf32>, tensor<2x40x64xf32>, tensor<2x40x64xf32>, f32) outs(%out : tensor<2x32x64xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x32x64xf32>
+  return %r : tensor<2x32x64xf32>
+}
+
+// WHY: its mask is computed, and put in memory before it
+// CHECK-LABEL: func.func @positions
+// CHECK: %[[MASK:.*]] = linalg.generic
+// CHECK: iree_tensor_ext.compute_barrier.start %[[MASK]]
+func.func @positions(%q: tensor<2x32x64xf32>, %k: tensor<2x40x64xf32>, %v: tensor<2x40x64xf32>, %length: tensor<i64>) -> tensor<2x32x64xf32> {
+  %scale = arith.constant 0.125 : f32
+  %out = tensor.empty() : tensor<2x32x64xf32>
+  %e = tensor.empty() : tensor<40xi1>
+  %mask = linalg.generic {indexing_maps = [affine_map<(d0) -> ()>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%length : tensor<i64>) outs(%e : tensor<40xi1>) {
+    ^bb0(%last: i64, %old: i1):
+    %i = linalg.index 0 : index
+    %n = arith.index_cast %i : index to i64
+    %seen = arith.cmpi sle, %n, %last : i64
+    linalg.yield %seen : i1
+  } -> tensor<40xi1>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #keys, #o]>
+      ins(%q, %k, %v, %scale, %mask : tensor<2x32x64xf32>, tensor<2x40x64xf32>, tensor<2x40x64xf32>, f32, tensor<40xi1>) outs(%out : tensor<2x32x64xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x32x64xf32>
+  return %r : tensor<2x32x64xf32>
+}
