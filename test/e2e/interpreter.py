@@ -2,7 +2,9 @@
 
 For tests that ask whether a rewrite kept the meaning of a module, thousands of times.
 Every float is a float64, whatever its type in the IR, so two orders of the same sums differ
-by rounding of 1e-15 only. `tensor.empty` holds NaN: reading what was never written shows.
+by rounding of 1e-15 only; casts to 8 bits alone round. With `rounds` each op rounds its results
+to their types: what is then lost is what the types cannot hold. `tensor.empty` holds NaN:
+reading what was never written shows. Rows of attention that see no key are 0.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from iree.compiler import ir
 
@@ -25,14 +28,52 @@ _RETURNS = (
 )
 
 
+_WIDE = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
+_NARROW = {
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
+    "f8E5M2": ml_dtypes.float8_e5m2,
+}
+
+
+class Machine:
+    """A module with what its mutable globals hold, from call to call."""
+
+    def __init__(self, module: ir.Module, rounds: bool = False):
+        self.module = module
+        self.rounds = rounds
+        self.symbols = {
+            ir.StringAttr(op.operation.attributes["sym_name"]).value: op.operation
+            for op in module.body.operations
+            if "sym_name" in op.operation.attributes
+        }
+        self.globals: dict[str, Any] = {}
+
+    def call(self, function: str, inputs: Sequence[Any]) -> list[Any]:
+        """What `function` returns for numpy arrays (and numbers) as inputs."""
+        block = self.symbols[function].regions[0].blocks[0]
+        exact = [_exact(x) if isinstance(x, np.ndarray) else x for x in inputs]
+        return _Frame(self).block(block, exact)
+
+
 def interpret(module: ir.Module, inputs: Sequence[Any], function: str = "main") -> list[Any]:
     """What `function` returns for numpy arrays (and numbers) as inputs."""
-    for op in module.body.operations:
-        symbol = op.operation.attributes
-        if "sym_name" in symbol and ir.StringAttr(symbol["sym_name"]).value == function:
-            exact = [np.asarray(x, float) if isinstance(x, np.ndarray) else x for x in inputs]
-            return _Frame(module).block(op.operation.regions[0].blocks[0], exact)
-    raise KeyError(function)
+    return Machine(module).call(function, inputs)
+
+
+def _exact(array: np.ndarray) -> np.ndarray:
+    """In float64; indices stay integers."""
+    return array if array.dtype in (np.int32, np.int64) else np.asarray(array, float)
+
+
+def _rounded(value: Any, kind: ir.Type, to: dict[str, Any]) -> Any:
+    """`value` rounded to its element type, if that is one of `to`."""
+    element = kind.element_type if isinstance(kind, ir.ShapedType) else kind
+    number = to.get(str(element))
+    if number is None:
+        return value
+    with np.errstate(over="ignore"):
+        return np.asarray(value).astype(number).astype(float)
 
 
 def meaning(text: str, inputs: Sequence[Any]) -> list[Any]:
@@ -45,8 +86,8 @@ def meaning(text: str, inputs: Sequence[Any]) -> list[Any]:
 class _Frame:
     """Values of one call; nested regions see those around them."""
 
-    def __init__(self, module: ir.Module, outer: dict[ir.Value, Any] | None = None):
-        self.module = module
+    def __init__(self, machine: Machine, outer: dict[ir.Value, Any] | None = None):
+        self.machine = machine
         self.values = dict(outer or {})
 
     def block(self, block: ir.Block, arguments: Sequence[Any]) -> list[Any]:
@@ -57,6 +98,9 @@ class _Frame:
             if op.name in _RETURNS:
                 return operands
             results = self.run(op, operands)
+            if self.machine.rounds:
+                pairs = zip(results, op.results, strict=True)
+                results = [_rounded(x, result.type, _WIDE) for x, result in pairs]
             self.values.update(zip(op.results, results, strict=True))
         return []
 
@@ -104,6 +148,16 @@ class _Frame:
     def do_tensor_from_elements(self, op: ir.Operation, *elements: Any) -> Any:
         return np.array(elements).reshape(_shape(op, ()))
 
+    def do_flow_tensor_bitcast(self, op: ir.Operation, source: Any) -> Any:
+        """Bytes as bits, the lowest first: a mask that is packed."""
+        kind = ir.RankedTensorType(op.results[0].type)
+        assert str(kind.element_type) == "i1", "a cast of bits to other than i1"
+        bits = np.unpackbits(np.asarray(source).astype(np.uint8), bitorder="little")
+        return bits[: math.prod(kind.shape)].reshape(kind.shape)
+
+    def do_arith_truncf(self, op: ir.Operation, source: Any) -> Any:
+        return _rounded(source, op.results[0].type, _NARROW)
+
     def do_tensor_cast(self, op: ir.Operation, source: Any) -> Any:
         if isinstance(op.results[0].type, ir.RankedTensorType):
             for size, wanted in zip(source.shape, op.results[0].type.shape, strict=True):
@@ -147,7 +201,7 @@ class _Frame:
             [next(given) if s == DYNAMIC else s for s in op.attributes[name]]
             for name in ("static_low", "static_high")
         )
-        (padding,) = _Frame(self.module, self.values).block(
+        (padding,) = _Frame(self.machine, self.values).block(
             op.regions[0].blocks[0], [0] * source.ndim
         )
         if isinstance(padding, float):
@@ -174,7 +228,7 @@ class _Frame:
         *mask, original = mask_and_original
         result = original.copy()
         where = _addressed(op, original, index, updates.ndim)
-        frame = _Body(self.module, self.values, [], {})
+        frame = _Body(self.machine, self.values, [], {})
         (new,) = frame.block(op.regions[0].blocks[0], [updates, original[where]])
         if mask:
             places = mask[0].astype(bool)
@@ -221,7 +275,7 @@ class _Frame:
         for point in np.ndindex(*(sizes[d] for d in reduced)):
             at = dict(zip(reduced, point, strict=True))
             given = [_at(view, at) for view in views[: len(views) - inits]] + state
-            frame = _Body(self.module, self.values, sizes, at)
+            frame = _Body(self.machine, self.values, sizes, at)
             state = [
                 np.broadcast_to(new, old.shape)
                 for new, old in zip(frame.block(block, given), state, strict=True)
@@ -235,8 +289,12 @@ class _Frame:
 
     def do_iree_linalg_ext_attention(self, op: ir.Operation, *operands: Any) -> Any:
         scores, maps, sizes, loops, k2 = self._scores(op, operands)
-        weights = np.exp(scores - scores.max(axis=k2, keepdims=True))
-        weights = weights / weights.sum(axis=k2, keepdims=True)
+        top = scores.max(axis=k2, keepdims=True, initial=-np.inf)
+        weights = np.exp(scores - np.where(np.isneginf(top), 0, top))
+        total = weights.sum(axis=k2, keepdims=True)
+        weights = weights / np.where(total == 0, 1, total)
+        if self.machine.rounds:
+            weights = _rounded(weights, op.operands[2].type, _WIDE)
         value = _over_loops(operands[2], maps[2], loops)
         return _like(_contract(weights, value, maps[-1], sizes), operands[-1])
 
@@ -275,11 +333,13 @@ class _Frame:
         score_dims += [d for d in range(loops) if d in set(maps[1]) & output - set(score_dims)]
         scores = _over_loops(_contract(query, key, score_dims, sizes), score_dims, loops)
         scores = scores * operands[3]
-        frame = _Body(self.module, self.values, sizes, {})
+        if self.machine.rounds:
+            scores = scores.astype(np.float32).astype(float)
+        frame = _Body(self.machine, self.values, sizes, {})
         (scores,) = frame.block(op.regions[0].blocks[0], [scores])
         if len(operands) - len(op.results) > 4:
             mask = _over_loops(operands[4], maps[4], loops)
-            shows = str(ir.RankedTensorType(op.operands[4].type).element_type) == "i1"
+            shows = str(ir.RankedTensorType(op.operands[4].type).element_type) in ("i1", "i8")
             scores = scores + (np.where(mask, 0, -np.inf) if shows else mask)
         full = [sizes[d] if d in score_dims else 1 for d in range(loops)]
         return np.broadcast_to(scores, full), maps, sizes, loops, k2
@@ -288,23 +348,39 @@ class _Frame:
 
     def do_scf_if(self, op: ir.Operation, condition: Any) -> list[Any]:
         region = op.regions[0 if condition else 1]
-        return _Frame(self.module, self.values).block(region.blocks[0], [])
+        return _Frame(self.machine, self.values).block(region.blocks[0], [])
 
     def do_scf_for(self, op: ir.Operation, low: int, high: int, step: int, *state: Any) -> Any:
         now = list(state)
         for i in range(low, high, step):
-            now = _Frame(self.module, self.values).block(op.regions[0].blocks[0], [i, *now])
+            now = _Frame(self.machine, self.values).block(op.regions[0].blocks[0], [i, *now])
         return now
 
     def do_func_call(self, op: ir.Operation, *operands: Any) -> list[Any]:
-        return interpret(self.module, operands, ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
+        return self.machine.call(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, operands)
+
+    # variables
+
+    def do_util_global_load(self, op: ir.Operation) -> Any:
+        name = ir.FlatSymbolRefAttr(op.attributes["global"]).value
+        if name not in self.machine.globals:
+            start = self.machine.symbols[name].attributes["initial_value"]
+            kind = ir.RankedTensorType(op.results[0].type)
+            value = ir.DenseElementsAttr(start).get_splat_value().value  # type: ignore[attr-defined]
+            self.machine.globals[name] = np.full(kind.shape, value, float)
+        return self.machine.globals[name].copy()
+
+    def do_util_global_store(self, op: ir.Operation, value: Any) -> list[Any]:
+        name = ir.FlatSymbolRefAttr(op.attributes["global"]).value
+        self.machine.globals[name] = value
+        return []
 
 
 class _Body(_Frame):
     """The scalar body of a linalg or attention op, on whole arrays over the loops."""
 
-    def __init__(self, module: ir.Module, outer: dict[ir.Value, Any], sizes: list[int], at: Any):
-        super().__init__(module, outer)
+    def __init__(self, machine: Machine, outer: dict[ir.Value, Any], sizes: list[int], at: Any):
+        super().__init__(machine, outer)
         self.sizes, self.at = sizes, at
 
     def do_linalg_index(self, op: ir.Operation) -> Any:
@@ -346,13 +422,15 @@ _SCALARS: dict[str, Callable[..., Any]] = {
     "arith.extsi": np.asarray,
     "arith.sitofp": np.asarray,
     "math.roundeven": np.rint,
-    "math.tanh": np.tanh,
     "math.exp": np.exp,
     "math.exp2": np.exp2,
     "math.absf": np.abs,
+    "math.tanh": np.tanh,
+    "util.assume.int": _identity,
+    "flow.tensor.tie_shape": lambda source, *sizes: source,
     "iree_tensor_ext.compute_barrier.start": lambda source, *sizes: source,
     **dict.fromkeys(
-        ("arith.truncf", "arith.extf", "arith.sitofp", "arith.uitofp", "arith.index_cast"),
+        ("arith.extf", "arith.sitofp", "arith.uitofp", "arith.index_cast"),
         _identity,
     ),
 }
@@ -390,7 +468,8 @@ def _slices(op: ir.Operation, rest: Sequence[int]) -> tuple[slice, ...]:
         for name in ("static_offsets", "static_sizes", "static_strides")
     )
     return tuple(
-        slice(o, o + (n - 1) * s + 1, s) for o, n, s in zip(offsets, sizes, strides, strict=True)
+        slice(int(o), int(o) + (n - 1) * s + 1, s)
+        for o, n, s in zip(offsets, sizes, strides, strict=True)
     )
 
 
@@ -459,7 +538,7 @@ def _at(view: Any, at: dict[int, int]) -> Any:
 def _contract(left: Any, right: Any, kept: Sequence[int | None], sizes: Sequence[int]) -> Any:
     """Sum of left * right over the loops not in `kept`, with dims in the order of `kept`."""
     summed = tuple(d for d in range(len(sizes)) if d not in kept)
-    full = [sizes[d] if max(left.shape[d], right.shape[d]) > 1 else 1 for d in range(len(sizes))]
+    full = [1 if left.shape[d] == right.shape[d] == 1 else sizes[d] for d in range(len(sizes))]
     product = np.broadcast_to(left, full) * np.broadcast_to(right, full)
     total = product.sum(axis=summed, keepdims=True)
     wanted = [sizes[d] if d not in summed else 1 for d in range(len(sizes))]

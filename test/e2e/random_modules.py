@@ -13,7 +13,9 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 Draw = Callable[[int, int], int]
@@ -54,6 +56,17 @@ class Value:
         return _type(self.shape, self.dynamic, self.element)
 
 
+# Element types of arguments.
+NUMBERS = {
+    "f32": np.float32,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "i8": np.int8,
+    "i1": np.bool_,
+}
+
+
 def _type(shape: Sequence[int], dynamic: Sequence[str], element: str) -> str:
     dims = ["?" if name else str(size) for size, name in zip(shape, dynamic, strict=True)]
     return f"tensor<{'x'.join([*dims, element])}>"
@@ -81,6 +94,9 @@ class Function:
     arguments: list[Value] = field(default_factory=list)
     sizes: dict[str, int] = field(default_factory=dict)
     returned: list[Value] = field(default_factory=list)
+    fills: dict[str, Callable[[np.random.Generator], Any]] = field(default_factory=dict)
+    # What stands beside the function in the module.
+    globals: list[str] = field(default_factory=list)
     _count: itertools.count = field(default_factory=itertools.count)
 
     def fresh(self, word: str = "v") -> str:
@@ -748,38 +764,58 @@ class Function:
             top = self._operand(rows, sizes, "f32")
             outs = [out, top, self.filled(top.shape, top.dynamic, "f32")]
             maps += [rows, rows]
+        ins = list(zip(names, types, strict=True))
+        region = self._score_region(number, bool(batch))
+        self.returned += self.attention_op(loops, maps, ins, outs, region)
+
+    def _score_region(self, number: dict[str, int], batched: bool) -> list[str]:
+        """At times a score function: of the score alone, of the key or of the batch."""
+        modifier = self.choices.integer(0, 9)
+        if modifier == 0:
+            return [
+                "%half = arith.constant 0.5 : f32",
+                "%mod = arith.mulf %score, %half : f32",
+            ]
+        dim = {1: "k2", 2: "b0" if batched else ""}.get(modifier, "")
+        if not dim or self.regular:
+            return []
+        return [
+            f"%ix = iree_linalg_ext.index {number[dim]} : index",
+            "%iy = arith.index_cast %ix : index to i32",
+            "%iz = arith.sitofp %iy : i32 to f32",
+            f"%mod = arith.{'addf' if modifier == 1 else 'mulf'} %score, %iz : f32",
+        ]
+
+    def attention_op(
+        self,
+        loops: Sequence[str],
+        maps: Sequence[Sequence[str]],
+        ins: Sequence[tuple[str, str]],
+        outs: Sequence[Value],
+        region: Sequence[str],
+    ) -> list[Value]:
+        """An attention op, an online one where it has three results, with dims by name; `ins`
+        are names and types, and `region` makes %mod of %score, if it has any lines."""
+        number = {name: i for i, name in enumerate(loops)}
         text = ", ".join(_map(len(loops), [number[name] for name in m]) for m in maps)
-        result = self.fresh("r")
-        kind = "online_attention" if online else "attention"
+        result, online = self.fresh("r"), len(outs) == 3
+        types = ", ".join(v.type for v in outs)
         self.line(
-            f"{result}{':3' if online else ''} = iree_linalg_ext.{kind} <indexing_maps = [{text}]> "
-            f"ins({', '.join(names)} : {', '.join(types)}) "
-            f"outs({', '.join(v.name for v in outs)} : {', '.join(v.type for v in outs)}) {{"
+            f"{result}{':3' if online else ''} = "
+            f"iree_linalg_ext.{'online_attention' if online else 'attention'} "
+            f"<indexing_maps = [{text}]> "
+            f"ins({', '.join(name for name, _ in ins)} : {', '.join(kind for _, kind in ins)}) "
+            f"outs({', '.join(v.name for v in outs)} : {types}) {{"
         )
         self.line("^bb0(%score: f32):")
-        modifier = self.choices.integer(0, 9)
-        score = "%score"
-        if modifier == 0:
-            self.line("  %half = arith.constant 0.5 : f32")
-            self.line("  %mod = arith.mulf %score, %half : f32")
-            score = "%mod"
-        elif modifier == 1 and not self.regular:
-            self.line(f"  %ix = iree_linalg_ext.index {number['k2']} : index")
-            self.line("  %iy = arith.index_cast %ix : index to i32")
-            self.line("  %iz = arith.sitofp %iy : i32 to f32")
-            self.line("  %mod = arith.addf %score, %iz : f32")
-            score = "%mod"
-        elif modifier == 2 and batch and not self.regular:
-            self.line(f"  %ix = iree_linalg_ext.index {number['b0']} : index")
-            self.line("  %iy = arith.index_cast %ix : index to i32")
-            self.line("  %iz = arith.sitofp %iy : i32 to f32")
-            self.line("  %mod = arith.mulf %score, %iz : f32")
-            score = "%mod"
-        self.line(f"  iree_linalg_ext.yield {score} : f32")
-        self.line(f"}} -> {', '.join(v.type for v in outs)}")
-        for i, v in enumerate(outs):
-            name = f"{result}#{i}" if online else result
-            self.returned.append(Value(name, v.shape, v.dynamic, v.element))
+        for text in region:
+            self.line("  " + text)
+        self.line(f"  iree_linalg_ext.yield {'%mod' if region else '%score'} : f32")
+        self.line(f"}} -> {types}")
+        return [
+            Value(f"{result}#{i}" if online else result, v.shape, v.dynamic, v.element)
+            for i, v in enumerate(outs)
+        ]
 
     def _shuffled(self, names: list[str]) -> list[str]:
         if self.choices.chance(50):
@@ -830,15 +866,24 @@ class Function:
         arguments = ", ".join(f"{v.name}: {v.type}" for v in self.arguments)
         results = ", ".join(v.type for v in self.returned)
         values = ", ".join(v.name for v in self.returned)
-        body = "\n".join(self.lines)
+        body, beside = "\n".join(self.lines), "".join(f"{line}\n" for line in self.globals)
         return (
-            f"func.func @{self.name}({arguments}) -> ({results}) {{\n{body}\n"
+            f"{beside}func.func @{self.name}({arguments}) -> ({results}) {{\n{body}\n"
             f"  return {values} : {results}\n}}\n"
         )
 
-    def inputs(self, rng: np.random.Generator) -> list[np.ndarray]:
-        kinds = {"f32": np.float32, "f16": np.float16}
-        return [(rng.standard_normal(v.shape) / 2).astype(kinds[v.element]) for v in self.arguments]
+    def inputs(self, rng: np.random.Generator) -> list[Any]:
+        """Arguments of one call: those of `fills` as these say, others normal."""
+        return [
+            self.fills[v.name](rng)
+            if v.name in self.fills
+            else (rng.standard_normal(v.shape) / 2).astype(NUMBERS[v.element])
+            for v in self.arguments
+        ]
+
+    def calls(self, rng: np.random.Generator) -> list[list[Any]]:
+        """The arguments of each call, in turn."""
+        return [self.inputs(rng)]
 
 
 def _factors(size: int) -> list[int]:

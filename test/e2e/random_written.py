@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from random_modules import Choices, Function, Value, _map, _type
 
 # So low that adding a score changes none of them.
@@ -30,7 +31,13 @@ class Named:
 
 
 class Written(Function):
-    """A function that computes attention by products and a softmax."""
+    """A function that computes attention by products and a softmax.
+
+    A `wide` one has operands of other types, masks that are added, and maxima that are not
+    those of the rows.
+    """
+
+    wide: bool = False
 
     def setup(self) -> None:
         """Draws the letters of each role, and their sizes."""
@@ -339,6 +346,7 @@ class Written(Function):
         """What models do with scores, and some things that they do not."""
         kinds = [self.scaled] * 4 + [self.biased] * 3 + [self.capped, self.clamped, self.noise]
         kinds += [self.multiplied, self.narrowed, self.hidden, self.by_position, self.by_position]
+        kinds += [self.masked] * 3 if self.wide else []
         return self.choices.pick(kinds)(t)
 
     def scaled(self, t: Named) -> Named:
@@ -393,6 +401,24 @@ class Written(Function):
         ]
         return self.ew(t, [other], body, "%r")
 
+    def masked(self, t: Named) -> Named:
+        """A mask that is added: 0 where keys are seen, a low number or -inf elsewhere."""
+        low = self.choices.pick([-1e4, -1e30, -3.4028235e38, -math.inf])
+        letters = self.subset(t.letters, self.roles["keys"])
+        other = self.arg(letters)
+        shape, name = other.value.shape, self.arguments[-1].name
+
+        def fill(rng: np.random.Generator) -> np.ndarray:
+            seen = rng.random(shape) < 0.7
+            if low == -math.inf:
+                # Of a row without keys nothing is left to compare.
+                seen[...] |= ~seen.any()
+            return np.where(seen, 0, low).astype(np.float32)
+
+        self.fills[name] = fill
+        words = ["addf %in0, %in1", "addf %in1, %in0"]
+        return self.ew(t, [other], [f"%r = arith.{self.choices.pick(words)} : f32"], "%r")
+
     def by_position(self, t: Named) -> Named:
         """A causal mask, or a bias of the distance."""
         t = self.split(t)
@@ -443,7 +469,8 @@ class Written(Function):
         if c.chance(25) and not (len(keys) > 1 and set(keys) & self.dynamic_letters):
             return self._named_softmax(t, keys)
         power = f"%r = math.{c.pick(['exp', 'exp', 'exp2'])}"
-        top = self.reduced(self.noise(t), keys, "maximumf", -3.0e38) if c.chance(80) else None
+        over = self.subset(t.letters) if self.wide and c.chance(6) else keys
+        top = self.reduced(self.noise(t), over, "maximumf", -3.0e38) if c.chance(80) else None
         if top is None or not top.dims:
             e = self.ew(t, [], [f"{power} %in0 : f32"], "%r")
         elif c.chance(60):
@@ -509,14 +536,33 @@ class Written(Function):
             w = self.ew(w, [other], ["%r = arith.mulf %in0, %in1 : f32"], "%r")
         return w
 
+    def operand(self, letters: str) -> Named:
+        """An argument in f32, or at times one made so of another type."""
+        c = self.choices
+        kind = c.pick(["f32", "f32", "f32", "f16", "bf16", "i8"]) if self.wide else "f32"
+        t = self.arg(letters, kind)
+        if kind == "f32":
+            return t
+        if kind != "i8":
+            return self.ew(t, [], [f"%r = arith.extf %in0 : {kind} to f32"], "%r")
+        shape, name = t.value.shape, self.arguments[-1].name
+        self.fills[name] = lambda rng: rng.integers(-8, 9, shape, np.int8)
+        scale = self.arg(self.subset(letters) or letters[:1])
+        body = [
+            "%f = arith.sitofp %in0 : i8 to f32",
+            f"%g = arith.mulf %f, {self.number(0.25)} : f32",
+            "%r = arith.mulf %g, %in1 : f32",
+        ]
+        return self.ew(t, [scale], body, "%r")
+
     def attention(self) -> None:
         c, r = self.choices, self.roles
         batch, group = r["batch"], r["group"]
-        q = self.arg(batch + group + r["rows"] + r["depth"])
+        q = self.operand(batch + group + r["rows"] + r["depth"])
         shared = group if c.chance(70) else ""
         own = "" if shared else group
-        k = self.arg(batch + own + r["keys"] + r["depth"])
-        v = self.arg(batch + own + r["keys"] + r["width"])
+        k = self.operand(batch + own + r["keys"] + r["depth"])
+        v = self.operand(batch + own + r["keys"] + r["width"])
         if c.chance(20):
             q = self.ew(q, [], [f"%r = arith.mulf %in0, {self.number(0.5)} : f32"], "%r")
         repeat = shared and c.chance(50)
@@ -539,8 +585,11 @@ class Written(Function):
         self.returned = [o.value]
 
 
-def random_written(choices: Choices, name: str = "main", regular: bool = False) -> Written:
+def random_written(
+    choices: Choices, name: str = "main", regular: bool = False, wide: bool = False
+) -> Written:
     f = Written(name, choices, may_be_dynamic=choices.chance(25), regular=regular)
+    f.wide = wide
     f.setup()
     f.attention()
     if choices.chance(10) and not f.may_be_dynamic:
