@@ -34,7 +34,7 @@ def default_pipeline(
         "attn-mask-positions",
         "attn-share-masks",
         f"attn-propagate-layout{{{options}}}",
-        "attn-hidden-rows",
+        "attn-lowest-masks",
     ]
     if kernels != "never":
         passes.append(f"attn-use-kernels{{mode={kernels}}}")
@@ -53,8 +53,9 @@ def default_pipeline(
         passes += ["attn-join-dims", "attn-store-operands"]
         passes += ["attn-pad-keys", "attn-split-k{configured=true}"]
         passes.append(f"attn-configure{{source={{{table}}}}}" if table else "attn-configure")
+    passes += ["attn-natural-scores", "attn-hidden-rows"]
+    if configure:
         passes.append("attn-vectorize")
-    passes.append("attn-natural-scores")
     if hardware_exp2:
         passes.append("attn-hardware-exp2")
     if shared_memory:

@@ -6,7 +6,6 @@ Both `iree_linalg_ext.attention` (one result) and `iree_linalg_ext.online_attent
 
 from __future__ import annotations
 
-import contextlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -198,11 +197,15 @@ def find(module: ir.Operation) -> list[AttentionFacts]:
     and those that lack a dim since IREE folded dims of size one, as it does before the phase
     flow: attention over a single key is one.
     """
-    found: list[AttentionFacts] = []
-    for op in find_ops(module):
-        with contextlib.suppress(AttnError):
-            found.append(describe(op))
-    return found
+    return [facts for op in find_ops(module) if (facts := whole_facts(op))]
+
+
+def whole_facts(op: ir.Operation) -> AttentionFacts | None:
+    """Facts of one attention op; None where it lacks a dim, or cannot be understood."""
+    try:
+        return describe(op)
+    except AttnError:
+        return None
 
 
 def note_what_is_left(module: ir.Operation, report: Report) -> None:

@@ -6,6 +6,7 @@ from iree.compiler import ir
 
 from . import maps
 from .attention import AttentionFacts
+from .hidden_rows import is_zero_test
 from .ir import Builder, copied_attributes, copy_region, defining_op, users
 from .scores import number
 
@@ -85,6 +86,12 @@ def _is_quotient(value: ir.Value, above: ir.Value, below: ir.Value) -> bool:
         return False
     if op.name == "arith.truncf":
         return _is_quotient(op.operands[0], above, below)
+    if op.name == "arith.select":
+        # 0 in rows that see no key, as attention is.
+        condition, zero, value = op.operands
+        test = defining_op(condition)
+        guards = test is not None and is_zero_test(test) and test.operands[0] == below
+        return guards and number(zero) == 0 and _is_quotient(value, above, below)
     if op.name == "arith.divf":
         return list(op.operands) == [above, below]
     if op.name != "arith.mulf" or above not in list(op.operands):

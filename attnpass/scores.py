@@ -31,6 +31,8 @@ _QUERY, _SCALE = 0, 3
 INDEX = "iree_linalg_ext.index"
 # On an op whose region `rescale` has rewritten: twice would be wrong.
 NATURAL_SCORES = "attnpass.natural_scores"
+# Times log2(e), finite numbers below the first are none any more; the second takes their place.
+TOO_LOW, LOW = -2.35e38, -2.3e38
 # As low as no score is: added to one it leaves nothing of it but itself, as f32 rounds.
 _HIDDEN = -1e9
 _FIXED_POINTS = (0.0, float("inf"), float("-inf"))
@@ -110,8 +112,14 @@ def number(value: ir.Value) -> float | None:
 def rescale(op: ir.Operation) -> None:
     """Makes the region work on the scaled score, where IREE 3.13 gives it that times log2(e) and
     takes what it yields for such; of 8-bit queries, what has not been scaled, and scales what it
-    yields. Needs a current context."""
+    yields. Numbers that log2(e) would make infinite become the lowest that it does not: a row of
+    nothing else is the mean of V. Needs a current context."""
     inside = inner_ops(op)
+    for inner in inside:
+        for place, operand in enumerate(inner.operands):
+            held = number(operand)
+            if held is not None and -math.inf < held < TOO_LOW:
+                inner.operands[place] = Builder(inner).constant_float(LOW, operand.type)
     given, kind = score(op), score(op).type
     build, last = Builder(inside[0]), Builder(inside[-1])
     if element_bytes(op.operands[_QUERY]) > 1:

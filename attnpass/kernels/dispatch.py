@@ -13,6 +13,7 @@ from .choose import KernelPlan
 from .decode import launch_decode
 from .extern import launch, runs_on_hopper
 from .scale import magnitude, signed_query
+from .unseen import with_zeros, within_range
 
 
 def replace_by_kernel(facts: AttentionFacts, plan: KernelPlan, elsewhere: bool) -> None:
@@ -65,7 +66,7 @@ def _by_kernel(
             all_blocks = product([blocks, numbers["heads"]])
             workgroups = (build.size_op("minui", all_blocks, plan.programs), 1)
         new = launch(build, kernel, workgroups, numbers, operands, [result], elsewhere)[0]
-    return build.transpose(new, maps.inverse(plan.orders["output"]))
+    return with_zeros(facts, build.transpose(new, maps.inverse(plan.orders["output"])), build)
 
 
 def _mask_numbers(facts: AttentionFacts, plan: KernelPlan, keys: Size) -> dict[str, Size]:
@@ -83,6 +84,8 @@ def _mask_numbers(facts: AttentionFacts, plan: KernelPlan, keys: Size) -> dict[s
 def _operand(facts: AttentionFacts, plan: KernelPlan, build: Builder, name: str) -> ir.Value:
     """What the kernel reads as Q, K, V or the mask: in its order, in its type."""
     value = plan.sources.get(name, facts.value(name))
+    if name == "mask":
+        value = within_range(build, value)
     if name in plan.widened:
         value = widen(build, value, plan.widened[name])
     elif element_type_name(value) == "i1":

@@ -44,6 +44,7 @@ REGISTRY: dict[str, str] = {
     "attn-normal-form": "attnpass.passes.normal_form:NormalForm",
     "attn-order-dims": "attnpass.passes.order_dims:OrderDims",
     "attn-hidden-rows": "attnpass.passes.hidden_rows:HiddenRows",
+    "attn-lowest-masks": "attnpass.passes.lowest_masks:LowestMasks",
     "attn-pad-heads": "attnpass.passes.pad_heads:PadHeads",
     "attn-pad-keys": "attnpass.passes.pad_keys:PadKeys",
     "attn-join-dims": "attnpass.passes.join_dims:JoinDims",

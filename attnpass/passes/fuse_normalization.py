@@ -19,13 +19,16 @@ class FuseNormalization(Pass):
     divided by its sum of weights, where nobody reads the largest score or the sum but for that.
 
     FlexAttention is imported so. Passes and kernels know more of attention than of its parts,
-    and IREE takes it apart again when it has formed dispatches.
+    and IREE takes it apart again when it has formed dispatches. Where it cannot be one op, what
+    divides by the sum gives 0 in rows that see no key, as attention is there.
     """
 
     name: ClassVar[str] = "attn-fuse-normalization"
     summary: ClassVar[str] = "online attention and the division by its sum as attention"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..attention import find_ops
+        from ..hidden_rows import guard_divisions
         from ..normalization import find_normalization, normalized
 
         divisions: list[ir.Operation] = []
@@ -44,6 +47,10 @@ class FuseNormalization(Pass):
             with module.context:
                 erase_dead(divisions)
 
+        def guard() -> bool:
+            with module.context:
+                return any([guard_divisions(op) for op in find_ops(module) if len(op.results) > 1])
+
         changed = context.replace_attention(module, replace)
         erase()
-        return changed
+        return guard() or changed

@@ -1,4 +1,4 @@
-"""attn-hidden-rows: zeros, as in PyTorch, where a mask hides every key of a row."""
+"""attn-hidden-rows: zeros, as in PyTorch, in rows of attention that see no key."""
 
 from __future__ import annotations
 
@@ -13,40 +13,48 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HiddenRows(Pass):
-    """Makes rows of attention that see no key 0, where the mask could have such rows.
+    """Makes rows of attention that see no key 0, where there could be such rows.
 
     IREE 3.13 gives NaN there, PyTorch 0. Batches that are padded on the left have such rows:
-    in a model of two layers their NaN reaches every row of the sequence. Masks that show each
-    row a key (causal, windows, finite biases) and those that all rows share are left alone.
-    The mask is read once more, and the zeros are put in by what IREE fuses behind attention.
+    in a model of two layers their NaN reaches every row of the sequence. It guards the division
+    by the sum of weights that IREE makes of each attention before it lowers kernels, so that no
+    mask is read again; run on a module in which attention is whole, it takes that apart. Left
+    alone is what sees all of a known number of keys.
 
-    Where keys are hidden by the lowest finite number, PyTorch gives such rows the mean of V, and
-    IREE NaN. So masks that could hold it, the caller's or of such a constant, get a number
-    that is not quite as low.
+    Where keys are hidden by the lowest finite number, such rows are the mean of V: see
+    `attn-lowest-masks`, whose work is done here, too, where attention is whole.
     """
 
     name: ClassVar[str] = "attn-hidden-rows"
-    summary: ClassVar[str] = "rows whose mask hides every key are 0, as in PyTorch, not NaN"
+    summary: ClassVar[str] = "rows that see no key are 0, as in PyTorch, not NaN"
+    phase: ClassVar[str] = "executable-configurations"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention import find
-        from ..hidden_rows import may_be_too_low, may_hide_rows, raise_mask, zero_hidden_rows
+        from ..attention import find_ops, whole_facts
+        from ..hidden_rows import guard_divisions, may_see_nothing, taken_apart
+        from ..ir import erase_dead, has_ancestor, location_text, replace_reads
+        from ..lowest_masks import raise_masks
 
-        changed = False
+        guarded: list[ir.Operation] = []
+        apart: list[ir.Operation] = []
         with module.context:
-            for facts in find(module):
-                too_low, hides = may_be_too_low(facts), may_hide_rows(facts)
-                if too_low:
-                    raise_mask(facts)
-                    context.report.note(
-                        f"{facts.kind} at {facts.place}: rows whose keys are all hidden by the "
-                        "lowest finite number are the mean of V, as in PyTorch; IREE gives NaN"
-                    )
-                if hides:
-                    zero_hidden_rows(facts)
-                    context.report.note(
-                        f"{facts.kind} at {facts.place}: rows whose mask hides every key are 0, "
-                        "as in PyTorch; IREE gives NaN"
-                    )
-                changed |= too_low or hides
-        return changed
+            open_ops = [op for op in find_ops(module) if not has_ancestor(op, "hal.executable")]
+            changed = raise_masks(open_ops, context.report)
+            for op in find_ops(module):
+                facts = whole_facts(op)
+                if facts is not None and not may_see_nothing(facts):
+                    continue
+                if facts is not None and facts.kind == "attention":
+                    with op.location:
+                        replace_reads(op.results[0], taken_apart(facts))
+                    apart.append(op)
+                elif len(op.results) < 3 or not guard_divisions(op):
+                    continue
+                guarded.append(op)
+            for op in guarded:
+                context.report.note(
+                    f"{op.name.rpartition('.')[2]} at {location_text(op.location)}: rows that see "
+                    "no key are 0, as in PyTorch; IREE gives NaN"
+                )
+            erase_dead(apart)
+        return changed or bool(guarded)

@@ -4,7 +4,7 @@ The conventions are those of IREE's online_attention: scores are scaled by log2(
 `exp2` is the exponential; a row's max is its largest scaled score; output and sum are
 relative to that max. A chunk whose keys are all masked ends with the lowest max, output 0
 and sum 0, and adds nothing to rows that see a key elsewhere. A row that sees no key at all
-is 0/0 = NaN, as in the unsplit op.
+is 0.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from iree.compiler import ir
 
 from .. import maps
+from ..hidden_rows import quotient_or_zero
 from ..ir import Builder, element_type, sizes_of
 from .parts import LOWEST, Operands, Triple
 
@@ -35,7 +36,7 @@ def finish_attention(
             dims,
             [(dims, output), (dims, total)],
             init,
-            lambda inner, x: inner.create("arith.divf", [x[0].type], x[:2]).results[0],
+            lambda inner, x: quotient_or_zero(inner, *x[:2]),
             build,
         )
 
@@ -43,7 +44,7 @@ def finish_attention(
         weight = _weight(inner, x[4], x[5])
         above = _multiply_add(inner, x[2], weight, x[0])
         below = _multiply_add(inner, x[3], weight, x[1])
-        return inner.create("arith.divf", [above.type], [above, below]).results[0]
+        return quotient_or_zero(inner, above, below)
 
     inputs = [(dims, output), (dims, total), (dims, state[0])]
     inputs += [(rows, state[2]), (rows, state[1]), (rows, largest)]

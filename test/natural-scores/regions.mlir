@@ -77,3 +77,22 @@ func.func @factor(%q: tensor<2x16x64xf16>, %k: tensor<2x24x64xf16>, %v: tensor<2
   } -> tensor<2x16x64xf16>
   return %r : tensor<2x16x64xf16>
 }
+
+// The lowest number stays finite times log2(e): a row of nothing else is the mean of V.
+// CHECK-LABEL: func.func @lowest(
+// CHECK: ^bb0(
+// CHECK: %[[LOW:.*]] = arith.constant -2.3{{.*}}+38 : f32
+// CHECK: arith.select %{{.*}}, %{{.*}}, %[[LOW]] : f32
+func.func @lowest(%q: tensor<2x16x64xf16>, %k: tensor<2x24x64xf16>, %v: tensor<2x24x64xf16>) -> tensor<2x16x64xf16> {
+  %scale = arith.constant 0.25 : f16
+  %limit = arith.constant 1.0 : f32
+  %lowest = arith.constant -3.40282347E+38 : f32
+  %e = tensor.empty() : tensor<2x16x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x16x64xf16>, tensor<2x24x64xf16>, tensor<2x24x64xf16>, f16) outs(%e : tensor<2x16x64xf16>) {
+  ^bb0(%x: f32):
+    %near = arith.cmpf olt, %x, %limit : f32
+    %y = arith.select %near, %x, %lowest : f32
+    iree_linalg_ext.yield %y : f32
+  } -> tensor<2x16x64xf16>
+  return %r : tensor<2x16x64xf16>
+}

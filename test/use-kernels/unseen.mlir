@@ -1,0 +1,62 @@
+// The precompiled kernels give NaN in rows that see no key: a mask that may hide rows is asked for
+// those. Their maximum begins at -1e20: what a mask holds below comes above it, in its order.
+
+// RUN: attn-opt %s "--attn-use-kernels=target=sm_90 mode=always" | FileCheck %s
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#mask = affine_map<(b, m, n, k1, k2) -> (b, m, k2)>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+!t = tensor<2x512x128xf16>
+
+// CHECK-LABEL: func.func @booleans(
+// CHECK: %[[R:[0-9]+]]{{.*}} = hal.dispatch.extern "attention_f16_d128_mask_i8
+// CHECK: %[[SEEN:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction"]} ins(%arg3 : tensor<2x512x512xi1>)
+// CHECK: arith.maxui
+// CHECK: linalg.generic {{.*}} ins(%[[R]]{{.*}}, %[[SEEN]] : tensor<2x512x128xf16>, tensor<2x512xi32>)
+// CHECK: arith.select
+func.func @booleans(%q: !t, %k: !t, %v: !t, %mask: tensor<2x512x512xi1>) -> !t {
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : !t
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #mask, #o]> ins(%q, %k, %v, %scale, %mask : !t, !t, !t, f32, tensor<2x512x512xi1>) outs(%e : !t) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> !t
+  return %r : !t
+}
+
+// CHECK-LABEL: func.func @numbers(
+// CHECK: %[[MASK:.*]] = linalg.generic {{.*}} ins(%arg3 : tensor<2x512x512xf32>)
+// CHECK: ^bb0(%[[X:.*]]: f32,
+// CHECK: %[[BELOW:.*]] = arith.cmpf olt, %[[X]]
+// CHECK: arith.mulf
+// CHECK: %[[BENT:.*]] = arith.addf
+// CHECK: arith.select %[[BELOW]], %[[BENT]], %[[X]]
+// CHECK: hal.dispatch.extern "attention_f16_d128_mask_f32{{.*}}%[[MASK]]
+// CHECK: arith.cmpf ogt
+func.func @numbers(%q: !t, %k: !t, %v: !t, %mask: tensor<2x512x512xf32>) -> !t {
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : !t
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #mask, #o]> ins(%q, %k, %v, %scale, %mask : !t, !t, !t, f32, tensor<2x512x512xf32>) outs(%e : !t) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> !t
+  return %r : !t
+}
+
+// No f16 is so low.
+// CHECK-LABEL: func.func @halves(
+// CHECK-NOT: arith.cmpf olt
+// CHECK: hal.dispatch.extern "attention_f16_d128_mask_f16
+// CHECK: arith.cmpf ogt
+func.func @halves(%q: !t, %k: !t, %v: !t, %mask: tensor<2x512x512xf16>) -> !t {
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : !t
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #mask, #o]> ins(%q, %k, %v, %scale, %mask : !t, !t, !t, f32, tensor<2x512x512xf16>) outs(%e : !t) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> !t
+  return %r : !t
+}
