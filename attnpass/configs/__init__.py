@@ -12,6 +12,7 @@ from ..kernels.extern import kernels_in
 from ..targets import Target
 from . import amd, cpu, cpu_loops, gpu_copies, nvidia, nvidia_contraction
 from .cpu_results import write_transposed
+from .layout_at_flow import report_folds
 from .opaque_sizes import hide_divisors
 from .table import Table
 from .user_specs import UserSpecs
@@ -77,6 +78,7 @@ def configure_all(
                 report.note(f"{place} keeps IREE's own configuration: {error.message}")
             continue
         place = f"{facts.kind} at {facts.place}"
+        report_folds(facts, report)
         if flag := theirs.get(facts.function):
             report.note(f"{place} has the configuration that {flag} gives it")
             continue
