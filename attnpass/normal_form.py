@@ -1,9 +1,10 @@
 """The one form that attention has before anything is fitted to it.
 
-Iteration dims stand in the order of the result's, then those of the head that Q and K share, then
-the keys: b, m, n, k1, k2 where the result is (b, m, n). IREE 3.13 needs it: of a product whose
-result has its dims in another order than the loops have, its GPU kernels put the numbers in wrong
-places (`iree-llvmgpu-vector-lowering`). Within a kind of dims the last one is innermost.
+Iteration dims stand in the order b, m, n, k1, k2, those of a kind in the order of the result's: of
+rows and keys the last dim is innermost. In f32 on NVIDIA GPUs those of the result stand in its
+order, whatever kinds they are, since no tensor core takes part: IREE 3.13 lowers a product whose
+result has its dims in another order than the loops to wrong numbers
+(`iree-llvmgpu-vector-lowering`), and tensor cores need m before n.
 
 Masks of integers, of which IREE reads the lowest bit, and of bits that lie packed in bytes are
 masks of truth values.
@@ -17,16 +18,18 @@ from iree.compiler import ir
 
 from . import maps
 from .attention import AttentionFacts
+from .configs.gpu import is_f32
 from .ir import Builder, element_type, is_float, product, sizes_of
+from .targets import Target
 
 _PACKED = "#iree_encoding.packed_storage"
 _BYTE = 8
 
 
-def order_dims(facts: AttentionFacts) -> bool:
+def order_dims(facts: AttentionFacts, target: Target | None) -> bool:
     """Numbers the iteration dims of an attention in the normal order, in place; returns whether
     they stood in another. A configuration of the op's own says what its numbers are."""
-    order = _normal_order(facts)
+    order = _normal_order(facts, target)
     if facts.own_configuration or maps.is_identity(order):
         return False
     new = maps.inverse(order)
@@ -39,11 +42,14 @@ def order_dims(facts: AttentionFacts) -> bool:
     return True
 
 
-def _normal_order(facts: AttentionFacts) -> list[int]:
+def _normal_order(facts: AttentionFacts, target: Target | None) -> list[int]:
     """The iteration dims as they should stand."""
+    lanes = target is not None and target.backend == "cuda" and is_f32(facts)
+    output = facts.map_of("output")
+    outer = output if lanes else [dim for dim in output if dim not in facts.n]
     head = [dim for dim in facts.map_of("query") if dim in facts.k1]
     keys = [dim for dim in facts.map_of("key") if dim in facts.k2]
-    seen = [*facts.map_of("output"), *head, *keys, *range(facts.num_dims)]
+    seen = [*outer, *output, *head, *keys, *range(facts.num_dims)]
     return list(dict.fromkeys(dim for dim in seen if dim is not None))
 
 

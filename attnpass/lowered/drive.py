@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from iree.compiler import ir
 
+from .. import maps
 from ..attention import OP_NAMES
 from ..ir import (
     Builder,
@@ -76,12 +77,18 @@ def _rewrite_kernel(function: ir.Operation, machine: ptx.Machine, report: Report
     kernel.rewrite(function)
     for words, count in kernel.kept.items():
         report.note(f"{place} keeps {count} {words}")
-    if not kernel.done:
+    if not kernel.done and not kernel.ordered:
         restore(function, copy)
         return False
     mark_lowered(function)
-    done = ", ".join(f"{words} for {count} element(s)" for words, count in kernel.done.items())
-    report.note(f"{place} uses {done}")
+    if kernel.done:
+        done = ", ".join(f"{words} for {count} element(s)" for words, count in kernel.done.items())
+        report.note(f"{place} uses {done}")
+    if kernel.ordered:
+        report.note(
+            f"{place} has {kernel.ordered} product(s) whose loops are put in the order of the "
+            "result's dims: of another order IREE 3.13 makes wrong numbers"
+        )
     return True
 
 
@@ -103,10 +110,13 @@ class Kernel:
         self.machine = machine
         self.done: Counter[str] = Counter()
         self.kept: Counter[str] = Counter()
+        # Products whose loops stood in another order than their results' dims.
+        self.ordered = 0
 
     def rewrite(self, function: ir.Operation) -> None:
         for op in collect(function, lambda op: op.name == "vector.contract"):
             _widen_factors(op)
+            self.ordered += _order_loops(op)
         # Casts first: they look at the exp2 that they read.
         rules = (
             (_is_fp8_cast, self._cast),
@@ -207,6 +217,24 @@ def _widen_factors(op: ir.Operation) -> None:
         if element_type_name(factor).startswith("f8") and element_type(factor) != result:
             kind = with_element(factor.type, result)
             op.operands[number] = Builder(op).create("arith.extf", [kind], [factor]).results[0]
+
+
+def _order_loops(op: ir.Operation) -> bool:
+    """Puts the loops of a `vector.contract` in the order of its result's dims, reductions last;
+    returns whether that is another. IREE's lowering counts on it."""
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None:
+        return False
+    result = [dim for dim in positions[2] if dim is not None]
+    if result == sorted(result):
+        return False
+    kinds = list(ir.ArrayAttr(op.attributes["iterator_types"]))
+    order = list(dict.fromkeys([*result, *range(len(kinds))]))
+    new = maps.inverse(order)
+    indexing = [tuple(None if dim is None else new[dim] for dim in old) for old in positions]
+    op.attributes["indexing_maps"] = maps.maps_attribute(len(kinds), indexing)
+    op.attributes["iterator_types"] = ir.ArrayAttr.get([kinds[dim] for dim in order])
+    return True
 
 
 def _clamped_weights(value: ir.Value, form: Fp8) -> ir.Value | None:

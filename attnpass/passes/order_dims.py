@@ -13,19 +13,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OrderDims(Pass):
-    """Puts iteration dims in the order of the result's, then Q's and K's head, then the keys.
+    """Puts iteration dims in the order that `attn-normal-form` gives them, once more.
 
-    `attn-normal-form` does so before the other passes; those, and IREE's folding of transposes
-    and reshapes, may give the result another order. Maps are relabelled, nothing is moved.
+    The passes between, and IREE's folding of transposes and reshapes, may have given the result
+    another order, or the iteration space other dims. Maps are relabelled, nothing is moved.
     """
 
     name: ClassVar[str] = "attn-order-dims"
-    summary: ClassVar[str] = "iteration dims in the order of the result, whatever folding made it"
+    summary: ClassVar[str] = "iteration dims in one order again, after IREE's folding"
     phase: ClassVar[str] = "flow"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..attention import find
         from ..normal_form import order_dims
 
+        target = context.target_for(module)
         with module.context:
-            return any([order_dims(facts) for facts in find(module)])
+            return any([order_dims(facts, target) for facts in find(module)])

@@ -269,7 +269,10 @@ class Machine:
             if op.name in _BINARY:
                 results = [_BINARY[op.name](*operands)]
             elif op.name in _CASTS:
-                results = [operands[0].astype(_element(op.results[0]))]
+                value, kind = operands[0], _element(op.results[0])
+                # Of an integer, i1 keeps the lowest bit.
+                value = value & 1 if op.name == "arith.trunci" and kind is bool else value
+                results = [value.astype(kind)]
             elif op.name in _FUNCTIONS:
                 results = [_FUNCTIONS[op.name](operands[0])]
             else:
@@ -511,10 +514,14 @@ class Machine:
 
     def do_vector_contract(self, op: ir.Operation, *factors: Any) -> Any:
         assert "<add>" in str(op.attributes["kind"])
-        *terms, total = (
-            "z" + "".join(chr(ord("a") + expr.position) for expr in attr.value.results)
+        orders = [
+            [expr.position for expr in attr.value.results]
             for attr in map(ir.AffineMapAttr, ir.ArrayAttr(op.attributes["indexing_maps"]))
-        )
+        ]
+        shape = op.results[0].type.shape
+        loops = [loop for loop, size in zip(orders[-1], shape, strict=True) if size != 1]
+        assert loops == sorted(loops), "IREE 3.13 lowers loops in this order to wrong numbers"
+        *terms, total = ("z" + "".join(chr(ord("a") + loop) for loop in loops) for loops in orders)
         left, right, start = (np.asarray(factor, np.float32) for factor in factors)
         result = np.einsum(f"{','.join(terms)}->{total}", left, right) + start
         return result.astype(_element(op.results[0]))
@@ -660,8 +667,9 @@ class Machine:
         first = np.zeros(self.threads, np.int64)
         for place, extent in zip(start, buffer.shape, strict=True):
             first = first * extent + place
-        values = buffer.reshape(-1)[np.where(mask, first[:, None] + places, 0)]
-        return np.where(mask, values, passed)
+        there = mask & self.active[:, None]
+        values = buffer.reshape(-1)[np.where(there, first[:, None] + places, 0)]
+        return np.where(there, values, passed)
 
     def do_linalg_generic(self, op: ir.Operation, *buffers: Any) -> None:
         """Element by element: what IREE leaves of a copy."""
