@@ -1,4 +1,4 @@
-"""Where the commands attn-opt, attn-compile and attn-tune begin.
+"""Where the commands attn-opt, attn-compile, attn-tune and attn-verify begin.
 
 Importing attnpass takes a tenth of a second, in which Ctrl-C would end in a traceback. So this
 module stands beside the package, and imports it once an interrupt just ends the process.
@@ -26,6 +26,13 @@ def attn_opt() -> int:
 def attn_tune() -> int:
     _end_quietly()
     from attnpass.cli.attn_tune import main
+
+    return main()
+
+
+def attn_verify() -> int:
+    _end_quietly()
+    from attnpass.cli.attn_verify import main
 
     return main()
 

@@ -28,6 +28,7 @@ config.substitutions += [
     (r"(?<![\w/.-])attn-opt(?![\w/.-])", f"{python} -m attnpass.cli.attn_opt"),
     (r"(?<![\w/.-])attn-compile(?![\w/.-])", f"{python} -m attnpass.cli.attn_compile"),
     (r"(?<![\w/.-])attn-tune(?![\w/.-])", f"{python} -m attnpass.cli.attn_tune"),
+    (r"(?<![\w/.-])attn-verify(?![\w/.-])", f"{python} -m attnpass.cli.attn_verify"),
     (r"\bFileCheck\b", shlex.quote(os.path.join(tools, "filecheck"))),
     (
         "%cpu",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import AttnError
 from ..iree.flags import CACHES, MODES
+from .arguments import DRIVERS, Spec, check_model, parse_options, target_flags
 from .diagnostics import run_tool
 from .files import STANDARD, check_writable, write_output
 from .guard import guarded
@@ -57,12 +58,6 @@ All other flags are iree-compile's, for the target above all: --iree-cuda-target
 An interrupted command, given again, goes on where it was.
 """
 
-DEVICES = {"cuda": "cuda", "llvm-cpu": "local-task"}
-_CPU_FLAGS = (
-    "--iree-hal-target-device=local",
-    "--iree-hal-local-target-device-backends=llvm-cpu",
-    "--iree-llvmcpu-target-cpu=host",
-)
 _VALUES = {
     "o": "spec",
     "table": "table",
@@ -85,8 +80,12 @@ _SWITCHES = {
     "version": "version",
     "help": "help",
 }
-_WORDS = {"attn-mode": MODES, "attn-cache": CACHES, "device": tuple(DEVICES)}
-_NUMBERS = ("jobs", "compile_limit", "run_limit", "max_candidates", "assume")
+_SPEC = Spec(
+    _VALUES,
+    _SWITCHES,
+    words={"attn-mode": MODES, "attn-cache": CACHES, "device": tuple(DRIVERS)},
+    numbers=("jobs", "compile_limit", "run_limit", "max_candidates", "assume"),
+)
 
 
 @dataclass
@@ -143,49 +142,7 @@ def _main(arguments: Sequence[str]) -> int:
 
 def parse_arguments(arguments: Sequence[str]) -> Options:
     """Options from the command line; AttnError for one that is not known."""
-    options = Options()
-    rest = list(arguments)
-    while rest:
-        word = rest.pop(0)
-        if word == STANDARD or not word.startswith("-"):
-            if options.model:
-                raise AttnError(f"more than one model: '{options.model}' and '{word}'")
-            options.model = word
-            continue
-        name, separator, value = word.lstrip("-").partition("=")
-        if name in _VALUES:
-            if not separator and (not rest or rest[0].startswith("-")):
-                raise AttnError(f"option '{word}' needs a value")
-            _set(options, name, value if separator else rest.pop(0))
-        elif name in _SWITCHES:
-            if separator:
-                raise AttnError(f"option '--{name}' takes no value, but has '{value}'")
-            setattr(options, _SWITCHES[name], True)
-        elif name.startswith("iree-"):
-            options.flags.append(word)
-        else:
-            raise AttnError(f"unknown option '{word}'{_hint(name)}")
-    return options
-
-
-def _hint(name: str) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(name, [*_VALUES, *_SWITCHES], n=1)
-    return f"; did you mean '--{close[0]}'?" if close else "; --help lists the options"
-
-
-def _set(options: Options, name: str, text: str) -> None:
-    attribute = _VALUES[name]
-    words = _WORDS.get(name)
-    if words and text not in words:
-        raise AttnError(f"'{text}' is not a value of --{name} (use {', '.join(words)})")
-    if attribute not in _NUMBERS:
-        setattr(options, attribute, text)
-    elif text.isdigit() and int(text):
-        setattr(options, attribute, int(text))
-    else:
-        raise AttnError(f"'{text}' is not a value of --{name} (use a whole number from 1 on)")
+    return parse_options(arguments, Options(), _SPEC)
 
 
 def _check(options: Options) -> None:
@@ -204,7 +161,7 @@ def _check(options: Options) -> None:
     elif options.model == STANDARD:
         raise AttnError("the model must be a file: it is read more than once")
     elif not options.device:
-        raise AttnError(f"no --device (use {', '.join(DEVICES)})")
+        raise AttnError(f"no --device (use {', '.join(DRIVERS)})")
     outputs = bool(options.spec or options.table)
     if options.run and outputs:
         raise AttnError("--run writes results into the folder; --finish writes the outputs")
@@ -225,7 +182,7 @@ def _tune(options: Options) -> int:
         return _finish(load_manifest(folder), folder, options)
     folder = Path(options.folder or Path(options.model).name.removesuffix(".mlir") + ".tuning")
     settings = _settings(options)
-    _check_model(options.model)
+    check_model(options.model)
     manifest = prepare(options.model, folder, settings)
     if not manifest.problems:
         raise AttnError(_nothing(manifest), options.model)
@@ -245,22 +202,12 @@ def _settings(options: Options) -> Settings:
     from ..configs.table import read_table
     from ..tuning.folder import SPEC, TABLE, Settings
 
-    flags = list(options.flags)
-    names = {flag.lstrip("-").partition("=")[0] for flag in flags}
-    if not any(name.startswith(("iree-hal-target", "iree-hal-local-target")) for name in names):
-        if options.device == "llvm-cpu":
-            named = "iree-llvmcpu-target-cpu" in names
-            flags += _CPU_FLAGS[: 2 if named else 3]
-        else:
-            flags.append("--iree-hal-target-device=cuda")
-    if options.device == "cuda" and "iree-cuda-target" not in names:
-        raise AttnError("--device=cuda needs the GPU's architecture: --iree-cuda-target=sm_80")
     both = not (options.spec or options.table)
     wanted = ((TABLE, options.table), (SPEC, options.spec))
     outputs = tuple(name for name, path in wanted if path or both)
     return Settings(
-        driver=DEVICES[options.device],
-        flags=tuple(flags),
+        driver=DRIVERS[options.device],
+        flags=tuple(target_flags(options.device, options.flags)),
         outputs=outputs,
         mode=options.mode,
         cache=options.cache,
@@ -271,17 +218,6 @@ def _settings(options: Options) -> Settings:
         compile_limit=options.compile_limit,
         quiet=options.quiet,
     )
-
-
-def _check_model(path: str) -> None:
-    """AttnError where the model cannot be read: the compiler would say it less well."""
-    try:
-        with open(path, "rb") as stream:
-            data = stream.read(1)
-    except OSError as error:
-        raise AttnError(f"cannot read it: {(error.strerror or '').lower()}", path) from None
-    if not data:
-        raise AttnError("the file is empty; an MLIR module is needed", f"{path}:1:1")
 
 
 def _nothing(manifest: Manifest) -> str:

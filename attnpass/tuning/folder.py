@@ -12,17 +12,15 @@ A run is named by a hash of all that its .vmfb comes from: what is there is not 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +28,7 @@ from ..configs.cpu_loops import MARK
 from ..configs.search import BUILT_IN, Candidate
 from ..configs.table import Entry, table_text
 from ..errors import AttnError
+from ..iree.children import Child, error_place, first_error, run_children
 from ..iree.tools import attn_compile_command
 from . import measure
 from .measure import FORMAT, VERSION, Progress, write_json
@@ -175,7 +174,7 @@ def _extract(model: str, folder: Path, settings: Settings, output: str) -> dict[
         )
         path = Path(scratch) / "problems.json"
         if done.returncode or not path.exists():
-            raise AttnError(_first_error(done.stderr, done.returncode), _place(done.stderr))
+            raise AttnError(first_error(done.stderr, done.returncode), error_place(done.stderr))
         for module in Path(scratch).glob("*.mlir"):
             shutil.copyfile(module, folder / "problems" / module.name)
         return json.loads(path.read_text())
@@ -232,63 +231,44 @@ def compile_all(manifest: Manifest, folder: Path, settings: Settings) -> None:
     if not waiting:
         return
     progress = Progress("compiled", len(waiting), settings.quiet)
-    active: list[_Compile] = []
+
+    def done(job: _Compile) -> None:
+        job.finish()
+        progress.step(f"{job.run.choice}: {job.run.status}")
+
+    starts = [partial(_Compile, run, folder, settings) for run in waiting]
     try:
-        while waiting or active:
-            while waiting and len(active) < settings.jobs:
-                active.append(_Compile(waiting.pop(0), folder, settings))
-            for job in [job for job in active if job.ended()]:
-                active.remove(job)
-                progress.step(f"{job.run.choice}: {job.run.status}")
-            time.sleep(0.02)
+        run_children(starts, settings.jobs, done)
     finally:
         progress.stop()
-        for job in active:
-            job.kill()
 
 
-class _Compile:
-    """A candidate being compiled, by attn-compile in a process group of its own."""
+class _Compile(Child):
+    """A candidate being compiled, by attn-compile."""
 
     def __init__(self, run: Run, folder: Path, settings: Settings):
-        self.run, self.folder, self.limit = run, folder, settings.compile_limit
+        self.run, self.folder = run, folder
         self.output = folder / "compiled" / f".{run.id}.vmfb"
         self.report = folder / "compiled" / f".{run.id}.report.json"
-        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (of this object's life)
         source = folder / "problems" / f"{run.problem}.mlir"
         table = folder / "candidates" / f"{run.id}.json"
         passes = f"attn-configure{{source={{{table}}}}}{run.behind}"
         command = [str(source), *settings.flags, f"--attn-pipeline={passes}"]
         command += ["-o", str(self.output), f"--attn-report={self.report}"]
-        self.start = time.monotonic()
-        self.process = subprocess.Popen(
-            attn_compile_command(*command),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=self.errors,
-            start_new_session=True,
-        )
+        super().__init__(attn_compile_command(*command), settings.compile_limit)
 
-    def ended(self) -> bool:
-        """Whether it is done, or was late and is ended now: then the run says how it went."""
-        code = self.process.poll()
-        if code is None and time.monotonic() - self.start < self.limit:
-            return False
-        if code is None:
-            self.kill()
+    def finish(self) -> None:
+        """Says in the run and in the folder how it went."""
+        if self.late:
             self.run.status, self.run.reason = "late", f"no end within {self.limit:.3g} s"
-        elif code:
-            self.errors.seek(0)
-            self.run.status = "failed"
-            self.run.reason = _first_error(self.errors.read(), code)
+        elif self.code:
+            self.run.status, self.run.reason = "failed", first_error(self.said, self.code)
         else:
             self.run.status, self.run.reason = self._check()
         if self.run.status == "compiled":
             os.replace(self.output, self.folder / self.run.file)
         state = {"status": self.run.status, "reason": self.run.reason, "limit": self.limit}
         write_json(self.folder / "compiled" / f"{self.run.id}.json", state)
-        self._clean()
-        return True
 
     def _check(self) -> tuple[str, str]:
         """Whether every attention got the configuration (or, for IREE's own, none)."""
@@ -304,36 +284,7 @@ class _Compile:
             return "failed", unmade.partition(" gets ")[2]
         return "compiled", ""
 
-    def kill(self) -> None:
-        """Ends the process and what it started."""
-        # Once the process is waited for, its group's number may be another's.
-        if self.process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        self._clean()
-
-    def _clean(self) -> None:
+    def close(self) -> None:
         self.output.unlink(missing_ok=True)
         self.report.unlink(missing_ok=True)
-        self.errors.close()
-
-
-def _first_error(text: str, code: int) -> str:
-    """What a compiler that failed said first, without the place."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    found = next((line for line in lines if "error: " in line), "")
-    if found:
-        return found.partition("error: ")[2][:300]
-    if code < 0:
-        return f"the compiler crashed (signal {-code})"
-    return lines[-1][:300] if lines else f"the compiler ended with exit code {code}"
-
-
-def _place(text: str) -> str:
-    """Where a compiler that failed said it failed; '' where that is no place in a file."""
-    for line in text.splitlines():
-        place, found, _ = line.partition(": error: ")
-        if found:
-            return "" if place in ("attn-compile", "attn-tune") else place
-    return ""
+        super().close()

@@ -135,12 +135,12 @@ class FolderError(Exception):
         self.folder, self.why = str(folder), why
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path, form: str = FORMAT, what: str = "tuning") -> dict[str, Any]:
     """The manifest of a tuning folder; FolderError where there is none."""
     data = read_json(folder / "manifest.json")
     if data is None:
-        raise FolderError(folder, "no tuning folder: manifest.json is missing or damaged")
-    if not isinstance(data, dict) or (data.get("format"), data.get("version")) != (FORMAT, VERSION):
+        raise FolderError(folder, f"no {what} folder: manifest.json is missing or damaged")
+    if not isinstance(data, dict) or (data.get("format"), data.get("version")) != (form, VERSION):
         raise FolderError(folder, f"manifest.json is none of version {VERSION}")
     return data
 
@@ -228,10 +228,11 @@ def _final(
 
 
 class Worker:
-    """A process that does one job after another, replaced when it crashes or is late."""
+    """A process that does one job after another, replaced when it crashes or is late; `script` is
+    called with the folder and --worker, and reads and answers jobs as `work` does."""
 
-    def __init__(self, folder: Path, limit: float):
-        self.folder, self.limit = folder, limit
+    def __init__(self, folder: Path, limit: float, script: str = __file__):
+        self.folder, self.limit, self.script = folder, limit, script
         self.process: subprocess.Popen[str] | None = None
         self.lines: queue.Queue[str] = queue.Queue()
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (of this object's life)
@@ -265,7 +266,7 @@ class Worker:
             self.errors.seek(0)
             self.errors.truncate()
             self.process = subprocess.Popen(
-                [sys.executable, __file__, str(self.folder), "--worker"],
+                [sys.executable, self.script, str(self.folder), "--worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self.errors,
@@ -307,14 +308,20 @@ def _exit_words(process: subprocess.Popen[str]) -> str:
 
 
 def work(folder: Path) -> None:
-    """Reads jobs, a JSON object a line, from standard input; writes an answer a line."""
+    """Does the jobs of a tuning folder."""
     bench = Bench(folder, read_manifest(folder))
-    jobs: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-        "device": lambda job: {"device": bench.device_name()},
-        "reference": lambda job: {"error": bench.make_reference(job["problem"])},
-        "run": lambda job: bench.run(job["id"], job["best"]),
-        "final": lambda job: bench.final(job["ids"]),
-    }
+    answer_jobs(
+        {
+            "device": lambda job: {"device": bench.device_name()},
+            "reference": lambda job: {"error": bench.make_reference(job["problem"])},
+            "run": lambda job: bench.run(job["id"], job["best"]),
+            "final": lambda job: bench.final(job["ids"]),
+        }
+    )
+
+
+def answer_jobs(jobs: dict[str, Callable[[dict[str, Any]], dict[str, Any]]]) -> None:
+    """Reads jobs, a JSON object a line, from standard input; writes an answer a line."""
     for line in sys.stdin:
         job = json.loads(line)
         try:
@@ -348,16 +355,7 @@ class Bench:
         return self._config
 
     def device_name(self) -> str:
-        """The device's name; for a CPU the processor's and the number of threads."""
-        from iree import runtime
-
-        if self.manifest["driver"].startswith("local"):
-            with_name = Path("/proc/cpuinfo").read_text() if os.path.exists("/proc/cpuinfo") else ""
-            found = re.search(r"^model name\s*: (.*)$", with_name, re.MULTILINE)
-            return f"{found[1] if found else 'CPU'}, {len(os.sched_getaffinity(0))} threads"
-        assert self.config
-        devices = runtime.get_driver(self.manifest["driver"]).query_available_devices()
-        return str(devices[0].get("name") or self.manifest["driver"])
+        return device_name(self.manifest["driver"], self.config)
 
     def make_reference(self, key: str) -> None:
         """Computes the reference of a problem and keeps it in the folder."""
@@ -408,13 +406,7 @@ class Bench:
         return {"ms": ms, "spread": spread}
 
     def _functions(self, run: dict[str, Any]) -> Any:
-        from iree import runtime
-
-        context = runtime.SystemContext(config=self.config)
-        binary = (self.folder / run["file"]).read_bytes()
-        context.add_vm_module(runtime.VmModule.copy_buffer(self.config.vm_instance, binary))
-        (name,) = [module for module in context.modules if module != "hal"]
-        return context.modules[name]
+        return load_functions(self.config, self.folder / run["file"])
 
     def _given(self, problem: dict[str, Any]) -> list[Any]:
         import numpy as np
@@ -452,6 +444,30 @@ class Bench:
             if not off <= STATE_TOLERANCE_FACTOR * limit:
                 answer["status"], answer["reason"] = "wrong", f"max and sum are off by {off:.1e}"
         return answer
+
+
+def device_name(driver: str, config: Any) -> str:
+    """The name of the device that `config` has open; for a CPU the processor's and the number of
+    threads."""
+    from iree import runtime
+
+    if driver.startswith("local"):
+        with_name = Path("/proc/cpuinfo").read_text() if os.path.exists("/proc/cpuinfo") else ""
+        found = re.search(r"^model name\s*: (.*)$", with_name, re.MULTILINE)
+        return f"{found[1] if found else 'CPU'}, {len(os.sched_getaffinity(0))} threads"
+    assert config
+    devices = runtime.get_driver(driver).query_available_devices()
+    return str(devices[0].get("name") or driver)
+
+
+def load_functions(config: Any, path: Path) -> Any:
+    """The functions of a compiled module, by name, on the device of `config`."""
+    from iree import runtime
+
+    context = runtime.SystemContext(config=config)
+    context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, path.read_bytes()))
+    (name,) = [module for module in context.modules if module != "hal"]
+    return context.modules[name]
 
 
 class Timer:
@@ -578,9 +594,10 @@ def to_device(device: Any, bits: Any, kind: str) -> Any:
     types = runtime.HalElementType
     names = {"bf16": types.BFLOAT_16, "i1": types.BOOL_8}
     names |= {"f8E4M3FN": types.FLOAT_8_E4M3_FN, "f8E5M2": types.FLOAT_8_E5M2}
+    # Not ascontiguousarray, which makes a vector of a single number.
+    raw = np.asarray(bits, order="C")
     if kind not in names:
-        return runtime.asdevicearray(device, np.ascontiguousarray(bits))
-    raw = np.ascontiguousarray(bits)
+        return runtime.asdevicearray(device, raw)
     view = device.allocator.allocate_buffer_copy(
         memory_type=runtime.MemoryType.DEVICE_LOCAL,
         allowed_usage=runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING,

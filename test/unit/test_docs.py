@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from attnpass.cli import attn_compile, attn_opt, attn_tune
+from attnpass.cli import attn_compile, attn_opt, attn_tune, attn_verify
 from attnpass.passes import load_pass, pass_names
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # `attn-pass{option=value ...}` or `--attn-pass=option=value`.
 OPTIONS = r"(attn-[a-z0-9-]+)(?:=?\{([^}]*)\}|=([a-z-]+=))"
-TOOLS = ("attn-opt", "attn-compile", "attn-tune")
+TOOLS = ("attn-opt", "attn-compile", "attn-tune", "attn-verify")
 
 
 @pytest.fixture(params=PAGES, ids=lambda path: path.name)
@@ -26,7 +26,7 @@ def page(request: pytest.FixtureRequest) -> Path:
 
 
 def test_options_of_tools(page: Path) -> None:
-    known = attn_compile.USAGE + attn_opt.USAGE + attn_tune.USAGE
+    known = attn_compile.USAGE + attn_opt.USAGE + attn_tune.USAGE + attn_verify.USAGE
     options = set(re.findall(r"(?<![\w-])--attn-[a-z0-9-]+", page.read_text()))
     missing = {option for option in options if option not in known}
     assert {option[2:] for option in missing} <= set(pass_names())

@@ -124,7 +124,7 @@ def test_an_interrupt_behind_the_work_is_too_late() -> None:
     assert (process.returncode, errors) == (0, "")
 
 
-@pytest.mark.parametrize("command", ["attn_compile", "attn_opt", "attn_tune"])
+@pytest.mark.parametrize("command", ["attn_compile", "attn_opt", "attn_tune", "attn_verify"])
 def test_an_interrupt_of_the_import_is_quiet(command: str, tmp_path: Path) -> None:
     package = tmp_path / "attnpass"
     package.mkdir()

@@ -115,11 +115,10 @@ for line in sys.stdin:
 """
 
 
-def test_worker_that_crashes_or_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_that_crashes_or_hangs(tmp_path: Path) -> None:
     """Each costs only itself: the next job goes to a new process."""
     (tmp_path / "worker.py").write_text(WORKER)
-    monkeypatch.setattr(measure, "__file__", str(tmp_path / "worker.py"))
-    worker = measure.Worker(tmp_path, 30)
+    worker = measure.Worker(tmp_path, 30, str(tmp_path / "worker.py"))
     try:
         first = worker.ask({"job": "fine"}, 30)
         assert worker.ask({"job": "fine"}, 30) == first

@@ -1,0 +1,112 @@
+"""The command lines of tools that search: options of their own, the compiler's flags handed on."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ..errors import AttnError
+from .files import STANDARD
+
+Options = TypeVar("Options")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a tool takes. `values` and `switches` say which field of its options an option sets;
+    `words` are the values that are allowed, `numbers` the fields that are whole numbers from 1 on,
+    `lists` those that take several values. What begins with one of `handed_on` goes to `flags`,
+    the first other word to `model`."""
+
+    values: Mapping[str, str]
+    switches: Mapping[str, str]
+    words: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    numbers: Sequence[str] = ()
+    lists: Sequence[str] = ()
+    handed_on: tuple[str, ...] = ("iree-",)
+
+
+def parse_options(arguments: Sequence[str], options: Options, spec: Spec) -> Options:
+    """`options` with what the command line says; AttnError for what is not known."""
+    given: Any = options
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word == STANDARD or not word.startswith("-"):
+            if given.model:
+                raise AttnError(f"more than one model: '{given.model}' and '{word}'")
+            given.model = word
+            continue
+        name, separator, value = word.lstrip("-").partition("=")
+        if name in spec.values:
+            if not separator and (not rest or rest[0].startswith("-")):
+                raise AttnError(f"option '{word}' needs a value")
+            _set(given, spec, name, value if separator else rest.pop(0))
+        elif name in spec.switches:
+            if separator:
+                raise AttnError(f"option '--{name}' takes no value, but has '{value}'")
+            setattr(given, spec.switches[name], True)
+        elif name.startswith(spec.handed_on):
+            given.flags.append(word)
+        else:
+            raise AttnError(f"unknown option '{word}'{_hint(name, spec)}")
+    return options
+
+
+def _hint(name: str, spec: Spec) -> str:
+    close = difflib.get_close_matches(name, [*spec.values, *spec.switches], n=1)
+    return f"; did you mean '--{close[0]}'?" if close else "; --help lists the options"
+
+
+def _set(options: Any, spec: Spec, name: str, text: str) -> None:
+    attribute = spec.values[name]
+    words = spec.words.get(name)
+    if words and text not in words:
+        raise AttnError(f"'{text}' is not a value of --{name} (use {', '.join(words)})")
+    if attribute in spec.lists:
+        getattr(options, attribute).append(text)
+    elif attribute not in spec.numbers:
+        setattr(options, attribute, text)
+    elif text.isdigit() and int(text):
+        setattr(options, attribute, int(text))
+    else:
+        raise AttnError(f"'{text}' is not a value of --{name} (use a whole number from 1 on)")
+
+
+# ----- what names a device
+
+DRIVERS = {"cuda": "cuda", "llvm-cpu": "local-task"}
+_CPU_FLAGS = (
+    "--iree-hal-target-device=local",
+    "--iree-hal-local-target-device-backends=llvm-cpu",
+    "--iree-llvmcpu-target-cpu=host",
+)
+
+
+def target_flags(device: str, flags: Sequence[str]) -> list[str]:
+    """The compiler's flags with those for `device`, a key of DRIVERS, where they name no target:
+    with llvm-cpu this machine's CPU. AttnError where a GPU's architecture is missing."""
+    names = {flag.lstrip("-").partition("=")[0] for flag in flags}
+    made = list(flags)
+    if not any(name.startswith(("iree-hal-target", "iree-hal-local-target")) for name in names):
+        if device == "llvm-cpu":
+            named = "iree-llvmcpu-target-cpu" in names
+            made += _CPU_FLAGS[: 2 if named else 3]
+        else:
+            made.append("--iree-hal-target-device=cuda")
+    if device == "cuda" and "iree-cuda-target" not in names:
+        raise AttnError("--device=cuda needs the GPU's architecture: --iree-cuda-target=sm_80")
+    return made
+
+
+def check_model(path: str) -> None:
+    """AttnError where the model cannot be read: the compiler would say it less well."""
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(1)
+    except OSError as error:
+        raise AttnError(f"cannot read it: {(error.strerror or '').lower()}", path) from None
+    if not data:
+        raise AttnError("the file is empty; an MLIR module is needed", f"{path}:1:1")

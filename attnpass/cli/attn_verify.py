@@ -1,0 +1,259 @@
+"""attn-verify: holds what a compiled model computes against a reference, and finds the fault."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import AttnError
+from .arguments import DRIVERS, Spec, check_model, parse_options, target_flags
+from .diagnostics import run_tool
+from .files import STANDARD, check_temporary_folder, check_writable, write_output
+from .guard import guarded
+from .version import version_text
+
+if TYPE_CHECKING:
+    from ..verify.folder import Folder, Settings
+
+USAGE = """\
+usage: attn-verify MODEL --device=cuda|llvm-cpu [--inputs=FILE | --random=N] [--plain] [flags]
+       attn-verify --run=FOLDER
+       attn-verify --finish=FOLDER [--json=FILE]
+
+Compiles a model as attn-compile does, and once more for a reference that shares little with
+that: llvm-cpu, attention written out in f32, mutable globals handed in and out. Runs both and
+compares their results. Where they differ it looks for the least part of the model that is wrong
+on the reference's own values, says which ops that are, and writes it as a module with its inputs.
+
+  --device=cuda|llvm-cpu   what to verify; with llvm-cpu and no flag for another target,
+                           this machine's CPU
+  --plain                  verify iree-compile, without the passes of attnpass
+  --inputs=FILE            a .npz with the inputs: in0, in1, ...
+  --random=N               N sets of random inputs (default: 2); masks hide some keys, and
+                           integers that index a dim stay within it
+  --length=[ARGUMENT.DIM=]N
+                           the length of dims that are known only at run time: of one, or of
+                           all; may be given several times
+  --range=[ARGUMENT=]LOW:HIGH
+                           random integers of an argument, or of all, are from LOW to HIGH
+  --function=NAME          only this function (default: all that are public)
+  --folder=DIR             where work is kept (default: MODEL's name with .verify, in this
+                           folder); what is done there is not done again
+  --json=FILE              write what was found as JSON (-: to standard output, no table)
+  --compile-only           stop when all is compiled that can be before a run
+  --run=FOLDER             run it, on the machine with the device; there,
+                           'python FOLDER/run.py FOLDER' does the same with no more than
+                           iree-base-runtime and numpy
+  --finish=FOLDER          say what the results in a folder show; if that takes more runs,
+                           compile for these
+  --jobs=N                 compile so many at a time (default: the number of CPUs)
+  --compile-limit=SECONDS  time limit for a compile (default: 300)
+  --run-limit=SECONDS      time limit for a run (default: 120)
+  --quiet                  no progress
+  --version, --help        print these
+
+All other flags are those of attn-compile or, with --plain, of iree-compile: --iree-..., --attn-...
+Exit code: 0 right, 1 wrong (or a mistake in the command line or the model), 2 could not tell.
+"""
+
+_VALUES = {
+    "device": "device",
+    "inputs": "inputs",
+    "random": "random",
+    "length": "lengths",
+    "range": "ranges",
+    "function": "function",
+    "folder": "folder",
+    "json": "json",
+    "run": "run",
+    "finish": "finish",
+    "jobs": "jobs",
+    "compile-limit": "compile_limit",
+    "run-limit": "run_limit",
+}
+_SWITCHES = {
+    "plain": "plain",
+    "compile-only": "compile_only",
+    "quiet": "quiet",
+    "version": "version",
+    "help": "help",
+}
+_SPEC = Spec(
+    _VALUES,
+    _SWITCHES,
+    words={"device": tuple(DRIVERS)},
+    numbers=("random", "jobs", "compile_limit", "run_limit"),
+    lists=("lengths", "ranges"),
+    handed_on=("iree-", "attn-"),
+)
+_EXIT = {"right": 0, "wrong": 1, "could not tell": 2}
+
+
+@dataclass
+class Options:
+    """The command line, parsed."""
+
+    model: str = ""
+    device: str = ""
+    inputs: str = ""
+    random: int = 2
+    lengths: list[str] = field(default_factory=list)
+    ranges: list[str] = field(default_factory=list)
+    function: str = ""
+    folder: str = ""
+    json: str = ""
+    run: str = ""
+    finish: str = ""
+    jobs: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    compile_limit: int = 300
+    run_limit: int = 120
+    plain: bool = False
+    compile_only: bool = False
+    quiet: bool = False
+    version: bool = False
+    help: bool = False
+    flags: list[str] = field(default_factory=list)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    if arguments is None:
+        return guarded("attn-verify", lambda: main(sys.argv[1:]))
+    return run_tool("attn-verify", lambda: _main(arguments))
+
+
+def _main(arguments: Sequence[str]) -> int:
+    options = parse_options(arguments, Options(), _SPEC)
+    if options.help:
+        print(USAGE, end="")
+        return 0
+    if options.version:
+        print(version_text(), end="")
+        return 0
+    _check(options)
+    if options.json:
+        check_writable(options.json)
+    check_temporary_folder()
+    try:
+        return _verify(options)
+    except KeyboardInterrupt:
+        print("attn-verify: stopped; the same command goes on from here", file=sys.stderr)
+        return 130
+
+
+def _check(options: Options) -> None:
+    """AttnError for options that do not go together, or that are missing."""
+    later = [name for name in ("run", "finish") if getattr(options, name)]
+    if len(later) > 1:
+        raise AttnError("--run and --finish are two steps: give one of them")
+    if later:
+        for name in ("model", "folder", "device", "inputs", "compile_only", "plain"):
+            if getattr(options, name):
+                raise AttnError(
+                    f"--{later[0]} takes no {name.replace('_', '-')}: the folder has it"
+                )
+        if options.flags:
+            raise AttnError(f"--{later[0]} takes no {options.flags[0]}: the folder has it")
+    elif not options.model:
+        raise AttnError("no model; give the path of an MLIR file (--help says more)")
+    elif options.model == STANDARD:
+        raise AttnError("the model must be a file: it is read more than once")
+    elif not options.device:
+        raise AttnError(f"no --device (use {', '.join(DRIVERS)})")
+    if options.json and (options.run or options.compile_only):
+        raise AttnError("--json is for what was found: give it with --finish")
+    ours = [flag for flag in options.flags if flag.lstrip("-").startswith("attn-")]
+    if options.plain and ours:
+        raise AttnError(f"--plain verifies iree-compile, which takes no '{ours[0]}'")
+
+
+def _verify(options: Options) -> int:
+    from ..verify.folder import Folder, load_folder
+
+    if options.run:
+        return _run(Path(options.run), options)
+    if options.finish:
+        folder = load_folder(options.finish)
+        changed = {"jobs": options.jobs, "quiet": options.quiet}
+        folder.settings = replace(folder.settings, **changed)
+        return _report(folder, options)
+    check_model(options.model)
+    name = options.folder or f"{Path(options.model).name.removesuffix('.mlir')}.verify"
+    folder = Folder(Path(name), _settings(options))
+    folder.make()
+    return _report(folder, options)
+
+
+def _settings(options: Options) -> Settings:
+    from ..verify.folder import Settings
+    from ..verify.inputs import wishes_from
+
+    wishes_from(options.lengths, options.ranges)
+    return Settings(
+        model=options.model,
+        driver=DRIVERS[options.device],
+        flags=tuple(target_flags(options.device, options.flags)),
+        plain=options.plain,
+        function=options.function,
+        inputs=options.inputs,
+        seeds=1 if options.inputs else options.random,
+        lengths=tuple(options.lengths),
+        ranges=tuple(options.ranges),
+        offline=options.compile_only,
+        jobs=options.jobs,
+        compile_limit=options.compile_limit,
+        run_limit=options.run_limit,
+        quiet=options.quiet,
+    )
+
+
+def _run(folder: Path, options: Options) -> int:
+    from ..tuning.measure import FolderError
+    from ..verify.run import run_all
+
+    try:
+        counts = run_all(folder, options.run_limit, options.quiet)
+    except FolderError as error:
+        raise AttnError(error.why, error.folder) from None
+    words = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    print(f"attn-verify: {words or 'nothing'} of the modules in {folder}", file=sys.stderr)
+    return 0
+
+
+def _report(folder: Folder, options: Options) -> int:
+    """Verifies as far as that can be done here, and says what was found."""
+    from ..verify.folder import Pending
+    from ..verify.report import as_json, table, write_reproduction
+    from ..verify.search import verify
+
+    try:
+        outcome = verify(folder)
+    except Pending:
+        return _pending(folder, options)
+    finally:
+        folder.save()
+    if outcome.fault and outcome.fault.text:
+        write_reproduction(outcome.fault, folder.settings, folder.path)
+    if options.json:
+        write_output(options.json, as_json(outcome, folder.settings, folder.path).encode())
+    if options.json != STANDARD:
+        print(table(outcome, folder.path), end="")
+    return _EXIT[outcome.verdict]
+
+
+def _pending(folder: Folder, options: Options) -> int:
+    """Says what to run where the device is; before any run that is all that was asked for."""
+    print(
+        f"attn-verify: compiled; now run 'attn-verify --run={folder.path}' (or 'python run.py .' "
+        f"in a copy of it) where the device is, then 'attn-verify --finish={folder.path}'",
+        file=sys.stderr,
+    )
+    return 0 if options.compile_only else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
