@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from iree.compiler import ir
 
 from .attention import AttentionFacts, whole_facts
-from .ir import Builder, element_type, sizes_of
+from .ir import Builder, defining_op, element_type, sizes_of
+from .iree.barrier import BARRIER, without_views
 from .mask_numbers import may_hide, may_hold_below, shows_each_row_a_key
 from .report.records import Report
 from .scores import LOW, TOO_LOW
@@ -41,8 +42,9 @@ def may_be_too_low(facts: AttentionFacts) -> bool:
 
 
 def _raise_mask(facts: AttentionFacts) -> None:
-    mask, kind = facts.value("mask"), element_type(facts.value("mask"))
-    hides = may_hide(mask)
+    reader, number = _stored(facts)
+    mask = reader.operands[number]
+    kind, hides = element_type(mask), may_hide(mask)
 
     def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
         low, hidden = (inner.constant_float(value, kind) for value in (LOW, -math.inf))
@@ -51,7 +53,17 @@ def _raise_mask(facts: AttentionFacts) -> None:
             return [raised]
         return [inner.select(inner.compare_floats("oeq", x[0], hidden), hidden, raised)]
 
-    build, everywhere = Builder(facts.op), tuple(range(len(sizes_of(mask))))
+    build, everywhere = Builder(reader), tuple(range(len(sizes_of(mask))))
     init = build.empty(sizes_of(mask), kind)
     new = build.generic([mask], [init], [everywhere, everywhere], body)[0]
-    facts.op.operands[facts.index("mask")] = new
+    reader.operands[number] = new
+
+
+def _stored(facts: AttentionFacts) -> tuple[ir.Operation, int]:
+    """The op, and the number of its operand, that reads the mask: the barrier that keeps it in
+    memory, so that it is stored with its new numbers, or attention."""
+    reader, number = without_views(facts.op, facts.index("mask"))
+    made = defining_op(reader.operands[number])
+    return (
+        (made, 0) if made is not None and made.name == BARRIER else (facts.op, facts.index("mask"))
+    )

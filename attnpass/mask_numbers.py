@@ -9,6 +9,7 @@ from iree.compiler import ir
 
 from .attention import AttentionFacts
 from .ir import defining_op, element_type, is_float, summand
+from .iree.barrier import BARRIER
 from .kernels.masks import Mask, find_mask
 
 # Types with finite numbers below the limits that are asked for.
@@ -109,6 +110,8 @@ def _sources(op: ir.Operation, value: ir.Value) -> list[ir.Value]:
     where that is not known."""
     if op.name == "linalg.generic":
         return [_yielded(op, list(op.results).index(value))]
+    if op.name == BARRIER:
+        return [op.operands[0]]
     if not op.name.startswith(("arith.", "linalg.", "tensor.")):
         return []
     operands = list(op.operands)[1 if op.name == "arith.select" else 0 :]

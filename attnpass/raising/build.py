@@ -29,7 +29,7 @@ from ..split_k.parts import LOWEST
 from .axes import Axes, Dims
 from .elements import Elements, Expression, Index, Leaf, Number, Step
 from .find import Written
-from .scores import Function, Given, MaskTerm, Scores, Shown, Sum
+from .scores import TOO_LOW, Function, Given, Hiding, MaskTerm, Scores, Shown, Sum, lowering
 
 Names = dict[Expression, ir.Value]
 
@@ -334,11 +334,11 @@ def _beside(written: Written, wanted: frozenset[int]) -> frozenset[int]:
 
 
 def _axes_of_mask(written: Written) -> frozenset[int]:
-    found: frozenset[int] = frozenset()
-    if written.scores.mask is not None:
-        for what in _given(written.scores.mask):
-            found |= written.elements.axes_of(what)
-    return found
+    if written.scores.mask is None:
+        return frozenset()
+    given = map(written.elements.axes_of, _given(written.scores.mask))
+    # What is added to a row may round its scores away, and is a mask as long as the keys, too.
+    return written.keys.union(*given)
 
 
 def _given(mask: MaskTerm) -> Iterator[Expression]:
@@ -348,6 +348,8 @@ def _given(mask: MaskTerm) -> Iterator[Expression]:
     elif isinstance(mask, Sum):
         for _, term in mask.terms:
             yield from _given(term)
+    elif isinstance(mask, Hiding):
+        yield from _given(mask.mask)
     else:
         yield mask.where
         if mask.mask is not None:
@@ -361,7 +363,7 @@ def _mask(build: Builder, written: Written, loops: _Loops, mask: MaskTerm) -> tu
     if whole is not None:
         dims = written.axes.dims(whole.dims)
         have = tuple(dim for dim in dims if dim)
-        if all(dim in everything for dim in have):
+        if loops.keys[0] in have and all(dim in everything for dim in have):
             if loops.keys[0] in have[:-1]:
                 have = tuple(dim for dim in everything if dim in have)
             return _arranged(build, written.axes, whole.value, dims, have), have
@@ -479,12 +481,35 @@ def _added(body: _Body, mask: MaskTerm) -> ir.Value:
         value = body.value(mask.what)
         return build.cast_float(value, f32) if is_float(value.type) else value
     if isinstance(mask, Sum):
-        terms = [_multiplied(build, _added(body, term), factor) for factor, term in mask.terms]
-        total = terms[0]
-        for term in terms[1:]:
-            total = build.create("arith.addf", [f32], [total, term]).results[0]
-        return total
+        return _sum(body, mask)
+    if isinstance(mask, Hiding):
+        return _hiding(build, _added(body, mask.mask), mask.start)
     shown = build.constant_float(0.0, f32) if mask.mask is None else _added(body, mask.mask)
     hidden = build.constant_float(mask.hidden, f32)
     where = body.value(mask.where)
     return build.select(where, *((shown, hidden) if mask.holds else (hidden, shown)))
+
+
+def _sum(body: _Body, mask: Sum) -> ir.Value:
+    build = body.build
+    terms = [_multiplied(build, _added(body, term), factor) for factor, term in mask.terms]
+    total, f32 = terms[0], terms[0].type
+    for term in terms[1:]:
+        total = build.create("arith.addf", [f32], [total, term]).results[0]
+    if mask.kind == "f32":
+        return total
+    return build.cast_float(build.cast_float(total, ir.Type.parse(mask.kind)), f32)
+
+
+def _hiding(build: Builder, value: ir.Value, start: float) -> ir.Value:
+    """`lowered` of a value."""
+    kinds = [value.type]
+
+    def number(given: float) -> ir.Value:
+        return build.constant_float(given, value.type)
+
+    halved = build.create("arith.mulf", kinds, [value, number(0.5)]).results[0]
+    least = build.create("arith.addf", kinds, [halved, number(TOO_LOW / 2)]).results[0]
+    low = _multiplied(build, value, lowering(start))
+    low = build.create("arith.maximumf", kinds, [low, least]).results[0]
+    return build.select(build.compare_floats("ogt", value, number(start)), value, low)

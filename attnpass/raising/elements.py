@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from iree.compiler import ir
@@ -198,6 +198,15 @@ def without_casts(expression: Expression) -> Expression:
     return expression
 
 
+def leaves_of(expression: Expression) -> Iterator[Leaf]:
+    """The tensors and scalars that an expression is computed of."""
+    if isinstance(expression, Leaf):
+        yield expression
+    elif isinstance(expression, Step):
+        for given in expression.inputs:
+            yield from leaves_of(given)
+
+
 def _number(op: ir.Operation | None) -> float | None:
     """The float that a constant holds, one for all its elements. One that is rounded to fewer bits,
     as exporters leave a scale in front of 16-bit scores, counts as written."""
@@ -205,7 +214,8 @@ def _number(op: ir.Operation | None) -> float | None:
         return None
     if op.name in CASTS:
         given = _number(defining_op(op.operands[0]))
-        return None if given is None else _in_range(given, str(op.results[0].type))
+        kind = str(op.results[0].type)
+        return None if given is None or kind not in _INFINITE else rounded(given, kind)
     if op.name != "arith.constant":
         return None
     attribute = op.attributes["value"]
@@ -215,8 +225,7 @@ def _number(op: ir.Operation | None) -> float | None:
     return value if isinstance(value, float) else None
 
 
-def _in_range(number: float, kind: str) -> float | None:
-    """The number, infinite where it is in a type of that name; None for types not known here."""
-    if kind not in _INFINITE:
-        return None
-    return math.copysign(math.inf, number) if abs(number) >= _INFINITE[kind] else number
+def rounded(number: float, kind: str) -> float:
+    """The number as written, infinite where it is in floats of type `kind`."""
+    limit = _INFINITE.get(kind, math.inf)
+    return math.copysign(math.inf, number) if abs(number) >= limit else number

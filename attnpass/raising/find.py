@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from iree.compiler import ir
 
 from .. import maps
-from ..ir import (
-    Size,
-    body_names,
-    defining_op,
-    element_type,
-    has_one_use,
-    ranked_shape,
-    sizes_of,
-    summand,
-    users,
-)
+from ..ir import body_names, defining_op, element_type, has_one_use, ranked_shape, users
 from .axes import Axes, Dims, result_of
-from .elements import Elements, Expression, Leaf, Number, Step, without_casts
+from .elements import Elements, Expression, Leaf, Number, Step, leaves_of, without_casts
 from .products import Product, axes_of, is_product, read_product
-from .scores import Given, MaskTerm, NotRaised, Scores, Shown, Sum, read_scores, times
-from .sinks import Part, Sink, find_part, scores_beside, sink_in_sum, unshifted
+from .readers import made_of
+from .reductions import is_sum, summed
+from .scores import NotRaised, Scores, Shown, read_scores, settled, times
+from .sinks import Part, Sink, find_part, scores_beside, sink_in_sum
 
 # cmpf predicates that hold for a NaN beside itself.
 _IS_NAN = (13, 14)
-# Ops from the product with K to that with V.
-_MOST_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -52,6 +41,8 @@ class Written:
     keys: frozenset[int]
     width: frozenset[int]
     sink: Sink | None = None
+    # Other products that read what is made of the scores.
+    beside: tuple[ir.Operation, ...] = ()
 
     @property
     def axes(self) -> Axes:
@@ -67,8 +58,8 @@ def read_attention(op: ir.Operation) -> Written:
     for weights, value in (product.factors(), product.factors()[::-1]):
         given = elements.element(*weights)
         part = find_part(elements, given)
-        makers = [defining_op(leaf.value) for leaf in _leaves(part.whole if part else given)]
-        if any(_is_softmax(op) or _is_sum(op) for op in makers):
+        makers = [defining_op(leaf.value) for leaf in leaves_of(part.whole if part else given)]
+        if any(_is_softmax(op) or is_sum(op) for op in makers):
             return _with_weights(elements, product, given, part, value)
     raise NotRaised("no factor of the product is a softmax")
 
@@ -95,19 +86,23 @@ def _with_weights(
         sink = Sink(score, powers.factor)
     if sink is not None and (powers.shown or (part and powers.beside)):
         raise NotRaised("it has a sink, and a condition or another sink beside its softmax")
-    exponent, shifts = unshifted(elements, exponent, keys)
-    scores, scored = _scores(elements, exponent, keys)
-    scores = times(scores, powers.factor)
-    alike = _without_rows(scores, elements, frozenset(axes.now(sorted(keys))))
-    if sink is not None and (shifts or alike != scores):
+    scores, scored = _scores(elements, without_casts(exponent), keys)
+    if sink is not None and scores.shifted:
         raise NotRaised("the scores of a row are all shifted, and the sink beside them is not")
-    scores = alike
+    scores = times(settled(scores), powers.factor)
     for where in powers.shown:
         scores = replace(scores, mask=Shown(where, True, scores.mask, -math.inf))
     first = _product_of(elements, scored)
-    if sink is not None and any(_depends(leaf.value, first.op) for leaf in _leaves(sink.score)):
+    made = made_of(scored.value)
+    if sink is not None and any(leaf.value in made for leaf in leaves_of(sink.score)):
         raise NotRaised("it has a sink that is made of its scores")
-    _refuse_readers(first.op, product.op)
+    if any(leaf.value in made for where in powers.shown for leaf in leaves_of(where)):
+        raise NotRaised("what hides keys is made of the scores")
+    if made.others:
+        raise NotRaised(
+            f"{made.others[0].name} reads what is made of the scores, too: they are needed in "
+            "memory"
+        )
     keys = frozenset(axes.now(sorted(keys)))
     factors = first.factors()
     if keys & axes_of(factors[0][1], axes):
@@ -115,13 +110,14 @@ def _with_weights(
     if keys & axes_of(factors[0][1], axes) or not keys <= axes_of(factors[1][1], axes):
         raise NotRaised("both factors of the scores have dims of the keys, or none has all")
     result = _last_view(elements, product)
-    query, key, value_leaf = _operands(elements, factors[0], factors[1], value)
-    operands = query, key, value_leaf
-    rounded = _rounded(weights, part)
-    written = _sorted(elements, operands, scores, product, result, keys, rounded)
+    operands = _operands(elements, factors[0], factors[1], value)
+    if not scores.row_factors:
+        operands = _narrowed(elements, operands, _rounded(weights, part))
+    written = _sorted(elements, operands, scores, product, result, keys)
     if sink is not None and not elements.axes_of(sink.score) <= written.batch | written.rows:
         raise NotRaised("its sink has a dim that the result lacks")
-    return replace(written, sink=sink)
+    beside = tuple(op for op in made.products if op != product.op)
+    return replace(written, sink=sink, beside=beside)
 
 
 def _operands(
@@ -160,9 +156,8 @@ def _sorted(
     product: Product,
     result: Leaf,
     keys: frozenset[int],
-    rounded: Expression,
 ) -> Written:
-    """The attention with its axes by role; `rounded` are the weights as V is multiplied by them."""
+    """The attention with its axes by role, all of which are cut by now."""
     axes = elements.axes
     query, key, value = (axes_of(leaf.dims, axes) for leaf in operands)
     out = axes_of(result.dims, axes)
@@ -179,8 +174,7 @@ def _sorted(
         raise NotRaised("V or the result has a dim that the others lack")
     if scores.row_factors and str(element_type(operands[0].value)) != "f32":
         raise NotRaised("the scores are multiplied by a tensor, which Q in fewer bits cannot be")
-    narrow = operands if scores.row_factors else _narrowed(elements, operands, rounded)
-    return Written(elements, *narrow, scores, product.op, result, batch, rows, depth, keys, width)
+    return Written(elements, *operands, scores, product.op, result, batch, rows, depth, keys, width)
 
 
 def _rounded(weights: Expression, part: Part | None) -> Expression:
@@ -248,14 +242,19 @@ def _exponent(elements: Elements, weights: Expression, keys: frozenset[int]) -> 
     powers = {"math.exp": 1.0, "math.exp2": math.log(2)}
     if not isinstance(numerator, Step) or numerator.name not in powers:
         raise NotRaised("what is divided are no exponentials")
-    summed, beside = _summed(elements, total, keys, numerator), None
-    if summed is None and isinstance(total, Step) and total.name == "arith.addf":
+    beside: Expression | None = None
+
+    def wanted(given: Expression) -> bool:
+        return elements.same(_shown(without_casts(given))[1], numerator)
+
+    counted_all = summed(elements, total, keys, wanted)
+    if counted_all is None and isinstance(total, Step) and total.name == "arith.addf":
         for part, other in (total.inputs, total.inputs[::-1]):
-            if summed is None:
-                summed, beside = _summed(elements, without_casts(part), keys, numerator), other
-    if summed is None:
+            if counted_all is None:
+                counted_all, beside = summed(elements, without_casts(part), keys, wanted), other
+    if counted_all is None:
         raise NotRaised("the exponentials are not divided by their own sum over the keys")
-    counted, _ = _shown(without_casts(summed))
+    counted, _ = _shown(without_casts(counted_all))
     exponent = numerator.inputs[0]
     hidden = _hiding(without_casts(exponent))
     seen, known = [*outside, *inside, *hidden], [*counted, *hidden]
@@ -324,58 +323,11 @@ def _is_softmax(op: ir.Operation | None) -> bool:
     return op is not None and op.name == "linalg.softmax"
 
 
-def _is_sum(op: ir.Operation | None) -> bool:
-    """Whether op adds up elements of one tensor."""
-    if op is None or len(op.operands) != 2:
-        return False
-    added = summand(op)
-    return added is not None and added == op.regions[0].blocks[0].arguments[0]
-
-
-def _summed(
-    elements: Elements, total: Expression, keys: frozenset[int], wanted: Expression
-) -> Expression | None:
-    """What `total` is the sum of, over `keys`: `wanted`, or 0 where conditions do not hold."""
-    op = defining_op(total.value) if isinstance(total, Leaf) else None
-    if op is None or not isinstance(total, Leaf) or not _is_sum(op):
-        return None
-    if elements.axes_of(total) & frozenset(elements.axes.now(sorted(keys))):
-        return None
-    positions = maps.positions_of(op.attributes["indexing_maps"])
-    start = elements.element(op.operands[1], tuple(() for _ in ranked_shape(op.operands[1])))
-    if positions is None or not isinstance(start, Number) or start.number != 0:
-        return None
-    loops = {
-        loop: axes for loop, axes in zip(positions[1], total.dims, strict=True) if loop is not None
-    }
-    free = [loop for loop in positions[0] if loop is not None and loop not in loops]
-    shape = dict(zip(positions[0], sizes_of(op.operands[0]), strict=True))
-    for along in _orders(elements.axes, keys, [shape[loop] for loop in free]):
-        loops.update(zip(free, along, strict=True))
-        dims = tuple(() if loop is None else loops[loop] for loop in positions[0])
-        summed = elements.element(op.operands[0], dims)
-        if elements.same(_shown(without_casts(summed))[1], wanted):
-            return summed
-    return None
-
-
-def _orders(axes: Axes, keys: frozenset[int], sizes: Sequence[Size]) -> Iterator[Dims]:
-    """Ways in which dims of these sizes can be all of `keys`: a sum may have them in any order."""
-    now = axes.now(sorted(keys))
-    if len(now) == len(sizes):
-        for order in itertools.permutations(now):
-            if [axes.size(axis) for axis in order] == list(sizes):
-                yield tuple((axis,) for axis in order)
-    cut = axes.cut(now, sizes)
-    if cut is not None:
-        yield cut
-
-
 def _scores(elements: Elements, exponent: Expression, keys: frozenset[int]) -> tuple[Scores, Leaf]:
     """What becomes of a product before it is the exponent, and that product."""
     wanted = elements.axes_of(exponent)
     why = NotRaised("the scores are no product")
-    for leaf in _leaves(exponent):
+    for leaf in leaves_of(exponent):
         if not is_product(defining_op(leaf.value)) or elements.axes_of(leaf) != wanted:
             continue
         try:
@@ -385,68 +337,12 @@ def _scores(elements: Elements, exponent: Expression, keys: frozenset[int]) -> t
     raise why
 
 
-def _leaves(expression: Expression) -> Iterator[Leaf]:
-    if isinstance(expression, Leaf):
-        yield expression
-    elif isinstance(expression, Step):
-        for given in expression.inputs:
-            yield from _leaves(given)
-
-
 def _product_of(elements: Elements, scored: Leaf) -> Product:
     op = defining_op(scored.value)
     product = None if op is None else read_product(op, elements, scored.dims)
     if product is None:
         raise NotRaised("the scores are no plain matrix product")
     return product
-
-
-def _without_rows(scores: Scores, elements: Elements, keys: frozenset[int]) -> Scores:
-    """The scores without what is added alike to all keys of a row: softmax does not see it."""
-
-    def reduced(mask: MaskTerm | None) -> MaskTerm | None:
-        if isinstance(mask, Shown):
-            return replace(mask, mask=reduced(mask.mask))
-        if not isinstance(mask, Sum):
-            return mask
-        kept = [
-            (factor, reduced(term))
-            for factor, term in mask.terms
-            if not isinstance(term, Given) or elements.axes_of(term.what) & keys
-        ]
-        return Sum(tuple((factor, term) for factor, term in kept if term)) if kept else None
-
-    return replace(scores, mask=reduced(scores.mask))
-
-
-def _depends(value: ir.Value, source: ir.Operation) -> bool:
-    """Whether `value` is computed of what `source` makes."""
-    pending, seen = [value], set[ir.Operation]()
-    while pending:
-        op = defining_op(pending.pop())
-        if op is None or op in seen:
-            continue
-        if op == source or len(seen) > _MOST_STEPS:
-            return True
-        seen.add(op)
-        pending += op.operands
-    return False
-
-
-def _refuse_readers(first: ir.Operation, last: ir.Operation) -> None:
-    """NotRaised where something but the product with V reads what is made of the scores."""
-    pending: list[ir.Value] = list(first.results)
-    seen: set[ir.Operation] = set()
-    while pending:
-        for user in users(pending.pop()):
-            if user == last or user in seen or user.name == "tensor.dim":
-                continue
-            seen.add(user)
-            if not user.name.startswith(("linalg.", "tensor.")) or len(seen) > _MOST_STEPS:
-                raise NotRaised(
-                    f"{user.name} reads what is made of the scores, too: they are needed in memory"
-                )
-            pending += user.results
 
 
 def _last_view(elements: Elements, product: Product) -> Leaf:

@@ -1,18 +1,49 @@
-"""What becomes of the product of Q and K before its exponentials are taken."""
+"""What becomes of the product of Q and K before its exponentials are taken.
+
+A mask is what the program makes of a score of 0, in the types that it computes in. Beside a number
+that hides a key the score itself vanishes: a condition drops it, a sum in floats absorbs it. An
+attention op adds its mask in f32, and multiplies by log2(e). So numbers that absorb scores in the
+program's types and not there are made lower (`hiding`), all by one rule that keeps their order, or
+the softmax is left: rows that see no key give what the program gives.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from .elements import CASTS, Elements, Expression, Leaf, Number, Step
+from .elements import (
+    CASTS,
+    Elements,
+    Expression,
+    Leaf,
+    Number,
+    Step,
+    leaves_of,
+    rounded,
+    without_casts,
+)
+from .readers import made_of
+from .reductions import is_maximum
 
-# A key that is given this score has no weight beside one that is seen.
-_HIDDEN = -1e4
-# Added to a score, these and what lies between are themselves in f32, and so they are behind
-# IREE's product with log2(e): rows of nothing else stay even.
-_ABSORBING, _LOWEST = -1e30, -1e38
+# A key that is given this score has no weight beside one that is seen, nor with this factor.
+_HIDDEN, _SCALED = -1e4, -2e3
+# A number that is added to all scores alike and is larger rounds them.
+_LARGE = 1e3
+# Added to a score, numbers from here down are themselves in f32, and so they are behind IREE's
+# product with log2(e): rows of nothing else stay even.
+_ABSORBING = -1e30
+# Numbers below are none any more when they are multiplied by log2(e), with room for a sum.
+TOO_LOW = -(2.0**126)
+_LOWEST = -float.fromhex("0x1.fffffep127")
+# Where f32 absorbs any score.
+_NEAR = -(2.0**50)
+# From where on numbers absorb a score that is added to them, by the type of the sum.
+_ABSORBS = {"bf16": -(2.0**12), "f16": -(2.0**13), "f32": -(2.0**28)}
+_NOT_MAXIMUM = (
+    "what is subtracted from the scores is made of them, and is not their maximum over the keys"
+)
 _FUNCTIONS = ("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf", "math.tanh")
 
 
@@ -29,9 +60,10 @@ class Given:
 
 @dataclass(frozen=True)
 class Sum:
-    """What is added, each times a factor."""
+    """What is added, each times a factor, and rounded to floats of type `kind`."""
 
     terms: tuple[tuple[float, MaskTerm], ...]
+    kind: str = "f32"
 
 
 @dataclass(frozen=True)
@@ -44,7 +76,15 @@ class Shown:
     hidden: float
 
 
-MaskTerm = Given | Sum | Shown
+@dataclass(frozen=True)
+class Hiding:
+    """`mask`, its numbers from `start` down such that scores vanish beside them."""
+
+    mask: MaskTerm
+    start: float
+
+
+MaskTerm = Given | Sum | Shown | Hiding
 
 
 @dataclass(frozen=True)
@@ -60,18 +100,21 @@ class Function:
 @dataclass(frozen=True)
 class Scores:
     """factor * f(product) + mask, where f is `functions`, the first one first; the product times
-    `row_factors`, which are the same for all keys."""
+    `row_factors`, which are the same for all keys. Where they are `shifted` something was left out
+    that is added to all keys of a row alike."""
 
     factor: float = 1.0
     row_factors: tuple[Expression, ...] = ()
     functions: tuple[Function, ...] = ()
     mask: MaskTerm | None = None
+    shifted: bool = False
 
 
 def read_scores(
     expression: Expression, product: Leaf, elements: Elements, keys: frozenset[int]
 ) -> Scores:
-    """The scores as made of `product`; NotRaised where attention has no words for it."""
+    """The scores as made of `product`; NotRaised where attention has no words for it. Their mask
+    is still the program's: see `settled`."""
     return _Reader(product, elements, keys).read(expression)
 
 
@@ -80,6 +123,7 @@ class _Reader:
         self.product = product
         self.elements = elements
         self.keys = keys
+        self.made = made_of(product.value)
 
     def depends(self, expression: Expression) -> bool:
         if isinstance(expression, Step):
@@ -92,18 +136,18 @@ class _Reader:
         mine = [self.depends(given) for given in expression.inputs]
         rule = getattr(self, f"_{expression.name.replace('.', '_')}", None)
         if expression.name in CASTS:
-            return self.read(expression.inputs[0])
+            return _rounded(self.read(expression.inputs[0]), expression)
         if expression.name in _FUNCTIONS and mine[0]:
-            return self._function(expression, mine)
+            return self._function(expression)
         if rule is None or (sum(mine) != 1 and expression.name != "arith.select"):
             raise NotRaised(f"{expression.name} makes of the scores what attention cannot say")
-        return rule(expression.inputs, mine)
+        return _rounded(rule(expression, mine), expression)
 
-    def _arith_negf(self, inputs: Sequence[Expression], mine: Sequence[bool]) -> Scores:
-        return times(self.read(inputs[0]), -1.0)
+    def _arith_negf(self, step: Step, mine: Sequence[bool]) -> Scores:
+        return times(self.read(step.inputs[0]), -1.0)
 
-    def _arith_mulf(self, inputs: Sequence[Expression], mine: Sequence[bool]) -> Scores:
-        scores, other = self._both(inputs, mine)
+    def _arith_mulf(self, step: Step, mine: Sequence[bool]) -> Scores:
+        scores, other = self._both(step, mine)
         if isinstance(other, Number):
             return times(scores, other.number)
         if self.elements.axes_of(other) & frozenset(self.elements.axes.now(sorted(self.keys))):
@@ -112,56 +156,60 @@ class _Reader:
             raise NotRaised("what is added to the scores is multiplied by a tensor")
         return replace(scores, row_factors=(*scores.row_factors, other))
 
-    def _arith_divf(self, inputs: Sequence[Expression], mine: Sequence[bool]) -> Scores:
-        scores, other = self._both(inputs, mine)
+    def _arith_divf(self, step: Step, mine: Sequence[bool]) -> Scores:
+        scores, other = self._both(step, mine)
         if not mine[0] or not isinstance(other, Number) or other.number == 0:
             raise NotRaised("the scores are divided by a tensor, or something by them")
         return times(scores, 1 / other.number)
 
-    def _arith_addf(self, inputs: Sequence[Expression], mine: Sequence[bool]) -> Scores:
-        scores, other = self._both(inputs, mine)
+    def _arith_addf(self, step: Step, mine: Sequence[bool]) -> Scores:
+        scores, other = self._both(step, mine, made="what is added to the scores is made of them")
         return _plus(scores, 1.0, other)
 
-    def _arith_subf(self, inputs: Sequence[Expression], mine: Sequence[bool]) -> Scores:
-        scores, other = self._both(inputs, mine)
+    def _arith_subf(self, step: Step, mine: Sequence[bool]) -> Scores:
+        first, second = step.inputs
+        if mine == [True, False] and is_maximum(self.elements, second, first, self.keys):
+            return replace(self.read(first), shifted=True)
+        scores, other = self._both(step, mine, made=_NOT_MAXIMUM)
         return _plus(scores, -1.0, other) if mine[0] else _plus(times(scores, -1.0), 1.0, other)
 
-    def _arith_select(self, inputs: Sequence[Expression], mine: Sequence[bool]) -> Scores:
-        where, then, other = inputs
+    def _arith_select(self, step: Step, mine: Sequence[bool]) -> Scores:
+        where, then, other = step.inputs
         if mine[0] or mine[1] == mine[2]:
             raise NotRaised("a condition chooses between scores")
+        self._refuse_made(where, "what hides keys is made of the scores")
         holds = mine[1]
         hidden = other if holds else then
         if not isinstance(hidden, Number) or not hidden.number <= _HIDDEN:
             what = hidden.number if isinstance(hidden, Number) else "a tensor"
             raise NotRaised(f"a condition puts {what} in the place of scores, which hides no key")
         scores = self.read(then if holds else other)
-        return replace(scores, mask=Shown(where, holds, scores.mask, _low_enough(hidden.number)))
+        return replace(scores, mask=Shown(where, holds, scores.mask, _in_f32(hidden.number)))
 
-    def _function(self, step: Step, mine: Sequence[bool]) -> Scores:
+    def _function(self, step: Step) -> Scores:
         numbers = [given for given in step.inputs[1:] if isinstance(given, Number)]
         scores = self.read(step.inputs[0])
-        if len(numbers) != len(step.inputs) - 1 or scores.mask is not None:
-            raise NotRaised(f"{step.name} is taken of scores and tensors together")
+        if len(numbers) != len(step.inputs) - 1:
+            raise NotRaised(f"{step.name} is taken of scores and a tensor together")
+        if scores.mask is not None or scores.shifted:
+            raise NotRaised(f"{step.name} is taken of scores to which something is added")
         number = numbers[0].number if numbers else None
         function = Function(step.name, scores.factor, number)
         return replace(scores, factor=1.0, functions=(*scores.functions, function))
 
     def _both(
-        self, inputs: Sequence[Expression], mine: Sequence[bool]
+        self,
+        step: Step,
+        mine: Sequence[bool],
+        made: str = "the scores are multiplied by themselves",
     ) -> tuple[Scores, Expression]:
         here = list(mine).index(True)
-        return self.read(inputs[here]), inputs[1 - here]
+        self._refuse_made(step.inputs[1 - here], made)
+        return self.read(step.inputs[here]), step.inputs[1 - here]
 
-
-def _low_enough(hidden: float) -> float:
-    """What to add to a score instead of putting `hidden` in its place: numbers keep their order,
-    for rows of which all keys are hidden, some by one number and some by another."""
-    if math.isinf(hidden):
-        return hidden
-    if hidden <= _ABSORBING:
-        return max(hidden, _LOWEST)
-    return _ABSORBING * math.log(-hidden) / math.log(-_ABSORBING)
+    def _refuse_made(self, expression: Expression, reason: str) -> None:
+        if any(leaf.value in self.made for leaf in leaves_of(expression)):
+            raise NotRaised(reason)
 
 
 def times(scores: Scores, factor: float) -> Scores:
@@ -171,24 +219,196 @@ def times(scores: Scores, factor: float) -> Scores:
 
 
 def _scaled(mask: MaskTerm | None, factor: float) -> MaskTerm | None:
-    """A mask times a number, where what hides keys still does."""
     if mask is None or factor == 1:
         return mask
-    if isinstance(mask, Shown):
-        if factor <= 0:
-            raise NotRaised("scores with hidden keys are multiplied by a number below zero")
-        hidden = max(mask.hidden * factor, _LOWEST) if mask.hidden > -math.inf else mask.hidden
+    if factor <= 0:
+        raise NotRaised("masked scores are multiplied by a number that is not above zero")
+    if isinstance(mask, Shown) and not any(True for _ in given_of(mask)):
+        hidden = _in_f32(mask.hidden * factor) if math.isfinite(mask.hidden) else mask.hidden
         return replace(mask, mask=_scaled(mask.mask, factor), hidden=hidden)
-    if isinstance(mask, Sum):
-        return Sum(tuple((factor * old, term) for old, term in mask.terms))
+    if isinstance(mask, Sum) and len(mask.terms) == 1 and mask.kind == "f32":
+        ((old, term),) = mask.terms
+        return Sum(((factor * old, term),))
     return Sum(((factor, mask),))
 
 
 def _plus(scores: Scores, factor: float, other: Expression) -> Scores:
+    number = without_casts(other)
+    if isinstance(number, Number):
+        # Softmax does not see what is added alike to all keys.
+        if not abs(number.number) <= _LARGE:
+            raise NotRaised(f"{number.number} is added to all scores, which rounds them")
+        return replace(scores, shifted=True)
     term = (factor, Given(other))
     mask = scores.mask
     if mask is None:
         return replace(scores, mask=Sum((term,)))
-    if isinstance(mask, Sum):
+    if isinstance(mask, Sum) and mask.kind == "f32":
         return replace(scores, mask=Sum((*mask.terms, term)))
     return replace(scores, mask=Sum(((1.0, mask), term)))
+
+
+def _rounded(scores: Scores, step: Step) -> Scores:
+    """The scores with their mask in the floats that a step makes."""
+    kind = str(step.op.results[0].type)
+    if scores.mask is None or kind not in _ABSORBS or kind == "f32":
+        return scores
+    return replace(scores, mask=_in_kind(scores.mask, kind))
+
+
+def _in_kind(mask: MaskTerm, kind: str) -> MaskTerm:
+    if isinstance(mask, Shown) and not any(True for _ in given_of(mask)):
+        inner = None if mask.mask is None else _in_kind(mask.mask, kind)
+        return replace(mask, mask=inner, hidden=rounded(mask.hidden, kind))
+    if isinstance(mask, Sum) and mask.kind == "f32":
+        return replace(mask, kind=kind)
+    return mask if isinstance(mask, Sum) and mask.kind == kind else Sum(((1.0, mask),), kind)
+
+
+def _in_f32(number: float) -> float:
+    """A finite number of a wider type as one of f32: what hides keys still does."""
+    return max(number, _LOWEST) if math.isfinite(number) else number
+
+
+# What attention adds.
+
+
+def settled(scores: Scores) -> Scores:
+    """The scores with a mask that attention can add; NotRaised where rows that see no key would
+    be other than they are."""
+    if scores.mask is None:
+        return scores
+    mask, factor = scores.mask, 1.0
+    while (
+        isinstance(mask, Sum) and len(mask.terms) == 1 and not isinstance(mask.terms[0][1], Given)
+    ):
+        ((scale, mask),) = mask.terms
+        factor *= scale
+    return replace(scores, mask=_scaled(_settled(mask), factor))
+
+
+def _settled(mask: MaskTerm) -> MaskTerm:
+    numbers = [shown.hidden for shown in _conditions(mask)]
+    weak = [number for number in numbers if number > _SCALED]
+    if weak:
+        raise NotRaised(f"a condition puts {weak[0]:g} in the place of scores, which hides no key")
+    if not any(True for _ in given_of(mask)):
+        return _mapped(mask, _low_enough)
+    start = max(_ABSORBS[kind] for kind in _kinds(mask))
+    if start == _ABSORBS["f32"] and not any(number > _ABSORBING for number in numbers):
+        return mask
+    if _rounded_within(mask) or _scaled_within(mask):
+        raise NotRaised(
+            "something is added to scores that are masked in fewer bits, or scaled: rows that see "
+            "no key would be other than they are"
+        )
+    weak = [number for number in numbers if number > start]
+    if weak:
+        raise NotRaised(
+            f"a condition puts {weak[0]:g} in the place of scores, beside what is added to them: "
+            "rows that see no key would be other than they are"
+        )
+    return _hiding(mask, start)
+
+
+def given_of(mask: MaskTerm) -> Iterator[Expression]:
+    """What of the program is added in a mask."""
+    if isinstance(mask, Given):
+        yield mask.what
+    for inner in _inside(mask):
+        yield from given_of(inner)
+
+
+def _conditions(mask: MaskTerm) -> Iterator[Shown]:
+    if isinstance(mask, Shown):
+        yield mask
+    for inner in _inside(mask):
+        yield from _conditions(inner)
+
+
+def _kinds(mask: MaskTerm) -> Iterator[str]:
+    """The types that sums in a mask are rounded to."""
+    if isinstance(mask, Sum):
+        yield mask.kind
+    for inner in _inside(mask):
+        yield from _kinds(inner)
+
+
+def _rounded_within(mask: MaskTerm) -> bool:
+    """Whether something is added behind a sum in floats that absorb more than those of its own."""
+    if isinstance(mask, Sum) and any(isinstance(term, Given) for _, term in mask.terms):
+        kinds = (kind for inner in _inside(mask) for kind in _kinds(inner))
+        if any(_ABSORBS[kind] > _ABSORBS[mask.kind] for kind in kinds):
+            return True
+    return any(map(_rounded_within, _inside(mask)))
+
+
+def _scaled_within(mask: MaskTerm) -> bool:
+    """Whether a part of a mask, not only what is added in it, has a factor."""
+    if isinstance(mask, Sum):
+        parts = [(factor, term) for factor, term in mask.terms if not isinstance(term, Given)]
+        return any(factor != 1 or _scaled_within(term) for factor, term in parts)
+    return any(map(_scaled_within, _inside(mask)))
+
+
+def _inside(mask: MaskTerm) -> Sequence[MaskTerm]:
+    if isinstance(mask, Sum):
+        return [term for _, term in mask.terms]
+    if isinstance(mask, Given) or mask.mask is None:
+        return []
+    return [mask.mask]
+
+
+def _hiding(mask: MaskTerm, start: float) -> MaskTerm:
+    """The mask with numbers that hide keys in f32, too, constants at once."""
+    if isinstance(mask, Sum) and len(mask.terms) == 1:
+        ((factor, term),) = mask.terms
+        chosen = _choice(term.what) if isinstance(term, Given) and factor == 1 else None
+        if chosen is not None:
+            return _mapped(chosen, lambda number: lowered(rounded(number, mask.kind), start))
+    return Hiding(mask, start)
+
+
+def _choice(expression: Expression) -> Shown | None:
+    """0, or numbers where conditions do not hold, as a mask."""
+    step = without_casts(expression)
+    if not isinstance(step, Step) or step.name != "arith.select":
+        return None
+    where, *sides = step.inputs
+    for holds, (shown, hidden) in ((True, sides), (False, sides[::-1])):
+        shown, hidden = without_casts(shown), without_casts(hidden)
+        inner = _choice(shown)
+        zero = isinstance(shown, Number) and shown.number == 0
+        if isinstance(hidden, Number) and (zero or inner is not None):
+            return Shown(where, holds, inner, hidden.number)
+    return None
+
+
+def _mapped(mask: MaskTerm, function: Callable[[float], float]) -> MaskTerm:
+    """A mask of conditions with other numbers."""
+    if not isinstance(mask, Shown):
+        return mask
+    inner = None if mask.mask is None else _mapped(mask.mask, function)
+    return replace(mask, mask=inner, hidden=function(mask.hidden))
+
+
+def _low_enough(hidden: float) -> float:
+    """What to add to a score instead of putting `hidden` in its place, where nothing else is
+    added: numbers keep their order, for rows of which all keys are hidden, some by one number and
+    some by another."""
+    if hidden <= _ABSORBING:
+        return lowered(hidden, TOO_LOW)
+    return _ABSORBING * math.log(-hidden) / math.log(-_ABSORBING)
+
+
+def lowered(number: float, start: float) -> float:
+    """A number of a mask as `Hiding` has it: times a power of two from `start` down, as far as
+    f32 goes, log2(e) included. Numbers keep their order."""
+    if number > start:
+        return number
+    return max(number * lowering(start), number / 2 + TOO_LOW / 2)
+
+
+def lowering(start: float) -> float:
+    """What numbers of a mask from `start` down are multiplied by."""
+    return max(_NEAR / start, 1.0)

@@ -16,7 +16,8 @@ from iree.compiler import ir
 from ..ir import DYNAMIC, DynamicSize, Size, defining_op, sizes_of
 from ..symbolic.arithmetic import compute
 from ..symbolic.values import Linear, Value, add, apply
-from .elements import Elements, Expression, Leaf, Number, Step, without_casts
+from .elements import Elements, Expression, Leaf, Number, Step, leaves_of, without_casts
+from .reductions import unshifted
 from .scores import NotRaised
 
 # Ops from a size in the program to the sizes that it is computed of.
@@ -186,7 +187,7 @@ def sink_in_sum(
     """(scores, sink) where the sum of the powers `name` of an exponent has `beside` added, which
     is the power of a sink that is shifted as the scores are."""
     beside = without_casts(beside)
-    scores, shifts = unshifted(elements, exponent, keys)
+    scores, shifts = unshifted(elements, exponent, keys, list(leaves_of(beside)))
     if isinstance(beside, Number) and beside.number > 0 and not shifts:
         logarithm = math.log if name == "math.exp" else math.log2
         return scores, Number(logarithm(beside.number), beside.value)
@@ -207,17 +208,3 @@ def sink_in_sum(
     if shifts:
         raise NotRaised("what is added to the sum of the exponentials is no sink's, shifted alike")
     return scores, sink
-
-
-def unshifted(
-    elements: Elements, exponent: Expression, keys: frozenset[int]
-) -> tuple[Expression, list[Expression]]:
-    """(x, shifts) where an exponent is x minus the shifts, which are the same for all keys."""
-    shifts: list[Expression] = []
-    keys = frozenset(elements.axes.now(sorted(keys)))
-    while isinstance(inner := without_casts(exponent), Step) and inner.name == "arith.subf":
-        if elements.axes_of(inner.inputs[1]) & keys:
-            break
-        shifts.append(inner.inputs[1])
-        exponent = inner.inputs[0]
-    return without_casts(exponent), shifts

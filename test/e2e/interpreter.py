@@ -3,7 +3,8 @@
 For tests that ask whether a rewrite kept the meaning of a module, thousands of times.
 Every float is a float64, whatever its type in the IR, so two orders of the same sums differ
 by rounding of 1e-15 only; casts to 8 bits alone round. With `rounds` each op rounds its results
-to their types: what is then lost is what the types cannot hold. `tensor.empty` holds NaN:
+to their types: what is then lost is what the types cannot hold. With `absorbs` only those are
+rounded that are so large that others vanish beside them. `tensor.empty` holds NaN:
 reading what was never written shows. Rows of attention that see no key are 0.
 """
 
@@ -28,6 +29,8 @@ _RETURNS = (
 )
 
 
+# From where on floats of a type absorb what is added to them.
+_LARGE = {"bf16": 2.0**12, "f16": 2.0**13, "f32": 2.0**20}
 _WIDE = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 _NARROW = {
     "f8E4M3FN": ml_dtypes.float8_e4m3fn,
@@ -39,9 +42,10 @@ _NARROW = {
 class Machine:
     """A module with what its mutable globals hold, from call to call."""
 
-    def __init__(self, module: ir.Module, rounds: bool = False):
+    def __init__(self, module: ir.Module, rounds: bool = False, absorbs: bool = False):
         self.module = module
         self.rounds = rounds
+        self.absorbs = absorbs
         self.symbols = {
             ir.StringAttr(op.operation.attributes["sym_name"]).value: op.operation
             for op in module.body.operations
@@ -56,9 +60,11 @@ class Machine:
         return _Frame(self).block(block, exact)
 
 
-def interpret(module: ir.Module, inputs: Sequence[Any], function: str = "main") -> list[Any]:
+def interpret(
+    module: ir.Module, inputs: Sequence[Any], function: str = "main", absorbs: bool = False
+) -> list[Any]:
     """What `function` returns for numpy arrays (and numbers) as inputs."""
-    return Machine(module).call(function, inputs)
+    return Machine(module, absorbs=absorbs).call(function, inputs)
 
 
 def _exact(array: np.ndarray) -> np.ndarray:
@@ -74,6 +80,14 @@ def _rounded(value: Any, kind: ir.Type, to: dict[str, Any]) -> Any:
         return value
     with np.errstate(over="ignore"):
         return np.asarray(value).astype(number).astype(float)
+
+
+def _absorbed(value: Any, kind: ir.Type) -> Any:
+    """`value`, its large elements rounded to its element type."""
+    element = str(kind.element_type if isinstance(kind, ir.ShapedType) else kind)
+    if element not in _LARGE:
+        return value
+    return np.where(np.abs(value) >= _LARGE[element], _rounded(value, kind, _WIDE), value)
 
 
 def meaning(text: str, inputs: Sequence[Any]) -> list[Any]:
@@ -101,6 +115,9 @@ class _Frame:
             if self.machine.rounds:
                 pairs = zip(results, op.results, strict=True)
                 results = [_rounded(x, result.type, _WIDE) for x, result in pairs]
+            elif self.machine.absorbs:
+                pairs = zip(results, op.results, strict=True)
+                results = [_absorbed(x, result.type) for x, result in pairs]
             self.values.update(zip(op.results, results, strict=True))
         return []
 
@@ -341,6 +358,7 @@ class _Frame:
             mask = _over_loops(operands[4], maps[4], loops)
             shows = str(ir.RankedTensorType(op.operands[4].type).element_type) in ("i1", "i8")
             scores = scores + (np.where(mask, 0, -np.inf) if shows else mask)
+            scores = _absorbed(scores, ir.F32Type.get()) if self.machine.absorbs else scores
         full = [sizes[d] if d in score_dims else 1 for d in range(loops)]
         return np.broadcast_to(scores, full), maps, sizes, loops, k2
 
@@ -404,6 +422,7 @@ _SCALARS: dict[str, Callable[..., Any]] = {
     "arith.mulf": np.multiply,
     "arith.divf": np.divide,
     "arith.maximumf": np.maximum,
+    "arith.maxnumf": np.fmax,
     "arith.addi": np.add,
     "arith.subi": np.subtract,
     "arith.muli": np.multiply,

@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from random_modules import Choices, Function, Value, _map, _type
+from random_modules import NUMBERS, Choices, Function, Value, _map, _type
 
-# So low that adding a score changes none of them.
-HIDDEN = (-1e30, -1e32, -3.4e38)
+LOWEST = -3.4028234663852886e38
+# What keys are hidden by in the place of their scores, and what is added to these.
+HIDDEN = (-1e4, -1e9, -1e30, LOWEST, LOWEST, -math.inf)
+ADDED = (-1e9, -1e30, LOWEST, LOWEST, -math.inf)
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,7 @@ class Named:
 class Written(Function):
     """A function that computes attention by products and a softmax.
 
-    A `wide` one has operands of other types, masks that are added, and maxima that are not
-    those of the rows.
+    A `wide` one has operands of other types.
     """
 
     wide: bool = False
@@ -329,7 +330,8 @@ class Written(Function):
 
     def number(self, value: float, element="f32") -> str:
         name = self.fresh("n")
-        text = "0xFF800000" if value == -math.inf else f"{value:.6e}"
+        infinite = {"f32": "0xFF800000", "f16": "0xFC00", "bf16": "0xFF80"}
+        text = infinite[element] if value == -math.inf else f"{value:.9e}"
         self.line(f"{name} = arith.constant {text} : {element}")
         return name
 
@@ -345,8 +347,8 @@ class Written(Function):
     def step(self, t: Named) -> Named:
         """What models do with scores, and some things that they do not."""
         kinds = [self.scaled] * 4 + [self.biased] * 3 + [self.capped, self.clamped, self.noise]
-        kinds += [self.multiplied, self.narrowed, self.hidden, self.by_position, self.by_position]
-        kinds += [self.masked] * 3 if self.wide else []
+        kinds += [self.multiplied, self.narrowed, self.by_position, self.by_position]
+        kinds += [self.hidden, self.hidden, self.masked, self.masked, self.masked_in_few_bits]
         return self.choices.pick(kinds)(t)
 
     def scaled(self, t: Named) -> Named:
@@ -391,8 +393,9 @@ class Written(Function):
         return self.ew(self.noise(narrow), [], ["%r = arith.extf %in0 : f16 to f32"], "%r")
 
     def hidden(self, t: Named) -> Named:
-        """Keys hidden where an argument is large; rows may see none."""
-        other = self.arg(self.subset(t.letters, self.roles["keys"]))
+        """Keys hidden where an argument is large; rows may see none, or all be hidden."""
+        must = self.roles["keys"] if self.choices.chance(85) else ""
+        other = self.arg(self.subset(t.letters, must) or t.letters[:1])
         bound, low = self.number(0.3), self.number(self.choices.pick(HIDDEN))
         test, chosen = self.choices.pick([("ogt", f"{low}, %in0"), ("olt", f"%in0, {low}")])
         body = [
@@ -401,23 +404,60 @@ class Written(Function):
         ]
         return self.ew(t, [other], body, "%r")
 
-    def masked(self, t: Named) -> Named:
-        """A mask that is added: 0 where keys are seen, a low number or -inf elsewhere."""
-        low = self.choices.pick([-1e4, -1e30, -3.4028235e38, -math.inf])
-        letters = self.subset(t.letters, self.roles["keys"])
-        other = self.arg(letters)
-        shape, name = other.value.shape, self.arguments[-1].name
+    def masked(self, t: Named, kind: str = "f32") -> Named:
+        """A mask that is added: an argument, or made of one that is large where it hides."""
+        c = self.choices
+        must = self.roles["keys"] if c.chance(85) else ""
+        letters = self.subset(t.letters, must) or t.letters[:1]
+        low = c.pick({"f32": ADDED, "f16": (-65504.0,), "bf16": (-1e4, -1e9, -3e38)}[kind])
+        if c.chance(50):
+            return self.ew(
+                t,
+                [self.mask(letters, low, kind)],
+                [f"%r = arith.addf %in0, %in1 : {kind}"],
+                "%r",
+                kind,
+            )
+        numbers = [self.number(x, kind) for x in (low, 0.0)]
+        body = [
+            f"%c = arith.cmpf ogt, %in1, {self.number(0.3)} : f32",
+            f"%m = arith.select %c, {', '.join(numbers)} : {kind}",
+            f"%r = arith.addf %in0, %m : {kind}",
+        ]
+        return self.ew(t, [self.arg(letters)], body, "%r", kind)
+
+    def mask(self, letters: str, low: float, kind: str) -> Named:
+        """An argument that is `low` here and there, or in the first half of a dim, as padding on
+        the left is, and 0 elsewhere."""
+        mask = self.arg(letters, kind)
+        shape, name = mask.value.shape, mask.value.name
 
         def fill(rng: np.random.Generator) -> np.ndarray:
-            seen = rng.random(shape) < 0.7
-            if low == -math.inf:
-                # Of a row without keys nothing is left to compare.
-                seen[...] |= ~seen.any()
-            return np.where(seen, 0, low).astype(np.float32)
+            hides = rng.random(shape) < 0.3
+            if shape and rng.random() < 0.5:
+                dim = rng.integers(len(shape))
+                hides = np.indices(shape)[dim] < (shape[dim] + 1) // 2
+            return np.where(hides, low, 0).astype(NUMBERS[kind])
 
         self.fills[name] = fill
-        words = ["addf %in0, %in1", "addf %in1, %in0"]
-        return self.ew(t, [other], [f"%r = arith.{self.choices.pick(words)} : f32"], "%r")
+        return mask
+
+    def masked_in_few_bits(self, t: Named) -> Named:
+        """Scores in 16 bits, whose masks sum up to infinity, or to a number that rounds them."""
+        c = self.choices
+        kind = c.pick(["f16", "f16", "bf16"])
+        t = self.ew(t, [], [f"%r = arith.truncf %in0 : f32 to {kind}"], "%r", kind)
+        if c.chance(40):
+            low = self.number({"f16": -65504.0, "bf16": -3e38}[kind], kind)
+            other = self.arg(self.subset(t.letters, self.roles["keys"]))
+            body = [
+                f"%c = arith.cmpf ogt, %in1, {self.number(0.3)} : f32",
+                f"%r = arith.select %c, {low}, %in0 : {kind}",
+            ]
+            t = self.ew(t, [other], body, "%r", kind)
+        for _ in range(c.pick([0, 1, 1, 2])):
+            t = self.masked(t, kind)
+        return self.ew(t, [], [f"%r = arith.extf %in0 : {kind} to f32"], "%r")
 
     def by_position(self, t: Named) -> Named:
         """A causal mask, or a bias of the distance."""
@@ -436,7 +476,7 @@ class Written(Function):
                 "%r = arith.addf %in0, %f : f32",
             ]
         else:
-            low = self.number(self.choices.pick([*HIDDEN, -math.inf]))
+            low = self.number(self.choices.pick(HIDDEN))
             body += [
                 "%c = arith.cmpi uge, %i, %j : index",
                 f"%r = arith.select %c, %in0, {low} : f32",
@@ -466,11 +506,13 @@ class Written(Function):
     def softmax(self, t: Named) -> Named:
         c = self.choices
         keys = "".join(x for x in t.letters if x in self.roles["keys"])
+        if c.chance(5):
+            # Along another dim.
+            keys = self.subset(t.letters) or t.letters[:1]
         if c.chance(25) and not (len(keys) > 1 and set(keys) & self.dynamic_letters):
             return self._named_softmax(t, keys)
         power = f"%r = math.{c.pick(['exp', 'exp', 'exp2'])}"
-        over = self.subset(t.letters) if self.wide and c.chance(6) else keys
-        top = self.reduced(self.noise(t), over, "maximumf", -3.0e38) if c.chance(80) else None
+        top = self.largest(t, keys) if c.chance(80) else None
         if top is None or not top.dims:
             e = self.ew(t, [], [f"{power} %in0 : f32"], "%r")
         elif c.chance(60):
@@ -489,6 +531,20 @@ class Written(Function):
         inverse = self.ew(total, [], [f"%r = arith.divf {self.number(1.0)}, %in0 : f32"], "%r")
         order = c.pick(["%in0, %in1", "%in1, %in0"])
         return self.ew(e, [inverse], [f"%r = arith.mulf {order} : f32"], "%r")
+
+    def largest(self, t: Named, keys: str) -> Named:
+        """The maximum of scores over the keys, or, rarely, another number for each row."""
+        c = self.choices
+        if c.chance(5):
+            keys = self.subset(t.letters) or t.letters[:1]
+        if c.chance(5):
+            t = self.step(t)
+        start = c.pick([-math.inf, LOWEST])
+        top = self.reduced(self.noise(t), keys, c.pick(["maximumf", "maxnumf"]), start)
+        if top.dims and c.chance(20):
+            number = self.number(c.pick([-math.inf, -50.0]))
+            top = self.ew(top, [], [f"%r = arith.maximumf %in0, {number} : f32"], "%r")
+        return top
 
     def chosen(self, e: Named, keys: str) -> Named:
         """Exponentials, or 0 where an argument is large; the sum counts what is left."""
@@ -565,6 +621,9 @@ class Written(Function):
         v = self.operand(batch + own + r["keys"] + r["width"])
         if c.chance(20):
             q = self.ew(q, [], [f"%r = arith.mulf %in0, {self.number(0.5)} : f32"], "%r")
+        if c.chance(15):
+            q = self.turned_by_position(q)
+            k = self.turned_by_position(k) if c.chance(50) else k
         repeat = shared and c.chance(50)
         if repeat:
             k, v = self.noise(self.spread(k, shared)), self.noise(self.spread(v, shared))
@@ -575,14 +634,64 @@ class Written(Function):
         s = self.product_of(*pair, r["depth"])
         for _ in range(c.pick([0, 1, 1, 2, 3, 4])):
             s = self.step(s)
-        w = self.softmax(self.noise(s))
-        w = self.noise(w)
-        w = self.weighted(w)
+        self.returned = [self.average(s, v)]
+        if c.chance(8):
+            # Scores that two softmaxes read.
+            self.returned.append(self.average(self.step(s), v))
+
+    def average(self, s: Named, v: Named) -> Value:
+        """What V comes to, weighted by a softmax of scores."""
+        c = self.choices
+        w = self.weighted(self.noise(self.softmax(self.noise(s))))
         pair = (w, v) if c.chance(60) else (v, w)
-        o = self.noise(self.product_of(*pair, r["keys"]))
+        o = self.noise(self.product_of(*pair, self.roles["keys"]))
         if c.chance(20):
             o = self.ew(o, [], [f"%r = arith.addf %in0, {self.number(0.5)} : f32"], "%r")
-        self.returned = [o.value]
+        return o.value
+
+    def turned_by_position(self, t: Named) -> Named:
+        """As interleaved rotary embeddings do: pairs of neighbours along a dim of the head, (a, b)
+        as (-b, a), added to the tensor."""
+        c = self.choices
+        fits = [x for x in self.roles["depth"] if self.size_by[x] % 2 == 0]
+        fits = [x for x in fits if x not in self.dynamic_letters]
+        t = self.split(t)
+        if not fits:
+            return t
+        x = c.pick(fits)
+        t = self.turned(t, [*(i for i, d in enumerate(t.dims) if d != x), t.dims.index(x)])
+        *shape, size = t.value.shape
+        *known, _ = t.value.dynamic
+        halves = [self._every_other(t.value, first) for first in (1, 0)]
+        kept = range(len(shape) + 1)
+        negated = self.empty((*shape, size // 2), (*known, ""), "f32")
+        body = ["%r = arith.negf %in0 : f32"]
+        halves[0] = self.generic([halves[0]], [kept], negated, kept, body, "%r")
+        groups = [*([i] for i in kept[:-1]), [len(shape), len(shape) + 1]]
+        half = (*shape, size // 2, 1), (*known, "", "")
+        parts = [self._reshaped("expand_shape", x, groups, *half) for x in halves]
+        both = Value(self.fresh(), (*shape, size // 2, 2), half[1], "f32")
+        names, kinds = (
+            ", ".join(text) for text in zip(*((x.name, x.type) for x in parts), strict=True)
+        )
+        self.line(
+            f"{both.name} = tensor.concat dim({len(shape) + 1}) {names} : ({kinds}) -> {both.type}"
+        )
+        pairs = self._reshaped("collapse_shape", both, groups, t.value.shape, t.value.dynamic)
+        return self.ew(t, [Named(pairs, t.dims)], ["%r = arith.addf %in0, %in1 : f32"], "%r")
+
+    def _every_other(self, x: Value, first: int) -> Value:
+        *shape, size = x.shape
+        name, rank = self.fresh(), len(x.shape)
+        result = Value(name, (*shape, size // 2), x.dynamic, x.element)
+        offsets = [*([0] * (rank - 1)), first]
+        sizes = [known or str(s) for s, known in zip(result.shape, x.dynamic, strict=True)]
+        strides = [*([1] * (rank - 1)), 2]
+        self.line(
+            f"{name} = tensor.extract_slice {x.name}{offsets} [{', '.join(sizes)}] {strides} : "
+            f"{x.type} to {result.type}"
+        )
+        return result
 
 
 def random_written(

@@ -34,20 +34,22 @@ def raised(module: ir.Module, pipeline: str) -> bool:
 
 
 def check(seed: int) -> bool:
-    """Holds every pipeline against the function as it was; returns whether it has an op now."""
+    """Holds every pipeline against the function as it was; returns whether it has an op now. Rows
+    that are NaN, as where infinity hides all keys, may be anything."""
     function = random_written(seeded(seed))
     inputs = function.inputs(np.random.default_rng(seed))
     changed = False
     with ir.Context() as context, np.errstate(all="ignore"):
         context.load_all_available_dialects()
-        wanted = interpret(ir.Module.parse(function.text()), inputs)
-        if not all(np.isfinite(array).all() for array in wanted):
-            return False
+        wanted = interpret(ir.Module.parse(function.text()), inputs, absorbs=True)
         for pipeline in PIPELINES:
             module = ir.Module.parse(function.text())
             changed = raised(module, pipeline) or changed
-            for new, old in zip(interpret(module, inputs), wanted, strict=True):
-                np.testing.assert_allclose(new, old, rtol=1e-6, atol=1e-7, err_msg=pipeline)
+            for new, old in zip(interpret(module, inputs, absorbs=True), wanted, strict=True):
+                known = np.isfinite(old)
+                np.testing.assert_allclose(
+                    new[known], old[known], rtol=1e-6, atol=1e-7, err_msg=pipeline
+                )
     return changed
 
 
@@ -70,9 +72,12 @@ def test_numbers_on_cpu() -> None:
     vmfb = compile_text("\n".join(f.text() for f in functions), mode="cost")
     for seed, function in zip(seeds, functions, strict=True):
         inputs = function.inputs(np.random.default_rng(seed))
-        with ir.Context() as context:
+        with ir.Context() as context, np.errstate(all="ignore"), absorbing():
             context.load_all_available_dialects()
-            (wanted,) = interpret(ir.Module.parse(function.text()), inputs, function.name)
-        got = run_module(vmfb, inputs, function.name)
+            wanted = interpret(ir.Module.parse(function.text()), inputs, function.name)
+        results = run_module(vmfb, inputs, function.name)
         tolerance = 2e-3 if "f16" in function.text() else 1e-5
-        assert rel_error(got, wanted) < tolerance, f"{function.name}:\n{function.text()}"
+        for new, old in zip(results if len(wanted) > 1 else [results], wanted, strict=True):
+            known = np.isfinite(old)
+            error = rel_error(new[known], old[known])
+            assert error < tolerance, f"{function.name}:\n{function.text()}"

@@ -142,3 +142,18 @@ func.func @low(%q: !q, %k: !kv, %v: !kv, %seen: tensor<4x6xi1>, %s: f32) -> !q {
   } -> !q
   return %r : !q
 }
+
+// A mask that is kept in memory is stored with its new numbers.
+// CHECK-LABEL: func.func @stored(
+// CHECK: %[[RAISED:.*]] = linalg.generic {{.*}} ins(%arg3 : tensor<4x6xf32>)
+// CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[RAISED]]
+// CHECK: iree_linalg_ext.attention {{.*}}%[[STORED]] :
+func.func @stored(%q: !q, %k: !kv, %v: !kv, %mask: tensor<4x6xf32>, %s: f32) -> !q {
+  %e = tensor.empty() : !q
+  %m = iree_tensor_ext.compute_barrier.start %mask : tensor<4x6xf32> -> tensor<4x6xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #rows, #o]> ins(%q, %k, %v, %s, %m : !q, !kv, !kv, f32, tensor<4x6xf32>) outs(%e : !q) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> !q
+  return %r : !q
+}

@@ -351,3 +351,191 @@ func.func @scale_of_a_caller(%q: tensor<2x6x8xf16>, %k: tensor<2x8x5xf16>, %v: t
   } -> tensor<2x6x8xf16>
   return %h : tensor<2x6x8xf16>
 }
+
+// -----
+
+// A bias behind a condition orders the keys of rows that see none, which a lower number would not.
+// WHY: a condition puts -10000 in the place of scores, beside what is added to them: rows that see no key would be other than they are
+#s = affine_map<(b, m, k) -> (b, m, k)>
+#m = affine_map<(b, m, k) -> (m, k)>
+func.func @bias_behind(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>, %bias: tensor<6x5xf32>, %mask: tensor<6x5xi1>) -> tensor<2x6x8xf32> {
+  %low = arith.constant -1.0e+04 : f32
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %x = linalg.generic {indexing_maps = [#s, #m, #m, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s, %bias, %mask : tensor<2x6x5xf32>, tensor<6x5xf32>, tensor<6x5xi1>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %b: f32, %c: i1, %o: f32):
+    %y = arith.select %c, %x, %low : f32
+    %z = arith.addf %y, %b : f32
+    linalg.yield %z : f32
+  } -> tensor<2x6x5xf32>
+  %w = linalg.softmax dimension(2) ins(%x : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}
+
+// -----
+
+// A maximum over the rows, and one of other scores.
+// WHY-COUNT-2: what is subtracted from the scores is made of them, and is not their maximum over the keys
+#s = affine_map<(b, m, k) -> (b, m, k)>
+#r = affine_map<(b, m, k) -> (b, m)>
+#c = affine_map<(b, m, k) -> (b, k)>
+func.func @maximum_over_rows(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>) -> tensor<2x6x8xf32> {
+  %lowest = arith.constant 0xFF800000 : f32
+  %two = arith.constant 2.0 : f32
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %er = tensor.empty() : tensor<2x6xf32>
+  %em = tensor.empty() : tensor<2x5xf32>
+  %t0 = linalg.fill ins(%lowest : f32) outs(%em : tensor<2x5xf32>) -> tensor<2x5xf32>
+  %max = linalg.generic {indexing_maps = [#s, #c], iterator_types = ["parallel", "reduction", "parallel"]} ins(%s : tensor<2x6x5xf32>) outs(%t0 : tensor<2x5xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = arith.maximumf %x, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<2x5xf32>
+  %p = linalg.generic {indexing_maps = [#s, #c, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s, %max : tensor<2x6x5xf32>, tensor<2x5xf32>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %l: f32, %o: f32):
+    %y = arith.subf %x, %l : f32
+    %z = math.exp %y : f32
+    linalg.yield %z : f32
+  } -> tensor<2x6x5xf32>
+  %u0 = linalg.fill ins(%zero : f32) outs(%er : tensor<2x6xf32>) -> tensor<2x6xf32>
+  %sum = linalg.generic {indexing_maps = [#s, #r], iterator_types = ["parallel", "parallel", "reduction"]} ins(%p : tensor<2x6x5xf32>) outs(%u0 : tensor<2x6xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = arith.addf %x, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6xf32>
+  %w = linalg.generic {indexing_maps = [#s, #r, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%p, %sum : tensor<2x6x5xf32>, tensor<2x6xf32>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %l: f32, %o: f32):
+    %y = arith.divf %x, %l : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}
+func.func @maximum_of_others(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>) -> tensor<2x6x8xf32> {
+  %lowest = arith.constant 0xFF800000 : f32
+  %two = arith.constant 2.0 : f32
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %er = tensor.empty() : tensor<2x6xf32>
+  %em = tensor.empty() : tensor<2x6xf32>
+  %t0 = linalg.fill ins(%lowest : f32) outs(%em : tensor<2x6xf32>) -> tensor<2x6xf32>
+  %max = linalg.generic {indexing_maps = [#s, #r], iterator_types = ["parallel", "parallel", "reduction"]} ins(%s : tensor<2x6x5xf32>) outs(%t0 : tensor<2x6xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %d = arith.mulf %x, %two : f32
+    %y = arith.maximumf %d, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6xf32>
+  %p = linalg.generic {indexing_maps = [#s, #r, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s, %max : tensor<2x6x5xf32>, tensor<2x6xf32>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %l: f32, %o: f32):
+    %y = arith.subf %x, %l : f32
+    %z = math.exp %y : f32
+    linalg.yield %z : f32
+  } -> tensor<2x6x5xf32>
+  %u0 = linalg.fill ins(%zero : f32) outs(%er : tensor<2x6xf32>) -> tensor<2x6xf32>
+  %sum = linalg.generic {indexing_maps = [#s, #r], iterator_types = ["parallel", "parallel", "reduction"]} ins(%p : tensor<2x6x5xf32>) outs(%u0 : tensor<2x6xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = arith.addf %x, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6xf32>
+  %w = linalg.generic {indexing_maps = [#s, #r, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%p, %sum : tensor<2x6x5xf32>, tensor<2x6xf32>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %l: f32, %o: f32):
+    %y = arith.divf %x, %l : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}
+
+// -----
+
+// Masked in f16, where scores vanish beside the mask, then ordered by what is added in f32.
+// WHY: something is added to scores that are masked in fewer bits, or scaled
+#s = affine_map<(b, m, k) -> (b, m, k)>
+#m = affine_map<(b, m, k) -> (m, k)>
+func.func @two_types(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>, %bias: tensor<6x5xf32>, %mask: tensor<6x5xf16>) -> tensor<2x6x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %x = linalg.generic {indexing_maps = [#s, #m, #m, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s, %bias, %mask : tensor<2x6x5xf32>, tensor<6x5xf32>, tensor<6x5xf16>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %b: f32, %c: f16, %o: f32):
+    %h = arith.truncf %x : f32 to f16
+    %y = arith.addf %h, %c : f16
+    %f = arith.extf %y : f16 to f32
+    %z = arith.addf %f, %b : f32
+    linalg.yield %z : f32
+  } -> tensor<2x6x5xf32>
+  %w = linalg.softmax dimension(2) ins(%x : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}
+
+// -----
+
+// What hides keys is made of the scores: all but the largest of each row.
+// WHY: what hides keys is made of the scores
+#s = affine_map<(b, m, k) -> (b, m, k)>
+#r = affine_map<(b, m, k) -> (b, m)>
+func.func @largest(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>) -> tensor<2x6x8xf32> {
+  %lowest = arith.constant 0xFF800000 : f32
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %er = tensor.empty() : tensor<2x6xf32>
+  %t0 = linalg.fill ins(%lowest : f32) outs(%er : tensor<2x6xf32>) -> tensor<2x6xf32>
+  %max = linalg.generic {indexing_maps = [#s, #r], iterator_types = ["parallel", "parallel", "reduction"]} ins(%s : tensor<2x6x5xf32>) outs(%t0 : tensor<2x6xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = arith.maximumf %x, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6xf32>
+  %ec = tensor.empty() : tensor<2x6xi1>
+  %some = linalg.generic {indexing_maps = [affine_map<(b, m) -> (b, m)>, affine_map<(b, m) -> (b, m)>], iterator_types = ["parallel", "parallel"]} ins(%max : tensor<2x6xf32>) outs(%ec : tensor<2x6xi1>) {
+  ^bb0(%x: f32, %o: i1):
+    %y = arith.cmpf ogt, %x, %zero : f32
+    linalg.yield %y : i1
+  } -> tensor<2x6xi1>
+  %x = linalg.generic {indexing_maps = [#s, #r, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s, %some : tensor<2x6x5xf32>, tensor<2x6xi1>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %c: i1, %o: f32):
+    %y = arith.select %c, %x, %lowest : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6x5xf32>
+  %w = linalg.softmax dimension(2) ins(%x : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}
+
+// -----
+
+// Another product reads the scores, and is no attention.
+// WHY-COUNT-1: reads what is made of the scores, too, and needs them in memory: no factor of the product is a softmax
+func.func @product_beside(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>) -> (tensor<2x6x8xf32>, tensor<2x6x8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %w = linalg.softmax dimension(2) ins(%s : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %t = linalg.batch_matmul ins(%s, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r, %t : tensor<2x6x8xf32>, tensor<2x6x8xf32>
+}

@@ -4,7 +4,7 @@
 
 // RUN: attn-opt %s --attn-raise --canonicalize --cse --split-input-file --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// WHY-COUNT-6: are an attention op now
+// WHY-COUNT-13: are an attention op now
 // WHY-NOT: stay as they are
 
 #ij = affine_map<(b, m, k) -> (b, m, k)>
@@ -114,18 +114,23 @@ func.func @groups(%q: tensor<3x12x8xf32>, %k: tensor<3x8x5xf32>, %v: tensor<3x5x
 
 // -----
 
-// A soft-cap, then a bias and a number that hides keys, which becomes lower than any score.
+// A soft-cap, then a bias and a number that hides keys. It is lowered behind the bias, which could be
+// a mask, too: such numbers keep their order.
 
 #m = affine_map<(b, m, k) -> (m, k)>
 #s = affine_map<(b, m, k) -> (b, m, k)>
 
 // CHECK-LABEL: func.func @cap_bias_and_mask(
 // CHECK-SAME: %[[BIAS:[a-z0-9]+]]: tensor<6x5xf32>, %[[MASK:[a-z0-9]+]]: tensor<2x6x5xi1>
-// CHECK-DAG: %[[LOW:.*]] = arith.constant -3.000000e+29 : f32
+// CHECK-DAG: %[[LOW:.*]] = arith.constant -1.000000e+09 : f32
+// CHECK-DAG: %[[START:.*]] = arith.constant 0xCD800000 : f32
 // CHECK-DAG: %[[CAP:.*]] = arith.constant 3.000000e+01 : f32
 // CHECK-DAG: %[[INVERSE:.*]] = arith.constant 0.0333333351 : f32
 // CHECK: %[[ADDED:.*]] = linalg.generic {{.*}} ins(%[[MASK]], %[[BIAS]] :
-// CHECK: arith.select %{{.*}}, %{{.*}}, %[[LOW]] : f32
+// CHECK: %[[SUM:.*]] = arith.select %{{.*}}, %{{.*}}, %[[LOW]] : f32
+// CHECK: %[[LOWER:.*]] = arith.maximumf
+// CHECK: %[[SHOWN:.*]] = arith.cmpf ogt, %[[SUM]], %[[START]] : f32
+// CHECK: arith.select %[[SHOWN]], %[[SUM]], %[[LOWER]] : f32
 // CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[ADDED]]
 // CHECK: iree_linalg_ext.attention
 // CHECK-SAME: %[[STORED]]
@@ -420,4 +425,114 @@ func.func @rounded_scale(%q: tensor<2x6x8xf16>, %k: tensor<2x8x5xf16>, %v: tenso
     linalg.yield %y : f16
   } -> tensor<2x6x8xf16>
   return %h : tensor<2x6x8xf16>
+}
+
+// -----
+
+// Pairs of neighbours along the head dim are turned, as interleaved rotary embeddings do: that cuts
+// the dim in front of the product, and leaves it whole in attention.
+
+#a = affine_map<(m, d) -> (m, d)>
+
+// CHECK-LABEL: func.func @interleaved(
+// CHECK: %[[PAIRS:.*]] = tensor.collapse_shape
+// CHECK: %[[QUERY:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %[[PAIRS]] :
+// CHECK: iree_linalg_ext.attention {{.*}} ins(%[[QUERY]], %{{.*}} : tensor<?x8xf32>, tensor<?x8xf32>
+func.func @interleaved(%q: tensor<?x8xf32>, %k: tensor<?x8xf32>, %v: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %c0 = arith.constant 0 : index
+  %m = tensor.dim %q, %c0 : tensor<?x8xf32>
+  %n = tensor.dim %k, %c0 : tensor<?x8xf32>
+  %odd = tensor.extract_slice %q[0, 1] [%m, 4] [1, 2] : tensor<?x8xf32> to tensor<?x4xf32>
+  %even = tensor.extract_slice %q[0, 0] [%m, 4] [1, 2] : tensor<?x8xf32> to tensor<?x4xf32>
+  %en = tensor.empty(%m) : tensor<?x4xf32>
+  %negated = linalg.generic {indexing_maps = [#a, #a], iterator_types = ["parallel", "parallel"]} ins(%odd : tensor<?x4xf32>) outs(%en : tensor<?x4xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = arith.negf %x : f32
+    linalg.yield %y : f32
+  } -> tensor<?x4xf32>
+  %first = tensor.expand_shape %negated [[0], [1, 2]] output_shape [%m, 4, 1] : tensor<?x4xf32> into tensor<?x4x1xf32>
+  %second = tensor.expand_shape %even [[0], [1, 2]] output_shape [%m, 4, 1] : tensor<?x4xf32> into tensor<?x4x1xf32>
+  %both = tensor.concat dim(2) %first, %second : (tensor<?x4x1xf32>, tensor<?x4x1xf32>) -> tensor<?x4x2xf32>
+  %pairs = tensor.collapse_shape %both [[0], [1, 2]] : tensor<?x4x2xf32> into tensor<?x8xf32>
+  %eq = tensor.empty(%m) : tensor<?x8xf32>
+  %turned = linalg.generic {indexing_maps = [#a, #a, #a], iterator_types = ["parallel", "parallel"]} ins(%q, %pairs : tensor<?x8xf32>, tensor<?x8xf32>) outs(%eq : tensor<?x8xf32>) {
+  ^bb0(%x: f32, %p: f32, %o: f32):
+    %y = arith.addf %x, %p : f32
+    linalg.yield %y : f32
+  } -> tensor<?x8xf32>
+  %e = tensor.empty(%m, %n) : tensor<?x?xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<?x?xf32>) -> tensor<?x?xf32>
+  %s = linalg.matmul indexing_maps = [affine_map<(i, j, d) -> (i, d)>, affine_map<(i, j, d) -> (j, d)>, affine_map<(i, j, d) -> (i, j)>] ins(%turned, %k : tensor<?x8xf32>, tensor<?x8xf32>) outs(%s0 : tensor<?x?xf32>) -> tensor<?x?xf32>
+  %w = linalg.softmax dimension(1) ins(%s : tensor<?x?xf32>) outs(%e : tensor<?x?xf32>) -> tensor<?x?xf32>
+  %eo = tensor.empty(%m) : tensor<?x4xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<?x4xf32>) -> tensor<?x4xf32>
+  %r = linalg.matmul ins(%w, %v : tensor<?x?xf32>, tensor<?x4xf32>) outs(%o0 : tensor<?x4xf32>) -> tensor<?x4xf32>
+  return %r : tensor<?x4xf32>
+}
+
+// -----
+
+// Two softmaxes of the same scores.
+
+#a = affine_map<(b, m, k) -> (b, m, k)>
+
+// CHECK-LABEL: func.func @shared_scores(
+// CHECK-COUNT-2: iree_linalg_ext.attention
+// CHECK-NOT: linalg.batch_matmul
+func.func @shared_scores(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>) -> (tensor<2x6x8xf32>, tensor<2x6x8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %half = arith.constant 0.5 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %t = linalg.generic {indexing_maps = [#a, #a], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = arith.mulf %x, %half : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6x5xf32>
+  %w = linalg.softmax dimension(2) ins(%s : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %u = linalg.softmax dimension(2) ins(%t : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %p = linalg.batch_matmul ins(%u, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r, %p : tensor<2x6x8xf32>, tensor<2x6x8xf32>
+}
+
+// -----
+
+// The lowest number where a row does not see a key, and padding added behind it: the sum as it is,
+// in which keys that are hidden twice are lower than others.
+
+#a = affine_map<(b, m, k) -> (b, m, k)>
+
+// CHECK-LABEL: func.func @padded_on_the_left(
+// CHECK-SAME: %[[PADDING:[a-z0-9]+]]: tensor<5xf32>
+// CHECK: %[[LOWEST:.*]] = arith.constant -3.40282347E+38 : f32
+// CHECK: linalg.generic {{.*}} ins(%[[PADDING]] :
+// CHECK: %[[CAUSAL:.*]] = arith.select %{{.*}}, %{{.*}}, %[[LOWEST]] : f32
+// CHECK-NEXT: %[[SUM:.*]] = arith.addf %[[CAUSAL]], %{{.*}} : f32
+// CHECK-NEXT: linalg.yield %[[SUM]] : f32
+// CHECK: iree_linalg_ext.attention
+func.func @padded_on_the_left(%q: tensor<2x5x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>, %padding: tensor<5xf32>) -> tensor<2x5x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %lowest = arith.constant -3.40282347E+38 : f32
+  %e = tensor.empty() : tensor<2x5x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x5x5xf32>) -> tensor<2x5x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x5x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x5x5xf32>) -> tensor<2x5x5xf32>
+  %x = linalg.generic {indexing_maps = [#a, affine_map<(b, m, k) -> (k)>, #a], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s, %padding : tensor<2x5x5xf32>, tensor<5xf32>) outs(%e : tensor<2x5x5xf32>) {
+  ^bb0(%x: f32, %p: f32, %o: f32):
+    %i = linalg.index 1 : index
+    %j = linalg.index 2 : index
+    %c = arith.cmpi sge, %i, %j : index
+    %y = arith.select %c, %x, %lowest : f32
+    %z = arith.addf %y, %p : f32
+    linalg.yield %z : f32
+  } -> tensor<2x5x5xf32>
+  %w = linalg.softmax dimension(2) ins(%x : tensor<2x5x5xf32>) outs(%e : tensor<2x5x5xf32>) -> tensor<2x5x5xf32>
+  %eo = tensor.empty() : tensor<2x5x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x5x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+  return %r : tensor<2x5x8xf32>
 }

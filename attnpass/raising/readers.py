@@ -1,0 +1,50 @@
+"""What is made of a tensor, and by which ops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from iree.compiler import ir
+
+from ..ir import defining_op, users
+from .products import is_product
+
+# Ops from the product with K to that with V.
+_MOST_STEPS = 200
+
+
+@dataclass
+class Made:
+    """Ops that compute something of a tensor: `ops`, and behind them `products`, whose results
+    count as something else, and others that no softmax is made of."""
+
+    ops: set[ir.Operation] = field(default_factory=set)
+    products: list[ir.Operation] = field(default_factory=list)
+    others: list[ir.Operation] = field(default_factory=list)
+
+    def __contains__(self, value: ir.Value) -> bool:
+        return defining_op(value) in self.ops
+
+
+def made_of(value: ir.Value) -> Made:
+    """What is made of a tensor; of more ops than a softmax has the last is one of `others`."""
+    found = Made()
+    source = defining_op(value)
+    if source is not None:
+        found.ops.add(source)
+    pending = [value]
+    while pending:
+        for user in users(pending.pop()):
+            if user in found.ops or user in found.products or user.name == "tensor.dim":
+                continue
+            if is_product(user):
+                found.products.append(user)
+            elif not user.name.startswith(("linalg.", "tensor.")):
+                found.others.append(user)
+            elif len(found.ops) > _MOST_STEPS:
+                found.others.append(user)
+                return found
+            else:
+                found.ops.add(user)
+                pending += user.results
+    return found

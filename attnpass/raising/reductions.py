@@ -1,0 +1,145 @@
+"""Sums and maxima over the keys: what they are of."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+
+from iree.compiler import ir
+
+from .. import maps
+from ..ir import Size, below_casts, defining_op, ranked_shape, reduces, sizes_of, summand
+from .axes import Axes, Dims
+from .elements import Elements, Expression, Leaf, Number, Step, leaves_of, without_casts
+
+_MAXIMA = ("arith.maximumf", "arith.maxnumf")
+
+
+def is_sum(op: ir.Operation | None) -> bool:
+    """Whether op adds up elements of one tensor."""
+    if op is None or len(op.operands) != 2:
+        return False
+    added = summand(op)
+    return added is not None and added == op.regions[0].blocks[0].arguments[0]
+
+
+def summed(
+    elements: Elements,
+    total: Expression,
+    keys: frozenset[int],
+    wanted: Callable[[Expression], bool],
+) -> Expression | None:
+    """What `total` is the sum of, over all of `keys`, where that is as `wanted`."""
+    op = defining_op(total.value) if isinstance(total, Leaf) else None
+    if op is None or not isinstance(total, Leaf) or not is_sum(op):
+        return None
+    start = elements.element(op.operands[1], tuple(() for _ in ranked_shape(op.operands[1])))
+    if not isinstance(start, Number) or start.number != 0:
+        return None
+    return _reduced(elements, op, total, keys, wanted)
+
+
+def is_maximum(
+    elements: Elements,
+    shift: Expression,
+    scores: Expression,
+    keys: frozenset[int],
+    beside: Sequence[Leaf] = (),
+) -> bool:
+    """Whether a shift is the maximum of `scores` over the keys, or made of it, of numbers and of
+    what stands `beside`. Scores that a condition hides may count in it or not."""
+    below = _unhidden(scores)
+
+    def alike(given: Expression) -> bool:
+        return elements.same(_unhidden(given), below)
+
+    return all(
+        any(elements.same(leaf, other) for other in beside)
+        or _is_largest(elements, leaf, keys, alike)
+        for leaf in leaves_of(shift)
+    )
+
+
+def unshifted(
+    elements: Elements, exponent: Expression, keys: frozenset[int], beside: Sequence[Leaf] = ()
+) -> tuple[Expression, list[Expression]]:
+    """(x, shifts) where an exponent is x minus the shifts, each a maximum of what it is subtracted
+    from, as `is_maximum` has it."""
+    shifts: list[Expression] = []
+    keys = frozenset(elements.axes.now(sorted(keys)))
+    while isinstance(inner := without_casts(exponent), Step) and inner.name == "arith.subf":
+        scores, shift = inner.inputs
+        if not is_maximum(elements, shift, scores, keys, beside):
+            break
+        shifts.append(shift)
+        exponent = scores
+    return without_casts(exponent), shifts
+
+
+def _unhidden(scores: Expression) -> Expression:
+    """Scores below casts and conditions that put numbers in their place."""
+    while isinstance(step := without_casts(scores), Step) and step.name == "arith.select":
+        rest = [given for given in step.inputs[1:] if not isinstance(without_casts(given), Number)]
+        if len(rest) != 1:
+            break
+        scores = rest[0]
+    return without_casts(scores)
+
+
+def _is_largest(
+    elements: Elements, leaf: Leaf, keys: frozenset[int], wanted: Callable[[Expression], bool]
+) -> bool:
+    op = defining_op(leaf.value)
+    if op is None or op.name != "linalg.generic" or not reduces(op):
+        return False
+    which = list(op.results).index(leaf.value)
+    block = op.regions[0].blocks[0]
+    if len(op.operands) - len(op.results) != 1:
+        return False
+    chosen = defining_op(below_casts(list(block.operations)[-1].operands[which]))
+    if chosen is None or chosen.name not in _MAXIMA:
+        return False
+    terms = {below_casts(operand) for operand in chosen.operands}
+    if terms != {block.arguments[0], block.arguments[1 + which]}:
+        return False
+    return _reduced(elements, op, leaf, keys, wanted) is not None
+
+
+def _reduced(
+    elements: Elements,
+    op: ir.Operation,
+    result: Leaf,
+    keys: frozenset[int],
+    wanted: Callable[[Expression], bool],
+) -> Expression | None:
+    """What `op` reduces over all of `keys`, where that is as `wanted`; `result` is one of its
+    results."""
+    keys = frozenset(elements.axes.now(sorted(keys)))
+    if elements.axes_of(result) & keys:
+        return None
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None:
+        return None
+    out = positions[1 + list(op.results).index(result.value)]
+    loops = {loop: axes for loop, axes in zip(out, result.dims, strict=True) if loop is not None}
+    free = [loop for loop in positions[0] if loop is not None and loop not in loops]
+    shape = dict(zip(positions[0], sizes_of(op.operands[0]), strict=True))
+    for along in _orders(elements.axes, keys, [shape[loop] for loop in free]):
+        loops.update(zip(free, along, strict=True))
+        dims = tuple(() if loop is None else loops[loop] for loop in positions[0])
+        given = elements.element(op.operands[0], dims)
+        if wanted(given):
+            return given
+    return None
+
+
+def _orders(axes: Axes, keys: frozenset[int], sizes: Sequence[Size]) -> Iterator[Dims]:
+    """Ways in which dims of these sizes can be all of `keys`: a sum may have them in any order."""
+    now = axes.now(sorted(keys))
+    if len(now) == len(sizes):
+        for order in itertools.permutations(now):
+            if [axes.size(axis) for axis in order] == list(sizes):
+                yield tuple((axis,) for axis in order)
+    cut = axes.cut(now, sizes)
+    if cut is not None:
+        yield cut
