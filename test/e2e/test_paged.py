@@ -156,3 +156,20 @@ def _check_decode(mode: str, kind: np.dtype, factor: float) -> list[str]:
     wanted = _reference(query, factor * slab.astype(np.float64), table, lengths)
     np.testing.assert_allclose(got, wanted, atol=2e-6)
     return report.notes
+
+
+@pytest.mark.parametrize("low", ["0xFF800000", "-3.40282347E+38"])
+def test_an_empty_slot(low: str) -> None:
+    """A sequence without a key is 0, or the mean of V where a finite number hides its pages."""
+    rng = np.random.default_rng(4)
+    query = rng.standard_normal((SEQUENCES, HEADS, ROWS, HEAD_DIM), np.float32)
+    slab = rng.standard_normal((PAGES, 2 * HEADS * 4 * PAGE * HEAD_DIM), np.float32)
+    table = np.array([[8, 1, 3, 0], [0, 0, 0, 0], [4, 6, 0, 1]])
+    lengths = np.array([KEYS, 0, 1])
+    text = _decode("f32").replace("-1.0e+30", low)
+    got = run_module(compile_text(text, mode="cost"), [query, slab, table, lengths])
+    shown = np.array([KEYS, KEYS, 1])
+    wanted = _reference(query, slab, table, shown)
+    # Equal scores make the mean.
+    wanted[1] = _reference(0 * query, slab, table, shown)[1] if low.startswith("-") else 0
+    np.testing.assert_allclose(got, wanted, atol=2e-6)

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 import pytest
+from gpu_module import lower, run_gpu_module
 from helpers import compile_text, rel_error, run_module
+
+import attnpass
 
 SIZES = {"b": 2, "m": 16, "n": 16, "k": 16, "j": 24, "p": 4, "s": 6}
 TYPES = {
@@ -305,3 +308,147 @@ def test_iree_itself_gives_nan() -> None:
     """What this repairs; the passes can go where a newer IREE needs them no more."""
     form = Form(rows=4)
     assert "NaN" in _wrong(form, compile_text(form.function()))
+
+
+# Keys hidden by the score function, in whose place LOW stands.
+SCORES = """
+func.func @NAME(%q: tensor<2xROWSx8xf32>, %k: tensor<2xKEYSx8xf32>,
+                %v: tensor<2xKEYSx8xf32>ARGUMENT) -> tensor<2xROWSx8xf32> {
+  %scale = arith.constant 0.25 : f32
+  %low = arith.constant LOW : f32
+  %e = tensor.empty() : tensor<2xROWSx8xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [
+      affine_map<(b, m, n, k, j) -> (b, m, k)>, affine_map<(b, m, n, k, j) -> (b, j, k)>,
+      affine_map<(b, m, n, k, j) -> (b, j, n)>, affine_map<(b, m, n, k, j) -> ()>,
+      MAP affine_map<(b, m, n, k, j) -> (b, m, n)>]>
+      ins(%q, %k, %v, %scaleMASK : tensor<2xROWSx8xf32>, tensor<2xKEYSx8xf32>,
+          tensor<2xKEYSx8xf32>, f32TYPE) outs(%e : tensor<2xROWSx8xf32>) {
+  ^bb0(%x: f32):
+    CONDITION
+    %y = arith.select %seen, %x, %low : f32
+    iree_linalg_ext.yield %y : f32
+  } -> tensor<2xROWSx8xf32>
+  return %r : tensor<2xROWSx8xf32>
+}
+"""
+POSITIONS = """%i = iree_linalg_ext.index 1 : index
+    %j = iree_linalg_ext.index 4 : index
+    %two = arith.constant BEHIND : index
+    %after = arith.addi %j, %two : index
+    %seen = arith.cmpi sle, %after, %i : index"""
+NEAR = """%most = arith.constant 0.1 : f32
+    %seen = arith.cmpf olt, %x, %most : f32"""
+LOWS = {"0xFF800000": -np.inf, "-3.40282347E+38": float(np.finfo(np.float32).min)}
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Attention whose score function hides keys, under a mask of numbers or none."""
+
+    name: str
+    condition: str
+    low: str
+    mask: str = ""
+    behind: int = 2
+    rows: int = 6
+    keys: int = 8
+    dynamic: bool = False
+
+    def function(self) -> str:
+        mask = f"tensor<2x{self.rows}x{self.keys}xf32>"
+        text = (
+            SCORES.replace("NAME", self.name)
+            .replace("ARGUMENT", f", %mask: {mask}" if self.mask else "")
+            .replace("MAP", "affine_map<(b, m, n, k, j) -> (b, m, j)>," if self.mask else "")
+            .replace("MASK", ", %mask" if self.mask else "")
+            .replace("TYPE", f", {mask}" if self.mask else "")
+            .replace("CONDITION", self.condition.replace("BEHIND", str(self.behind)))
+        )
+        keys = "?" if self.dynamic else str(self.keys)
+        return text.replace("LOW", self.low).replace("ROWS", str(self.rows)).replace("KEYS", keys)
+
+    def inputs(self) -> tuple[list[np.ndarray], np.ndarray]:
+        random = np.random.default_rng(7)
+        q = random.standard_normal((2, self.rows, 8)).astype(np.float32)
+        k, v = (random.standard_normal((2, self.keys, 8)).astype(np.float32) for _ in range(2))
+        if self.condition == NEAR:
+            # Of a row, all scores are near or far.
+            q, k = np.sign(q[:, :, :1]).repeat(8, 2), abs(k)
+        scores = SCALE * q.astype(np.float64) @ k.transpose(0, 2, 1)
+        seen = np.arange(self.keys) + self.behind <= np.arange(self.rows)[:, None]
+        seen = scores < np.float32(0.1) if self.condition == NEAR else seen
+        mask = np.zeros((2, self.rows, self.keys), np.float32)
+        if self.mask:
+            mask[1, :, :3] = mask[0, 3] = LOWS[self.mask]
+        scores = np.where(seen, scores, LOWS[self.low]) + mask.astype(np.float64)
+        if not self.keys:
+            return [q, k, v], np.zeros(q.shape)
+        largest = scores.max(-1, keepdims=True)
+        weights = np.exp(scores - np.where(np.isfinite(largest), largest, 0))
+        total = weights.sum(-1, keepdims=True)
+        inputs = [q, k, v, *([mask] if self.mask else [])]
+        return inputs, weights / np.where(total == 0, 1, total) @ v
+
+
+INFINITE, LOWEST = LOWS
+SCORED = [
+    Scored("hidden", POSITIONS, INFINITE),
+    Scored("lowest", POSITIONS, LOWEST),
+    Scored("near_hidden", NEAR, INFINITE),
+    Scored("near_lowest", NEAR, LOWEST),
+    Scored("hidden_under_hidden", POSITIONS, INFINITE, INFINITE, behind=0),
+    # The lowest number in a mask that is added behind a causal score function.
+    Scored("hidden_under_lowest", POSITIONS, INFINITE, LOWEST, behind=0),
+    Scored("lowest_under_hidden", POSITIONS, LOWEST, INFINITE, behind=0),
+    Scored("one_row", POSITIONS, INFINITE, rows=1),
+    Scored("no_key", POSITIONS, INFINITE, keys=0, dynamic=True),
+    Scored("no_key_ever", POSITIONS, INFINITE, keys=0),
+    Scored("one_key", POSITIONS, INFINITE, keys=1),
+]
+
+
+def test_keys_hidden_by_the_score_function() -> None:
+    vmfb = compile_text("".join(one.function() for one in SCORED), mode="cost")
+    for one in SCORED:
+        inputs, wanted = one.inputs()
+        got = run_module(vmfb, inputs, one.name)
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5, err_msg=one.name)
+
+
+def test_decode_in_chunks() -> None:
+    """Chunks of the keys, of which none is seen, or of which there is none."""
+    forms = [
+        Form(mask="bj", rows=1, keys=4096),
+        Form(mask="bj", rows=1, keys=4096, kind="f32"),
+        Form(mask="bj", rows=1, keys=100, dynamic="j"),
+        Form(mask="bj", rows=1, keys=0, dynamic="j"),
+    ]
+    text = "".join(form.function() for form in forms[:3])
+    pipeline = "attn-split-k{splits=4},attn-hidden-rows"
+    vmfb = compile_text(text, mode="cost", pipeline=pipeline)
+    assert [why for form in forms[:3] if (why := _wrong(form, vmfb))] == []
+    none = compile_text(forms[3].function(), mode="cost", pipeline=pipeline)
+    assert not _wrong(forms[3], none)
+
+
+GPU_FORMS = [
+    Form(element="f16"),
+    Form(mask="bj", rows=1),
+    Form(kind="f32", hides="lowest"),
+    Form(kind="f32", op="online"),
+    Form(mask="mps", key="psk", value="psn"),
+    Form(mask="", element="f16", dynamic="j", keys=0),
+]
+
+
+@pytest.mark.parametrize("form", GPU_FORMS, ids=lambda form: form.name)
+def test_cuda_kernels(form: Form) -> None:
+    """The same numbers by the kernels for CUDA, interpreted."""
+    flags = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80"]
+    flags.append("--compile-to=executable-configurations")
+    text = attnpass.compile_str(form.function(), extra_args=flags)
+    assert text is not None
+    inputs, wanted = form.inputs()
+    with np.errstate(all="ignore"):
+        (got,) = run_gpu_module(lower(text.decode()), inputs, name=form.name)
+    np.testing.assert_allclose(got.astype(np.float64), wanted, rtol=3e-3, atol=2e-3)
