@@ -25,8 +25,31 @@ class PipelineError(AttnError):
 
 
 class PassError(AttnError):
-    """A pass that failed on its module, or left one that does not verify; names the pass."""
+    """A pass that failed on its module, or left one that does not verify; `name` is the pass."""
+
+    def __init__(self, message: str, location: str = "", name: str = ""):
+        super().__init__(message, location)
+        self.name = name
+
+
+class InternalError(PassError):
+    """A mistake of ours; `name` is the pass that made it, or empty."""
+
+    def __init__(self, error: Exception, name: str = ""):
+        text = " ".join(str(error).split())
+        where = f"pass '{name}' failed: " if name else ""
+        super().__init__(
+            f"{where}internal error: {type(error).__name__}: {text} "
+            "(ATTNPASS_TRACEBACK=1 shows where; please report it)",
+            name=name,
+        )
 
 
 class CompileError(AttnError):
-    """IREE refused the module; its own diagnostics were already shown."""
+    """IREE refused the module; its own diagnostics were already shown. `why` is the first of
+    them, `place` where it points to."""
+
+    def __init__(self, message: str, why: str = "", place: str = ""):
+        super().__init__(message)
+        self.why = why
+        self.place = place

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..errors import AttnError, CompileError
+from ..errors import AttnError, CompileError, PassError
+from ..iree.fallbacks import LEVEL, Search
 from ..iree.flags import CompileOptions, iree_compile, parse_arguments
 from ..report.records import Event, Report
+from .attempts import Done, Failed, Progress, Tell, compile_in_children
 from .diagnostics import run_tool, split_chunks
 from .dialects import search_here
 from .files import (
@@ -66,9 +69,8 @@ is O2: IREE's own default, O0, is up to 21 times as slow on CPUs.
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    if arguments is None:
-        return guarded("attn-compile", lambda: main(sys.argv[1:]))
-    return run_tool("attn-compile", lambda: _main(arguments))
+    given = sys.argv[1:] if arguments is None else arguments
+    return run_tool("attn-compile", lambda: _main(given))
 
 
 def _main(arguments: Sequence[str]) -> int:
@@ -77,7 +79,7 @@ def _main(arguments: Sequence[str]) -> int:
         print(USAGE, end="")
         return 0
     if options.disable or options.handed_on:
-        return _iree_compile(options)
+        return guarded("attn-compile", lambda: _iree_compile(options))
     for path in (options.output, options.report):
         if path:
             check_writable(path)
@@ -86,26 +88,12 @@ def _main(arguments: Sequence[str]) -> int:
         raise AttnError("the output is no text for a terminal; give a file with -o")
     if options.report not in ("", STANDARD):
         check_different(options.output, options.report)
-    data = _read(options)
-    search_here()
-    hook = _hook(options)
-    flags = [*options.compiler_flags, *options.added_flags]
-    from ..iree.session import check_backends, set_global_flags
-
-    hook.global_flags = flags
-    check_backends(flags)
-    set_global_flags(*flags)
-    outputs = _compile_all(options, hook, data)
-    if outputs is None:
-        return 1
-    for event in hook.report.events:
-        print(warning_text(event), file=sys.stderr)
-    failure = _failure(hook.report, options.fail_on)
-    _write_report(options, hook.report)
-    if failure:
-        raise AttnError(failure[1], failure[0])
-    write_output(options.output, b"".join(outputs))
-    return 0
+    job = _Job(options, _chunks(options))
+    return compile_in_children(
+        job.name,
+        [Search(not options.pipeline) for _ in job.chunks],
+        lambda searches, tell: run_tool("attn-compile", lambda: job.run(searches, tell)),
+    )
 
 
 def _iree_compile(options: CompileOptions) -> int:
@@ -150,62 +138,107 @@ def _hook(options: CompileOptions) -> PipelineHook:
     )
 
 
-def _read(options: CompileOptions) -> bytes:
+def _chunks(options: CompileOptions) -> list[bytes]:
+    """The modules of the input."""
     data = read_input(options.input)
     name = "<stdin>" if options.input == "-" else options.input
     if not data.strip():
         raise AttnError("the file is empty; an MLIR module is needed", f"{name}:1:1")
-    if not is_bytecode(data):
-        decode(data, name)
-    return data
+    if is_bytecode(data):
+        return [data]
+    text = decode(data, name)
+    return [chunk.encode() for chunk in split_chunks(text)] if options.split_input else [data]
 
 
-def _compile_all(options: CompileOptions, hook: PipelineHook, data: bytes) -> list[bytes] | None:
-    from iree.compiler.api import Session
+@dataclass(frozen=True)
+class _Job:
+    """A command line and the modules that it is to compile."""
 
-    chunks = [data]
-    if options.split_input and not is_bytecode(data):
-        chunks = [chunk.encode() for chunk in split_chunks(data.decode())]
-    session = Session()
-    report = Report(mode=options.mode)
-    outputs: list[bytes] = []
-    failed = False
-    for chunk in chunks:
-        try:
-            outputs.append(_compile_somehow(session, options, hook, chunk))
+    options: CompileOptions
+    chunks: list[bytes]
+
+    @property
+    def name(self) -> str:
+        """What messages call the input."""
+        return "<stdin>" if self.options.input == STANDARD else self.options.input
+
+    def run(self, searches: Sequence[Search], tell: Tell) -> int:
+        """Compiles each module as its search says, in this process, and `tell`s what becomes of
+        each; writes the output if all of them are as wanted."""
+        from ..iree.session import check_backends, set_global_flags
+
+        options = self.options
+        search_here()
+        hook = _hook(options)
+        added = {
+            name: flag
+            for name, flag in options.added_flags.items()
+            if not all(search.leaves_out(name) for search in searches)
+        }
+        hook.added_level = LEVEL in added
+        hook.global_flags = flags = [*options.compiler_flags, *added.values()]
+        check_backends(flags)
+        set_global_flags(*flags)
+        found = self._outputs(hook, searches, tell)
+        if found is None:
+            return 1
+        outputs, report = found
+        for event in report.events:
+            print(warning_text(event), file=sys.stderr)
+        failure = _failure(report, options.fail_on)
+        _write_report(options, report)
+        if failure:
+            raise AttnError(failure[1], failure[0])
+        write_output(options.output, b"".join(outputs))
+        return 0
+
+    def _outputs(
+        self, hook: PipelineHook, searches: Sequence[Search], tell: Tell
+    ) -> tuple[list[bytes], Report] | None:
+        """What all modules have become, and the report; None where one is not as wanted."""
+        from iree.compiler.api import Session
+
+        session = Session()
+        report = Report(mode=self.options.mode)
+        outputs: list[bytes] = []
+        as_wanted = True
+        for number, (chunk, search) in enumerate(zip(self.chunks, searches, strict=True)):
+            hook.on_progress = lambda number=number: tell(Progress(number, hook.changed))
+            try:
+                outputs.append(_compile(session, self.options, hook, chunk, search))
+            except (CompileError, PassError) as error:
+                as_wanted = False
+                self._complain(hook, error)
+                tell(Failed(number, hook.failure(error)))
+                continue
+            as_wanted &= not search.is_probe
+            tell(Done(number))
+            search.tell(hook.report)
             report.extend(hook.report)
-        except CompileError:
-            # IREE has printed why.
-            failed = True
-            if hook.has_entry is False:
-                name = "<stdin>" if options.input == STANDARD else options.input
-                text = "no function is public and has a body: there is nothing to compile"
-                print(f"{name}: note: {text}", file=sys.stderr)
-    hook.report = report
-    return None if failed else outputs
+        return (outputs, report) if as_wanted else None
+
+    def _complain(self, hook: PipelineHook, error: CompileError | PassError) -> None:
+        """Says what IREE has not."""
+        if isinstance(error, PassError):
+            print(error if error.location else f"attn-compile: {error}", file=sys.stderr)
+        elif hook.has_entry is False:
+            text = "no function is public and has a body: there is nothing to compile"
+            print(f"{self.name}: note: {text}", file=sys.stderr)
 
 
-def _compile_somehow(
-    session: Session, options: CompileOptions, hook: PipelineHook, data: bytes
+def _compile(
+    session: Session, options: CompileOptions, hook: PipelineHook, data: bytes, search: Search
 ) -> bytes:
-    """Compiles without configurations of ours what IREE cannot compile with them."""
-    return hook.compile_somehow(
-        lambda hook: _compile(session, options, hook, data),
-        lambda text: print(f"attn-compile: warning: {text}", file=sys.stderr),
-    )
-
-
-def _compile(session: Session, options: CompileOptions, hook: PipelineHook, data: bytes) -> bytes:
     from ..iree.session import drive, open_source, output_bytes, output_vm_c
 
     def configure(invocation: Invocation) -> None:
         _configure(invocation, options)
 
+    hooks = hook.hooks(session, options.compile_from, options.compile_to, search, keep_v=False)
     first = session.invocation()
     configure(first)
     if not first.parse_source(open_source(session, options.input, data)):
         raise CompileError("the input does not parse")
-    hooks = hook.hooks(session, options.compile_from, options.compile_to, keep_v=False)
     last = drive(first, options.compile_from, options.compile_to, hooks, configure)
     if options.compile_to == "end" and options.output_format == "vm-bytecode":
         return output_bytes(last.output_vm_bytecode)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..errors import AttnError, PassError
+from ..errors import AttnError, InternalError, PassError
 from ..passes.pipeline import explained
 from .files import flush_output, forget_output
 
@@ -199,6 +199,8 @@ def run_tool(name: str, body: Callable[[], int]) -> int:
         flush_output()
         return code
     except AttnError as error:
+        if isinstance(error, InternalError) and os.environ.get("ATTNPASS_TRACEBACK"):
+            raise
         text = str(error) if error.location else f"{name}: {error}"
         print(text, file=sys.stderr)
         forget_output()
@@ -211,15 +213,6 @@ def run_tool(name: str, body: Callable[[], int]) -> int:
     except Exception as error:
         if os.environ.get("ATTNPASS_TRACEBACK"):
             raise
-        print(f"{name}: error: {_internal(error)}", file=sys.stderr)
+        print(f"{name}: {InternalError(error)}", file=sys.stderr)
         forget_output()
         return 1
-
-
-def _internal(error: Exception) -> str:
-    """One line for a mistake of ours."""
-    text = " ".join(str(error).split())
-    return (
-        f"internal error: {type(error).__name__}: {text} "
-        "(ATTNPASS_TRACEBACK=1 shows where; please report it)"
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import os
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from ..errors import AttnError
 STANDARD = "-"
 _BYTECODE = b"ML\xefR"
 # Where LLVM looks for a folder of temporary files, the first that is set.
+_LEAST_SPACE = 1 << 16
 _TEMPORARY = ("TMPDIR", "TMP", "TEMP", "TEMPDIR")
 
 
@@ -59,6 +61,22 @@ def check_temporary_folder() -> None:
             f"the environment's {name} is no folder that files can be written in; IREE needs one",
             os.environ[name],
         )
+
+
+def full_temporary_folder(said: str) -> str:
+    """The folder of temporary files if it is full, as far as a failed compile, which `said` so
+    much, can tell; else ''."""
+    named = (os.environ[name] for name in _TEMPORARY if os.environ.get(name))
+    folder = next(named, None) or tempfile.gettempdir()
+    # In the system's own words, unlike ours about the output.
+    if os.strerror(errno.ENOSPC) in said:
+        return folder
+    try:
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(bytes(_LEAST_SPACE))
+    except OSError as error:
+        return folder if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+    return ""
 
 
 def check_writable(path: str) -> None:

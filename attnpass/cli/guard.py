@@ -10,10 +10,12 @@ import contextlib
 import ctypes
 import math
 import os
+import selectors
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from types import FrameType
 
 # What the system sends a process for a mistake of its own.
@@ -25,18 +27,96 @@ _CRASHES = tuple(
 _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP")
 _SET_PARENT_DEATH_SIGNAL = 1
 _AT_ONCE_SECONDS = 0.5
+# What to do about a crash.
+HINT = (
+    "; what it said, if anything, stands above. Look for a flag that names a target or a file "
+    "that it cannot take"
+)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a child process ended: its exit code, or the signal that ended it."""
+
+    code: int = 0
+    signal: signal.Signals | None = None
+
+    @property
+    def crash(self) -> str:
+        """What happened to the compiler in it, in words; '' where it did not crash."""
+        if self.signal is None:
+            return ""
+        if self.signal in _CRASHES:
+            return f"crashed ({(signal.strsignal(self.signal) or self.signal.name).lower()})"
+        return "was killed (out of memory?)" if self.signal == signal.SIGKILL else ""
+
+
+class Channel:
+    """A pipe out of a child; `take` gets what comes through it."""
+
+    def __init__(self, take: Callable[[bytes], object]) -> None:
+        self.reader, self.writer = os.pipe()
+        self.take = take
+
+
+class HeldText:
+    """Text that is held back until it is known whether it counts, and printed at once from the
+    byte on from which there is too much of it."""
+
+    def __init__(self, most: int = 1 << 20) -> None:
+        self._parts: list[bytes] = []
+        self._most = most
+
+    def add(self, data: bytes) -> None:
+        self._parts.append(data)
+        if sum(map(len, self._parts)) > self._most:
+            self.print()
+            self._most = 0
+
+    @property
+    def text(self) -> str:
+        return b"".join(self._parts).decode(errors="replace")
+
+    def print(self) -> None:
+        """Writes it to standard error, where there is one."""
+        text, self._parts = self.text, []
+        if text and sys.stderr:
+            sys.stderr.write(text)
+            sys.stderr.flush()
 
 
 def guarded(name: str, body: Callable[[], int]) -> int:
     """The exit code of `body`, run in a child of this process where the system can fork.
 
-    A crash there is one line on standard error and 1, an interrupt 130. Signals to end go to
-    the child; where it ends by one, so does this process. A second interrupt kills the child:
-    IREE notices none within a phase. For commands: call it before threads are started and
-    before anything is printed.
+    A crash there is one line on standard error and 1, an interrupt 130. Where the child ends by
+    another signal, so does this process. For commands: see `in_child`.
     """
     if not hasattr(os, "fork"):
         return body()
+    ended = in_child(body)
+    if ended.crash:
+        print(f"{name}: error: IREE's compiler {ended.crash}{HINT}", file=sys.stderr)
+        return 1
+    return exit_code(ended)
+
+
+def exit_code(ended: Ended) -> int:
+    """The exit code for this process after a child that did not crash; ends it by the child's
+    signal where that was none to interrupt."""
+    if ended.signal is None:
+        return ended.code
+    if ended.signal != signal.SIGINT:
+        signal.signal(ended.signal, signal.SIG_DFL)
+        os.kill(os.getpid(), ended.signal)
+    return 128 + ended.signal
+
+
+def in_child(body: Callable[[], int], channels: Sequence[Channel] = ()) -> Ended:
+    """Runs `body`, which returns an exit code, in a child of this process, and waits for it.
+
+    Signals to end go to the child. A second interrupt kills the child: IREE notices none within
+    a phase. For commands: call it before threads are started and before anything is printed.
+    """
     parent = os.getpid()
     # Until both processes are ready for them.
     signals = {getattr(signal, name) for name in _PASSED_ON}
@@ -44,26 +124,47 @@ def guarded(name: str, body: Callable[[], int]) -> int:
     child = os.fork()
     if child == 0:
         _end_with(parent)
-        return _interruptible(body, before)
+        for channel in channels:
+            os.close(channel.reader)
+        sys.exit(_interruptible(body, before))
     relay = _Relay(child)
-    for number in signals:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, relay)
+    handlers = {n: signal.getsignal(n) for n in signals}
+    heard = {n: handler for n, handler in handlers.items() if handler is not signal.SIG_IGN}
+    for number in heard:
+        signal.signal(number, relay)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    status = os.waitpid(child, 0)[1]
+    for channel in channels:
+        os.close(channel.writer)
+    status = _follow(child, channels)
+    for number, handler in heard.items():
+        signal.signal(number, handler if handler is not None else signal.SIG_DFL)
     if os.WIFEXITED(status):
-        return os.WEXITSTATUS(status)
-    number = signal.SIGINT if relay.killed else signal.Signals(os.WTERMSIG(status))
-    if number in _CRASHES:
-        print(f"{name}: error: {_crash_words(number)}", file=sys.stderr)
-        return 1
-    if number == signal.SIGKILL:
-        print(f"{name}: error: the compiler was killed (out of memory?)", file=sys.stderr)
-        return 1
-    if number != signal.SIGINT:
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(parent, number)
-    return 128 + number
+        return Ended(os.WEXITSTATUS(status))
+    return Ended(signal=signal.SIGINT if relay.killed else signal.Signals(os.WTERMSIG(status)))
+
+
+def _follow(child: int, channels: Sequence[Channel]) -> int:
+    """The status that a child ends with; takes what comes out of it. Processes of its own that
+    outlive it, and hold its pipes open, are not waited for."""
+    status: int | None = None
+    with selectors.DefaultSelector() as waiting:
+        for channel in channels:
+            waiting.register(channel.reader, selectors.EVENT_READ, channel)
+        while waiting.get_map():
+            ready = waiting.select(_AT_ONCE_SECONDS if status is None else 0)
+            for key, _ in ready:
+                data = os.read(key.fd, 1 << 16)
+                key.data.take(data)
+                if not data:
+                    waiting.unregister(key.fd)
+            if status is not None and not ready:
+                break
+            if status is None:
+                ended, found = os.waitpid(child, os.WNOHANG)
+                status = found if ended else None
+    for channel in channels:
+        os.close(channel.reader)
+    return os.waitpid(child, 0)[1] if status is None else status
 
 
 class _Interrupts:
@@ -125,11 +226,3 @@ def _end_with(parent: int) -> None:
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _crash_words(number: signal.Signals) -> str:
-    words = (signal.strsignal(number) or number.name).lower()
-    return (
-        f"IREE's compiler crashed ({words}); what it said last stands above. Look for a flag that "
-        "names a target or a file that it cannot take"
-    )

@@ -15,12 +15,14 @@ BARRIER = "iree_tensor_ext.compute_barrier.start"
 VIEWS = ("linalg.transpose", "tensor.expand_shape", "tensor.collapse_shape")
 
 
-def keep_v_layouts(module: ir.Operation) -> None:
-    """Puts a compute barrier below V, for each attention whose V has k2 not innermost.
+def keep_v_layouts(module: ir.Operation) -> bool:
+    """Puts a compute barrier below V, for each attention whose V has k2 not innermost; returns
+    whether it put any.
 
     IREE's pass gives up at a barrier. The barrier stands before the reshapes, transposes and
     repeats in front of attention, which IREE then still folds into attention.
     """
+    changed = False
     with module.context:
         for facts in find(module):
             if facts.is_innermost("value", facts.k2):
@@ -31,6 +33,8 @@ def keep_v_layouts(module: ir.Operation) -> None:
                 continue
             number = list(reader.operands).index(source)
             reader.operands[number] = compute_barrier(Builder(reader), source)
+            changed = True
+    return changed
 
 
 def compute_barrier(build: Builder, value: ir.Value) -> ir.Value:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import AttnError
+from .fallbacks import BARRIERS, LEVEL
 from .phases import V_TRANSPOSE_FLAG, phase_index
 
 MODES = ("cost", "always", "never")
@@ -127,11 +128,19 @@ class CompileOptions:
         return self.emit_bytecode
 
     @property
-    def added_flags(self) -> list[str]:
-        """Flags for the compiler where the user left a decision to us: on V^T, on the level."""
+    def added_flags(self) -> dict[str, str]:
+        """Flags for the compiler where the user left a decision to us: on V^T, on the level; by
+        the name of what they stand for in a list of fallbacks."""
         given = {flag.lstrip("-").partition("=")[0] for flag in self.compiler_flags}
-        ours = {V_TRANSPOSE_FLAG: "false", LEVEL_FLAG: DEFAULT_LEVEL}
-        return [f"{name}={value}" for name, value in ours.items() if name.lstrip("-") not in given]
+        ours = {
+            BARRIERS: (V_TRANSPOSE_FLAG, "false"),
+            LEVEL: (LEVEL_FLAG, DEFAULT_LEVEL),
+        }
+        return {
+            what: f"{name}={value}"
+            for what, (name, value) in ours.items()
+            if name.lstrip("-") not in given
+        }
 
 
 def level_of(flags: Iterable[str]) -> str:

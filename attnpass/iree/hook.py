@@ -5,15 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ..api import default_pipeline
 from ..configs.user_specs import UserSpecs, specs_in
-from ..errors import AttnError, CompileError
+from ..errors import AttnError, CompileError, InternalError, PassError
 from ..passes import PassContext
 from ..passes.pipeline import Instrumentation, Stage, parse_pipeline, run_pipeline, stage_name
 from ..report.records import Report
 from .cuda_target import describe_targets, undescribed_arch
+from .fallbacks import BARRIERS, LEVEL, UNKNOWN, Failure, Search, mended_by
 from .flags import level_of
 from .phases import by_phase, phase_index
 from .session import configure_nothing, drive
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from iree.compiler import ir
     from iree.compiler.api import Invocation, Session
 
-
-Compiled = TypeVar("Compiled")
 
 # The last phase before IREE's own transpose of V.
 BARRIER_PHASE = "preprocessing"
@@ -40,7 +39,8 @@ LATE_PHASES = ("global-optimization", "dispatch-creation")
 class PipelineHook:
     """A pipeline to run between the phases of a compile; `report` holds what it decided.
 
-    A hook may be used for many compiles, one after the other; `report` is of the last.
+    A hook may be used for many compiles, one after the other; `report` is of the last. One that
+    `falls_back` leaves out passes with which a compile fails.
     """
 
     def __init__(
@@ -49,23 +49,22 @@ class PipelineHook:
         mode: str,
         target: str,
         dump_ir: str,
-        unconfigured: PipelineHook | None = None,
-        unraised: PipelineHook | None = None,
+        falls_back: bool = False,
     ):
         self.stages = stages
         self.mode = mode
         self.target = target
         self.dump_ir = dump_ir
+        self.falls_back = falls_back
         self.report = Report(mode=mode)
-        # Whether attention has got kernel configurations in the last compile.
-        self.configured = False
-        # The same without configurations, for what IREE cannot compile with them.
-        self.unconfigured = unconfigured
-        # Whether attention that was written out has become an op, and the same without that.
-        self.raised = False
-        self.unraised = unraised
         # Flags of the compiler that a session does not know of: those global to the process.
         self.global_flags: Sequence[str] = ()
+        # Whether the level of optimisation is ours, and not what the user named.
+        self.added_level = False
+        # What has changed the module in the present compile, with what goes wrong without it.
+        self.changed: dict[str, str] = {}
+        # Called whenever more is known of the present compile.
+        self.on_progress: Callable[[], object] = lambda: None
         # Whether a function can be called from outside; None until that is known.
         self.has_entry: bool | None = None
 
@@ -76,8 +75,11 @@ class PipelineHook:
         parsed or imported, with our passes at their phases.
 
         Returns the invocation to take output from. Raises AttnError or CompileError on failure.
-        Where IREE fails on attention that has got configurations, a RuntimeWarning says so, and
-        the module is compiled without them.
+        Where IREE, or a pass of the default pipeline, fails on the module, it is compiled again
+        without one thing or another (see `fallbacks`), at last by IREE alone; what had to be
+        left out is an event of the report. Each event is a RuntimeWarning. A crash of IREE ends
+        the process, which only a compile in a process of its own survives: attn-compile,
+        `compile_file` and `compile_str`.
 
         IREE's own transpose of V cannot be switched off on a session, so a compute barrier
         below each V that stays keeps IREE from moving it. The barrier also stands in the way
@@ -87,62 +89,59 @@ class PipelineHook:
         from ..ir import detached_copy
 
         session = invocation.session
-        has_other = self.unconfigured or self.unraised
-        spare = _copy_of_module(invocation) if has_other else None
-
-        def compile_with(hook: PipelineHook) -> Invocation:
-            first = invocation
-            if hook is not self:
-                first = session.invocation()
-                configure_nothing(first)
-                assert spare is not None
-                first.import_module(detached_copy(spare))
-            hooks = hook.hooks(session, compile_from, compile_to, keep_v=True)
-            return drive(first, compile_from, compile_to, hooks)
-
-        return self.compile_somehow(
-            compile_with, lambda text: warnings.warn(text, RuntimeWarning, stacklevel=4)
-        )
-
-    def compile_somehow(
-        self, compile_with: Callable[[PipelineHook], Compiled], warn: Callable[[str], None]
-    ) -> Compiled:
-        """compile_with(self), or, after a warning, with a hook that leaves out configurations or
-        attention ops where IREE fails on what has got some; `report` is of what succeeded."""
-        self.report = Report(mode=self.mode)
-        failed: CompileError
-        try:
-            return compile_with(self)
-        except CompileError as error:
-            failed = error
-        for other, done, without, why in (
-            (self.unconfigured, self.configured, "configurations", "as configured"),
-            (self.unraised, self.raised, "attn-raise", "that was written out"),
-        ):
-            if other is None or not done:
-                continue
-            warn(f"IREE fails on attention {why} (see above); compiling again without {without}")
-            self.report = other.report = Report(mode=self.mode)
+        spare = _copy_of_module(invocation) if self.falls_back else None
+        search = Search(self.falls_back)
+        while True:
+            hooks = self.hooks(session, compile_from, compile_to, search, keep_v=True)
             try:
-                compiled = compile_with(other)
-            except CompileError as error:
-                failed = error
-                continue
-            self.report.note(f"compiled without {without}: IREE fails on attention {why}")
-            return compiled
-        raise failed
+                last = drive(invocation, compile_from, compile_to, hooks)
+            except (CompileError, PassError) as error:
+                if not search.failed(self.failure(error)):
+                    raise
+            else:
+                if search.succeeded():
+                    break
+            assert spare is not None
+            invocation = session.invocation()
+            configure_nothing(invocation)
+            invocation.import_module(detached_copy(spare))
+        search.tell(self.report)
+        for event in self.report.events:
+            place = f"{event.location}: " if event.location else ""
+            warnings.warn(f"{place}{event}", RuntimeWarning, stacklevel=2)
+        return last
+
+    def failure(self, error: CompileError | PassError) -> Failure:
+        """What a compile with these hooks failed with, for the search of another."""
+        if isinstance(error, CompileError):
+            why = f"IREE fails: {error.why or error.message}"
+            return Failure(why, error.place, self.changed)
+        changed = self.changed if error.name else {**self.changed, UNKNOWN: ""}
+        if error.name:
+            stages = [stage for group in self.stages.values() for stage in group]
+            mends = {stage_name(stage): mended_by(stage) for stage in stages}
+            changed = {**self.changed, error.name: mends.get(error.name, "")}
+        return Failure(error.message, error.location, changed, error.name)
 
     def hooks(
-        self, session: Session, compile_from: str, compile_to: str, keep_v: bool
+        self,
+        session: Session,
+        compile_from: str,
+        compile_to: str,
+        search: Search,
+        keep_v: bool,
     ) -> dict[str, Callable[[ir.Operation], None]]:
-        """The functions to call at the ends of phases; notes in the report what is skipped."""
-        self.configured = self.raised = False
+        """The functions to call at the ends of phases, for a new compile that leaves out what
+        `search` says; notes in its report what is skipped."""
+        self.report, self.changed = Report(mode=self.mode), {}
         wanted: dict[str, Callable[[ir.Operation], None]] = {}
         first, last = phase_index(compile_from), phase_index(compile_to)
         flags = [*session.get_flags(non_default_only=False), *self.global_flags]
         self.report.level, specs = level_of(flags), specs_in(flags)
-        groups = dict(self.stages)
+        groups = {phase: search.kept(stages) for phase, stages in self.stages.items()}
+        groups = {phase: stages for phase, stages in groups.items() if stages}
         cuda = undescribed_arch(session)
+        keep_v &= not search.leaves_out(BARRIERS)
         if cuda and first <= phase_index(TARGET_PHASE) <= last:
             groups.setdefault(TARGET_PHASE, [])
         if keep_v and first <= phase_index(BARRIER_PHASE) <= last:
@@ -178,36 +177,50 @@ class PipelineHook:
         tells_what_is_missing: bool,
         specs: UserSpecs,
     ) -> Callable[[ir.Operation], None]:
-        def call(module: ir.Operation) -> None:
-            from ..attention import find_ops
-            from ..targets import resolve_target
-            from ..written_out import note_what_is_missing, written_out
+        def run(module: ir.Operation) -> None:
+            from ..targets import check_backend, resolve_target
+            from ..written_out import note_what_is_missing
 
             if cuda:
                 describe_targets(module, *cuda, self.report)
-            target = resolve_target(module, self.target or None)
-            context = PassContext(self.report, target, specs=specs)
-            watch = Instrumentation()
             if self.dump_ir:
                 self._dump(f"{phase}-before", module)
-            raises = any(stage_name(stage) == RAISE for stage in stages)
-            before = len(written_out(module)) if raises else 0
             if tells_what_is_missing:
                 self.has_entry = _has_entry(module)
+                raises = any(stage_name(stage) == RAISE for stage in stages)
                 note_what_is_missing(module, self.report, raises)
-            run_pipeline(module, stages, context, instrumentation=watch)
-            self.raised |= before > 0 and len(written_out(module)) < before
-            # IREE takes this attribute apart when it makes its kernels.
-            ops = find_ops(module)
-            self.configured |= any("compilation_info" in op.attributes for op in ops)
+            if stages:
+                target = resolve_target(module, self.target or None)
+                if self.target:
+                    check_backend(module, target)
+                self._run(module, stages, PassContext(self.report, target, specs=specs))
+            if self.added_level and phase_index(phase) >= phase_index(TARGET_PHASE):
+                self.changed[LEVEL] = ""
             if keep_v and phase == BARRIER_PHASE:
                 from .barrier import keep_v_layouts
 
-                keep_v_layouts(module)
+                if keep_v_layouts(module):
+                    self.changed[BARRIERS] = ""
             if self.dump_ir:
                 self._dump(f"{phase}-after", module)
 
+        def call(module: ir.Operation) -> None:
+            try:
+                run(module)
+            except AttnError:
+                raise
+            except Exception as error:
+                raise InternalError(error) from error
+            self.on_progress()
+
         return call
+
+    def _run(self, module: ir.Operation, stages: list[Stage], context: PassContext) -> None:
+        watch = Instrumentation()
+        try:
+            run_pipeline(module, stages, context, instrumentation=watch)
+        finally:
+            self.changed |= {stage_name(stage): mended_by(stage) for stage in watch.changed}
 
     def _dump(self, name: str, module: ir.Operation) -> None:
         try:
@@ -270,21 +283,9 @@ def pipeline_hook(
 
     `target` names the machine to price for, where the module does not; `phase` moves all
     passes on tensors to one phase; `dump_ir` is a folder for the IR before and after them. Raises
-    PipelineError for a bad pipeline, phase or mode.
+    PipelineError for a bad pipeline, phase or mode. A pass of the default pipeline with which the
+    compile fails is left out (see `PipelineHook.execute`); what `pipeline` names is not.
     """
-
-    def stages(configure: bool, raise_attention: bool) -> dict[str, list[Stage]]:
-        text = pipeline or default_pipeline(
-            mode,
-            cache=cache,
-            kernels=kernels,
-            configure=configure,
-            hardware_exp2=hardware_exp2,
-            shared_memory=shared_memory,
-            raise_attention=raise_attention,
-            table=table or "",
-        )
-        return by_phase(parse_pipeline(text), phase)
 
     if target:
         from ..targets import named_target
@@ -295,10 +296,16 @@ def pipeline_hook(
 
         # Long before the compile comes to it.
         read_table(table)
-    rest = mode, target or "", dump_ir or ""
-    unconfigured = unraised = None
-    if configure and not pipeline:
-        unconfigured = PipelineHook(stages(False, raise_attention), *rest)
-    if raise_attention and not pipeline:
-        unraised = PipelineHook(stages(configure, False), *rest)
-    return PipelineHook(stages(configure, raise_attention), *rest, unconfigured, unraised)
+    text = pipeline or default_pipeline(
+        mode,
+        cache=cache,
+        kernels=kernels,
+        configure=configure,
+        hardware_exp2=hardware_exp2,
+        shared_memory=shared_memory,
+        raise_attention=raise_attention,
+        table=table or "",
+    )
+    stages = by_phase(parse_pipeline(text), phase)
+    # The passes that a user asks for are not left out.
+    return PipelineHook(stages, mode, target or "", dump_ir or "", falls_back=not pipeline)

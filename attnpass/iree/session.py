@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from iree.compiler.api import Invocation, Session, Source
 
 
+# The flags of the process's compiler, once it has some.
+_given_flags: list[tuple[str, ...]] = []
 _BACKEND_FLAGS = ("iree-hal-target-backends", "iree-hal-local-target-device-backends")
 
 
@@ -55,14 +57,17 @@ def library() -> Any:
 
 
 def set_global_flags(*flags: str) -> None:
-    """Gives the process's compiler its flags: once a process, before the first session.
+    """Gives the process's compiler its flags, before the first session. Only the first call in
+    a process does that: the compiler takes no other flags later.
 
     An unknown flag ends the process with LLVM's message and exit code 1, so this is for
     commands, not for libraries.
     """
-    from iree.compiler.api import _initializeGlobalCL
+    if not _given_flags:
+        from iree.compiler.api import _initializeGlobalCL
 
-    _initializeGlobalCL("attn-compile", *flags)
+        _given_flags.append(flags)
+        _initializeGlobalCL("attn-compile", *flags)
 
 
 def check_backends(flags: Sequence[str]) -> None:
@@ -109,9 +114,38 @@ def drive(
     """Compiles the module that `first` holds from phase `start` to `stop`, calling hooks[p]
     with the module at the end of each phase p between them (in phase order).
 
-    Returns the invocation to take the output from. Raises CompileError where IREE fails; its
-    diagnostics are printed by then.
+    Returns the invocation to take the output from. Raises CompileError where IREE fails, with
+    the first of its errors; its diagnostics are printed by then.
     """
+    session = first.session
+    errors: list[tuple[str, str]] = []
+    handler = session.context.attach_diagnostic_handler(lambda each: _listen(each, errors))
+    try:
+        return _drive(first, start, stop, hooks, configure)
+    except CompileError as error:
+        error.why, error.place = errors[0] if errors else ("", "")
+        raise
+    finally:
+        handler.detach()
+
+
+def _listen(diagnostic: ir.Diagnostic, errors: list[tuple[str, str]]) -> bool:
+    """Adds an error and its place to `errors`, and leaves it to other handlers."""
+    from ..ir import location_text
+
+    if diagnostic.severity.name == "ERROR" and not errors:
+        lines = diagnostic.message.splitlines() or [""]
+        errors.append((lines[0], location_text(diagnostic.location)))
+    return False
+
+
+def _drive(
+    first: Invocation,
+    start: str,
+    stop: str,
+    hooks: dict[str, Callable[[ir.Operation], None]],
+    configure: Callable[[Invocation], None],
+) -> Invocation:
     from .phases import phase_index
 
     invocation, at = first, start

@@ -111,12 +111,14 @@ class Pass:
     """Base of every pass.
 
     Subclasses set `name`, `summary` (one line) and, where they do not work on the IR of
-    IREE's `preprocessing` phase, `phase`; they declare options with `option(...)`.
+    IREE's `preprocessing` phase, `phase`; those that mend wrong numbers say in `mends` what is
+    wrong where they have to be left out. They declare options with `option(...)`.
     """
 
     name: ClassVar[str] = ""
     summary: ClassVar[str] = ""
     phase: ClassVar[str] = "preprocessing"
+    mends: ClassVar[str] = ""
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         """Rewrites `module` (a `builtin.module`) in place; returns whether it changed.

@@ -26,6 +26,9 @@ class FlexMasks(Pass):
     name: ClassVar[str] = "attn-flex-masks"
     summary: ClassVar[str] = "FlexAttention's masks hide keys behind its score function"
     phase: ClassVar[str] = "start"
+    mends: ClassVar[str] = (
+        "keys that FlexAttention hides get the score that its score function makes of -inf"
+    )
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..ir import collect, location_text, remove_attributes

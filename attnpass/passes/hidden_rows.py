@@ -28,6 +28,7 @@ class HiddenRows(Pass):
     name: ClassVar[str] = "attn-hidden-rows"
     summary: ClassVar[str] = "rows that see no key are 0, as in PyTorch, not NaN"
     phase: ClassVar[str] = "executable-configurations"
+    mends: ClassVar[str] = "rows that see no key are NaN"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..attention import find_ops, whole_facts

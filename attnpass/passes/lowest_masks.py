@@ -24,6 +24,7 @@ class LowestMasks(Pass):
 
     name: ClassVar[str] = "attn-lowest-masks"
     summary: ClassVar[str] = "rows hidden by the lowest finite number are the mean of V, not NaN"
+    mends: ClassVar[str] = "rows whose keys all have the lowest number as their mask are NaN"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..attention import find_ops

@@ -26,6 +26,9 @@ class MaskDynamicKeys(Pass):
 
     name: ClassVar[str] = "attn-mask-dynamic-keys"
     summary: ClassVar[str] = "GPUs: right numbers for a number of keys known only at run time"
+    mends: ClassVar[str] = (
+        "attention over keys known only at run time is wrong where they fill no kernel tile"
+    )
 
     target: str = option("", "target to decide for, instead of the module's own")
 

@@ -28,6 +28,7 @@ class MaskPositions(Pass):
 
     name: ClassVar[str] = "attn-mask-positions"
     summary: ClassVar[str] = "right numbers for score functions of positions: they become masks"
+    mends: ClassVar[str] = "scores by position are those of other positions"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..attention import find_ops

@@ -25,6 +25,7 @@ class NaturalScores(Pass):
     name: ClassVar[str] = "attn-natural-scores"
     summary: ClassVar[str] = "right numbers for soft-caps and other functions of the score"
     phase: ClassVar[str] = "flow"
+    mends: ClassVar[str] = "score functions get scores in other units than they were written for"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..attention import find_ops

@@ -23,6 +23,9 @@ class NormalForm(Pass):
 
     name: ClassVar[str] = "attn-normal-form"
     summary: ClassVar[str] = "masks of truth values; iteration dims in one order, by relabelling"
+    mends: ClassVar[str] = (
+        "masks of i8, and dims in another order than those of the result, are wrong on GPUs"
+    )
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..attention import find

@@ -22,6 +22,9 @@ class OrderDims(Pass):
     name: ClassVar[str] = "attn-order-dims"
     summary: ClassVar[str] = "iteration dims in one order again, after IREE's folding"
     phase: ClassVar[str] = "flow"
+    mends: ClassVar[str] = (
+        "attention whose dims stand in another order than its result's is wrong on GPUs"
+    )
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..attention import find

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..errors import PassError, PipelineError
+from ..errors import AttnError, InternalError, PassError, PipelineError
 from . import Pass, PassContext, make_pass
 
 if TYPE_CHECKING:
@@ -49,11 +49,13 @@ class Element:
 
 @dataclass
 class Instrumentation:
-    """What `run_pipeline` tells about its work: hooks before and after each stage, times."""
+    """What `run_pipeline` tells about its work: hooks before and after each stage, times, and
+    the stages that changed the module (those that are not ours count as such)."""
 
     before: Callable[[str, ir.Operation], None] | None = None
     after: Callable[[str, ir.Operation], None] | None = None
     seconds: list[tuple[str, float]] = field(default_factory=list)
+    changed: list[Stage] = field(default_factory=list)
 
 
 def parse_pipeline(text: str) -> list[Stage]:
@@ -124,8 +126,9 @@ def run_pipeline(
         start = time.perf_counter()
         if isinstance(stage, Foreign):
             _run_foreign(module, stage.text, verify)
-        else:
-            _run_ours(stage, module, context, verify)
+            watch.changed.append(stage)
+        elif _run_ours(stage, module, context, verify):
+            watch.changed.append(stage)
         watch.seconds.append((name, time.perf_counter() - start))
         if watch.after:
             watch.after(name, module)
@@ -159,15 +162,21 @@ def _parser_message(error: ValueError) -> str:
     return line.rpartition("error: ")[2].removeprefix("<Pass-Options-Parser>: ")
 
 
-def _run_ours(stage: Pass, module: ir.Operation, context: PassContext, verify: bool) -> None:
+def _run_ours(stage: Pass, module: ir.Operation, context: PassContext, verify: bool) -> bool:
+    """Whether the pass changed the module."""
     from iree.compiler import ir
 
     try:
-        stage.run(module, context)
+        changed = stage.run(module, context)
     except ir.MLIRError as error:
-        raise mlir_error(error, f"pass '{stage.name}' failed") from None
+        raise mlir_error(error, f"pass '{stage.name}' failed", stage.name) from None
+    except AttnError:
+        raise
+    except Exception as error:
+        raise InternalError(error, stage.name) from error
     if verify:
         _verify(module, stage.name)
+    return changed
 
 
 def _run_foreign(module: ir.Operation, text: str, verify: bool) -> None:
@@ -179,7 +188,7 @@ def _run_foreign(module: ir.Operation, text: str, verify: bool) -> None:
         try:
             manager.run(module)
         except ir.MLIRError as error:
-            raise mlir_error(error, f"pass '{text}' failed") from None
+            raise mlir_error(error, f"pass '{text}' failed", text) from None
 
 
 def _verify(module: ir.Operation, name: str) -> None:
@@ -188,10 +197,10 @@ def _verify(module: ir.Operation, name: str) -> None:
     try:
         module.verify()
     except ir.MLIRError as error:
-        raise mlir_error(error, f"pass '{name}' left invalid IR") from None
+        raise mlir_error(error, f"pass '{name}' left invalid IR", name) from None
 
 
-def mlir_error(error: Exception, what: str) -> PassError:
+def mlir_error(error: Exception, what: str, name: str = "") -> PassError:
     """An error of the bindings as one of ours: the first diagnostic and its location.
 
     A context that emits its diagnostics has told them already: then `what` stands alone.
@@ -205,8 +214,8 @@ def mlir_error(error: Exception, what: str) -> PassError:
         location = diagnostic.location
         where = location_text(ir.Location.from_attr(location.attr, location.context))
         text = explained(diagnostic.message.splitlines()[0])
-        return PassError(f"{what}: {text}", "" if where == "unknown" else where)
-    return PassError(what)
+        return PassError(f"{what}: {text}", "" if where == "unknown" else where, name)
+    return PassError(what, name=name)
 
 
 def explained(text: str) -> str:

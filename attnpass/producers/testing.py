@@ -148,6 +148,9 @@ def _run(
         raise CompileError("the text does not parse")
     hook = pipeline_hook(pipeline, mode=mode, phase=phase)
     vmfb = output_bytes(hook.execute(invocation).output_vm_bytecode)
+    for event in hook.report.events:
+        if event.kind == "fallback":
+            raise CompileError(event.reason)
     config = runtime.Config("local-task")
     context = runtime.SystemContext(config=config)
     context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, vmfb))

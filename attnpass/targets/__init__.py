@@ -103,6 +103,14 @@ def backends(module: ir.Operation) -> set[str]:
     return {name for text in texts for name in re.findall(_BACKEND, text)}
 
 
+def check_backend(module: ir.Operation, target: Target | None) -> None:
+    """AttnError if the module is compiled for backends that we know, and not for the target's."""
+    known = backends(module) & {"cuda", "rocm", "llvm-cpu"}
+    if target is not None and known and target.backend not in known:
+        names = ", ".join(sorted(known))
+        raise AttnError(f"the target '{target.arch}' is none of {names}, as the module's are")
+
+
 def _target_attributes(module: ir.Operation) -> list[str]:
     texts: list[str] = []
     block = module.regions[0].blocks[0]

@@ -18,6 +18,7 @@
 // RUN: not attn-compile %s %cpu -o %t --attn-report=%t 2>&1 | FileCheck %s --check-prefix=ONE
 // RUN: echo 'module {}' | not attn-compile - %cpu -o %t 2>&1 | FileCheck %s --check-prefix=NOTHING
 // RUN: not attn-compile %s %cpu --attn-target=sm_9 -o %t 2>&1 | FileCheck %s --check-prefix=OLD
+// RUN: not attn-compile %s %cpu --attn-target=sm_90 -o %t 2>&1 | FileCheck %s --check-prefix=OTHER
 // RUN: env TMPDIR=%t.no not attn-compile %s %cpu -o %t 2>&1 | FileCheck %s --check-prefix=TEMPORARY
 // RUN: FileCheck %s --check-prefix=BEFORE --input-file=%t
 
@@ -36,7 +37,7 @@
 // TARGET: attn-compile: error: unknown target 'z80' (known:
 // BACKEND: attn-compile: error: --iree-hal-target-backends: unknown backend 'z80' (known: {{.*}}llvm-cpu
 // CRASH: Unknown CUDA target 'gfx942'
-// CRASH: attn-compile: error: IREE's compiler crashed (segmentation fault)
+// CRASH: mistakes.mlir: error: IREE's compiler crashed (segmentation fault)
 // ONE: error: the output and the report cannot be one file
 // NOTHING: <stdin>:1:1: error: outer module does not contain
 // NOTHING-NOT: error
@@ -44,6 +45,7 @@
 // NOTHING-NOT: error
 // TEMPORARY: .no: error: the environment's TMPDIR is no folder that files can be written in
 // OLD: attn-compile: error: unknown target 'sm_9' (known:
+// OTHER: attn-compile: error: the target 'sm_90' is none of llvm-cpu, as the module's are
 // PHASE: attn-compile: error: unknown phase 'nowhere' (known: start, input
 
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

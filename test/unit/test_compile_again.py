@@ -1,72 +1,118 @@
-"""attn-compile compiles again where IREE fails on a configuration or an attention op of ours."""
+"""What is left out, one thing after the other, where a compile fails with it."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import pytest
 
-from attnpass.cli import attn_compile
-from attnpass.errors import CompileError
-from attnpass.iree.flags import parse_arguments
+from attnpass.api import default_pipeline
+from attnpass.iree.fallbacks import BARRIERS, LEVEL, PLAIN, Failure, Search, fallbacks
+from attnpass.passes.pipeline import parse_pipeline, stage_name
+from attnpass.report.records import Report
 
-FLAGS = ["model.mlir", "--iree-hal-target-device=cuda"]
+CONFIGURED = {"attn-configure": "", "attn-propagate-layout": ""}
+RAISED = {**CONFIGURED, "attn-raise": "", "attn-hidden-rows": "rows are NaN", LEVEL: ""}
 
-
-def _compile(
-    monkeypatch: pytest.MonkeyPatch,
-    configured: bool,
-    *flags: str,
-    raised: bool = False,
-    failures: int = 1,
-) -> tuple[Any, Any]:
-    """What comes out where the first compiles fail, and the hook."""
-    left = failures
-
-    options = parse_arguments([*FLAGS, *flags])
-    given = attn_compile._hook(options)
-
-    def compile_once(session: Any, options: Any, hook: Any, data: bytes) -> bytes:
-        nonlocal left
-        hook.configured, hook.raised = configured, raised
-        left -= 1
-        if left >= 0:
-            raise CompileError("IREE fails")
-        return b"compiled"
-
-    monkeypatch.setattr(attn_compile, "_compile", compile_once)
-    session: Any = None
-    return attn_compile._compile_somehow(session, options, given, b""), given
+# A fault that is not ours.
+MODULE = "the module"
 
 
-def test_compiles_again_without_configurations(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output, hook = _compile(monkeypatch, True)
-    assert output == b"compiled"
-    assert any("compiled without configurations" in note for note in hook.report.notes)
-    assert "warning: IREE fails on attention as configured" in capsys.readouterr().err
+def compiles(changed: Mapping[str, str], *culprits: str, why: str = "") -> tuple[list[str], Search]:
+    """What each compile of a module leaves out that IREE fails on as long as one of the culprits
+    changes it, with an error for each culprit or always the same; and the search behind it."""
+    search, tried = Search(), []
+    for _ in range(30):
+        tried.append(search.chosen.name if search.chosen else "nothing")
+        left = [name for name in culprits if name == MODULE or not search.leaves_out(name)]
+        if not left:
+            if search.succeeded():
+                return tried, search
+        elif not search.failed(Failure(why or f"IREE fails with {left[0]}", "m:1:2", changed)):
+            return [*tried, "failed"], search
+    raise AssertionError("there is no end to it")
 
 
-def test_other_failures_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing was configured, or the user chose the passes: the failure is told."""
-    with pytest.raises(CompileError):
-        _compile(monkeypatch, False)
-    with pytest.raises(CompileError):
-        _compile(monkeypatch, True, "--attn-pipeline=attn-configure")
+def events(search: Search) -> list[str]:
+    report = Report()
+    search.tell(report)
+    return [str(event) for event in report.events]
 
 
-@pytest.mark.parametrize("configured", [False, True])
-def test_compiles_again_without_raising(
-    configured: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Attention that was written out stays so where IREE fails on the op in any case."""
-    output, hook = _compile(monkeypatch, configured, raised=True, failures=1 + configured)
-    assert output == b"compiled"
-    assert any("compiled without attn-raise" in note for note in hook.report.notes)
-    assert "compiling again without attn-raise" in capsys.readouterr().err
+def test_what_fails_is_left_out_alone() -> None:
+    tried, search = compiles(CONFIGURED, "attn-configure")
+    assert tried == ["nothing", "configurations"]
+    (event,) = events(search)
+    assert event == (
+        "fallback: compiled without configurations (--attn-configure=false): "
+        "IREE fails with attn-configure"
+    )
 
 
-def test_fails_where_nothing_was_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(CompileError):
-        _compile(monkeypatch, False, "--attn-raise=false", raised=True)
+def test_what_stands_for_the_same_is_tried_once() -> None:
+    """Raising alone changed the module: it is no question of configurations."""
+    tried, _ = compiles({"attn-raise": ""}, "attn-raise")
+    assert tried == ["nothing", "attn-raise"]
+
+
+def test_several_faults_come_to_all_steps_for_speed() -> None:
+    tried, search = compiles(RAISED, "attn-configure", "attn-propagate-layout")
+    assert tried[-1] == "all steps for speed"
+    assert not search.leaves_out("attn-hidden-rows") and not search.leaves_out(LEVEL)
+
+
+def test_wrong_numbers_that_are_no_longer_mended_are_told() -> None:
+    tried, search = compiles(RAISED, "attn-hidden-rows")
+    assert tried[-1] == "attn-hidden-rows"
+    assert "known-wrong: rows are NaN, since attn-hidden-rows is left out" in events(search)
+
+
+def test_an_error_of_the_module_costs_two_more_compiles() -> None:
+    tried, _ = compiles(RAISED, MODULE, why="a mistake of the user")
+    assert tried == ["nothing", "configurations", PLAIN.name, "failed"]
+
+
+def test_one_error_with_two_causes_is_found() -> None:
+    """The compile by IREE alone, which succeeds, is not the one to take."""
+    tried, search = compiles(RAISED, "attn-propagate-layout", why="the same error")
+    assert tried[:3] == ["nothing", "configurations", PLAIN.name]
+    assert tried[-1] == "changes of layout" and not search.is_probe
+
+
+def test_a_module_that_nothing_changed_fails_at_once() -> None:
+    assert compiles({}, MODULE)[0] == ["nothing", "failed"]
+
+
+def test_a_pass_that_fails_is_left_out_and_the_rest_stays() -> None:
+    search = Search()
+    assert search.failed(
+        Failure("pass 'attn-widen' failed", "m:1:2", {"attn-widen": ""}, "attn-widen")
+    )
+    assert search.leaves_out("attn-widen") and not search.leaves_out("attn-configure")
+    assert search.failed(Failure("IREE fails", "", CONFIGURED))
+    assert search.leaves_out("attn-widen") and search.leaves_out("attn-configure")
+    assert [event.partition(":")[2][:30] for event in events(search)] == [
+        " compiled without attn-widen: ",
+        " compiled without configuratio",
+    ]
+
+
+def test_the_users_own_passes_are_not_left_out() -> None:
+    search = Search(may_go_on=False)
+    assert not search.failed(Failure("IREE fails", "", CONFIGURED))
+
+
+@pytest.mark.parametrize("configure", [False, True])
+def test_each_pass_can_be_left_out(configure: bool) -> None:
+    text = default_pipeline(
+        "cost", kernels="cost", configure=configure, hardware_exp2=True, shared_memory=True
+    )
+    for stage in parse_pipeline(text):
+        name = stage_name(stage)
+        tried, _ = compiles({name: stage.mends, LEVEL: "", BARRIERS: ""}, name)
+        assert tried[-1] != "failed" and tried[-1] != PLAIN.name
+
+
+def test_the_list_ends_with_iree_alone() -> None:
+    assert fallbacks(RAISED)[-1] is PLAIN
+    assert PLAIN.covers(LEVEL) and PLAIN.covers(BARRIERS)

@@ -67,7 +67,7 @@ def gone(pid: int) -> bool:
         ("raise KeyError('x')", 1, "tool: error: internal error: KeyError"),
         ("os.kill(os.getpid(), signal.SIGSEGV)", 1, "tool: error: IREE's compiler crashed (seg"),
         ("os.abort()", 1, "tool: error: IREE's compiler crashed (aborted)"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", 1, "tool: error: the compiler was killed"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 1, "tool: error: IREE's compiler was killed"),
     ],
 )
 def test_ends(body: str, code: int, says: str) -> None:
