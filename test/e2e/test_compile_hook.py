@@ -21,6 +21,8 @@ from attnpass.iree.flags import iree_compile
 
 ROOT = Path(__file__).parents[2]
 OFF = "--iree-global-opt-enable-attention-v-transpose=false"
+# Where a compile of ours is given none.
+LEVEL = "--iree-opt-level=O2"
 ROWS, WIDTH, HEADS, HEAD = 16, 32, 2, 8
 
 # One layer: q, k and v are projections of x, split into heads; v's projection is named.
@@ -123,7 +125,7 @@ def test_numbers_are_right_in_each_mode(mode: str) -> None:
 
 def test_never_is_iree_compile_without_its_transpose_of_v(model: str) -> None:
     ours = attn_compile(model, *CPU, "--attn-mode=never", "--attn-configure=false")
-    theirs = plain(model, *CPU, OFF)
+    theirs = plain(model, *CPU, OFF, LEVEL)
     assert (ours.returncode, theirs.returncode) == (0, 0)
     assert ours.stdout == theirs.stdout
     assert ours.stderr == theirs.stderr
@@ -137,7 +139,7 @@ def test_the_users_flag_for_v_holds(model: str) -> None:
     on = OFF.replace("false", "true")
     ours = attn_compile(model, *CPU, "--attn-mode=never", "--attn-configure=false", on)
     assert ours.returncode == 0
-    assert ours.stdout == plain(model, *CPU, on).stdout
+    assert ours.stdout == plain(model, *CPU, on, LEVEL).stdout
 
 
 def test_text_bytecode_standard_input_and_a_stop_between_give_one_module(
@@ -229,7 +231,7 @@ def test_compile_str_is_irees_where_the_passes_do_nothing() -> None:
     from iree.compiler.tools import compile_str
 
     ours = attnpass.compile_str(MODEL, mode="never", configure=False, extra_args=CPU)
-    assert ours == compile_str(MODEL, extra_args=[*CPU, OFF])
+    assert ours == compile_str(MODEL, extra_args=[*CPU, OFF, LEVEL])
 
 
 def test_compile_str_writes_the_report_to_a_path(tmp_path: Path) -> None:
@@ -298,7 +300,8 @@ def _text(invocation) -> bytes:
 def test_hook_gives_what_the_command_gives(mode: str, phase: str | None) -> None:
     hook = attnpass.pipeline_hook(mode=mode, phase=phase)
     flow = _text(hook.execute(_parsed(_session()), compile_to="flow"))
-    flags = [f"--attn-phase={phase}"] if phase else []
+    # The level of a session that names none.
+    flags = ["--iree-opt-level=O0", *([f"--attn-phase={phase}"] if phase else [])]
     command = compile_text(MODEL, mode=mode, flags=["--compile-to=flow", *flags])
     assert v_types(flow) == v_types(command)
     assert flow.count(b"flow.dispatch @") == command.count(b"flow.dispatch @")
@@ -441,7 +444,7 @@ def test_a_part_compiled_again_keeps_the_records_of_others(bad_table: str, tmp_p
     source.write_text(f"{half}// -----\n{MODEL}// -----\n{half}")
     done = attn_compile(
         *[str(source), "-o", os.devnull, *CPU, "--split-input-file", f"--attn-table={bad_table}"],
-        f"--attn-report={report}",
+        *[f"--attn-report={report}", "--iree-opt-level=O0"],
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count(b"compiled without configurations") == 1
