@@ -185,9 +185,10 @@ def _queue(changed: Mapping[str, str]) -> list[Fallback]:
 
 
 def _says_less(one: Fallback, other: Fallback | None) -> bool:
-    if other is None or other.passes is None:
-        return True
-    return one.passes is not None and len(one.passes) < len(other.passes)
+    """Whether `one`, which has a switch of its own, stands for fewer passes than `other`."""
+    if other is None or not one.switch or one.passes is None:
+        return other is None
+    return other.passes is None or len(one.passes) < len(other.passes)
 
 
 def mended_by(stage: Stage) -> str:
