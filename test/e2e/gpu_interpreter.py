@@ -551,9 +551,10 @@ class Machine:
         self.shared.append(_Shared(kind.shape, _element(op.results[0]), self.count, groups))
         return self.shared[-1]
 
-    def do_memref_alloca(self, op: ir.Operation) -> Any:
-        kind = op.results[0].type
-        self.private.append(_Private(kind.shape, _element(op.results[0])))
+    def do_memref_alloca(self, op: ir.Operation, *sizes: Any) -> Any:
+        unknown = iter(sizes)
+        shape = [x if x != DYNAMIC else int(next(unknown)[0]) for x in op.results[0].type.shape]
+        self.private.append(_Private(shape, _element(op.results[0])))
         self.private[-1].renew(self.threads)
         return self.private[-1]
 
@@ -662,14 +663,35 @@ class Machine:
         values[there] = _read(buffer, where, self._all(there))
         return values
 
-    def do_vector_gather(self, op: ir.Operation, buffer: np.ndarray, *rest: Any) -> Any:
+    def do_vector_gather(self, op: ir.Operation, buffer: Any, *rest: Any) -> Any:
         *start, places, mask, passed = rest
-        first = np.zeros(self.threads, np.int64)
-        for place, extent in zip(start, buffer.shape, strict=True):
-            first = first * extent + place
-        there = mask & self.active[:, None]
-        values = buffer.reshape(-1)[np.where(there, first[:, None] + places, 0)]
-        return np.where(there, values, passed)
+        there = self._taken(mask)
+        values = np.array(passed)
+        values[there] = _read(buffer, *self._scattered(op.operands[0], start, places, there))
+        return values
+
+    def do_vector_scatter(self, op: ir.Operation, buffer: Any, *rest: Any) -> None:
+        *start, places, mask, value = rest
+        there = self._taken(mask)
+        where, thread = self._scattered(op.operands[0], start, places, there)
+        _write(buffer, where, value[there], thread)
+
+    def _taken(self, mask: np.ndarray) -> np.ndarray:
+        """The elements of a mask that are set, of the threads that take part."""
+        return mask & self.active.reshape(-1, *[1] * (mask.ndim - 1))
+
+    def _scattered(
+        self, buffer: ir.Value, start: Sequence[Any], places: np.ndarray, there: np.ndarray
+    ) -> tuple[tuple[Any, ...], np.ndarray]:
+        """The places of a buffer, numbered from `start` on as its elements lie, and by whom."""
+        array = self.values[buffer]
+        shape, thread = array.shape, self._all(there)
+        first = np.ravel_multi_index(tuple(np.zeros_like(at) + at for at in start), shape)
+        where = np.unravel_index(first[thread] + places[there], shape)
+        if isinstance(array, _View):
+            pairs = zip(where, array.offsets, strict=True)
+            where = tuple(at + offset[thread] for at, offset in pairs)
+        return where, thread
 
     def do_linalg_generic(self, op: ir.Operation, *buffers: Any) -> None:
         """Element by element: what IREE leaves of a copy."""

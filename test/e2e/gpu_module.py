@@ -24,13 +24,27 @@ _STORED = {"i32": np.int32, "i1": np.int8}
 
 def lower(text: str) -> ir.Module:
     """A module at the phase executable-configurations with its kernels lowered; MLIRError."""
+    module, failed = lower_some(text)
+    for error in failed.values():
+        raise error
+    return module
+
+
+def lower_some(text: str) -> tuple[ir.Module, dict[str, ir.MLIRError]]:
+    """A module with those kernels lowered that IREE can lower, and the errors of the others by
+    their names."""
     context = ir.Context()
     context.load_all_available_dialects()
     module = ir.Module.parse(text, context)
+    manager = passmanager.PassManager.parse(f"func.func({_LOWER})", context)
+    failed: dict[str, ir.MLIRError] = {}
     for function in kernels(module):
         if is_to_be_lowered(function):
-            passmanager.PassManager.parse(f"func.func({_LOWER})", context).run(function)
-    return module
+            try:
+                manager.run(function)
+            except ir.MLIRError as error:
+                failed[ir.StringAttr(function.attributes["sym_name"]).value] = error
+    return module, failed
 
 
 def kernels(module: ir.Module) -> list[ir.Operation]:
@@ -124,6 +138,11 @@ class _Host(Machine):
         kind = _STORED.get(name, TYPES[name])
         part = target[int(start[0]) : int(start[0] + size[0])]
         part.view(kind)[...] = value[0]
+
+    def do_stream_cmd_copy(self, op: ir.Operation, *operands: Any) -> None:
+        source, _, start, target, _, begin, size = operands
+        start, begin, size = (int(number[0]) for number in (start, begin, size))
+        target[begin : begin + size] = source[start : start + size]
 
     def do_stream_cmd_dispatch(self, op: ir.Operation, *operands: Any) -> None:
         parts, rest = [], list(operands)
