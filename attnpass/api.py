@@ -48,9 +48,14 @@ def default_pipeline(
             "attn-tile-products",
             "attn-keep-tiles",
         ]
-    passes += ["attn-mask-dynamic-keys", "attn-generic-products", "attn-scatter-indices"]
+    passes += [
+        "attn-mask-dynamic-keys",
+        "attn-generic-products",
+        "attn-scatter-indices",
+        "attn-join-dims",
+    ]
     if configure:
-        passes += ["attn-join-dims", "attn-store-operands"]
+        passes.append("attn-store-operands")
         passes += ["attn-pad-keys", "attn-split-k{configured=true}"]
         passes.append(f"attn-configure{{source={{{table}}}}}" if table else "attn-configure")
     passes += ["attn-natural-scores", "attn-hidden-rows"]

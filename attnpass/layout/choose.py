@@ -242,11 +242,18 @@ def may_drop_broadcasts(facts: AttentionFacts) -> bool:
     IREE splits the heads of an attention whose result is transposed behind it, and then
     folds a broadcast within groups of them itself; doing it here as well would only get in its
     way. It does not fold one that all heads of a single sequence read (multi-query attention).
+    Where Q is a repeat itself, no operand might be left that has the repeated dim.
     """
-    if facts.own_configuration:
+    if facts.own_configuration or _is_repeat(facts, "query"):
         return False
     found = transpose_behind(facts)
     return found is None or moves_nothing(found[0]) or _is_for_all_heads(facts)
+
+
+def _is_repeat(facts: AttentionFacts, operand: str) -> bool:
+    """Whether an operand repeats what it is made of."""
+    source = find_source(facts, operand)
+    return source is not None and any(axis is None for axes in source.parts for axis in axes)
 
 
 def _is_for_all_heads(facts: AttentionFacts) -> bool:

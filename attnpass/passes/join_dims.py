@@ -33,7 +33,12 @@ class JoinDims(Pass):
     - K and V whose keys or head dim join dims that a transpose has brought together, as those of
       a paged cache do: pages by positions in a page, with the heads between them in memory.
       Where they are dequantised behind that view, they go behind a barrier before it. Dims that
-      lie side by side in memory are left alone: IREE joins those again.
+      lie side by side in memory are left alone: IREE joins those again;
+    - Q, K and V that repeat a part of rows, keys or a head dim, or repeat what no other operand
+      has: IREE's compiler crashes, or has no kernel. The groups of grouped queries stay repeats.
+
+    Q, K and V that are equal views of one value read it behind barriers, one more each: else IREE
+    moves a view into attention for one of them and gives it to all ("Rank Mismatch").
     """
 
     name: ClassVar[str] = "attn-join-dims"
@@ -43,6 +48,7 @@ class JoinDims(Pass):
         from ..attention import find
         from ..ir import Builder
         from ..iree.barrier import compute_barrier
+        from ..layout.same_operands import tell_operands_apart
 
         changed = False
         with module.context:
@@ -52,12 +58,20 @@ class JoinDims(Pass):
                     barrier = compute_barrier(Builder(reader), reader.operands[number])
                     reader.operands[number] = barrier
                     context.report.note(f"{facts.kind} at {facts.place}: {reason}")
-                changed |= bool(reasons)
+                apart = tell_operands_apart(facts)
+                if apart:
+                    context.report.note(
+                        f"{facts.kind} at {facts.place}: its {' and '.join(apart)} is the same "
+                        "view as another operand, and told apart from it"
+                    )
+                changed |= bool(reasons or apart)
         return changed
 
 
 def _reasons(facts: AttentionFacts) -> list[tuple[Use, str]]:
     """The uses to put in memory before their readers, each with what to tell about it."""
+    from ..layout.repeated_dims import repeats_to_keep
+
     found: list[tuple[Use, str]] = []
     if _is_made_over_more(facts):
         why = (
@@ -72,6 +86,14 @@ def _reasons(facts: AttentionFacts) -> list[tuple[Use, str]]:
                 f"its {operand} is a view that joins dims lying apart in memory to its keys or "
                 "head dim, and put in memory in its own order before it, so that they stay one "
                 "dim each"
+            )
+            found.append((use, why))
+    for operand in repeats_to_keep(facts):
+        use = facts.op, facts.index(operand)
+        if use not in (other for other, _ in found):
+            why = (
+                f"its {operand} repeats a part of a dim, or what no other operand has, and is put "
+                "in memory before it"
             )
             found.append((use, why))
     return found

@@ -23,7 +23,8 @@ class MaskPositions(Pass):
     IREE 3.13 counts them from the start of a tile instead of the tensor, and takes the numbers
     of iteration dims for those of the scores' dims: it computes wrong numbers without a word,
     or does not compile. Regions on tensors of rank 0, as importers leave them, become regions
-    of scalars, which other passes read.
+    of scalars, which other passes read, and those on f16 or bf16, which IREE cannot lower, regions
+    on f32.
     """
 
     name: ClassVar[str] = "attn-mask-positions"
@@ -33,9 +34,10 @@ class MaskPositions(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..attention import find_ops
         from ..scores import make_scalar
+        from ..wide_scores import compute_in_f32
 
         with module.context:
-            simpler = [make_scalar(op) for op in find_ops(module)]
+            simpler = [make_scalar(op) | compute_in_f32(op) for op in find_ops(module)]
 
         def replace(facts: AttentionFacts) -> str | None:
             return _replace(facts, context) if facts.score_index_dims else None

@@ -91,9 +91,9 @@ SCORES: dict[str, tuple[str, Callable[..., np.ndarray]]] = {
 @dataclass(frozen=True)
 class Case:
     """One attention. `mask` is the mask's type or '', `masked` its dims; `dynamic` names sizes
-    (`b`, `m`, `k`) that only the arguments tell; `online` makes it an online_attention; `score`
-    names one of SCORES; `transposed` names operands (`k`, `v`) whose keys are innermost. The
-    result of 8-bit operands is f16."""
+    (`b`, `m`, `k`, `d`, `n`) that only the arguments tell; `online` makes it an online_attention;
+    `score` names one of SCORES, in the type of the operands if `narrow`; `transposed` names
+    operands (`k`, `v`) whose keys are innermost. The result of 8-bit operands is f16."""
 
     batch: int
     rows: int
@@ -107,6 +107,7 @@ class Case:
     score: str = ""
     transposed: str = ""
     masked: str = "bmk"
+    narrow: bool = False
 
     @property
     def dims(self) -> list[str]:
@@ -176,7 +177,14 @@ class Case:
         maps = [*maps[:3], "()", *maps[4 : 4 + bool(masked)]]
         outs = "(b, m, n)"
         state = "tensor<{}x{}xf32>".format(*out.removeprefix("tensor<").split("x")[:2])
-        sizes = [f"%{dim}" for dim in "bm" if dim in self.dynamic]
+        sizes, row_sizes = (
+            ", ".join(f"%{dim}" for dim in dims if dim in self.dynamic) for dims in ("bmn", "bm")
+        )
+        region = self.kind if self.narrow else "f32"
+        body = SCORES[self.score][0] if self.score else ""
+        if self.narrow:
+            lowest = {"f16": "0xFC00", "bf16": "0xFF80"}[region]
+            body = body.replace("f32", region).replace("0xFF800000", lowest)
         maps += [outs, "(b, m)", "(b, m)"] if self.online else [outs]
         shown = ", ".join(f"affine_map<(b, m, n, k1, k2) -> {x}>" for x in maps)
         results = f"{out}, {state}, {state}" if self.online else out
@@ -187,23 +195,25 @@ class Case:
 func.func @{name}(%q: {q}, %k: {k}, %v: {v}{f", %mask: {mask}" if masked else ""}) -> ({results}) {{
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
+  %c2 = arith.constant {self.dims[2].index("n")} : index
   %b = tensor.dim %q, %c0 : {q}
   %m = tensor.dim %q, %c1 : {q}
+  %n = tensor.dim %v, %c2 : {v}
   %f0 = arith.constant 0.0 : f32
   %lowest = arith.constant -3.0e38 : f32
   %scale = arith.constant {SCALE} : {scale}
-  %c = arith.constant 0.7 : f32
-  %empty = tensor.empty({", ".join(sizes)}) : {out}
-  %row = tensor.empty({", ".join(sizes)}) : {state}
+  %c = arith.constant 0.7 : {region}
+  %empty = tensor.empty({sizes}) : {out}
+  %row = tensor.empty({row_sizes}) : {state}
   {f"%zero = linalg.fill ins(%f0 : f32) outs(%empty : {out}) -> {out}" if self.online else ""}
   %low = linalg.fill ins(%lowest : f32) outs(%row : {state}) -> {state}
   %none = linalg.fill ins(%f0 : f32) outs(%row : {state}) -> {state}
   %r{count} = iree_linalg_ext.{kind} <indexing_maps = [{shown}]>
       ins(%q, %k, %v, %scale{masked} : {q}, {k}, {v}, {scale}{f", {mask}" if masked else ""})
       outs({start} : {results}) {{
-    ^bb0(%score: f32):
-      {SCORES[self.score][0] if self.score else ""}
-      iree_linalg_ext.yield %{"out" if self.score else "score"} : f32
+    ^bb0(%score: {region}):
+      {body}
+      iree_linalg_ext.yield %{"out" if self.score else "score"} : {region}
   }} -> {results}
   return {returned} : {results}
 }}

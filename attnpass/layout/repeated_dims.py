@@ -1,0 +1,61 @@
+"""Repeats in front of attention that must not become part of it.
+
+IREE 3.13 lets attention read a value instead of its repeat, where a view joins what is repeated to
+another dim: that dim becomes two, one of which the operand lacks. Heads of grouped queries are read
+so. Rows, keys and head dims are two dims then, which no kernel of IREE's is for; and where a dim is
+lacked by all operands the compiler crashes.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from ..attention import AttentionFacts
+from ..ir import defining_op, sizes_of, tensor_bytes
+from ..raising.axes import Axes, Dims, source_of
+
+_OPERANDS = ("query", "key", "value")
+
+
+def repeats_to_keep(facts: AttentionFacts) -> list[str]:
+    """The operands whose repeats attention is not to read past."""
+    axes = Axes()
+    dims: dict[int, tuple[int, ...]] = {}
+    lost: dict[str, set[int]] = {}
+    for operand in _OPERANDS:
+        sizes = sizes_of(facts.value(operand))
+        for dim, size in zip(facts.map_of(operand), sizes, strict=True):
+            if dim is not None and dim not in dims:
+                dims[dim] = axes.new(size)
+        of = tuple(() if dim is None else dims[dim] for dim in facts.map_of(operand))
+        lost[operand] = _repeated(facts.value(operand), of, axes)
+    lost = {operand: {*axes.now([*along])} for operand, along in lost.items()}
+    pieces = {dim: {*axes.now(of)} for dim, of in dims.items()}
+    kept = {operand for operand in _OPERANDS if _cuts_tile(facts, operand, pieces, lost[operand])}
+    for dim, along in pieces.items():
+        readers = [operand for operand in _OPERANDS if dim in facts.map_of(operand)]
+        if along.intersection(*(lost[operand] for operand in readers)) and not kept & {*readers}:
+            kept.add(min(readers, key=lambda operand: tensor_bytes(facts.value(operand))))
+    return [operand for operand in _OPERANDS if operand in kept]
+
+
+def _cuts_tile(
+    facts: AttentionFacts, operand: str, pieces: dict[int, set[int]], lost: set[int]
+) -> bool:
+    """Whether the operand repeats a part of its rows, of its keys or of a head dim."""
+    tiled = {*facts.m, *facts.k1, *facts.k2, *facts.n}
+    parts = [pieces[dim] for dim in facts.map_of(operand) if dim is not None and dim in tiled]
+    return any(part & lost and not part <= lost for part in parts)
+
+
+def _repeated(value: ir.Value, dims: Dims, axes: Axes) -> set[int]:
+    """The axes along which `value`, which has `dims`, is only repeated."""
+    lost: set[int] = set()
+    while (op := defining_op(value)) is not None:
+        below = source_of(op, dims, axes)
+        if below is None:
+            break
+        there, left = ({*axes.now([a for dim in of for a in dim])} for of in (dims, below[1]))
+        lost |= there - left
+        value, dims = below
+    return lost

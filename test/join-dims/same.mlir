@@ -1,0 +1,49 @@
+// Q, K and V that are equal views of one value read it behind barriers, one more each.
+
+// RUN: attn-opt %s --attn-join-dims --report=%t.json | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// WHY: its key and value is the same view as another operand, and told apart from it
+// WHY-NOT: told apart
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// CHECK-LABEL: func.func @equal(
+// CHECK-SAME: %[[X:.*]]: tensor<4x32xf32>
+// CHECK: %[[Q:.*]] = tensor.expand_shape %[[X]]
+// CHECK: %[[KX:.*]] = iree_tensor_ext.compute_barrier.start %[[X]]
+// CHECK: %[[K:.*]] = tensor.expand_shape %[[KX]]
+// CHECK: %[[VX:.*]] = iree_tensor_ext.compute_barrier.start %[[KX]]
+// CHECK: %[[V:.*]] = tensor.expand_shape %[[VX]]
+// CHECK: iree_linalg_ext.attention {{.*}} ins(%[[Q]], %[[K]], %[[V]], %{{.*}}
+func.func @equal(%x: tensor<4x32xf32>) -> tensor<4x4x8xf32> {
+  %scale = arith.constant 0.25 : f32
+  %one = tensor.expand_shape %x [[0], [1, 2]] output_shape [4, 4, 8] : tensor<4x32xf32> into tensor<4x4x8xf32>
+  %other = tensor.expand_shape %x [[0], [1, 2]] output_shape [4, 4, 8] : tensor<4x32xf32> into tensor<4x4x8xf32>
+  %out = tensor.empty() : tensor<4x4x8xf32>
+  %a = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%one, %other, %one, %scale : tensor<4x4x8xf32>, tensor<4x4x8xf32>, tensor<4x4x8xf32>, f32) outs(%out : tensor<4x4x8xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<4x4x8xf32>
+  return %a : tensor<4x4x8xf32>
+}
+
+// Other views of one value are values of their own.
+// CHECK-LABEL: func.func @others(
+// CHECK-NOT: compute_barrier
+func.func @others(%x: tensor<4x32xf32>, %y: tensor<4x4x8xf32>) -> tensor<4x4x8xf32> {
+  %scale = arith.constant 0.25 : f32
+  %one = tensor.expand_shape %x [[0], [1, 2]] output_shape [4, 4, 8] : tensor<4x32xf32> into tensor<4x4x8xf32>
+  %e = tensor.empty() : tensor<4x4x8xf32>
+  %other = linalg.transpose ins(%one : tensor<4x4x8xf32>) outs(%e : tensor<4x4x8xf32>) permutation = [1, 0, 2]
+  %a = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%one, %other, %y, %scale : tensor<4x4x8xf32>, tensor<4x4x8xf32>, tensor<4x4x8xf32>, f32) outs(%e : tensor<4x4x8xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<4x4x8xf32>
+  return %a : tensor<4x4x8xf32>
+}
