@@ -19,7 +19,16 @@ from iree.compiler import ir
 from . import maps
 from .attention import AttentionFacts, find_ops
 from .errors import AttnError
-from .ir import Builder, element_bytes, element_type, erase_dead, is_float, location_text
+from .ir import (
+    Builder,
+    element_bytes,
+    element_type,
+    erase_dead,
+    is_float,
+    location_text,
+    ranked_shape,
+)
+from .iree.barrier import compute_barrier
 from .layout.attention_rewrite import iteration_size
 from .masks import is_packed, unpacked
 from .report.records import Report
@@ -168,9 +177,9 @@ class _Writer:
         """The result of `attention`."""
         dims = score_dims(self.facts)
         rows = tuple(dim for dim in dims if dim not in self.facts.k2)
-        scores = self.scores(), dims
+        scores = self.stored(self.scores()), dims
         largest = self.reduced("arith.maximumf", scores, (self.filled(-math.inf, rows), rows))
-        weights = self.weights(scores, (largest, rows), "math.exp"), dims
+        weights = self.stored(self.weights(scores, (largest, rows), "math.exp")), dims
         total = self.reduced("arith.addf", weights, (self.filled(0.0, rows), rows))
         shares = self.shares(weights, (total, rows)), dims
         output = self.facts.map_of("output")
@@ -180,9 +189,9 @@ class _Writer:
         """The output, the maxima and the sums of `online_attention`, of those that it gets."""
         dims, rows = score_dims(self.facts), self.facts.map_of("max")
         output, maxima, total = (self.given(name) for name in self.facts.result_names)
-        scores = self.in_base_2(self.scores()), dims
+        scores = self.stored(self.in_base_2(self.scores())), dims
         largest = self.reduced("arith.maximumf", scores, maxima), rows
-        weights = self.weights(scores, largest, "math.exp2"), dims
+        weights = self.stored(self.weights(scores, largest, "math.exp2")), dims
         factor = self.weights(maxima, largest, "math.exp2"), rows
         sums = self.reduced("arith.addf", weights, self.multiplied(total, factor))
         value = self.operand("value")
@@ -254,6 +263,11 @@ class _Writer:
             return build.select(build.compare_floats("oeq", x[1], zero), zero, share)
 
         return self.each([weights, total], weights[1], body)
+
+    def stored(self, scores: ir.Value) -> ir.Value:
+        """Scores in memory, where their sizes are known only at run time: fused with what reads
+        them twice, IREE gives them room on the stack."""
+        return scores if None not in ranked_shape(scores) else compute_barrier(self.build, scores)
 
     def multiplied(self, value: Operand, factor: Operand) -> Operand:
         """`value` times `factor`, along the dims of `value`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from ..attention import AttentionFacts
-from ..ir import Builder, defining_op
+from ..ir import Builder, defining_op, ranked_shape
 from ..iree.barrier import VIEWS, compute_barrier
 from ..producers.broadcast import repeated_value
 
@@ -28,7 +28,8 @@ def tell_operands_apart(facts: AttentionFacts) -> list[str]:
     for operand in _OPERANDS:
         source, views = _made(facts.value(operand))
         key = source, tuple(_what(view) for view in views)
-        if key in seen:
+        # IREE makes views of its own of dims of size one.
+        if key in seen and (views or 1 in ranked_shape(source)):
             build = Builder(facts.op)
             behind = seen[key] = compute_barrier(build, seen[key])
             for view in reversed(views):

@@ -10,10 +10,10 @@
 
 // CHECK-LABEL: func.func @cap(
 // CHECK: ^bb0(%[[X:.*]]: f32):
-// CHECK-DAG: %[[TWO:.*]] = arith.constant 2.000000e+00 : f32
-// CHECK-DAG: %[[CAP:.*]] = arith.extf %{{.*}} : f16 to f32
+// CHECK: %[[CAP:.*]] = arith.extf %{{.*}} : f16 to f32
 // CHECK: %[[D:.*]] = arith.divf %[[X]], %[[CAP]] : f32
 // CHECK: %[[T:.*]] = math.tanh %[[D]] : f32
+// CHECK: %[[TWO:.*]] = arith.constant 2.000000e+00 : f32
 // CHECK: %[[U:.*]] = arith.mulf %[[T]], %[[TWO]] : f32
 // CHECK: %[[N:.*]] = arith.truncf %[[U]] : f32 to f16
 // CHECK: %[[I:.*]] = arith.bitcast %[[N]] : f16 to i16
