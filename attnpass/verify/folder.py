@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import __version__
 from ..cli.files import read_input
 from ..errors import AttnError
 from ..iree.children import Child, error_place, first_error, run_children
@@ -333,7 +334,10 @@ class _Compile(Child):
 
 def _key(command: tuple[Sequence[str], bytes]) -> str:
     flags, data = command
-    return _hash("\0".join([*flags, version("iree-base-compiler")]), data)
+    versions = [version("iree-base-compiler")]
+    if "--plain" not in flags:
+        versions.append(__version__)
+    return _hash("\0".join([*flags, *versions]), data)
 
 
 def _hash(text: str, data: bytes) -> str:

@@ -29,6 +29,7 @@ _EVEN, _ODD = (48, 32, 64, 16, 80, 96), (37, 23, 61, 19, 83, 101)
 _SEEN, _HIDDEN = 0.7, -1e4
 _INTEGERS = {"i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8}
 _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast", "tensor.reshape")
+_BITCAST = "flow.tensor.bitcast"
 _PARTS = ("tensor.extract_slice", "linalg.transpose")
 
 
@@ -134,6 +135,9 @@ def _integer_use(program: Program, value: ir.Value) -> tuple[str, int | None]:
     if bound is not None:
         return "index", bound
     kind = element(str(value.type))
+    if any(use.owner.operation.name == _BITCAST for use in value.uses):
+        # Packed masks: all bits of a byte count.
+        return "data", None
     converts = names & {"arith.sitofp", "arith.uitofp", "arith.muli"}
     if kind == "i1" or (not converts and is_ranked_tensor(value)) or _is_mask(program, value):
         return "mask", None

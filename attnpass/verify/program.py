@@ -72,7 +72,7 @@ class Program:
     results: dict[str, ir.Value]
     names: dict[ir.Value, str]
     values: dict[str, ir.Value]
-    # Constants that are not one number again and again.
+    # Constants that are not one number again and again, and globals that are never written.
     weights: dict[ir.Value, str] = field(default_factory=dict)
     # What values are other names of, and which step makes them.
     _same: dict[ir.Value, ir.Value] = field(default_factory=dict)
@@ -214,10 +214,8 @@ def public_functions(module: ir.Operation) -> dict[str, ir.Operation]:
     for op in _top(module):
         if op.name not in FUNCTIONS or not len(op.regions[0].blocks):
             continue
-        if "private" in str(op.attributes["sym_visibility"]) if _has(op, "sym_visibility") else 0:
-            continue
-        name = ir.StringAttr(op.attributes["sym_name"]).value
-        found[name] = op
+        if _is_public(op):
+            found[_name_of(op)] = op
     for name in [name for name in found if f"{name}$async" in found]:
         found[name] = found.pop(f"{name}$async")
     return found
@@ -226,7 +224,7 @@ def public_functions(module: ir.Operation) -> dict[str, ir.Operation]:
 def mutable_globals(module: ir.Operation) -> dict[str, ir.Operation]:
     """The module's mutable globals, by `@name`."""
     return {
-        f"@{ir.StringAttr(op.attributes['sym_name']).value}": op
+        f"@{_name_of(op)}": op
         for op in _top(module)
         if op.name == _GLOBAL and _has(op, "is_mutable")
     }
@@ -350,8 +348,10 @@ def _check_inside(op: ir.Operation, mutable: dict[str, ir.Operation]) -> None:
 
 
 def _is_weight(op: ir.Operation) -> bool:
-    if op.name != "arith.constant" or not is_cut(op.results[0].type):
+    if op.name not in ("arith.constant", _LOAD) or not is_cut(op.results[0].type):
         return False
+    if op.name == _LOAD:
+        return not is_scalar(op.results[0])
     value = op.attributes["value"]
     splat = isinstance(value, ir.DenseElementsAttr) and value.is_splat
     return not is_scalar(op.results[0]) and not splat
@@ -377,7 +377,6 @@ def segment(
     takes: large constants, too, if `weights`. Needs a current context."""
     inputs = program.takes(steps, outputs, weights)
     module = ir.Module.create(ir.Location.unknown())
-    _copy_symbols(program, module)
 
     def fill(build: Builder, arguments: Sequence[ir.Value]) -> list[ir.Value]:
         known = dict(zip((program.values[name] for name in inputs), arguments, strict=True))
@@ -385,6 +384,7 @@ def segment(
         return [copier.value(program.values[name]) for name in outputs]
 
     add_function(module, "main", [program.values[name].type for name in inputs], fill)
+    _copy_symbols(program, module)
     module.operation.verify()
     return module, inputs
 
@@ -430,22 +430,31 @@ class _Copier:
 
 
 def _copy_symbols(program: Program, module: ir.Module) -> None:
-    """Copies what steps may refer to by name: globals that are never written, with what sets
-    them, and private functions."""
-    mutable = mutable_globals(program.module)
-    users = collect(program.function, lambda op: op.name in (*_CALLS, _LOAD))
-    if all(user.name == _LOAD and _global_name(user) in mutable for user in users):
-        return
-    public = list(public_functions(program.module).values())
+    """Copies what a module's function refers to by name: globals, with what sets them, and private
+    functions."""
+    made = module.operation
+    names = {_global_name(op) for op in collect(made, lambda op: op.name == _LOAD)}
+    calls = bool(collect(made, lambda op: op.name in _CALLS))
+    point = ir.InsertionPoint(module.body.operations[0])
     for op in _top(program.module):
-        writes = collect(op, lambda op: op.name == _STORE and _global_name(op) in mutable)
-        is_mutable = op.name == _GLOBAL and _has(op, "is_mutable")
-        if not (is_mutable or writes or op in public or "$async" in _name_of(op)):
-            op.clone(ip=ir.InsertionPoint(module.body))
+        if op.name in FUNCTIONS:
+            wanted = calls and not _is_public(op)
+        elif op.name == _GLOBAL:
+            wanted = calls or f"@{_name_of(op)}" in names
+        else:
+            stores = collect(op, lambda inner: inner.name == _STORE)
+            wanted = calls or any(_global_name(store) in names for store in stores)
+        if wanted:
+            op.clone(ip=point)
 
 
 def _name_of(op: ir.Operation) -> str:
-    return str(op.attributes["sym_name"]) if _has(op, "sym_name") else ""
+    return ir.StringAttr(op.attributes["sym_name"]).value if _has(op, "sym_name") else ""
+
+
+def _is_public(op: ir.Operation) -> bool:
+    hidden = _has(op, "sym_visibility") and "private" in str(op.attributes["sym_visibility"])
+    return not hidden
 
 
 def text_of(module: ir.Module) -> str:
@@ -471,9 +480,9 @@ def parse(data: bytes, context: ir.Context) -> ir.Module:
 def alone(module: ir.Module, program: Program) -> ir.Module:
     """A copy of a module with no public function but the program's. Needs a current context."""
     made = ir.Module.create(ir.Location.unknown())
-    others = [op for op in public_functions(program.module).values() if op != program.function]
+    names = {program.name, f"{program.name}$async"}
     for op in _top(module.operation):
-        if op not in others:
+        if op.name not in FUNCTIONS or not _is_public(op) or _name_of(op) in names:
             op.clone(ip=ir.InsertionPoint(made.body))
     return made
 

@@ -64,6 +64,32 @@ func.func @main(%q: tensor<?x8xf32>, %k: tensor<?x8xf32>, %v: tensor<?x8xf32>,
 """
 
 
+# As torch's importer leaves it, with a weight in a global.
+TORCH = """
+util.global private @weight = dense<[[1., 2.], [3., 4.]]> : tensor<2x2xf32>
+util.func public @main$async(%arg0: !hal.buffer_view, %arg1: !hal.fence, %arg2: !hal.fence)
+    -> !hal.buffer_view {
+  %zero = arith.constant 0.0 : f32
+  %rows = hal.buffer_view.dim<%arg0 : !hal.buffer_view>[0] : index
+  %x = hal.tensor.import wait(%arg1) => %arg0 : !hal.buffer_view -> tensor<?x2xf32>{%rows}
+  %w = util.global.load @weight : tensor<2x2xf32>
+  %e = tensor.empty(%rows) : tensor<?x2xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x2xf32>) -> tensor<?x2xf32>
+  %a = linalg.matmul ins(%x, %w : tensor<?x2xf32>, tensor<2x2xf32>) outs(%f : tensor<?x2xf32>)
+      -> tensor<?x2xf32>
+  %b = hal.tensor.barrier join(%a : tensor<?x2xf32>) => %arg2 : !hal.fence
+  %c = hal.tensor.export %b : tensor<?x2xf32>{%rows} -> !hal.buffer_view
+  util.return %c : !hal.buffer_view
+}
+util.func public @main(%arg0: !hal.buffer_view) -> !hal.buffer_view {
+  %fence = util.null : !hal.fence
+  %0 = util.call @main$async(%arg0, %fence, %fence)
+      : (!hal.buffer_view, !hal.fence, !hal.fence) -> !hal.buffer_view
+  util.return %0 : !hal.buffer_view
+}
+"""
+
+
 @contextmanager
 def program(text: str) -> Iterator[Program]:
     with ir.Context() as context, ir.Location.unknown():
@@ -83,6 +109,17 @@ def test_what_is_cut_out_takes_and_gives() -> None:
         assert found.behind(found.steps, ["v1"]) == found.steps[:2]
         _, inputs = segment(found, found.steps[:1], ["v0"], weights=True)
         assert inputs == ["in0", "c0"]
+
+
+def test_what_torch_imports() -> None:
+    """Sizes of buffer views become those of tensors; a global that is never written is a weight."""
+    with program(TORCH) as found:
+        module, inputs = segment(found, found.steps, ["out0"])
+        text = str(module)
+        assert inputs == ["in0"] and "hal." not in text and "tensor.dim" in text
+        assert "util.global private @weight" in text and "main$async" not in text
+        module, inputs = segment(found, found.steps, ["out0"], weights=True)
+        assert inputs == ["in0", "c0"] and "util.global" not in str(module)
 
 
 def test_what_cannot_be_cut() -> None:
