@@ -75,7 +75,7 @@ def function_of(seed: int) -> tuple[str, Function]:
     if family == "form":
         return family, random_form(choices, name, for_gpu=turn % 2 == 1)
     if family == "chain":
-        return family, random_function(choices, name, regular=turn % 2 == 1)
+        return family, random_function(choices, name, regular=turn % 2 == 1, most_steps=4)
     if family == "written":
         return family, random_written(choices, name, regular=turn % 2 == 1, wide=True)
     return family, _state(choices, name, turn)

@@ -142,7 +142,7 @@ class Forms(Function):
     def operand(self, names: Names, element: str, depth: int = 0) -> Value:
         """A value with these dims: an argument, or what is made of some."""
         c = self.choices
-        if depth > 1 or c.chance(40):
+        if depth > 1 or c.chance(55):
             return self.take(names, element)
         kinds = [self.turned] * 3 + [self.cast_from, self.dequantised, self.summed]
         if not self.unknown:

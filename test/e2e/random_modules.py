@@ -926,7 +926,9 @@ def chain(f: Function, value: Value, steps: int) -> list[Value]:
     return made
 
 
-def random_function(choices: Choices, name: str = "main", *, regular: bool = False) -> Function:
+def random_function(
+    choices: Choices, name: str = "main", *, regular: bool = False, most_steps: int = 9
+) -> Function:
     """A function whose attention reads a random chain.
 
     At times K is made as V is; part of the chain and attention stand in a branch or a loop;
@@ -935,7 +937,7 @@ def random_function(choices: Choices, name: str = "main", *, regular: bool = Fal
     f = Function(name, choices, choices.chance(30), regular)
     sizes = [1, 2, 4, 8, 16] if regular else [1, 2, 3, 4, 6, 8, 12]
     start = [choices.pick(sizes) for _ in range(choices.integer(2, 3))]
-    steps = choices.integer(1, 9)
+    steps = choices.integer(1, most_steps)
     online, mask = choices.chance(15), choices.chance(25)
     twin = choices.chance(25) and not f.may_be_dynamic
     region = choices.pick(["if", "for"]) if choices.chance(15) and not f.may_be_dynamic else ""

@@ -109,11 +109,12 @@ def test_generic_form_round_trips(seed: int) -> None:
 # Seeds of random functions that IREE 3.13 compiles for llvm-cpu without our passes, to right
 # numbers. There are others: attention with one query row and one column of V, and a scatter
 # that is read twice, which comes out wrong.
-COMPILED = range(48)
+COMPILED = range(12)
 
 
 def test_numbers_on_cpu() -> None:
-    """The functions in turn through three pipelines, then compiled as one module."""
+    """The functions in turn through three pipelines, then compiled by IREE as one module;
+    test_fuzz.py does so with attn-compile."""
     turns = [PIPELINES[0], PIPELINES[1], PIPELINES[5]]
     functions = [random_function(seeded(seed), f"f{seed}", regular=True) for seed in COMPILED]
     texts = []

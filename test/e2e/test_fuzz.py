@@ -1,0 +1,76 @@
+"""A bounded part of tools/fuzz.py: one module of random graphs for each target and level."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import fuzz
+import numpy as np
+import pytest
+from fuzz_graphs import FAMILIES, graph_of, relative_error
+
+TOOL = Path(fuzz.__file__)
+TARGETS = ("llvm-cpu-generic", "llvm-cpu-host")
+MODULES = [(t, level) for level in fuzz.LEVELS for t in TARGETS if (t, level) != (TARGETS[1], "O0")]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, TOOL, *arguments], capture_output=True, text=True, timeout=600, check=False
+    )
+
+
+@pytest.mark.parametrize("number", range(len(MODULES)))
+def test_graphs_are_right(number: int, tmp_path: Path) -> None:
+    """Nothing is wrong without a word, and all compiles that iree-compile compiles."""
+    target, level = MODULES[number]
+    out = tmp_path / "fuzz.json"
+    arguments = (
+        f"--target={target}",
+        f"--level={level}",
+        f"--shard={number}/{len(MODULES)}",
+        "--batches=1",
+        f"--out={out}",
+    )
+    done = run(*arguments)
+    found = json.loads(out.read_text())
+    bad = [r for r in found["found"] if fuzz.KINDS.index(r["kind"]) >= fuzz.BAD]
+    assert not bad, "\n".join(f"{r['kind']}: {r['command']}: {r['detail']}" for r in bad)
+    assert done.returncode == 0, done.stderr
+    assert found["runs"] == found["graphs"] >= 10
+    assert sum(found["counts"]["right"].values()) >= 6
+    if not number:
+        # All is done: nothing runs again.
+        run(*arguments)
+        assert json.loads(out.read_text())["cpu_seconds"] == found["cpu_seconds"]
+
+
+def test_a_seed_gives_the_same_graph() -> None:
+    for seed in range(len(FAMILIES)):
+        one, other = graph_of(seed), graph_of(seed)
+        assert (one.text, one.family) == (other.text, FAMILIES[seed])
+        for wanted, again in zip(one.wanted, other.wanted, strict=True):
+            assert all(map(np.array_equal, wanted, again))
+
+
+@pytest.mark.parametrize("factor", [1 + 1e-7, 1.5, np.nan])
+def test_wrong_results_are_told_from_right_ones(factor: float) -> None:
+    graph = graph_of(3)
+    results = [array * factor for array in graph.wanted[0]]
+    is_right = graph.error(0, results) <= graph.tolerance("llvm-cpu-host")
+    assert is_right == (factor < 1 + 1e-6)
+
+
+def test_what_a_row_without_keys_holds_is_not_compared() -> None:
+    wanted = np.array([1.0, np.nan, 2.0])
+    assert relative_error(np.array([1.0, 5.0, 2.0]), wanted) == 0
+    assert relative_error(np.array([1.0, 5.0, np.inf]), wanted) == np.inf
+
+
+@pytest.mark.parametrize("flag", ["--target=tpu", "--level=O9", "--shard=2/2"])
+def test_bad_flags(flag: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        fuzz.parse([flag])
