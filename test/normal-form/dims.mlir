@@ -69,3 +69,51 @@ func.func @configured(%q: tensor<2x8x16xf32>, %k: tensor<2x36x16xf32>, %v: tenso
   } -> tensor<2x8x16xf32>
   return %r : tensor<2x8x16xf32>
 }
+
+// -----
+
+#q = affine_map<(m, n, k1, i, j) -> (m, k1)>
+#k = affine_map<(m, n, k1, i, j) -> (i, j, k1)>
+#v = affine_map<(m, n, k1, i, j) -> (n, j, i)>
+#s = affine_map<(m, n, k1, i, j) -> ()>
+#o = affine_map<(m, n, k1, i, j) -> (m, n)>
+
+// Two key dims that V has in another order than K cannot be joined: the one of unknown size goes
+// first.
+// CHECK-DAG: #[[K:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d4, d3, d2)>
+// CHECK-DAG: #[[V:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d1, d3, d4)>
+// CHECK-LABEL: func.func @apart(
+// CHECK: iree_linalg_ext.attention <indexing_maps = [#{{.*}}, #[[K]], #[[V]], #{{.*}}, #{{.*}}]>
+func.func @apart(%q: tensor<6x72xf32>, %k: tensor<32x?x72xf32>, %v: tensor<64x?x32xf32>) -> tensor<6x64xf32> {
+  %scale = arith.constant 0.25 : f32
+  %e = tensor.empty() : tensor<6x64xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<6x72xf32>, tensor<32x?x72xf32>, tensor<64x?x32xf32>, f32) outs(%e : tensor<6x64xf32>) {
+    ^bb0(%y: f32):
+      iree_linalg_ext.yield %y : f32
+  } -> tensor<6x64xf32>
+  return %r : tensor<6x64xf32>
+}
+
+// -----
+
+#q = affine_map<(m, n, k1, i, j) -> (m, k1)>
+#k = affine_map<(m, n, k1, i, j) -> (i, j, k1)>
+#w = affine_map<(m, n, k1, i, j) -> (i, j, n)>
+#s = affine_map<(m, n, k1, i, j) -> ()>
+#o = affine_map<(m, n, k1, i, j) -> (m, n)>
+
+// In one order everywhere they stay neighbours, which IREE joins.
+// CHECK-DAG: #[[K:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d3, d4, d2)>
+// CHECK-LABEL: func.func @together(
+// CHECK: iree_linalg_ext.attention <indexing_maps = [#{{.*}}, #[[K]],
+func.func @together(%q: tensor<6x72xf32>, %k: tensor<32x?x72xf32>, %v: tensor<32x?x64xf32>) -> tensor<6x64xf32> {
+  %scale = arith.constant 0.25 : f32
+  %e = tensor.empty() : tensor<6x64xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #w, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<6x72xf32>, tensor<32x?x72xf32>, tensor<32x?x64xf32>, f32) outs(%e : tensor<6x64xf32>) {
+    ^bb0(%y: f32):
+      iree_linalg_ext.yield %y : f32
+  } -> tensor<6x64xf32>
+  return %r : tensor<6x64xf32>
+}
