@@ -24,6 +24,8 @@ _INFINITE = {
     "f32": float.fromhex("0x1.ffffffp127"),
     "f64": math.inf,
 }
+# Binary digits of a number.
+_DIGITS = {"f16": 11, "bf16": 8, "f32": 24}
 
 
 @dataclass(frozen=True)
@@ -223,6 +225,15 @@ def _number(op: ir.Operation | None) -> float | None:
         attribute = attribute.get_splat_value() if attribute.is_splat else None
     value = None if attribute is None else constant(attribute)
     return value if isinstance(value, float) else None
+
+
+def nearest(number: float, kind: str) -> float:
+    """The number in floats of type `kind`, those of f32 and fewer bits; else as it is."""
+    number = rounded(number, kind)
+    if kind not in _DIGITS or not math.isfinite(number):
+        return number
+    fraction, exponent = math.frexp(number)
+    return math.ldexp(round(math.ldexp(fraction, _DIGITS[kind])), exponent - _DIGITS[kind])
 
 
 def rounded(number: float, kind: str) -> float:

@@ -21,7 +21,7 @@ from .elements import (
     Number,
     Step,
     leaves_of,
-    rounded,
+    nearest,
     without_casts,
 )
 from .readers import made_of
@@ -259,7 +259,7 @@ def _rounded(scores: Scores, step: Step) -> Scores:
 def _in_kind(mask: MaskTerm, kind: str) -> MaskTerm:
     if isinstance(mask, Shown) and not any(True for _ in given_of(mask)):
         inner = None if mask.mask is None else _in_kind(mask.mask, kind)
-        return replace(mask, mask=inner, hidden=rounded(mask.hidden, kind))
+        return replace(mask, mask=inner, hidden=nearest(mask.hidden, kind))
     if isinstance(mask, Sum) and mask.kind == "f32":
         return replace(mask, kind=kind)
     return mask if isinstance(mask, Sum) and mask.kind == kind else Sum(((1.0, mask),), kind)
@@ -267,7 +267,7 @@ def _in_kind(mask: MaskTerm, kind: str) -> MaskTerm:
 
 def _in_f32(number: float) -> float:
     """A finite number of a wider type as one of f32: what hides keys still does."""
-    return max(number, _LOWEST) if math.isfinite(number) else number
+    return max(nearest(number, "f32"), _LOWEST) if math.isfinite(number) else number
 
 
 # What attention adds.
@@ -365,7 +365,7 @@ def _hiding(mask: MaskTerm, start: float) -> MaskTerm:
         ((factor, term),) = mask.terms
         chosen = _choice(term.what) if isinstance(term, Given) and factor == 1 else None
         if chosen is not None:
-            return _mapped(chosen, lambda number: lowered(rounded(number, mask.kind), start))
+            return _mapped(chosen, lambda number: lowered(nearest(number, mask.kind), start))
     return Hiding(mask, start)
 
 
