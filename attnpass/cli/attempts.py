@@ -20,10 +20,12 @@ from .guard import HINT, Channel, HeldText, exit_code, in_child
 
 @dataclass(frozen=True)
 class Progress:
-    """A compile of module `number` goes on; `changed` is what has changed the module by then."""
+    """A compile of module `number` goes on; `changed` is what has changed the module by then,
+    and `running` the pass that runs now, if one does."""
 
     number: int
     changed: Mapping[str, str]
+    running: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,14 @@ Body = Callable[[Sequence[Search], Tell], int]
 class _Heard:
     """What a process has told of the modules."""
 
-    changed: dict[int, Mapping[str, str]] = field(default_factory=dict)
+    progress: dict[int, Progress] = field(default_factory=dict)
     failures: dict[int, Failure] = field(default_factory=dict)
     done: set[int] = field(default_factory=set)
     has_ended: bool = False
 
     def take(self, event: Event) -> None:
         if isinstance(event, Progress):
-            self.changed[event.number] = event.changed
+            self.progress[event.number] = event
         elif isinstance(event, Failed):
             self.failures[event.number] = event.failure
         elif isinstance(event, Done):
@@ -74,8 +76,10 @@ class _Heard:
         """Takes the crash of the process for a failure of the module that it was at."""
         ended = self.done | set(self.failures)
         number = next((n for n in range(count) if n not in ended), count - 1)
-        if number in self.changed:
-            self.failures[number] = Failure(why, "", self.changed[number])
+        if number in self.progress:
+            last = self.progress[number]
+            why = f"pass '{last.running}' failed: {why}" if last.running else why
+            self.failures[number] = Failure(why, "", last.changed, last.running)
 
     def go_on(self, searches: Sequence[Search]) -> bool:
         """Takes each search a step on; whether another round of compiles is wanted."""

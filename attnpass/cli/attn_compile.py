@@ -203,7 +203,9 @@ class _Job:
         outputs: list[bytes] = []
         as_wanted = True
         for number, (chunk, search) in enumerate(zip(self.chunks, searches, strict=True)):
-            hook.on_progress = lambda number=number: tell(Progress(number, hook.changed))
+            hook.on_progress = lambda number=number: tell(
+                Progress(number, hook.changed | hook.running, *hook.running)
+            )
             try:
                 outputs.append(_compile(session, self.options, hook, chunk, search))
             except (CompileError, PassError) as error:

@@ -30,6 +30,8 @@ BARRIER_PHASE = "preprocessing"
 RAISE = "attn-raise"
 # The first phase at whose end the module names the targets it is compiled for.
 TARGET_PHASE = "preprocessing"
+# The passes that decide on the order of V's dims.
+_MOVE_V = ("attn-propagate-layout", "attn-bubble-transpose-v", "attn-fuse-transpose")
 # Between these attention is an op in the open.
 _FIRST_OPEN, _LAST_OPEN = "input", "global-optimization"
 # Those that have IREE's transpose behind them and attention still in the open.
@@ -63,6 +65,8 @@ class PipelineHook:
         self.added_level = False
         # What has changed the module in the present compile, with what goes wrong without it.
         self.changed: dict[str, str] = {}
+        # The pass that runs, if one does, with what goes wrong without it.
+        self.running: dict[str, str] = {}
         # Called whenever more is known of the present compile.
         self.on_progress: Callable[[], object] = lambda: None
         # Whether a function can be called from outside; None until that is known.
@@ -147,7 +151,7 @@ class PipelineHook:
         if keep_v and first <= phase_index(BARRIER_PHASE) <= last:
             # IREE moves V right after this phase, whatever phases the passes work at.
             groups.setdefault(BARRIER_PHASE, [])
-            if late := [phase for phase in LATE_PHASES if phase in groups]:
+            if late := [phase for phase in LATE_PHASES if _move_v(groups.get(phase, []))]:
                 self.report.note(
                     f"the passes at '{late[0]}' see V behind a barrier, since IREE's own "
                     "transpose of V can be switched off in attn-compile only"
@@ -216,10 +220,18 @@ class PipelineHook:
         return call
 
     def _run(self, module: ir.Operation, stages: list[Stage], context: PassContext) -> None:
-        watch = Instrumentation()
+        mends = {stage_name(stage): mended_by(stage) for stage in stages}
+
+        def tell_of(name: str, module: ir.Operation) -> None:
+            del module
+            self.running = {name: mends[name]}
+            self.on_progress()
+
+        watch = Instrumentation(before=tell_of)
         try:
             run_pipeline(module, stages, context, instrumentation=watch)
         finally:
+            self.running = {}
             self.changed |= {stage_name(stage): mended_by(stage) for stage in watch.changed}
 
     def _dump(self, name: str, module: ir.Operation) -> None:
@@ -229,6 +241,10 @@ class PipelineHook:
             (folder / f"{name}.mlir").write_text(str(module))
         except OSError as error:
             raise AttnError(f"cannot write IR there: {error.strerror}", self.dump_ir) from None
+
+
+def _move_v(stages: list[Stage]) -> bool:
+    return any(stage_name(stage) in _MOVE_V for stage in stages)
 
 
 def _has_entry(module: ir.Operation) -> bool:

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,10 @@ class PassOptions:
     shared_memory    whether CUDA kernels' tiles lie in shared memory as tensor cores read them
     raise_attention  whether attention written out as products and a softmax becomes an op
     table            a file of configurations that attn-tune wrote
+    target           the target to price for, instead of the module's own
+    phase            where the passes on tensors run, instead of at their own phases
+    dump_ir          a folder for the IR before and after the passes
+    fail_on          events and decisions that end the compile, as `--attn-fail-on` takes them
     """
 
     mode: str = "cost"
@@ -54,6 +59,10 @@ class PassOptions:
     shared_memory: bool = True
     raise_attention: bool = True
     table: str | os.PathLike[str] | None = None
+    target: str | None = None
+    phase: str | None = None
+    dump_ir: str | os.PathLike[str] | None = None
+    fail_on: Sequence[str] = ()
 
     def flags(self) -> list[str]:
         """The same as flags of attn-compile."""
@@ -65,9 +74,16 @@ class PassOptions:
             "raise": self.raise_attention,
         }
         flags += [f"--attn-{name}={str(value).lower()}" for name, value in switches.items()]
-        if self.table is not None:
-            flags.append(f"--attn-table={os.fspath(self.table)}")
-        return flags if self.pipeline is None else [*flags, f"--attn-pipeline={self.pipeline}"]
+        values = {
+            "table": self.table,
+            "target": self.target,
+            "phase": self.phase,
+            "dump-ir": self.dump_ir,
+            "fail-on": ",".join(self.fail_on) or None,
+            "pipeline": self.pipeline,
+        }
+        given = {name: value for name, value in values.items() if value is not None}
+        return flags + [f"--attn-{name}={os.fspath(value)}" for name, value in given.items()]
 
 
 def compile_file(
