@@ -257,7 +257,7 @@ def test_dynamic_lengths(session, mask, pipeline):
 @pytest.mark.parametrize("element", ["i1", "f32"])
 @pytest.mark.parametrize("length", [512, 500])
 def test_masked_chunks(session, element, length):
-    """Chunks without a visible key add nothing; a row without any is 0, where IREE gives NaN unsplit."""
+    """Chunks without a visible key add nothing; a row without any is 0 (IREE, unsplit: NaN)."""
     case = Case({**SMALL, "m": 2, "k": length}, mask="bmk", types={"mask": element})
     data = case.inputs()
     visible = np.zeros([2, 2, length], bool)
