@@ -25,15 +25,14 @@ def with_zeros(facts: AttentionFacts, result: ir.Value, build: Builder) -> ir.Va
         return result
     dims, output = facts.map_of("mask"), facts.map_of("output")
     reduced = tuple(at for at, dim in enumerate(dims) if dim in facts.k2)
-    seen = _any_seen(facts.value("mask"), reduced, build)
+    seen = _most_seen(facts.value("mask"), reduced, build)
     kept = [dim for dim in dims if dim not in facts.k2]
     places = tuple(None if dim is None else output.index(dim) for dim in kept)
     everywhere = tuple(range(len(output)))
     kind = element_type(result)
 
     def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
-        some = inner.compare("ne", x[1], inner.constant_number(0, x[1].type))
-        return [inner.select(some, x[0], inner.constant_float(0.0, kind))]
+        return [inner.select(_shows(inner, x[1]), x[0], inner.constant_float(0.0, kind))]
 
     init = build.empty(sizes_of(result), kind)
     return build.generic([result, seen], [init], [everywhere, places, everywhere], body)[0]
@@ -66,25 +65,34 @@ def _mask_may_hide_rows(facts: AttentionFacts) -> bool:
     return may_hide(facts.value("mask")) and not shows_each_row_a_key(facts)
 
 
-def _any_seen(mask: ir.Value, axes: Sequence[int], build: Builder) -> ir.Value:
-    """1 where a row of the mask shows a key, 0 where not: the mask without its dims `axes`."""
-    i32 = ir.IntegerType.get_signless(32, build.anchor.context)
+def _most_seen(mask: ir.Value, axes: Sequence[int], build: Builder) -> ir.Value:
+    """The largest number of each row of a mask, without its dims `axes`: 0 or 1 of truth values."""
+    numbers = is_float(element_type(mask))
+    kind = element_type(mask) if numbers else ir.IntegerType.get_signless(32, mask.type.context)
     sizes = [size for at, size in enumerate(sizes_of(mask)) if at not in axes]
-    zeros = build.fill(build.constant_number(0, i32), build.empty(sizes, i32))
+    least = -math.inf if numbers else 0
     everywhere = tuple(range(len(sizes) + len(axes)))
     kept = tuple(dim for dim in everywhere if dim not in axes)
 
     def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
-        shown = inner.create("arith.extui", [i32], [_shows(inner, x[0])]).results[0]
-        return [inner.create("arith.maxui", [i32], [x[1], shown]).results[0]]
+        if numbers:
+            return [inner.create("arith.maximumf", [kind], x[:2]).results[0]]
+        shown = inner.create("arith.extui", [kind], [_shows(inner, x[0])]).results[0]
+        return [inner.create("arith.maxui", [kind], [x[1], shown]).results[0]]
 
-    return build.generic([mask], [zeros], [everywhere, kept], body)[0]
+    def reduction(inner: Builder) -> list[ir.Value]:
+        start = inner.fill(inner.constant_number(least, kind), inner.empty(sizes, kind))
+        return inner.generic([mask], [start], [everywhere, kept], body)
+
+    # Alone: IREE's CUDA kernels fail on one beside what makes the mask.
+    return build.dispatch_region([(sizes, kind)], reduction)[0]
 
 
-def _shows(build: Builder, element: ir.Value) -> ir.Value:
-    """Whether an element of a mask lets its key be seen."""
-    if is_float(element.type):
-        return build.compare_floats("ogt", element, build.constant_float(-math.inf, element.type))
-    if element_type_name(element) == "i1":
-        return element
-    return build.compare("ne", element, build.constant_number(0, element.type))
+def _shows(build: Builder, most: ir.Value) -> ir.Value:
+    """Whether an element of a mask lets its key be seen, or the largest of a row one of its."""
+    if is_float(most.type):
+        hidden = build.constant_float(-math.inf, most.type)
+        return build.compare_floats("une", most, hidden)
+    if element_type_name(most) == "i1":
+        return most
+    return build.compare("ne", most, build.constant_number(0, most.type))
