@@ -22,6 +22,9 @@ class MaskDynamicKeys(Pass):
     For GPUs IREE 3.13 pads keys only under a mask. Without one it prints an error, goes on,
     and the kernel reads past the keys: on an H200 the result is wrong for every length (an
     error of 10, or NaN), with the mask it is right. One i1 a key is read.
+
+    What its kernels for CUDA cannot pad at all (uneven head dims, several of them) becomes two
+    products and a softmax.
     """
 
     name: ClassVar[str] = "attn-mask-dynamic-keys"
@@ -38,7 +41,11 @@ class MaskDynamicKeys(Pass):
             return False
 
         def replace(facts: AttentionFacts) -> str | None:
-            if facts.has_mask or all(facts.sizes[dim] is not None for dim in facts.k2):
+            if all(facts.sizes[dim] is not None for dim in facts.k2):
+                return None
+            if target.backend == "cuda" and (why := _write_out(facts)):
+                return f"two products and a softmax now, as its number of keys is unknown: {why}"
+            if facts.has_mask:
                 return None
             _add_mask(facts)
             return (
@@ -47,6 +54,21 @@ class MaskDynamicKeys(Pass):
             )
 
         return context.replace_attention(module, replace)
+
+
+def _write_out(facts: AttentionFacts) -> str:
+    """Gives the users of an attention that IREE cannot compile what it means; returns why, or ''
+    where nothing is changed."""
+    from ..configs.own_dynamic import unknown_keys_refusal
+    from ..decompose import decomposed, refusal
+    from ..ir import replace_reads
+
+    why = unknown_keys_refusal(facts)
+    if not why or facts.own_configuration or refusal(facts):
+        return ""
+    for old, new in zip(facts.op.results, decomposed(facts), strict=True):
+        replace_reads(old, new)
+    return why
 
 
 def _add_mask(facts: AttentionFacts) -> None:
