@@ -30,6 +30,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -155,7 +156,14 @@ def forked(body: Callable[[], int], seconds: float, log: Path | None = None) -> 
         os.dup2(out, 1)
         os.dup2(out, 2)
         code = body()
+    except SystemExit as end:
+        # The command compiles in children of its own, which end so.
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
     finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(code)
 
 
