@@ -57,6 +57,9 @@ def default_pipeline(
     if configure:
         passes.append("attn-store-operands")
         passes += ["attn-pad-keys", "attn-split-k{configured=true}"]
+    passes.append("attn-own-buffers")
+    passes.append(f"attn-decompose{{only=wrong configured={str(configure).lower()}}}")
+    if configure:
         passes.append(f"attn-configure{{source={{{table}}}}}" if table else "attn-configure")
     passes += ["attn-natural-scores", "attn-hidden-rows"]
     if configure:

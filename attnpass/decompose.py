@@ -19,18 +19,10 @@ from iree.compiler import ir
 from . import maps
 from .attention import AttentionFacts, find_ops
 from .errors import AttnError
-from .ir import (
-    Builder,
-    element_bytes,
-    element_type,
-    erase_dead,
-    is_float,
-    location_text,
-    ranked_shape,
-)
+from .ir import Builder, element_bytes, element_type, erase_dead, is_float, location_text
 from .iree.barrier import compute_barrier
 from .layout.attention_rewrite import iteration_size
-from .masks import is_packed, unpacked
+from .normal_form import truth_mask
 from .report.records import Report
 from .scores import NATURAL_SCORES, copied, make_scalar, score, yielded
 
@@ -134,6 +126,7 @@ def score_bytes(facts: AttentionFacts) -> int:
 def decomposed(facts: AttentionFacts) -> list[ir.Value]:
     """The results of an attention that `refusal` allows, made of other ops in front of it. Needs
     a current context."""
+    truth_mask(facts)
     writer = _Writer(facts, Builder(facts.op, facts.op.location), _kind(facts))
     results = [writer.attention()] if facts.kind == "attention" else writer.online()
     return [writer.cast(made, name) for made, name in zip(results, facts.result_names, strict=True)]
@@ -149,18 +142,14 @@ def product(
     """The contraction of two operands over the dims that `result` lacks, in f32; dims are those
     of the attention."""
     writer = _Writer(facts, build, ir.F32Type.get())
-    return writer.product(left, right, (writer.filled(0.0, result), result))
+    return writer.product(left, right, result)
 
 
 def masked(build: Builder, value: ir.Value, mask: ir.Value) -> ir.Value:
-    """A score, a float, under an element of a mask: a number is added; an integer hides where its
-    lowest bit is 0."""
+    """A score, a float, under an element of a mask: a number is added, false hides."""
     if is_float(mask.type):
         operands = [value, build.cast_float(mask, value.type)]
         return build.create("arith.addf", [value.type], operands).results[0]
-    if ir.IntegerType(mask.type).width > 1:
-        bit = ir.IntegerType.get_signless(1, mask.type.context)
-        mask = build.create("arith.trunci", [bit], [mask]).results[0]
     hidden = build.constant_float(-math.inf, value.type)
     return build.select(mask, value, hidden)
 
@@ -177,47 +166,47 @@ class _Writer:
         """The result of `attention`."""
         dims = score_dims(self.facts)
         rows = tuple(dim for dim in dims if dim not in self.facts.k2)
-        scores = self.stored(self.scores()), dims
-        largest = self.reduced("arith.maximumf", scores, (self.filled(-math.inf, rows), rows))
-        weights = self.stored(self.weights(scores, (largest, rows), "math.exp")), dims
-        total = self.reduced("arith.addf", weights, (self.filled(0.0, rows), rows))
+        scores = self.scores(), dims
+        largest = self.reduced("arith.maximumf", -math.inf, scores, rows)
+        weights = self.weights(scores, (largest, rows), "math.exp"), dims
+        total = self.reduced("arith.addf", 0.0, weights, rows)
         shares = self.shares(weights, (total, rows)), dims
-        output = self.facts.map_of("output")
-        return self.product(shares, self.operand("value"), (self.filled(0.0, output), output))
+        return self.product(shares, self.operand("value"), self.facts.map_of("output"))
 
     def online(self) -> list[ir.Value]:
         """The output, the maxima and the sums of `online_attention`, of those that it gets."""
         dims, rows = score_dims(self.facts), self.facts.map_of("max")
         output, maxima, total = (self.given(name) for name in self.facts.result_names)
-        scores = self.stored(self.in_base_2(self.scores())), dims
-        largest = self.reduced("arith.maximumf", scores, maxima), rows
-        weights = self.stored(self.weights(scores, largest, "math.exp2")), dims
+        scores = self.in_base_2(self.scores()), dims
+        highest = self.reduced("arith.maximumf", -math.inf, scores, rows)
+        largest = self.larger((highest, rows), maxima), rows
+        weights = self.weights(scores, largest, "math.exp2"), dims
         factor = self.weights(maxima, largest, "math.exp2"), rows
-        sums = self.reduced("arith.addf", weights, self.multiplied(total, factor))
-        value = self.operand("value")
-        made = self.product(weights, value, self.multiplied(output, factor))
-        return [made, largest[0], sums]
+        # What is given is added behind: IREE 3.13 fails on some reductions that begin with it.
+        made = self.product(weights, self.operand("value"), output[1])
+        sums = self.reduced("arith.addf", 0.0, weights, total[1])
+        return [self.added(made, output, factor), largest[0], self.added(sums, total, factor)]
 
     def scores(self) -> ir.Value:
         """Scores as the softmax takes them: scaled, through the region, under the mask."""
         dims = score_dims(self.facts)
-        dots = self.product(
-            self.operand("query"), self.operand("key"), (self.filled(0.0, dims), dims)
-        )
+        dots = self.product(self.operand("query"), self.operand("key"), dims)
         scores = self.each([(dots, dims)], dims, lambda build, x, at: self.scaled(build, x[0], at))
         if not self.facts.has_mask:
-            return scores
+            return self.apart(scores)
         # A mask with dims beside those of scores puts one after the other on each of them.
-        return _generic(
+        hidden = _generic(
             self.build,
-            [self.mask()],
+            [self.operand("mask")],
             (scores, dims),
             lambda build, x, at: masked(build, x[1], x[0]),
         )
+        return self.apart(hidden)
 
-    def mask(self) -> Operand:
-        value, dims = self.operand("mask")
-        return unpacked(value, self.build) if is_packed(value) else value, dims
+    def apart(self, value: ir.Value) -> ir.Value:
+        """A value in memory: fused with what reads it twice, IREE gives one of an unknown size room
+        on the stack."""
+        return compute_barrier(self.build, value)
 
     def scaled(self, build: Builder, dot: ir.Value, index: Index) -> ir.Value:
         """What the region makes of a product, scaled."""
@@ -241,7 +230,7 @@ class _Writer:
             return build.select(build.compare_floats("oeq", x[0], hidden), hidden, finite)
 
         dims = score_dims(self.facts)
-        return self.each([(scores, dims)], dims, body)
+        return self.apart(self.each([(scores, dims)], dims, body))
 
     def weights(self, scores: Operand, largest: Operand, power: str) -> ir.Value:
         """Powers of scores relative to the largest of their row, or to 0 where all are hidden."""
@@ -252,7 +241,7 @@ class _Writer:
             below = build.create("arith.subf", [self.kind], [x[0], shift])
             return build.create(power, [self.kind], below.results).results[0]
 
-        return self.each([scores, largest], scores[1], body)
+        return self.apart(self.each([scores, largest], scores[1], body))
 
     def shares(self, weights: Operand, total: Operand) -> ir.Value:
         """Weights over the sum of their row, 0 where that is 0."""
@@ -262,38 +251,42 @@ class _Writer:
             share = build.create("arith.divf", [self.kind], x[:2]).results[0]
             return build.select(build.compare_floats("oeq", x[1], zero), zero, share)
 
-        return self.each([weights, total], weights[1], body)
+        return self.apart(self.each([weights, total], weights[1], body))
 
-    def stored(self, scores: ir.Value) -> ir.Value:
-        """Scores in memory, where their sizes are known only at run time: fused with what reads
-        them twice, IREE gives them room on the stack."""
-        return scores if None not in ranked_shape(scores) else compute_barrier(self.build, scores)
+    def larger(self, left: Operand, right: Operand) -> ir.Value:
+        def body(build: Builder, x: Scalars, index: Index) -> ir.Value:
+            return build.create("arith.maximumf", [self.kind], x[:2]).results[0]
 
-    def multiplied(self, value: Operand, factor: Operand) -> Operand:
-        """`value` times `factor`, along the dims of `value`."""
+        return self.each([left, right], left[1], body)
+
+    def added(self, value: ir.Value, given: Operand, factor: Operand) -> ir.Value:
+        """`value` plus `given` times `factor`, along the dims of `given`."""
 
         def body(build: Builder, x: Scalars, index: Index) -> ir.Value:
-            return build.create("arith.mulf", [self.kind], x[:2]).results[0]
+            before = build.create("arith.mulf", [self.kind], x[1:3]).results[0]
+            return build.create("arith.addf", [self.kind], [x[0], before]).results[0]
 
-        return self.each([value, factor], value[1], body), value[1]
+        return self.each([(value, given[1]), given, factor], given[1], body)
 
-    def product(self, left: Operand, right: Operand, start: Operand) -> ir.Value:
-        """What `start` holds plus the products of two operands, summed over all other dims."""
+    def product(self, left: Operand, right: Operand, dims: Sequence[int | None]) -> ir.Value:
+        """The products of two operands over `dims`, summed over all others."""
 
         def body(build: Builder, x: Scalars, index: Index) -> ir.Value:
             factors = [self.number(build, factor) for factor in x[:2]]
             term = build.create("arith.mulf", [self.kind], factors).results[0]
             return build.create("arith.addf", [self.kind], [x[2], term]).results[0]
 
-        return _generic(self.build, [left, right], start, body)
+        return _generic(self.build, [left, right], (self.filled(0.0, dims), dims), body)
 
-    def reduced(self, name: str, value: Operand, start: Operand) -> ir.Value:
-        """What the op `name` makes of `start` and, along all other dims, of `value`."""
+    def reduced(
+        self, name: str, start: float, value: Operand, dims: Sequence[int | None]
+    ) -> ir.Value:
+        """What the op `name` makes of `value` along all dims but `dims`, beginning with `start`."""
 
         def body(build: Builder, x: Scalars, index: Index) -> ir.Value:
             return build.create(name, [self.kind], [x[1], x[0]]).results[0]
 
-        return _generic(self.build, [value], start, body)
+        return _generic(self.build, [value], (self.filled(start, dims), dims), body)
 
     def given(self, name: str) -> Operand:
         """An operand as numbers of `kind`."""

@@ -14,6 +14,7 @@ from . import amd, cpu, cpu_loops, gpu_copies, nvidia, nvidia_contraction
 from .cpu_results import write_transposed
 from .layout_at_flow import report_folds
 from .opaque_sizes import hide_divisors
+from .own import no_code, own_is_wrong, settled
 from .table import Table
 from .user_specs import UserSpecs
 
@@ -89,11 +90,8 @@ def configure_all(
                 loops = cpu_loops.tiles(facts, cpu.register_bytes(target))
                 why = loops if isinstance(loops, str) else "the table has none for it"
                 report.note(f"{place} gets no loops of ours: {why}")
-        elif target and (gpu := _GPUS.get(target.backend)) and gpu.own_is_wrong(facts, target):
-            report.note(
-                f"{place}: beware, IREE 3.13's own configuration computes wrong numbers without "
-                "matrix instructions at head dims of more bytes than a subgroup reads at once"
-            )
+        elif not facts.own_configuration and (why := own_is_wrong(facts, target)):
+            report.known_wrong(f"{place}: {why}", facts.location)
     on_cuda = target is not None and target.backend == "cuda"
     attends = bool(ops or kernels_in(module))
     if target and target.backend in _GPUS and (changed or (on_cuda and attends)):
@@ -168,6 +166,28 @@ def _attach(
     words = found["compilation_info"]
     report.note(f"{place} is configured for {target.name if target else ''}{source}: {words}")
     return True
+
+
+def nothing_is_right(facts: AttentionFacts, target: Target | None, configured: bool) -> str:
+    """What is wrong with the code that an attention in the open will get, or ''; whether or not
+    it will be `configured`, and whatever `describe` makes of it."""
+    if facts.own_configuration:
+        return ""
+    if why := no_code(facts):
+        return why
+    why = own_is_wrong(settled(facts), target)
+    if not why or target is None:
+        return ""
+    return "" if configured and _will_be_configured(facts.op, target) else why
+
+
+def _will_be_configured(op: ir.Operation, target: Target) -> bool:
+    try:
+        facts = settled(describe(op))
+    except AttnError:
+        return False
+    kinds = (facts.k1, facts.k2, facts.n)
+    return all(kinds) and not isinstance(built_in(facts, target), str)
 
 
 def padded_keys(facts: AttentionFacts, target: Target) -> int | None:

@@ -28,6 +28,9 @@ WORKGROUP_ROWS = 64
 # K and V of a head from which on chunks of keys are worth two more dispatches: measured on two
 # cores (docs/split-k.md), 1.2 times faster at 8 MB and 1.3 and more above.
 SPLIT_BYTES = 8_000_000
+# The widest head dim that IREE's own configuration takes whole, of several dims those that it
+# joins: tiles of it leave parts of scores, and softmax is taken of those.
+WIDEST_WHOLE = 128
 MEASURED_TYPES = frozenset({"f32", "f16", "bf16", "i1"})
 
 
@@ -44,6 +47,17 @@ def configuration(facts: AttentionFacts, target: Target) -> dict[str, str] | str
     if isinstance(loops, cpu_loops.Tiles):
         found["decomposition_config"] = loops.to_attribute()
     return found
+
+
+def own_is_wrong(facts: AttentionFacts) -> str:
+    """What is wrong with IREE's own configuration of a settled attention, or ''."""
+    head = facts.extent(facts.k1)
+    if head is not None and head <= WIDEST_WHOLE:
+        return ""
+    return (
+        "IREE 3.13's own configuration takes the softmax of parts of the scores where the head dim "
+        f"of Q and K is above {WIDEST_WHOLE} or known only at run time"
+    )
 
 
 def decodes(facts: AttentionFacts, target: Target) -> str:
@@ -140,9 +154,7 @@ def refusal(facts: AttentionFacts) -> str:
     if len(facts.n) != 1 or len(facts.k2) != 1 or len(facts.k1) != 1:
         return "it has several head or key dims"
     if facts.sizes[facts.n[0]] is None or facts.sizes[facts.k1[0]] is None:
-        why = "its head dim is known only at run time, so its vectors have no bound"
-        wrong = facts.sizes[facts.k1[0]] is None
-        return f"{why}; IREE 3.13 computes WRONG NUMBERS of such queries and keys" if wrong else why
+        return "its head dim is known only at run time, so its vectors have no bound"
     if facts.may_lose_dims:
         return "it has unit dims, which IREE folds: its rank is not final before phase 'flow'"
     if facts.score_index_dims:

@@ -84,10 +84,21 @@ def subgroup(target: Target) -> int | None:
 
 
 def own_is_wrong(facts: AttentionFacts, target: Target) -> bool:
-    """Whether IREE's own configuration computes wrong numbers: measured in f32 at head dims 256,
-    512 and 1024."""
+    """Whether IREE's own configuration computes wrong numbers: measured in f32 and in decode at
+    head dims 256, 512 and 1024; others have the same lanes where it finds no matrix instructions.
+    """
     del target
-    return outgrows_lanes(facts) and (is_f32(facts) or is_decode(facts))
+    return outgrows_lanes(facts) and not _own_has_tiles(facts)
+
+
+def _own_has_tiles(facts: AttentionFacts) -> bool:
+    """Whether IREE's own configuration surely has matrix instructions."""
+    kinds = {facts.element_types[name] for name in ("query", "key", "value")}
+    heads = [facts.sizes[dim] for dim in (*facts.k1, *facts.n)]
+    powers = all(size and size >= TILE_ROWS and not size & (size - 1) for size in heads)
+    counts = [facts.sizes[dim] for dim in (*facts.m[-1:], *facts.k2)]
+    whole = bool(facts.m) and all(size and size % TILE_ROWS == 0 for size in counts)
+    return powers and whole and kinds in ({"f16"}, {"bf16"})
 
 
 def tile_for(width: int) -> Tile | None:

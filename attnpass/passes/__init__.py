@@ -45,6 +45,7 @@ REGISTRY: dict[str, str] = {
     "attn-order-dims": "attnpass.passes.order_dims:OrderDims",
     "attn-hidden-rows": "attnpass.passes.hidden_rows:HiddenRows",
     "attn-lowest-masks": "attnpass.passes.lowest_masks:LowestMasks",
+    "attn-own-buffers": "attnpass.passes.own_buffers:OwnBuffers",
     "attn-pad-heads": "attnpass.passes.pad_heads:PadHeads",
     "attn-pad-keys": "attnpass.passes.pad_keys:PadKeys",
     "attn-join-dims": "attnpass.passes.join_dims:JoinDims",

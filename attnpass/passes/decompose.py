@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from . import Pass, PassContext
+from . import Pass, PassContext, option
 
 if TYPE_CHECKING:
     from iree.compiler import ir
+
+    from ..attention import AttentionFacts
+    from ..targets import Target
 
 
 @dataclass(frozen=True)
@@ -20,13 +23,46 @@ class Decompose(Pass):
     its types and its mask (packed, too), and where operands lack a dim or share one that IREE
     sorts as no other pass of ours knows. The scores go to memory, of all heads at once. What
     cannot be written out stays, with the reason in the report.
+
+    `only=wrong` takes the attention for which neither a configuration of ours (with `configured`)
+    nor IREE's own code computes right numbers on the target, such as wide heads in types that no
+    configuration is for. Scores of more than `megabytes` (of 2^20 bytes) are not written out
+    then: the report says that the numbers are wrong.
     """
 
     name: ClassVar[str] = "attn-decompose"
     summary: ClassVar[str] = "attention as products and a softmax in f32: right, not fast"
 
+    only: str = option("all", "which attention: all, or what is computed wrong", ("all", "wrong"))
+    configured: bool = option(False, "whether attn-configure comes behind")
+    megabytes: int = option(4096, "most memory for scores, of what is computed wrong")
+    target: str = option("", "target to decide for, instead of the module's own")
+
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..decompose import decompose_all
 
+        target = context.target_for(module, self.target)
+
+        def wanted(facts: AttentionFacts) -> str:
+            return "as asked for" if self.only == "all" else self._wrong(facts, target, context)
+
         with module.context:
-            return decompose_all(module, lambda facts: "as asked for", context.report)
+            return decompose_all(module, wanted, context.report)
+
+    def _wrong(self, facts: AttentionFacts, target: Target | None, context: PassContext) -> str:
+        """Why an attention is to be written out; '' also where that cannot be."""
+        from ..configs import nothing_is_right
+        from ..decompose import refusal, score_bytes
+
+        why = nothing_is_right(facts, target, self.configured)
+        if not why:
+            return ""
+        size = score_bytes(facts) >> 20
+        kept = f"its scores take {size} MB" if size > self.megabytes else refusal(facts)
+        if not kept:
+            return why
+        place = f"{facts.kind} at {facts.place}"
+        context.report.known_wrong(
+            f"{place}: {why}, and it is not written out: {kept}", facts.location
+        )
+        return ""

@@ -3,6 +3,7 @@
 
 // RUN: attn-opt %s --attn-configure=target=gfx942 --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: FileCheck %s --check-prefix=WRONG --input-file=%t.json
 // RUN: attn-opt %s --attn-configure=target=gfx1100 --report=%t.3.json | FileCheck %s --check-prefix=RDNA
 // RUN: FileCheck %s --check-prefix=WHY3 --input-file=%t.3.json
 // RUN: attn-opt %s --attn-configure=target=gfx90a > %t.0 && attn-opt %s > %t.1 && diff %t.0 %t.1
@@ -194,7 +195,7 @@ func.func @fp8(%q: tensor<32x100x64xf8E4M3FNUZ>, %k: tensor<32x512x64xf8E4M3FNUZ
 }
 
 // WHY: keeps IREE's own configuration: head dim 2048 is wider than any whose kernels were looked at
-// WHY: beware, IREE 3.13's own configuration computes wrong numbers
+// WRONG: IREE 3.13's own configuration computes wrong numbers
 // CHECK-LABEL: func.func @too_wide
 // CHECK-NOT: compilation_info
 func.func @too_wide(%q: tensor<2x64x2048xf16>, %k: tensor<2x64x2048xf16>, %v: tensor<2x64x2048xf16>) -> tensor<2x64x2048xf16> {

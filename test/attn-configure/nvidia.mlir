@@ -1,5 +1,6 @@
 // RUN: attn-opt %s --attn-configure=target=sm_80 --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: FileCheck %s --check-prefix=WRONG --input-file=%t.json
 // RUN: attn-opt %s --attn-configure=target=sm_80,source=none > %t.0 && attn-opt %s > %t.1 && diff %t.0 %t.1
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
@@ -117,7 +118,7 @@ func.func @mixed(%q: tensor<32x512x64xf32>, %k: tensor<32x512x64xf16>, %v: tenso
 }
 
 // WHY: keeps IREE's own configuration: 509 keys may leave a step of 4 keys incomplete
-// WHY: beware, IREE 3.13's own configuration computes wrong numbers
+// WRONG: IREE 3.13's own configuration computes wrong numbers
 // CHECK-LABEL: func.func @f32_wide
 // CHECK-NOT: compilation_info
 func.func @f32_wide(%q: tensor<4x100x256xf32>, %k: tensor<4x509x256xf32>, %v: tensor<4x509x256xf32>) -> tensor<4x100x256xf32> {

@@ -11,10 +11,10 @@
 // key; the result is cast. Scores have the dims of the result in its order.
 // CHECK-LABEL: func.func @plain(
 // CHECK-NOT: attention
+// CHECK: arith.trunci {{.*}} : i8 to i1
 // CHECK: %[[DOTS:.*]] = linalg.generic {{.*}}"reduction"]} ins(%arg0, %arg1 : tensor<2x64x272xf16>, tensor<2x96x272xf16>) outs({{.*}} : tensor<64x2x96xf32>)
 // CHECK: %[[SCALED:.*]] = linalg.generic {{.*}} ins(%[[DOTS]] : {{.*}})
-// CHECK: %[[SCORES:.*]] = linalg.generic {{.*}} ins(%arg3 : tensor<64x96xi8>) outs(%[[SCALED]] : tensor<64x2x96xf32>)
-// CHECK: arith.trunci {{.*}} : i8 to i1
+// CHECK: %[[SCORES:.*]] = linalg.generic {{.*}} ins({{.*}} : tensor<64x96xi1>) outs(%[[SCALED]] : tensor<64x2x96xf32>)
 // CHECK: linalg.fill ins({{.*}} : f32) outs({{.*}} : tensor<64x2xf32>)
 // CHECK: arith.maximumf
 // CHECK: math.exp
@@ -40,13 +40,14 @@ func.func @plain(%q: tensor<2x64x272xf16>, %k: tensor<2x96x272xf16>, %v: tensor<
 #s = affine_map<(b, m, k2, d) -> ()>
 #r = affine_map<(b, m, k2, d) -> (b, m)>
 
-// No dim is that of a head: scores have all dims, maxima go over two of them. The accumulators are
-// the initial values, and their maxima those of scores times log2(e).
+// No dim is that of a head: scores have all dims, maxima go over two of them. What is given
+// comes in behind the reductions; its maxima are those of scores times log2(e).
 // CHECK-LABEL: func.func @online(
 // CHECK-NOT: online_attention
 // CHECK: linalg.generic {{.*}} ins(%arg0, %arg1 : {{.*}}) outs({{.*}} : tensor<2x16x8x24xf32>)
 // CHECK: arith.constant 1.442
-// CHECK: %[[MAX:.*]] = linalg.generic {{.*}} outs(%arg4 : tensor<2x16xf32>)
+// CHECK: %[[HIGHEST:.*]] = linalg.generic {{.*}}"reduction", "reduction"]} ins({{.*}}) outs({{.*}} : tensor<2x16xf32>)
+// CHECK: %[[MAX:.*]] = linalg.generic {{.*}} ins(%[[HIGHEST]], %arg4 : {{.*}}) outs({{.*}} : tensor<2x16xf32>)
 // CHECK: math.exp2
 // CHECK: math.exp2
 // CHECK: return {{.*}}, %[[MAX]], {{.*}}
@@ -72,13 +73,13 @@ func.func @online(%q: tensor<2x16x8xf32>, %k: tensor<2x24x8xf32>, %v: tensor<2x2
 // A region that branches, on a position: it goes into the body of a generic with its branches. A
 // packed mask is read as bytes.
 // CHECK-LABEL: func.func @region(
+// CHECK: flow.tensor.bitcast {{.*}} -> tensor<8xi8>
+// CHECK: tensor.extract
+// CHECK: arith.shrui
 // CHECK: %[[KEY:.*]] = linalg.index 1 : index
 // CHECK: %[[FIRST:.*]] = arith.cmpi eq, %[[KEY]]
 // CHECK: scf.if %[[FIRST]]
 // CHECK: arith.addf %[[SCORE:.*]], %[[SCORE]]
-// CHECK: flow.tensor.bitcast {{.*}} -> tensor<8xi8>
-// CHECK: tensor.extract
-// CHECK: arith.shrui
 // CHECK-NOT: iree_linalg_ext
 func.func @region(%q: tensor<4x8xf32>, %k: tensor<15x8xf32>, %v: tensor<15x6xf32>, %mask: tensor<4x15xi1, #iree_encoding.packed_storage>) -> tensor<4x6xf32> {
   %scale = arith.constant 0.25 : f32

@@ -1,0 +1,36 @@
+"""attn-own-buffers: mutable globals that begin with equal numbers have a buffer each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from . import Pass, PassContext
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+
+@dataclass(frozen=True)
+class OwnBuffers(Pass):
+    """Fills each mutable global in an initializer of its own, with a number that IREE does not
+    know, where several begin with one number everywhere.
+
+    IREE 3.13 gives such globals, the natural way to write caches of K and V, one buffer: what is
+    stored in V appears in K.
+    """
+
+    name: ClassVar[str] = "attn-own-buffers"
+    summary: ClassVar[str] = "mutable globals with equal initial values do not share a buffer"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..own_buffers import separate
+
+        with module.context:
+            names = separate(module)
+        if names:
+            context.report.note(
+                f"{len(names)} mutable globals are filled at the start, each for itself: "
+                "IREE 3.13 lets those that begin equal share a buffer"
+            )
+        return bool(names)
