@@ -90,7 +90,7 @@ def rel_error(a: np.ndarray, ref: np.ndarray) -> float:
 def _to_device(device: Any, array: np.ndarray | float) -> Any:
     from iree import runtime
 
-    if isinstance(array, float):
+    if isinstance(array, float | int):
         return array
     if array.dtype.name != "bfloat16":
         return runtime.asdevicearray(device, np.array(array, order="C"))

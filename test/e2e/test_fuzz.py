@@ -16,9 +16,6 @@ TOOL = Path(fuzz.__file__)
 TARGETS = ("llvm-cpu-generic", "llvm-cpu-host")
 MODULES = [(t, level) for level in fuzz.LEVELS for t in TARGETS if (t, level) != (TARGETS[1], "O0")]
 
-# IREE is wrong on CPUs, and nothing says so yet: wide heads, and two variables that start equal.
-OPEN = {12, 13, 30, 49}
-
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -40,14 +37,9 @@ def test_graphs_are_right(number: int, tmp_path: Path) -> None:
     )
     done = run(*arguments)
     found = json.loads(out.read_text())
-    bad = [
-        record
-        for record in found["found"]
-        if fuzz.KINDS.index(record["kind"]) >= fuzz.BAD and record["seed"] not in OPEN
-    ]
+    bad = [record for record in found["found"] if fuzz.KINDS.index(record["kind"]) >= fuzz.BAD]
     assert not bad, "\n".join(f"{r['kind']}: {r['command']}: {r['detail']}" for r in bad)
-    seeds = {record["seed"] for record in found["found"]}
-    assert done.returncode == (1 if seeds & OPEN else 0), done.stderr
+    assert done.returncode == 0, done.stderr
     assert found["runs"] == found["graphs"] >= 10
     assert sum(found["counts"]["right"].values()) >= 6
     if not number:
