@@ -14,6 +14,7 @@ import argparse
 import datetime
 import json
 import math
+import os
 import pickle
 import subprocess
 import sys
@@ -34,40 +35,48 @@ def compile_all(folder: Path) -> None:
     """Writes a module and a file of inputs and results for each case and level."""
     sys.path.insert(0, str(TESTS))
     import known_cases
+
+    folder.mkdir(parents=True, exist_ok=True)
+    names = [name for name in known_cases.names() if name not in known_cases.UNCALLED]
+    # One after the other: IREE's bindings are not made for threads, its commands are.
+    cases = {name: _case(name) for name in names}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = [(folder, name, cases[name], level) for name in names for level in LEVELS]
+        list(pool.map(lambda job: _compile_one(*job), jobs))
+
+
+def _case(name: str) -> dict[str, Any]:
+    import known_cases
     from helpers import compile_text, run_module
 
+    case = known_cases.known(name)
+    if case.is_interpreted:
+        wanted: Any = case.wanted()
+    else:
+        wanted = run_module(compile_text(case.text), case.inputs, case.function)
+        wanted = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
+    tolerance = case.tolerance(F32_TOLERANCE)
+    kept = {"function": case.function, "inputs": case.inputs, "wanted": wanted}
+    return kept | {"case": name, "tolerance": tolerance, "text": case.text}
+
+
+def _compile_one(folder: Path, name: str, case: dict[str, Any], level: str) -> None:
     import attnpass
     from attnpass.report.records import Report
 
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in known_cases.names():
-        if name in known_cases.UNCALLED:
-            continue
-        case = known_cases.known(name)
-        if case.is_interpreted:
-            wanted: Any = case.wanted()
-        else:
-            wanted = run_module(compile_text(case.text), case.inputs, case.function)
-            wanted = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
-        for level in LEVELS:
-            report, flags = Report(), [*TARGET, f"--iree-opt-level={level}"]
-            try:
-                vmfb = attnpass.compile_str(case.text, extra_args=flags, report=report)
-            except Exception as error:  # a row without an error says that there is no program
-                print(f"{name} {level}: {str(error).splitlines()[0]}", file=sys.stderr)
-                vmfb = b""
-            row = {
-                "case": name,
-                "level": level,
-                "function": case.function,
-                "inputs": case.inputs,
-                "wanted": wanted,
-                "tolerance": case.tolerance(F32_TOLERANCE),
-                "events": [str(event) for event in report.events],
-                "said": any(event.kind == "known-wrong" for event in report.events),
-                "module": vmfb,
-            }
-            (folder / f"{name}.{level}.pickle").write_bytes(pickle.dumps(row))
+    report, flags = Report(), [*TARGET, f"--iree-opt-level={level}"]
+    try:
+        vmfb = attnpass.compile_str(case["text"], extra_args=flags, report=report)
+    except Exception as error:  # a row without an error says that there is no program
+        print(f"{name} {level}: {str(error).splitlines()[0]}", file=sys.stderr)
+        vmfb = b""
+    row = case | {
+        "level": level,
+        "events": [str(event) for event in report.events],
+        "said": any(event.kind == "known-wrong" for event in report.events),
+        "module": vmfb,
+    }
+    (folder / f"{name}.{level}.pickle").write_bytes(pickle.dumps(row))
 
 
 def run_one(path: Path) -> float | None:
