@@ -13,7 +13,7 @@ from .choose import KernelPlan
 from .decode import launch_decode
 from .extern import launch, runs_on_hopper
 from .scale import magnitude, signed_query
-from .unseen import with_zeros, within_range
+from .unseen import row_maximum, with_zeros, within_range, without_absorbed
 
 
 def replace_by_kernel(facts: AttentionFacts, plan: KernelPlan, elsewhere: bool) -> None:
@@ -38,7 +38,9 @@ def _by_kernel(
 ) -> ir.Value:
     """The attention's result, by the kernel."""
     kernel = plan.kernel
-    operands = [_operand(facts, plan, build, name) for name in plan.orders if name != "output"]
+    most = row_maximum(facts, build) if plan.mask_place else None
+    names = [name for name in plan.orders if name != "output"]
+    operands = [_operand(facts, plan, build, name, most) for name in names]
     rows, keys = iteration_size(facts, plan.row), iteration_size(facts, facts.k2[0])
     inner = product([iteration_size(facts, dim) for dim in plan.group])
     heads = product([iteration_size(facts, dim) for dim in plan.heads])
@@ -81,15 +83,19 @@ def _mask_numbers(facts: AttentionFacts, plan: KernelPlan, keys: Size) -> dict[s
     }
 
 
-def _operand(facts: AttentionFacts, plan: KernelPlan, build: Builder, name: str) -> ir.Value:
-    """What the kernel reads as Q, K, V or the mask: in its order, in its type."""
+def _operand(
+    facts: AttentionFacts, plan: KernelPlan, build: Builder, name: str, most: ir.Value | None
+) -> ir.Value:
+    """What the kernel reads as Q, K, V or the mask: in its order, in its type; `most` is the
+    largest number of each row of the mask where that matters."""
     value = plan.sources.get(name, facts.value(name))
     if name == "mask":
-        value = within_range(build, value)
+        value = within_range(build, facts, most)
     if name in plan.widened:
         value = widen(build, value, plan.widened[name])
     elif element_type_name(value) == "i1":
         value = cast_elements(build, value, ir.IntegerType.get_signless(8), "arith.extui")
     if name == "query":
+        value = without_absorbed(build, facts, value, most)
         value = signed_query(build, value, facts.value("scale"))
     return value if name in plan.sources else build.transpose(value, plan.orders[name])

@@ -1,7 +1,10 @@
-"""What the precompiled kernels need around them for rows that see no key.
+"""What the precompiled kernels need around them for rows that see no key, and for masks of large
+numbers.
 
-They divide by a sum of weights that is 0 there, and their code is fixed: what they give is NaN,
-so that others say which rows those are.
+They divide by a sum of weights that is 0 where a row sees no key, and their code is fixed: what
+they give is NaN, so that others say which rows those are. They subtract a row's maximum, rounded,
+from scores that are not: with masks of large numbers that difference is no longer near 0, and its
+power of 2 no number of f16.
 """
 
 from __future__ import annotations
@@ -15,8 +18,12 @@ from ..attention import AttentionFacts
 from ..ir import Builder, element_type, element_type_name, is_float, sizes_of
 from ..mask_numbers import may_hide, may_hold_below, shows_each_row_a_key
 
-# The kernels' running maximum begins at -1e20, in units of log2(e): masks stay above that.
-_LOW, _SLOPE = -1e18, 1e-20
+# Below this a mask hides its key: no weight of one so far below the largest is above 0.
+_HIDES = -3e7
+# A row whose largest number is below this is moved to begin at 0.
+_FAR = -1e7
+# Scores added to numbers below this do not change them: keys that have the same weigh the same.
+_ABSORBS = -1e18
 
 
 def with_zeros(facts: AttentionFacts, result: ir.Value, build: Builder) -> ir.Value:
@@ -24,10 +31,9 @@ def with_zeros(facts: AttentionFacts, result: ir.Value, build: Builder) -> ir.Va
     if not _mask_may_hide_rows(facts):
         return result
     dims, output = facts.map_of("mask"), facts.map_of("output")
-    reduced = tuple(at for at, dim in enumerate(dims) if dim in facts.k2)
+    reduced, kept = _axes(facts)
     seen = _most_seen(facts.value("mask"), reduced, build)
-    kept = [dim for dim in dims if dim not in facts.k2]
-    places = tuple(None if dim is None else output.index(dim) for dim in kept)
+    places = tuple(None if dims[at] is None else output.index(dims[at]) for at in kept)
     everywhere = tuple(range(len(output)))
     kind = element_type(result)
 
@@ -38,24 +44,79 @@ def with_zeros(facts: AttentionFacts, result: ir.Value, build: Builder) -> ir.Va
     return build.generic([result, seen], [init], [everywhere, places, everywhere], body)[0]
 
 
-def within_range(build: Builder, mask: ir.Value) -> ir.Value:
-    """A mask of numbers with those that lie below where the kernels' maximum begins brought
-    above, in their order: a row of nothing else is the mean of V."""
-    if not is_float(element_type(mask)) or not may_hold_below(mask, _LOW):
+def row_maximum(facts: AttentionFacts, build: Builder) -> ir.Value | None:
+    """The largest number of each row of a mask whose rows may hold nothing but numbers that the
+    kernels cannot add; None where there is no such row."""
+    if not _holds_below(facts, _FAR) or shows_each_row_a_key(facts):
+        return None
+    reduced, _ = _axes(facts)
+    return _most_seen(facts.value("mask"), reduced, build)
+
+
+def within_range(build: Builder, facts: AttentionFacts, most: ir.Value | None) -> ir.Value:
+    """The mask, in numbers that the kernels can add: far below the largest of its row (`most`, of
+    `row_maximum`) it hides keys, and a row that is far below 0 is moved there, which changes no
+    weight."""
+    mask = facts.value("mask")
+    if not _holds_below(facts, _FAR):
         return mask
     kind = element_type(mask)
 
     def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
-        low, slope = (inner.constant_float(value, kind) for value in (_LOW, _SLOPE))
-        below = inner.compare_floats("olt", x[0], low)
-        # -infinity times the slope stays.
-        bent = inner.create("arith.mulf", [kind], [x[0], slope]).results[0]
-        bent = inner.create("arith.addf", [kind], [bent, low]).results[0]
-        return [inner.select(below, bent, x[0])]
+        near, limit = x[0], inner.constant_float(_HIDES, kind)
+        if most is not None:
+            base = inner.select(
+                _far_below(inner, x[1], _FAR), x[1], inner.constant_float(0.0, kind)
+            )
+            near = inner.create("arith.subf", [kind], [near, base]).results[0]
+        hidden = inner.constant_float(-math.inf, kind)
+        return [inner.select(inner.compare_floats("olt", near, limit), hidden, near)]
 
     everywhere = tuple(range(len(sizes_of(mask))))
+    _, kept = _axes(facts)
     init = build.empty(sizes_of(mask), kind)
-    return build.generic([mask], [init], [everywhere, everywhere], body)[0]
+    inputs, places = ([mask], [everywhere]) if most is None else ([mask, most], [everywhere, kept])
+    return build.generic(inputs, [init], [*places, everywhere], body)[0]
+
+
+def without_absorbed(
+    build: Builder, facts: AttentionFacts, query: ir.Value, most: ir.Value | None
+) -> ir.Value:
+    """The query, 0 in rows of a mask whose numbers are so low that scores do not change them."""
+    if most is None or not _holds_below(facts, _ABSORBS):
+        return query
+    kind, rows = element_type(query), facts.map_of("query")
+    _, kept = _axes(facts)
+    dims = facts.map_of("mask")
+    places = tuple(None if dims[at] is None else rows.index(dims[at]) for at in kept)
+    everywhere = tuple(range(len(rows)))
+
+    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
+        zero = inner.constant_float(0.0, kind)
+        return [inner.select(_far_below(inner, x[1], _ABSORBS), zero, x[0])]
+
+    init = build.empty(sizes_of(query), kind)
+    return build.generic([query, most], [init], [everywhere, places, everywhere], body)[0]
+
+
+def _far_below(build: Builder, most: ir.Value, limit: float) -> ir.Value:
+    """Whether a row's largest number is finite and below `limit`."""
+    low = build.compare_floats("olt", most, build.constant_float(limit, most.type))
+    number = build.compare_floats("une", most, build.constant_float(-math.inf, most.type))
+    return build.create("arith.andi", [low.type], [low, number]).results[0]
+
+
+def _holds_below(facts: AttentionFacts, limit: float) -> bool:
+    """Whether there is a mask of numbers that may hold finite ones below `limit`."""
+    mask = facts.value("mask") if facts.has_mask else None
+    return mask is not None and is_float(element_type(mask)) and may_hold_below(mask, limit)
+
+
+def _axes(facts: AttentionFacts) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The mask's axes that are keys, and the others."""
+    dims = facts.map_of("mask")
+    keys = tuple(at for at, dim in enumerate(dims) if dim in facts.k2)
+    return keys, tuple(at for at in range(len(dims)) if at not in keys)
 
 
 def _mask_may_hide_rows(facts: AttentionFacts) -> bool:

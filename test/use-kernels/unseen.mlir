@@ -1,5 +1,7 @@
 // The precompiled kernels give NaN in rows that see no key: a mask that may hide rows is asked for
-// those. Their maximum begins at -1e20: what a mask holds below comes above it, in its order.
+// those. They subtract a row's maximum, rounded, from scores that are not: a row of large negative
+// numbers is moved to begin at 0, what is far below hides its key, and the query is 0 where scores
+// would not change the mask's numbers.
 
 // RUN: attn-opt %s "--attn-use-kernels=target=sm_90 mode=always" | FileCheck %s
 
@@ -29,13 +31,18 @@ func.func @booleans(%q: !t, %k: !t, %v: !t, %mask: tensor<2x512x512xi1>) -> !t {
 }
 
 // CHECK-LABEL: func.func @numbers(
-// CHECK: %[[MASK:.*]] = linalg.generic {{.*}} ins(%arg3 : tensor<2x512x512xf32>)
-// CHECK: ^bb0(%[[X:.*]]: f32,
-// CHECK: %[[BELOW:.*]] = arith.cmpf olt, %[[X]]
-// CHECK: arith.mulf
-// CHECK: %[[BENT:.*]] = arith.addf
-// CHECK: arith.select %[[BELOW]], %[[BENT]], %[[X]]
-// CHECK: hal.dispatch.extern "attention_f16_d128_mask_f32{{.*}}%[[MASK]]
+// CHECK: %[[MOST:.*]] = flow.dispatch.region -> (tensor<2x512xf32>)
+// CHECK: arith.maximumf
+// CHECK: %[[Q:.*]] = linalg.generic {{.*}} ins(%arg0, %[[MOST]] : tensor<2x512x128xf16>, tensor<2x512xf32>)
+// CHECK: arith.cmpf olt
+// CHECK: arith.cmpf une
+// CHECK: arith.select
+// CHECK: %[[MASK:.*]] = linalg.generic {{.*}} ins(%arg3, %[[MOST]] : tensor<2x512x512xf32>, tensor<2x512xf32>)
+// CHECK: %[[BASE:.*]] = arith.select
+// CHECK: %[[NEAR:.*]] = arith.subf %{{.*}}, %[[BASE]]
+// CHECK: %[[LOW:.*]] = arith.cmpf olt, %[[NEAR]]
+// CHECK: arith.select %[[LOW]], %{{.*}}, %[[NEAR]]
+// CHECK: hal.dispatch.extern "attention_f16_d128_mask_f32{{.*}}%[[Q]], %arg1, %arg2, %[[MASK]]
 // CHECK: arith.maximumf
 // CHECK: arith.cmpf une
 func.func @numbers(%q: !t, %k: !t, %v: !t, %mask: tensor<2x512x512xf32>) -> !t {
