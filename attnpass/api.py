@@ -52,6 +52,7 @@ def default_pipeline(
         "attn-mask-dynamic-keys",
         "attn-generic-products",
         "attn-scatter-indices",
+        "attn-gather-indices",
         "attn-join-dims",
     ]
     if configure:
