@@ -1,9 +1,12 @@
-"""Mutable globals with a buffer of their own each.
+"""Mutable globals and returned arguments with a buffer of their own each.
 
 IREE 3.13 makes the initial values of globals as it makes any tensors: those with the same bytes are
 computed once, and the globals that hold them begin as one buffer. A program that writes one of them
 in place, as caches of K and V are, writes the other too. So each is filled with a number that IREE
 cannot tell to be equal.
+
+It also writes in place to the buffer of an argument, as a scatter does, that the program gives back
+as it was.
 """
 
 from __future__ import annotations
@@ -12,9 +15,21 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from .ir import Builder, collect, fill_region, next_op, remove_attributes
+from .ir import (
+    Builder,
+    collect,
+    defining_op,
+    fill_region,
+    next_op,
+    remove_attributes,
+    sizes_of,
+    users,
+)
+from .iree.barrier import VIEWS
 
 _VALUE = "initial_value"
+# Ops whose last operands are where their results begin.
+_WRITES = ("iree_linalg_ext.scatter", "iree_linalg_ext.map_store", "linalg.generic")
 
 
 def separate(module: ir.Operation) -> list[str]:
@@ -73,3 +88,47 @@ def _made(build: Builder, kind: ir.RankedTensorType, value: ir.Attribute) -> ir.
 
     init = build.empty(list(kind.shape), element)
     return build.generic([], [init], [tuple(range(len(kind.shape)))], body)[0]
+
+
+def keep_returned(module: ir.Operation) -> list[str]:
+    """Has functions return copies of arguments that they give back and also write in place;
+    returns the functions' names. Needs a current context."""
+    names = []
+    for function in collect(module, lambda op: op.name == "util.func"):
+        for block in function.regions[0].blocks if function.regions else ():
+            end = block.operations[len(block.operations) - 1].operation
+            for number, value in enumerate(end.operands):
+                imported = _written_import(value) if end.name == "util.return" else None
+                if imported is not None:
+                    end.operands[number] = _exported(Builder(end), imported, value.type)
+                    names.append(ir.StringAttr(function.attributes["sym_name"]).value)
+    return names
+
+
+def _written_import(value: ir.Value) -> ir.Value | None:
+    """The tensor that an argument is read as, if something is written to it."""
+    if defining_op(value) is not None:
+        return None
+    reads = [user.results[0] for user in users(value) if user.name == "hal.tensor.import"]
+    return next((read for read in reads if _is_written(read)), None)
+
+
+def _is_written(value: ir.Value) -> bool:
+    """Whether an op, or one that reads a view, has the value as the start of its result."""
+    for use in value.uses:
+        op = use.owner.operation
+        if op.name in VIEWS and any(_is_written(result) for result in op.results):
+            return True
+        if op.name in _WRITES and use.operand_number >= len(op.operands) - len(op.results):
+            return True
+        if op.name == "tensor.insert_slice" and use.operand_number == 1:
+            return True
+    return False
+
+
+def _exported(build: Builder, tensor: ir.Value, kind: ir.Type) -> ir.Value:
+    """A buffer of its own with what the tensor holds; without the barrier IREE sees through it."""
+    own = build.create("util.optimization_barrier", [tensor.type], [tensor]).results[0]
+    dynamic = [build.size(size) for size in sizes_of(tensor) if not isinstance(size, int)]
+    attributes = {"source_encoding": ir.TypeAttr.get(tensor.type)}
+    return build.create("hal.tensor.export", [kind], [own, *dynamic], attributes).results[0]

@@ -17,20 +17,27 @@ class OwnBuffers(Pass):
     know, where several begin with one number everywhere.
 
     IREE 3.13 gives such globals, the natural way to write caches of K and V, one buffer: what is
-    stored in V appears in K.
+    stored in V appears in K. An argument that is returned as it was, and written in place, is
+    returned as a copy.
     """
 
     name: ClassVar[str] = "attn-own-buffers"
     summary: ClassVar[str] = "mutable globals with equal initial values do not share a buffer"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..own_buffers import separate
+        from ..own_buffers import keep_returned, separate
 
         with module.context:
             names = separate(module)
+            returned = keep_returned(module)
         if names:
             context.report.note(
                 f"{len(names)} mutable globals are filled at the start, each for itself: "
                 "IREE 3.13 lets those that begin equal share a buffer"
             )
-        return bool(names)
+        for name in returned:
+            context.report.note(
+                f"{name}: an argument that is written and returned as it was is copied: IREE 3.13 "
+                "writes to its buffer"
+            )
+        return bool(names or returned)

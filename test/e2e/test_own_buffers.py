@@ -48,3 +48,28 @@ def test_each_global_keeps_what_is_stored_in_it(kinds: tuple[str, ...], level: s
         wanted = np.zeros((4, 2))
         wanted[1] = at + 1
         assert np.array_equal(result.astype(float), wanted)
+
+
+@pytest.mark.parametrize("size", ["4", "?"])
+@pytest.mark.parametrize("level", ["O0", "O2"])
+def test_an_argument_that_is_returned_keeps_its_numbers(size: str, level: str) -> None:
+    cache = f"tensor<{size}x2xf32>"
+    program = compile_text(
+        f"""
+func.func @main(%cache: {cache}, %new: tensor<2x2xf32>, %at: tensor<2x1xi32>)
+    -> ({cache}, {cache}) {{
+  %next = iree_linalg_ext.scatter dimension_map = [0] unique_indices(true)
+      ins(%new, %at : tensor<2x2xf32>, tensor<2x1xi32>) outs(%cache : {cache}) {{
+    ^bb0(%a: f32, %b: f32):
+      iree_linalg_ext.yield %a : f32
+  }} -> {cache}
+  return %cache, %next : {cache}, {cache}
+}}
+""",
+        mode="cost",
+        flags=[f"--iree-opt-level={level}"],
+    )
+    old, new = np.zeros((4, 2), np.float32), np.ones((2, 2), np.float32)
+    kept, written = run_module(program, [old, new, np.array([[3], [1]], np.int32)])
+    assert not kept.any()
+    assert np.array_equal(written, np.array([[0, 0], [1, 1], [0, 0], [1, 1]]))
