@@ -40,6 +40,7 @@ from .kernel import (
     place_of,
     splat_number,
 )
+from .key_subgroups import fit_key_subgroups
 
 _CASTS = ("arith.truncf", "arith.extf")
 # Element types that a cast from or to fp8 passes through f32 or f16 without a second rounding.
@@ -58,6 +59,7 @@ def use_hardware_math(module: ir.Operation, report: Report) -> bool:
             continue
         for function in list(descendants(variant, *FUNCTIONS)):
             if _may_help(function):
+                changed |= fit_key_subgroups(function, report)
                 changed |= _rewrite_kernel(function, machine, report)
     return changed
 
