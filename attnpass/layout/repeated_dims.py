@@ -2,8 +2,9 @@
 
 IREE 3.13 lets attention read a value instead of its repeat, where a view joins what is repeated to
 another dim: that dim becomes two, one of which the operand lacks. Heads of grouped queries are read
-so. Rows, keys and head dims are two dims then, which no kernel of IREE's is for; and where a dim is
-lacked by all operands the compiler crashes.
+so. Rows, keys and head dims are two dims then, which no kernel of IREE's is for; where a dim is
+lacked by all operands the compiler crashes; and where K or V lacks keys, or Q or K a head dim that
+the other has, the numbers are wrong.
 """
 
 from __future__ import annotations
@@ -42,10 +43,14 @@ def repeats_to_keep(facts: AttentionFacts) -> list[str]:
 def _cuts_tile(
     facts: AttentionFacts, operand: str, pieces: dict[int, set[int]], lost: set[int]
 ) -> bool:
-    """Whether the operand repeats a part of its rows, of its keys or of a head dim."""
-    tiled = {*facts.m, *facts.k1, *facts.k2, *facts.n}
-    parts = [pieces[dim] for dim in facts.map_of(operand) if dim is not None and dim in tiled]
-    return any(part & lost and not part <= lost for part in parts)
+    """Whether the operand repeats a part of its rows or of a head dim, or lacks one that is summed
+    over: keys, or the head dim of Q and K."""
+    dims = {*facts.map_of(operand)}
+    summed = [pieces[dim] for dim in (*facts.k1, *facts.k2) if dim in dims]
+    parts = [pieces[dim] for dim in (*facts.m, *facts.n) if dim in dims]
+    return any(part & lost for part in summed) or any(
+        part & lost and not part <= lost for part in parts
+    )
 
 
 def _repeated(value: ir.Value, dims: Dims, axes: Axes) -> set[int]:

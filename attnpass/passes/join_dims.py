@@ -34,8 +34,9 @@ class JoinDims(Pass):
       a paged cache do: pages by positions in a page, with the heads between them in memory.
       Where they are dequantised behind that view, they go behind a barrier before it. Dims that
       lie side by side in memory are left alone: IREE joins those again;
-    - Q, K and V that repeat a part of rows, keys or a head dim, or repeat what no other operand
-      has: IREE's compiler crashes, or has no kernel. The groups of grouped queries stay repeats.
+    - Q, K and V that repeat keys, what Q and K are summed over, a part of rows or a head dim, or
+      what no other operand has: IREE's numbers are wrong, it crashes, or has no kernel. The groups
+      of grouped queries stay repeats.
 
     Q, K and V that are equal views of one value read it behind barriers, one more each: else IREE
     moves a view into attention for one of them and gives it to all ("Rank Mismatch").
@@ -92,8 +93,8 @@ def _reasons(facts: AttentionFacts) -> list[tuple[Use, str]]:
         use = facts.op, facts.index(operand)
         if use not in (other for other, _ in found):
             why = (
-                f"its {operand} repeats a part of a dim, or what no other operand has, and is put "
-                "in memory before it"
+                f"its {operand} repeats keys, a part of a dim, or what no other operand has, and "
+                "is put in memory before it"
             )
             found.append((use, why))
     return found
