@@ -62,7 +62,7 @@ def default_pipeline(
     passes.append(f"attn-decompose{{only=wrong configured={str(configure).lower()}}}")
     if configure:
         passes.append(f"attn-configure{{source={{{table}}}}}" if table else "attn-configure")
-    passes += ["attn-natural-scores", "attn-hidden-rows"]
+    passes += ["attn-order-factors", "attn-natural-scores", "attn-lone-lanes", "attn-hidden-rows"]
     if configure:
         passes.append("attn-vectorize")
     if hardware_exp2:

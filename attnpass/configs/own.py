@@ -9,12 +9,14 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from ..attention import AttentionFacts
+from ..attention import AttentionFacts, whole_facts
 from ..ir import defining_op
 from ..targets import Target
 from . import amd, cpu, nvidia
 
 _GPUS = {"cuda": nvidia, "rocm": amd}
+# A thread takes so many keys of a single row at once.
+_KEYS_AT_ONCE = 4
 # What makes a tensor of one number.
 _NUMBERS = ("linalg.fill", "arith.constant")
 
@@ -35,6 +37,11 @@ def own_is_wrong(facts: AttentionFacts, target: Target | None) -> str:
     """What is wrong with IREE 3.13's own code for a settled attention on a target, or ''."""
     if target is None or target.backend not in ("llvm-cpu", *_GPUS):
         return ""
+    if _goes_beyond_rows(facts):
+        return (
+            "IREE 3.13's own configuration takes a few numbers of a row at a time, and each time "
+            "scales them alone by the new maximum"
+        )
     if not _starts_anew(facts) and facts.extent(facts.n) != 1:
         return (
             "IREE 3.13's own configuration takes a few columns of V at a time, and adds to given "
@@ -45,6 +52,10 @@ def own_is_wrong(facts: AttentionFacts, target: Target | None) -> str:
     gpu = _GPUS[target.backend]
     if not facts.k1 or not facts.k2 or not facts.n:
         return "IREE 3.13 crashes where Q and K, K and V, or V and the result share no dim"
+    if whole_facts(facts.op) is None:
+        return "IREE 3.13's own configuration is for other forms of attention"
+    if facts.extent((*facts.batch, *facts.m)) == 1 and not _fills_vectors(facts.extent(facts.k2)):
+        return "IREE 3.13 does not compile a single row over keys that fill no vectors"
     if facts.extent(facts.k1) is None:
         return "IREE 3.13 does not compile head dims that are known only at run time"
     if gpu.own_is_wrong(facts, target):
@@ -73,6 +84,18 @@ def settled(facts: AttentionFacts) -> AttentionFacts:
     indexing = tuple(tuple(dim for dim in each if dim not in gone) for each in facts.maps)
     names = facts.operand_names
     return _Settled(facts.op, indexing, names, facts.num_dims, **groups, known=tuple(known))
+
+
+def _fills_vectors(keys: int | None) -> bool:
+    return keys is None or keys == 1 or keys % _KEYS_AT_ONCE == 0
+
+
+def _goes_beyond_rows(facts: AttentionFacts) -> bool:
+    """Whether the output has dims of scores that maxima lack: those are over them, too."""
+    if facts.kind == "attention":
+        return False
+    beyond = {*facts.map_of("output")} - {*facts.map_of("max")}
+    return any(dim in beyond and facts.sizes[dim] != 1 for dim in (*facts.batch, *facts.m))
 
 
 def _starts_anew(facts: AttentionFacts) -> bool:

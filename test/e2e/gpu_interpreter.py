@@ -505,6 +505,8 @@ class Machine:
         kind = str(op.attributes["kind"])
         if "maximumf" in kind:
             return np.maximum(value.max(dims), start)
+        if "maxnumf" in kind:
+            return np.fmax(np.fmax.reduce(value, dims), start)
         if "<add>" in kind:
             return value.sum(dims, dtype=np.float32) + start
         joins = {"<or>": np.bitwise_or, "<maxsi>": np.maximum, "<maxui>": np.maximum}

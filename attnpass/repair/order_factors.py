@@ -1,0 +1,106 @@
+"""attn-order-factors: factors of products in the order of their dims in the result, for CUDA."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ..passes import Pass, PassContext
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+    from .. import maps
+
+# Others IREE multiplies without matrix instructions.
+_NARROW = 2
+
+
+@dataclass(frozen=True)
+class OrderFactors(Pass):
+    """Swaps the factors of a contraction of 8 or 16 bits whose result has the dims of the second
+    factor first, as where a transpose behind it was fused, and puts its loops in the order of the
+    result. Contractions with a configuration stay.
+
+    IREE 3.13 fills up tiles of matrix instructions where sizes are no multiples of theirs, and
+    writes such a result with rows and columns of each tile swapped.
+    """
+
+    name: ClassVar[str] = "attn-order-factors"
+    summary: ClassVar[str] = "CUDA: factors of products in the order of the result's dims"
+    phase: ClassVar[str] = "flow"
+    mends: ClassVar[str] = "products whose result is transposed have numbers swapped, on CUDA"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..ir import descendants
+        from ..targets import backends
+
+        if "cuda" not in backends(module):
+            return False
+        with module.context:
+            functions = descendants(module, "flow.executable", "builtin.module", "func.func")
+            return any([_order(function) for function in functions])
+
+
+def _order(function: ir.Operation) -> bool:
+    from ..ir import collect
+
+    found = collect(function, _is_unordered, bodies=False)
+    for op in found:
+        _order_product(op)
+    return bool(found)
+
+
+def _is_unordered(op: ir.Operation) -> bool:
+    from .. import maps
+    from ..attention import CONFIGURATION_ATTRIBUTES
+    from ..ir import element_bytes
+    from ..producers.loop_nest import contraction_inputs
+
+    if op.name != "linalg.generic" or contraction_inputs(op) is None:
+        return False
+    if any(name in op.attributes for name in CONFIGURATION_ATTRIBUTES):
+        return False
+    if any(element_bytes(factor) > _NARROW for factor in list(op.operands)[:2]):
+        return False
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None:
+        return False
+    left, right, result = positions
+    kept = [dim for dim in result if dim is not None]
+    if len(kept) < len(result) or not {*left, *right} - {*kept}:
+        return False
+    return kept != sorted(kept) or _comes_last(left, right, result)
+
+
+def _comes_last(left: maps.Positions, right: maps.Positions, result: maps.Positions) -> bool:
+    """Whether the first factor's own dims stand in the result behind those of the second one."""
+    rows = [result.index(dim) for dim in result if dim in left and dim not in right]
+    columns = [result.index(dim) for dim in result if dim in right and dim not in left]
+    return bool(rows and columns) and columns[-1] < rows[-1]
+
+
+def _order_product(op: ir.Operation) -> None:
+    from iree.compiler import ir
+
+    from .. import maps
+    from ..ir import Builder, copied_attributes, copy_body, erase_dead
+
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    assert positions is not None, "only such products are taken"
+    kinds = list(ir.ArrayAttr(op.attributes["iterator_types"]))
+    loops = list(dict.fromkeys([dim for dim in positions[-1] if dim is not None]))
+    loops += [loop for loop in range(len(kinds)) if loop not in loops]
+    factors = (1, 0, 2) if _comes_last(*positions) else (0, 1, 2)
+    indexing = [tuple(None if d is None else loops.index(d) for d in positions[i]) for i in factors]
+    attributes = copied_attributes(op)
+    attributes["indexing_maps"] = maps.maps_attribute(len(kinds), indexing)
+    attributes["iterator_types"] = ir.ArrayAttr.get([kinds[loop] for loop in loops])
+    operands, results = [op.operands[i] for i in factors], [one.type for one in op.results]
+    build = Builder(op, op.location)
+    new = build.create("linalg.generic", results, operands, attributes, regions=1)
+    elements = [value.type.element_type for value in operands]
+    body = new.regions[0].blocks.append(*elements, arg_locs=[op.location] * len(elements))
+    copy_body(op.regions[0].blocks[0], body, factors, {d: loops.index(d) for d in loops})
+    op.results[0].replace_all_uses_with(new.results[0])
+    erase_dead([op])
