@@ -110,7 +110,9 @@ func.func @main(%q: tensor<2x40x192xf32>, %x: tensor<1x50x16xf32>, %w: tensor<1x
 @pytest.mark.parametrize("pipeline", ["attn-configure", "attn-configure,attn-vectorize"])
 def test_unit_batch_stays_in_the_kernel(pipeline: str) -> None:
     report = Report()
-    vmfb = compile_text(UNIT_BATCH, mode="cost", pipeline=pipeline, report=report)
+    # From O2 on IREE drops that dim.
+    flags = ["--iree-opt-level=O0"]
+    vmfb = compile_text(UNIT_BATCH, mode="cost", pipeline=pipeline, report=report, flags=flags)
     assert "distribution = [1, 1, 40, 128, 0, 0]" in report.notes[0]
     rng = np.random.default_rng(0)
     shapes = (2, 40, 192), (1, 50, 16), (1, 16, 512), (1, 2, 50, 64)
@@ -183,7 +185,7 @@ def test_bias_over_an_image() -> None:
     """By default the keys stay one dim, which has a configuration."""
     report = Report()
     vmfb = compile_text(IMAGE_BIAS, mode="cost", report=report)
-    assert any("its mask is made over several dims" in note for note in report.notes)
+    assert any("its mask is computed, and put in memory" in note for note in report.notes)
     assert any("is vector loops of ours" in note for note in report.notes)
     rng = np.random.default_rng(0)
     shapes = (2, 4, 6, 16), (2, 24, 16), (2, 4, 6, 4), (2, 4, 6, 6)

@@ -52,14 +52,16 @@ ABSORBED = (
 def test_transposed_v_is_absorbed_in_every_attention(name: str) -> None:
     model = MODELS[name]()
     ours = build(model, "always")
-    flow, without = read_flow(ours.flow), read_flow(flow_text(model, None, [OFF]))
+    flow = read_flow(ours.flow)
+    without = read_flow(flow_text(model, None, [OFF]))
 
     attentions = ours.report.attentions
+    stored = sum("put in memory before it" in note for note in ours.report.notes)
     assert len(attentions) == model.text.count("attention <")
     assert set(without.v_innermost) == {False}
     assert flow.v_innermost == [True] * len(attentions)
     assert [_value(a).decision for a in attentions] == ["absorbed"] * len(attentions)
-    assert len(flow.dispatches) <= len(without.dispatches)
+    assert len(flow.dispatches) <= len(without.dispatches) + stored
     assert worst_error(ours.vmfb, model) < 1e-5
 
 
