@@ -520,7 +520,8 @@ class Machine:
             [expr.position for expr in attr.value.results]
             for attr in map(ir.AffineMapAttr, ir.ArrayAttr(op.attributes["indexing_maps"]))
         ]
-        shape = op.results[0].type.shape
+        # A sum over all loops is a scalar.
+        shape = factors[-1].shape[1:]
         loops = [loop for loop, size in zip(orders[-1], shape, strict=True) if size != 1]
         assert loops == sorted(loops), "IREE 3.13 lowers loops in this order to wrong numbers"
         *terms, total = ("z" + "".join(chr(ord("a") + loop) for loop in loops) for loops in orders)
@@ -588,7 +589,9 @@ class Machine:
         source = op.operands[0].type
         if isinstance(buffer, np.ndarray) and not source.has_static_shape:
             return buffer.reshape(shape)
-        return _Reshaped(buffer, source.shape, shape)
+        groups = ir.ArrayAttr(op.attributes["reassociation"])
+        part = [int(np.prod([shape[dim] for dim in _numbers(group)])) for group in groups]
+        return _Reshaped(buffer, part, shape)
 
     def do_memref_collapse_shape(self, op: ir.Operation, buffer: Any) -> Any:
         kind, source = op.results[0].type, op.operands[0].type

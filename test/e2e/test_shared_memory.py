@@ -33,12 +33,12 @@ PLAIN = Case(HEADS, 128, 192, 64, "f16")
 
 @dataclass(frozen=True)
 class Form:
-    """An attention, what the report says of its kernel, and how many tiles of keys the kernel
-    gets where only its caller knows."""
+    """An attention, what the report says of its kernel, and what the kernel is called with where
+    only its caller knows the keys: where V starts, how many keys and how many tiles of them."""
 
     case: Case
     said: str = AHEAD
-    tiles: int = 0
+    numbers: tuple[int, ...] = ()
 
 
 FORMS = {
@@ -54,7 +54,7 @@ FORMS = {
     "head dim 192, odd rows": Form(Case(HEADS, 200, 64, 192, "f16"), "drops 6 mask(s) of rows"),
     "soft-cap": Form(Case(HEADS, 128, 96, 128, "f16", score="cap")),
     "odd keys": Form(Case(HEADS, 128, 77, 64, "f16")),
-    "unknown keys": Form(Case(HEADS, 128, 61, 64, "f16", dynamic="k"), tiles=3),
+    "unknown keys": Form(Case(HEADS, 128, 61, 64, "f16", dynamic="k"), numbers=(0, 150, 3)),
     "few rows, split": Form(Case(2, 8, 512, 128, "f16"), "reads 160 fragment(s) with ldmatrix"),
 }
 
@@ -161,14 +161,14 @@ def rewritten(text: str, options: str | None = "") -> tuple[ir.Module, list[str]
 class Kernel:
     """The one kernel of a module that has tensor-core products."""
 
-    def __init__(self, module: ir.Module, tiles: int = 0):
+    def __init__(self, module: ir.Module, numbers: Sequence[int] = ()):
         (self.function,) = (
             function
             for function in collect(module.operation, lambda op: op.name == "func.func")
             if collect(function, lambda op: op.name == "nvgpu.mma.sync")
         )
         # A module ends with the last handle to it.
-        self.module, self.tiles = module, tiles
+        self.module, self.numbers = module, numbers
 
     def run(self, workgroups: Sequence[int] = (-1,)) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """What it reads, random numbers, and what it writes, NaN where it writes nothing."""
@@ -178,7 +178,7 @@ class Kernel:
         arrays = []
         for op in spans:
             kind = op.results[0].type
-            shape = [self.tiles if size == DYNAMIC else size for size in kind.shape]
+            shape = [self.numbers[-1] if size == DYNAMIC else size for size in kind.shape]
             array = random.standard_normal(shape).astype(np.float32)
             if isinstance(kind.element_type, ir.IntegerType):
                 array = array > -0.5
@@ -187,8 +187,9 @@ class Kernel:
             arrays.append(array.astype(TYPES[str(kind.element_type)]))
         info = str(self.function.attributes["translation_info"])
         (threads,) = re.findall(r"workgroup_size = \[(\d+), 1, 1\]", info)
-        # Sizes are passed as two halves; offsets are, too, and do not matter here.
-        run_kernel(self.function, arrays, int(threads), workgroups, (self.tiles, 0) * 8)
+        # Each number is passed as two halves. Where V starts does not matter here.
+        constants = [half for number in self.numbers for half in (number, 0)]
+        run_kernel(self.function, arrays, int(threads), workgroups, constants)
         pairs = list(zip(spans, arrays, strict=True))
         given = [array for op, array in pairs if op not in written]
         return given, [array for op, array in pairs if op in written]
@@ -202,19 +203,18 @@ class Kernel:
         return found
 
 
-def wanted(case: Case, given: Sequence[np.ndarray]) -> np.ndarray:
-    """What a kernel shall compute of what it reads, in float64."""
-    q, k, v = (array.astype(np.float64) for array in given[:3])
+def wanted(case: Case, given: Sequence[np.ndarray], keys: int | None = None) -> np.ndarray:
+    """What a kernel shall compute of what it reads, in float64; of so many keys, None: all."""
+    # A mask may be bound in front of Q, K and V, and has another type.
+    kinds = [TYPES[case.kind] == array.dtype for array in given]
+    q, k, v = (x.astype(np.float64) for x, own in zip(given, kinds, strict=True) if own)
+    masks = [x for x, own in zip(given, kinds, strict=True) if not own]
     if "v" in case.transposed:
         v = v.swapaxes(-1, -2)
-    # A mask of each score, and numbers that say which rows see a key at all.
-    masks = [array for array in given[3:] if array.dtype != np.int64]
-    seen = [array for array in given[3:] if array.dtype == np.int64]
     if case.dynamic:
-        k, v = (array.reshape(len(q), -1, case.head) for array in (k, v))
-        masks = [mask.T.ravel() for mask in masks]
+        k, v = (array.reshape(len(q), -1, case.head)[:, :keys] for array in (k, v))
     elif case.masked == "bk":
-        masks, seen = [mask[:, None] for mask in masks], [array[:, None] for array in seen]
+        masks = [mask[:, None] for mask in masks]
     elif k.ndim > q.ndim:
         # Each part of the keys for itself.
         q = q[:, None]
@@ -224,8 +224,7 @@ def wanted(case: Case, given: Sequence[np.ndarray]) -> np.ndarray:
     for mask in masks:
         scores = np.where(mask, scores, -np.inf) if mask.dtype == np.int8 else scores + mask
     weights = np.exp(scores - scores.max(-1, keepdims=True))
-    result = weights / weights.sum(-1, keepdims=True) @ v
-    return np.where(seen[0][..., None], result, 0) if seen else result
+    return weights / weights.sum(-1, keepdims=True) @ v
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -233,10 +232,10 @@ def test_numbers_stay_the_same(name: str, tmp_path: Path) -> None:
     """To the last bit, and right: in the last workgroup."""
     form = FORMS[name]
     text = lowered(form.case, tmp_path)
-    given, before = Kernel(rewritten(text, None)[0], form.tiles).run()
+    given, before = Kernel(rewritten(text, None)[0], form.numbers).run()
     module, notes = rewritten(text)
     assert form.said in " ".join(notes)
-    after = Kernel(module, form.tiles).run()[1]
+    after = Kernel(module, form.numbers).run()[1]
     for old, new in zip(before, after, strict=True):
         assert old.tobytes() == new.tobytes()
     result = after[0].astype(np.float64)
@@ -245,7 +244,9 @@ def test_numbers_stay_the_same(name: str, tmp_path: Path) -> None:
         result /= after[2][..., None]
     done = ~np.isnan(result)
     assert done.any()
-    assert rel_error(result[done], wanted(form.case, given)[done]) < TOLERANCE[form.case.kind]
+    keys = form.numbers[1] if form.numbers else None
+    right = wanted(form.case, given, keys)
+    assert rel_error(result[done], right[done]) < TOLERANCE[form.case.kind]
 
 
 @pytest.mark.parametrize("name", PROJECTIONS)
