@@ -179,7 +179,9 @@ class _Writer:
         output, maxima, total = (self.given(name) for name in self.facts.result_names)
         scores = self.in_base_2(self.scores()), dims
         highest = self.reduced("arith.maximumf", -math.inf, scores, rows)
-        largest = self.larger((highest, rows), maxima), rows
+        # Apart from weights: where one kernel gives both (from `--iree-opt-level=O2` on), IREE 3.13
+        # takes unknown sizes of the first result for those of the second, if it joins dims of it.
+        largest = self.apart(self.larger((highest, rows), maxima)), rows
         weights = self.weights(scores, largest, "math.exp2"), dims
         factor = self.weights(maxima, largest, "math.exp2"), rows
         # What is given is added behind: IREE 3.13 fails on some reductions that begin with it.

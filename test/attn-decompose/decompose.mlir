@@ -47,7 +47,8 @@ func.func @plain(%q: tensor<2x64x272xf16>, %k: tensor<2x96x272xf16>, %v: tensor<
 // CHECK: linalg.generic {{.*}} ins(%arg0, %arg1 : {{.*}}) outs({{.*}} : tensor<2x16x8x24xf32>)
 // CHECK: arith.constant 1.442
 // CHECK: %[[HIGHEST:.*]] = linalg.generic {{.*}}"reduction", "reduction"]} ins({{.*}}) outs({{.*}} : tensor<2x16xf32>)
-// CHECK: %[[MAX:.*]] = linalg.generic {{.*}} ins(%[[HIGHEST]], %arg4 : {{.*}}) outs({{.*}} : tensor<2x16xf32>)
+// CHECK: %[[LARGER:.*]] = linalg.generic {{.*}} ins(%[[HIGHEST]], %arg4 : {{.*}}) outs({{.*}} : tensor<2x16xf32>)
+// CHECK: %[[MAX:.*]] = iree_tensor_ext.compute_barrier.start %[[LARGER]]
 // CHECK: math.exp2
 // CHECK: math.exp2
 // CHECK: return {{.*}}, %[[MAX]], {{.*}}

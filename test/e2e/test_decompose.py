@@ -91,6 +91,18 @@ SIZES = {
     **{f"unknown_{d}": Form(mask="bmk", dynamic=d) for d in ("b", "m", "d", "k", "n")},
     "unknown_all": Form(mask="bmk", dynamic="bmdkn", mask_kind="packed"),
     "unknown_all_online": Form(mask="mk", dynamic="bmdkn", mask_kind="f16", **ROWS),
+    # IREE joins dims of weights, not of maxima; with more keys than rows, it shows if it then takes
+    # one's sizes for the other's.
+    "unknown_joined_online": Form(
+        "bmd",
+        "bkld",
+        "bkln",
+        "bmn",
+        dynamic="bmkl",
+        sizes=(("k", 9), ("l", 11)),
+        maxima="mb",
+        sums="mb",
+    ),
     "no_keys": Form(dynamic="k", sizes=(("k", 0),)),
     "no_keys_online": Form(dynamic="k", sizes=(("k", 0),), **ROWS),
     **{f"single_{d}": Form(sizes=((d, 1),), mask="mk") for d in "bmdkn"},
