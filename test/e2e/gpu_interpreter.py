@@ -295,6 +295,12 @@ class Machine:
         )
         places = list(itertools.product(*map(range, low, high, step)))
         block = op.regions[0].blocks[0]
+        if "mapping" not in op.attributes:
+            # A loop inside a kernel: each thread takes every turn.
+            for place in places:
+                self.values.update(zip(block.arguments, map(self.everywhere, place), strict=True))
+                self.block(block)
+            return
         for group in self._batches(places):
             self._run_at_once(len(group))
             assert not self.pending and not self.groups, "a copy that nobody waited for"
@@ -412,16 +418,17 @@ class Machine:
             np.broadcast_to(_evaluate(expr, dims, symbols), self.threads) for expr in value.results
         ]
 
-    def do_affine_linearize_index(self, op: ir.Operation, *indices: Any) -> Any:
+    def do_affine_linearize_index(self, op: ir.Operation, *numbers: Any) -> Any:
+        count, _ = op.attributes["operandSegmentSizes"]
+        indices, sizes = numbers[:count], _basis(op, numbers[count:])
         total = np.zeros(self.threads, np.int64)
-        sizes = list(op.attributes["static_basis"])
         sizes = [1] * (len(indices) - len(sizes)) + sizes
         for index, size in zip(indices, sizes, strict=True):
             total = total * size + index
         return total
 
-    def do_affine_delinearize_index(self, op: ir.Operation, index: Any) -> Any:
-        sizes = list(op.attributes["static_basis"])
+    def do_affine_delinearize_index(self, op: ir.Operation, index: Any, *numbers: Any) -> Any:
+        sizes = _basis(op, numbers)
         parts = []
         for size in reversed(sizes[len(sizes) - len(op.results) + 1 :]):
             parts.append(index % size)
@@ -871,6 +878,12 @@ def _element(value: ir.Value) -> Any:
 def _unknown(kind: Any) -> Any:
     """What stands where nothing was written: NaN, or a number that is unlikely."""
     return np.array(-99 if np.dtype(kind).kind in "bi" else np.nan).astype(kind)
+
+
+def _basis(op: ir.Operation, numbers: Sequence[Any]) -> list[Any]:
+    """The sizes an index is of; those known only at run time are `numbers`."""
+    unknown = iter(numbers)
+    return [next(unknown) if size == DYNAMIC else size for size in op.attributes["static_basis"]]
 
 
 def _numbers(array: ir.Attribute) -> list[int]:
