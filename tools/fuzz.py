@@ -11,6 +11,11 @@ gone on with. Exit code 1 where a run was wrong without a word, or where IREE co
 attnpass does not.
 
     python3 tools/fuzz.py --seeds=17 --target=llvm-cpu-host --level=O2 --keep=folder
+
+With `--forms` a graph is one attention, and there is one for each order of dims, mask, type, size
+and family of configurations (test/e2e/forms.py); its seed is its number.
+
+    python3 tools/fuzz.py --forms --target=cuda-sm_90 --level=O2 --variant=cost --out=forms.json
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import itertools
 import json
 import math
 import os
@@ -43,7 +49,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "test" / "e2e")]
 
 import numpy as np  # noqa: E402
-from fuzz_graphs import Graph, graph_of  # noqa: E402
+from fuzz_graphs import Graph, forms_for, graph_of, graph_of_form  # noqa: E402
 
 LOCAL = ("--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu")
 CUDA = ("--iree-hal-target-device=cuda",)
@@ -55,7 +61,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
 # IREE 3.13 alone compiles no attention for sm_90.
 PEERS = {**TARGETS, "cuda-sm_90": (*CUDA, "--iree-cuda-target=sm_80")}
 DRIVERS = {"llvm-cpu": "local-sync", "cuda": "cuda"}
-LEVELS = ("default", "O0", "O2", "O3")
+LEVELS = ("O0", "O1", "O2", "O3")
 MODES = ("cost", "always", "never")
 KERNELS = ("", "+kernels=cost", "+kernels=always")
 VARIANTS = tuple(mode + kernels for mode in MODES for kernels in KERNELS)
@@ -89,8 +95,7 @@ class Setting:
     def flags(self, plain: bool = False) -> list[str]:
         """Of attn-compile, or of iree-compile where that is `plain`."""
         flags = list((PEERS if plain else TARGETS)[self.target])
-        if self.level != "default":
-            flags.append(f"--iree-opt-level={self.level}")
+        flags.append(f"--iree-opt-level={self.level}")
         if self.target.startswith("llvm-cpu"):
             flags += CHEAP
         if self.level != LEVELS[0]:
@@ -424,7 +429,8 @@ def work(number: int, seeds: Sequence[int], options: argparse.Namespace, folder:
     folder.mkdir(parents=True, exist_ok=True)
     made = folder / "graphs.pickle"
     log = folder / "graphs.log"
-    if how := how_it_ended(forked(lambda: _make(seeds, made), options.limit * 4, log)):
+    graphs_of = _makers(options)
+    if how := how_it_ended(forked(lambda: _make(seeds, graphs_of, made), options.limit * 4, log)):
         raise RuntimeError(f"graphs of {seeds[0]} ...: {how}: {log.read_text()[-2000:]}")
     batch = Batch(pickle.loads(made.read_bytes()), folder, options.limit)
     with (folder / "outcomes").open("w") as out:
@@ -437,7 +443,12 @@ def work(number: int, seeds: Sequence[int], options: argparse.Namespace, folder:
     return 0
 
 
-def _make(seeds: Sequence[int], path: Path) -> int:
+def _makers(options: argparse.Namespace) -> Callable[[int], Graph]:
+    """What makes the graph of a seed."""
+    return (lambda seed: graph_of_form(seed, options.targets[0])) if options.forms else graph_of
+
+
+def _make(seeds: Sequence[int], graph_of: Callable[[int], Graph], path: Path) -> int:
     """Graphs are made in a process of their own: IREE's contexts start threads."""
     path.write_bytes(pickle.dumps([graph_of(seed) for seed in seeds]))
     return 0
@@ -449,8 +460,9 @@ def _again(outcome: Outcome, options: argparse.Namespace) -> str:
     if outcome.detail.startswith("only in one module"):
         first = outcome.seed // options.batch * options.batch
         seeds = f"{first}-{first + options.batch - 1}"
+    forms = "--forms " if options.forms else ""
     return (
-        f"--seeds={seeds} --target={where.target} --level={where.level} --variant={where.variant}"
+        f"{forms}--seeds={seeds} --target={where.target} --level={where.level} --variant={where.variant}"
     )
 
 
@@ -559,6 +571,7 @@ class Pool:
             try:
                 os.setpgid(0, 0)
                 os.sched_setaffinity(0, {self.cores[slot % len(self.cores)]})
+                os.environ["CUDA_VISIBLE_DEVICES"] = str(slot % self.options.gpus)
                 code = work(number, seeds, self.options, self.folder / str(number))
             except Exception as problem:
                 print(f"batch {number}: {problem}", file=sys.stderr)
@@ -598,11 +611,14 @@ def batches_of(options: argparse.Namespace, done: Iterable[str]) -> Iterator[tup
         yield from ((n, seeds[n : n + size]) for n in range(0, len(seeds), size))
         return
     part, parts = options.shard
-    number = part
-    while options.batches is None or number < options.batches * parts:
+    count = len(forms_for(options.targets[0])) if options.forms else math.inf
+    end = math.inf if options.batches is None else options.batches * parts
+    for number in itertools.count(part, parts):
+        seeds = range(number * size, int(min((number + 1) * size, count)))
+        if number >= end or not seeds:
+            return
         if str(number) not in known:
-            yield number, list(range(number * size, (number + 1) * size))
-        number += parts
+            yield number, list(seeds)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -614,7 +630,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--level", type=words, dest="levels", default=list(LEVELS))
     parser.add_argument("--variant", type=words, dest="variants", default=[])
     parser.add_argument("--shard", default="0/1", help="this part of how many, from 0")
+    parser.add_argument("--forms", action="store_true", help="each form of one attention")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--gpus", type=int, default=1, help="GPUs that jobs take in turns")
     parser.add_argument("--seconds", type=float, default=math.inf, help="wall-clock limit")
     parser.add_argument("--batch", type=int, default=12, help="graphs in a module")
     parser.add_argument("--batches", type=int, help="stop after so many (of this shard)")
@@ -630,6 +648,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     ):
         if wrong := [word for word in given if word not in known]:
             parser.error(f"unknown: {', '.join(wrong)} (known: {', '.join(known)})")
+    if options.forms and len({target.split("-")[0] for target in options.targets}) > 1:
+        parser.error("--forms takes targets of one kind: CPUs and GPUs have families of their own")
     found = re.fullmatch(r"(\d+)/(\d+)", options.shard)
     if not found or not int(found[1]) < int(found[2]):
         parser.error("--shard takes I/N with I below N")
@@ -645,10 +665,11 @@ def _seeds(text: str) -> list[int]:
     return found
 
 
-def keep(seeds: Sequence[int], folder: Path) -> None:
+def keep(options: argparse.Namespace) -> None:
     """The graphs of seeds as files: text, and arguments and results of each call."""
+    folder: Path = options.keep
     folder.mkdir(parents=True, exist_ok=True)
-    for graph in map(graph_of, seeds):
+    for graph in map(_makers(options), options.seeds):
         (folder / f"{graph.name}.mlir").write_text(graph.text)
         arrays: dict[str, Any] = {
             f"c{number}_{word}{place}": array
@@ -663,13 +684,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     options = parse(arguments)
     if options.keep:
-        return keep(options.seeds, options.keep) or 0
+        return keep(options) or 0
     parameters = {
         "targets": options.targets,
         "levels": options.levels,
         "variants": options.variants,
         "shard": list(options.shard),
         "batch": options.batch,
+        "forms": options.forms,
     }
     results = Results(options.out, parameters)
     if any(os.environ.get(name) != value for name, value in ALLOCATOR.items()):

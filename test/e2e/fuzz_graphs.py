@@ -6,8 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+import forms
 import numpy as np
 from interpreter import Machine
 from iree.compiler import ir
@@ -99,3 +101,32 @@ def graph_of(seed: int) -> Graph:
     pairs = [pair for two in zip(rounded, wanted, strict=True) for pair in zip(*two, strict=True)]
     rounding = max(relative_error(*pair) for pair in pairs)
     return Graph(seed, family, function.name, text, calls, wanted, rounding)
+
+
+@dataclass
+class FormGraph(Graph):
+    """One attention in one form."""
+
+    form: forms.Form
+
+    def tolerance(self, target: str) -> float:
+        is_cpu = target.startswith("llvm-cpu")
+        return (forms.CPU_TOLERANCE if is_cpu else forms.GPU_TOLERANCE)[self.form.kind]
+
+    def error(self, call: int, results: Sequence[np.ndarray]) -> float:
+        del call
+        return self.form.error(results)
+
+
+@cache
+def forms_for(target: str) -> list[forms.Form]:
+    """All forms for the configurations of `target`."""
+    is_cpu = target.startswith("llvm-cpu")
+    return forms.product(forms.CPU_FAMILIES if is_cpu else forms.GPU_FAMILIES)
+
+
+def graph_of_form(number: int, target: str) -> Graph:
+    """The form of this number as a graph."""
+    form = forms_for(target)[number]
+    text, calls = form.text(form.name), [form.inputs()]
+    return FormGraph(number, form.family, form.name, text, calls, [[form.wanted()]], 0, form)

@@ -1,7 +1,7 @@
 """Orders of dims, masks, types and sizes, any two of them together, in numbers.
 
 On llvm-cpu compiled and run; for CUDA compiled and its kernels interpreted. All forms, and runs on
-a GPU: tools/walk_forms.py.
+a GPU: `tools/fuzz.py --forms`.
 """
 
 from __future__ import annotations
