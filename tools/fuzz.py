@@ -460,10 +460,8 @@ def _again(outcome: Outcome, options: argparse.Namespace) -> str:
     if outcome.detail.startswith("only in one module"):
         first = outcome.seed // options.batch * options.batch
         seeds = f"{first}-{first + options.batch - 1}"
-    forms = "--forms " if options.forms else ""
-    return (
-        f"{forms}--seeds={seeds} --target={where.target} --level={where.level} --variant={where.variant}"
-    )
+    flags = f"--target={where.target} --level={where.level} --variant={where.variant}"
+    return f"{'--forms ' * options.forms}--seeds={seeds} {flags}"
 
 
 class Results:
