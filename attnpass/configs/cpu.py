@@ -4,9 +4,12 @@ The head dim of V is taken whole: Q K^T is computed once instead of once for eve
 of V. A tile of k1 is never set: it compiles and computes wrong numbers (IREE 3.13). f16 and
 bf16 take the tiles of f32, since scores and results are f32 inside the kernel. Sizes that are
 known only at run time, and tails, need nothing of their own: IREE masks what is beyond the end.
+Of several head or key dims it cannot: steps divide them.
 """
 
 from __future__ import annotations
+
+import math
 
 from ..attention import AttentionFacts
 from ..ir import element_bytes
@@ -28,8 +31,8 @@ WORKGROUP_ROWS = 64
 # K and V of a head from which on chunks of keys are worth two more dispatches: measured on two
 # cores (docs/split-k.md), 1.2 times faster at 8 MB and 1.3 and more above.
 SPLIT_BYTES = 8_000_000
-# The widest head dim that IREE's own configuration takes whole, of several dims those that it
-# joins: tiles of it leave parts of scores, and softmax is taken of those.
+# The widest dim of heads that IREE's own configuration takes whole: tiles of it leave parts of
+# scores, and softmax is taken of those.
 WIDEST_WHOLE = 128
 MEASURED_TYPES = frozenset({"f32", "f16", "bf16", "i1"})
 
@@ -43,6 +46,8 @@ def configuration(facts: AttentionFacts, target: Target) -> dict[str, str] | str
     if step is None:
         return f"head dim {widest(facts)} is too wide for vectors of {register_bytes(target)} bytes"
     found = {"compilation_info": compilation_info(facts, step, WORKGROUP_ROWS)}
+    if _has_several_dims(facts):
+        return found
     loops = cpu_loops.tiles(facts, register_bytes(target))
     if isinstance(loops, cpu_loops.Tiles):
         found["decomposition_config"] = loops.to_attribute()
@@ -51,18 +56,18 @@ def configuration(facts: AttentionFacts, target: Target) -> dict[str, str] | str
 
 def own_is_wrong(facts: AttentionFacts) -> str:
     """What is wrong with IREE's own configuration of a settled attention, or ''."""
-    head = facts.extent(facts.k1)
-    if head is not None and head <= WIDEST_WHOLE:
+    sizes = [facts.sizes[dim] for dim in facts.k1]
+    if all(size is not None and size <= WIDEST_WHOLE for size in sizes):
         return ""
     return (
-        "IREE 3.13's own configuration takes the softmax of parts of the scores where the head dim "
+        "IREE 3.13's own configuration takes the softmax of parts of the scores where a head dim "
         f"of Q and K is above {WIDEST_WHOLE} or known only at run time"
     )
 
 
 def decodes(facts: AttentionFacts, target: Target) -> str:
     """Why chunks of this attention's keys would not pay on idle cores, or ''."""
-    if any(len(dims) != 1 for dims in (facts.k1, facts.k2, facts.n)):
+    if _has_several_dims(facts):
         return "it has several head or key dims"
     loops = cpu_loops.tiles(facts, register_bytes(target))
     if isinstance(loops, str):
@@ -103,9 +108,11 @@ def lowering_config(facts: AttentionFacts, step: tuple[int, int], workgroup_rows
         size = facts.sizes[facts.m[-1]]
         distribution[facts.m[-1]] = workgroup_rows if size is None else min(workgroup_rows, size)
         vector[facts.m[-1]] = step[0]
-    (n,), (k2,) = facts.n, facts.k2
-    distribution[n] = vector[n] = facts.sizes[n] or 0
-    reduction[k2] = step[1]
+    for dim in facts.n:
+        distribution[dim] = vector[dim] = facts.sizes[dim] or 0
+    for dim in facts.k2[:-1]:
+        reduction[dim] = 1
+    reduction[facts.k2[-1]] = step[1]
     return (
         f"#iree_cpu.lowering_config<distribution = {distribution}, "
         f"vector_common_parallel = {vector}"
@@ -116,7 +123,9 @@ def lowering_config(facts: AttentionFacts, step: tuple[int, int], workgroup_rows
 def _step(facts: AttentionFacts, register: int) -> tuple[int, int] | None:
     """Rows and keys of a vector step on registers of so many bytes; None: the head is too wide."""
     rows = facts.sizes[facts.m[-1]] if facts.m else 1
-    keys = facts.sizes[facts.k2[0]]
+    keys = facts.sizes[facts.k2[-1]]
+    if _has_several_dims(facts):
+        return _whole_step(facts, rows, keys, register)
     for most_rows, most_keys in STEPS:
         step_rows = _even_step(rows, most_rows)
         if rows is not None and rows <= FEW_ROWS:
@@ -124,6 +133,21 @@ def _step(facts: AttentionFacts, register: int) -> tuple[int, int] | None:
         if step_rows * most_keys * widest(facts) * 4 <= MOST_REGISTERS * register:
             return step_rows, _dividing_step(keys, most_keys)
     return None
+
+
+def _whole_step(
+    facts: AttentionFacts, rows: int | None, keys: int | None, register: int
+) -> tuple[int, int] | None:
+    """The most rows and keys that divide theirs, where IREE can mask no tail."""
+    for most_rows, most_keys in STEPS:
+        step = _divisor(rows, most_rows), _divisor(keys, most_keys)
+        if math.prod(step) * widest(facts) * 4 <= MOST_REGISTERS * register:
+            return step
+    return None
+
+
+def _divisor(size: int | None, most: int) -> int:
+    return math.gcd(size or 1, most)
 
 
 def _even_step(size: int | None, most: int) -> int:
@@ -145,15 +169,15 @@ def _dividing_step(size: int | None, most: int) -> int:
 
 
 def widest(facts: AttentionFacts) -> int:
-    """The larger head dim."""
-    return max(facts.sizes[facts.n[0]] or 0, facts.sizes[facts.k1[0]] or 0)
+    """The larger head, of all its dims."""
+    return max(facts.extent(facts.n) or 0, facts.extent(facts.k1) or 0)
 
 
 def refusal(facts: AttentionFacts) -> str:
     """Why no configuration is known to be right for this attention, or ''."""
-    if len(facts.n) != 1 or len(facts.k2) != 1 or len(facts.k1) != 1:
+    if _has_several_dims(facts) and not own_is_wrong(facts):
         return "it has several head or key dims"
-    if facts.sizes[facts.n[0]] is None or facts.sizes[facts.k1[0]] is None:
+    if facts.extent(facts.n) is None or facts.extent(facts.k1) is None:
         return "its head dim is known only at run time, so its vectors have no bound"
     if facts.may_lose_dims:
         return "it has unit dims, which IREE folds: its rank is not final before phase 'flow'"
@@ -163,3 +187,7 @@ def refusal(facts: AttentionFacts) -> str:
     if unknown:
         return f"nothing was measured for {', '.join(unknown)}"
     return ""
+
+
+def _has_several_dims(facts: AttentionFacts) -> bool:
+    return any(len(dims) != 1 for dims in (facts.k1, facts.k2, facts.n))

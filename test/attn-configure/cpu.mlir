@@ -1,4 +1,6 @@
 // RUN: attn-opt %s --attn-configure=target=llvm-cpu --split-input-file | FileCheck %s
+// RUN: attn-opt %s --attn-configure=target=llvm-cpu --split-input-file --report=%t.json -o %t.mlir
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
 // RUN: attn-opt %s --attn-configure=source=none --split-input-file | FileCheck %s --check-prefix=NONE
 // NONE-NOT: compilation_info
 
@@ -98,4 +100,53 @@ func.func @unknown_sizes(%q: tensor<2x?x32xf32>, %k: tensor<2x?x32xf32>, %v: ten
       iree_linalg_ext.yield %score : f32
   } -> tensor<2x?x32xf32>
   return %r : tensor<2x?x32xf32>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, d1, d2, k1, k2) -> (b, m, d1, d2)>
+#k = affine_map<(b, m, n, d1, d2, k1, k2) -> (b, k1, k2, d2, d1)>
+#v = affine_map<(b, m, n, d1, d2, k1, k2) -> (b, k2, k1, n)>
+#s = affine_map<(b, m, n, d1, d2, k1, k2) -> ()>
+#o = affine_map<(b, m, n, d1, d2, k1, k2) -> (b, m, n)>
+
+// Several head and key dims of which IREE would cut the wide one: all of them, and steps that
+// divide rows and keys.
+// CHECK: #[[CONFIG:.*]] = #iree_cpu.lowering_config<distribution = [1, 12, 32, 0, 0, 0, 0], vector_common_parallel = [1, 2, 32, 0, 0, 0, 0], vector_reduction = [0, 0, 0, 0, 0, 1, 1]>
+// CHECK: #[[INFO:.*]] = #iree_codegen.compilation_info<lowering_config = #[[CONFIG]],
+// CHECK-LABEL: func.func @wide_dims(
+// CHECK: iree_linalg_ext.attention {{.*}}{compilation_info = #[[INFO]]}
+func.func @wide_dims(%q: tensor<2x12x160x2xf32>, %k: tensor<2x4x9x2x160xf32>, %v: tensor<2x9x4x32xf32>) -> tensor<2x12x32xf32> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<2x12x32xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<2x12x160x2xf32>, tensor<2x4x9x2x160xf32>, tensor<2x9x4x32xf32>, f32) outs(%out : tensor<2x12x32xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x12x32xf32>
+  return %r : tensor<2x12x32xf32>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, d1, d2, k) -> (b, m, d1, d2)>
+#k = affine_map<(b, m, n, d1, d2, k) -> (b, k, d2, d1)>
+#v = affine_map<(b, m, n, d1, d2, k) -> (b, k, n)>
+#s = affine_map<(b, m, n, d1, d2, k) -> ()>
+#o = affine_map<(b, m, n, d1, d2, k) -> (b, m, n)>
+
+// IREE takes all of narrow ones itself.
+// CHECK-LABEL: func.func @narrow_dims(
+// CHECK-NOT: compilation_info
+// CHECK: return
+// WHY: keeps IREE's own configuration: it has several head or key dims
+func.func @narrow_dims(%q: tensor<2x12x96x2xf32>, %k: tensor<2x9x2x96xf32>, %v: tensor<2x9x32xf32>) -> tensor<2x12x32xf32> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<2x12x32xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<2x12x96x2xf32>, tensor<2x9x2x96xf32>, tensor<2x9x32xf32>, f32) outs(%out : tensor<2x12x32xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x12x32xf32>
+  return %r : tensor<2x12x32xf32>
 }

@@ -30,6 +30,27 @@ CONFIGURED = {
     "two_head_dims": Form("bmde", "bkde", "bkn", "bmn", sizes=(("d", 64), ("e", 4))),
     "given_sums": Form(**ROWS),
 }
+# Wide heads whose dims stand apart somewhere, so that IREE does not join them.
+APART = {
+    "head": ("bmde", "bked", "bkn", "bmn"),
+    "three_of_head": ("bmdeg", "bkged", "bkn", "bmn"),
+    "keys": ("bmd", "bkld", "blkn", "bmn"),
+    "columns": ("bmd", "bkd", "bkon", "bmno"),
+    "all": ("bhmgde", "bhkled", "bhlkon", "mbghno"),
+}
+SIZES = (("d", 130), ("k", 6))
+MASKS = {"": "", "i1": "k", "f16": "km", "i8": "mk"}
+CONFIGURED |= {
+    f"apart_{name}_{mask}{''.join(dynamic)}": Form(
+        *dims,
+        mask=MASKS[mask].replace("k", "lk" if "l" in dims[1] else "k"),
+        mask_kind=mask or "i1",
+        dynamic=dynamic,
+        sizes=SIZES,
+    )
+    for name, dims in APART.items()
+    for mask, dynamic in (("", ""), ("i1", "k"), ("f16", "bm"), ("i8", "kl"))
+}
 
 
 @pytest.mark.parametrize("name", [*FORMS, *CONFIGURED])
