@@ -5,6 +5,7 @@ Instructions and their operands: PTX ISA, "ex2", "rcp" and "cvt".
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -149,6 +150,21 @@ def _assembly(
 def element_count(kind: ir.Type) -> int:
     """Number of elements of a scalar or vector type."""
     return math.prod(kind.shape) if isinstance(kind, ir.VectorType) else 1
+
+
+def transpose(build: Builder, value: ir.Value, order: Sequence[int]) -> ir.Value:
+    """A vector whose dim i is dim order[i] of `value`, element by element: IREE folds
+    `vector.transpose` into what reads it."""
+    kind = ir.VectorType(value.type)
+    strides = [math.prod(kind.shape[dim + 1 :]) for dim in range(kind.rank)]
+    shape = [kind.shape[dim] for dim in order]
+    elements = _elements(build, value)
+    places = itertools.product(*map(range, shape))
+    moved = [
+        elements[sum(at * strides[dim] for at, dim in zip(place, order, strict=True))]
+        for place in places
+    ]
+    return _joined(build, moved, ir.VectorType.get(shape, kind.element_type, loc=build.location))
 
 
 def _elements(build: Builder, value: ir.Value) -> list[ir.Value]:

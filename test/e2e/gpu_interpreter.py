@@ -375,7 +375,9 @@ class Machine:
         return self.everywhere(value.value, TYPES[str(kind)])
 
     def do_ub_poison(self, op: ir.Operation) -> Any:
-        return self.everywhere(_unknown(_element(op.results[0])), _element(op.results[0]))
+        kind, number = op.results[0].type, _element(op.results[0])
+        sizes = kind.shape if isinstance(kind, ir.VectorType) else ()
+        return np.full((self.threads, *sizes), _unknown(number), number)
 
     def do_gpu_thread_id(self, op: ir.Operation) -> Any:
         name = str(op.attributes["dimension"])
@@ -499,6 +501,14 @@ class Machine:
     def do_vector_from_elements(self, op: ir.Operation, *values: Any) -> Any:
         return np.stack(values, 1).reshape(self.threads, *op.results[0].type.shape)
 
+    def do_vector_insert(self, op: ir.Operation, part: Any, whole: Any) -> Any:
+        result = whole.copy()
+        result[(slice(None), *op.attributes["static_position"])] = part
+        return result
+
+    def do_math_fma(self, op: ir.Operation, left: Any, right: Any, start: Any) -> Any:
+        return left * right + start
+
     def do_vector_insert_strided_slice(self, op: ir.Operation, part: Any, whole: Any) -> Any:
         offsets = _numbers(op.attributes["offsets"])
         sizes = [1] * (len(offsets) + 1 - part.ndim) + list(part.shape[1:])
@@ -531,6 +541,15 @@ class Machine:
         shape = factors[-1].shape[1:]
         loops = [loop for loop, size in zip(orders[-1], shape, strict=True) if size != 1]
         assert loops == sorted(loops), "IREE 3.13 lowers loops in this order to wrong numbers"
+        left_sums, right_sums = (
+            [
+                loop
+                for loop, size in zip(order, factor.shape[1:], strict=True)
+                if size != 1 and loop not in orders[-1]
+            ]
+            for order, factor in zip(orders[:2], factors[:2], strict=True)
+        )
+        assert left_sums == right_sums, "IREE 3.13 takes summed dims by their places in factors"
         *terms, total = ("z" + "".join(chr(ord("a") + loop) for loop in loops) for loops in orders)
         left, right, start = (np.asarray(factor, np.float32) for factor in factors)
         result = np.einsum(f"{','.join(terms)}->{total}", left, right) + start
