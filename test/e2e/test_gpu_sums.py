@@ -1,4 +1,4 @@
-"""Sums over several dims on CUDA: IREE's lowering takes the dims of both factors by their places."""
+"""Sums over several dims on CUDA: IREE takes the dims of both factors by their places."""
 
 from __future__ import annotations
 
