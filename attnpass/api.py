@@ -53,6 +53,7 @@ def default_pipeline(
         "attn-generic-products",
         "attn-scatter-indices",
         "attn-gather-indices",
+        "attn-gather-slices",
         "attn-join-dims",
     ]
     if configure:

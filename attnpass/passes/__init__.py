@@ -38,6 +38,7 @@ REGISTRY: dict[str, str] = {
     "attn-fuse-normalization": "attnpass.passes.fuse_normalization:FuseNormalization",
     "attn-fuse-transpose": "attnpass.passes.fuse_transpose:FuseTranspose",
     "attn-gather-indices": "attnpass.repair.gather_indices:GatherIndices",
+    "attn-gather-slices": "attnpass.repair.gather_slices:GatherSlices",
     "attn-generic-products": "attnpass.repair.generic_products:GenericProducts",
     "attn-hardware-exp2": "attnpass.passes.hardware_exp2:HardwareExp2",
     "attn-mask-positions": "attnpass.passes.mask_positions:MaskPositions",

@@ -12,6 +12,7 @@ together.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -259,6 +260,9 @@ class Machine:
             if isinstance(known, np.ndarray) and not isinstance(value.type, ir.MemRefType):
                 own = known[: self.count]
                 self.values[value] = np.resize(own, (self.threads, *own.shape[1:]))
+            if isinstance(known, _View):
+                offsets = [np.resize(one[: self.count], self.threads) for one in known.offsets]
+                self.values[value] = dataclasses.replace(known, offsets=offsets)
 
     def block(self, block: ir.Block) -> list[Any]:
         for view in block:
@@ -695,6 +699,7 @@ class Machine:
         return values
 
     def do_vector_gather(self, op: ir.Operation, buffer: Any, *rest: Any) -> Any:
+        assert _lies_together(op.operands[0].type), "IREE 3.13 takes a view to have no gaps"
         *start, places, mask, passed = rest
         there = self._taken(mask)
         values = np.array(passed)
@@ -886,6 +891,17 @@ def _evaluate(expr: ir.AffineExpr, dims: Sequence[Any], symbols: Sequence[Any]) 
         return symbols[expr.position]
     left, right = (_evaluate(part, dims, symbols) for part in (expr.lhs, expr.rhs))
     return next(do(left, right) for kind, do in _AFFINE.items() if isinstance(expr, kind))
+
+
+def _lies_together(kind: ir.MemRefType) -> bool:
+    """Whether a buffer's elements lie side by side, as far as its type tells."""
+    strides, _ = kind.get_strides_and_offset()
+    wanted = 1
+    for size, step in zip(reversed(kind.shape), reversed(strides), strict=True):
+        if size != 1 and wanted != DYNAMIC and step not in (wanted, DYNAMIC):
+            return False
+        wanted = DYNAMIC if DYNAMIC in (size, wanted) else wanted * size
+    return True
 
 
 def _element(value: ir.Value) -> Any:

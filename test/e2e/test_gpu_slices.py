@@ -1,0 +1,91 @@
+"""Slices that kernels read by computed indices: IREE's code for GPUs knows no gaps in them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from gpu_module import lower, run_gpu_module
+
+import attnpass
+
+CUDA = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90")
+
+
+@dataclasses.dataclass(frozen=True)
+class Slice:
+    """Where a slice starts, its sizes, and those that it is read in."""
+
+    source: tuple[int, ...]
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+    read: tuple[int, ...] = ()
+    dynamic: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.read or self.sizes
+
+    def text(self) -> str:
+        """A function that reverses the last dim of a slice and multiplies it by weights."""
+        shape, rank = kind(self.shape), len(self.shape)
+        dims, back = ", ".join(f"d{dim}" for dim in range(rank)), rank - 1
+        offsets = ["%at" if self.dynamic and offset else str(offset) for offset in self.offsets]
+        indices = [f"%i{dim} = linalg.index {dim} : index" for dim in range(rank)]
+        places = [*(f"%i{dim}" for dim in range(back)), "%back"]
+        groups = [[0], list(range(1, len(self.sizes)))]
+        kinds = f"{kind(self.sizes)} into {shape}"
+        view = f"%view = tensor.collapse_shape %piece {groups} : {kinds}" if self.read else ""
+        line = "\n"
+        return f"""func.func @main(%x: {kind(self.source)}, %w: {kind(self.shape[-1:])}, %at: index)
+            -> {shape} {{
+          %top = arith.constant {self.shape[-1] - 1} : index
+          %piece = tensor.extract_slice %x[{", ".join(offsets)}] {list(self.sizes)}
+              {[1] * len(offsets)} : {kind(self.source)} to {kind(self.sizes)}
+          {view}
+          %e = tensor.empty() : {shape}
+          %r = linalg.generic {{indexing_maps = [affine_map<({dims}) -> (d{back})>,
+              affine_map<({dims}) -> ({dims})>],
+              iterator_types = [{", ".join(['"parallel"'] * rank)}]}}
+              ins(%w : {kind(self.shape[-1:])}) outs(%e : {shape}) {{
+          ^bb0(%weight: f32, %out: f32):
+            {line.join(indices)}
+            %reverse = arith.subi %top, %i{back} : index
+            %back = arith.minsi %reverse, %top : index
+            %v = tensor.extract {"%view" if self.read else "%piece"}[{", ".join(places)}] : {shape}
+            %p = arith.mulf %v, %weight : f32
+            linalg.yield %p : f32
+          }} -> {shape}
+          return %r : {shape}
+        }}"""
+
+    def wanted(self, source: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        where = tuple(slice(o, o + size) for o, size in zip(self.offsets, self.sizes, strict=True))
+        return source[where].reshape(self.shape)[..., ::-1] * weights
+
+
+def kind(sizes: tuple[int, ...]) -> str:
+    return f"tensor<{'x'.join(map(str, sizes))}xf32>"
+
+
+SLICES = {
+    "middle_dim": Slice((8, 16, 64), (0, 6, 0), (8, 4, 64)),
+    "last_dim": Slice((16, 128), (0, 32), (16, 64)),
+    "reshaped": Slice((8, 16, 64), (0, 6, 0), (8, 4, 64), read=(8, 256)),
+    "offset_of_run_time": Slice((8, 16, 64), (0, 6, 0), (8, 4, 64), dynamic=True),
+    "without_gaps": Slice((8, 16, 64), (2, 0, 0), (3, 16, 64)),
+}
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_numbers(name: str) -> None:
+    form = SLICES[name]
+    source = np.arange(np.prod(form.source), dtype=np.float32).reshape(form.source)
+    weights = np.arange(form.shape[-1], dtype=np.float32)
+    flags = [*CUDA, "--compile-to=executable-configurations"]
+    compiled = attnpass.compile_str(form.text(), extra_args=flags)
+    assert compiled is not None
+    given = [source, weights, np.full(1, max(form.offsets))]
+    (result,) = run_gpu_module(lower(compiled.decode()), given)
+    np.testing.assert_array_equal(result, form.wanted(source, weights))

@@ -1,0 +1,76 @@
+// For GPUs a slice with gaps stands in memory where it is read by computed indices, also through a
+// reshape; run twice the pass adds nothing. One without gaps, one that is read as it lies, and
+// those for other targets stay.
+
+// RUN: attn-opt %s --attn-gather-slices --split-input-file | FileCheck %s
+// RUN: attn-opt %s --attn-gather-slices --split-input-file > %t.1 && attn-opt %s --attn-gather-slices --attn-gather-slices --split-input-file > %t.2 && diff %t.1 %t.2
+
+module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device]} {
+  // CHECK-LABEL: func.func @gaps(
+  // CHECK: %[[SLICE:.*]] = tensor.extract_slice %arg0[0, 6, 0] [8, 2, 8]
+  // CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[SLICE]] : tensor<8x2x8xf32>
+  // CHECK: %[[VIEW:.*]] = tensor.collapse_shape %[[STORED]]
+  // CHECK: tensor.extract %[[VIEW]]
+  func.func @gaps(%x: tensor<8x16x8xf32>) -> tensor<8x16xf32> {
+    %c15 = arith.constant 15 : index
+    %piece = tensor.extract_slice %x[0, 6, 0] [8, 2, 8] [1, 1, 1] : tensor<8x16x8xf32> to tensor<8x2x8xf32>
+    %view = tensor.collapse_shape %piece [[0], [1, 2]] : tensor<8x2x8xf32> into tensor<8x16xf32>
+    %e = tensor.empty() : tensor<8x16xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<8x16xf32>) {
+    ^bb0(%out: f32):
+      %i = linalg.index 0 : index
+      %j = linalg.index 1 : index
+      %back = arith.subi %c15, %j : index
+      %v = tensor.extract %view[%i, %back] : tensor<8x16xf32>
+      linalg.yield %v : f32
+    } -> tensor<8x16xf32>
+    return %r : tensor<8x16xf32>
+  }
+
+  // CHECK-LABEL: func.func @strides(
+  // CHECK: compute_barrier.start
+  func.func @strides(%x: tensor<16xf32>, %at: tensor<8xi32>) -> tensor<8xf32> {
+    %piece = tensor.extract_slice %x[0] [8] [2] : tensor<16xf32> to tensor<8xf32>
+    %e = tensor.empty() : tensor<8xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]} ins(%at : tensor<8xi32>) outs(%e : tensor<8xf32>) {
+    ^bb0(%n: i32, %out: f32):
+      %i = arith.index_cast %n : i32 to index
+      %v = tensor.extract %piece[%i] : tensor<8xf32>
+      linalg.yield %v : f32
+    } -> tensor<8xf32>
+    return %r : tensor<8xf32>
+  }
+
+  // CHECK-LABEL: func.func @together(
+  // CHECK-NOT: compute_barrier
+  func.func @together(%x: tensor<4x16x8xf32>, %at: tensor<8xi32>) -> (tensor<8xf32>, tensor<1x2x8xf32>, f32) {
+    %c0 = arith.constant 0 : index
+    %piece = tensor.extract_slice %x[3, 6, 0] [1, 2, 8] [1, 1, 1] : tensor<4x16x8xf32> to tensor<1x2x8xf32>
+    %e = tensor.empty() : tensor<8xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]} ins(%at : tensor<8xi32>) outs(%e : tensor<8xf32>) {
+    ^bb0(%n: i32, %out: f32):
+      %i = arith.index_cast %n : i32 to index
+      %v = tensor.extract %piece[%c0, %c0, %i] : tensor<1x2x8xf32>
+      linalg.yield %v : f32
+    } -> tensor<8xf32>
+    %gaps = tensor.extract_slice %x[0, 6, 0] [4, 1, 8] [1, 1, 1] : tensor<4x16x8xf32> to tensor<4x1x8xf32>
+    %one = tensor.extract %gaps[%c0, %c0, %c0] : tensor<4x1x8xf32>
+    return %r, %piece, %one : tensor<8xf32>, tensor<1x2x8xf32>, f32
+  }
+}
+
+// -----
+
+// CHECK-LABEL: func.func @elsewhere(
+// CHECK-NOT: compute_barrier
+func.func @elsewhere(%x: tensor<16xf32>, %at: tensor<8xi32>) -> tensor<8xf32> {
+  %piece = tensor.extract_slice %x[0] [8] [2] : tensor<16xf32> to tensor<8xf32>
+  %e = tensor.empty() : tensor<8xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]} ins(%at : tensor<8xi32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%n: i32, %out: f32):
+    %i = arith.index_cast %n : i32 to index
+    %v = tensor.extract %piece[%i] : tensor<8xf32>
+    linalg.yield %v : f32
+  } -> tensor<8xf32>
+  return %r : tensor<8xf32>
+}
