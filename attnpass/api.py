@@ -29,6 +29,7 @@ def default_pipeline(
     # Without configurations attention ops are slower than what they are made of.
     passes = ["attn-flex-masks"] + (["attn-raise"] if raise_attention and configure else [])
     passes += [
+        "attn-same-types",
         "attn-normal-form",
         "attn-fuse-normalization",
         "attn-mask-positions",

@@ -69,6 +69,16 @@ def decompose_all(
     return bool(done)
 
 
+def may_be_written_out(module: ir.Operation, megabytes: int) -> bool:
+    """Whether there is attention under `module`, and the scores of each take at most so much of
+    memory (2^20 bytes each)."""
+    ops = find_ops(module)
+    try:
+        return bool(ops) and all(score_bytes(describe_any(op)) >> 20 <= megabytes for op in ops)
+    except AttnError:
+        return False
+
+
 def describe_any(op: ir.Operation) -> AttentionFacts:
     """Facts of any attention op on tensors, with its dims sorted as IREE sorts them: a group may
     be empty, and rows or V's own dims missing from the result. AttnError where maps are no
@@ -278,7 +288,17 @@ class _Writer:
             term = build.create("arith.mulf", [self.kind], factors).results[0]
             return build.create("arith.addf", [self.kind], [x[2], term]).results[0]
 
-        return _generic(self.build, [left, right], (self.filled(0.0, dims), dims), body)
+        factors = [self.of_one_type(left, right), right]
+        return _generic(self.build, factors, (self.filled(0.0, dims), dims), body)
+
+    def of_one_type(self, value: Operand, other: Operand) -> Operand:
+        """An operand, cast in memory where each of two would be cast from a type of its own: IREE
+        3.13 multiplies the types that both have before, as if they were one, on GPUs."""
+        kinds = {element_type(each) for each, _ in (value, other)} - {self.kind}
+        if len(kinds) < 2:
+            return value
+        cast = self.each([value], value[1], lambda build, x, _: self.number(build, x[0]))
+        return self.apart(cast), value[1]
 
     def reduced(
         self, name: str, start: float, value: Operand, dims: Sequence[int | None]

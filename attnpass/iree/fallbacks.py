@@ -7,19 +7,30 @@ changed nothing are no reason for it, so a module on which none did anything fai
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from ..api import default_pipeline
 from ..passes import Pass
+from ..passes.decompose import Decompose
 from ..passes.pipeline import Stage, parse_pipeline, stage_name
+from ..repair.keep_apart import KeepApart
 from ..report.records import Report
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
 
 # What changes the module beside the passes: what keeps IREE's own transpose off V, a level of
 # optimisation that the user has not named, and what a fault between passes may have done.
 BARRIERS = "the order of V"
 LEVEL = "the level of optimisation"
 UNKNOWN = "unknown changes"
+# What the module holds, and can do without: attention ops, which are products and a softmax then,
+# and kernels of several ops.
+ATTENTION = "attention ops"
+FUSION = "kernels of several ops"
+# What is no step of ours.
+_HELD = frozenset({LEVEL, ATTENTION, FUSION})
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,11 @@ class Fallback:
 
     def covers(self, name: str) -> bool:
         return self.passes is None or name in self.passes
+
+    @property
+    def writes_otherwise(self) -> bool:
+        """Whether IREE gets other ops than the module's own."""
+        return self.passes is not None and ATTENTION in self.passes
 
 
 PLAIN = Fallback("all passes and the level O2, as by IREE alone", None, "--attn-disable")
@@ -53,7 +69,7 @@ def _without(name: str, switch: str, *more: str, **options: Any) -> Fallback:
 def fallbacks(changed: Mapping[str, str]) -> list[Fallback]:
     """The list of what to leave out, in the order in which it is tried, each alone, of a module
     which so much has `changed` (see `Failure`)."""
-    speed = frozenset(name for name, wrong in changed.items() if not wrong and name != LEVEL)
+    speed = frozenset(name for name, wrong in changed.items() if not wrong) - _HELD
     return [
         _without("the precompiled kernels", "--attn-kernels=never", kernels="never"),
         _without("configurations", "--attn-configure=false", configure=False),
@@ -68,12 +84,30 @@ def fallbacks(changed: Mapping[str, str]) -> list[Fallback]:
         Fallback(
             "changes of layout", frozenset({"attn-propagate-layout", BARRIERS}), "--attn-mode=never"
         ),
+        # Before the level: at O0, IREE 3.13 computes wrong numbers of some graphs on CUDA.
+        *_without_attention_ops(changed),
         Fallback("the level O2", frozenset({LEVEL}), "--iree-opt-level=O0"),
         Fallback("all steps for speed", speed),
+        *_without_fusion(changed, speed),
         *(Fallback(name, frozenset({name})) for name, wrong in changed.items() if wrong),
-        Fallback("all passes", frozenset(changed) - {LEVEL}),
+        Fallback("all passes", frozenset(changed) - _HELD),
         PLAIN,
     ]
+
+
+def _without_attention_ops(changed: Mapping[str, str]) -> list[Fallback]:
+    if ATTENTION not in changed:
+        return []
+    for_ops = _passes() - _passes(configure=False, hardware_exp2=False, shared_memory=False)
+    return [Fallback(f"{ATTENTION}, which are products and a softmax now", for_ops | {ATTENTION})]
+
+
+def _without_fusion(changed: Mapping[str, str], speed: frozenset[str]) -> list[Fallback]:
+    """The last that keep the numbers right: no two ops in one kernel."""
+    if FUSION not in changed:
+        return []
+    name, single = f"all steps for speed, {ATTENTION} and {FUSION}", speed | {ATTENTION, FUSION}
+    return [Fallback(name, single), Fallback(f"the level O2, {name}", single | {LEVEL})]
 
 
 @dataclass(frozen=True)
@@ -94,7 +128,8 @@ class Search:
     The first leaves nothing out. Behind it come those of `fallbacks` that stand for something
     that changed the module; a pass that fails itself is left out alone, from there on. Where two
     compiles fail with one error, the next is by IREE alone: if that fails so, too, the error is
-    in the module, and nothing else is tried. Else the search goes on behind it.
+    in the module, and only what writes its ops otherwise is tried. Else the search goes on behind
+    it.
     """
 
     def __init__(self, may_go_on: bool = True) -> None:
@@ -121,8 +156,16 @@ class Search:
         return chosen or name in self._failed_passes
 
     def kept(self, stages: Iterable[Stage]) -> list[Stage]:
-        """Those of the stages that the present compile runs."""
-        return [stage for stage in stages if not self.leaves_out(stage_name(stage))]
+        """Those of the stages that the present compile runs, and those that it runs besides."""
+        kept = [stage for stage in stages if not self.leaves_out(stage_name(stage))]
+        return [each for stage in kept for each in self._widened(stage)]
+
+    def _widened(self, stage: Stage) -> list[Stage]:
+        """A stage, which writes out all attention, or sets all ops apart, too, where these are
+        left out."""
+        if not isinstance(stage, Decompose) or not self.leaves_out(ATTENTION):
+            return [stage]
+        return [replace(stage, only="all"), *([KeepApart()] if self.leaves_out(FUSION) else [])]
 
     def failed(self, failure: Failure) -> bool:
         """Goes on to the next compile behind a failure; whether there is one."""
@@ -136,7 +179,9 @@ class Search:
             self._queue, self._reason = _queue(failure.changed), failure
         if self._probes:
             self._probes = False
-            return failure.why != self._reason.why and self._next()
+            if failure.why == self._reason.why:
+                self._queue = [one for one in self._queue if one.writes_otherwise]
+            return self._next()
         if not self._has_probed and len(self._queue) > 1 and self._failed_alike():
             self._probes = self._has_probed = True
             self.chosen = PLAIN
@@ -189,6 +234,18 @@ def _says_less(one: Fallback, other: Fallback | None) -> bool:
     if other is None or not one.switch or one.passes is None:
         return other is None
     return other.passes is None or len(one.passes) < len(other.passes)
+
+
+def left_out_at(module: ir.Operation, stages: Iterable[Stage]) -> dict[str, str]:
+    """What a module holds behind these stages that another compile could do without."""
+    from ..decompose import may_be_written_out
+    from ..repair.keep_apart import any_computes
+
+    if not any(isinstance(stage, Decompose) for stage in stages):
+        return {}
+    held = {ATTENTION: may_be_written_out(module, Decompose().megabytes)}
+    held[FUSION] = any_computes(module)
+    return {name: "" for name, holds in held.items() if holds}
 
 
 def mended_by(stage: Stage) -> str:

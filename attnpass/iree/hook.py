@@ -14,7 +14,7 @@ from ..passes import PassContext
 from ..passes.pipeline import Instrumentation, Stage, parse_pipeline, run_pipeline, stage_name
 from ..report.records import Report
 from .cuda_target import describe_targets, undescribed_arch
-from .fallbacks import BARRIERS, LEVEL, UNKNOWN, Failure, Search, mended_by
+from .fallbacks import BARRIERS, LEVEL, UNKNOWN, Failure, Search, left_out_at, mended_by
 from .flags import level_of
 from .phases import by_phase, phase_index
 from .session import configure_nothing, drive
@@ -230,6 +230,8 @@ class PipelineHook:
         watch = Instrumentation(before=tell_of)
         try:
             run_pipeline(module, stages, context, instrumentation=watch)
+            if self.falls_back:
+                self.changed |= left_out_at(module, stages)
         finally:
             self.running = {}
             self.changed |= {stage_name(stage): mended_by(stage) for stage in watch.changed}

@@ -32,6 +32,7 @@ class Decompose(Pass):
 
     name: ClassVar[str] = "attn-decompose"
     summary: ClassVar[str] = "attention as products and a softmax in f32: right, not fast"
+    mends: ClassVar[str] = "some attention is computed wrong by IREE's own code"
 
     only: str = option("all", "which attention: all, or what is computed wrong", ("all", "wrong"))
     configured: bool = option(False, "whether attn-configure comes behind")

@@ -7,12 +7,24 @@ from collections.abc import Mapping
 import pytest
 
 from attnpass.api import default_pipeline
-from attnpass.iree.fallbacks import BARRIERS, LEVEL, PLAIN, Failure, Search, fallbacks
+from attnpass.iree.fallbacks import (
+    ATTENTION,
+    BARRIERS,
+    FUSION,
+    LEVEL,
+    PLAIN,
+    Failure,
+    Search,
+    fallbacks,
+)
+from attnpass.passes.decompose import Decompose
 from attnpass.passes.pipeline import parse_pipeline, stage_name
 from attnpass.report.records import Report
 
 CONFIGURED = {"attn-configure": "", "attn-propagate-layout": ""}
 RAISED = {**CONFIGURED, "attn-raise": "", "attn-hidden-rows": "rows are NaN", LEVEL: ""}
+HOLDS_OPS = {**RAISED, "attn-decompose": "numbers are wrong", ATTENTION: "", FUSION: ""}
+DEFAULT = default_pipeline("cost", configure=True, hardware_exp2=True, shared_memory=True)
 
 # A fault that is not ours.
 MODULE = "the module"
@@ -24,7 +36,9 @@ def compiles(changed: Mapping[str, str], *culprits: str, why: str = "") -> tuple
     search, tried = Search(), []
     for _ in range(30):
         tried.append(search.chosen.name if search.chosen else "nothing")
-        left = [name for name in culprits if name == MODULE or not search.leaves_out(name)]
+        # IREE alone writes nothing otherwise.
+        stays = {MODULE, ATTENTION, FUSION} if search.is_plain else {MODULE}
+        left = [name for name in culprits if name in stays or not search.leaves_out(name)]
         if not left:
             if search.succeeded():
                 return tried, search
@@ -77,6 +91,28 @@ def test_one_error_with_two_causes_is_found() -> None:
     tried, search = compiles(RAISED, "attn-propagate-layout", why="the same error")
     assert tried[:3] == ["nothing", "configurations", PLAIN.name]
     assert tried[-1] == "changes of layout" and not search.is_probe
+
+
+def test_attention_that_iree_fails_on_is_written_out() -> None:
+    """IREE alone fails on it, too, and no numbers become wrong for it."""
+    tried, search = compiles(HOLDS_OPS, ATTENTION, why="the same error")
+    assert tried[:3] == ["nothing", "configurations", PLAIN.name] and len(tried) == 4
+    (event,) = events(search)
+    assert event.startswith("fallback: compiled without attention ops, which are products")
+    stages = search.kept(parse_pipeline(DEFAULT))
+    assert Decompose(only="all", configured=True) in stages and not search.leaves_out(LEVEL)
+    assert not {"attn-configure", "attn-keep-apart"} & {stage_name(stage) for stage in stages}
+
+
+@pytest.mark.parametrize("culprits", [[FUSION], [FUSION, LEVEL]])
+def test_at_last_each_op_has_a_kernel_of_its_own(culprits: list[str]) -> None:
+    tried, search = compiles(HOLDS_OPS, *culprits, why="the same error")
+    assert tried[2] == PLAIN.name and tried[-1].endswith("and kernels of several ops")
+    names = [stage_name(stage) for stage in search.kept(parse_pipeline(DEFAULT))]
+    assert names.index("attn-keep-apart") == names.index("attn-decompose") + 1
+    assert "attn-hidden-rows" in names and "attn-raise" not in names
+    assert search.leaves_out(LEVEL) == (LEVEL in culprits)
+    assert all(event.startswith("fallback: ") for event in events(search))
 
 
 def test_a_module_that_nothing_changed_fails_at_once() -> None:

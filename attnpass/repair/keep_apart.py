@@ -1,0 +1,80 @@
+"""attn-keep-apart: each op that computes has a kernel of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ..passes import Pass, PassContext
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+_DIALECTS = ("linalg.", "iree_linalg_ext.", "arith.", "math.")
+_MOVES = ("tensor.concat", "tensor.extract_slice", "tensor.insert_slice", "tensor.pad")
+# What IREE makes where it is read.
+_NUMBERS = ("linalg.fill", "arith.constant")
+
+
+@dataclass(frozen=True)
+class KeepApart(Pass):
+    """Puts a compute barrier behind each op that computes a tensor, or moves elements of one, so
+    that IREE fuses no two of them.
+
+    What IREE 3.13 fails on is most often a kernel of several ops: a reduction and what reads it, or
+    products in one another's tiles. Slow, since all that is computed goes through memory: a last
+    resort for a module that nothing else compiles.
+    """
+
+    name: ClassVar[str] = "attn-keep-apart"
+    summary: ClassVar[str] = "each op in a kernel of its own: slow, for what IREE fails to compile"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..ir import collect
+
+        with module.context:
+            return any([_part(op) for op in collect(module, computes, bodies=False)])
+
+
+def computes(op: ir.Operation) -> bool:
+    """Whether an op computes tensors that IREE may compute with others."""
+    from iree.compiler import ir
+
+    if op.name in _NUMBERS or not (op.name in _MOVES or op.name.startswith(_DIALECTS)):
+        return False
+    return any(isinstance(result.type, ir.RankedTensorType) for result in op.results)
+
+
+def any_computes(module: ir.Operation) -> bool:
+    """Whether there is anything to keep apart."""
+    from iree.compiler import ir
+
+    found = False
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        nonlocal found
+        found = computes(op.operation)
+        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+
+    module.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
+def _part(op: ir.Operation) -> bool:
+    """Puts a barrier between the results of an op and all that read their elements."""
+    from ..ir import Builder, next_op
+    from ..iree.barrier import BARRIER, compute_barrier
+
+    no_readers = (BARRIER, "tensor.dim")
+
+    changed = False
+    for result in op.results:
+        uses = [(use.owner.operation, use.operand_number) for use in result.uses]
+        readers = [(user, number) for user, number in uses if user.name not in no_readers]
+        if not readers:
+            continue
+        value = compute_barrier(Builder(next_op(op), op.location), result)
+        for user, number in readers:
+            user.operands[number] = value
+        changed = True
+    return changed

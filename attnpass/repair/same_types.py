@@ -1,0 +1,68 @@
+"""attn-same-types: Q and K of one type, for GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ..passes import Pass, PassContext
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+    from ..attention import AttentionFacts
+
+_BACKENDS = {"cuda", "rocm"}
+
+
+@dataclass(frozen=True)
+class SameTypes(Pass):
+    """Casts Q or K where they have two types that are narrower than the scores': the one of 8 bits
+    to the 16 of the other or, where neither type holds the other, Q to f32.
+
+    IREE 3.13 takes casts of both factors off a product on GPUs, as if they were casts from one
+    type, and fails on what that leaves ("lhs and rhs have same element type"). A compute barrier
+    keeps the cast out of attention's kernel.
+    """
+
+    name: ClassVar[str] = "attn-same-types"
+    summary: ClassVar[str] = "GPUs: Q and K of two narrow types are cast to one"
+    mends: ClassVar[str] = "attention on Q and K of two narrow types is not cast to one"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..targets import backends
+
+        if not _BACKENDS & set(backends(module)):
+            return False
+        return context.replace_attention(module, _cast)
+
+
+def _cast(facts: AttentionFacts) -> str | None:
+    """Gives the users of an attention the same one on operands of one type."""
+    from ..ir import Builder
+    from ..iree.barrier import compute_barrier
+    from ..widening import widen
+
+    found = _wanted(facts)
+    if facts.own_configuration or found is None:
+        return None
+    name, kind = found
+    build, operands, number = Builder(facts.op), list(facts.op.operands), facts.index(name)
+    before = facts.element_types[name]
+    operands[number] = compute_barrier(build, widen(build, operands[number], kind))
+    new = build.copy(facts.op, operands)
+    for old, result in zip(facts.op.results, new.results, strict=True):
+        old.replace_all_uses_with(result)
+    return f"its {name} is {kind} now, not {before}: IREE 3.13 fails on Q and K of two narrow types"
+
+
+def _wanted(facts: AttentionFacts) -> tuple[str, str] | None:
+    """The operand to cast, and its new type; None where Q and K may stay."""
+    from ..widening import NARROW, WIDE
+
+    query, key = facts.element_types["query"], facts.element_types["key"]
+    if query == key or not {query, key} <= {*NARROW, *WIDE}:
+        return None
+    if query in NARROW and key in WIDE:
+        return "query", key
+    return ("key", query) if key in NARROW and query in WIDE else ("query", "f32")

@@ -1,0 +1,89 @@
+"""Modules that IREE 3.13 does not compile end in a program, and what that leaves is right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from attention_form import Form
+from gpu_module import lower, run_gpu_module
+from helpers import compile_text, rel_error, run_module
+
+import attnpass
+
+CUDA = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90")
+APART = "attn-decompose,attn-keep-apart"
+FORMS = {
+    "plain": Form(),
+    "masked": Form("bhmd", "bhkd", "bhkn", "bhmn", mask="bmk"),
+    "unknown_sizes": Form("bmd", "bkd", "bkn", "mbn", dynamic="mk"),
+    "given_sums": Form(maxima="bm", sums="bm"),
+    "f16": Form(kinds=("f16",) * 4),
+}
+# Q and K; each pair in both orders.
+NARROW = (("f16", "f8E4M3FN"), ("bf16", "f8E5M2"), ("f16", "bf16"), ("f8E4M3FN", "f8E5M2"))
+PAIRS = [*NARROW, *((key, query) for query, key in NARROW)]
+MIXED = Form("bhmd", "bhkd", "bhkn", "bhmn", sizes=(("d", 16), ("k", 32), ("m", 16), ("n", 16)))
+# A scatter into a slice of a constant: IREE fuses them and fails.
+SCATTER = """
+func.func @main(%new: tensor<2x1xf32>) -> tensor<2x1xf32> {
+  %x = arith.constant dense<[[[-0.25], [0.0], [1.25]], [[-2.0], [-0.5], [1.0]]]> : tensor<2x3x1xf32>
+  %sum = arith.addf %x, %x : tensor<2x3x1xf32>
+  %part = tensor.extract_slice %sum[0, 2, 0] [2, 1, 1] [1, 1, 1]
+      : tensor<2x3x1xf32> to tensor<2x1xf32>
+  %at = arith.constant dense<[[1], [0]]> : tensor<2x1xi32>
+  %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(true)
+      ins(%new, %at : tensor<2x1xf32>, tensor<2x1xi32>) outs(%part : tensor<2x1xf32>) {
+  ^bb0(%one: f32, %old: f32):
+    iree_linalg_ext.yield %one : f32
+  } -> tensor<2x1xf32>
+  return %r : tensor<2x1xf32>
+}
+"""
+
+
+def compile_for_cuda(text: str, *flags: str) -> tuple[bytes, attnpass.Report]:
+    report = attnpass.Report()
+    program = attnpass.compile_str(text, extra_args=[*CUDA, *flags], report=report)
+    assert program
+    return program, report
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_ops_in_kernels_of_their_own_are_right(name: str) -> None:
+    form = FORMS[name]
+    program = compile_text(form.text("main"), mode="cost", pipeline=APART)
+    results = run_module(program, form.inputs()[: None if form.online else 4])
+    for result, wanted in zip(results if form.online else [results], form.wanted(), strict=True):
+        assert rel_error(result, wanted) < (1e-3 if "f16" in form.kinds else 2e-5)
+
+
+@pytest.mark.parametrize("level", ["O0", "O2"])
+def test_what_nothing_else_compiles_has_a_kernel_for_each_op(level: str) -> None:
+    _, report = compile_for_cuda(SCATTER, f"--iree-opt-level={level}")
+    (event,) = report.events
+    assert event.kind == "fallback" and "and kernels of several ops" in event.reason
+
+
+@pytest.mark.parametrize("kinds", PAIRS, ids="_".join)
+@pytest.mark.parametrize("rows", [16, 1])
+def test_q_and_k_of_two_types(kinds: tuple[str, str], rows: int) -> None:
+    """Compiled whole without a fallback."""
+    sizes = (*MIXED.sizes, ("m", rows))
+    form = Form(*MIXED.dims, kinds=(*kinds, "f32", "f32"), sizes=sizes)
+    _, report = compile_for_cuda(form.text("main"))
+    assert not report.events
+
+
+@pytest.mark.parametrize("kinds", [("f16", "bf16"), ("bf16", "f16")], ids="_".join)
+@pytest.mark.parametrize("pipeline", [None, "attn-decompose"])
+def test_numbers_of_q_and_k_of_two_types(kinds: tuple[str, str], pipeline: str | None) -> None:
+    form = Form(*MIXED.dims, kinds=(*kinds, "f32", "f32"), sizes=MIXED.sizes)
+    text = attnpass.compile_str(
+        form.text("main"),
+        pipeline=pipeline,
+        extra_args=[*CUDA, "--compile-to=executable-configurations"],
+    )
+    assert text
+    (result,) = run_gpu_module(lower(text.decode()), form.inputs())
+    (wanted,) = form.wanted()
+    assert rel_error(np.asarray(result, np.float64), wanted) < 3e-4
