@@ -11,7 +11,7 @@ gives are, as IREE's, of scores times log2(e).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -41,11 +41,14 @@ Body = Callable[[Builder, Scalars, Index], ir.Value]
 
 
 def decompose_all(
-    module: ir.Operation, wanted: Callable[[AttentionFacts], str], report: Report
+    module: ir.Operation,
+    wanted: Callable[[AttentionFacts], str],
+    report: Report,
+    write: Callable[[AttentionFacts], list[ir.Value]] | None = None,
 ) -> bool:
     """Writes out every attention under `module` for which `wanted` gives a reason, with a note
-    for each; returns whether IR changed. What cannot be written out stays, with a note. Needs a
-    current context."""
+    for each; returns whether IR changed. What cannot be written out stays, with a note. `write`
+    makes the results of one, if not `decomposed` does. Needs a current context."""
     done: list[ir.Operation] = []
     for op in find_ops(module):
         make_scalar(op)
@@ -61,7 +64,7 @@ def decompose_all(
         if why := refusal(facts):
             report.note(f"{place} is not written out: {why}")
             continue
-        for old, new in zip(op.results, decomposed(facts), strict=True):
+        for old, new in zip(op.results, (write or decomposed)(facts), strict=True):
             old.replace_all_uses_with(new)
         done.append(op)
         report.note(f"{place} is products and a softmax in {_kind(facts)} now: {reason}")
@@ -133,11 +136,13 @@ def score_bytes(facts: AttentionFacts) -> int:
     return facts.assumed_extent(score_dims(facts)) * (4 if _kind(facts).width == 32 else 8)
 
 
-def decomposed(facts: AttentionFacts) -> list[ir.Value]:
-    """The results of an attention that `refusal` allows, made of other ops in front of it. Needs
-    a current context."""
+def decomposed(
+    facts: AttentionFacts, starts: Mapping[int, ir.Value] | None = None
+) -> list[ir.Value]:
+    """The results of an attention that `refusal` allows, made of other ops in front of it. Its
+    region counts the dims of `starts` from those indices on. Needs a current context."""
     truth_mask(facts)
-    writer = _Writer(facts, Builder(facts.op, facts.op.location), _kind(facts))
+    writer = _Writer(facts, Builder(facts.op, facts.op.location), _kind(facts), starts or {})
     results = [writer.attention()] if facts.kind == "attention" else writer.online()
     return [writer.cast(made, name) for made, name in zip(results, facts.result_names, strict=True)]
 
@@ -151,7 +156,7 @@ def product(
 ) -> ir.Value:
     """The contraction of two operands over the dims that `result` lacks, in f32; dims are those
     of the attention."""
-    writer = _Writer(facts, build, ir.F32Type.get())
+    writer = _Writer(facts, build, ir.F32Type.get(), {})
     return writer.product(left, right, result)
 
 
@@ -166,11 +171,12 @@ def masked(build: Builder, value: ir.Value, mask: ir.Value) -> ir.Value:
 
 @dataclass(frozen=True)
 class _Writer:
-    """Writes an attention out, in numbers of the type `kind`."""
+    """Writes an attention out, in numbers of the type `kind`; dims of `starts` begin there."""
 
     facts: AttentionFacts
     build: Builder
     kind: ir.Type
+    starts: Mapping[int, ir.Value]
 
     def attention(self) -> ir.Value:
         """The result of `attention`."""
@@ -229,7 +235,11 @@ class _Writer:
         scale = build.cast_float(self.facts.value("scale"), self.kind)
         scaled = build.create("arith.mulf", [self.kind], [dot, scale]).results[0]
         names = {given: build.cast_float(self.times(build, scaled, unit), given.type)}
-        (made,) = copied(op, [yielded(op)], build, index, names)
+
+        def counted(dim: int) -> ir.Value:
+            return build.multiply_add(index(dim), 1, self.starts.get(dim, 0))
+
+        (made,) = copied(op, [yielded(op)], build, counted, names)
         return self.times(build, build.cast_float(made, self.kind), 1 / unit)
 
     def in_base_2(self, scores: ir.Value) -> ir.Value:

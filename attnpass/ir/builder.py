@@ -113,6 +113,22 @@ class Builder(ScalarBuilder):
             self.fill_block(region.blocks.append(), "scf.yield", body)
         return list(op.results)
 
+    def loop(
+        self,
+        bounds: Sequence[ir.Value],
+        values: Sequence[ir.Value],
+        body: Callable[[Builder, ir.Value, Sequence[ir.Value]], Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """`scf.for` over `bounds`, low, high and step, that carries `values`; what `body` made
+        last of a builder, the index and the values before it."""
+        kinds = [value.type for value in values]
+        op = self.create("scf.for", kinds, [*bounds, *values], regions=1)
+        where = [self.location] * (1 + len(kinds))
+        block = op.regions[0].blocks.append(bounds[0].type, *kinds, arg_locs=where)
+        index, *carried = block.arguments
+        self.fill_block(block, "scf.yield", lambda inner: body(inner, index, carried))
+        return list(op.results)
+
     def fill_block(
         self, block: ir.Block, terminator: str, body: Callable[[Builder], Sequence[ir.Value]]
     ) -> Sequence[ir.Value]:
@@ -232,18 +248,24 @@ class Builder(ScalarBuilder):
         operands = [value, *moved, *sized]
         return self.create("tensor.extract_slice", [result], operands, attributes).results[0]
 
-    def insert_slice(self, value: ir.Value, destination: ir.Value) -> ir.Value:
-        """`tensor.insert_slice` at the start of each dim."""
+    def insert_slice(
+        self, value: ir.Value, destination: ir.Value, offsets: Sequence[Size] | None = None
+    ) -> ir.Value:
+        """`tensor.insert_slice` at these offsets, or at the start of each dim."""
         context, sizes = self.anchor.context, sizes_of(value)
+        offsets = offsets or [0] * len(sizes)
+        moved = [self.size(offset) for offset in offsets if not isinstance(offset, int)]
         sized = [self.size(size) for size in sizes if not isinstance(size, int)]
-        static = [size if isinstance(size, int) else DYNAMIC for size in sizes]
+        static_offsets = [offset if isinstance(offset, int) else DYNAMIC for offset in offsets]
+        static_sizes = [size if isinstance(size, int) else DYNAMIC for size in sizes]
+        segments = [1, 1, len(moved), len(sized), 0]
         attributes: dict[str, ir.Attribute] = {
-            "static_offsets": ir.DenseI64ArrayAttr.get([0] * len(sizes), context),
-            "static_sizes": ir.DenseI64ArrayAttr.get(static, context),
+            "static_offsets": ir.DenseI64ArrayAttr.get(static_offsets, context),
+            "static_sizes": ir.DenseI64ArrayAttr.get(static_sizes, context),
             "static_strides": ir.DenseI64ArrayAttr.get([1] * len(sizes), context),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0, len(sized), 0], context),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments, context),
         }
-        operands = [value, destination, *sized]
+        operands = [value, destination, *moved, *sized]
         kind = destination.type
         return self.create("tensor.insert_slice", [kind], operands, attributes).results[0]
 

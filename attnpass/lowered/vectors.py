@@ -67,18 +67,14 @@ class Vectors:
         body: Body,
     ) -> list[ir.Value]:
         """`scf.for` that carries `values`; what `body` returned last."""
-        kinds = [value.type for value in values]
-        operands = [self.index_of(low), self.index_of(high), self.number(step), *values]
-        op = self.build.create("scf.for", kinds, operands, regions=1)
-        where = [self.build.location] * (1 + len(kinds))
-        block = op.regions[0].blocks.append(self.index, *kinds, arg_locs=where)
-        position, *carried = block.arguments
+        bounds = self.index_of(low), self.index_of(high), self.number(step)
 
-        def fill(inner: Builder) -> Sequence[ir.Value]:
+        def fill(
+            inner: Builder, position: ir.Value, carried: Sequence[ir.Value]
+        ) -> Sequence[ir.Value]:
             return body(Vectors(inner), position, list(carried))
 
-        self.build.fill_block(block, "scf.yield", fill)
-        return list(op.results)
+        return self.build.loop(bounds, values, fill)
 
     def in_steps(
         self, count: int | ir.Value, step: int, values: Sequence[ir.Value], body: Callable

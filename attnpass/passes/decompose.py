@@ -26,8 +26,9 @@ class Decompose(Pass):
 
     `only=wrong` takes the attention for which neither a configuration of ours (with `configured`)
     nor IREE's own code computes right numbers on the target, such as wide heads in types that no
-    configuration is for. Scores of more than `megabytes` (of 2^20 bytes) are not written out
-    then: the report says that the numbers are wrong.
+    configuration is for. Scores of more than `megabytes` (of 2^20 bytes), with 1024 for each size
+    that is known only at run time, are computed in loops over batches and rows then, so much of
+    them at a time.
     """
 
     name: ClassVar[str] = "attn-decompose"
@@ -36,19 +37,23 @@ class Decompose(Pass):
 
     only: str = option("all", "which attention: all, or what is computed wrong", ("all", "wrong"))
     configured: bool = option(False, "whether attn-configure comes behind")
-    megabytes: int = option(4096, "most memory for scores, of what is computed wrong")
+    megabytes: int = option(4096, "most memory for scores at a time, with only=wrong")
     target: str = option("", "target to decide for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..decompose import decompose_all
+        from ..score_blocks import decomposed_within
 
         target = context.target_for(module, self.target)
-
-        def wanted(facts: AttentionFacts) -> str:
-            return "as asked for" if self.only == "all" else self._wrong(facts, target, context)
-
         with module.context:
-            return decompose_all(module, wanted, context.report)
+            if self.only == "all":
+                return decompose_all(module, lambda _: "as asked for", context.report)
+            return decompose_all(
+                module,
+                lambda facts: self._wrong(facts, target, context),
+                context.report,
+                lambda facts: decomposed_within(facts, self.megabytes << 20),
+            )
 
     def _wrong(self, facts: AttentionFacts, target: Target | None, context: PassContext) -> str:
         """Why an attention is to be written out; '' also where that cannot be."""
@@ -56,10 +61,9 @@ class Decompose(Pass):
         from ..decompose import refusal, score_bytes
 
         why = nothing_is_right(facts, target, self.configured)
-        if not why:
-            return ""
-        size = score_bytes(facts) >> 20
-        kept = f"its scores take {size} MB" if size > self.megabytes else refusal(facts)
+        kept = refusal(facts) if why else ""
+        if why and not kept and score_bytes(facts) > self.megabytes << 20:
+            return f"{why}; {self.megabytes} MB of scores at a time"
         if not kept:
             return why
         place = f"{facts.kind} at {facts.place}"

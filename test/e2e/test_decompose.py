@@ -17,6 +17,8 @@ from interpreter import interpret
 from iree.compiler import ir
 
 import attnpass
+from attnpass.decompose import decompose_all
+from attnpass.score_blocks import decomposed_within
 
 # A CPU for which IREE 3.13 cannot compile what vectorizes over packed i1.
 WIDE = "--iree-llvmcpu-target-cpu=znver4"
@@ -220,3 +222,78 @@ def regions() -> bytes:
 def test_regions(name: str) -> None:
     case = REGIONS[name]
     assert rel_error(case.result(regions(), name), case.wanted()) < TOLERANCE["f32"]
+
+
+# Three rows of some at once, single ones of others.
+SOME = 60
+IN_PARTS = {
+    name: (DIMS | ONLINE | MASKS | HIDDEN | SIZES | RANDOM)[name]
+    for name in (
+        "any_order",
+        "several_dims_of_each",
+        "batches_summed",
+        "result_dim_of_its_own",
+        "online_any_order",
+        "online_head_dim_everywhere",
+        "mask_packed_bmk",
+        "hidden_f32_online",
+        "unknown_all",
+        "unknown_all_online",
+        "unknown_joined_online",
+        "no_keys",
+        "random_5",
+    )
+}
+
+
+def _in_parts(text: str) -> str:
+    with ir.Context() as context, ir.Location.unknown():
+        context.load_all_available_dialects()
+        module = ir.Module.parse(text)
+        decompose_all(
+            module.operation,
+            lambda _: "as asked for",
+            attnpass.Report(),
+            lambda facts: decomposed_within(facts, SOME),
+        )
+        module.operation.verify()
+        assert "scf.for" in str(module)
+        return str(module)
+
+
+@cache
+def in_parts() -> bytes:
+    return compile_text(_in_parts("".join(form.text(name) for name, form in IN_PARTS.items())))
+
+
+@pytest.mark.parametrize("name", IN_PARTS)
+def test_some_scores_at_a_time(name: str) -> None:
+    form = IN_PARTS[name]
+    results = run_module(in_parts(), form.arguments(), name)
+    check(form, results if form.online else [results])
+
+
+# Each row and key adds its place.
+POSITIONS = Form(dynamic="m")
+PLACES = """
+      %i = iree_linalg_ext.index 1 : index
+      %j = iree_linalg_ext.index 3 : index
+      %b = iree_linalg_ext.index 0 : index
+      %ij = arith.muli %i, %j : index
+      %at = arith.addi %ij, %b : index
+      %int = arith.index_cast %at : index to i32
+      %float = arith.sitofp %int : i32 to f32
+      %some = arith.constant 0.125 : f32
+      %part = arith.mulf %float, %some : f32
+      %sum = arith.addf %score, %part : f32
+      iree_linalg_ext.yield %sum : f32"""
+
+
+def test_positions_of_scores_at_a_time() -> None:
+    text = POSITIONS.text("main").replace("\n      iree_linalg_ext.yield %score : f32", PLACES)
+    programs = [
+        compile_text(text, mode="cost", pipeline="attn-decompose"),
+        compile_text(_in_parts(text)),
+    ]
+    whole, some = (run_module(program, POSITIONS.arguments()) for program in programs)
+    assert rel_error(some, whole) < 1e-6
