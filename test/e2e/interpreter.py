@@ -349,18 +349,21 @@ class _Frame:
         score_dims = [d for d in range(loops) if d in (set(maps[0]) & output) | set(k2)]
         score_dims += [d for d in range(loops) if d in set(maps[1]) & output - set(score_dims)]
         scores = _over_loops(_contract(query, key, score_dims, sizes), score_dims, loops)
-        scores = scores * operands[3]
-        if self.machine.rounds:
-            scores = scores.astype(np.float32).astype(float)
+        scores = self._kept(scores * operands[3])
         frame = _Body(self.machine, self.values, sizes, {})
         (scores,) = frame.block(op.regions[0].blocks[0], [scores])
         if len(operands) - len(op.results) > 4:
             mask = _over_loops(operands[4], maps[4], loops)
             shows = str(ir.RankedTensorType(op.operands[4].type).element_type) in ("i1", "i8")
-            scores = scores + (np.where(mask, 0, -np.inf) if shows else mask)
+            # Beside a mask of large finite numbers, which hides all of a row, scores lose digits.
+            scores = self._kept(scores + (np.where(mask, 0, -np.inf) if shows else mask))
             scores = _absorbed(scores, ir.F32Type.get()) if self.machine.absorbs else scores
         full = [sizes[d] if d in score_dims else 1 for d in range(loops)]
         return np.broadcast_to(scores, full), maps, sizes, loops, k2
+
+    def _kept(self, scores: np.ndarray) -> np.ndarray:
+        """Scores as attention holds them, in f32."""
+        return scores.astype(np.float32).astype(float) if self.machine.rounds else scores
 
     # control flow
 

@@ -10,7 +10,10 @@ from pathlib import Path
 import fuzz
 import numpy as np
 import pytest
-from fuzz_graphs import FAMILIES, graph_of, relative_error
+from attention_form import SCALE, Form
+from fuzz_graphs import FAMILIES, ROUNDING_FACTOR, graph_of, relative_error
+from interpreter import Machine
+from iree.compiler import ir
 
 TOOL = Path(fuzz.__file__)
 TARGETS = ("llvm-cpu-generic", "llvm-cpu-host")
@@ -68,6 +71,24 @@ def test_what_a_row_without_keys_holds_is_not_compared() -> None:
     wanted = np.array([1.0, np.nan, 2.0])
     assert relative_error(np.array([1.0, 5.0, 2.0]), wanted) == 0
     assert relative_error(np.array([1.0, 5.0, np.inf]), wanted) == np.inf
+
+
+def test_what_scores_lose_beside_large_masks_is_not_judged() -> None:
+    form = Form("md", "kd", "kn", "mn", mask="mk", mask_kind="f32")
+    query, key, value, mask = form.inputs()
+    mask[:] = -1e4
+    scores = query @ key.T * np.float32(SCALE) + mask
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    result = weights @ value / weights.sum(axis=1, keepdims=True)
+    with ir.Context() as context:
+        context.load_all_available_dialects()
+        module = ir.Module.parse(form.text("main"))
+        (wanted,), (rounded,) = (
+            Machine(module, rounds=rounds).call("main", [query, key, value, mask])
+            for rounds in (False, True)
+        )
+    assert result.dtype == np.float32
+    assert 2e-5 < relative_error(result, wanted) < ROUNDING_FACTOR * relative_error(rounded, wanted)
 
 
 @pytest.mark.parametrize("flag", ["--target=tpu", "--level=O9", "--shard=2/2"])
