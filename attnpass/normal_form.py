@@ -4,10 +4,10 @@ Iteration dims stand in the order b, m, n, k1, k2, those of a kind in the order 
 rows and keys the last dim is innermost. In f32 on NVIDIA GPUs those of the result stand in its
 order, whatever kinds they are, since no tensor core takes part: IREE 3.13 lowers a product whose
 result has its dims in another order than the loops to wrong numbers
-(`iree-llvmgpu-vector-lowering`), and tensor cores need m before n. Of several key dims, those of
-unknown sizes come first where IREE cannot join them: the innermost loop gets a mask where its
-size is unknown, which IREE 3.13 gives too many dims on CPUs ("'vector.mask' op expects a
-'vector<8x4xi1>' mask").
+(`iree-llvmgpu-vector-lowering`), and tensor cores need m before n. Of several key dims that IREE
+cannot join, those whose sizes are unknown, or no multiples of its tiles, come first: an innermost
+loop with a rest gets a mask, which IREE 3.13 gives too many dims on CPUs ("'vector.mask' op
+expects a 'vector<8x4xi1>' mask").
 
 Masks of integers, of which IREE reads the lowest bit, and of bits that lie packed in bytes are
 masks of truth values.
@@ -21,6 +21,7 @@ from iree.compiler import ir
 
 from . import maps
 from .attention import AttentionFacts
+from .configs.cpu import fills_tiles
 from .configs.gpu import is_f32
 from .ir import Builder, element_type, is_float, product, sizes_of
 from .targets import Target
@@ -53,7 +54,7 @@ def _normal_order(facts: AttentionFacts, target: Target | None) -> list[int]:
     head = [dim for dim in facts.map_of("query") if dim in facts.k1]
     keys = [dim for dim in facts.map_of("key") if dim in facts.k2]
     if not all(maps.are_neighbours(facts.map_of(name), keys) for name in _with_keys(facts)):
-        keys.sort(key=lambda dim: facts.sizes[dim] is not None)
+        keys.sort(key=lambda dim: fills_tiles(facts.sizes[dim], target))
     seen = [*outer, *output, *head, *keys, *range(facts.num_dims)]
     return list(dict.fromkeys(dim for dim in seen if dim is not None))
 

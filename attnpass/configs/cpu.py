@@ -39,7 +39,7 @@ MEASURED_TYPES = frozenset({"f32", "f16", "bf16", "i1"})
 
 def configuration(facts: AttentionFacts, target: Target) -> dict[str, str] | str:
     """The attributes for this attention, as text by name, or why it keeps IREE's own."""
-    why = refusal(facts)
+    why = refusal(facts, target)
     if why:
         return why
     step = _step(facts, register_bytes(target))
@@ -54,15 +54,30 @@ def configuration(facts: AttentionFacts, target: Target) -> dict[str, str] | str
     return found
 
 
-def own_is_wrong(facts: AttentionFacts) -> str:
+def own_is_wrong(facts: AttentionFacts, target: Target) -> str:
     """What is wrong with IREE's own configuration of a settled attention, or ''."""
     sizes = [facts.sizes[dim] for dim in facts.k1]
-    if all(size is not None and size <= WIDEST_WHOLE for size in sizes):
-        return ""
-    return (
-        "IREE 3.13's own configuration takes the softmax of parts of the scores where a head dim "
-        f"of Q and K is above {WIDEST_WHOLE} or known only at run time"
-    )
+    if any(size is None or size > WIDEST_WHOLE for size in sizes):
+        return (
+            "IREE 3.13's own configuration takes the softmax of parts of the scores where a head "
+            f"dim of Q and K is above {WIDEST_WHOLE} or known only at run time"
+        )
+    if len(facts.k2) > 1 and not fills_tiles(facts.sizes[facts.k2[-1]], target):
+        return "IREE 3.13 masks the innermost of several key dims wrong where it fills no tiles"
+    return ""
+
+
+def fills_tiles(size: int | None, target: Target | None) -> bool:
+    """Whether the tiles that IREE's own configuration may take of an innermost key dim leave no
+    rest, which it would mask: the largest divisor of the size that a vector register has lanes
+    for, in f32, and halves of that, rounded up, until the tiles of all dims are small enough."""
+    if size is None:
+        return False
+    lanes = register_bytes(target) // 4
+    tile = next(tile for tile in range(min(lanes, size), 0, -1) if size % tile == 0)
+    while tile > 1 and size % tile == 0:
+        tile = -(-tile // 2)
+    return size % tile == 0
 
 
 def decodes(facts: AttentionFacts, target: Target) -> str:
@@ -84,7 +99,7 @@ def decodes(facts: AttentionFacts, target: Target) -> str:
     return ""
 
 
-def register_bytes(target: Target) -> int:
+def register_bytes(target: Target | None) -> int:
     """Bytes of a vector register, as IREE takes them."""
     return target.vector_bytes if isinstance(target, Cpu) else 8
 
@@ -173,9 +188,9 @@ def widest(facts: AttentionFacts) -> int:
     return max(facts.extent(facts.n) or 0, facts.extent(facts.k1) or 0)
 
 
-def refusal(facts: AttentionFacts) -> str:
+def refusal(facts: AttentionFacts, target: Target) -> str:
     """Why no configuration is known to be right for this attention, or ''."""
-    if _has_several_dims(facts) and not own_is_wrong(facts):
+    if _has_several_dims(facts) and not own_is_wrong(facts, target):
         return "it has several head or key dims"
     if facts.extent(facts.n) is None or facts.extent(facts.k1) is None:
         return "its head dim is known only at run time, so its vectors have no bound"

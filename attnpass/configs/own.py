@@ -48,7 +48,7 @@ def own_is_wrong(facts: AttentionFacts, target: Target | None) -> str:
             "sums each time"
         )
     if target.backend == "llvm-cpu":
-        return cpu.own_is_wrong(facts)
+        return cpu.own_is_wrong(facts, target)
     gpu = _GPUS[target.backend]
     if not facts.k1 or not facts.k2 or not facts.n:
         return "IREE 3.13 crashes where Q and K, K and V, or V and the result share no dim"

@@ -110,7 +110,7 @@ def _refusal(facts: AttentionFacts, target: Target) -> str:
     if 1 in facts.sizes:
         return "it has unit dims, which IREE folds where attention stands alone"
     if target.backend == "llvm-cpu":
-        return cpu.refusal(facts)
+        return cpu.refusal(facts, target)
     if target.backend == "cuda":
         return nvidia.refusal(facts, target)
     return f"there are no configurations for {target.name}"
