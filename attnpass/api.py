@@ -62,6 +62,7 @@ def default_pipeline(
         passes += ["attn-pad-keys", "attn-split-k{configured=true}"]
     passes.append("attn-own-buffers")
     passes.append(f"attn-decompose{{only=wrong configured={str(configure).lower()}}}")
+    passes.append("attn-store-results")
     if configure:
         passes.append(f"attn-configure{{source={{{table}}}}}" if table else "attn-configure")
     passes += ["attn-order-factors", "attn-natural-scores", "attn-lone-lanes", "attn-hidden-rows"]

@@ -64,6 +64,7 @@ REGISTRY: dict[str, str] = {
     "attn-shared-memory": "attnpass.passes.shared_memory:SharedMemory",
     "attn-split-k": "attnpass.passes.split_k:SplitK",
     "attn-store-operands": "attnpass.passes.store_operands:StoreOperands",
+    "attn-store-results": "attnpass.repair.store_results:StoreResults",
     "attn-tile-dynamic": "attnpass.passes.tile_dynamic:TileDynamic",
     "attn-tile-products": "attnpass.passes.tile_products:TileProducts",
     "attn-use-kernels": "attnpass.passes.use_kernels:UseKernels",

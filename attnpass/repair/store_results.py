@@ -1,0 +1,111 @@
+"""attn-store-results: attention's result stands in memory where an elementwise op repeats it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ..passes import Pass, PassContext
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+_VIEWS = ("linalg.transpose", "tensor.cast", "tensor.collapse_shape", "tensor.expand_shape")
+# On tensors these compute each element for itself.
+_SCALARWISE = ("arith.", "math.")
+
+
+@dataclass(frozen=True)
+class StoreResults(Pass):
+    """Puts a compute barrier behind a result of attention, or what elementwise ops and views make
+    of it, where an elementwise op has more loops of other sizes than one than it reads of that
+    attention: a repeat, an outer product, a factor for each of several results. A product that
+    sums over dims of size one is such an op.
+
+    IREE 3.13 fuses that op into attention's kernel, and fails to distribute its other loops over
+    threads of a GPU ("'func.func' op failed to distribute"), whatever the configuration.
+    """
+
+    name: ClassVar[str] = "attn-store-results"
+    summary: ClassVar[str] = "GPUs: results of attention that are repeated stand in memory"
+    mends: ClassVar[str] = "kernels that repeat attention's result do not compile for GPUs"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..attention import find_ops
+        from ..ir import Builder
+        from ..iree.barrier import compute_barrier
+        from ..targets import backends
+
+        if not {"cuda", "rocm"} & {*backends(module)}:
+            return False
+        changed = False
+        with module.context:
+            for attention in find_ops(module):
+                for op, numbers in _repeating(attention):
+                    for number in numbers:
+                        barrier = compute_barrier(Builder(op), op.operands[number])
+                        op.operands[number] = barrier
+                        changed = True
+        return changed
+
+
+def _repeating(attention: ir.Operation) -> list[tuple[ir.Operation, list[int]]]:
+    """The ops that repeat what they read of an attention, with the numbers of these operands."""
+    from ..ir import is_ranked_tensor, users
+
+    made = [value for value in attention.results if is_ranked_tensor(value)]
+    found: dict[ir.Operation, list[int]] = {}
+    for value in made:
+        for op in users(value):
+            loops = _loops(op)
+            if loops is None or op.results[0] in made:
+                continue
+            read = [number for number in range(len(loops.of)) if op.operands[number] in made]
+            if loops.wanted <= {loop for number in read for loop in loops.of[number]}:
+                found.pop(op, None)
+                made.extend(op.results)
+            elif read:
+                found[op] = read
+    return list(found.items())
+
+
+@dataclass(frozen=True)
+class _Loops:
+    """The loops of an elementwise op whose size is not one, and those that each input has."""
+
+    wanted: set[int]
+    of: list[set[int]]
+
+
+def _loops(op: ir.Operation) -> _Loops | None:
+    """Of an op that computes each element of its results for itself; None of others."""
+    from .. import maps
+    from ..ir import is_ranked_tensor, ranked_shape
+
+    if op.name in _VIEWS:
+        return _Loops(set(), [set()])
+    if not len(op.results) or not all(is_ranked_tensor(value) for value in op.operands):
+        return None
+    if op.name.startswith(_SCALARWISE):
+        return _Loops(set(), [set()] * len(op.operands))
+    shape = ranked_shape(op.results[0])
+    if op.name == "linalg.broadcast":
+        added = {*op.attributes["dimensions"]}
+        wanted = {dim for dim, size in enumerate(shape) if size != 1}
+        return _Loops(wanted, [wanted - added])
+    if "indexing_maps" not in op.attributes:
+        return None
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None:
+        return None
+    sizes = {
+        dim: size
+        for operand, dims in zip(op.operands, positions, strict=True)
+        for dim, size in zip(dims, ranked_shape(operand), strict=True)
+        if dim is not None
+    }
+    wanted = {dim for dim, size in sizes.items() if size != 1}
+    if not wanted <= {*positions[-1]}:
+        return None
+    inputs = positions[: len(op.operands) - len(op.results)]
+    return _Loops(wanted, [{dim for dim in dims if dim is not None} for dims in inputs])
