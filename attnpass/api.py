@@ -65,7 +65,13 @@ def default_pipeline(
     passes.append("attn-store-results")
     if configure:
         passes.append(f"attn-configure{{source={{{table}}}}}" if table else "attn-configure")
-    passes += ["attn-order-factors", "attn-natural-scores", "attn-lone-lanes", "attn-hidden-rows"]
+    passes += [
+        "attn-order-factors",
+        "attn-natural-scores",
+        "attn-lone-lanes",
+        "attn-whole-sums",
+        "attn-hidden-rows",
+    ]
     if configure:
         passes.append("attn-vectorize")
     if hardware_exp2:

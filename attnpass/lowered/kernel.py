@@ -23,7 +23,7 @@ _LOADS = ("iree_codegen.load_from_buffer", "iree_tensor_ext.dispatch.tensor.load
 PIPELINE = re.compile(r"#iree_[cg]pu\.pipeline<\w+>")
 # What a kernel that is lowered here says of the pipeline it was for.
 _LOWERED_BY = "attnpass.lowered_by"
-_GPU_LOWERING = "iree-llvmgpu-lower-executable-target"
+GPU_LOWERING = "iree-llvmgpu-lower-executable-target"
 
 
 def splat_number(op: ir.Operation | None) -> float | None:
@@ -95,7 +95,7 @@ def lower(function: ir.Operation, report: Report) -> bool:
     """Runs IREE's lowering of a GPU kernel to vectors. Where it fails the kernel stays as it
     was, which the report says, and `function` must not be used again."""
     place, copy = place_of(function), detached_copy(function)
-    problem = run_passes(function, _GPU_LOWERING)
+    problem = run_passes(function, GPU_LOWERING)
     if problem:
         restore(function, copy)
         report.note(f"{place} is left as it was: IREE says of its lowering: {problem}")

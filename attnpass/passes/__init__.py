@@ -48,6 +48,7 @@ REGISTRY: dict[str, str] = {
     "attn-order-dims": "attnpass.passes.order_dims:OrderDims",
     "attn-hidden-rows": "attnpass.passes.hidden_rows:HiddenRows",
     "attn-lone-lanes": "attnpass.repair.lone_lanes:LoneLanes",
+    "attn-whole-sums": "attnpass.repair.whole_sums:WholeSums",
     "attn-lowest-masks": "attnpass.passes.lowest_masks:LowestMasks",
     "attn-own-buffers": "attnpass.passes.own_buffers:OwnBuffers",
     "attn-pad-heads": "attnpass.passes.pad_heads:PadHeads",

@@ -579,14 +579,13 @@ class Machine:
     do_amdgpu_fat_raw_buffer_cast = do_memref_assume_alignment
     do_iree_codegen_index_hint = do_memref_assume_alignment
 
-    def do_memref_alloc(self, op: ir.Operation) -> Any:
-        kind, groups = op.results[0].type, self.threads // self.count
-        self.shared.append(_Shared(kind.shape, _element(op.results[0]), self.count, groups))
+    def do_memref_alloc(self, op: ir.Operation, *sizes: Any) -> Any:
+        shape, groups = _shape(op, sizes), self.threads // self.count
+        self.shared.append(_Shared(shape, _element(op.results[0]), self.count, groups))
         return self.shared[-1]
 
     def do_memref_alloca(self, op: ir.Operation, *sizes: Any) -> Any:
-        unknown = iter(sizes)
-        shape = [x if x != DYNAMIC else int(next(unknown)[0]) for x in op.results[0].type.shape]
+        shape = _shape(op, sizes)
         self.private.append(_Private(shape, _element(op.results[0])))
         self.private[-1].renew(self.threads)
         return self.private[-1]
@@ -908,6 +907,12 @@ def _element(value: ir.Value) -> Any:
     """The numpy type of a value, or of a vector's elements."""
     kind = value.type
     return TYPES[str(kind.element_type if isinstance(kind, ir.ShapedType) else kind)]
+
+
+def _shape(op: ir.Operation, sizes: Sequence[np.ndarray]) -> list[int]:
+    """The shape of a new buffer whose unknown sizes are the largest that a thread asks for."""
+    unknown = iter(sizes)
+    return [x if x != DYNAMIC else int(next(unknown).max()) for x in op.results[0].type.shape]
 
 
 def _unknown(kind: Any) -> Any:

@@ -33,6 +33,12 @@ FORMS = {
     "mask": Form("bmde", "bked", mask="mk", mask_kind="f32"),
     "two_key_dims": Form("bmde", "bkled", "blkn"),
 }
+# Of unknown sizes, rows or columns of products among them.
+UNKNOWN = {
+    "all": Form("bhmd", "bhkd", "bhkn", "bhmn", dynamic="bmdk"),
+    "transposed": Form("bdhmg", "bhkd", "bhkn", "nghbm", dynamic="hmdk"),
+    "two_head_dims": Form("bhmed", "dbhke", "kbnh", "bhmn", dynamic="bmd"),
+}
 
 
 def contraction(dims: Sequence[str], given: Sequence[str]) -> str:
@@ -89,6 +95,13 @@ def error_of(dims: Sequence[str], given: Sequence[str], rewritten: bool = True) 
     return rel_error(result[0], wanted)
 
 
+def compiled_for_gpu(form: Form, report: Report) -> str:
+    flags = [*CUDA, "--compile-to=executable-configurations"]
+    compiled = attnpass.compile_str(form.text("main"), extra_args=flags, report=report)
+    assert compiled is not None
+    return compiled.decode()
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_what_iree_makes_of_a_product(seed: int) -> None:
     choices = random.Random(seed)
@@ -109,10 +122,19 @@ def test_what_iree_makes_of_a_product_as_it_is() -> None:
 def test_attention(name: str) -> None:
     form, report = FORMS[name], Report()
     form = dataclasses.replace(form, sizes=(*SMALL, *form.sizes))
-    flags = [*CUDA, "--compile-to=executable-configurations"]
-    compiled = attnpass.compile_str(form.text("main"), extra_args=flags, report=report)
-    assert compiled is not None
-    (result,) = run_gpu_module(lower(compiled.decode()), form.arguments())
+    (result,) = run_gpu_module(lower(compiled_for_gpu(form, report)), form.arguments())
     assert rel_error(result, form.wanted()[0]) < TOLERANCE[form.kinds[0]]
     assert not report.events
     assert any("a factor transposed in registers" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_head_dims_of_unknown_size(name: str, kind: str) -> None:
+    sizes = (("b", 2), ("h", 2), ("m", 3), ("g", 2), ("k", 8), ("n", 8), ("d", 6), ("e", 16))
+    form = dataclasses.replace(UNKNOWN[name], kinds=(kind,) * 4, sizes=sizes)
+    report = Report()
+    (result,) = run_gpu_module(lower(compiled_for_gpu(form, report)), form.arguments())
+    assert rel_error(result, form.wanted()[0]) < TOLERANCE[kind]
+    assert not report.events
+    assert any("each sum is one thread's" in note for note in report.notes)

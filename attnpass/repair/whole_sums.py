@@ -1,0 +1,136 @@
+"""attn-whole-sums: sums of an unknown number of terms are one thread's each, for CUDA."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ..passes import Pass, PassContext
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+    from ..report.records import Report
+
+_CONFIGURATION = "lowering_config"
+_PARTS = "partial_reduction"
+_PRIVATE = "#gpu.address_space<private>"
+# Threads of a workgroup, each with an element of the result's last dim.
+_THREADS = 32
+
+
+@dataclass(frozen=True)
+class WholeSums(Pass):
+    """Gives the sums of a kernel to a thread each, where IREE's lowering keeps what the threads of
+    a workgroup have added up in memory that each has of its own.
+
+    IREE 3.13 does so for products over dims that are known only at run time whose rows or columns
+    are, too (a head dim of unknown size): every thread then adds up the zeros that are there for
+    the others, and one of them writes its part as the sum.
+    """
+
+    name: ClassVar[str] = "attn-whole-sums"
+    summary: ClassVar[str] = "CUDA: sums of an unknown number of terms are one thread's each"
+    phase: ClassVar[str] = "executable-configurations"
+    mends: ClassVar[str] = "products over head dims of unknown size lack terms, on CUDA"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..ir import descendants
+        from ..lowered.kernel import FUNCTIONS, VARIANTS, is_to_be_lowered
+
+        changed = False
+        with module.context:
+            for variant in descendants(module, *VARIANTS):
+                if '<"cuda"' not in str(variant.attributes["target"]):
+                    continue
+                functions = list(descendants(variant, *FUNCTIONS))
+                changed |= any(
+                    [_mend(one, context.report) for one in functions if is_to_be_lowered(one)]
+                )
+        return changed
+
+
+def _mend(function: ir.Operation, report: Report) -> bool:
+    from ..ir import collect, detached_copy, location_text
+    from ..lowered.kernel import place_of
+
+    ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
+    if not any(_sums_unknown_parts(op) for op in ops):
+        return False
+    place, location = place_of(function), location_text(function.location)
+    copy = detached_copy(function)
+    if not _keeps_parts_apart(copy, function):
+        return False
+    if len(ops) == 1 and _give_whole_sums(copy):
+        report.note(f"{place}: each sum is one thread's, since IREE 3.13 loses parts of them")
+        return True
+    report.known_wrong(f"{place}: IREE 3.13 loses parts of its sums", location)
+    return False
+
+
+def _sums_unknown_parts(op: ir.Operation) -> bool:
+    """Whether threads add up parts of a dim whose size is known only at run time."""
+    from .. import maps
+    from ..ir import sizes_of
+
+    parts = _numbers(op, _PARTS)
+    if not parts or "indexing_maps" not in op.attributes:
+        return False
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None:
+        return False
+    sizes = {
+        dim: size
+        for operand, dims in zip(op.operands, positions, strict=True)
+        for dim, size in zip(dims, sizes_of(operand), strict=True)
+    }
+    return any(part > 1 and not isinstance(sizes[dim], int) for dim, part in enumerate(parts))
+
+
+def _keeps_parts_apart(copy: ir.Operation, function: ir.Operation) -> bool:
+    """Lowers a kernel, in whose place the copy is put then: whether threads have memory of their
+    own for parts of a sum."""
+    from ..ir import collect, restore
+    from ..lowered.kernel import GPU_LOWERING, run_passes
+
+    is_lowered = not run_passes(function, GPU_LOWERING)
+    apart = collect(
+        function, lambda op: op.name == "memref.alloca" and _PRIVATE in str(op.results[0].type)
+    )
+    restore(function, copy)
+    return is_lowered and bool(apart)
+
+
+def _give_whole_sums(function: ir.Operation) -> bool:
+    """Configures a kernel of one sum so that a thread computes each element of its result."""
+    from .. import maps
+    from ..ir import collect, set_attribute
+    from ..lowered.kernel import PIPELINE
+
+    (op,) = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    assert positions is not None, "only such sums are taken"
+    result = positions[-1]
+    if not result or None in result:
+        return False
+    loops = range(maps.num_dims(op.attributes["indexing_maps"]))
+    tiles = {dim: _THREADS if dim == result[-1] else 1 for dim in result}
+    lists = {
+        "reduction": [0 if loop in tiles else 1 for loop in loops],
+        "thread": [1 if loop in tiles else 0 for loop in loops],
+        "workgroup": [tiles.get(loop, 0) for loop in loops],
+    }
+    words = ", ".join(f"{name} = {numbers}" for name, numbers in lists.items())
+    set_attribute(op, _CONFIGURATION, f"#iree_gpu.lowering_config<{{{words}}}>")
+    info = str(function.attributes["translation_info"])
+    info = PIPELINE.sub("#iree_gpu.pipeline<TileAndFuse>", info)
+    info = re.sub(r"workgroup_size = \[[\d, ]+\]", f"workgroup_size = [{_THREADS}, 1, 1]", info)
+    set_attribute(function, "translation_info", info)
+    return True
+
+
+def _numbers(op: ir.Operation, name: str) -> list[int]:
+    """An entry of an op's lowering configuration, or none."""
+    found = re.search(rf"\b{name} = \[([\d, ]+)\]", str(op.attributes[_CONFIGURATION]))
+    return [int(number) for number in found[1].split(",")] if found else []

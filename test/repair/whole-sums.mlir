@@ -1,0 +1,41 @@
+// A product for CUDA over a dim of unknown size, whose parts IREE would lose, is one thread's for
+// each number; one over a known size stays.
+
+// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=executable-configurations --attn-pipeline=attn-whole-sums --attn-report=%t.json | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// WHY: kernel unknown_dispatch_0_contract{{.*}}: each sum is one thread's, since IREE 3.13 loses parts of them
+// WHY-NOT: each sum is one thread's
+
+// CHECK-LABEL: func.func @unknown_dispatch_0
+// CHECK-SAME: #iree_gpu.pipeline<TileAndFuse> workgroup_size = [32, 1, 1]
+// CHECK: #iree_gpu.lowering_config<{reduction = [0, 0, 0, 0, 0, 1], thread = [1, 1, 1, 1, 1, 0], workgroup = [1, 1, 1, 1, 32, 0]}>
+#q = affine_map<(g, h, b, m, k, d) -> (b, d, h, m, g)>
+#k = affine_map<(g, h, b, m, k, d) -> (b, h, k, d)>
+#o = affine_map<(g, h, b, m, k, d) -> (g, h, b, m, k)>
+func.func @unknown(%q: tensor<8x?x?x?x2xf16>, %k: tensor<8x?x?x?xf16>) -> tensor<2x?x8x?x?xf32> {
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %zero = arith.constant 0.0 : f32
+  %h = tensor.dim %q, %c2 : tensor<8x?x?x?x2xf16>
+  %m = tensor.dim %q, %c3 : tensor<8x?x?x?x2xf16>
+  %n = tensor.dim %k, %c2 : tensor<8x?x?x?xf16>
+  %e = tensor.empty(%h, %m, %n) : tensor<2x?x8x?x?xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x?x8x?x?xf32>) -> tensor<2x?x8x?x?xf32>
+  %r = linalg.contract indexing_maps = [#q, #k, #o] ins(%q, %k : tensor<8x?x?x?x2xf16>, tensor<8x?x?x?xf16>) outs(%f : tensor<2x?x8x?x?xf32>) -> tensor<2x?x8x?x?xf32>
+  return %r : tensor<2x?x8x?x?xf32>
+}
+
+// CHECK-LABEL: func.func @known_dispatch_0
+// CHECK-NOT: reduction = [0, 0, 0, 0, 0, 1]
+func.func @known(%q: tensor<8x64x?x?x2xf16>, %k: tensor<8x?x?x64xf16>) -> tensor<2x?x8x?x?xf32> {
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %zero = arith.constant 0.0 : f32
+  %h = tensor.dim %q, %c2 : tensor<8x64x?x?x2xf16>
+  %m = tensor.dim %q, %c3 : tensor<8x64x?x?x2xf16>
+  %n = tensor.dim %k, %c2 : tensor<8x?x?x64xf16>
+  %e = tensor.empty(%h, %m, %n) : tensor<2x?x8x?x?xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x?x8x?x?xf32>) -> tensor<2x?x8x?x?xf32>
+  %r = linalg.contract indexing_maps = [#q, #k, #o] ins(%q, %k : tensor<8x64x?x?x2xf16>, tensor<8x?x?x64xf16>) outs(%f : tensor<2x?x8x?x?xf32>) -> tensor<2x?x8x?x?xf32>
+  return %r : tensor<2x?x8x?x?xf32>
+}
