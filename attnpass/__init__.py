@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .api import run
     from .iree.hook import pipeline_hook
     from .iree.tools import PassOptions, compile_file, compile_str
+    from .pipeline import PipelineOptions
     from .report.records import Report
 
 __version__ = "0.1.0"
@@ -25,6 +26,7 @@ __all__ = [
     "CompileError",
     "PassOptions",
     "PipelineError",
+    "PipelineOptions",
     "Report",
     "compile_file",
     "compile_str",
@@ -38,6 +40,7 @@ _HOMES = {
     "compile_file": "attnpass.iree.tools",
     "compile_str": "attnpass.iree.tools",
     "PassOptions": "attnpass.iree.tools",
+    "PipelineOptions": "attnpass.pipeline",
     "Report": "attnpass.report.records",
 }
 

@@ -295,7 +295,7 @@ def compile_all(folder: Path, only: str) -> None:
 
 def _pipeline(case: Case, variant: str) -> list[str]:
     """The flag for the default passes, with 8-bit operands widened or not as the variant says."""
-    from attnpass.api import default_pipeline
+    from attnpass.pipeline import default_pipeline
 
     if not case.is_narrow:
         return []

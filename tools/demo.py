@@ -20,7 +20,7 @@ from mlir_trace import Model
 from model_check import HOST, build, compile_model, loaded, worst_error
 
 from attnpass import Report
-from attnpass.api import default_pipeline
+from attnpass.pipeline import default_pipeline
 
 TOLERANCE = 1e-5
 CASES = {

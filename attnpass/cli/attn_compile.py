@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from ..errors import AttnError, CompileError, PassError
 from ..iree.fallbacks import LEVEL, Search
-from ..iree.flags import CompileOptions, iree_compile, parse_arguments
+from ..iree.flags import CompileOptions, backends_of, iree_compile, parse_arguments
+from ..pipeline import choices, shown
+from ..pipeline import usage as pipeline_usage
 from ..report.records import Event, Report
 from .attempts import Done, Failed, Progress, Tell, compile_in_children
 from .diagnostics import run_tool, split_chunks
@@ -33,26 +35,19 @@ if TYPE_CHECKING:
 
     from ..iree.hook import PipelineHook
 
-USAGE = """\
+USAGE = f"""\
 usage: attn-compile FILE|- [-o FILE] [flags]
 
 iree-compile with attnpass's passes between its phases. It takes every flag that
 iree-compile takes (--help lists them), and:
 
-  --attn-mode=cost|always|never  what the layout pass commits (default: cost)
-  --attn-cache=kept|transposed   whether V caches become V^T for the caller, too
-  --attn-kernels=cost|always|never
-                                 where precompiled Hopper kernels are taken (default: never)
+{pipeline_usage()}
   --attn-pipeline=TEXT           passes to run instead of the default ones
   --attn-phase=PHASE             run the passes on tensors at this phase instead of their own
-  --attn-configure=false         leave kernels and decode to IREE's own configurations
-  --attn-table=FILE              configurations that attn-tune wrote, before the built-in ones
-  --attn-hardware-exp2=false     leave CUDA kernels to IREE: no hardware exp2, no fp8 casts
-  --attn-shared-memory=false     leave CUDA kernels' use of shared memory to IREE
-  --attn-raise=false             leave attention that is written out as products and a softmax
   --attn-target=NAME             the target to price for, instead of the module's own
   --attn-report=FILE             write every decision as JSON (-: as --attn-summary does)
   --attn-summary                 print every decision, with its reason, to standard error
+  --attn-show-pipeline           print what would run with these flags, and why
   --attn-dump-ir=DIR             write the IR before and after the passes
   --attn-fail-on=WORDS           exit with 1, by commas: refused (an operand), moved (bytes),
                                  known-wrong (numbers that nothing makes right), fallback (a
@@ -77,6 +72,9 @@ def _main(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
     if options.help:
         print(USAGE, end="")
+        return 0
+    if options.show_pipeline:
+        print(shown(options, backends_of(options.compiler_flags)), end="")
         return 0
     if options.disable or options.handed_on:
         return guarded("attn-compile", lambda: _iree_compile(options))
@@ -124,17 +122,10 @@ def _hook(options: CompileOptions) -> PipelineHook:
 
     return pipeline_hook(
         options.pipeline or None,
-        mode=options.mode,
-        cache=options.cache,
-        kernels=options.kernels,
         target=options.target or None,
         phase=options.phase or None,
         dump_ir=options.dump_ir or None,
-        configure=options.configure,
-        hardware_exp2=options.hardware_exp2,
-        shared_memory=options.shared_memory,
-        raise_attention=options.raise_attention,
-        table=options.table or None,
+        **{field.name: getattr(options, field.name) for field in choices()},
     )
 
 

@@ -346,22 +346,35 @@ def _timing_text(times: list[tuple[str, float]]) -> str:
 
 
 def passes_text() -> str:
-    """One line a pass: name, options with defaults, summary."""
+    """One line a pass (name, options with defaults, summary): those of the default pipeline first,
+    in the order in which they run, by phase."""
+    from ..iree.phases import PHASES
+    from ..passes import load_pass, pass_names
+    from ..pipeline import PipelineOptions, steps
+
+    ours = [step.name for step in steps(PipelineOptions(kernels="cost"))]
+    lines: list[str] = []
+    for phase in PHASES:
+        here = [name for name in ours if load_pass(name).phase == phase]
+        if here:
+            lines += [f"At the end of IREE's phase '{phase}':", *map(_pass_text, here)]
+    lines.append("Not in the default pipeline:")
+    lines += [_pass_text(name) for name in pass_names() if name not in ours]
+    return "\n".join(lines) + "\n"
+
+
+def _pass_text(name: str) -> str:
     import dataclasses
 
-    from ..passes import load_pass, pass_names
+    from ..passes import load_pass
 
-    lines = []
-    for name in pass_names():
-        cls = load_pass(name)
-        options = []
-        for spec in dataclasses.fields(cls):
-            default = ",".join(spec.default) if isinstance(spec.default, tuple) else spec.default
-            shown = str(default).lower() if isinstance(default, bool) else default
-            options.append(f"{spec.name.replace('_', '-')}={shown}")
-        inner = f"{{{' '.join(options)}}}" if options else ""
-        lines.append(f"{name}{inner}  {cls.summary}")
-    return "\n".join(lines) + "\n"
+    cls, options = load_pass(name), []
+    for spec in dataclasses.fields(cls):
+        default = ",".join(spec.default) if isinstance(spec.default, tuple) else spec.default
+        shown = str(default).lower() if isinstance(default, bool) else default
+        options.append(f"{spec.name.replace('_', '-')}={shown}")
+    inner = f"{{{' '.join(options)}}}" if options else ""
+    return f"  {name}{inner}  {cls.summary}"
 
 
 def usage() -> str:

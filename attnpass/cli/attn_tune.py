@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AttnError
-from ..iree.flags import CACHES, MODES
+from ..pipeline import CACHES, MODES
 from .arguments import DRIVERS, Spec, check_model, parse_options, target_flags
 from .diagnostics import run_tool
 from .files import STANDARD, check_writable, write_output

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ..api import default_pipeline
 from ..passes import Pass
 from ..passes.decompose import Decompose
-from ..passes.pipeline import Stage, parse_pipeline, stage_name
+from ..passes.pipeline import Stage, stage_name
+from ..pipeline import left_out_by
 from ..repair.keep_apart import KeepApart
 from ..report.records import Report
 
@@ -54,16 +54,9 @@ class Fallback:
 PLAIN = Fallback("all passes and the level O2, as by IREE alone", None, "--attn-disable")
 
 
-def _passes(**options: Any) -> frozenset[str]:
-    """The passes of the default pipeline."""
-    every = {"configure": True, "hardware_exp2": True, "shared_memory": True, "kernels": "always"}
-    text = default_pipeline("cost", **(every | options))
-    return frozenset(stage_name(stage) for stage in parse_pipeline(text))
-
-
 def _without(name: str, switch: str, *more: str, **options: Any) -> Fallback:
     """The fallback that stands for such options of the default pipeline, and for `more`."""
-    return Fallback(name, (_passes() - _passes(**options)) | frozenset(more), switch)
+    return Fallback(name, left_out_by(**options) | frozenset(more), switch)
 
 
 def fallbacks(changed: Mapping[str, str]) -> list[Fallback]:
@@ -98,7 +91,7 @@ def fallbacks(changed: Mapping[str, str]) -> list[Fallback]:
 def _without_attention_ops(changed: Mapping[str, str]) -> list[Fallback]:
     if ATTENTION not in changed:
         return []
-    for_ops = _passes() - _passes(configure=False, hardware_exp2=False, shared_memory=False)
+    for_ops = left_out_by(configure=False, hardware_exp2=False, shared_memory=False)
     return [Fallback(f"{ATTENTION}, which are products and a softmax now", for_ops | {ATTENTION})]
 
 

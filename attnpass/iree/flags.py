@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import AttnError
+from ..pipeline import PipelineOptions, choices, flag_of
 from .fallbacks import BARRIERS, LEVEL
 from .phases import V_TRANSPOSE_FLAG, phase_index
 
-MODES = ("cost", "always", "never")
-CACHES = ("kept", "transposed")
 FAIL_ON = ("refused", "moved", "known-wrong", "fallback", "ignored")
 
 # Where the user names no level. IREE's own is O0: on an H200 O2 is 1.1 times as fast for a layer of
@@ -24,27 +23,25 @@ DEFAULT_LEVEL = "O2"
 
 # Flags of ours: name -> (field, allowed words).
 _OURS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "attn-mode": ("mode", MODES),
-    "attn-cache": ("cache", CACHES),
-    "attn-kernels": ("kernels", MODES),
+    **{flag_of(f): (f.name, f.metadata["words"]) for f in choices() if f.default is not True},
     "attn-pipeline": ("pipeline", ()),
     "attn-phase": ("phase", ()),
     "attn-report": ("report", ()),
     "attn-dump-ir": ("dump_ir", ()),
-    "attn-table": ("table", ()),
     "attn-target": ("target", ()),
 }
 # Those that take several of their words, by commas.
 _OUR_LISTS = {"attn-fail-on": ("fail_on", FAIL_ON)}
 _OUR_SWITCHES = {
+    **{flag_of(f): f.name for f in choices() if f.default is True},
     "attn-disable": "disable",
-    "attn-configure": "configure",
-    "attn-hardware-exp2": "hardware_exp2",
-    "attn-shared-memory": "shared_memory",
-    "attn-raise": "raise_attention",
     "attn-summary": "summary",
+    "attn-show-pipeline": "show_pipeline",
     "attn-help": "help",
 }
+
+# Devices whose backend has another name.
+_BACKENDS = {"hip": "rocm"}
 
 # Flags that iree-compile's main function handles itself (IREE 3.13); the rest are the
 # compiler's. Those that print something and stop, or that choose another compile mode,
@@ -82,7 +79,7 @@ OUTPUT_FORMATS = ("vm-bytecode", "vm-c", "vm-asm")
 
 
 @dataclass
-class CompileOptions:
+class CompileOptions(PipelineOptions):
     """A parsed command line. `compiler_flags` are for the compiler as they were given;
     `without_ours` is the whole line for iree-compile."""
 
@@ -102,22 +99,15 @@ class CompileOptions:
     without_ours: list[str] = field(default_factory=list)
     handed_on: bool = False
 
-    mode: str = "cost"
-    cache: str = "kept"
-    kernels: str = "never"
     pipeline: str = ""
     phase: str = ""
     report: str = ""
     summary: bool = False
     dump_ir: str = ""
-    table: str = ""
     target: str = ""
     fail_on: tuple[str, ...] = ()
-    configure: bool = True
-    hardware_exp2: bool = True
-    shared_memory: bool = True
-    raise_attention: bool = True
     disable: bool = False
+    show_pipeline: bool = False
     help: bool = False
 
     @property
@@ -141,6 +131,21 @@ class CompileOptions:
             for what, (name, value) in ours.items()
             if name.lstrip("-") not in given
         }
+
+
+def backends_of(flags: Iterable[str]) -> set[str]:
+    """The backends that flags of the compiler name: cuda, rocm, llvm-cpu and others; none where
+    they leave it to the module."""
+    values: dict[str, set[str]] = {}
+    for flag in flags:
+        name, _, value = flag.lstrip("-").partition("=")
+        values.setdefault(name, set()).update(value.split(","))
+    found = set(values.get("iree-hal-target-backends", ()))
+    for device in values.get("iree-hal-target-device", ()):
+        local = values.get("iree-hal-local-target-device-backends", {"llvm-cpu"})
+        kind = device.partition("[")[0]
+        found |= local if kind == "local" else {_BACKENDS.get(kind, kind)}
+    return found - {""}
 
 
 def level_of(flags: Iterable[str]) -> str:
@@ -183,7 +188,7 @@ def parse_arguments(arguments: Sequence[str]) -> CompileOptions:
             if not is_std:
                 options.compiler_flags.append(word)
     _find_input(options, candidates)
-    if not options.handed_on and not options.help:
+    if not options.handed_on and not options.help and not options.show_pipeline:
         _check(options)
     return options
 

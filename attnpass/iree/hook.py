@@ -5,18 +5,25 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ..api import default_pipeline
 from ..configs.user_specs import UserSpecs, specs_in
 from ..errors import AttnError, CompileError, InternalError, PassError
 from ..passes import PassContext
-from ..passes.pipeline import Instrumentation, Stage, parse_pipeline, run_pipeline, stage_name
+from ..passes.pipeline import (
+    Foreign,
+    Instrumentation,
+    Stage,
+    parse_pipeline,
+    run_pipeline,
+    stage_name,
+)
+from ..pipeline import PipelineOptions, text_of
 from ..report.records import Report
 from .cuda_target import describe_targets, undescribed_arch
 from .fallbacks import BARRIERS, LEVEL, UNKNOWN, Failure, Search, left_out_at, mended_by
-from .flags import level_of
-from .phases import by_phase, phase_index
+from .flags import backends_of, level_of
+from .phases import HAL_PHASE, by_phase, phase_index
 from .session import configure_nothing, drive
 
 if TYPE_CHECKING:
@@ -142,7 +149,11 @@ class PipelineHook:
         first, last = phase_index(compile_from), phase_index(compile_to)
         flags = [*session.get_flags(non_default_only=False), *self.global_flags]
         self.report.level, specs = level_of(flags), specs_in(flags)
-        groups = {phase: search.kept(stages) for phase, stages in self.stages.items()}
+        backends = backends_of(flags)
+        groups = {
+            phase: [stage for stage in search.kept(stages) if _concerns(stage, backends)]
+            for phase, stages in self.stages.items()
+        }
         groups = {phase: stages for phase, stages in groups.items() if stages}
         cuda = undescribed_arch(session)
         keep_v &= not search.leaves_out(BARRIERS)
@@ -193,6 +204,9 @@ class PipelineHook:
                 self.has_entry = _has_entry(module)
                 raises = any(stage_name(stage) == RAISE for stage in stages)
                 note_what_is_missing(module, self.report, raises)
+            if self.has_entry is False and phase_index(phase) >= phase_index(HAL_PHASE):
+                # IREE says so itself, if it is not stopped here.
+                raise AttnError("no function is public and has a body: there is nothing to compile")
             if stages:
                 target = resolve_target(module, self.target or None)
                 if self.target:
@@ -245,6 +259,10 @@ class PipelineHook:
             raise AttnError(f"cannot write IR there: {error.strerror}", self.dump_ir) from None
 
 
+def _concerns(stage: Stage, backends: set[str]) -> bool:
+    return isinstance(stage, Foreign) or stage.concerns(backends)
+
+
 def _move_v(stages: list[Stage]) -> bool:
     return any(stage_name(stage) in _MOVE_V for stage in stages)
 
@@ -272,24 +290,13 @@ def _copy_of_module(invocation: Invocation) -> ir.Operation:
 def pipeline_hook(
     pipeline: str | None = None,
     *,
-    mode: str = "cost",
-    cache: str = "kept",
     target: str | None = None,
     phase: str | None = None,
     dump_ir: str | None = None,
-    kernels: str = "never",
-    configure: bool = True,
-    hardware_exp2: bool = True,
-    shared_memory: bool = True,
-    raise_attention: bool = True,
-    table: str | None = None,
+    **options: Any,
 ) -> PipelineHook:
-    """A hook that runs `pipeline` within a compile; by default the layout pass in `mode`
-    (and with its option `cache`), the precompiled kernels in mode `kernels`, with `configure`
-    the kernel configurations (those in the file `table` before the built-in ones) and, with
-    `hardware_exp2`, the pass for CUDA's exp2 and fp8 casts, with `shared_memory` the one for
-    tiles in shared memory, and first, with `raise_attention`, the one that makes attention ops
-    of products and a softmax.
+    """A hook that runs `pipeline` within a compile; by default the steps that attn-compile runs,
+    with `options` (mode, cache, kernels, configure, ...) as `attnpass.PipelineOptions` has them.
 
         session = Session()
         session.set_flags("--iree-hal-target-device=local", ...)
@@ -301,29 +308,20 @@ def pipeline_hook(
 
     `target` names the machine to price for, where the module does not; `phase` moves all
     passes on tensors to one phase; `dump_ir` is a folder for the IR before and after them. Raises
-    PipelineError for a bad pipeline, phase or mode. A pass of the default pipeline with which the
-    compile fails is left out (see `PipelineHook.execute`); what `pipeline` names is not.
+    PipelineError for a bad pipeline, phase or option. A pass of the default pipeline with which
+    the compile fails is left out (see `PipelineHook.execute`); what `pipeline` names is not.
     """
 
+    chosen = PipelineOptions(**options)
     if target:
         from ..targets import named_target
 
         named_target(target)
-    if table:
+    if chosen.table:
         from ..configs.table import read_table
 
         # Long before the compile comes to it.
-        read_table(table)
-    text = pipeline or default_pipeline(
-        mode,
-        cache=cache,
-        kernels=kernels,
-        configure=configure,
-        hardware_exp2=hardware_exp2,
-        shared_memory=shared_memory,
-        raise_attention=raise_attention,
-        table=table or "",
-    )
-    stages = by_phase(parse_pipeline(text), phase)
+        read_table(chosen.table)
+    stages = by_phase(parse_pipeline(pipeline or text_of(chosen)), phase)
     # The passes that a user asks for are not left out.
-    return PipelineHook(stages, mode, target or "", dump_ir or "", falls_back=not pipeline)
+    return PipelineHook(stages, chosen.mode, target or "", dump_ir or "", falls_back=not pipeline)

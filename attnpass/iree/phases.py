@@ -28,6 +28,7 @@ PHASES = (
 
 DEFAULT_PHASE = "preprocessing"
 KERNEL_PHASE = "executable-sources"
+HAL_PHASE = "hal"
 V_TRANSPOSE_FLAG = "--iree-global-opt-enable-attention-v-transpose"
 
 

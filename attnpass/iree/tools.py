@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..cli.files import check_writable, write_output
+from ..pipeline import PipelineOptions, choices, flag_of
 from ..report.records import Report, report_from_dict
 
 # attn-compile of this very package, whatever the folder or the installation of the child.
@@ -31,34 +32,19 @@ sys.exit(main())
 """
 
 
-@dataclass(frozen=True)
-class PassOptions:
-    """What `compile_file` and `compile_str` take beside the arguments of IREE's functions.
+@dataclass
+class PassOptions(PipelineOptions):
+    """What `compile_file` and `compile_str` take beside the arguments of IREE's functions: the
+    options of `PipelineOptions`, and
 
-    mode             what the layout pass commits: `cost` what pays, `always`, or `never`
-    cache            `transposed` makes V caches V^T for the caller, too
-    kernels          where precompiled Hopper kernels are taken: `cost`, `always`, `never`
     pipeline         passes to run in place of the default ones
-    configure        whether attention gets kernel configurations, and decode is split
-    hardware_exp2    whether CUDA kernels get the GPU's exp2, and fp8 casts
-    shared_memory    whether CUDA kernels' tiles lie in shared memory as tensor cores read them
-    raise_attention  whether attention written out as products and a softmax becomes an op
-    table            a file of configurations that attn-tune wrote
     target           the target to price for, instead of the module's own
     phase            where the passes on tensors run, instead of at their own phases
     dump_ir          a folder for the IR before and after the passes
     fail_on          events and decisions that end the compile, as `--attn-fail-on` takes them
     """
 
-    mode: str = "cost"
-    cache: str = "kept"
-    kernels: str = "never"
     pipeline: str | None = None
-    configure: bool = True
-    hardware_exp2: bool = True
-    shared_memory: bool = True
-    raise_attention: bool = True
-    table: str | os.PathLike[str] | None = None
     target: str | None = None
     phase: str | None = None
     dump_ir: str | os.PathLike[str] | None = None
@@ -66,24 +52,21 @@ class PassOptions:
 
     def flags(self) -> list[str]:
         """The same as flags of attn-compile."""
-        flags = [f"--attn-{name}={getattr(self, name)}" for name in ("mode", "cache", "kernels")]
-        switches = {
-            "configure": self.configure,
-            "hardware-exp2": self.hardware_exp2,
-            "shared-memory": self.shared_memory,
-            "raise": self.raise_attention,
+        given = {flag_of(field): getattr(self, field.name) for field in choices()}
+        given |= {
+            "attn-target": self.target,
+            "attn-phase": self.phase,
+            "attn-dump-ir": self.dump_ir,
+            "attn-fail-on": ",".join(self.fail_on),
+            "attn-pipeline": self.pipeline,
         }
-        flags += [f"--attn-{name}={str(value).lower()}" for name, value in switches.items()]
-        values = {
-            "table": self.table,
-            "target": self.target,
-            "phase": self.phase,
-            "dump-ir": self.dump_ir,
-            "fail-on": ",".join(self.fail_on) or None,
-            "pipeline": self.pipeline,
-        }
-        given = {name: value for name, value in values.items() if value is not None}
-        return flags + [f"--attn-{name}={os.fspath(value)}" for name, value in given.items()]
+        return [
+            f"--{name}={_word(value)}" for name, value in given.items() if value not in ("", None)
+        ]
+
+
+def _word(value: bool | str | os.PathLike[str]) -> str:
+    return str(value).lower() if isinstance(value, bool) else os.fspath(value)
 
 
 def compile_file(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..errors import PipelineError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from iree.compiler import ir
 
@@ -47,6 +47,7 @@ REGISTRY: dict[str, str] = {
     "attn-order-factors": "attnpass.repair.order_factors:OrderFactors",
     "attn-order-dims": "attnpass.passes.order_dims:OrderDims",
     "attn-hidden-rows": "attnpass.passes.hidden_rows:HiddenRows",
+    "attn-empty-dispatches": "attnpass.repair.empty_dispatches:EmptyDispatches",
     "attn-lone-lanes": "attnpass.repair.lone_lanes:LoneLanes",
     "attn-whole-sums": "attnpass.repair.whole_sums:WholeSums",
     "attn-lowest-masks": "attnpass.passes.lowest_masks:LowestMasks",
@@ -121,13 +122,23 @@ class Pass:
 
     Subclasses set `name`, `summary` (one line) and, where they do not work on the IR of
     IREE's `preprocessing` phase, `phase`; those that mend wrong numbers say in `mends` what is
-    wrong where they have to be left out. They declare options with `option(...)`.
+    wrong where they have to be left out. They declare options with `option(...)`. Where they
+    leave the modules of some backends alone, `backends` has the others. A plugin's pass joins the
+    default pipeline behind the step that it names in `after`.
     """
 
     name: ClassVar[str] = ""
     summary: ClassVar[str] = ""
     phase: ClassVar[str] = "preprocessing"
     mends: ClassVar[str] = ""
+    backends: ClassVar[tuple[str, ...]] = ()
+    after: ClassVar[str] = ""
+
+    @classmethod
+    def concerns(cls, backends: Collection[str]) -> bool:
+        """Whether the pass may change a module for one of these backends (or for any, if none
+        is named)."""
+        return not cls.backends or not backends or bool({*cls.backends} & {*backends})
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         """Rewrites `module` (a `builtin.module`) in place; returns whether it changed.
@@ -140,6 +151,11 @@ class Pass:
 def option(default: Any, doc: str, choices: tuple[str, ...] = ()) -> Any:
     """A pass option: a dataclass field with a one-line `doc` and, for words, `choices`."""
     return field(default=default, metadata={"doc": doc, "choices": choices})
+
+
+def plugin_names() -> list[str]:
+    """Names of the passes of installed plugins, sorted."""
+    return sorted(_plugins())
 
 
 def pass_names() -> list[str]:

@@ -28,6 +28,7 @@ class CutHeads(Pass):
 
     name: ClassVar[str] = "attn-cut-heads"
     summary: ClassVar[str] = "NVIDIA GPUs: what no kernel takes of wide heads becomes a mask"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     target: str = option("", "target to decide for, instead of the module's own")
 

@@ -29,6 +29,7 @@ class HardwareExp2(Pass):
     name: ClassVar[str] = "attn-hardware-exp2"
     summary: ClassVar[str] = "CUDA: hardware exp2, tanh and casts in attention kernels"
     phase: ClassVar[str] = "executable-configurations"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..lowered.drive import use_hardware_math

@@ -28,6 +28,7 @@ class KeepTiles(Pass):
     name: ClassVar[str] = "attn-keep-tiles"
     summary: ClassVar[str] = "NVIDIA GPUs: known rows of products are not joined to unknown dims"
     phase: ClassVar[str] = "global-optimization"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..ir import collect

@@ -32,6 +32,7 @@ class MaskDynamicKeys(Pass):
     mends: ClassVar[str] = (
         "attention over keys known only at run time is wrong where they fill no kernel tile"
     )
+    backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
 
     target: str = option("", "target to decide for, instead of the module's own")
 

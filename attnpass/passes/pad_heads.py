@@ -23,6 +23,7 @@ class PadHeads(Pass):
 
     name: ClassVar[str] = "attn-pad-heads"
     summary: ClassVar[str] = "GPUs: head dims without a kernel get zeros added"
+    backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
 
     target: str = option("", "target to decide for, instead of the module's own")
 

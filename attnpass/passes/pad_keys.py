@@ -25,6 +25,7 @@ class PadKeys(Pass):
 
     name: ClassVar[str] = "attn-pad-keys"
     summary: ClassVar[str] = "GPUs: keys that fill no kernel tile get masked ones added"
+    backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
 
     target: str = option("", "target to decide for, instead of the module's own")
 

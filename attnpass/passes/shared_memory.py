@@ -26,6 +26,7 @@ class SharedMemory(Pass):
     name: ClassVar[str] = "attn-shared-memory"
     summary: ClassVar[str] = "CUDA: attention's tiles in shared memory as tensor cores read them"
     phase: ClassVar[str] = "executable-configurations"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     rows: bool = option(True, "space rows so that no two threads read one bank at once")
     ldmatrix: bool = option(True, "read the fragments of tensor cores with ldmatrix")

@@ -26,6 +26,7 @@ class StoreOperands(Pass):
 
     name: ClassVar[str] = "attn-store-operands"
     summary: ClassVar[str] = "CPUs: K, V and masks that are computed stand in memory"
+    backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
 
     target: str = option("", "target to decide for, instead of the module's own")
 

@@ -25,6 +25,7 @@ class TileDynamic(Pass):
 
     name: ClassVar[str] = "attn-tile-dynamic"
     summary: ClassVar[str] = "GPUs: an unknown number of keys as whole kernel tiles"
+    backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
 
     target: str = option("", "target to decide for, instead of the module's own")
 

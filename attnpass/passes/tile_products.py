@@ -24,6 +24,7 @@ class TileProducts(Pass):
 
     name: ClassVar[str] = "attn-tile-products"
     summary: ClassVar[str] = "NVIDIA GPUs: rows of a product that fill no kernel tile as whole ones"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     target: str = option("", "target to decide for, instead of the module's own")
 

@@ -26,6 +26,7 @@ class UseKernels(Pass):
 
     name: ClassVar[str] = "attn-use-kernels"
     summary: ClassVar[str] = "replace attention by precompiled Hopper kernels where they win"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     target: str = option("", "device the module will run on, instead of the module's target")
     mode: str = option("cost", "where a kernel is taken", ("cost", "always", "never"))

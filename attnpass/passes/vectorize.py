@@ -24,6 +24,7 @@ class Vectorize(Pass):
     name: ClassVar[str] = "attn-vectorize"
     summary: ClassVar[str] = "CPUs: attention as vector loops of our own"
     phase: ClassVar[str] = "executable-configurations"
+    backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..lowered.cpu_drive import use_loops

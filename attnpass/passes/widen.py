@@ -27,6 +27,7 @@ class Widen(Pass):
     summary: ClassVar[str] = (
         "GPUs: 8-bit operands of attention cast to 16 bits where that is faster"
     )
+    backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
 
     target: str = option("", "target to decide for, instead of the module's own")
     mode: str = option("cost", "where operands are widened", ("cost", "always", "never"))

@@ -29,6 +29,7 @@ class GatherSlices(Pass):
     name: ClassVar[str] = "attn-gather-slices"
     summary: ClassVar[str] = "GPUs: slices that are read by computed indices stand in memory"
     mends: ClassVar[str] = "slices that are read by computed indices have other numbers, on GPUs"
+    backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..ir import collect

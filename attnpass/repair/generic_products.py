@@ -28,6 +28,7 @@ class GenericProducts(Pass):
     name: ClassVar[str] = "attn-generic-products"
     summary: ClassVar[str] = "CUDA: named matrix products as generics, which IREE compiles right"
     mends: ClassVar[str] = "f32 products of several batch dims are wrong on CUDA below O2"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..ir import collect

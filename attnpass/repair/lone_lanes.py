@@ -29,6 +29,7 @@ class LoneLanes(Pass):
     summary: ClassVar[str] = "CUDA: reductions over a few odd numbers stay in one subgroup"
     phase: ClassVar[str] = "executable-configurations"
     mends: ClassVar[str] = "sums over two dims lack terms where the inner one is small, on CUDA"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..ir import descendants

@@ -30,6 +30,7 @@ class OrderFactors(Pass):
     summary: ClassVar[str] = "CUDA: factors of products in the order of the result's dims"
     phase: ClassVar[str] = "flow"
     mends: ClassVar[str] = "products whose result is transposed have numbers swapped, on CUDA"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..ir import descendants

@@ -28,6 +28,7 @@ class SameTypes(Pass):
     name: ClassVar[str] = "attn-same-types"
     summary: ClassVar[str] = "GPUs: Q and K of two narrow types are cast to one"
     mends: ClassVar[str] = "attention on Q and K of two narrow types is not cast to one"
+    backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..targets import backends

@@ -26,6 +26,7 @@ class ScatterIndices(Pass):
     name: ClassVar[str] = "attn-scatter-indices"
     summary: ClassVar[str] = "CUDA: a scatter's indices are made before its kernel runs"
     mends: ClassVar[str] = "scatters write where unwritten indices point, on CUDA"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..ir import Builder, collect, defining_op

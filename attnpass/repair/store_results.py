@@ -29,6 +29,7 @@ class StoreResults(Pass):
     name: ClassVar[str] = "attn-store-results"
     summary: ClassVar[str] = "GPUs: results of attention that are repeated stand in memory"
     mends: ClassVar[str] = "kernels that repeat attention's result do not compile for GPUs"
+    backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..attention import find_ops

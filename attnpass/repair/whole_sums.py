@@ -34,6 +34,7 @@ class WholeSums(Pass):
     summary: ClassVar[str] = "CUDA: sums of an unknown number of terms are one thread's each"
     phase: ClassVar[str] = "executable-configurations"
     mends: ClassVar[str] = "products over head dims of unknown size lack terms, on CUDA"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..ir import descendants

@@ -139,15 +139,9 @@ def prepare(model: str, folder: Path, settings: Settings) -> Manifest:
 
 def _passes(settings: Settings) -> tuple[str, str]:
     """The passes of attn-compile before and behind attn-configure, as pipeline text."""
-    from ..api import default_pipeline
+    from ..pipeline import default_pipeline
 
-    text = default_pipeline(
-        settings.mode,
-        cache=settings.cache,
-        configure=True,
-        hardware_exp2=True,
-        shared_memory=True,
-    )
+    text = default_pipeline(settings.mode, cache=settings.cache)
     before, _, behind = text.partition("attn-configure")
     return before, behind
 

@@ -10,9 +10,9 @@
 // RUN: attn-opt --help | FileCheck %s --check-prefix=HELP
 
 // NOTE: reports.mlir: note: attention at {{.*}}reports.mlir:{{.*}} is configured for llvm-cpu
+// PASSES: attn-propagate-layout{mode=cost {{.*}}} {{.*}}cost
 // PASSES: attn-bubble-transpose-v {{.*}}linalg.transpose
 // PASSES: attn-fold-transpose{through-reshapes=false} {{.*}}maps
-// PASSES: attn-propagate-layout{mode=cost {{.*}}} {{.*}}cost
 
 // VERSION: attnpass {{[0-9.]+}} (iree-base-compiler 3.13.{{[0-9]+}})
 // HELP: usage: attn-opt [FILE|-]

@@ -18,7 +18,7 @@ from helpers import compile_text, rel_error, run_module
 
 import attnpass
 from attnpass import Report
-from attnpass.api import default_pipeline
+from attnpass.pipeline import default_pipeline
 
 PASSES = "attn-pad-heads{target=sm_80},attn-tile-dynamic{target=sm_80}"
 CASES = {

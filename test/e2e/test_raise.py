@@ -13,7 +13,7 @@ import pytest
 from helpers import compile_and_run, rel_error
 
 from attnpass import Report
-from attnpass.api import default_pipeline
+from attnpass.pipeline import default_pipeline
 
 BATCH, ROWS, KEYS, DIM, WIDTH = 2, 12, 20, 8, 16
 LOWEST = float(np.finfo(np.float32).min)

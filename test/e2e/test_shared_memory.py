@@ -19,9 +19,9 @@ from helpers import rel_error
 from iree.compiler import ir
 
 import attnpass
-from attnpass.api import default_pipeline
 from attnpass.ir import DYNAMIC, collect, defining_op
 from attnpass.lowered.kernel import run_passes
+from attnpass.pipeline import default_pipeline
 
 BEFORE = default_pipeline("cost", configure=True, hardware_exp2=True, shared_memory=False)
 TILES = "lowering_config"

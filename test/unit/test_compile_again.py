@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import pytest
 
-from attnpass.api import default_pipeline
 from attnpass.iree.fallbacks import (
     ATTENTION,
     BARRIERS,
@@ -19,6 +18,7 @@ from attnpass.iree.fallbacks import (
 )
 from attnpass.passes.decompose import Decompose
 from attnpass.passes.pipeline import parse_pipeline, stage_name
+from attnpass.pipeline import default_pipeline
 from attnpass.report.records import Report
 
 CONFIGURED = {"attn-configure": "", "attn-propagate-layout": ""}

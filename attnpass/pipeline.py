@@ -1,0 +1,246 @@
+"""What a compile runs: the table of steps, and what a caller may choose of it.
+
+The default pipeline, the options of commands and functions, the list of fallbacks and
+`attn-compile --attn-show-pipeline` are made from this page.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import PipelineError
+from .passes import load_pass, plugin_names
+
+MODES = ("cost", "always", "never")
+CACHES = ("kept", "transposed")
+
+
+def _choice(default: Any, doc: str, words: tuple[str, ...] = (), flag: str = "") -> Any:
+    """A field of PipelineOptions: what it says, the words that it takes, and its flag where that
+    is not called as the field."""
+    metadata = {"doc": doc, "words": words, "flag": flag}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass
+class PipelineOptions:
+    """What every door (attn-compile, `compile_file`, `compile_str`, `pipeline_hook`) lets a caller
+    choose of the default pipeline; `docs()` says what each means."""
+
+    mode: str = _choice("cost", "what the layout pass commits", MODES)
+    cache: str = _choice("kept", "whether V caches become V^T for the caller, too", CACHES)
+    kernels: str = _choice("never", "where precompiled Hopper kernels are taken", MODES)
+    configure: bool = _choice(True, "kernel configurations, and decode in chunks of the keys")
+    hardware_exp2: bool = _choice(True, "the GPU's exp2 and fp8 casts in CUDA kernels")
+    shared_memory: bool = _choice(True, "CUDA tiles in shared memory as tensor cores read them")
+    raise_attention: bool = _choice(
+        True, "attention made of products and a softmax between them", flag="raise"
+    )
+    table: str = _choice("", "a file of configurations that attn-tune wrote, before the built-in")
+
+    @classmethod
+    def docs(cls) -> dict[str, str]:
+        """One line for each option."""
+        return {field.name: field.metadata["doc"] for field in choices()}
+
+
+def choices() -> list[dataclasses.Field[Any]]:
+    """The fields of PipelineOptions, in their order."""
+    return list(dataclasses.fields(PipelineOptions))
+
+
+def flag_of(field: dataclasses.Field[Any]) -> str:
+    """The flag of attn-compile that sets a field, without its dashes."""
+    return "attn-" + (field.metadata["flag"] or field.name.replace("_", "-"))
+
+
+@dataclass(frozen=True)
+class Step:
+    """A pass of the default pipeline, and why it stands where it does.
+
+    It runs where each option that `needs` names is on; `options` makes its own of the caller's.
+    """
+
+    name: str
+    why: str
+    needs: tuple[str, ...] = ()
+    options: Callable[[PipelineOptions], str] = lambda chosen: ""
+
+    def runs(self, chosen: PipelineOptions) -> bool:
+        return all(getattr(chosen, name) not in (False, "never") for name in self.needs)
+
+    def text(self, chosen: PipelineOptions) -> str:
+        """The step as pipeline text."""
+        options = self.options(chosen)
+        return f"{self.name}{{{options}}}" if options else self.name
+
+
+def _layout_options(chosen: PipelineOptions) -> str:
+    cache = "" if chosen.cache == "kept" else f" cache={chosen.cache}"
+    return f"mode={chosen.mode} operands=v,k,q{cache}"
+
+
+_CONFIGURE = ("configure",)
+
+# In the order in which they run; passes say themselves at which phase, and for which backends.
+STEPS = (
+    # start
+    Step("attn-flex-masks", "the import of FlexAttention calls hidden keys a score of -inf"),
+    # preprocessing
+    Step(
+        "attn-raise",
+        "all that follows works on attention ops; without configurations they are slower than "
+        "what they are made of",
+        ("configure", "raise_attention"),
+    ),
+    Step("attn-same-types", "no kernel for GPUs multiplies two narrow types"),
+    Step("attn-normal-form", "one order of dims and one type of masks, before anything is fitted"),
+    Step("attn-fuse-normalization", "attention that divides by its sum itself has more kernels"),
+    Step("attn-mask-positions", "IREE numbers positions wrong where it joins or cuts dims"),
+    Step("attn-share-masks", "a mask is read once, not once a head"),
+    Step(
+        "attn-propagate-layout",
+        "what makes V, K and Q can often deliver another order for nothing",
+        options=_layout_options,
+    ),
+    Step("attn-lowest-masks", "the kernels that come next hide keys by -inf"),
+    Step(
+        "attn-use-kernels",
+        "kernels take what stands as the layout pass has left it",
+        ("kernels",),
+        lambda chosen: f"mode={chosen.kernels}",
+    ),
+    Step("attn-widen", "GPUs multiply by 16 bits faster than they cast in a kernel", _CONFIGURE),
+    Step("attn-cut-heads", "head dims fit a kernel's tiles", _CONFIGURE),
+    Step("attn-pad-heads", "head dims fit a kernel's tiles", _CONFIGURE),
+    Step("attn-tile-dynamic", "keys known only at run time fit a kernel's tiles", _CONFIGURE),
+    Step("attn-tile-products", "rows of products fit a kernel's tiles", _CONFIGURE),
+    Step("attn-mask-dynamic-keys", "IREE's kernels for GPUs count keys that are not there"),
+    Step("attn-generic-products", "IREE lowers named products wrong below O2"),
+    Step("attn-scatter-indices", "IREE fuses what makes a scatter's indices into its kernel"),
+    Step("attn-gather-indices", "IREE fuses gathers with what reads them, and takes wrong rows"),
+    Step("attn-gather-slices", "IREE numbers a slice's elements without its gaps"),
+    Step("attn-join-dims", "IREE cuts dims where it joins reshapes, and kernels lose them"),
+    Step("attn-store-operands", "vector loops read K, V and masks from memory", _CONFIGURE),
+    Step("attn-pad-keys", "keys fit a kernel's tiles", _CONFIGURE),
+    Step(
+        "attn-split-k",
+        "few rows keep few cores busy; behind what changes the number of keys",
+        _CONFIGURE,
+        lambda _: "configured=true",
+    ),
+    Step("attn-own-buffers", "IREE takes globals with equal initial values for one"),
+    Step(
+        "attn-decompose",
+        "what IREE gets wrong in every form is written out; last, when forms are final",
+        options=lambda chosen: f"only=wrong configured={str(chosen.configure).lower()}",
+    ),
+    Step("attn-store-results", "IREE fails on kernels that repeat attention's result"),
+    # global-optimization
+    Step("attn-keep-tiles", "IREE joins known rows to unknown dims", _CONFIGURE),
+    # flow
+    Step("attn-drop-unit-dims", "IREE's folding leaves dims of size one beside others"),
+    Step("attn-order-dims", "IREE's folding leaves dims in other orders"),
+    Step(
+        "attn-configure",
+        "the ops are in their kernels, with the dims that these have",
+        _CONFIGURE,
+        lambda chosen: f"source={{{chosen.table}}}" if chosen.table else "",
+    ),
+    Step("attn-order-factors", "IREE swaps rows and columns where the second factor comes first"),
+    Step("attn-natural-scores", "IREE scales scores by log2(e) before a score function runs"),
+    # executable-configurations
+    Step("attn-lone-lanes", "IREE sums in the first subgroup alone"),
+    Step("attn-whole-sums", "IREE loses parts of sums of an unknown number of terms"),
+    Step("attn-hidden-rows", "a division by a sum of 0 is NaN"),
+    Step("attn-vectorize", "IREE multiplies scores one by one on CPUs", _CONFIGURE),
+    Step("attn-hardware-exp2", "IREE makes polynomials of exp2 and tanh", ("hardware_exp2",)),
+    Step("attn-shared-memory", "IREE's tiles meet in one bank of memory", ("shared_memory",)),
+    # hal
+    Step("attn-empty-dispatches", "a GPU refuses a grid of no workgroup"),
+)
+
+
+def steps(chosen: PipelineOptions) -> list[Step]:
+    """The steps that run with these options, with those of plugins that name their place.
+
+    Raises PipelineError where a plugin's pass is to stand behind one that is none of them.
+    """
+    found = list(STEPS)
+    for name in plugin_names():
+        cls = load_pass(name)
+        if cls.after:
+            places = [place for place, step in enumerate(found) if step.name == cls.after]
+            if not places:
+                raise PipelineError(
+                    f"pass '{name}' of a plugin is to run behind '{cls.after}', "
+                    "which is no step of the default pipeline"
+                )
+            found.insert(places[0] + 1, Step(name, f"a plugin's, behind {cls.after}"))
+    return [step for step in found if step.runs(chosen)]
+
+
+def default_pipeline(mode: str = "cost", **options: Any) -> str:
+    """The default pipeline as text; `options` are those of PipelineOptions."""
+    return text_of(PipelineOptions(mode=mode, **options))
+
+
+def text_of(chosen: PipelineOptions) -> str:
+    """The steps that run with these options, as pipeline text."""
+    return ",".join(step.text(chosen) for step in steps(chosen))
+
+
+def left_out_by(**options: Any) -> frozenset[str]:
+    """The passes that run with everything on, and not with these options."""
+    everything = PipelineOptions(kernels="always")
+    less = dataclasses.replace(everything, **options)
+    return frozenset(step.name for step in STEPS if step.runs(everything) and not step.runs(less))
+
+
+def shown(chosen: PipelineOptions, backends: Collection[str] = ()) -> str:
+    """What runs with these options, by phase, with why; for `backends` alone if any are given."""
+    from .iree.phases import PHASES
+
+    passes = [(step, load_pass(step.name)) for step in steps(chosen)]
+    lines: list[str] = []
+    for phase in PHASES:
+        here = [(s, p) for s, p in passes if p.phase == phase and p.concerns(backends)]
+        if here:
+            lines.append(phase)
+        for step, cls in here:
+            lines += [f"  {step.text(chosen)}", f"      {cls.summary}", f"      because {step.why}"]
+            lines += [f"      off by {_switches(step)}"] if step.needs else []
+    return "\n".join(lines) + "\n"
+
+
+def _switches(step: Step) -> str:
+    by_name = {field.name: field for field in choices()}
+    flags = []
+    for name in step.needs:
+        word = "false" if by_name[name].default is True else "never"
+        flags.append(f"--{flag_of(by_name[name])}={word}")
+    return " or ".join(flags)
+
+
+def usage(width: int = 33) -> str:
+    """The lines of attn-compile's help for these options."""
+    lines: list[str] = []
+    for field in choices():
+        flag, doc = f"--{flag_of(field)}", field.metadata["doc"]
+        if field.metadata["words"]:
+            flag, doc = f"{flag}={'|'.join(field.metadata['words'])}", f"{doc} ({field.default})"
+        elif field.default is True:
+            flag, doc = f"{flag}=false", f"without {doc}"
+        else:
+            flag = f"{flag}=FILE"
+        lines += _line(flag, doc, width)
+    return "\n".join(lines)
+
+
+def _line(flag: str, doc: str, width: int) -> Sequence[str]:
+    if len(flag) + 2 < width - 1:
+        return [f"  {flag}".ljust(width) + doc]
+    return [f"  {flag}", " " * width + doc]

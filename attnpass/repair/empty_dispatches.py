@@ -1,0 +1,64 @@
+"""attn-empty-dispatches: what has no workgroup is not dispatched, for CUDA."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ..passes import Pass, PassContext
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+_DISPATCH = "hal.command_buffer.dispatch"
+_FORMAT = '"cuda-nvptx-fb"'
+# Of the op's operands: command buffer, executable and function stand in front of the three.
+_WORKGROUPS = slice(3, 6)
+
+
+@dataclass(frozen=True)
+class EmptyDispatches(Pass):
+    """Puts a dispatch whose number of workgroups is known only at run time behind a test that
+    there is one.
+
+    IREE 3.13's CUDA driver hands a grid of size 0 to the GPU's, which refuses it: a cache
+    that holds no key yet ends in INVALID_ARGUMENT.
+    """
+
+    name: ClassVar[str] = "attn-empty-dispatches"
+    summary: ClassVar[str] = "CUDA: dispatches of no workgroup are skipped"
+    phase: ClassVar[str] = "hal"
+    mends: ClassVar[str] = "tensors of no element end in an error at run time, on CUDA"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..ir import collect, descendants
+
+        binaries = descendants(module, "hal.executable", "hal.executable.binary")
+        if not any(_FORMAT in str(binary.attributes["format"]) for binary in binaries):
+            return False
+        with module.context:
+            found = collect(module, lambda op: op.name == _DISPATCH)
+            return any([_skip_where_empty(dispatch) for dispatch in found])
+
+
+def _skip_where_empty(dispatch: ir.Operation) -> bool:
+    """Whether the number of workgroups is not known."""
+    from ..ir import Builder, defining_op
+
+    makers = ((count, defining_op(count)) for count in dispatch.operands[_WORKGROUPS])
+    counts = [count for count, op in makers if op is None or op.name != "arith.constant"]
+    if not counts:
+        return False
+    build = Builder(dispatch)
+    product = counts[0]
+    for count in counts[1:]:
+        product = build.create("arith.muli", [product.type], [product, count]).results[0]
+    build.conditional(
+        build.compare("ne", product, build.constant_index(0)),
+        [],
+        lambda inner: inner.copy(dispatch).results,
+        lambda _: [],
+    )
+    dispatch.erase()
+    return True

@@ -1,0 +1,36 @@
+// What would run for these flags, in order, with the reasons; no input is needed.
+//
+// RUN: attn-compile --attn-show-pipeline --attn-kernels=cost --iree-hal-target-device=cuda | filecheck %s --check-prefix=CUDA
+// RUN: attn-compile --attn-show-pipeline --attn-configure=false --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu | filecheck %s --check-prefix=CPU
+// RUN: attn-opt --show-passes | filecheck %s --check-prefix=PASSES
+
+// CUDA:      start
+// CUDA-NEXT:   attn-flex-masks
+// CUDA:      preprocessing
+// CUDA-NEXT:   attn-raise
+// CUDA-NEXT:       products and a softmax between them as an attention op
+// CUDA-NEXT:       because all that follows works on attention ops
+// CUDA-NEXT:       off by --attn-configure=false or --attn-raise=false
+// CUDA:        attn-use-kernels{mode=cost}
+// CUDA:            off by --attn-kernels=never
+// CUDA:        attn-cut-heads
+// CUDA-NOT:    attn-store-operands
+// CUDA:      flow
+// CUDA:        attn-configure
+// CUDA-NOT:    attn-vectorize
+// CUDA:      hal
+// CUDA-NEXT:   attn-empty-dispatches
+
+// CPU-NOT:   attn-raise
+// CPU:       attn-propagate-layout{mode=cost operands=v,k,q}
+// CPU-NOT:   attn-cut-heads
+// CPU:       attn-decompose{only=wrong configured=false}
+// CPU-NOT:   attn-configure
+// CPU-NOT:   attn-empty-dispatches
+
+// PASSES:      At the end of IREE's phase 'start':
+// PASSES-NEXT:   attn-flex-masks
+// PASSES:      At the end of IREE's phase 'hal':
+// PASSES-NEXT:   attn-empty-dispatches
+// PASSES-NEXT: Not in the default pipeline:
+// PASSES-NEXT:   attn-bubble-transpose-v

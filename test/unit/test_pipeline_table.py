@@ -1,0 +1,132 @@
+"""The table of steps: its order, what leaves a step out, and passes of plugins."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import pytest
+
+from attnpass import pipeline
+from attnpass.errors import PipelineError
+from attnpass.iree.flags import CompileOptions, backends_of
+from attnpass.iree.phases import phase_index
+from attnpass.iree.tools import PassOptions
+from attnpass.passes import REGISTRY, Pass, load_pass
+from attnpass.passes.pipeline import parse_pipeline, stage_name
+from attnpass.pipeline import (
+    STEPS,
+    PipelineOptions,
+    choices,
+    default_pipeline,
+    left_out_by,
+    shown,
+    steps,
+)
+
+EVERYTHING = PipelineOptions(kernels="always")
+
+
+def test_steps_stand_in_the_order_in_which_they_run() -> None:
+    places = [phase_index(load_pass(step.name).phase) for step in STEPS]
+    assert places == sorted(places)
+    assert len({step.name for step in STEPS}) == len(STEPS)
+
+
+def test_each_step_is_a_pass_and_needs_options_that_there_are() -> None:
+    names = {field.name for field in choices()}
+    for step in STEPS:
+        assert step.name in REGISTRY and step.why
+        assert set(step.needs) <= names
+
+
+def test_the_text_holds_the_steps_and_their_options() -> None:
+    text = default_pipeline("always", cache="transposed", kernels="cost", table="a,b.json")
+    stages = parse_pipeline(text)
+    wanted = [step.name for step in steps(dataclasses.replace(EVERYTHING, mode="always"))]
+    assert [stage_name(stage) for stage in stages] == wanted
+    by_name = {stage_name(stage): stage for stage in stages}
+    assert by_name["attn-propagate-layout"].cache == "transposed"  # pyright: ignore
+    assert by_name["attn-configure"].source == "{a,b.json}"  # pyright: ignore
+
+
+@pytest.mark.parametrize("field", [f for f in choices() if f.default is True], ids=lambda f: f.name)
+def test_each_switch_leaves_something_out(field: dataclasses.Field[bool]) -> None:
+    gone = left_out_by(**{field.name: False})
+    kept = {step.name for step in steps(dataclasses.replace(EVERYTHING, **{field.name: False}))}
+    assert gone and gone | kept == {step.name for step in STEPS} and not gone & kept
+
+
+@pytest.mark.parametrize("kind", [PassOptions, CompileOptions])
+def test_every_door_has_every_option(kind: type[PipelineOptions]) -> None:
+    options = kind()
+    for field in choices():
+        assert getattr(options, field.name) == field.default
+
+
+def test_flags_of_the_functions_say_all_options() -> None:
+    options = PassOptions(mode="never", raise_attention=False, table="t.json")
+    assert {"--attn-mode=never", "--attn-raise=false", "--attn-table=t.json"} <= set(
+        options.flags()
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [
+        ("--iree-hal-target-device=cuda", {"cuda"}),
+        ("--iree-hal-target-device=cuda[1] --iree-hal-target-device=hip", {"cuda", "rocm"}),
+        ("--iree-hal-target-backends=llvm-cpu,cuda", {"llvm-cpu", "cuda"}),
+        ("--iree-hal-target-device=local", {"llvm-cpu"}),
+        (
+            "--iree-hal-target-device=local --iree-hal-local-target-device-backends=vmvx",
+            {"vmvx"},
+        ),
+        ("--iree-opt-level=O2", set[str]()),
+    ],
+)
+def test_backends_of_flags(flags: str, wanted: set[str]) -> None:
+    assert backends_of(flags.split()) == wanted
+
+
+@pytest.mark.parametrize("backend", ["cuda", "rocm", "llvm-cpu"])
+def test_what_is_shown_for_a_backend(backend: str) -> None:
+    text = shown(PipelineOptions(), [backend])
+    names = {line.strip().partition("{")[0] for line in text.splitlines() if "attn-" in line[:8]}
+    wanted = {step.name for step in steps(PipelineOptions())}
+    assert names == {name for name in wanted if load_pass(name).concerns([backend])}
+    assert ("attn-vectorize" in names) == (backend == "llvm-cpu")
+
+
+@dataclasses.dataclass(frozen=True)
+class Last(Pass):
+    name: ClassVar[str] = "attn-last"
+    summary: ClassVar[str] = "a plugin's"
+    phase: ClassVar[str] = "flow"
+    after: ClassVar[str] = "attn-configure"
+
+
+@dataclasses.dataclass(frozen=True)
+class Lost(Last):
+    after: ClassVar[str] = "attn-nowhere"
+
+
+def _plugin(monkeypatch: pytest.MonkeyPatch, cls: type[Pass]) -> None:
+    monkeypatch.setattr(pipeline, "plugin_names", lambda: ["attn-last"])
+    old = load_pass
+    monkeypatch.setattr(pipeline, "load_pass", lambda n: cls if n == "attn-last" else old(n))
+
+
+def test_a_plugins_pass_joins_behind_the_step_that_it_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _plugin(monkeypatch, Last)
+    names = [step.name for step in steps(PipelineOptions())]
+    assert names[names.index("attn-configure") + 1] == "attn-last"
+    assert "attn-last" in shown(PipelineOptions())
+
+
+def test_a_plugins_pass_behind_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    _plugin(monkeypatch, Lost)
+    with pytest.raises(PipelineError, match=r"'attn-last' of a plugin .* 'attn-nowhere'"):
+        default_pipeline()
