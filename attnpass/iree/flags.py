@@ -143,7 +143,7 @@ def backends_of(flags: Iterable[str]) -> set[str]:
     found = set(values.get("iree-hal-target-backends", ()))
     for device in values.get("iree-hal-target-device", ()):
         local = values.get("iree-hal-local-target-device-backends", {"llvm-cpu"})
-        kind = device.partition("[")[0]
+        kind = device.rpartition("=")[2].partition("[")[0]
         found |= local if kind == "local" else {_BACKENDS.get(kind, kind)}
     return found - {""}
 

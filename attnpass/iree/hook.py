@@ -11,7 +11,6 @@ from ..configs.user_specs import UserSpecs, specs_in
 from ..errors import AttnError, CompileError, InternalError, PassError
 from ..passes import PassContext
 from ..passes.pipeline import (
-    Foreign,
     Instrumentation,
     Stage,
     parse_pipeline,
@@ -22,7 +21,7 @@ from ..pipeline import PipelineOptions, text_of
 from ..report.records import Report
 from .cuda_target import describe_targets, undescribed_arch
 from .fallbacks import BARRIERS, LEVEL, UNKNOWN, Failure, Search, left_out_at, mended_by
-from .flags import backends_of, level_of
+from .flags import level_of
 from .phases import HAL_PHASE, by_phase, phase_index
 from .session import configure_nothing, drive
 
@@ -149,11 +148,7 @@ class PipelineHook:
         first, last = phase_index(compile_from), phase_index(compile_to)
         flags = [*session.get_flags(non_default_only=False), *self.global_flags]
         self.report.level, specs = level_of(flags), specs_in(flags)
-        backends = backends_of(flags)
-        groups = {
-            phase: [stage for stage in search.kept(stages) if _concerns(stage, backends)]
-            for phase, stages in self.stages.items()
-        }
+        groups = {phase: search.kept(stages) for phase, stages in self.stages.items()}
         groups = {phase: stages for phase, stages in groups.items() if stages}
         cuda = undescribed_arch(session)
         keep_v &= not search.leaves_out(BARRIERS)
@@ -257,10 +252,6 @@ class PipelineHook:
             (folder / f"{name}.mlir").write_text(str(module))
         except OSError as error:
             raise AttnError(f"cannot write IR there: {error.strerror}", self.dump_ir) from None
-
-
-def _concerns(stage: Stage, backends: set[str]) -> bool:
-    return isinstance(stage, Foreign) or stage.concerns(backends)
 
 
 def _move_v(stages: list[Stage]) -> bool:

@@ -39,10 +39,7 @@
 // CRASH: Unknown CUDA target 'gfx942'
 // CRASH: mistakes.mlir: error: IREE's compiler crashed (segmentation fault)
 // ONE: error: the output and the report cannot be one file
-// NOTHING: <stdin>:1:1: error: outer module does not contain
-// NOTHING-NOT: error
-// NOTHING: <stdin>: note: no function is public and has a body
-// NOTHING-NOT: error
+// NOTHING: attn-compile: error: no function is public and has a body: there is nothing to compile
 // TEMPORARY: .no: error: the environment's TMPDIR is no folder that files can be written in
 // OLD: attn-compile: error: unknown target 'sm_9' (known:
 // OTHER: attn-compile: error: the target 'sm_90' is none of llvm-cpu, as the module's are

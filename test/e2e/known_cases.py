@@ -15,8 +15,8 @@ from iree.compiler import ir
 
 FOLDER = Path(__file__).with_name("known")
 LOWEST = float(np.finfo(np.float32).min)
-# What dims known only at run time are.
-DYNAMIC = 64
+# What dims known only at run time are, and those of one module.
+DYNAMIC, LENGTHS = 64, {"no-keys": 0}
 _FLOATS = {
     "f32": np.float32,
     "f16": np.float16,
@@ -95,18 +95,19 @@ def known(name: str) -> Known:
     assert found is not None, name
     rng = np.random.default_rng(sum(map(ord, name)))
     kinds = re.findall(r"%\w+: ([^%]*?)(?=, %|$)", found[2])
-    inputs = [_drawn(kind.strip(), rng) for kind in kinds]
+    length = LENGTHS.get(name, DYNAMIC)
+    inputs = [_drawn(kind.strip(), length, rng) for kind in kinds]
     _hide(name, inputs)
     return Known(name, found[1], inputs)
 
 
-def _drawn(kind: str, rng: np.random.Generator) -> Any:
+def _drawn(kind: str, length: int, rng: np.random.Generator) -> Any:
     """Numbers for an argument of this type: floats normal, truth values and codes even."""
     tensor = re.fullmatch(r"tensor<(.*)>", kind) or re.fullmatch(r"!torch.vtensor<\[(.*)>", kind)
     if tensor is None:
         return 0.3 if kind.startswith("f") else 1
     *sizes, element = re.split(r"x|,|\],", tensor[1])
-    shape = [DYNAMIC if size == "?" else int(size) for size in sizes]
+    shape = [length if size == "?" else int(size) for size in sizes]
     if element in _FLOATS:
         return rng.standard_normal(shape).astype(np.float32).astype(_FLOATS[element])
     return rng.integers(0, 2, shape).astype(_INTEGERS[element])

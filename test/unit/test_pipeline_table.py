@@ -75,6 +75,7 @@ def test_flags_of_the_functions_say_all_options() -> None:
     ("flags", "wanted"),
     [
         ("--iree-hal-target-device=cuda", {"cuda"}),
+        ("--iree-hal-target-device=a=cuda --iree-hal-target-device=b=local", {"cuda", "llvm-cpu"}),
         ("--iree-hal-target-device=cuda[1] --iree-hal-target-device=hip", {"cuda", "rocm"}),
         ("--iree-hal-target-backends=llvm-cpu,cuda", {"llvm-cpu", "cuda"}),
         ("--iree-hal-target-device=local", {"llvm-cpu"}),
