@@ -10,7 +10,7 @@ from ..passes import Pass, PassContext
 if TYPE_CHECKING:
     from iree.compiler import ir
 
-_NAMED = ("linalg.matmul", "linalg.batch_matmul", "linalg.contract")
+NAMED = ("linalg.matmul", "linalg.batch_matmul", "linalg.contract")
 # Of these named products are right, and fast by configurations of ours.
 _LEFT = ("f16", "bf16")
 
@@ -39,17 +39,18 @@ class GenericProducts(Pass):
         with module.context:
             named = collect(module, _is_wrong, bodies=False)
             for op in named:
-                _generalize(op)
+                generalize(op)
         return bool(named)
 
 
 def _is_wrong(op: ir.Operation) -> bool:
     from ..ir import element_type_name
 
-    return op.name in _NAMED and element_type_name(op.operands[0]) not in _LEFT
+    return op.name in NAMED and element_type_name(op.operands[0]) not in _LEFT
 
 
-def _generalize(op: ir.Operation) -> None:
+def generalize(op: ir.Operation) -> ir.Operation:
+    """Puts a generic with the same maps and body in the place of a named product."""
     from iree.compiler import ir
 
     from .. import maps
@@ -73,3 +74,4 @@ def _generalize(op: ir.Operation) -> None:
     for old, new in zip(op.results, generic.results, strict=True):
         old.replace_all_uses_with(new)
     erase_dead([op])
+    return generic

@@ -20,7 +20,7 @@ _NARROW = 2
 class OrderFactors(Pass):
     """Swaps the factors of a contraction of 8 or 16 bits whose result has the dims of the second
     factor first, as where a transpose behind it was fused, and puts its loops in the order of the
-    result. Contractions with a configuration stay.
+    result. Contractions with a configuration stay; named ones become generics.
 
     IREE 3.13 fills up tiles of matrix instructions where sizes are no multiples of theirs, and
     writes such a result with rows and columns of each tile swapped.
@@ -45,10 +45,11 @@ class OrderFactors(Pass):
 
 def _order(function: ir.Operation) -> bool:
     from ..ir import collect
+    from .generic_products import NAMED, generalize
 
     found = collect(function, _is_unordered, bodies=False)
     for op in found:
-        _order_product(op)
+        _order_product(generalize(op) if op.name in NAMED else op)
     return bool(found)
 
 
@@ -57,8 +58,9 @@ def _is_unordered(op: ir.Operation) -> bool:
     from ..attention import CONFIGURATION_ATTRIBUTES
     from ..ir import element_bytes
     from ..producers.loop_nest import contraction_inputs
+    from .generic_products import NAMED
 
-    if op.name != "linalg.generic" or contraction_inputs(op) is None:
+    if op.name not in NAMED and (op.name != "linalg.generic" or contraction_inputs(op) is None):
         return False
     if any(name in op.attributes for name in CONFIGURATION_ATTRIBUTES):
         return False

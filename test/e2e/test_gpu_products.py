@@ -45,10 +45,10 @@ def tensor(*sizes: int, kind: str = "f32") -> str:
     return f"tensor<{'x'.join(map(str, sizes))}x{kind}>"
 
 
-@pytest.mark.parametrize("rows", [4, 16, 20])
-def test_results_with_the_second_factors_dim_first(
-    rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def clipped_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads behind a dim's end give its last number."""
+
     def clipped(buffer: Any, where: tuple[Any, ...], thread: np.ndarray) -> np.ndarray:
         # Kernels read rows behind the last one, whose products they do not write.
         if isinstance(buffer, np.ndarray):
@@ -59,6 +59,11 @@ def test_results_with_the_second_factors_dim_first(
 
     read = gpu_interpreter._read
     monkeypatch.setattr(gpu_interpreter, "_read", clipped)
+
+
+@pytest.mark.usefixtures("clipped_reads")
+@pytest.mark.parametrize("rows", [4, 16, 20])
+def test_results_with_the_second_factors_dim_first(rows: int) -> None:
     left, right = tensor(2, rows, 16, kind="f16"), tensor(2, 16, 24, kind="f16")
     check(
         product(("bmk", "bkn", "nbm"), (left, right, tensor(24, 2, rows))),
@@ -68,10 +73,29 @@ def test_results_with_the_second_factors_dim_first(
     )
 
 
-def check(text: str, shapes: list[tuple[int, ...]], sums: str, kind: type) -> None:
+@pytest.mark.usefixtures("clipped_reads")
+@pytest.mark.parametrize("level", ["O0", "O2"])
+@pytest.mark.parametrize("rows", [16, 33])
+def test_named_products_with_the_second_factors_dim_first(rows: int, level: str) -> None:
+    left, right, out = "tensor<2x8x32xf16>", f"tensor<{rows}x8xf16>", f"tensor<2x{rows}x32xf32>"
+    maps = ("(b, k, n)", "(m, k)", "(b, m, n)")
+    indexing = ", ".join(f"affine_map<(b, m, n, k) -> {one}>" for one in maps)
+    text = f"""func.func @main(%l: {left}, %r: {right}) -> {out} {{
+      %zero = arith.constant 0.0 : f32
+      %empty = tensor.empty() : {out}
+      %start = linalg.fill ins(%zero : f32) outs(%empty : {out}) -> {out}
+      %p = linalg.contract indexing_maps = [{indexing}]
+          ins(%l, %r : {left}, {right}) outs(%start : {out}) -> {out}
+      return %p : {out}
+    }}"""
+    check(text, [(2, 8, 32), (rows, 8)], "bkn,mk->bmn", np.float16, level)
+
+
+def check(text: str, shapes: list[tuple[int, ...]], sums: str, kind: type, level: str = "") -> None:
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal(shape).astype(kind) for shape in shapes]
     flags = [*CUDA, "--compile-to=executable-configurations"]
+    flags += [f"--iree-opt-level={level}"] if level else []
     compiled = attnpass.compile_str(text, extra_args=flags)
     assert compiled is not None
     (result,) = run_gpu_module(lower(compiled.decode()), inputs)

@@ -29,6 +29,19 @@ module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.execut
         } -> tensor<24x2x4xf32>
         return %r : tensor<24x2x4xf32>
       }
+      // CHECK-LABEL: func.func @named(
+      // CHECK: linalg.generic {indexing_maps = [#[[R]], #[[L]], #{{.*}}]
+      // CHECK-SAME: ins(%arg1, %arg0 : tensor<2x16x24xf16>, tensor<2x4x16xf16>)
+      func.func @named(%q: tensor<2x4x16xf16>, %v: tensor<2x16x24xf16>, %o: tensor<24x2x4xf16>) -> tensor<24x2x4xf16> {
+        %r = linalg.contract indexing_maps = [#left, #right, #out] ins(%q, %v : tensor<2x4x16xf16>, tensor<2x16x24xf16>) outs(%o : tensor<24x2x4xf16>) -> tensor<24x2x4xf16>
+        return %r : tensor<24x2x4xf16>
+      }
+      // CHECK-LABEL: func.func @named_in_order(
+      // CHECK: linalg.batch_matmul ins(%arg0, %arg1 :
+      func.func @named_in_order(%q: tensor<2x4x16xf16>, %v: tensor<2x16x24xf16>, %o: tensor<2x4x24xf16>) -> tensor<2x4x24xf16> {
+        %r = linalg.batch_matmul ins(%q, %v : tensor<2x4x16xf16>, tensor<2x16x24xf16>) outs(%o : tensor<2x4x24xf16>) -> tensor<2x4x24xf16>
+        return %r : tensor<2x4x24xf16>
+      }
       // CHECK-LABEL: func.func @wide(
       // CHECK: ins(%arg0, %arg1 : tensor<2x4x16xf32>, tensor<2x16x24xf32>)
       func.func @wide(%q: tensor<2x4x16xf32>, %v: tensor<2x16x24xf32>, %o: tensor<24x2x4xf32>) -> tensor<24x2x4xf32> {
