@@ -22,6 +22,7 @@ from .gpu import (
     is_decode,
     is_f32,
     keys_of,
+    lane_attributes,
     loops_refusal,
     other_rows,
     outgrows_lanes,
@@ -30,7 +31,6 @@ from .gpu import (
     unit_refusal,
     unknown_as_tiles,
     wider_heads,
-    with_lanes,
     with_tile,
 )
 from .gpu_lanes import LaneTile, find_lane_tile
@@ -53,7 +53,7 @@ def configuration(facts: AttentionFacts, target: Target) -> Attributes | str:
         return decode_with(_decode_lanes(target), facts)
     tile = _find_tile(facts, target, keys_of(facts))
     if isinstance(tile, LaneTile):
-        return with_lanes(tile, facts)
+        return lane_attributes(tile, facts)
     if isinstance(tile, str):
         return tile
     if not _whole(rows_of(facts), tile.rows) and not _whole(keys_of(facts), tile.keys):

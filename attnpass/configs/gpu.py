@@ -159,6 +159,15 @@ def with_tile(tile: Tile, facts: AttentionFacts, products: tuple[str, str]) -> A
     )
 
 
+def lane_attributes(tile: LaneTile, facts: AttentionFacts) -> Attributes | str:
+    """The attributes for a tile of lanes, or why IREE cannot take it."""
+    rows = rows_of(facts)
+    is_padded = rows is not None and rows < tile.rows and keys_of(facts) == tile.keys
+    if is_padded and facts.value("query") in (facts.value("key"), facts.value("value")):
+        return "Q is K or V, too, and IREE gives a value that is read whole tiles of one size"
+    return with_lanes(tile, facts)
+
+
 def with_lanes(tile: LaneTile, facts: AttentionFacts) -> Attributes:
     """The attributes for a tile of lanes."""
     n, k1, k2 = facts.n[0], facts.k1[0], tiled(facts, "key", facts.k2)
@@ -198,16 +207,22 @@ def decode_with(lanes: Lanes, facts: AttentionFacts) -> Attributes | str:
     if why:
         return why
     n, k1, k2 = facts.n[0], facts.k1[0], facts.k2[0]
-    partial, thread = [0] * facts.num_dims, [0] * (facts.num_dims - 1)
-    partial[k2], thread[k1 - 1] = lanes.step, lanes.elements
+    partial = [0] * facts.num_dims
     spread, subgroups = ([1] * facts.num_dims for _ in range(2))
+    partial[k2] = lanes.step
     spread[k1], spread[k2], subgroups[k2] = lanes.head, lanes.keys, lanes.key_subgroups
-    # Both products name their lanes by k1's place: the form that was measured and is right.
-    both = f"lane_basis = {basis(spread, n)}, thread = {thread}, subgroup_basis = "
+
+    def product(head: int, without: int) -> str:
+        # Both products name their lanes by k1's place: the form that was measured and is right.
+        dims = [dim for dim in range(facts.num_dims) if dim != without]
+        places = [k1 if dim == head else dim for dim in dims]
+        thread = [lanes.elements if dim == head else 0 for dim in dims]
+        return f"lane_basis = {[spread, places]}, thread = {thread}, subgroup_basis = "
+
     return attributes(
         f"partial_reduction = {partial}, workgroup = {decode_workgroup(facts)}",
-        both + basis(subgroups, k1),
-        both + basis(subgroups, n),
+        product(k1, without=n) + basis(subgroups, k1),
+        product(n, without=k1) + basis(subgroups, n),
         lanes.subgroup * lanes.key_subgroups,
         lanes.subgroup,
     )

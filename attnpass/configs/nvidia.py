@@ -26,6 +26,7 @@ from .gpu import (
     is_f32,
     keys_of,
     keys_refusal,
+    lane_attributes,
     loops_refusal,
     mma,
     other_rows,
@@ -37,7 +38,6 @@ from .gpu import (
     unit_refusal,
     unknown_as_tiles,
     wider_heads,
-    with_lanes,
     with_tile,
 )
 from .gpu_lanes import HEAD_ELEMENTS, LANES, LaneTile, find_lane_tile, fit_lanes
@@ -231,7 +231,7 @@ def _prefill(facts: AttentionFacts, target: Target, keys: int | None) -> Attribu
     if isinstance(tile, str):
         return tile
     if isinstance(tile, LaneTile):
-        return with_lanes(tile, facts)
+        return lane_attributes(tile, facts)
     return with_tile(tile, facts, _products(facts))
 
 
@@ -266,7 +266,7 @@ def lanes_with(tile: LaneTile, facts: AttentionFacts) -> Attributes | str:
     """The attributes for a tile of lanes, made smaller where the attention is, or what forbids
     it."""
     fitted = loops_refusal(facts) or fit_lanes(tile, shape_of(facts, keys_of(facts)))
-    return fitted if isinstance(fitted, str) else with_lanes(fitted, facts)
+    return fitted if isinstance(fitted, str) else lane_attributes(fitted, facts)
 
 
 def grouped_with(keys: int, facts: AttentionFacts) -> Attributes | str:

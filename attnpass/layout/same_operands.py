@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
+from .. import maps
 from ..attention import AttentionFacts
 from ..ir import Builder, defining_op, ranked_shape
 from ..iree.barrier import VIEWS, compute_barrier
@@ -52,6 +53,11 @@ def _made(value: ir.Value) -> Made:
 
 
 def _what(view: ir.Operation) -> tuple[object, ...]:
-    """What makes two views of one value equal."""
+    """What makes two views of one value equal; a transpose may be written as a generic."""
+    if view.name == "linalg.transpose":
+        order = list(ir.DenseI64ArrayAttr(view.attributes["permutation"]))
+        return view.results[0].type, maps.inverse(order)
+    if (repeated := repeated_value(view)) is not None:
+        return view.results[0].type, repeated[1]
     attributes = tuple((name, view.attributes[name]) for name in sorted(view.attributes))
     return view.name, view.results[0].type, attributes

@@ -87,3 +87,37 @@ def test_numbers_of_q_and_k_of_two_types(kinds: tuple[str, str], pipeline: str |
     (result,) = run_gpu_module(lower(text.decode()), form.inputs())
     (wanted,) = form.wanted()
     assert rel_error(np.asarray(result, np.float64), wanted) < 3e-4
+
+
+def test_one_value_as_q_k_and_v_of_few_rows() -> None:
+    """Rows that do not fill their tile, and keys that are one: IREE wants one tile for both."""
+    tensor = "tensor<2x8x64xf32>"
+    maps = ("(b, m, d)", "(b, k, d)", "(b, k, n)", "()", "(b, m, n)")
+    shown = ", ".join(f"affine_map<(b, m, n, d, k) -> {one}>" for one in maps)
+    _, report = compile_for_cuda(f"""func.func @main(%x: {tensor}) -> {tensor} {{
+      %scale = arith.constant 0.125 : f32
+      %empty = tensor.empty() : {tensor}
+      %r = iree_linalg_ext.attention <indexing_maps = [{shown}]>
+          ins(%x, %x, %x, %scale : {tensor}, {tensor}, {tensor}, f32) outs(%empty : {tensor}) {{
+      ^bb0(%score: f32):
+        iree_linalg_ext.yield %score : f32
+      }} -> {tensor}
+      return %r : {tensor}
+    }}""")
+    assert not report.events
+    assert any("keeps IREE's own configuration: Q is K or V, too" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("out", ["nb", "bnh", "nhb"])
+@pytest.mark.parametrize(("head", "width"), [(64, 64), (128, 64)])
+def test_decode_with_the_width_before_batches(out: str, head: int, width: int) -> None:
+    """Its lanes lie along V's columns wherever that dim stands; numbers by the interpreter."""
+    batch = "b" if out == "nb" else "bh"
+    sizes = (("b", 2), ("k", 64), ("d", head), ("n", width))
+    form = Form(f"{batch}d", f"{batch}kd", f"{batch}kn", out, sizes=sizes)
+    report = attnpass.Report()
+    flags = [*CUDA, "--compile-to=executable-configurations"]
+    text = attnpass.compile_str(form.text("main"), extra_args=flags, report=report)
+    assert text and any("is configured for" in note for note in report.notes)
+    (result,) = run_gpu_module(lower(text.decode()), form.inputs())
+    assert rel_error(np.asarray(result, np.float64), form.wanted()[0]) < 3e-4

@@ -3,6 +3,7 @@
 // RUN: attn-opt %s --attn-join-dims --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
 // WHY: its key and value is the same view as another operand, and told apart from it
+// WHY: its value is the same view as another operand, and told apart from it
 // WHY-NOT: told apart
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
@@ -30,6 +31,29 @@ func.func @equal(%x: tensor<4x32xf32>) -> tensor<4x4x8xf32> {
       iree_linalg_ext.yield %score : f32
   } -> tensor<4x4x8xf32>
   return %a : tensor<4x4x8xf32>
+}
+
+// A transpose may be a generic.
+// CHECK-LABEL: func.func @transposed(
+// CHECK-SAME: %[[X:.*]]: tensor<4x2x8xf32>
+// CHECK: linalg.transpose ins(%[[X]] :
+// CHECK: %[[VX:.*]] = iree_tensor_ext.compute_barrier.start %[[X]]
+// CHECK: %[[V:.*]] = linalg.generic {{.*}} ins(%[[VX]] :
+// CHECK: iree_linalg_ext.attention {{.*}} ins(%{{.*}}, %{{.*}}, %[[V]], %{{.*}}
+func.func @transposed(%x: tensor<4x2x8xf32>, %k: tensor<2x4x8xf32>) -> tensor<2x4x8xf32> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<2x4x8xf32>
+  %one = linalg.transpose ins(%x : tensor<4x2x8xf32>) outs(%out : tensor<2x4x8xf32>) permutation = [1, 0, 2]
+  %other = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (b, a, c)>, affine_map<(a, b, c) -> (a, b, c)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<4x2x8xf32>) outs(%out : tensor<2x4x8xf32>) {
+  ^bb0(%in: f32, %old: f32):
+    linalg.yield %in : f32
+  } -> tensor<2x4x8xf32>
+  %a = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%one, %k, %other, %scale : tensor<2x4x8xf32>, tensor<2x4x8xf32>, tensor<2x4x8xf32>, f32) outs(%out : tensor<2x4x8xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x4x8xf32>
+  return %a : tensor<2x4x8xf32>
 }
 
 // Other views of one value are values of their own.
