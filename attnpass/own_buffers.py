@@ -6,7 +6,7 @@ in place, as caches of K and V are, writes the other too. So each is filled with
 cannot tell to be equal.
 
 It also writes in place to the buffer of an argument, as a scatter does, that the program gives back
-as it was.
+as it was. And to what stands outside a loop, each time round, where nothing reads it behind.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from .ir import (
     collect,
     defining_op,
     fill_region,
+    is_ranked_tensor,
     next_op,
     remove_attributes,
     sizes_of,
@@ -28,6 +29,10 @@ from .ir import (
 from .iree.barrier import VIEWS
 
 _VALUE = "initial_value"
+_SHAPES = ("tensor.cast", "tensor.collapse_shape", "tensor.expand_shape")
+_LOOPS = ("scf.for", "scf.while")
+# IREE makes these anew wherever they are written.
+_REMADE = ("arith.constant", "linalg.fill", "tensor.empty")
 # Ops whose last operands are where their results begin.
 _WRITES = ("iree_linalg_ext.scatter", "iree_linalg_ext.map_store", "linalg.generic")
 
@@ -103,6 +108,61 @@ def keep_returned(module: ir.Operation) -> list[str]:
                     end.operands[number] = _exported(Builder(end), imported, value.type)
                     names.append(ir.StringAttr(function.attributes["sym_name"]).value)
     return names
+
+
+def keep_outside_loops(module: ir.Operation) -> list[ir.Operation]:
+    """Has each loop that writes to a tensor from outside read it last of all, so that it writes to
+    a copy; returns those loops. Needs a current context."""
+    found: list[ir.Operation] = []
+    for write in collect(module, lambda op: op.name in (*_WRITES, "tensor.insert_slice")):
+        for value in _targets(write):
+            body = _loop_body(write, value)
+            if body is not None:
+                end = body.operations[len(body.operations) - 1].operation
+                Builder(end).create("util.optimization_barrier", [value.type], [value])
+                found.append(body.owner.operation)
+    return list(dict.fromkeys(found))
+
+
+def _targets(write: ir.Operation) -> list[ir.Value]:
+    """What an op writes to, below views."""
+    if write.name == "tensor.insert_slice":
+        values = [write.operands[1]]
+    else:
+        values = list(write.operands)[len(write.operands) - len(write.results) :]
+    found: list[ir.Value] = []
+    for target in values:
+        value = target
+        while (made := defining_op(value)) is not None and made.name in _SHAPES:
+            value = made.operands[0]
+        if is_ranked_tensor(value) and (made is None or made.name not in _REMADE):
+            found.append(value)
+    return found
+
+
+def _loop_body(write: ir.Operation, value: ir.Value) -> ir.Block | None:
+    """The body of the loop closest to a write, if `value` is from outside it."""
+    made = defining_op(value)
+    home = value.owner if made is None else made.block
+    block: ir.Block = write.block
+    while block != home:
+        parent = block.owner.operation
+        if parent.name in _LOOPS:
+            return None if _holds(parent, home) else block
+        if parent.parent is None:
+            return None
+        block = parent.block
+    return None
+
+
+def _holds(op: ir.Operation, block: ir.Block) -> bool:
+    """Whether a block is in a region of an op."""
+    owner = block.owner.operation
+    while owner != op:
+        if owner.parent is None:
+            return False
+        owner = owner.parent.operation
+    return True
 
 
 def _written_import(value: ir.Value) -> ir.Value | None:

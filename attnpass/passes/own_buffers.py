@@ -18,18 +18,20 @@ class OwnBuffers(Pass):
 
     IREE 3.13 gives such globals, the natural way to write caches of K and V, one buffer: what is
     stored in V appears in K. An argument that is returned as it was, and written in place, is
-    returned as a copy.
+    returned as a copy; what stands outside a loop that writes to it is copied each time round.
     """
 
     name: ClassVar[str] = "attn-own-buffers"
     summary: ClassVar[str] = "mutable globals with equal initial values do not share a buffer"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..own_buffers import keep_returned, separate
+        from ..ir import location_text
+        from ..own_buffers import keep_outside_loops, keep_returned, separate
 
         with module.context:
             names = separate(module)
             returned = keep_returned(module)
+            loops = keep_outside_loops(module)
         if names:
             context.report.note(
                 f"{len(names)} mutable globals are filled at the start, each for itself: "
@@ -40,4 +42,9 @@ class OwnBuffers(Pass):
                 f"{name}: an argument that is written and returned as it was is copied: IREE 3.13 "
                 "writes to its buffer"
             )
-        return bool(names or returned)
+        for loop in loops:
+            context.report.note(
+                f"loop at {location_text(loop.location)}: what it writes to stands outside, and is "
+                "copied each time: IREE 3.13 writes to the same buffer"
+            )
+        return bool(names or returned or loops)

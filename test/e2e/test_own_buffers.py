@@ -73,3 +73,59 @@ func.func @main(%cache: {cache}, %new: tensor<2x2xf32>, %at: tensor<2x1xi32>)
     kept, written = run_module(program, [old, new, np.array([[3], [1]], np.int32)])
     assert not kept.any()
     assert np.array_equal(written, np.array([[0, 0], [1, 1], [0, 0], [1, 1]]))
+
+
+_WRITES = {
+    "slice": """tensor.insert_slice %row into %base[%i, 0] [1, 8] [1, 1]
+        : tensor<1x8xf32> into tensor<4x8xf32>""",
+    "scatter": """iree_linalg_ext.scatter dimension_map = [0] unique_indices(true)
+        ins(%row, %at : tensor<1x8xf32>, tensor<1x1xi32>) outs(%base : tensor<4x8xf32>) {
+      ^bb0(%new: f32, %was: f32):
+        %both = arith.addf %new, %was : f32
+        iree_linalg_ext.yield %both : f32
+      } -> tensor<4x8xf32>""",
+}
+_BASES = {
+    "argument": "",
+    "computed": """%empty = tensor.empty() : tensor<4x8xf32>
+  %base = linalg.transpose ins(%given : tensor<8x4xf32>) outs(%empty : tensor<4x8xf32>)
+      permutation = [1, 0]""",
+}
+
+
+@pytest.mark.parametrize("level", ["O0", "O2"])
+@pytest.mark.parametrize("base", _BASES)
+@pytest.mark.parametrize("write", _WRITES)
+def test_a_loop_writes_to_what_stood_outside_anew_each_time(
+    write: str, base: str, level: str
+) -> None:
+    """Each time a row of the result so far is added to, or put over, a row of the same start."""
+    given = "%base: tensor<4x8xf32>" if base == "argument" else "%given: tensor<8x4xf32>"
+    text = f"""
+func.func @main({given}, %first: tensor<4x8xf32>) -> tensor<4x8xf32> {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  {_BASES[base]}
+  %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%old = %first) -> (tensor<4x8xf32>) {{
+    %row = tensor.extract_slice %old[%i, 0] [1, 8] [1, 1] : tensor<4x8xf32> to tensor<1x8xf32>
+    %place = arith.index_cast %i : index to i32
+    %at = tensor.from_elements %place : tensor<1x1xi32>
+    %new = {_WRITES[write]}
+    scf.yield %new : tensor<4x8xf32>
+  }}
+  return %r : tensor<4x8xf32>
+}}
+"""
+    random = np.random.default_rng(0)
+    start, state = (random.standard_normal((4, 8)).astype(np.float32) for _ in range(2))
+    start_given = start if base == "argument" else np.ascontiguousarray(start.T)
+    report = Report()
+    program = compile_text(text, mode="cost", report=report, flags=[f"--iree-opt-level={level}"])
+    result = run_module(program, [start_given, state])
+    for row in range(3):
+        after = start.copy()
+        after[row] = state[row] + (after[row] if write == "scatter" else 0)
+        state = after
+    assert np.allclose(result, state, atol=1e-6)
+    assert any("copied each time" in note for note in report.notes)
