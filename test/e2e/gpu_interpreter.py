@@ -670,7 +670,7 @@ class Machine:
             for expr in op.attributes["permutation_map"].value.results
         ]
         where = self._where(indices, shape, dims)
-        there = np.broadcast_to(self.active.reshape(-1, *[1] * len(shape)), where[0].shape)
+        there = np.broadcast_to(self.active.reshape(-1, *[1] * len(shape)), (self.threads, *shape))
         if mask is not None:
             assert dims == sorted(dims), "a mask of dims in another order"  # type: ignore[type-var]
             there = there & mask

@@ -138,3 +138,44 @@ def test_head_dims_of_unknown_size(name: str, kind: str) -> None:
     assert rel_error(result, form.wanted()[0]) < TOLERANCE[kind]
     assert not report.events
     assert any("each sum is one thread's" in note for note in report.notes)
+
+
+QUANTISED = """
+func.func @main(%q: tensor<?x3x32xf32>, %k: tensor<3x32x3xf32>, %bytes: tensor<3x?xi8>, %factor: tensor<f32>) -> tensor<?x?xf32> {
+  %scale = arith.constant 0.125 : f32
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %rows = tensor.dim %q, %c0 : tensor<?x3x32xf32>
+  %width = tensor.dim %bytes, %c1 : tensor<3x?xi8>
+  %qe = tensor.empty(%rows) : tensor<32x?x3xf32>
+  %qt = linalg.transpose ins(%q : tensor<?x3x32xf32>) outs(%qe : tensor<32x?x3xf32>) permutation = [2, 0, 1]
+  %ve = tensor.empty(%width) : tensor<3x?xf32>
+  %v = linalg.generic {indexing_maps = [affine_map<(k, n) -> (k, n)>, affine_map<(k, n) -> ()>, affine_map<(k, n) -> (k, n)>], iterator_types = ["parallel", "parallel"]} ins(%bytes, %factor : tensor<3x?xi8>, tensor<f32>) outs(%ve : tensor<3x?xf32>) {
+  ^bb0(%a: i8, %b: f32, %o: f32):
+    %f = arith.sitofp %a : i8 to f32
+    %p = arith.mulf %f, %b : f32
+    linalg.yield %p : f32
+  } -> tensor<3x?xf32>
+  %e = tensor.empty(%rows, %width) : tensor<?x?xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [affine_map<(m, d, e, k, n) -> (d, m, e)>, affine_map<(m, d, e, k, n) -> (k, d, e)>, affine_map<(m, d, e, k, n) -> (k, n)>, affine_map<(m, d, e, k, n) -> ()>, affine_map<(m, d, e, k, n) -> (m, n)>]> ins(%qt, %k, %v, %scale : tensor<32x?x3xf32>, tensor<3x32x3xf32>, tensor<3x?xf32>, f32) outs(%e : tensor<?x?xf32>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<?x?xf32>
+  return %r : tensor<?x?xf32>
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(("rows", "width"), [(1, 32), (5, 24)])
+def test_transposed_queries_of_unknown_sizes(rows: int, width: int) -> None:
+    rng = np.random.default_rng(rows)
+    q, k = (rng.standard_normal(shape, np.float32) for shape in ((rows, 3, 32), (3, 32, 3)))
+    v, factor = rng.integers(-9, 9, (3, width)).astype(np.int8), np.array(0.25, np.float32)
+    flags = [*CUDA, "--compile-to=executable-configurations"]
+    compiled = attnpass.compile_str(QUANTISED, extra_args=flags)
+    assert compiled is not None
+    (got,) = run_gpu_module(lower(compiled.decode()), [q, k, v, factor])
+    scores = np.einsum("med,kde->mk", q.astype(np.float64), k) * 0.125
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    assert rel_error(got, weights @ (v * 0.25)) < TOLERANCE["f32"]
