@@ -121,3 +121,16 @@ def test_decode_with_the_width_before_batches(out: str, head: int, width: int) -
     assert text and any("is configured for" in note for note in report.notes)
     (result,) = run_gpu_module(lower(text.decode()), form.inputs())
     assert rel_error(np.asarray(result, np.float64), form.wanted()[0]) < 3e-4
+
+
+@pytest.mark.parametrize("mask", ["", "mk"])
+@pytest.mark.parametrize("out", ["bnm", "nmb", "bmn"])
+def test_f32_tiles_with_the_width_before_rows(out: str, mask: str) -> None:
+    """Masked, they keep IREE's own configuration; all compile without a fallback."""
+    sizes = (("b", 4), ("k", 32), ("d", 16), ("n", 16), ("m", 16))
+    _, report = compile_for_cuda(
+        Form("bmd", "bkd", "bkn", out, mask=mask, sizes=sizes).text("main")
+    )
+    assert not report.events
+    configured = any("is configured for" in note for note in report.notes)
+    assert configured == (not mask or out == "bmn")
