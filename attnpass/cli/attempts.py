@@ -76,10 +76,10 @@ class _Heard:
         """Takes the crash of the process for a failure of the module that it was at."""
         ended = self.done | set(self.failures)
         number = next((n for n in range(count) if n not in ended), count - 1)
-        if number in self.progress:
-            last = self.progress[number]
-            why = f"pass '{last.running}' failed: {why}" if last.running else why
-            self.failures[number] = Failure(why, "", last.changed, last.running)
+        # A compile without our passes tells nothing before it crashes.
+        last = self.progress.get(number, Progress(number, {}))
+        why = f"pass '{last.running}' failed: {why}" if last.running else why
+        self.failures[number] = Failure(why, "", last.changed, last.running)
 
     def go_on(self, searches: Sequence[Search]) -> bool:
         """Takes each search a step on; whether another round of compiles is wanted."""
