@@ -16,12 +16,17 @@ With `--forms` a graph is one attention, and there is one for each order of dims
 and family of configurations (test/e2e/forms.py); its seed is its number.
 
     python3 tools/fuzz.py --forms --target=cuda-sm_90 --level=O2 --variant=cost --out=forms.json
+
+Files of results become one that is short enough to keep:
+
+    python3 tools/fuzz.py --keep-results=all.json fuzz.json@COMMIT forms.json@COMMIT
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import datetime
 import importlib
 import itertools
 import json
@@ -637,6 +642,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--limit", type=float, default=60, help="seconds for a compile")
     parser.add_argument("--seeds", type=_seeds, default=[], help="these alone: 3,17 or 20-31")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--keep-results", type=Path, metavar="FILE", help="put results into it")
+    parser.add_argument("--machine", default="", help="with --keep-results: where they ran")
+    parser.add_argument("results", nargs="*", help="with --keep-results: FILE@COMMIT")
     parser.add_argument("--keep", type=Path, help="with --seeds: write modules and inputs there")
     options = parser.parse_args(arguments)
     for given, known in (
@@ -678,11 +686,37 @@ def keep(options: argparse.Namespace) -> None:
         np.savez(folder / f"{graph.name}.npz", **arrays)
 
 
+def keep_results(files: Sequence[str], machine: str, path: Path) -> None:
+    """Counts of all files, and by graph what was not right."""
+    runs = []
+    for file, _, commit in (word.partition("@") for word in files):
+        data = json.loads(Path(file).read_text())
+        found: dict[tuple[int, str], dict[str, Any]] = {}
+        for record in data["found"]:
+            row = {name: record[name] for name in ("seed", "family", "kind")}
+            row |= {"error": 0.0, "settings": [], "detail": record["detail"][:160]}
+            row = found.setdefault((record["seed"], record["kind"]), row)
+            row["settings"].append(" ".join(record[n] for n in ("target", "level", "variant")))
+            row["error"] = max(row["error"], record["error"])
+        kept = {name: data[name] for name in ("parameters", "runs", "graphs", "counts")}
+        kept |= {"cpu_seconds_per_run": data["cpu_seconds_per_run"], "found": [*found.values()]}
+        runs.append({"commit": commit, **kept})
+    counts = Counter[str]()
+    for run in runs:
+        kind = "forms" if run["parameters"].get("forms") else "graphs"
+        backend = run["parameters"]["targets"][0].split("-")[0]
+        counts[f"{kind} {backend}"] += run["runs"]
+    data = {"date": f"{datetime.date.today()}", "machine": machine, "total": counts, "runs": runs}
+    path.write_text(json.dumps(data, indent=1) + "\n")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     options = parse(arguments)
     if options.keep:
         return keep(options) or 0
+    if options.keep_results:
+        return keep_results(options.results, options.machine, options.keep_results) or 0
     parameters = {
         "targets": options.targets,
         "levels": options.levels,
