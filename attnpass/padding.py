@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from .ir import Builder, defining_op, element_bytes, element_type, sizes_of
+from .producers.transposes import is_transposed, slice_before
 
 # What a thread moves at most.
 _THREAD_BYTES = 16
@@ -27,7 +28,7 @@ def pad_behind(build: Builder, value: ir.Value, dim: int, more: int, filler: flo
     innermost = dim == len(sizes) - 1
     piece = math.gcd(old, more, _THREAD_BYTES // element_bytes(value)) if innermost else 1
     number = build.constant_number(filler, element_type(value))
-    if (innermost and piece == 1) or _is_free(value, dim):
+    if (innermost and piece == 1) or _is_free(value, dim) or _has_gaps_by_index(value):
         sizes[dim] = old + more
         kind = build.tensor_type(sizes, element_type(value))
         high = [more if other == dim else 0 for other in range(len(sizes))]
@@ -49,6 +50,13 @@ def _is_free(value: ir.Value, dim: int) -> bool:
     if producer is not None and producer.name.startswith("linalg."):
         return True
     return all(size == 1 for size in sizes_of(value)[:dim])
+
+
+def _has_gaps_by_index(value: ir.Value) -> bool:
+    """Whether a value is a slice behind which IREE puts a transpose, and then reads it by indices
+    as if it had no gaps."""
+    piece = slice_before(value)
+    return piece is not None and is_transposed(piece.operands[0])
 
 
 def _select(build: Builder, value: ir.Value, dim: int, more: int, filler: ir.Value) -> ir.Value:

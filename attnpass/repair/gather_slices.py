@@ -10,17 +10,17 @@ from ..passes import Pass, PassContext
 if TYPE_CHECKING:
     from iree.compiler import ir
 
-_SLICE = "tensor.extract_slice"
 _READ = "tensor.extract"
 # Where single elements are read, one at a time.
 _FUNCTION = "func.func"
-_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 
 
 @dataclass(frozen=True)
 class GatherSlices(Pass):
     """Puts a compute barrier behind a slice whose elements do not lie side by side in what it is
-    cut from, where `tensor.extract` reads it by indices that are computed, also through reshapes.
+    cut from, where `tensor.extract` reads it by indices that are computed, also through reshapes
+    and transposes. A slice of what is transposed comes to lie so: IREE moves the transpose behind
+    it.
 
     IREE 3.13 takes such a slice as a view into the kernel. For GPUs it numbers the elements as
     they lie in the slice, and reads by these numbers as if there were no gaps between them.
@@ -47,18 +47,23 @@ class GatherSlices(Pass):
 
 
 def _slice_with_gaps(value: ir.Value) -> ir.Operation | None:
-    from ..ir import defining_op
+    """The slice that is read last before `value`, if it or one that it is cut from may have
+    gaps."""
+    from ..producers.transposes import slice_before
 
-    op = defining_op(value)
-    while op is not None and op.name in _VIEWS:
-        op = defining_op(op.operands[0])
-    return op if op is not None and op.name == _SLICE and _has_gaps(op) else None
+    last = piece = slice_before(value)
+    while piece is not None:
+        if _has_gaps(piece):
+            return last
+        piece = slice_before(piece.operands[0])
+    return None
 
 
 def _has_gaps(piece: ir.Operation) -> bool:
     """Whether a slice may leave elements out between its first and its last one: it takes more
-    than one turn of a dim outside one that it does not take whole."""
+    than one turn of a dim outside one that it does not take whole, or is of what is transposed."""
     from ..ir import sizes_of
+    from ..producers.transposes import is_transposed
 
     sizes = list(piece.attributes["static_sizes"])
     if any(stride != 1 for stride in piece.attributes["static_strides"]):
@@ -66,7 +71,8 @@ def _has_gaps(piece: ir.Operation) -> bool:
     # A size that is known only at run time is no int here: never whole.
     whole = [size == full for size, full in zip(sizes, sizes_of(piece.operands[0]), strict=True)]
     cut = [dim for dim, is_whole in enumerate(whole) if not is_whole]
-    return bool(cut) and any(size != 1 for size in sizes[: cut[-1]])
+    outside = bool(cut) and any(size != 1 for size in sizes[: cut[-1]])
+    return outside or (bool(cut) and is_transposed(piece.operands[0]))
 
 
 def _store(piece: ir.Operation) -> None:

@@ -89,3 +89,52 @@ def test_numbers(name: str) -> None:
     given = [source, weights, np.full(1, max(form.offsets))]
     (result,) = run_gpu_module(lower(compiled.decode()), given)
     np.testing.assert_array_equal(result, form.wanted(source, weights))
+
+
+TRANSPOSES = {
+    "named": """linalg.transpose ins(%k : tensor<8x4x3x5x64xf32>)
+          outs(%e : tensor<4x3x5x64x8xf32>) permutation = [1, 2, 3, 4, 0]""",
+    "generic": """linalg.generic {indexing_maps = [affine_map<(p, b, k, d, h) -> (h, p, b, k, d)>,
+          affine_map<(p, b, k, d, h) -> (p, b, k, d, h)>],
+          iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel"]}
+          ins(%k : tensor<8x4x3x5x64xf32>) outs(%e : tensor<4x3x5x64x8xf32>) {
+      ^bb0(%one: f32, %old: f32):
+        linalg.yield %one : f32
+      } -> tensor<4x3x5x64x8xf32>""",
+}
+
+
+@pytest.mark.parametrize("form", TRANSPOSES)
+@pytest.mark.parametrize("level", ["O0", "O2"])
+def test_keys_cut_from_a_transpose_are_padded(form: str, level: str) -> None:
+    """IREE has the transpose behind the slice, whose elements lie apart then."""
+    maps = ("(b, h, m, d)", "(b, k, d, h)", "(b, h, k, n)", "()", "(b, h, m, n)")
+    indexing = ", ".join(f"affine_map<(b, h, m, n, d, k) -> {one}>" for one in maps)
+    rows, value = "tensor<3x8x17x64xf32>", "tensor<3x8x5x64xf32>"
+    text = f"""func.func @main(%q: {rows}, %k: tensor<8x4x3x5x64xf32>, %v: {value}, %at: index)
+        -> {rows} {{
+      %e = tensor.empty() : tensor<4x3x5x64x8xf32>
+      %turned = {TRANSPOSES[form]}
+      %piece = tensor.extract_slice %turned[%at, 0, 0, 0, 0] [1, 3, 5, 64, 8] [1, 1, 1, 1, 1]
+          : tensor<4x3x5x64x8xf32> to tensor<3x5x64x8xf32>
+      %scale = arith.constant 0.125 : f32
+      %out = tensor.empty() : {rows}
+      %r = iree_linalg_ext.attention <indexing_maps = [{indexing}]>
+          ins(%q, %piece, %v, %scale : {rows}, tensor<3x5x64x8xf32>, {value}, f32)
+          outs(%out : {rows}) {{
+      ^bb0(%score: f32):
+        iree_linalg_ext.yield %score : f32
+      }} -> {rows}
+      return %r : {rows}
+    }}"""
+    rng, report = np.random.default_rng(0), attnpass.Report()
+    shapes = ((3, 8, 17, 64), (8, 4, 3, 5, 64), (3, 8, 5, 64))
+    q, k, v = (rng.standard_normal(shape).astype(np.float32) for shape in shapes)
+    flags = [*CUDA, "--compile-to=executable-configurations", f"--iree-opt-level={level}"]
+    compiled = attnpass.compile_str(text, extra_args=flags, report=report)
+    assert compiled is not None
+    assert any("5 keys are padded to" in note for note in report.notes)
+    (result,) = run_gpu_module(lower(compiled.decode()), [q, k, v, np.full(1, 2)])
+    weights = np.exp(np.einsum("bhmd,hbkd->bhmk", q.astype(np.float64), k[:, 2]) / 8)
+    wanted = np.einsum("bhmk,bhkn->bhmn", weights / weights.sum(-1, keepdims=True), v)
+    np.testing.assert_allclose(result, wanted, atol=1e-5)

@@ -1,6 +1,6 @@
 // For GPUs a slice with gaps stands in memory where it is read by computed indices, also through a
-// reshape; run twice the pass adds nothing. One without gaps, one that is read as it lies, and
-// those for other targets stay.
+// reshape or a transpose; run twice the pass adds nothing. One without gaps, one that is read as it
+// lies, and those for other targets stay.
 
 // RUN: attn-opt %s --attn-gather-slices --split-input-file | FileCheck %s
 // RUN: attn-opt %s --attn-gather-slices --split-input-file > %t.1 && attn-opt %s --attn-gather-slices --attn-gather-slices --split-input-file > %t.2 && diff %t.1 %t.2
@@ -36,6 +36,45 @@ module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.execut
     ^bb0(%n: i32, %out: f32):
       %i = arith.index_cast %n : i32 to index
       %v = tensor.extract %piece[%i] : tensor<8xf32>
+      linalg.yield %v : f32
+    } -> tensor<8xf32>
+    return %r : tensor<8xf32>
+  }
+
+  // A slice of a transpose comes to have gaps where IREE moves the transpose behind it.
+  // CHECK-LABEL: func.func @transposed(
+  // CHECK: %[[PIECE:.*]] = tensor.extract_slice %{{.*}}[1, 0, 0] [1, 8, 4]
+  // CHECK: compute_barrier.start %[[PIECE]]
+  func.func @transposed(%x: tensor<4x3x8xf32>, %at: tensor<8xi32>) -> tensor<8xf32> {
+    %c0 = arith.constant 0 : index
+    %t = tensor.empty() : tensor<3x8x4xf32>
+    %turned = linalg.transpose ins(%x : tensor<4x3x8xf32>) outs(%t : tensor<3x8x4xf32>) permutation = [1, 2, 0]
+    %piece = tensor.extract_slice %turned[1, 0, 0] [1, 8, 4] [1, 1, 1] : tensor<3x8x4xf32> to tensor<1x8x4xf32>
+    %e = tensor.empty() : tensor<8xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]} ins(%at : tensor<8xi32>) outs(%e : tensor<8xf32>) {
+    ^bb0(%n: i32, %out: f32):
+      %i = arith.index_cast %n : i32 to index
+      %v = tensor.extract %piece[%c0, %i, %c0] : tensor<1x8x4xf32>
+      linalg.yield %v : f32
+    } -> tensor<8xf32>
+    return %r : tensor<8xf32>
+  }
+
+  // A transpose may stand behind the slice.
+  // CHECK-LABEL: func.func @behind(
+  // CHECK: %[[PIECE:.*]] = tensor.extract_slice %arg0[0, 6, 0] [4, 2, 8]
+  // CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[PIECE]]
+  // CHECK: linalg.transpose ins(%[[STORED]] :
+  func.func @behind(%x: tensor<4x16x8xf32>, %at: tensor<8xi32>) -> tensor<8xf32> {
+    %c0 = arith.constant 0 : index
+    %piece = tensor.extract_slice %x[0, 6, 0] [4, 2, 8] [1, 1, 1] : tensor<4x16x8xf32> to tensor<4x2x8xf32>
+    %t = tensor.empty() : tensor<8x2x4xf32>
+    %turned = linalg.transpose ins(%piece : tensor<4x2x8xf32>) outs(%t : tensor<8x2x4xf32>) permutation = [2, 1, 0]
+    %e = tensor.empty() : tensor<8xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]} ins(%at : tensor<8xi32>) outs(%e : tensor<8xf32>) {
+    ^bb0(%n: i32, %out: f32):
+      %i = arith.index_cast %n : i32 to index
+      %v = tensor.extract %turned[%i, %c0, %c0] : tensor<8x2x4xf32>
       linalg.yield %v : f32
     } -> tensor<8xf32>
     return %r : tensor<8xf32>
