@@ -2,10 +2,13 @@
 
 IREE 3.13 moves a view of an operand into attention, the dims of that operand changed. Where another
 operand is the same value, that one gets the changed dims as well, with the map for the old ones:
-"Rank Mismatch". Equal views become one value before that.
+"Rank Mismatch". Equal views become one value before that, and transposes part of attention's maps,
+so that operands which differ in their last transposes alone are one value, too.
 """
 
 from __future__ import annotations
+
+import itertools
 
 from iree.compiler import ir
 
@@ -21,14 +24,14 @@ Made = tuple[ir.Value, list[ir.Operation]]
 
 
 def tell_operands_apart(facts: AttentionFacts) -> list[str]:
-    """Makes Q, K and V values of their own where they are equal views of one value: each but
-    the first reads it behind one barrier more, at which nothing is moved or copied. Returns the
-    operands that were changed."""
+    """Makes Q, K and V values of their own where they are equal views of one value, whatever
+    transposes come last: each but the first reads it behind one barrier more, at which nothing is
+    moved or copied. Returns the operands that were changed."""
     changed: list[str] = []
     seen: dict[object, ir.Value] = {}
     for operand in _OPERANDS:
         source, views = _made(facts.value(operand))
-        key = source, tuple(_what(view) for view in views)
+        key = source, tuple(_what(view) for view in _below_transposes(views))
         # IREE makes views of its own of dims of size one.
         if key in seen and (views or 1 in ranked_shape(source)):
             build = Builder(facts.op)
@@ -50,6 +53,17 @@ def _made(value: ir.Value) -> Made:
         views.append(op)
         value = op.operands[0]
     return value, views
+
+
+def _below_transposes(views: list[ir.Operation]) -> list[ir.Operation]:
+    return list(itertools.dropwhile(_is_transpose, views))
+
+
+def _is_transpose(view: ir.Operation) -> bool:
+    if view.name == "linalg.transpose":
+        return True
+    repeated = repeated_value(view)
+    return repeated is not None and {*repeated[1]} == {*range(len(ranked_shape(view.results[0])))}
 
 
 def _what(view: ir.Operation) -> tuple[object, ...]:

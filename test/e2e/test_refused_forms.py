@@ -272,40 +272,49 @@ TIMES = {"none": 1, "for": 2, "while": 2, "if": 1}
 HEADS, HEAD = 3, 16
 
 
-def self_attention(name: str, loop: str, shape: tuple[int, int], rows: str, apart: str) -> str:
+def self_attention(
+    name: str, loop: str, shape: tuple[int, int], rows: str, apart: str, across: str = ""
+) -> str:
     """Attention of one value with itself, in a loop: (batch, rows, heads x head dim), which is cut
     and transposed for Q, K and V, and back; `rows` is how many there are by type, `apart` names
-    the operand that is not the value itself but its negative."""
+    the operand that is not the value itself but its negative, `across` those that have the head
+    dim before the rows."""
     batch = shape[0]
-    kind, cut, moved = (
+    kind, cut, moved, crossed = (
         f"tensor<{batch}x{dims}xf32>"
         for dims in (
             f"{rows}x{HEADS * HEAD}",
             f"{rows}x{HEADS}x{HEAD}",
             f"{HEADS}x{rows}x{HEAD}",
+            f"{HEADS}x{HEAD}x{rows}",
         )
     )
+    kinds = {operand: crossed if operand in across else moved for operand in "qkv"}
     start = "%a" if loop in ("none", "if") else "%x"
     size = "%m" if rows == "?" else ""
     rows_text = "%m" if rows == "?" else rows
+    orders = {operand: [0, 2, 3, 1] if operand in across else [0, 2, 1, 3] for operand in "qkv"}
     lines = [f"%neg0 = arith.negf {start} : {kind}"]
     for operand in "qkv":
         source = "%neg0" if operand == apart else start
         lines += [
             f"%{operand}0 = tensor.expand_shape {source} [[0], [1], [2, 3]] output_shape "
             f"[{batch}, {rows_text}, {HEADS}, {HEAD}] : {kind} into {cut}",
-            f"%{operand}1 = tensor.empty({size}) : {moved}",
-            f"%{operand} = linalg.transpose ins(%{operand}0 : {cut}) outs(%{operand}1 : {moved}) "
-            "permutation = [0, 2, 1, 3]",
+            f"%{operand}1 = tensor.empty({size}) : {kinds[operand]}",
+            f"%{operand} = linalg.transpose ins(%{operand}0 : {cut}) outs(%{operand}1 : "
+            f"{kinds[operand]}) permutation = {orders[operand]}",
         ]
+    read = [
+        [(dims[0], dims[2], dims[1], dims[3])[dim] for dim in orders[operand]]
+        for operand, dims in {"q": "bhmd", "k": "bhkd", "v": "bhkn"}.items()
+    ]
     maps = ", ".join(
-        f"affine_map<(b, h, m, n, d, k) -> ({', '.join(dims)})>"
-        for dims in ("bhmd", "bhkd", "bhkn", "", "bhmn")
+        f"affine_map<(b, h, m, n, d, k) -> ({', '.join(dims)})>" for dims in (*read, "", "bhmn")
     )
     lines += [
         f"%e = tensor.empty({size}) : {moved}",
         f"%o = iree_linalg_ext.attention <indexing_maps = [{maps}]> ins(%q, %k, %v, %scale : "
-        f"{moved}, {moved}, {moved}, f32) outs(%e : {moved}) {{ ^bb0(%s: f32): "
+        f"{', '.join(kinds.values())}, f32) outs(%e : {moved}) {{ ^bb0(%s: f32): "
         f"iree_linalg_ext.yield %s : f32 }} -> {moved}",
         f"%t0 = tensor.empty({size}) : {cut}",
         f"%t = linalg.transpose ins(%o : {moved}) outs(%t0 : {cut}) permutation = [0, 2, 1, 3]",
@@ -332,13 +341,17 @@ SELVES = {
     for unknown in ((str(rows), "?") if loop in ("for", "none") and not apart else (str(rows),))
 }
 SELVES = {name.replace("?", "any"): given for name, given in SELVES.items()}
+SELVES |= {
+    f"{loop}_across_{across}": (loop, (1, 5), "5", "", across)
+    for loop, across in itertools.product(("none", "for"), ("q", "k", "v", "qk", "kv"))
+}
 SELVES_TEXT = "".join(self_attention(name, *given) for name, given in SELVES.items())
 
 
 @pytest.mark.parametrize(("level", "cpu"), BUILDS)
 @pytest.mark.parametrize("name", SELVES)
 def test_one_value_as_several_operands(name: str, level: str, cpu: str) -> None:
-    loop, (batch, rows), _, apart = SELVES[name]
+    loop, (batch, rows), _, apart = SELVES[name][:4]
     value = np.random.default_rng(3).standard_normal((batch, rows, HEADS * HEAD))
     wanted = value = value.astype(np.float32)
     for _ in range(TIMES[loop]):
@@ -347,6 +360,15 @@ def test_one_value_as_several_operands(name: str, level: str, cpu: str) -> None:
         wanted = attend(q, k, v).swapaxes(1, 2).reshape(value.shape)
     given = run_module(built(SELVES_TEXT, level, cpu), [value], name)
     assert rel_error(given, wanted) < TOLERANCE["f32"]
+
+
+@pytest.mark.parametrize("mode", ["cost", "always", "never"])
+def test_one_value_below_other_transposes_keeps_its_attention(mode: str) -> None:
+    text = "".join(
+        self_attention(name, *given) for name, given in SELVES.items() if "across" in name
+    )
+    flags = ["--iree-opt-level=O3", GENERIC, "--attn-fail-on=fallback"]
+    assert compile_text(text, mode=mode, flags=flags)
 
 
 def test_one_value_as_several_operands_on_cuda() -> None:

@@ -4,6 +4,7 @@
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
 // WHY: its key and value is the same view as another operand, and told apart from it
 // WHY: its value is the same view as another operand, and told apart from it
+// WHY: its key is the same view as another operand, and told apart from it
 // WHY-NOT: told apart
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
@@ -56,14 +57,36 @@ func.func @transposed(%x: tensor<4x2x8xf32>, %k: tensor<2x4x8xf32>) -> tensor<2x
   return %a : tensor<2x4x8xf32>
 }
 
-// Other views of one value are values of their own.
-// CHECK-LABEL: func.func @others(
-// CHECK-NOT: compute_barrier
-func.func @others(%x: tensor<4x32xf32>, %y: tensor<4x4x8xf32>) -> tensor<4x4x8xf32> {
+// Transposes that come last become part of attention's maps.
+// CHECK-LABEL: func.func @below_transposes(
+// CHECK-SAME: %[[X:.*]]: tensor<4x32xf32>
+// CHECK: tensor.expand_shape %[[X]]
+// CHECK: %[[KX:.*]] = iree_tensor_ext.compute_barrier.start %[[X]]
+// CHECK: %[[KE:.*]] = tensor.expand_shape %[[KX]]
+// CHECK: %[[K:.*]] = linalg.transpose ins(%[[KE]] :
+// CHECK: iree_linalg_ext.attention {{.*}} ins(%{{.*}}, %[[K]], %{{.*}}
+func.func @below_transposes(%x: tensor<4x32xf32>, %y: tensor<4x4x8xf32>) -> tensor<4x4x8xf32> {
   %scale = arith.constant 0.25 : f32
   %one = tensor.expand_shape %x [[0], [1, 2]] output_shape [4, 4, 8] : tensor<4x32xf32> into tensor<4x4x8xf32>
   %e = tensor.empty() : tensor<4x4x8xf32>
   %other = linalg.transpose ins(%one : tensor<4x4x8xf32>) outs(%e : tensor<4x4x8xf32>) permutation = [1, 0, 2]
+  %a = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%one, %other, %y, %scale : tensor<4x4x8xf32>, tensor<4x4x8xf32>, tensor<4x4x8xf32>, f32) outs(%e : tensor<4x4x8xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<4x4x8xf32>
+  return %a : tensor<4x4x8xf32>
+}
+
+// Other views of one value are values of their own.
+// CHECK-LABEL: func.func @others(
+// CHECK-NOT: compute_barrier
+func.func @others(%x: tensor<128xf32>, %y: tensor<4x4x8xf32>) -> tensor<4x4x8xf32> {
+  %scale = arith.constant 0.25 : f32
+  %one = tensor.expand_shape %x [[0, 1, 2]] output_shape [4, 4, 8] : tensor<128xf32> into tensor<4x4x8xf32>
+  %two = tensor.expand_shape %x [[0, 1]] output_shape [4, 32] : tensor<128xf32> into tensor<4x32xf32>
+  %other = tensor.expand_shape %two [[0], [1, 2]] output_shape [4, 4, 8] : tensor<4x32xf32> into tensor<4x4x8xf32>
+  %e = tensor.empty() : tensor<4x4x8xf32>
   %a = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
       ins(%one, %other, %y, %scale : tensor<4x4x8xf32>, tensor<4x4x8xf32>, tensor<4x4x8xf32>, f32) outs(%e : tensor<4x4x8xf32>) {
     ^bb0(%score: f32):
