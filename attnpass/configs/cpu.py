@@ -190,7 +190,9 @@ def widest(facts: AttentionFacts) -> int:
 
 def refusal(facts: AttentionFacts, target: Target) -> str:
     """Why no configuration is known to be right for this attention, or ''."""
-    if _has_several_dims(facts) and not own_is_wrong(facts, target):
+    from . import own
+
+    if _has_several_dims(facts) and not own.own_is_wrong(facts, target):
         return "it has several head or key dims"
     if facts.extent(facts.n) is None or facts.extent(facts.k1) is None:
         return "its head dim is known only at run time, so its vectors have no bound"

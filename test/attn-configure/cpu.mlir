@@ -150,3 +150,24 @@ func.func @narrow_dims(%q: tensor<2x12x96x2xf32>, %k: tensor<2x9x2x96xf32>, %v: 
   } -> tensor<2x12x32xf32>
   return %r : tensor<2x12x32xf32>
 }
+
+// -----
+
+#q = affine_map<(m, n, k, i, j) -> (m, k)>
+#k = affine_map<(m, n, k, i, j) -> (i, j, k)>
+#v = affine_map<(m, n, k, i, j) -> (j, i, n)>
+#s = affine_map<(m, n, k, i, j) -> ()>
+#o = affine_map<(m, n, k, i, j) -> (m, n)>
+#r = affine_map<(m, n, k, i, j) -> (m)>
+
+// IREE would add to given sums with each few columns of V.
+// CHECK-LABEL: func.func @given_sums(
+// CHECK: iree_linalg_ext.online_attention {{.*}}{compilation_info =
+func.func @given_sums(%q: tensor<6x16xf32>, %k: tensor<4x8x16xf32>, %v: tensor<8x4x64xf32>, %o: tensor<6x64xf32>, %x: tensor<6xf32>, %d: tensor<6xf32>) -> (tensor<6x64xf32>, tensor<6xf32>, tensor<6xf32>) {
+  %scale = arith.constant 0.25 : f32
+  %r:3 = iree_linalg_ext.online_attention <indexing_maps = [#q, #k, #v, #s, #o, #r, #r]> ins(%q, %k, %v, %scale : tensor<6x16xf32>, tensor<4x8x16xf32>, tensor<8x4x64xf32>, f32) outs(%o, %x, %d : tensor<6x64xf32>, tensor<6xf32>, tensor<6xf32>) {
+  ^bb0(%s: f32):
+    iree_linalg_ext.yield %s : f32
+  } -> tensor<6x64xf32>, tensor<6xf32>, tensor<6xf32>
+  return %r#0, %r#1, %r#2 : tensor<6x64xf32>, tensor<6xf32>, tensor<6xf32>
+}

@@ -51,6 +51,19 @@ CONFIGURED |= {
     for name, dims in APART.items()
     for mask, dynamic in (("", ""), ("i1", "k"), ("f16", "bm"), ("i8", "kl"))
 }
+# Numbers that are given to begin with, over dims that fill IREE's own tiles.
+FILL = (("m", 6), ("n", 64), ("d", 16), ("e", 2), ("k", 8), ("l", 4), ("o", 2))
+CONFIGURED |= {
+    f"given_sums_apart_{name}_{mask}": Form(
+        *APART[name],
+        mask=MASKS[mask].replace("k", "lk" if name == "keys" else "k"),
+        mask_kind=mask or "i1",
+        sizes=FILL,
+        **ROWS,
+    )
+    for name in ("head", "keys", "columns")
+    for mask in MASKS
+}
 
 
 @pytest.mark.parametrize("name", [*FORMS, *CONFIGURED])
