@@ -154,7 +154,7 @@ STEPS = (
     Step("attn-natural-scores", "IREE scales scores by log2(e) before a score function runs"),
     # executable-configurations
     Step("attn-lone-lanes", "IREE sums in the first subgroup alone"),
-    Step("attn-whole-sums", "IREE loses parts of sums of an unknown number of terms"),
+    Step("attn-whole-sums", "IREE loses parts of some sums, and sums beyond others"),
     Step("attn-hidden-rows", "a division by a sum of 0 is NaN"),
     Step("attn-vectorize", "IREE multiplies scores one by one on CPUs", _CONFIGURE),
     Step("attn-hardware-exp2", "IREE makes polynomials of exp2 and tanh", ("hardware_exp2",)),

@@ -1,4 +1,4 @@
-"""attn-whole-sums: sums of an unknown number of terms are one thread's each, for CUDA."""
+"""attn-whole-sums: sums that IREE loses or adds terms to are one thread's each, for CUDA."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 _CONFIGURATION = "lowering_config"
 _PARTS = "partial_reduction"
+_PADDING = "padding"
 _PRIVATE = "#gpu.address_space<private>"
+_FACTORS = 2
 # Threads of a workgroup, each with an element of the result's last dim.
 _THREADS = 32
 
@@ -28,12 +30,16 @@ class WholeSums(Pass):
     IREE 3.13 does so for products over dims that are known only at run time whose rows or columns
     are, too (a head dim of unknown size): every thread then adds up the zeros that are there for
     the others, and one of them writes its part as the sum.
+
+    The same goes for products whose sums fill no tile of matrix instructions, where other dims
+    stand behind the summed one in both factors and a batch in each: IREE 3.13 fills up tiles with
+    what it reads behind the end of that dim, in place of zeros.
     """
 
     name: ClassVar[str] = "attn-whole-sums"
-    summary: ClassVar[str] = "CUDA: sums of an unknown number of terms are one thread's each"
+    summary: ClassVar[str] = "CUDA: sums that kernels lose or add terms to are one thread's each"
     phase: ClassVar[str] = "executable-configurations"
-    mends: ClassVar[str] = "products over head dims of unknown size lack terms, on CUDA"
+    mends: ClassVar[str] = "products over dims that fill no tile or are unknown are wrong, on CUDA"
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
@@ -57,36 +63,72 @@ def _mend(function: ir.Operation, report: Report) -> bool:
     from ..lowered.kernel import place_of
 
     ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
-    if not any(_sums_unknown_parts(op) for op in ops):
-        return False
     place, location = place_of(function), location_text(function.location)
-    copy = detached_copy(function)
-    if not _keeps_parts_apart(copy, function):
+    why, mended = "", function
+    if any(_sums_beyond(op) for op in ops):
+        why = "adds to them what stands behind the last term"
+    elif any(_sums_unknown_parts(op) for op in ops):
+        mended = detached_copy(function)
+        why = "loses parts of them" if _keeps_parts_apart(mended, function) else ""
+    if not why:
         return False
-    if len(ops) == 1 and _give_whole_sums(copy):
-        report.note(f"{place}: each sum is one thread's, since IREE 3.13 loses parts of them")
+    if len(ops) == 1 and _give_whole_sums(mended):
+        report.note(f"{place}: each sum is one thread's, since IREE 3.13 {why}")
         return True
-    report.known_wrong(f"{place}: IREE 3.13 loses parts of its sums", location)
+    report.known_wrong(f"{place}: its sums are wrong, since IREE 3.13 {why}", location)
     return False
+
+
+def _sums_beyond(op: ir.Operation) -> bool:
+    """Whether tiles of a product are filled up along a summed dim behind which both factors have
+    others, and batches."""
+    from .. import maps
+
+    padding = _numbers(op, _PADDING)
+    if not padding or "indexing_maps" not in op.attributes:
+        return False
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None or len(positions) != _FACTORS + 1:
+        return False
+    left, right, result = positions
+    if not left or not right:
+        return False
+    sizes = _sizes(op)
+    batches = {*left} & {*right} & {*result} - {None}
+    filled = [
+        dim
+        for dim, tile in enumerate(padding)
+        if tile > 1 and dim not in result and _leaves_over(sizes.get(dim), tile)
+    ]
+    return bool(batches) and any(dim not in (left[-1], right[-1]) for dim in filled)
+
+
+def _leaves_over(size: object, tile: int) -> bool:
+    return not isinstance(size, int) or size % tile != 0
+
+
+def _sizes(op: ir.Operation) -> dict[int | None, object]:
+    """The sizes of loops; none of an op that has no loops."""
+    from .. import maps
+    from ..ir import sizes_of
+
+    if "indexing_maps" not in op.attributes:
+        return {}
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    return {
+        dim: size
+        for operand, dims in zip(op.operands, positions or (), strict=positions is not None)
+        for dim, size in zip(dims, sizes_of(operand), strict=True)
+    }
 
 
 def _sums_unknown_parts(op: ir.Operation) -> bool:
     """Whether threads add up parts of a dim whose size is known only at run time."""
-    from .. import maps
-    from ..ir import sizes_of
-
     parts = _numbers(op, _PARTS)
-    if not parts or "indexing_maps" not in op.attributes:
-        return False
-    positions = maps.positions_of(op.attributes["indexing_maps"])
-    if positions is None:
-        return False
-    sizes = {
-        dim: size
-        for operand, dims in zip(op.operands, positions, strict=True)
-        for dim, size in zip(dims, sizes_of(operand), strict=True)
-    }
-    return any(part > 1 and not isinstance(sizes[dim], int) for dim, part in enumerate(parts))
+    sizes = _sizes(op) if parts else {}
+    return bool(sizes) and any(
+        part > 1 and not isinstance(sizes[dim], int) for dim, part in enumerate(parts)
+    )
 
 
 def _keeps_parts_apart(copy: ir.Operation, function: ir.Operation) -> bool:

@@ -53,7 +53,7 @@ def clipped_reads(monkeypatch: pytest.MonkeyPatch) -> None:
         # Kernels read rows behind the last one, whose products they do not write.
         if isinstance(buffer, np.ndarray):
             where = tuple(
-                np.minimum(at, size - 1) for at, size in zip(where, buffer.shape, strict=True)
+                np.minimum(at, size - 1) for at, size in zip(where, buffer.shape, strict=False)
             )
         return read(buffer, where, thread)
 
@@ -71,6 +71,19 @@ def test_results_with_the_second_factors_dim_first(rows: int) -> None:
         "bmk,bkn->nbm",
         np.float16,
     )
+
+
+@pytest.mark.usefixtures("clipped_reads")
+@pytest.mark.parametrize("level", ["O0", "O2"])
+@pytest.mark.parametrize("terms", [4, 24])
+@pytest.mark.parametrize("sums", ["bkm,bkn->bmn", "mkb,ckbn->bcmn", "mkb,nkb->bmn"])
+def test_sums_that_fill_no_tile(sums: str, terms: int, level: str) -> None:
+    """Other dims stand behind the summed one in both factors."""
+    sizes = {"b": 3, "c": 2, "m": 16, "n": 64, "k": terms}
+    left, right, out = sums.replace("->", ",").split(",")
+    shapes = [tuple(sizes[dim] for dim in dims) for dims in (left, right, out)]
+    kinds = (tensor(*shapes[0], kind="f16"), tensor(*shapes[1], kind="f16"), tensor(*shapes[2]))
+    check(product((left, right, out), kinds), shapes[:2], sums, np.float16, level)
 
 
 @pytest.mark.usefixtures("clipped_reads")

@@ -4,6 +4,7 @@
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --iree-opt-level=O0 --compile-to=executable-configurations --attn-pipeline=attn-whole-sums --attn-report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
 // WHY: kernel unknown_dispatch_0_contract{{.*}}: each sum is one thread's, since IREE 3.13 loses parts of them
+// WHY: kernel filled_dispatch_0_{{.*}}: each sum is one thread's, since IREE 3.13 adds to them what stands behind the last term
 // WHY-NOT: each sum is one thread's
 
 // CHECK-LABEL: func.func @unknown_dispatch_0
@@ -38,4 +39,41 @@ func.func @known(%q: tensor<8x64x?x?x2xf16>, %k: tensor<8x?x?x64xf16>) -> tensor
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x?x8x?x?xf32>) -> tensor<2x?x8x?x?xf32>
   %r = linalg.contract indexing_maps = [#q, #k, #o] ins(%q, %k : tensor<8x64x?x?x2xf16>, tensor<8x?x?x64xf16>) outs(%f : tensor<2x?x8x?x?xf32>) -> tensor<2x?x8x?x?xf32>
   return %r : tensor<2x?x8x?x?xf32>
+}
+
+// Sums of 24 terms fill no tile, and in both factors other dims stand behind them.
+// CHECK-LABEL: func.func @filled_dispatch_0
+// CHECK-SAME: #iree_gpu.pipeline<TileAndFuse> workgroup_size = [32, 1, 1]
+// CHECK: #iree_gpu.lowering_config<{reduction = [0, 0, 0, 1], thread = [1, 1, 1, 0], workgroup = [1, 1, 32, 0]}>
+#l = affine_map<(b, m, n, k) -> (b, k, m)>
+#r = affine_map<(b, m, n, k) -> (b, k, n)>
+#p = affine_map<(b, m, n, k) -> (b, m, n)>
+func.func @filled(%l: tensor<8x24x16xf16>, %r: tensor<8x24x64xf16>) -> tensor<8x16x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x16x64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x16x64xf32>) -> tensor<8x16x64xf32>
+  %p = linalg.contract indexing_maps = [#l, #r, #p] ins(%l, %r : tensor<8x24x16xf16>, tensor<8x24x64xf16>) outs(%f : tensor<8x16x64xf32>) -> tensor<8x16x64xf32>
+  return %p : tensor<8x16x64xf32>
+}
+
+// Those of 32 do; and of one factor what is filled up is zeros.
+// CHECK-LABEL: func.func @whole_dispatch_0
+// CHECK: mma_kind
+func.func @whole(%l: tensor<8x32x16xf16>, %r: tensor<8x32x64xf16>) -> tensor<8x16x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x16x64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x16x64xf32>) -> tensor<8x16x64xf32>
+  %p = linalg.contract indexing_maps = [#l, #r, #p] ins(%l, %r : tensor<8x32x16xf16>, tensor<8x32x64xf16>) outs(%f : tensor<8x16x64xf32>) -> tensor<8x16x64xf32>
+  return %p : tensor<8x16x64xf32>
+}
+
+// CHECK-LABEL: func.func @zeros_dispatch_0
+// CHECK: mma_kind{{.*}} padding = [1, 16, 32, 32]
+#s = affine_map<(b, m, n, k) -> (b, m, k)>
+func.func @zeros(%l: tensor<8x16x24xf16>, %r: tensor<8x24x64xf16>) -> tensor<8x16x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x16x64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x16x64xf32>) -> tensor<8x16x64xf32>
+  %p = linalg.contract indexing_maps = [#s, #r, #p] ins(%l, %r : tensor<8x16x24xf16>, tensor<8x24x64xf16>) outs(%f : tensor<8x16x64xf32>) -> tensor<8x16x64xf32>
+  return %p : tensor<8x16x64xf32>
 }
