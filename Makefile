@@ -38,7 +38,7 @@ lit: $(STAMP) ## the FileCheck tests
 	$(BIN)/lit -sv -j 2 test
 
 pytest: $(STAMP) ## unit, end-to-end and property tests
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) build .pytest_cache .ruff_cache .hypothesis *.egg-info

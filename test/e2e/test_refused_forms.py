@@ -16,6 +16,7 @@ from helpers import compile_text, has_gpu, rel_error, run_module
 import attnpass
 
 GENERIC, HOST = (f"--iree-llvmcpu-target-cpu={cpu}" for cpu in ("generic", "host"))
+# Each group of forms is compiled by one of these.
 BUILDS = [("O2", HOST), ("O3", GENERIC)]
 CUDA = [
     "--iree-hal-target-device=cuda",
@@ -234,7 +235,7 @@ REPEATS = {
 REPEATS_TEXT = "".join(case.text(name) for name, case in REPEATS.items())
 
 
-@pytest.mark.parametrize(("level", "cpu"), BUILDS)
+@pytest.mark.parametrize(("level", "cpu"), BUILDS[:1])
 @pytest.mark.parametrize("name", REPEATS)
 def test_repeats(name: str, level: str, cpu: str) -> None:
     case = REPEATS[name]
@@ -348,7 +349,7 @@ SELVES |= {
 SELVES_TEXT = "".join(self_attention(name, *given) for name, given in SELVES.items())
 
 
-@pytest.mark.parametrize(("level", "cpu"), BUILDS)
+@pytest.mark.parametrize(("level", "cpu"), BUILDS[1:])
 @pytest.mark.parametrize("name", SELVES)
 def test_one_value_as_several_operands(name: str, level: str, cpu: str) -> None:
     loop, (batch, rows), _, apart = SELVES[name][:4]
@@ -397,7 +398,7 @@ func.func @main(
 """
 
 
-@pytest.mark.parametrize("level, cpu", BUILDS)
+@pytest.mark.parametrize("level, cpu", BUILDS[:1])
 def test_key_dims_in_two_orders(level: str, cpu: str) -> None:
     """Keys by a dim of known and one of unknown size, which V has the other way round."""
     random = np.random.default_rng(0)
@@ -462,7 +463,7 @@ ODD_TEXT = "".join(
 )
 
 
-@pytest.mark.parametrize(("level", "cpu"), BUILDS)
+@pytest.mark.parametrize(("level", "cpu"), BUILDS[1:])
 def test_unknown_keys_in_any_order(level: str, cpu: str) -> None:
     vmfb = built(ODD_TEXT, level, cpu)
     for name, (_, case) in ODD.items():
