@@ -28,7 +28,8 @@ def _choice(default: Any, doc: str, words: tuple[str, ...] = (), flag: str = "")
 @dataclass
 class PipelineOptions:
     """What every door (attn-compile, `compile_file`, `compile_str`, `pipeline_hook`) lets a caller
-    choose of the default pipeline; `docs()` says what each means."""
+    choose of the default pipeline; TypeError for another name, PipelineError for a bad word
+    once it is run."""
 
     mode: str = _choice("cost", "what the layout pass commits", MODES)
     cache: str = _choice("kept", "whether V caches become V^T for the caller, too", CACHES)
@@ -41,15 +42,15 @@ class PipelineOptions:
     )
     table: str = _choice("", "a file of configurations that attn-tune wrote, before the built-in")
 
-    @classmethod
-    def docs(cls) -> dict[str, str]:
-        """One line for each option."""
-        return {field.name: field.metadata["doc"] for field in choices()}
-
 
 def choices() -> list[dataclasses.Field[Any]]:
     """The fields of PipelineOptions, in their order."""
     return list(dataclasses.fields(PipelineOptions))
+
+
+PipelineOptions.__doc__ = f"{PipelineOptions.__doc__}\n\n" + "\n".join(
+    f"    {field.name:<16} {field.metadata['doc']}" for field in choices()
+)
 
 
 def flag_of(field: dataclasses.Field[Any]) -> str:
@@ -200,20 +201,37 @@ def left_out_by(**options: Any) -> frozenset[str]:
     return frozenset(step.name for step in STEPS if step.runs(everything) and not step.runs(less))
 
 
-def shown(chosen: PipelineOptions, backends: Collection[str] = ()) -> str:
-    """What runs with these options, by phase, with why; for `backends` alone if any are given."""
-    from .iree.phases import PHASES
+def shown(
+    chosen: PipelineOptions,
+    backends: Collection[str] = (),
+    pipeline: str = "",
+    phase: str | None = None,
+) -> str:
+    """What runs with these options, by phase, with why; of the default pipeline what concerns
+    `backends`, if any are given. `pipeline` stands in for it, and `phase` for the phases of the
+    passes on tensors, as in `pipeline_hook`; PipelineError for a bad one."""
+    from .iree.phases import by_phase
+    from .passes.pipeline import Foreign, parse_pipeline, stage_name
 
-    passes = [(step, load_pass(step.name)) for step in steps(chosen)]
+    ours = {} if pipeline else {step.name: step for step in steps(chosen)}
     lines: list[str] = []
-    for phase in PHASES:
-        here = [(s, p) for s, p in passes if p.phase == phase and p.concerns(backends)]
-        if here:
-            lines.append(phase)
-        for step, cls in here:
-            lines += [f"  {step.text(chosen)}", f"      {cls.summary}", f"      because {step.why}"]
-            lines += [f"      off by {_switches(step)}"] if step.needs else []
+    for name, stages in by_phase(parse_pipeline(pipeline or text_of(chosen)), phase).items():
+        here: list[str] = []
+        for stage in stages:
+            step = ours.get(stage_name(stage))
+            if step is None:
+                here.append(f"  {stage_name(stage)}")
+            if not isinstance(stage, Foreign) and (step is None or stage.concerns(backends)):
+                here += [f"  {step.text(chosen)}"] if step else []
+                here.append(f"      {stage.summary}")
+                here += _reasons(step) if step else []
+        lines += [name, *here] if here else []
     return "\n".join(lines) + "\n"
+
+
+def _reasons(step: Step) -> list[str]:
+    off = [f"      off by {_switches(step)}"] if step.needs else []
+    return [f"      because {step.why}", *off]
 
 
 def _switches(step: Step) -> str:

@@ -686,6 +686,10 @@ def keep(options: argparse.Namespace) -> None:
         np.savez(folder / f"{graph.name}.npz", **arrays)
 
 
+# Where modules were while they were compiled.
+_FOLDER = re.compile(r"(?:/[\w.-]+)+/(?=m\d+\.)")
+
+
 def keep_results(files: Sequence[str], machine: str, path: Path) -> None:
     """Counts of all files, and by graph what was not right."""
     runs = []
@@ -694,7 +698,7 @@ def keep_results(files: Sequence[str], machine: str, path: Path) -> None:
         found: dict[tuple[int, str], dict[str, Any]] = {}
         for record in data["found"]:
             row = {name: record[name] for name in ("seed", "family", "kind")}
-            row |= {"error": 0.0, "settings": [], "detail": record["detail"][:160]}
+            row |= {"error": 0.0, "settings": [], "detail": _FOLDER.sub("", record["detail"])[:160]}
             row = found.setdefault((record["seed"], record["kind"]), row)
             row["settings"].append(" ".join(record[n] for n in ("target", "level", "variant")))
             row["error"] = max(row["error"], record["error"])

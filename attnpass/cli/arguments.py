@@ -110,3 +110,25 @@ def check_model(path: str) -> None:
         raise AttnError(f"cannot read it: {(error.strerror or '').lower()}", path) from None
     if not data:
         raise AttnError("the file is empty; an MLIR module is needed", f"{path}:1:1")
+
+
+# ----- work in steps, here and on the machine with the device
+
+
+def check_steps(options: Any, kept: Sequence[str]) -> str:
+    """The later step that is asked for, 'run' or 'finish', or ''. AttnError where an option goes
+    with it that the folder has `kept`, or where the model or the device is missing."""
+    later = [name for name in ("run", "finish") if getattr(options, name)]
+    if len(later) > 1:
+        raise AttnError("--run and --finish are two steps: give one of them")
+    if later:
+        for name in (name for name in kept if getattr(options, name)):
+            raise AttnError(f"--{later[0]} takes no {name.replace('_', '-')}: the folder has it")
+        return later[0]
+    if not options.model:
+        raise AttnError("no model; give the path of an MLIR file (--help says more)")
+    if options.model == STANDARD:
+        raise AttnError("the model must be a file: it is read more than once")
+    if not options.device:
+        raise AttnError(f"no --device (use {', '.join(DRIVERS)})")
+    return ""

@@ -74,7 +74,7 @@ def _main(arguments: Sequence[str]) -> int:
         print(USAGE, end="")
         return 0
     if options.show_pipeline:
-        print(shown(options, backends_of(options.compiler_flags)), end="")
+        print(_shown(options), end="")
         return 0
     if options.disable or options.handed_on:
         return guarded("attn-compile", lambda: _iree_compile(options))
@@ -92,6 +92,14 @@ def _main(arguments: Sequence[str]) -> int:
         [Search(not options.pipeline) for _ in job.chunks],
         lambda searches, tell: run_tool("attn-compile", lambda: job.run(searches, tell)),
     )
+
+
+def _shown(options: CompileOptions) -> str:
+    """What would run with these flags."""
+    if options.disable:
+        return "nothing: --attn-disable is plain iree-compile\n"
+    backends = backends_of(options.compiler_flags)
+    return shown(options, backends, options.pipeline, options.phase or None)
 
 
 def _iree_compile(options: CompileOptions) -> int:

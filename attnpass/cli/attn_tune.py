@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from ..errors import AttnError
 from ..pipeline import CACHES, MODES
-from .arguments import DRIVERS, Spec, check_model, parse_options, target_flags
+from .arguments import DRIVERS, Spec, check_model, check_steps, parse_options, target_flags
 from .diagnostics import run_tool
-from .files import STANDARD, check_writable, write_output
+from .files import check_writable, write_output
 from .guard import guarded
 from .version import version_text
 
@@ -147,21 +147,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
 
 def _check(options: Options) -> None:
     """AttnError for options that do not go together, or that are missing."""
-    later = [name for name in ("run", "finish") if getattr(options, name)]
-    if len(later) > 1:
-        raise AttnError("--run and --finish are two steps: give one of them")
-    if later:
-        for name in ("model", "folder", "device", "compile_only"):
-            if getattr(options, name):
-                raise AttnError(
-                    f"--{later[0]} takes no {name.replace('_', '-')}: the folder has it"
-                )
-    elif not options.model:
-        raise AttnError("no model; give the path of an MLIR file (--help says more)")
-    elif options.model == STANDARD:
-        raise AttnError("the model must be a file: it is read more than once")
-    elif not options.device:
-        raise AttnError(f"no --device (use {', '.join(DRIVERS)})")
+    check_steps(options, ("model", "folder", "device", "compile_only"))
     outputs = bool(options.spec or options.table)
     if options.run and outputs:
         raise AttnError("--run writes results into the folder; --finish writes the outputs")

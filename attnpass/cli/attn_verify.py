@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AttnError
-from .arguments import DRIVERS, Spec, check_model, parse_options, target_flags
+from .arguments import DRIVERS, Spec, check_model, check_steps, parse_options, target_flags
 from .diagnostics import run_tool
 from .files import STANDARD, check_temporary_folder, check_writable, write_output
 from .guard import guarded
@@ -147,23 +147,9 @@ def _main(arguments: Sequence[str]) -> int:
 
 def _check(options: Options) -> None:
     """AttnError for options that do not go together, or that are missing."""
-    later = [name for name in ("run", "finish") if getattr(options, name)]
-    if len(later) > 1:
-        raise AttnError("--run and --finish are two steps: give one of them")
-    if later:
-        for name in ("model", "folder", "device", "inputs", "compile_only", "plain"):
-            if getattr(options, name):
-                raise AttnError(
-                    f"--{later[0]} takes no {name.replace('_', '-')}: the folder has it"
-                )
-        if options.flags:
-            raise AttnError(f"--{later[0]} takes no {options.flags[0]}: the folder has it")
-    elif not options.model:
-        raise AttnError("no model; give the path of an MLIR file (--help says more)")
-    elif options.model == STANDARD:
-        raise AttnError("the model must be a file: it is read more than once")
-    elif not options.device:
-        raise AttnError(f"no --device (use {', '.join(DRIVERS)})")
+    later = check_steps(options, ("model", "folder", "device", "inputs", "compile_only", "plain"))
+    if later and options.flags:
+        raise AttnError(f"--{later} takes no {options.flags[0]}: the folder has it")
     if options.json and (options.run or options.compile_only):
         raise AttnError("--json is for what was found: give it with --finish")
     ours = [flag for flag in options.flags if flag.lstrip("-").startswith("attn-")]

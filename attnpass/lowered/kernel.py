@@ -7,7 +7,15 @@ from collections.abc import Iterator
 
 from iree.compiler import ir
 
-from ..ir import defining_op, detached_copy, location_text, restore, set_attribute, symbol_name
+from ..ir import (
+    defining_op,
+    descendants,
+    detached_copy,
+    location_text,
+    restore,
+    set_attribute,
+    symbol_name,
+)
 from ..report.records import Report
 
 # The path from a module at IREE's phase executable-configurations to its kernels.
@@ -58,6 +66,15 @@ def place_of(function: ir.Operation) -> str:
     """A kernel's name and location, for the report."""
     name = symbol_name(function)
     return f"kernel {name} at {location_text(function.location)}"
+
+
+def cuda_kernels(module: ir.Operation) -> Iterator[ir.Operation]:
+    """The kernels for CUDA that IREE is yet to lower, of a module at its phase
+    executable-configurations."""
+    for variant in descendants(module, *VARIANTS):
+        if '<"cuda"' in str(variant.attributes["target"]):
+            functions = list(descendants(variant, *FUNCTIONS))
+            yield from (function for function in functions if is_to_be_lowered(function))
 
 
 def is_to_be_lowered(function: ir.Operation) -> bool:

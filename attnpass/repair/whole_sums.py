@@ -43,19 +43,10 @@ class WholeSums(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..ir import descendants
-        from ..lowered.kernel import FUNCTIONS, VARIANTS, is_to_be_lowered
+        from ..lowered.kernel import cuda_kernels
 
-        changed = False
         with module.context:
-            for variant in descendants(module, *VARIANTS):
-                if '<"cuda"' not in str(variant.attributes["target"]):
-                    continue
-                functions = list(descendants(variant, *FUNCTIONS))
-                changed |= any(
-                    [_mend(one, context.report) for one in functions if is_to_be_lowered(one)]
-                )
-        return changed
+            return any([_mend(one, context.report) for one in cuda_kernels(module)])
 
 
 def _mend(function: ir.Operation, report: Report) -> bool:

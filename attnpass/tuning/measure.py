@@ -688,9 +688,22 @@ def canonical(problem: dict[str, Any], results: Sequence[Any]) -> tuple[Any, Any
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    return script_main("measure.py", "a candidate", measure_all, work, __doc__ or "")
+
+
+def script_main(
+    name: str,
+    what: str,
+    run_all: Callable[[Path, float, bool], dict[str, int]],
+    work: Callable[[Path], object],
+    doc: str,
+) -> int:
+    """The command line of a script that does the jobs of a folder, and its exit code: `run_all`
+    takes the folder, the seconds that `what` may take, and whether to be quiet; `work` is what
+    the processes do that it starts."""
+    parser = argparse.ArgumentParser(description=doc.partition("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--time-limit", type=float, default=60, help="seconds for a candidate")
+    parser.add_argument("--time-limit", type=float, default=60, help=f"seconds for {what}")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -698,12 +711,12 @@ def main() -> int:
         work(arguments.folder)
         return 0
     try:
-        counts = measure_all(arguments.folder, arguments.time_limit, arguments.quiet)
+        counts = run_all(arguments.folder, arguments.time_limit, arguments.quiet)
     except FolderError as error:
-        print(f"measure.py: error: {error}", file=sys.stderr)
+        print(f"{name}: error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("measure.py: stopped; the same command goes on from here", file=sys.stderr)
+        print(f"{name}: stopped; the same command goes on from here", file=sys.stderr)
         return 130
     print(", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "nothing")
     return 0

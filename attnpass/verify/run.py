@@ -12,7 +12,6 @@ module as soon as it is done: a second run goes on where the first one was stopp
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Sequence
@@ -20,33 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
-    from ..tuning.measure import (
-        FolderError,
-        Progress,
-        Worker,
-        answer_jobs,
-        decoded,
-        device_name,
-        load_functions,
-        read_json,
-        read_manifest,
-        to_device,
-        write_json,
-    )
+    from ..tuning import measure
 else:
-    from measure import (
-        FolderError,
-        Progress,
-        Worker,
-        answer_jobs,
-        decoded,
-        device_name,
-        load_functions,
-        read_json,
-        read_manifest,
-        to_device,
-        write_json,
-    )
+    import measure
 
 FORMAT = "attnpass-verification"
 # A single row may be off by so many times what the whole may.
@@ -58,22 +33,22 @@ def run_all(
 ) -> dict[str, int]:
     """Runs the compiled jobs (of those named) that have no result yet; returns how many of each
     status there are. FolderError where the device cannot be opened."""
-    manifest = read_manifest(folder, FORMAT, "verification")
+    manifest = measure.read_manifest(folder, FORMAT, "verification")
     (folder / "results").mkdir(exist_ok=True)
     # Unless they are named, those of the reference: they were run where they were compiled.
     wanted = [job for job in manifest["jobs"] if (job["id"] in jobs if jobs else not job["writes"])]
     wanted = [job for job in wanted if job["status"] == "compiled"]
     waiting = [job for job in wanted if not _result(folder, job["id"])]
-    progress = Progress("run", len(waiting), quiet)
+    progress = measure.Progress("run", len(waiting), quiet)
     try:
         for driver in {job["driver"] for job in waiting}:
             device = ask(folder, {"job": "device", "driver": driver}, time_limit)
             if "device" not in device:
                 why = device.get("reason", "no answer")
-                raise FolderError(folder, f"the device cannot be opened: {why}")
+                raise measure.FolderError(folder, f"the device cannot be opened: {why}")
         for job in waiting:
             result = ask(folder, {"job": "run", "id": job["id"]}, time_limit)
-            write_json(_path(folder, job["id"]), result)
+            measure.write_json(_path(folder, job["id"]), result)
             progress.step(f"{job['title']}: {result['status']}")
     finally:
         progress.stop()
@@ -86,7 +61,7 @@ def run_all(
 
 def ask(folder: Path, job: dict[str, Any], time_limit: float) -> dict[str, Any]:
     """What a worker's job gave, in a process of its own."""
-    worker = Worker(folder, time_limit, str(folder / "run.py"))
+    worker = measure.Worker(folder, time_limit, str(folder / "run.py"))
     try:
         return worker.ask(job, time_limit)
     finally:
@@ -98,7 +73,7 @@ def _path(folder: Path, job: str) -> Path:
 
 
 def _result(folder: Path, job: str) -> dict[str, Any]:
-    found = read_json(_path(folder, job))
+    found = measure.read_json(_path(folder, job))
     return found if isinstance(found, dict) and "status" in found else {}
 
 
@@ -107,9 +82,9 @@ def _result(folder: Path, job: str) -> dict[str, Any]:
 
 def work(folder: Path) -> None:
     """Runs the jobs of a folder that it is told, as `measure.answer_jobs` reads them."""
-    manifest = read_manifest(folder, FORMAT, "verification")
+    manifest = measure.read_manifest(folder, FORMAT, "verification")
     jobs = {job["id"]: job for job in manifest["jobs"]}
-    answer_jobs(
+    measure.answer_jobs(
         {
             "device": lambda job: {"device": _device(job["driver"])},
             "run": lambda job: _run(folder, jobs[job["id"]]),
@@ -120,7 +95,7 @@ def work(folder: Path) -> None:
 def _device(driver: str) -> str:
     from iree import runtime
 
-    return device_name(driver, runtime.Config(driver))
+    return measure.device_name(driver, runtime.Config(driver))
 
 
 def _run(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
@@ -129,8 +104,11 @@ def _run(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
     from iree import runtime
 
     config = runtime.Config(job["driver"])
-    functions = load_functions(config, folder / job["file"])
-    answer: dict[str, Any] = {"status": "right", "device": device_name(job["driver"], config)}
+    functions = measure.load_functions(config, folder / job["file"])
+    answer: dict[str, Any] = {
+        "status": "right",
+        "device": measure.device_name(job["driver"], config),
+    }
     answer["values"] = []
     for call in job["calls"]:
         given = [_given(config, folder, value) for value in call["inputs"]]
@@ -152,7 +130,7 @@ def _given(config: Any, folder: Path, value: dict[str, Any]) -> Any:
     bits = _load(folder / value["path"])
     if not value["type"].startswith("tensor<"):
         return bits.item()
-    return to_device(config.device, bits, element(value["type"]))
+    return measure.to_device(config.device, bits, element(value["type"]))
 
 
 def element(kind: str) -> str:
@@ -198,7 +176,7 @@ def compare(got: Any, want: Any, kind: str, limit: float) -> dict[str, Any]:
     if not name.startswith(("f", "bf")):
         share = float(np.mean(got != want)) if want.size else 0.0
         return {"status": "wrong" if share else "right", "error": share}
-    found, right = (decoded(bits, name).reshape(want.shape) for bits in (got, want))
+    found, right = (measure.decoded(bits, name).reshape(want.shape) for bits in (got, want))
     finite = np.isfinite(right)
     lost = finite & ~np.isfinite(found)
     if lost.any():
@@ -223,25 +201,7 @@ def _errors(off: Any, right: Any) -> tuple[float, float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--time-limit", type=float, default=60, help="seconds for a module")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.worker:
-        work(arguments.folder)
-        return 0
-    try:
-        counts = run_all(arguments.folder, arguments.time_limit, arguments.quiet)
-    except FolderError as error:
-        print(f"run.py: error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("run.py: stopped; the same command goes on from here", file=sys.stderr)
-        return 130
-    print(", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "nothing")
-    return 0
+    return measure.script_main("run.py", "a module", run_all, work, __doc__ or "")
 
 
 if __name__ == "__main__":

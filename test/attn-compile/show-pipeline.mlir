@@ -2,6 +2,9 @@
 //
 // RUN: attn-compile --attn-show-pipeline --attn-kernels=cost --iree-hal-target-device=cuda | filecheck %s --check-prefix=CUDA
 // RUN: attn-compile --attn-show-pipeline --attn-configure=false --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu | filecheck %s --check-prefix=CPU
+// RUN: attn-compile --attn-show-pipeline --attn-pipeline=attn-raise,cse --attn-phase=input | filecheck %s --check-prefix=GIVEN
+// RUN: attn-compile --attn-show-pipeline --attn-disable | filecheck %s --check-prefix=NONE
+// RUN: not attn-compile --attn-show-pipeline --attn-pipeline=attn-foo 2>&1 | filecheck %s --check-prefix=FOO
 // RUN: attn-opt --show-passes | filecheck %s --check-prefix=PASSES
 
 // CUDA:      start
@@ -34,3 +37,12 @@
 // PASSES-NEXT:   attn-empty-dispatches
 // PASSES-NEXT: Not in the default pipeline:
 // PASSES-NEXT:   attn-bubble-transpose-v
+
+// GIVEN:      input
+// GIVEN-NEXT:   attn-raise
+// GIVEN-NEXT:       products and a softmax between them as an attention op
+// GIVEN-NEXT:   cse
+// GIVEN-NOT:  {{.}}
+
+// NONE: nothing: --attn-disable is plain iree-compile
+// FOO: attn-compile: error: unknown pass 'attn-foo'

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from attnpass import pipeline
+from attnpass import passes
 from attnpass.errors import PipelineError
 from attnpass.iree.flags import CompileOptions, backends_of
 from attnpass.iree.phases import phase_index
@@ -113,9 +113,8 @@ class Lost(Last):
 
 
 def _plugin(monkeypatch: pytest.MonkeyPatch, cls: type[Pass]) -> None:
-    monkeypatch.setattr(pipeline, "plugin_names", lambda: ["attn-last"])
-    old = load_pass
-    monkeypatch.setattr(pipeline, "load_pass", lambda n: cls if n == "attn-last" else old(n))
+    found = {"attn-last": f"{cls.__module__}:{cls.__name__}"}
+    monkeypatch.setattr(passes, "_plugins", lambda: found)
 
 
 def test_a_plugins_pass_joins_behind_the_step_that_it_names(
