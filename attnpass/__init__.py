@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from .errors import AttnError, CompileError, PipelineError
 
 if TYPE_CHECKING:
-    from .api import run
-    from .iree.hook import pipeline_hook
-    from .iree.tools import PassOptions, compile_file, compile_str
+    from .driver.hook import pipeline_hook
+    from .driver.run import run
+    from .driver.tools import PassOptions, compile_file, compile_str
     from .pipeline import PipelineOptions
     from .report.records import Report
 
@@ -35,11 +35,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "run": "attnpass.api",
-    "pipeline_hook": "attnpass.iree.hook",
-    "compile_file": "attnpass.iree.tools",
-    "compile_str": "attnpass.iree.tools",
-    "PassOptions": "attnpass.iree.tools",
+    "run": "attnpass.driver.run",
+    "pipeline_hook": "attnpass.driver.hook",
+    "compile_file": "attnpass.driver.tools",
+    "compile_str": "attnpass.driver.tools",
+    "PassOptions": "attnpass.driver.tools",
     "PipelineOptions": "attnpass.pipeline",
     "Report": "attnpass.report.records",
 }

@@ -163,7 +163,7 @@ def compile_text(text: str, passes: str | None, cpu: str) -> bytes:
     """By attn-compile with these passes, or by iree-compile; each in a process of its own."""
     from model_check import TARGET
 
-    from attnpass.iree.flags import iree_compile
+    from attnpass.driver.flags import iree_compile
 
     ours = ["-m", "attnpass.cli.attn_compile", f"--attn-pipeline={passes}"]
     command = [sys.executable, *ours] if passes else [iree_compile()]

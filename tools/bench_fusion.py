@@ -26,8 +26,10 @@ from iree.compiler import ir
 from mlir_trace import Model, Trace
 from model_check import GENERIC, HOST, build, worst_error
 
-from attnpass.attention import find
-from attnpass.targets import DEFAULT_TARGET, Target, amd, named_target, nvidia
+from attnpass.attention.facts import find
+from attnpass.machines import DEFAULT_TARGET, Target, named_target
+from attnpass.machines.amd import machine as amd
+from attnpass.machines.nvidia import machine as nvidia
 
 FLAG = "--iree-dispatch-creation-enable-fuse-horizontal-contractions="
 COUNTED = ("relative_bias", "mha", "llama", "half")

@@ -66,7 +66,7 @@ TURNS = 9
 # Runs attn-compile with attn-tile-products nowhere, or wherever it can.
 _TILING = """
 import sys
-import attnpass.product_tiles as tiles
+import attnpass.gpu.tile_products as tiles
 from attnpass.cli.attn_compile import main
 tiles.pays = lambda *_: {}
 sys.exit(main(sys.argv[1:]))
@@ -79,7 +79,7 @@ ODD_WAYS = {
 # Runs attn-compile with this tile alone.
 _WITH_TILE = """
 import sys
-import attnpass.configs.nvidia_contraction as contraction
+import attnpass.machines.nvidia.contractions as contraction
 from attnpass.cli.attn_compile import main
 contraction.TILES = contraction.TILES[int(sys.argv[1]):][:1]
 sys.exit(main(sys.argv[2:]))
@@ -177,7 +177,7 @@ func.func @r{rows}c{columns}d{depth}(%x: {left}, %w: {right}) -> {result} {{
 def compile_all(folder: Path) -> None:
     """Writes a .vmfb for each tile and order, for unknown rows and odd columns, and
     manifest.json."""
-    from attnpass.configs.nvidia_contraction import TILES
+    from attnpass.machines.nvidia.contractions import TILES
 
     folder.mkdir(parents=True, exist_ok=True)
     source, manifest = folder / "source.mlir", []

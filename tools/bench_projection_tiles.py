@@ -48,8 +48,8 @@ VARIANTS = (
 # Runs attn-compile with this one tile, so many buffers, and the steps ordered or not.
 _WITH_TILE = """
 import json, sys
-import attnpass.configs.nvidia_contraction as contraction
-import attnpass.lowered.shared_drive as drive
+import attnpass.machines.nvidia.contractions as contraction
+import attnpass.gpu.shared_memory as drive
 from attnpass.cli.attn_compile import main
 *tile, buffers, ordered = json.loads(sys.argv[1])
 contraction.TILES = (contraction.Tile(*tile),)

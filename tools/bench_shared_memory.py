@@ -40,11 +40,11 @@ TILES = (
 # Runs attn-compile with this one tile.
 _WITH_TILE = """
 import sys
-import attnpass.configs.nvidia as nvidia
+import attnpass.machines.nvidia.configurations as nvidia
 from attnpass.configs.gpu_tiles import Tile
 from attnpass.cli.attn_compile import main
 columns, rows, keys, subgroups = map(int, sys.argv[1].split(","))
-nvidia_tiles = sys.modules["attnpass.configs.nvidia_tiles"]
+nvidia_tiles = sys.modules["attnpass.machines.nvidia.tiles"]
 nvidia_tiles.TILES = nvidia.TILES = ((columns, (Tile(rows, columns, keys, subgroups),)),)
 sys.exit(main(sys.argv[2:]))
 """

@@ -25,19 +25,19 @@ from pathlib import Path
 from bench_configure import Case, module, variant_entry
 
 _TILE = """
-import attnpass.configs.nvidia as nvidia, attnpass.configs.nvidia_tiles as tiles
+import attnpass.machines.nvidia.configurations as nvidia, attnpass.machines.nvidia.tiles as tiles
 tiles.TILES = nvidia.TILES = ((1024, (tiles.Tile(*{0}),)),)
 """
 _LANES = """
-import attnpass.configs.nvidia_lanes as lanes
+import attnpass.machines.configurations.nvidia_lanes as lanes
 lanes.LANE_TILES = ((1024, (lanes.LaneTile(*{0}),)),)
 """
 _REREAD = """
-import attnpass.lowered.rereads as rereads
+import attnpass.gpu.lowered.rereads as rereads
 rereads._SHARE = 0.1
 """
 _WITHOUT = """
-import dataclasses, attnpass.lowered.shared_drive as drive
+import dataclasses, attnpass.gpu.shared_memory as drive
 improve = drive.improve_shared_memory
 drive.improve_shared_memory = lambda module, wanted, report: improve(
     module, dataclasses.replace(wanted, {0}=False), report

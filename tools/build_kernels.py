@@ -31,8 +31,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-KERNELS = Path(__file__).resolve().parent.parent / "attnpass" / "kernels"
-RESULTS = KERNELS.parent.parent / "tools" / "results" / "kernels_h200.json"
+KERNELS = Path(__file__).resolve().parent.parent / "attnpass" / "kernels" / "hopper"
+RESULTS = KERNELS.parent.parent.parent / "tools" / "results" / "kernels_h200.json"
 TRITON = "3.6.0"
 TYPES = {"f16": "*fp16", "bf16": "*bf16", "f8E4M3FN": "*fp8e4nv"}
 MASK_TYPES = {"none": "*i8", "f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "i8": "*i8"}

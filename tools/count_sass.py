@@ -23,7 +23,7 @@ from typing import Any
 import bench_configure as bench
 from bench_shared_memory import TILES, compile_one
 
-from attnpass.iree.ptxas import ptx_in
+from attnpass.machines.nvidia.ptxas import ptx_in
 
 ARCH = "sm_90"
 _INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)(.*)$", re.M)

@@ -15,7 +15,7 @@ from typing import Literal
 
 from iree.compiler import ir
 
-from attnpass.attention import OP_NAMES, describe
+from attnpass.attention.facts import OP_NAMES, describe
 from attnpass.ir import defining_op, tensor_bytes
 
 Kind = Literal["attention", "movement", "compute"]

@@ -27,10 +27,10 @@ from mlir_trace import Model
 from model_check import OFF, build, compile_model, load_model, worst_error
 
 from attnpass import Report
-from attnpass.attention import OP_NAMES, describe
+from attnpass.attention.facts import OP_NAMES, describe
 from attnpass.ir import defining_op, users
-from attnpass.producers.broadcast import repeated_value
-from attnpass.producers.loop_nest import is_contraction
+from attnpass.layout.rules.broadcast import repeated_value
+from attnpass.layout.rules.loop_nest import is_contraction
 
 VARIANTS: dict[str, tuple[str | None, list[str]]] = {
     "default": (None, []),

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 TOOLS = Path(__file__).resolve().parent
-KERNELS = TOOLS.parent / "attnpass" / "kernels"
+KERNELS = TOOLS.parent / "attnpass" / "kernels" / "hopper"
 # Small, and odd in each dim: no mask, causal, window, masks of all kinds, both layouts of V.
 CASES = (
     "f16_2x1_300x777_d128",

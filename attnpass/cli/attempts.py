@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+from ..driver.fallbacks import Failure, Search
 from ..errors import AttnError
-from ..iree.fallbacks import Failure, Search
 from .files import full_temporary_folder
 from .guard import HINT, Channel, HeldText, exit_code, in_child
 

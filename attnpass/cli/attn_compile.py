@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..driver.fallbacks import LEVEL, Search
+from ..driver.flags import CompileOptions, backends_of, iree_compile, parse_arguments
 from ..errors import AttnError, CompileError, PassError
-from ..iree.fallbacks import LEVEL, Search
-from ..iree.flags import CompileOptions, backends_of, iree_compile, parse_arguments
 from ..pipeline import choices, shown
 from ..pipeline import usage as pipeline_usage
 from ..report.records import Event, Report
@@ -33,7 +33,7 @@ from .version import version_text
 if TYPE_CHECKING:
     from iree.compiler.api import Invocation, Session
 
-    from ..iree.hook import PipelineHook
+    from ..driver.hook import PipelineHook
 
 USAGE = f"""\
 usage: attn-compile FILE|- [-o FILE] [flags]
@@ -126,7 +126,7 @@ def _write_report(options: CompileOptions, report: Report) -> None:
 
 
 def _hook(options: CompileOptions) -> PipelineHook:
-    from ..iree.hook import pipeline_hook
+    from ..driver.hook import pipeline_hook
 
     return pipeline_hook(
         options.pipeline or None,
@@ -164,7 +164,7 @@ class _Job:
     def run(self, searches: Sequence[Search], tell: Tell) -> int:
         """Compiles each module as its search says, in this process, and `tell`s what becomes of
         each; writes the output if all of them are as wanted."""
-        from ..iree.session import check_backends, set_global_flags
+        from ..driver.session import check_backends, set_global_flags
 
         options = self.options
         search_here()
@@ -230,7 +230,7 @@ class _Job:
 def _compile(
     session: Session, options: CompileOptions, hook: PipelineHook, data: bytes, search: Search
 ) -> bytes:
-    from ..iree.session import drive, open_source, output_bytes, output_vm_c
+    from ..driver.session import drive, open_source, output_bytes, output_vm_c
 
     def configure(invocation: Invocation) -> None:
         _configure(invocation, options)
@@ -252,7 +252,7 @@ def _compile(
 
 
 def _configure(invocation: Invocation, options: CompileOptions) -> None:
-    from ..iree.session import library
+    from ..driver.session import library
 
     dylib = library()
     invocation.enable_console_diagnostics()

@@ -25,8 +25,8 @@ from .version import version_text
 if TYPE_CHECKING:
     from iree.compiler import ir
 
-    from ..passes.pipeline import Stage
     from ..report.records import Report
+    from ..runner import Stage
 
 USAGE = """\
 usage: attn-opt [FILE|-] [-o FILE] [--PASS[=OPTIONS] ... | -p PIPELINE] [options]
@@ -105,7 +105,7 @@ def _main(arguments: Sequence[str]) -> int:
             return 0
     stages = _stages(options)
     if options.target:
-        from ..targets import named_target
+        from ..machines import named_target
 
         named_target(options.target)
     check_writable(options.output)
@@ -162,7 +162,7 @@ def _in_braces(text: str) -> str:
 
 
 def _stages(options: Options) -> list[Stage]:
-    from ..passes.pipeline import check_foreign, parse_pipeline
+    from ..runner import check_foreign, parse_pipeline
 
     text = options.pipeline if options.pipeline is not None else ",".join(options.passes)
     if not text.strip():
@@ -263,7 +263,7 @@ class _Run:
         self, chunk: str | bytes, name: str, context: ir.Context, collector: Collector
     ) -> str:
         from ..passes import PassContext
-        from ..passes.pipeline import Instrumentation, run_pipeline
+        from ..runner import Instrumentation, run_pipeline
 
         module = parse_module(chunk, name, context, collector)
         flags = self.options.flags
@@ -274,7 +274,7 @@ class _Run:
             watch.after = lambda text, op: _dump("After", text, op)
         target = None
         if self.options.target:
-            from ..targets import named_target
+            from ..machines import named_target
 
             target = named_target(self.options.target)
         run_pipeline(
@@ -348,7 +348,7 @@ def _timing_text(times: list[tuple[str, float]]) -> str:
 def passes_text() -> str:
     """One line a pass (name, options with defaults, summary): those of the default pipeline first,
     in the order in which they run, by phase."""
-    from ..iree.phases import PHASES
+    from ..driver.phases import PHASES
     from ..passes import load_pass, pass_names
     from ..pipeline import PipelineOptions, steps
 

@@ -185,7 +185,7 @@ def _tune(options: Options) -> int:
 
 
 def _settings(options: Options) -> Settings:
-    from ..configs.table import read_table
+    from ..machines.table import read_table
     from ..tuning.folder import SPEC, TABLE, Settings
 
     both = not (options.spec or options.table)

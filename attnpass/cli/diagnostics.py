@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..errors import AttnError, InternalError, PassError
-from ..passes.pipeline import explained
+from ..runner import explained
 from .files import flush_output, forget_output
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
-from .. import maps
+from . import maps
 from .attributes import copied_attributes, index_array
 from .queries import defining_op
 from .scalars import ScalarBuilder

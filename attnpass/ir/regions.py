@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
-from .. import maps
+from . import maps
 from .builder import Builder
 
 

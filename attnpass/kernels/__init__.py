@@ -1,7 +1,7 @@
 """Precompiled attention kernels and what the manifest says about them.
 
-The kernels are data: machine code that `tools/build_kernels.py` made from the sources
-beside this file.
+The kernels are data: machine code that `tools/build_kernels.py` made from the sources in
+hopper/, where they lie, too.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import zlib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+
+_FILES = files(f"{__name__}.hopper")
 
 
 @dataclass(frozen=True)
@@ -73,13 +75,13 @@ class Kernel:
 
     def image(self) -> bytes:
         """The kernel's machine code, as the CUDA driver loads it."""
-        return zlib.decompress(files(__name__).joinpath(self.file).read_bytes())
+        return zlib.decompress(_FILES.joinpath(self.file).read_bytes())
 
 
 @cache
 def load_kernels() -> tuple[Kernel, ...]:
     """Every kernel of the manifest."""
-    text = files(__name__).joinpath("manifest.json").read_text()
+    text = _FILES.joinpath("manifest.json").read_text()
     return tuple(
         Kernel(
             **{

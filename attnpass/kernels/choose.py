@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from .. import maps
-from ..attention import AttentionFacts
-from ..ir import element_bytes, element_type_name
-from ..scores import NATURAL_SCORES
-from ..targets import Target
-from ..widening import wide_type, widening_seconds
+from ..attention.facts import AttentionFacts
+from ..attention.scores import NATURAL_SCORES
+from ..attention.visible_keys import Mask, find_mask, mask_words
+from ..gpu.widen import wide_type, widening_seconds
+from ..ir import element_bytes, element_type_name, maps
+from ..machines import Target
 from . import Kernel, load_kernels
-from .masks import Mask, find_mask, mask_words
 from .scale import sign_of
 from .sources import find_sources, narrow_type, unaligned_slice
 from .speed import Work, iree_seconds, kernel_seconds

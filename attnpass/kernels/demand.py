@@ -6,11 +6,11 @@ from dataclasses import dataclass, fields
 
 from iree.compiler import ir
 
-from ..attention import AttentionFacts
-from ..targets import DEFAULT_TARGET, Target, Worth
+from ..attention.facts import AttentionFacts
+from ..machines import DEFAULT_TARGET, Target, Worth
 from .choose import KernelPlan, choose
-from .drive import unfit_target
 from .speed import equally_fast
+from .use_kernels import unfit_target
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from .. import maps
-from ..attention import AttentionFacts
-from ..ir import Builder, Size, element_type, element_type_name, product, sizes_of
+from ..attention.facts import AttentionFacts
+from ..gpu.widen import cast_elements, widen
+from ..ir import Builder, Size, element_type, element_type_name, maps, product, sizes_of
 from ..layout.attention_rewrite import iteration_size
-from ..widening import cast_elements, widen
 from .choose import KernelPlan
 from .decode import launch_decode
 from .extern import launch, runs_on_hopper

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..attention import AttentionFacts
+from ..attention.facts import AttentionFacts
+from ..gpu.widen import widened_from
 from ..ir import defining_op, element_bytes, element_type_name, index_array, ranked_shape
-from ..producers.broadcast import repeated_value
-from ..widening import widened_from
+from ..layout.rules.broadcast import repeated_value
 
 _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 

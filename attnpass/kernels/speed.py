@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..targets import Target
+from ..machines import Target
 from . import Kernel, load_kernels
 
 # Fewer keys than this are not split by attn-split-k: two chunks of 256.

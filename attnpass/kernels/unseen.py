@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from ..attention import AttentionFacts
+from ..attention.facts import AttentionFacts
+from ..attention.mask_numbers import may_hide, may_hold_below, shows_each_row_a_key
 from ..ir import Builder, element_type, element_type_name, is_float, sizes_of
-from ..mask_numbers import may_hide, may_hold_below, shows_each_row_a_key
 
 # Below this a mask hides its key: no weight of one so far below the largest is above 0.
 _HIDES = -3e7

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from .. import maps
-from ..attention import AttentionFacts
+from ..attention.facts import AttentionFacts
 from ..ir import (
     Builder,
     Size,
@@ -17,6 +16,7 @@ from ..ir import (
     element_type,
     has_one_use,
     index_array,
+    maps,
     product,
     ranked_shape,
     sizes_of,

@@ -16,13 +16,21 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
-from .. import maps
-from ..attention import AttentionFacts
-from ..boundary import Exit, argument_number, exits, permute_argument, public_function
-from ..ir import Builder, collect, defining_op, is_ranked_tensor, next_op, ranked_shape, reduces
-from ..producers import Demand, Refusal, rules_for
+from ..analysis.boundary import Exit, argument_number, exits, permute_argument, public_function
+from ..attention.facts import AttentionFacts
+from ..ir import (
+    Builder,
+    collect,
+    defining_op,
+    is_ranked_tensor,
+    maps,
+    next_op,
+    ranked_shape,
+    reduces,
+)
 from .attention_rewrite import Swept
 from .layout import Layout
+from .rules import Demand, Refusal, rules_for
 
 # Ops that keep a cache a cache: views, and those that write some of it or take some out.
 _UPDATES = (

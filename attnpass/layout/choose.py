@@ -12,25 +12,25 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
-from .. import maps
-from ..attention import AttentionFacts
+from ..attention.facts import AttentionFacts
 from ..ir import (
     body_names,
     defining_op,
     has_one_use,
     location_text,
+    maps,
     reduces,
     sizes_of,
     tensor_bytes,
 )
-from ..producers import Demand, Refusal
-from ..producers.loop_nest import is_contraction
+from ..machines import Target, Worth
 from ..report.records import OperandRecord
-from ..targets import Target, Worth
 from .attention_rewrite import VIEWS, OperandPlan, moves_nothing, transpose_behind
 from .cost import FREE, Cost
 from .layout import permuted
 from .planner import Node, Planner, graph_cost, nodes_of, price, total_cost
+from .rules import Demand, Refusal
+from .rules.loop_nest import is_contraction
 from .sources import Source, find_source
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from .. import maps
-from ..ir import Builder, StandIn, defining_op, product, size_values, sizes_of
+from ..ir import Builder, StandIn, defining_op, maps, product, size_values, sizes_of
 from .layout import Layout
 from .planner import Node
 

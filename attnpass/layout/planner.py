@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from iree.compiler import ir
 
 from ..ir import Size, defining_op, has_one_use, is_ranked_tensor, tensor_bytes
-from ..producers import Alternative, Demand, Refusal, Rule, rules_for
-from ..producers.broadcast import repeated_value
-from ..producers.variables import Variable, Variables, owner_of
-from ..targets import Target
+from ..machines import Target
 from .cost import FREE, Cost
 from .layout import Layout
+from .rules import Alternative, Demand, Refusal, Rule, rules_for
+from .rules.broadcast import repeated_value
+from .rules.variables import Variable, Variables, owner_of
 
 # An axis as it was delivered: its parts, major to minor, and whether each is there or was
 # left out because the value does not change along it.
@@ -291,7 +291,7 @@ class Planner:
 
 def price(cost: Cost, target: Target | None) -> float:
     """Seconds that `cost` takes on `target`, or on the documented default machine."""
-    from ..targets import DEFAULT_TARGET
+    from ..machines import DEFAULT_TARGET
 
     machine = target or DEFAULT_TARGET
     return cost.seconds(machine.bytes_per_second, machine.launch_seconds)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..attention import AttentionFacts
+from ..attention.facts import AttentionFacts
 from ..ir import defining_op, sizes_of, tensor_bytes
 from ..raising.axes import Axes, Dims, source_of
 

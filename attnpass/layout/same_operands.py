@@ -12,11 +12,10 @@ import itertools
 
 from iree.compiler import ir
 
-from .. import maps
-from ..attention import AttentionFacts
-from ..ir import Builder, defining_op, ranked_shape
-from ..iree.barrier import VIEWS, compute_barrier
-from ..producers.broadcast import repeated_value
+from ..attention.facts import AttentionFacts
+from ..ir import Builder, defining_op, maps, ranked_shape
+from ..ir.barrier import VIEWS, compute_barrier
+from .rules.broadcast import repeated_value
 
 _OPERANDS = ("query", "key", "value")
 # The source below views, and the views, the last one first.

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..attention import AttentionFacts
+from ..attention.facts import AttentionFacts
 from ..ir import Builder, Size, defining_op, index_array, product, sizes_of
-from ..producers.broadcast import repeated_value
 from .attention_rewrite import (
     VIEWS,
     Swept,
@@ -22,6 +21,7 @@ from .attention_rewrite import (
     replace_results,
 )
 from .layout import Layout, permuted
+from .rules.broadcast import repeated_value
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from iree.compiler import ir
 
 from ..ir import Size, index_array, is_ranked_tensor, product, sizes_of
 from ..layout.layout import common_refinement
-from ..producers.broadcast import repeated_value
+from ..layout.rules.broadcast import repeated_value
 
 # The axes of each dim of a tensor, major to minor; a dim of size one has none.
 Dims = tuple[tuple[int, ...], ...]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from .. import maps
-from ..attention import describe
+from ..attention.facts import describe
+from ..attention.visible_keys import Mask, find_mask
 from ..ir import (
     Builder,
     Size,
@@ -20,11 +20,11 @@ from ..ir import (
     fill_region,
     is_float,
     is_ranked_tensor,
+    maps,
     product,
     sizes_of,
 )
-from ..iree.barrier import compute_barrier, without_views
-from ..kernels.masks import Mask, find_mask
+from ..ir.barrier import compute_barrier, without_views
 from ..split_k.parts import LOWEST
 from .axes import Axes, Dims
 from .elements import Elements, Expression, Index, Leaf, Number, Step

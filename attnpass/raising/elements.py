@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
-from .. import maps
-from ..ir import defining_op, is_ranked_tensor, reduces
-from ..symbolic.constants import constant
+from ..analysis.constants import constant
+from ..ir import defining_op, is_ranked_tensor, maps, reduces
 from .axes import Axes, Dims, source_of
 
 # Programs deeper than this compute more than a score or a mask.

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from iree.compiler import ir
 
-from .. import maps
-from ..ir import body_names, defining_op, element_type, has_one_use, ranked_shape, users
+from ..ir import body_names, defining_op, element_type, has_one_use, maps, ranked_shape, users
 from .axes import Axes, Dims, result_of
 from .elements import Elements, Expression, Leaf, Number, Step, leaves_of, without_casts
 from .products import Product, axes_of, is_product, read_product

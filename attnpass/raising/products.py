@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from .. import maps
-from ..ir import ranked_shape, sizes_of
-from ..producers.loop_nest import is_contraction
+from ..ir import maps, ranked_shape, sizes_of
+from ..layout.rules.loop_nest import is_contraction
 from .axes import Axes, Dims
 from .elements import Elements, Number
 

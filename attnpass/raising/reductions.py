@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from iree.compiler import ir
 
-from .. import maps
-from ..ir import Size, below_casts, defining_op, ranked_shape, reduces, sizes_of, summand
+from ..ir import Size, below_casts, defining_op, maps, ranked_shape, reduces, sizes_of, summand
 from .axes import Axes, Dims
 from .elements import Elements, Expression, Leaf, Number, Step, leaves_of, without_casts
 

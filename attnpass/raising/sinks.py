@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from ..analysis.arithmetic import compute
+from ..analysis.values import Linear, Value, add, apply
 from ..ir import DYNAMIC, DynamicSize, Size, defining_op, sizes_of
-from ..symbolic.arithmetic import compute
-from ..symbolic.values import Linear, Value, add, apply
 from .elements import Elements, Expression, Leaf, Number, Step, leaves_of, without_casts
 from .reductions import unshifted
 from .scores import NotRaised

@@ -33,7 +33,7 @@ class GatherSlices(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..ir import collect
-        from ..targets import backends
+        from ..machines import backends
 
         if not {"cuda", "rocm"} & {*backends(module)}:
             return False
@@ -49,7 +49,7 @@ class GatherSlices(Pass):
 def _slice_with_gaps(value: ir.Value) -> ir.Operation | None:
     """The slice that is read last before `value`, if it or one that it is cut from may have
     gaps."""
-    from ..producers.transposes import slice_before
+    from ..layout.rules.transposes import slice_before
 
     last = piece = slice_before(value)
     while piece is not None:
@@ -63,7 +63,7 @@ def _has_gaps(piece: ir.Operation) -> bool:
     """Whether a slice may leave elements out between its first and its last one: it takes more
     than one turn of a dim outside one that it does not take whole, or is of what is transposed."""
     from ..ir import sizes_of
-    from ..producers.transposes import is_transposed
+    from ..layout.rules.transposes import is_transposed
 
     sizes = list(piece.attributes["static_sizes"])
     if any(stride != 1 for stride in piece.attributes["static_strides"]):
@@ -77,7 +77,7 @@ def _has_gaps(piece: ir.Operation) -> bool:
 
 def _store(piece: ir.Operation) -> None:
     from ..ir import Builder, erase_dead
-    from ..iree.barrier import compute_barrier
+    from ..ir.barrier import compute_barrier
 
     build = Builder(piece)
     stored = compute_barrier(build, build.copy(piece).results[0])

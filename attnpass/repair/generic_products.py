@@ -32,7 +32,7 @@ class GenericProducts(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..ir import collect
-        from ..targets import backends
+        from ..machines import backends
 
         if "cuda" not in backends(module):
             return False
@@ -53,8 +53,7 @@ def generalize(op: ir.Operation) -> ir.Operation:
     """Puts a generic with the same maps and body in the place of a named product."""
     from iree.compiler import ir
 
-    from .. import maps
-    from ..ir import Builder, copy_region, erase_dead
+    from ..ir import Builder, copy_region, erase_dead, maps
 
     build = Builder(op)
     attribute = ir.ArrayAttr(op.attributes["indexing_maps"])

@@ -32,7 +32,7 @@ class LoneLanes(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..lowered.kernel import cuda_kernels
+        from ..gpu.lowered.kernel import cuda_kernels
 
         with module.context:
             return any([_mend(one) for one in cuda_kernels(module)])

@@ -10,7 +10,7 @@ from ..passes import Pass, PassContext
 if TYPE_CHECKING:
     from iree.compiler import ir
 
-    from .. import maps
+    from ..ir import maps
 
 # Others IREE multiplies without matrix instructions.
 _NARROW = 2
@@ -34,7 +34,7 @@ class OrderFactors(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..ir import descendants
-        from ..targets import backends
+        from ..machines import backends
 
         if "cuda" not in backends(module):
             return False
@@ -54,10 +54,9 @@ def _order(function: ir.Operation) -> bool:
 
 
 def _is_unordered(op: ir.Operation) -> bool:
-    from .. import maps
-    from ..attention import CONFIGURATION_ATTRIBUTES
-    from ..ir import element_bytes
-    from ..producers.loop_nest import contraction_inputs
+    from ..attention.facts import CONFIGURATION_ATTRIBUTES
+    from ..ir import element_bytes, maps
+    from ..layout.rules.loop_nest import contraction_inputs
     from .generic_products import NAMED
 
     if op.name not in NAMED and (op.name != "linalg.generic" or contraction_inputs(op) is None):
@@ -86,8 +85,7 @@ def _comes_last(left: maps.Positions, right: maps.Positions, result: maps.Positi
 def _order_product(op: ir.Operation) -> None:
     from iree.compiler import ir
 
-    from .. import maps
-    from ..ir import Builder, copied_attributes, copy_body, erase_dead
+    from ..ir import Builder, copied_attributes, copy_body, erase_dead, maps
 
     positions = maps.positions_of(op.attributes["indexing_maps"])
     assert positions is not None, "only such products are taken"

@@ -10,7 +10,7 @@ from ..passes import Pass, PassContext
 if TYPE_CHECKING:
     from iree.compiler import ir
 
-    from ..attention import AttentionFacts
+    from ..attention.facts import AttentionFacts
 
 _BACKENDS = {"cuda", "rocm"}
 
@@ -31,7 +31,7 @@ class SameTypes(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..targets import backends
+        from ..machines import backends
 
         if not _BACKENDS & set(backends(module)):
             return False
@@ -40,9 +40,9 @@ class SameTypes(Pass):
 
 def _cast(facts: AttentionFacts) -> str | None:
     """Gives the users of an attention the same one on operands of one type."""
+    from ..gpu.widen import widen
     from ..ir import Builder
-    from ..iree.barrier import compute_barrier
-    from ..widening import widen
+    from ..ir.barrier import compute_barrier
 
     found = _wanted(facts)
     if facts.own_configuration or found is None:
@@ -59,7 +59,7 @@ def _cast(facts: AttentionFacts) -> str | None:
 
 def _wanted(facts: AttentionFacts) -> tuple[str, str] | None:
     """The operand to cast, and its new type; None where Q and K may stay."""
-    from ..widening import NARROW, WIDE
+    from ..gpu.widen import NARROW, WIDE
 
     query, key = facts.element_types["query"], facts.element_types["key"]
     if query == key or not {query, key} <= {*NARROW, *WIDE}:

@@ -30,8 +30,8 @@ class ScatterIndices(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..ir import Builder, collect, defining_op
-        from ..iree.barrier import BARRIER, compute_barrier
-        from ..targets import backends
+        from ..ir.barrier import BARRIER, compute_barrier
+        from ..machines import backends
 
         if "cuda" not in backends(module):
             return False

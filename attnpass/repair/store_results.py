@@ -32,10 +32,10 @@ class StoreResults(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention import find_ops
+        from ..attention.facts import find_ops
         from ..ir import Builder
-        from ..iree.barrier import compute_barrier
-        from ..targets import backends
+        from ..ir.barrier import compute_barrier
+        from ..machines import backends
 
         if not {"cuda", "rocm"} & {*backends(module)}:
             return False
@@ -80,8 +80,7 @@ class _Loops:
 
 def _loops(op: ir.Operation) -> _Loops | None:
     """Of an op that computes each element of its results for itself; None of others."""
-    from .. import maps
-    from ..ir import is_ranked_tensor, ranked_shape
+    from ..ir import is_ranked_tensor, maps, ranked_shape
 
     if op.name in _VIEWS:
         return _Loops(set(), [set()])

@@ -43,15 +43,15 @@ class WholeSums(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..lowered.kernel import cuda_kernels
+        from ..gpu.lowered.kernel import cuda_kernels
 
         with module.context:
             return any([_mend(one, context.report) for one in cuda_kernels(module)])
 
 
 def _mend(function: ir.Operation, report: Report) -> bool:
+    from ..gpu.lowered.kernel import place_of
     from ..ir import collect, detached_copy, location_text
-    from ..lowered.kernel import place_of
 
     ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
     place, location = place_of(function), location_text(function.location)
@@ -73,7 +73,7 @@ def _mend(function: ir.Operation, report: Report) -> bool:
 def _sums_beyond(op: ir.Operation) -> bool:
     """Whether tiles of a product are filled up along a summed dim behind which both factors have
     others, and batches."""
-    from .. import maps
+    from ..ir import maps
 
     padding = _numbers(op, _PADDING)
     if not padding or "indexing_maps" not in op.attributes:
@@ -100,8 +100,7 @@ def _leaves_over(size: object, tile: int) -> bool:
 
 def _sizes(op: ir.Operation) -> dict[int | None, object]:
     """The sizes of loops; none of an op that has no loops."""
-    from .. import maps
-    from ..ir import sizes_of
+    from ..ir import maps, sizes_of
 
     if "indexing_maps" not in op.attributes:
         return {}
@@ -125,8 +124,8 @@ def _sums_unknown_parts(op: ir.Operation) -> bool:
 def _keeps_parts_apart(copy: ir.Operation, function: ir.Operation) -> bool:
     """Lowers a kernel, in whose place the copy is put then: whether threads have memory of their
     own for parts of a sum."""
+    from ..gpu.lowered.kernel import GPU_LOWERING, run_passes
     from ..ir import collect, restore
-    from ..lowered.kernel import GPU_LOWERING, run_passes
 
     is_lowered = not run_passes(function, GPU_LOWERING)
     apart = collect(
@@ -138,9 +137,8 @@ def _keeps_parts_apart(copy: ir.Operation, function: ir.Operation) -> bool:
 
 def _give_whole_sums(function: ir.Operation) -> bool:
     """Configures a kernel of one sum so that a thread computes each element of its result."""
-    from .. import maps
-    from ..ir import collect, set_attribute
-    from ..lowered.kernel import PIPELINE
+    from ..gpu.lowered.kernel import PIPELINE
+    from ..ir import collect, maps, set_attribute
 
     (op,) = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
     positions = maps.positions_of(op.attributes["indexing_maps"])

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from ..attention import AttentionFacts
+    from ..attention.facts import AttentionFacts
 
 VERSION = 2
 

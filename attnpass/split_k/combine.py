@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
-from .. import maps
-from ..hidden_rows import quotient_or_zero
-from ..ir import Builder, element_type, sizes_of
+from ..ir import Builder, element_type, maps, sizes_of
+from ..repair.fully_masked_rows import quotient_or_zero
 from .parts import LOWEST, Operands, Triple
 
 # The scalars of an elementwise op to the scalar that it yields.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..attention import AttentionFacts
+from ..attention.facts import AttentionFacts
 from ..ir import Builder, DynamicSize, Size
 from .plan import SplitPlan
 from .space import Space

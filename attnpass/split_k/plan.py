@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from ..attention import AttentionFacts
-from ..targets import Target
+from ..attention.facts import AttentionFacts
+from ..machines import Target
 
 # Keys that a kernel takes at once: a chunk of whole tiles needs no masked keys.
 TILE = 64

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
-from .. import maps
-from ..attention import AttentionFacts
-from ..ir import Builder, DynamicSize, Size, copy_body, ranked_shape, sizes_of
+from ..attention.facts import AttentionFacts
+from ..ir import Builder, DynamicSize, Size, copy_body, maps, ranked_shape, sizes_of
 from .combine import finish_attention, finish_online, merge
 from .parts import LOWEST, RESULTS, Operands, Triple, triple
 from .plan import SplitPlan

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from .. import maps
-from ..attention import AttentionFacts
-from ..ir import Builder, Size, sizes_of
+from ..attention.facts import AttentionFacts
+from ..ir import Builder, Size, maps, sizes_of
 from ..layout.attention_rewrite import iteration_size
 
 

@@ -1,15 +1,17 @@
-"""Finds the distinct attentions of a module and writes them as problems to tune."""
+"""attn-extract: each distinct attention alone in a file, with configurations worth trying."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from ..attention import describe, find_ops
-from ..configs.search import search
-from ..errors import AttnError
-from ..targets import Target
+from ..attention.facts import describe, find_ops
+from ..errors import AttnError, PipelineError
+from ..machines import Target
+from ..machines.search import search
+from ..passes import Pass, PassContext, option
 from .problem import Problem, describe_problem, module_text, problem_data
 
 if TYPE_CHECKING:
@@ -54,3 +56,35 @@ def extract_all(
         (Path(folder) / PROBLEMS).write_text(json.dumps(data, indent=1) + "\n")
     except OSError as error:
         raise AttnError(f"cannot write there: {(error.strerror or '').lower()}", folder) from None
+
+
+@dataclass(frozen=True)
+class Extract(Pass):
+    """Writes `problems.json` and a module for each distinct attention into `folder`.
+
+    Attention of the same types, maps and score function counts once. The file says what
+    attn-tune may try for each, or why nothing is known to be right; sizes known only at run
+    time are taken to be `assume`. The module that the pass runs on is left as it is.
+    """
+
+    name: ClassVar[str] = "attn-extract"
+    summary: ClassVar[str] = "write each attention, alone, with configurations to try"
+    phase: ClassVar[str] = "flow"
+
+    folder: str = option("", "where the files go; it must exist")
+    plain: bool = option(False, "search for iree-compile, without kernels of our own")
+    assume: int = option(512, "what a size known only at run time is taken to be")
+    target: str = option("", "target to search for, instead of the module's own")
+
+    def __post_init__(self) -> None:
+        if not self.folder.strip("{}"):
+            raise PipelineError(f"pass '{self.name}': option 'folder' is needed")
+        if self.assume < 1:
+            raise PipelineError(f"pass '{self.name}': option 'assume' takes a number from 1 on")
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+
+        target = context.target_for(module, self.target)
+        with module.context:
+            extract_all(module, target, self.folder.strip("{}"), self.assume, self.plain)
+        return False

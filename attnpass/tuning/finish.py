@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..configs.search import BUILT_IN
-from ..configs.table import Entry, table_text
 from ..errors import AttnError
+from ..machines.search import BUILT_IN
+from ..machines.table import Entry, table_text
 from .folder import IREES_OWN, SPEC, TABLE, Manifest, Run
 from .measure import read_json
 

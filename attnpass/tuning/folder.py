@@ -24,12 +24,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..configs.cpu_loops import MARK
-from ..configs.search import BUILT_IN, Candidate
-from ..configs.table import Entry, table_text
+from ..driver.children import Child, error_place, first_error, run_children
+from ..driver.tools import attn_compile_command
 from ..errors import AttnError
-from ..iree.children import Child, error_place, first_error, run_children
-from ..iree.tools import attn_compile_command
+from ..machines.cpu.loops import MARK
+from ..machines.search import BUILT_IN, Candidate
+from ..machines.table import Entry, table_text
 from . import measure
 from .measure import FORMAT, VERSION, Progress, write_json
 

@@ -18,9 +18,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from ..attention import CONFIGURATION_ATTRIBUTES, AttentionFacts
-from ..configs.search import Candidate
-from ..configs.table import Signature, signature
+from ..attention.facts import CONFIGURATION_ATTRIBUTES, AttentionFacts
 from ..ir import (
     Builder,
     DynamicSize,
@@ -32,6 +30,8 @@ from ..ir import (
     element_type,
     ranked_shape,
 )
+from ..machines.search import Candidate
+from ..machines.table import Signature, signature
 
 _CORNER = 8
 # `long` does so many more attentions that they take about so long, in seconds: several times

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from .. import maps
-from ..attention import CONFIGURATION_ATTRIBUTES, AttentionFacts, find
-from ..configs.table import ATTRIBUTES
-from ..ir import DYNAMIC, Builder, append_op, copied_attributes, copy_region, fill_region
+from ..attention.facts import CONFIGURATION_ATTRIBUTES, AttentionFacts, find
+from ..ir import DYNAMIC, Builder, append_op, copied_attributes, copy_region, fill_region, maps
+from ..machines.table import ATTRIBUTES
 
 _ENTRY = "__kernel_config"
 

@@ -28,10 +28,10 @@ import numpy as np
 
 from .. import __version__
 from ..cli.files import read_input
+from ..driver.children import Child, error_place, first_error, run_children
+from ..driver.flags import iree_compile
+from ..driver.tools import attn_compile_command
 from ..errors import AttnError
-from ..iree.children import Child, error_place, first_error, run_children
-from ..iree.flags import iree_compile
-from ..iree.tools import attn_compile_command
 from ..tuning import measure
 from ..tuning.measure import VERSION, Progress, read_json, write_json
 from . import run

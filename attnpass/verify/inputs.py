@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from iree.compiler import ir
 
-from .. import maps
 from ..errors import AttnError
-from ..ir import DYNAMIC, DynamicSize, collect, defining_op, is_ranked_tensor, sizes_of
+from ..ir import DYNAMIC, DynamicSize, collect, defining_op, is_ranked_tensor, maps, sizes_of
 from ..tuning.measure import encoded
 from .program import Program
 from .run import element

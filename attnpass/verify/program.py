@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
-from ..boundary import FUNCTIONS
+from ..analysis.boundary import FUNCTIONS
 from ..errors import AttnError
 from ..ir import (
     Builder,

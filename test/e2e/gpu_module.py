@@ -14,8 +14,8 @@ import numpy as np
 from gpu_interpreter import TYPES, Machine, run_whole_kernel
 from iree.compiler import ir, passmanager
 
+from attnpass.gpu.lowered.kernel import VARIANTS, is_to_be_lowered
 from attnpass.ir import DYNAMIC, collect
-from attnpass.lowered.kernel import VARIANTS, is_to_be_lowered
 
 _LOWER = "iree-llvmgpu-lower-executable-target"
 # How types lie in memory, where the interpreter computes with others.

@@ -17,7 +17,7 @@ from iree.compiler.api import Output, Session, Source
 from iree.compiler.tools import CompilerToolError
 
 import attnpass
-from attnpass.iree.flags import iree_compile
+from attnpass.driver.flags import iree_compile
 
 ROOT = Path(__file__).parents[2]
 OFF = "--iree-global-opt-enable-attention-v-transpose=false"

@@ -17,8 +17,8 @@ from interpreter import interpret
 from iree.compiler import ir
 
 import attnpass
-from attnpass.decompose import decompose_all
-from attnpass.score_blocks import decomposed_within
+from attnpass.forms.decompose import decompose_all
+from attnpass.forms.score_blocks import decomposed_within
 
 # A CPU for which IREE 3.13 cannot compile what vectorizes over packed i1.
 WIDE = "--iree-llvmcpu-target-cpu=znver4"

@@ -14,7 +14,7 @@ from attnpass.ir import sizes_of
 from attnpass.layout.commit import Committer
 from attnpass.layout.layout import permuted
 from attnpass.layout.planner import Planner
-from attnpass.producers import Demand, Refusal
+from attnpass.layout.rules import Demand, Refusal
 
 # name -> (source, indices, dimension_map, result, its sizes)
 GATHERS = {

@@ -15,8 +15,8 @@ from helpers import rel_error
 from iree.compiler import ir, passmanager
 
 import attnpass
-from attnpass.lowered.drive import Kernel
-from attnpass.lowered.ptx import Machine as Instructions
+from attnpass.gpu.hardware_exp2 import Kernel
+from attnpass.gpu.lowered.ptx import Machine as Instructions
 from attnpass.report.records import Report
 
 CUDA = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90")

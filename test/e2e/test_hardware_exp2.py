@@ -18,8 +18,8 @@ from iree.compiler.api import Output, Session, Source
 
 import attnpass
 from attnpass.errors import CompileError
-from attnpass.lowered.drive import Kernel
-from attnpass.lowered.ptx import Machine
+from attnpass.gpu.hardware_exp2 import Kernel
+from attnpass.gpu.lowered.ptx import Machine
 from attnpass.report.records import Report
 
 GPU = has_gpu()

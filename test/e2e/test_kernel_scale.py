@@ -9,7 +9,7 @@ import pytest
 from helpers import compile_and_run, rel_error
 from iree.compiler import ir
 
-from attnpass.attention import find
+from attnpass.attention.facts import find
 from attnpass.ir import Builder
 from attnpass.kernels.scale import magnitude, signed_query
 

@@ -8,8 +8,8 @@ from helpers import compile_and_run
 from interpreter import interpret
 from iree.compiler import ir
 
-from attnpass.attention import find
-from attnpass.kernels.masks import Mask, find_mask
+from attnpass.attention.facts import find
+from attnpass.attention.visible_keys import Mask, find_mask
 
 ROWS, KEYS = 6, 9
 

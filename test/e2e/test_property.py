@@ -20,9 +20,9 @@ from iree.compiler import ir
 from random_modules import random_function, seeded
 
 import attnpass
-from attnpass.attention import AttentionFacts, find
+from attnpass.attention.facts import AttentionFacts, find
+from attnpass.machines import named_target
 from attnpass.report.records import Report
-from attnpass.targets import named_target
 
 LAYOUT = "attn-propagate-layout"
 PIPELINES = [
@@ -141,7 +141,7 @@ def test_a_value_in_two_layouts_keeps_its_meaning(
     """V^T is taken although V is read as it is, too; small, with launches that cost nothing. The
     interpreter computes exactly, whatever the type."""
     target = dataclasses.replace(named_target("sm_89"), launch_seconds=0.0, bytes_per_second=1e18)
-    monkeypatch.setattr("attnpass.targets.named_target", lambda name: target)
+    monkeypatch.setattr("attnpass.machines.named_target", lambda name: target)
     path = Path(__file__).parents[1] / "propagate-layout" / "both-layouts.mlir"
     text = path.read_text().split("// -----")[part]
     text = text.replace("2048", "24").replace("x128x", "x80x")

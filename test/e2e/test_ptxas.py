@@ -48,7 +48,7 @@ def test_a_failing_ptxas_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_none_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from attnpass.iree.ptxas import find_ptxas
+    from attnpass.machines.nvidia.ptxas import find_ptxas
 
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(AttnError, match="needs ptxas"):

@@ -18,8 +18,8 @@ from interpreter import meaning
 from iree.compiler import ir
 
 import attnpass
-from attnpass.producers import RULES
-from attnpass.producers.testing import check, decisions
+from attnpass.layout.rules import RULES
+from attnpass.layout.rules.testing import check, decisions
 
 KEYS = 32
 HEAD = """\
@@ -441,7 +441,7 @@ def inputs_for(arguments: dict[str, str]) -> list[np.ndarray]:
 
 
 def test_every_rule_has_a_case() -> None:
-    assert {f"attnpass.producers.{name}" for name in CASES} == set(RULES)
+    assert {f"attnpass.layout.rules.{name}" for name in CASES} == set(RULES)
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -19,8 +19,8 @@ from helpers import rel_error
 from iree.compiler import ir
 
 import attnpass
+from attnpass.gpu.lowered.kernel import run_passes
 from attnpass.ir import DYNAMIC, collect, defining_op
-from attnpass.lowered.kernel import run_passes
 from attnpass.pipeline import default_pipeline
 
 BEFORE = default_pipeline("cost", configure=True, hardware_exp2=True, shared_memory=False)

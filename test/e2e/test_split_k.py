@@ -461,9 +461,9 @@ def test_auto_keeps_its_promises(heads):
     """Whole tiles, no chunk below the minimum, a tail shorter than a chunk."""
     from iree.compiler import ir
 
-    from attnpass.attention import find
+    from attnpass.attention.facts import find
+    from attnpass.machines import named_target
     from attnpass.split_k.plan import MINIMUM_CHUNK, TILE, SplitPlan, make_plan
-    from attnpass.targets import named_target
 
     context = ir.Context()
     context.load_all_available_dialects()

@@ -21,7 +21,7 @@ from attention_case import TOLERANCE, Case
 from helpers import CPU, compile_text, rel_error
 
 from attnpass import Report
-from attnpass.configs.search import BUILT_IN
+from attnpass.machines.search import BUILT_IN
 from attnpass.tuning import folder as tuning_folder
 from attnpass.tuning.folder import IREES_OWN, TABLE, Settings, compile_all, prepare
 

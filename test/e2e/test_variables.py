@@ -14,9 +14,9 @@ import pytest
 from interpreter import meaning
 from iree.compiler import ir
 
-import attnpass.targets
-from attnpass.producers.testing import check, decisions
-from attnpass.targets import Target, Worth
+import attnpass.machines
+from attnpass.layout.rules.testing import check, decisions
+from attnpass.machines import Target, Worth
 
 HEAD = """\
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
@@ -360,7 +360,7 @@ ALWAYS = {
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a target on which any plan pays."""
-    monkeypatch.setattr(attnpass.targets, "resolve_target", lambda *_: EAGER)
+    monkeypatch.setattr(attnpass.machines, "resolve_target", lambda *_: EAGER)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

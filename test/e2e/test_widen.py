@@ -16,8 +16,8 @@ from helpers import compile_and_run, compile_text, run_module
 from iree.compiler import ir
 
 import attnpass
-from attnpass.lowered.drive import Kernel
-from attnpass.lowered.ptx import Machine
+from attnpass.gpu.hardware_exp2 import Kernel
+from attnpass.gpu.lowered.ptx import Machine
 
 TYPES = {
     "f16": np.float16,

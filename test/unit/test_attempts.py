@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from attnpass.cli.attempts import Done, Ended, Progress, Tell, compile_in_children
+from attnpass.driver.fallbacks import ATTENTION, PLAIN, Search
 from attnpass.errors import AttnError
-from attnpass.iree.fallbacks import ATTENTION, PLAIN, Search
 
 CHANGED = {"attn-configure": "", "attn-propagate-layout": "", ATTENTION: ""}
 

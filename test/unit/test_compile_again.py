@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from attnpass.iree.fallbacks import (
+from attnpass.driver.fallbacks import (
     ATTENTION,
     BARRIERS,
     FUSION,
@@ -16,10 +16,10 @@ from attnpass.iree.fallbacks import (
     Search,
     fallbacks,
 )
-from attnpass.passes.decompose import Decompose
-from attnpass.passes.pipeline import parse_pipeline, stage_name
+from attnpass.forms.decompose import Decompose
 from attnpass.pipeline import default_pipeline
 from attnpass.report.records import Report
+from attnpass.runner import parse_pipeline, stage_name
 
 CONFIGURED = {"attn-configure": "", "attn-propagate-layout": ""}
 RAISED = {**CONFIGURED, "attn-raise": "", "attn-hidden-rows": "rows are NaN", LEVEL: ""}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from iree.compiler import ir
 
+from attnpass.gpu.lowered.edge_masks import drop_edge_masks
 from attnpass.ir import collect
-from attnpass.lowered.edge_masks import drop_edge_masks
 
 KERNEL = """
 func.func @kernel(%x: vector<4xf32>, %size: index) {{

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from iree.compiler import ir
 
-from attnpass.elements import Elements, attribute_of, elements_of
+from attnpass.ir.constants import Elements, attribute_of, elements_of
 
 TYPES = {
     "f64": np.float64,

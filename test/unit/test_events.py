@@ -5,8 +5,8 @@ import json
 import pytest
 
 from attnpass.cli.attn_compile import _failure, warning_text
+from attnpass.driver.flags import parse_arguments
 from attnpass.errors import AttnError
-from attnpass.iree.flags import parse_arguments
 from attnpass.report.records import Report, report_from_dict
 
 

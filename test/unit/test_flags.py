@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from attnpass.driver.flags import level_of, parse_arguments
+from attnpass.driver.phases import PHASES, V_TRANSPOSE_FLAG, by_phase
+from attnpass.driver.session import check_backends
 from attnpass.errors import AttnError
-from attnpass.iree.flags import level_of, parse_arguments
-from attnpass.iree.phases import PHASES, V_TRANSPOSE_FLAG, by_phase
-from attnpass.iree.session import check_backends
-from attnpass.passes.pipeline import parse_pipeline
+from attnpass.runner import parse_pipeline
 
 
 def test_ours_the_tools_and_the_compilers_flags_are_told_apart() -> None:
@@ -139,7 +139,7 @@ def test_the_phases_are_the_compilers() -> None:
     import re
     import subprocess
 
-    from attnpass.iree.flags import iree_compile
+    from attnpass.driver.flags import iree_compile
 
     text = subprocess.run(
         [iree_compile(), "--help-hidden"], capture_output=True, text=True, check=True

@@ -10,7 +10,7 @@ import pytest
 
 from attnpass.kernels import Kernel, load_kernels
 from attnpass.kernels.speed import Work, iree_seconds, kernel_seconds
-from attnpass.targets import named_target
+from attnpass.machines import named_target
 
 RESULTS = Path(__file__).parents[2] / "tools" / "results" / "kernels_h200.json"
 ROWS: dict[str, dict[str, Any]] = {

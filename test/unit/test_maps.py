@@ -1,4 +1,4 @@
-"""Permutations and affine maps: attnpass.maps, held to numpy's transposes."""
+"""Permutations and affine maps: attnpass.ir.maps, held to numpy's transposes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from iree.compiler import ir
 
-from attnpass import maps
+from attnpass.ir import maps
 
 
 def permutations(count: int) -> st.SearchStrategy[tuple[int, ...]]:

@@ -13,7 +13,8 @@ from iree.compiler import ir
 from attnpass import passes
 from attnpass.errors import AttnError, PassError, PipelineError
 from attnpass.passes import Pass, PassContext, option
-from attnpass.passes.pipeline import (
+from attnpass.report.records import Report
+from attnpass.runner import (
     Foreign,
     Instrumentation,
     check_foreign,
@@ -22,7 +23,6 @@ from attnpass.passes.pipeline import (
     run_pipeline,
     stage_name,
 )
-from attnpass.report.records import Report
 
 
 @dataclass(frozen=True)

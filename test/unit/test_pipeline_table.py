@@ -8,12 +8,11 @@ from typing import ClassVar
 import pytest
 
 from attnpass import passes
+from attnpass.driver.flags import CompileOptions, backends_of
+from attnpass.driver.phases import phase_index
+from attnpass.driver.tools import PassOptions
 from attnpass.errors import PipelineError
-from attnpass.iree.flags import CompileOptions, backends_of
-from attnpass.iree.phases import phase_index
-from attnpass.iree.tools import PassOptions
 from attnpass.passes import REGISTRY, Pass, load_pass
-from attnpass.passes.pipeline import parse_pipeline, stage_name
 from attnpass.pipeline import (
     STEPS,
     PipelineOptions,
@@ -23,6 +22,7 @@ from attnpass.pipeline import (
     shown,
     steps,
 )
+from attnpass.runner import parse_pipeline, stage_name
 
 EVERYTHING = PipelineOptions(kernels="always")
 

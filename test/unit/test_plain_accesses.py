@@ -1,11 +1,11 @@
-"""attnpass.lowered.cpu_plain_accesses: which vector transfers become loads and stores."""
+"""attnpass.cpu.plain_accesses: which vector transfers become loads and stores."""
 
 from __future__ import annotations
 
 import pytest
 from iree.compiler import ir
 
-from attnpass.lowered.cpu_plain_accesses import use_plain_accesses
+from attnpass.cpu.plain_accesses import use_plain_accesses
 
 BUFFER = "memref<1x?x64xf32, strided<[1024, 64, 1], offset: ?>>"
 FAR_APART = "memref<1x?x64xf32, strided<[1024, 64, 2]>>"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from iree.compiler import ir
 
-from attnpass.configs.nvidia_contraction import configuration, find
-from attnpass.product_tiles import pays
-from attnpass.targets import named_target
+from attnpass.gpu.tile_products import pays
+from attnpass.machines import named_target
+from attnpass.machines.nvidia.contractions import configuration, find
 
 RESULTS = Path(__file__).parents[2] / "tools" / "results" / "product_tiles_h200.json"
 MEASURED = json.loads(RESULTS.read_text())

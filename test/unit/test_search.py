@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from iree.compiler import ir
 
-from attnpass.attention import find
-from attnpass.configs.cpu_loops import Tiles, misfit, tiles
-from attnpass.configs.search import BUILT_IN, search
-from attnpass.configs.table import Entry, load_table, signature, table_text
+from attnpass.attention.facts import find
 from attnpass.errors import AttnError
-from attnpass.targets import named_target
+from attnpass.machines import named_target
+from attnpass.machines.cpu.loops import Tiles, misfit, tiles
+from attnpass.machines.search import BUILT_IN, search
+from attnpass.machines.table import Entry, load_table, signature, table_text
 
 MODULE = """
 func.func @main(%q: {q}, %k: {k}, %v: {k}) -> {q} {{

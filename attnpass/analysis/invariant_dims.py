@@ -1,0 +1,186 @@
+"""Dims along which all elements of a tensor are the same, and the tensor without them.
+
+A mask that says which keys are padding is mostly made for every row: repeated first, then
+compared, inverted and filled. None of those ops looks at the row, so each can be made for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from iree.compiler import ir
+
+from ..ir import (
+    Builder,
+    defining_op,
+    element_type,
+    index_array,
+    iterator_kinds,
+    maps,
+    ranked_shape,
+    sizes_of,
+)
+from .trace import Tracer
+from .values import Condition
+
+Dims = frozenset[int]
+
+# Programs deeper than this are no masks, and Python's stack ends.
+_DEEPEST = 100
+
+
+class SpareDims:
+    """Answers for the values of one module; those that `without` makes are made once."""
+
+    def __init__(self) -> None:
+        self._known: dict[ir.Value, Dims] = {}
+        self._made: dict[tuple[ir.Value, Dims], ir.Value] = {}
+
+    def of(self, tensor: ir.Value, depth: int = _DEEPEST) -> Dims:
+        """The dims of `tensor` that its elements do not depend on, as far as can be seen; those
+        of size one are among them."""
+        if tensor not in self._known:
+            units = {dim for dim, size in enumerate(ranked_shape(tensor)) if size == 1}
+            self._known[tensor] = self._find(tensor, depth) | units
+        return self._known[tensor]
+
+    def without(self, tensor: ir.Value, dims: Dims) -> ir.Value:
+        """The elements of `tensor`, of size one along `dims`, which must be among its spare
+        ones."""
+        lost = frozenset(dim for dim in dims if ranked_shape(tensor)[dim] != 1)
+        if not lost:
+            return tensor
+        key = tensor, lost
+        if key not in self._made:
+            op = defining_op(tensor)
+            assert op is not None, "a dim of what nothing makes is not spare"
+            self._made[key] = self._make(op, tensor, lost)
+        return self._made[key]
+
+    def _find(self, tensor: ir.Value, depth: int) -> Dims:
+        op = defining_op(tensor)
+        if op is None or depth == 0:
+            return frozenset()
+        if _truth(tensor) is not None:
+            return frozenset(range(len(ranked_shape(tensor))))
+        given = _OPS.get(op.name)
+        return given(op, lambda value: self.of(value, depth - 1)) if given else frozenset()
+
+    def _make(self, op: ir.Operation, tensor: ir.Value, lost: Dims) -> ir.Value:
+        build = Builder(op)
+        sizes = [1 if dim in lost else size for dim, size in enumerate(sizes_of(tensor))]
+        truth = _truth(tensor)
+        if truth is not None:
+            kind = element_type(tensor)
+            return build.fill(build.constant_number(int(truth), kind), build.empty(sizes, kind))
+        if op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
+            groups = index_array(op.attributes["reassociation"])
+            if op.name == "tensor.expand_shape":
+                whole = frozenset(old for old, group in enumerate(groups) if {*group} & lost)
+                return build.expand(self.without(op.operands[0], whole), groups, sizes)
+            parts = frozenset(dim for old in lost for dim in groups[old])
+            return build.collapse(self.without(op.operands[0], parts), groups)
+        given = [
+            self.without(operand, frozenset(at for at, dim in enumerate(read) if dim in lost))
+            for operand, read in zip(list(op.operands)[:-1], _reads(op), strict=True)
+        ]
+        init = build.empty(sizes, element_type(tensor))
+        new = build.copy(op, [*given, init])
+        new.results[0].set_type(init.type)
+        return new.results[0]
+
+
+Spare = Callable[[ir.Value], Dims]
+
+
+def _truth(tensor: ir.Value) -> bool | None:
+    """The truth value that all elements of `tensor` are, where it can be told: transformers asks
+    whether the number of each row is not negative."""
+    if str(element_type(tensor)) != "i1":
+        return None
+    somewhere = (None,) * len(ranked_shape(tensor))
+    found = Tracer({}).element(tensor, somewhere)
+    return found.holds if isinstance(found, Condition) and not found.bounds else None
+
+
+def _reads(op: ir.Operation) -> list[maps.Positions]:
+    """For each input of a linalg op, the dim of its result that stands at each of its dims;
+    None for none."""
+    rank = len(ranked_shape(op.results[0]))
+    if op.name == "linalg.transpose":
+        return [maps.inverse(list(op.attributes["permutation"]))]
+    if op.name == "linalg.broadcast":
+        added = {*op.attributes["dimensions"]}
+        return [tuple(dim for dim in range(rank) if dim not in added)]
+    if op.name == "linalg.fill":
+        return [()]
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    assert positions is not None
+    place: dict[int | None, int] = {loop: dim for dim, loop in enumerate(positions[-1])}
+    return [tuple(place.get(loop) for loop in dims) for dims in positions[:-1]]
+
+
+def _expanded(op: ir.Operation, spare: Spare) -> Dims:
+    """A dim that is cut into several stays, since they may not all be wanted."""
+    sizes, found = ranked_shape(op.results[0]), spare(op.operands[0])
+    groups = [
+        [dim for dim in group if sizes[dim] != 1]
+        for group in index_array(op.attributes["reassociation"])
+    ]
+    return frozenset(
+        group[0] for old, group in enumerate(groups) if old in found and len(group) == 1
+    )
+
+
+def _collapsed(op: ir.Operation, spare: Spare) -> Dims:
+    found = spare(op.operands[0])
+    groups = index_array(op.attributes["reassociation"])
+    return frozenset(new for new, group in enumerate(groups) if {*group} <= found)
+
+
+def _computed(op: ir.Operation, spare: Spare) -> Dims:
+    """Of linalg ops that compute each element of the result for itself."""
+    if op.name == "linalg.generic" and not _is_elementwise(op):
+        return frozenset()
+    reads = {
+        dim
+        for operand, dims in zip(list(op.operands)[:-1], _reads(op), strict=True)
+        for at, dim in enumerate(dims)
+        if at not in spare(operand)
+    }
+    indices = _indices(op) if op.name == "linalg.generic" else frozenset()
+    every = range(len(ranked_shape(op.results[0])))
+    return frozenset(dim for dim in every if dim not in reads and dim not in indices)
+
+
+def _is_elementwise(op: ir.Operation) -> bool:
+    """Whether a `linalg.generic` has one result, each element computed for itself."""
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if len(op.results) != 1 or positions is None or None in positions[-1]:
+        return False
+    block = op.regions[0].blocks[0]
+    was_there = next(iter(block.arguments[len(block.arguments) - 1].uses), None)
+    return was_there is None and {*iterator_kinds(op)} <= {"parallel"}
+
+
+def _indices(op: ir.Operation) -> Dims:
+    """The dims of the result whose index the body of a `linalg.generic` reads."""
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    assert positions is not None
+    loops = {
+        ir.IntegerAttr(inner.operation.attributes["dim"]).value
+        for inner in op.regions[0].blocks[0].operations
+        if inner.operation.name == "linalg.index"
+    }
+    return frozenset(dim for dim, loop in enumerate(positions[-1]) if loop in loops)
+
+
+_OPS: dict[str, Callable[[ir.Operation, Spare], Any]] = {
+    "linalg.generic": _computed,
+    "linalg.broadcast": _computed,
+    "linalg.transpose": _computed,
+    "linalg.fill": _computed,
+    "tensor.expand_shape": _expanded,
+    "tensor.collapse_shape": _collapsed,
+}

@@ -1,0 +1,318 @@
+"""Traces an element of a tensor to what computes it, as a function of the element's indices.
+
+Nothing is changed, and what is not understood is None: a rule here may be missing, never
+wrong.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+from ..ir import DYNAMIC, body_names, defining_op, index_array, is_ranked_tensor, maps, ranked_shape
+from .arithmetic import compute
+from .constants import constant, pattern
+from .values import Indices, Linear, Value
+
+Names = Mapping[ir.Value, "Value | None"]
+
+# Programs deeper than this are no masks, and Python's stack ends.
+_DEEPEST = 150
+# A buffer of more is no mask but a weight, and takes seconds to read.
+_MOST_ELEMENTS = 1 << 24
+_BARRIERS = {"iree_tensor_ext.compute_barrier.start", "iree_tensor_ext.compute_barrier.end"}
+
+
+class Tracer:
+    """Traces values that depend on variables of the given sizes (None: known at run time)."""
+
+    def __init__(self, sizes: Mapping[int, int | None]):
+        self._sizes = dict(sizes)
+        self._depth = 0
+        self._known: dict[tuple[ir.Value, Indices], Value | None] = {}
+
+    def element(self, tensor: ir.Value, indices: Indices) -> Value | None:
+        """The element of a tensor at these indices; one that is None may be any.
+
+        It becomes a variable of its own: what does not depend on it is found, and a condition
+        that does holds a variable that is no dim of attention.
+        """
+        key = (tensor, indices)
+        if key not in self._known:
+            op = defining_op(tensor)
+            rule = None if op is None else getattr(self, f"_{op.name.replace('.', '_')}", None)
+            if op is not None and op.name in _BARRIERS:
+                rule = self._tensor_cast
+            sizes = ranked_shape(tensor)
+            places = (
+                self._any(size) if index is None else index
+                for index, size in zip(indices, sizes, strict=True)
+            )
+            self._known[key] = self._deeper(rule, op, tuple(places))
+        return self._known[key]
+
+    def _any(self, size: int | None) -> Linear:
+        if size == 1:
+            return Linear(0)
+        variable = min(self._sizes, default=0) - 1
+        self._sizes[variable] = size
+        return Linear(0, ((variable, 1),))
+
+    def scalar(
+        self, value: ir.Value, names: Names, loops: Mapping[int, Linear | None]
+    ) -> Value | None:
+        """A scalar, where `names` are block arguments and `loops` what index ops read."""
+        if value in names:
+            return names[value]
+        return self._deeper(self._scalar, defining_op(value), names, loops)
+
+    def _deeper(self, rule: Callable[..., Value | None] | None, *arguments: Any) -> Value | None:
+        if rule is None or arguments[0] is None or self._depth > _DEEPEST:
+            return None
+        self._depth += 1
+        try:
+            return rule(*arguments)
+        finally:
+            self._depth -= 1
+
+    # Tensors: one rule an operation, named after it.
+
+    def _linalg_generic(self, op: ir.Operation, indices: Indices) -> Value | None:
+        terminator = list(op.regions[0].blocks[0].operations)[-1]
+        return self.in_body(op, terminator.operands[0], indices)
+
+    def in_body(self, op: ir.Operation, scalar: ir.Value, indices: Indices) -> Value | None:
+        """A scalar in the body of a `linalg.generic`, where it computes the element at these
+        indices of its only result."""
+        positions = maps.positions_of(op.attributes["indexing_maps"])
+        if positions is None or len(op.results) != 1:
+            return None
+        out = positions[-1]
+        # The loops of a reduction are in no output map.
+        if len({loop for loop in out if loop is not None}) != maps.num_dims(
+            op.attributes["indexing_maps"]
+        ):
+            return None
+        loops = {loop: index for loop, index in zip(out, indices, strict=True) if loop is not None}
+        arguments = op.regions[0].blocks[0].arguments
+        names = _Lazily(
+            {
+                argument: (operand, tuple(_at(loops, loop) for loop in places))
+                for argument, operand, places in zip(arguments, op.operands, positions, strict=True)
+            },
+            self,
+        )
+        return self.scalar(scalar, names, loops)
+
+    def _linalg_fill(self, op: ir.Operation, indices: Indices) -> Value | None:
+        return self.scalar(op.operands[0], {}, {})
+
+    def _linalg_transpose(self, op: ir.Operation, indices: Indices) -> Value | None:
+        order = maps.inverse(list(op.attributes["permutation"]))
+        return self.element(op.operands[0], tuple(indices[place] for place in order))
+
+    def _linalg_broadcast(self, op: ir.Operation, indices: Indices) -> Value | None:
+        added = list(op.attributes["dimensions"])
+        kept = tuple(index for dim, index in enumerate(indices) if dim not in added)
+        return self.element(op.operands[0], kept)
+
+    def _tensor_cast(self, op: ir.Operation, indices: Indices) -> Value | None:
+        return self.element(op.operands[0], indices)
+
+    def _tensor_expand_shape(self, op: ir.Operation, indices: Indices) -> Value | None:
+        sizes = ranked_shape(op.results[0])
+        groups = index_array(op.attributes["reassociation"])
+        return self.element(op.operands[0], tuple(_joined(g, indices, sizes) for g in groups))
+
+    def _tensor_collapse_shape(self, op: ir.Operation, indices: Indices) -> Value | None:
+        sizes = ranked_shape(op.operands[0])
+        if not indices:
+            return self.element(op.operands[0], tuple(Linear(0) for _ in sizes))
+        groups = index_array(op.attributes["reassociation"])
+        parts = [_parts(g, i, sizes) for g, i in zip(groups, indices, strict=True)]
+        return self.element(op.operands[0], tuple(itertools.chain(*parts)))
+
+    def _tensor_extract_slice(self, op: ir.Operation, indices: Indices) -> Value | None:
+        offsets, steps = op.attributes["static_offsets"], op.attributes["static_strides"]
+        sizes = list(op.attributes["static_sizes"])
+        shape = ranked_shape(op.results[0])
+        kept = _kept_dims(sizes, shape)
+        if kept is None:
+            return None
+        given = dict(zip(kept, indices, strict=True))
+        places = []
+        for dim, (offset, step) in enumerate(zip(offsets, steps, strict=True)):
+            index = given.get(dim, Linear(0))
+            known = DYNAMIC not in (offset, step) and index is not None
+            places.append(index.times(step).plus(Linear(offset)) if index and known else None)
+        return self.element(op.operands[0], tuple(places))
+
+    def _tensor_concat(self, op: ir.Operation, indices: Indices) -> Value | None:
+        """An expression that all pieces agree on, each where it stands."""
+        dim = ir.IntegerAttr(op.attributes["dim"]).value
+        index = indices[dim]
+        if index is None:
+            return None
+        start, whole, ends = 0, None, []
+        for piece in op.operands:
+            size = ranked_shape(piece)[dim]
+            if size is None:
+                return None
+            low, high = index.range(self._sizes)
+            if start <= high and low < start + size:
+                ends.append((start, size, piece))
+            start += size
+        # A piece of one element is a number: the others must say the same there.
+        for start, size, piece in ends:
+            if size == 1 and len(ends) > 1:
+                continue
+            value = self._piece(piece, indices, dim, index.plus(Linear(-start)))
+            if value is None or (whole is not None and value != whole):
+                return None
+            whole = value
+        for start, size, piece in ends:
+            if size != 1 or len(ends) == 1:
+                continue
+            value = self._piece(piece, indices, dim, Linear(0))
+            if value is None or value != _where(whole, index, start):
+                return None
+        return whole
+
+    def _piece(self, piece: ir.Value, indices: Indices, dim: int, index: Linear) -> Value | None:
+        return self.element(piece, (*indices[:dim], index, *indices[dim + 1 :]))
+
+    def _iree_linalg_ext_scan(self, op: ir.Operation, indices: Indices) -> Value | None:
+        """Sums of zeros that start at zero."""
+        dim = ir.IntegerAttr(op.attributes["dimension"]).value
+        body = body_names(op)
+        if body[0] not in ("arith.addi", "arith.addf") or len(body) != 2:
+            return None
+        somewhere = (*indices[:dim], None, *indices[dim + 1 :])
+        first = self.element(op.operands[2], (*indices[:dim], *indices[dim + 1 :]))
+        zeros = self.element(op.operands[0], somewhere)
+        return zeros if zeros in (Linear(0), 0.0) and first == zeros else None
+
+    def _arith_constant(self, op: ir.Operation, indices: Indices) -> Value | None:
+        return _held(op, "value", indices) if is_ranked_tensor(op.results[0]) else None
+
+    def _util_global_load(self, op: ir.Operation, indices: Indices) -> Value | None:
+        """A buffer of the model, as exporters keep triangular masks."""
+        if math.prod(size or 0 for size in ranked_shape(op.results[0])) > _MOST_ELEMENTS:
+            return None
+        source = _defined(op)
+        if source is None or "is_mutable" in source.attributes:
+            return None
+        return _held(source, "initial_value", indices)
+
+    # Scalars.
+
+    def _scalar(
+        self, op: ir.Operation, names: Names, loops: Mapping[int, Linear | None]
+    ) -> Value | None:
+        if op.name == "arith.constant":
+            return constant(op.attributes["value"])
+        if op.name in ("linalg.index", "iree_linalg_ext.index"):
+            return loops.get(ir.IntegerAttr(op.attributes["dim"]).value)
+        given = [
+            None if is_ranked_tensor(operand) else self.scalar(operand, names, loops)
+            for operand in op.operands
+        ]
+        if op.name == "tensor.extract":
+            places = tuple(place if isinstance(place, Linear) else None for place in given[1:])
+            return self.element(op.operands[0], places)
+        return compute(op, given, self._sizes)
+
+
+class _Lazily(dict["ir.Value", Any]):
+    """Block arguments of a linalg op by value, each traced when it is read."""
+
+    def __init__(self, places: Mapping[ir.Value, tuple[ir.Value, Indices]], tracer: Tracer):
+        super().__init__(places)
+        self._tracer = tracer
+
+    def __getitem__(self, argument: ir.Value) -> Value | None:
+        operand, indices = super().__getitem__(argument)
+        if is_ranked_tensor(operand):
+            return self._tracer.element(operand, indices)
+        return self._tracer.scalar(operand, {}, {})
+
+
+def _defined(load: ir.Operation) -> ir.Operation | None:
+    """The global of this module that is loaded."""
+    root = load
+    while root.parent is not None:
+        root = root.parent.operation
+    name = ir.FlatSymbolRefAttr(load.attributes["global"]).value
+    ops = (inner.operation for inner in root.regions[0].blocks[0].operations)
+    found = (op for op in ops if op.name == "util.global")
+    return next(
+        (op for op in found if ir.StringAttr(op.attributes["sym_name"]).value == name), None
+    )
+
+
+def _held(op: ir.Operation, name: str, indices: Indices) -> Value | None:
+    """An element of a constant or of a global, whose attribute `name` has the elements."""
+    if name not in op.attributes:
+        return None
+    attribute = op.attributes[name]
+    if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
+        return constant(attribute.get_splat_value())
+    return pattern(op, indices)
+
+
+def _at(loops: Mapping[int, Linear | None], loop: int | None) -> Linear | None:
+    return Linear(0) if loop is None else loops[loop]
+
+
+def _joined(group: Sequence[int], indices: Indices, sizes: Sequence[int | None]) -> Linear | None:
+    """The index that the indices of `group` make together."""
+    index, stride = Linear(0), 1
+    for dim in reversed(group):
+        part, size = indices[dim], sizes[dim]
+        if size == 1:
+            continue
+        if part is None or stride is None:
+            return None
+        index = index.plus(part, stride)
+        stride = None if size is None else stride * size
+    return index
+
+
+def _parts(group: Sequence[int], index: Linear | None, sizes: Sequence[int | None]) -> Indices:
+    """The indices of `group` that make `index`; None where they are not linear in it."""
+    long = [dim for dim in group if sizes[dim] != 1]
+    if index is not None and len(long) == 1:
+        return tuple(index if dim in long else Linear(0) for dim in group)
+    if index is None or index.terms or None in [sizes[dim] for dim in long]:
+        return tuple(None if dim in long else Linear(0) for dim in group)
+    places, rest = [], index.constant
+    for dim in reversed(group):
+        size = sizes[dim] or 1
+        places.append(Linear(rest % size))
+        rest //= size
+    return tuple(reversed(places))
+
+
+def _kept_dims(sizes: Sequence[int], shape: Sequence[int | None]) -> list[int] | None:
+    """Which dims of a slice of these sizes its result has; the others are of size one."""
+    kept, dim = [], 0
+    for size in shape:
+        while dim < len(sizes) and sizes[dim] == 1 and size != 1:
+            dim += 1
+        kept.append(dim)
+        dim += 1
+    return kept if not kept or kept[-1] < len(sizes) else None
+
+
+def _where(value: Value | None, index: Linear, place: int) -> Value | None:
+    """`value` at the one place where `index` is `place`; `index` has one variable."""
+    if not isinstance(value, Linear) or len(index.terms) != 1 or index.terms[0][1] != 1:
+        return value if isinstance(value, float) or value == Linear(0) else None
+    variable = index.terms[0][0]
+    at = Linear(place - index.constant)
+    factor = value.factor_of(variable)
+    return value.plus(Linear(0, ((variable, 1),)), -factor).plus(at, factor)

@@ -1,0 +1,1 @@
+"""Attention on CPUs as vector loops of our own, from IREE's tiles to LLVM."""

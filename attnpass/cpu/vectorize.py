@@ -1,0 +1,242 @@
+"""attn-vectorize: attention on CPUs as vector loops of our own.
+
+Tiling, fusion, vectors and buffers of what surrounds the attention are IREE's: its pipeline for
+attention on CPUs is run here in parts, and the loops take the place of its decomposition. What
+does not come out as it should is put back, for IREE to lower by the configuration it has.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..attention.facts import AttentionFacts, describe, find_ops
+from ..gpu.lowered.kernel import (
+    FUNCTIONS,
+    VARIANTS,
+    is_to_be_lowered,
+    load_of,
+    mark_lowered,
+    run_passes,
+)
+from ..ir import (
+    DYNAMIC,
+    collect,
+    descendants,
+    detached_copy,
+    erase,
+    location_text,
+    restore,
+    set_attribute,
+    symbol_name,
+)
+from ..machines import parse_target
+from ..machines.cpu import configurations as cpu
+from ..machines.cpu.loops import Tiles, marked, misfit, row_size, tile_rows
+from ..machines.cpu.machine import Cpu
+from ..passes import Pass, PassContext
+from ..report.records import Report
+from .decode_loops import FewRows
+from .in_place import sum_in_place
+from .paired_rows import PairedRows
+from .plain_accesses import use_plain_accesses
+from .prefill_loops import ManyRows
+from .tile import TileLoops
+
+# IREE 3.13's pipeline LinalgExtTileAndVectorize (LLVMCPU/Passes.cpp), without what tiles keys.
+_TILE = ",".join(
+    (
+        "iree-codegen-tile-and-distribute-to-workgroups-using-forall-op",
+        "iree-codegen-bufferize-dispatch-tensor-load-store",
+        "iree-codegen-combine-result-layout-transformation",
+        "iree-codegen-config-tracking-canonicalize",
+        "cse",
+        "iree-codegen-fuse-tensor-pad-with-consumer",
+        "iree-codegen-concretize-pad-result-shape",
+        "iree-codegen-propagate-dispatch-size-bounds",
+        "iree-llvmcpu-tile-and-fuse-producer-consumer{tiling-level=vector_common_parallel}",
+        "iree-codegen-forall-to-for",
+    )
+)
+_VECTORIZE = ",".join(
+    (
+        "iree-codegen-generic-vectorization{enable-vector-masking=true}",
+        "canonicalize",
+        "cse",
+        "iree-llvmcpu-verify-vector-size-legality",
+    )
+)
+_BUFFERS = "canonicalize,cse,iree-codegen-llvmcpu-bufferization-pipeline"
+_VECTORS = "iree-codegen-llvmcpu-vector-lowering-pipeline"
+
+_STACK_LIMIT = re.compile(r"max_stack_allocation_size = (\d+)")
+
+
+def use_loops(module: ir.Operation, report: Report) -> bool:
+    """Rewrites the llvm-cpu kernels of `module` (a builtin.module at IREE's phase
+    executable-configurations) whose attention asks for loops; returns whether IR changed.
+    """
+    changed = False
+    for variant in descendants(module, *VARIANTS):
+        target = str(variant.attributes["target"])
+        if '<"llvm-cpu"' not in target:
+            continue
+        for function in list(descendants(variant, *FUNCTIONS)):
+            if is_to_be_lowered(function) and _asked(function):
+                changed |= _rewrite_kernel(function, target, report)
+    return changed
+
+
+def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool:
+    name = symbol_name(function)
+    place = f"kernel {name} at {location_text(function.location)}"
+    why = "its rows need more of the stack than there is"
+    for tiles, rows in _attempts(function):
+        copy = detached_copy(function)
+        why = _lower(function, tiles, rows, target)
+        if not why:
+            mark_lowered(function)
+            lanes = "rows" if tiles.row_vectors else "the head dim"
+            report.note(f"{place} is vector loops of ours, with {lanes} across the lanes")
+            return True
+        restore(function, copy)
+        function = copy
+    report.note(f"{place} gets no loops of ours: {why}")
+    return False
+
+
+def _attempts(function: ir.Operation) -> list[tuple[Tiles, int]]:
+    """Tiles and their rows to try, best first: of few rows those that the stack has room for, then
+    those that it has room for beside a copy of the result, which IREE may make."""
+    facts = describe(find_ops(function)[0])
+    found: list[tuple[Tiles, int]] = []
+    for tiles in _asked(function)[0].from_best():
+        rows = [tiles.rows]
+        if not tiles.row_vectors:
+            rows = [*tile_rows(facts, tiles)[:1], *tile_rows(facts, tiles, in_place=False)[:1]]
+        found += [(tiles, count) for count in dict.fromkeys(rows)]
+    return found
+
+
+def _asked(function: ir.Operation) -> list[Tiles]:
+    """The tiles that attention in a kernel asks for."""
+    return [tiles for op in find_ops(function) if (tiles := marked(op))]
+
+
+def _lower(function: ir.Operation, tiles: Tiles, rows: int, target: str) -> str:
+    """Lowers a kernel for a target, with so many rows a tile; why it cannot be, with the kernel in
+    any state, or nothing."""
+    ops = find_ops(function)
+    if len(ops) != 1:
+        return f"it holds {len(ops)} attention ops"
+    facts = describe(ops[0])
+    config = cpu.lowering_config(facts, (rows, 0), _workgroup_rows(facts, tiles, rows))
+    set_attribute(ops[0], "lowering_config", config)
+    why = run_passes(function, _TILE)
+    if why:
+        return f"IREE says of its tiles: {why}"
+    for op in find_ops(function):
+        sum_in_place(op)
+    why = run_passes(function, _VECTORIZE)
+    if why:
+        return f"IREE says of its vectors: {why}"
+    why = _put_loops(find_ops(function), tiles, target)
+    if why:
+        return why
+    why = run_passes(function, _BUFFERS)
+    if why:
+        return f"IREE says of its buffers: {why}"
+    taken, limit = _stack_bytes(function), _STACK_LIMIT.search(target)
+    stack_limit = int(limit[1]) if limit else 0
+    if taken > stack_limit:
+        return f"it needs {taken} bytes of stack, and may have {stack_limit}"
+    use_plain_accesses(function)
+    why = run_passes(function, _VECTORS)
+    return f"IREE says of its vectors: {why}" if why else ""
+
+
+def _workgroup_rows(facts: AttentionFacts, tiles: Tiles, rows: int) -> int:
+    """Rows of a workgroup whose tiles are of `rows` each: of groups of few a whole number, so
+    that none is left with another number of them."""
+    if tiles.row_vectors:
+        return cpu.WORKGROUP_ROWS
+    groups = row_size(facts) // rows
+    most = max(cpu.WORKGROUP_ROWS // rows, 1)
+    return rows * next(count for count in range(most, 0, -1) if groups % count == 0)
+
+
+def _put_loops(ops: list[ir.Operation], tiles: Tiles, target: str) -> str:
+    if len(ops) != 1:
+        return "IREE made several attention ops of one"
+    facts = describe(ops[0])
+    why = _unfit(facts) or misfit(facts, tiles)
+    if why:
+        return why
+    with facts.op.location:
+        results = _loops(facts, tiles, target)(facts, tiles).emit()
+    for old, new in zip(facts.op.results, results, strict=True):
+        old.replace_all_uses_with(new)
+    erase(facts.op)
+    return ""
+
+
+def _loops(facts: AttentionFacts, tiles: Tiles, target: str) -> type[TileLoops]:
+    """The loops that these tiles are for on a target."""
+    if not tiles.row_vectors:
+        return FewRows
+    machine = parse_target(target)
+    pairs = isinstance(machine, Cpu) and machine.multiplies_pairs
+    return PairedRows if pairs and PairedRows.fits(facts, tiles) else ManyRows
+
+
+def _unfit(facts: AttentionFacts) -> str:
+    """Why the loops cannot stand for this tile of an attention."""
+    if facts.kind != "online_attention":
+        return f"it is {facts.kind}"
+    if any(facts.sizes[dim] != 1 for dim in (*facts.batch, *facts.m[:-1])):
+        return "its tiles hold several heads"
+    computed = [
+        name
+        for name in ("key", "value", "mask")
+        if name in facts.operand_names and load_of(facts.value(name)) is None
+    ]
+    return f"its {computed[0]} is computed in the kernel" if computed else ""
+
+
+def _stack_bytes(function: ir.Operation) -> int:
+    total = 0
+    for op in collect(function, lambda op: op.name == "memref.alloca"):
+        kind = ir.MemRefType(op.results[0].type)
+        size = 1
+        for extent in kind.shape:
+            size *= 1 if extent == DYNAMIC else extent
+        total += size * _bits(kind.element_type) // 8
+    return total
+
+
+def _bits(kind: ir.Type) -> int:
+    return kind.width if isinstance(kind, ir.IntegerType | ir.FloatType) else 64
+
+
+@dataclass(frozen=True)
+class Vectorize(Pass):
+    """Lowers attention that `attn-configure` marked, on llvm-cpu, to loops of our own: with many
+    rows a row of the query stands in each lane of a vector, with few the head dim does.
+
+    IREE unrolls a whole tile of attention and puts keys, then columns across the lanes, so
+    that its tiles stay small and shuffle much. What cannot be lowered so is left to IREE and
+    its configuration, with the reason in the report.
+    """
+
+    name: ClassVar[str] = "attn-vectorize"
+    summary: ClassVar[str] = "CPUs: attention as vector loops of our own"
+    phase: ClassVar[str] = "executable-configurations"
+    backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+
+        with module.context:
+            return use_loops(module, context.report)

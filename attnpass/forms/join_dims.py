@@ -1,0 +1,177 @@
+"""attn-join-dims: rows, keys and head dims stay one dim each where operands are views of more."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ..passes import Pass, PassContext
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+    from ..attention.facts import AttentionFacts
+
+# An op and the number of one of its operands.
+Use = tuple["ir.Operation", int]
+
+_VIEWS = ("tensor.collapse_shape", "tensor.expand_shape")
+
+
+@dataclass(frozen=True)
+class JoinDims(Pass):
+    """Keeps attention's rows, keys and head dims one dim each where operands are views of more.
+
+    IREE 3.13 pushes such views through attention, whose keys then are two dims: no configuration
+    fits, and with its own attention takes 10 to 20 times as long on a CPU. What is viewed goes
+    behind a compute barrier, which views do not pass:
+
+    - a mask that is computed over more dims than rows by keys, as a bias by relative position in
+      an image is (SAM): a sum over (row, column, key row, key column). It is in memory in any
+      case. Repeats of a mask are left alone: IREE folds those into attention;
+    - K and V whose keys or head dim join dims that a transpose has brought together, as those of
+      a paged cache do: pages by positions in a page, with the heads between them in memory.
+      Where they are dequantised behind that view, they go behind a barrier before it. Dims that
+      lie side by side in memory are left alone: IREE joins those again;
+    - Q, K and V that repeat keys, what Q and K are summed over, a part of rows or a head dim, or
+      what no other operand has: IREE's numbers are wrong, it crashes, or has no kernel. The groups
+      of grouped queries stay repeats.
+
+    Q, K and V that are equal views of one value, but for transposes that come last, read it behind
+    barriers, one more each: else IREE moves a view into attention for one of them and gives it to
+    all ("Rank Mismatch").
+    """
+
+    name: ClassVar[str] = "attn-join-dims"
+    summary: ClassVar[str] = "rows, keys and head dims stay one dim each where IREE would cut them"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..attention.facts import find
+        from ..ir import Builder
+        from ..ir.barrier import compute_barrier
+        from ..layout.same_operands import tell_operands_apart
+
+        changed = False
+        with module.context:
+            for facts in find(module):
+                reasons = _reasons(facts)
+                for (reader, number), reason in reasons:
+                    barrier = compute_barrier(Builder(reader), reader.operands[number])
+                    reader.operands[number] = barrier
+                    context.report.note(f"{facts.kind} at {facts.place}: {reason}")
+                apart = tell_operands_apart(facts)
+                if apart:
+                    context.report.note(
+                        f"{facts.kind} at {facts.place}: its {' and '.join(apart)} is the same "
+                        "view as another operand, and told apart from it"
+                    )
+                changed |= bool(reasons or apart)
+        return changed
+
+
+def _reasons(facts: AttentionFacts) -> list[tuple[Use, str]]:
+    """The uses to put in memory before their readers, each with what to tell about it."""
+    from ..layout.repeated_dims import repeats_to_keep
+
+    found: list[tuple[Use, str]] = []
+    if _is_made_over_more(facts):
+        why = (
+            "its mask is made over several dims of rows or keys, and put in memory before it, so "
+            "that they stay one dim each"
+        )
+        found.append(((facts.op, facts.index("mask")), why))
+    for operand in ("key", "value"):
+        use = _joins_strangers(facts, operand)
+        if use is not None:
+            why = (
+                f"its {operand} is a view that joins dims lying apart in memory to its keys or "
+                "head dim, and put in memory in its own order before it, so that they stay one "
+                "dim each"
+            )
+            found.append((use, why))
+    for operand in repeats_to_keep(facts):
+        use = facts.op, facts.index(operand)
+        if use not in (other for other, _ in found):
+            why = (
+                f"its {operand} repeats keys, a part of a dim, or what no other operand has, and "
+                "is put in memory before it"
+            )
+            found.append((use, why))
+    return found
+
+
+def _joins_strangers(facts: AttentionFacts, operand: str) -> Use | None:
+    """The use of the operand, or of what it is computed of element by element, that joins dims
+    which a transpose below has brought together to keys or a head dim; None where none does."""
+    from ..ir import defining_op, sizes_of
+    from ..raising.axes import Axes, source_of
+
+    axes = Axes()
+    use, value = (facts.op, facts.index(operand)), facts.value(operand)
+    dims = tuple(axes.new(size) for size in sizes_of(value))
+    tiled = {*facts.k1, *facts.k2, *facts.n}
+    wanted = [
+        axis
+        for loop, dim in zip(facts.map_of(operand), dims, strict=True)
+        for axis in dim
+        if loop in tiled
+    ]
+    while (op := defining_op(value)) is not None:
+        below = source_of(op, dims, axes)
+        if below is None:
+            number, inner = _element_by_element(op)
+            if inner is None:
+                break
+            use, below = (op, number), (op.operands[number], tuple(dims[dim] for dim in inner))
+        value, dims = below
+        order = [axis for dim in axes.dims(dims) for axis in dim]
+        if not all(_side_by_side(axes.now([axis]), order) for axis in wanted):
+            return use
+    return None
+
+
+def _side_by_side(pieces: tuple[int, ...], order: list[int]) -> bool:
+    if not {*pieces} <= {*order}:
+        return True
+    start = order.index(pieces[0])
+    return order[start : start + len(pieces)] == list(pieces)
+
+
+def _element_by_element(op: ir.Operation) -> tuple[int, tuple[int, ...] | None]:
+    """(number, dims) where op computes each element of one of that operand: dim d of the operand
+    is dim dims[d] of the result. What else it reads is smaller: scales, zero points."""
+    from ..ir import maps, reduces
+
+    if op.name != "linalg.generic" or len(op.results) != 1 or reduces(op):
+        return 0, None
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None or None in positions[-1]:
+        return 0, None
+    *inputs, result = positions
+    place = {loop: dim for dim, loop in enumerate(result)}
+    whole = [number for number, of in enumerate(inputs) if {*of} == {*result}]
+    if len(whole) != 1 or len(place) != len(result):
+        return 0, None
+    return whole[0], tuple(place[loop] for loop in inputs[whole[0]])
+
+
+def _is_made_over_more(facts: AttentionFacts) -> bool:
+    """Whether what computes the mask has its rows or keys in several dims."""
+    from ..ir import defining_op, ranked_shape
+    from ..layout.rules.broadcast import repeated_value
+
+    if not facts.has_mask or not {*facts.map_of("mask")[-2:]} & {*facts.m, *facts.k2}:
+        return False
+    source = facts.value("mask")
+    while (op := defining_op(source)) is not None and op.name in _VIEWS:
+        source = op.operands[0]
+    if op is None or op.name != "linalg.generic" or repeated_value(op) is not None:
+        return False
+    wanted = [facts.sizes[dim] for dim in facts.map_of("mask") if dim in (*facts.m, *facts.k2)]
+    wanted = [size or 0 for size in wanted if size != 1]
+    made = [size or 0 for size in ranked_shape(source) if size != 1]
+    # The innermost dims that together are as large as rows by keys; a size of 0 is unknown.
+    while made and math.prod(made[1:]) >= math.prod(wanted):
+        made.pop(0)
+    return 0 < math.prod(made) == math.prod(wanted) and made != wanted

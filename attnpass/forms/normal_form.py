@@ -1,0 +1,186 @@
+"""attn-normal-form: masks of truth values, and iteration dims in one order.
+
+Iteration dims stand in the order b, m, n, k1, k2, those of a kind in the order of the result's: of
+rows and keys the last dim is innermost. In f32 on NVIDIA GPUs those of the result stand in its
+order, whatever kinds they are, since no tensor core takes part: IREE 3.13 lowers a product whose
+result has its dims in another order than the loops to wrong numbers
+(`iree-llvmgpu-vector-lowering`), and tensor cores need m before n. Of several key dims that IREE
+cannot join, those whose sizes are unknown, or no multiples of its tiles, come first: an innermost
+loop with a rest gets a mask, which IREE 3.13 gives too many dims on CPUs ("'vector.mask' op
+expects a 'vector<8x4xi1>' mask").
+
+Masks of integers, of which IREE reads the lowest bit, and of bits that lie packed in bytes are
+masks of truth values.
+
+attn-order-dims: attention's iteration dims in one order, when its result's order is final.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..attention.facts import AttentionFacts
+from ..ir import Builder, element_type, is_float, maps, product, sizes_of
+from ..machines import Target
+from ..machines.cpu.configurations import fills_tiles
+from ..machines.gpu.configurations import is_f32
+from ..passes import Pass, PassContext
+
+_PACKED = "#iree_encoding.packed_storage"
+_BYTE = 8
+
+
+def order_dims(facts: AttentionFacts, target: Target | None) -> bool:
+    """Numbers the iteration dims of an attention in the normal order, in place; returns whether
+    they stood in another. A configuration of the op's own says what its numbers are."""
+    order = _normal_order(facts, target)
+    if facts.own_configuration or maps.is_identity(order):
+        return False
+    new = maps.inverse(order)
+    indexing = [tuple(None if dim is None else new[dim] for dim in old) for old in facts.maps]
+    facts.op.attributes["indexing_maps"] = maps.maps_attribute(facts.num_dims, indexing)
+    for inner in facts.op.regions[0].blocks[0].operations:
+        if inner.operation.name == "iree_linalg_ext.index":
+            old = ir.IntegerAttr(inner.operation.attributes["dim"])
+            inner.operation.attributes["dim"] = ir.IntegerAttr.get(old.type, new[old.value])
+    return True
+
+
+def _normal_order(facts: AttentionFacts, target: Target | None) -> list[int]:
+    """The iteration dims as they should stand."""
+    lanes = target is not None and target.backend == "cuda" and is_f32(facts)
+    output = facts.map_of("output")
+    outer = output if lanes else [dim for dim in output if dim not in facts.n]
+    head = [dim for dim in facts.map_of("query") if dim in facts.k1]
+    keys = [dim for dim in facts.map_of("key") if dim in facts.k2]
+    if not all(maps.are_neighbours(facts.map_of(name), keys) for name in _with_keys(facts)):
+        keys.sort(key=lambda dim: fills_tiles(facts.sizes[dim], target))
+    seen = [*outer, *output, *head, *keys, *range(facts.num_dims)]
+    return list(dict.fromkeys(dim for dim in seen if dim is not None))
+
+
+def _with_keys(facts: AttentionFacts) -> list[str]:
+    """The operands that have a key dim."""
+    names = ["key", "value", *(["mask"] if facts.has_mask else [])]
+    return [name for name in names if set(facts.map_of(name)) & set(facts.k2)]
+
+
+def truth_mask(facts: AttentionFacts) -> str:
+    """Gives an attention a mask of truth values instead of one of integers or of packed bits;
+    returns what it had, for a reader, or ''."""
+    if not facts.has_mask:
+        return ""
+    mask, build = facts.value("mask"), Builder(facts.op)
+    kind = element_type(mask)
+    if is_float(kind):
+        return ""
+    if str(ir.RankedTensorType(mask.type).encoding) == _PACKED:
+        facts.op.operands[facts.index("mask")] = _unpacked(mask, build)
+        return "bits that lie packed in bytes"
+    if ir.IntegerType(kind).width == 1:
+        return ""
+    facts.op.operands[facts.index("mask")] = _lowest_bits(mask, build)
+    return f"{kind}, of which IREE reads the lowest bit"
+
+
+def _lowest_bits(mask: ir.Value, build: Builder) -> ir.Value:
+    i1 = ir.IntegerType.get_signless(1, mask.context)
+    everywhere = tuple(range(len(sizes_of(mask))))
+
+    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
+        return [inner.create("arith.trunci", [i1], [x[0]]).results[0]]
+
+    init = build.empty(sizes_of(mask), i1)
+    return build.generic([mask], [init], [everywhere, everywhere], body)[0]
+
+
+def _unpacked(mask: ir.Value, build: Builder) -> ir.Value:
+    """Bits that lie packed, the lowest of a byte first, as truth values, a byte each."""
+    sizes = sizes_of(mask)
+    i1, i8 = (ir.IntegerType.get_signless(width, mask.context) for width in (1, _BYTE))
+    count = build.size_op("ceildivui", product(sizes), _BYTE)
+    kind = build.tensor_type([count], i8)
+    old = [build.size(size) for size in sizes if not isinstance(size, int)]
+    new = [build.size(size) for size in [count] if not isinstance(size, int)]
+    segments = ir.DenseI32ArrayAttr.get([1, len(old), len(new)], mask.context)
+    operands, attributes = [mask, *old, *new], {"operandSegmentSizes": segments}
+    packed = build.create("flow.tensor.bitcast", [kind], operands, attributes).results[0]
+    extents = [build.size(size) for size in sizes]
+
+    def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+        index = ir.IndexType.get(mask.context)
+        place = inner.constant_index(0)
+        for loop, extent in enumerate(extents):
+            place = inner.create("arith.muli", [index], [place, extent]).results[0]
+            place = inner.create("arith.addi", [index], [place, inner.loop_index(loop)]).results[0]
+        eight = inner.constant_index(_BYTE)
+        at, bit = (
+            inner.create(f"arith.{name}", [index], [place, eight]).results[0]
+            for name in ("divui", "remui")
+        )
+        byte = inner.extract(packed, [at])
+        shift = inner.create("arith.index_cast", [i8], [bit]).results[0]
+        shifted = inner.create("arith.shrui", [i8], [byte, shift]).results[0]
+        return [inner.create("arith.trunci", [i1], [shifted]).results[0]]
+
+    return build.generic([], [build.empty(sizes, i1)], [tuple(range(len(sizes)))], body)[0]
+
+
+@dataclass(frozen=True)
+class NormalForm(Pass):
+    """Brings attention into the form that all other passes and configurations know.
+
+    Masks of integers (IREE reads their lowest bit) and of bits packed 8 to a byte become masks of
+    truth values, by one elementwise op. Iteration dims get the order b, m, n, k1, k2 and, within a
+    kind, that of the result; in f32 on NVIDIA GPUs the order of the result throughout, since IREE
+    3.13 computes wrong numbers of other orders there. Maps are relabelled, nothing is moved.
+    """
+
+    name: ClassVar[str] = "attn-normal-form"
+    summary: ClassVar[str] = "masks of truth values; iteration dims in one order, by relabelling"
+    mends: ClassVar[str] = (
+        "masks of i8, and dims in another order than those of the result, are wrong on GPUs"
+    )
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..attention.facts import find
+
+        changed = False
+        target = context.target_for(module)
+        with module.context:
+            for facts in find(module):
+                had = truth_mask(facts)
+                if had:
+                    context.report.note(
+                        f"{facts.kind} at {facts.place}: its mask is of truth values now; it was "
+                        f"of {had}"
+                    )
+                changed |= bool(had) | order_dims(facts, target)
+        return changed
+
+
+@dataclass(frozen=True)
+class OrderDims(Pass):
+    """Puts iteration dims in the order that `attn-normal-form` gives them, once more.
+
+    The passes between, and IREE's folding of transposes and reshapes, may have given the result
+    another order, or the iteration space other dims. Maps are relabelled, nothing is moved.
+    """
+
+    name: ClassVar[str] = "attn-order-dims"
+    summary: ClassVar[str] = "iteration dims in one order again, after IREE's folding"
+    phase: ClassVar[str] = "flow"
+    mends: ClassVar[str] = (
+        "attention whose dims stand in another order than its result's is wrong on GPUs"
+    )
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..attention.facts import find
+
+        target = context.target_for(module)
+        with module.context:
+            return any([order_dims(facts, target) for facts in find(module)])

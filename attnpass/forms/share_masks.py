@@ -1,0 +1,120 @@
+"""attn-share-masks: heads, sequences and rows read the mask that they share, not copies of it.
+
+PyTorch's masks are broadcast to every head, those that say which keys are padding to every row,
+too, and IREE's importer makes the mask of `is_causal` with a copy a head. IREE 3.13 folds a
+broadcast into attention only where nothing else stands between: mostly the copies are written to
+memory and read once a head, 2 GB of f32 for 32 heads of 4096 rows and keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ..analysis.invariant_dims import SpareDims
+from ..attention.facts import AttentionFacts
+from ..ir import Builder, defining_op, element_type, sizes_of
+from ..layout.attention_rewrite import Swept
+from ..layout.layout import permuted
+from ..layout.sources import Source, find_source, fold_through_reshapes, sources
+from ..passes import Pass, PassContext
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+
+def share_mask(facts: AttentionFacts, spare: SpareDims, swept: Swept) -> bool:
+    """Lets an attention read its mask without copies along dims of its batch and rows; returns
+    whether there were some. Dims of keys stay as they are."""
+    if not facts.has_mask or facts.own_configuration:
+        return False
+    while _make_once(facts, spare, swept):
+        pass
+    source = find_source(facts, "mask")
+    if source is None or not _is_repeated(source) or not _keeps_scores(facts, source):
+        return False
+    return fold_through_reshapes(facts, "mask", swept) is not None
+
+
+def _is_repeated(source: Source) -> bool:
+    return any(axis is None for axes in source.parts for axis in axes)
+
+
+def _keeps_scores(facts: AttentionFacts, source: Source) -> bool:
+    """Whether rows, where it has some, and keys are one dim each, in this order, in what the mask
+    is made of."""
+    lies = [axis for axes in source.layout.dims for axis in axes]
+    positions = facts.map_of("mask")
+    scores = [
+        axes
+        for axes, p in zip(source.parts, positions, strict=True)
+        if p not in facts.batch and any(axis is not None for axis in axes)
+    ]
+    flat = [axis for axes in scores for axis in axes]
+    return all(len(axes) == 1 for axes in scores) and lies[len(lies) - len(flat) :] == flat
+
+
+def _make_once(facts: AttentionFacts, spare: SpareDims, swept: Swept) -> bool:
+    """Where what makes the mask, below reshapes and repeats, makes copies along dims of the batch
+    or of rows: makes one of them, and a repeat of it for who reads them."""
+    value = facts.value("mask")
+    sizes = sizes_of(value)
+    layout = permuted(sizes, range(len(sizes)))
+    bottom = Source(value, layout, layout.dims, ())
+    for _, bottom in sources(facts, "mask"):  # noqa: B007
+        pass
+    op = defining_op(bottom.value)
+    if op is None:
+        return False
+    droppable = {
+        axis
+        for axes, p in zip(bottom.parts, facts.map_of("mask"), strict=True)
+        if p in facts.batch or p in facts.m
+        for axis in axes
+    }
+    copied = spare.of(bottom.value)
+    lost = frozenset(
+        dim
+        for dim, axes in enumerate(bottom.layout.dims)
+        if axes and {*axes} <= droppable and dim in copied
+    )
+    if not lost:
+        return False
+    one = spare.without(bottom.value, lost)
+    everywhere = tuple(range(len(bottom.layout.dims)))
+    kept = tuple(None if dim in lost else dim for dim in everywhere)
+    build = Builder(op)
+    init = build.empty(sizes_of(bottom.value), element_type(bottom.value))
+    repeat = build.generic([one], [init], [kept, everywhere], lambda _, x: [x[0]])
+    bottom.value.replace_all_uses_with(repeat[0])
+    swept.append(op)
+    return True
+
+
+@dataclass(frozen=True)
+class ShareMasks(Pass):
+    """Leaves broadcasts of a mask along dims of the batch and of rows to attention's indexing map.
+
+    A mask that is computed, not just broadcast, is computed once: what its elements do not
+    depend on is no dim of it any more. The batch dim of attention is split where sequences
+    have masks of their own that their heads share.
+    """
+
+    name: ClassVar[str] = "attn-share-masks"
+    summary: ClassVar[str] = "heads, sequences and rows read one mask where theirs are copies of it"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..analysis.invariant_dims import SpareDims
+        from ..attention.facts import find
+        from ..ir import erase_dead
+
+        swept: Swept = []
+        spare = SpareDims()
+        with module.context:
+            for facts in find(module):
+                if share_mask(facts, spare, swept):
+                    context.report.note(
+                        f"{facts.kind} at {facts.place}: its heads, sequences or rows read one mask"
+                    )
+            erase_dead(swept)
+        return bool(swept)

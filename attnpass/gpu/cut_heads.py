@@ -1,0 +1,106 @@
+"""attn-cut-heads: the part of wide heads that a kernel takes, the rest as an added mask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ..passes import Pass, PassContext, option
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+    from ..attention.facts import AttentionFacts
+    from ..ir import Builder, maps
+
+
+@dataclass(frozen=True)
+class CutHeads(Pass):
+    """Cuts the head dim of Q and K in two where attn-configure has a kernel for one part only.
+
+    Decode of absorbed latent attention (DeepSeek's) has keys of 512 + 64 elements, and V is the
+    first 512. No tile of 576 divides among a workgroup, and to pad it to 1024 copies the whole
+    cache at each step. Scores of the last 64 elements, few rows of them, are a product of their
+    own and added as a mask, in f32; attention reads the others where they lie, and K and V in one.
+    """
+
+    name: ClassVar[str] = "attn-cut-heads"
+    summary: ClassVar[str] = "NVIDIA GPUs: what no kernel takes of wide heads becomes a mask"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+
+    target: str = option("", "target to decide for, instead of the module's own")
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..machines.configurations import cut_head
+
+        target = context.target_for(module, self.target)
+        if target is None:
+            return False
+
+        def replace(facts: AttentionFacts) -> str | None:
+            head = cut_head(facts, target)
+            if head is None or None in facts.map_of("output"):
+                return None
+            _cut(facts, head)
+            rest = (facts.sizes[facts.k1[0]] or 0) - head
+            return (
+                f"head dim {head + rest} of Q and K is cut: {head} have a kernel, the scores of "
+                f"the last {rest} are its mask"
+            )
+
+        return context.replace_attention(module, replace)
+
+
+def _cut(facts: AttentionFacts, head: int) -> None:
+    """Gives the users of an attention one over the first `head` elements of Q and K, under a mask
+    of the scores of the others."""
+    from ..attention.masks import attend_under
+    from ..forms.decompose import product
+    from ..ir import Builder
+
+    build = Builder(facts.op)
+    first = {name: _part(facts, name, 0, head, build) for name in ("query", "key")}
+    size = facts.sizes[facts.k1[0]]
+    assert size is not None
+    rest = [
+        (_part(facts, name, head, size - head, build), facts.map_of(name))
+        for name in ("query", "key")
+    ]
+    kept = [dim for dim in facts.map_of("output") if dim is not None and dim not in facts.n]
+    dims = (*kept, *facts.k2)
+    scores = product(facts, build, rest[0], rest[1], dims)
+    attend_under(facts, _mask(facts, scores, dims, build), dims, first)
+
+
+def _part(facts: AttentionFacts, name: str, start: int, count: int, build: Builder) -> ir.Value:
+    """`count` elements of the heads of Q or K."""
+    from ..ir import sizes_of
+
+    value = facts.value(name)
+    axis, sizes = facts.map_of(name).index(facts.k1[0]), list(sizes_of(value))
+    sizes[axis] = count
+    return build.extract_slice(value, [start if a == axis else 0 for a in range(len(sizes))], sizes)
+
+
+def _mask(facts: AttentionFacts, scores: ir.Value, dims: Sequence[int], build: Builder) -> ir.Value:
+    """The scores, in f32, scaled as attention scales its own, under its mask."""
+    from ..forms.decompose import masked
+    from ..ir import element_type, sizes_of
+
+    kind, everywhere = element_type(scores), tuple(range(len(dims)))
+    inputs: list[ir.Value] = [scores]
+    positions: list[maps.Positions] = [everywhere]
+    if facts.has_mask:
+        place = {dim: loop for loop, dim in enumerate(dims)}
+        inputs.append(facts.value("mask"))
+        given = facts.map_of("mask")
+        positions.append(tuple(None if dim is None else place[dim] for dim in given))
+
+    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
+        factors = [x[0], inner.cast_float(facts.value("scale"), kind)]
+        scaled = inner.create("arith.mulf", [kind], factors).results[0]
+        return [masked(inner, scaled, x[1]) if facts.has_mask else scaled]
+
+    init = build.empty(sizes_of(scores), kind)
+    return build.generic(inputs, [init], [*positions, everywhere], body)[0]

@@ -1,0 +1,336 @@
+"""attn-hardware-exp2: CUDA's own exp2, tanh and casts in attention kernels.
+
+IREE expands `math.exp2` and `math.tanh` for CUDA into polynomials of about 20 instructions,
+rounds to bf16 with integer arithmetic and has no translation for casts to and from fp8. All can
+be replaced only between its lowering of a kernel to vectors, which makes them, and its
+conversion to LLVM, which is one phase with it: so the lowering is run here, and the kernel
+marked as lowered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..attention.facts import OP_NAMES
+from ..ir import (
+    Builder,
+    collect,
+    defining_op,
+    descendants,
+    detached_copy,
+    element_type,
+    element_type_name,
+    erase_dead,
+    maps,
+    restore,
+    with_element,
+)
+from ..passes import Pass, PassContext
+from ..report.records import Report
+from .lowered import fp8, ptx
+from .lowered.fp8 import FORMATS, Fp8
+from .lowered.kernel import (
+    FUNCTIONS,
+    VARIANTS,
+    is_to_be_lowered,
+    lower,
+    mark_lowered,
+    place_of,
+    splat_number,
+)
+from .lowered.key_subgroups import fit_key_subgroups
+
+_CASTS = ("arith.truncf", "arith.extf")
+# Element types that a cast from or to fp8 passes through f32 or f16 without a second rounding.
+_WIDE = ("f16", "bf16", "f32")
+
+
+def use_hardware_math(module: ir.Operation, report: Report) -> bool:
+    """Rewrites the CUDA kernels of `module` (a builtin.module at IREE's phase
+    executable-configurations) that hold attention or fp8 casts; returns whether IR changed.
+    """
+    changed = False
+    for variant in descendants(module, *VARIANTS):
+        target = str(variant.attributes["target"])
+        machine = ptx.machine_of(target) if '<"cuda"' in target else None
+        if machine is None:
+            continue
+        for function in list(descendants(variant, *FUNCTIONS)):
+            if _may_help(function):
+                changed |= fit_key_subgroups(function, report)
+                changed |= _rewrite_kernel(function, machine, report)
+    return changed
+
+
+def _may_help(function: ir.Operation) -> bool:
+    """Whether a kernel that IREE is yet to lower holds attention or an fp8 cast."""
+    if not is_to_be_lowered(function):
+        return False
+    return bool(collect(function, lambda op: op.name in OP_NAMES or _is_fp8_cast(op)))
+
+
+def _rewrite_kernel(function: ir.Operation, machine: ptx.Machine, report: Report) -> bool:
+    place, copy = place_of(function), detached_copy(function)
+    if not lower(function, report):
+        return False
+    kernel = Kernel(machine)
+    kernel.rewrite(function)
+    for words, count in kernel.kept.items():
+        report.note(f"{place} keeps {count} {words}")
+    if not (kernel.done or kernel.ordered or kernel.turned):
+        restore(function, copy)
+        return False
+    mark_lowered(function)
+    if kernel.done:
+        done = ", ".join(f"{words} for {count} element(s)" for words, count in kernel.done.items())
+        report.note(f"{place} uses {done}")
+    if kernel.ordered:
+        report.note(
+            f"{place} has {kernel.ordered} product(s) whose loops are put in the order of the "
+            "result's dims: of another order IREE 3.13 makes wrong numbers"
+        )
+    if kernel.turned:
+        report.note(
+            f"{place} has {kernel.turned} product(s) with a factor transposed in registers: IREE "
+            "3.13 multiplies other numbers where summed dims stand in another order there"
+        )
+    return True
+
+
+def _is_fp8_cast(op: ir.Operation) -> bool:
+    return op.name in _CASTS and any(
+        element_type_name(value).startswith("f8") for value in (op.operands[0], op.results[0])
+    )
+
+
+def _rounds_to_bf16(op: ir.Operation) -> bool:
+    kinds = [element_type_name(value) for value in (*op.operands, *op.results)]
+    return op.name == "arith.truncf" and kinds == ["f32", "bf16"]
+
+
+class Kernel:
+    """One lowered kernel: what was replaced in it, by which instruction, and what was not."""
+
+    def __init__(self, machine: ptx.Machine):
+        self.machine = machine
+        self.done: Counter[str] = Counter()
+        self.kept: Counter[str] = Counter()
+        # Products whose loops stood in another order than their results' dims, and those whose
+        # factors had the dims that are summed over in different orders.
+        self.ordered = 0
+        self.turned = 0
+
+    def rewrite(self, function: ir.Operation) -> None:
+        for op in collect(function, lambda op: op.name == "vector.contract"):
+            _widen_factors(op)
+            self.ordered += _order_loops(op)
+            self.turned += _order_sums(op)
+            _hold_start(op)
+        # Casts first: they look at the exp2 that they read.
+        rules = (
+            (_is_fp8_cast, self._cast),
+            (_rounds_to_bf16, self._round),
+            (lambda op: op.name == "math.exp2", self._exp2),
+            (lambda op: op.name == "math.tanh", self._tanh),
+        )
+        wanted = [(op, make) for is_one, make in rules for op in collect(function, is_one)]
+        erase_dead([op for op, make in wanted if self._replace(op, make)])
+
+    def _replace(
+        self, op: ir.Operation, make: Callable[[Builder, ir.Operation], ir.Value | None]
+    ) -> bool:
+        kind = op.results[0].type
+        if isinstance(kind, ir.VectorType) and kind.scalable:
+            self.kept[f"{op.name} on scalable vectors"] += 1
+            return False
+        value = make(Builder(op), op)
+        if value is not None:
+            op.results[0].replace_all_uses_with(value)
+        return value is not None
+
+    def _exp2(self, build: Builder, op: ir.Operation) -> ir.Value | None:
+        kind = element_type_name(op.results[0])
+        if kind != "f32":
+            self.kept[f"{op.name} on {kind}: {ptx.EXP2} takes f32"] += 1
+            return None
+        self._count(ptx.EXP2, op)
+        return ptx.exp2(build, op.operands[0])
+
+    def _tanh(self, build: Builder, op: ir.Operation) -> ir.Value | None:
+        if element_type_name(op.results[0]) != "f32":
+            return None
+        self._count(f"{ptx.TANH} (tanh)", op)
+        value, divisor = op.operands[0], 1.0
+        quotient = defining_op(value)
+        if quotient is not None and quotient.name == "arith.divf":
+            # A soft-cap divides by its cap first.
+            number = splat_number(defining_op(quotient.operands[1]))
+            value, divisor = (quotient.operands[0], number) if number else (value, 1.0)
+        return ptx.tanh(build, value, divisor)
+
+    def _round(self, build: Builder, op: ir.Operation) -> ir.Value | None:
+        # One number, as the scale, is left as arithmetic that other rewrites can follow.
+        is_vector = isinstance(op.results[0].type, ir.VectorType)
+        if not (self.machine.rounds_to_bf16 and is_vector) or "roundingmode" in op.attributes:
+            return None
+        self._count(ptx.BF16_PAIR, op)
+        return ptx.round_to_bf16(build, op.operands[0])
+
+    def _cast(self, build: Builder, op: ir.Operation) -> ir.Value | None:
+        source, target = element_type_name(op.operands[0]), element_type_name(op.results[0])
+        narrows = op.name == "arith.truncf"
+        small, wide = (target, source) if narrows else (source, target)
+        words = f"{op.name} from {source} to {target}"
+        if small not in FORMATS or wide not in _WIDE:
+            self.kept[f"{words}: no instruction and no arithmetic for these types"] += 1
+            return None
+        if "roundingmode" in op.attributes:
+            self.kept[f"{words}: it names a rounding mode"] += 1
+            return None
+        return (self._narrow if narrows else self._widen)(build, op, FORMATS[small])
+
+    def _narrow(self, build: Builder, op: ir.Operation, form: Fp8) -> ir.Value:
+        e = fp8.Elementwise(build, op.operands[0])
+        value = e.to("extf", e.f32, op.operands[0])
+        if self.machine.casts_fp8:
+            self._count(ptx.narrow_instruction(form), op)
+            weights = _clamped_weights(value, form)
+            codes = ptx.narrow(build, weights or value, form, saturate=weights is not None)
+        else:
+            self._count(f"integer arithmetic (to {form.name})", op)
+            codes = fp8.narrow(build, value, form)
+        return e.to("bitcast", element_type(op.results[0]), codes)
+
+    def _widen(self, build: Builder, op: ir.Operation, form: Fp8) -> ir.Value:
+        e = fp8.Elementwise(build, op.operands[0])
+        codes = e.to("bitcast", e.i8, op.operands[0])
+        if self.machine.casts_fp8:
+            self._count(ptx.widen_instruction(form), op)
+            number = ptx.widen(build, codes, form)
+        else:
+            self._count(f"integer arithmetic (from {form.name})", op)
+            number = fp8.widen(build, codes, form)
+        element = element_type(op.results[0])
+        return number if element == e.f16 else e.to("truncf", element, e.to("extf", e.f32, number))
+
+    def _count(self, words: str, op: ir.Operation) -> None:
+        kind = op.results[0].type
+        self.done[words] += ptx.element_count(kind)
+
+
+def _widen_factors(op: ir.Operation) -> None:
+    """Makes the casts visible that a contraction of fp8 factors into f32 implies."""
+    result = element_type(op.results[0])
+    for number in (0, 1):
+        factor = op.operands[number]
+        if element_type_name(factor).startswith("f8") and element_type(factor) != result:
+            kind = with_element(factor.type, result)
+            op.operands[number] = Builder(op).create("arith.extf", [kind], [factor]).results[0]
+
+
+def _order_loops(op: ir.Operation) -> bool:
+    """Puts the loops of a `vector.contract` in the order of its result's dims, reductions last;
+    returns whether that is another. IREE's lowering counts on it."""
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None:
+        return False
+    result = [dim for dim in positions[2] if dim is not None]
+    if result == sorted(result):
+        return False
+    kinds = list(ir.ArrayAttr(op.attributes["iterator_types"]))
+    order = list(dict.fromkeys([*result, *range(len(kinds))]))
+    new = maps.inverse(order)
+    indexing = [tuple(None if dim is None else new[dim] for dim in old) for old in positions]
+    op.attributes["indexing_maps"] = maps.maps_attribute(len(kinds), indexing)
+    op.attributes["iterator_types"] = ir.ArrayAttr.get([kinds[dim] for dim in order])
+    return True
+
+
+def _order_sums(op: ir.Operation) -> bool:
+    """Gives the factors of a `vector.contract` the dims that are summed over in one order, where
+    they have them in different ones; returns whether they did. IREE's lowering takes them by
+    their places, once it has folded transposes of factors."""
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None:
+        return False
+    sizes = ir.VectorType(op.operands[0].type).shape
+    wide = {dim for dim, size in zip(positions[0], sizes, strict=True) if size != 1}
+    sums = wide - {*positions[2]}
+    factors = [_untransposed(op.operands[number], positions[number]) for number in (0, 1)]
+    orders = {
+        tuple(dim for dim in one if dim in sums)
+        for one in (*positions[:2], *(place for _, place in factors))
+    }
+    if len(orders) == 1:
+        return False
+    (left, left_dims), (right, right_dims) = factors
+    ordered = iter([dim for dim in left_dims if dim in sums])
+    turned = tuple(next(ordered) if dim in sums else dim for dim in right_dims)
+    op.operands[0] = left
+    op.operands[1] = ptx.transpose(Builder(op), right, [right_dims.index(dim) for dim in turned])
+    count = len(op.attributes["iterator_types"])
+    op.attributes["indexing_maps"] = maps.maps_attribute(count, (left_dims, turned, positions[2]))
+    return True
+
+
+def _untransposed(value: ir.Value, dims: maps.Positions) -> tuple[ir.Value, maps.Positions]:
+    """What a vector is a transpose of, and where its dims stand there."""
+    op = defining_op(value)
+    while op is not None and op.name == "vector.transpose":
+        order = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
+        value, dims = op.operands[0], tuple(dims[place] for place in maps.inverse(order))
+        op = defining_op(value)
+    return value, dims
+
+
+def _hold_start(op: ir.Operation) -> None:
+    """Keeps IREE from giving a `vector.contract` other dims of its result, as it does where that
+    and what is added to are transposed."""
+    start = defining_op(op.operands[2])
+    users = [use.owner.name for use in op.results[0].uses]
+    if start is not None and start.name == "vector.transpose" and start.name in users:
+        order = list(ir.DenseI64ArrayAttr(start.attributes["permutation"]))
+        op.operands[2] = ptx.transpose(Builder(op), start.operands[0], order)
+
+
+def _clamped_weights(value: ir.Value, form: Fp8) -> ir.Value | None:
+    """The softmax weights below IREE's clamp to the format's range, which the instruction
+    does as well; None where `value` is something else."""
+    clamp = defining_op(value)
+    if clamp is None or clamp.name != "arith.minimumf":
+        return None
+    weights, bound = (defining_op(operand) for operand in clamp.operands)
+    if weights is None or weights.name != "math.exp2" or bound is None:
+        return None
+    return weights.results[0] if splat_number(bound) == form.largest else None
+
+
+@dataclass(frozen=True)
+class HardwareExp2(Pass):
+    """Lowers CUDA kernels that hold attention or fp8 casts, and puts the GPU's instructions in.
+
+    `math.exp2` on f32 becomes `ex2.approx.ftz.f32`, which IREE expands into a polynomial, and
+    `math.tanh` that and a reciprocal: its error is at most 5e-7 absolutely, as scores need it.
+    Rounding to bf16, integer arithmetic in IREE, becomes `cvt.rn.bf16x2.f32`; NaN stays NaN.
+    Casts to and from f8E4M3FN and f8E5M2, which IREE 3.13 cannot translate for CUDA, become
+    `cvt` from sm_89 on and integer arithmetic below it, with the numbers of a CPU. What
+    cannot be replaced is left as it was, with the reason in the report; a kernel in which
+    nothing is replaced is left for IREE to lower.
+
+    Products without tensor cores get loops and factors whose dims IREE 3.13 pairs right.
+    """
+
+    name: ClassVar[str] = "attn-hardware-exp2"
+    summary: ClassVar[str] = "CUDA: hardware exp2, tanh and casts in attention kernels"
+    phase: ClassVar[str] = "executable-configurations"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+
+        with module.context:
+            return use_hardware_math(module, context.report)

@@ -1,0 +1,68 @@
+"""attn-keep-tiles: 16-bit products whose rows are tiles of an unknown number keep those tiles."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ..passes import Pass, PassContext
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+_KINDS = ("f16", "bf16")
+
+
+@dataclass(frozen=True)
+class KeepTiles(Pass):
+    """Writes a product as `linalg.contract` where a dim of unknown size stands before one of known
+    size in its result, for CUDA.
+
+    From `--iree-opt-level=O2` on IREE 3.13 writes products as generics, and joins such dims when
+    it forms dispatches: the rows, whole kernel tiles by `attn-tile-products` or of a known length
+    in an unknown number of sequences, are unknown then, and multiplied without tensor cores. It
+    joins no dims of a `linalg.contract`.
+    """
+
+    name: ClassVar[str] = "attn-keep-tiles"
+    summary: ClassVar[str] = "NVIDIA GPUs: known rows of products are not joined to unknown dims"
+    phase: ClassVar[str] = "global-optimization"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..ir import collect
+        from ..machines import backends
+
+        if "cuda" not in backends(module):
+            return False
+        with module.context:
+            found = collect(module, _would_lose_tiles, bodies=False)
+            for op in found:
+                _name(op)
+        return bool(found)
+
+
+def _would_lose_tiles(op: ir.Operation) -> bool:
+    from ..ir import element_type_name, ranked_shape
+    from ..layout.rules.loop_nest import contraction_inputs
+
+    if op.name != "linalg.generic" or contraction_inputs(op) is None:
+        return False
+    if any(element_type_name(value) not in _KINDS for value in list(op.operands)[:2]):
+        return False
+    shape = ranked_shape(op.results[0])
+    rows = shape[:-1]
+    return any(a is None and b is not None for a, b in itertools.pairwise(rows))
+
+
+def _name(op: ir.Operation) -> None:
+    from ..ir import Builder, copied_attributes, copy_region, erase_dead
+
+    build = Builder(op)
+    attributes = copied_attributes(op, "iterator_types")
+    kinds = [result.type for result in op.results]
+    named = build.create("linalg.contract", kinds, list(op.operands), attributes, regions=1)
+    copy_region(op, named)
+    op.results[0].replace_all_uses_with(named.results[0])
+    erase_dead([op])

@@ -1,0 +1,134 @@
+"""What rewrites of kernels share: finding ops, running IREE's passes, marking what is done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from iree.compiler import ir
+
+from ...ir import (
+    defining_op,
+    descendants,
+    detached_copy,
+    location_text,
+    restore,
+    set_attribute,
+    symbol_name,
+)
+from ...report.records import Report
+
+# The path from a module at IREE's phase executable-configurations to its kernels.
+VARIANTS = ("hal.executable", "hal.executable.variant")
+FUNCTIONS = ("builtin.module", "func.func")
+_ON_THE_WAY = (
+    "tensor.extract_slice",
+    "tensor.cast",
+    "tensor.collapse_shape",
+    "tensor.expand_shape",
+)
+_LOADS = ("iree_codegen.load_from_buffer", "iree_tensor_ext.dispatch.tensor.load")
+PIPELINE = re.compile(r"#iree_[cg]pu\.pipeline<\w+>")
+# What a kernel that is lowered here says of the pipeline it was for.
+_LOWERED_BY = "attnpass.lowered_by"
+GPU_LOWERING = "iree-llvmgpu-lower-executable-target"
+
+
+def splat_number(op: ir.Operation | None) -> float | None:
+    """The float that a constant, or each element of one, is."""
+    if op is None or op.name != "arith.constant":
+        return None
+    attribute: ir.Attribute = op.attributes["value"]
+    if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
+        attribute = attribute.get_splat_value()
+    return attribute.value if isinstance(attribute, ir.FloatAttr) else None
+
+
+def load_of(value: ir.Value) -> ir.Operation | None:
+    """The op that loads the tensor which `value` is a piece of from a buffer that the kernel is
+    given; None for one that the kernel computes."""
+    op = defining_op(value)
+    while op is not None and op.name in _ON_THE_WAY:
+        op = defining_op(op.operands[0])
+    return op if op is not None and op.name in _LOADS else None
+
+
+def blocks_of(op: ir.Operation) -> Iterator[ir.Block]:
+    """The blocks in an op, outer ones first."""
+    for region in op.regions:
+        for block in region:
+            yield block
+            for inner in list(block):
+                yield from blocks_of(inner.operation)
+
+
+def place_of(function: ir.Operation) -> str:
+    """A kernel's name and location, for the report."""
+    name = symbol_name(function)
+    return f"kernel {name} at {location_text(function.location)}"
+
+
+def cuda_kernels(module: ir.Operation) -> Iterator[ir.Operation]:
+    """The kernels for CUDA that IREE is yet to lower, of a module at its phase
+    executable-configurations."""
+    for variant in descendants(module, *VARIANTS):
+        if '<"cuda"' in str(variant.attributes["target"]):
+            functions = list(descendants(variant, *FUNCTIONS))
+            yield from (function for function in functions if is_to_be_lowered(function))
+
+
+def is_to_be_lowered(function: ir.Operation) -> bool:
+    """Whether IREE is yet to lower this kernel, by one of its pipelines."""
+    if "translation_info" not in function.attributes:
+        return False
+    return bool(PIPELINE.search(str(function.attributes["translation_info"])))
+
+
+def run_passes(function: ir.Operation, passes: str) -> str:
+    """Runs IREE's passes on one kernel; returns why one failed, or nothing."""
+    from iree.compiler import passmanager
+
+    messages: list[str] = []
+
+    def hear(diagnostic: ir.Diagnostic) -> bool:
+        if diagnostic.severity == ir.DiagnosticSeverity.ERROR:
+            messages.append(diagnostic.message)
+        return True
+
+    # A kernel that IREE complains of is left to it: it says so again, and may go on all the
+    # same (keys of unknown number without a mask: its result is wrong).
+    with function.context as context, context.attach_diagnostic_handler(hear):
+        emits, context.emit_error_diagnostics = context.emit_error_diagnostics, True
+        try:
+            passmanager.PassManager.parse(f"func.func({passes})").run(function)
+        except ir.MLIRError:
+            messages = messages or ["no reason given"]
+        finally:
+            context.emit_error_diagnostics = emits
+    return messages[0].splitlines()[0] if messages else ""
+
+
+def lower(function: ir.Operation, report: Report) -> bool:
+    """Runs IREE's lowering of a GPU kernel to vectors. Where it fails the kernel stays as it
+    was, which the report says, and `function` must not be used again."""
+    place, copy = place_of(function), detached_copy(function)
+    problem = run_passes(function, GPU_LOWERING)
+    if problem:
+        restore(function, copy)
+        report.note(f"{place} is left as it was: IREE says of its lowering: {problem}")
+    return not problem
+
+
+def mark_lowered(function: ir.Operation) -> None:
+    """Keeps IREE from lowering a kernel again; its workgroup stays."""
+    info = str(function.attributes["translation_info"])
+    if found := PIPELINE.search(info):
+        set_attribute(function, _LOWERED_BY, f'"{found[0]}"')
+    set_attribute(function, "translation_info", PIPELINE.sub("#iree_codegen.no_pipeline", info))
+
+
+def pipeline_of(function: ir.Operation) -> str:
+    """The pipeline of IREE that lowers a kernel, or has lowered it here; '' for none."""
+    told = str(function.attributes.get(_LOWERED_BY, ""))
+    found = PIPELINE.search(told or str(function.attributes.get("translation_info", "")))
+    return found[0] if found else ""

@@ -1,0 +1,232 @@
+"""attn-shared-memory: attention's tiles in shared memory as tensor cores read them fastest.
+
+Kernels that nobody has lowered yet are lowered here, as `drive` does it: what is rewritten
+exists between IREE's lowering to vectors and its conversion to LLVM alone.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..attention.facts import OP_NAMES
+from ..ir import (
+    Builder,
+    collect,
+    descendants,
+    detached_copy,
+    element_bytes,
+    element_type_name,
+    restore,
+)
+from ..passes import Pass, PassContext, option
+from ..report.records import Report
+from .lowered import ptx
+from .lowered.async_tiles import fetch_ahead
+from .lowered.edge_masks import drop_edge_masks
+from .lowered.fragments import use_ldmatrix
+from .lowered.interleave import interleave
+from .lowered.invariant_tiles import copy_before_loops
+from .lowered.kernel import (
+    FUNCTIONS,
+    VARIANTS,
+    is_to_be_lowered,
+    lower,
+    mark_lowered,
+    pipeline_of,
+    place_of,
+    run_passes,
+)
+from .lowered.rereads import read_in_loops, scale_before_loops
+from .lowered.shared_buffers import are_aligned, space_rows
+from .lowered.threads import Threads, dimension_x
+
+_CLEAN = "canonicalize,cse"
+_PIPELINE, _TILES = "#iree_gpu.pipeline<VectorDistribute>", "lowering_config"
+# A step of attention computes longer than its copies take.
+_ATTENTION_BUFFERS, _PROJECTION_BUFFERS = 2, 4
+# Both instructions are there from here on.
+_CAPABILITY, _PTX = 80, 70
+_SHARED_BYTES = re.compile(r"max_workgroup_memory_bytes = (\d+)")
+_WORKGROUP = re.compile(r"workgroup_size = \[(\d+), 1, 1\]")
+
+
+@dataclass(frozen=True)
+class Rewrites:
+    """Which of the rewrites are wanted, and whether in kernels with 8-bit factors, too."""
+
+    rows: bool = True
+    ldmatrix: bool = True
+    ahead: bool = True
+    masks: bool = True
+    fp8: bool = True
+
+
+def improve_shared_memory(module: ir.Operation, wanted: Rewrites, report: Report) -> bool:
+    """Rewrites the CUDA kernels of `module` (a builtin.module at IREE's phase
+    executable-configurations) that hold attention on tensor cores, or a projection that was
+    configured for that; returns whether IR changed.
+    """
+    changed = False
+    for variant in descendants(module, *VARIANTS):
+        target = str(variant.attributes["target"])
+        machine = ptx.machine_of(target) if '<"cuda"' in target else None
+        shared = _SHARED_BYTES.search(target)
+        if machine is None or machine.capability < _CAPABILITY or machine.version < _PTX:
+            continue
+        for function in list(descendants(variant, *FUNCTIONS)):
+            if shared and (buffers := _buffers(function)):
+                changed |= _rewrite_kernel(function, wanted, buffers, int(shared[1]), report)
+    return changed
+
+
+def _buffers(function: ir.Operation) -> int:
+    """How many buffers a tile may have in a kernel; 0 for kernels that are left to IREE."""
+    if _is_attention(function):
+        return _ATTENTION_BUFFERS
+    return _PROJECTION_BUFFERS if _is_projection(function) else 0
+
+
+def _is_projection(function: ir.Operation) -> bool:
+    """Whether a kernel is a product of matrices for tensor cores that IREE will lower as it
+    does attention. Its own configuration of such a product is for another pipeline."""
+    if pipeline_of(function) != _PIPELINE:
+        return False
+    if not is_to_be_lowered(function):
+        # For its casts to fp8.
+        return bool(collect(function, _is_product))
+    return bool(collect(function, lambda op: "mma_kind" in str(op.attributes.get(_TILES, ""))))
+
+
+def _is_attention(function: ir.Operation) -> bool:
+    """Whether a kernel holds attention, or is what is left of it on tensor cores."""
+    if is_to_be_lowered(function):
+        return bool(collect(function, lambda op: op.name in OP_NAMES))
+    marked = "no_pipeline" in str(function.attributes.get("translation_info", ""))
+    # Projections with casts to fp8 are lowered already, too: they have no softmax.
+    return marked and all(collect(function, wanted) for wanted in (_is_product, _is_exp2))
+
+
+def _is_exp2(op: ir.Operation) -> bool:
+    if op.name == "llvm.inline_asm":
+        return ptx.EXP2 in str(op.attributes["asm_string"])
+    return op.name == "math.exp2"
+
+
+def _is_product(op: ir.Operation) -> bool:
+    return op.name == "nvgpu.mma.sync"
+
+
+def _rewrite_kernel(
+    function: ir.Operation, wanted: Rewrites, buffers: int, limit: int, report: Report
+) -> bool:
+    place, copy = place_of(function), detached_copy(function)
+    size = _WORKGROUP.search(str(function.attributes["translation_info"]))
+    if size is None or (is_to_be_lowered(function) and not lower(function, report)):
+        return False
+    done, kept = [], []
+    products = collect(function, _is_product)
+    why = "" if wanted.fp8 else _width_refusal(products)
+    if why:
+        report.note(f"{place} uses shared memory as IREE made it: {why}")
+    elif products:
+        done, kept = _rewrite(function, wanted, buffers, int(size[1]), limit)
+    problem = run_passes(function, _CLEAN) if done else ""
+    if problem:
+        done, kept = [], [f"its rewritten form fails: {problem}"]
+    if done:
+        mark_lowered(function)
+        report.note(f"{place} {', '.join(done)}")
+    else:
+        restore(function, copy)
+    for why in kept:
+        report.note(f"{place} does not fetch tiles ahead: {why}")
+    return bool(done)
+
+
+def _width_refusal(products: list[ir.Operation]) -> str:
+    """Why tensor cores' factors keep a kernel from being rewritten, or ''."""
+    for op in products:
+        for factor in op.operands[:2]:
+            if element_bytes(factor) == 1:
+                kind = element_type_name(factor)
+                return f"kernels with {kind} factors are not wanted"
+    return ""
+
+
+def _rewrite(
+    function: ir.Operation, wanted: Rewrites, buffers: int, count: int, limit: int
+) -> tuple[list[str], list[str]]:
+    """What was done to a kernel of `count` threads, in words, and why what was not."""
+    done: list[str] = []
+    kept: list[str] = []
+    _use_only_x(function)
+    run_passes(function, _CLEAN)
+    if wanted.masks and (masks := drop_edge_masks(function)):
+        done.append(f"drops {masks} mask(s) of rows beyond the end")
+        run_passes(function, _CLEAN)
+    if wanted.ahead and (tiles := copy_before_loops(function)):
+        done.append(f"copies {tiles} tile(s) once that each step copied")
+        run_passes(function, _CLEAN)
+        scale_before_loops(function)
+        run_passes(function, _CLEAN)
+    # Values are looked up by their handles: each step gets a table of its own.
+    if wanted.rows and (spaced := space_rows(function, Threads(count), limit)):
+        done.append(f"spaces the rows of {spaced} shared buffer(s)")
+    run_passes(function, _CLEAN)
+    if not are_aligned(function):
+        return done, ["not all of its shared buffers are multiples of 16 bytes long"]
+    if wanted.ldmatrix and (again := read_in_loops(function, count)):
+        done.append(f"reads {again} fragment(s) in each step that registers cannot hold")
+        run_passes(function, _CLEAN)
+    if wanted.ahead:
+        loops, kept = fetch_ahead(function, Threads(count), limit, buffers)
+        done += [f"fetches the tiles of {loops} loop(s) ahead"] if loops else []
+    if wanted.ldmatrix and (fragments := use_ldmatrix(function, Threads(count))):
+        done.append(f"reads {fragments} fragment(s) with ldmatrix")
+    if buffers == _PROJECTION_BUFFERS:
+        # What ldmatrix replaced is still there.
+        run_passes(function, _CLEAN)
+        loops = interleave(function)
+        done += [f"orders the steps of {loops} loop(s)"] if loops else []
+    return done, kept
+
+
+def _use_only_x(function: ir.Operation) -> None:
+    """Threads of a workgroup of one row have no other numbers than x."""
+    for op in collect(function, lambda op: op.name == "gpu.thread_id"):
+        if op.attributes["dimension"] != dimension_x(op.context):
+            op.results[0].replace_all_uses_with(Builder(op).constant_index(0))
+
+
+@dataclass(frozen=True)
+class SharedMemory(Pass):
+    """Rewrites how CUDA attention kernels (sm_80 and later) use shared memory.
+
+    Rows of K, V and Q get a distance at which no two threads read one bank; tensor cores'
+    fragments are read with `ldmatrix`, in each step where registers cannot hold them; a loop over
+    the keys copies its next tile asynchronously while it computes on this one, and once what
+    stays the same; masks of rows that are never stored are dropped. Numbers stay the same to the
+    last bit. A kernel, or the part of it, that has another form than expected is left as it was,
+    with the reason in the report.
+    """
+
+    name: ClassVar[str] = "attn-shared-memory"
+    summary: ClassVar[str] = "CUDA: attention's tiles in shared memory as tensor cores read them"
+    phase: ClassVar[str] = "executable-configurations"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+
+    rows: bool = option(True, "space rows so that no two threads read one bank at once")
+    ldmatrix: bool = option(True, "read the fragments of tensor cores with ldmatrix")
+    ahead: bool = option(True, "copy the next tile while this one is computed on")
+    masks: bool = option(True, "drop masks of rows beyond the end, which are never stored")
+    fp8: bool = option(True, "rewrite kernels with 8-bit factors, too")
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+
+        with module.context:
+            wanted = Rewrites(self.rows, self.ldmatrix, self.ahead, self.masks, self.fp8)
+            return improve_shared_memory(module, wanted, context.report)

@@ -1,0 +1,296 @@
+"""attn-tile-dynamic: an unknown number of keys and rows as whole kernel tiles.
+
+A dim of unknown size N becomes two: ceil(N / size) tiles, and a place in the tile. Each
+operand is copied by an op that reads its element, or the last one where the place lies
+beyond N: such keys are masked, such rows are dropped from the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..attention.facts import AttentionFacts
+from ..ir import (
+    Builder,
+    Size,
+    copied_attributes,
+    copy_body,
+    defining_op,
+    element_type,
+    is_float,
+    maps,
+    sizes_of,
+)
+from ..layout.attention_rewrite import iteration_size
+from ..passes import Pass, PassContext, option
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """What an iteration dim of `length` becomes: new dim `tile` counts its tiles of `size`,
+    `place` the places in one.
+
+    IREE joins the two again where every operand has them side by side in the same order: so
+    the operand `apart_in` has the tile in front of all its dims where one of `others` is
+    between, else behind the place.
+    """
+
+    apart_in: str
+    others: frozenset[int | None]
+    size: int
+    length: ir.Value
+    count: Size
+    tile: int
+    place: int
+
+    def position(self, tile: ir.Value, place: ir.Value, build: Builder) -> ir.Value:
+        """The position in the old dim; it may lie beyond the end."""
+        return build.multiply_add(tile, self.size, place)
+
+    def inside(self, position: ir.Value, build: Builder) -> ir.Value:
+        """Whether a position is before the end, as an i1."""
+        return build.compare("ult", position, self.length)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A dim of an operand in tiles: its old dim, and what of it: `whole`, `tile` or `place`."""
+
+    dim: int
+    part: str
+
+
+@dataclass(frozen=True)
+class Space:
+    """New numbers of the iteration dims that stay as they are, and the dims in tiles."""
+
+    numbers: Mapping[int, int]
+    tiles: Mapping[int, Tiles]
+    num_dims: int
+
+    def axes(self, name: str, positions: maps.Positions) -> list[Axis]:
+        """The dims of the operand `name`, which has this map, in tiles."""
+        axes: list[Axis] = []
+        for dim, position in enumerate(positions):
+            parts = ("tile", "place") if position in self.tiles else ("whole",)
+            axes += [Axis(dim, part) for part in parts]
+        for tile in [axis for axis in axes if axis.part == "tile"]:
+            position = positions[tile.dim]
+            if position is not None and name == self.tiles[position].apart_in:
+                axes.remove(tile)
+                place = axes.index(Axis(tile.dim, "place"))
+                others = {positions[axis.dim] for axis in axes[:place]}
+                front = others & self.tiles[position].others
+                axes.insert(0 if front else place + 1, tile)
+        return axes
+
+    def map_of(self, axes: Sequence[Axis], positions: maps.Positions) -> maps.Positions:
+        """The new indexing map of an operand."""
+        found: list[int | None] = []
+        for axis in axes:
+            position = positions[axis.dim]
+            if position is None or axis.part == "whole":
+                found.append(None if position is None else self.numbers[position])
+            else:
+                tiles = self.tiles[position]
+                found.append(tiles.tile if axis.part == "tile" else tiles.place)
+        return tuple(found)
+
+    def sizes(
+        self, axes: Sequence[Axis], positions: maps.Positions, old: Sequence[Size]
+    ) -> list[Size]:
+        found: list[Size] = []
+        for axis in axes:
+            position = positions[axis.dim]
+            if position is None or axis.part == "whole":
+                found.append(old[axis.dim])
+            else:
+                tiles = self.tiles[position]
+                found.append(tiles.count if axis.part == "tile" else tiles.size)
+        return found
+
+
+def view_as_tiles(facts: AttentionFacts, sizes: Mapping[int, int]) -> None:
+    """Gives the users of an attention the same one with tiles of `sizes` along the m and k2
+    dims named, at most one of each. The caller erases the old op."""
+    op, build = facts.op, Builder(facts.op)
+    space = _space(facts, sizes, build)
+    operands: list[ir.Value] = []
+    indexing: list[maps.Positions] = []
+    for name in facts.operand_names:
+        if name == "output" and not facts.has_mask and facts.k2[0] in space.tiles:
+            keys = space.tiles[facts.k2[0]]
+            operands.append(_mask(keys, build))
+            indexing.append((keys.place, keys.tile))
+        positions = facts.map_of(name)
+        axes = space.axes(name, positions)
+        operands.append(_in_tiles(facts, name, axes, space, build))
+        indexing.append(space.map_of(axes, positions))
+    attributes = copied_attributes(op)
+    attributes["indexing_maps"] = maps.maps_attribute(space.num_dims, indexing)
+    types = [value.type for value in operands[-len(op.results) :]]
+    new = build.create(op.name, types, operands, attributes, regions=1)
+    source = op.regions[0].blocks[0]
+    block = new.regions[0].blocks.append(source.arguments[0].type, arg_locs=[build.location])
+    copy_body(source, block, [0], dict(space.numbers))
+    for name, old, value in zip(facts.result_names, op.results, new.results, strict=True):
+        axes = space.axes(name, facts.map_of(name))
+        old.replace_all_uses_with(_whole(facts, name, value, axes, space, build))
+
+
+def _space(facts: AttentionFacts, sizes: Mapping[int, int], build: Builder) -> Space:
+    """The new dims: a tile stands before all dims of its kind, since IREE may join the others."""
+    before = {min(group): dim for group in (facts.m, facts.k2) for dim in group if dim in sizes}
+    order: list[tuple[int, str]] = []
+    for dim in range(facts.num_dims):
+        order += [(before[dim], "tile")] if dim in before else []
+        order.append((dim, "place" if dim in sizes else "whole"))
+    numbers = {key: number for number, key in enumerate(order)}
+    tiles: dict[int, Tiles] = {}
+    for dim, size in sizes.items():
+        length = iteration_size(facts, dim)
+        count = build.size_op("ceildivui", length, size)
+        places = numbers[dim, "tile"], numbers[dim, "place"]
+        # Rows of Q lie apart in memory anyway; a mask is best read along its keys.
+        apart_in = "query" if dim in facts.m else "mask"
+        between = () if dim in facts.m else (*facts.batch, *facts.m)
+        others = frozenset(other for other in between if facts.sizes[other] != 1)
+        tiles[dim] = Tiles(apart_in, others, size, build.size(length), count, *places)
+    whole = {dim: number for (dim, part), number in numbers.items() if part == "whole"}
+    return Space(whole, tiles, len(order))
+
+
+def _in_tiles(
+    facts: AttentionFacts, name: str, axes: Sequence[Axis], space: Space, build: Builder
+) -> ir.Value:
+    """An operand with these dims."""
+    value, positions = facts.value(name), facts.map_of(name)
+    if all(axis.part == "whole" for axis in axes):
+        return value
+    init = build.empty(space.sizes(axes, positions, sizes_of(value)), element_type(value))
+    if name in facts.result_names:
+        return _begun(facts, name, init, build)
+
+    def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+        loops = {axis: inner.loop_index(loop) for loop, axis in enumerate(axes)}
+        indices: list[ir.Value] = []
+        hidden: list[ir.Value] = []
+        for dim, position in enumerate(positions):
+            if position is None or position not in space.tiles:
+                indices.append(loops[Axis(dim, "whole")])
+                continue
+            tiles = space.tiles[position]
+            wanted = tiles.position(loops[Axis(dim, "tile")], loops[Axis(dim, "place")], inner)
+            inside = tiles.inside(wanted, inner)
+            last = inner.multiply_add(tiles.length, 1, -1)
+            indices.append(inner.select(inside, wanted, last))
+            # Of a mask, rows behind the end may say anything.
+            hidden += [inside] if position in facts.k2 or name != "mask" else []
+        element = inner.extract(value, indices)
+        hides = float("-inf") if name == "mask" and is_float(element.type) else 0
+        for inside in hidden:
+            element = inner.select(inside, element, inner.constant_number(hides, element.type))
+        return [element]
+
+    return build.generic([], [init], [tuple(range(len(axes)))], body)[0]
+
+
+def begins_with_numbers(facts: AttentionFacts) -> bool:
+    """Whether all results start from nothing, or from a number."""
+    return facts.kind == "attention" or all(
+        _filler(facts, name) is not None for name in facts.result_names
+    )
+
+
+def _begun(facts: AttentionFacts, name: str, init: ir.Value, build: Builder) -> ir.Value:
+    """What a result of another shape starts from."""
+    filler = _filler(facts, name)
+    return init if filler is None else build.fill(filler, init)
+
+
+def _filler(facts: AttentionFacts, name: str) -> ir.Value | None:
+    """The number that a result of online attention starts from."""
+    start = defining_op(facts.value(name))
+    return start.operands[0] if start is not None and start.name == "linalg.fill" else None
+
+
+def _mask(tiles: Tiles, build: Builder) -> ir.Value:
+    """A mask (place, tile) of the keys that there are."""
+    i1 = ir.IntegerType.get_signless(1, build.anchor.context)
+
+    def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+        wanted = tiles.position(inner.loop_index(1), inner.loop_index(0), inner)
+        return [tiles.inside(wanted, inner)]
+
+    return build.generic([], [build.empty([tiles.size, tiles.count], i1)], [(0, 1)], body)[0]
+
+
+def _whole(
+    facts: AttentionFacts,
+    name: str,
+    value: ir.Value,
+    axes: Sequence[Axis],
+    space: Space,
+    build: Builder,
+) -> ir.Value:
+    """A result with its old dims."""
+    if all(axis.part == "whole" for axis in axes):
+        return value
+    positions, old = facts.map_of(name), facts.value(name)
+    init = build.empty(sizes_of(old), element_type(old))
+
+    def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+        indices: list[ir.Value] = []
+        for axis in axes:
+            index, position = inner.loop_index(axis.dim), positions[axis.dim]
+            if axis.part != "whole" and position is not None:
+                size = inner.constant_index(space.tiles[position].size)
+                step = "arith.divui" if axis.part == "tile" else "arith.remui"
+                index = inner.create(step, [index.type], [index, size]).results[0]
+            indices.append(index)
+        return [inner.extract(value, indices)]
+
+    return build.generic([], [init], [tuple(range(len(positions)))], body)[0]
+
+
+@dataclass(frozen=True)
+class TileDynamic(Pass):
+    """Gives attention over a number of keys known only at run time tiles of a known size; rows of
+    grouped queries, too.
+
+    IREE 3.13 has tensor-core kernels for a known tile of keys only. Here K, V and the mask
+    are copied into (tiles, tile), the last tile filled up with masked keys, so that a kernel
+    takes a tile at a time. Rows of an unknown number are copied likewise, and the result back.
+    """
+
+    name: ClassVar[str] = "attn-tile-dynamic"
+    summary: ClassVar[str] = "GPUs: an unknown number of keys as whole kernel tiles"
+    backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
+
+    target: str = option("", "target to decide for, instead of the module's own")
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..machines.configurations import dynamic_tiles
+
+        target = context.target_for(module, self.target)
+        if target is None:
+            return False
+
+        def replace(facts: AttentionFacts) -> str | None:
+            sizes = dynamic_tiles(facts, target)
+            if not sizes:
+                return None
+            view_as_tiles(facts, sizes)
+            rows = [f"rows is viewed as tiles of {sizes[dim]}" for dim in facts.m if dim in sizes]
+            keys = [
+                f"keys is viewed as tiles of {sizes[dim]}, the last one masked"
+                for dim in facts.k2
+                if dim in sizes
+            ]
+            return f"the unknown number of {', that of '.join([*keys, *rows])}"
+
+        return context.replace_attention(module, replace)

@@ -1,0 +1,382 @@
+"""attn-tile-products: rows of a product that fill no kernel tile as whole ones.
+
+IREE 3.13 has tensor-core kernels for known sizes only: where the rows of a projection are known at
+run time alone, it multiplies without matrix instructions. Where their number is known, but odd, its
+kernels are half as fast as those of attn-configure. The rows, those of all sequences where they lie
+one behind the other, become (tiles, `TILE`): the factor that has them is copied into whole tiles,
+and what of the result belongs to no row is cut off. Beside rows of an unknown number an odd number
+of columns (a vocabulary) is filled up, too. The copies leave what they do not fill as it is: each
+element of a product depends on its own row and column only. Elementwise ops that take nothing but
+the product and values without rows (a rounding, a bias) move in front of the cut, where IREE fuses
+them into the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..ir import (
+    Builder,
+    Size,
+    collect,
+    copied_attributes,
+    copy_body,
+    defining_op,
+    element_type,
+    element_type_name,
+    fill_builtin_region,
+    is_ranked_tensor,
+    iterator_kinds,
+    maps,
+    sizes_of,
+    users,
+)
+from ..ir import product as total
+from ..layout.rules import Refusal
+from ..layout.rules.contraction import Contraction
+from ..layout.rules.loop_nest import loops_of, peel_broadcasts
+from ..passes import Pass, PassContext, option
+
+TILE = 128
+# A known number of rows that this divides has a kernel; below `TILE` copies cost what they gain.
+_WHOLE = 64
+# What the depth and the other matrix's rows or columns must divide by for a kernel.
+_DEPTH, _COLUMNS = 32, 64
+
+Read = tuple[ir.Value, maps.Positions]
+
+
+@dataclass(frozen=True)
+class Product:
+    """A contraction of two `reads`, summed over loop `k`; `result` are the loops of its dims, and
+    `rows` those, one behind the other in each operand, that become tiles together; `columns` is the
+    other factor's last loop. `sizes` are by loop."""
+
+    op: ir.Operation
+    reads: tuple[Read, Read]
+    result: tuple[int, ...]
+    sizes: tuple[Size, ...]
+    rows: tuple[int, ...]
+    columns: int
+    k: int
+
+    @property
+    def units(self) -> tuple[int, ...]:
+        """Loops of one step: IREE drops them from the ops behind a contraction, but not from it,
+        and then does not fuse the two."""
+        return tuple(loop for loop in self.result if self.sizes[loop] == 1)
+
+    @property
+    def length(self) -> Size:
+        """The number of rows."""
+        return total([self.sizes[loop] for loop in self.rows])
+
+    def filled(self, loop: int) -> Size:
+        """The steps of a loop that is no row's, with those that fill the columns up."""
+        size = self.sizes[loop]
+        if loop != self.columns or not isinstance(size, int):
+            return size
+        return -(-size // _COLUMNS) * _COLUMNS
+
+    @property
+    def new_loops(self) -> list[int | str]:
+        """Loops of the result: old ones, and a tile and a place in it for the rows."""
+        return self._replaced(self.result)
+
+    def positions(self, dims: maps.Positions) -> tuple[int, ...]:
+        """The map, over the new loops, of what had this one."""
+        loops = [*self.new_loops, self.k]
+        return tuple(loops.index(part) for part in self._replaced(dims))
+
+    def _replaced(self, dims: maps.Positions) -> list[int | str]:
+        found: list[int | str] = []
+        for dim in dims:
+            assert dim is not None
+            if dim == self.rows[0]:
+                found += ["tile", "place"]
+            elif dim not in (*self.units, *self.rows):
+                found.append(dim)
+        return found
+
+
+def find(module: ir.Operation) -> Iterator[Product]:
+    """The products of 16-bit floats under `module` that a kernel with known tiles fits, each
+    described when it is its turn: the one before may have been rewritten."""
+    for op in collect(module, lambda op: op.name in Contraction.ops):
+        product = _describe(op)
+        if product is not None:
+            yield product
+
+
+def _describe(op: ir.Operation) -> Product | None:
+    positions = loops_of(op)
+    if isinstance(positions, Refusal) or any(None in dims for dims in positions):
+        return None
+    kinds = [element_type_name(value) for value in op.operands]
+    init = defining_op(op.operands[2])
+    if kinds[0] not in ("f16", "bf16") or kinds[1:] != [kinds[0], "f32"]:
+        return None
+    if init is None or init.name != "linalg.fill":
+        return None
+    result = tuple(dim for dim in positions[-1] if dim is not None)
+    reads = peel_broadcasts([(op.operands[i], positions[i]) for i in (0, 1)], result)
+    sizes: list[Size] = [1] * maps.num_dims(op.attributes["indexing_maps"])
+    for value, dims in (*reads, (op.results[0], positions[-1])):
+        for dim, size in zip(dims, sizes_of(value), strict=True):
+            if dim is not None:
+                sizes[dim] = size
+    summed = [loop for loop in range(len(sizes)) if loop not in result]
+    own = [[loop for loop in result if _is_own(loop, side, reads, sizes)] for side in (0, 1)]
+    if len(summed) != 1 or not all(own):
+        return None
+    rows = [_joined(own[side], reads[side][1], result, sizes) for side in (0, 1)]
+    tall = next((side for side in (0, 1) if _fills_no_tile(rows[side], sizes)), None)
+    if tall is None:
+        return None
+    length, columns = total([sizes[loop] for loop in rows[tall]]), own[1 - tall][-1]
+    step = _COLUMNS if isinstance(length, int) else 1
+    if not (_divides(_DEPTH, sizes[summed[0]]) and _divides(step, sizes[columns])):
+        return None
+    # IREE's kernels are right where the second factor has the result's last dim.
+    last = [loop for loop in result if loop in (*own[0], *own[1])][-1]
+    if not pays(length, last in own[tall]):
+        return None
+    first, second = reads if last in own[1] else reads[::-1]
+    return Product(op, (first, second), result, tuple(sizes), rows[tall], columns, summed[0])
+
+
+def pays(rows: Size, innermost: bool) -> bool:
+    """Whether whole tiles of so many rows, which may be the result's `innermost` dim, gain more
+    than the copies cost: tools/results/product_tiles_h200.json. Innermost ones are a vocabulary,
+    whose factor is large, and IREE's kernels fill them up within."""
+    return not (isinstance(rows, int) and innermost)
+
+
+def _joined(
+    own: Sequence[int], read: maps.Positions, result: maps.Positions, sizes: Sequence[Size]
+) -> tuple[int, ...]:
+    """The last of a factor's own loops, and those right in front of it in the factor as in the
+    result: sequences whose rows lie one behind the other."""
+    orders = [
+        [loop for loop in dims if loop is None or sizes[loop] != 1] for dims in (read, result)
+    ]
+    rows = [own[-1]]
+    for loop in reversed(own[:-1]):
+        if any(order.index(loop) + 1 != order.index(rows[0]) for order in orders):
+            break
+        rows.insert(0, loop)
+    return tuple(rows)
+
+
+def _fills_no_tile(rows: Sequence[int], sizes: Sequence[Size]) -> bool:
+    length = total([sizes[loop] for loop in rows])
+    return not isinstance(length, int) or (length > TILE and length % _WHOLE != 0)
+
+
+def _is_own(loop: int, side: int, reads: Sequence[Read], sizes: Sequence[Size]) -> bool:
+    """Whether a loop of more than one step is of this factor alone."""
+    return loop in reads[side][1] and loop not in reads[1 - side][1] and sizes[loop] != 1
+
+
+def _divides(step: int, size: Size) -> bool:
+    return isinstance(size, int) and size % step == 0
+
+
+def view_as_tiles(product: Product) -> ir.Operation:
+    """Gives the users of a product, or of what moved in front of its cut, the same values;
+    returns the last op that this replaces, which stays behind without use."""
+    build = Builder(product.op)
+    count = build.size_op("ceildivui", product.length, TILE)
+    reads = [(_in_tiles(product, *read, count, build), read[1]) for read in product.reads]
+    last = product.op
+    value = _contract(product, reads, count, build)
+    while (behind := _moves(product, last)) is not None:
+        build = Builder(behind)
+        value = _elementwise(product, behind, last.results[0], value, count, build)
+        last = behind
+    last.results[0].replace_all_uses_with(_cut(product, value, build))
+    return last
+
+
+def _in_tiles(
+    product: Product, value: ir.Value, dims: maps.Positions, count: Size, build: Builder
+) -> ir.Value:
+    """A value whose dims are loops, with its rows in tiles, its columns filled up, and without
+    dims of one."""
+    kept = [dim for dim in dims if dim not in product.units]
+    sizes = zip(dims, sizes_of(value), strict=True)
+    value = build.split_dims(value, [[size] if dim in kept else [] for dim, size in sizes])
+    if product.rows[0] in kept:
+        at, joined = kept.index(product.rows[0]), len(product.rows)
+        value = build.collapse(value, _groups(len(kept), at, joined))
+        kept[at : at + joined] = product.rows[:1]
+    pieces = [
+        [count, TILE] if dim == product.rows[0] else [product.filled(dim)]
+        for dim in kept
+        if dim is not None
+    ]
+    filled = [
+        build.size_op("muli", count, TILE) if len(piece) > 1 else piece[0] for piece in pieces
+    ]
+    if filled != list(sizes_of(value)):
+        value = build.insert_slice(value, build.empty(filled, element_type(value)))
+    return build.split_dims(value, pieces)
+
+
+def _cut(product: Product, value: ir.Value, build: Builder) -> ir.Value:
+    """The result with its old dims, without what belongs to no row."""
+    loops = product.new_loops
+    at = loops.index("tile")
+    value = build.collapse(value, _groups(len(loops), at, 2))
+    sizes = [
+        product.sizes[loop] if isinstance(loop, int) else product.length
+        for loop in loops
+        if loop != "place"
+    ]
+    value = build.extract_slice(value, [0] * len(sizes), sizes)
+    pieces = [[size] for size in sizes]
+    pieces[at] = [product.sizes[loop] for loop in product.rows]
+    value = build.split_dims(value, pieces)
+    counts = [0 if loop in product.units else 1 for loop in product.result]
+    return build.join_dims(value, counts, [product.sizes[loop] for loop in product.result])
+
+
+def _groups(rank: int, at: int, joined: int) -> list[list[int]]:
+    """Dims by what they become where `joined` dims from `at` on become one."""
+    behind = [[dim] for dim in range(at + joined, rank)]
+    return [*([dim] for dim in range(at)), list(range(at, at + joined)), *behind]
+
+
+def _new_sizes(product: Product, count: Size) -> list[Size]:
+    tiles: dict[str, Size] = {"tile": count, "place": TILE}
+    return [
+        tiles[loop] if isinstance(loop, str) else product.filled(loop) for loop in product.new_loops
+    ]
+
+
+def _contract(product: Product, reads: Sequence[Read], count: Size, build: Builder) -> ir.Value:
+    op = product.op
+    fill = defining_op(op.operands[2])
+    assert fill is not None
+    init = build.fill(
+        fill.operands[0],
+        build.empty(_new_sizes(product, count), element_type(op.results[0])),
+    )
+    indexing = [product.positions(dims) for dims in (*(dims for _, dims in reads), product.result)]
+    attributes = copied_attributes(op, "indexing_maps", "operandSegmentSizes")
+    attributes["operandSegmentSizes"] = build.segments(2, 1)
+    attributes["indexing_maps"] = maps.maps_attribute(len(product.new_loops) + 1, indexing)
+    values = [*(value for value, _ in reads), init]
+    new = build.create("linalg.contract", [init.type], values, attributes, regions=1)
+    fill_builtin_region(new)
+    return new.results[0]
+
+
+def _moves(product: Product, made: ir.Operation) -> ir.Operation | None:
+    """The one user of the product, or of what came of it, if it is elementwise and reads nothing
+    else that has rows."""
+    using = users(made.results[0])
+    op = using[0] if len(using) == 1 else None
+    if op is None or op.name != "linalg.generic" or len(op.results) != 1:
+        return None
+    if set(iterator_kinds(op)) != {"parallel"}:
+        return None
+    positions = loops_of(op)
+    loops = len(product.result)
+    if isinstance(positions, Refusal) or positions[-1] != tuple(range(loops)):
+        return None
+    body = op.regions[0].blocks[0]
+    if any(inner.operation.name == "linalg.index" for inner in body.operations):
+        return None
+    if next(iter(body.arguments[len(body.arguments) - 1].uses), None) is not None:
+        return None
+    rows = {product.result.index(loop) for loop in product.rows}
+    for value, dims in zip(list(op.operands)[:-1], positions, strict=False):
+        whole = value == made.results[0] and dims == positions[-1]
+        if not whole and ({*dims} & {*rows, None} or value == made.results[0]):
+            return None
+    return op
+
+
+def _elementwise(
+    product: Product,
+    op: ir.Operation,
+    old: ir.Value,
+    new: ir.Value,
+    count: Size,
+    build: Builder,
+) -> ir.Value:
+    """An op that `_moves` found, on tiles: `new` stands for `old`."""
+    positions = loops_of(op)
+    assert not isinstance(positions, Refusal)
+    reads: list[Read] = []
+    for value, dims in zip(list(op.operands)[:-1], positions, strict=False):
+        loops = tuple(product.result[dim] for dim in dims if dim is not None)
+        if not is_ranked_tensor(value):
+            reads.append((value, ()))
+        elif value == old:
+            reads.append((new, product.positions(loops)))
+        else:
+            tiled = _in_tiles(product, value, loops, count, build)
+            reads.append((tiled, product.positions(loops)))
+    init = build.empty(_new_sizes(product, count), element_type(op.results[0]))
+    indexing = [*(dims for _, dims in reads), tuple(range(len(product.new_loops)))]
+    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+    attributes = copied_attributes(op, "indexing_maps", "iterator_types", "operandSegmentSizes")
+    attributes["indexing_maps"] = maps.maps_attribute(len(product.new_loops), indexing)
+    attributes["iterator_types"] = ir.ArrayAttr.get([parallel] * len(product.new_loops))
+    attributes["operandSegmentSizes"] = build.segments(len(reads), 1)
+    operands = [*(value for value, _ in reads), init]
+    generic = build.create(op.name, [init.type], operands, attributes, regions=1)
+    body = op.regions[0].blocks[0]
+    block = generic.regions[0].blocks.append(
+        *(argument.type for argument in body.arguments),
+        arg_locs=[build.location] * len(body.arguments),
+    )
+    copy_body(body, block, range(len(body.arguments)), {})
+    return generic.results[0]
+
+
+@dataclass(frozen=True)
+class TileProducts(Pass):
+    """Gives the f16 and bf16 products of a module with attention (its projections) tiles of a
+    known size on NVIDIA GPUs where their rows are known at run time alone, or fill no tile.
+
+    IREE 3.13 has tensor-core kernels for known sizes only: on an H200 1333 x 4096 x 4096 takes
+    152 ms with rows of an unknown number (25 where the weights lie by columns) and 0.4 with a
+    known one; in tiles 0.22. The factor with the rows is copied into whole tiles, whose results
+    are cut off.
+    """
+
+    name: ClassVar[str] = "attn-tile-products"
+    summary: ClassVar[str] = "NVIDIA GPUs: rows of a product that fill no kernel tile as whole ones"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+
+    target: str = option("", "target to decide for, instead of the module's own")
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..attention.facts import find_ops
+        from ..ir import erase_dead, location_text
+        from ..kernels.extern import kernels_in
+
+        target = context.target_for(module, self.target)
+        if target is None or target.backend != "cuda":
+            return False
+        with module.context:
+            if not (find_ops(module) or kernels_in(module)):
+                return False
+            replaced: list[ir.Operation] = []
+            for product in find(module):
+                place, rows = location_text(product.op.location), product.length
+                known = f"its {rows} rows are" if isinstance(rows, int) else ""
+                context.report.note(
+                    f"contraction at {place}: {known or 'the unknown number of its rows is'} "
+                    f"viewed as tiles of {TILE}"
+                )
+                replaced.append(view_as_tiles(product))
+            erase_dead(replaced)
+        return bool(replaced)

@@ -1,0 +1,73 @@
+"""Keeps IREE from moving a V that we left, where its flag for that cannot be set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..attention.facts import find
+from ..layout.rules.broadcast import repeated_value
+from . import Builder, defining_op, sizes_of
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+BARRIER = "iree_tensor_ext.compute_barrier.start"
+VIEWS = ("linalg.transpose", "tensor.expand_shape", "tensor.collapse_shape")
+
+
+def keep_v_layouts(module: ir.Operation) -> bool:
+    """Puts a compute barrier below V, for each attention whose V has k2 not innermost; returns
+    whether it put any.
+
+    IREE's pass gives up at a barrier. The barrier stands before the reshapes, transposes and
+    repeats in front of attention, which IREE then still folds into attention.
+    """
+    changed = False
+    with module.context:
+        for facts in find(module):
+            if facts.is_innermost("value", facts.k2):
+                continue
+            source, reader = _source(facts.op, facts.index("value"))
+            producer = defining_op(source)
+            if producer is None or producer.name == BARRIER:
+                continue
+            number = list(reader.operands).index(source)
+            reader.operands[number] = compute_barrier(Builder(reader), source)
+            changed = True
+    return changed
+
+
+def compute_barrier(build: Builder, value: ir.Value) -> ir.Value:
+    """`value`, behind a barrier that IREE neither moves nor fuses compute across until its
+    dispatches are formed."""
+    dynamic = [build.size(size) for size in sizes_of(value) if not isinstance(size, int)]
+    return build.create(BARRIER, [value.type], [value, *dynamic]).results[0]
+
+
+def without_views(op: ir.Operation, number: int) -> tuple[ir.Operation, int]:
+    """The op, and the number of its operand, that reads what an operand shows below reshapes,
+    transposes and repeats."""
+    while (made := defining_op(op.operands[number])) is not None and _shows(made):
+        op, number = made, 0
+    return op, number
+
+
+def _shows(op: ir.Operation) -> bool:
+    """Whether an op shows its first operand in another form, and computes nothing."""
+    return op.name in VIEWS or repeated_value(op) is not None
+
+
+def _source(op: ir.Operation, number: int) -> tuple[ir.Value, ir.Operation]:
+    """The value below the views and repeats before an operand, and the op that reads it.
+
+    A repeat counts only where a transpose stands below it: else IREE would push its own
+    transpose of V into the repeat.
+    """
+    value, reader = op.operands[number], op
+    while (producer := defining_op(value)) is not None:
+        if producer.name not in VIEWS:
+            below = defining_op(producer.operands[0]) if repeated_value(producer) else None
+            if below is None or below.name != "linalg.transpose":
+                break
+        value, reader = producer.operands[0], producer
+    return value, reader

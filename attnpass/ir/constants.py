@@ -1,0 +1,146 @@
+"""The bytes of constant tensors, whatever their element type, and constants made of bytes.
+
+numpy takes neither bf16 nor fp8 from the bindings, and a `dense_resource` shows no bytes at
+all. So dense elements are read through MLIR's C API, and a resource from its printed form:
+a blob's alignment as four bytes, then its elements (64 MB take about a second).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iree.compiler import ir
+
+from ..layout.layout import Layout
+from . import maps, print_alone, static_size
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[tuple[int, ...], np.dtype[np.void]]
+
+
+@dataclass(frozen=True)
+class Elements:
+    """A constant tensor whose elements can be read: `attribute` is its value, `blob` what a
+    resource holds, empty for dense elements."""
+
+    attribute: ir.Attribute
+    shape: tuple[int, ...]
+    kind: ir.Type
+    blob: bytes = b""
+
+    def array(self) -> Array:
+        """The elements as opaque items of their size in bytes."""
+        import numpy as np
+
+        width = _item_bytes(self.kind)
+        data = self.blob or _raw_data(self.attribute, width * _count(self.shape))
+        return np.frombuffer(data, f"V{width}").reshape(self.shape)
+
+
+def elements_of(op: ir.Operation) -> Elements | str:
+    """What an `arith.constant` tensor or a `util.global` holds at first, or why that cannot be
+    read."""
+    is_global = op.name == "util.global"
+    attribute = _value(op, "initial_value" if is_global else "value")
+    kind = ir.TypeAttr(op.attributes["type"]).value if is_global else op.results[0].type
+    kind = ir.RankedTensorType(kind)
+    shape, element = tuple(kind.shape), kind.element_type
+    if attribute is not None and isinstance(attribute, ir.DenseElementsAttr):
+        if attribute.is_splat or isinstance(element, ir.IntegerType | ir.FloatType | ir.IndexType):
+            return Elements(attribute, shape, element)
+        return f"it is a constant whose {element} elements cannot be read"
+    if attribute is None or not _is_resource(attribute):
+        return f"it is a constant whose {element} elements cannot be read"
+    if not isinstance(element, ir.IntegerType | ir.FloatType):
+        return f"it is a resource whose {element} elements cannot be read"
+    blob = _resource(op)
+    if blob is None:
+        return "it is a resource whose bytes are not in the module"
+    if len(blob) != _item_bytes(element) * _count(shape):
+        return f"it is a resource whose {element} elements are packed"
+    return Elements(attribute, shape, element, blob)
+
+
+def attribute_of(array: Array, kind: ir.RankedTensorType, like: Elements) -> ir.Attribute:
+    """The constant of type `kind` with these elements, kept as `like` is: dense or a resource."""
+    import numpy as np
+
+    data = np.ascontiguousarray(array).view(np.uint8)
+    if like.blob:
+        return ir.DenseResourceElementsAttr.get_from_buffer(
+            data, "transposed", kind, alignment=_item_bytes(like.kind)
+        )
+    # The bindings bit-cast one item to one element, and look at the item's size only.
+    items = data.view(f"u{_item_bytes(like.kind)}")
+    return ir.DenseElementsAttr.get(items, type=kind)
+
+
+def in_layout(elements: Elements, layout: Layout, kind: ir.RankedTensorType) -> ir.Attribute:
+    """The constant of type `kind` that has these elements with one dim per axis of `layout`."""
+    value = elements.attribute
+    if isinstance(value, ir.DenseElementsAttr) and value.is_splat:
+        return ir.DenseElementsAttr.get_splat(kind, value.get_splat_value())
+    axes = [axis for group in layout.dims for axis in group]
+    full = [static_size(layout.full_size(axis)) for axis in axes]
+    starts = [(layout.window(axis) or (0, 0))[0] for axis in axes]
+    sizes = [static_size(layout.sizes[axis]) for axis in axes]
+    cut = tuple(slice(start, start + size) for start, size in zip(starts, sizes, strict=True))
+    array = elements.array().reshape(full)[cut].transpose(maps.inverse(axes))
+    return attribute_of(array, kind, elements)
+
+
+def _value(op: ir.Operation, name: str) -> ir.Attribute | None:
+    try:
+        return op.attributes[name]
+    except TypeError:  # The bindings know no complex elements.
+        return None
+
+
+def _is_resource(attribute: ir.Attribute) -> bool:
+    """The bindings leave such an attribute without its class."""
+    return str(attribute).startswith("dense_resource<")
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def _item_bytes(kind: ir.Type) -> int:
+    """Bytes of one element in memory: sub-byte types take one, i1 too."""
+    if isinstance(kind, ir.IndexType):
+        return 8
+    assert isinstance(kind, ir.IntegerType | ir.FloatType)
+    return -(-kind.width // 8)
+
+
+def _raw_data(attribute: ir.Attribute, count: int) -> bytes:
+    """`count` bytes of dense elements that are no splat, as MLIR stores them."""
+    import ctypes
+
+    from iree.compiler.api import ctypes_dl
+
+    if not count:
+        return b""
+    name, pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    read = ctypes_dl._dylib.mlirDenseElementsAttrGetRawData
+    read.restype, read.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    capsule = attribute._CAPIPtr  # type: ignore[attr-defined]
+    return ctypes.string_at(read(pointer(capsule, name(capsule))), count)
+
+
+def _resource(op: ir.Operation) -> bytes | None:
+    """The blob that the value of a constant names, None if the module lacks it."""
+    text = print_alone(op)
+    start = text.find('"0x', text.find("dialect_resources"))
+    end = text.find('"', start + 3)
+    if start < 0 or "dialect_resources" not in text:
+        return None
+    return bytes.fromhex(text[start + 3 : end])[4:]

@@ -1,0 +1,1 @@
+"""Precompiled kernels for Hopper GPUs: their sources, machine code and manifest."""

@@ -1,0 +1,139 @@
+"""attn-fold-transpose: transposes around attention become part of its indexing maps.
+
+Transposes always; behind reshapes and broadcasts on request, which splits heads
+that were collapsed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ..attention.facts import AttentionFacts, describe
+from ..ir import Builder, defining_op, erase_dead, maps
+from ..passes import Pass, PassContext, option
+from ..report.records import OperandRecord, Report
+from .attention_rewrite import Swept, find_result_fold, fold_result
+from .choose import innermost
+from .sources import fold_through_reshapes
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+
+def fold_direct(facts: AttentionFacts, operand: str, swept: Swept) -> int:
+    """Folds the transposes that directly make `operand` into its map; returns how many."""
+    count, number = 0, facts.index(operand)
+    positions = list(facts.map_of(operand))
+    value = facts.value(operand)
+    while (op := defining_op(value)) is not None and op.name == "linalg.transpose":
+        permutation = list(op.attributes["permutation"])
+        inner = list(positions)
+        for result_dim, dim in enumerate(permutation):
+            inner[dim] = positions[result_dim]
+        positions, value, count = inner, op.operands[0], count + 1
+    if count:
+        old = defining_op(facts.value(operand))
+        all_maps = [*facts.maps]
+        all_maps[number] = tuple(positions)
+        facts.op.operands[number] = value
+        facts.op.attributes["indexing_maps"] = maps.maps_attribute(facts.num_dims, all_maps)
+        swept += [old] if old is not None else []
+    return count
+
+
+def fold_all(facts: AttentionFacts, through_reshapes: bool) -> list[str]:
+    """Folds everything around one attention; returns what was folded, by operand name."""
+    folded: list[str] = []
+    swept: Swept = []
+    for operand in ("query", "key", "value", "mask"):
+        if operand not in facts.operand_names:
+            continue
+        if fold_direct(facts, operand, swept):
+            folded.append(operand)
+            facts = describe(facts.op)
+        if through_reshapes and (new := fold_through_reshapes(facts, operand, swept)) is not None:
+            folded += [operand] if operand not in folded else []
+            facts = describe(new)
+    fold = find_result_fold(facts, through_reshapes)
+    if fold is not None and fold_result(fold, swept) is not None:
+        folded.append("output")
+    erase_dead(swept)
+    return folded
+
+
+def fold_and_record(
+    facts: AttentionFacts, through_reshapes: bool, report: Report, pass_name: str
+) -> bool:
+    """`fold_all`, with a record for each operand folded; returns whether IR changed."""
+    before = {name: maps.show(facts.map_of(name)) for name in facts.tensor_operands}
+    record = report.record_of(facts)
+    what = "transposes, reshapes and broadcasts" if through_reshapes else "transposes"
+    folded = fold_all(facts, through_reshapes)
+    for name in folded:
+        record.decide(
+            OperandRecord(
+                name,
+                "folded",
+                f"{what} around it are part of attention's maps now",
+                before[name],
+                pass_name=pass_name,
+            )
+        )
+    if not folded:
+        record.decide(
+            OperandRecord(
+                "value",
+                "kept",
+                f"no {what.split(',')[0].rstrip('s')} stands directly around attention",
+                before["value"],
+                before["value"],
+                pass_name=pass_name,
+            )
+        )
+    return bool(folded)
+
+
+def bubble_value(facts: AttentionFacts, report: Report, pass_name: str) -> bool:
+    """Puts a transpose before V so that k2 is innermost; returns whether IR changed."""
+    before = maps.show(facts.map_of("value"))
+    operand = OperandRecord("value", "kept", "", before, before, pass_name=pass_name)
+    report.record_of(facts).decide(operand)
+    if facts.is_innermost("value", facts.k2):
+        operand.reason = "k2 is innermost in V already"
+        return False
+    order = innermost(facts, "value", facts.k2)
+    number = facts.index("value")
+    all_maps = [*facts.maps]
+    all_maps[number] = tuple(facts.maps[number][dim] for dim in order)
+    facts.op.operands[number] = Builder(facts.op).transpose(facts.value("value"), order)
+    facts.op.attributes["indexing_maps"] = maps.maps_attribute(facts.num_dims, all_maps)
+    operand.map_after = maps.show(all_maps[number])
+    operand.reason = "a transpose in front of attention puts k2 innermost; nothing absorbs it yet"
+    return True
+
+
+@dataclass(frozen=True)
+class FoldTranspose(Pass):
+    """Folds the transposes that directly make Q, K, V or the mask, and one that directly
+    takes the result, into attention's maps: the inverse of bubbling.
+
+    With `through-reshapes`, also those behind reshapes and broadcasts: heads that were
+    collapsed into one batch dim are split again, so the op's rank can change.
+    """
+
+    name: ClassVar[str] = "attn-fold-transpose"
+    summary: ClassVar[str] = "fold transposes before and behind attention into its maps"
+
+    through_reshapes: bool = option(False, "also fold behind reshapes and broadcasts")
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..attention.facts import find
+
+        with module.context:
+            return any(
+                [
+                    fold_and_record(facts, self.through_reshapes, context.report, self.name)
+                    for facts in find(module)
+                ]
+            )

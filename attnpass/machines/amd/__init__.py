@@ -1,0 +1,1 @@
+"""AMD GPUs: what they are like, tiles and configurations."""

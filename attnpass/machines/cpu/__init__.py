@@ -1,0 +1,1 @@
+"""CPUs: what they are like, loops and configurations."""

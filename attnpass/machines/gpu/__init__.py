@@ -1,0 +1,1 @@
+"""What the configurations of all families of GPUs share."""

@@ -1,0 +1,142 @@
+"""Configurations for the copies in front of and behind attention on GPUs.
+
+Heads are moved in front of rows, and parts are cut out of packed projections; attn-pad-heads,
+attn-pad-keys and attn-tile-dynamic make loops that read another tensor by index. IREE 3.13 gives
+such a loop workgroups of 32 or 64 threads, which read 8 bytes each at most: a GPU does not start
+workgroups as fast as they end (1344 keys of 32 heads of 128: 27 us on an H200; 2 x 1024 x 16 x 128
+f16 to heads first 21 us, the same cut out of a packed projection 41).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from ...attention.facts import CONFIGURATION_ATTRIBUTES
+from ...ir import (
+    Builder,
+    body_names,
+    element_bytes,
+    element_type,
+    is_float,
+    iterator_kinds,
+    maps,
+    ranked_shape,
+    set_attribute,
+    sizes_of,
+)
+
+# What a thread reads at once, and a workgroup writes at most.
+_THREAD_BYTES, _WORKGROUP_BYTES = 16, 4096
+
+
+def configure(function: ir.Operation, subgroup: int, all_copies: bool) -> None:
+    """Configures the dispatch for subgroups of so many threads if it does little but copy a tensor:
+    read it by index or, with `all_copies`, store it in another order, with repeats, in another
+    type, where a value a row says so, or as it was loaded."""
+    ops = [child.operation for child in function.regions[0].blocks[0].operations]
+    loops = [op for op in ops if op.name.startswith(("linalg.", "iree_linalg_ext."))]
+    if not loops:
+        if all_copies:
+            _configure_move(ops, subgroup)
+        return
+    (loop, *others) = loops
+    if others or loop.name != "linalg.generic" or "reduction" in iterator_kinds(loop):
+        return
+    if any(name in loop.attributes for name in CONFIGURATION_ATTRIBUTES):
+        return
+    names = [name for name in body_names(loop) if not name.startswith(("arith.", "linalg."))]
+    by_index = len(loop.operands) == 1 and names == ["tensor.extract"]
+    plain = len(loop.operands) > 1 and not names and "linalg.index" not in body_names(loop)
+    if not by_index and not (plain and all_copies):
+        return
+    sizes = _sizes(loop)
+    if sizes:
+        _attach(loop, sizes, subgroup)
+
+
+def _sizes(loop: ir.Operation) -> list[int | None]:
+    """The sizes of the dims of a loop that reads and writes neighbours, of one tensor each."""
+    *reads, written = maps.positions_of(ir.ArrayAttr(loop.attributes["indexing_maps"])) or [()]
+    sizes: dict[int, int | None] = {
+        dim: size
+        for dim, size in zip(
+            written, ranked_shape(loop.operands[len(loop.operands) - 1]), strict=True
+        )
+        if dim is not None
+    }
+    last = len(written) - 1
+    lines = [dims for dims in reads if last in dims]
+    if len(lines) > 1 or len(sizes) != len(written):
+        return []
+    if any(dims[-1] != last for dims in (*lines, written) if dims):
+        return []
+    return [sizes[dim] for dim in range(len(written))]
+
+
+def _configure_move(ops: list[ir.Operation], subgroup: int) -> None:
+    """Puts a loop between the op that loads a tensor and the one that stores it."""
+    moves = [op for op in ops if op.name.startswith("iree_tensor_ext.dispatch.tensor.")]
+    if [op.name.rpartition(".")[2] for op in moves] != ["load", "store"]:
+        return
+    load, store = moves
+    (value,) = load.results
+    if not isinstance(value.type, ir.RankedTensorType) or store.operands[0] != value:
+        return
+    sizes = ranked_shape(value)
+    if not sizes or None in sizes:
+        return
+    for op in moves:
+        lines = [list(op.attributes[name])[-1] for name in ("static_sizes", "static_strides")]
+        if lines != [sizes[-1], 1]:
+            return
+    if not _tile(sizes, value, subgroup):
+        return
+    build = Builder(store)
+    everywhere = tuple(range(len(sizes)))
+
+    def read(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+        # By index: IREE drops a loop that hands on what it is given.
+        return [inner.extract(value, [inner.loop_index(dim) for dim in everywhere])]
+
+    init = build.empty(sizes_of(value), element_type(value))
+    (copy,) = build.generic([], [init], [everywhere], read)
+    store.operands[0] = copy
+    _attach(copy.owner, sizes, subgroup)
+
+
+def _attach(loop: ir.Operation, sizes: Sequence[int | None], subgroup: int) -> None:
+    tile = _tile(sizes, loop.results[0], subgroup)
+    if not tile:
+        return
+    width = _THREAD_BYTES // element_bytes(loop.results[0])
+    thread = [1] * (len(sizes) - 1) + [width]
+    set_attribute(
+        loop,
+        "compilation_info",
+        "#iree_codegen.compilation_info<lowering_config = #iree_gpu.lowering_config<{"
+        f"thread = {thread}, workgroup = {tile}}}>, "
+        "translation_info = #iree_codegen.translation_info<pipeline = "
+        f"#iree_gpu.pipeline<TileAndFuse> workgroup_size = [{math.prod(tile) // width}, 1, 1] "
+        f"subgroup_size = {subgroup}>>",
+    )
+
+
+def _tile(sizes: Sequence[int | None], written: ir.Value, subgroup: int) -> list[int]:
+    """What a workgroup copies of dims of these sizes; nothing where they leave no tile."""
+    if not is_float(element_type(written)):
+        return []
+    width = _THREAD_BYTES // element_bytes(written)
+    tile = [1] * len(sizes)
+    left = _WORKGROUP_BYTES // element_bytes(written)
+    for dim in reversed(range(len(sizes))):
+        size = sizes[dim]
+        if not size:
+            # Unknown, or nothing to copy.
+            continue
+        tile[dim] = max(part for part in range(1, min(size, left) + 1) if size % part == 0)
+        left //= tile[dim]
+    threads, rest = divmod(math.prod(tile), width)
+    return [] if rest or tile[-1] % width or threads % subgroup else tile

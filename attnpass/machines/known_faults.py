@@ -1,0 +1,147 @@
+"""Where IREE's own code computes wrong numbers, and which attention will have to keep it.
+
+That is decided while attention still stands in the open: once it is in a dispatch, where kernel
+configurations are attached, nothing can take its place any more.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from ..attention.facts import AttentionFacts, whole_facts
+from ..ir import defining_op
+from . import Target
+from .amd import configurations as amd
+from .cpu import configurations as cpu
+from .nvidia import configurations as nvidia
+
+_GPUS = {"cuda": nvidia, "rocm": amd}
+# A thread takes so many keys of a single row at once.
+_KEYS_AT_ONCE = 4
+# What makes a tensor of one number.
+_NUMBERS = ("linalg.fill", "arith.constant")
+
+
+def no_code(facts: AttentionFacts) -> str:
+    """Why IREE 3.13 compiles an attention for no target, however it is configured, or ''."""
+    read = {dim for name in ("query", "key", "value") for dim in facts.map_of(name)}
+    written = {*facts.map_of("output")}
+    if facts.kind == "online_attention":
+        kinds = {facts.element_types[name] for name in facts.result_names}
+        return "IREE 3.13 fails on results of several types" if len(kinds) > 1 else ""
+    if not written >= {*facts.batch, *facts.m} or not written <= read | {None}:
+        return "IREE 3.13 crashes where the result lacks rows or batches, or has dims of its own"
+    return ""
+
+
+def own_is_wrong(facts: AttentionFacts, target: Target | None) -> str:
+    """What is wrong with IREE 3.13's own code for a settled attention on a target, or ''."""
+    if target is None or target.backend not in ("llvm-cpu", *_GPUS):
+        return ""
+    if _goes_beyond_rows(facts):
+        return (
+            "IREE 3.13's own configuration takes a few numbers of a row at a time, and each time "
+            "scales them alone by the new maximum"
+        )
+    if not _starts_anew(facts) and facts.extent(facts.n) != 1:
+        return (
+            "IREE 3.13's own configuration takes a few columns of V at a time, and adds to given "
+            "sums each time"
+        )
+    if target.backend == "llvm-cpu":
+        return cpu.own_is_wrong(facts, target)
+    gpu = _GPUS[target.backend]
+    if not facts.k1 or not facts.k2 or not facts.n:
+        return "IREE 3.13 crashes where Q and K, K and V, or V and the result share no dim"
+    if whole_facts(facts.op) is None:
+        return "IREE 3.13's own configuration is for other forms of attention"
+    if facts.extent((*facts.batch, *facts.m)) == 1 and not _fills_vectors(facts.extent(facts.k2)):
+        return "IREE 3.13 does not compile a single row over keys that fill no vectors"
+    if facts.extent(facts.k1) is None:
+        return "IREE 3.13 does not compile head dims that are known only at run time"
+    if gpu.own_is_wrong(facts, target):
+        return (
+            "IREE 3.13's own configuration computes wrong numbers without matrix instructions at "
+            "head dims of more bytes than a subgroup reads at once"
+        )
+    return ""
+
+
+def settled(facts: AttentionFacts) -> AttentionFacts:
+    """An attention in the open as it will be in a dispatch: without dims of size one, those of a
+    head apart, and with neighbours among head or key dims as one."""
+    gone = _units(facts)
+    known = list(facts.sizes)
+    for group in (facts.k1, facts.k2, facts.n):
+        kept = [dim for dim in group if dim not in gone]
+        for left, right in itertools.pairwise(kept):
+            if _stand_together(facts, left, right, gone):
+                known[right] = _times(known[left], known[right])
+                gone.add(left)
+    groups = {
+        name: tuple(dim for dim in getattr(facts, name) if dim not in gone)
+        for name in ("batch", "m", "k1", "k2", "n")
+    }
+    indexing = tuple(tuple(dim for dim in each if dim not in gone) for each in facts.maps)
+    names = facts.operand_names
+    return _Settled(facts.op, indexing, names, facts.num_dims, **groups, known=tuple(known))
+
+
+def _fills_vectors(keys: int | None) -> bool:
+    return keys is None or keys == 1 or keys % _KEYS_AT_ONCE == 0
+
+
+def _goes_beyond_rows(facts: AttentionFacts) -> bool:
+    """Whether the output has dims of scores that maxima lack: those are over them, too."""
+    if facts.kind == "attention":
+        return False
+    beyond = {*facts.map_of("output")} - {*facts.map_of("max")}
+    return any(dim in beyond and facts.sizes[dim] != 1 for dim in (*facts.batch, *facts.m))
+
+
+def _starts_anew(facts: AttentionFacts) -> bool:
+    """Whether all results begin with a number, which IREE puts in where it needs it."""
+    if facts.kind == "attention":
+        return True
+    starts = [defining_op(facts.value(name)) for name in facts.result_names]
+    return all(start is not None and start.name in _NUMBERS for start in starts)
+
+
+def _units(facts: AttentionFacts) -> set[int]:
+    """The dims of size one that will be gone."""
+    found = {dim for dim in range(facts.num_dims) if facts.sizes[dim] == 1}
+    for head in (facts.k1, facts.n):
+        if found.issuperset(head):
+            found.difference_update(head[-1:])
+    return found
+
+
+def _times(left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else left * right
+
+
+def _stand_together(facts: AttentionFacts, left: int, right: int, gone: set[int]) -> bool:
+    """Whether two dims are neighbours, in this order, wherever one of them is."""
+    for name in facts.tensor_operands:
+        dims = [dim for dim in facts.map_of(name) if dim not in gone]
+        if (left in dims) != (right in dims):
+            return False
+        if left in dims and dims[dims.index(left) :][1:2] != [right]:
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class _Settled(AttentionFacts):
+    """Facts with sizes of their own."""
+
+    known: tuple[int | None, ...] = ()
+
+    @property
+    def sizes(self) -> tuple[int | None, ...]:  # type: ignore[override]
+        return self.known
+
+    @property
+    def may_lose_dims(self) -> bool:  # type: ignore[override]
+        return False

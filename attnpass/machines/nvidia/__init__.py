@@ -1,0 +1,1 @@
+"""NVIDIA GPUs: what they are like, tiles and configurations."""

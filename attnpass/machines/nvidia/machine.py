@@ -1,0 +1,138 @@
+"""NVIDIA GPUs through IREE's cuda backend.
+
+Measured on an H200 run through sm_80 code, IREE 3.13, 32 heads of 4096 rows and keys, with the
+configurations and rewrites that attn-compile has on by default: k2 innermost in V makes attention
+faster with 8-bit V alone (1.64 -> 1.39 ms): row-major V of 16 bits is read with transposing loads,
+and copied in longer rows. With 16 bits V and V^T are as fast up to head dim 192, within 3% (0.965
+and 0.965 ms at 128, in a layer 0.852 and 0.877; 0.482 and 0.473 at 64), and V^T costs more beyond:
+0.998 -> 1.035 at 256 with half the heads, 1.94 -> 2.09 at 512, 4.06 -> 4.98 at 1024
+(tools/results/layouts_h200.json), and 1.11 -> 1.18 with 8-bit Q and K. In f32 it makes attention
+slower (15.2 -> 30.6 ms at head dim 128, 6.3 -> 13.0 at 64), and so it does with one query row
+(3541 -> 2584 GB/s in f16).
+
+`mma.sync` has no 8-bit products on Hopper: ptxas widens both factors of each to f16, in every warp
+again. Cast to f16 once, in front, the same attention (V row-major) is faster: from 1.58 to 1.05 ms
+with e4m3 Q, K and V, from 1.32 to 1.08 where V has 16 bits; at head dim 64 from 0.75 to 0.48 and
+from 0.70 to 0.48, at 256 (16 heads) from 2.12 to 1.05. In e5m2, which IREE has no tile for, it is
+3.99 without the casts and 1.06 with them. Casts that IREE computes within attention come between:
+1.47 with e4m3 Q, K and V, 1.21 where V has 16 bits (tools/results/configure_h200.json).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from ...attention.facts import AttentionFacts
+from ...gpu.widen import cast_operands, narrow_operands, wide_type, widening_seconds
+from .. import Target, Worth
+
+NAMES = ("sm_80", "sm_86", "sm_89", "sm_90")
+
+# Multiply-adds of the shape that was measured, head dim 128.
+_MEASURED_WORK = 32 * 4096 * 4096 * (128 + 128)
+# Milliseconds of that shape: in 16 bits, and in types that IREE has no tile for; what 8 bits in Q
+# and K cost more on Hopper, and in V; and what their casts to 16 bits within attention cost.
+_WIDE, _NO_TILE = 0.90, 3.99
+_NARROW_KEY, _NARROW_VALUE = 0.21, 0.53
+_CAST_KEY, _CAST_VALUE = 0.13, 0.29
+# What IREE and LLVM take as the oldest.
+_FIRST_VERSION = 50
+# Fewer query rows than one tensor-core tile: decode.
+_TILE_ROWS = 16
+
+
+@dataclass(frozen=True)
+class Nvidia(Target):
+    """A CUDA device."""
+
+    def worth_of_transposed_v(self, facts: AttentionFacts) -> Worth:
+        rows, keys = facts.assumed_extent(facts.m), facts.assumed_extent(facts.k2)
+        batch = facts.assumed_extent(facts.batch)
+        head = facts.assumed_extent(facts.k1) + facts.assumed_extent(facts.n)
+        if rows < _TILE_ROWS:
+            bytes_read = batch * keys * head * 2
+            return Worth(
+                -0.37 * bytes_read / self.bytes_per_second,
+                f"with {rows} query row(s) the kernel reads row-major V faster (measured on an "
+                "H200: 3541 against 2584 GB/s)",
+            )
+        types = facts.element_types
+        if (self.worth_of_widening(facts).seconds or 0) > 0:
+            types |= dict.fromkeys(narrow_operands(facts), wide_type(facts))
+        milliseconds, words = _saved(types, facts.assumed_extent(facts.n))
+        return Worth(milliseconds * 1e-3 * _share(facts), words)
+
+    def worth_of_widening(self, facts: AttentionFacts) -> Worth:
+        narrow, casts = narrow_operands(facts), cast_operands(facts)
+        if narrow and not wide_type(facts):
+            return Worth(0.0, "no 16-bit type holds its operands")
+        rows = facts.assumed_extent(facts.m)
+        if rows < _TILE_ROWS:
+            return Worth(0.0, f"with {rows} query row(s) the bytes of K and V are what counts")
+        if not narrow:
+            saved = _CAST_KEY * ("key" in casts) + _CAST_VALUE * ("value" in casts)
+            words = "within it, each tile would be widened again"
+        elif not self._has_tile(facts):
+            saved, words = _NO_TILE - _WIDE, "IREE has no tensor-core tile for its types"
+        elif not self.arch.startswith("sm_90"):
+            return Worth(None, f"the 8-bit tensor cores of {self.arch} were not measured")
+        else:
+            saved = _NARROW_KEY * ("key" in narrow) + _NARROW_VALUE * ("value" in narrow)
+            words = "Hopper's mma.sync has no 8-bit products, it widens the factors of each"
+        spent = sum(widening_seconds(_elements(facts, name), self) for name in (*narrow, *casts))
+        seconds = saved * 1e-3 * _share(facts) - spent
+        return Worth(
+            seconds, words if seconds > 0 else "the casts would take longer than they save"
+        )
+
+    def _has_tile(self, facts: AttentionFacts) -> bool:
+        """Whether IREE has tensor-core instructions for the types of Q, K and V."""
+        types = facts.element_types
+        version = int("".join(digit for digit in self.arch if digit.isdigit()))
+        return version >= 89 and types["query"] == types["key"] and "f8E5M2" not in types.values()
+
+
+def _elements(facts: AttentionFacts, operand: str) -> int:
+    return facts.assumed_extent(tuple(dim for dim in facts.map_of(operand) if dim is not None))
+
+
+def _share(facts: AttentionFacts) -> float:
+    """The work of an attention as a share of what was measured."""
+    dims = (facts.batch, facts.m, facts.k2)
+    work = math.prod(facts.assumed_extent(each) for each in dims)
+    head = facts.assumed_extent(facts.k1) + facts.assumed_extent(facts.n)
+    return work * head / _MEASURED_WORK
+
+
+def _saved(types: dict[str, str], head: int) -> tuple[float, str]:
+    """What V^T saves of the measured shape of these types and V's head dim, in milliseconds, and
+    the measurement in words."""
+    if types["value"].startswith("f8"):
+        return 0.25, "measured on an H200: V^T saves 15% with an fp8 V"
+    if types["query"].startswith("f8"):
+        return -0.07, "measured on an H200: V^T costs 7% with fp8 Q and K and a 16-bit V"
+    if types["value"] == "f32":
+        return -15.4, "measured on an H200: V^T halves the speed in f32, without tensor cores"
+    if types["value"] not in ("f16", "bf16"):
+        return 0.0, f"nothing was measured for {types['value']}"
+    if head > 512:
+        return -0.9, f"measured on an H200: V^T costs 22% at head dim {head}"
+    if head > 256:
+        return -0.15, f"measured on an H200: V^T costs 8% at head dim {head}"
+    if head > 192:
+        return -0.04, f"measured on an H200: V^T costs 4% at head dim {head}"
+    return -0.02, f"measured on an H200: V^T costs up to 3% at head dim {head}"
+
+
+def find(name: str) -> Target | None:
+    """The target called `sm_80` and so on; None for another family's name."""
+    name = name.removeprefix("cuda:") if name != "cuda" else "sm_80"
+    version = re.fullmatch(r"sm_(\d+)[af]?", name)
+    if not version or int(version[1]) < _FIRST_VERSION:
+        return None
+    bandwidth, units = (4.3e12, 132) if name.startswith("sm_9") else (1.5e12, 108)
+    # IREE 3.13 describes every card as it does an A100, but for those two (CUDA's limits).
+    shared = 101376 if name in ("sm_86", "sm_89") else 166912
+    return Nvidia("cuda", name, bandwidth, 3e-6, units, shared_bytes=shared)

@@ -1,0 +1,219 @@
+"""The pass contract and the registry of passes.
+
+A pass is a frozen dataclass: its fields are its command-line options, `run` does the
+work on a `builtin.module`. One file a pass; `REGISTRY` maps the pass name to the class
+that is imported only when the pass is asked for. Other packages add passes through the
+entry-point group `attnpass.passes` (name = pass name, value = `module:Class`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from .errors import PipelineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from iree.compiler import ir
+
+    from .attention.facts import AttentionFacts
+    from .machines import Target
+    from .machines.user_specs import UserSpecs
+    from .report.records import Report
+
+REGISTRY: dict[str, str] = {
+    "attn-bubble-transpose-v": "attnpass.layout.bubble_transpose_v:BubbleTransposeV",
+    "attn-configure": "attnpass.machines.configure:Configure",
+    "attn-cut-heads": "attnpass.gpu.cut_heads:CutHeads",
+    "attn-decompose": "attnpass.forms.decompose:Decompose",
+    "attn-drop-unit-dims": "attnpass.forms.drop_unit_dims:DropUnitDims",
+    "attn-extract": "attnpass.tuning.extract:Extract",
+    "attn-flex-masks": "attnpass.repair.flex_masks:FlexMasks",
+    "attn-fold-transpose": "attnpass.layout.fold_transpose:FoldTranspose",
+    "attn-fuse-normalization": "attnpass.raising.fuse_normalization:FuseNormalization",
+    "attn-fuse-transpose": "attnpass.layout.fuse_transpose:FuseTranspose",
+    "attn-gather-indices": "attnpass.repair.gather_indices:GatherIndices",
+    "attn-gather-slices": "attnpass.repair.gather_slices:GatherSlices",
+    "attn-generic-products": "attnpass.repair.generic_products:GenericProducts",
+    "attn-hardware-exp2": "attnpass.gpu.hardware_exp2:HardwareExp2",
+    "attn-mask-positions": "attnpass.repair.mask_positions:MaskPositions",
+    "attn-natural-scores": "attnpass.repair.natural_scores:NaturalScores",
+    "attn-normal-form": "attnpass.forms.normal_form:NormalForm",
+    "attn-order-factors": "attnpass.repair.order_factors:OrderFactors",
+    "attn-order-dims": "attnpass.forms.normal_form:OrderDims",
+    "attn-hidden-rows": "attnpass.repair.fully_masked_rows:HiddenRows",
+    "attn-empty-dispatches": "attnpass.repair.empty_dispatches:EmptyDispatches",
+    "attn-lone-lanes": "attnpass.repair.lone_lanes:LoneLanes",
+    "attn-whole-sums": "attnpass.repair.whole_sums:WholeSums",
+    "attn-lowest-masks": "attnpass.repair.lowest_masks:LowestMasks",
+    "attn-own-buffers": "attnpass.repair.own_buffers:OwnBuffers",
+    "attn-pad-heads": "attnpass.gpu.pad_heads:PadHeads",
+    "attn-pad-keys": "attnpass.gpu.pad_keys:PadKeys",
+    "attn-join-dims": "attnpass.forms.join_dims:JoinDims",
+    "attn-keep-apart": "attnpass.repair.keep_apart:KeepApart",
+    "attn-keep-tiles": "attnpass.gpu.keep_tiles:KeepTiles",
+    "attn-mask-dynamic-keys": "attnpass.gpu.mask_dynamic_keys:MaskDynamicKeys",
+    "attn-propagate-layout": "attnpass.layout.propagate_layout:PropagateLayout",
+    "attn-share-masks": "attnpass.forms.share_masks:ShareMasks",
+    "attn-raise": "attnpass.raising.raise_attention:RaiseAttention",
+    "attn-same-types": "attnpass.repair.same_types:SameTypes",
+    "attn-scatter-indices": "attnpass.repair.scatter_indices:ScatterIndices",
+    "attn-shared-memory": "attnpass.gpu.shared_memory:SharedMemory",
+    "attn-split-k": "attnpass.split_k.split_k:SplitK",
+    "attn-store-operands": "attnpass.cpu.store_operands:StoreOperands",
+    "attn-store-results": "attnpass.repair.store_results:StoreResults",
+    "attn-tile-dynamic": "attnpass.gpu.tile_dynamic:TileDynamic",
+    "attn-tile-products": "attnpass.gpu.tile_products:TileProducts",
+    "attn-use-kernels": "attnpass.kernels.use_kernels:UseKernels",
+    "attn-vectorize": "attnpass.cpu.vectorize:Vectorize",
+    "attn-widen": "attnpass.gpu.widen:Widen",
+}
+
+
+@dataclass
+class PassContext:
+    """What a pass may use besides its module: the report it writes to, the target, the passes of
+    ours that come after it in the same run, and configurations that the user gave by flags."""
+
+    report: Report
+    target: Target | None = None
+    later: tuple[Pass, ...] = ()
+    specs: UserSpecs | None = None
+
+    def target_for(self, module: ir.Operation, name: str = "") -> Target | None:
+        """The target that a pass decides for: the one of this name if given, else the run's,
+        else the module's own. Raises AttnError for a name that is no target."""
+        from .machines import resolve_target
+
+        named = resolve_target(module, name) if name else self.target
+        return named or resolve_target(module)
+
+    def replace_attention(
+        self, module: ir.Operation, replace: Callable[[AttentionFacts], str | None]
+    ) -> bool:
+        """Replaces attention ops, reports what became of each, and erases them; returns whether
+        IR changed.
+
+        `replace` gives the users of an attention another one and returns what a reader should
+        know of that, or returns None and leaves it.
+        """
+        from .attention.facts import find
+        from .ir import erase_dead
+
+        replaced: list[ir.Operation] = []
+        with module.context:
+            for facts in find(module):
+                became = replace(facts)
+                if became:
+                    replaced.append(facts.op)
+                    self.report.note(f"{facts.kind} at {facts.place}: {became}")
+            erase_dead(replaced)
+        return bool(replaced)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Base of every pass.
+
+    Subclasses set `name`, `summary` (one line) and, where they do not work on the IR of
+    IREE's `preprocessing` phase, `phase`; those that mend wrong numbers say in `mends` what is
+    wrong where they have to be left out. They declare options with `option(...)`. Where they
+    leave the modules of some backends alone, `backends` has the others. A plugin's pass joins the
+    default pipeline behind the step that it names in `after`.
+    """
+
+    name: ClassVar[str] = ""
+    summary: ClassVar[str] = ""
+    phase: ClassVar[str] = "preprocessing"
+    mends: ClassVar[str] = ""
+    backends: ClassVar[tuple[str, ...]] = ()
+    after: ClassVar[str] = ""
+
+    @classmethod
+    def concerns(cls, backends: Collection[str]) -> bool:
+        """Whether the pass may change a module for one of these backends (or for any, if none
+        is named)."""
+        return not cls.backends or not backends or bool({*cls.backends} & {*backends})
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        """Rewrites `module` (a `builtin.module`) in place; returns whether it changed.
+
+        Raises AttnError for input that the pass cannot work on.
+        """
+        raise NotImplementedError
+
+
+def option(default: Any, doc: str, choices: tuple[str, ...] = ()) -> Any:
+    """A pass option: a dataclass field with a one-line `doc` and, for words, `choices`."""
+    return field(default=default, metadata={"doc": doc, "choices": choices})
+
+
+def plugin_names() -> list[str]:
+    """Names of the passes of installed plugins, sorted."""
+    return sorted(_plugins())
+
+
+def pass_names() -> list[str]:
+    """Names of all passes, ours and those of installed plugins, sorted."""
+    return sorted({*REGISTRY, *_plugins()})
+
+
+def load_pass(name: str) -> type[Pass]:
+    """The pass class of this name; PipelineError if there is none."""
+    path = REGISTRY.get(name) or _plugins().get(name)
+    if path is None:
+        import difflib
+
+        known = {known.removeprefix("attn-"): known for known in pass_names()}
+        close = difflib.get_close_matches(name.removeprefix("attn-"), known, n=1)
+        hint = f"; did you mean '{known[close[0]]}'?" if close else "; --show-passes lists them"
+        raise PipelineError(f"unknown pass '{name}'{hint}")
+    module, _, attribute = path.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def make_pass(name: str, options: dict[str, str]) -> Pass:
+    """A pass with its options parsed from text; PipelineError names what is wrong."""
+    cls = load_pass(name)
+    fields = {f.name: f for f in dataclasses.fields(cls)}
+    values: dict[str, Any] = {}
+    for key, text in options.items():
+        spec = fields.get(key.replace("-", "_"))
+        if spec is None:
+            known = ", ".join(f.replace("_", "-") for f in fields) or "none"
+            raise PipelineError(f"pass '{name}' has no option '{key}' (it has: {known})")
+        values[spec.name] = _parse_option(name, spec, text)
+    return cls(**values)
+
+
+def _parse_option(pass_name: str, spec: dataclasses.Field[Any], text: str) -> Any:
+    choices = spec.metadata["choices"]
+    kind = type(spec.default)
+    if kind is tuple:
+        words = tuple(word for word in text.strip("{}").split(",") if word)
+        bad = [word for word in words if choices and word not in choices]
+    elif kind is bool:
+        words = {"true": True, "1": True, "": True, "false": False, "0": False}.get(text.lower())
+        bad, choices = ([text] if words is None else []), ("true", "false")
+    elif kind is int:
+        words = int(text) if re.fullmatch(r"-?[0-9]+", text) else None
+        bad, choices = ([text] if words is None else []), ("a whole number",)
+    else:
+        words, bad = text, [text] if choices and text not in choices else []
+    if bad:
+        raise PipelineError(
+            f"pass '{pass_name}': '{bad[0]}' is not a value of option "
+            f"'{spec.name.replace('_', '-')}' (use {', '.join(choices)})"
+        )
+    return words
+
+
+def _plugins() -> dict[str, str]:
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry.value for entry in entry_points(group="attnpass.passes")}

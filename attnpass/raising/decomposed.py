@@ -1,0 +1,126 @@
+"""Attention that is no attention op but products and a softmax: found, for `attn-raise` and to
+tell the user."""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from ..attention.facts import find_ops
+from ..ir import body_names, collect, defining_op, location_text, ranked_shape, reduces, users
+from ..layout.rules.broadcast import repeated_value
+from ..report.records import Report
+from .products import is_product
+
+_POWERS = ("math.exp", "math.exp2")
+_MOVES = (
+    "linalg.transpose",
+    "tensor.cast",
+    "tensor.collapse_shape",
+    "tensor.expand_shape",
+    "tensor.extract_slice",
+    "tensor.reshape",
+)
+# From the exponentials to the product: a division, casts, and views of the result.
+_MOST_STEPS = 24
+# From the exponentials to their sum: conditions that hide keys, and views.
+_MOST_CHOICES = 8
+
+
+def note_what_is_missing(module: ir.Operation, report: Report, raises: bool) -> None:
+    """Notes in the report that there is no attention op, and where one is written out; with
+    `raises`, attn-raise will tell of those."""
+    sums = written_out(module)
+    if sums and not raises:
+        which = "a softmax" if len(sums) == 1 else f"{len(sums)} softmaxes, the first"
+        report.note(
+            f"{which} at {location_text(sums[0].location)}, whose result a product reads: "
+            "attention that is written out like this stays as it is: IREE makes no attention op "
+            "of it, and attn-raise, which does, is off (docs/models.md)"
+        )
+    elif not sums and not find_ops(module):
+        report.note(
+            "no entry point reaches an attention op, and no product reads a softmax: there is "
+            "nothing for the passes to change"
+        )
+
+
+def written_out(module: ir.Operation) -> list[ir.Operation]:
+    """Each softmax whose result a product reads: `linalg.softmax`, or the sum of exponentials."""
+    sums = collect(module, _is_softmax, bodies=False)
+    return [op for op in sums if products_behind(op)]
+
+
+def _is_softmax(op: ir.Operation) -> bool:
+    if op.name == "linalg.softmax":
+        return True
+    if op.name != "linalg.generic" or len(op.operands) != 2 or not reduces(op):
+        return False
+    return "arith.addf" in body_names(op) and _powers(op.operands[0]) is not None
+
+
+def _powers(value: ir.Value) -> ir.Value | None:
+    """The exponentials that `value` holds, is a view of, or chooses by conditions."""
+    for _ in range(_MOST_CHOICES):
+        op = defining_op(value)
+        if op is not None and (op.name in _MOVES or repeated_value(op)):
+            value = op.operands[0]
+            continue
+        if op is None or op.name != "linalg.generic" or reduces(op):
+            return None
+        if any(name in _POWERS for name in body_names(op)):
+            return value
+        chosen = _chosen(op)
+        if chosen is None:
+            return None
+        value = chosen
+    return None
+
+
+def _chosen(op: ir.Operation) -> ir.Value | None:
+    """The operand that an elementwise generic has elements of where a condition holds."""
+    block = op.regions[0].blocks[0]
+    select = defining_op(list(block.operations)[-1].operands[0])
+    if select is None or select.name != "arith.select":
+        return None
+    operands = zip(block.arguments, op.operands, strict=True)
+    return next((value for argument, value in operands if argument == select.operands[1]), None)
+
+
+def products_behind(total: ir.Operation) -> list[ir.Operation]:
+    """The matmuls that read the exponentials that `total` sums, or the result of a softmax,
+    behind elementwise ops and views: not what they weight in other ways, as the experts of a
+    mixture."""
+    softmax = total.name == "linalg.softmax"
+    exponentials = total.results[0] if softmax else total.operands[0]
+    values, seen = [exponentials], 0
+    powers = None if softmax else _powers(exponentials)
+    if powers is not None and powers != exponentials:
+        values.append(powers)
+    counts = {_count(value) for value in values}
+    found: list[ir.Operation] = []
+    while values and seen < _MOST_STEPS:
+        value, seen = values.pop(), seen + 1
+        for user in users(value):
+            if is_product(user) and user not in found:
+                found.append(user)
+            elif user.name in _MOVES or (
+                _is_elementwise(user) and _count(user.results[0]) in counts
+            ):
+                if user.name == "tensor.extract_slice":
+                    # Weights without those of a sink.
+                    counts.add(_count(user.results[0]))
+                values.append(user.results[0])
+    return found
+
+
+def _is_elementwise(op: ir.Operation) -> bool:
+    return op.name == "linalg.generic" and len(op.results) == 1 and not reduces(op)
+
+
+def _count(value: ir.Value) -> tuple[int, int]:
+    """The product of the static sizes, and the number of dynamic ones: the same for tensors with
+    the same elements, in any shape, where dynamic dims are taken to be alike."""
+    static, dynamic = 1, 0
+    for size in ranked_shape(value):
+        static, dynamic = (static, dynamic + 1) if size is None else (static * size, dynamic)
+    return static, dynamic

@@ -1,0 +1,151 @@
+"""attn-fuse-normalization: online attention and the division behind it as one attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..attention.facts import AttentionFacts
+from ..attention.scores import number
+from ..ir import Builder, copied_attributes, copy_region, defining_op, maps, users
+from ..passes import Pass, PassContext
+from ..repair.fully_masked_rows import is_zero_test
+
+# What a row's largest score is before the first: as low, or lower.
+_LOWEST = -1e30
+
+
+def find_normalization(facts: AttentionFacts) -> ir.Operation | None:
+    """The `linalg.generic` that divides the output of an `online_attention` by its sum, if these
+    two results, begun at nothing, have no other user and the maximum has none."""
+    if facts.kind != "online_attention":
+        return None
+    readers = users(facts.op.results[0])
+    if len(readers) != 1 or users(facts.op.results[2]) != readers or users(facts.op.results[1]):
+        return None
+    starts = [_filled_with(facts.value(name)) for name in facts.result_names]
+    if starts[0] != 0 or starts[1] is None or starts[1] > _LOWEST or starts[2] != 0:
+        return None
+    return readers[0] if _divides(readers[0], facts) else None
+
+
+def normalized(facts: AttentionFacts, division: ir.Operation) -> ir.Value:
+    """The attention whose result `division` computes, built in front of that."""
+    build = Builder(division, facts.op.location)
+    inputs = [name for name in facts.operand_names if name not in facts.result_names]
+    output = division.operands[2]
+    attributes = copied_attributes(facts.op)
+    indexing = [facts.map_of(name) for name in (*inputs, "output")]
+    attributes["indexing_maps"] = maps.maps_attribute(facts.num_dims, indexing)
+    operands = [*map(facts.value, inputs), output]
+    op = build.create("iree_linalg_ext.attention", [output.type], operands, attributes, regions=1)
+    copy_region(facts.op, op)
+    return op.results[0]
+
+
+def _filled_with(value: ir.Value) -> float | None:
+    """The number that a tensor is filled with."""
+    op = defining_op(value)
+    if op is None:
+        return None
+    if op.name == "linalg.fill":
+        return number(op.operands[0])
+    if op.name != "arith.constant":
+        return None
+    dense = op.attributes["value"]
+    if not isinstance(dense, ir.DenseFPElementsAttr) or not dense.is_splat:
+        return None
+    return ir.FloatAttr(dense.get_splat_value()).value
+
+
+def _divides(op: ir.Operation, facts: AttentionFacts) -> bool:
+    """Whether op is a generic that yields each element of the output over the sum of its row."""
+    if op.name != "linalg.generic" or len(op.operands) != 3 or len(op.results) != 1:
+        return False
+    output, total = facts.op.results[0], facts.op.results[2]
+    inputs = list(op.operands)[:2]
+    if output not in inputs or total not in inputs:
+        return False
+    place = inputs.index(output)
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    dims = facts.map_of("output")
+    here = tuple(range(len(dims)))
+    if positions is None or positions[place] != here or positions[2] != here:
+        return False
+    # Loop i of the generic is dim i of the output.
+    rows = tuple(None if loop is None else dims[loop] for loop in positions[1 - place])
+    block = op.regions[0].blocks[0]
+    return rows == facts.map_of("sum") and _is_quotient(
+        list(block.operations)[-1].operands[0], block.arguments[place], block.arguments[1 - place]
+    )
+
+
+def _is_quotient(value: ir.Value, above: ir.Value, below: ir.Value) -> bool:
+    """Whether `value` is above / below, in whatever words and type."""
+    op = defining_op(value)
+    if op is None:
+        return False
+    if op.name == "arith.truncf":
+        return _is_quotient(op.operands[0], above, below)
+    if op.name == "arith.select":
+        # 0 in rows that see no key, as attention is.
+        condition, zero, value = op.operands
+        test = defining_op(condition)
+        guards = test is not None and is_zero_test(test) and test.operands[0] == below
+        return guards and number(zero) == 0 and _is_quotient(value, above, below)
+    if op.name == "arith.divf":
+        return list(op.operands) == [above, below]
+    if op.name != "arith.mulf" or above not in list(op.operands):
+        return False
+    other = op.operands[1 - list(op.operands).index(above)]
+    inverse = defining_op(other)
+    return (
+        inverse is not None
+        and inverse.name == "arith.divf"
+        and number(inverse.operands[0]) == 1
+        and inverse.operands[1] == below
+    )
+
+
+@dataclass(frozen=True)
+class FuseNormalization(Pass):
+    """Makes `attention` of an `online_attention` that starts from nothing and whose output is
+    divided by its sum of weights, where nobody reads the largest score or the sum but for that.
+
+    FlexAttention is imported so. Passes and kernels know more of attention than of its parts,
+    and IREE takes it apart again when it has formed dispatches. Where it cannot be one op, what
+    divides by the sum gives 0 in rows that see no key, as attention is there.
+    """
+
+    name: ClassVar[str] = "attn-fuse-normalization"
+    summary: ClassVar[str] = "online attention and the division by its sum as attention"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..attention.facts import find_ops
+        from ..repair.fully_masked_rows import guard_divisions
+
+        divisions: list[ir.Operation] = []
+
+        def replace(facts: AttentionFacts) -> str | None:
+            division = find_normalization(facts)
+            if division is None:
+                return None
+            division.results[0].replace_all_uses_with(normalized(facts, division))
+            divisions.append(division)
+            return "the division by its sum of weights is part of it now"
+
+        def erase() -> None:
+            from ..ir import erase_dead
+
+            with module.context:
+                erase_dead(divisions)
+
+        def guard() -> bool:
+            with module.context:
+                return any([guard_divisions(op) for op in find_ops(module) if len(op.results) > 1])
+
+        changed = context.replace_attention(module, replace)
+        erase()
+        return guard() or changed

@@ -1,0 +1,103 @@
+"""attn-flex-masks: FlexAttention hides keys behind its score function, as PyTorch does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ..passes import Pass, PassContext
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+_FLEX = "torch.hop_flex_attention"
+_SCORE, _MASK = "score_mod_fn", "mask_mod_fn"
+
+
+@dataclass(frozen=True)
+class FlexMasks(Pass):
+    """Makes the mask function of a `torch.hop_flex_attention` the last step of its score function.
+
+    IREE 3.13 imports an op with both so that the mask comes first: a soft-cap then gives hidden
+    keys the score -cap. PyTorch hides them behind the score function. Works on the torch dialect,
+    before IREE imports it, on functions of one block that no op with another mask shares.
+    """
+
+    name: ClassVar[str] = "attn-flex-masks"
+    summary: ClassVar[str] = "FlexAttention's masks hide keys behind its score function"
+    phase: ClassVar[str] = "start"
+    mends: ClassVar[str] = (
+        "keys that FlexAttention hides get the score that its score function makes of -inf"
+    )
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..ir import collect, location_text, remove_attributes
+
+        with module.context:
+            flex = collect(module, lambda op: op.name == _FLEX)
+            pairs = _pairs(flex)
+            done = {score for score, mask in pairs.items() if mask and _join(module, score, mask)}
+            for op in flex:
+                if _name(op, _SCORE) in done:
+                    remove_attributes(op, _MASK)
+                    context.report.note(
+                        f"{_FLEX} at {location_text(op.location)}: its mask hides keys behind its "
+                        "score function"
+                    )
+        return bool(done)
+
+
+def _pairs(ops: list[ir.Operation]) -> dict[str, str]:
+    """The mask function that goes with each score function; '' where there are several or
+    none."""
+    found: dict[str, str] = {}
+    for op in ops:
+        score, mask = _name(op, _SCORE), _name(op, _MASK)
+        if score:
+            found[score] = mask if found.setdefault(score, mask) == mask else ""
+    return found
+
+
+def _name(op: ir.Operation, attribute: str) -> str:
+    return str(op.attributes[attribute]) if attribute in op.attributes else ""
+
+
+def _join(module: ir.Operation, score: str, mask: str) -> bool:
+    """Appends the mask function to the score function; whether that could be done."""
+    from iree.compiler import ir
+
+    from ..ir import Builder
+
+    own, other = (_only_block(module, name) for name in (score, mask))
+    # The score, then the numbers of batch, head, row and key, which masks have alone.
+    if own is None or other is None or (len(own.arguments), len(other.arguments)) != (5, 4):
+        return False
+    *steps, last = [inner.operation for inner in other.operations]
+    if any(len(step.regions) for step in steps):
+        return False
+    terminator = list(own.operations)[-1].operation
+    build, made = Builder(terminator), terminator.operands[0]
+    if str(made.type) != "!torch.vtensor<[],f32>":
+        return False
+    values = dict(zip(other.arguments, list(own.arguments)[1:], strict=True))
+    for step in steps:
+        copy = build.copy(step, [values.get(operand, operand) for operand in step.operands])
+        values.update(zip(step.results, copy.results, strict=True))
+    seen = last.operands[0]
+    kind = ir.RankedTensorType.get([], ir.F32Type.get(), loc=terminator.location)
+    number = ir.DenseElementsAttr.get_splat(kind, ir.FloatAttr.get_f32(float("-inf")))
+    low = build.create("torch.vtensor.literal", [made.type], [], {"value": number})
+    operands = [values.get(seen, seen), made, low.results[0]]
+    hidden = build.create("torch.aten.where.self", [made.type], operands)
+    terminator.operands[0] = hidden.results[0]
+    return True
+
+
+def _only_block(module: ir.Operation, name: str) -> ir.Block | None:
+    """The block of the private function `@name`, if it has just one."""
+    for op in module.regions[0].blocks[0].operations:
+        attributes = op.operation.attributes
+        if "sym_name" in attributes and f"@{attributes['sym_name'].value}" == name:
+            blocks = list(op.regions[0].blocks)
+            return blocks[0] if len(blocks) == 1 else None
+    return None

@@ -1,0 +1,216 @@
+"""attn-hidden-rows: zeros, as in PyTorch, in rows of attention that see no key.
+
+IREE computes 0 / 0 for them. PyTorch, from which most models come, defines 0, and models count
+on it: a batch that is padded on the left has such rows, and in the next layer a NaN in V spoils
+every row of its sequence, whatever the mask says (0 * NaN).
+
+What hides the keys does not matter: such a row's sum of weights is 0, which no other row's is
+(its largest score has the weight 1). So the division by that sum is guarded, which reads nothing
+but what it has, and holds for masks of all types and shapes, for score functions and for keys of
+which there are none at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..attention.facts import AttentionFacts
+from ..attention.scores import number
+from ..ir import (
+    Builder,
+    below_casts,
+    copied_attributes,
+    copy_region,
+    defining_op,
+    element_type,
+    maps,
+    next_op,
+    sizes_of,
+    users,
+)
+from ..passes import Pass, PassContext
+
+# The largest score of a row that has seen no key, as IREE has it.
+LOWEST = -3.4028234663852886e38
+# The sum's place among the results of `online_attention`.
+_SUM = 2
+# What makes the same numbers of a tensor lie otherwise.
+_SAME_NUMBERS = (
+    "tensor.cast",
+    "tensor.collapse_shape",
+    "tensor.expand_shape",
+    "tensor.extract_slice",
+    "linalg.broadcast",
+    "linalg.transpose",
+)
+
+
+def may_see_nothing(facts: AttentionFacts) -> bool:
+    """Whether there could be rows that see no key: not where each sees all of a known number."""
+    if facts.has_mask or facts.changes_scores:
+        return True
+    return any(facts.sizes[dim] is None or facts.sizes[dim] == 0 for dim in facts.k2)
+
+
+def quotient_or_zero(build: Builder, above: ir.Value, below: ir.Value) -> ir.Value:
+    """above / below, and 0 where `below`, a row's sum of weights, is 0."""
+    quotient = build.create("arith.divf", [above.type], [above, below]).results[0]
+    return zero_without_keys(build, quotient, below)
+
+
+def zero_without_keys(build: Builder, value: ir.Value, total: ir.Value) -> ir.Value:
+    """`value` of a row, but 0 where `total`, its sum of weights, is 0."""
+    none = build.compare_floats("oeq", total, build.constant_float(0.0, total.type))
+    return build.select(none, build.constant_float(0.0, value.type), value)
+
+
+def guard_divisions(attention: ir.Operation) -> bool:
+    """Has what divides by the sum of an `online_attention` give 0 where that is 0; returns
+    whether there was such a division that did not."""
+    elements = _elements(attention.results[_SUM])
+    quotients = [found for element in elements for found in _quotients(element)]
+    for quotient, total in quotients:
+        op = defining_op(quotient)
+        assert op is not None, "a quotient is computed"
+        build = Builder(next_op(op), op.location)
+        guarded = zero_without_keys(build, quotient, total)
+        (choice,) = (one for one in users(quotient) if one == defining_op(guarded))
+        quotient.replace_all_uses_except(guarded, choice)
+    return bool(quotients)
+
+
+def taken_apart(facts: AttentionFacts) -> ir.Value:
+    """The result of an `attention` as `online_attention` and the division by its sum, guarded,
+    built in front of it. Needs a current context."""
+    build, f32 = Builder(facts.op), ir.F32Type.get(facts.op.context)
+    output = facts.map_of("output")
+    rows = tuple(dim for dim in output if dim is not None and dim not in facts.n)
+    out = facts.value("output")
+    sizes = dict(zip(output, sizes_of(out), strict=True))
+    starts = [
+        build.fill(build.constant_float(start, f32), build.empty(of, f32))
+        for start, of in (
+            (0.0, sizes_of(out)),
+            (LOWEST, [sizes[dim] for dim in rows]),
+            (0.0, [sizes[dim] for dim in rows]),
+        )
+    ]
+    inputs = [name for name in facts.operand_names if name != "output"]
+    attributes = copied_attributes(facts.op)
+    indexing = [*map(facts.map_of, inputs), output, rows, rows]
+    attributes["indexing_maps"] = maps.maps_attribute(facts.num_dims, indexing)
+    operands = [*map(facts.value, inputs), *starts]
+    types = [start.type for start in starts]
+    op = build.create("iree_linalg_ext.online_attention", types, operands, attributes, regions=1)
+    copy_region(facts.op, op)
+
+    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
+        return [inner.cast_float(quotient_or_zero(inner, *x[:2]), x[2].type)]
+
+    everywhere = tuple(range(len(output)))
+    places = (everywhere, tuple(map(output.index, rows)), everywhere)
+    init = build.empty(sizes_of(out), element_type(out))
+    return build.generic([op.results[0], op.results[2]], [init], places, body)[0]
+
+
+def _elements(value: ir.Value) -> Iterator[ir.Value]:
+    """The elements of a tensor as those who read it element by element have them."""
+    for use in value.uses:
+        op = use.owner.operation
+        if op.name in _SAME_NUMBERS and use.operand_number == 0:
+            yield from _elements(op.results[0])
+        if op.name != "linalg.generic" or use.operand_number >= len(op.operands) - len(op.results):
+            continue
+        block = op.regions[0].blocks[0]
+        argument = block.arguments[use.operand_number]
+        yield argument
+        last = list(block.operations)[-1].operation
+        for place, made in enumerate(last.operands):
+            if below_casts(made) == argument:
+                yield from _elements(op.results[place])
+
+
+def _quotients(total: ir.Value) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """What is divided by a sum, with that: the quotient, or, of 1 / sum, what is multiplied by
+    it. Those that are guarded are left out."""
+    for op in users(total):
+        if op.name in ("arith.extf", "arith.truncf"):
+            yield from _quotients(op.results[0])
+        if op.name != "arith.divf" or op.operands[1] != total:
+            continue
+        quotient = op.results[0]
+        readers = users(quotient)
+        if number(op.operands[0]) == 1 and [one.name for one in readers] == ["arith.mulf"]:
+            quotient = readers[0].results[0]
+        if not _is_guarded(quotient):
+            yield quotient, total
+
+
+def _is_guarded(quotient: ir.Value) -> bool:
+    readers = users(quotient)
+    if [one.name for one in readers] != ["arith.select"]:
+        return False
+    condition = defining_op(readers[0].operands[0])
+    return condition is not None and is_zero_test(condition)
+
+
+def is_zero_test(op: ir.Operation) -> bool:
+    """Whether an op asks if a float is 0."""
+    return (
+        op.name == "arith.cmpf"
+        and ir.IntegerAttr(op.attributes["predicate"]).value == 1
+        and number(op.operands[1]) == 0
+    )
+
+
+@dataclass(frozen=True)
+class HiddenRows(Pass):
+    """Makes rows of attention that see no key 0, where there could be such rows.
+
+    IREE 3.13 gives NaN there, PyTorch 0. Batches that are padded on the left have such rows:
+    in a model of two layers their NaN reaches every row of the sequence. It guards the division
+    by the sum of weights that IREE makes of each attention before it lowers kernels, so that no
+    mask is read again; run on a module in which attention is whole, it takes that apart. Left
+    alone is what sees all of a known number of keys.
+
+    Where keys are hidden by the lowest finite number, such rows are the mean of V: see
+    `attn-lowest-masks`, whose work is done here, too, where attention is whole.
+    """
+
+    name: ClassVar[str] = "attn-hidden-rows"
+    summary: ClassVar[str] = "rows that see no key are 0, as in PyTorch, not NaN"
+    phase: ClassVar[str] = "executable-configurations"
+    mends: ClassVar[str] = "rows that see no key are NaN"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..attention.facts import find_ops, whole_facts
+        from ..ir import erase_dead, has_ancestor, location_text, replace_reads
+        from .lowest_masks import raise_masks
+
+        guarded: list[ir.Operation] = []
+        apart: list[ir.Operation] = []
+        with module.context:
+            open_ops = [op for op in find_ops(module) if not has_ancestor(op, "hal.executable")]
+            changed = raise_masks(open_ops, context.report)
+            for op in find_ops(module):
+                facts = whole_facts(op)
+                if facts is not None and not may_see_nothing(facts):
+                    continue
+                if facts is not None and facts.kind == "attention":
+                    with op.location:
+                        replace_reads(op.results[0], taken_apart(facts))
+                    apart.append(op)
+                elif len(op.results) < 3 or not guard_divisions(op):
+                    continue
+                guarded.append(op)
+            for op in guarded:
+                context.report.note(
+                    f"{op.name.rpartition('.')[2]} at {location_text(op.location)}: rows that see "
+                    "no key are 0, as in PyTorch; IREE gives NaN"
+                )
+            erase_dead(apart)
+        return changed or bool(guarded)

@@ -1,0 +1,75 @@
+"""attn-mask-positions: score functions of positions as masks, whose numbers IREE gets right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ..passes import Pass, PassContext
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+    from ..attention.facts import AttentionFacts
+
+
+@dataclass(frozen=True)
+class MaskPositions(Pass):
+    """Takes what positions do to scores out of attention's region: a bias (ALiBi) becomes a mask
+    that is added, hidden keys (causal, windows, documents) one of truth values; a mask that the
+    op has is part of the new one. A soft-cap and other functions of the score alone stay.
+
+    Where a region reads positions (`iree_linalg_ext.index`, as FlexAttention is imported),
+    IREE 3.13 counts them from the start of a tile instead of the tensor, and takes the numbers
+    of iteration dims for those of the scores' dims: it computes wrong numbers without a word,
+    or does not compile. Regions on tensors of rank 0, as importers leave them, become regions
+    of scalars, which other passes read, and those on f16 or bf16, which IREE cannot lower, regions
+    on f32.
+    """
+
+    name: ClassVar[str] = "attn-mask-positions"
+    summary: ClassVar[str] = "right numbers for score functions of positions: they become masks"
+    mends: ClassVar[str] = "scores by position are those of other positions"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..attention.facts import find_ops
+        from ..attention.scores import make_scalar
+        from ..attention.wide_scores import compute_in_f32
+
+        with module.context:
+            simpler = [make_scalar(op) | compute_in_f32(op) for op in find_ops(module)]
+
+        def replace(facts: AttentionFacts) -> str | None:
+            return _replace(facts, context) if facts.score_index_dims else None
+
+        return context.replace_attention(module, replace) or any(simpler)
+
+
+def _replace(facts: AttentionFacts, context: PassContext) -> str | None:
+    """Gives the users of an attention one that reads no positions; what became of it."""
+    from ..attention.masks import attend_under
+    from ..attention.scores import holds_regions, inner_ops, position_mask, take_apart
+    from ..forms.decompose import decomposed, describe_any, refusal
+    from ..ir import erase_dead, replace_reads
+
+    loose = describe_any(facts.op)
+    why = refusal(loose)
+    found = why or holds_regions(facts.op) or take_apart(facts.op)
+    if not isinstance(found, str):
+        rest, steps = found
+        mask, dims = position_mask(facts, steps)
+        *others, terminator = inner_ops(facts.op)
+        terminator.operands[0] = rest
+        erase_dead(others)
+        attend_under(facts, mask, dims)
+        return "what positions do to its scores is a mask now"
+    if not why:
+        for old, new in zip(facts.op.results, decomposed(loose), strict=True):
+            replace_reads(old, new)
+        return f"two products and a softmax now, which get positions right: {found}"
+    context.report.known_wrong(
+        f"IREE 3.13 takes positions in a tile for those that scores of this {facts.kind} depend "
+        f"on, and it cannot be written out: {why}",
+        facts.location,
+    )
+    return None

@@ -1,0 +1,48 @@
+"""attn-natural-scores: score functions see the scores that they were written for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ..passes import Pass, PassContext
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+
+@dataclass(frozen=True)
+class NaturalScores(Pass):
+    """Makes up, in attention's region, for how IREE 3.13 scales the scores that it hands over.
+
+    IREE computes softmax with exp2. It multiplies the scale by log2(e) before the region
+    instead of the scores behind it, so that a soft-cap caps at cap / log2(e) (on every target:
+    all lower attention by the same pass, which overrules `use_exp2`). With 8-bit queries the
+    scale itself comes behind the region. A region f becomes log2(e) f(x / log2(e)), and with 8
+    bits f(scale x), the op's scale 1. One that does not mind (the identity, products) stays.
+    """
+
+    name: ClassVar[str] = "attn-natural-scores"
+    summary: ClassVar[str] = "right numbers for soft-caps and other functions of the score"
+    phase: ClassVar[str] = "flow"
+    mends: ClassVar[str] = "score functions get scores in other units than they were written for"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..attention.facts import find_ops
+        from ..attention.scores import NATURAL_SCORES, is_homogeneous, rescale
+        from ..ir import location_text, set_attribute
+
+        changed = False
+        with module.context:
+            for op in find_ops(module):
+                if NATURAL_SCORES in op.attributes or is_homogeneous(op):
+                    continue
+                with op.location:
+                    rescale(op)
+                set_attribute(op, NATURAL_SCORES, "unit")
+                changed = True
+                context.report.note(
+                    f"{op.name.rpartition('.')[2]} at {location_text(op.location)}: its score "
+                    "function is given scores in the units that it was written for"
+                )
+        return changed

@@ -1,0 +1,235 @@
+"""attn-own-buffers: mutable globals that begin with equal numbers have a buffer each.
+
+IREE 3.13 makes the initial values of globals as it makes any tensors: those with the same bytes are
+computed once, and the globals that hold them begin as one buffer. A program that writes one of them
+in place, as caches of K and V are, writes the other too. So each is filled with a number that IREE
+cannot tell to be equal.
+
+It also writes in place to the buffer of an argument, as a scatter does, that the program gives back
+as it was. And to what stands outside a loop, each time round, where nothing reads it behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..ir import (
+    Builder,
+    collect,
+    defining_op,
+    fill_region,
+    is_ranked_tensor,
+    next_op,
+    remove_attributes,
+    sizes_of,
+    users,
+)
+from ..ir.barrier import VIEWS
+from ..passes import Pass, PassContext
+
+_VALUE = "initial_value"
+_SHAPES = ("tensor.cast", "tensor.collapse_shape", "tensor.expand_shape")
+_LOOPS = ("scf.for", "scf.while")
+# IREE makes these anew wherever they are written.
+_REMADE = ("arith.constant", "linalg.fill", "tensor.empty")
+# Ops whose last operands are where their results begin.
+_WRITES = ("iree_linalg_ext.scatter", "iree_linalg_ext.map_store", "linalg.generic")
+
+
+def separate(module: ir.Operation) -> list[str]:
+    """Has each of several mutable globals that begin with a number everywhere begin with one of its
+    own; returns their names. Needs a current context."""
+    found = collect(module, _begins_with_number, bodies=False)
+    if len(found) < 2:
+        return []
+    for op in found:
+        _initialize(op)
+    return [ir.StringAttr(op.attributes["sym_name"]).value for op in found]
+
+
+def _begins_with_number(op: ir.Operation) -> bool:
+    if op.name != "util.global" or "is_mutable" not in op.attributes:
+        return False
+    kind = ir.TypeAttr(op.attributes["type"]).value
+    if not isinstance(kind, ir.RankedTensorType) or _VALUE not in op.attributes:
+        return False
+    value = op.attributes[_VALUE]
+    return isinstance(value, ir.DenseElementsAttr) and value.is_splat
+
+
+def _initialize(op: ir.Operation) -> None:
+    """Moves the value of a global into an initializer behind it."""
+    context = op.context
+    name = ir.StringAttr(op.attributes["sym_name"])
+    kind, value = ir.TypeAttr(op.attributes["type"]).value, op.attributes[_VALUE]
+    nothing = ir.TypeAttr.get(ir.FunctionType.get([], [], context))
+    initializer = Builder(next_op(op), op.location).create(
+        "util.initializer", [], [], {"function_type": nothing}, regions=1
+    )
+
+    def body(build: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+        made = _made(build, ir.RankedTensorType(kind), value)
+        target = ir.FlatSymbolRefAttr.get(name.value, context)
+        build.create("util.global.store", [], [made], {"global": target})
+        return []
+
+    fill_region(initializer, [], "util.return", body)
+    remove_attributes(op, _VALUE)
+
+
+def _made(build: Builder, kind: ir.RankedTensorType, value: ir.Attribute) -> ir.Value:
+    """The tensor `value`, whose number hangs on another that IREE does not know."""
+    element, i32 = kind.element_type, ir.IntegerType.get_signless(32, build.anchor.context)
+    known = build.constant_number(0, i32)
+    # Of i32, since IREE's host code has no scalars of 16 bits.
+    unknown = build.create("util.optimization_barrier", [i32], [known]).results[0]
+    number = ir.DenseElementsAttr(value).get_splat_value()
+
+    def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+        other = inner.constant_number(0 if number.value else 1, element)
+        same = inner.compare("eq", unknown, inner.constant_number(0, i32))
+        return [inner.select(same, inner.constant(number, element), other)]
+
+    init = build.empty(list(kind.shape), element)
+    return build.generic([], [init], [tuple(range(len(kind.shape)))], body)[0]
+
+
+def keep_returned(module: ir.Operation) -> list[str]:
+    """Has functions return copies of arguments that they give back and also write in place;
+    returns the functions' names. Needs a current context."""
+    names = []
+    for function in collect(module, lambda op: op.name == "util.func"):
+        for block in function.regions[0].blocks if function.regions else ():
+            end = block.operations[len(block.operations) - 1].operation
+            for number, value in enumerate(end.operands):
+                imported = _written_import(value) if end.name == "util.return" else None
+                if imported is not None:
+                    end.operands[number] = _exported(Builder(end), imported, value.type)
+                    names.append(ir.StringAttr(function.attributes["sym_name"]).value)
+    return names
+
+
+def keep_outside_loops(module: ir.Operation) -> list[ir.Operation]:
+    """Has each loop that writes to a tensor from outside read it last of all, so that it writes to
+    a copy; returns those loops. Needs a current context."""
+    found: list[ir.Operation] = []
+    for write in collect(module, lambda op: op.name in (*_WRITES, "tensor.insert_slice")):
+        for value in _targets(write):
+            body = _loop_body(write, value)
+            if body is not None:
+                end = body.operations[len(body.operations) - 1].operation
+                Builder(end).create("util.optimization_barrier", [value.type], [value])
+                found.append(body.owner.operation)
+    return list(dict.fromkeys(found))
+
+
+def _targets(write: ir.Operation) -> list[ir.Value]:
+    """What an op writes to, below views."""
+    if write.name == "tensor.insert_slice":
+        values = [write.operands[1]]
+    else:
+        values = list(write.operands)[len(write.operands) - len(write.results) :]
+    found: list[ir.Value] = []
+    for target in values:
+        value = target
+        while (made := defining_op(value)) is not None and made.name in _SHAPES:
+            value = made.operands[0]
+        if is_ranked_tensor(value) and (made is None or made.name not in _REMADE):
+            found.append(value)
+    return found
+
+
+def _loop_body(write: ir.Operation, value: ir.Value) -> ir.Block | None:
+    """The body of the loop closest to a write, if `value` is from outside it."""
+    made = defining_op(value)
+    home = value.owner if made is None else made.block
+    block: ir.Block = write.block
+    while block != home:
+        parent = block.owner.operation
+        if parent.name in _LOOPS:
+            return None if _holds(parent, home) else block
+        if parent.parent is None:
+            return None
+        block = parent.block
+    return None
+
+
+def _holds(op: ir.Operation, block: ir.Block) -> bool:
+    """Whether a block is in a region of an op."""
+    owner = block.owner.operation
+    while owner != op:
+        if owner.parent is None:
+            return False
+        owner = owner.parent.operation
+    return True
+
+
+def _written_import(value: ir.Value) -> ir.Value | None:
+    """The tensor that an argument is read as, if something is written to it."""
+    if defining_op(value) is not None:
+        return None
+    reads = [user.results[0] for user in users(value) if user.name == "hal.tensor.import"]
+    return next((read for read in reads if _is_written(read)), None)
+
+
+def _is_written(value: ir.Value) -> bool:
+    """Whether an op, or one that reads a view, has the value as the start of its result."""
+    for use in value.uses:
+        op = use.owner.operation
+        if op.name in VIEWS and any(_is_written(result) for result in op.results):
+            return True
+        if op.name in _WRITES and use.operand_number >= len(op.operands) - len(op.results):
+            return True
+        if op.name == "tensor.insert_slice" and use.operand_number == 1:
+            return True
+    return False
+
+
+def _exported(build: Builder, tensor: ir.Value, kind: ir.Type) -> ir.Value:
+    """A buffer of its own with what the tensor holds; without the barrier IREE sees through it."""
+    own = build.create("util.optimization_barrier", [tensor.type], [tensor]).results[0]
+    dynamic = [build.size(size) for size in sizes_of(tensor) if not isinstance(size, int)]
+    attributes = {"source_encoding": ir.TypeAttr.get(tensor.type)}
+    return build.create("hal.tensor.export", [kind], [own, *dynamic], attributes).results[0]
+
+
+@dataclass(frozen=True)
+class OwnBuffers(Pass):
+    """Fills each mutable global in an initializer of its own, with a number that IREE does not
+    know, where several begin with one number everywhere.
+
+    IREE 3.13 gives such globals, the natural way to write caches of K and V, one buffer: what is
+    stored in V appears in K. An argument that is returned as it was, and written in place, is
+    returned as a copy; what stands outside a loop that writes to it is copied each time round.
+    """
+
+    name: ClassVar[str] = "attn-own-buffers"
+    summary: ClassVar[str] = "mutable globals with equal initial values do not share a buffer"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..ir import location_text
+
+        with module.context:
+            names = separate(module)
+            returned = keep_returned(module)
+            loops = keep_outside_loops(module)
+        if names:
+            context.report.note(
+                f"{len(names)} mutable globals are filled at the start, each for itself: "
+                "IREE 3.13 lets those that begin equal share a buffer"
+            )
+        for name in returned:
+            context.report.note(
+                f"{name}: an argument that is written and returned as it was is copied: IREE 3.13 "
+                "writes to its buffer"
+            )
+        for loop in loops:
+            context.report.note(
+                f"loop at {location_text(loop.location)}: what it writes to stands outside, and is "
+                "copied each time: IREE 3.13 writes to the same buffer"
+            )
+        return bool(names or returned or loops)

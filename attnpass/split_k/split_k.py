@@ -1,0 +1,141 @@
+"""attn-split-k: decode attention over chunks of the keys at once, then a combine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..attention.facts import AttentionFacts, describe, find
+from ..errors import PipelineError
+from ..ir import erase_dead, maps
+from ..layout.sources import find_source, fold_through_reshapes
+from ..machines import Target
+from ..passes import Pass, PassContext, option
+from ..report.records import OperandRecord, Report
+from .plan import SplitPlan, make_plan, refusal, split_dim
+from .rewrite import split
+
+
+def split_all(
+    module: ir.Operation,
+    splits: int | None,
+    rows: int,
+    target: Target,
+    report: Report,
+    pass_name: str,
+    unfit: Callable[[AttentionFacts, Target], str] | None = None,
+) -> bool:
+    """Splits what can be split; returns whether IR changed. Needs a current context.
+
+    An attention of which `unfit` says something is passed by, without a record.
+    """
+    swept: list[ir.Operation] = []
+    changed = False
+    for facts in find(module):
+        if unfit is not None and unfit(facts, target):
+            continue
+        operand = _record(facts, report, pass_name)
+        operand.reason = refusal(facts, rows)
+        if operand.reason:
+            continue
+        repeats = {name: _repeats(facts, name) for name in ("key", "value")}
+        plan = make_plan(facts, splits, target, min(repeats.values()))
+        if isinstance(plan, str):
+            operand.decision, operand.reason = "kept", plan
+            continue
+        operand.decision, operand.reason = "split", _words(plan)
+        for name, count in repeats.items():
+            if count > 1:
+                facts, words = _without_repeat(facts, name, count, swept)
+                operand.reason += words
+        # The same plan, in the dims that folding left.
+        split(facts, replace(plan, dim=split_dim(facts)))
+        swept.append(facts.op)
+        changed = True
+    erase_dead(swept)
+    return changed
+
+
+def _record(facts: AttentionFacts, report: Report, pass_name: str) -> OperandRecord:
+    before = maps.show(facts.map_of("key"))
+    operand = OperandRecord("key", "refused", "", before, before, pass_name=pass_name)
+    report.record_of(facts).decide(operand)
+    return operand
+
+
+def _without_repeat(
+    facts: AttentionFacts, operand: str, count: int, swept: list[ir.Operation]
+) -> tuple[AttentionFacts, str]:
+    """Attention that reads the operand below its grouped-query broadcast, and words for it."""
+    folded = fold_through_reshapes(facts, operand, swept)
+    if folded is None:
+        return facts, ""
+    return describe(folded), f"; the {operand} is read without its {count}-fold repeat"
+
+
+def _repeats(facts: AttentionFacts, operand: str) -> int:
+    """How often a grouped-query broadcast repeats the operand; 1 where there is none."""
+    source = find_source(facts, operand)
+    count = 1
+    if source is None:
+        return count
+    for axes, sizes in zip(source.parts, source.sizes, strict=True):
+        for axis, size in zip(axes, sizes, strict=True):
+            if axis is None and isinstance(size, int):
+                count *= size
+    return count
+
+
+def _words(plan: SplitPlan) -> str:
+    """The chunks in words."""
+    splits = "as many chunks as fit" if plan.splits is None else f"{plan.splits} chunks"
+    keys = "the length's share of keys" if plan.chunk is None else f"{plan.chunk} keys"
+    if plan.length is None:
+        tail = ", and a tail of what is left"
+    else:
+        assert plan.splits is not None and plan.chunk is not None
+        left = plan.length - plan.splits * plan.chunk
+        tail = f", and a tail of {left}" if left else ""
+    return f"{splits} of {keys}{tail} ({plan.reason})"
+
+
+@dataclass(frozen=True)
+class SplitK(Pass):
+    """Cuts the keys of attention ops with few query rows into chunks that run side by side.
+
+    `attention` and `online_attention` become partial online_attention, with the chunk as one
+    more batch dim, and a combine of (output, max, sum). Keys that fill no chunk form a tail
+    of their own. Grouped-query broadcasts before K and V are folded, so that the heads that
+    share K and V become rows. `splits=auto` chooses the number of chunks by the formula in
+    `attnpass.split_k.plan`; V's layout is left as it is. With `configured=true` an attention
+    is left alone, without a record, where its chunks would get no kernel configuration:
+    splitting alone can lose; on CPUs also where a head has less than 8 MB of K and V.
+    """
+
+    name: ClassVar[str] = "attn-split-k"
+    summary: ClassVar[str] = "decode attention: partial attention over chunks of keys, combined"
+
+    splits: str = option("auto", "number of chunks, or auto")
+    target: str = option("", "target that auto splits for, instead of the module's own")
+    configured: bool = option(False, "split only what attn-configure has a kernel for")
+    rows: int = option(16, "most query rows that an attention may have to be split")
+
+    def __post_init__(self) -> None:
+        if self.splits != "auto" and not (self.splits.isdigit() and int(self.splits)):
+            raise PipelineError(
+                f"pass '{self.name}': '{self.splits}' is not a value of option 'splits' "
+                "(use auto or a whole number from 1 on)"
+            )
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..machines import DEFAULT_TARGET
+        from ..machines.configurations import split_refusal
+
+        target = context.target_for(module, self.target) or DEFAULT_TARGET
+        splits = None if self.splits == "auto" else int(self.splits)
+        eligible = split_refusal if self.configured else None
+        with module.context:
+            return split_all(module, splits, self.rows, target, context.report, self.name, eligible)
