@@ -68,18 +68,45 @@ def zero_without_keys(build: Builder, value: ir.Value, total: ir.Value) -> ir.Va
     return build.select(none, build.constant_float(0.0, value.type), value)
 
 
+def _zero_by_bits(build: Builder, value: ir.Value, total: ir.Value) -> ir.Value:
+    """The same in integers, which keep a row's choice: IREE 3.13 exchanges that between the lanes
+    of a GPU where V's columns stand before rows, and stores no vectors of truth values."""
+    bits = ir.IntegerType.get_signless(ir.FloatType(value.type).width)
+    none = build.compare_floats("oeq", total, build.constant_float(0.0, total.type))
+    kept = build.select(none, build.constant_number(0, bits), build.constant_number(-1, bits))
+    whole = build.create("arith.bitcast", [bits], [value]).results[0]
+    left = build.create("arith.andi", [bits], [whole, kept]).results[0]
+    return build.create("arith.bitcast", [value.type], [left]).results[0]
+
+
+def _is_repeated_in_front(element: ir.Value) -> bool:
+    """Whether an element that a generic reads is that of all places along a dim of the result
+    which stands in front of one that it changes with."""
+    argument = ir.BlockArgument(element)
+    positions = maps.positions_of(argument.owner.owner.attributes["indexing_maps"])
+    if positions is None:
+        return False
+    own, result = positions[argument.arg_number], positions[-1]
+    repeated = [loop not in own for loop in result]
+    return sorted(repeated) != repeated
+
+
 def guard_divisions(attention: ir.Operation) -> bool:
     """Has what divides by the sum of an `online_attention` give 0 where that is 0; returns
     whether there was such a division that did not."""
-    elements = _elements(attention.results[_SUM])
-    quotients = [found for element in elements for found in _quotients(element)]
-    for quotient, total in quotients:
+    quotients = [
+        (*found, element)
+        for element in _elements(attention.results[_SUM])
+        for found in _quotients(element)
+    ]
+    for quotient, total, element in quotients:
         op = defining_op(quotient)
         assert op is not None, "a quotient is computed"
-        build = Builder(next_op(op), op.location)
-        guarded = zero_without_keys(build, quotient, total)
-        (choice,) = (one for one in users(quotient) if one == defining_op(guarded))
-        quotient.replace_all_uses_except(guarded, choice)
+        build, readers = Builder(next_op(op), op.location), users(quotient)
+        zeros = _zero_by_bits if _is_repeated_in_front(element) else zero_without_keys
+        guarded = zeros(build, quotient, total)
+        (guard,) = (one for one in users(quotient) if one not in readers)
+        quotient.replace_all_uses_except(guarded, guard)
     return bool(quotients)
 
 
@@ -152,6 +179,8 @@ def _quotients(total: ir.Value) -> Iterator[tuple[ir.Value, ir.Value]]:
 
 def _is_guarded(quotient: ir.Value) -> bool:
     readers = users(quotient)
+    if [one.name for one in readers] == ["arith.bitcast"]:
+        return True
     if [one.name for one in readers] != ["arith.select"]:
         return False
     condition = defining_op(readers[0].operands[0])

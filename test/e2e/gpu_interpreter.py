@@ -458,7 +458,8 @@ class Machine:
         return np.stack([low, high], 1).view(np.int16)[:, 0]
 
     def do_vector_bitcast(self, op: ir.Operation, value: Any) -> Any:
-        return np.ascontiguousarray(value).view(_element(op.results[0]))
+        given, made = (_stored(x) for x in (op.operands[0], op.results[0]))
+        return np.ascontiguousarray(value, given).view(made).astype(_element(op.results[0]))
 
     do_arith_bitcast = do_vector_bitcast
 
@@ -907,6 +908,13 @@ def _element(value: ir.Value) -> Any:
     """The numpy type of a value, or of a vector's elements."""
     kind = value.type
     return TYPES[str(kind.element_type if isinstance(kind, ir.ShapedType) else kind)]
+
+
+def _stored(value: ir.Value) -> Any:
+    """The numpy type of a value's bits, where the interpreter computes with more."""
+    kind = value.type
+    name = str(kind.element_type if isinstance(kind, ir.ShapedType) else kind)
+    return np.int32 if name == "i32" else TYPES[name]
 
 
 def _shape(op: ir.Operation, sizes: Sequence[np.ndarray]) -> list[int]:

@@ -165,10 +165,6 @@ def lane_attributes(tile: LaneTile, facts: AttentionFacts) -> Attributes | str:
     is_padded = rows is not None and rows < tile.rows and keys_of(facts) == tile.keys
     if is_padded and facts.value("query") in (facts.value("key"), facts.value("value")):
         return "Q is K or V, too, and IREE gives a value that is read whole tiles of one size"
-    known = None not in facts.sizes
-    if known and facts.has_mask and facts.m and facts.n[0] < tiled(facts, "output", facts.m):
-        # IREE 3.13 exchanges between lanes which rows see no key, and stores no such vectors.
-        return "V's head dim stands before the rows in the result, which a mask may leave empty"
     return with_lanes(tile, facts)
 
 
