@@ -264,7 +264,8 @@ class TileDynamic(Pass):
 
     IREE 3.13 has tensor-core kernels for a known tile of keys only. Here K, V and the mask
     are copied into (tiles, tile), the last tile filled up with masked keys, so that a kernel
-    takes a tile at a time. Rows of an unknown number are copied likewise, and the result back.
+    takes a tile at a time. Rows of an unknown number, or of one that leaves a tile incomplete, are
+    copied likewise, and the result back.
     """
 
     name: ClassVar[str] = "attn-tile-dynamic"
@@ -285,12 +286,14 @@ class TileDynamic(Pass):
             if not sizes:
                 return None
             view_as_tiles(facts, sizes)
-            rows = [f"rows is viewed as tiles of {sizes[dim]}" for dim in facts.m if dim in sizes]
             keys = [
                 f"keys is viewed as tiles of {sizes[dim]}, the last one masked"
                 for dim in facts.k2
                 if dim in sizes
             ]
-            return f"the unknown number of {', that of '.join([*keys, *rows])}"
+            viewed = {dim: f"viewed as tiles of {sizes[dim]}" for dim in facts.m if dim in sizes}
+            unknown = [f"rows is {how}" for dim, how in viewed.items() if facts.sizes[dim] is None]
+            known = [f", rows are {how}" for dim, how in viewed.items() if facts.sizes[dim]]
+            return f"the unknown number of {', that of '.join([*keys, *unknown])}{''.join(known)}"
 
         return context.replace_attention(module, replace)

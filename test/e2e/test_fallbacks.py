@@ -144,3 +144,20 @@ def test_f32_tiles_with_the_width_before_rows(out: str, mask: str, dynamic: str)
     )
     assert rel_error(made[..., 1:], wanted[..., 1:]) < 3e-4
     assert not (mask and made[0].any())
+
+
+@pytest.mark.parametrize(
+    ("kind", "out", "rows"),
+    [("f16", "bmn", 136), ("f16", "bnm", 24), ("f32", "bmn", 24), ("f32", "bnm", 24)],
+)
+def test_unknown_keys_and_rows_that_leave_a_tile_incomplete(kind: str, out: str, rows: int) -> None:
+    """Configured without a fallback; numbers by the interpreter."""
+    sizes = (("b", 1), ("k", 40), ("d", 16), ("n", 16), ("m", rows))
+    form = Form(out=out, kinds=(kind, kind, kind, "f32"), dynamic="k", sizes=sizes)
+    _, report = compile_for_cuda(form.text("main"))
+    assert not report.events and any("is configured for" in note for note in report.notes)
+    flags = [*CUDA, "--compile-to=executable-configurations"]
+    text = attnpass.compile_str(form.text("main"), extra_args=flags)
+    assert text
+    (result,) = run_gpu_module(lower(text.decode()), form.inputs())
+    assert rel_error(np.asarray(result, np.float64), form.wanted()[0]) < 1e-3

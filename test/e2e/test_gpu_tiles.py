@@ -23,6 +23,7 @@ from attnpass.pipeline import default_pipeline
 PASSES = "attn-pad-heads{target=sm_80},attn-tile-dynamic{target=sm_80}"
 CASES = {
     "unknown_keys": Case(2, 20, 61, 64, "f16", dynamic="k"),
+    "rows_left_over": Case(2, 200, 61, 64, "f16", "i1", dynamic="k"),
     "unknown_rows_too": Case(2, 21, 61, 64, "f16", dynamic="mk"),
     "all_unknown": Case(3, 13, 129, 64, "bf16", "i1", dynamic="bmk"),
     "added_mask": Case(2, 21, 70, 64, "f16", "f16", dynamic="mk"),

@@ -9,6 +9,7 @@
 // WHY: the unknown number of keys is viewed as tiles of 64, the last one masked, that of rows is viewed as tiles of 128
 // WHY: the unknown number of rows is viewed as tiles of 128
 // WHY: the unknown number of keys is viewed as tiles of 32, the last one masked"
+// WHY: the unknown number of keys is viewed as tiles of 64, the last one masked, rows are viewed as tiles of 128"
 // WHY-NOT: the unknown number of keys
 
 #qg = affine_map<(b, g, m, n, k1, k2) -> (b, g, m, k1)>
@@ -157,4 +158,20 @@ func.func @masked_rows(%q: tensor<32x512x64xf16>, %k: tensor<32x?x64xf16>, %v: t
       iree_linalg_ext.yield %score : f32
   } -> tensor<32x512x64xf16>
   return %r : tensor<32x512x64xf16>
+}
+
+// Known rows that leave a tile of them incomplete, of an unknown number of keys.
+// CHECK-LABEL: func.func @rows_left_over(
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<32x128x2x64xf16>)
+// CHECK: iree_linalg_ext.attention {{.*}}ins(%{{.*}} : tensor<32x128x2x64xf16>, tensor<32x?x64x64xf16>
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<32x200x64xf16>)
+func.func @rows_left_over(%q: tensor<32x200x64xf16>, %k: tensor<32x?x64xf16>, %v: tensor<32x?x64xf16>) -> tensor<32x200x64xf16> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<32x200x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<32x200x64xf16>, tensor<32x?x64xf16>, tensor<32x?x64xf16>, f32) outs(%out : tensor<32x200x64xf16>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<32x200x64xf16>
+  return %r : tensor<32x200x64xf16>
 }

@@ -105,11 +105,26 @@ def dynamic_refusal(facts: AttentionFacts) -> str:
 
 
 def unknown_as_tiles(facts: AttentionFacts, tile: Tile | LaneTile) -> dict[int, int]:
-    """The sizes of tiles by iteration dim whose size is known only at run time."""
+    """The sizes of tiles by iteration dim whose size is known only at run time; of rows, too, that
+    IREE would not distribute with such keys."""
     found = {dim: tile.keys for dim in facts.k2 if facts.sizes[dim] is None}
-    if rows_of(facts) is not None:
+    if rows_of(facts) is not None and not rows_refusal(facts, tile):
         return found
     return {**found, tiled(facts, "output", facts.m): tile.rows}
+
+
+def rows_refusal(facts: AttentionFacts, tile: Tile | LaneTile) -> str:
+    """What rows keep IREE from distributing a tile in a loop over an unknown number of keys, or
+    ''. IREE 3.13 has sums in memory there where the number of a tile's rows is no constant."""
+    rows = rows_of(facts)
+    if rows is None or rows % tile.rows == 0 or None not in (facts.sizes[d] for d in facts.k2):
+        return ""
+    # One tile has all rows; lanes exchange which of these there are for V's columns before them.
+    output = facts.map_of("output")
+    is_columns_first = output.index(facts.n[0]) < output.index(tiled(facts, "output", facts.m))
+    if rows < tile.rows and (not is_columns_first or isinstance(tile, LaneTile)):
+        return ""
+    return f"{rows} rows leave a tile of {tile.rows} incomplete, of an unknown number of keys"
 
 
 def loops_refusal(facts: AttentionFacts) -> str:
@@ -133,9 +148,12 @@ def unit_refusal(facts: AttentionFacts) -> str:
     return ""
 
 
-def with_tile(tile: Tile, facts: AttentionFacts, products: tuple[str, str]) -> Attributes:
-    """The attributes for a tile; `products` are the matrix instructions of Q K and of V, as
-    `mma` writes them."""
+def with_tile(tile: Tile, facts: AttentionFacts, products: tuple[str, str]) -> Attributes | str:
+    """The attributes for a tile, or why IREE cannot take it; `products` are the matrix
+    instructions of Q K and of V, as `mma` writes them."""
+    why = rows_refusal(facts, tile)
+    if why:
+        return why
     n, k1, k2 = facts.n[0], facts.k1[0], tiled(facts, "key", facts.k2)
     m = tiled(facts, "output", facts.m)
     qk, pv = products
@@ -165,7 +183,7 @@ def lane_attributes(tile: LaneTile, facts: AttentionFacts) -> Attributes | str:
     is_padded = rows is not None and rows < tile.rows and keys_of(facts) == tile.keys
     if is_padded and facts.value("query") in (facts.value("key"), facts.value("value")):
         return "Q is K or V, too, and IREE gives a value that is read whole tiles of one size"
-    return with_lanes(tile, facts)
+    return rows_refusal(facts, tile) or with_lanes(tile, facts)
 
 
 def with_lanes(tile: LaneTile, facts: AttentionFacts) -> Attributes:
