@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 REGISTRY: dict[str, str] = {
     "attn-bubble-transpose-v": "attnpass.layout.bubble_transpose_v:BubbleTransposeV",
-    "attn-configure": "attnpass.machines.configure:Configure",
+    "attn-configure": "attnpass.configure.configure:Configure",
     "attn-cut-heads": "attnpass.gpu.cut_heads:CutHeads",
     "attn-decompose": "attnpass.forms.decompose:Decompose",
     "attn-drop-unit-dims": "attnpass.forms.drop_unit_dims:DropUnitDims",

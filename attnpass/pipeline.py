@@ -210,7 +210,7 @@ def shown(
     """What runs with these options, by phase, with why; of the default pipeline what concerns
     `backends`, if any are given. `pipeline` stands in for it, and `phase` for the phases of the
     passes on tensors, as in `pipeline_hook`; PipelineError for a bad one."""
-    from .driver.phases import by_phase
+    from .phases import by_phase
     from .runner import Foreign, parse_pipeline, stage_name
 
     ours = {} if pipeline else {step.name: step for step in steps(chosen)}

@@ -16,6 +16,7 @@ from ..errors import AttnError
 from ..ir import (
     ASSUMED_EXTENT,
     collect,
+    defining_op,
     element_type_name,
     has_ancestor,
     location_text,
@@ -322,3 +323,16 @@ def _classify(
             kind = "k2" if dim in value else "k1"
         kinds[kind].append(dim)
     return {kind: tuple(dims) for kind, dims in kinds.items()}
+
+
+def begins_with_numbers(facts: AttentionFacts) -> bool:
+    """Whether all results start from nothing, or from a number."""
+    return facts.kind == "attention" or all(
+        start_number(facts, name) is not None for name in facts.result_names
+    )
+
+
+def start_number(facts: AttentionFacts, name: str) -> ir.Value | None:
+    """The number that a result of online attention starts from."""
+    start = defining_op(facts.value(name))
+    return start.operands[0] if start is not None and start.name == "linalg.fill" else None

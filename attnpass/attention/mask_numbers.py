@@ -8,7 +8,7 @@ from collections.abc import Callable
 from iree.compiler import ir
 
 from ..ir import defining_op, element_type, is_float, summand
-from ..ir.barrier import BARRIER
+from .barrier import BARRIER
 from .facts import AttentionFacts
 from .visible_keys import Mask, find_mask
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ..driver.files import STANDARD
 from ..errors import AttnError
-from .files import STANDARD
 
 Options = TypeVar("Options")
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from ..driver.fallbacks import Failure, Search
+from ..driver.files import full_temporary_folder
 from ..errors import AttnError
-from .files import full_temporary_folder
 from .guard import HINT, Channel, HeldText, exit_code, in_child
 
 

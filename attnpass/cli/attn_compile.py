@@ -9,15 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..driver.fallbacks import LEVEL, Search
-from ..driver.flags import CompileOptions, backends_of, iree_compile, parse_arguments
-from ..errors import AttnError, CompileError, PassError
-from ..pipeline import choices, shown
-from ..pipeline import usage as pipeline_usage
-from ..report.records import Event, Report
-from .attempts import Done, Failed, Progress, Tell, compile_in_children
-from .diagnostics import run_tool, split_chunks
-from .dialects import search_here
-from .files import (
+from ..driver.files import (
     STANDARD,
     check_different,
     check_temporary_folder,
@@ -27,6 +19,14 @@ from .files import (
     read_input,
     write_output,
 )
+from ..driver.flags import CompileOptions, backends_of, iree_compile, parse_arguments
+from ..errors import AttnError, CompileError, PassError
+from ..pipeline import choices, shown
+from ..pipeline import usage as pipeline_usage
+from ..report.records import Event, Report
+from .attempts import Done, Failed, Progress, Tell, compile_in_children
+from .diagnostics import run_tool, split_chunks
+from .dialects import search_here
 from .guard import guarded
 from .version import version_text
 

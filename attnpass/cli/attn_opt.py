@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ..errors import AttnError, PipelineError
-from .diagnostics import Collector, Message, message_at, run_tool, split_chunks, verify_expected
-from .dialects import search_here
-from .files import (
+from ..driver.files import (
     STANDARD,
     check_different,
     check_writable,
@@ -19,6 +16,9 @@ from .files import (
     read_input,
     write_output,
 )
+from ..errors import AttnError, PipelineError
+from .diagnostics import Collector, Message, message_at, run_tool, split_chunks, verify_expected
+from .dialects import search_here
 from .guard import guarded
 from .version import version_text
 
@@ -348,8 +348,8 @@ def _timing_text(times: list[tuple[str, float]]) -> str:
 def passes_text() -> str:
     """One line a pass (name, options with defaults, summary): those of the default pipeline first,
     in the order in which they run, by phase."""
-    from ..driver.phases import PHASES
     from ..passes import load_pass, pass_names
+    from ..phases import PHASES
     from ..pipeline import PipelineOptions, steps
 
     ours = [step.name for step in steps(PipelineOptions(kernels="cost"))]

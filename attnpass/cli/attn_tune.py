@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..driver.files import check_writable, write_output
 from ..errors import AttnError
 from ..pipeline import CACHES, MODES
 from .arguments import DRIVERS, Spec, check_model, check_steps, parse_options, target_flags
 from .diagnostics import run_tool
-from .files import check_writable, write_output
 from .guard import guarded
 from .version import version_text
 

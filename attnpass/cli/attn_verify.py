@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..driver.files import STANDARD, check_temporary_folder, check_writable, write_output
 from ..errors import AttnError
 from .arguments import DRIVERS, Spec, check_model, check_steps, parse_options, target_flags
 from .diagnostics import run_tool
-from .files import STANDARD, check_temporary_folder, check_writable, write_output
 from .guard import guarded
 from .version import version_text
 

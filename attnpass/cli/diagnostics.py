@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ..driver.files import flush_output, forget_output
 from ..errors import AttnError, InternalError, PassError
 from ..runner import explained
-from .files import flush_output, forget_output
 
 if TYPE_CHECKING:
     from iree.compiler import ir

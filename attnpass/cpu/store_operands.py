@@ -53,8 +53,8 @@ class StoreOperands(Pass):
 
 def _store(facts: AttentionFacts, name: str) -> bool:
     """Puts what makes an operand behind a barrier, if an elementwise op does."""
+    from ..attention.barrier import compute_barrier, without_views
     from ..ir import Builder, defining_op, reduces
-    from ..ir.barrier import compute_barrier, without_views
 
     reader, number = without_views(facts.op, facts.index(name))
     made = defining_op(reader.operands[number])

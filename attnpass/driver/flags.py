@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import AttnError
+from ..phases import V_TRANSPOSE_FLAG, phase_index
 from ..pipeline import PipelineOptions, choices, flag_of
 from .fallbacks import BARRIERS, LEVEL
-from .phases import V_TRANSPOSE_FLAG, phase_index
 
 FAIL_ON = ("refused", "moved", "known-wrong", "fallback", "ignored")
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from ..errors import AttnError, CompileError, InternalError, PassError
 from ..machines.user_specs import UserSpecs, specs_in
 from ..passes import PassContext
+from ..phases import HAL_PHASE, by_phase, phase_index
 from ..pipeline import PipelineOptions, text_of
 from ..report.records import Report
 from ..runner import Instrumentation, Stage, parse_pipeline, run_pipeline, stage_name
 from .cuda_target import describe_targets, undescribed_arch
 from .fallbacks import BARRIERS, LEVEL, UNKNOWN, Failure, Search, left_out_at, mended_by
 from .flags import level_of
-from .phases import HAL_PHASE, by_phase, phase_index
 from .session import configure_nothing, drive
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class PipelineHook:
             if self.added_level and phase_index(phase) >= phase_index(TARGET_PHASE):
                 self.changed[LEVEL] = ""
             if keep_v and phase == BARRIER_PHASE:
-                from ..ir.barrier import keep_v_layouts
+                from ..attention.barrier import keep_v_layouts
 
                 if keep_v_layouts(module):
                     self.changed[BARRIERS] = ""

@@ -146,7 +146,7 @@ def _drive(
     hooks: dict[str, Callable[[ir.Operation], None]],
     configure: Callable[[Invocation], None],
 ) -> Invocation:
-    from .phases import phase_index
+    from ..phases import phase_index
 
     invocation, at = first, start
     session = first.session

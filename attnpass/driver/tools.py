@@ -16,9 +16,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ..cli.files import check_writable, write_output
 from ..pipeline import PipelineOptions, choices, flag_of
 from ..report.records import Report, report_from_dict
+from .files import check_writable, write_output
 
 # attn-compile of this very package, whatever the folder or the installation of the child.
 _ROOT = str(Path(__file__).parents[2])

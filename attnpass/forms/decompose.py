@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from iree.compiler import ir
 
+from ..attention.barrier import compute_barrier
 from ..attention.facts import AttentionFacts, find_ops
 from ..attention.scores import NATURAL_SCORES, copied, make_scalar, score, yielded
 from ..errors import AttnError
 from ..ir import Builder, element_bytes, element_type, erase_dead, is_float, location_text, maps
-from ..ir.barrier import compute_barrier
 from ..layout.attention_rewrite import iteration_size
 from ..passes import Pass, PassContext, option
 from ..report.records import Report

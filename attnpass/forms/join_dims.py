@@ -47,9 +47,9 @@ class JoinDims(Pass):
     summary: ClassVar[str] = "rows, keys and head dims stay one dim each where IREE would cut them"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..attention.barrier import compute_barrier
         from ..attention.facts import find
         from ..ir import Builder
-        from ..ir.barrier import compute_barrier
         from ..layout.same_operands import tell_operands_apart
 
         changed = False

@@ -13,13 +13,12 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..attention.facts import AttentionFacts
+from ..attention.facts import AttentionFacts, start_number
 from ..ir import (
     Builder,
     Size,
     copied_attributes,
     copy_body,
-    defining_op,
     element_type,
     is_float,
     maps,
@@ -199,23 +198,10 @@ def _in_tiles(
     return build.generic([], [init], [tuple(range(len(axes)))], body)[0]
 
 
-def begins_with_numbers(facts: AttentionFacts) -> bool:
-    """Whether all results start from nothing, or from a number."""
-    return facts.kind == "attention" or all(
-        _filler(facts, name) is not None for name in facts.result_names
-    )
-
-
 def _begun(facts: AttentionFacts, name: str, init: ir.Value, build: Builder) -> ir.Value:
     """What a result of another shape starts from."""
-    filler = _filler(facts, name)
+    filler = start_number(facts, name)
     return init if filler is None else build.fill(filler, init)
-
-
-def _filler(facts: AttentionFacts, name: str) -> ir.Value | None:
-    """The number that a result of online attention starts from."""
-    start = defining_op(facts.value(name))
-    return start.operands[0] if start is not None and start.name == "linalg.fill" else None
 
 
 def _mask(tiles: Tiles, build: Builder) -> ir.Value:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from iree.compiler import ir
 
-from ..layout.layout import Layout
-from . import maps, print_alone, static_size
+from . import print_alone
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,20 +75,6 @@ def attribute_of(array: Array, kind: ir.RankedTensorType, like: Elements) -> ir.
     # The bindings bit-cast one item to one element, and look at the item's size only.
     items = data.view(f"u{_item_bytes(like.kind)}")
     return ir.DenseElementsAttr.get(items, type=kind)
-
-
-def in_layout(elements: Elements, layout: Layout, kind: ir.RankedTensorType) -> ir.Attribute:
-    """The constant of type `kind` that has these elements with one dim per axis of `layout`."""
-    value = elements.attribute
-    if isinstance(value, ir.DenseElementsAttr) and value.is_splat:
-        return ir.DenseElementsAttr.get_splat(kind, value.get_splat_value())
-    axes = [axis for group in layout.dims for axis in group]
-    full = [static_size(layout.full_size(axis)) for axis in axes]
-    starts = [(layout.window(axis) or (0, 0))[0] for axis in axes]
-    sizes = [static_size(layout.sizes[axis]) for axis in axes]
-    cut = tuple(slice(start, start + size) for start, size in zip(starts, sizes, strict=True))
-    array = elements.array().reshape(full)[cut].transpose(maps.inverse(axes))
-    return attribute_of(array, kind, elements)
 
 
 def _value(op: ir.Operation, name: str) -> ir.Attribute | None:

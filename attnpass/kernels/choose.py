@@ -10,9 +10,9 @@ from iree.compiler import ir
 from ..attention.facts import AttentionFacts
 from ..attention.scores import NATURAL_SCORES
 from ..attention.visible_keys import Mask, find_mask, mask_words
-from ..gpu.widen import wide_type, widening_seconds
+from ..attention.widening import wide_type
 from ..ir import element_bytes, element_type_name, maps
-from ..machines import Target
+from ..machines import Target, widening_seconds
 from . import Kernel, load_kernels
 from .scale import sign_of
 from .sources import find_sources, narrow_type, unaligned_slice

@@ -5,7 +5,7 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts
-from ..gpu.widen import cast_elements, widen
+from ..attention.widening import cast_elements, widen
 from ..ir import Builder, Size, element_type, element_type_name, maps, product, sizes_of
 from ..layout.attention_rewrite import iteration_size
 from .choose import KernelPlan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts
-from ..gpu.widen import widened_from
+from ..attention.widening import widened_from
 from ..ir import defining_op, element_bytes, element_type_name, index_array, ranked_shape
 from ..layout.rules.broadcast import repeated_value
 

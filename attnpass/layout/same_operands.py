@@ -12,9 +12,9 @@ import itertools
 
 from iree.compiler import ir
 
+from ..attention.barrier import VIEWS, compute_barrier
 from ..attention.facts import AttentionFacts
 from ..ir import Builder, defining_op, maps, ranked_shape
-from ..ir.barrier import VIEWS, compute_barrier
 from .rules.broadcast import repeated_value
 
 _OPERANDS = ("query", "key", "value")

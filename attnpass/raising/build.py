@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from ..attention.barrier import compute_barrier, without_views
 from ..attention.facts import describe
 from ..attention.visible_keys import Mask, find_mask
 from ..ir import (
@@ -24,7 +25,6 @@ from ..ir import (
     product,
     sizes_of,
 )
-from ..ir.barrier import compute_barrier, without_views
 from ..split_k.parts import LOWEST
 from .axes import Axes, Dims
 from .elements import Elements, Expression, Index, Leaf, Number, Step

@@ -76,8 +76,8 @@ def _has_gaps(piece: ir.Operation) -> bool:
 
 
 def _store(piece: ir.Operation) -> None:
+    from ..attention.barrier import compute_barrier
     from ..ir import Builder, erase_dead
-    from ..ir.barrier import compute_barrier
 
     build = Builder(piece)
     stored = compute_barrier(build, build.copy(piece).results[0])

@@ -62,8 +62,8 @@ def any_computes(module: ir.Operation) -> bool:
 
 def _part(op: ir.Operation) -> bool:
     """Puts a barrier between the results of an op and all that read their elements."""
+    from ..attention.barrier import BARRIER, compute_barrier
     from ..ir import Builder, next_op
-    from ..ir.barrier import BARRIER, compute_barrier
 
     no_readers = (BARRIER, "tensor.dim")
 

@@ -13,11 +13,11 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
+from ..attention.barrier import BARRIER, without_views
 from ..attention.facts import AttentionFacts, whole_facts
 from ..attention.mask_numbers import may_hide, may_hold_below, shows_each_row_a_key
 from ..attention.scores import LOW, TOO_LOW
 from ..ir import Builder, defining_op, element_type, sizes_of
-from ..ir.barrier import BARRIER, without_views
 from ..passes import Pass, PassContext
 from ..report.records import Report
 

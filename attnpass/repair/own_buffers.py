@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
+from ..attention.barrier import VIEWS
 from ..ir import (
     Builder,
     collect,
@@ -28,7 +29,6 @@ from ..ir import (
     sizes_of,
     users,
 )
-from ..ir.barrier import VIEWS
 from ..passes import Pass, PassContext
 
 _VALUE = "initial_value"

@@ -40,9 +40,9 @@ class SameTypes(Pass):
 
 def _cast(facts: AttentionFacts) -> str | None:
     """Gives the users of an attention the same one on operands of one type."""
-    from ..gpu.widen import widen
+    from ..attention.barrier import compute_barrier
+    from ..attention.widening import widen
     from ..ir import Builder
-    from ..ir.barrier import compute_barrier
 
     found = _wanted(facts)
     if facts.own_configuration or found is None:
@@ -59,7 +59,7 @@ def _cast(facts: AttentionFacts) -> str | None:
 
 def _wanted(facts: AttentionFacts) -> tuple[str, str] | None:
     """The operand to cast, and its new type; None where Q and K may stay."""
-    from ..gpu.widen import NARROW, WIDE
+    from ..attention.widening import NARROW, WIDE
 
     query, key = facts.element_types["query"], facts.element_types["key"]
     if query == key or not {query, key} <= {*NARROW, *WIDE}:

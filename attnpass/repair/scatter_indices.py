@@ -29,8 +29,8 @@ class ScatterIndices(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..attention.barrier import BARRIER, compute_barrier
         from ..ir import Builder, collect, defining_op
-        from ..ir.barrier import BARRIER, compute_barrier
         from ..machines import backends
 
         if "cuda" not in backends(module):

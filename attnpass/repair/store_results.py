@@ -32,9 +32,9 @@ class StoreResults(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from ..attention.barrier import compute_barrier
         from ..attention.facts import find_ops
         from ..ir import Builder
-        from ..ir.barrier import compute_barrier
         from ..machines import backends
 
         if not {"cuda", "rocm"} & {*backends(module)}:

@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..cli.files import read_input
 from ..driver.children import Child, error_place, first_error, run_children
+from ..driver.files import read_input
 from ..driver.flags import iree_compile
 from ..driver.tools import attn_compile_command
 from ..errors import AttnError

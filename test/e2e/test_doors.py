@@ -234,7 +234,7 @@ def test_a_crash_of_iree_is_an_error_or_survived(tmp_path: Path) -> None:
 
 
 def test_pipeline_hook_warns_of_each_event() -> None:
-    from attnpass.machines.configure import Configure
+    from attnpass.configure.configure import Configure
 
     def fail(self: Configure, module: object, context: object) -> bool:
         raise KeyError("x")

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from interpreter import meaning
 
-from attnpass.layout.rules.testing import check, decisions
+from attnpass.driver.testing import check, decisions
 
 MAPS = """\
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>

@@ -11,7 +11,7 @@ import pytest
 from interpreter import meaning
 from test_rule_matrix import module_text, project
 
-from attnpass.layout.rules.testing import check, decisions
+from attnpass.driver.testing import check, decisions
 
 V8 = "tensor<4x32x16xi8>"
 MAPS = {

@@ -12,7 +12,7 @@ import pytest
 from flow_ir import read_flow
 from interpreter import meaning
 
-from attnpass.layout.rules.testing import check
+from attnpass.driver.testing import check
 
 # Two sequences of 12 rows, four heads of 16.
 RANK_3 = """\

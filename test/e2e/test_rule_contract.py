@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from attnpass.driver.testing import check, decisions
 from attnpass.ir import copied_attributes, element_type, fill_builtin_region
 from attnpass.layout import rules as producers
 from attnpass.layout.rules import Alternative, Demand, Request, Rule
-from attnpass.layout.rules.testing import check, decisions
 
 TEXT = """
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>

@@ -18,8 +18,8 @@ from interpreter import meaning
 from iree.compiler import ir
 
 import attnpass
+from attnpass.driver.testing import check, decisions
 from attnpass.layout.rules import RULES
-from attnpass.layout.rules.testing import check, decisions
 
 KEYS = 32
 HEAD = """\

@@ -15,7 +15,7 @@ from interpreter import meaning
 from iree.compiler import ir
 
 import attnpass.machines
-from attnpass.layout.rules.testing import check, decisions
+from attnpass.driver.testing import check, decisions
 from attnpass.machines import Target, Worth
 
 HEAD = """\

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import attnpass.cli.attn_opt as attn_opt
-from attnpass.cli.files import check_writable, write_output
+from attnpass.driver.files import check_writable, write_output
 from attnpass.errors import AttnError
 
 ROOT = Path(__file__).parents[2]

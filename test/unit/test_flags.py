@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from attnpass.driver.flags import level_of, parse_arguments
-from attnpass.driver.phases import PHASES, V_TRANSPOSE_FLAG, by_phase
 from attnpass.driver.session import check_backends
 from attnpass.errors import AttnError
+from attnpass.phases import PHASES, V_TRANSPOSE_FLAG, by_phase
 from attnpass.runner import parse_pipeline
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from attnpass import passes
 from attnpass.driver.flags import CompileOptions, backends_of
-from attnpass.driver.phases import phase_index
 from attnpass.driver.tools import PassOptions
 from attnpass.errors import PipelineError
 from attnpass.passes import REGISTRY, Pass, load_pass
+from attnpass.phases import phase_index
 from attnpass.pipeline import (
     STEPS,
     PipelineOptions,

@@ -17,7 +17,7 @@ To add a rule, write one file:
 
 and name it in `RULES` below, or, from another package, under the entry-point group
 `attnpass.layout.rules` (value `module:Class`), or call `register(rule)`. The new value has
-one dim per axis of the demand, in the demanded order. `attnpass.layout.rules.testing.check`
+one dim per axis of the demand, in the demanded order. `attnpass.driver.testing.check`
 plans, commits, verifies and compares numbers for a rule in one call.
 """
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from ...ir import Builder
-from ...ir.constants import elements_of, in_layout
+from ...ir import Builder, maps, static_size
+from ...ir.constants import Elements, attribute_of, elements_of
+from ..layout import Layout
 from . import Alternative, Demand, Refusal, Rule
 
 
@@ -35,3 +36,17 @@ class Constant(Rule):
         elements = alternative.data
         kind = build.tensor_type(demand.layout.sizes, elements.kind)
         return build.constant(in_layout(elements, demand.layout, kind), kind)
+
+
+def in_layout(elements: Elements, layout: Layout, kind: ir.RankedTensorType) -> ir.Attribute:
+    """The constant of type `kind` that has these elements with one dim per axis of `layout`."""
+    value = elements.attribute
+    if isinstance(value, ir.DenseElementsAttr) and value.is_splat:
+        return ir.DenseElementsAttr.get_splat(kind, value.get_splat_value())
+    axes = [axis for group in layout.dims for axis in group]
+    full = [static_size(layout.full_size(axis)) for axis in axes]
+    starts = [(layout.window(axis) or (0, 0))[0] for axis in axes]
+    sizes = [static_size(layout.sizes[axis]) for axis in axes]
+    cut = tuple(slice(start, start + size) for start, size in zip(starts, sizes, strict=True))
+    array = elements.array().reshape(full)[cut].transpose(maps.inverse(axes))
+    return attribute_of(array, kind, elements)

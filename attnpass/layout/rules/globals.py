@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ...ir.constants import elements_of, in_layout
+from ...ir.constants import elements_of
 from ..layout import Layout
 from . import Refusal
+from .constant import in_layout
 from .symbols import Symbols
 from .variables import Variable, owner_of
 

@@ -6,8 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ...attention.facts import AttentionFacts
-from ...gpu.tile_dynamic import begins_with_numbers
+from ...attention.facts import AttentionFacts, begins_with_numbers
 from ...ir import element_bytes
 from .lanes import HEAD_ELEMENTS, LANES, LaneTile
 from .tiles import Shape, Tile

@@ -25,8 +25,8 @@ import re
 from dataclasses import dataclass
 
 from ...attention.facts import AttentionFacts
-from ...gpu.widen import cast_operands, narrow_operands, wide_type, widening_seconds
-from .. import Target, Worth
+from ...attention.widening import cast_operands, narrow_operands, wide_type
+from .. import Target, Worth, widening_seconds
 
 NAMES = ("sm_80", "sm_86", "sm_89", "sm_90")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...report.records import Report
+from ..report.records import Report
 
 if TYPE_CHECKING:
     import numpy as np
@@ -136,9 +136,9 @@ def _run(
     from iree import runtime
     from iree.compiler.api import Session, Source
 
-    from ...driver.hook import pipeline_hook
-    from ...driver.session import output_bytes
-    from ...errors import CompileError
+    from ..errors import CompileError
+    from .hook import pipeline_hook
+    from .session import output_bytes
 
     session = Session()
     session.set_flags(*flags)

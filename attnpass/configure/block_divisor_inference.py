@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ...attention.facts import find_ops
-from ...ir import Builder, collect, defining_op, descendants, next_op, ranked_shape, symbol_name
+from ..attention.facts import find_ops
+from ..ir import Builder, collect, defining_op, descendants, next_op, ranked_shape, symbol_name
 
 _BARRIER = "util.optimization_barrier"
 # Of these IREE knows no divisor.

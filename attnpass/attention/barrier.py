@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..attention.facts import find
+from ..ir import Builder, defining_op, sizes_of
 from ..layout.rules.broadcast import repeated_value
-from . import Builder, defining_op, sizes_of
+from .facts import find
 
 if TYPE_CHECKING:
     from iree.compiler import ir

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import PipelineError
-from ..passes import Pass
-from ..runner import Foreign, Stage
+from .errors import PipelineError
+from .passes import Pass
+from .runner import Foreign, Stage
 
 # In the order of IREE 3.13; `start` is the parsed input, `end` the finished module.
 PHASES = (

@@ -1,0 +1,92 @@
+"""8-bit operands of attention as 16-bit ones: which type holds them exactly, and the cast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from ..ir import (
+    Builder,
+    defining_op,
+    element_bytes,
+    element_type_name,
+    maps,
+    ranked_shape,
+    sizes_of,
+)
+from .facts import AttentionFacts
+
+# Both 8-bit types of the OCP standard fit, with subnormals, infinities and NaN, into each of the
+# 16-bit types: f16 has no fewer bits of exponent and mantissa than e5m2, bf16 has a mantissa of 7
+# bits, and the range of f32.
+NARROW = ("f8E4M3FN", "f8E5M2")
+WIDE = ("f16", "bf16")
+_OPERANDS = ("query", "key", "value")
+
+
+def wide_type(facts: AttentionFacts) -> str:
+    """The 16-bit type that holds Q, K and V exactly, where one of them has 8 bits: that of the
+    others or, where all have 8, of the output, else f16. Empty if there is none."""
+    types = facts.element_types
+    kinds = {types[name] for name in _OPERANDS}
+    others = kinds - set(NARROW)
+    if len(others) == len(kinds):
+        return ""
+    if not others:
+        others = {types["output"]} & set(WIDE) or {"f16"}
+    wide = others.pop()
+    return wide if not others and wide in WIDE else ""
+
+
+def narrow_operands(facts: AttentionFacts) -> list[str]:
+    """Which of Q, K and V have 8 bits."""
+    return [name for name in _OPERANDS if facts.element_types[name] in NARROW]
+
+
+def cast_operands(facts: AttentionFacts) -> list[str]:
+    """Which of Q, K and V the model itself widens from 8 bits to 16, in front of attention."""
+    wide = [name for name in _OPERANDS if facts.element_types[name] in WIDE]
+    return [name for name in wide if widened_from(facts.value(name)) is not None]
+
+
+def widened_from(value: ir.Value) -> ir.Value | None:
+    """The tensor of 8 bits that an op does nothing but widen to `value`; None if none does."""
+    op = defining_op(value)
+    if op is None or (op.name != "arith.extf" and not _only_widens(op)):
+        return None
+    source = op.operands[0]
+    return source if element_bytes(source) == 1 else None
+
+
+def _only_widens(op: ir.Operation) -> bool:
+    """Whether a generic yields each element of its one input, widened, in its place."""
+    if op.name != "linalg.generic" or len(op.operands) != 2:
+        return False
+    block = op.regions[0].blocks[0]
+    inner = list(block.operations)
+    in_place = tuple(range(len(ranked_shape(op.results[0]))))
+    return (
+        maps.positions_of(op.attributes["indexing_maps"]) == (in_place, in_place)
+        and [each.operation.name for each in inner] == ["arith.extf", "linalg.yield"]
+        and inner[0].operands[0] == block.arguments[0]
+    )
+
+
+def widen(build: Builder, value: ir.Value, kind: str) -> ir.Value:
+    """A tensor with its elements in the wider type `kind`."""
+    if element_type_name(value) == kind:
+        return value
+    return cast_elements(build, value, ir.Type.parse(kind, value.type.context), "arith.extf")
+
+
+def cast_elements(build: Builder, value: ir.Value, kind: ir.Type, op: str) -> ir.Value:
+    """A tensor with the cast `op` to `kind` of each element of `value`, in a `linalg.generic` that
+    IREE can fuse with what makes `value`."""
+    sizes = sizes_of(value)
+    axes = tuple(range(len(sizes)))
+
+    def body(inner: Builder, elements: Sequence[ir.Value]) -> list[ir.Value]:
+        return [inner.create(op, [kind], [elements[0]]).results[0]]
+
+    return build.generic([value], [build.empty(sizes, kind)], [axes, axes], body)[0]

@@ -1,0 +1,1 @@
+"""Kernel configurations attached to attention, and what goes with them."""
