@@ -84,11 +84,10 @@ def _join(module: ir.Operation, score: str, mask: str) -> bool:
         copy = build.copy(step, [values.get(operand, operand) for operand in step.operands])
         values.update(zip(step.results, copy.results, strict=True))
     seen = last.operands[0]
-    kind = ir.RankedTensorType.get([], ir.F32Type.get(), loc=terminator.location)
-    number = ir.DenseElementsAttr.get_splat(kind, ir.FloatAttr.get_f32(float("-inf")))
-    low = build.create("torch.vtensor.literal", [made.type], [], {"value": number})
+    number = {"value": ir.FloatAttr.get_f64(float("-inf"))}
+    low = build.create("torch.constant.float", [ir.Type.parse("!torch.float")], [], number)
     operands = [values.get(seen, seen), made, low.results[0]]
-    hidden = build.create("torch.aten.where.self", [made.type], operands)
+    hidden = build.create("torch.aten.where.ScalarOther", [made.type], operands)
     terminator.operands[0] = hidden.results[0]
     return True
 

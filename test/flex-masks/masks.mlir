@@ -8,8 +8,8 @@
 // CHECK-SAME: %[[S:[^:]*]]: !torch.vtensor<[],f32>, %{{[^:]*}}: !torch.vtensor<[],si32>, %{{[^:]*}}: !torch.vtensor<[],si32>, %[[I:[^:]*]]: !torch.vtensor<[],si32>, %[[J:[^:]*]]: !torch.vtensor<[],si32>
 // CHECK: %[[T:.*]] = torch.aten.tanh %[[S]]
 // CHECK: %[[SEEN:.*]] = torch.aten.ge.Tensor %[[I]], %[[J]]
-// CHECK: %[[LOW:.*]] = torch.vtensor.literal(dense<0xFF800000> : tensor<f32>)
-// CHECK: %[[R:.*]] = torch.aten.where.self %[[SEEN]], %[[T]], %[[LOW]]
+// CHECK: %[[LOW:.*]] = torch.constant.float 0xFFF0000000000000
+// CHECK: %[[R:.*]] = torch.aten.where.ScalarOther %[[SEEN]], %[[T]], %[[LOW]]
 // CHECK: return %[[R]]
 // CHECK-LABEL: func.func @main(
 // CHECK: torch.hop_flex_attention {{.*}} {score_mod_fn = @score}
