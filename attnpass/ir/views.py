@@ -1,0 +1,212 @@
+"""What view ops do to indices: the one place that knows reshapes, transposes, casts, repeats and
+slices. A new one is taught here, and known to all that read views.
+
+An op is a view if each element of its result is one of its first operand, the *source*, and
+indices alone say which. `View.runs` says so: along a run, dims of the source and dims of the
+result hold the same elements, row-major on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+from . import maps
+from .attributes import index_array
+from .types import DYNAMIC, is_ranked_tensor, ranked_shape
+
+# Reshapes that say which dims belong together.
+RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
+# All elements of the source, in its order.
+IN_PLACE = (*RESHAPES, "tensor.cast")
+# All elements of the source, each once.
+WHOLE = (*IN_PLACE, "linalg.transpose")
+SLICE = "tensor.extract_slice"
+
+
+@dataclass(frozen=True)
+class Run:
+    """Dims of a source and of a result, major to minor, along which the same elements lie.
+
+    Without dims of the source the result is repeated; without dims of the result one element of
+    the source's dim is read. Of a dim that is sliced element `start` + `step` * i is element i of
+    the result (None: known at run time only)."""
+
+    source: tuple[int, ...]
+    result: tuple[int, ...]
+    start: int | None = 0
+    step: int | None = 1
+
+
+@dataclass(frozen=True)
+class View:
+    """A view `op` of `source`; each dim of the source and of the result is in one of `runs`."""
+
+    op: ir.Operation
+    source: ir.Value
+    runs: tuple[Run, ...]
+
+    @property
+    def result(self) -> ir.Value:
+        return self.op.results[0]
+
+    @property
+    def projection(self) -> maps.Positions | None:
+        """For each dim of the source the dim of the result that runs along it (None: one element
+        is read); None for a reshape that cuts or joins dims."""
+        found: dict[int, int | None] = {}
+        for run in self.runs:
+            if len(run.source) > 1 or len(run.result) > 1:
+                return None
+            for dim in run.source:
+                found[dim] = run.result[0] if run.result else None
+        return tuple(found[dim] for dim in sorted(found))
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether the dims of the source lie in the result in their order."""
+        joined = sorted(self.runs, key=lambda run: run.source)
+        order = [dim for run in joined if run.source for dim in run.result]
+        return order == sorted(order)
+
+
+def view_of(op: ir.Operation | None) -> View | None:
+    """What `op` shows of its first operand; None for what is no view, or casts unranked tensors."""
+    rule = None if op is None else _RULES.get(op.name)
+    if op is None or rule is None:
+        return None
+    if not is_ranked_tensor(op.operands[0]) or not is_ranked_tensor(op.results[0]):
+        return None
+    runs = rule(op)
+    return None if runs is None else View(op, op.operands[0], runs)
+
+
+def repeat_of(op: ir.Operation | None) -> View | None:
+    """The view that a `linalg.broadcast` is, or a `linalg.generic` that only hands on its input:
+    each dim of the result is one of the input's, or repeats it."""
+    return view_of(op) if op is not None and op.name in _REPEATS else None
+
+
+def views_above(value: ir.Value, names: Sequence[str]) -> Iterator[View]:
+    """The views of these names that make `value`, the nearest first."""
+    while (view := _made_by(value, names)) is not None:
+        yield view
+        value = view.source
+
+
+def below_views(value: ir.Value, names: Sequence[str]) -> ir.Value:
+    """What `value` is, through views of these names."""
+    for view in views_above(value, names):
+        value = view.source
+    return value
+
+
+def _made_by(value: ir.Value, names: Sequence[str]) -> View | None:
+    owner = value.owner
+    named = not isinstance(owner, ir.Block) and owner.operation.name in names
+    return view_of(owner.operation) if named else None
+
+
+Runs = tuple[Run, ...]
+
+
+def _cast(op: ir.Operation) -> Runs:
+    return tuple(Run((dim,), (dim,)) for dim in range(len(ranked_shape(op.results[0]))))
+
+
+def _transpose(op: ir.Operation) -> Runs:
+    order = op.attributes["permutation"]
+    return tuple(Run((dim,), (place,)) for place, dim in enumerate(order))
+
+
+def _expand(op: ir.Operation) -> Runs:
+    groups = index_array(op.attributes["reassociation"])
+    runs = [Run((dim,), tuple(group)) for dim, group in enumerate(groups)]
+    return (*runs, *(Run((), (dim,)) for dim in _rest(op.results[0], groups)))
+
+
+def _collapse(op: ir.Operation) -> Runs:
+    groups = index_array(op.attributes["reassociation"])
+    runs = [Run(tuple(group), (dim,)) for dim, group in enumerate(groups)]
+    return (*runs, *(Run((dim,), ()) for dim in _rest(op.operands[0], groups)))
+
+
+def _rest(value: ir.Value, groups: Sequence[Sequence[int]]) -> range:
+    """The dims that no group has: all, of size one, where the other side has rank 0."""
+    return range(0 if groups else len(ranked_shape(value)))
+
+
+def _reshape(op: ir.Operation) -> Runs:
+    source, result = (range(len(ranked_shape(x))) for x in (op.operands[0], op.results[0]))
+    return (Run(tuple(source), tuple(result)),)
+
+
+def _broadcast(op: ir.Operation) -> Runs:
+    added = {*op.attributes["dimensions"]}
+    rank = len(ranked_shape(op.results[0]))
+    return _projected([dim for dim in range(rank) if dim not in added], rank)
+
+
+def _generic(op: ir.Operation) -> Runs | None:
+    """A generic that hands on the elements of its only input."""
+    if len(op.operands) != 2 or len(op.results) != 1:
+        return None
+    body = op.regions[0].blocks[0]
+    first = body.operations[0].operation
+    if first.name != "linalg.yield" or first.operands[0] != body.arguments[0]:
+        return None
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None or None in positions[1]:
+        return None
+    source, result = positions
+    if len(result) != maps.num_dims(op.attributes["indexing_maps"]):
+        return None
+    dims = [None if loop is None else result.index(loop) for loop in source]
+    return _projected(dims, len(result))
+
+
+def _projected(dims: Sequence[int | None], rank: int) -> Runs:
+    """Dim j of the source is dim dims[j] of the result (None: one element is read)."""
+    runs = [Run((dim,), () if place is None else (place,)) for dim, place in enumerate(dims)]
+    return (*runs, *(Run((), (place,)) for place in range(rank) if place not in dims))
+
+
+def _slice(op: ir.Operation) -> Runs | None:
+    kept = _kept_dims(list(op.attributes["static_sizes"]), ranked_shape(op.results[0]))
+    if kept is None:
+        return None
+    place = {dim: place for place, dim in enumerate(kept)}
+    starts, steps = (
+        [None if number == DYNAMIC else number for number in op.attributes[name]]
+        for name in ("static_offsets", "static_strides")
+    )
+    return tuple(
+        Run((dim,), (place[dim],) if dim in place else (), start, step)
+        for dim, (start, step) in enumerate(zip(starts, steps, strict=True))
+    )
+
+
+def _kept_dims(sizes: Sequence[int], shape: Sequence[int | None]) -> list[int] | None:
+    """Which dims of a slice of these sizes its result has; the others are of size one."""
+    kept, dim = [], 0
+    for size in shape:
+        while dim < len(sizes) and sizes[dim] == 1 and size != 1:
+            dim += 1
+        kept.append(dim)
+        dim += 1
+    return kept if not kept or kept[-1] < len(sizes) else None
+
+
+_REPEATS = ("linalg.broadcast", "linalg.generic")
+_RULES: dict[str, Callable[[ir.Operation], Runs | None]] = {
+    "linalg.broadcast": _broadcast,
+    "linalg.generic": _generic,
+    "linalg.transpose": _transpose,
+    "tensor.cast": _cast,
+    "tensor.collapse_shape": _collapse,
+    "tensor.expand_shape": _expand,
+    "tensor.extract_slice": _slice,
+    "tensor.reshape": _reshape,
+}
