@@ -17,9 +17,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-# Exponentials of scores this far below the row's largest are exactly 0 in every type that
-# the kernels take; f16 has no lower finite number.
-HIDDEN = -65504.0
+from ..ir.limits import HIDES
 
 
 @dataclass(frozen=True)
@@ -188,7 +186,7 @@ def apply(
 
 def is_hidden(value: Value | None) -> bool:
     """Whether a number added to a score leaves the key no weight."""
-    return isinstance(value, float) and value <= HIDDEN
+    return isinstance(value, float) and value <= HIDES
 
 
 def _same(a: Value | None, b: Value | None) -> bool:

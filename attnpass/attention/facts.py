@@ -14,7 +14,6 @@ from iree.compiler import ir
 
 from ..errors import AttnError
 from ..ir import (
-    ASSUMED_EXTENT,
     collect,
     defining_op,
     element_type_name,
@@ -26,6 +25,7 @@ from ..ir import (
     set_number,
     symbol_name,
 )
+from ..ir.limits import ASSUMED_EXTENT
 from ..report.records import Report, located
 
 OP_NAMES = ("iree_linalg_ext.attention", "iree_linalg_ext.online_attention")

@@ -25,16 +25,13 @@ from ..ir import (
     maps,
     ranked_shape,
 )
+from ..ir.limits import HIDES_ADDED, LOG2E_LOWEST, LOG2E_OVERFLOWS
 from .facts import AttentionFacts
 
 _QUERY, _SCALE = 0, 3
 INDEX = "iree_linalg_ext.index"
 # On an op whose region `rescale` has rewritten: twice would be wrong.
 NATURAL_SCORES = "attnpass.natural_scores"
-# Times log2(e), finite numbers below the first are none any more; the second takes their place.
-TOO_LOW, LOW = -2.35e38, -2.3e38
-# As low as no score is: added to one it leaves nothing of it but itself, as f32 rounds.
-_HIDDEN = -1e9
 _FIXED_POINTS = (0.0, float("inf"), float("-inf"))
 _LIMITS = ("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf")
 _RANK_0 = ("tensor.empty", "tensor.from_elements", "linalg.fill", "linalg.generic")
@@ -118,8 +115,8 @@ def rescale(op: ir.Operation) -> None:
     for inner in inside:
         for place, operand in enumerate(inner.operands):
             held = number(operand)
-            if held is not None and -math.inf < held < TOO_LOW:
-                inner.operands[place] = Builder(inner).constant_float(LOW, operand.type)
+            if held is not None and -math.inf < held < LOG2E_OVERFLOWS:
+                inner.operands[place] = Builder(inner).constant_float(LOG2E_LOWEST, operand.type)
     given, kind = score(op), score(op).type
     build, last = Builder(inside[0]), Builder(inside[-1])
     if element_bytes(op.operands[_QUERY]) > 1:
@@ -253,7 +250,7 @@ def _outermost(value: ir.Value, on_score: set[ir.Value]) -> tuple[ir.Value, Step
     if op.name == "arith.select" and plain[0]:
         for place, sign in ((2, 1), (1, -1)):
             hidden = number(op.operands[place])
-            if hidden is not None and hidden <= _HIDDEN:
+            if hidden is not None and hidden <= HIDES_ADDED:
                 return op.operands[3 - place], Step(op.operands[0], sign, hidden)
     return f"positions decide what its {op.name} makes of a score"
 

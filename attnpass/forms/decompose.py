@@ -22,6 +22,7 @@ from ..attention.facts import AttentionFacts, find_ops
 from ..attention.scores import NATURAL_SCORES, copied, make_scalar, score, yielded
 from ..errors import AttnError
 from ..ir import Builder, element_bytes, element_type, erase_dead, is_float, location_text, maps
+from ..ir.limits import LOG2E_LOWEST_SCORE
 from ..layout.attention_rewrite import iteration_size
 from ..passes import Pass, PassContext, option
 from ..report.records import Report
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from ..machines import Target
 
 _LOG2E = math.log2(math.e)
-# Finite scores times log2(e) end here: above the lowest number, the maximum of no key.
-_LOWEST_SCORE = -1.5e38
 # What an accumulator of `online_attention` has to read, its own dims apart.
 _ROWS = ("max", "sum", "output")
 
@@ -250,7 +249,9 @@ class _Writer:
         """Scores times log2(e), finite where they were."""
 
         def body(build: Builder, x: Scalars, index: Index) -> ir.Value:
-            low, hidden = (build.constant_float(x, self.kind) for x in (_LOWEST_SCORE, -math.inf))
+            low, hidden = (
+                build.constant_float(x, self.kind) for x in (LOG2E_LOWEST_SCORE, -math.inf)
+            )
             operands = [self.times(build, x[0], _LOG2E), low]
             finite = build.create("arith.maximumf", [self.kind], operands).results[0]
             return build.select(build.compare_floats("oeq", x[0], hidden), hidden, finite)

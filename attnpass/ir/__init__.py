@@ -35,7 +35,6 @@ from .regions import add_function, append_op, copy_body, copy_region, fill_regio
 from .rewrite import StandIn, detached_copy, erase, erase_dead, erase_unused, replace_reads, restore
 from .sizes import DynamicSize, Size, SizeProduct, product, size_values, sizes_of, static_size
 from .types import (
-    ASSUMED_EXTENT,
     DYNAMIC,
     element_bytes,
     element_type,
@@ -49,7 +48,6 @@ from .types import (
 )
 
 __all__ = [
-    "ASSUMED_EXTENT",
     "DYNAMIC",
     "Builder",
     "DynamicSize",

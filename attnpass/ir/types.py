@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-DYNAMIC = ir.ShapedType.get_dynamic_size()
+from .limits import ASSUMED_EXTENT
 
-# What a dynamic size is taken as wherever bytes and times are estimated.
-ASSUMED_EXTENT = 1024
+DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
 def is_ranked_tensor(value: ir.Value) -> bool:

@@ -12,14 +12,13 @@ from ..attention.scores import NATURAL_SCORES
 from ..attention.visible_keys import Mask, find_mask, mask_words
 from ..attention.widening import wide_type
 from ..ir import element_bytes, element_type_name, maps
+from ..ir.limits import ASSUMED_HEADS
 from ..machines import Target, widening_seconds
 from . import Kernel, load_kernels
 from .scale import sign_of
 from .sources import find_sources, narrow_type, unaligned_slice
 from .speed import Work, iree_seconds, kernel_seconds
 
-# What a dynamic number of heads is taken as when a time is estimated.
-_ASSUMED_HEADS = 32
 # Decode kernels read K and V once for each 16 rows: more rows are for prefill kernels.
 _DECODE_ROWS = 64
 _READ = ("query", "key", "value")
@@ -371,7 +370,7 @@ def _elements(facts: AttentionFacts, name: str) -> int:
     heads = tuple(dim for dim in dims if dim in facts.batch)
     count = facts.extent(heads)
     rest = facts.assumed_extent(tuple(dim for dim in dims if dim not in heads))
-    return rest * (_ASSUMED_HEADS if count is None else count)
+    return rest * (ASSUMED_HEADS if count is None else count)
 
 
 def _work(
@@ -389,7 +388,7 @@ def _work(
     caches = (kernel.cache_type, kernel.value_type)
     seen = {"causal": mask.diagonal + rows / 2, "window": mask.diagonal + mask.behind + 1}
     return Work(
-        kv_heads=(_ASSUMED_HEADS if heads is None else heads) / repeats,
+        kv_heads=(ASSUMED_HEADS if heads is None else heads) / repeats,
         group=facts.assumed_extent(group) * repeats,
         rows=rows,
         keys=keys,

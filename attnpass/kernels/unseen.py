@@ -17,13 +17,7 @@ from iree.compiler import ir
 from ..attention.facts import AttentionFacts
 from ..attention.mask_numbers import may_hide, may_hold_below, shows_each_row_a_key
 from ..ir import Builder, element_type, element_type_name, is_float, sizes_of
-
-# Below this a mask hides its key: no weight of one so far below the largest is above 0.
-_HIDES = -3e7
-# A row whose largest number is below this is moved to begin at 0.
-_FAR = -1e7
-# Scores added to numbers below this do not change them: keys that have the same weigh the same.
-_ABSORBS = -1e18
+from ..ir.limits import ABSORBS_IN_KERNELS, FAR_IN_KERNELS, HIDES_IN_KERNELS
 
 
 def with_zeros(facts: AttentionFacts, result: ir.Value, build: Builder) -> ir.Value:
@@ -47,7 +41,7 @@ def with_zeros(facts: AttentionFacts, result: ir.Value, build: Builder) -> ir.Va
 def row_maximum(facts: AttentionFacts, build: Builder) -> ir.Value | None:
     """The largest number of each row of a mask whose rows may hold nothing but numbers that the
     kernels cannot add; None where there is no such row."""
-    if not _holds_below(facts, _FAR) or shows_each_row_a_key(facts):
+    if not _holds_below(facts, FAR_IN_KERNELS) or shows_each_row_a_key(facts):
         return None
     reduced, _ = _axes(facts)
     return _most_seen(facts.value("mask"), reduced, build)
@@ -58,15 +52,15 @@ def within_range(build: Builder, facts: AttentionFacts, most: ir.Value | None) -
     `row_maximum`) it hides keys, and a row that is far below 0 is moved there, which changes no
     weight."""
     mask = facts.value("mask")
-    if not _holds_below(facts, _FAR):
+    if not _holds_below(facts, FAR_IN_KERNELS):
         return mask
     kind = element_type(mask)
 
     def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
-        near, limit = x[0], inner.constant_float(_HIDES, kind)
+        near, limit = x[0], inner.constant_float(HIDES_IN_KERNELS, kind)
         if most is not None:
             base = inner.select(
-                _far_below(inner, x[1], _FAR), x[1], inner.constant_float(0.0, kind)
+                _far_below(inner, x[1], FAR_IN_KERNELS), x[1], inner.constant_float(0.0, kind)
             )
             near = inner.create("arith.subf", [kind], [near, base]).results[0]
         hidden = inner.constant_float(-math.inf, kind)
@@ -83,7 +77,7 @@ def without_absorbed(
     build: Builder, facts: AttentionFacts, query: ir.Value, most: ir.Value | None
 ) -> ir.Value:
     """The query, 0 in rows of a mask whose numbers are so low that scores do not change them."""
-    if most is None or not _holds_below(facts, _ABSORBS):
+    if most is None or not _holds_below(facts, ABSORBS_IN_KERNELS):
         return query
     kind, rows = element_type(query), facts.map_of("query")
     _, kept = _axes(facts)
@@ -93,7 +87,7 @@ def without_absorbed(
 
     def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
         zero = inner.constant_float(0.0, kind)
-        return [inner.select(_far_below(inner, x[1], _ABSORBS), zero, x[0])]
+        return [inner.select(_far_below(inner, x[1], ABSORBS_IN_KERNELS), zero, x[0])]
 
     init = build.empty(sizes_of(query), kind)
     return build.generic([query, most], [init], [everywhere, places, everywhere], body)[0]

@@ -25,11 +25,11 @@ from ..ir import (
     product,
     sizes_of,
 )
-from ..split_k.parts import LOWEST
+from ..ir.limits import LOG2E_OVERFLOWS_IN_SUMS, LOWEST
 from .axes import Axes, Dims
 from .elements import Elements, Expression, Index, Leaf, Number, Step
 from .find import Written
-from .scores import TOO_LOW, Function, Given, Hiding, MaskTerm, Scores, Shown, Sum, lowering
+from .scores import Function, Given, Hiding, MaskTerm, Scores, Shown, Sum, lowering
 
 Names = dict[Expression, ir.Value]
 
@@ -509,7 +509,9 @@ def _hiding(build: Builder, value: ir.Value, start: float) -> ir.Value:
         return build.constant_float(given, value.type)
 
     halved = build.create("arith.mulf", kinds, [value, number(0.5)]).results[0]
-    least = build.create("arith.addf", kinds, [halved, number(TOO_LOW / 2)]).results[0]
+    least = build.create(
+        "arith.addf", kinds, [halved, number(LOG2E_OVERFLOWS_IN_SUMS / 2)]
+    ).results[0]
     low = _multiplied(build, value, lowering(start))
     low = build.create("arith.maximumf", kinds, [low, least]).results[0]
     return build.select(build.compare_floats("ogt", value, number(start)), value, low)

@@ -10,21 +10,13 @@ from iree.compiler import ir
 
 from ..analysis.constants import constant
 from ..ir import defining_op, is_ranked_tensor, maps, reduces
+from ..ir.limits import DIGITS, INFINITE
 from .axes import Axes, Dims, source_of
 
 # Programs deeper than this compute more than a score or a mask.
 _DEEPEST = 80
 _SCALAR_DIALECTS = ("arith.", "math.")
 CASTS = ("arith.extf", "arith.truncf")
-# From where on numbers are rounded to infinity: the largest one and half a step.
-_INFINITE = {
-    "f16": 65520.0,
-    "bf16": float.fromhex("0x1.ffp127"),
-    "f32": float.fromhex("0x1.ffffffp127"),
-    "f64": math.inf,
-}
-# Binary digits of a number.
-_DIGITS = {"f16": 11, "bf16": 8, "f32": 24}
 
 
 @dataclass(frozen=True)
@@ -216,7 +208,7 @@ def _number(op: ir.Operation | None) -> float | None:
     if op.name in CASTS:
         given = _number(defining_op(op.operands[0]))
         kind = str(op.results[0].type)
-        return None if given is None or kind not in _INFINITE else rounded(given, kind)
+        return None if given is None or kind not in INFINITE else rounded(given, kind)
     if op.name != "arith.constant":
         return None
     attribute = op.attributes["value"]
@@ -229,13 +221,13 @@ def _number(op: ir.Operation | None) -> float | None:
 def nearest(number: float, kind: str) -> float:
     """The number in floats of type `kind`, those of f32 and fewer bits; else as it is."""
     number = rounded(number, kind)
-    if kind not in _DIGITS or not math.isfinite(number):
+    if kind not in DIGITS or not math.isfinite(number):
         return number
     fraction, exponent = math.frexp(number)
-    return math.ldexp(round(math.ldexp(fraction, _DIGITS[kind])), exponent - _DIGITS[kind])
+    return math.ldexp(round(math.ldexp(fraction, DIGITS[kind])), exponent - DIGITS[kind])
 
 
 def rounded(number: float, kind: str) -> float:
     """The number as written, infinite where it is in floats of type `kind`."""
-    limit = _INFINITE.get(kind, math.inf)
+    limit = INFINITE.get(kind, math.inf)
     return math.copysign(math.inf, number) if abs(number) >= limit else number

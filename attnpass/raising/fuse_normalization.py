@@ -10,11 +10,9 @@ from iree.compiler import ir
 from ..attention.facts import AttentionFacts
 from ..attention.scores import number
 from ..ir import Builder, copied_attributes, copy_region, defining_op, maps, users
+from ..ir.limits import ABSORBS
 from ..passes import Pass, PassContext
 from ..repair.fully_masked_rows import is_zero_test
-
-# What a row's largest score is before the first: as low, or lower.
-_LOWEST = -1e30
 
 
 def find_normalization(facts: AttentionFacts) -> ir.Operation | None:
@@ -26,7 +24,7 @@ def find_normalization(facts: AttentionFacts) -> ir.Operation | None:
     if len(readers) != 1 or users(facts.op.results[2]) != readers or users(facts.op.results[1]):
         return None
     starts = [_filled_with(facts.value(name)) for name in facts.result_names]
-    if starts[0] != 0 or starts[1] is None or starts[1] > _LOWEST or starts[2] != 0:
+    if starts[0] != 0 or starts[1] is None or starts[1] > ABSORBS or starts[2] != 0:
         return None
     return readers[0] if _divides(readers[0], facts) else None
 

@@ -13,6 +13,15 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ..ir.limits import (
+    ABSORBS,
+    ABSORBS_ANY,
+    ABSORBS_BY_TYPE,
+    HIDES_BESIDE_SEEN,
+    HIDES_SCALED,
+    LOG2E_OVERFLOWS_IN_SUMS,
+    LOWEST,
+)
 from .elements import (
     CASTS,
     Elements,
@@ -27,20 +36,8 @@ from .elements import (
 from .readers import made_of
 from .reductions import is_maximum
 
-# A key that is given this score has no weight beside one that is seen, nor with this factor.
-_HIDDEN, _SCALED = -1e4, -2e3
 # A number that is added to all scores alike and is larger rounds them.
 _LARGE = 1e3
-# Added to a score, numbers from here down are themselves in f32, and so they are behind IREE's
-# product with log2(e): rows of nothing else stay even.
-_ABSORBING = -1e30
-# Numbers below are none any more when they are multiplied by log2(e), with room for a sum.
-TOO_LOW = -(2.0**126)
-_LOWEST = -float.fromhex("0x1.fffffep127")
-# Where f32 absorbs any score.
-_NEAR = -(2.0**50)
-# From where on numbers absorb a score that is added to them, by the type of the sum.
-_ABSORBS = {"bf16": -(2.0**12), "f16": -(2.0**13), "f32": -(2.0**28)}
 _NOT_MAXIMUM = (
     "what is subtracted from the scores is made of them, and is not their maximum over the keys"
 )
@@ -180,7 +177,7 @@ class _Reader:
         self._refuse_made(where, "what hides keys is made of the scores")
         holds = mine[1]
         hidden = other if holds else then
-        if not isinstance(hidden, Number) or not hidden.number <= _HIDDEN:
+        if not isinstance(hidden, Number) or not hidden.number <= HIDES_BESIDE_SEEN:
             what = hidden.number if isinstance(hidden, Number) else "a tensor"
             raise NotRaised(f"a condition puts {what} in the place of scores, which hides no key")
         scores = self.read(then if holds else other)
@@ -251,7 +248,7 @@ def _plus(scores: Scores, factor: float, other: Expression) -> Scores:
 def _rounded(scores: Scores, step: Step) -> Scores:
     """The scores with their mask in the floats that a step makes."""
     kind = str(step.op.results[0].type)
-    if scores.mask is None or kind not in _ABSORBS or kind == "f32":
+    if scores.mask is None or kind not in ABSORBS_BY_TYPE or kind == "f32":
         return scores
     return replace(scores, mask=_in_kind(scores.mask, kind))
 
@@ -267,7 +264,7 @@ def _in_kind(mask: MaskTerm, kind: str) -> MaskTerm:
 
 def _in_f32(number: float) -> float:
     """A finite number of a wider type as one of f32: what hides keys still does."""
-    return max(nearest(number, "f32"), _LOWEST) if math.isfinite(number) else number
+    return max(nearest(number, "f32"), LOWEST) if math.isfinite(number) else number
 
 
 # What attention adds.
@@ -289,13 +286,13 @@ def settled(scores: Scores) -> Scores:
 
 def _settled(mask: MaskTerm) -> MaskTerm:
     numbers = [shown.hidden for shown in _conditions(mask)]
-    weak = [number for number in numbers if number > _SCALED]
+    weak = [number for number in numbers if number > HIDES_SCALED]
     if weak:
         raise NotRaised(f"a condition puts {weak[0]:g} in the place of scores, which hides no key")
     if not any(True for _ in given_of(mask)):
         return _mapped(mask, _low_enough)
-    start = max(_ABSORBS[kind] for kind in _kinds(mask))
-    if start == _ABSORBS["f32"] and not any(number > _ABSORBING for number in numbers):
+    start = max(ABSORBS_BY_TYPE[kind] for kind in _kinds(mask))
+    if start == ABSORBS_BY_TYPE["f32"] and not any(number > ABSORBS for number in numbers):
         return mask
     if _rounded_within(mask) or _scaled_within(mask):
         raise NotRaised(
@@ -338,7 +335,7 @@ def _rounded_within(mask: MaskTerm) -> bool:
     """Whether something is added behind a sum in floats that absorb more than those of its own."""
     if isinstance(mask, Sum) and any(isinstance(term, Given) for _, term in mask.terms):
         kinds = (kind for inner in _inside(mask) for kind in _kinds(inner))
-        if any(_ABSORBS[kind] > _ABSORBS[mask.kind] for kind in kinds):
+        if any(ABSORBS_BY_TYPE[kind] > ABSORBS_BY_TYPE[mask.kind] for kind in kinds):
             return True
     return any(map(_rounded_within, _inside(mask)))
 
@@ -396,9 +393,9 @@ def _low_enough(hidden: float) -> float:
     """What to add to a score instead of putting `hidden` in its place, where nothing else is
     added: numbers keep their order, for rows of which all keys are hidden, some by one number and
     some by another."""
-    if hidden <= _ABSORBING:
-        return lowered(hidden, TOO_LOW)
-    return _ABSORBING * math.log(-hidden) / math.log(-_ABSORBING)
+    if hidden <= ABSORBS:
+        return lowered(hidden, LOG2E_OVERFLOWS_IN_SUMS)
+    return ABSORBS * math.log(-hidden) / math.log(-ABSORBS)
 
 
 def lowered(number: float, start: float) -> float:
@@ -406,9 +403,9 @@ def lowered(number: float, start: float) -> float:
     f32 goes, log2(e) included. Numbers keep their order."""
     if number > start:
         return number
-    return max(number * lowering(start), number / 2 + TOO_LOW / 2)
+    return max(number * lowering(start), number / 2 + LOG2E_OVERFLOWS_IN_SUMS / 2)
 
 
 def lowering(start: float) -> float:
     """What numbers of a mask from `start` down are multiplied by."""
-    return max(_NEAR / start, 1.0)
+    return max(ABSORBS_ANY / start, 1.0)

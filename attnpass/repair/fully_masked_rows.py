@@ -32,10 +32,9 @@ from ..ir import (
     sizes_of,
     users,
 )
+from ..ir.limits import LOWEST
 from ..passes import Pass, PassContext
 
-# The largest score of a row that has seen no key, as IREE has it.
-LOWEST = -3.4028234663852886e38
 # The sum's place among the results of `online_attention`.
 _SUM = 2
 # What makes the same numbers of a tensor lie otherwise.

@@ -16,15 +16,15 @@ from iree.compiler import ir
 from ..attention.barrier import BARRIER, without_views
 from ..attention.facts import AttentionFacts, whole_facts
 from ..attention.mask_numbers import may_hide, may_hold_below, shows_each_row_a_key
-from ..attention.scores import LOW, TOO_LOW
 from ..ir import Builder, defining_op, element_type, sizes_of
+from ..ir.limits import LOG2E_LOWEST, LOG2E_OVERFLOWS
 from ..passes import Pass, PassContext
 from ..report.records import Report
 
 
 def raise_masks(ops: Iterable[ir.Operation], report: Report) -> bool:
-    """Has attention ops read masks that may hold numbers below TOO_LOW with LOW there; returns
-    whether IR changed. Needs a current context."""
+    """Has attention ops read masks that may hold numbers that log2(e) makes infinite with
+    the lowest that it does not; returns whether IR changed. Needs a current context."""
     raised = [
         facts for op in ops if (facts := whole_facts(op)) is not None and may_be_too_low(facts)
     ]
@@ -39,7 +39,7 @@ def raise_masks(ops: Iterable[ir.Operation], report: Report) -> bool:
 
 def may_be_too_low(facts: AttentionFacts) -> bool:
     """Whether the mask could hide all keys of a row by numbers that log2(e) makes infinite."""
-    if not facts.has_mask or not may_hold_below(facts.value("mask"), TOO_LOW):
+    if not facts.has_mask or not may_hold_below(facts.value("mask"), LOG2E_OVERFLOWS):
         return False
     return not shows_each_row_a_key(facts)
 
@@ -50,7 +50,7 @@ def _raise_mask(facts: AttentionFacts) -> None:
     kind, hides = element_type(mask), may_hide(mask)
 
     def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
-        low, hidden = (inner.constant_float(value, kind) for value in (LOW, -math.inf))
+        low, hidden = (inner.constant_float(value, kind) for value in (LOG2E_LOWEST, -math.inf))
         raised = inner.create("arith.maximumf", [kind], [x[0], low]).results[0]
         if not hides:
             return [raised]

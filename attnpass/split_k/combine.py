@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from iree.compiler import ir
 
 from ..ir import Builder, element_type, maps, sizes_of
+from ..ir.limits import LOWEST
 from ..repair.fully_masked_rows import quotient_or_zero
-from .parts import LOWEST, Operands, Triple
+from .parts import Operands, Triple
 
 # The scalars of an elementwise op to the scalar that it yields.
 Body = Callable[[Builder, Sequence[ir.Value]], ir.Value]

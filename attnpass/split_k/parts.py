@@ -14,8 +14,6 @@ from .plan import SplitPlan
 from .space import Space
 
 RESULTS = ("output", "max", "sum")
-# The max of a row that has seen no key: the lowest finite f32, as IREE has it.
-LOWEST = -3.4028234663852886e38
 
 Triple = tuple[ir.Value, ir.Value, ir.Value]
 

@@ -18,6 +18,7 @@ import math
 from dataclasses import dataclass, replace
 
 from ..attention.facts import AttentionFacts
+from ..ir.limits import ASSUMED_KEYS
 from ..machines import Target
 
 # Keys that a kernel takes at once: a chunk of whole tiles needs no masked keys.
@@ -25,8 +26,6 @@ TILE = 64
 # Fewer keys in a chunk are not worth a workgroup and a partial result.
 MINIMUM_CHUNK = 256
 MAXIMUM_SPLITS = 64
-# What a length known only at run time is taken as.
-ASSUMED_LENGTH = 8192
 _GPU_WAVES = 8
 _CPU_WAVES = 1
 
@@ -154,7 +153,7 @@ def auto_plan(
         return f"{length} keys are fewer than two chunks of {minimum}"
     reason = f"{groups} batch x heads on {where}"
     if length is None:
-        chunk = _round_down(max(minimum, ASSUMED_LENGTH // int(wish)), tile)
+        chunk = _round_down(max(minimum, ASSUMED_KEYS // int(wish)), tile)
         return SplitPlan(dim, None, None, chunk, reason)
     wish = min(wish, length / minimum)
     splits = _exact_splits(length, wish, tile)

@@ -8,8 +8,9 @@ from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts
 from ..ir import Builder, DynamicSize, Size, copy_body, maps, ranked_shape, sizes_of
+from ..ir.limits import LOWEST
 from .combine import finish_attention, finish_online, merge
-from .parts import LOWEST, RESULTS, Operands, Triple, triple
+from .parts import RESULTS, Operands, Triple, triple
 from .plan import SplitPlan
 from .space import normal_space
 

@@ -30,6 +30,7 @@ from ..ir import (
     element_type,
     ranked_shape,
 )
+from ..ir.limits import LOWEST
 from ..machines.search import Candidate
 from ..machines.table import Signature, signature
 
@@ -38,7 +39,7 @@ _CORNER = 8
 # what the time of a call varies by. Operations and bytes a second are those of fast machines.
 _LEAST_REPEATS, _MOST_REPEATS, _LONG_SECONDS = 8, 64, 5e-3
 _SPEEDS = {"cuda": (2e14, 4e12), "llvm-cpu": (5e10, 5e10)}
-_START = {"output": 0.0, "max": -3.0e38, "sum": 0.0}
+_START = {"output": 0.0, "max": LOWEST, "sum": 0.0}
 
 
 @dataclass

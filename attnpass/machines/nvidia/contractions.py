@@ -16,6 +16,7 @@ from iree.compiler import ir
 
 from ...attention.facts import CONFIGURATION_ATTRIBUTES
 from ...ir import defining_op, element_type_name, location_text, maps, ranked_shape
+from ...ir.limits import ASSUMED_TILES
 from .. import Target
 from ..gpu.configurations import basis, mma, promote
 from .machine import Nvidia
@@ -74,8 +75,6 @@ TILES = (
     Tile(64, 128, 64, 2, 2, 640, 610),
     Tile(64, 64, 64, 2, 2, 460, 500),
 )
-# What a dim of unknown size is taken for: tiles of rows (attn-tile-products) or a batch.
-_UNKNOWN = 8
 # A workgroup loads its first tiles and stores its result in the time of so many steps.
 _ENDS = 3
 
@@ -176,7 +175,7 @@ def _tile_refusal(tile: Tile, facts: ContractionFacts, target: Target) -> str:
 
 def _nanoseconds(tile: Tile, facts: ContractionFacts, target: Target) -> float:
     """What the product takes on an H200 with so many multiprocessors as the target has."""
-    workgroups = math.prod(facts.sizes[dim] or _UNKNOWN for dim in facts.result)
+    workgroups = math.prod(facts.sizes[dim] or ASSUMED_TILES for dim in facts.result)
     workgroups /= tile.rows * tile.columns
     on_one = math.ceil(workgroups / target.compute_units)
     depth = math.prod(facts.sizes[dim] or 1 for dim in facts.k)
