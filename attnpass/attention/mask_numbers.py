@@ -8,6 +8,7 @@ from collections.abc import Callable
 from iree.compiler import ir
 
 from ..ir import defining_op, element_type, is_float, summand
+from ..ir.contractions import is_contraction
 from .barrier import BARRIER
 from .facts import AttentionFacts
 from .visible_keys import Mask, find_mask
@@ -18,11 +19,6 @@ _WIDE = ("f32", "bf16", "f64")
 _NO_MASKS = (
     "arith.sitofp",
     "arith.uitofp",
-    "linalg.batch_matmul",
-    "linalg.contract",
-    "linalg.matmul",
-    "linalg.matvec",
-    "linalg.vecmat",
     "tensor.empty",
 )
 _MAXIMA = ("arith.maximumf", "arith.maxnumf")
@@ -92,7 +88,7 @@ class _Search:
             return _constant_holds(op, self._wanted)
         if op.name.startswith("math."):
             return self._infinite and op.name.startswith("math.log")
-        if op.name in _NO_MASKS or (op.name == "linalg.generic" and summand(op) is not None):
+        if op.name in _NO_MASKS or is_contraction(op) or summand(op) is not None:
             return False
         if op.name in _OVERFLOWING and self._infinite:
             return True

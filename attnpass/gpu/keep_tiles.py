@@ -45,9 +45,9 @@ class KeepTiles(Pass):
 
 def _would_lose_tiles(op: ir.Operation) -> bool:
     from ..ir import element_type_name, ranked_shape
-    from ..layout.rules.loop_nest import contraction_inputs
+    from ..ir.contractions import is_contraction
 
-    if op.name != "linalg.generic" or contraction_inputs(op) is None:
+    if op.name != "linalg.generic" or not is_contraction(op):
         return False
     if any(element_type_name(value) not in _KINDS for value in list(op.operands)[:2]):
         return False

@@ -36,8 +36,8 @@ from ..ir import (
     users,
 )
 from ..ir import product as total
+from ..ir.contractions import NAMED, read_contraction
 from ..layout.rules import Refusal
-from ..layout.rules.contraction import Contraction
 from ..layout.rules.loop_nest import loops_of, peel_broadcasts
 from ..passes import Pass, PassContext, option
 
@@ -106,15 +106,15 @@ class Product:
 def find(module: ir.Operation) -> Iterator[Product]:
     """The products of 16-bit floats under `module` that a kernel with known tiles fits, each
     described when it is its turn: the one before may have been rewritten."""
-    for op in collect(module, lambda op: op.name in Contraction.ops):
+    for op in collect(module, lambda op: op.name in NAMED):
         product = _describe(op)
         if product is not None:
             yield product
 
 
 def _describe(op: ir.Operation) -> Product | None:
-    positions = loops_of(op)
-    if isinstance(positions, Refusal) or any(None in dims for dims in positions):
+    positions, facts = loops_of(op), read_contraction(op)
+    if isinstance(positions, Refusal) or facts is None or any(None in dims for dims in positions):
         return None
     kinds = [element_type_name(value) for value in op.operands]
     init = defining_op(op.operands[2])
@@ -122,16 +122,10 @@ def _describe(op: ir.Operation) -> Product | None:
         return None
     if init is None or init.name != "linalg.fill":
         return None
-    result = tuple(dim for dim in positions[-1] if dim is not None)
+    result, sizes = facts.kept, facts.sizes
     reads = peel_broadcasts([(op.operands[i], positions[i]) for i in (0, 1)], result)
-    sizes: list[Size] = [1] * maps.num_dims(op.attributes["indexing_maps"])
-    for value, dims in (*reads, (op.results[0], positions[-1])):
-        for dim, size in zip(dims, sizes_of(value), strict=True):
-            if dim is not None:
-                sizes[dim] = size
-    summed = [loop for loop in range(len(sizes)) if loop not in result]
     own = [[loop for loop in result if _is_own(loop, side, reads, sizes)] for side in (0, 1)]
-    if len(summed) != 1 or not all(own):
+    if len(facts.k) != 1 or not all(own):
         return None
     rows = [_joined(own[side], reads[side][1], result, sizes) for side in (0, 1)]
     tall = next((side for side in (0, 1) if _fills_no_tile(rows[side], sizes)), None)
@@ -139,14 +133,14 @@ def _describe(op: ir.Operation) -> Product | None:
         return None
     length, columns = total([sizes[loop] for loop in rows[tall]]), own[1 - tall][-1]
     step = _COLUMNS if isinstance(length, int) else 1
-    if not (_divides(_DEPTH, sizes[summed[0]]) and _divides(step, sizes[columns])):
+    if not (_divides(_DEPTH, sizes[facts.k[0]]) and _divides(step, sizes[columns])):
         return None
     # IREE's kernels are right where the second factor has the result's last dim.
     last = [loop for loop in result if loop in (*own[0], *own[1])][-1]
     if not pays(length, last in own[tall]):
         return None
     first, second = reads if last in own[1] else reads[::-1]
-    return Product(op, (first, second), result, tuple(sizes), rows[tall], columns, summed[0])
+    return Product(op, (first, second), result, sizes, rows[tall], columns, facts.k[0])
 
 
 def pays(rows: Size, innermost: bool) -> bool:

@@ -23,6 +23,7 @@ from ..ir import (
     sizes_of,
     tensor_bytes,
 )
+from ..ir.contractions import is_contraction
 from ..machines import Target, Worth
 from ..report.records import OperandRecord
 from .attention_rewrite import VIEWS, OperandPlan, moves_nothing, transpose_behind
@@ -30,7 +31,6 @@ from .cost import FREE, Cost
 from .layout import permuted
 from .planner import Node, Planner, graph_cost, nodes_of, price, total_cost
 from .rules import Demand, Refusal
-from .rules.loop_nest import is_contraction
 from .sources import Source, find_source
 
 

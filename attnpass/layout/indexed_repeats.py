@@ -17,8 +17,8 @@ from ..analysis.trace import Tracer
 from ..analysis.values import Indices, Linear, Value
 from ..attention.facts import AttentionFacts
 from ..ir import Builder, Size, defining_op, element_type, ranked_shape, sizes_of
+from ..ir.contractions import is_contraction
 from .attention_rewrite import Swept
-from .rules.loop_nest import is_contraction
 
 # An index of a source dim, as a function of the indices of the result.
 Index = Callable[[Tracer, Indices], "Value | None"]

@@ -25,13 +25,13 @@ from ..ir import (
     sizes_of,
     tensor_bytes,
 )
+from ..ir.contractions import is_contraction
 from .attention_rewrite import VIEWS, Swept, moves_nothing
 from .commit import Committer
 from .cost import FREE, Cost
 from .layout import Layout, make_layout
 from .planner import Node, Planner, nodes_of
 from .rules import Demand, Refusal
-from .rules.loop_nest import is_contraction
 from .rules.slices import slice_window
 from .rules.variables import Source, Variable
 

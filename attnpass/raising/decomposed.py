@@ -7,9 +7,9 @@ from iree.compiler import ir
 
 from ..attention.facts import find_ops
 from ..ir import body_names, collect, defining_op, location_text, ranked_shape, reduces, users
+from ..ir.contractions import is_contraction
 from ..layout.rules.broadcast import repeated_value
 from ..report.records import Report
-from .products import is_product
 
 _POWERS = ("math.exp", "math.exp2")
 _MOVES = (
@@ -101,7 +101,7 @@ def products_behind(total: ir.Operation) -> list[ir.Operation]:
     while values and seen < _MOST_STEPS:
         value, seen = values.pop(), seen + 1
         for user in users(value):
-            if is_product(user) and user not in found:
+            if is_contraction(user) and user not in found:
                 found.append(user)
             elif user.name in _MOVES or (
                 _is_elementwise(user) and _count(user.results[0]) in counts

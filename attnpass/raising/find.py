@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from iree.compiler import ir
 
 from ..ir import body_names, defining_op, element_type, has_one_use, maps, ranked_shape, users
+from ..ir.contractions import is_contraction
 from .axes import Axes, Dims, result_of
 from .elements import Elements, Expression, Leaf, Number, Step, leaves_of, without_casts
-from .products import Product, axes_of, is_product, read_product
+from .products import Product, axes_of, read_product
 from .readers import made_of
 from .reductions import is_sum, summed
 from .scores import NotRaised, Scores, Shown, read_scores, settled, times
@@ -327,7 +328,7 @@ def _scores(elements: Elements, exponent: Expression, keys: frozenset[int]) -> t
     wanted = elements.axes_of(exponent)
     why = NotRaised("the scores are no product")
     for leaf in leaves_of(exponent):
-        if not is_product(defining_op(leaf.value)) or elements.axes_of(leaf) != wanted:
+        if not is_contraction(defining_op(leaf.value)) or elements.axes_of(leaf) != wanted:
             continue
         try:
             return read_scores(exponent, leaf, elements, keys), leaf

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from iree.compiler import ir
 
 from ..ir import defining_op, users
-from .products import is_product
+from ..ir.contractions import is_contraction
 
 # Ops from the product with K to that with V.
 _MOST_STEPS = 200
@@ -37,7 +37,7 @@ def made_of(value: ir.Value) -> Made:
         for user in users(pending.pop()):
             if user in found.ops or user in found.products or user.name == "tensor.dim":
                 continue
-            if is_product(user):
+            if is_contraction(user):
                 found.products.append(user)
             elif not user.name.startswith(("linalg.", "tensor.")):
                 found.others.append(user)

@@ -10,7 +10,6 @@ from ..passes import Pass, PassContext
 if TYPE_CHECKING:
     from iree.compiler import ir
 
-NAMED = ("linalg.matmul", "linalg.batch_matmul", "linalg.contract")
 # Of these named products are right, and fast by configurations of ours.
 _LEFT = ("f16", "bf16")
 
@@ -45,6 +44,7 @@ class GenericProducts(Pass):
 
 def _is_wrong(op: ir.Operation) -> bool:
     from ..ir import element_type_name
+    from ..ir.contractions import NAMED
 
     return op.name in NAMED and element_type_name(op.operands[0]) not in _LEFT
 

@@ -45,7 +45,8 @@ class OrderFactors(Pass):
 
 def _order(function: ir.Operation) -> bool:
     from ..ir import collect
-    from .generic_products import NAMED, generalize
+    from ..ir.contractions import NAMED
+    from .generic_products import generalize
 
     found = collect(function, _is_unordered, bodies=False)
     for op in found:
@@ -56,10 +57,9 @@ def _order(function: ir.Operation) -> bool:
 def _is_unordered(op: ir.Operation) -> bool:
     from ..attention.facts import CONFIGURATION_ATTRIBUTES
     from ..ir import element_bytes, maps
-    from ..layout.rules.loop_nest import contraction_inputs
-    from .generic_products import NAMED
+    from ..ir.contractions import is_contraction
 
-    if op.name not in NAMED and (op.name != "linalg.generic" or contraction_inputs(op) is None):
+    if not is_contraction(op) or "indexing_maps" not in op.attributes:
         return False
     if any(name in op.attributes for name in CONFIGURATION_ATTRIBUTES):
         return False

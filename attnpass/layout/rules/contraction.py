@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from ...ir import Builder, Size, copied_attributes, fill_builtin_region, maps, sizes_of
+from ...ir.contractions import NAMED
 from . import Alternative, Demand, Refusal, Request, Rule
 from .loop_nest import (
     NestRewrite,
@@ -32,7 +33,7 @@ _MATMUL_LOOPS = {"linalg.matmul": 3, "linalg.batch_matmul": 4}
 class Contraction(Rule):
     """`linalg.matmul`, `linalg.batch_matmul` and `linalg.contract`."""
 
-    ops = ("linalg.matmul", "linalg.batch_matmul", "linalg.contract")
+    ops = NAMED
 
     def match(
         self, op: ir.Operation, number: int, demand: Demand
@@ -92,7 +93,7 @@ def drop_unit_dims(op: ir.Operation) -> bool:
     """Replaces one of these ops, whose result has dims of one and others, by a `linalg.contract`
     without the former; returns whether it did. The op stays behind, without use."""
     positions = loops_of(op)
-    if op.name not in Contraction.ops or isinstance(positions, Refusal):
+    if op.name not in NAMED or isinstance(positions, Refusal):
         return False
     sizes, result = sizes_of(op.results[0]), positions[-1]
     pairs = zip(result, sizes, strict=True)

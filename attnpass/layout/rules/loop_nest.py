@@ -17,7 +17,6 @@ from iree.compiler import ir
 from ...ir import (
     Builder,
     Size,
-    below_casts,
     copied_attributes,
     copy_body,
     defining_op,
@@ -29,9 +28,9 @@ from ...ir import (
     reduces,
     sizes_of,
     static_size,
-    summand,
     tensor_bytes,
 )
+from ...ir.contractions import is_contraction
 from ..cost import FREE, Cost
 from ..layout import Layout, Refinement, Window, make_layout
 from . import Alternative, Demand, Refusal, Request, Rule
@@ -41,8 +40,6 @@ from .broadcast import repeated_value
 Loop = tuple[int, int]
 # What an old loop becomes: (size, window) of each new loop; None where it stays as it is.
 Parts = tuple[tuple[Size, "Window | None"], ...]
-
-_NAMED_CONTRACTIONS = ("linalg.matmul", "linalg.batch_matmul", "linalg.contract")
 
 _CONFIGURATIONS = ("lowering_config", "compilation_info")
 
@@ -263,7 +260,7 @@ class LoopNest(Rule):
             for request, value in zip(alternative.requests, operands, strict=True)
         }
         inputs = list(zip(list(op.operands)[:-1], positions, strict=False))
-        if contraction_inputs(op) is not None and all(is_ranked_tensor(x) for x, _ in inputs):
+        if is_contraction(op) and all(is_ranked_tensor(x) for x, _ in inputs):
             inputs = peel_broadcasts(inputs, positions[-1])
         reads: list[tuple[ir.Value, maps.Positions]] = []
         for i, (value, dims) in enumerate(inputs):
@@ -279,7 +276,7 @@ class LoopNest(Rule):
             init = build.empty(nest.result_sizes(), element_type(op.results[0]))
         else:
             init = add_units(nest, init, build)
-        order = input_order(reads, nest) if contraction_inputs(op) is not None else None
+        order = input_order(reads, nest) if is_contraction(op) else None
         result = build_generic(op, nest, reads, order or range(len(reads)), init, build)
         return finish(nest, result, demand, build)
 
@@ -336,24 +333,6 @@ def input_order(
         if (dim in first) != (dim in second):
             return (0, 1) if dim in second else (1, 0)
     return (0, 1)
-
-
-def is_contraction(op: ir.Operation | None) -> bool:
-    """Whether `op` is a matmul, named or generic."""
-    if op is None:
-        return False
-    return op.name in _NAMED_CONTRACTIONS or contraction_inputs(op) is not None
-
-
-def contraction_inputs(op: ir.Operation) -> tuple[int, int] | None:
-    """(0, 1) if `op` is a generic that multiplies two inputs and adds up, else None."""
-    added = summand(op) if len(op.operands) == 3 else None
-    product = None if added is None else defining_op(added)
-    if product is None or product.name not in ("arith.mulf", "arith.muli"):
-        return None
-    factors = [below_casts(operand) for operand in product.operands]
-    inputs = list(op.regions[0].blocks[0].arguments)[:2]
-    return (0, 1) if factors in (inputs, inputs[::-1]) else None
 
 
 def _reads_destination(op: ir.Operation) -> bool:

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from ...attention.facts import CONFIGURATION_ATTRIBUTES
-from ...ir import defining_op, element_type_name, location_text, maps, ranked_shape
+from ...ir import body_names, defining_op, element_type_name, maps, static_size
+from ...ir.contractions import ContractionFacts, read_contraction
 from ...ir.limits import ASSUMED_TILES
 from .. import Target
 from ..gpu.configurations import basis, mma, promote
 from .machine import Nvidia
 from .tiles import MMA
 
-_NAMED = ("linalg.matmul", "linalg.batch_matmul", "linalg.contract")
 # What may stand in a dispatch beside the contraction and elementwise ops.
 _HARMLESS = (
     "arith.constant",
@@ -77,25 +77,7 @@ TILES = (
 )
 # A workgroup loads its first tiles and stores its result in the time of so many steps.
 _ENDS = 3
-
-
-@dataclass(frozen=True)
-class ContractionFacts:
-    """A product summed over `k`. Loops `batch` are in both factors, `m` in the first and `n`
-    in the second one only, each in the order of the result."""
-
-    op: ir.Operation
-    sizes: tuple[int | None, ...]
-    kind: str
-    result: tuple[int, ...]
-    batch: tuple[int, ...]
-    m: tuple[int, ...]
-    n: tuple[int, ...]
-    k: tuple[int, ...]
-
-    @property
-    def location(self) -> str:
-        return location_text(self.op.location)
+_BODY = {"arith.extf", "arith.mulf", "arith.addf", "linalg.yield"}
 
 
 def find(function: ir.Operation) -> ContractionFacts | None:
@@ -107,7 +89,7 @@ def find(function: ir.Operation) -> ContractionFacts | None:
     for op in (child.operation for child in function.regions[0].blocks[0].operations):
         if op.name in _HARMLESS:
             continue
-        facts = _describe(op)
+        facts = _read(op)
         if facts is not None:
             found.append(facts)
         elif op.name == "linalg.generic" and found:
@@ -131,10 +113,11 @@ def configuration(facts: ContractionFacts, target: Target) -> dict[str, str] | s
     workgroup[k] = 0
     reduction = [0] * len(facts.sizes)
     reduction[k] = tile.depth
+    kind = element_type_name(facts.op.operands[0])
     return {
         "compilation_info": (
             "#iree_codegen.compilation_info<lowering_config = #iree_gpu.lowering_config<{"
-            f"{mma(MMA[facts.kind][0])}, {promote(0, 1)}, reduction = {reduction}, "
+            f"{mma(MMA[kind][0])}, {promote(0, 1)}, reduction = {reduction}, "
             f"subgroup_basis = {basis(subgroups)}, workgroup = {workgroup}}}>, "
             "translation_info = #iree_codegen.translation_info<pipeline = "
             f"#iree_gpu.pipeline<VectorDistribute> workgroup_size = [{tile.threads}, 1, 1] "
@@ -150,7 +133,7 @@ def _find_tile(facts: ContractionFacts, target: Target) -> Tile | str:
         return f"it has a {own}"
     if not facts.m or not facts.n or len(facts.k) != 1:
         return "it is no product of matrices"
-    single = [dim for dim in facts.result if dim not in facts.batch]
+    single = [dim for dim in facts.kept if dim not in facts.batch]
     if single[-1] not in facts.n:
         return "IREE 3.13 computes wrong numbers where the first factor has the last dim"
     if not facts.m[-1] < facts.n[-1] < facts.k[0]:
@@ -165,8 +148,9 @@ def _find_tile(facts: ContractionFacts, target: Target) -> Tile | str:
 def _tile_refusal(tile: Tile, facts: ContractionFacts, target: Target) -> str:
     sizes = [facts.sizes[dim] for dim in (facts.m[-1], facts.n[-1], *facts.k)]
     steps = (tile.rows, tile.columns, tile.depth)
-    if any(size is None or size % step for size, step in zip(sizes, steps, strict=True)):
-        words = " x ".join("?" if size is None else str(size) for size in sizes)
+    pairs = zip(sizes, steps, strict=True)
+    if any(not isinstance(size, int) or size % step for size, step in pairs):
+        words = " x ".join(str(size) if isinstance(size, int) else "?" for size in sizes)
         return f"{words} are no multiples of {tile.rows} x {tile.columns} x {tile.depth}"
     if isinstance(target, Nvidia) and tile.shared_bytes > target.shared_bytes:
         return f"two buffers of its tiles do not fit into {target.shared_bytes} bytes"
@@ -175,52 +159,26 @@ def _tile_refusal(tile: Tile, facts: ContractionFacts, target: Target) -> str:
 
 def _nanoseconds(tile: Tile, facts: ContractionFacts, target: Target) -> float:
     """What the product takes on an H200 with so many multiprocessors as the target has."""
-    workgroups = math.prod(facts.sizes[dim] or ASSUMED_TILES for dim in facts.result)
+    elements = [facts.sizes[dim] for dim in facts.kept]
+    workgroups = math.prod(x if isinstance(x, int) else ASSUMED_TILES for x in elements)
     workgroups /= tile.rows * tile.columns
     on_one = math.ceil(workgroups / target.compute_units)
-    depth = math.prod(facts.sizes[dim] or 1 for dim in facts.k)
+    depth = math.prod(static_size(facts.sizes[dim]) for dim in facts.k)
     return _ENDS * tile.alone + depth / 64 * max(tile.alone, tile.each * on_one)
 
 
-def _describe(op: ir.Operation) -> ContractionFacts | None:
-    if op.name not in _NAMED and not (op.name == "linalg.generic" and _multiplies(op)):
+def _read(op: ir.Operation) -> ContractionFacts | None:
+    """The contraction that `op` is, of f16 or bf16 factors whose f32 sums start at a number."""
+    facts = read_contraction(op)
+    if facts is None or not {*body_names(op)} <= _BODY:
         return None
-    positions = maps.positions_of(op.attributes["indexing_maps"])
     kinds = [element_type_name(value) for value in op.operands]
+    if kinds[0] not in ("f16", "bf16") or kinds[1:] != [kinds[0], "f32"]:
+        return None
+    if None in (*facts.left, *facts.right, *facts.result):
+        return None
     filled = defining_op(op.operands[2])
-    if positions is None or kinds[0] not in ("f16", "bf16") or kinds[1:] != [kinds[0], "f32"]:
-        return None
-    if filled is None or filled.name != "linalg.fill":
-        return None
-    loops = maps.num_dims(op.attributes["indexing_maps"])
-    sizes: list[int | None] = [None] * loops
-    for value, dims in zip(op.operands, positions, strict=True):
-        for dim, size in zip(dims, ranked_shape(value), strict=True):
-            if dim is None:
-                return None
-            sizes[dim] = size
-    left, right, result = (tuple(dim for dim in dims if dim is not None) for dims in positions)
-    return ContractionFacts(
-        op,
-        tuple(sizes),
-        kinds[0],
-        result,
-        batch=tuple(dim for dim in result if dim in left and dim in right),
-        m=tuple(dim for dim in result if dim in left and dim not in right),
-        n=tuple(dim for dim in result if dim in right and dim not in left),
-        k=tuple(dim for dim in range(loops) if dim not in result),
-    )
-
-
-def _multiplies(op: ir.Operation) -> bool:
-    """Whether a generic adds up the products of its two inputs."""
-    block = op.regions[0].blocks[0]
-    names = [inner.operation.name for inner in block.operations]
-    core = [name for name in names if name != "arith.extf"]
-    if len(op.operands) != 3 or core != ["arith.mulf", "arith.addf", "linalg.yield"]:
-        return False
-    total = next(op.operation for op in block.operations if op.operation.name == "arith.addf")
-    return block.arguments[2] in list(total.operands)
+    return facts if filled is not None and filled.name == "linalg.fill" else None
 
 
 def _is_elementwise(op: ir.Operation, facts: ContractionFacts) -> bool:
