@@ -29,7 +29,7 @@ from model_check import OFF, build, compile_model, load_model, worst_error
 from attnpass import Report
 from attnpass.attention.facts import OP_NAMES, describe
 from attnpass.ir import defining_op, users
-from attnpass.layout.rules.broadcast import repeated_value
+from attnpass.ir.views import repeat_of
 from attnpass.layout.rules.loop_nest import is_contraction
 
 VARIANTS: dict[str, tuple[str | None, list[str]]] = {
@@ -135,7 +135,7 @@ def _chain(value: ir.Value) -> str:
 def _name(op: ir.Operation) -> str:
     if op.name != "linalg.generic":
         return op.name.rpartition(".")[2].removesuffix("_shape")
-    if repeated_value(op) is not None:
+    if repeat_of(op) is not None:
         return "repeat"
     inner = [inside.name for inside in walk(op) if inside.name != "linalg.yield"]
     if "tensor.extract" in inner:

@@ -21,6 +21,7 @@ from ..ir import (
     ranked_shape,
     sizes_of,
 )
+from ..ir.views import REORDERS, RESHAPES, view_of
 from .trace import Tracer
 from .values import Condition
 
@@ -74,13 +75,14 @@ class SpareDims:
         if truth is not None:
             kind = element_type(tensor)
             return build.fill(build.constant_number(int(truth), kind), build.empty(sizes, kind))
-        if op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
+        view = view_of(op)
+        if view is not None and op.name in RESHAPES:
+            below = frozenset(d for run in view.runs if lost & {*run.result} for d in run.source)
+            source = self.without(view.source, below)
             groups = index_array(op.attributes["reassociation"])
             if op.name == "tensor.expand_shape":
-                whole = frozenset(old for old, group in enumerate(groups) if {*group} & lost)
-                return build.expand(self.without(op.operands[0], whole), groups, sizes)
-            parts = frozenset(dim for old in lost for dim in groups[old])
-            return build.collapse(self.without(op.operands[0], parts), groups)
+                return build.expand(source, groups, sizes)
+            return build.collapse(source, groups)
         given = [
             self.without(operand, frozenset(at for at, dim in enumerate(read) if dim in lost))
             for operand, read in zip(list(op.operands)[:-1], _reads(op), strict=True)
@@ -107,12 +109,9 @@ def _truth(tensor: ir.Value) -> bool | None:
 def _reads(op: ir.Operation) -> list[maps.Positions]:
     """For each input of a linalg op, the dim of its result that stands at each of its dims;
     None for none."""
-    rank = len(ranked_shape(op.results[0]))
-    if op.name == "linalg.transpose":
-        return [maps.inverse(list(op.attributes["permutation"]))]
-    if op.name == "linalg.broadcast":
-        added = {*op.attributes["dimensions"]}
-        return [tuple(dim for dim in range(rank) if dim not in added)]
+    view = view_of(op)
+    if view is not None and view.projection is not None:
+        return [view.projection]
     if op.name == "linalg.fill":
         return [()]
     positions = maps.positions_of(op.attributes["indexing_maps"])
@@ -121,22 +120,16 @@ def _reads(op: ir.Operation) -> list[maps.Positions]:
     return [tuple(place.get(loop) for loop in dims) for dims in positions[:-1]]
 
 
-def _expanded(op: ir.Operation, spare: Spare) -> Dims:
+def _viewed(op: ir.Operation, spare: Spare) -> Dims:
     """A dim that is cut into several stays, since they may not all be wanted."""
-    sizes, found = ranked_shape(op.results[0]), spare(op.operands[0])
-    groups = [
-        [dim for dim in group if sizes[dim] != 1]
-        for group in index_array(op.attributes["reassociation"])
-    ]
+    view = view_of(op)
+    if view is None:
+        return frozenset()
+    sizes, found = ranked_shape(view.result), spare(view.source)
+    long = {run: [dim for dim in run.result if sizes[dim] != 1] for run in view.runs}
     return frozenset(
-        group[0] for old, group in enumerate(groups) if old in found and len(group) == 1
+        dims[0] for run, dims in long.items() if {*run.source} <= found and len(dims) == 1
     )
-
-
-def _collapsed(op: ir.Operation, spare: Spare) -> Dims:
-    found = spare(op.operands[0])
-    groups = index_array(op.attributes["reassociation"])
-    return frozenset(new for new, group in enumerate(groups) if {*group} <= found)
 
 
 def _computed(op: ir.Operation, spare: Spare) -> Dims:
@@ -178,9 +171,6 @@ def _indices(op: ir.Operation) -> Dims:
 
 _OPS: dict[str, Callable[[ir.Operation, Spare], Any]] = {
     "linalg.generic": _computed,
-    "linalg.broadcast": _computed,
-    "linalg.transpose": _computed,
     "linalg.fill": _computed,
-    "tensor.expand_shape": _expanded,
-    "tensor.collapse_shape": _collapsed,
+    **dict.fromkeys((*REORDERS, "linalg.broadcast"), _viewed),
 }

@@ -6,14 +6,14 @@ wrong.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from iree.compiler import ir
 
-from ..ir import DYNAMIC, body_names, defining_op, index_array, is_ranked_tensor, maps, ranked_shape
+from ..ir import body_names, defining_op, is_ranked_tensor, maps, ranked_shape
+from ..ir.views import SLICE, WHOLE, Run, View, view_of
 from .arithmetic import compute
 from .constants import constant, pattern
 from .values import Indices, Linear, Value
@@ -24,6 +24,7 @@ Names = Mapping[ir.Value, "Value | None"]
 _DEEPEST = 150
 # A buffer of more is no mask but a weight, and takes seconds to read.
 _MOST_ELEMENTS = 1 << 24
+_VIEWS = (*WHOLE, SLICE, "linalg.broadcast", "tensor.reshape")
 _BARRIERS = {"iree_tensor_ext.compute_barrier.start", "iree_tensor_ext.compute_barrier.end"}
 
 
@@ -45,8 +46,8 @@ class Tracer:
         if key not in self._known:
             op = defining_op(tensor)
             rule = None if op is None else getattr(self, f"_{op.name.replace('.', '_')}", None)
-            if op is not None and op.name in _BARRIERS:
-                rule = self._tensor_cast
+            if op is not None and op.name in (*_VIEWS, *_BARRIERS):
+                rule = self._view if op.name in _VIEWS else self._barrier
             sizes = ranked_shape(tensor)
             places = (
                 self._any(size) if index is None else index
@@ -111,45 +112,18 @@ class Tracer:
     def _linalg_fill(self, op: ir.Operation, indices: Indices) -> Value | None:
         return self.scalar(op.operands[0], {}, {})
 
-    def _linalg_transpose(self, op: ir.Operation, indices: Indices) -> Value | None:
-        order = maps.inverse(list(op.attributes["permutation"]))
-        return self.element(op.operands[0], tuple(indices[place] for place in order))
-
-    def _linalg_broadcast(self, op: ir.Operation, indices: Indices) -> Value | None:
-        added = list(op.attributes["dimensions"])
-        kept = tuple(index for dim, index in enumerate(indices) if dim not in added)
-        return self.element(op.operands[0], kept)
-
-    def _tensor_cast(self, op: ir.Operation, indices: Indices) -> Value | None:
-        return self.element(op.operands[0], indices)
-
-    def _tensor_expand_shape(self, op: ir.Operation, indices: Indices) -> Value | None:
-        sizes = ranked_shape(op.results[0])
-        groups = index_array(op.attributes["reassociation"])
-        return self.element(op.operands[0], tuple(_joined(g, indices, sizes) for g in groups))
-
-    def _tensor_collapse_shape(self, op: ir.Operation, indices: Indices) -> Value | None:
-        sizes = ranked_shape(op.operands[0])
-        if not indices:
-            return self.element(op.operands[0], tuple(Linear(0) for _ in sizes))
-        groups = index_array(op.attributes["reassociation"])
-        parts = [_parts(g, i, sizes) for g, i in zip(groups, indices, strict=True)]
-        return self.element(op.operands[0], tuple(itertools.chain(*parts)))
-
-    def _tensor_extract_slice(self, op: ir.Operation, indices: Indices) -> Value | None:
-        offsets, steps = op.attributes["static_offsets"], op.attributes["static_strides"]
-        sizes = list(op.attributes["static_sizes"])
-        shape = ranked_shape(op.results[0])
-        kept = _kept_dims(sizes, shape)
-        if kept is None:
+    def _view(self, op: ir.Operation, indices: Indices) -> Value | None:
+        view = view_of(op)
+        if view is None:
             return None
-        given = dict(zip(kept, indices, strict=True))
-        places = []
-        for dim, (offset, step) in enumerate(zip(offsets, steps, strict=True)):
-            index = given.get(dim, Linear(0))
-            known = DYNAMIC not in (offset, step) and index is not None
-            places.append(index.times(step).plus(Linear(offset)) if index and known else None)
-        return self.element(op.operands[0], tuple(places))
+        places: list[Linear | None] = [None] * len(ranked_shape(view.source))
+        for run in view.runs:
+            for dim, index in zip(run.source, _below(view, run, indices), strict=True):
+                places[dim] = index
+        return self.element(view.source, tuple(places))
+
+    def _barrier(self, op: ir.Operation, indices: Indices) -> Value | None:
+        return self.element(op.operands[0], indices)
 
     def _tensor_concat(self, op: ir.Operation, indices: Indices) -> Value | None:
         """An expression that all pieces agree on, each where it stands."""
@@ -268,6 +242,19 @@ def _at(loops: Mapping[int, Linear | None], loop: int | None) -> Linear | None:
     return Linear(0) if loop is None else loops[loop]
 
 
+def _below(view: View, run: Run, indices: Indices) -> Indices:
+    """The indices along a run of what a view shows, at these indices of the view."""
+    if len(run.result) == 1:
+        index = indices[run.result[0]]
+    else:
+        index = _joined(run.result, indices, ranked_shape(view.result))
+    if len(run.source) != 1:
+        return _parts(run.source, index, ranked_shape(view.source))
+    if index is None or run.start is None or run.step is None:
+        return (None,)
+    return (index.times(run.step).plus(Linear(run.start)),)
+
+
 def _joined(group: Sequence[int], indices: Indices, sizes: Sequence[int | None]) -> Linear | None:
     """The index that the indices of `group` make together."""
     index, stride = Linear(0), 1
@@ -295,17 +282,6 @@ def _parts(group: Sequence[int], index: Linear | None, sizes: Sequence[int | Non
         places.append(Linear(rest % size))
         rest //= size
     return tuple(reversed(places))
-
-
-def _kept_dims(sizes: Sequence[int], shape: Sequence[int | None]) -> list[int] | None:
-    """Which dims of a slice of these sizes its result has; the others are of size one."""
-    kept, dim = [], 0
-    for size in shape:
-        while dim < len(sizes) and sizes[dim] == 1 and size != 1:
-            dim += 1
-        kept.append(dim)
-        dim += 1
-    return kept if not kept or kept[-1] < len(sizes) else None
 
 
 def _where(value: Value | None, index: Linear, place: int) -> Value | None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ir import Builder, defining_op, sizes_of
-from ..layout.rules.broadcast import repeated_value
 from .facts import find
 
 if TYPE_CHECKING:
     from iree.compiler import ir
 
 BARRIER = "iree_tensor_ext.compute_barrier.start"
-VIEWS = ("linalg.transpose", "tensor.expand_shape", "tensor.collapse_shape")
 
 
 def keep_v_layouts(module: ir.Operation) -> bool:
@@ -47,14 +45,9 @@ def compute_barrier(build: Builder, value: ir.Value) -> ir.Value:
 def without_views(op: ir.Operation, number: int) -> tuple[ir.Operation, int]:
     """The op, and the number of its operand, that reads what an operand shows below reshapes,
     transposes and repeats."""
-    while (made := defining_op(op.operands[number])) is not None and _shows(made):
-        op, number = made, 0
+    while (view := view_before(op.operands[number])) is not None:
+        op, number = view.op, 0
     return op, number
-
-
-def _shows(op: ir.Operation) -> bool:
-    """Whether an op shows its first operand in another form, and computes nothing."""
-    return op.name in VIEWS or repeated_value(op) is not None
 
 
 def _source(op: ir.Operation, number: int) -> tuple[ir.Value, ir.Operation]:
@@ -64,10 +57,10 @@ def _source(op: ir.Operation, number: int) -> tuple[ir.Value, ir.Operation]:
     transpose of V into the repeat.
     """
     value, reader = op.operands[number], op
-    while (producer := defining_op(value)) is not None:
-        if producer.name not in VIEWS:
-            below = defining_op(producer.operands[0]) if repeated_value(producer) else None
+    while (view := view_before(value)) is not None:
+        if view.op.name not in REORDERS:
+            below = defining_op(view.source)
             if below is None or below.name != "linalg.transpose":
                 break
-        value, reader = producer.operands[0], producer
+        value, reader = view.source, view.op
     return value, reader

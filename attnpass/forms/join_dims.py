@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 # An op and the number of one of its operands.
 Use = tuple["ir.Operation", int]
 
-_VIEWS = ("tensor.collapse_shape", "tensor.expand_shape")
-
 
 @dataclass(frozen=True)
 class JoinDims(Pass):
@@ -159,14 +157,13 @@ def _element_by_element(op: ir.Operation) -> tuple[int, tuple[int, ...] | None]:
 def _is_made_over_more(facts: AttentionFacts) -> bool:
     """Whether what computes the mask has its rows or keys in several dims."""
     from ..ir import defining_op, ranked_shape
-    from ..layout.rules.broadcast import repeated_value
+    from ..ir.views import RESHAPES, below_views, repeat_of
 
     if not facts.has_mask or not {*facts.map_of("mask")[-2:]} & {*facts.m, *facts.k2}:
         return False
-    source = facts.value("mask")
-    while (op := defining_op(source)) is not None and op.name in _VIEWS:
-        source = op.operands[0]
-    if op is None or op.name != "linalg.generic" or repeated_value(op) is not None:
+    source = below_views(facts.value("mask"), RESHAPES)
+    op = defining_op(source)
+    if op is None or op.name != "linalg.generic" or repeat_of(op) is not None:
         return False
     wanted = [facts.sizes[dim] for dim in facts.map_of("mask") if dim in (*facts.m, *facts.k2)]
     wanted = [size or 0 for size in wanted if size != 1]

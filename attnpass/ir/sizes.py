@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from .attributes import index_array
 from .queries import defining_op
 from .types import DYNAMIC, ranked_shape
+from .views import IN_PLACE, view_of
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,12 @@ def _as_index(value: ir.Value) -> ir.Value | None:
 
 def _same_size(op: ir.Operation, value: ir.Value, dim: int) -> tuple[ir.Value, int] | None:
     """A dim of an operand that is as large as dim `dim` of `value`, a result of `op`."""
-    if op.name == "tensor.cast" and dim < len(ranked_shape(op.operands[0])):
-        return op.operands[0], dim
+    view = view_of(op) if op.name in IN_PLACE else None
+    if view is not None:
+        shape = ranked_shape(view.source)
+        (run,) = (run for run in view.runs if dim in run.result)
+        inner = [at for at in run.source if shape[at] != 1]
+        return (view.source, inner[0]) if len(inner) == len(run.result) == 1 else None
     if op.name == "tensor.insert_slice":
         return op.operands[1], dim
     if op.name == "tensor.concat" and ir.IntegerAttr(op.attributes["dim"]).value != dim:
@@ -129,10 +133,6 @@ def _same_size(op: ir.Operation, value: ir.Value, dim: int) -> tuple[ir.Value, i
     if op.name == "tensor.pad":
         padding = (op.attributes["static_low"][dim], op.attributes["static_high"][dim])
         return (op.operands[0], dim) if padding == (0, 0) else None
-    if op.name == "tensor.collapse_shape":
-        shape = ranked_shape(op.operands[0])
-        inner = [d for d in index_array(op.attributes["reassociation"])[dim] if shape[d] != 1]
-        return (op.operands[0], inner[0]) if len(inner) == 1 else None
     if op.name.startswith(("linalg.", "iree_linalg_ext.")) and len(op.results):
         # Destination style: result i has the shape of output operand i.
         number = list(op.results).index(value)

@@ -21,8 +21,9 @@ from .types import DYNAMIC, is_ranked_tensor, ranked_shape
 RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
 # All elements of the source, in its order.
 IN_PLACE = (*RESHAPES, "tensor.cast")
-# All elements of the source, each once.
-WHOLE = (*IN_PLACE, "linalg.transpose")
+# All elements of the source, each once: those that IREE takes into attention, and with casts.
+REORDERS = (*RESHAPES, "linalg.transpose")
+WHOLE = (*REORDERS, "tensor.cast")
 SLICE = "tensor.extract_slice"
 
 
@@ -87,6 +88,15 @@ def repeat_of(op: ir.Operation | None) -> View | None:
     """The view that a `linalg.broadcast` is, or a `linalg.generic` that only hands on its input:
     each dim of the result is one of the input's, or repeats it."""
     return view_of(op) if op is not None and op.name in _REPEATS else None
+
+
+def view_before(value: ir.Value) -> View | None:
+    """The reshape, transpose or repeat that makes `value`: what attention could read itself."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return None
+    op = owner.operation
+    return view_of(op) if op.name in REORDERS else repeat_of(op)
 
 
 def views_above(value: ir.Value, names: Sequence[str]) -> Iterator[View]:

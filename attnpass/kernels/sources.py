@@ -6,10 +6,10 @@ from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts
 from ..attention.widening import widened_from
-from ..ir import defining_op, element_bytes, element_type_name, index_array, ranked_shape
-from ..layout.rules.broadcast import repeated_value
+from ..ir import defining_op, element_bytes, element_type_name, ranked_shape
 
 _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
+from ..ir.views import IN_PLACE, SLICE, below_views, repeat_of, view_of
 
 
 def find_sources(facts: AttentionFacts, narrow: bool) -> tuple[dict[str, ir.Value], int]:
@@ -41,13 +41,11 @@ def _unrepeated(value: ir.Value) -> tuple[ir.Value, int]:
 
     The heads may be several dims here and more of them below.
     """
-    shape, below = ranked_shape(value), value
-    while (op := defining_op(below)) is not None and op.name in _VIEWS:
-        below = op.operands[0]
-    repeated = None if op is None else repeated_value(op)
-    if repeated is None:
+    shape, below = ranked_shape(value), below_views(value, IN_PLACE)
+    repeat = repeat_of(defining_op(below))
+    if repeat is None:
         return value, 1
-    source, dims = repeated
+    dims = repeat.projection or ()
     sizes = ranked_shape(below)
     kept = [dim for dim in dims if dim is not None]
     lost = [dim for dim in range(len(sizes)) if dim not in kept and sizes[dim] != 1]
@@ -55,7 +53,7 @@ def _unrepeated(value: ir.Value) -> tuple[ir.Value, int]:
     in_place = kept == sorted(kept) and lost == [len(sizes) - 3]
     if not in_place or count is None or sizes[-2:] != shape[-2:]:
         return value, 1
-    return source, count
+    return repeat.source, count
 
 
 def unaligned_slice(value: ir.Value) -> str:
@@ -64,17 +62,14 @@ def unaligned_slice(value: ir.Value) -> str:
     IREE may read a slice in place. Its start is then the sum of offset times stride, where a
     stride is a product of inner sizes; 16 bytes is what the kernels need.
     """
-    while (op := defining_op(value)) is not None and op.name in _VIEWS:
-        if op.name == "tensor.cast" or index_array(op.attributes["reassociation"]) is not None:
-            value = op.operands[0]
-    if op is None or op.name != "tensor.extract_slice":
+    op = defining_op(below_views(value, IN_PLACE))
+    view = view_of(op) if op is not None and op.name == SLICE else None
+    if view is None:
         return ""
-    stride = element_bytes(op.operands[0])
-    sizes = ranked_shape(op.operands[0])
-    for offset, size in zip(
-        reversed(list(op.attributes["static_offsets"])), reversed(sizes), strict=True
-    ):
-        step = stride if offset == ir.ShapedType.get_dynamic_size() else stride * offset
+    stride = element_bytes(view.source)
+    sizes = ranked_shape(view.source)
+    for run, size in zip(reversed(view.runs), reversed(sizes), strict=True):
+        step = stride if run.start is None else stride * run.start
         if step % 16:
             return "a slice that may start at an address that is no multiple of 16 bytes"
         stride *= 1 if size is None else size

@@ -15,12 +15,12 @@ from ..ir import (
     defining_op,
     element_type,
     has_one_use,
-    index_array,
     maps,
     product,
     ranked_shape,
     sizes_of,
 )
+from ..ir.views import RESHAPES, view_of
 from .commit import Committer
 from .layout import Layout, common_refinement, permuted
 from .planner import Node, nodes_of
@@ -28,8 +28,6 @@ from .planner import Node, nodes_of
 # Ops that a rewrite leaves without uses. They are erased together at the end of a pass, by
 # one call, so that no handle of them is used when they are gone.
 Swept = list[ir.Operation]
-
-VIEWS = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
 @dataclass(frozen=True)
@@ -302,7 +300,7 @@ def transpose_behind(
         op = next(iter(value.uses)).owner.operation
         if op.name == "linalg.transpose" and op.operands[0] == value:
             return op, views
-        if not through_reshapes or op.name not in VIEWS:
+        if not through_reshapes or op.name not in RESHAPES:
             return None
         views.append(op)
         value = op.results[0]
@@ -326,16 +324,11 @@ def find_result_fold(facts: AttentionFacts, through_reshapes: bool = True) -> Re
     target = op.results[0]
     sizes = sizes_of(target)
     layout: Layout = permuted(sizes, range(len(sizes)))
-    layout = layout.transposed(list(op.attributes["permutation"]))
-    for view in reversed(views):
-        groups = index_array(view.attributes["reassociation"])
-        if view.name == "tensor.expand_shape":
-            layout = layout.expanded(groups)
-            continue
-        refinement = layout.collapsed(groups, sizes_of(view.operands[0]))
-        if refinement is None:
+    for view in map(view_of, (op, *reversed(views))):
+        found = None if view is None else layout.through(view.runs, sizes_of(view.source))
+        if found is None:
             return None
-        layout = refinement.layout
+        layout = found.layout
     return None if layout.is_row_major else ResultFold(facts, op, layout.merged().layout)
 
 

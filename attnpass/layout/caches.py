@@ -28,6 +28,7 @@ from ..ir import (
     ranked_shape,
     reduces,
 )
+from ..ir.views import SLICE, WHOLE
 from .attention_rewrite import Swept
 from .layout import Layout
 from .rules import Demand, Refusal, rules_for
@@ -37,14 +38,11 @@ _UPDATES = (
     "arith.select",
     "iree_linalg_ext.scatter",
     "linalg.generic",
-    "linalg.transpose",
-    "tensor.cast",
-    "tensor.collapse_shape",
     "tensor.concat",
-    "tensor.expand_shape",
-    "tensor.extract_slice",
     "tensor.insert_slice",
     "tensor.pad",
+    *WHOLE,
+    SLICE,
 )
 
 # On a function, what its callers must know: an array of strings.

@@ -24,9 +24,10 @@ from ..ir import (
     tensor_bytes,
 )
 from ..ir.contractions import is_contraction
+from ..ir.views import RESHAPES
 from ..machines import Target, Worth
 from ..report.records import OperandRecord
-from .attention_rewrite import VIEWS, OperandPlan, moves_nothing, transpose_behind
+from .attention_rewrite import OperandPlan, moves_nothing, transpose_behind
 from .cost import FREE, Cost
 from .layout import permuted
 from .planner import Node, Planner, graph_cost, nodes_of, price, total_cost
@@ -343,7 +344,7 @@ def epilogue_products(value: ir.Value) -> list[ir.Operation]:
     """The contractions that `value`, below reshapes, is an elementwise op on, all of them read by
     nobody else; none where it is something else."""
     op = defining_op(value)
-    while op is not None and op.name in VIEWS and has_one_use(value):
+    while op is not None and op.name in RESHAPES and has_one_use(value):
         value = op.operands[0]
         op = defining_op(value)
     if op is None or op.name != "linalg.generic" or reduces(op) or not has_one_use(value):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ..attention.facts import AttentionFacts, describe
 from ..ir import Builder, defining_op, erase_dead, maps
+from ..ir.views import views_above
 from ..passes import Pass, PassContext, option
 from ..report.records import OperandRecord, Report
 from .attention_rewrite import Swept, find_result_fold, fold_result
@@ -26,12 +27,9 @@ def fold_direct(facts: AttentionFacts, operand: str, swept: Swept) -> int:
     count, number = 0, facts.index(operand)
     positions = list(facts.map_of(operand))
     value = facts.value(operand)
-    while (op := defining_op(value)) is not None and op.name == "linalg.transpose":
-        permutation = list(op.attributes["permutation"])
-        inner = list(positions)
-        for result_dim, dim in enumerate(permutation):
-            inner[dim] = positions[result_dim]
-        positions, value, count = inner, op.operands[0], count + 1
+    for view in views_above(value, ("linalg.transpose",)):
+        positions = [positions[dim] for dim in view.projection or () if dim is not None]
+        value, count = view.source, count + 1
     if count:
         old = defining_op(facts.value(operand))
         all_maps = [*facts.maps]

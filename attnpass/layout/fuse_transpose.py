@@ -9,7 +9,8 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts
-from ..ir import defining_op, erase_dead, location_text, maps, sizes_of
+from ..ir import erase_dead, location_text, maps, sizes_of
+from ..ir.views import view_before
 from ..passes import Pass, PassContext, option
 from ..report.records import OperandRecord
 from .commit import Committer
@@ -78,16 +79,18 @@ def _plan(
     context: PassContext,
     pass_name: str,
 ) -> None:
-    op = defining_op(facts.value(operand))
-    if op is None or op.name != "linalg.transpose":
+    view = view_before(facts.value(operand))
+    if view is None or view.op.name != "linalg.transpose":
         return
+    op = view.op
     shown = maps.show(facts.map_of(operand))
     record = OperandRecord(operand, "refused", "", shown, shown, pass_name=pass_name)
     context.report.record_of(facts).decide(record)
     records.append((op, record))
     sizes = sizes_of(op.results[0])
-    layout = permuted(sizes, range(len(sizes))).transposed(list(op.attributes["permutation"]))
-    plan = planner.plan(op.operands[0], Demand(layout))
+    found = permuted(sizes, range(len(sizes))).through(view.runs, sizes_of(view.source))
+    assert found is not None, "a transpose cuts no dim"
+    plan = planner.plan(view.source, Demand(found.layout))
     if isinstance(plan, Refusal):
         record.reason = f"the transpose cannot be absorbed: {plan}"
     else:

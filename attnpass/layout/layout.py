@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..ir import Size, product
+from ..ir.views import Run
 
 # (offset, full size): the axis is elements offset .. offset + size of a factor of full size.
 Window = tuple[int, int]
@@ -50,31 +51,26 @@ class Layout:
         """Per dim of the value, the sizes of its axes."""
         return [[self.sizes[axis] for axis in axes] for axes in self.dims]
 
-    def transposed(self, permutation: Sequence[int]) -> Layout:
-        """The layout for x, given this one for a transpose of x (result dim i = x dim
-        permutation[i])."""
-        dims: list[tuple[int, ...]] = [()] * len(self.dims)
-        for result_dim, source_dim in enumerate(permutation):
-            dims[source_dim] = self.dims[result_dim]
-        return Layout(self.sizes, tuple(dims), self.windows)
+    def through(self, runs: Sequence[Run], sizes: Sequence[Size]) -> Refinement | None:
+        """The layout of what a view with these runs shows, of shape `sizes`, given this one of
+        the view's result.
 
-    def expanded(self, groups: Sequence[Sequence[int]]) -> Layout:
-        """The layout for x, given this one for an expand_shape of x with these groups."""
-        dims = (tuple(axis for dim in group for axis in self.dims[dim]) for group in groups)
-        return Layout(self.sizes, tuple(dims), self.windows)
-
-    def collapsed(
-        self, groups: Sequence[Sequence[int]], sizes: Sequence[Size]
-    ) -> Refinement | None:
-        """The layout for x of shape `sizes`, given this one for a collapse_shape of x.
-
-        Axes that span several dims of x are split; None where the two ways to cut a dim
-        have no common refinement, or a window does not fall on the cuts.
+        Axes that span several dims of the source are split, those of a repeat left out (no
+        group). None where the two ways to cut a dim have no common refinement, or a window does
+        not fall on the cuts. Slices have windows of their own.
         """
         cuts: dict[int, list[Size]] = {}
         owners: list[list[tuple[int, int]]] = [[] for _ in sizes]
-        for axes, group in zip(self.dims, groups, strict=True):
-            inner = [dim for dim in group if sizes[dim] != 1]
+        lost: set[int] = set()
+        for run in runs:
+            axes = [axis for dim in run.result for axis in self.dims[dim]]
+            if not run.source:
+                lost.update(axes)
+                continue
+            if len(run.source) == 1:
+                owners[run.source[0]] = [(axis, 0) for axis in axes]
+                continue
+            inner = [dim for dim in run.source if sizes[dim] != 1]
             pairs = common_refinement(
                 [self.full_size(axis) for axis in axes], [sizes[dim] for dim in inner]
             )
@@ -89,7 +85,7 @@ class Layout:
             cut = _cut_window(self.sizes[axis], self.window(axis), cuts.get(axis, []))
             if cut is None:
                 return None
-            parts.append(cut)
+            parts.append([] if axis in lost else cut)
         refinement = self.refined(parts)
         dims = tuple(
             tuple(refinement.groups[axis][part] for axis, part in owner) for owner in owners
@@ -136,23 +132,6 @@ class Layout:
             return None
         assert isinstance(inner, int), "a window outside a dynamic size"
         return window[0] * inner, window[1] * inner
-
-    def restricted(self, dims: Sequence[int | None]) -> Layout:
-        """The layout of an operand whose dim j is dim dims[j] of this value (None: size one)."""
-        kept = self.axes_of(dims)
-        number = {axis: i for i, axis in enumerate(kept)}
-        return make_layout(
-            [self.sizes[axis] for axis in kept],
-            tuple(
-                () if dim is None else tuple(number[axis] for axis in self.dims[dim])
-                for dim in dims
-            ),
-            [self.window(axis) for axis in kept],
-        )
-
-    def axes_of(self, dims: Sequence[int | None]) -> list[int]:
-        """The axes that belong to any of `dims`, in the wanted order."""
-        return sorted(axis for dim in dims if dim is not None for axis in self.dims[dim])
 
     def __str__(self) -> str:
         names = {}

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from iree.compiler import ir
 
 from ..ir import Size, defining_op, has_one_use, is_ranked_tensor, tensor_bytes
+from ..ir.views import repeat_of
 from ..machines import Target
 from .cost import FREE, Cost
 from .layout import Layout
 from .rules import Alternative, Demand, Refusal, Rule, rules_for
-from .rules.broadcast import repeated_value
 from .rules.variables import Variable, Variables, owner_of
 
 # An axis as it was delivered: its parts, major to minor, and whether each is there or was
@@ -279,7 +279,7 @@ class Planner:
         if fallback is None:
             return False
         old, new = self.seconds(fallback), self.seconds(child.total)
-        return old < new or (old == new and _is_shared(child) and repeated_value(op) is None)
+        return old < new or (old == new and _is_shared(child) and repeat_of(op) is None)
 
     def _is_better(self, plan: Plan, than: Node) -> bool:
         return isinstance(plan, Node) and self.seconds(plan.total) < self.seconds(than.total)

@@ -26,13 +26,14 @@ from ..ir import (
     tensor_bytes,
 )
 from ..ir.contractions import is_contraction
-from .attention_rewrite import VIEWS, Swept, moves_nothing
+from ..ir.views import IN_PLACE, RESHAPES, SLICE, below_views
+from .attention_rewrite import Swept, moves_nothing
 from .commit import Committer
 from .cost import FREE, Cost
 from .layout import Layout, make_layout
 from .planner import Node, Planner, nodes_of
 from .rules import Demand, Refusal
-from .rules.slices import slice_window
+from .rules.slices import slice_of, window_of
 from .rules.variables import Source, Variable
 
 # Made anew in the new layout, at no cost at run time, while others keep the old one.
@@ -224,7 +225,7 @@ def _transposes(op: ir.Operation, uses: _Uses) -> bool:
     transposes = op.name == "linalg.transpose"
     if transposes and not moves_nothing(op):
         return True
-    if not transposes and op.name not in (*VIEWS, "tensor.cast"):
+    if not transposes and op.name not in IN_PLACE:
         return False
     readers = uses.living(op.results[0])
     return bool(readers) and all(_transposes(reader, uses) for reader in readers)
@@ -236,7 +237,7 @@ def _sliced(nodes: Sequence[Node]) -> dict[ir.Value, list[ir.Operation]]:
     for node in nodes:
         op = node.op
         taken = node.alternative is not None and node.alternative.view
-        if taken and op is not None and op.name == "tensor.extract_slice":
+        if taken and op is not None and op.name == SLICE:
             found.setdefault(op.operands[0], []).append(op)
     return found
 
@@ -254,14 +255,12 @@ def _is_copied(op: ir.Operation) -> bool:
     readers = [use.owner.operation for use in op.results[0].uses]
     while readers:
         reader = readers.pop()
-        if reader.name not in VIEWS:
+        if reader.name not in RESHAPES:
             continue
         if _long_dims(reader.operands[0]) != _long_dims(reader.results[0]):
             return True
         readers += [use.owner.operation for use in reader.results[0].uses]
-    source = defining_op(op.operands[0])
-    while source is not None and source.name in VIEWS:
-        source = defining_op(source.operands[0])
+    source = defining_op(below_views(op.operands[0], RESHAPES))
     return source is not None and source.name == "linalg.transpose"
 
 
@@ -273,14 +272,15 @@ def _narrow(source: ir.Value, uses: _Uses, planner: Planner) -> Narrowing | None
     """How to compute of `source` only what its living readers slice out of it."""
     slices = uses.living(source)
     sizes = sizes_of(source)
-    if not slices or any(op.name != "tensor.extract_slice" for op in slices):
+    if not slices or any(op.name != SLICE for op in slices):
         return None
     dims: set[int] = set()
     intervals: list[tuple[int, int]] = []
     for op in slices:
-        window = slice_window(op)
-        if isinstance(window, Refusal):
+        view = slice_of(op)
+        if isinstance(view, Refusal):
             return None
+        window = window_of(view)
         cut = [dim for dim, (_, size) in enumerate(window) if size != sizes[dim]]
         if len(cut) != 1:
             return None

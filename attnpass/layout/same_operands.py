@@ -12,14 +12,14 @@ import itertools
 
 from iree.compiler import ir
 
-from ..attention.barrier import VIEWS, compute_barrier
+from ..attention.barrier import compute_barrier
 from ..attention.facts import AttentionFacts
-from ..ir import Builder, defining_op, maps, ranked_shape
-from .rules.broadcast import repeated_value
+from ..ir import Builder, ranked_shape
+from ..ir.views import RESHAPES, View, view_before
 
 _OPERANDS = ("query", "key", "value")
 # The source below views, and the views, the last one first.
-Made = tuple[ir.Value, list[ir.Operation]]
+Made = tuple[ir.Value, list[View]]
 
 
 def tell_operands_apart(facts: AttentionFacts) -> list[str]:
@@ -36,7 +36,7 @@ def tell_operands_apart(facts: AttentionFacts) -> list[str]:
             build = Builder(facts.op)
             behind = seen[key] = compute_barrier(build, seen[key])
             for view in reversed(views):
-                behind = build.copy(view, [behind, *list(view.operands)[1:]]).results[0]
+                behind = build.copy(view.op, [behind, *list(view.op.operands)[1:]]).results[0]
             facts.op.operands[facts.index(operand)] = behind
             changed.append(operand)
         else:
@@ -45,32 +45,26 @@ def tell_operands_apart(facts: AttentionFacts) -> list[str]:
 
 
 def _made(value: ir.Value) -> Made:
-    views: list[ir.Operation] = []
-    while (op := defining_op(value)) is not None:
-        if op.name not in VIEWS and repeated_value(op) is None:
-            break
-        views.append(op)
-        value = op.operands[0]
+    views: list[View] = []
+    while (view := view_before(value)) is not None:
+        views.append(view)
+        value = view.source
     return value, views
 
 
-def _below_transposes(views: list[ir.Operation]) -> list[ir.Operation]:
+def _below_transposes(views: list[View]) -> list[View]:
     return list(itertools.dropwhile(_is_transpose, views))
 
 
-def _is_transpose(view: ir.Operation) -> bool:
-    if view.name == "linalg.transpose":
-        return True
-    repeated = repeated_value(view)
-    return repeated is not None and {*repeated[1]} == {*range(len(ranked_shape(view.results[0])))}
+def _is_transpose(view: View) -> bool:
+    every = {*range(len(ranked_shape(view.result)))}
+    return view.op.name not in RESHAPES and {*(view.projection or ())} == every
 
 
-def _what(view: ir.Operation) -> tuple[object, ...]:
+def _what(view: View) -> tuple[object, ...]:
     """What makes two views of one value equal; a transpose may be written as a generic."""
-    if view.name == "linalg.transpose":
-        order = list(ir.DenseI64ArrayAttr(view.attributes["permutation"]))
-        return view.results[0].type, maps.inverse(order)
-    if (repeated := repeated_value(view)) is not None:
-        return view.results[0].type, repeated[1]
-    attributes = tuple((name, view.attributes[name]) for name in sorted(view.attributes))
-    return view.name, view.results[0].type, attributes
+    if view.op.name not in RESHAPES:
+        return view.result.type, view.projection
+    attributes = view.op.attributes
+    named = tuple((name, attributes[name]) for name in sorted(attributes))
+    return view.op.name, view.result.type, named

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts
-from ..ir import Builder, Size, defining_op, index_array, product, sizes_of
+from ..ir import Builder, Size, defining_op, product, sizes_of
+from ..ir.views import RESHAPES, View, view_before
 from .attention_rewrite import (
-    VIEWS,
     Swept,
     first_dims,
     iteration_size,
@@ -20,8 +20,7 @@ from .attention_rewrite import (
     rebuild,
     replace_results,
 )
-from .layout import Layout, permuted
-from .rules.broadcast import repeated_value
+from .layout import Layout, Refinement, permuted
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Source:
 
 def find_source(facts: AttentionFacts, operand: str) -> Source | None:
     """The source of `operand` that attention could read itself; None if it does already."""
-    found = [source for op, source in sources(facts, operand) if op.name not in VIEWS]
+    found = [source for op, source in sources(facts, operand) if op.name not in RESHAPES]
     return found[-1] if found else None
 
 
@@ -50,41 +49,23 @@ def sources(facts: AttentionFacts, operand: str) -> Iterator[tuple[ir.Operation,
     layout = permuted(sizes, range(len(sizes)))
     parts: list[list[int | None]] = [list(axes) for axes in layout.dims]
     part_sizes: list[list[Size]] = [[layout.sizes[a] for a in axes] for axes in layout.dims]
-    while (op := defining_op(value)) is not None:
-        repeated = repeated_value(op)
-        if op.name == "linalg.transpose":
-            layout = layout.transposed(list(op.attributes["permutation"]))
-            value = op.operands[0]
-        elif op.name == "tensor.expand_shape":
-            layout = layout.expanded(index_array(op.attributes["reassociation"]))
-            value = op.operands[0]
-        elif op.name == "tensor.collapse_shape":
-            groups = index_array(op.attributes["reassociation"])
-            refinement = layout.collapsed(groups, sizes_of(op.operands[0]))
-            if refinement is None:
-                return
-            for dim, axes in enumerate(parts):
-                old = zip(axes, part_sizes[dim], strict=True)
-                fine = [_refine(axis, size, refinement.groups) for axis, size in old]
-                part_sizes[dim] = [
-                    size if axis is None else refinement.layout.sizes[axis]
-                    for group in fine
-                    for axis, size in group
-                ]
-                parts[dim] = [axis for group in fine for axis, _ in group]
-            layout, value = refinement.layout, op.operands[0]
-        elif repeated is not None:
-            value, dims = repeated
-            kept = layout.axes_of(dims)
-            lost = [axis for axis in range(layout.rank) if axis not in kept]
-            if not _may_drop(facts, operand, parts, lost):
-                return
-            number: dict[int | None, int] = {axis: i for i, axis in enumerate(kept)}
-            layout = layout.restricted(dims)
-            parts = [[number.get(axis) for axis in axes] for axes in parts]
-        else:
+    while (view := view_before(value)) is not None:
+        found = layout.through(view.runs, sizes_of(view.source))
+        if found is None:
             return
-        yield op, Source(value, layout, tuple(map(tuple, parts)), tuple(map(tuple, part_sizes)))
+        lost = [axis for axis, new in enumerate(found.groups) if not new]
+        if lost and not _may_drop(facts, operand, parts, lost):
+            return
+        for dim, axes in enumerate(parts):
+            old = zip(axes, part_sizes[dim], strict=True)
+            fine = [part for axis, size in old for part in _refine(axis, size, found)]
+            parts[dim] = [axis for axis, _ in fine]
+            part_sizes[dim] = [size for _, size in fine]
+        layout, value = found.layout, view.source
+        yield (
+            view.op,
+            Source(value, layout, tuple(map(tuple, parts)), tuple(map(tuple, part_sizes))),
+        )
 
 
 def moved_into_place(facts: AttentionFacts, operand: str) -> dict[ir.Value, ir.Value]:
@@ -101,27 +82,25 @@ def moved_into_place(facts: AttentionFacts, operand: str) -> dict[ir.Value, ir.V
         return {}
     passed: list[ir.Value] = []
     value = facts.value(operand)
-    while (op := defining_op(value)) is not None and value != source.value:
+    while value != source.value and (view := view_before(value)) is not None:
         passed.append(value)
-        if _moves(op):
+        if _moves(view):
             return dict.fromkeys(passed, value)
-        value = op.operands[0]
+        value = view.source
     return {}
 
 
-def _moves(op: ir.Operation) -> bool:
+def _moves(view: View) -> bool:
     """Whether a view of `find_source` changes the order of dims."""
-    if op.name == "linalg.transpose":
-        return not moves_nothing(op)
-    repeated = repeated_value(op)
-    dims = [dim for dim in repeated[1] if dim is not None] if repeated is not None else []
-    return dims != sorted(dims)
+    if view.op.name == "linalg.transpose":
+        return not moves_nothing(view.op)
+    return not view.keeps_order
 
 
-def _refine(
-    axis: int | None, size: Size, groups: Sequence[Sequence[int]]
-) -> list[tuple[int | None, Size]]:
-    return [(None, size)] if axis is None else [(new, size) for new in groups[axis]]
+def _refine(axis: int | None, size: Size, found: Refinement) -> list[tuple[int | None, Size]]:
+    """What a part of a dim is cut into; one that the view repeats is of no axis any more."""
+    new = [] if axis is None else found.groups[axis]
+    return [(one, found.layout.sizes[one]) for one in new] or [(None, size)]
 
 
 def _may_drop(

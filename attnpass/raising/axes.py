@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from ..ir import Size, index_array, is_ranked_tensor, product, sizes_of
+from ..ir import Size, product, sizes_of
+from ..ir.views import SLICE, view_of
 from ..layout.layout import common_refinement
-from ..layout.rules.broadcast import repeated_value
 
 # The axes of each dim of a tensor, major to minor; a dim of size one has none.
 Dims = tuple[tuple[int, ...], ...]
@@ -104,73 +104,40 @@ def _as_static_as(whole: Size, sizes: Sequence[Size]) -> Sequence[Size]:
 
 
 def source_of(op: ir.Operation, dims: Dims, axes: Axes) -> tuple[ir.Value, Dims] | None:
-    """(x, its dims) where `op` is a view of x, or repeats it, and its result has `dims`."""
-    if op.name == "linalg.transpose":
-        inner: list[tuple[int, ...]] = [()] * len(dims)
-        for result_dim, dim in enumerate(op.attributes["permutation"]):
-            inner[dim] = dims[result_dim]
-        return op.operands[0], tuple(inner)
-    if op.name == "tensor.cast":
-        return (op.operands[0], dims) if is_ranked_tensor(op.operands[0]) else None
-    if op.name == "tensor.expand_shape":
-        groups = index_array(op.attributes["reassociation"])
-        return op.operands[0], _joined(dims, groups)
-    if op.name == "tensor.collapse_shape":
-        groups = index_array(op.attributes["reassociation"])
-        source = op.operands[0]
-        return _with(source, _cut_groups(dims, groups, sizes_of(source), axes))
-    if op.name == "tensor.reshape":
-        source = op.operands[0]
-        return _with(source, axes.cut(_all(dims), sizes_of(source)))
-    repeated = repeated_value(op)
-    if repeated is None:
+    """(x, its dims) where `op` is a view of all of x, or repeats it, and its result has `dims`."""
+    view = view_of(op)
+    if view is None or op.name == SLICE:
         return None
-    return repeated[0], tuple(() if dim is None else dims[dim] for dim in repeated[1])
+    pairs = [(run.result, run.source) for run in view.runs]
+    found = _along(pairs, dims, sizes_of(view.source), axes)
+    return None if found is None else (view.source, found)
 
 
 def result_of(op: ir.Operation, dims: Dims, axes: Axes) -> Dims | None:
-    """The dims of the result of `op`, a view of a tensor that has `dims`."""
-    if op.name == "linalg.transpose":
-        return tuple(dims[dim] for dim in op.attributes["permutation"])
-    if op.name == "tensor.cast":
-        return dims
-    if op.name == "tensor.collapse_shape":
-        return _joined(dims, index_array(op.attributes["reassociation"]))
-    sizes = sizes_of(op.results[0])
-    if op.name == "tensor.expand_shape":
-        return _cut_groups(dims, index_array(op.attributes["reassociation"]), sizes, axes)
-    if op.name == "tensor.reshape":
-        return axes.cut(_all(dims), sizes)
-    repeated = repeated_value(op)
-    if repeated is None:
+    """The dims of the result of `op`, a view of all of a tensor that has `dims`."""
+    view = view_of(op)
+    if view is None or op.name == SLICE:
         return None
-    place = {dim: source for source, dim in enumerate(repeated[1])}
-    if place.keys() != set(range(len(dims))) or len(place) != len(sizes):
+    sizes = sizes_of(view.result)
+    if any(sizes[dim] != 1 for run in view.runs if not run.source for dim in run.result):
         return None
-    return tuple(dims[place[dim]] for dim in range(len(dims)))
+    return _along([(run.source, run.result) for run in view.runs], dims, sizes, axes)
 
 
-def _with(source: ir.Value, dims: Dims | None) -> tuple[ir.Value, Dims] | None:
-    return None if dims is None else (source, dims)
-
-
-def _all(dims: Dims) -> tuple[int, ...]:
-    return tuple(axis for dim in dims for axis in dim)
-
-
-def _joined(dims: Dims, groups: Sequence[Sequence[int]]) -> Dims:
-    return tuple(tuple(axis for dim in group for axis in dims[dim]) for group in groups)
-
-
-def _cut_groups(
-    dims: Dims, groups: Sequence[Sequence[int]], sizes: Sequence[Size], axes: Axes
+def _along(
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    dims: Dims,
+    sizes: Sequence[Size],
+    axes: Axes,
 ) -> Dims | None:
-    """The dims of sizes `sizes` where groups[d] of them have the axes of dims[d]."""
+    """The dims of a tensor of these sizes that has along dims `other` the axes of dims `one` of
+    another, for each pair (one, other)."""
     found: list[tuple[int, ...]] = [()] * len(sizes)
-    for whole, group in zip(dims, groups, strict=True):
-        cut = axes.cut(whole, [sizes[dim] for dim in group])
-        if cut is None:
+    for one, other in pairs:
+        whole = tuple(axis for dim in one for axis in dims[dim])
+        cut = [whole] if len(other) == 1 else axes.cut(whole, [sizes[dim] for dim in other])
+        if other and cut is None:
             return None
-        for dim, part in zip(group, cut, strict=True):
+        for dim, part in zip(other, cut or (), strict=False):
             found[dim] = part
     return tuple(found)

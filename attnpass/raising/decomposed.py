@@ -8,18 +8,11 @@ from iree.compiler import ir
 from ..attention.facts import find_ops
 from ..ir import body_names, collect, defining_op, location_text, ranked_shape, reduces, users
 from ..ir.contractions import is_contraction
-from ..layout.rules.broadcast import repeated_value
+from ..ir.views import SLICE, WHOLE, repeat_of
 from ..report.records import Report
 
 _POWERS = ("math.exp", "math.exp2")
-_MOVES = (
-    "linalg.transpose",
-    "tensor.cast",
-    "tensor.collapse_shape",
-    "tensor.expand_shape",
-    "tensor.extract_slice",
-    "tensor.reshape",
-)
+_MOVES = (*WHOLE, SLICE, "tensor.reshape")
 # From the exponentials to the product: a division, casts, and views of the result.
 _MOST_STEPS = 24
 # From the exponentials to their sum: conditions that hide keys, and views.
@@ -62,7 +55,7 @@ def _powers(value: ir.Value) -> ir.Value | None:
     """The exponentials that `value` holds, is a view of, or chooses by conditions."""
     for _ in range(_MOST_CHOICES):
         op = defining_op(value)
-        if op is not None and (op.name in _MOVES or repeated_value(op)):
+        if op is not None and (op.name in _MOVES or repeat_of(op)):
             value = op.operands[0]
             continue
         if op is None or op.name != "linalg.generic" or reduces(op):
@@ -106,7 +99,7 @@ def products_behind(total: ir.Operation) -> list[ir.Operation]:
             elif user.name in _MOVES or (
                 _is_elementwise(user) and _count(user.results[0]) in counts
             ):
-                if user.name == "tensor.extract_slice":
+                if user.name == SLICE:
                     # Weights without those of a sink.
                     counts.add(_count(user.results[0]))
                 values.append(user.results[0])

@@ -33,19 +33,13 @@ from ..ir import (
     users,
 )
 from ..ir.limits import LOWEST
+from ..ir.views import SLICE, WHOLE
 from ..passes import Pass, PassContext
 
 # The sum's place among the results of `online_attention`.
 _SUM = 2
 # What makes the same numbers of a tensor lie otherwise.
-_SAME_NUMBERS = (
-    "tensor.cast",
-    "tensor.collapse_shape",
-    "tensor.expand_shape",
-    "tensor.extract_slice",
-    "linalg.broadcast",
-    "linalg.transpose",
-)
+_SAME_NUMBERS = (*WHOLE, SLICE, "linalg.broadcast")
 
 
 def may_see_nothing(facts: AttentionFacts) -> bool:

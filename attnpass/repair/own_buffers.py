@@ -17,7 +17,6 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..attention.barrier import VIEWS
 from ..ir import (
     Builder,
     collect,
@@ -29,10 +28,10 @@ from ..ir import (
     sizes_of,
     users,
 )
+from ..ir.views import IN_PLACE, REORDERS, below_views
 from ..passes import Pass, PassContext
 
 _VALUE = "initial_value"
-_SHAPES = ("tensor.cast", "tensor.collapse_shape", "tensor.expand_shape")
 _LOOPS = ("scf.for", "scf.while")
 # IREE makes these anew wherever they are written.
 _REMADE = ("arith.constant", "linalg.fill", "tensor.empty")
@@ -135,9 +134,8 @@ def _targets(write: ir.Operation) -> list[ir.Value]:
         values = list(write.operands)[len(write.operands) - len(write.results) :]
     found: list[ir.Value] = []
     for target in values:
-        value = target
-        while (made := defining_op(value)) is not None and made.name in _SHAPES:
-            value = made.operands[0]
+        value = below_views(target, IN_PLACE)
+        made = defining_op(value)
         if is_ranked_tensor(value) and (made is None or made.name not in _REMADE):
             found.append(value)
     return found
@@ -180,7 +178,7 @@ def _is_written(value: ir.Value) -> bool:
     """Whether an op, or one that reads a view, has the value as the start of its result."""
     for use in value.uses:
         op = use.owner.operation
-        if op.name in VIEWS and any(_is_written(result) for result in op.results):
+        if op.name in REORDERS and any(_is_written(result) for result in op.results):
             return True
         if op.name in _WRITES and use.operand_number >= len(op.operands) - len(op.results):
             return True

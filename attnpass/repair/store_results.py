@@ -10,7 +10,6 @@ from ..passes import Pass, PassContext
 if TYPE_CHECKING:
     from iree.compiler import ir
 
-_VIEWS = ("linalg.transpose", "tensor.cast", "tensor.collapse_shape", "tensor.expand_shape")
 # On tensors these compute each element for itself.
 _SCALARWISE = ("arith.", "math.")
 
@@ -81,18 +80,18 @@ class _Loops:
 def _loops(op: ir.Operation) -> _Loops | None:
     """Of an op that computes each element of its results for itself; None of others."""
     from ..ir import is_ranked_tensor, maps, ranked_shape
+    from ..ir.views import WHOLE, repeat_of
 
-    if op.name in _VIEWS:
+    if op.name in WHOLE:
         return _Loops(set(), [set()])
     if not len(op.results) or not all(is_ranked_tensor(value) for value in op.operands):
         return None
     if op.name.startswith(_SCALARWISE):
         return _Loops(set(), [set()] * len(op.operands))
     shape = ranked_shape(op.results[0])
-    if op.name == "linalg.broadcast":
-        added = {*op.attributes["dimensions"]}
+    if op.name == "linalg.broadcast" and (view := repeat_of(op)) is not None:
         wanted = {dim for dim, size in enumerate(shape) if size != 1}
-        return _Loops(wanted, [wanted - added])
+        return _Loops(wanted, [wanted & {*(view.projection or ())}])
     if "indexing_maps" not in op.attributes:
         return None
     positions = maps.positions_of(op.attributes["indexing_maps"])

@@ -17,6 +17,7 @@ from iree.compiler import ir
 
 from ..errors import AttnError
 from ..ir import DYNAMIC, DynamicSize, collect, defining_op, is_ranked_tensor, maps, sizes_of
+from ..ir.views import IN_PLACE, SLICE
 from ..tuning.measure import encoded
 from .program import Program
 from .run import element
@@ -27,9 +28,9 @@ _ATTENTION = ("iree_linalg_ext.attention", "iree_linalg_ext.online_attention")
 _EVEN, _ODD = (48, 32, 64, 16, 80, 96), (37, 23, 61, 19, 83, 101)
 _SEEN, _HIDDEN = 0.7, -1e4
 _INTEGERS = {"i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8}
-_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast", "tensor.reshape")
+_VIEWS = (*IN_PLACE, "tensor.reshape")
 _BITCAST = "flow.tensor.bitcast"
-_PARTS = ("tensor.extract_slice", "linalg.transpose")
+_PARTS = (SLICE, "linalg.transpose")
 
 
 @dataclass

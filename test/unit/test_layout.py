@@ -15,6 +15,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from attnpass.ir.views import Run
 from attnpass.layout.layout import Layout, common_refinement, make_layout, permuted
 
 FACTORS = st.sampled_from([2, 3, 4, 5, 6])
@@ -89,7 +90,10 @@ def test_transposed(data: st.DataObject) -> None:
     # y is a transpose of x: dim i of y is dim permutation[i] of x.
     x = y.transpose(np.argsort(permutation))
     assert np.array_equal(x.transpose(permutation), y)
-    assert np.array_equal(deliver(x, layout.transposed(permutation)), deliver(y, layout))
+    runs = [Run((dim,), (place,)) for place, dim in enumerate(permutation)]
+    found = layout.through(runs, x.shape)
+    assert found is not None
+    assert np.array_equal(deliver(x, found.layout), deliver(y, layout))
 
 
 @given(st.data())
@@ -98,7 +102,8 @@ def test_expanded(data: st.DataObject) -> None:
     y = value_of(layout)
     groups = data.draw(grouped(y.ndim))
     x = y.reshape([math.prod(y.shape[dim] for dim in group) for group in groups])
-    assert np.array_equal(deliver(x, layout.expanded(groups)), deliver(y, layout))
+    found = layout.through([Run((d,), tuple(group)) for d, group in enumerate(groups)], x.shape)
+    assert found is not None and np.array_equal(deliver(x, found.layout), deliver(y, layout))
 
 
 @st.composite
@@ -124,7 +129,8 @@ def test_collapsed(data: st.DataObject) -> None:
         factors = data.draw(factorings(size))
         groups.append(list(range(len(shape), len(shape) + len(factors))))
         shape += factors
-    found = layout.collapsed(groups, shape)
+    runs = [Run(tuple(group), (dim,)) for dim, group in enumerate(groups)]
+    found = layout.through(runs, shape)
     if found is None:
         refused(layout, groups, shape)
         return
@@ -146,7 +152,7 @@ def test_a_window_is_cut_where_it_falls_on_the_factors(data: st.DataObject) -> N
     assume(size < full)
     shape = data.draw(factorings(full))
     layout = make_layout([size], ((0,),), [(offset, full)])
-    found = layout.collapsed([range(len(shape))], shape)
+    found = layout.through([Run(tuple(range(len(shape))), (0,))], shape)
     x = np.arange(full)
     if found is not None:
         assert np.array_equal(
@@ -213,7 +219,7 @@ def test_merged_is_the_same_layout_and_coarsest(layout: Layout) -> None:
 
 
 @given(st.data())
-def test_restricted(data: st.DataObject) -> None:
+def test_repeated(data: st.DataObject) -> None:
     """An operand that does not change along the dims it lacks, read broadcast."""
     layout = data.draw(layouts())
     y = value_of(layout)
@@ -223,8 +229,12 @@ def test_restricted(data: st.DataObject) -> None:
     order = sorted(range(len(dims)), key=lambda i: dims[i])
     shape = [y.shape[d] if d in dims else 1 for d in range(rank)]
     whole = np.broadcast_to(small.transpose(order).reshape(shape), y.shape)
-    got = deliver(small, layout.restricted(dims))
-    kept = layout.axes_of(dims)
+    runs = [Run((d,), (dim,)) for d, dim in enumerate(dims)]
+    runs += [Run((), (dim,)) for dim in range(rank) if dim not in dims]
+    found = layout.through(runs, small.shape)
+    assert found is not None
+    got = deliver(small, found.layout)
+    kept = [axis for axis, new in enumerate(found.groups) if new]
     spread = got.reshape([layout.sizes[a] if a in kept else 1 for a in range(layout.rank)])
     wanted = deliver(whole, layout)
     assert np.array_equal(np.broadcast_to(spread, wanted.shape), wanted)

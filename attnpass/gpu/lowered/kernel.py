@@ -16,17 +16,12 @@ from ...ir import (
     set_attribute,
     symbol_name,
 )
+from ...ir.views import IN_PLACE, SLICE, below_views
 from ...report.records import Report
 
 # The path from a module at IREE's phase executable-configurations to its kernels.
 VARIANTS = ("hal.executable", "hal.executable.variant")
 FUNCTIONS = ("builtin.module", "func.func")
-_ON_THE_WAY = (
-    "tensor.extract_slice",
-    "tensor.cast",
-    "tensor.collapse_shape",
-    "tensor.expand_shape",
-)
 _LOADS = ("iree_codegen.load_from_buffer", "iree_tensor_ext.dispatch.tensor.load")
 PIPELINE = re.compile(r"#iree_[cg]pu\.pipeline<\w+>")
 # What a kernel that is lowered here says of the pipeline it was for.
@@ -47,9 +42,7 @@ def splat_number(op: ir.Operation | None) -> float | None:
 def load_of(value: ir.Value) -> ir.Operation | None:
     """The op that loads the tensor which `value` is a piece of from a buffer that the kernel is
     given; None for one that the kernel computes."""
-    op = defining_op(value)
-    while op is not None and op.name in _ON_THE_WAY:
-        op = defining_op(op.operands[0])
+    op = defining_op(below_views(value, (*IN_PLACE, SLICE)))
     return op if op is not None and op.name in _LOADS else None
 
 

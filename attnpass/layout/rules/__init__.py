@@ -110,10 +110,7 @@ class Rule:
 
 
 RULES = (
-    "attnpass.layout.rules.views:Transpose",
-    "attnpass.layout.rules.views:ExpandShape",
-    "attnpass.layout.rules.views:CollapseShape",
-    "attnpass.layout.rules.views:Reshape",
+    "attnpass.layout.rules.views:WholeView",
     "attnpass.layout.rules.views:Cast",
     "attnpass.layout.rules.broadcast:Broadcast",
     "attnpass.layout.rules.loop_nest:LoopNest",

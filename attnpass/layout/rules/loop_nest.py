@@ -31,10 +31,10 @@ from ...ir import (
     tensor_bytes,
 )
 from ...ir.contractions import is_contraction
+from ...ir.views import repeat_of
 from ..cost import FREE, Cost
 from ..layout import Layout, Refinement, Window, make_layout
 from . import Alternative, Demand, Refusal, Request, Rule
-from .broadcast import repeated_value
 
 # A loop of the new nest: (old loop, which part of it).
 Loop = tuple[int, int]
@@ -306,14 +306,14 @@ def _peel_broadcast(
     value: ir.Value, positions: maps.Positions, without: set[int | None]
 ) -> tuple[ir.Value, maps.Positions]:
     while (op := defining_op(value)) is not None:
-        repeated = repeated_value(op)
-        if repeated is None or None in repeated[1] or len(repeated[1]) == len(positions):
+        repeat = repeat_of(op)
+        dims = None if repeat is None else repeat.projection
+        if repeat is None or dims is None or None in dims or len(dims) == len(positions):
             break
-        source, dims = repeated
         inner = tuple(positions[dim] for dim in dims if dim is not None)
         if not set(positions) - set(inner) <= without:
             break
-        value, positions = source, inner
+        value, positions = repeat.source, inner
     return value, positions
 
 

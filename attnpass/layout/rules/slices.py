@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from ...ir import DYNAMIC, Size, sizes_of
+from ...ir import Size, sizes_of
+from ...ir.views import SLICE, View, view_of
 from ..layout import Layout, Window, make_layout
 from . import Alternative, Demand, Refusal, Request, Rule
 
@@ -18,26 +19,25 @@ from . import Alternative, Demand, Refusal, Request, Rule
 class ExtractSlice(Rule):
     """`tensor.extract_slice` with static offsets and unit strides: a window per axis."""
 
-    ops = ("tensor.extract_slice",)
+    ops = (SLICE,)
 
     def match(
         self, op: ir.Operation, number: int, demand: Demand
     ) -> Sequence[Alternative] | Refusal:
-        window = slice_window(op)
-        if isinstance(window, Refusal):
-            return window
-        source_sizes = sizes_of(op.operands[0])
-        result_dim = _kept_dims(op)
+        view = slice_of(op)
+        if isinstance(view, Refusal):
+            return view
+        source_sizes = sizes_of(view.source)
         layout = demand.layout
         axes_of_dim: list[tuple[int, ...]] = []
         windows: dict[int, Window] = {axis: w for axis, w in enumerate(layout.windows) if w}
         units: list[Window] = []
-        for dim, (offset, size) in enumerate(window):
-            axes = layout.dims[result_dim[dim]] if dim in result_dim else ()
+        for run, (offset, size) in zip(view.runs, window_of(view), strict=True):
+            axes = tuple(axis for dim in run.result for axis in layout.dims[dim])
             axes_of_dim.append(axes)
-            if size == source_sizes[dim]:
+            full = source_sizes[run.source[0]]
+            if size == full:
                 continue
-            full = source_sizes[dim]
             if not isinstance(full, int) or not isinstance(size, int):
                 return Refusal("it slices a dim whose size is known only at run time", op)
             if not axes:
@@ -92,27 +92,17 @@ def _windowed(
     return Alternative((Request(0, Demand(new, droppable)),), view=tuple(view))
 
 
-def slice_window(op: ir.Operation) -> list[tuple[int, Size]] | Refusal:
-    """Per source dim of a `tensor.extract_slice` its (offset, size)."""
-    offsets = list(op.attributes["static_offsets"])
-    if any(stride != 1 for stride in op.attributes["static_strides"]):
+def slice_of(op: ir.Operation) -> View | Refusal:
+    """The `tensor.extract_slice` that `op` is, of offsets that are known and unit strides."""
+    view = view_of(op)
+    if view is None or any(run.step != 1 for run in view.runs):
         return Refusal("it slices with a stride", op)
-    if DYNAMIC in offsets:
+    if any(run.start is None for run in view.runs):
         return Refusal("the slice's offset is known only at run time", op)
-    result, kept = sizes_of(op.results[0]), _kept_dims(op)
-    return [(offset, result[kept[dim]] if dim in kept else 1) for dim, offset in enumerate(offsets)]
+    return view
 
 
-def _kept_dims(op: ir.Operation) -> dict[int, int]:
-    """Source dim -> result dim of a slice; unit dims may have been dropped."""
-    static = list(op.attributes["static_sizes"])
-    shape = list(op.results[0].type.shape)  # type: ignore[attr-defined]
-    kept: dict[int, int] = {}
-    drop = len(static) - len(shape)
-    for dim, size in enumerate(static):
-        place = len(kept)
-        if drop and size == 1 and (place == len(shape) or shape[place] != 1):
-            drop -= 1
-        elif place < len(shape):
-            kept[dim] = place
-    return kept
+def window_of(view: View) -> list[tuple[int, Size]]:
+    """Per dim of what is sliced, the (offset, size) of the slice."""
+    sizes = sizes_of(view.result)
+    return [(run.start or 0, sizes[run.result[0]] if run.result else 1) for run in view.runs]

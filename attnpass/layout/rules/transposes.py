@@ -4,33 +4,24 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ...ir import defining_op, maps
-
-SLICE = "tensor.extract_slice"
-VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
+from ...ir import defining_op, maps, reduces
+from ...ir.views import IN_PLACE, SLICE, WHOLE, below_views
 
 
 def slice_before(value: ir.Value) -> ir.Operation | None:
     """The slice that a value is, through reshapes and transposes, or None."""
-    op = defining_op(value)
-    while op is not None and op.name in (*VIEWS, "linalg.transpose"):
-        op = defining_op(op.operands[0])
+    op = defining_op(below_views(value, WHOLE))
     return op if op is not None and op.name == SLICE else None
 
 
 def is_transposed(value: ir.Value) -> bool:
     """Whether a transpose stands before a value, through views and elementwise ops: IREE moves it
     behind them."""
-    op = defining_op(value)
-    if op is None:
-        return False
-    if op.name in (*VIEWS, SLICE):
-        return is_transposed(op.operands[0])
-    if op.name != "linalg.generic":
-        return op.name == "linalg.transpose"
+    op = defining_op(below_views(value, (*IN_PLACE, SLICE)))
+    if op is None or op.name != "linalg.generic":
+        return op is not None and op.name == "linalg.transpose"
     positions = maps.positions_of(op.attributes["indexing_maps"])
-    kinds = ir.ArrayAttr(op.attributes["iterator_types"])
-    if positions is None or any("parallel" not in str(kind) for kind in kinds):
+    if positions is None or reduces(op):
         return False
     *factors, result = positions
     places = [[result.index(dim) for dim in dims if dim in result] for dims in factors]
