@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ir import Builder, defining_op, sizes_of
+from ..ir.views import REORDERS, view_before
 from .facts import find
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ..attention.facts import AttentionFacts, describe, find_ops
 from ..errors import AttnError
-from ..ir import descendants, remove_attributes, set_attribute, symbol_name
+from ..ir import descendants, location_text, remove_attributes, set_attribute, symbol_name
 from ..kernels.extern import kernels_in
 from ..machines import Target
 from ..machines.configurations import GPUS, built_in
@@ -174,7 +174,7 @@ def _configure_contractions(
         facts = nvidia_contraction.find(function)
         if facts is not None:
             found = nvidia_contraction.configuration(facts, target)
-            place = f"contraction at {facts.location}"
+            place = f"contraction at {location_text(facts.op.location)}"
             changed |= _attach(facts.op, place, found, target, report)
     return changed
 

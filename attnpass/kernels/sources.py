@@ -7,8 +7,6 @@ from iree.compiler import ir
 from ..attention.facts import AttentionFacts
 from ..attention.widening import widened_from
 from ..ir import defining_op, element_bytes, element_type_name, ranked_shape
-
-_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 from ..ir.views import IN_PLACE, SLICE, below_views, repeat_of, view_of
 
 

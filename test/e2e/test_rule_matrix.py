@@ -242,7 +242,7 @@ CASES = {
         # V alone would be computed apart from what is returned, and no copy saved.
         decision_with_users="refused",
     ),
-    "pieces:Concat": Case(
+    "concat:Concat": Case(
         {"x": "4x$Sx24x$T", "w": "4x24x8x$T"},
         project(columns=8)
         + """
@@ -263,7 +263,7 @@ CASES = {
         "a dim that it puts together would be split",
         {"x": "2x16x2x16x$T"},
     ),
-    "pieces:Pad": Case(
+    "concat:Pad": Case(
         {"x": "4x$Sx24x$T", "w": "4x24x12x$T"},
         project(columns=12)
         + """
@@ -283,7 +283,7 @@ CASES = {
 """,
         "its padding value depends on the place",
     ),
-    "pieces:InsertSlice": Case(
+    "concat:InsertSlice": Case(
         {"x": "4x$Sx24x$T", "w": "4x24x12x$T"},
         project(columns=12)
         + """
