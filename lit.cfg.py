@@ -19,17 +19,14 @@ config.test_exec_root = os.path.join(root, "build", "lit")
 config.environment["PATH"] = os.pathsep.join([tools, os.environ.get("PATH", "")])
 config.maxIndividualTestTime = 60
 
-# The path is set for each command: lit's own `diff` and `cat` overwrite it in the test's
-# environment, and later commands would run whatever attnpass is installed.
-python = shlex.join(["env", f"PYTHONPATH={root}", sys.executable])
+sys.path.insert(0, os.path.join(root, "test"))
+import warm  # noqa: E402
 
 # Not within a word, an option or a file's name.
 config.substitutions += [
-    (r"(?<![\w/.-])attn-opt(?![\w/.-])", f"{python} -m attnpass.cli.attn_opt"),
-    (r"(?<![\w/.-])attn-compile(?![\w/.-])", f"{python} -m attnpass.cli.attn_compile"),
-    (r"(?<![\w/.-])attn-tune(?![\w/.-])", f"{python} -m attnpass.cli.attn_tune"),
-    (r"(?<![\w/.-])attn-verify(?![\w/.-])", f"{python} -m attnpass.cli.attn_verify"),
-    (r"\bFileCheck\b", shlex.quote(os.path.join(tools, "filecheck"))),
+    (rf"(?<![\w/.-]){tool}(?![\w/.-])", shlex.join(warm.command(tool))) for tool in warm.TOOLS
+]
+config.substitutions += [
     (
         "%cpu",
         "--iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu "

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import warm
 from helpers import CPU, compile_and_run, compile_text, rel_error, run_module
 from iree.compiler.api import Output, Session, Source
 from iree.compiler.tools import CompilerToolError
@@ -88,11 +89,8 @@ def _reference(x: np.ndarray, *weights: np.ndarray) -> np.ndarray:
 
 
 def attn_compile(*arguments: str, data: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "attnpass.cli.attn_compile", *arguments]
-    return subprocess.run(
-        command, input=data, capture_output=True, env=environment, timeout=120, check=False
-    )
+    command = [*warm.command("attn-compile"), *arguments]
+    return subprocess.run(command, input=data, capture_output=True, timeout=120, check=False)
 
 
 def plain(*arguments: str) -> subprocess.CompletedProcess[bytes]:
