@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from attention_form import Form
@@ -48,11 +50,16 @@ def compile_for_cuda(text: str, *flags: str) -> tuple[bytes, attnpass.Report]:
     return program, report
 
 
+@cache
+def apart() -> bytes:
+    text = "".join(form.text(name) for name, form in FORMS.items())
+    return compile_text(text, mode="cost", pipeline=APART)
+
+
 @pytest.mark.parametrize("name", FORMS)
 def test_ops_in_kernels_of_their_own_are_right(name: str) -> None:
     form = FORMS[name]
-    program = compile_text(form.text("main"), mode="cost", pipeline=APART)
-    results = run_module(program, form.inputs()[: None if form.online else 4])
+    results = run_module(apart(), form.inputs()[: None if form.online else 4], name)
     for result, wanted in zip(results if form.online else [results], form.wanted(), strict=True):
         assert rel_error(result, wanted) < (1e-3 if "f16" in form.kinds else 2e-5)
 
@@ -64,14 +71,15 @@ def test_what_nothing_else_compiles_has_a_kernel_for_each_op(level: str) -> None
     assert event.kind == "fallback" and "and kernels of several ops" in event.reason
 
 
-@pytest.mark.parametrize("kinds", PAIRS, ids="_".join)
-@pytest.mark.parametrize("rows", [16, 1])
-def test_q_and_k_of_two_types(kinds: tuple[str, str], rows: int) -> None:
+def test_q_and_k_of_two_types() -> None:
     """Compiled whole without a fallback."""
-    sizes = (*MIXED.sizes, ("m", rows))
-    form = Form(*MIXED.dims, kinds=(*kinds, "f32", "f32"), sizes=sizes)
-    _, report = compile_for_cuda(form.text("main"))
-    assert not report.events
+    forms = [
+        Form(*MIXED.dims, kinds=(*kinds, "f32", "f32"), sizes=(*MIXED.sizes, ("m", rows)))
+        for kinds in PAIRS
+        for rows in (16, 1)
+    ]
+    _, report = compile_for_cuda("".join(form.text(f"f{n}") for n, form in enumerate(forms)))
+    assert not report.events, report.events
 
 
 @pytest.mark.parametrize("kinds", [("f16", "bf16"), ("bf16", "f16")], ids="_".join)

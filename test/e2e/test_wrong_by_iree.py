@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 from attention_form import TOLERANCE, Form
 from helpers import compile_text, rel_error, run_module
@@ -66,19 +68,31 @@ CONFIGURED |= {
 }
 
 
+@cache
+def compiled(is_configured: bool) -> tuple[bytes, Report]:
+    """One module of all that are configured, one of the others."""
+    forms, report = CONFIGURED if is_configured else FORMS, Report()
+    text = "".join(form.text(name) for name, form in forms.items())
+    return compile_text(text, mode="cost", report=report), report
+
+
+@pytest.mark.parametrize("is_configured", [True, False])
+def test_what_is_written_out(is_configured: bool) -> None:
+    report = compiled(is_configured)[1]
+    assert not report.events
+    written = [note for note in report.notes if "is products and a softmax" in note]
+    assert len(written) == (0 if is_configured else len(FORMS)), report.notes
+
+
 @pytest.mark.parametrize("name", [*FORMS, *CONFIGURED])
 def test_numbers(name: str) -> None:
-    form, report = (FORMS | CONFIGURED)[name], Report()
-    program = compile_text(form.text("main"), mode="cost", report=report)
-    results = run_module(program, form.arguments())
+    form = (FORMS | CONFIGURED)[name]
+    results = run_module(compiled(name in CONFIGURED)[0], form.arguments(), name)
     for number, (result, wanted) in enumerate(
         zip(results if form.online else [results], form.wanted(), strict=True)
     ):
         kind = form.kinds[3] if number == 0 else "f32"
         assert rel_error(result, wanted) < 5 * TOLERANCE[kind]
-    assert not report.events
-    written = any("is products and a softmax" in note for note in report.notes)
-    assert written == (name in FORMS)
 
 
 def test_without_configurations() -> None:
