@@ -26,7 +26,6 @@ from ..ir import (
     element_type,
     element_type_name,
     erase_dead,
-    maps,
     restore,
     with_element,
 )
@@ -44,6 +43,7 @@ from .lowered.kernel import (
     splat_number,
 )
 from .lowered.key_subgroups import fit_key_subgroups
+from .order_products import Ordered, contractions, order_products
 
 _CASTS = ("arith.truncf", "arith.extf")
 # Element types that a cast from or to fp8 passes through f32 or f16 without a second rounding.
@@ -82,23 +82,14 @@ def _rewrite_kernel(function: ir.Operation, machine: ptx.Machine, report: Report
     kernel.rewrite(function)
     for words, count in kernel.kept.items():
         report.note(f"{place} keeps {count} {words}")
-    if not (kernel.done or kernel.ordered or kernel.turned):
+    if not (kernel.done or kernel.products):
         restore(function, copy)
         return False
     mark_lowered(function)
     if kernel.done:
         done = ", ".join(f"{words} for {count} element(s)" for words, count in kernel.done.items())
         report.note(f"{place} uses {done}")
-    if kernel.ordered:
-        report.note(
-            f"{place} has {kernel.ordered} product(s) whose loops are put in the order of the "
-            "result's dims: of another order IREE 3.13 makes wrong numbers"
-        )
-    if kernel.turned:
-        report.note(
-            f"{place} has {kernel.turned} product(s) with a factor transposed in registers: IREE "
-            "3.13 multiplies other numbers where summed dims stand in another order there"
-        )
+    kernel.products.tell(place, report)
     return True
 
 
@@ -120,17 +111,12 @@ class Kernel:
         self.machine = machine
         self.done: Counter[str] = Counter()
         self.kept: Counter[str] = Counter()
-        # Products whose loops stood in another order than their results' dims, and those whose
-        # factors had the dims that are summed over in different orders.
-        self.ordered = 0
-        self.turned = 0
+        self.products = Ordered()
 
     def rewrite(self, function: ir.Operation) -> None:
-        for op in collect(function, lambda op: op.name == "vector.contract"):
+        for op in contractions(function):
             _widen_factors(op)
-            self.ordered += _order_loops(op)
-            self.turned += _order_sums(op)
-            _hold_start(op)
+        self.products = order_products(function)
         # Casts first: they look at the exp2 that they read.
         rules = (
             (_is_fp8_cast, self._cast),
@@ -233,71 +219,6 @@ def _widen_factors(op: ir.Operation) -> None:
             op.operands[number] = Builder(op).create("arith.extf", [kind], [factor]).results[0]
 
 
-def _order_loops(op: ir.Operation) -> bool:
-    """Puts the loops of a `vector.contract` in the order of its result's dims, reductions last;
-    returns whether that is another. IREE's lowering counts on it."""
-    positions = maps.positions_of(op.attributes["indexing_maps"])
-    if positions is None:
-        return False
-    result = [dim for dim in positions[2] if dim is not None]
-    if result == sorted(result):
-        return False
-    kinds = list(ir.ArrayAttr(op.attributes["iterator_types"]))
-    order = list(dict.fromkeys([*result, *range(len(kinds))]))
-    new = maps.inverse(order)
-    indexing = [tuple(None if dim is None else new[dim] for dim in old) for old in positions]
-    op.attributes["indexing_maps"] = maps.maps_attribute(len(kinds), indexing)
-    op.attributes["iterator_types"] = ir.ArrayAttr.get([kinds[dim] for dim in order])
-    return True
-
-
-def _order_sums(op: ir.Operation) -> bool:
-    """Gives the factors of a `vector.contract` the dims that are summed over in one order, where
-    they have them in different ones; returns whether they did. IREE's lowering takes them by
-    their places, once it has folded transposes of factors."""
-    positions = maps.positions_of(op.attributes["indexing_maps"])
-    if positions is None:
-        return False
-    sizes = ir.VectorType(op.operands[0].type).shape
-    wide = {dim for dim, size in zip(positions[0], sizes, strict=True) if size != 1}
-    sums = wide - {*positions[2]}
-    factors = [_untransposed(op.operands[number], positions[number]) for number in (0, 1)]
-    orders = {
-        tuple(dim for dim in one if dim in sums)
-        for one in (*positions[:2], *(place for _, place in factors))
-    }
-    if len(orders) == 1:
-        return False
-    (left, left_dims), (right, right_dims) = factors
-    ordered = iter([dim for dim in left_dims if dim in sums])
-    turned = tuple(next(ordered) if dim in sums else dim for dim in right_dims)
-    op.operands[0] = left
-    op.operands[1] = ptx.transpose(Builder(op), right, [right_dims.index(dim) for dim in turned])
-    count = len(op.attributes["iterator_types"])
-    op.attributes["indexing_maps"] = maps.maps_attribute(count, (left_dims, turned, positions[2]))
-    return True
-
-
-def _untransposed(value: ir.Value, dims: maps.Positions) -> tuple[ir.Value, maps.Positions]:
-    """What a vector is a transpose of, and where its dims stand there."""
-    op = defining_op(value)
-    while op is not None and op.name == "vector.transpose":
-        order = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
-        value, dims = op.operands[0], tuple(dims[place] for place in maps.inverse(order))
-        op = defining_op(value)
-    return value, dims
-
-
-def _hold_start(op: ir.Operation) -> None:
-    """Keeps IREE from giving a `vector.contract` other dims of its result, as it does where that
-    and what is added to are transposed."""
-    start = defining_op(op.operands[2])
-    users = [use.owner.name for use in op.results[0].uses]
-    if start is not None and start.name == "vector.transpose" and start.name in users:
-        order = list(ir.DenseI64ArrayAttr(start.attributes["permutation"]))
-        op.operands[2] = ptx.transpose(Builder(op), start.operands[0], order)
-
-
 def _clamped_weights(value: ir.Value, form: Fp8) -> ir.Value | None:
     """The softmax weights below IREE's clamp to the format's range, which the instruction
     does as well; None where `value` is something else."""
@@ -322,7 +243,7 @@ class HardwareExp2(Pass):
     cannot be replaced is left as it was, with the reason in the report; a kernel in which
     nothing is replaced is left for IREE to lower.
 
-    Products without tensor cores get loops and factors whose dims IREE 3.13 pairs right.
+    Products in a kernel that is lowered here are put in order, too: see `attn-order-products`.
     """
 
     name: ClassVar[str] = "attn-hardware-exp2"

@@ -95,9 +95,9 @@ def error_of(dims: Sequence[str], given: Sequence[str], rewritten: bool = True) 
     return rel_error(result[0], wanted)
 
 
-def compiled_for_gpu(form: Form, report: Report) -> str:
+def compiled_for_gpu(form: Form, report: Report, **options: bool) -> str:
     flags = [*CUDA, "--compile-to=executable-configurations"]
-    compiled = attnpass.compile_str(form.text("main"), extra_args=flags, report=report)
+    compiled = attnpass.compile_str(form.text("main"), extra_args=flags, report=report, **options)
     assert compiled is not None
     return compiled.decode()
 
@@ -118,11 +118,14 @@ def test_what_iree_makes_of_a_product_as_it_is() -> None:
         assert (error_of((*dims, loops), dims, rewritten=False) < 1e-6) == is_right
 
 
+@pytest.mark.parametrize("hardware_exp2", [True, False])
 @pytest.mark.parametrize("name", FORMS)
-def test_attention(name: str) -> None:
+def test_attention(name: str, hardware_exp2: bool) -> None:
     form, report = FORMS[name], Report()
     form = dataclasses.replace(form, sizes=(*SMALL, *form.sizes))
-    (result,) = run_gpu_module(lower(compiled_for_gpu(form, report)), form.arguments())
+    compiled = compiled_for_gpu(form, report, hardware_exp2=hardware_exp2)
+    assert ("ex2.approx" in compiled) == hardware_exp2
+    (result,) = run_gpu_module(lower(compiled), form.arguments())
     assert rel_error(result, form.wanted()[0]) < TOLERANCE[form.kinds[0]]
     assert not report.events
     assert any("a factor transposed in registers" in note for note in report.notes)

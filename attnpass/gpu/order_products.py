@@ -1,0 +1,164 @@
+"""attn-order-products: products in registers whose dims IREE pairs right, on CUDA.
+
+IREE takes the dims of a `vector.contract` by their places once it has folded transposes of its
+operands. Like attn-hardware-exp2, which does the same in the kernels that it lowers, the pass
+stands between two parts of one of IREE's phases: it runs the first itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..attention.facts import OP_NAMES
+from ..ir import Builder, collect, defining_op, detached_copy, maps, restore
+from ..passes import Pass, PassContext
+from ..report.records import Report
+from .lowered import ptx
+from .lowered.kernel import cuda_kernels, lower, mark_lowered, place_of
+from .lowered.key_subgroups import fit_key_subgroups
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """How many products had loops in another order than their results' dims, and how many had
+    factors with the dims that are summed over in different orders."""
+
+    loops: int = 0
+    sums: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.loops or self.sums)
+
+    def tell(self, place: str, report: Report) -> None:
+        if self.loops:
+            report.note(
+                f"{place} has {self.loops} product(s) whose loops are put in the order of the "
+                "result's dims: of another order IREE 3.13 makes wrong numbers"
+            )
+        if self.sums:
+            report.note(
+                f"{place} has {self.sums} product(s) with a factor transposed in registers: IREE "
+                "3.13 multiplies other numbers where summed dims stand in another order there"
+            )
+
+
+def contractions(function: ir.Operation) -> list[ir.Operation]:
+    """The products of vectors in a lowered kernel."""
+    return collect(function, lambda op: op.name == "vector.contract")
+
+
+def order_products(function: ir.Operation) -> Ordered:
+    """Gives the products of a lowered kernel loops and factors whose dims IREE pairs right."""
+    loops = sums = 0
+    for op in contractions(function):
+        loops += _order_loops(op)
+        sums += _order_sums(op)
+        _hold_start(op)
+    return Ordered(loops, sums)
+
+
+@dataclass(frozen=True)
+class OrderProducts(Pass):
+    """Lowers CUDA kernels of attention that hold products which IREE 3.13 gets wrong: of loops in
+    another order than the result's dims, and of several summed dims that the factors have in
+    different orders. Other kernels are left for IREE to lower. Keys are spread over no more
+    subgroups than IREE adds up.
+    """
+
+    name: ClassVar[str] = "attn-order-products"
+    summary: ClassVar[str] = "CUDA: products whose summed dims IREE pairs by their places"
+    phase: ClassVar[str] = "executable-configurations"
+    mends: ClassVar[str] = "products multiply the wrong numbers where dims are in other orders"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        with module.context:
+            found = [one for one in cuda_kernels(module) if _holds_attention(one)]
+            fitted = [fit_key_subgroups(function, context.report) for function in found]
+            mended = [_mend(function, context.report) for function in found]
+        return any(fitted + mended)
+
+
+def _holds_attention(function: ir.Operation) -> bool:
+    return bool(collect(function, lambda op: op.name in OP_NAMES))
+
+
+def _mend(function: ir.Operation, report: Report) -> bool:
+    place, copy = place_of(function), detached_copy(function)
+    if not lower(function, report):
+        return False
+    products = order_products(function)
+    if not products:
+        restore(function, copy)
+        return False
+    mark_lowered(function)
+    products.tell(place, report)
+    return True
+
+
+def _order_loops(op: ir.Operation) -> bool:
+    """Puts the loops of a `vector.contract` in the order of its result's dims, reductions last;
+    returns whether that is another. IREE's lowering counts on it."""
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None:
+        return False
+    result = [dim for dim in positions[2] if dim is not None]
+    if result == sorted(result):
+        return False
+    kinds = list(ir.ArrayAttr(op.attributes["iterator_types"]))
+    order = list(dict.fromkeys([*result, *range(len(kinds))]))
+    new = maps.inverse(order)
+    indexing = [tuple(None if dim is None else new[dim] for dim in old) for old in positions]
+    op.attributes["indexing_maps"] = maps.maps_attribute(len(kinds), indexing)
+    op.attributes["iterator_types"] = ir.ArrayAttr.get([kinds[dim] for dim in order])
+    return True
+
+
+def _order_sums(op: ir.Operation) -> bool:
+    """Gives the factors of a `vector.contract` the dims that are summed over in one order, where
+    they have them in different ones; returns whether they did. IREE's lowering takes them by
+    their places, once it has folded transposes of factors."""
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None:
+        return False
+    sizes = ir.VectorType(op.operands[0].type).shape
+    wide = {dim for dim, size in zip(positions[0], sizes, strict=True) if size != 1}
+    sums = wide - {*positions[2]}
+    factors = [_untransposed(op.operands[number], positions[number]) for number in (0, 1)]
+    orders = {
+        tuple(dim for dim in one if dim in sums)
+        for one in (*positions[:2], *(place for _, place in factors))
+    }
+    if len(orders) == 1:
+        return False
+    (left, left_dims), (right, right_dims) = factors
+    ordered = iter([dim for dim in left_dims if dim in sums])
+    turned = tuple(next(ordered) if dim in sums else dim for dim in right_dims)
+    op.operands[0] = left
+    op.operands[1] = ptx.transpose(Builder(op), right, [right_dims.index(dim) for dim in turned])
+    count = len(op.attributes["iterator_types"])
+    op.attributes["indexing_maps"] = maps.maps_attribute(count, (left_dims, turned, positions[2]))
+    return True
+
+
+def _untransposed(value: ir.Value, dims: maps.Positions) -> tuple[ir.Value, maps.Positions]:
+    """What a vector is a transpose of, and where its dims stand there."""
+    op = defining_op(value)
+    while op is not None and op.name == "vector.transpose":
+        order = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
+        value, dims = op.operands[0], tuple(dims[place] for place in maps.inverse(order))
+        op = defining_op(value)
+    return value, dims
+
+
+def _hold_start(op: ir.Operation) -> None:
+    """Keeps IREE from giving a `vector.contract` other dims of its result, as it does where that
+    and what is added to are transposed."""
+    start = defining_op(op.operands[2])
+    users = [use.owner.name for use in op.results[0].uses]
+    if start is not None and start.name == "vector.transpose" and start.name in users:
+        order = list(ir.DenseI64ArrayAttr(start.attributes["permutation"]))
+        op.operands[2] = ptx.transpose(Builder(op), start.operands[0], order)
