@@ -12,7 +12,7 @@ ROWS, KEYS, HEAD = 9, 36, 16
 PACKED = "i1, #iree_encoding.packed_storage"
 # Of wide heads IREE's own code for such masks is wrong.
 TYPES = {"i8": "i8", "i32": "i32", "packed": PACKED}
-HEADS = {"narrow": HEAD, "wide": 288}
+HEADS = {"narrow": HEAD, "wide": 160}
 
 
 def attention(name: str, kind: str, head: int) -> str:
