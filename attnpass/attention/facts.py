@@ -29,6 +29,8 @@ from ..ir.limits import ASSUMED_EXTENT
 from ..report.records import Report, located
 
 OP_NAMES = ("iree_linalg_ext.attention", "iree_linalg_ext.online_attention")
+# Reads a position in the score region.
+INDEX = "iree_linalg_ext.index"
 
 CONFIGURATION_ATTRIBUTES = ("compilation_info", "lowering_config", "decomposition_config")
 
@@ -168,7 +170,7 @@ class AttentionFacts:
         return frozenset(
             ir.IntegerAttr(inner.operation.attributes["dim"]).value
             for inner in self.op.regions[0].blocks[0].operations
-            if inner.operation.name == "iree_linalg_ext.index"
+            if inner.operation.name == INDEX
         )
 
     @cached_property

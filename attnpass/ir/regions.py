@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
-from . import maps
 from .builder import Builder
 
 
@@ -64,11 +63,11 @@ def copy_body(
     index_dims: dict[int, int],
     compute_index: Callable[[int, Builder], ir.Value] | None = None,
 ) -> None:
-    """Copies the flat body of a linalg or attention op.
+    """Copies the flat body of a linalg op.
 
     Argument i of `target` stands for argument argument_order[i] of `source`; a
-    `linalg.index d` becomes `linalg.index index_dims[d]`, and so does attention's own. The
-    index of a dim that `index_dims` lacks is what `compute_index` makes of it.
+    `linalg.index d` becomes `linalg.index index_dims[d]`. The index of a dim that `index_dims`
+    lacks is what `compute_index` makes of it.
     """
     values: dict[ir.Value, ir.Value] = {
         source.arguments[old]: target.arguments[new] for new, old in enumerate(argument_order)
@@ -79,7 +78,7 @@ def copy_body(
         for number, operand in enumerate(op.operands):
             if operand in values:
                 copy.operands[number] = values[operand]
-        if op.operation.name in ("linalg.index", "iree_linalg_ext.index"):
+        if op.operation.name == "linalg.index":
             attribute = ir.IntegerAttr(op.operation.attributes["dim"])
             if attribute.value not in index_dims:
                 assert compute_index is not None, "the index of a dim that is gone"
@@ -92,11 +91,6 @@ def copy_body(
 
 
 def copy_region(op: ir.Operation, new: ir.Operation) -> None:
-    """Gives `new` the only block of the first region of `op`, whose body is flat; both have the
-    same iteration dims."""
-    block = op.regions[0].blocks[0]
-    kinds = [argument.type for argument in block.arguments]
-    copy = new.regions[0].blocks.append(*kinds, arg_locs=[new.location] * len(kinds))
-    looped = "indexing_maps" in op.attributes
-    dims = range(maps.num_dims(op.attributes["indexing_maps"]) if looped else 0)
-    copy_body(block, copy, range(len(kinds)), {dim: dim for dim in dims})
+    """Gives `new` a copy of the only block of the first region of `op`, whatever that holds; both
+    have the same iteration dims."""
+    op.clone(ip=False).regions[0].blocks[0].append_to(new.regions[0])
