@@ -33,12 +33,11 @@ from ..ir import (
     maps,
     sizes_of,
 )
+from ..ir.limits import LOWEST
 from .facts import CONFIGURATION_ATTRIBUTES, INDEX, AttentionFacts
 
 INPUTS = ("query", "key", "value", "scale", "mask")
 RESULTS = ("output", "max", "sum")
-# The largest score of a row that has seen no key, as IREE has it.
-LOWEST = -3.4028234663852886e38
 # What each result of online attention is where no key has been seen.
 STARTS = {"output": 0.0, "max": LOWEST, "sum": 0.0}
 

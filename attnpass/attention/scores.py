@@ -26,10 +26,10 @@ from ..ir import (
     ranked_shape,
 )
 from ..ir.limits import HIDES_ADDED, LOG2E_LOWEST, LOG2E_OVERFLOWS
-from .facts import AttentionFacts
+from .edit import Score, iteration_size
+from .facts import INDEX, AttentionFacts
 
 _QUERY, _SCALE = 0, 3
-INDEX = "iree_linalg_ext.index"
 # On an op whose region `rescale` has rewritten: twice would be wrong.
 NATURAL_SCORES = "attnpass.natural_scores"
 _FIXED_POINTS = (0.0, float("inf"), float("-inf"))
@@ -258,8 +258,6 @@ def _outermost(value: ir.Value, on_score: set[ir.Value]) -> tuple[ir.Value, Step
 def position_mask(facts: AttentionFacts, steps: Sequence[Step]) -> tuple[ir.Value, maps.Positions]:
     """A mask operand that does what `steps` do, and what the op's own mask does, with the
     iteration dims that it has. Needs a current context."""
-    from ..layout.attention_rewrite import iteration_size
-
     own = facts.map_of("mask") if facts.has_mask else ()
     used = {dim for dim in own if dim is not None} | _dims_read(facts.op, steps)
     # Kernels are made for masks that tell keys apart.
@@ -322,6 +320,15 @@ def copied(
                 each.operands[number] = found.get(operand, operand)
         found.update(zip(inner.results, copy.results, strict=True))
     return [found.get(value, value) for value in wanted]
+
+
+def keep_only(op: ir.Operation, value: ir.Value) -> Score:
+    """The region that yields no more than `value`, one of its own that reads no position."""
+
+    def made(inner: Builder, given: ir.Value) -> ir.Value:
+        return copied(op, [value], inner, inner.loop_index, {score(op): given})[0]
+
+    return made
 
 
 def _all_ops(op: ir.Operation) -> list[ir.Operation]:

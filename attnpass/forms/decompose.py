@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, ClassVar
 from iree.compiler import ir
 
 from ..attention.barrier import compute_barrier
+from ..attention.edit import iteration_size
 from ..attention.facts import AttentionFacts, find_ops
 from ..attention.scores import NATURAL_SCORES, copied, make_scalar, score, yielded
 from ..errors import AttnError
 from ..ir import Builder, element_bytes, element_type, erase_dead, is_float, location_text, maps
 from ..ir.limits import LOG2E_LOWEST_SCORE
-from ..layout.attention_rewrite import iteration_size
 from ..passes import Pass, PassContext, option
 from ..report.records import Report
 from .normal_form import truth_mask

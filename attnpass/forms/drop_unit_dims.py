@@ -52,9 +52,7 @@ def _droppable(facts: AttentionFacts) -> frozenset[int]:
 
 def _drop(facts: AttentionFacts, dropped: frozenset[int]) -> None:
     """Gives the users of an attention the same one without these dims."""
-    from ..ir import Builder
-    from ..layout.attention_rewrite import iteration_size, rebuild, replace_results
+    from ..attention.edit import edit, iteration_size
 
-    build = Builder(facts.op)
     cuts = [[] if dim in dropped else [iteration_size(facts, dim)] for dim in range(facts.num_dims)]
-    replace_results(facts, cuts, rebuild(facts, cuts, {}, build), build)
+    edit(facts).cut(cuts).replace()

@@ -23,6 +23,7 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
+from ..attention.edit import edit
 from ..attention.facts import AttentionFacts
 from ..ir import Builder, element_type, is_float, maps, product, sizes_of
 from ..machines import Target
@@ -40,13 +41,7 @@ def order_dims(facts: AttentionFacts, target: Target | None) -> bool:
     order = _normal_order(facts, target)
     if facts.own_configuration or maps.is_identity(order):
         return False
-    new = maps.inverse(order)
-    indexing = [tuple(None if dim is None else new[dim] for dim in old) for old in facts.maps]
-    facts.op.attributes["indexing_maps"] = maps.maps_attribute(facts.num_dims, indexing)
-    for inner in facts.op.regions[0].blocks[0].operations:
-        if inner.operation.name == "iree_linalg_ext.index":
-            old = ir.IntegerAttr(inner.operation.attributes["dim"])
-            inner.operation.attributes["dim"] = ir.IntegerAttr.get(old.type, new[old.value])
+    edit(facts).renumber(maps.inverse(order)).in_place()
     return True
 
 
@@ -79,11 +74,11 @@ def truth_mask(facts: AttentionFacts) -> str:
     if is_float(kind):
         return ""
     if str(ir.RankedTensorType(mask.type).encoding) == _PACKED:
-        facts.op.operands[facts.index("mask")] = _unpacked(mask, build)
+        edit(facts).operand("mask", _unpacked(mask, build)).in_place()
         return "bits that lie packed in bytes"
     if ir.IntegerType(kind).width == 1:
         return ""
-    facts.op.operands[facts.index("mask")] = _lowest_bits(mask, build)
+    edit(facts).operand("mask", _lowest_bits(mask, build)).in_place()
     return f"{kind}, of which IREE reads the lowest bit"
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from ..attention.edit import edit, iteration_size
 from ..attention.facts import AttentionFacts
 from ..ir import Builder, DynamicSize, Size, element_type, erase_dead, maps, product, sizes_of
-from ..layout.attention_rewrite import iteration_size
 from .decompose import decomposed, describe_any, score_bytes, score_dims
 from .normal_form import truth_mask
 
@@ -135,14 +135,10 @@ def _insert(
 
 def _part(facts: AttentionFacts, build: Builder, blocks: Mapping[int, _Block]) -> ir.Operation:
     """The same attention over `blocks` of its dims."""
-    operands = list(facts.op.operands)
-    for number, name in enumerate(facts.operand_names):
-        if name != "scale":
-            operands[number] = _slice(operands[number], facts.map_of(name), build, blocks)
-    part = build.copy(facts.op, operands)
-    for result, init in zip(part.results, operands[-len(part.results) :], strict=True):
-        result.set_type(init.type)
-    return part
+    part = edit(facts, build)
+    for name in facts.tensor_operands:
+        part = part.operand(name, _slice(facts.value(name), facts.map_of(name), build, blocks))
+    return part.build()
 
 
 def _slice(

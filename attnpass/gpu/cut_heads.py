@@ -55,7 +55,7 @@ class CutHeads(Pass):
 def _cut(facts: AttentionFacts, head: int) -> None:
     """Gives the users of an attention one over the first `head` elements of Q and K, under a mask
     of the scores of the others."""
-    from ..attention.masks import attend_under
+    from ..attention.edit import edit
     from ..forms.decompose import product
     from ..ir import Builder
 
@@ -70,7 +70,8 @@ def _cut(facts: AttentionFacts, head: int) -> None:
     kept = [dim for dim in facts.map_of("output") if dim is not None and dim not in facts.n]
     dims = (*kept, *facts.k2)
     scores = product(facts, build, rest[0], rest[1], dims)
-    attend_under(facts, _mask(facts, scores, dims, build), dims, first)
+    made = edit(facts).mask(_mask(facts, scores, dims, build), dims)
+    made.operand("query", first["query"]).operand("key", first["key"]).replace()
 
 
 def _part(facts: AttentionFacts, name: str, start: int, count: int, build: Builder) -> ir.Value:

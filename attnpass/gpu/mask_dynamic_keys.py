@@ -99,9 +99,9 @@ def _write_out(facts: AttentionFacts) -> str:
 
 def _add_mask(facts: AttentionFacts) -> None:
     """Gives the users of an attention the same one with a mask over k2."""
-    from ..attention.masks import attend_under
+    from ..attention.edit import edit
     from ..ir import Builder, sizes_of
 
     keys = dict(zip(facts.map_of("key"), sizes_of(facts.value("key")), strict=True))
     mask = Builder(facts.op).all_true([keys[dim] for dim in facts.k2])
-    attend_under(facts, mask, facts.k2)
+    edit(facts).mask(mask, facts.k2).replace()

@@ -29,6 +29,7 @@ class PadHeads(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..machines.configurations import padded_heads
+        from .padding import pad_dims
 
         target = context.target_for(module, self.target)
         if target is None:
@@ -38,7 +39,7 @@ class PadHeads(Pass):
             heads = padded_heads(facts, target)
             if heads is None:
                 return None
-            _pad(facts, *heads)
+            pad_dims(facts, {facts.k1[0]: heads[0], facts.n[0]: heads[1]})
             old = [facts.sizes[dim] for dim in (*facts.k1, *facts.n)]
             return (
                 f"head dims {old[0]} and {old[1]} are padded with zeros to {heads[0]} and "
@@ -46,32 +47,3 @@ class PadHeads(Pass):
             )
 
         return context.replace_attention(module, replace)
-
-
-def _pad(facts: AttentionFacts, head: int, width: int) -> None:
-    """Gives the users of an attention the same one with head dims `head` and `width`."""
-    from ..ir import Builder, copied_attributes, copy_region, element_type, sizes_of
-    from .padding import pad_behind
-
-    op, build = facts.op, Builder(facts.op)
-    wanted = {facts.k1[0]: head, facts.n[0]: width}
-    operands = list(op.operands)
-    for name in ("query", "key", "value"):
-        value = facts.value(name)
-        for dim, position in enumerate(facts.map_of(name)):
-            old = facts.sizes[position] if position is not None else None
-            if position in wanted and old is not None and old < wanted[position]:
-                value = pad_behind(build, value, dim, wanted[position] - old, 0)
-        operands[facts.index(name)] = value
-    output = facts.value("output")
-    sizes = [
-        wanted.get(position, size) if position is not None else size
-        for position, size in zip(facts.map_of("output"), sizes_of(output), strict=True)
-    ]
-    operands[facts.index("output")] = build.empty(sizes, element_type(output))
-    new = build.create(op.name, [operands[-1].type], operands, copied_attributes(op), regions=1)
-    copy_region(op, new)
-    result, sizes = new.results[0], sizes_of(output)
-    if result.type != op.results[0].type:
-        result = build.extract_slice(result, [0] * len(sizes), sizes)
-    op.results[0].replace_all_uses_with(result)

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
     from ..attention.facts import AttentionFacts
-    from ..ir import Builder
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,7 @@ class PadKeys(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..machines.configurations import padded_keys
+        from .padding import pad_dims
 
         target = context.target_for(module, self.target)
         if target is None:
@@ -40,44 +40,10 @@ class PadKeys(Pass):
             keys = padded_keys(facts, target)
             if keys is None:
                 return None
-            _pad(facts, keys)
+            pad_dims(facts, {facts.k2[0]: keys})
             return (
                 f"{facts.sizes[facts.k2[0]]} keys are padded to {keys}, whole kernel tiles, "
                 "the added ones masked"
             )
 
         return context.replace_attention(module, replace)
-
-
-def _pad(facts: AttentionFacts, keys: int) -> None:
-    """Gives the users of an attention the same one over `keys` keys."""
-    from ..attention.masks import attend_under
-    from ..ir import Builder, element_type
-
-    (k2,) = facts.k2
-    build = Builder(facts.op)
-    key, value = (_padded(facts, name, keys, build) for name in ("key", "value"))
-    if facts.has_mask:
-        mask, positions = _padded(facts, "mask", keys, build), facts.map_of("mask")
-    else:
-        old = facts.sizes[k2]
-        assert old is not None
-        seen = build.all_true([old])
-        hidden = build.constant_number(0, element_type(seen))
-        kind = build.tensor_type([keys], element_type(seen))
-        mask, positions = build.pad(seen, kind, [0], [keys - old], hidden), (k2,)
-    attend_under(facts, mask, positions, {"key": key, "value": value})
-
-
-def _padded(facts: AttentionFacts, name: str, keys: int, build: Builder) -> ir.Value:
-    """An operand with keys added: zeros, or what hides them in a mask."""
-    from ..ir import element_type, is_float
-    from .padding import pad_behind
-
-    value = facts.value(name)
-    hides = float("-inf") if name == "mask" and is_float(element_type(value)) else 0
-    for dim, position in enumerate(facts.map_of(name)):
-        old = facts.sizes[position] if position is not None else None
-        if position in facts.k2 and old is not None:
-            value = pad_behind(build, value, dim, keys - old, hides)
-    return value

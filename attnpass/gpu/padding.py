@@ -9,15 +9,60 @@ selects is one kernel, and its threads move several elements at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
-from ..ir import Builder, defining_op, element_bytes, element_type, sizes_of
+from ..attention.edit import edit, iteration_size
+from ..attention.facts import AttentionFacts
+from ..ir import Builder, defining_op, element_bytes, element_type, is_float, sizes_of, static_size
 from ..layout.rules.transposes import is_transposed, slice_before
 
 # What a thread moves at most.
 _THREAD_BYTES = 16
+
+
+def pad_dims(facts: AttentionFacts, wanted: Mapping[int, int]) -> None:
+    """Gives the users of an attention the same one whose iteration dims of known sizes have the
+    larger ones `wanted`: zeros stand behind the elements of operands, and a mask hides keys."""
+    build, made = Builder(facts.op), edit(facts)
+    for name in facts.tensor_operands:
+        made = made.operand(name, _padded(facts, name, wanted, build))
+    keys = [dim for dim in facts.k2 if dim in wanted]
+    if keys and not facts.has_mask:
+        made = made.mask(_mask(facts, keys, wanted, build), tuple(keys))
+    made.replace()
+
+
+def _padded(
+    facts: AttentionFacts, name: str, wanted: Mapping[int, int], build: Builder
+) -> ir.Value:
+    """An operand with elements added: zeros, or what hides keys in a mask."""
+    value, positions = facts.value(name), facts.map_of(name)
+    if facts.kind == "attention" and name == "output" and {*positions} & {*wanted}:
+        sizes = [
+            size if dim is None else wanted.get(dim, size)
+            for dim, size in zip(positions, sizes_of(value), strict=True)
+        ]
+        return build.empty(sizes, element_type(value))
+    hides = -math.inf if name == "mask" and is_float(element_type(value)) else 0
+    for place, dim in enumerate(positions):
+        old = None if dim is None else facts.sizes[dim]
+        if dim is not None and old is not None and wanted.get(dim, old) > old:
+            value = pad_behind(build, value, place, wanted[dim] - old, hides)
+    return value
+
+
+def _mask(
+    facts: AttentionFacts, keys: Sequence[int], wanted: Mapping[int, int], build: Builder
+) -> ir.Value:
+    """A mask that hides the added keys."""
+    old = [static_size(iteration_size(facts, dim)) for dim in keys]
+    seen = build.all_true(old)
+    hidden = build.constant_number(0, element_type(seen))
+    kind = build.tensor_type([wanted[dim] for dim in keys], element_type(seen))
+    more = [wanted[dim] - size for dim, size in zip(keys, old, strict=True)]
+    return build.pad(seen, kind, [0] * len(keys), more, hidden)
 
 
 def pad_behind(build: Builder, value: ir.Value, dim: int, more: int, filler: float) -> ir.Value:

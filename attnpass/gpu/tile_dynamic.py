@@ -13,18 +13,16 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
+from ..attention.edit import Dims, edit, iteration_size
 from ..attention.facts import AttentionFacts, start_number
 from ..ir import (
     Builder,
     Size,
-    copied_attributes,
-    copy_body,
     element_type,
     is_float,
     maps,
     sizes_of,
 )
-from ..layout.attention_rewrite import iteration_size
 from ..passes import Pass, PassContext, option
 
 
@@ -71,6 +69,14 @@ class Space:
     tiles: Mapping[int, Tiles]
     num_dims: int
 
+    @property
+    def dims(self) -> Dims:
+        """What becomes of all iteration dims."""
+        whole = {dim: (number,) for dim, number in self.numbers.items()}
+        cut = {dim: (tiles.tile, tiles.place) for dim, tiles in self.tiles.items()}
+        sizes = {dim: (tiles.count, tiles.size) for dim, tiles in self.tiles.items()}
+        return Dims(whole | cut, self.num_dims, sizes)
+
     def axes(self, name: str, positions: maps.Positions) -> list[Axis]:
         """The dims of the operand `name`, which has this map, in tiles."""
         axes: list[Axis] = []
@@ -116,27 +122,19 @@ class Space:
 def view_as_tiles(facts: AttentionFacts, sizes: Mapping[int, int]) -> None:
     """Gives the users of an attention the same one with tiles of `sizes` along the m and k2
     dims named, at most one of each. The caller erases the old op."""
-    op, build = facts.op, Builder(facts.op)
+    build = Builder(facts.op)
     space = _space(facts, sizes, build)
-    operands: list[ir.Value] = []
-    indexing: list[maps.Positions] = []
-    for name in facts.operand_names:
+    made = edit(facts).over(space.dims)
+    for name in facts.tensor_operands:
         if name == "output" and not facts.has_mask and facts.k2[0] in space.tiles:
             keys = space.tiles[facts.k2[0]]
-            operands.append(_mask(keys, build))
-            indexing.append((keys.place, keys.tile))
+            made = made.mask(_mask(keys, build), (keys.place, keys.tile))
         positions = facts.map_of(name)
         axes = space.axes(name, positions)
-        operands.append(_in_tiles(facts, name, axes, space, build))
-        indexing.append(space.map_of(axes, positions))
-    attributes = copied_attributes(op)
-    attributes["indexing_maps"] = maps.maps_attribute(space.num_dims, indexing)
-    types = [value.type for value in operands[-len(op.results) :]]
-    new = build.create(op.name, types, operands, attributes, regions=1)
-    source = op.regions[0].blocks[0]
-    block = new.regions[0].blocks.append(source.arguments[0].type, arg_locs=[build.location])
-    copy_body(source, block, [0], dict(space.numbers))
-    for name, old, value in zip(facts.result_names, op.results, new.results, strict=True):
+        value = _in_tiles(facts, name, axes, space, build)
+        made = made.operand(name, value, space.map_of(axes, positions))
+    results = zip(facts.op.results, made.build().results, strict=True)
+    for name, (old, value) in zip(facts.result_names, results, strict=True):
         axes = space.axes(name, facts.map_of(name))
         old.replace_all_uses_with(_whole(facts, name, value, axes, space, build))
 

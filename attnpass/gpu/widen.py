@@ -8,20 +8,16 @@ which attention with an 8-bit V rounds to 8 bits, are rounded to 16.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from iree.compiler import ir
 
 from ..attention.barrier import compute_barrier
+from ..attention.edit import edit
 from ..attention.facts import AttentionFacts
 from ..attention.widening import cast_operands, narrow_operands, wide_type, widen
-from ..ir import (
-    Builder,
-)
+from ..ir import Builder
 from ..passes import Pass, PassContext, option
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
@@ -72,11 +68,9 @@ class Widen(Pass):
 def _widen(facts: AttentionFacts, names: list[str], wide: str, casts: list[str]) -> None:
     """Gives the users of an attention the same one with operands `names` in a wider type, and
     these and `casts` behind barriers."""
-    build, operands = Builder(facts.op), list(facts.op.operands)
+    build, made = Builder(facts.op), edit(facts)
     for name in (*names, *casts):
-        number = facts.index(name)
-        value = widen(build, operands[number], wide) if name in names else operands[number]
-        operands[number] = compute_barrier(build, value)
-    new = build.copy(facts.op, operands)
-    for old, result in zip(facts.op.results, new.results, strict=True):
-        old.replace_all_uses_with(result)
+        value = facts.value(name)
+        value = widen(build, value, wide) if name in names else value
+        made = made.operand(name, compute_barrier(build, value))
+    made.replace()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
+from ..attention.edit import edit, iteration_size
 from ..attention.facts import AttentionFacts
 from ..attention.widening import cast_elements, widen
 from ..ir import Builder, Size, element_type, element_type_name, maps, product, sizes_of
-from ..layout.attention_rewrite import iteration_size
 from .choose import KernelPlan
 from .decode import launch_decode
 from .extern import launch, runs_on_hopper
@@ -27,7 +27,7 @@ def replace_by_kernel(facts: AttentionFacts, plan: KernelPlan, elsewhere: bool) 
         runs_on_hopper(build),
         [old.type],
         lambda inner: [_by_kernel(facts, plan, inner, True)],
-        lambda inner: [inner.copy(facts.op).results[0]],
+        lambda inner: [edit(facts, inner).build().results[0]],
     )
     old.replace_all_uses_with(new)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from ..attention.edit import edit, first_dims, iteration_size, may_cut
 from ..attention.facts import AttentionFacts
 from ..ir import (
     Builder,
@@ -70,16 +71,14 @@ def commit_attention(
 def _permute_operands(
     facts: AttentionFacts, plans: Sequence[OperandPlan], values: dict[str, ir.Value]
 ) -> None:
-    op, new_maps = facts.op, list(facts.maps)
-    build = Builder(op)
+    build, made = Builder(facts.op), edit(facts)
     for plan in plans:
-        number = facts.index(plan.operand)
         sizes = sizes_of(facts.value(plan.operand))
         wanted = [sizes[dim] for dim in plan.order]
         counts = [0 if size == 1 else 1 for size in wanted]
-        op.operands[number] = build.join_dims(values[plan.operand], counts, wanted)
-        new_maps[number] = plan.map_after
-    op.attributes["indexing_maps"] = maps.maps_attribute(facts.num_dims, new_maps)
+        value = build.join_dims(values[plan.operand], counts, wanted)
+        made = made.operand(plan.operand, value, plan.map_after)
+    made.in_place()
 
 
 def _split_iteration_space(
@@ -90,79 +89,12 @@ def _split_iteration_space(
 ) -> ir.Operation:
     """Operands that lack part of a dim: that dim becomes several, and all maps follow."""
     cuts = _cuts(facts, plans)
-    build = Builder(facts.op)
-    given = {
-        plan.operand: _partial_operand(plan, values[plan.operand], cuts, build) for plan in plans
-    }
-    new = rebuild(facts, cuts, given, build)
-    replace_results(facts, cuts, new, build)
+    build, made = Builder(facts.op), edit(facts).cut(cuts)
+    for plan in plans:
+        operand = _partial_operand(plan, values[plan.operand], cuts, build)
+        made = made.operand(plan.operand, *operand)
     swept.append(facts.op)
-    return new
-
-
-def replace_results(
-    facts: AttentionFacts,
-    cuts: Sequence[Sequence[Size]],
-    new: ir.Operation,
-    build: Builder,
-    skip: Sequence[str] = (),
-) -> None:
-    """Gives the users of the old op's results those of `new`, with the split dims joined."""
-    for number, (old, name) in enumerate(zip(facts.op.results, facts.result_names, strict=True)):
-        if name not in skip:
-            counts = [1 if p is None else len(cuts[p]) for p in facts.map_of(name)]
-            old.replace_all_uses_with(build.join_dims(new.results[number], counts, sizes_of(old)))
-
-
-def rebuild(
-    facts: AttentionFacts,
-    cuts: Sequence[Sequence[Size]],
-    given: Mapping[str, tuple[ir.Value, maps.Positions]],
-    build: Builder,
-) -> ir.Operation:
-    """The attention over an iteration space where dim p became dims of sizes cuts[p].
-
-    `given` are the operands that change in other ways, with their maps over the new dims;
-    the others are only cut. The caller replaces and erases the old op.
-    """
-    first = first_dims(cuts)
-    operands: list[ir.Value] = []
-    new_maps: list[maps.Positions] = []
-    for name in facts.operand_names:
-        if name in given:
-            value, positions = given[name]
-        elif name == "scale":
-            value, positions = facts.value(name), facts.map_of(name)
-        else:
-            value, positions = split_operand(facts, name, cuts, build)
-        operands.append(value)
-        new_maps.append(positions)
-    new = facts.op.clone(ip=ir.InsertionPoint(build.anchor)).operation
-    for number, value in enumerate(operands):
-        new.operands[number] = value
-    new.attributes["indexing_maps"] = maps.maps_attribute(first[-1], new_maps)
-    for inner in new.regions[0].blocks[0].operations:
-        if inner.operation.name == "iree_linalg_ext.index":
-            old = ir.IntegerAttr(inner.operation.attributes["dim"])
-            inner.operation.attributes["dim"] = ir.IntegerAttr.get(old.type, first[old.value])
-    for number, name in enumerate(facts.result_names):
-        new.results[number].set_type(new.operands[facts.index(name)].type)
-    return new
-
-
-def may_cut(facts: AttentionFacts, cuts: Sequence[Sequence[Size]]) -> bool:
-    """Whether the iteration dims may be cut into dims of these sizes: the score function must not
-    read those that are, and a configuration says how many dims there are."""
-    split = {dim for dim, sizes in enumerate(cuts) if len(sizes) > 1}
-    return not split or not (facts.own_configuration or split & facts.score_index_dims)
-
-
-def first_dims(cuts: Sequence[Sequence[Size]]) -> list[int]:
-    """The first new dim of each old one, and, last, the number of new dims."""
-    first = [0]
-    for parts in cuts:
-        first.append(first[-1] + len(parts))
-    return first
+    return made.replace()
 
 
 def _cuts(facts: AttentionFacts, plans: Sequence[OperandPlan]) -> list[list[Size]]:
@@ -247,37 +179,6 @@ def _partial_operand(
                 positions.append(first[position] + part)
     value = build.split_dims(value, fine)
     return build.join_dims(value, joined, joined_sizes), tuple(positions)
-
-
-def split_operand(
-    facts: AttentionFacts, name: str, cuts: Sequence[Sequence[Size]], build: Builder
-) -> tuple[ir.Value, maps.Positions]:
-    """An operand as it is, its dims cut as the iteration space is, and its new map."""
-    value, first = facts.value(name), first_dims(cuts)
-    sizes = sizes_of(value)
-    positions = facts.map_of(name)
-    pieces = [
-        [sizes[dim]] if p is None or len(cuts[p]) == 1 else list(cuts[p])
-        for dim, p in enumerate(positions)
-    ]
-    new_map = tuple(
-        None if p is None else first[p] + i
-        for p in positions
-        for i in range(1 if p is None else len(cuts[p]))
-    )
-    producer = defining_op(value)
-    if producer is not None and producer.name == "tensor.empty":
-        flat = [size for parts in pieces for size in parts]
-        return build.empty(flat, element_type(value)), new_map
-    return build.split_dims(value, pieces), new_map
-
-
-def iteration_size(facts: AttentionFacts, dim: int) -> Size:
-    for name in facts.tensor_operands:
-        positions = facts.map_of(name)
-        if dim in positions:
-            return sizes_of(facts.value(name))[positions.index(dim)]
-    raise AssertionError("an iteration dim that no operand has")
 
 
 @dataclass(frozen=True)
@@ -366,9 +267,9 @@ def fold_result(fold: ResultFold, swept: Swept) -> ir.Operation | None:
             order.insert(min(dim, len(order)), (None if p is None else first[p], 1))
     build = Builder(facts.op)
     sizes = [size for _, size in order]
-    output = build.empty(sizes, element_type(destination)), tuple(dim for dim, _ in order)
-    new = rebuild(facts, cuts, {"output": output}, build)
-    replace_results(facts, cuts, new, build, skip=("output",))
+    output = build.empty(sizes, element_type(destination))
+    made = edit(facts).cut(cuts).operand("output", output, tuple(dim for dim, _ in order))
+    new = made.replace("output")
     transposed = fold.transpose.results[0]
     after = Builder(fold.transpose)
     flat = after.split_dims(new.results[0], [[] if size == 1 else [size] for size in sizes])

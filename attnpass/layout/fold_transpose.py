@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from ..attention.edit import edit
 from ..attention.facts import AttentionFacts, describe
 from ..ir import Builder, defining_op, erase_dead, maps
 from ..ir.views import views_above
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 def fold_direct(facts: AttentionFacts, operand: str, swept: Swept) -> int:
     """Folds the transposes that directly make `operand` into its map; returns how many."""
-    count, number = 0, facts.index(operand)
+    count = 0
     positions = list(facts.map_of(operand))
     value = facts.value(operand)
     for view in views_above(value, ("linalg.transpose",)):
@@ -32,10 +33,7 @@ def fold_direct(facts: AttentionFacts, operand: str, swept: Swept) -> int:
         value, count = view.source, count + 1
     if count:
         old = defining_op(facts.value(operand))
-        all_maps = [*facts.maps]
-        all_maps[number] = tuple(positions)
-        facts.op.operands[number] = value
-        facts.op.attributes["indexing_maps"] = maps.maps_attribute(facts.num_dims, all_maps)
+        edit(facts).operand(operand, value, tuple(positions)).in_place()
         swept += [old] if old is not None else []
     return count
 
@@ -101,12 +99,10 @@ def bubble_value(facts: AttentionFacts, report: Report, pass_name: str) -> bool:
         operand.reason = "k2 is innermost in V already"
         return False
     order = innermost(facts, "value", facts.k2)
-    number = facts.index("value")
-    all_maps = [*facts.maps]
-    all_maps[number] = tuple(facts.maps[number][dim] for dim in order)
-    facts.op.operands[number] = Builder(facts.op).transpose(facts.value("value"), order)
-    facts.op.attributes["indexing_maps"] = maps.maps_attribute(facts.num_dims, all_maps)
-    operand.map_after = maps.show(all_maps[number])
+    positions = tuple(facts.map_of("value")[dim] for dim in order)
+    value = Builder(facts.op).transpose(facts.value("value"), order)
+    edit(facts).operand("value", value, positions).in_place()
+    operand.map_after = maps.show(positions)
     operand.reason = "a transpose in front of attention puts k2 innermost; nothing absorbs it yet"
     return True
 

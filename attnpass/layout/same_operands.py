@@ -13,6 +13,7 @@ import itertools
 from iree.compiler import ir
 
 from ..attention.barrier import compute_barrier
+from ..attention.edit import edit
 from ..attention.facts import AttentionFacts
 from ..ir import Builder, ranked_shape
 from ..ir.views import RESHAPES, View, view_before
@@ -37,7 +38,7 @@ def tell_operands_apart(facts: AttentionFacts) -> list[str]:
             behind = seen[key] = compute_barrier(build, seen[key])
             for view in reversed(views):
                 behind = build.copy(view.op, [behind, *list(view.op.operands)[1:]]).results[0]
-            facts.op.operands[facts.index(operand)] = behind
+            edit(facts).operand(operand, behind).in_place()
             changed.append(operand)
         else:
             seen[key] = source

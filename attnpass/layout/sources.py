@@ -8,17 +8,13 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from ..attention.edit import edit, first_dims, iteration_size, may_cut
 from ..attention.facts import AttentionFacts
 from ..ir import Builder, Size, defining_op, product, sizes_of
 from ..ir.views import RESHAPES, View, view_before
 from .attention_rewrite import (
     Swept,
-    first_dims,
-    iteration_size,
-    may_cut,
     moves_nothing,
-    rebuild,
-    replace_results,
 )
 from .layout import Layout, Refinement, permuted
 
@@ -152,9 +148,8 @@ def fold_through_reshapes(facts: AttentionFacts, operand: str, swept: Swept) -> 
             counts.insert(place, 0)
             new_map.insert(place, first[p])
             sizes.insert(place, 1)
-    given = {operand: (build.join_dims(value, counts, sizes), tuple(new_map))}
-    new = rebuild(facts, cuts, given, build)
-    replace_results(facts, cuts, new, build)
+    value = build.join_dims(value, counts, sizes)
+    new = edit(facts).cut(cuts).operand(operand, value, tuple(new_map)).replace()
     old = defining_op(facts.value(operand))
     swept += [facts.op, *([old] if old is not None else [])]
     return new

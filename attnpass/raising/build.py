@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from ..attention.barrier import compute_barrier, without_views
+from ..attention.edit import attention_op, fill_score, no_key_seen
 from ..attention.facts import describe
 from ..attention.visible_keys import Mask, find_mask
 from ..ir import (
@@ -18,14 +19,13 @@ from ..ir import (
     copied_attributes,
     defining_op,
     element_type,
-    fill_region,
     is_float,
     is_ranked_tensor,
     maps,
     product,
     sizes_of,
 )
-from ..ir.limits import LOG2E_OVERFLOWS_IN_SUMS, LOWEST
+from ..ir.limits import LOG2E_OVERFLOWS_IN_SUMS
 from .axes import Axes, Dims
 from .elements import Elements, Expression, Index, Leaf, Number, Step
 from .find import Written
@@ -84,16 +84,9 @@ def build_attention(written: Written) -> tuple[ir.Operation, ir.Value]:
     attributes: dict[str, ir.Attribute] = {
         "indexing_maps": maps.maps_attribute(len(loops.all()), positions)
     }
-    name = "attention" if written.sink is None else "online_attention"
     starts = [start for _, start in results]
-    types = [start.type for start in starts]
-    op = build.create(f"iree_linalg_ext.{name}", types, [*inputs, *starts], attributes, regions=1)
-    fill_region(
-        op,
-        [f32],
-        "iree_linalg_ext.yield",
-        lambda inner, given: [_score(inner, given[0], functions, factor)],
-    )
+    op = attention_op(build, [*inputs, *starts], len(starts), attributes)
+    fill_score(op, f32, lambda inner, given: _score(inner, given, functions, factor))
     made, out = op.results[0], results[0][0]
     if written.sink is not None:
         made, out = _with_sink(build, written, loops, op)
@@ -110,13 +103,8 @@ def _results(build: Builder, written: Written, loops: _Loops) -> list[tuple[Dims
     if written.sink is None:
         kind = element_type(written.result.value)
         return [(out, build.empty([_size(written.axes, axes) for axes in out], kind))]
-    f32 = ir.F32Type.get(build.anchor.context)
-
-    def filled(dims: Dims, number: float) -> tuple[Dims, ir.Value]:
-        sizes = [_size(written.axes, axes) for axes in dims]
-        return dims, build.fill(build.constant_float(number, f32), build.empty(sizes, f32))
-
-    return [filled(out, 0.0), filled(rows, LOWEST), filled(rows, 0.0)]
+    sizes = [[_size(written.axes, axes) for axes in dims] for dims in (out, rows, rows)]
+    return list(zip((out, rows, rows), no_key_seen(build, sizes), strict=True))
 
 
 def _with_sink(

@@ -7,9 +7,10 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
+from ..attention.edit import edit
 from ..attention.facts import AttentionFacts
 from ..attention.scores import number
-from ..ir import Builder, copied_attributes, copy_region, defining_op, maps, users
+from ..ir import Builder, defining_op, maps, users
 from ..ir.limits import ABSORBS
 from ..passes import Pass, PassContext
 from ..repair.fully_masked_rows import is_zero_test
@@ -31,16 +32,8 @@ def find_normalization(facts: AttentionFacts) -> ir.Operation | None:
 
 def normalized(facts: AttentionFacts, division: ir.Operation) -> ir.Value:
     """The attention whose result `division` computes, built in front of that."""
-    build = Builder(division, facts.op.location)
-    inputs = [name for name in facts.operand_names if name not in facts.result_names]
-    output = division.operands[2]
-    attributes = copied_attributes(facts.op)
-    indexing = [facts.map_of(name) for name in (*inputs, "output")]
-    attributes["indexing_maps"] = maps.maps_attribute(facts.num_dims, indexing)
-    operands = [*map(facts.value, inputs), output]
-    op = build.create("iree_linalg_ext.attention", [output.type], operands, attributes, regions=1)
-    copy_region(facts.op, op)
-    return op.results[0]
+    made = edit(facts, Builder(division)).starts([division.operands[2]], [facts.map_of("output")])
+    return made.build().results[0]
 
 
 def _filled_with(value: ir.Value) -> float | None:

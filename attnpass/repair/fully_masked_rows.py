@@ -18,13 +18,12 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
+from ..attention.edit import edit, no_key_seen
 from ..attention.facts import AttentionFacts
 from ..attention.scores import number
 from ..ir import (
     Builder,
     below_casts,
-    copied_attributes,
-    copy_region,
     defining_op,
     element_type,
     maps,
@@ -32,7 +31,6 @@ from ..ir import (
     sizes_of,
     users,
 )
-from ..ir.limits import LOWEST
 from ..ir.views import SLICE, WHOLE
 from ..passes import Pass, PassContext
 
@@ -106,27 +104,13 @@ def guard_divisions(attention: ir.Operation) -> bool:
 def taken_apart(facts: AttentionFacts) -> ir.Value:
     """The result of an `attention` as `online_attention` and the division by its sum, guarded,
     built in front of it. Needs a current context."""
-    build, f32 = Builder(facts.op), ir.F32Type.get(facts.op.context)
-    output = facts.map_of("output")
+    build, output = Builder(facts.op), facts.map_of("output")
     rows = tuple(dim for dim in output if dim is not None and dim not in facts.n)
     out = facts.value("output")
     sizes = dict(zip(output, sizes_of(out), strict=True))
-    starts = [
-        build.fill(build.constant_float(start, f32), build.empty(of, f32))
-        for start, of in (
-            (0.0, sizes_of(out)),
-            (LOWEST, [sizes[dim] for dim in rows]),
-            (0.0, [sizes[dim] for dim in rows]),
-        )
-    ]
-    inputs = [name for name in facts.operand_names if name != "output"]
-    attributes = copied_attributes(facts.op)
-    indexing = [*map(facts.map_of, inputs), output, rows, rows]
-    attributes["indexing_maps"] = maps.maps_attribute(facts.num_dims, indexing)
-    operands = [*map(facts.value, inputs), *starts]
-    types = [start.type for start in starts]
-    op = build.create("iree_linalg_ext.online_attention", types, operands, attributes, regions=1)
-    copy_region(facts.op, op)
+    rows_sizes = [sizes[dim] for dim in rows]
+    starts = no_key_seen(build, [sizes_of(out), rows_sizes, rows_sizes])
+    op = edit(facts).starts(starts, [output, rows, rows]).build()
 
     def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
         return [inner.cast_float(quotient_or_zero(inner, *x[:2]), x[2].type)]

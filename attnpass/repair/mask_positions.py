@@ -47,10 +47,10 @@ class MaskPositions(Pass):
 
 def _replace(facts: AttentionFacts, context: PassContext) -> str | None:
     """Gives the users of an attention one that reads no positions; what became of it."""
-    from ..attention.masks import attend_under
-    from ..attention.scores import holds_regions, inner_ops, position_mask, take_apart
+    from ..attention.edit import edit
+    from ..attention.scores import holds_regions, keep_only, position_mask, take_apart
     from ..forms.decompose import decomposed, describe_any, refusal
-    from ..ir import erase_dead, replace_reads
+    from ..ir import replace_reads
 
     loose = describe_any(facts.op)
     why = refusal(loose)
@@ -58,10 +58,7 @@ def _replace(facts: AttentionFacts, context: PassContext) -> str | None:
     if not isinstance(found, str):
         rest, steps = found
         mask, dims = position_mask(facts, steps)
-        *others, terminator = inner_ops(facts.op)
-        terminator.operands[0] = rest
-        erase_dead(others)
-        attend_under(facts, mask, dims)
+        edit(facts).score(keep_only(facts.op, rest)).mask(mask, dims).replace()
         return "what positions do to its scores is a mask now"
     if not why:
         for old, new in zip(facts.op.results, decomposed(loose), strict=True):

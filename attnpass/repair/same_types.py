@@ -41,6 +41,7 @@ class SameTypes(Pass):
 def _cast(facts: AttentionFacts) -> str | None:
     """Gives the users of an attention the same one on operands of one type."""
     from ..attention.barrier import compute_barrier
+    from ..attention.edit import edit
     from ..attention.widening import widen
     from ..ir import Builder
 
@@ -48,12 +49,9 @@ def _cast(facts: AttentionFacts) -> str | None:
     if facts.own_configuration or found is None:
         return None
     name, kind = found
-    build, operands, number = Builder(facts.op), list(facts.op.operands), facts.index(name)
-    before = facts.element_types[name]
-    operands[number] = compute_barrier(build, widen(build, operands[number], kind))
-    new = build.copy(facts.op, operands)
-    for old, result in zip(facts.op.results, new.results, strict=True):
-        old.replace_all_uses_with(result)
+    build, before = Builder(facts.op), facts.element_types[name]
+    wide = compute_barrier(build, widen(build, facts.value(name), kind))
+    edit(facts).operand(name, wide).replace()
     return f"its {name} is {kind} now, not {before}: IREE 3.13 fails on Q and K of two narrow types"
 
 

@@ -13,8 +13,6 @@ from ..ir import Builder, DynamicSize, Size
 from .plan import SplitPlan
 from .space import Space
 
-RESULTS = ("output", "max", "sum")
-
 Triple = tuple[ir.Value, ir.Value, ir.Value]
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
+from ..attention.edit import RESULTS, Dims, edit, no_key_seen
 from ..attention.facts import AttentionFacts
-from ..ir import Builder, DynamicSize, Size, copy_body, maps, ranked_shape, sizes_of
-from ..ir.limits import LOWEST
+from ..ir import Builder, DynamicSize, Size, ranked_shape, sizes_of
 from .combine import finish_attention, finish_online, merge
-from .parts import RESULTS, Operands, Triple, triple
+from .parts import Operands, Triple, triple
 from .plan import SplitPlan
 from .space import normal_space
 
@@ -105,14 +105,7 @@ def _region(
 
 def _fresh(results: Sequence[Sequence[Size]], build: Builder) -> Triple:
     """Output 0, max lowest, sum 0: a triple that has seen no key."""
-    f32 = ir.F32Type.get(build.anchor.context)
-    starts = (0.0, LOWEST, 0.0)
-    return triple(
-        [
-            build.fill(build.constant_float(start, f32), build.empty(sizes, f32))
-            for start, sizes in zip(starts, results, strict=True)
-        ]
-    )
+    return triple(no_key_seen(build, results))
 
 
 def _attend(
@@ -125,8 +118,9 @@ def _attend(
     space, plan = operands.space, operands.plan
     chunked = offset is None or offset == 0
     numbers: dict[int | None, int] = {**space.new_dims(chunked), None: space.split_number}
-    values: list[ir.Value] = []
-    new_maps: list[maps.Positions] = []
+    made = edit(operands.facts, build).over(_dims(operands, chunked)).without_configuration()
+    # Says to later passes, this one too, what the op is.
+    made = made.attribute("split_k", ir.UnitAttr.get(build.anchor.context))
     for name, value in operands.values.items():
         dims: list[int | None] = [] if name == "scale" else list(space.positions(name))
         if plan.dim in dims:
@@ -136,16 +130,26 @@ def _attend(
             if chunked:
                 value = _view(value, place, operands, build)
                 dims.insert(place, None)
-        values.append(value)
-        new_maps.append(tuple(numbers[dim] for dim in dims))
+        made = made.operand(name, value, tuple(numbers[dim] for dim in dims))
     if "mask" not in operands.values and _needs_mask(operands, chunked):
-        values.append(build.all_true([operands.chunk if chunked else length]))
-        new_maps.append((numbers[plan.dim],))
-    for name in RESULTS:
-        of = operands.result_dims(name)
-        dims = list(operands.with_split(of) if chunked else of)
-        new_maps.append(tuple(numbers[dim] for dim in dims))
-    return _online_attention(operands, values, start, new_maps, numbers, build)
+        mask = build.all_true([operands.chunk if chunked else length])
+        made = made.mask(mask, (numbers[plan.dim],))
+    results = [operands.result_dims(name) for name in RESULTS]
+    written = [operands.with_split(dims) if chunked else dims for dims in results]
+    made = made.starts(start, [tuple(numbers[dim] for dim in dims) for dims in written])
+    return triple(list(made.build().results))
+
+
+def _dims(operands: Operands, chunked: bool) -> Dims:
+    """What becomes of the iteration dims: rows lie in one, keys in chunks are two."""
+    space, key = operands.space, operands.plan.dim
+    numbers = space.new_dims(chunked)
+    of = {dim: (numbers[dim],) if dim in numbers else () for dim in range(space.facts.num_dims)}
+    count = 1 + max(numbers.values())
+    if not chunked:
+        return Dims(of, count)
+    cut = (space.split_number, numbers[key])
+    return Dims(of | {key: cut}, count, {key: (operands.splits, operands.chunk)})
 
 
 def _needs_mask(operands: Operands, chunked: bool) -> bool:
@@ -165,29 +169,3 @@ def _view(value: ir.Value, dim: int, operands: Operands, build: Builder) -> ir.V
     pieces: list[list[Size]] = [[size] for size in sizes_of(value)]
     pieces[dim] = [operands.splits, operands.chunk]
     return build.split_dims(value, pieces)
-
-
-def _online_attention(
-    operands: Operands,
-    values: Sequence[ir.Value],
-    start: Triple,
-    new_maps: Sequence[maps.Positions],
-    numbers: dict[int | None, int],
-    build: Builder,
-) -> Triple:
-    facts = operands.facts
-    dims = 1 + max(numbers[dim] for dim in operands.space.kept)
-    attributes: dict[str, ir.Attribute] = {
-        "indexing_maps": maps.maps_attribute(dims, new_maps),
-        # Says to later passes, this one too, what the op is.
-        "split_k": ir.UnitAttr.get(build.anchor.context),
-    }
-    types = [value.type for value in start]
-    op = build.create(
-        "iree_linalg_ext.online_attention", types, [*values, *start], attributes, regions=1
-    )
-    source = facts.op.regions[0].blocks[0]
-    block = op.regions[0].blocks.append(source.arguments[0].type, arg_locs=[build.location])
-    index_dims = {dim: new for dim, new in numbers.items() if dim is not None}
-    copy_body(source, block, [0], index_dims)
-    return triple(list(op.results))

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from ..attention.edit import iteration_size
 from ..attention.facts import AttentionFacts
 from ..ir import Builder, Size, maps, sizes_of
-from ..layout.attention_rewrite import iteration_size
 
 
 @dataclass(frozen=True)

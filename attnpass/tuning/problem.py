@@ -18,19 +18,17 @@ from typing import Any
 
 from iree.compiler import ir
 
-from ..attention.facts import CONFIGURATION_ATTRIBUTES, AttentionFacts
+from ..attention.edit import STARTS, edit
+from ..attention.facts import AttentionFacts
 from ..ir import (
     Builder,
     DynamicSize,
     Size,
     add_function,
-    copied_attributes,
-    copy_region,
     element_bytes,
     element_type,
     ranked_shape,
 )
-from ..ir.limits import LOWEST
 from ..machines.search import Candidate
 from ..machines.table import Signature, signature
 
@@ -39,7 +37,6 @@ _CORNER = 8
 # what the time of a call varies by. Operations and bytes a second are those of fast machines.
 _LEAST_REPEATS, _MOST_REPEATS, _LONG_SECONDS = 8, 64, 5e-3
 _SPEEDS = {"cuda": (2e14, 4e12), "llvm-cpu": (5e10, 5e10)}
-_START = {"output": 0.0, "max": LOWEST, "sum": 0.0}
 
 
 @dataclass
@@ -145,18 +142,16 @@ def _attention(
     sizes: dict[int | None, Size],
     build: Builder,
 ) -> list[ir.Value]:
-    operands = [given[name] for name in facts.operand_names if name in given]
+    made = edit(facts, build).without_configuration()
+    for name, value in given.items():
+        made = made.operand(name, value)
     for name in facts.result_names:
         kind = element_type(facts.value(name))
         init = build.empty([sizes[dim] for dim in facts.map_of(name)], kind)
         if facts.kind == "online_attention":
-            init = build.fill(build.constant_float(_START[name], kind), init)
-        operands.append(init)
-    attributes = copied_attributes(facts.op, *CONFIGURATION_ATTRIBUTES)
-    types = [value.type for value in operands[-len(facts.result_names) :]]
-    op = build.create(facts.op.name, types, operands, attributes, regions=1)
-    copy_region(facts.op, op)
-    return list(op.results)
+            init = build.fill(build.constant_float(STARTS[name], kind), init)
+        made = made.operand(name, init)
+    return list(made.build().results)
 
 
 def _corner(value: ir.Value, build: Builder) -> ir.Value:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..attention.facts import CONFIGURATION_ATTRIBUTES, AttentionFacts, find
-from ..ir import DYNAMIC, Builder, append_op, copied_attributes, copy_region, fill_region, maps
+from ..attention.edit import edit
+from ..attention.facts import AttentionFacts, find
+from ..ir import DYNAMIC, Builder, append_op, fill_region, maps
 from ..machines.table import ATTRIBUTES
 
 _ENTRY = "__kernel_config"
@@ -111,21 +112,20 @@ def _match_whole(
     """Matches the online_attention that IREE makes of this attention."""
     (value,) = _types("any_value")
     outputs = [operand.type for operand in list(facts.op.operands)[len(inputs) :]]
-    attributes = copied_attributes(facts.op, *CONFIGURATION_ATTRIBUTES)
+    positions = [facts.map_of(name) for name in facts.result_names]
     if facts.kind == "attention":
         # IREE sums up in f32, with a maximum and a sum for each row.
         rows = tuple(dim for dim in facts.map_of("output") if dim not in facts.n)
         output = build.tensor_type(_sizes(facts, facts.map_of("output")), ir.F32Type.get())
         state = build.tensor_type(_sizes(facts, rows), ir.F32Type.get())
         outputs = [output, state, state]
-        positions = [*facts.maps, rows, rows]
-        attributes["indexing_maps"] = maps.maps_attribute(facts.num_dims, positions)
+        positions += [rows, rows]
 
     def body(inner: Builder, arguments: Sequence[ir.Value]) -> list[ir.Value]:
-        online = inner.create(
-            "iree_linalg_ext.online_attention", outputs, arguments, attributes, regions=1
-        )
-        copy_region(facts.op, online)
+        made = edit(facts, inner).without_configuration()
+        for name, argument in zip(facts.operand_names, arguments[: len(inputs)], strict=False):
+            made = made.operand(name, argument)
+        made.starts(arguments[len(inputs) :], positions).build()
         return []
 
     name = "transform.iree.match.cast_compatible_dag_from_root"

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from iree.compiler import ir
 
+from ..attention.facts import OP_NAMES
 from ..errors import AttnError
 from ..ir import DYNAMIC, DynamicSize, collect, defining_op, is_ranked_tensor, maps, sizes_of
 from ..ir.views import IN_PLACE, SLICE
@@ -22,7 +23,6 @@ from ..tuning.measure import encoded
 from .program import Program
 from .run import element
 
-_ATTENTION = ("iree_linalg_ext.attention", "iree_linalg_ext.online_attention")
 # Lengths of dims that are known only at run time, one after the other: first those that reshapes
 # divide, then odd ones.
 _EVEN, _ODD = (48, 32, 64, 16, 80, 96), (37, 23, 61, 19, 83, 101)
@@ -193,7 +193,7 @@ def _is_mask(program: Program, value: ir.Value) -> bool:
         seen.add(current)
         for use in current.uses:
             op = use.owner.operation
-            if op.name in _ATTENTION:
+            if op.name in OP_NAMES:
                 inputs = len(op.operands) - len(op.results)
                 if use.operand_number == 4 and inputs == 5:
                     return True

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from iree.compiler import ir
 
 from ..analysis.boundary import FUNCTIONS
+from ..attention.facts import OP_NAMES
 from ..errors import AttnError
 from ..ir import (
     Builder,
@@ -37,7 +38,6 @@ _HANDED_ON = ("hal.tensor.barrier", "hal.tensor.export", "hal.tensor.alias")
 _LOAD, _STORE, _GLOBAL = "util.global.load", "util.global.store", "util.global"
 # Copied rather than cut, where all that they read is: sizes, empty and filled tensors.
 _COPIED = ("tensor.empty", "tensor.dim", "linalg.fill")
-_ATTENTION = ("iree_linalg_ext.attention", "iree_linalg_ext.online_attention")
 _OTHER_WORK = ("linalg.softmax", "linalg.pack", "iree_linalg_ext.", "scf.")
 
 
@@ -158,7 +158,7 @@ class Program:
 
 def kind_of(op: ir.Operation) -> str:
     """`attention`, `product`, or the op's name."""
-    if op.name in _ATTENTION:
+    if op.name in OP_NAMES:
         return op.name.rpartition(".")[2]
     if op.name.startswith("linalg.") and op.name != "linalg.generic" and is_work(op):
         return f"product ({op.name})" if "matmul" in op.name else op.name
@@ -170,7 +170,7 @@ def kind_of(op: ir.Operation) -> str:
 
 def is_work(op: ir.Operation) -> bool:
     """Whether this is an op that others are fused around."""
-    if op.name.startswith((*_ATTENTION, *_OTHER_WORK)):
+    if op.name.startswith((*OP_NAMES, *_OTHER_WORK)):
         return True
     named = op.name.startswith("linalg.") and op.name not in (
         *("linalg.generic", "linalg.fill", "linalg.transpose", "linalg.copy"),

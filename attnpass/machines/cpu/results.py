@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from ...attention.edit import edit
 from ...attention.facts import AttentionFacts, find
 from ...ir import (
     Builder,
-    copied_attributes,
-    copy_region,
     element_type,
     erase_dead,
     has_one_use,
@@ -77,16 +76,12 @@ def _needs_place(facts: AttentionFacts, register_bytes: int) -> bool:
 def _rewrite(facts: AttentionFacts, reader: _Reader) -> list[ir.Operation]:
     """Gives the loop the same attention, its result's dims in the loop's order; returns the ops
     that have no use then. A loop that only copies has none, either."""
-    build, number, loop = Builder(facts.op), facts.index("output"), reader.loop
-    all_maps, operands = [*facts.maps], list(facts.op.operands)
-    positions, sizes = facts.map_of("output"), sizes_of(facts.value("output"))
-    all_maps[number] = tuple(positions[dim] for dim in reader.order)
-    ordered = [sizes[dim] for dim in reader.order]
-    operands[number] = build.empty(ordered, element_type(operands[number]))
-    attributes = copied_attributes(facts.op)
-    attributes["indexing_maps"] = maps.maps_attribute(facts.num_dims, all_maps)
-    new = build.create(facts.op.name, [operands[number].type], operands, attributes, regions=1)
-    copy_region(facts.op, new)
+    loop, output, positions = reader.loop, facts.value("output"), facts.map_of("output")
+    ordered = [sizes_of(output)[dim] for dim in reader.order]
+    place = Builder(facts.op).empty(ordered, element_type(output))
+    new = (
+        edit(facts).operand("output", place, tuple(positions[dim] for dim in reader.order)).build()
+    )
     # Types may differ in what they know of sizes.
     if _only_copies(reader) and loop.results[0].type == new.results[0].type:
         loop.results[0].replace_all_uses_with(new.results[0])
