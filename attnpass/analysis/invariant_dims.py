@@ -16,11 +16,11 @@ from ..ir import (
     defining_op,
     element_type,
     index_array,
-    iterator_kinds,
     maps,
     ranked_shape,
     sizes_of,
 )
+from ..ir.elementwise import ElementwiseFacts, read_elementwise
 from ..ir.views import REORDERS, RESHAPES, view_of
 from .trace import Tracer
 from .values import Condition
@@ -84,8 +84,8 @@ class SpareDims:
                 return build.expand(source, groups, sizes)
             return build.collapse(source, groups)
         given = [
-            self.without(operand, frozenset(at for at, dim in enumerate(read) if dim in lost))
-            for operand, read in zip(list(op.operands)[:-1], _reads(op), strict=True)
+            self.without(operand, frozenset(at for at, dim in enumerate(dims) if dim in lost))
+            for operand, dims in _inputs(op)
         ]
         init = build.empty(sizes, element_type(tensor))
         new = build.copy(op, [*given, init])
@@ -106,18 +106,25 @@ def _truth(tensor: ir.Value) -> bool | None:
     return found.holds if isinstance(found, Condition) and not found.bounds else None
 
 
-def _reads(op: ir.Operation) -> list[maps.Positions]:
-    """For each input of a linalg op, the dim of its result that stands at each of its dims;
-    None for none."""
+def _made(op: ir.Operation) -> ElementwiseFacts | None:
+    """How a `linalg.generic` makes each element of its only result, all of them anew."""
+    made = read_elementwise(op) if len(op.results) == 1 else None
+    if made is None or len(made.dim_of) != len(ranked_shape(op.results[0])):
+        return None
+    return made if next(iter(made.reads[-1].argument.uses), None) is None else None
+
+
+def _inputs(op: ir.Operation) -> list[tuple[ir.Value, maps.Positions]]:
+    """What a linalg op without a spare dim reads, with the dim of its result that stands at each
+    dim of that; None for none."""
+    if op.name == "linalg.fill":
+        return [(op.operands[0], ())]
     view = view_of(op)
     if view is not None and view.projection is not None:
-        return [view.projection]
-    if op.name == "linalg.fill":
-        return [()]
-    positions = maps.positions_of(op.attributes["indexing_maps"])
-    assert positions is not None
-    place: dict[int | None, int] = {loop: dim for dim, loop in enumerate(positions[-1])}
-    return [tuple(place.get(loop) for loop in dims) for dims in positions[:-1]]
+        return [(view.source, view.projection)]
+    made = _made(op)
+    assert made is not None, "only such generics have a spare dim"
+    return [(read.operand, read.dims) for read in made.reads[:-1]]
 
 
 def _viewed(op: ir.Operation, spare: Spare) -> Dims:
@@ -133,44 +140,28 @@ def _viewed(op: ir.Operation, spare: Spare) -> Dims:
 
 
 def _computed(op: ir.Operation, spare: Spare) -> Dims:
-    """Of linalg ops that compute each element of the result for itself."""
-    if op.name == "linalg.generic" and not _is_elementwise(op):
+    """Of a generic that computes each element of the result for itself."""
+    made = _made(op)
+    if made is None:
         return frozenset()
-    reads = {
+    needed = {
         dim
-        for operand, dims in zip(list(op.operands)[:-1], _reads(op), strict=True)
-        for at, dim in enumerate(dims)
-        if at not in spare(operand)
+        for read in made.reads[:-1]
+        for at, dim in enumerate(read.dims)
+        if at not in spare(read.operand)
     }
-    indices = _indices(op) if op.name == "linalg.generic" else frozenset()
-    every = range(len(ranked_shape(op.results[0])))
-    return frozenset(dim for dim in every if dim not in reads and dim not in indices)
+    for inner in op.regions[0].blocks[0].operations:
+        if inner.operation.name == "linalg.index":
+            needed.add(made.dim_of[ir.IntegerAttr(inner.operation.attributes["dim"]).value])
+    return frozenset(dim for dim in range(len(made.dim_of)) if dim not in needed)
 
 
-def _is_elementwise(op: ir.Operation) -> bool:
-    """Whether a `linalg.generic` has one result, each element computed for itself."""
-    positions = maps.positions_of(op.attributes["indexing_maps"])
-    if len(op.results) != 1 or positions is None or None in positions[-1]:
-        return False
-    block = op.regions[0].blocks[0]
-    was_there = next(iter(block.arguments[len(block.arguments) - 1].uses), None)
-    return was_there is None and {*iterator_kinds(op)} <= {"parallel"}
-
-
-def _indices(op: ir.Operation) -> Dims:
-    """The dims of the result whose index the body of a `linalg.generic` reads."""
-    positions = maps.positions_of(op.attributes["indexing_maps"])
-    assert positions is not None
-    loops = {
-        ir.IntegerAttr(inner.operation.attributes["dim"]).value
-        for inner in op.regions[0].blocks[0].operations
-        if inner.operation.name == "linalg.index"
-    }
-    return frozenset(dim for dim, loop in enumerate(positions[-1]) if loop in loops)
+def _filled(op: ir.Operation, spare: Spare) -> Dims:
+    return frozenset(range(len(ranked_shape(op.results[0]))))
 
 
 _OPS: dict[str, Callable[[ir.Operation, Spare], Any]] = {
     "linalg.generic": _computed,
-    "linalg.fill": _computed,
+    "linalg.fill": _filled,
     **dict.fromkeys((*REORDERS, "linalg.broadcast"), _viewed),
 }

@@ -12,8 +12,9 @@ from typing import Any
 
 from iree.compiler import ir
 
-from ..ir import body_names, defining_op, is_ranked_tensor, maps, ranked_shape
-from ..ir.views import SLICE, WHOLE, Run, View, view_of
+from ..ir import body_names, defining_op, is_ranked_tensor, ranked_shape
+from ..ir.elementwise import read_elementwise
+from ..ir.views import SLICE, WHOLE, DimRun, View, view_of
 from .arithmetic import compute
 from .constants import constant, pattern
 from .values import Indices, Linear, Value
@@ -89,24 +90,15 @@ class Tracer:
     def in_body(self, op: ir.Operation, scalar: ir.Value, indices: Indices) -> Value | None:
         """A scalar in the body of a `linalg.generic`, where it computes the element at these
         indices of its only result."""
-        positions = maps.positions_of(op.attributes["indexing_maps"])
-        if positions is None or len(op.results) != 1:
+        made = read_elementwise(op) if len(op.results) == 1 else None
+        if made is None:
             return None
-        out = positions[-1]
-        # The loops of a reduction are in no output map.
-        if len({loop for loop in out if loop is not None}) != maps.num_dims(
-            op.attributes["indexing_maps"]
-        ):
-            return None
-        loops = {loop: index for loop, index in zip(out, indices, strict=True) if loop is not None}
-        arguments = op.regions[0].blocks[0].arguments
-        names = _Lazily(
-            {
-                argument: (operand, tuple(_at(loops, loop) for loop in places))
-                for argument, operand, places in zip(arguments, op.operands, positions, strict=True)
-            },
-            self,
-        )
+        places = {
+            read.argument: (read.operand, tuple(_at(indices, dim) for dim in read.dims))
+            for read in made.reads
+        }
+        loops = {loop: indices[dim] for loop, dim in made.dim_of.items()}
+        names = _Lazily(places, self)
         return self.scalar(scalar, names, loops)
 
     def _linalg_fill(self, op: ir.Operation, indices: Indices) -> Value | None:
@@ -238,11 +230,11 @@ def _held(op: ir.Operation, name: str, indices: Indices) -> Value | None:
     return pattern(op, indices)
 
 
-def _at(loops: Mapping[int, Linear | None], loop: int | None) -> Linear | None:
-    return Linear(0) if loop is None else loops[loop]
+def _at(indices: Indices, dim: int | None) -> Linear | None:
+    return Linear(0) if dim is None else indices[dim]
 
 
-def _below(view: View, run: Run, indices: Indices) -> Indices:
+def _below(view: View, run: DimRun, indices: Indices) -> Indices:
     """The indices along a run of what a view shows, at these indices of the view."""
     if len(run.result) == 1:
         index = indices[run.result[0]]

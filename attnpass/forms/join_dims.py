@@ -139,19 +139,17 @@ def _side_by_side(pieces: tuple[int, ...], order: list[int]) -> bool:
 def _element_by_element(op: ir.Operation) -> tuple[int, tuple[int, ...] | None]:
     """(number, dims) where op computes each element of one of that operand: dim d of the operand
     is dim dims[d] of the result. What else it reads is smaller: scales, zero points."""
-    from ..ir import maps, reduces
+    from ..ir import ranked_shape
+    from ..ir.elementwise import read_elementwise
 
-    if op.name != "linalg.generic" or len(op.results) != 1 or reduces(op):
+    made = read_elementwise(op) if len(op.results) == 1 else None
+    if made is None or len(made.dim_of) != len(ranked_shape(op.results[0])):
         return 0, None
-    positions = maps.positions_of(op.attributes["indexing_maps"])
-    if positions is None or None in positions[-1]:
+    inputs = [read.dims for read in made.reads[:-1]]
+    whole = [number for number, dims in enumerate(inputs) if {*dims} == {*made.dim_of.values()}]
+    if len(whole) != 1:
         return 0, None
-    *inputs, result = positions
-    place = {loop: dim for dim, loop in enumerate(result)}
-    whole = [number for number, of in enumerate(inputs) if {*of} == {*result}]
-    if len(whole) != 1 or len(place) != len(result):
-        return 0, None
-    return whole[0], tuple(place[loop] for loop in inputs[whole[0]])
+    return whole[0], tuple(dim for dim in inputs[whole[0]] if dim is not None)
 
 
 def _is_made_over_more(facts: AttentionFacts) -> bool:

@@ -15,6 +15,7 @@ from iree.compiler import ir
 
 from . import maps
 from .attributes import index_array
+from .elementwise import read_elementwise
 from .types import DYNAMIC, is_ranked_tensor, ranked_shape
 
 # Reshapes that say which dims belong together.
@@ -28,7 +29,7 @@ SLICE = "tensor.extract_slice"
 
 
 @dataclass(frozen=True)
-class Run:
+class DimRun:
     """Dims of a source and of a result, major to minor, along which the same elements lie.
 
     Without dims of the source the result is repeated; without dims of the result one element of
@@ -47,7 +48,7 @@ class View:
 
     op: ir.Operation
     source: ir.Value
-    runs: tuple[Run, ...]
+    runs: tuple[DimRun, ...]
 
     @property
     def result(self) -> ir.Value:
@@ -119,28 +120,28 @@ def _made_by(value: ir.Value, names: Sequence[str]) -> View | None:
     return view_of(owner.operation) if named else None
 
 
-Runs = tuple[Run, ...]
+Runs = tuple[DimRun, ...]
 
 
 def _cast(op: ir.Operation) -> Runs:
-    return tuple(Run((dim,), (dim,)) for dim in range(len(ranked_shape(op.results[0]))))
+    return tuple(DimRun((dim,), (dim,)) for dim in range(len(ranked_shape(op.results[0]))))
 
 
 def _transpose(op: ir.Operation) -> Runs:
     order = op.attributes["permutation"]
-    return tuple(Run((dim,), (place,)) for place, dim in enumerate(order))
+    return tuple(DimRun((dim,), (place,)) for place, dim in enumerate(order))
 
 
 def _expand(op: ir.Operation) -> Runs:
     groups = index_array(op.attributes["reassociation"])
-    runs = [Run((dim,), tuple(group)) for dim, group in enumerate(groups)]
-    return (*runs, *(Run((), (dim,)) for dim in _rest(op.results[0], groups)))
+    runs = [DimRun((dim,), tuple(group)) for dim, group in enumerate(groups)]
+    return (*runs, *(DimRun((), (dim,)) for dim in _rest(op.results[0], groups)))
 
 
 def _collapse(op: ir.Operation) -> Runs:
     groups = index_array(op.attributes["reassociation"])
-    runs = [Run(tuple(group), (dim,)) for dim, group in enumerate(groups)]
-    return (*runs, *(Run((dim,), ()) for dim in _rest(op.operands[0], groups)))
+    runs = [DimRun(tuple(group), (dim,)) for dim, group in enumerate(groups)]
+    return (*runs, *(DimRun((dim,), ()) for dim in _rest(op.operands[0], groups)))
 
 
 def _rest(value: ir.Value, groups: Sequence[Sequence[int]]) -> range:
@@ -150,7 +151,7 @@ def _rest(value: ir.Value, groups: Sequence[Sequence[int]]) -> range:
 
 def _reshape(op: ir.Operation) -> Runs:
     source, result = (range(len(ranked_shape(x))) for x in (op.operands[0], op.results[0]))
-    return (Run(tuple(source), tuple(result)),)
+    return (DimRun(tuple(source), tuple(result)),)
 
 
 def _broadcast(op: ir.Operation) -> Runs:
@@ -161,26 +162,20 @@ def _broadcast(op: ir.Operation) -> Runs:
 
 def _generic(op: ir.Operation) -> Runs | None:
     """A generic that hands on the elements of its only input."""
-    if len(op.operands) != 2 or len(op.results) != 1:
-        return None
     body = op.regions[0].blocks[0]
-    first = body.operations[0].operation
-    if first.name != "linalg.yield" or first.operands[0] != body.arguments[0]:
+    if len(op.operands) != 2 or body.operations[0].operation.name != "linalg.yield":
         return None
-    positions = maps.positions_of(op.attributes["indexing_maps"])
-    if positions is None or None in positions[1]:
+    made = read_elementwise(op)
+    rank = len(ranked_shape(op.results[0]))
+    if made is None or made.scalar != body.arguments[0] or len(made.dim_of) != rank:
         return None
-    source, result = positions
-    if len(result) != maps.num_dims(op.attributes["indexing_maps"]):
-        return None
-    dims = [None if loop is None else result.index(loop) for loop in source]
-    return _projected(dims, len(result))
+    return _projected(made.reads[0].dims, rank)
 
 
 def _projected(dims: Sequence[int | None], rank: int) -> Runs:
     """Dim j of the source is dim dims[j] of the result (None: one element is read)."""
-    runs = [Run((dim,), () if place is None else (place,)) for dim, place in enumerate(dims)]
-    return (*runs, *(Run((), (place,)) for place in range(rank) if place not in dims))
+    runs = [DimRun((dim,), () if place is None else (place,)) for dim, place in enumerate(dims)]
+    return (*runs, *(DimRun((), (place,)) for place in range(rank) if place not in dims))
 
 
 def _slice(op: ir.Operation) -> Runs | None:
@@ -193,7 +188,7 @@ def _slice(op: ir.Operation) -> Runs | None:
         for name in ("static_offsets", "static_strides")
     )
     return tuple(
-        Run((dim,), (place[dim],) if dim in place else (), start, step)
+        DimRun((dim,), (place[dim],) if dim in place else (), start, step)
         for dim, (start, step) in enumerate(zip(starts, steps, strict=True))
     )
 

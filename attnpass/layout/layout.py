@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..ir import Size, product
-from ..ir.views import Run
+from ..ir.views import DimRun
 
 # (offset, full size): the axis is elements offset .. offset + size of a factor of full size.
 Window = tuple[int, int]
@@ -51,7 +51,7 @@ class Layout:
         """Per dim of the value, the sizes of its axes."""
         return [[self.sizes[axis] for axis in axes] for axes in self.dims]
 
-    def through(self, runs: Sequence[Run], sizes: Sequence[Size]) -> Refinement | None:
+    def through(self, runs: Sequence[DimRun], sizes: Sequence[Size]) -> Refinement | None:
         """The layout of what a view with these runs shows, of shape `sizes`, given this one of
         the view's result.
 

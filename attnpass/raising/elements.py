@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from iree.compiler import ir
 
 from ..analysis.constants import constant
-from ..ir import defining_op, is_ranked_tensor, maps, reduces
+from ..ir import defining_op, is_ranked_tensor
+from ..ir.elementwise import read_elementwise
 from ..ir.limits import DIGITS, INFINITE
 from .axes import Axes, Dims, source_of
 
@@ -134,24 +135,18 @@ class Elements:
 
     def _in_generic(self, op: ir.Operation, result: Leaf) -> Expression | None:
         """The element of a result of an elementwise generic; None where it is no such."""
-        positions = maps.positions_of(op.attributes["indexing_maps"])
-        if positions is None or reduces(op):
+        made = read_elementwise(op, list(op.results).index(result.value))
+        if made is None:
             return None
-        which = list(op.results).index(result.value)
-        out = positions[len(op.operands) - len(op.results) + which]
-        loops = {
-            loop: axes for loop, axes in zip(out, result.dims, strict=True) if loop is not None
-        }
-        if len(loops) != maps.num_dims(op.attributes["indexing_maps"]):
-            return None
-        block = op.regions[0].blocks[0]
         names: dict[ir.Value, tuple[ir.Value, Dims]] = {
-            argument: (operand, tuple(() if p is None else loops[p] for p in places))
-            for argument, operand, places in zip(
-                block.arguments, op.operands, positions, strict=True
+            read.argument: (
+                read.operand,
+                tuple(() if dim is None else result.dims[dim] for dim in read.dims),
             )
+            for read in made.reads
         }
-        found = self._scalar(list(block.operations)[-1].operands[which], names, loops)
+        loops = {loop: result.dims[dim] for loop, dim in made.dim_of.items()}
+        found = self._scalar(made.scalar, names, loops)
         if isinstance(found, Step):
             return Step(found.op, found.text, found.inputs, result)
         return found

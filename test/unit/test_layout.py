@@ -15,7 +15,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from attnpass.ir.views import Run
+from attnpass.ir.views import DimRun
 from attnpass.layout.layout import Layout, common_refinement, make_layout, permuted
 
 FACTORS = st.sampled_from([2, 3, 4, 5, 6])
@@ -90,7 +90,7 @@ def test_transposed(data: st.DataObject) -> None:
     # y is a transpose of x: dim i of y is dim permutation[i] of x.
     x = y.transpose(np.argsort(permutation))
     assert np.array_equal(x.transpose(permutation), y)
-    runs = [Run((dim,), (place,)) for place, dim in enumerate(permutation)]
+    runs = [DimRun((dim,), (place,)) for place, dim in enumerate(permutation)]
     found = layout.through(runs, x.shape)
     assert found is not None
     assert np.array_equal(deliver(x, found.layout), deliver(y, layout))
@@ -102,7 +102,7 @@ def test_expanded(data: st.DataObject) -> None:
     y = value_of(layout)
     groups = data.draw(grouped(y.ndim))
     x = y.reshape([math.prod(y.shape[dim] for dim in group) for group in groups])
-    found = layout.through([Run((d,), tuple(group)) for d, group in enumerate(groups)], x.shape)
+    found = layout.through([DimRun((d,), tuple(group)) for d, group in enumerate(groups)], x.shape)
     assert found is not None and np.array_equal(deliver(x, found.layout), deliver(y, layout))
 
 
@@ -129,7 +129,7 @@ def test_collapsed(data: st.DataObject) -> None:
         factors = data.draw(factorings(size))
         groups.append(list(range(len(shape), len(shape) + len(factors))))
         shape += factors
-    runs = [Run(tuple(group), (dim,)) for dim, group in enumerate(groups)]
+    runs = [DimRun(tuple(group), (dim,)) for dim, group in enumerate(groups)]
     found = layout.through(runs, shape)
     if found is None:
         refused(layout, groups, shape)
@@ -152,7 +152,7 @@ def test_a_window_is_cut_where_it_falls_on_the_factors(data: st.DataObject) -> N
     assume(size < full)
     shape = data.draw(factorings(full))
     layout = make_layout([size], ((0,),), [(offset, full)])
-    found = layout.through([Run(tuple(range(len(shape))), (0,))], shape)
+    found = layout.through([DimRun(tuple(range(len(shape))), (0,))], shape)
     x = np.arange(full)
     if found is not None:
         assert np.array_equal(
@@ -229,8 +229,8 @@ def test_repeated(data: st.DataObject) -> None:
     order = sorted(range(len(dims)), key=lambda i: dims[i])
     shape = [y.shape[d] if d in dims else 1 for d in range(rank)]
     whole = np.broadcast_to(small.transpose(order).reshape(shape), y.shape)
-    runs = [Run((d,), (dim,)) for d, dim in enumerate(dims)]
-    runs += [Run((), (dim,)) for dim in range(rank) if dim not in dims]
+    runs = [DimRun((d,), (dim,)) for d, dim in enumerate(dims)]
+    runs += [DimRun((), (dim,)) for dim in range(rank) if dim not in dims]
     found = layout.through(runs, small.shape)
     assert found is not None
     got = deliver(small, found.layout)
