@@ -10,7 +10,7 @@ import itertools
 from dataclasses import dataclass
 
 from ..attention.facts import AttentionFacts, whole_facts
-from ..ir import defining_op
+from ..ir import defining_op, users
 from . import Target
 from .amd import configurations as amd
 from .cpu import configurations as cpu
@@ -29,9 +29,23 @@ def no_code(facts: AttentionFacts) -> str:
     written = {*facts.map_of("output")}
     if facts.kind == "online_attention":
         kinds = {facts.element_types[name] for name in facts.result_names}
-        return "IREE 3.13 fails on results of several types" if len(kinds) > 1 else ""
+        if len(kinds) > 1:
+            return "IREE 3.13 fails on results of several types"
+        return _no_code_of_one_row(facts)
     if not written >= {*facts.batch, *facts.m} or not written <= read | {None}:
         return "IREE 3.13 crashes where the result lacks rows or batches, or has dims of its own"
+    return ""
+
+
+def _no_code_of_one_row(facts: AttentionFacts) -> str:
+    """Why IREE compiles no online attention of a single row, or ''."""
+    if facts.extent((*facts.batch, *facts.m)) != 1:
+        return ""
+    results = zip(facts.result_names, facts.op.results, strict=True)
+    if any(
+        name != "output" and _begins_with_number(facts, name) and users(r) for name, r in results
+    ):
+        return "IREE 3.13 fails to store a single row's maximum or sum that begins with a number"
     return ""
 
 
@@ -104,8 +118,12 @@ def _starts_anew(facts: AttentionFacts) -> bool:
     """Whether all results begin with a number, which IREE puts in where it needs it."""
     if facts.kind == "attention":
         return True
-    starts = [defining_op(facts.value(name)) for name in facts.result_names]
-    return all(start is not None and start.name in _NUMBERS for start in starts)
+    return all(_begins_with_number(facts, name) for name in facts.result_names)
+
+
+def _begins_with_number(facts: AttentionFacts, name: str) -> bool:
+    start = defining_op(facts.value(name))
+    return start is not None and start.name in _NUMBERS
 
 
 def _units(facts: AttentionFacts) -> set[int]:

@@ -169,3 +169,40 @@ def test_unknown_keys_and_rows_that_leave_a_tile_incomplete(kind: str, out: str,
     assert text
     (result,) = run_gpu_module(lower(text.decode()), form.inputs())
     assert rel_error(np.asarray(result, np.float64), form.wanted()[0]) < 1e-3
+
+
+# One row over 12 keys, all results from numbers, all of them returned.
+ONE_ROW = """
+func.func @main(%q: tensor<1x16xf32>, %k: tensor<12x16xf32>, %v: tensor<12x15xf32>) -> (tensor<1x15xf32>, tensor<1xf32>, tensor<1xf32>) {
+  %scale = arith.constant 0.25 : f32
+  %zero = arith.constant 0.0 : f32
+  %low = arith.constant -1.0e+30 : f32
+  %eo = tensor.empty() : tensor<1x15xf32>
+  %es = tensor.empty() : tensor<1xf32>
+  %o = linalg.fill ins(%zero : f32) outs(%eo : tensor<1x15xf32>) -> tensor<1x15xf32>
+  %m = linalg.fill ins(%low : f32) outs(%es : tensor<1xf32>) -> tensor<1xf32>
+  %s = linalg.fill ins(%zero : f32) outs(%es : tensor<1xf32>) -> tensor<1xf32>
+  %r:3 = iree_linalg_ext.online_attention <indexing_maps = [affine_map<(m, n, d, k) -> (m, d)>, affine_map<(m, n, d, k) -> (k, d)>, affine_map<(m, n, d, k) -> (k, n)>, affine_map<(m, n, d, k) -> ()>, affine_map<(m, n, d, k) -> (m, n)>, affine_map<(m, n, d, k) -> (m)>, affine_map<(m, n, d, k) -> (m)>]>
+      ins(%q, %k, %v, %scale : tensor<1x16xf32>, tensor<12x16xf32>, tensor<12x15xf32>, f32) outs(%o, %m, %s : tensor<1x15xf32>, tensor<1xf32>, tensor<1xf32>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<1x15xf32>, tensor<1xf32>, tensor<1xf32>
+  return %r#0, %r#1, %r#2 : tensor<1x15xf32>, tensor<1xf32>, tensor<1xf32>
+}
+"""  # noqa: E501
+
+
+def test_states_of_a_single_row_that_begin_with_numbers() -> None:
+    """Written out before IREE fails to store them; right on CPUs, compiled for CUDA."""
+    reason = "fails to store a single row's maximum or sum that begins with a number"
+    _, report = compile_for_cuda(ONE_ROW)
+    assert not report.events and any(reason in note for note in report.notes)
+    numbers = np.random.default_rng(0)
+    q, k, v = (numbers.standard_normal(x, np.float32) for x in ((1, 16), (12, 16), (12, 15)))
+    scores = q.astype(np.float64) @ k.T * (0.25 * np.log2(np.e))
+    weights = np.exp2(scores - scores.max())
+    wanted = [weights @ v, scores.max(-1), weights.sum(-1)]
+    for result, right in zip(
+        run_module(compile_text(ONE_ROW, mode="cost"), [q, k, v]), wanted, strict=True
+    ):
+        assert rel_error(result, right) < 2e-5
