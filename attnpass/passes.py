@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .machines import Target
     from .machines.user_specs import UserSpecs
     from .report.records import Report
+    from .report.words import What
 
 REGISTRY: dict[str, str] = {
     "attn-bubble-transpose-v": "attnpass.layout.bubble_transpose_v:BubbleTransposeV",
@@ -95,10 +96,13 @@ class PassContext:
         return named or resolve_target(module)
 
     def replace_attention(
-        self, module: ir.Operation, replace: Callable[[AttentionFacts], str | None]
+        self,
+        module: ir.Operation,
+        replace: Callable[[AttentionFacts], str | None],
+        what: What = "fitted",
     ) -> bool:
-        """Replaces attention ops, reports what became of each, and erases them; returns whether
-        IR changed.
+        """Replaces attention ops, records `what` was done to each, and erases them; returns
+        whether IR changed.
 
         `replace` gives the users of an attention another one and returns what a reader should
         know of that, or returns None and leaves it.
@@ -112,7 +116,7 @@ class PassContext:
                 became = replace(facts)
                 if became:
                     replaced.append(facts.op)
-                    self.report.note(f"{facts.kind} at {facts.place}: {became}")
+                    self.report.record(facts.op, what, became)
             erase_dead(replaced)
         return bool(replaced)
 

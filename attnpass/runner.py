@@ -120,6 +120,7 @@ def run_pipeline(
         note_what_is_left(module, context.report)
     for number, stage in enumerate(stages):
         name = stage_name(stage)
+        context.report.pass_name = name
         context.later = tuple(s for s in stages[number + 1 :] if isinstance(s, Pass))
         if watch.before:
             watch.before(name, module)
@@ -132,6 +133,7 @@ def run_pipeline(
         watch.seconds.append((name, time.perf_counter() - start))
         if watch.after:
             watch.after(name, module)
+    context.report.pass_name = ""
 
 
 def check_foreign(stages: Iterable[Stage]) -> None:

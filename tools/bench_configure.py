@@ -263,6 +263,8 @@ def module(case: Case, transposed: bool) -> str:
 
 def compile_all(folder: Path, only: str) -> None:
     """Writes <case>.<variant>.vmfb and manifest.json with what the passes said."""
+    from attnpass.report.records import report_from_dict
+
     folder.mkdir(parents=True, exist_ok=True)
     entries = []
     for case in CASES:
@@ -284,9 +286,9 @@ def compile_all(folder: Path, only: str) -> None:
                 error = "no end within 300 s"
             entry = {"case": asdict(case), "variant": variant, "file": path.name, "failed": error}
             if not error:
-                notes = json.loads((folder / "report.json").read_text())["notes"]
-                entry["configured"] = any("is configured" in note for note in notes)
-                entry["notes"] = [note for note in notes if "keeps IREE" in note][:1]
+                report = report_from_dict(json.loads((folder / "report.json").read_text()))
+                entry["configured"] = bool(report.found("configured"))
+                entry["notes"] = [str(one) for one in report.found("not-configured")][:1]
             entries.append(entry)
             said = error.splitlines()[-1:] if error else entry.get("notes")
             print(case.name, variant, entry.get("configured"), said, flush=True)

@@ -136,8 +136,8 @@ def compile_all(folder: Path) -> None:
             done = subprocess.run(command, capture_output=True, text=True, timeout=300)
             entry = {"case": dataclasses.asdict(of), "variant": variant, "file": path.name}
             entry["failed"] = first_error(done.stderr) if done.returncode else ""
-            notes = [] if entry["failed"] else notes_in(folder / "report.json")
-            entry["contraction"] = [note for note in notes if note.startswith("contraction")][:1]
+            notes = [] if entry["failed"] else contractions_in(folder / "report.json")
+            entry["contraction"] = notes[:1]
             entries.append(entry)
             print(path.name, variant, entry["failed"], str(entry["contraction"])[:90], flush=True)
     (folder / "manifest.json").write_text(json.dumps(entries, indent=1))
@@ -163,8 +163,12 @@ def first_error(said: str) -> str:
     return line.rpartition("error: ")[2]
 
 
-def notes_in(report: Path) -> list[str]:
-    return json.loads(report.read_text())["notes"]
+def contractions_in(report: Path) -> list[str]:
+    """What a report says of products' configurations, in words."""
+    from attnpass.report.records import report_from_dict
+
+    records = report_from_dict(json.loads(report.read_text()))
+    return [str(one) for one in records.found("configured", "not-configured", of="contraction")]
 
 
 def run_all(folder: Path, json_path: Path) -> None:

@@ -21,6 +21,7 @@ from model_check import HOST, build, compile_model, loaded, worst_error
 
 from attnpass import Report
 from attnpass.pipeline import default_pipeline
+from attnpass.report.text import sentences
 
 TOLERANCE = 1e-5
 CASES = {
@@ -90,8 +91,8 @@ def show_speed() -> bool:
     print(f"  {'compiled by':30s} {'ms a layer':>10s} {'error':>24s}")
     for name, seconds in times.items():
         print(f"  {name:30s} {statistics.median(seconds) * 1e3:10.1f} {errors[name]:24.1e}")
-    for note in report.notes:
-        print(f"\n  {note}")
+    for sentence in sentences(report):
+        print(f"\n  {sentence}")
     return max(errors.values()) < TOLERANCE
 
 

@@ -21,12 +21,14 @@ from ..ir import (
     location_text,
     maps,
     number_of,
+    path_text,
     ranked_shape,
     set_number,
     symbol_name,
 )
 from ..ir.limits import ASSUMED_EXTENT
-from ..report.records import Report, located
+from ..report.ops import located
+from ..report.records import Report
 
 OP_NAMES = ("iree_linalg_ext.attention", "iree_linalg_ext.online_attention")
 # Reads a position in the score region.
@@ -73,6 +75,11 @@ class AttentionFacts:
     def place(self) -> str:
         """The location for a reader, with the number where that is above 1."""
         return located(self.location, self.number)
+
+    @property
+    def path(self) -> str:
+        """What the input names the place: a module path, or ''."""
+        return path_text(self.op.location)
 
     @property
     def function(self) -> str:
@@ -220,9 +227,8 @@ def note_what_is_left(module: ir.Operation, report: Report) -> None:
         try:
             describe(op)
         except AttnError as error:
-            note = f"attention at {error.location} is left as it is: {error.message}"
-            if note not in report.notes:
-                report.note(note)
+            if not report.is_left(op):
+                report.record(op, "left", error.message)
 
 
 def find_ops(module: ir.Operation) -> list[ir.Operation]:

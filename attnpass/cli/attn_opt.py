@@ -17,6 +17,7 @@ from ..driver.files import (
     write_output,
 )
 from ..errors import AttnError, PipelineError
+from ..report.text import sentences
 from .diagnostics import Collector, Message, message_at, run_tool, split_chunks, verify_expected
 from .dialects import search_here
 from .guard import guarded
@@ -231,7 +232,7 @@ class _Run:
 
         collector = Collector()
         printed: str | None = None
-        first_record, first_note = len(self.report.attentions), len(self.report.notes)
+        first_record, told = len(self.report.attentions), len(sentences(self.report))
         with ir.Context() as context:
             context.load_all_available_dialects()
             detach = collector.attach(context)
@@ -247,7 +248,7 @@ class _Run:
                 record.location = name + record.location[1:]
         if "remarks" in self.options.flags:
             messages += _remarks(self.report, first_record)
-            notes = self.report.notes[first_note:]
+            notes = sentences(self.report)[told:]
             messages += [Message("note", name, 0, 0, note) for note in notes]
         messages = [_in_file(message, name) for message in messages]
         if "verify-diagnostics" in self.options.flags:

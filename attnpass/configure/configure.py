@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ..attention.facts import AttentionFacts, describe, find_ops
 from ..errors import AttnError
-from ..ir import descendants, location_text, remove_attributes, set_attribute, symbol_name
+from ..ir import descendants, remove_attributes, set_attribute, symbol_name
 from ..kernels.extern import kernels_in
 from ..machines import Target
 from ..machines.configurations import GPUS, built_in
@@ -21,6 +21,7 @@ from ..machines.nvidia import contractions as nvidia_contraction
 from ..machines.table import Table, load_table
 from ..machines.user_specs import UserSpecs
 from ..passes import Pass, PassContext, option
+from ..report.ops import Op, op_of
 from .block_divisor_inference import hide_divisors
 from .layout_at_flow import report_folds
 
@@ -111,24 +112,22 @@ def configure_all(
             facts = describe(op)
         except AttnError as error:
             # IREE folds unit dims before this phase: a single key leaves no k2 dim.
-            place = f"attention at {error.location}"
-            if f"{place} is left as it is: {error.message}" not in report.notes:
-                report.note(f"{place} keeps IREE's own configuration: {error.message}")
+            if not report.is_left(op):
+                report.record(op, "not-configured", error.message)
             continue
-        place = f"{facts.kind} at {facts.place}"
         report_folds(facts, report)
         if flag := theirs.get(facts.function):
-            report.note(f"{place} has the configuration that {flag} gives it")
+            report.record(op, "configured-by-user", flag=flag)
             continue
         found, source = _configuration(facts, target, table)
-        if _attach(facts.op, place, found, target, report, source, check):
+        if _attach(op_of(op), op, found, target, report, source, check):
             changed = True
             if target and target.backend == "llvm-cpu" and "decomposition_config" not in found:
                 loops = cpu_loops.tiles(facts, cpu.register_bytes(target))
                 why = loops if isinstance(loops, str) else "the table has none for it"
-                report.note(f"{place} gets no loops of ours: {why}")
+                report.record(op, "no-loops", why)
         elif not facts.own_configuration and (why := own_is_wrong(facts, target)):
-            report.known_wrong(f"{place}: {why}", facts.location)
+            report.known_wrong(why, op)
     on_cuda = target is not None and target.backend == "cuda"
     attends = bool(ops or kernels_in(module))
     if target and target.backend in GPUS and (changed or (on_cuda and attends)):
@@ -174,22 +173,22 @@ def _configure_contractions(
         facts = nvidia_contraction.find(function)
         if facts is not None:
             found = nvidia_contraction.configuration(facts, target)
-            place = f"contraction at {location_text(facts.op.location)}"
-            changed |= _attach(facts.op, place, found, target, report)
+            about = op_of(facts.op, "contraction")
+            changed |= _attach(about, facts.op, found, target, report)
     return changed
 
 
 def _attach(
+    about: Op,
     op: ir.Operation,
-    place: str,
     found: dict[str, str] | str,
     target: Target | None,
     report: Report,
     source: str = "",
     check: Check | None = None,
 ) -> bool:
-    """Gives an op the attributes found, or notes why there are none; `source` says where they
-    come from, if not from the built-in tables."""
+    """Gives an op the attributes found, or says of it why there are none; `source` says where
+    they come from, if not from the built-in tables."""
     if not isinstance(found, str):
         for name, text in found.items():
             set_attribute(op, name, text)
@@ -198,10 +197,15 @@ def _attach(
             remove_attributes(op, *found)
             found = why
     if isinstance(found, str):
-        report.note(f"{place} keeps IREE's own configuration: {found}")
+        report.record(about, "not-configured", found)
         return False
-    words = found["compilation_info"]
-    report.note(f"{place} is configured for {target.name if target else ''}{source}: {words}")
+    report.record(
+        about,
+        "configured",
+        target=target.name if target else "",
+        source=source,
+        configuration=found["compilation_info"],
+    )
     return True
 
 

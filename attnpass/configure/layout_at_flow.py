@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..report.ops import op_of
 from ..report.records import OperandRecord
 
 if TYPE_CHECKING:
@@ -19,17 +20,15 @@ PASS = "attn-configure"
 
 
 def report_folds(facts: AttentionFacts, report: Report) -> None:
-    """Adds a decision for K or V of an attention at `flow` whose innermost dim IREE changed."""
-    record = next(
-        (
-            one
-            for one in report.attentions
-            if (one.location, one.number) == (facts.location, facts.number)
-        ),
-        None,
-    )
-    if record is None:
-        return
+    """Adds a decision for K or V of an attention at `flow` whose innermost dim IREE changed, to
+    all attentions that IREE has merged in it."""
+    places = {(place.location, place.number) for place in op_of(facts.op).places}
+    for record in report.attentions:
+        if (record.location, record.number) in places:
+            _report_folds(facts, record)
+
+
+def _report_folds(facts: AttentionFacts, record: AttentionRecord) -> None:
     for operand, planned in _planned(record).items():
         now = _innermost(facts, operand)
         if now and now != planned:

@@ -43,10 +43,8 @@ class StoreOperands(Pass):
                     continue
                 for name in _READ_OFTEN:
                     if name in facts.operand_names and _store(facts, name):
-                        context.report.note(
-                            f"{facts.kind} at {facts.place}: its {name} is computed, and put in "
-                            "memory before it"
-                        )
+                        why = f"its {name} is computed, and put in memory before it"
+                        context.report.record(facts.op, "stored", why)
                         changed = True
         return changed
 

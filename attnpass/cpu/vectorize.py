@@ -28,16 +28,15 @@ from ..ir import (
     descendants,
     detached_copy,
     erase,
-    location_text,
     restore,
     set_attribute,
-    symbol_name,
 )
 from ..machines import parse_target
 from ..machines.cpu import configurations as cpu
 from ..machines.cpu.loops import Tiles, marked, misfit, row_size, tile_rows
 from ..machines.cpu.machine import Cpu
 from ..passes import Pass, PassContext
+from ..report.ops import op_of
 from ..report.records import Report
 from .decode_loops import FewRows
 from .in_place import sum_in_place
@@ -91,8 +90,7 @@ def use_loops(module: ir.Operation, report: Report) -> bool:
 
 
 def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool:
-    name = symbol_name(function)
-    place = f"kernel {name} at {location_text(function.location)}"
+    kernel = op_of(function)
     why = "its rows need more of the stack than there is"
     for tiles, rows in _attempts(function):
         copy = detached_copy(function)
@@ -100,11 +98,11 @@ def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool
         if not why:
             mark_lowered(function)
             lanes = "rows" if tiles.row_vectors else "the head dim"
-            report.note(f"{place} is vector loops of ours, with {lanes} across the lanes")
+            report.record(kernel, "loops", lanes=lanes)
             return True
         restore(function, copy)
         function = copy
-    report.note(f"{place} gets no loops of ours: {why}")
+    report.record(kernel, "no-loops", why)
     return False
 
 

@@ -58,19 +58,18 @@ def decompose_all(
         try:
             facts = describe_any(op)
         except AttnError as error:
-            report.note(f"attention at {error.location} is not written out: {error.message}")
+            report.record(op, "not-decomposed", error.message)
             continue
         reason = wanted(facts)
         if not reason:
             continue
-        place = f"{facts.kind} at {facts.place}"
         if why := refusal(facts):
-            report.note(f"{place} is not written out: {why}")
+            report.record(op, "not-decomposed", why)
             continue
         for old, new in zip(op.results, (write or decomposed)(facts), strict=True):
             old.replace_all_uses_with(new)
         done.append(op)
-        report.note(f"{place} is products and a softmax in {_kind(facts)} now: {reason}")
+        report.record(op, "decomposed", reason, element_type=str(_kind(facts)))
     erase_dead(done)
     return bool(done)
 
@@ -458,8 +457,5 @@ class Decompose(Pass):
             return f"{why}; {self.megabytes} MB of scores at a time"
         if not kept:
             return why
-        place = f"{facts.kind} at {facts.place}"
-        context.report.known_wrong(
-            f"{place}: {why}, and it is not written out: {kept}", facts.location
-        )
+        context.report.known_wrong(f"{why}, and it is not written out: {kept}", facts.op)
         return ""

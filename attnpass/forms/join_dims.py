@@ -57,12 +57,14 @@ class JoinDims(Pass):
                 for (reader, number), reason in reasons:
                     barrier = compute_barrier(Builder(reader), reader.operands[number])
                     reader.operands[number] = barrier
-                    context.report.note(f"{facts.kind} at {facts.place}: {reason}")
+                    context.report.record(facts.op, "repaired", reason)
                 apart = tell_operands_apart(facts)
                 if apart:
-                    context.report.note(
-                        f"{facts.kind} at {facts.place}: its {' and '.join(apart)} is the same "
-                        "view as another operand, and told apart from it"
+                    context.report.record(
+                        facts.op,
+                        "repaired",
+                        f"its {' and '.join(apart)} is the same view as another operand, and told "
+                        "apart from it",
                     )
                 changed |= bool(reasons or apart)
         return changed

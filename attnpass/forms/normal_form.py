@@ -150,10 +150,8 @@ class NormalForm(Pass):
             for facts in find(module):
                 had = truth_mask(facts)
                 if had:
-                    context.report.note(
-                        f"{facts.kind} at {facts.place}: its mask is of truth values now; it was "
-                        f"of {had}"
-                    )
+                    why = f"its mask is of truth values now; it was of {had}"
+                    context.report.record(facts.op, "fitted", why)
                 changed |= bool(had) | order_dims(facts, target)
         return changed
 

@@ -113,8 +113,7 @@ class ShareMasks(Pass):
         with module.context:
             for facts in find(module):
                 if share_mask(facts, spare, swept):
-                    context.report.note(
-                        f"{facts.kind} at {facts.place}: its heads, sequences or rows read one mask"
-                    )
+                    why = "its heads, sequences or rows read one mask"
+                    context.report.record(facts.op, "fitted", why)
             erase_dead(swept)
         return bool(swept)

@@ -30,6 +30,7 @@ from ..ir import (
     with_element,
 )
 from ..passes import Pass, PassContext
+from ..report.ops import op_of
 from ..report.records import Report
 from .lowered import fp8, ptx
 from .lowered.fp8 import FORMATS, Fp8
@@ -39,7 +40,6 @@ from .lowered.kernel import (
     is_to_be_lowered,
     lower,
     mark_lowered,
-    place_of,
     splat_number,
 )
 from .lowered.key_subgroups import fit_key_subgroups
@@ -75,21 +75,22 @@ def _may_help(function: ir.Operation) -> bool:
 
 
 def _rewrite_kernel(function: ir.Operation, machine: ptx.Machine, report: Report) -> bool:
-    place, copy = place_of(function), detached_copy(function)
+    about, copy = op_of(function), detached_copy(function)
     if not lower(function, report):
         return False
     kernel = Kernel(machine)
     kernel.rewrite(function)
     for words, count in kernel.kept.items():
-        report.note(f"{place} keeps {count} {words}")
+        report.record(about, "not-lowered", f"keeps {count} {words}", elements=count)
     if not (kernel.done or kernel.products):
         restore(function, copy)
         return False
     mark_lowered(function)
     if kernel.done:
         done = ", ".join(f"{words} for {count} element(s)" for words, count in kernel.done.items())
-        report.note(f"{place} uses {done}")
-    kernel.products.tell(place, report)
+        elements = sum(kernel.done.values())
+        report.record(about, "lowered", f"uses {done}", elements=elements)
+    kernel.products.tell(about, report)
     return True
 
 

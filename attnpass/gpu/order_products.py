@@ -15,9 +15,10 @@ from iree.compiler import ir
 from ..attention.facts import OP_NAMES
 from ..ir import Builder, collect, defining_op, detached_copy, maps, restore
 from ..passes import Pass, PassContext
+from ..report.ops import Op, op_of
 from ..report.records import Report
 from .lowered import ptx
-from .lowered.kernel import cuda_kernels, lower, mark_lowered, place_of
+from .lowered.kernel import cuda_kernels, lower, mark_lowered
 from .lowered.key_subgroups import fit_key_subgroups
 
 
@@ -32,16 +33,22 @@ class Ordered:
     def __bool__(self) -> bool:
         return bool(self.loops or self.sums)
 
-    def tell(self, place: str, report: Report) -> None:
+    def tell(self, kernel: Op, report: Report) -> None:
         if self.loops:
-            report.note(
-                f"{place} has {self.loops} product(s) whose loops are put in the order of the "
-                "result's dims: of another order IREE 3.13 makes wrong numbers"
+            report.record(
+                kernel,
+                "repaired",
+                f"{self.loops} product(s) have their loops put in the order of the result's dims: "
+                "of another order IREE 3.13 makes wrong numbers",
+                products=self.loops,
             )
         if self.sums:
-            report.note(
-                f"{place} has {self.sums} product(s) with a factor transposed in registers: IREE "
-                "3.13 multiplies other numbers where summed dims stand in another order there"
+            report.record(
+                kernel,
+                "repaired",
+                f"{self.sums} product(s) have a factor transposed in registers: IREE 3.13 "
+                "multiplies other numbers where summed dims stand in another order there",
+                products=self.sums,
             )
 
 
@@ -87,7 +94,7 @@ def _holds_attention(function: ir.Operation) -> bool:
 
 
 def _mend(function: ir.Operation, report: Report) -> bool:
-    place, copy = place_of(function), detached_copy(function)
+    kernel, copy = op_of(function), detached_copy(function)
     if not lower(function, report):
         return False
     products = order_products(function)
@@ -95,7 +102,7 @@ def _mend(function: ir.Operation, report: Report) -> bool:
         restore(function, copy)
         return False
     mark_lowered(function)
-    products.tell(place, report)
+    products.tell(kernel, report)
     return True
 
 

@@ -23,6 +23,7 @@ from ..ir import (
     restore,
 )
 from ..passes import Pass, PassContext, option
+from ..report.ops import op_of
 from ..report.records import Report
 from .lowered import ptx
 from .lowered.async_tiles import fetch_ahead
@@ -37,7 +38,6 @@ from .lowered.kernel import (
     lower,
     mark_lowered,
     pipeline_of,
-    place_of,
     run_passes,
 )
 from .lowered.rereads import read_in_loops, scale_before_loops
@@ -123,7 +123,7 @@ def _is_product(op: ir.Operation) -> bool:
 def _rewrite_kernel(
     function: ir.Operation, wanted: Rewrites, buffers: int, limit: int, report: Report
 ) -> bool:
-    place, copy = place_of(function), detached_copy(function)
+    kernel, copy = op_of(function), detached_copy(function)
     size = _WORKGROUP.search(str(function.attributes["translation_info"]))
     if size is None or (is_to_be_lowered(function) and not lower(function, report)):
         return False
@@ -131,7 +131,7 @@ def _rewrite_kernel(
     products = collect(function, _is_product)
     why = "" if wanted.fp8 else _width_refusal(products)
     if why:
-        report.note(f"{place} uses shared memory as IREE made it: {why}")
+        report.record(kernel, "not-lowered", f"uses shared memory as IREE made it: {why}")
     elif products:
         done, kept = _rewrite(function, wanted, buffers, int(size[1]), limit)
     problem = run_passes(function, _CLEAN) if done else ""
@@ -139,11 +139,11 @@ def _rewrite_kernel(
         done, kept = [], [f"its rewritten form fails: {problem}"]
     if done:
         mark_lowered(function)
-        report.note(f"{place} {', '.join(done)}")
+        report.record(kernel, "lowered", ", ".join(done))
     else:
         restore(function, copy)
     for why in kept:
-        report.note(f"{place} does not fetch tiles ahead: {why}")
+        report.record(kernel, "not-lowered", f"does not fetch tiles ahead: {why}")
     return bool(done)
 
 

@@ -354,7 +354,7 @@ class TileProducts(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..attention.facts import find_ops
-        from ..ir import erase_dead, location_text
+        from ..ir import erase_dead
         from ..kernels.extern import kernels_in
 
         target = context.target_for(module, self.target)
@@ -365,12 +365,10 @@ class TileProducts(Pass):
                 return False
             replaced: list[ir.Operation] = []
             for product in find(module):
-                place, rows = location_text(product.op.location), product.length
+                rows = product.length
                 known = f"its {rows} rows are" if isinstance(rows, int) else ""
-                context.report.note(
-                    f"contraction at {place}: {known or 'the unknown number of its rows is'} "
-                    f"viewed as tiles of {TILE}"
-                )
+                why = f"{known or 'the unknown number of its rows is'} viewed as tiles of {TILE}"
+                context.report.record(product.op, "fitted", why, kind="contraction", tile=TILE)
                 replaced.append(view_as_tiles(product))
             erase_dead(replaced)
         return bool(replaced)

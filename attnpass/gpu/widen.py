@@ -52,8 +52,7 @@ class Widen(Pass):
             if self.mode == "never" or (self.mode == "cost" and not (worth.seconds or 0) > 0):
                 why = "mode=never" if self.mode == "never" else worth.reason
                 if wide:
-                    place = f"{facts.kind} at {facts.location}"
-                    context.report.note(f"{place} keeps its 8-bit operands: {why}")
+                    context.report.record(facts.op, "not-widened", why)
                 return None
             names = narrow_operands(facts) if wide else []
             _widen(facts, names, wide, casts)
@@ -62,7 +61,7 @@ class Widen(Pass):
                 done.append(f"the {' and the '.join(casts)} are widened before it, not within")
             return ", ".join(done) + (f": {worth.reason}" if self.mode == "cost" else "")
 
-        return context.replace_attention(module, replace)
+        return context.replace_attention(module, replace, "widened")
 
 
 def _widen(facts: AttentionFacts, names: list[str], wide: str, casts: list[str]) -> None:

@@ -14,7 +14,7 @@ the packages beside it, maps apart.
 
 from .attributes import copied_attributes, index_array, remove_attributes, set_attribute
 from .builder import Builder, fill_builtin_region
-from .locations import location_text, number_of, set_number
+from .locations import location_text, number_at, number_of, path_text, set_number
 from .printing import print_alone, print_as_function
 from .queries import (
     below_casts,
@@ -82,7 +82,9 @@ __all__ = [
     "iterator_kinds",
     "location_text",
     "next_op",
+    "number_at",
     "number_of",
+    "path_text",
     "print_alone",
     "print_as_function",
     "product",

@@ -22,9 +22,26 @@ def location_text(location: ir.Location) -> str:
     return "unknown"
 
 
+def path_text(location: ir.Location) -> str:
+    """The names that the input gives a place, outermost first, joined by '/': the module path
+    that JAX and ONNX write there; '' where it has none."""
+    if isinstance(location, ir.NameLoc):
+        own = [] if _is_numbered(location) else [location.name_str]
+        return "/".join([*own, *filter(None, [path_text(location.child_loc)])])
+    if isinstance(location, ir.CallSiteLoc):
+        return path_text(location.callee)
+    if isinstance(location, ir.FusedLoc):
+        return next(filter(None, map(path_text, location.locations)), "")
+    return ""
+
+
 def number_of(op: ir.Operation) -> int:
     """The number that `set_number` gave `op`, else 1."""
-    location = op.location
+    return number_at(op.location)
+
+
+def number_at(location: ir.Location) -> int:
+    """The number of an op with this location."""
     if isinstance(location, ir.FusedLoc):
         numbered = (inner for inner in location.locations if _is_numbered(inner))
         location = next(numbered, location)

@@ -11,6 +11,7 @@ from iree.compiler import ir
 from ..attention.facts import AttentionFacts, describe, tell_apart
 from ..ir import defining_op, erase_dead, location_text
 from ..passes import Pass, PassContext, option
+from ..report.ops import op_of
 from ..report.records import Report
 from .build import build_attention, keep_mask_in_memory
 from .decomposed import products_behind, written_out
@@ -32,12 +33,12 @@ def raise_all(
     raised: set[ir.Operation] = set()
     for total in written_out(module):
         for product in products_behind(total):
-            place = f"products and a softmax at {location_text(product.location)}"
+            about = op_of(product, "products and a softmax")
             try:
                 written = read_attention(product)
                 _refuse_beside(written, raised)
             except NotRaised as reason:
-                report.note(f"{place} stay as they are: {reason}")
+                report.record(about, "not-raised", str(reason))
                 continue
             op, result = build_attention(written)
             why = slower(describe(op))
@@ -45,14 +46,14 @@ def raise_all(
             assert dead is not None
             old.append(dead)
             if why:
-                report.note(f"{place} stay as they are: {why}")
+                report.record(about, "not-raised", why)
                 continue
             changed = True
             raised.add(product)
             keep_mask_in_memory(op, store_masks)
             written.result.value.replace_all_uses_with(result)
-            divided = ", divided by its weights and its sink's" if written.sink else ""
-            report.note(f"{place} are an attention op now{divided}")
+            divided = "divided by its weights and its sink's" if written.sink else ""
+            report.record(about, "raised", divided)
     erase_dead(old)
     tell_apart(module)
     return changed

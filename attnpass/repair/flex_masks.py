@@ -31,7 +31,7 @@ class FlexMasks(Pass):
     )
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..ir import collect, location_text, remove_attributes
+        from ..ir import collect, remove_attributes
 
         with module.context:
             flex = collect(module, lambda op: op.name == _FLEX)
@@ -40,10 +40,8 @@ class FlexMasks(Pass):
             for op in flex:
                 if _name(op, _SCORE) in done:
                     remove_attributes(op, _MASK)
-                    context.report.note(
-                        f"{_FLEX} at {location_text(op.location)}: its mask hides keys behind its "
-                        "score function"
-                    )
+                    why = "its mask hides keys behind its score function"
+                    context.report.record(op, "repaired", why, kind=_FLEX)
         return bool(done)
 
 

@@ -194,7 +194,7 @@ class HiddenRows(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..attention.facts import find_ops, whole_facts
-        from ..ir import erase_dead, has_ancestor, location_text, replace_reads
+        from ..ir import erase_dead, has_ancestor, replace_reads
         from .lowest_masks import raise_masks
 
         guarded: list[ir.Operation] = []
@@ -214,9 +214,7 @@ class HiddenRows(Pass):
                     continue
                 guarded.append(op)
             for op in guarded:
-                context.report.note(
-                    f"{op.name.rpartition('.')[2]} at {location_text(op.location)}: rows that see "
-                    "no key are 0, as in PyTorch; IREE gives NaN"
-                )
+                why = "rows that see no key are 0, as in PyTorch; IREE gives NaN"
+                context.report.record(op, "repaired", why)
             erase_dead(apart)
         return changed or bool(guarded)

@@ -30,9 +30,11 @@ def raise_masks(ops: Iterable[ir.Operation], report: Report) -> bool:
     ]
     for facts in raised:
         _raise_mask(facts)
-        report.note(
-            f"{facts.kind} at {facts.place}: rows whose keys are all hidden by the lowest finite "
-            "number are the mean of V, as in PyTorch; IREE gives NaN"
+        report.record(
+            facts.op,
+            "repaired",
+            "rows whose keys are all hidden by the lowest finite number are the mean of V, as in "
+            "PyTorch; IREE gives NaN",
         )
     return bool(raised)
 

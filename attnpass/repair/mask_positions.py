@@ -65,8 +65,8 @@ def _replace(facts: AttentionFacts, context: PassContext) -> str | None:
             replace_reads(old, new)
         return f"two products and a softmax now, which get positions right: {found}"
     context.report.known_wrong(
-        f"IREE 3.13 takes positions in a tile for those that scores of this {facts.kind} depend "
-        f"on, and it cannot be written out: {why}",
-        facts.location,
+        "IREE 3.13 takes positions in a tile for those that its scores depend on, and it cannot "
+        f"be written out: {why}",
+        facts.op,
     )
     return None

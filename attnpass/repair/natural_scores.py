@@ -30,7 +30,7 @@ class NaturalScores(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..attention.facts import find_ops
         from ..attention.scores import NATURAL_SCORES, is_homogeneous, rescale
-        from ..ir import location_text, set_attribute
+        from ..ir import set_attribute
 
         changed = False
         with module.context:
@@ -41,8 +41,6 @@ class NaturalScores(Pass):
                     rescale(op)
                 set_attribute(op, NATURAL_SCORES, "unit")
                 changed = True
-                context.report.note(
-                    f"{op.name.rpartition('.')[2]} at {location_text(op.location)}: its score "
-                    "function is given scores in the units that it was written for"
-                )
+                why = "its score function is given scores in the units that it was written for"
+                context.report.record(op, "repaired", why)
         return changed

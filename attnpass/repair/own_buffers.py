@@ -30,6 +30,7 @@ from ..ir import (
 )
 from ..ir.views import IN_PLACE, REORDERS, below_views
 from ..passes import Pass, PassContext
+from ..report.ops import MODULE, Op
 
 _VALUE = "initial_value"
 _LOOPS = ("scf.for", "scf.while")
@@ -209,25 +210,32 @@ class OwnBuffers(Pass):
     summary: ClassVar[str] = "mutable globals with equal initial values do not share a buffer"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..ir import location_text
 
         with module.context:
             names = separate(module)
             returned = keep_returned(module)
             loops = keep_outside_loops(module)
         if names:
-            context.report.note(
-                f"{len(names)} mutable globals are filled at the start, each for itself: "
-                "IREE 3.13 lets those that begin equal share a buffer"
+            context.report.record(
+                MODULE,
+                "repaired",
+                f"{len(names)} mutable globals are filled at the start, each for itself: IREE "
+                "3.13 lets those that begin equal share a buffer",
+                globals=len(names),
             )
         for name in returned:
-            context.report.note(
-                f"{name}: an argument that is written and returned as it was is copied: IREE 3.13 "
-                "writes to its buffer"
+            context.report.record(
+                Op("function", name),
+                "repaired",
+                "an argument that is written and returned as it was is copied: IREE 3.13 writes "
+                "to its buffer",
             )
         for loop in loops:
-            context.report.note(
-                f"loop at {location_text(loop.location)}: what it writes to stands outside, and is "
-                "copied each time: IREE 3.13 writes to the same buffer"
+            context.report.record(
+                loop,
+                "repaired",
+                "what it writes to stands outside, and is copied each time: IREE 3.13 writes to "
+                "the same buffer",
+                kind="loop",
             )
         return bool(names or returned or loops)

@@ -35,7 +35,7 @@ class SameTypes(Pass):
 
         if not _BACKENDS & set(backends(module)):
             return False
-        return context.replace_attention(module, _cast)
+        return context.replace_attention(module, _cast, "repaired")
 
 
 def _cast(facts: AttentionFacts) -> str | None:

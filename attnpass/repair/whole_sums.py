@@ -50,11 +50,10 @@ class WholeSums(Pass):
 
 
 def _mend(function: ir.Operation, report: Report) -> bool:
-    from ..gpu.lowered.kernel import place_of
-    from ..ir import collect, detached_copy, location_text
+    from ..ir import collect, detached_copy
+    from ..report.ops import op_of
 
     ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
-    place, location = place_of(function), location_text(function.location)
     why, mended = "", function
     if any(_sums_beyond(op) for op in ops):
         why = "adds to them what stands behind the last term"
@@ -63,10 +62,11 @@ def _mend(function: ir.Operation, report: Report) -> bool:
         why = "loses parts of them" if _keeps_parts_apart(mended, function) else ""
     if not why:
         return False
+    about = op_of(mended)
     if len(ops) == 1 and _give_whole_sums(mended):
-        report.note(f"{place}: each sum is one thread's, since IREE 3.13 {why}")
+        report.record(about, "repaired", f"each sum is one thread's, since IREE 3.13 {why}")
         return True
-    report.known_wrong(f"{place}: its sums are wrong, since IREE 3.13 {why}", location)
+    report.known_wrong(f"its sums are wrong, since IREE 3.13 {why}", about)
     return False
 
 

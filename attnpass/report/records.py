@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from .ops import MODULE, Op, Place, op_from_dict, op_of
+from .words import EVENTS, EventKind, What, sentence
+
 if TYPE_CHECKING:
+    from iree.compiler import ir
+
     from ..attention.facts import AttentionFacts
 
-VERSION = 2
+VERSION = 3
 
 Decision = Literal["absorbed", "kept", "folded", "split", "kernel", "refused"]
-# What a user may want a compile to fail on: wrong numbers that nothing avoids, and steps that
-# were left out because the compile failed with them, and flags that have no effect.
-EventKind = Literal["known-wrong", "fallback", "ignored"]
 
 
 @dataclass
@@ -42,7 +44,8 @@ class OperandRecord:
 class AttentionRecord:
     """One attention op: where it stands, what it computes, what was decided.
 
-    `number` counts, from 1, the attention ops of the function at the same location.
+    `number` counts, from 1, the attention ops of the function at the same location; `path` is
+    what the input names that place.
     """
 
     location: str
@@ -51,8 +54,8 @@ class AttentionRecord:
     shapes: dict[str, list[int | None]]
     element_types: dict[str, str]
     operands: list[OperandRecord] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     number: int = 1
+    path: str = ""
 
     def decide(self, record: OperandRecord) -> None:
         """Adds a decision; a later decision of the same pass on an operand replaces it."""
@@ -69,8 +72,27 @@ def _about_the_same(one: OperandRecord, other: OperandRecord) -> bool:
 
 
 @dataclass(frozen=True)
+class Record:
+    """What was done to one op, or was not, and why.
+
+    `details` are its numbers and words by name: bytes, launches, a configuration, a target.
+    """
+
+    op: Op
+    what: What
+    reason: str = ""
+    details: dict[str, int | float | str] = field(default_factory=dict)
+    pass_name: str = ""
+
+    def __str__(self) -> str:
+        """The record in words."""
+        about = "" if self.op.kind == MODULE.kind else str(self.op)
+        return sentence(self.what, about, self.reason, self.details)
+
+
+@dataclass(frozen=True)
 class Event:
-    """Something that a user must hear of: what happened, why, and where (`file:line:col`, or
+    """A record that a user must hear of: what happened, why, and where (`file:line:col`, or
     empty for the whole module)."""
 
     kind: EventKind
@@ -91,12 +113,13 @@ class Report:
     mode: str = ""
     level: str = ""
     attentions: list[AttentionRecord] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
     version: int = VERSION
 
     def __post_init__(self) -> None:
         self._places = {(a.location, a.function, a.number): a for a in self.attentions}
+        # The pass that writes; who runs passes says so.
+        self.pass_name = ""
 
     def record_of(self, facts: AttentionFacts) -> AttentionRecord:
         """The record of this attention, made at its first use."""
@@ -110,6 +133,7 @@ class Report:
                 facts.shapes,
                 facts.element_types,
                 number=facts.number,
+                path=facts.path,
             )
             self.attentions.append(record)
         return record
@@ -119,34 +143,75 @@ class Report:
         self.target = self.target or other.target
         self.level = self.level or other.level
         self.attentions += other.attentions
-        self.events += other.events
-        self.notes += other.notes
+        self.records += other.records
         self._places |= other._places
 
     def note(self, text: str) -> None:
-        """Adds a sentence about the whole module."""
-        self.notes.append(text)
+        """Says something of the whole module."""
+        self.record(MODULE, "note", text)
 
-    def known_wrong(self, reason: str, location: str = "") -> None:
-        """Says that the numbers computed at `location` are wrong and that nothing avoids it."""
-        self._happened(Event("known-wrong", reason, location))
+    @property
+    def notes(self) -> list[str]:
+        """What is said of the whole module."""
+        return [record.reason for record in self.found("note")]
+
+    def record(
+        self,
+        op: ir.Operation | Op,
+        what: What,
+        reason: str = "",
+        *,
+        kind: str = "",
+        **details: int | float | str,
+    ) -> None:
+        """Says what the pass that runs has done to an op (a `kind` of), or has not. To be called
+        while the op stands in its module; an `Op` outlives it."""
+        about = op if isinstance(op, Op) else op_of(op, kind)
+        self.records.append(Record(about, what, reason, details, self.pass_name))
+
+    def found(self, *what: What, of: str = "") -> list[Record]:
+        """The records of these words, in the order in which they were made; those `of` ops whose
+        kind ends so only."""
+        return [one for one in self.records if one.what in what and one.op.kind.endswith(of)]
+
+    def is_left(self, op: ir.Operation) -> bool:
+        """Whether it is said already that no pass takes this op."""
+        place = op_of(op).places[0]
+        return any(place in record.op.places for record in self.found("left"))
+
+    @property
+    def events(self) -> list[Event]:
+        """The records that a user must hear of, as such."""
+        return [
+            Event(record.what, str(record), record.op.location)
+            for record in self.records
+            if record.what in EVENTS
+        ]
+
+    def known_wrong(self, reason: str, op: ir.Operation | Op = MODULE) -> None:
+        """Says that the numbers an op computes are wrong and that nothing avoids it."""
+        self._happened(op, "known-wrong", reason)
 
     def fallback(self, reason: str, location: str = "") -> None:
-        """Says what was left out of the compile because it failed with that."""
-        self._happened(Event("fallback", reason, location))
+        """Says what was left out of the compile because it failed with that, at `location`."""
+        places = (Place(location),) if location else ()
+        self._happened(replace(MODULE, places=places), "fallback", reason)
 
     def ignored(self, reason: str) -> None:
         """Says which flag of the user's has no effect, and which one has."""
-        self._happened(Event("ignored", reason))
+        self._happened(MODULE, "ignored", reason)
 
-    def _happened(self, event: Event) -> None:
-        if event not in self.events:
-            self.events.append(event)
+    def _happened(self, op: ir.Operation | Op, what: What, reason: str) -> None:
+        self.record(op, what, reason)
+        if self.records[-1] in self.records[:-1]:
+            self.records.pop()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, keys in a fixed order, so that two runs can be diffed."""
+        """Plain data as schema.json has it, keys in a fixed order, so that two runs can be
+        diffed; `events` are the records that a user must hear of, for those who read no other."""
         data = asdict(self)
-        return {"version": data.pop("version"), **data}
+        events = [asdict(event) for event in self.events]
+        return {"version": data.pop("version"), **data, "events": events}
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2) + "\n"
@@ -158,11 +223,6 @@ class Report:
         return render(self)
 
 
-def located(location: str, number: int) -> str:
-    """The place of an attention for a reader: its location, and its number if above 1."""
-    return f"{location} (number {number} there)" if number > 1 else location
-
-
 def report_from_dict(data: dict[str, Any]) -> Report:
     """The report that `to_dict` made `data` from."""
     attentions = [
@@ -171,5 +231,6 @@ def report_from_dict(data: dict[str, Any]) -> Report:
         )
         for record in data["attentions"]
     ]
-    events = [Event(**event) for event in data["events"]]
-    return Report(**{**data, "attentions": attentions, "events": events})
+    records = [Record(**{**one, "op": op_from_dict(one["op"])}) for one in data["records"]]
+    kept = {key: value for key, value in data.items() if key != "events"}
+    return Report(**{**kept, "attentions": attentions, "records": records})

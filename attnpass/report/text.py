@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .records import AttentionRecord, OperandRecord, Report, located
+from .ops import located
+from .records import AttentionRecord, OperandRecord, Report
+from .words import EVENTS
 
 
 def render(report: Report) -> str:
@@ -18,10 +20,15 @@ def render(report: Report) -> str:
     for event in report.events:
         place = f" at {event.location}" if event.location else ""
         lines.append(f"  {event.kind}{place}: {event.reason}")
-    lines += [f"  note: {note}" for note in report.notes]
+    lines += [f"  note: {sentence}" for sentence in sentences(report)]
     for record in report.attentions:
         lines += _attention(record)
     return "\n".join(lines) + "\n"
+
+
+def sentences(report: Report) -> list[str]:
+    """What a reader is told besides events and what was decided for each operand."""
+    return [str(record) for record in report.records if record.what not in EVENTS]
 
 
 def _attention(record: AttentionRecord) -> list[str]:
@@ -31,8 +38,7 @@ def _attention(record: AttentionRecord) -> list[str]:
     )
     place = located(record.location, record.number)
     lines = [f"@{record.function}: {record.op} at {place}", f"  {shapes}"]
-    lines += [_operand(operand) for operand in record.operands]
-    return lines + [f"  note: {note}" for note in record.notes]
+    return lines + [_operand(operand) for operand in record.operands]
 
 
 def _tensor(shape: list[int | None], element: str) -> str:

@@ -30,6 +30,7 @@ from ..errors import AttnError
 from ..machines.cpu.loops import MARK
 from ..machines.search import BUILT_IN, Candidate
 from ..machines.table import Entry, table_text
+from ..report.records import report_from_dict
 from . import measure
 from .measure import FORMAT, VERSION, Progress, write_json
 
@@ -266,16 +267,14 @@ class _Compile(Child):
 
     def _check(self) -> tuple[str, str]:
         """Whether every attention got the configuration (or, for IREE's own, none)."""
-        notes = json.loads(self.report.read_text())["notes"]
-        kernels = [note for note in notes if note.startswith("kernel ")]
-        notes = [note for note in notes if "attention at" in note]
-        kept = [note for note in notes if "keeps IREE's own" in note]
-        if self.run.configuration and (kept or not notes):
-            reason = kept[0].partition("configuration: ")[2] if kept else "attention is gone"
-            return "failed", f"not attached: {reason}"
-        unmade = next((note for note in kernels if "gets no loops of ours: " in note), "")
+        report = report_from_dict(json.loads(self.report.read_text()))
+        tried = report.found("configured", "not-configured", "left", of="attention")
+        kept = [record.reason for record in tried if record.what != "configured"]
+        if self.run.configuration and (kept or not tried):
+            return "failed", f"not attached: {(kept or ['attention is gone'])[0]}"
+        unmade = report.found("no-loops", of="kernel")
         if unmade and MARK in str(self.run.configuration) and not self.run.baseline:
-            return "failed", unmade.partition(" gets ")[2]
+            return "failed", f"no loops of ours: {unmade[0].reason}"
         return "compiled", ""
 
     def close(self) -> None:

@@ -1,11 +1,11 @@
 // Configurations for AMD GPUs: matrix instructions where IREE has none, more columns of V at once,
 // right numbers for wide heads; IREE's own configuration where it is as good.
 
-// RUN: attn-opt %s --attn-configure=target=gfx942 --report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-opt %s --attn-configure=target=gfx942 --remarks --report=%t.json 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // RUN: FileCheck %s --check-prefix=WRONG --input-file=%t.json
-// RUN: attn-opt %s --attn-configure=target=gfx1100 --report=%t.3.json | FileCheck %s --check-prefix=RDNA
-// RUN: FileCheck %s --check-prefix=WHY3 --input-file=%t.3.json
+// RUN: attn-opt %s --attn-configure=target=gfx1100 --remarks 2> %t.3.txt | FileCheck %s --check-prefix=RDNA
+// RUN: FileCheck %s --check-prefix=WHY3 --input-file=%t.3.txt
 // RUN: attn-opt %s --attn-configure=target=gfx90a > %t.0 && attn-opt %s > %t.1 && diff %t.0 %t.1
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>

@@ -1,8 +1,8 @@
 // On NVIDIA GPUs the f16 projections of a module with attention get tiles by their size, where
 // they divide it and the factors stand in an order that IREE compiles to right numbers.
 
-// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=executable-configurations --attn-summary 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=executable-configurations --attn-shared-memory=false | FileCheck %s --check-prefix=KEPT
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_89 --compile-to=executable-configurations --attn-shared-memory=false | FileCheck %s --check-prefix=SMALL
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=executable-configurations --attn-pipeline='attn-configure{contractions=false}' | FileCheck %s --check-prefix=OFF

@@ -1,6 +1,6 @@
 // RUN: attn-opt %s --attn-configure=target=llvm-cpu --split-input-file | FileCheck %s
-// RUN: attn-opt %s --attn-configure=target=llvm-cpu --split-input-file --report=%t.json -o %t.mlir
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-opt %s --attn-configure=target=llvm-cpu --split-input-file --remarks 2> %t.txt -o %t.mlir
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // RUN: attn-opt %s --attn-configure=source=none --split-input-file | FileCheck %s --check-prefix=NONE
 // NONE-NOT: compilation_info
 

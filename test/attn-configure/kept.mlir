@@ -1,6 +1,6 @@
-// RUN: attn-opt %s --attn-configure=target=llvm-cpu --split-input-file --report=%t.json -o %t.mlir
+// RUN: attn-opt %s --attn-configure=target=llvm-cpu --split-input-file --remarks 2> %t.txt -o %t.mlir
 // RUN: FileCheck %s < %t.mlir
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // WHY: keeps IREE's own configuration: it has a lowering_config
 // WHY: keeps IREE's own configuration: head dim 2048 is too wide for vectors of 16 bytes
 // WHY: keeps IREE's own configuration: nothing was measured for f8E4M3FN

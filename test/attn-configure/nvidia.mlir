@@ -1,5 +1,5 @@
-// RUN: attn-opt %s --attn-configure=target=sm_80 --report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-opt %s --attn-configure=target=sm_80 --remarks --report=%t.json 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // RUN: FileCheck %s --check-prefix=WRONG --input-file=%t.json
 // RUN: attn-opt %s --attn-configure=target=sm_80,source=none > %t.0 && attn-opt %s > %t.1 && diff %t.0 %t.1
 

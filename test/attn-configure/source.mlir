@@ -1,9 +1,9 @@
 // A table that attn-tune wrote goes before the built-in one, for its own target and attention.
 
 // RUN: attn-opt %s --attn-configure="target=llvm-cpu:znver4 source={%S/Inputs/tuned.json}" | FileCheck %s --check-prefix=OTHER
-// RUN: attn-opt %s --attn-configure="target=llvm-cpu source={%S/Inputs/tuned.json}" --report=%t.json -o %t
+// RUN: attn-opt %s --attn-configure="target=llvm-cpu source={%S/Inputs/tuned.json}" --remarks 2> %t.txt -o %t
 // RUN: FileCheck %s < %t
-// RUN: FileCheck %s --check-prefix=REPORT --input-file=%t.json
+// RUN: FileCheck %s --check-prefix=REPORT --input-file=%t.txt
 
 // REPORT: attention at {{.*}} is configured for llvm-cpu generic from {{.*}}tuned.json: #iree_codegen
 // REPORT: attention at {{.*}} is configured for llvm-cpu generic: #iree_codegen

@@ -1,6 +1,6 @@
-// RUN: attn-opt %s --attn-decompose --split-input-file --report=%t.json -o %t.mlir
+// RUN: attn-opt %s --attn-decompose --split-input-file --remarks 2> %t.txt -o %t.mlir
 // RUN: FileCheck %s < %t.mlir
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // WHY: is not written out: its region reads the index of a dim that its scores lack
 // WHY: is not written out: its maxima have dims that its scores, sums or output lack
 // WHY: is not written out: iree_linalg_ext.attention: it works on buffers, not on tensors

@@ -168,7 +168,7 @@ def test_report_summary_and_dumped_ir(model: str, tmp_path: Path) -> None:
     )  # fmt: skip
     assert (result.returncode, result.stdout) == (0, b"")
     data = json.loads(report.read_text())
-    assert data["version"] == 2
+    assert data["version"] == 3
     (record,) = data["attentions"]
     value = {o["operand"]: o for o in record["operands"]}["value"]
     assert value["decision"] == "absorbed"
@@ -451,7 +451,8 @@ def test_a_part_compiled_again_keeps_the_records_of_others(bad_table: str, tmp_p
     data = json.loads(report.read_text())
     types = [record["element_types"]["query"] for record in data["attentions"]]
     assert types == ["f16", "f32", "f16"]
-    notes = "\n".join(data["notes"])
     assert [event["kind"] for event in data["events"]] == ["fallback"]
     # The others keep theirs.
-    assert notes.count("is configured for llvm-cpu generic") == 2
+    configured = [record for record in data["records"] if record["what"] == "configured"]
+    targets = [record["details"]["target"] for record in configured]
+    assert targets == ["llvm-cpu generic"] * 2

@@ -59,10 +59,10 @@ def test_numbers(name: str) -> None:
 
 
 def test_all_are_configured() -> None:
-    notes = [note for note in compiled()[1].notes if "gets no loops" not in note]
-    kept = [note for note in notes if "is configured for llvm-cpu" not in note]
-    assert len(notes) == len(CASES)
-    assert len(kept) == 1 and "needs a dim" in kept[0], kept
+    report = compiled()[1]
+    (kept,) = report.found("not-configured")
+    assert len(report.found("configured")) == len(CASES) - 1
+    assert "needs a dim" in kept.reason
 
 
 # Keys and values of two heads side by side in one product, as DeepSeek's latent attention has
@@ -113,7 +113,8 @@ def test_unit_batch_stays_in_the_kernel(pipeline: str) -> None:
     # From O2 on IREE drops that dim.
     flags = ["--iree-opt-level=O0"]
     vmfb = compile_text(UNIT_BATCH, mode="cost", pipeline=pipeline, report=report, flags=flags)
-    assert "distribution = [1, 1, 40, 128, 0, 0]" in report.notes[0]
+    (configured,) = report.found("configured")
+    assert "distribution = [1, 1, 40, 128, 0, 0]" in str(configured.details["configuration"])
     rng = np.random.default_rng(0)
     shapes = (2, 40, 192), (1, 50, 16), (1, 16, 512), (1, 2, 50, 64)
     q, x, w, rope = (rng.standard_normal(shape) for shape in shapes)
@@ -185,8 +186,8 @@ def test_bias_over_an_image() -> None:
     """By default the keys stay one dim, which has a configuration."""
     report = Report()
     vmfb = compile_text(IMAGE_BIAS, mode="cost", report=report)
-    assert any("its mask is computed, and put in memory" in note for note in report.notes)
-    assert any("is vector loops of ours" in note for note in report.notes)
+    assert any("its mask is computed" in record.reason for record in report.found("stored"))
+    assert report.found("loops")
     rng = np.random.default_rng(0)
     shapes = (2, 4, 6, 16), (2, 24, 16), (2, 4, 6, 4), (2, 4, 6, 6)
     x, kv, h, w = (rng.standard_normal(shape) for shape in shapes)
@@ -239,8 +240,8 @@ def test_batch_of_one_behind_a_slice() -> None:
     """IREE leaves it in V alone, a second dim of keys that no configuration takes."""
     report = Report()
     vmfb = compile_text(LATENT_CACHE, mode="cost", report=report)
-    assert any("dims of size one" in note for note in report.notes)
-    assert any("is configured" in note for note in report.notes)
+    assert any("dims of size one" in record.reason for record in report.found("fitted"))
+    assert report.found("configured")
     rng = np.random.default_rng(0)
     q, old, new = (rng.standard_normal(shape) for shape in ((4, 320), (40, 320), (1, 320)))
     cache = np.concatenate([old[:7], new, old[8:]])
@@ -280,4 +281,4 @@ def test_wider_registers_compile(cpu: str) -> None:
     text = "".join(case.text(f"f{case.head}") for case in wide)
     flags = [f"--iree-llvmcpu-target-cpu={cpu}"]
     compile_text(text, mode="cost", pipeline="attn-configure", report=report, flags=flags)
-    assert sum("is configured" in note for note in report.notes) == len(wide)
+    assert len(report.found("configured")) == len(wide)

@@ -20,6 +20,7 @@ from test_raise import program as written_out
 from test_scores import FLEX, flex_case
 
 import attnpass
+from attnpass.report.text import sentences
 
 ROOT = Path(__file__).parents[2]
 FLAGS = [*CPU, "--iree-opt-level=O2"]
@@ -114,7 +115,7 @@ def by_hook(text: str, tmp_path: Path) -> tuple[bytes, attnpass.Report]:
 
 def steps(report: attnpass.Report) -> list[str]:
     """What the report says was done, without places and the names of kernels."""
-    said = [re.sub(r"\S+:\d+:\d+|kernel \S+", "@", note) for note in report.notes]
+    said = [re.sub(r"\S+:\d+:\d+|kernel \S+", "@", words) for words in sentences(report)]
     for record in report.attentions:
         said += [f"{o.operand} {o.decision} {o.pass_name}" for o in record.operands]
     return sorted(said)

@@ -71,9 +71,9 @@ def compiled() -> tuple[bytes, Report]:
 
 
 def test_all_are_rewritten() -> None:
-    notes = compiled()[1].notes
-    assert sum("padded with zeros" in note for note in notes) == 4
-    assert sum("viewed as tiles" in note for note in notes) == 13
+    fitted = compiled()[1].found("fitted")
+    assert sum("padded with zeros" in record.reason for record in fitted) == 4
+    assert sum("viewed as tiles" in record.reason for record in fitted) == 13
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -129,7 +129,7 @@ def test_cut_heads() -> None:
     report = Report()
     text = "".join(case.text(name) for name, case in LATENT_CASES.items())
     vmfb = compile_text(text, mode="cost", pipeline=CUT, report=report)
-    assert sum("of Q and K is cut" in note for note in report.notes) == len(LATENT_CASES)
+    assert sum("is cut" in one.reason for one in report.found("fitted")) == len(LATENT_CASES)
     for name, case in LATENT_CASES.items():
         assert rel_error(case.result(vmfb, name), case.wanted()) < TOLERANCE[case.kind]
 
@@ -187,7 +187,8 @@ def test_grouped_rows(keys: int) -> None:
         text = text.replace(old, f"{head}{keys}{tail}")
     report = Report()
     vmfb = compile_text(text, mode="cost", pipeline=PASSES, report=report)
-    assert any("unknown number of rows is viewed as tiles of" in note for note in report.notes)
+    fitted = report.found("fitted")
+    assert any("unknown number of rows is viewed as tiles of" in one.reason for one in fitted)
     random = np.random.default_rng(3)
     for rows in (1, 5, 130, 256):
         q = random.standard_normal((1, 2, 3, rows, 64)).astype(np.float16)
@@ -209,7 +210,7 @@ def products() -> bytes:
     vmfb = compile_text(
         text, mode="cost", pipeline="attn-tile-products{target=sm_80}", report=report
     )
-    assert sum("rows is viewed as tiles" in note for note in report.notes) == 6
+    assert sum("rows is viewed as tiles" in one.reason for one in report.found("fitted")) == 6
     return vmfb
 
 

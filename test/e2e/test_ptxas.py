@@ -9,11 +9,12 @@ from attention_case import Case
 
 import attnpass
 from attnpass.errors import AttnError
+from attnpass.report.records import Record
 
 CASE = Case(40, 256, 256, 64, "f16")
 
 
-def notes(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> list[str]:
+def records(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> list[Record]:
     from iree.compiler import ir
 
     ptxas = folder / "ptxas"
@@ -25,26 +26,26 @@ def notes(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> list[st
         module = ir.Module.parse(CASE.text("main"))
         report = attnpass.run(module, "attn-configure{target=sm_80 check=ptxas}")
         configured = "compilation_info" in str(module)
-        assert configured == any("is configured" in note for note in report.notes)
-    return report.notes
+        assert configured == bool(report.found("configured"))
+    return report.records
 
 
 def test_few_spills_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = f'grep -q ex2.approx "$3" && cp "$3" {tmp_path} && echo "552 bytes spill stores" >&2'
-    (note,) = notes(tmp_path, monkeypatch, said)
-    assert "is configured for cuda sm_80" in note
+    (record,) = records(tmp_path, monkeypatch, said)
+    assert record.details["target"] == "cuda sm_80"
     assert ".target sm_80" in (tmp_path / "kernel.ptx").read_text()
 
 
 def test_many_spills_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = 'echo "8 bytes spill stores, 8668 bytes spill stores" >&2'
-    (note,) = notes(tmp_path, monkeypatch, said)
-    assert note.endswith("ptxas: its kernel spills 8668 bytes of registers to memory")
+    (record,) = records(tmp_path, monkeypatch, said)
+    assert record.reason.endswith("ptxas: its kernel spills 8668 bytes of registers to memory")
 
 
 def test_a_failing_ptxas_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AttnError, match="ptxas failed: no such target"):
-        notes(tmp_path, monkeypatch, "echo no such target >&2; exit 1")
+        records(tmp_path, monkeypatch, "echo no such target >&2; exit 1")
 
 
 def test_none_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

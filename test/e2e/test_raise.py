@@ -355,7 +355,7 @@ def test_written_out(name: str, tmp_path: Path) -> None:
     inputs_in_order = list(_ordered(given))
     got = compile_and_run(program(case), inputs_in_order, mode="cost", pipeline=passes, report=path)
     report = json.loads(path.read_text())
-    assert len(report["attentions"]) == 1, report["notes"]
+    assert len(report["attentions"]) == 1, report["records"]
     if not case.sink:
         assert report["attentions"][0]["element_types"]["output"] == case.kind
     wanted = reference(case, given)
@@ -423,7 +423,7 @@ def test_numbers_rounded_beside_scores() -> None:
     report = Report()
     inputs = [query, key, value, seen]
     got = compile_and_run(ROUNDED_NUMBERS, inputs, mode="cost", report=report)
-    assert len(report.attentions) == 1, report.notes
+    assert len(report.attentions) == 1, report.records
     scores = query.astype(np.float64) @ key.astype(np.float64) * 24**-0.5
     weights = np.exp(np.where(seen, scores, -np.inf))
     wanted = weights / weights.sum(-1, keepdims=True) @ value.astype(np.float64)

@@ -119,5 +119,5 @@ def test_rows_without_keys(name: str) -> None:
     given = inputs(case)
     report = Report()
     got = compile_and_run(program(case), given, mode="cost", report=report)
-    assert bool(report.attentions) == case.raised, report.notes
+    assert bool(report.attentions) == case.raised, report.records
     assert rel_error(got, reference(case, given)) < TOLERANCES[case.kind]

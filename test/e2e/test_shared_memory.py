@@ -22,6 +22,7 @@ import attnpass
 from attnpass.gpu.lowered.kernel import run_passes
 from attnpass.ir import DYNAMIC, collect, defining_op
 from attnpass.pipeline import default_pipeline
+from attnpass.report.text import sentences
 
 BEFORE = default_pipeline("cost", configure=True, hardware_exp2=True, shared_memory=False)
 TILES = "lowering_config"
@@ -155,7 +156,7 @@ def rewritten(text: str, options: str | None = "") -> tuple[ir.Module, list[str]
     module = ir.Module.parse(text, context)
     if options is None:
         return module, []
-    return module, attnpass.run(module, f"attn-shared-memory{options}").notes
+    return module, sentences(attnpass.run(module, f"attn-shared-memory{options}"))
 
 
 class Kernel:

@@ -137,11 +137,15 @@ def test_table_is_used() -> None:
     report = Report()
     text = (folder / "model.mlir").read_text()
     vmfb = compile_text(text, mode="never", table=folder / "table.json", report=report)
-    notes = [note for note in report.notes if "attention at" in note and "gets no" not in note]
-    assert len(notes) == len(CASES)
-    for entry, note in zip(entries, notes, strict=True):
+    records = report.found("configured", "not-configured")
+    assert len(records) == len(CASES)
+    for entry, record in zip(entries, records, strict=True):
         found = entry["configuration"].get("compilation_info")
-        assert note.endswith(f"from {folder}/table.json: {found}" if found else "says so"), note
+        if found:
+            assert record.details["configuration"] == found
+            assert str(record.details["source"]).endswith(f"from {folder}/table.json")
+        else:
+            assert record.reason.endswith("says so"), record
     for name, case in CASES.items():
         assert rel_error(case.result(vmfb, name), case.wanted()) < TOLERANCE[case.kind]
 

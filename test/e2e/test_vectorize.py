@@ -108,13 +108,13 @@ def test_numbers(name: str, cpu: str) -> None:
 
 @pytest.mark.parametrize("cpu", CPUS)
 def test_all_are_loops(cpu: str) -> None:
-    notes = [note for note in compiled(cpu)[1].notes if note.startswith("kernel")]
-    assert len(notes) == len(CASES)
+    report = compiled(cpu)[1]
+    left = report.found("no-loops", of="kernel")
+    assert len(left) + len(report.found("loops")) == len(CASES)
     # IREE makes vectors of four rows' results, too large for registers of 16 bytes.
     too_wide = [case for case in CASES.values() if cpu == "generic" and case.head >= 512]
-    left = [note for note in notes if "is vector loops of ours" not in note]
     assert len(left) == len(too_wide), left
-    assert all("large vector sizes" in note for note in left), left
+    assert all("large vector sizes" in record.reason for record in left), left
 
 
 @settings(max_examples=6)

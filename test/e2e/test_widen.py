@@ -178,7 +178,7 @@ def test_a_whole_compile_casts_in_front(cast: bool, tmp_path: Path) -> None:
     flags.append(f"--iree-hal-dump-executable-binaries-to={tmp_path}")
     attnpass.compile_str(text, extra_args=flags, report=report)
     words = "are widened before it" if cast else "the query and the key are widened to f16"
-    assert any(words in note for note in report.notes)
+    assert any(words in record.reason for record in report.found("widened"))
     ptx = "\n".join(path.read_text() for path in tmp_path.glob("*.ptx"))
     entries = re.split(r"(?=\.visible \.entry )", ptx)[1:]
     kernels = {re.search(r"entry (\w+)", each)[1]: each for each in entries}  # type: ignore[index]

@@ -1,7 +1,7 @@
 // The mask function of FlexAttention becomes the last step of its score function.
 
-// RUN: attn-opt %s --attn-flex-masks --split-input-file --report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-opt %s --attn-flex-masks --split-input-file --remarks 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 
 // WHY: torch.hop_flex_attention at {{.*}}: its mask hides keys behind its score function
 // CHECK-LABEL: func.func private @score(

@@ -1,8 +1,8 @@
 // Online attention that is divided by its sum becomes attention, where nobody else reads its
 // results and it starts from nothing.
 
-// RUN: attn-opt %s --attn-fuse-normalization --split-input-file --report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-opt %s --attn-fuse-normalization --split-input-file --remarks 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 
 #q = affine_map<(b, m, k2, k1, n) -> (b, m, k1)>
 #k = affine_map<(b, m, k2, k1, n) -> (b, k2, k1)>

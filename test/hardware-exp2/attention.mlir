@@ -2,8 +2,8 @@
 // the same module, and a kernel without attention or fp8 casts, are IREE's.
 
 // DEFINE: %{devices} = --iree-hal-target-device=gpu=cuda --iree-cuda-target=sm_89 --iree-hal-target-device=cpu=local --iree-hal-local-target-device-backends=llvm-cpu
-// RUN: attn-compile %s %{devices} --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-compile %s %{devices} --compile-to=executable-configurations --attn-summary 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // RUN: attn-compile %s %{devices} --compile-to=executable-configurations --attn-hardware-exp2=false --attn-shared-memory=false | FileCheck %s --check-prefix=OFF
 
 // CHECK-LABEL: func.func @_on_gpu_dispatch_0_attention

@@ -2,8 +2,8 @@
 // two and one reciprocal. Older machines round as IREE does; a tanh that is not of f32 is left.
 
 // DEFINE: %{kernels} = --iree-hal-target-device=cuda --compile-to=executable-configurations --attn-pipeline=attn-hardware-exp2
-// RUN: attn-compile %s %{kernels} --iree-cuda-target=sm_80 --attn-report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-compile %s %{kernels} --iree-cuda-target=sm_80 --attn-summary 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // RUN: attn-compile %s %{kernels} --iree-cuda-target=sm_75 | FileCheck %s --check-prefix=OLD
 
 // CHECK-LABEL: func.func @capped_dispatch_0_attention

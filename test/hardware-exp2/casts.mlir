@@ -2,8 +2,8 @@
 // infinity, as on a CPU. Types without a rule are left, with the reason.
 
 // DEFINE: %{kernels} = --iree-hal-target-device=cuda --compile-to=executable-configurations
-// RUN: attn-compile %s %{kernels} --iree-cuda-target=sm_89 --attn-report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-compile %s %{kernels} --iree-cuda-target=sm_89 --attn-summary 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // RUN: attn-compile %s %{kernels} --iree-cuda-target=sm_80 | FileCheck %s --check-prefix=OLD
 
 // CHECK-LABEL: func.func @narrow_dispatch_0

@@ -1,11 +1,11 @@
 // Products in registers whose factors have the dims that are summed over in different orders get
 // one order: IREE multiplies numbers by their places. Factors that agree stay.
 
-// RUN: attn-compile %s --iree-hal-target-device=cuda --compile-to=executable-configurations --attn-pipeline=attn-hardware-exp2 --iree-cuda-target=sm_80 --attn-report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// RUN: attn-compile %s --iree-hal-target-device=cuda --compile-to=executable-configurations --attn-pipeline=attn-order-products --iree-cuda-target=sm_80 --attn-report=%t.json | FileCheck %s --check-prefix=ALONE
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// WHY: kernel turned_dispatch_0_attention{{.*}} has 1 product(s) with a factor transposed in registers: IREE 3.13 multiplies other numbers where summed dims stand in another order there
+// RUN: attn-compile %s --iree-hal-target-device=cuda --compile-to=executable-configurations --attn-pipeline=attn-hardware-exp2 --iree-cuda-target=sm_80 --attn-summary 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
+// RUN: attn-compile %s --iree-hal-target-device=cuda --compile-to=executable-configurations --attn-pipeline=attn-order-products --iree-cuda-target=sm_80 --attn-summary 2> %t.txt | FileCheck %s --check-prefix=ALONE
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
+// WHY: kernel turned_dispatch_0_attention{{.*}}: 1 product(s) have a factor transposed in registers: IREE 3.13 multiplies other numbers where summed dims stand in another order there
 // WHY-NOT: a factor transposed
 
 // CHECK-LABEL: func.func @turned_dispatch_0_attention

@@ -1,8 +1,8 @@
 // Where a row could see no key, attention is taken apart, and the division by its sum of weights
 // gives 0 where that is 0. What sees all of a known number of keys is left alone. Twice is once.
 
-// RUN: attn-opt %s --attn-hidden-rows --report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-opt %s --attn-hidden-rows --remarks 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // RUN: attn-opt %s --attn-hidden-rows --report=- -o %t.once.mlir
 // RUN: attn-opt %s --attn-hidden-rows --attn-hidden-rows --report=- -o %t.twice.mlir
 // RUN: diff %t.once.mlir %t.twice.mlir

@@ -1,9 +1,9 @@
 // Numbers of masks that log2(e) would make infinite become the lowest that it does not. Masks that
 // cannot hold such numbers, or that show each row a key, are left alone. Twice is once.
 
-// RUN: attn-opt %s --attn-lowest-masks --report=%t.json -o %t.once.mlir
+// RUN: attn-opt %s --attn-lowest-masks --remarks 2> %t.txt -o %t.once.mlir
 // RUN: FileCheck %s --input-file=%t.once.mlir
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // RUN: attn-opt %s --attn-lowest-masks --attn-lowest-masks -o %t.twice.mlir
 // RUN: diff %t.once.mlir %t.twice.mlir
 

@@ -1,7 +1,7 @@
 // What positions do to a score becomes a mask; what is no mask becomes products and a softmax.
 
-// RUN: attn-opt %s --attn-mask-positions --split-input-file --report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-opt %s --attn-mask-positions --split-input-file --remarks --report=%t.json 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // RUN: FileCheck %s --check-prefix=WRONG --input-file=%t.json
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>

@@ -1,10 +1,10 @@
 // A region that minds factors of the score is given the score that it was written for, once.
 
-// RUN: attn-opt %s --attn-natural-scores --report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-opt %s --attn-natural-scores --remarks 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // RUN: attn-opt %s --attn-natural-scores --attn-natural-scores | FileCheck %s
-// RUN: attn-opt %s --attn-natural-scores "--attn-use-kernels=target=sm_90 mode=always" --report=%t.late.json -o %t.mlir
-// RUN: FileCheck %s --check-prefix=LATE --input-file=%t.late.json
+// RUN: attn-opt %s --attn-natural-scores "--attn-use-kernels=target=sm_90 mode=always" --remarks 2> %t.late.txt -o %t.mlir
+// RUN: FileCheck %s --check-prefix=LATE --input-file=%t.late.txt
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
 #k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>

@@ -2,8 +2,8 @@
 // CPUs; where they fill none of them, attention is written out: IREE would mask the rest wrong.
 
 // RUN: attn-opt %s --target=llvm-cpu --attn-normal-form --split-input-file | FileCheck %s
-// RUN: attn-opt %s --pass-pipeline='attn-normal-form,attn-decompose{only=wrong target=llvm-cpu}' --target=llvm-cpu --split-input-file --report=%t.json | FileCheck %s --check-prefix=OUT
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-opt %s --pass-pipeline='attn-normal-form,attn-decompose{only=wrong target=llvm-cpu}' --target=llvm-cpu --split-input-file --remarks 2> %t.txt | FileCheck %s --check-prefix=OUT
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // WHY: products and a softmax in f32 now: IREE 3.13 masks the innermost of several key dims wrong where it fills no tiles
 // WHY-NOT: products and a softmax
 

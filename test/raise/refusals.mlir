@@ -1,7 +1,7 @@
 // What stays products and a softmax, and why.
 
-// RUN: attn-opt %s --attn-raise --target=llvm-cpu --split-input-file --report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-opt %s --attn-raise --target=llvm-cpu --split-input-file --remarks 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 
 // CHECK-NOT: iree_linalg_ext.attention
 

@@ -2,8 +2,8 @@
 // reshapes and repeats, the scale and the soft-cap become the op's own, what hides keys or is
 // added its mask. Sizes known only at run time, too.
 
-// RUN: attn-opt %s --attn-raise --canonicalize --cse --split-input-file --report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-opt %s --attn-raise --canonicalize --cse --split-input-file --remarks 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // WHY-COUNT-13: are an attention op now
 // WHY-NOT: stay as they are
 

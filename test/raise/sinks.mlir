@@ -1,8 +1,8 @@
 // A sink takes its share of the softmax and has no value: online attention, and a division by the
 // sum of all weights, the sink's among them.
 
-// RUN: attn-opt %s --attn-raise --canonicalize --cse --split-input-file --report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-opt %s --attn-raise --canonicalize --cse --split-input-file --remarks 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // WHY-COUNT-4: are an attention op now, divided by its weights and its sink's
 // WHY-NOT: stay as they are
 

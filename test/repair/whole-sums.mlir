@@ -1,8 +1,8 @@
 // A product for CUDA over a dim of unknown size, whose parts IREE would lose, is one thread's for
 // each number; one over a known size stays. Named products are generics from O2 on, whose sums are right.
 
-// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --iree-opt-level=O0 --compile-to=executable-configurations --attn-pipeline=attn-whole-sums --attn-report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --iree-opt-level=O0 --compile-to=executable-configurations --attn-pipeline=attn-whole-sums --attn-summary 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // WHY: kernel unknown_dispatch_0_contract{{.*}}: each sum is one thread's, since IREE 3.13 loses parts of them
 // WHY: kernel filled_dispatch_0_{{.*}}: each sum is one thread's, since IREE 3.13 adds to them what stands behind the last term
 // WHY-NOT: each sum is one thread's

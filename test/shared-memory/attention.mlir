@@ -2,12 +2,12 @@
 // transposed, the next tile copied while this one is computed on.
 
 // DEFINE: %{kernels} = --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=executable-configurations
-// RUN: attn-compile %s %{kernels} --attn-report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-compile %s %{kernels} --attn-summary 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // RUN: attn-compile %s %{kernels} --attn-shared-memory=false | FileCheck %s --check-prefix=OFF
 // RUN: attn-compile %s %{kernels} --attn-hardware-exp2=false | FileCheck %s --check-prefix=ALONE
-// RUN: attn-compile %s %{kernels} --attn-pipeline='attn-configure,attn-shared-memory{rows=false ahead=false}' --attn-report=%t.narrow.json | FileCheck %s --check-prefix=NARROW
-// RUN: not FileCheck %s --check-prefix=WHY --input-file=%t.narrow.json
+// RUN: attn-compile %s %{kernels} --attn-pipeline='attn-configure,attn-shared-memory{rows=false ahead=false}' --attn-summary 2> %t.narrow.txt | FileCheck %s --check-prefix=NARROW
+// RUN: not FileCheck %s --check-prefix=WHY --input-file=%t.narrow.txt
 
 // CHECK-LABEL: func.func @main_dispatch_0_attention
 // CHECK-SAME: #[[DONE:.*]]}

@@ -2,13 +2,13 @@
 // writes to shared memory (the weights), and the rows of row-major V in it; tiles that fit once
 // only, kernels without tensor cores, projections with fp8 weights, CPUs.
 
-// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_89 --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// RUN: attn-compile %s --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --compile-to=executable-configurations --attn-report=%t.cpu.json | FileCheck %s --check-prefix=CPU
-// RUN: not FileCheck %s --check-prefix=WHY --input-file=%t.cpu.json
+// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_89 --compile-to=executable-configurations --attn-summary 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
+// RUN: attn-compile %s --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --compile-to=executable-configurations --attn-summary 2> %t.cpu.txt | FileCheck %s --check-prefix=CPU
+// RUN: not FileCheck %s --check-prefix=WHY --input-file=%t.cpu.txt
 
-// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_89 --compile-to=executable-configurations --attn-pipeline='attn-configure,attn-hardware-exp2,attn-shared-memory{fp8=false}' --attn-report=%t.fp8.json | FileCheck %s --check-prefix=FP8
-// RUN: FileCheck %s --check-prefix=FP8-WHY --input-file=%t.fp8.json
+// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_89 --compile-to=executable-configurations --attn-pipeline='attn-configure,attn-hardware-exp2,attn-shared-memory{fp8=false}' --attn-summary 2> %t.fp8.txt | FileCheck %s --check-prefix=FP8
+// RUN: FileCheck %s --check-prefix=FP8-WHY --input-file=%t.fp8.txt
 
 // CPU: func.func @
 // CPU-NOT: nvgpu.

@@ -3,8 +3,8 @@
 // whole tiles of them, f32, odd depths, sums that go on, modules without attention and other targets
 // stay; so do an odd, known number of columns, except beside an unknown one of rows.
 
-// RUN: attn-opt %s --attn-tile-products=target=sm_80 --report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-opt %s --attn-tile-products=target=sm_80 --remarks 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // RUN: attn-opt %s --attn-tile-products=target=gfx942 > %t.0 && attn-opt %s --attn-tile-products=target=llvm-cpu > %t.1 && attn-opt %s > %t.2 && diff %t.0 %t.2 && diff %t.1 %t.2
 // RUN: attn-opt %s "--attn-use-kernels=target=sm_90 mode=always" --attn-tile-products=target=sm_90 | FileCheck %s --check-prefix=KERNEL
 // RUN: sed -e "/func.func @attend/,/^}/d" %s > %t.mlir

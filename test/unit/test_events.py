@@ -1,25 +1,29 @@
 """What a user must hear of: warnings, and `--attn-fail-on` by commas."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from attnpass.cli.attn_compile import _failure, warning_text
 from attnpass.driver.flags import parse_arguments
 from attnpass.errors import AttnError
+from attnpass.report.ops import MODULE, Place
 from attnpass.report.records import Report, report_from_dict
+
+MASKED = replace(MODULE, places=(Place("m.mlir:3:4"),))
 
 
 def _report() -> Report:
     report = Report()
-    report.known_wrong("the mask's bytes are misread", "m.mlir:3:4")
+    report.known_wrong("the mask's bytes are misread", MASKED)
     report.fallback("without configurations")
     return report
 
 
 def test_events_are_told_once_with_their_place() -> None:
     report = _report()
-    report.known_wrong("the mask's bytes are misread", "m.mlir:3:4")
+    report.known_wrong("the mask's bytes are misread", MASKED)
     assert [warning_text(event) for event in report.events] == [
         "m.mlir:3:4: warning: known-wrong: the mask's bytes are misread",
         "attn-compile: warning: fallback: without configurations",

@@ -1,8 +1,8 @@
 // Rows of the query go across the lanes; IREE's decomposition and its pipeline are not run.
 
 // DEFINE: %{cpu} = --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-cpu=x86-64-v4
-// RUN: attn-compile %s %{cpu} --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=REPORT --input-file=%t.json
+// RUN: attn-compile %s %{cpu} --compile-to=executable-configurations --attn-summary 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=REPORT --input-file=%t.txt
 // RUN: attn-compile %s %{cpu} --compile-to=executable-configurations --attn-configure=false | FileCheck %s --check-prefix=OFF
 
 // REPORT: kernel main_dispatch_0_attention{{.*}} is vector loops of ours, with rows across the lanes

@@ -1,8 +1,8 @@
 // What the loops do not do stays with IREE and its configuration, with the reason.
 
 // DEFINE: %{cpu} = --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-cpu=x86-64-v4
-// RUN: attn-compile %s %{cpu} --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-compile %s %{cpu} --compile-to=executable-configurations --attn-summary 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 
 // CHECK-COUNT-5: #iree_cpu.pipeline<LinalgExtTileAndVectorize>
 // CHECK-NOT: no_pipeline

@@ -4,8 +4,8 @@
 
 // DEFINE: %{cpu} = --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-cpu=x86-64-v4
 // RUN: attn-compile %s %{cpu} --compile-to=flow | FileCheck %s
-// RUN: attn-compile %s %{cpu} --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s --check-prefix=LOOPS
-// RUN: FileCheck %s --check-prefix=REPORT --input-file=%t.json
+// RUN: attn-compile %s %{cpu} --compile-to=executable-configurations --attn-summary 2> %t.txt | FileCheck %s --check-prefix=LOOPS
+// RUN: FileCheck %s --check-prefix=REPORT --input-file=%t.txt
 
 // REPORT-COUNT-3: is vector loops of ours, with rows across the lanes
 // LOOPS-NOT: online_attention

@@ -1,10 +1,10 @@
 // 8-bit operands are cast to 16 bits in front of attention where the target says that it pays: on
 // Hopper, whose mma.sync of 8 bits is one of 16, and where IREE has no tensor cores for the types.
 
-// RUN: attn-opt %s --attn-widen=target=sm_90 --report=%t.json | FileCheck %s
-// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// RUN: attn-opt %s --attn-widen=target=sm_89 --report=%t.json | FileCheck %s --check-prefix=ADA
-// RUN: FileCheck %s --check-prefix=ADAWHY --input-file=%t.json
+// RUN: attn-opt %s --attn-widen=target=sm_90 --remarks 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
+// RUN: attn-opt %s --attn-widen=target=sm_89 --remarks 2> %t.txt | FileCheck %s --check-prefix=ADA
+// RUN: FileCheck %s --check-prefix=ADAWHY --input-file=%t.txt
 // RUN: attn-opt %s --attn-widen="target=sm_90 mode=never" > %t.0 && attn-opt %s > %t.1 && diff %t.0 %t.1
 // RUN: attn-opt %s --attn-widen=target=gfx942 > %t.0 && diff %t.0 %t.1
 

@@ -11,12 +11,11 @@ from ...ir import (
     defining_op,
     descendants,
     detached_copy,
-    location_text,
     restore,
     set_attribute,
-    symbol_name,
 )
 from ...ir.views import IN_PLACE, SLICE, below_views
+from ...report.ops import op_of
 from ...report.records import Report
 
 # The path from a module at IREE's phase executable-configurations to its kernels.
@@ -53,12 +52,6 @@ def blocks_of(op: ir.Operation) -> Iterator[ir.Block]:
             yield block
             for inner in list(block):
                 yield from blocks_of(inner.operation)
-
-
-def place_of(function: ir.Operation) -> str:
-    """A kernel's name and location, for the report."""
-    name = symbol_name(function)
-    return f"kernel {name} at {location_text(function.location)}"
 
 
 def cuda_kernels(module: ir.Operation) -> Iterator[ir.Operation]:
@@ -104,11 +97,11 @@ def run_passes(function: ir.Operation, passes: str) -> str:
 def lower(function: ir.Operation, report: Report) -> bool:
     """Runs IREE's lowering of a GPU kernel to vectors. Where it fails the kernel stays as it
     was, which the report says, and `function` must not be used again."""
-    place, copy = place_of(function), detached_copy(function)
+    kernel, copy = op_of(function), detached_copy(function)
     problem = run_passes(function, GPU_LOWERING)
     if problem:
         restore(function, copy)
-        report.note(f"{place} is left as it was: IREE says of its lowering: {problem}")
+        report.record(kernel, "left", f"IREE says of its lowering: {problem}")
     return not problem
 
 

@@ -14,7 +14,6 @@ from iree.compiler import ir
 
 from ...ir import collect, set_attribute
 from ...report.records import Report
-from .kernel import place_of
 
 _CONFIGURATIONS = ("decomposition_config", "lowering_config")
 _BASES = r"pv_attrs = .*?{} = \[\[([\d, ]*)\], \[([\d, ]*)\]\]"
@@ -45,9 +44,12 @@ def fit_key_subgroups(function: ir.Operation, report: Report) -> bool:
     info = str(function.attributes["translation_info"])
     info = _THREADS.sub(lambda found: f"{found[1]}{int(found[2]) // factor}", info)
     set_attribute(function, "translation_info", info)
-    report.note(
-        f"{place_of(function)} has one in {factor} of the subgroups of IREE's own configuration: "
-        "with more along the keys than lanes there IREE 3.13 makes wrong numbers"
+    report.record(
+        function,
+        "repaired",
+        f"it has one in {factor} of the subgroups of IREE's own configuration: with more along "
+        "the keys than lanes there IREE 3.13 makes wrong numbers",
+        factor=factor,
     )
     return True
 
