@@ -36,6 +36,7 @@ def test_graphs_are_right(number: int, tmp_path: Path) -> None:
         f"--level={level}",
         f"--shard={number}/{len(MODULES)}",
         "--batches=1",
+        "--batch=6",
         f"--out={out}",
     )
     done = run(*arguments)
@@ -43,8 +44,8 @@ def test_graphs_are_right(number: int, tmp_path: Path) -> None:
     bad = [record for record in found["found"] if fuzz.KINDS.index(record["kind"]) >= fuzz.BAD]
     assert not bad, "\n".join(f"{r['kind']}: {r['command']}: {r['detail']}" for r in bad)
     assert done.returncode == 0, done.stderr
-    assert found["runs"] == found["graphs"] >= 10
-    assert sum(found["counts"]["right"].values()) >= 6
+    assert found["runs"] == found["graphs"] >= 4
+    assert sum(found["counts"]["right"].values()) >= 3
     if not number:
         # All is done: nothing runs again.
         run(*arguments)
