@@ -37,7 +37,7 @@ CPU_FAMILIES = {
     "few_rows": (4, 44, 32, 32),
     "many_rows": (40, 50, 32, 48),
     "one_row": (1, 70, 48, 16),
-    "wide": (9, 36, 288, 40),
+    "wide": (9, 36, 160, 40),
 }
 GPU_FAMILIES = {
     "prefill": (64, 64, 64, 64),
