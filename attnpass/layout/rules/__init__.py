@@ -16,7 +16,7 @@ To add a rule, write one file:
             return build.create(op.name, [value.type], [value]).results[0]
 
 and name it in `RULES` below, or, from another package, under the entry-point group
-`attnpass.layout.rules` (value `module:Class`), or call `register(rule)`. The new value has
+`attnpass.rules` (value `module:Class`), or call `register(rule)`. The new value has
 one dim per axis of the demand, in the demanded order. `attnpass.driver.testing.check`
 plans, commits, verifies and compares numbers for a rule in one call.
 """
@@ -146,7 +146,10 @@ def rules_for(op_name: str) -> tuple[Rule, ...]:
 def _table() -> tuple[Rule, ...]:
     from importlib.metadata import entry_points
 
-    paths = [*RULES, *(entry.value for entry in entry_points(group="attnpass.layout.rules"))]
+    # The group's name until the rules moved here.
+    groups = ("attnpass.rules", "attnpass.producers")
+    found = [entry.value for group in groups for entry in entry_points(group=group)]
+    paths = [*RULES, *found]
     rules = []
     for path in paths:
         module, _, name = path.partition(":")
