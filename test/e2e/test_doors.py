@@ -137,7 +137,7 @@ def test_every_door_gives_the_same(name: str, tmp_path: Path) -> None:
 
 FAULTY = """
 import os, sys
-from attnpass.passes.{module} import {name}
+from attnpass.{module} import {name}
 def run(self, module, context):
     {body}
 {name}.run = run
@@ -164,8 +164,8 @@ def attn_compile(
 @pytest.mark.parametrize(
     ("module", "name", "argument"),
     [
-        ("configure", "Configure", "attn-configure"),
-        ("mask_positions", "MaskPositions", "attn-mask-positions"),
+        ("configure.configure", "Configure", "attn-configure"),
+        ("repair.mask_positions", "MaskPositions", "attn-mask-positions"),
     ],
 )
 def test_a_faulty_pass_is_left_out(
@@ -186,7 +186,9 @@ def test_a_faulty_pass_is_left_out(
 
 def test_a_fallback_can_be_failed_on(tmp_path: Path) -> None:
     (tmp_path / "m.mlir").write_text(grouped(16)[0])
-    script = FAULTY.format(module="configure", name="Configure", body="raise KeyError('x')")
+    script = FAULTY.format(
+        module="configure.configure", name="Configure", body="raise KeyError('x')"
+    )
     done = attn_compile(tmp_path, *CPU, "--attn-fail-on=fallback", script=script)
     assert done.returncode == 1 and not (tmp_path / "m.vmfb").exists()
     assert "--attn-fail-on=fallback: compiled without attn-configure" in done.stderr
