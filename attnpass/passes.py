@@ -45,7 +45,7 @@ REGISTRY: dict[str, str] = {
     "attn-mask-positions": "attnpass.repair.mask_positions:MaskPositions",
     "attn-natural-scores": "attnpass.repair.natural_scores:NaturalScores",
     "attn-normal-form": "attnpass.forms.normal_form:NormalForm",
-    "attn-order-products": "attnpass.gpu.order_products:OrderProducts",
+    "attn-order-products": "attnpass.repair.order_products:OrderProducts",
     "attn-order-factors": "attnpass.repair.order_factors:OrderFactors",
     "attn-order-dims": "attnpass.forms.normal_form:OrderDims",
     "attn-hidden-rows": "attnpass.repair.fully_masked_rows:HiddenRows",

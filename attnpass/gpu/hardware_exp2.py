@@ -30,6 +30,7 @@ from ..ir import (
     with_element,
 )
 from ..passes import Pass, PassContext
+from ..repair.order_products import Ordered, contractions, order_products
 from ..report.ops import op_of
 from ..report.records import Report
 from .lowered import fp8, ptx
@@ -43,7 +44,6 @@ from .lowered.kernel import (
     splat_number,
 )
 from .lowered.key_subgroups import fit_key_subgroups
-from .order_products import Ordered, contractions, order_products
 
 _CASTS = ("arith.truncf", "arith.extf")
 # Element types that a cast from or to fp8 passes through f32 or f16 without a second rounding.

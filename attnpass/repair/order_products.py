@@ -13,13 +13,13 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.facts import OP_NAMES
+from ..gpu.lowered import ptx
+from ..gpu.lowered.kernel import cuda_kernels, lower, mark_lowered
+from ..gpu.lowered.key_subgroups import fit_key_subgroups
 from ..ir import Builder, collect, defining_op, detached_copy, maps, restore
 from ..passes import Pass, PassContext
 from ..report.ops import Op, op_of
 from ..report.records import Report
-from .lowered import ptx
-from .lowered.kernel import cuda_kernels, lower, mark_lowered
-from .lowered.key_subgroups import fit_key_subgroups
 
 
 @dataclass(frozen=True)
