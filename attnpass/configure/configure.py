@@ -59,7 +59,6 @@ class Configure(Pass):
     target: str = option("", "target to configure for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-
         if self.source == "none":
             return False
         target = context.target_for(module, self.target)

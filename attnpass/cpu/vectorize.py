@@ -235,6 +235,5 @@ class Vectorize(Pass):
     backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-
         with module.context:
             return use_loops(module, context.report)

@@ -253,6 +253,5 @@ class HardwareExp2(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-
         with module.context:
             return use_hardware_math(module, context.report)

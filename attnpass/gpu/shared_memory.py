@@ -226,7 +226,6 @@ class SharedMemory(Pass):
     fp8: bool = option(True, "rewrite kernels with 8-bit factors, too")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-
         with module.context:
             wanted = Rewrites(self.rows, self.ldmatrix, self.ahead, self.masks, self.fp8)
             return improve_shared_memory(module, wanted, context.report)

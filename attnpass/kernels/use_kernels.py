@@ -136,7 +136,6 @@ class UseKernels(Pass):
     kernel: str = option("", "the name of the one kernel that may be taken; empty: any")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-
         target = self.device(module, context)
         with module.context:
             return use_kernels(

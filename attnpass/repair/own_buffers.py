@@ -210,7 +210,6 @@ class OwnBuffers(Pass):
     summary: ClassVar[str] = "mutable globals with equal initial values do not share a buffer"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-
         with module.context:
             names = separate(module)
             returned = keep_returned(module)

@@ -83,7 +83,6 @@ class Extract(Pass):
             raise PipelineError(f"pass '{self.name}': option 'assume' takes a number from 1 on")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-
         target = context.target_for(module, self.target)
         with module.context:
             extract_all(module, target, self.folder.strip("{}"), self.assume, self.plain)
