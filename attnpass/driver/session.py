@@ -5,9 +5,10 @@ The C functions that the Python package does not declare are declared here, once
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,10 +151,13 @@ def _drive(
 
     invocation, at = first, start
     session = first.session
+    if alone := start == "start" and stop != "start" and _imports_bodies(first):
+        hooks = {"input": lambda module: None, **hooks}
     wanted = [p for p in hooks if phase_index(start) <= phase_index(p) <= phase_index(stop)]
     for phase in sorted(wanted, key=phase_index):
         if phase != at:
-            _execute(invocation, at, phase)
+            with _one_thread(session.context, alone and at == "start"):
+                _execute(invocation, at, phase)
         module = invocation.export_module()
         session.context.load_all_available_dialects()
         hooks[phase](module)
@@ -166,6 +170,35 @@ def _drive(
     if at != stop:
         _execute(invocation, at, stop)
     return invocation
+
+
+def _imports_bodies(invocation: Invocation) -> bool:
+    """Whether IREE's import puts bodies of functions into FlexAttention."""
+    from ..repair.flex_masks import names_functions
+
+    try:
+        module = invocation.export_module()
+    except RuntimeError:
+        return False
+    found = names_functions(module)
+    invocation.import_module(module)
+    return found
+
+
+@contextlib.contextmanager
+def _one_thread(context: ir.Context, wanted: bool) -> Iterator[None]:
+    """Keeps the compiler to one thread where that is `wanted`.
+
+    IREE 3.13 copies the functions of FlexAttention while other threads rewrite them: one compile
+    in a hundred then ends in `failed to legalize operation 'torch.constant.float'`.
+    """
+    if wanted:
+        context.enable_multithreading(False)
+    try:
+        yield
+    finally:
+        if wanted:
+            context.enable_multithreading(True)
 
 
 def _execute(invocation: Invocation, start: str, stop: str) -> None:

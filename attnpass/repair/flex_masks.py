@@ -45,6 +45,18 @@ class FlexMasks(Pass):
         return bool(done)
 
 
+def names_functions(module: ir.Operation) -> bool:
+    """Whether a FlexAttention of the module names a function of it, for its scores or its mask."""
+    from ..ir import collect
+
+    # Few programs have private functions before they are imported: the others need no walk.
+    functions = [op.operation for op in module.regions[0].blocks[0].operations]
+    if not any("sym_visibility" in op.attributes for op in functions):
+        return False
+    flex = collect(module, lambda op: op.name == _FLEX)
+    return any(_name(op, _SCORE) or _name(op, _MASK) for op in flex)
+
+
 def _pairs(ops: list[ir.Operation]) -> dict[str, str]:
     """The mask function that goes with each score function; '' where there are several or
     none."""

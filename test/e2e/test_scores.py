@@ -89,3 +89,28 @@ func.func @main(%q: !torch.vtensor<{TENSOR}>, %k: !torch.vtensor<{TENSOR}>, %v: 
   return %out : !torch.vtensor<{TENSOR}>
 }}
 """  # noqa: E501
+
+
+def test_flex_attention_is_imported_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else IREE rewrites a function while it copies it: one compile in a hundred fails."""
+    from iree.compiler.api import Session, Source
+
+    from attnpass.driver import session as driver
+
+    spans: list[tuple[str, str, int]] = []
+
+    def execute(invocation: object, start: str, stop: str) -> None:
+        spans.append((start, stop, session.context.get_num_threads()))
+        run(invocation, start, stop)
+
+    run = driver._execute
+    monkeypatch.setattr(driver, "_execute", execute)
+    for text in (FLEX, FLEX.replace("{score_mod_fn = @score, mask_mod_fn = @mask}", "")):
+        session = Session()
+        invocation = session.invocation()
+        assert invocation.parse_source(Source.wrap_buffer(session, text.encode() + b"\0"))
+        driver.drive(invocation, "start", "abi", {"abi": lambda module: None})
+    (start, stop, threads), *later = spans
+    many = Session().context.get_num_threads()
+    assert (start, stop, threads) == ("start", "input", 1)
+    assert later == [("input", "abi", many), ("start", "abi", many)]
