@@ -7,13 +7,12 @@ views.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..ir import defining_op, has_one_use, is_ranked_tensor
+from ..ir import defining_op, has_one_use, is_ranked_tensor, printed
 
 FUNCTIONS = ("func.func", "util.func")
 _RETURNS = ("func.return", "util.return")
@@ -171,10 +170,6 @@ def _redeclare(function: ir.Operation, name: str, old: ir.Type, new: ir.Type) ->
     declaration = entries.get("iree.abi.declaration")
     if declaration is None:
         return
-    text = re.sub(
-        rf"({re.escape(name)}: ){re.escape(str(old))}",
-        lambda found: found[1] + str(new),
-        ir.StringAttr(declaration).value,
-    )
+    text = printed.redeclared(ir.StringAttr(declaration).value, name, old, new)
     entries["iree.abi.declaration"] = ir.StringAttr.get(text)
     function.attributes["iree.reflection"] = ir.DictAttr.get(entries)

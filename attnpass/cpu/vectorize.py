@@ -7,7 +7,6 @@ does not come out as it should is put back, for IREE to lower by the configurati
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,6 +27,7 @@ from ..ir import (
     descendants,
     detached_copy,
     erase,
+    printed,
     restore,
     set_attribute,
 )
@@ -70,8 +70,6 @@ _VECTORIZE = ",".join(
 )
 _BUFFERS = "canonicalize,cse,iree-codegen-llvmcpu-bufferization-pipeline"
 _VECTORS = "iree-codegen-llvmcpu-vector-lowering-pipeline"
-
-_STACK_LIMIT = re.compile(r"max_stack_allocation_size = (\d+)")
 
 
 def use_loops(module: ir.Operation, report: Report) -> bool:
@@ -147,8 +145,8 @@ def _lower(function: ir.Operation, tiles: Tiles, rows: int, target: str) -> str:
     why = run_passes(function, _BUFFERS)
     if why:
         return f"IREE says of its buffers: {why}"
-    taken, limit = _stack_bytes(function), _STACK_LIMIT.search(target)
-    stack_limit = int(limit[1]) if limit else 0
+    taken = _stack_bytes(function)
+    stack_limit = printed.number(target, "max_stack_allocation_size")
     if taken > stack_limit:
         return f"it needs {taken} bytes of stack, and may have {stack_limit}"
     use_plain_accesses(function)

@@ -8,10 +8,9 @@ Capabilities"; `mma.sync` in f16, bf16 and fp8, which sm_89 has, runs on all of 
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from ..ir import set_attribute
+from ..ir import printed, set_attribute
 from ..report.records import Report
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def describe_targets(module: ir.Operation, arch: str, features: str, report: Rep
             set_attribute(op, name, text.replace(_UNDESCRIBED, described))
             changed = True
     if changed:
-        (version,) = re.findall(r"ptx(\d+)", features)[-1:] or ["?"]
+        version = str(printed.ptx_version(features) or "?")
         report.note(
             f"IREE 3.13 does not describe {arch}: compiled for {arch} with PTX "
             f"{version[:-1]}.{version[-1:]}, the tensor-core instructions of sm_89 and "

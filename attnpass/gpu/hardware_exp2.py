@@ -56,8 +56,7 @@ def use_hardware_math(module: ir.Operation, report: Report) -> bool:
     """
     changed = False
     for variant in descendants(module, *VARIANTS):
-        target = str(variant.attributes["target"])
-        machine = ptx.machine_of(target) if '<"cuda"' in target else None
+        machine = ptx.machine_of(str(variant.attributes["target"]))
         if machine is None:
             continue
         for function in list(descendants(variant, *FUNCTIONS)):

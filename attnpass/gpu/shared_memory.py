@@ -6,7 +6,6 @@ exists between IREE's lowering to vectors and its conversion to LLVM alone.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,6 +19,7 @@ from ..ir import (
     detached_copy,
     element_bytes,
     element_type_name,
+    printed,
     restore,
 )
 from ..passes import Pass, PassContext, option
@@ -50,8 +50,6 @@ _PIPELINE, _TILES = "#iree_gpu.pipeline<VectorDistribute>", "lowering_config"
 _ATTENTION_BUFFERS, _PROJECTION_BUFFERS = 2, 4
 # Both instructions are there from here on.
 _CAPABILITY, _PTX = 80, 70
-_SHARED_BYTES = re.compile(r"max_workgroup_memory_bytes = (\d+)")
-_WORKGROUP = re.compile(r"workgroup_size = \[(\d+), 1, 1\]")
 
 
 @dataclass(frozen=True)
@@ -73,13 +71,13 @@ def improve_shared_memory(module: ir.Operation, wanted: Rewrites, report: Report
     changed = False
     for variant in descendants(module, *VARIANTS):
         target = str(variant.attributes["target"])
-        machine = ptx.machine_of(target) if '<"cuda"' in target else None
-        shared = _SHARED_BYTES.search(target)
+        machine = ptx.machine_of(target)
+        shared = printed.number(target, "max_workgroup_memory_bytes")
         if machine is None or machine.capability < _CAPABILITY or machine.version < _PTX:
             continue
         for function in list(descendants(variant, *FUNCTIONS)):
             if shared and (buffers := _buffers(function)):
-                changed |= _rewrite_kernel(function, wanted, buffers, int(shared[1]), report)
+                changed |= _rewrite_kernel(function, wanted, buffers, shared, report)
     return changed
 
 
@@ -105,7 +103,7 @@ def _is_attention(function: ir.Operation) -> bool:
     """Whether a kernel holds attention, or is what is left of it on tensor cores."""
     if is_to_be_lowered(function):
         return bool(collect(function, lambda op: op.name in OP_NAMES))
-    marked = "no_pipeline" in str(function.attributes.get("translation_info", ""))
+    marked = printed.says_lowered(function.attributes.get("translation_info", ""))
     # Projections with casts to fp8 are lowered already, too: they have no softmax.
     return marked and all(collect(function, wanted) for wanted in (_is_product, _is_exp2))
 
@@ -124,8 +122,8 @@ def _rewrite_kernel(
     function: ir.Operation, wanted: Rewrites, buffers: int, limit: int, report: Report
 ) -> bool:
     kernel, copy = op_of(function), detached_copy(function)
-    size = _WORKGROUP.search(str(function.attributes["translation_info"]))
-    if size is None or (is_to_be_lowered(function) and not lower(function, report)):
+    size = printed.numbers(function.attributes["translation_info"], "workgroup_size")
+    if size[1:] != [1, 1] or (is_to_be_lowered(function) and not lower(function, report)):
         return False
     done, kept = [], []
     products = collect(function, _is_product)
@@ -133,7 +131,7 @@ def _rewrite_kernel(
     if why:
         report.record(kernel, "not-lowered", f"uses shared memory as IREE made it: {why}")
     elif products:
-        done, kept = _rewrite(function, wanted, buffers, int(size[1]), limit)
+        done, kept = _rewrite(function, wanted, buffers, size[0], limit)
     problem = run_passes(function, _CLEAN) if done else ""
     if problem:
         done, kept = [], [f"its rewritten form fails: {problem}"]

@@ -6,7 +6,6 @@ or from the `#hal.executable.target` attributes of a module.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,9 +15,6 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
     from ..attention.facts import AttentionFacts
-
-
-_BACKEND = r'#hal\.executable\.target<"([^"]+)"'
 
 
 @dataclass(frozen=True)
@@ -101,8 +97,10 @@ def resolve_target(module: ir.Operation, name: str | None = None) -> Target | No
 
 def backends(module: ir.Operation) -> set[str]:
     """The names of all backends that the module's executable targets are for."""
+    from ..ir import printed
+
     texts = _target_attributes(module)
-    return {name for text in texts for name in re.findall(_BACKEND, text)}
+    return {name for text in texts for name in printed.backends(text)}
 
 
 def check_backend(module: ir.Operation, target: Target | None) -> None:
@@ -127,27 +125,22 @@ def _target_attributes(module: ir.Operation) -> list[str]:
 
 def parse_target(text: str) -> Target | None:
     """The target that text with a `#hal.executable.target` attribute names; None for none."""
+    from ..ir import printed
     from .amd import machine as amd
     from .cpu import machine as cpu
     from .nvidia import machine as nvidia
 
-    backend = re.search(_BACKEND, text)
-    if backend is None:
-        return None
-    arch = re.search(r'\barch = "([^"]+)"', text)
-    if backend[1] == "cuda":
-        return nvidia.find(arch[1] if arch else "sm_80")
-    if backend[1] == "rocm":
-        return amd.find(arch[1] if arch else "")
-    if backend[1] == "llvm-cpu":
-        processor = re.search(r'\bcpu = "([^"]*)"', text)
-        features = re.search(r'\bcpu_features = "([^"]*)"', text)
-        vector = re.search(r"\bnative_vector_size = (\d+)", text)
+    backend = next(iter(printed.backends(text)), "")
+    if backend == "cuda":
+        return nvidia.find(printed.entry(text, "arch", "sm_80"))
+    if backend == "rocm":
+        return amd.find(printed.entry(text, "arch"))
+    if backend == "llvm-cpu":
         # IREE takes 8 bytes where the attribute does not say.
         return cpu.describe(
-            processor[1] if processor else "generic",
-            features[1] if features else "",
-            int(vector[1]) if vector else 8,
+            printed.entry(text, "cpu", "generic"),
+            printed.entry(text, "cpu_features"),
+            printed.number(text, "native_vector_size", 8),
         )
     return None
 

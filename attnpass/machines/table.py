@@ -16,7 +16,6 @@ the op to IREE. `choice` and `measured` are for readers.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +29,14 @@ if TYPE_CHECKING:
 FORMAT, VERSION = "attnpass-attention-table", 1
 # What a configuration may set; the lists of the first have one number for each iteration dim.
 ATTRIBUTES = ("compilation_info", "decomposition_config")
-_TILES = re.compile(
-    r"\b(workgroup|reduction|partial_reduction|distribution|vector_common_parallel|"
-    r"vector_reduction) = \[([0-9, ]*)\]"
+_TILES = (
+    "workgroup",
+    "reduction",
+    "partial_reduction",
+    "distribution",
+    "vector_common_parallel",
+    "vector_reduction",
 )
-_LOOPS = re.compile(rf"{re.escape(MARK)} = array<i64: ([0-9, ]*)>")
 
 Signature = dict[str, Any]
 
@@ -140,6 +142,8 @@ def _entry(raw: Any, name: str, path: str) -> Entry:
 def _check_configuration(entry: Entry, name: str, path: str, context: ir.Context) -> None:
     from iree.compiler import ir
 
+    from ..ir import printed
+
     for key, text in entry.configuration.items():
         if key not in ATTRIBUTES or not isinstance(text, str):
             allowed = " and ".join(ATTRIBUTES)
@@ -152,17 +156,18 @@ def _check_configuration(entry: Entry, name: str, path: str, context: ir.Context
     if entry.configuration and ATTRIBUTES[0] not in entry.configuration:
         raise AttnError(f'{name}: "{ATTRIBUTES[0]}" is missing', path)
     parts = entry.configuration.get("decomposition_config", "")
-    if MARK in parts and not _are_tiles(_LOOPS.search(parts)):
+    if MARK in parts and not _are_tiles(printed.array(parts, MARK)):
         raise AttnError(f"{name}: {MARK} needs {len(fields(Tiles))} numbers from 1 on", path)
     dims = entry.attention.get("dims")
-    for word, numbers in _TILES.findall(entry.configuration.get("compilation_info", "")):
-        count = len(numbers.split(","))
-        if count != dims:
-            raise AttnError(f"{name}: {word} has {count} numbers for {dims} dims", path)
+    tiles = entry.configuration.get("compilation_info", "")
+    for word in _TILES:
+        for numbers in printed.lists(tiles, word):
+            if len(numbers) != dims:
+                why = f"{word} has {len(numbers)} numbers for {dims} dims"
+                raise AttnError(f"{name}: {why}", path)
 
 
-def _are_tiles(found: re.Match[str] | None) -> bool:
-    numbers = [int(number) for number in found[1].split(",")] if found and found[1] else []
+def _are_tiles(numbers: list[int]) -> bool:
     if len(numbers) != len(fields(Tiles)):
         return False
     tiles = Tiles(*numbers)

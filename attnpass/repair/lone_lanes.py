@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,7 +11,7 @@ from ..passes import Pass, PassContext
 if TYPE_CHECKING:
     from iree.compiler import ir
 
-_SIZES = re.compile(r"workgroup_size = \[(\d+), 1, 1\]")
+_CONFIGURATION = "lowering_config"
 _TILES = ("partial_reduction", "reduction", "serial")
 
 
@@ -39,44 +38,48 @@ class LoneLanes(Pass):
 
 
 def _mend(function: ir.Operation) -> bool:
-    from ..ir import collect, set_attribute
+    from ..ir import collect, printed, set_attribute
 
-    ops = collect(function, lambda op: "lowering_config" in op.attributes, bodies=False)
-    texts = [str(op.attributes["lowering_config"]) for op in ops]
-    info = str(function.attributes["translation_info"])
-    size = _SIZES.search(info)
-    subgroups = [math.prod(_numbers(text, "subgroup_basis")) for text in texts]
-    if not size or not any("partial_reduction" in text for text in texts):
+    ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
+    told = [op.attributes[_CONFIGURATION] for op in ops]
+    info = function.attributes["translation_info"]
+    size = printed.numbers(info, "workgroup_size")
+    subgroups = {math.prod(_first(each, "subgroup_basis")) for each in told}
+    if size[1:] != [1, 1] or not any(printed.lists(each, _TILES[0]) for each in told):
         return False
-    if len({*subgroups}) != 1 or subgroups[0] == 1 or any(map(_shares, texts)):
+    if len(subgroups) != 1 or subgroups == {1} or any(map(_shares, told)):
         return False
-    for op, text in zip(ops, texts, strict=True):
-        set_attribute(op, "lowering_config", _alone(text))
-    threads = int(size[1]) // subgroups[0]
-    info = _SIZES.sub(f"workgroup_size = [{threads}, 1, 1]", info)
+    for op, each in zip(ops, told, strict=True):
+        set_attribute(op, _CONFIGURATION, _alone(each))
+    threads = size[0] // subgroups.pop()
+    info = printed.with_numbers(info, "workgroup_size", lambda _: [threads, 1, 1])
     set_attribute(function, "translation_info", info)
     return True
 
 
-def _shares(text: str) -> bool:
+def _shares(configuration: ir.Attribute) -> bool:
     """Whether the lanes of a subgroup take different numbers."""
-    return math.prod(_numbers(text, "lane_basis")) != 1
+    return math.prod(_first(configuration, "lane_basis")) != 1
 
 
-def _alone(text: str) -> str:
+def _alone(configuration: ir.Attribute) -> str:
     """A lowering configuration with one subgroup, which takes what one of several did."""
-    counts = _numbers(text, "subgroup_basis")
-    ones = ", ".join("1" for _ in counts)
-    text = re.sub(r"subgroup_basis = \[\[[\d, ]+\]", f"subgroup_basis = [[{ones}]", text)
+    from ..ir import printed
+
+    counts = _first(configuration, "subgroup_basis")
+
+    def divide(tile: list[int]) -> list[int]:
+        return [size // count for size, count in zip(tile, counts, strict=True)]
+
+    ones = [1 for _ in counts]
+    text = printed.with_numbers(configuration, "subgroup_basis", lambda basis: [ones, *basis[1:]])
     for name in _TILES:
-        tile = _numbers(text, name)
-        if tile:
-            new = [size // count for size, count in zip(tile, counts, strict=True)]
-            text = re.sub(rf"\b{name} = \[[\d, ]+\]", f"{name} = {new}", text)
+        text = printed.with_numbers(text, name, divide)
     return text
 
 
-def _numbers(text: str, name: str) -> list[int]:
-    """The first list of numbers of an entry, or none."""
-    found = re.search(rf"\b{name} = \[+([\d, ]+)\]", text)
-    return [int(number) for number in found[1].split(",")] if found else []
+def _first(configuration: ir.Attribute, name: str) -> list[int]:
+    """The counts of a basis, which stand before the dims that they are for."""
+    from ..ir import printed
+
+    return next(iter(printed.numbers(configuration, name)), [])

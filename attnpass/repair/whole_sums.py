@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 _CONFIGURATION = "lowering_config"
 _PARTS = "partial_reduction"
 _PADDING = "padding"
-_PRIVATE = "#gpu.address_space<private>"
 _FACTORS = 2
 # Threads of a workgroup, each with an element of the result's last dim.
 _THREADS = 32
@@ -73,9 +71,9 @@ def _mend(function: ir.Operation, report: Report) -> bool:
 def _sums_beyond(op: ir.Operation) -> bool:
     """Whether tiles of a product are filled up along a summed dim behind which both factors have
     others, and batches."""
-    from ..ir import maps
+    from ..ir import maps, printed
 
-    padding = _numbers(op, _PADDING)
+    padding = printed.numbers(op.attributes[_CONFIGURATION], _PADDING)
     if not padding or "indexing_maps" not in op.attributes:
         return False
     positions = maps.positions_of(op.attributes["indexing_maps"])
@@ -114,7 +112,9 @@ def _sizes(op: ir.Operation) -> dict[int | None, object]:
 
 def _sums_unknown_parts(op: ir.Operation) -> bool:
     """Whether threads add up parts of a dim whose size is known only at run time."""
-    parts = _numbers(op, _PARTS)
+    from ..ir import printed
+
+    parts = printed.numbers(op.attributes[_CONFIGURATION], _PARTS)
     sizes = _sizes(op) if parts else {}
     return bool(sizes) and any(
         part > 1 and not isinstance(sizes[dim], int) for dim, part in enumerate(parts)
@@ -125,11 +125,11 @@ def _keeps_parts_apart(copy: ir.Operation, function: ir.Operation) -> bool:
     """Lowers a kernel, in whose place the copy is put then: whether threads have memory of their
     own for parts of a sum."""
     from ..gpu.lowered.kernel import GPU_LOWERING, run_passes
-    from ..ir import collect, restore
+    from ..ir import collect, printed, restore
 
     is_lowered = not run_passes(function, GPU_LOWERING)
     apart = collect(
-        function, lambda op: op.name == "memref.alloca" and _PRIVATE in str(op.results[0].type)
+        function, lambda op: op.name == "memref.alloca" and printed.is_private(op.results[0].type)
     )
     restore(function, copy)
     return is_lowered and bool(apart)
@@ -137,8 +137,7 @@ def _keeps_parts_apart(copy: ir.Operation, function: ir.Operation) -> bool:
 
 def _give_whole_sums(function: ir.Operation) -> bool:
     """Configures a kernel of one sum so that a thread computes each element of its result."""
-    from ..gpu.lowered.kernel import PIPELINE
-    from ..ir import collect, maps, set_attribute
+    from ..ir import collect, maps, printed, set_attribute
 
     (op,) = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
     positions = maps.positions_of(op.attributes["indexing_maps"])
@@ -155,14 +154,8 @@ def _give_whole_sums(function: ir.Operation) -> bool:
     }
     words = ", ".join(f"{name} = {numbers}" for name, numbers in lists.items())
     set_attribute(op, _CONFIGURATION, f"#iree_gpu.lowering_config<{{{words}}}>")
-    info = str(function.attributes["translation_info"])
-    info = PIPELINE.sub("#iree_gpu.pipeline<TileAndFuse>", info)
-    info = re.sub(r"workgroup_size = \[[\d, ]+\]", f"workgroup_size = [{_THREADS}, 1, 1]", info)
+    info = function.attributes["translation_info"]
+    info = printed.with_pipeline(info, "#iree_gpu.pipeline<TileAndFuse>")
+    info = printed.with_numbers(info, "workgroup_size", lambda _: [_THREADS, 1, 1])
     set_attribute(function, "translation_info", info)
     return True
-
-
-def _numbers(op: ir.Operation, name: str) -> list[int]:
-    """An entry of an op's lowering configuration, or none."""
-    found = re.search(rf"\b{name} = \[([\d, ]+)\]", str(op.attributes[_CONFIGURATION]))
-    return [int(number) for number in found[1].split(",")] if found else []

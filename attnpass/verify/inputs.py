@@ -17,7 +17,16 @@ from iree.compiler import ir
 
 from ..attention.facts import OP_NAMES
 from ..errors import AttnError
-from ..ir import DYNAMIC, DynamicSize, collect, defining_op, is_ranked_tensor, maps, sizes_of
+from ..ir import (
+    DYNAMIC,
+    DynamicSize,
+    collect,
+    defining_op,
+    is_ranked_tensor,
+    maps,
+    printed,
+    sizes_of,
+)
 from ..ir.views import IN_PLACE, SLICE
 from ..tuning.measure import encoded
 from .program import Program
@@ -316,7 +325,7 @@ def _fit(array: np.ndarray, argument: Argument, path: str) -> np.ndarray:
 
 def bytes_of(kind: str, assumed: int = 64) -> int:
     """Bytes of a value of this type; of dims known only at run time, `assumed`."""
-    sizes = [assumed if word == "?" else int(word) for word in re.findall(r"(\d+|\?)x", kind)]
+    sizes = [assumed if size is None else size for size in printed.shape(kind)]
     width = re.search(r"(\d+)", element(kind))
     return math.prod(sizes) * max(1, int(width[1]) // 8 if width else 8)
 

@@ -9,7 +9,6 @@ and computes. Projections are loops of the same form.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -22,11 +21,11 @@ from ...ir import (
     element_bytes,
     erase_unused,
     next_op,
+    printed,
     users,
 )
 from .shared_buffers import (
     READ,
-    SHARED,
     WRITE,
     buffer_bytes,
     is_plain_transfer,
@@ -46,7 +45,6 @@ _HOPPER, _RESERVED = 233472, 1024
 _THREADS = 65536 // 256
 # Ops that make indices: they may be repeated for another step of the loop.
 _INDEX_OPS = ("affine.", "arith.")
-_ASSUMED = re.compile(r"\b(umin|umax|udiv) = (\d+)")
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ def _tiles(loop: ir.Operation, threads: Threads) -> Tiles | str:
         return "its loop is in another one"
     first, second = (body.index(op) for op in barriers)
     between, behind = body[first:second], body[second:]
-    writes = collect(loop, lambda op: op.name == WRITE and SHARED in str(op.operands[1].type))
+    writes = collect(loop, lambda op: op.name == WRITE and printed.is_shared(op.operands[1].type))
     copies = []
     for write in writes:
         read = defining_op(write.operands[0])
@@ -170,7 +168,7 @@ def _copy_refusal(read: ir.Operation, write: ir.Operation, threads: Threads) -> 
     size = vector.shape[-1] * element_bytes(source)
     if any(count != 1 for count in vector.shape[:-1]) or size not in _SIZES:
         return "its threads do not copy 4, 8 or 16 bytes in a row"
-    if SHARED in str(source.type):
+    if printed.is_shared(source.type):
         return "its tiles come from shared memory"
     for buffer, column in ((source, read.operands[-2]), (target, write.operands[-1])):
         starts = _rows_are_aligned(buffer, size)
@@ -243,8 +241,8 @@ def _is_assumed_multiple(value: ir.Value, unit: int) -> bool:
     if op.name != "util.assume.int":
         return False
     cases = ir.ArrayAttr(op.attributes["assumptions"])[list(op.results).index(value)]
-    for case in map(str, ir.ArrayAttr(cases)):
-        said = {word: int(number) for word, number in _ASSUMED.findall(case)}
+    for case in ir.ArrayAttr(cases):
+        said = printed.assumptions(case)
         only = said.get("umin") == said.get("umax", -1) and said["umax"] % unit == 0
         if not only and said.get("udiv", 1) % unit:
             return False

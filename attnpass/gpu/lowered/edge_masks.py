@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ...ir import collect, defining_op
+from ...ir import collect, defining_op, printed
 from .kernel import splat_number
 
 _PLACED = ("vector.broadcast", "vector.transpose", "vector.shape_cast")
@@ -52,7 +52,7 @@ def _is_rest_of_dim(op: ir.Operation) -> bool:
     (or that in parts of one): `min(size - begin, tile)`. An index of a row is none."""
     inner = defining_op(op.operands[0]) if op.name == "affine.apply" else None
     if inner is not None and len(op.operands) == 1:
-        return "ceildiv" in str(op.attributes["map"]) and _is_rest_of_dim(inner)
+        return printed.is_part(op.attributes["map"]) and _is_rest_of_dim(inner)
     if op.name != "affine.min":
         return False
     dims = list(op.operands)[: ir.AffineMapAttr(op.attributes["map"]).value.n_dims]
@@ -61,4 +61,4 @@ def _is_rest_of_dim(op: ir.Operation) -> bool:
         for number, dim in enumerate(dims)
         if defining_op(dim) is None and dim.owner.owner.operation.name == "scf.forall"
     ]
-    return any(f"-d{number} " in str(op.attributes["map"]) for number in begins)
+    return any(printed.subtracts(op.attributes["map"], number) for number in begins)

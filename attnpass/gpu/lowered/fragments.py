@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ...ir import Builder, collect, element_bytes, users
+from ...ir import Builder, collect, element_bytes, printed, users
 from .kernel import blocks_of
-from .shared_buffers import SHARED, is_plain_transfer
+from .shared_buffers import is_plain_transfer
 from .threads import WARP, Threads, Values, dimension_x
 
 _ROWS, _BYTES, _MOST = 8, 16, 4
@@ -171,7 +171,7 @@ def _fragment(op: ir.Operation, threads: Threads) -> Fragment | None:
     buffer, vector = op.operands[0], op.results[0].type
     size, rank = element_bytes(buffer), buffer.type.rank
     # Rows of a buffer without a layout follow each other at its width.
-    if str(buffer.type.memory_space) != SHARED or rank < 2 or not buffer.type.has_static_shape:
+    if not printed.is_shared(buffer.type) or rank < 2 or not buffer.type.has_static_shape:
         return None
     identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank, op.context))
     if buffer.type.layout != identity or buffer.type.shape[-1] * size % _BYTES:

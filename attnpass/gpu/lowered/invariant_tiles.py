@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ...ir import Builder, collect, defining_op, erase_unused
-from .shared_buffers import READ, SHARED, WRITE, shared_buffers, transfers_of
+from ...ir import Builder, collect, defining_op, erase_unused, printed
+from .shared_buffers import READ, WRITE, shared_buffers, transfers_of
 
 _INDEX_OPS = ("affine.", "arith.")
 _BARRIER = "gpu.barrier"
@@ -47,7 +47,7 @@ def copy_before_loops(function: ir.Operation) -> int:
 def _writes_elsewhere(loop: ir.Operation) -> bool:
     """Whether a loop writes to memory that is not shared."""
     writes = collect(loop, lambda op: op.name == WRITE)
-    return any(SHARED not in str(op.operands[1].type) for op in writes)
+    return any(not printed.is_shared(op.operands[1].type) for op in writes)
 
 
 def _same_writes(
@@ -70,7 +70,7 @@ def _is_same(write: ir.Operation, loop: ir.Operation) -> bool:
     """Whether each step of the loop writes what the first one does, straight from a buffer that
     is not shared."""
     read = defining_op(write.operands[0])
-    if read is None or read.name != READ or SHARED in str(read.operands[0].type):
+    if read is None or read.name != READ or printed.is_shared(read.operands[0].type):
         return False
     block = loop.regions[0].blocks[0]
     pending = [*list(write.operands)[1:], *read.operands]

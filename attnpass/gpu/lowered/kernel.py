@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from iree.compiler import ir
@@ -11,6 +10,7 @@ from ...ir import (
     defining_op,
     descendants,
     detached_copy,
+    printed,
     restore,
     set_attribute,
 )
@@ -22,7 +22,6 @@ from ...report.records import Report
 VARIANTS = ("hal.executable", "hal.executable.variant")
 FUNCTIONS = ("builtin.module", "func.func")
 _LOADS = ("iree_codegen.load_from_buffer", "iree_tensor_ext.dispatch.tensor.load")
-PIPELINE = re.compile(r"#iree_[cg]pu\.pipeline<\w+>")
 # What a kernel that is lowered here says of the pipeline it was for.
 _LOWERED_BY = "attnpass.lowered_by"
 GPU_LOWERING = "iree-llvmgpu-lower-executable-target"
@@ -58,7 +57,7 @@ def cuda_kernels(module: ir.Operation) -> Iterator[ir.Operation]:
     """The kernels for CUDA that IREE is yet to lower, of a module at its phase
     executable-configurations."""
     for variant in descendants(module, *VARIANTS):
-        if '<"cuda"' in str(variant.attributes["target"]):
+        if "cuda" in printed.backends(variant.attributes["target"]):
             functions = list(descendants(variant, *FUNCTIONS))
             yield from (function for function in functions if is_to_be_lowered(function))
 
@@ -67,7 +66,7 @@ def is_to_be_lowered(function: ir.Operation) -> bool:
     """Whether IREE is yet to lower this kernel, by one of its pipelines."""
     if "translation_info" not in function.attributes:
         return False
-    return bool(PIPELINE.search(str(function.attributes["translation_info"])))
+    return bool(printed.pipeline(function.attributes["translation_info"]))
 
 
 def run_passes(function: ir.Operation, passes: str) -> str:
@@ -107,14 +106,14 @@ def lower(function: ir.Operation, report: Report) -> bool:
 
 def mark_lowered(function: ir.Operation) -> None:
     """Keeps IREE from lowering a kernel again; its workgroup stays."""
-    info = str(function.attributes["translation_info"])
-    if found := PIPELINE.search(info):
-        set_attribute(function, _LOWERED_BY, f'"{found[0]}"')
-    set_attribute(function, "translation_info", PIPELINE.sub("#iree_codegen.no_pipeline", info))
+    info = function.attributes["translation_info"]
+    if found := printed.pipeline(info):
+        set_attribute(function, _LOWERED_BY, f'"{found}"')
+    set_attribute(function, "translation_info", printed.with_pipeline(info))
 
 
 def pipeline_of(function: ir.Operation) -> str:
     """The pipeline of IREE that lowers a kernel, or has lowered it here; '' for none."""
-    told = str(function.attributes.get(_LOWERED_BY, ""))
-    found = PIPELINE.search(told or str(function.attributes.get("translation_info", "")))
-    return found[0] if found else ""
+    attributes = function.attributes
+    told = printed.pipeline(attributes.get(_LOWERED_BY, ""))
+    return told or printed.pipeline(attributes.get("translation_info", ""))

@@ -7,19 +7,15 @@ more subgroups than such lanes, IREE 3.13 lets each lane read the first subgroup
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable
 
 from iree.compiler import ir
 
-from ...ir import collect, set_attribute
+from ...ir import collect, printed, set_attribute
 from ...report.records import Report
 
 _CONFIGURATIONS = ("decomposition_config", "lowering_config")
-_BASES = r"pv_attrs = .*?{} = \[\[([\d, ]*)\], \[([\d, ]*)\]\]"
-_SUBGROUPS = re.compile(r"(subgroup_basis = \[\[)([\d, ]*)(\])")
-_STEPS = re.compile(r"(partial_reduction = \[)([\d, ]*)(\])")
-_THREADS = re.compile(r"(workgroup_size = \[)(\d+)")
+# The second product of attention, of weights and values.
+_OF_VALUES, _STEPS = "pv_attrs = ", "partial_reduction"
 
 
 def fit_key_subgroups(function: ir.Operation, report: Report) -> bool:
@@ -31,18 +27,25 @@ def fit_key_subgroups(function: ir.Operation, report: Report) -> bool:
     ):
         return False
     (op,) = attentions
-    products, steps = (str(op.attributes[name]) for name in _CONFIGURATIONS)
+    products, steps = (op.attributes[name] for name in _CONFIGURATIONS)
     fewer = _fewer(products, steps)
     if not fewer:
         return False
-    keys = len(_numbers(_STEPS.search(steps), 2)) - len(fewer)
+    keys = len(printed.numbers(steps, _STEPS)) - len(fewer)
     by_basis = {place: factor for place, factor in fewer.values()}
     by_dim = {keys + number: factor for number, (_, factor) in fewer.items()}
-    set_attribute(op, "decomposition_config", _SUBGROUPS.sub(_divided(by_basis), products))
-    set_attribute(op, "lowering_config", _STEPS.sub(_divided(by_dim), steps))
+    products = printed.with_numbers(
+        products, "subgroup_basis", lambda basis: [_divided(basis[0], by_basis), *basis[1:]]
+    )
+    steps = printed.with_numbers(steps, _STEPS, lambda sizes: _divided(sizes, by_dim))
+    set_attribute(op, "decomposition_config", products)
+    set_attribute(op, "lowering_config", steps)
     factor = math.prod(by_basis.values())
-    info = str(function.attributes["translation_info"])
-    info = _THREADS.sub(lambda found: f"{found[1]}{int(found[2]) // factor}", info)
+    info = printed.with_numbers(
+        function.attributes["translation_info"],
+        "workgroup_size",
+        lambda size: [size[0] // factor, *size[1:]],
+    )
     set_attribute(function, "translation_info", info)
     report.record(
         function,
@@ -54,35 +57,25 @@ def fit_key_subgroups(function: ir.Operation, report: Report) -> bool:
     return True
 
 
-def _fewer(products: str, steps: str) -> dict[int, tuple[int, int]]:
+def _fewer(products: ir.Attribute, steps: ir.Attribute) -> dict[int, tuple[int, int]]:
     """Of each key dim, where it stands in the bases and by how much its subgroups are too many;
     nothing where none are, or where it cannot be told."""
+    of_values = str(products).partition(_OF_VALUES)[2]
     lanes, subgroups = (
-        re.search(_BASES.format(name), products) for name in ("lane_basis", "subgroup_basis")
+        printed.numbers(of_values, name) for name in ("lane_basis", "subgroup_basis")
     )
-    keys = [size for size in _numbers(_STEPS.search(steps), 2) if size]
-    if not keys or lanes is None or subgroups is None:
+    keys = [size for size in printed.numbers(steps, _STEPS) if size]
+    if not keys or len(lanes) != 2 or len(subgroups) != 2:
         return {}
-    places = _numbers(lanes, 2)[-len(keys) :]
-    if places != _numbers(subgroups, 2)[-len(keys) :]:
+    places = lanes[1][-len(keys) :]
+    if places != subgroups[1][-len(keys) :]:
         return {}
-    factors = [-(-_numbers(subgroups, 1)[at] // _numbers(lanes, 1)[at]) for at in places]
+    factors = [-(-subgroups[0][at] // lanes[0][at]) for at in places]
     if all(factor == 1 for factor in factors):
         return {}
     return dict(enumerate(zip(places, factors, strict=True)))
 
 
-def _numbers(found: re.Match[str] | None, group: int) -> list[int]:
-    return [int(number) for number in found[group].split(",")] if found else []
-
-
-def _divided(factors: dict[int, int]) -> Callable[[re.Match[str]], str]:
-    """What writes a list of numbers with some of them divided."""
-
-    def write(found: re.Match[str]) -> str:
-        numbers = [
-            number // factors.get(place, 1) for place, number in enumerate(_numbers(found, 2))
-        ]
-        return f"{found[1]}{', '.join(map(str, numbers))}{found[3]}"
-
-    return write
+def _divided(sizes: list[int], factors: dict[int, int]) -> list[int]:
+    """A list of numbers with some of them divided, by their places."""
+    return [size // factors.get(place, 1) for place, size in enumerate(sizes)]

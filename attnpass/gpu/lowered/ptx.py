@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ...ir import Builder, with_element
+from ...ir import Builder, printed, with_element
 from .fp8 import Fp8, mark_overflow
 
 EXP2 = "ex2.approx.ftz.f32"
@@ -42,9 +41,11 @@ class Machine:
 
 def machine_of(target: str) -> Machine | None:
     """The machine in the text of a CUDA `#hal.executable.target`; None where it names none."""
-    arch = re.search(r'\barch = "sm_(\d+)', target)
-    version = re.search(r'\bfeatures = "[^"]*\+ptx(\d+)', target)
-    return Machine(int(arch[1]), int(version[1]) if version else 0) if arch else None
+    if "cuda" not in printed.backends(target):
+        return None
+    capability = printed.entry(target, "arch").removeprefix("sm_").rstrip("af")
+    version = printed.ptx_version(printed.entry(target, "features"))
+    return Machine(int(capability), version) if capability.isdecimal() else None
 
 
 def exp2(build: Builder, value: ir.Value) -> ir.Value:

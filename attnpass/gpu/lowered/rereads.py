@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
-from ...ir import Builder, collect, copied_attributes, defining_op, element_bytes, users
+from ...ir import Builder, collect, copied_attributes, defining_op, element_bytes, printed, users
 from .kernel import splat_number
-from .shared_buffers import READ, SHARED, WRITE, transfers_of
+from .shared_buffers import READ, WRITE, transfers_of
 
 # Registers of a multiprocessor, which threads get in groups of so many, the most that a thread
 # has, and the share of them that sums, scores and fragments may take: the rest is for K, V and
@@ -111,7 +111,7 @@ def _trace(value: ir.Value, origin: Origin) -> bool:
     if op.name == READ:
         origin.reads.append(op)
         origin.ops.append(op)
-        return SHARED in str(op.operands[0].type)
+        return printed.is_shared(op.operands[0].type)
     if op.name == _SCALED:
         return _trace_scaled(op, origin)
     # What a read is inserted into comes behind it among the operands, and is made before it.

@@ -12,10 +12,9 @@ import math
 
 from iree.compiler import ir
 
-from ...ir import Builder, collect, copied_attributes, element_bytes, users
+from ...ir import Builder, collect, copied_attributes, element_bytes, printed, users
 from .threads import Threads
 
-SHARED = "#gpu.address_space<workgroup>"
 READ, WRITE = "vector.transfer_read", "vector.transfer_write"
 _BYTES = 16
 
@@ -24,7 +23,7 @@ def shared_buffers(function: ir.Operation) -> list[ir.Operation]:
     """The buffers that a kernel allocates in shared memory."""
     return collect(
         function,
-        lambda op: op.name == "memref.alloc" and str(op.results[0].type.memory_space) == SHARED,
+        lambda op: op.name == "memref.alloc" and printed.is_shared(op.results[0].type),
     )
 
 

@@ -1,0 +1,120 @@
+"""IREE's attributes and types that Python can only print: what is read from their text, and
+written into it.
+
+IREE 3.13's bindings have no classes for executable targets, lowering configurations, translation
+infos and assumptions. No other module knows how these are spelled.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+_BACKEND = re.compile(r'#hal\.executable\.target<"([^"]+)"')
+_PIPELINE = re.compile(r"#iree_[cg]pu\.pipeline<\w+>")
+_ASSUMED = re.compile(r"\b(umin|umax|udiv) = (\d+)")
+_PTX = re.compile(r"ptx(\d+)")
+# Numbers in brackets, or such lists in brackets.
+_LIST = r"\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\]"
+_LOWERED = "#iree_codegen.no_pipeline"
+_SHARED, _PRIVATE = "#gpu.address_space<workgroup>", "#gpu.address_space<private>"
+
+
+def entry(text: object, name: str, default: str = "") -> str:
+    """The string of an entry `name = "..."`."""
+    found = re.search(rf'\b{name} = "([^"]*)"', str(text))
+    return found[1] if found else default
+
+
+def number(text: object, name: str, default: int = 0) -> int:
+    """The number of an entry `name = 64`."""
+    found = re.search(rf"\b{name} = (\d+)", str(text))
+    return int(found[1]) if found else default
+
+
+def lists(text: object, name: str) -> list[list[Any]]:
+    """All entries `name = [1, 2]` and `name = [[1, 2], [0, 1]]`."""
+    return [json.loads(found) for found in re.findall(rf"\b{name} = ({_LIST})", str(text))]
+
+
+def numbers(text: object, name: str) -> list[Any]:
+    """The first of `lists`; an empty list where there is none."""
+    return next(iter(lists(text, name)), [])
+
+
+def array(text: object, name: str) -> list[int]:
+    """The numbers of an entry `name = array<i64: 1, 2>`; an empty list where there is none."""
+    found = re.search(rf"\b{re.escape(name)} = array<i64: ([0-9, ]+)>", str(text))
+    return [int(word) for word in found[1].split(",")] if found else []
+
+
+def with_numbers(text: object, name: str, change: Callable[[list[Any]], list[Any]]) -> str:
+    """The text with `change` made to each entry `name = [...]`."""
+
+    def write(found: re.Match[str]) -> str:
+        return f"{name} = {change(json.loads(found[1]))}"
+
+    return re.sub(rf"\b{name} = ({_LIST})", write, str(text))
+
+
+def backends(target: object) -> list[str]:
+    """The backends of the executable targets in a text, in its order."""
+    return _BACKEND.findall(str(target))
+
+
+def ptx_version(target: object) -> int:
+    """The PTX version times ten of features such as `+ptx76`, the last of them; 0 for none."""
+    return int((_PTX.findall(str(target)) or ["0"])[-1])
+
+
+def pipeline(info: object) -> str:
+    """The pipeline of IREE's that a translation info names; '' for none."""
+    found = _PIPELINE.search(str(info))
+    return found[0] if found else ""
+
+
+def with_pipeline(info: object, name: str = _LOWERED) -> str:
+    """A translation info with another pipeline; by default with none, as of a lowered kernel."""
+    return _PIPELINE.sub(name, str(info))
+
+
+def says_lowered(info: object) -> bool:
+    """Whether a translation info says that its kernel is lowered."""
+    return _LOWERED in str(info)
+
+
+def assumptions(case: object) -> dict[str, int]:
+    """The `umin`, `umax` and `udiv` of an integer assumption, those that it has."""
+    return {word: int(value) for word, value in _ASSUMED.findall(str(case))}
+
+
+def is_shared(kind: object) -> bool:
+    """Whether a memref type, or its memory space, is a GPU's shared memory."""
+    return _SHARED in str(kind)
+
+
+def is_private(kind: object) -> bool:
+    """Whether a memref type is a thread's own memory."""
+    return _PRIVATE in str(kind)
+
+
+def is_part(affine_map: object) -> bool:
+    """Whether an affine map divides, rounding up."""
+    return "ceildiv" in str(affine_map)
+
+
+def subtracts(affine_map: object, dim: int) -> bool:
+    """Whether one of an affine map's results begins with minus this dim."""
+    return f"-d{dim} " in str(affine_map)
+
+
+def shape(kind: object) -> list[int | None]:
+    """The sizes in the text of a tensor type, None for those known only at run time."""
+    return [None if word == "?" else int(word) for word in re.findall(r"(\d+|\?)x", str(kind))]
+
+
+def redeclared(declaration: str, name: str, old: object, new: object) -> str:
+    """IREE's declaration of a function for callers with another type of `name`."""
+    return re.sub(rf"({re.escape(name)}: ){re.escape(str(old))}", rf"\g<1>{new}", declaration)
