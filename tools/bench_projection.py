@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any
 
 import bench_configure as bench
-from check_cuda import SCALE, Case, argument_types, inputs_of, module_text, tensor
 from iree_device import load, to_iree
+from projection_forms import SCALE, Case, argument_types, inputs_of, module_text, tensor
 
 SHARED = ("k", "w", "beta")
 TILES = "attn-pad-heads,attn-tile-dynamic,attn-mask-dynamic-keys,attn-pad-keys"

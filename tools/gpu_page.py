@@ -2,9 +2,8 @@
 
     python tools/gpu_page.py
 
-The JSON comes from tools/bench_configure.py, tools/bench_shared_memory.py, tools/bench_tiles.py,
-tools/count_sass.py, tools/bench_projection.py, tools/bench_projection_tiles.py and
-tools/bench_split_k.py.
+The JSON comes from tools/bench_configure.py, tools/bench_projection.py,
+tools/bench_product_tiles.py, tools/bench_copies.py and tools/bench_split_k.py.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench_configure import NARROW_VARIANTS, WRONG
-from doc_blocks import DOCS, RESULTS, table, text_table, write_block
+from doc_blocks import DOCS, RESULTS, table, write_block
 
 COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b")
 WIDTH, HEIGHT, MARGIN = 640, 360, 60
@@ -87,105 +86,12 @@ def _configured(name: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     return data, cases
 
 
-# What the machine instructions of attention's loop are for; the rest computes addresses.
-_INSTRUCTIONS = {
-    "tensor-core products (HMMA)": ("HMMA",),
-    "reads of shared memory (LDS, LDSM)": ("LDS", "LDSM"),
-    "to join halves (PRMT)": ("PRMT",),
-    "copies of K and V (LDG and STS, LDGSTS)": ("LDG", "STS", "LDGSTS"),
-    "maximum, exp2, sum, rescaling, rounding (FMNMX, MUFU, FADD, FMUL, F2FP)": (
-        "FMNMX",
-        "MUFU",
-        "FADD",
-        "FMUL",
-        "F2FP",
-    ),
-    "shuffles (SHFL)": ("SHFL",),
-    "barriers (BAR)": ("BAR",),
-}
-
-
-def sass() -> str:
-    """Instructions of the loop over the keys, by what they are for."""
-    data = json.loads((RESULTS / "sass_sm90.json").read_text())
-    titles = {"none": "IREE's", "all": "with `attn-shared-memory`"}
-    head = [f"{titles[k['rewrite']]}{', V^T' if k['layout'] else ''}" for k in data["kernels"]]
-    loops = [kernel["loop"] for kernel in data["kernels"]]
-    counts = {
-        what: [sum(loop.get(name, 0) for name in names) for loop in loops]
-        for what, names in _INSTRUCTIONS.items()
-    }
-    totals = [sum(loop.values()) for loop in loops]
-    named = [sum(column) for column in zip(*counts.values(), strict=True)]
-    counts["addresses and rest"] = [a - b for a, b in zip(totals, named, strict=True)]
-    counts["all"] = totals
-    tile = data["tile"]
-    return (
-        f"{data['arch']}, ptxas {data['ptxas']}: instructions of a warp in one step over "
-        f"{tile['keys']} keys, for f16, head dim 64, {tile['rows']} rows on {tile['warps']} "
-        "warps.\n\n" + table(["", *head], [[what, *row] for what, row in counts.items()])
-    )
-
-
-def shared_memory() -> str:
-    """Milliseconds of a case by what is done with shared memory, and by tile."""
-    data = json.loads((RESULTS / "shared_memory_h200.json").read_text())
-    cases: dict[str, dict[str, dict[str, Any]]] = {}
-    for row in data["rows"]:
-        cases.setdefault(row["variant"].removesuffix(" V^T"), {})[
-            row["case"] + " V^T" * row["variant"].endswith(" V^T")
-        ] = row
-    columns = [f"32x1_4096x4096_{head}_f16{v}" for head in ("d64", "d128") for v in ("", " V^T")]
-    lines = [
-        [name, *(_ms(rows[column]) if column in rows else "-" for column in columns)]
-        for name, rows in cases.items()
-    ]
-    worst = max(row["error"] for row in data["rows"])
-    return f"{data['gpu']}, milliseconds; worst error against float32: {worst:.1e}.\n\n" + table(
-        ["rewrites and tile", *columns], lines
-    )
-
-
-def tiles() -> str:
-    """Milliseconds before and after the rewrites that spare registers and masks, and of other
-    tiles, by case."""
-    data, cases = _configured("tiles_h200.json")
-    named = ("FA2", "before", "present", "present V^T")
-    lines = []
-    for case, rows in cases.items():
-        others = [
-            f"{name}: {_ms(row)}"
-            for name, row in rows.items()
-            if name not in (*named, "cuDNN", "efficient")
-        ]
-        found = [_ms(rows[name]) if name in rows else "-" for name in named]
-        lines.append([case, *found, "; ".join(others)])
-    worst = max(row["error"] for row in data["rows"] if "_f16" in row["case"] and "error" in row)
-    return f"{data['gpu']}, milliseconds; worst error in f16: {worst:.1e}.\n\n" + text_table(
-        ["case", *named, "others"], lines
-    )
-
-
 def _ms(row: dict[str, Any]) -> str:
     if row.get("failed"):
         return "no kernel"
     if row.get("error", 0) > WRONG:
         return "wrong"
     return f"{row['ms']:.3f}" if row.get("ms", 0) > 0 else "-"
-
-
-def layouts() -> str:
-    """Milliseconds of V and V^T, before and after fragments were read slice by slice."""
-    data, cases = _configured("layouts_h200.json")
-    names = ("before", "before V^T", "present", "present V^T", "FA2")
-    lines = [
-        [case, *(_ms(rows[name]) if name in rows else "-" for name in names)]
-        for case, rows in cases.items()
-    ]
-    worst = max(row["error"] for row in data["rows"] if "_f16" in row["case"] and "error" in row)
-    return f"{data['gpu']}, milliseconds; worst error in f16: {worst:.1e}.\n\n" + table(
-        ["case", "V before", "V^T before", "V", "V^T", "FA2"], lines
-    )
 
 
 def projection() -> str:
@@ -246,32 +152,6 @@ def _purposes(cases: dict[str, dict[str, dict[str, Any]]], names: dict[str, str]
                 cells = (f"{spent[one]:.0f}" if one in spent else "-" for one in purposes)
                 lines.append([case, words, *cells])
     return table(["case", "variant", *purposes], lines)
-
-
-def projection_tiles() -> str:
-    """Microseconds and TFLOPS of the projection's kernel by tile and layout."""
-    data = json.loads((RESULTS / "projection_tiles_h200.json").read_text())
-    lines: dict[tuple[str, ...], dict[str, str]] = {}
-    for row in data["rows"]:
-        tile = f"{row['rows']} x {row['columns']} x {row['depth']} on {row['warps']} warps"
-        how = "yes" if row["ordered"] else "no"
-        spent = row["microseconds"]["projection"]
-        flops = f"{2 * 4096**3 / spent / 1e6:.0f}"
-        key = (tile, str(row["buffers"] or "as IREE lowers it"), how)
-        lines.setdefault(key, {})[row["layout"]] = f"{spent:.0f} ({flops})"
-    worst = max(row["error"] for row in data["rows"])
-    layouts = ("V as it is", "V^T")
-    return (
-        f"{data['gpu']}, microseconds (TFLOPS); cuBLAS, with Hopper's own instructions: "
-        f"{data['cublas_microseconds']:.0f}. Worst error of the layer: {worst:.1e}.\n\n"
-        + table(
-            ["tile", "buffers", "steps ordered", *layouts],
-            [
-                [*key, *(found.get(layout, "-") for layout in layouts)]
-                for key, found in lines.items()
-            ],
-        )
-    )
 
 
 def product_tiles() -> str:
@@ -444,15 +324,10 @@ def sweep() -> str:
 
 
 def main() -> None:
-    write_block("gpu.md", "sass", sass())
-    write_block("gpu.md", "shared-memory", shared_memory())
-    write_block("gpu.md", "tiles", tiles())
     write_block("gpu.md", "prefill", prefill())
     write_block("gpu.md", "narrow", narrow())
     write_block("gpu.md", "f32", f32())
-    write_block("gpu.md", "layouts", layouts())
     write_block("gpu.md", "projection", projection())
-    write_block("gpu.md", "projection-tiles", projection_tiles())
     write_block("gpu.md", "product-tiles", product_tiles())
     write_block("gpu.md", "unknown-rows", unknown_rows())
     write_block("gpu.md", "odd-rows", odd_rows())

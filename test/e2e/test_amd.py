@@ -1,6 +1,6 @@
 """On AMD targets, V^T from the passes rids attention of its one- and two-byte LDS reads.
 
-Only compiled: the instructions are counted in the assembly by tools/amd_assembly.py.
+Only compiled: the instructions are counted in the assembly by amd_code.py.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from amd_assembly import Kernel, compile_case, read_kernels, the_kernel
-from check_cuda import Case
+from amd_code import Kernel, compile_case, read_kernels, the_kernel
+from projection_forms import Case
 
 TARGETS = [("gfx942", "f16"), ("gfx1201", "f8E4M3FN")]
 

@@ -1,29 +1,9 @@
-"""Checks on a CUDA GPU that every contraction form the passes emit gives right numbers.
-
-    python tools/check_cuda.py --compile .gpu/check        # anywhere: writes .vmfb files
-    python tools/check_cuda.py --run .gpu/check --json tools/results/cuda_numbers.json
-
-Each case is `x @ Wv [-> bias] -> reshape -> transpose [-> repeat] -> attention`, compiled
-three ways: stock IREE (its own V transpose on), IREE with that off, and attn-compile with
-`--attn-mode=always`. The error is the relative L2 distance to a float64 reference.
-"""
+"""Modules of a projection into attention, in each form that the passes rewrite and configure."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import subprocess
-import sys
-import zlib
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
-import numpy as np
-from iree_device import load, to_iree
-
-CUDA = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80"]
-VARIANTS = ("stock", "off", "attnpass")
 # What V is multiplied by before it is rounded to 8 bits; attention's output is in these units.
 SCALE = 64.0
 
@@ -57,19 +37,6 @@ class Case:
         if self.kv_heads != self.heads:
             words.append(f"kv{self.kv_heads}of{self.heads}")
         return "_".join([*words, *(["bias"] if self.bias else [])])
-
-
-def cases() -> list[Case]:
-    found = []
-    for dtype in ("f16", "bf16"):
-        found += [Case(form, dtype) for form in ("matmul", "generic", "repeated", "split")]
-        found += [Case(form, dtype, batch=4) for form in ("batched", "repeated", "split")]
-        found += [Case("repeated", dtype, batch=2, bias=True), Case("generic", dtype, bias=True)]
-        found.append(Case("repeated", dtype, batch=1, heads=8, kv_heads=2))
-        found.append(Case("repeated", dtype, batch=2, heads=8, kv_heads=2))
-        found.append(Case("argument", dtype, batch=1, heads=8, kv_heads=2, rows=1))
-        found.append(Case("packed", dtype, batch=2))
-    return found
 
 
 class Text:
@@ -276,116 +243,3 @@ def generic_product(x: str, w: str, out: str, shape: list[int], kind: str) -> st
         "    %p = arith.mulf %a1, %b1 : f32\n    %s = arith.addf %o, %p : f32\n"
         f"    linalg.yield %s : f32\n  }} -> {tensor(shape, 'f32')}"
     )
-
-
-def compile_all(folder: Path) -> None:
-    """Writes CASE.VARIANT.vmfb for every case and variant."""
-    folder.mkdir(parents=True, exist_ok=True)
-    flag = "--iree-global-opt-enable-attention-v-transpose"
-    for case in cases():
-        source = folder / f"{case.name}.mlir"
-        source.write_text(module_text(case))
-        for variant in VARIANTS:
-            target = folder / f"{case.name}.{variant}.vmfb"
-            command = [sys.executable, "-m", "attnpass.cli.attn_compile", str(source), *CUDA]
-            if variant == "attnpass":
-                command += ["--attn-mode=always", f"--attn-report={target.with_suffix('.json')}"]
-            else:
-                command += ["--attn-disable", f"{flag}={'true' if variant == 'stock' else 'false'}"]
-            subprocess.run([*command, "-o", str(target)], check=True, timeout=300)
-        print(case.name, flush=True)
-
-
-def make_inputs(case: Case) -> dict[str, np.ndarray[Any, Any]]:
-    generator = np.random.default_rng(zlib.crc32(case.name.encode()))
-    return {
-        name: (generator.standard_normal(shape) * (shape[-2] ** -0.5 if name == "w" else 1.0))
-        for name, shape in inputs_of(case).items()
-    }
-
-
-def reference(case: Case, given: dict[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-    """Attention in float64 on the inputs as rounded to the case's type."""
-    b, s, d, heads = case.batch, case.keys, case.head, case.kv_heads
-    if case.form == "argument":
-        v = given["v"]
-    else:
-        w = given["w"].T if case.form == "generic" else given["w"]
-        v = given["x"] @ w
-        if case.form == "packed":
-            v = v[..., 2 * heads * d :]
-        v = v + given.get("beta", 0.0)
-        v = v.reshape(b, s, heads, d).transpose(0, 2, 1, 3)
-    v = np.repeat(v, case.heads // heads, axis=1).reshape(b * case.heads, s, d)
-    scores = given["q"] @ given["k"].transpose(0, 2, 1) * d**-0.5
-    weights = np.exp(scores - scores.max(-1, keepdims=True))
-    return (weights / weights.sum(-1, keepdims=True)) @ v
-
-
-def run_all(folder: Path, path: Path) -> None:
-    """Runs every .vmfb on the GPU, prints a table and writes it as JSON."""
-    import iree.runtime as runtime
-    import ml_dtypes
-
-    types = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
-    config = runtime.Config("cuda")
-    rows = []
-    for case in cases():
-        given = make_inputs(case)
-        rounded = {
-            name: array.astype(types["f32" if name == "beta" else case.dtype])
-            for name, array in given.items()
-        }
-        wanted = reference(case, {n: a.astype(np.float64) for n, a in rounded.items()})
-        row: dict[str, Any] = {"case": case.name, **asdict(case)}
-        for variant in VARIANTS:
-            row[variant] = _error(config, folder, case, variant, rounded, wanted)
-        rows.append(row)
-        shown = "  ".join(f"{variant} {row[variant]:9.2e}" for variant in VARIANTS)
-        print(f"{case.name:36s} {shown}", flush=True)
-    path.write_text(json.dumps({"device": _device(), "rows": rows}, indent=1) + "\n")
-
-
-def _error(
-    config: Any,
-    folder: Path,
-    case: Case,
-    variant: str,
-    inputs: dict[str, np.ndarray[Any, Any]],
-    wanted: np.ndarray[Any, Any],
-) -> float:
-    main = load(config, folder / f"{case.name}.{variant}.vmfb")["main"]
-    arguments = [to_iree(config.device, array) for array in inputs.values()]
-    result = main(*arguments)
-    got = _to_float(result, case.dtype)
-    return float(np.linalg.norm(got - wanted) / np.linalg.norm(wanted))
-
-
-def _to_float(result: Any, dtype: str) -> np.ndarray[Any, Any]:
-    import ml_dtypes
-
-    host = np.asarray(result.to_host())
-    if dtype == "bf16" and host.dtype != ml_dtypes.bfloat16:
-        host = host.view(ml_dtypes.bfloat16)
-    return host.astype(np.float64)
-
-
-def _device() -> str:
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    return subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
-    parser.add_argument("--compile", type=Path, metavar="DIR")
-    parser.add_argument("--run", type=Path, metavar="DIR")
-    parser.add_argument("--json", type=Path, default=Path("tools/results/cuda_numbers.json"))
-    options = parser.parse_args()
-    if options.compile:
-        compile_all(options.compile)
-    if options.run:
-        run_all(options.run, options.json)
-
-
-if __name__ == "__main__":
-    main()
