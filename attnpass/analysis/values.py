@@ -6,7 +6,7 @@ A value is one of
 - a float;
 - `Score`: the score that attention's region is given, perhaps scaled, perhaps soft-capped;
 - `Condition`: a truth value, where linear expressions are not negative;
-- `Choice`: one of two of the above.
+- `Select`: one of two of the above.
 
 Whatever else a program computes is None, "not known", and so is every result made of it.
 """
@@ -98,7 +98,7 @@ Scalar = Linear | float | Score | Condition
 
 
 @dataclass(frozen=True)
-class Choice:
+class Select:
     """`then` where the condition holds, `other` elsewhere."""
 
     where: Condition
@@ -106,7 +106,7 @@ class Choice:
     other: Scalar
 
 
-Value = Scalar | Choice
+Value = Scalar | Select
 # Where in a tensor, None for a dim along which it is not known.
 Indices = tuple["Linear | None", ...]
 
@@ -144,18 +144,18 @@ def choose(where: Value | None, then: Value | None, other: Value | None) -> Valu
         return other
     if isinstance(then, Condition) and isinstance(other, Condition):
         return _choose_condition(where, then, other)
-    if isinstance(then, Choice) and _same(then.other, other):
+    if isinstance(then, Select) and _same(then.other, other):
         return _choose_both(where, then)
-    if isinstance(other, Choice) and _same(other.other, then):
+    if isinstance(other, Select) and _same(other.other, then):
         return _choose_both(where.inverse(), other)
-    if then is None or other is None or isinstance(then, Choice) or isinstance(other, Choice):
+    if then is None or other is None or isinstance(then, Select) or isinstance(other, Select):
         return None
-    return Choice(where, then, other)
+    return Select(where, then, other)
 
 
-def _choose_both(where: Condition, choice: Choice) -> Value | None:
+def _choose_both(where: Condition, choice: Select) -> Value | None:
     together = both(where, choice.where)
-    return None if together is None else Choice(together, choice.then, choice.other)
+    return None if together is None else Select(together, choice.then, choice.other)
 
 
 def _choose_condition(where: Condition, then: Condition, other: Condition) -> Condition | None:
@@ -169,13 +169,13 @@ def apply(
     """`function` of two values, inside of choices too."""
     if a is None or b is None:
         return None
-    if not isinstance(a, Choice) and not isinstance(b, Choice):
+    if not isinstance(a, Select) and not isinstance(b, Select):
         return function(a, b)
-    if isinstance(a, Choice) and not isinstance(b, Choice):
+    if isinstance(a, Select) and not isinstance(b, Select):
         return choose(a.where, function(a.then, b), function(a.other, b))
-    if isinstance(b, Choice) and not isinstance(a, Choice):
+    if isinstance(b, Select) and not isinstance(a, Select):
         return choose(b.where, function(a, b.then), function(a, b.other))
-    assert isinstance(a, Choice) and isinstance(b, Choice)
+    assert isinstance(a, Select) and isinstance(b, Select)
     if a.where == b.where:
         return choose(a.where, function(a.then, b.then), function(a.other, b.other))
     rest = [function(a.then, b.other), function(a.other, b.then), function(a.other, b.other)]

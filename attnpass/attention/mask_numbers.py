@@ -32,14 +32,14 @@ _MOST_ELEMENTS = 1 << 20
 
 def may_hold_below(mask: ir.Value, limit: float) -> bool:
     """Whether a float tensor could hold finite numbers below `limit`, which no f16 is."""
-    return _Search(lambda number: -math.inf < number < limit, limit).finds(mask)
+    return _NumberSearch(lambda number: -math.inf < number < limit, limit).finds(mask)
 
 
 def may_hide(mask: ir.Value) -> bool:
     """Whether an element of a mask could hide its key for good: be false, or -infinity."""
     if not is_float(element_type(mask)):
         return True
-    return _Search(lambda number: number == -math.inf, -math.inf).finds(mask)
+    return _NumberSearch(lambda number: number == -math.inf, -math.inf).finds(mask)
 
 
 def shows_each_row_a_key(facts: AttentionFacts) -> bool:
@@ -63,7 +63,7 @@ def _window_shows_all(facts: AttentionFacts, mask: Mask, row: int) -> bool:
     return rows - 1 - mask.behind <= keys - 1
 
 
-class _Search:
+class _NumberSearch:
     """Looks in what a mask is made of for numbers that are `wanted`, none of which is above
     `limit`. What is not known could be any number."""
 
@@ -95,7 +95,7 @@ class _Search:
         sources = _sources(op, value)
         if op.name in _MAXIMA and not self._infinite:
             # One that is always above the limit keeps the others from mattering.
-            low = [_Search(lambda number: number < self._limit, self._limit) for _ in sources]
+            low = [_NumberSearch(lambda number: number < self._limit, self._limit) for _ in sources]
             if not all(one.finds(given, depth) for one, given in zip(low, sources, strict=True)):
                 return False
         return not sources or any(self.finds(given, depth) for given in sources)

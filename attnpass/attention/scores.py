@@ -38,7 +38,7 @@ _RANK_0 = ("tensor.empty", "tensor.from_elements", "linalg.fill", "linalg.generi
 
 
 @dataclass(frozen=True)
-class Step:
+class PositionStep:
     """What positions do to a score: `value` is added (`sign` 1) or subtracted (-1); or `value`
     is a condition under which (`sign` 1), or unless which (-1), the score stays: else it becomes
     `hidden`."""
@@ -221,7 +221,7 @@ def holds_regions(op: ir.Operation) -> str:
     return f"its region holds a {nested[0]}" if nested else ""
 
 
-def take_apart(op: ir.Operation) -> tuple[ir.Value, list[Step]] | str:
+def take_apart(op: ir.Operation) -> tuple[ir.Value, list[PositionStep]] | str:
     """A region of scalars as one of its values that reads no position, and what positions do to
     that, in their order; or why they cannot be had apart."""
     indices = [inner.results[0] for inner in inner_ops(op) if inner.name == INDEX]
@@ -236,7 +236,7 @@ def take_apart(op: ir.Operation) -> tuple[ir.Value, list[Step]] | str:
     return value, steps
 
 
-def _outermost(value: ir.Value, on_score: set[ir.Value]) -> tuple[ir.Value, Step] | str:
+def _outermost(value: ir.Value, on_score: set[ir.Value]) -> tuple[ir.Value, PositionStep] | str:
     """The value of a score before the last step on its way to `value`, and that step."""
     op = defining_op(value)
     if value not in on_score or op is None:
@@ -244,18 +244,20 @@ def _outermost(value: ir.Value, on_score: set[ir.Value]) -> tuple[ir.Value, Step
     plain = [operand not in on_score for operand in op.operands]
     if op.name == "arith.addf" and any(plain):
         place = plain.index(True)
-        return op.operands[1 - place], Step(op.operands[place], 1)
+        return op.operands[1 - place], PositionStep(op.operands[place], 1)
     if op.name == "arith.subf" and plain[1]:
-        return op.operands[0], Step(op.operands[1], -1)
+        return op.operands[0], PositionStep(op.operands[1], -1)
     if op.name == "arith.select" and plain[0]:
         for place, sign in ((2, 1), (1, -1)):
             hidden = number(op.operands[place])
             if hidden is not None and hidden <= HIDES_ADDED:
-                return op.operands[3 - place], Step(op.operands[0], sign, hidden)
+                return op.operands[3 - place], PositionStep(op.operands[0], sign, hidden)
     return f"positions decide what its {op.name} makes of a score"
 
 
-def position_mask(facts: AttentionFacts, steps: Sequence[Step]) -> tuple[ir.Value, maps.Positions]:
+def position_mask(
+    facts: AttentionFacts, steps: Sequence[PositionStep]
+) -> tuple[ir.Value, maps.Positions]:
     """A mask operand that does what `steps` do, and what the op's own mask does, with the
     iteration dims that it has. Needs a current context."""
     own = facts.map_of("mask") if facts.has_mask else ()
@@ -283,7 +285,7 @@ def position_mask(facts: AttentionFacts, steps: Sequence[Step]) -> tuple[ir.Valu
     return build.generic(given, [init], [*reads, tuple(range(len(dims)))], body)[0], dims
 
 
-def _dims_read(op: ir.Operation, steps: Sequence[Step]) -> set[int]:
+def _dims_read(op: ir.Operation, steps: Sequence[PositionStep]) -> set[int]:
     """The iteration dims that steps depend on."""
     found = set()
     for inner in inner_ops(op):
@@ -342,7 +344,7 @@ def _read(op: ir.Operation) -> list[ir.Value]:
 
 
 def _all_hold(
-    build: Builder, mask: ir.Value | None, steps: Iterable[tuple[Step, ir.Value]]
+    build: Builder, mask: ir.Value | None, steps: Iterable[tuple[PositionStep, ir.Value]]
 ) -> ir.Value:
     """Whether a key is seen."""
     i1 = ir.IntegerType.get_signless(1)
@@ -361,7 +363,7 @@ def _sum(
     build: Builder,
     mask: ir.Value | None,
     kind: ir.Type,
-    steps: Iterable[tuple[Step, ir.Value]],
+    steps: Iterable[tuple[PositionStep, ir.Value]],
 ) -> ir.Value:
     """What is added to a score."""
     total = build.constant_float(0.0, kind)

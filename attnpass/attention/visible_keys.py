@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ..analysis import values as symbolic
 from ..analysis.trace import Tracer
-from ..analysis.values import SCORE, Choice, Condition, Linear, Score, Value
+from ..analysis.values import SCORE, Condition, Linear, Score, Select, Value
 from ..ir import ranked_shape
 from .facts import AttentionFacts
 
@@ -69,7 +69,7 @@ def _seen(scores: Value | None) -> Condition | None:
     """Where a masked score is the score itself; it must be as good as -infinity elsewhere."""
     if isinstance(scores, Score):
         return symbolic.ALWAYS
-    if not isinstance(scores, Choice):
+    if not isinstance(scores, Select):
         return None
     if isinstance(scores.then, Score) and symbolic.is_hidden(scores.other):
         return scores.where
@@ -80,7 +80,7 @@ def _seen(scores: Value | None) -> Condition | None:
 
 def _cap(scores: Value | None) -> float | None:
     """The soft-cap of what a region makes of a score, 0 for none; None if it does other things."""
-    if isinstance(scores, Choice):
+    if isinstance(scores, Select):
         scores = scores.then if isinstance(scores.then, Score) else scores.other
     return scores.cap if isinstance(scores, Score) else None
 

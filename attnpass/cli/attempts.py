@@ -12,14 +12,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from ..driver.fallbacks import Failure, Search
+from ..driver.fallbacks import Failure, FallbackSearch
 from ..driver.files import full_temporary_folder
 from ..errors import AttnError
 from .guard import HINT, Channel, HeldText, exit_code, in_child
 
 
 @dataclass(frozen=True)
-class Progress:
+class CompileState:
     """A compile of module `number` goes on; `changed` is what has changed the module by then,
     and `running` the pass that runs now, if one does."""
 
@@ -48,22 +48,22 @@ class Ended:
     """All has been said: the process ends by itself, and not by a fault of the compiler."""
 
 
-Event = Progress | Failed | Done | Ended
+Event = CompileState | Failed | Done | Ended
 Tell = Callable[[Event], object]
-Body = Callable[[Sequence[Search], Tell], int]
+Body = Callable[[Sequence[FallbackSearch], Tell], int]
 
 
 @dataclass
 class _Heard:
     """What a process has told of the modules."""
 
-    progress: dict[int, Progress] = field(default_factory=dict)
+    progress: dict[int, CompileState] = field(default_factory=dict)
     failures: dict[int, Failure] = field(default_factory=dict)
     done: set[int] = field(default_factory=set)
     has_ended: bool = False
 
     def take(self, event: Event) -> None:
-        if isinstance(event, Progress):
+        if isinstance(event, CompileState):
             self.progress[event.number] = event
         elif isinstance(event, Failed):
             self.failures[event.number] = event.failure
@@ -77,18 +77,18 @@ class _Heard:
         ended = self.done | set(self.failures)
         number = next((n for n in range(count) if n not in ended), count - 1)
         # A compile without our passes tells nothing before it crashes.
-        last = self.progress.get(number, Progress(number, {}))
+        last = self.progress.get(number, CompileState(number, {}))
         why = f"pass '{last.running}' failed: {why}" if last.running else why
         self.failures[number] = Failure(why, "", last.changed, last.running)
 
-    def go_on(self, searches: Sequence[Search]) -> bool:
+    def go_on(self, searches: Sequence[FallbackSearch]) -> bool:
         """Takes each search a step on; whether another round of compiles is wanted."""
         ended = [not searches[n].failed(failure) for n, failure in self.failures.items()]
         probed = [not searches[n].succeeded() for n in sorted(self.done)]
         return not any(ended) and (bool(ended) or any(probed))
 
 
-def compile_in_children(name: str, searches: Sequence[Search], body: Body) -> int:
+def compile_in_children(name: str, searches: Sequence[FallbackSearch], body: Body) -> int:
     """The exit code of `body`, which compiles modules as `searches` say, tells what becomes of
     each, and writes the output if all are as wanted; it runs again, in another child of this
     process, as long as a search knows what else to try. What it says on standard error counts
@@ -114,7 +114,7 @@ def compile_in_children(name: str, searches: Sequence[Search], body: Body) -> in
 
 
 def _round(
-    searches: Sequence[Search], body: Body, heard: _Heard, said: HeldText
+    searches: Sequence[FallbackSearch], body: Body, heard: _Heard, said: HeldText
 ) -> tuple[str, int]:
     """Runs `body` once: how it crashed, or '', and its exit code."""
     if not hasattr(os, "fork"):
@@ -143,4 +143,4 @@ def _event(data: list) -> Event:
     kind, fields = data
     if kind == "Failed":
         return Failed(fields["number"], Failure(**fields["failure"]))
-    return {"Progress": Progress, "Done": Done, "Ended": Ended}[kind](**fields)
+    return {each.__name__: each for each in (CompileState, Done, Ended)}[kind](**fields)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..driver.fallbacks import LEVEL, Search
+from ..driver.fallbacks import LEVEL, FallbackSearch
 from ..driver.files import (
     STANDARD,
     check_different,
@@ -24,7 +24,7 @@ from ..errors import AttnError, CompileError, PassError
 from ..pipeline import choices, shown
 from ..pipeline import usage as pipeline_usage
 from ..report.records import Event, Report
-from .attempts import Done, Failed, Progress, Tell, compile_in_children
+from .attempts import CompileState, Done, Failed, Tell, compile_in_children
 from .diagnostics import run_tool, split_chunks
 from .dialects import search_here
 from .guard import guarded
@@ -86,10 +86,10 @@ def _main(arguments: Sequence[str]) -> int:
         raise AttnError("the output is no text for a terminal; give a file with -o")
     if options.report not in ("", STANDARD):
         check_different(options.output, options.report)
-    job = _Job(options, _chunks(options))
+    job = _CompileJob(options, _chunks(options))
     return compile_in_children(
         job.name,
-        [Search(not options.pipeline) for _ in job.chunks],
+        [FallbackSearch(not options.pipeline) for _ in job.chunks],
         lambda searches, tell: run_tool("attn-compile", lambda: job.run(searches, tell)),
     )
 
@@ -150,7 +150,7 @@ def _chunks(options: CompileOptions) -> list[bytes]:
 
 
 @dataclass(frozen=True)
-class _Job:
+class _CompileJob:
     """A command line and the modules that it is to compile."""
 
     options: CompileOptions
@@ -161,7 +161,7 @@ class _Job:
         """What messages call the input."""
         return "<stdin>" if self.options.input == STANDARD else self.options.input
 
-    def run(self, searches: Sequence[Search], tell: Tell) -> int:
+    def run(self, searches: Sequence[FallbackSearch], tell: Tell) -> int:
         """Compiles each module as its search says, in this process, and `tell`s what becomes of
         each; writes the output if all of them are as wanted."""
         from ..driver.session import check_backends, set_global_flags
@@ -192,7 +192,7 @@ class _Job:
         return 0
 
     def _outputs(
-        self, hook: PipelineHook, searches: Sequence[Search], tell: Tell
+        self, hook: PipelineHook, searches: Sequence[FallbackSearch], tell: Tell
     ) -> tuple[list[bytes], Report] | None:
         """What all modules have become, and the report; None where one is not as wanted."""
         from iree.compiler.api import Session
@@ -203,7 +203,7 @@ class _Job:
         as_wanted = True
         for number, (chunk, search) in enumerate(zip(self.chunks, searches, strict=True)):
             hook.on_progress = lambda number=number: tell(
-                Progress(number, hook.changed | hook.running, *hook.running)
+                CompileState(number, hook.changed | hook.running, *hook.running)
             )
             try:
                 outputs.append(_compile(session, self.options, hook, chunk, search))
@@ -228,7 +228,11 @@ class _Job:
 
 
 def _compile(
-    session: Session, options: CompileOptions, hook: PipelineHook, data: bytes, search: Search
+    session: Session,
+    options: CompileOptions,
+    hook: PipelineHook,
+    data: bytes,
+    search: FallbackSearch,
 ) -> bytes:
     from ..driver.session import drive, open_source, output_bytes, output_vm_c
 

@@ -56,7 +56,7 @@ Runs passes on an MLIR file: attnpass's own (--attn-...) and IREE's and MLIR's b
 
 
 @dataclass
-class Options:
+class OptOptions:
     """The command line, parsed."""
 
     input: str = STANDARD
@@ -115,12 +115,12 @@ def _main(arguments: Sequence[str]) -> int:
         check_different(options.output, options.report)
     data = read_input(options.input)
     search_here()
-    return _Run(options, stages).run(data)
+    return _FileRun(options, stages).run(data)
 
 
-def parse_arguments(arguments: Sequence[str]) -> Options:
+def parse_arguments(arguments: Sequence[str]) -> OptOptions:
     """Options from the command line; AttnError for one that is not known."""
-    options = Options()
+    options = OptOptions()
     given_input = False
     rest = list(arguments)
     while rest:
@@ -162,7 +162,7 @@ def _in_braces(text: str) -> str:
     return text if text.startswith("{") else f"{{{text}}}"
 
 
-def _stages(options: Options) -> list[Stage]:
+def _stages(options: OptOptions) -> list[Stage]:
     from ..runner import check_foreign, parse_pipeline
 
     text = options.pipeline if options.pipeline is not None else ",".join(options.passes)
@@ -187,10 +187,10 @@ def _option_hint(passes: list[str]) -> str:
     return ""
 
 
-class _Run:
+class _FileRun:
     """One run over one input."""
 
-    def __init__(self, options: Options, stages: list[Stage]):
+    def __init__(self, options: OptOptions, stages: list[Stage]):
         from ..report.records import Report
 
         self.options = options

@@ -18,7 +18,7 @@ from .guard import guarded
 from .version import version_text
 
 if TYPE_CHECKING:
-    from ..tuning.folder import Manifest, Settings
+    from ..tuning.folder import Manifest, TuneSettings
 
 USAGE = """\
 usage: attn-tune MODEL --device=cuda|llvm-cpu [-o SPEC] [--table=FILE] [flags]
@@ -89,7 +89,7 @@ _SPEC = Spec(
 
 
 @dataclass
-class Options:
+class TuneOptions:
     """The command line, parsed."""
 
     model: str = ""
@@ -140,12 +140,12 @@ def _main(arguments: Sequence[str]) -> int:
         return 130
 
 
-def parse_arguments(arguments: Sequence[str]) -> Options:
+def parse_arguments(arguments: Sequence[str]) -> TuneOptions:
     """Options from the command line; AttnError for one that is not known."""
-    return parse_options(arguments, Options(), _SPEC)
+    return parse_options(arguments, TuneOptions(), _SPEC)
 
 
-def _check(options: Options) -> None:
+def _check(options: TuneOptions) -> None:
     """AttnError for options that do not go together, or that are missing."""
     check_steps(options, ("model", "folder", "device", "compile_only"))
     outputs = bool(options.spec or options.table)
@@ -157,7 +157,7 @@ def _check(options: Options) -> None:
         raise AttnError("the spec and the table cannot be one file", options.spec)
 
 
-def _tune(options: Options) -> int:
+def _tune(options: TuneOptions) -> int:
     from ..tuning.folder import compile_all, load_manifest, prepare
 
     if options.run:
@@ -184,14 +184,14 @@ def _tune(options: Options) -> int:
     return _finish(manifest, folder, options)
 
 
-def _settings(options: Options) -> Settings:
+def _settings(options: TuneOptions) -> TuneSettings:
     from ..machines.table import read_table
-    from ..tuning.folder import SPEC, TABLE, Settings
+    from ..tuning.folder import SPEC, TABLE, TuneSettings
 
     both = not (options.spec or options.table)
     wanted = ((TABLE, options.table), (SPEC, options.spec))
     outputs = tuple(name for name, path in wanted if path or both)
-    return Settings(
+    return TuneSettings(
         driver=DRIVERS[options.device],
         flags=tuple(target_flags(options.device, options.flags)),
         outputs=outputs,
@@ -212,7 +212,7 @@ def _nothing(manifest: Manifest) -> str:
     return f"no attention can be tuned: {'; '.join(manifest.passed)}"
 
 
-def _measure(folder: Path, options: Options) -> None:
+def _measure(folder: Path, options: TuneOptions) -> None:
     from ..tuning.measure import FolderError, measure_all
 
     try:
@@ -223,7 +223,7 @@ def _measure(folder: Path, options: Options) -> None:
     _say(options, f"{words or 'nothing'} of the candidates in {folder}")
 
 
-def _finish(manifest: Manifest, folder: Path, options: Options) -> int:
+def _finish(manifest: Manifest, folder: Path, options: TuneOptions) -> int:
     from ..tuning.finish import outcomes, summary, write_spec, write_table
     from ..tuning.folder import SPEC, TABLE
 
@@ -245,7 +245,7 @@ def _finish(manifest: Manifest, folder: Path, options: Options) -> int:
     return 0 if any(outcome.best for outcome in found.values()) else 1
 
 
-def _say(options: Options, text: str) -> None:
+def _say(options: TuneOptions, text: str) -> None:
     if not options.quiet:
         print(f"attn-tune: {text}", file=sys.stderr)
 

@@ -17,7 +17,7 @@ from .guard import guarded
 from .version import version_text
 
 if TYPE_CHECKING:
-    from ..verify.folder import Folder, Settings
+    from ..verify.folder import Folder, VerifySettings
 
 USAGE = """\
 usage: attn-verify MODEL --device=cuda|llvm-cpu [--inputs=FILE | --random=N] [--plain] [flags]
@@ -94,7 +94,7 @@ _EXIT = {"right": 0, "wrong": 1, "could not tell": 2}
 
 
 @dataclass
-class Options:
+class VerifyOptions:
     """The command line, parsed."""
 
     model: str = ""
@@ -127,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str]) -> int:
-    options = parse_options(arguments, Options(), _SPEC)
+    options = parse_options(arguments, VerifyOptions(), _SPEC)
     if options.help:
         print(USAGE, end="")
         return 0
@@ -145,7 +145,7 @@ def _main(arguments: Sequence[str]) -> int:
         return 130
 
 
-def _check(options: Options) -> None:
+def _check(options: VerifyOptions) -> None:
     """AttnError for options that do not go together, or that are missing."""
     later = check_steps(options, ("model", "folder", "device", "inputs", "compile_only", "plain"))
     if later and options.flags:
@@ -157,7 +157,7 @@ def _check(options: Options) -> None:
         raise AttnError(f"--plain verifies iree-compile, which takes no '{ours[0]}'")
 
 
-def _verify(options: Options) -> int:
+def _verify(options: VerifyOptions) -> int:
     from ..verify.folder import Folder, load_folder
 
     if options.run:
@@ -174,12 +174,12 @@ def _verify(options: Options) -> int:
     return _report(folder, options)
 
 
-def _settings(options: Options) -> Settings:
-    from ..verify.folder import Settings
+def _settings(options: VerifyOptions) -> VerifySettings:
+    from ..verify.folder import VerifySettings
     from ..verify.inputs import wishes_from
 
     wishes_from(options.lengths, options.ranges)
-    return Settings(
+    return VerifySettings(
         model=options.model,
         driver=DRIVERS[options.device],
         flags=tuple(target_flags(options.device, options.flags)),
@@ -197,7 +197,7 @@ def _settings(options: Options) -> Settings:
     )
 
 
-def _run(folder: Path, options: Options) -> int:
+def _run(folder: Path, options: VerifyOptions) -> int:
     from ..tuning.measure import FolderError
     from ..verify.run import run_all
 
@@ -210,7 +210,7 @@ def _run(folder: Path, options: Options) -> int:
     return 0
 
 
-def _report(folder: Folder, options: Options) -> int:
+def _report(folder: Folder, options: VerifyOptions) -> int:
     """Verifies as far as that can be done here, and says what was found."""
     from ..verify.folder import Pending
     from ..verify.report import as_json, table, write_reproduction
@@ -231,7 +231,7 @@ def _report(folder: Folder, options: Options) -> int:
     return _EXIT[outcome.verdict]
 
 
-def _pending(folder: Folder, options: Options) -> int:
+def _pending(folder: Folder, options: VerifyOptions) -> int:
     """Says what to run where the device is; before any run that is all that was asked for."""
     print(
         f"attn-verify: compiled; now run 'attn-verify --run={folder.path}' (or 'python run.py .' "

@@ -35,7 +35,7 @@ HINT = (
 
 
 @dataclass(frozen=True)
-class Ended:
+class ChildExit:
     """How a child process ended: its exit code, or the signal that ended it."""
 
     code: int = 0
@@ -100,7 +100,7 @@ def guarded(name: str, body: Callable[[], int]) -> int:
     return exit_code(ended)
 
 
-def exit_code(ended: Ended) -> int:
+def exit_code(ended: ChildExit) -> int:
     """The exit code for this process after a child that did not crash; ends it by the child's
     signal where that was none to interrupt."""
     if ended.signal is None:
@@ -111,7 +111,7 @@ def exit_code(ended: Ended) -> int:
     return 128 + ended.signal
 
 
-def in_child(body: Callable[[], int], channels: Sequence[Channel] = ()) -> Ended:
+def in_child(body: Callable[[], int], channels: Sequence[Channel] = ()) -> ChildExit:
     """Runs `body`, which returns an exit code, in a child of this process, and waits for it.
 
     Signals to end go to the child. A second interrupt kills the child: IREE notices none within
@@ -139,8 +139,8 @@ def in_child(body: Callable[[], int], channels: Sequence[Channel] = ()) -> Ended
     for number, handler in heard.items():
         signal.signal(number, handler if handler is not None else signal.SIG_DFL)
     if os.WIFEXITED(status):
-        return Ended(os.WEXITSTATUS(status))
-    return Ended(signal=signal.SIGINT if relay.killed else signal.Signals(os.WTERMSIG(status)))
+        return ChildExit(os.WEXITSTATUS(status))
+    return ChildExit(signal=signal.SIGINT if relay.killed else signal.Signals(os.WTERMSIG(status)))
 
 
 def _follow(child: int, channels: Sequence[Channel]) -> int:

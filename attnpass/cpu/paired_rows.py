@@ -14,7 +14,7 @@ from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts
 from ..gpu.lowered.vectors import PAIR_LANES, Vectors, whole_steps
-from ..machines.cpu.loops import Tiles
+from ..machines.cpu.loops import LoopTiles
 from .prefill_loops import ManyRows
 from .tile import Columns
 
@@ -23,7 +23,7 @@ class PairedRows(ManyRows):
     """A tile of rows whose products are summed up in pairs."""
 
     @staticmethod
-    def fits(facts: AttentionFacts, tiles: Tiles) -> bool:
+    def fits(facts: AttentionFacts, tiles: LoopTiles) -> bool:
         """Whether a tile of an attention is made of whole pairs."""
         names = ("query", "key", "value")
         return (

@@ -17,7 +17,7 @@ from iree.compiler import ir
 from ..attention.facts import AttentionFacts
 from ..gpu.lowered.vectors import Vectors, whole_steps
 from ..ir import Builder
-from ..machines.cpu.loops import Tiles, row_dim
+from ..machines.cpu.loops import LoopTiles, row_dim
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Columns:
 class TileLoops:
     """The vector code of one `online_attention` whose dims of batch are 1."""
 
-    def __init__(self, facts: AttentionFacts, tiles: Tiles):
+    def __init__(self, facts: AttentionFacts, tiles: LoopTiles):
         self.facts, self.tiles = facts, tiles
         self.row, self.key = row_dim(facts), facts.k2[0]
         self.head, self.column = facts.k1[0], facts.n[0]

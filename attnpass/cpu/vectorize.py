@@ -33,7 +33,7 @@ from ..ir import (
 )
 from ..machines import parse_target
 from ..machines.cpu import configurations as cpu
-from ..machines.cpu.loops import Tiles, marked, misfit, row_size, tile_rows
+from ..machines.cpu.loops import LoopTiles, marked, misfit, row_size, tile_rows
 from ..machines.cpu.machine import Cpu
 from ..passes import Pass, PassContext
 from ..report.ops import op_of
@@ -104,11 +104,11 @@ def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool
     return False
 
 
-def _attempts(function: ir.Operation) -> list[tuple[Tiles, int]]:
+def _attempts(function: ir.Operation) -> list[tuple[LoopTiles, int]]:
     """Tiles and their rows to try, best first: of few rows those that the stack has room for, then
     those that it has room for beside a copy of the result, which IREE may make."""
     facts = describe(find_ops(function)[0])
-    found: list[tuple[Tiles, int]] = []
+    found: list[tuple[LoopTiles, int]] = []
     for tiles in _asked(function)[0].from_best():
         rows = [tiles.rows]
         if not tiles.row_vectors:
@@ -117,12 +117,12 @@ def _attempts(function: ir.Operation) -> list[tuple[Tiles, int]]:
     return found
 
 
-def _asked(function: ir.Operation) -> list[Tiles]:
+def _asked(function: ir.Operation) -> list[LoopTiles]:
     """The tiles that attention in a kernel asks for."""
     return [tiles for op in find_ops(function) if (tiles := marked(op))]
 
 
-def _lower(function: ir.Operation, tiles: Tiles, rows: int, target: str) -> str:
+def _lower(function: ir.Operation, tiles: LoopTiles, rows: int, target: str) -> str:
     """Lowers a kernel for a target, with so many rows a tile; why it cannot be, with the kernel in
     any state, or nothing."""
     ops = find_ops(function)
@@ -154,7 +154,7 @@ def _lower(function: ir.Operation, tiles: Tiles, rows: int, target: str) -> str:
     return f"IREE says of its vectors: {why}" if why else ""
 
 
-def _workgroup_rows(facts: AttentionFacts, tiles: Tiles, rows: int) -> int:
+def _workgroup_rows(facts: AttentionFacts, tiles: LoopTiles, rows: int) -> int:
     """Rows of a workgroup whose tiles are of `rows` each: of groups of few a whole number, so
     that none is left with another number of them."""
     if tiles.row_vectors:
@@ -164,7 +164,7 @@ def _workgroup_rows(facts: AttentionFacts, tiles: Tiles, rows: int) -> int:
     return rows * next(count for count in range(most, 0, -1) if groups % count == 0)
 
 
-def _put_loops(ops: list[ir.Operation], tiles: Tiles, target: str) -> str:
+def _put_loops(ops: list[ir.Operation], tiles: LoopTiles, target: str) -> str:
     if len(ops) != 1:
         return "IREE made several attention ops of one"
     facts = describe(ops[0])
@@ -179,7 +179,7 @@ def _put_loops(ops: list[ir.Operation], tiles: Tiles, target: str) -> str:
     return ""
 
 
-def _loops(facts: AttentionFacts, tiles: Tiles, target: str) -> type[TileLoops]:
+def _loops(facts: AttentionFacts, tiles: LoopTiles, target: str) -> type[TileLoops]:
     """The loops that these tiles are for on a target."""
     if not tiles.row_vectors:
         return FewRows

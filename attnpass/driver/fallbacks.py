@@ -115,7 +115,7 @@ class Failure:
     failed_pass: str = ""
 
 
-class Search:
+class FallbackSearch:
     """Which compile of a module to try next.
 
     The first leaves nothing out. Behind it come those of `fallbacks` that stand for something

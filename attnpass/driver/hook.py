@@ -15,7 +15,7 @@ from ..pipeline import PipelineOptions, text_of
 from ..report.records import Report
 from ..runner import Instrumentation, Stage, parse_pipeline, run_pipeline, stage_name
 from .cuda_target import describe_targets, undescribed_arch
-from .fallbacks import BARRIERS, LEVEL, UNKNOWN, Failure, Search, left_out_at, mended_by
+from .fallbacks import BARRIERS, LEVEL, UNKNOWN, Failure, FallbackSearch, left_out_at, mended_by
 from .flags import level_of
 from .session import configure_nothing, drive
 
@@ -94,7 +94,7 @@ class PipelineHook:
 
         session = invocation.session
         spare = _copy_of_module(invocation) if self.falls_back else None
-        search = Search(self.falls_back)
+        search = FallbackSearch(self.falls_back)
         while True:
             hooks = self.hooks(session, compile_from, compile_to, search, keep_v=True)
             try:
@@ -132,7 +132,7 @@ class PipelineHook:
         session: Session,
         compile_from: str,
         compile_to: str,
-        search: Search,
+        search: FallbackSearch,
         keep_v: bool,
     ) -> dict[str, Callable[[ir.Operation], None]]:
         """The functions to call at the ends of phases, for a new compile that leaves out what

@@ -181,7 +181,7 @@ class Kernel:
         return (self._narrow if narrows else self._widen)(build, op, FORMATS[small])
 
     def _narrow(self, build: Builder, op: ir.Operation, form: Fp8) -> ir.Value:
-        e = fp8.Elementwise(build, op.operands[0])
+        e = fp8.VectorArithmetic(build, op.operands[0])
         value = e.to("extf", e.f32, op.operands[0])
         if self.machine.casts_fp8:
             self._count(ptx.narrow_instruction(form), op)
@@ -193,7 +193,7 @@ class Kernel:
         return e.to("bitcast", element_type(op.results[0]), codes)
 
     def _widen(self, build: Builder, op: ir.Operation, form: Fp8) -> ir.Value:
-        e = fp8.Elementwise(build, op.operands[0])
+        e = fp8.VectorArithmetic(build, op.operands[0])
         codes = e.to("bitcast", e.i8, op.operands[0])
         if self.machine.casts_fp8:
             self._count(ptx.widen_instruction(form), op)

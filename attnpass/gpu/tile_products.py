@@ -51,7 +51,7 @@ Read = tuple[ir.Value, maps.Positions]
 
 
 @dataclass(frozen=True)
-class Product:
+class TiledProduct:
     """A contraction of two `reads`, summed over loop `k`; `result` are the loops of its dims, and
     `rows` those, one behind the other in each operand, that become tiles together; `columns` is the
     other factor's last loop. `sizes` are by loop."""
@@ -103,7 +103,7 @@ class Product:
         return found
 
 
-def find(module: ir.Operation) -> Iterator[Product]:
+def find(module: ir.Operation) -> Iterator[TiledProduct]:
     """The products of 16-bit floats under `module` that a kernel with known tiles fits, each
     described when it is its turn: the one before may have been rewritten."""
     for op in collect(module, lambda op: op.name in NAMED):
@@ -112,7 +112,7 @@ def find(module: ir.Operation) -> Iterator[Product]:
             yield product
 
 
-def _describe(op: ir.Operation) -> Product | None:
+def _describe(op: ir.Operation) -> TiledProduct | None:
     positions, facts = loops_of(op), read_contraction(op)
     if isinstance(positions, Refusal) or facts is None or any(None in dims for dims in positions):
         return None
@@ -140,7 +140,7 @@ def _describe(op: ir.Operation) -> Product | None:
     if not pays(length, last in own[tall]):
         return None
     first, second = reads if last in own[1] else reads[::-1]
-    return Product(op, (first, second), result, sizes, rows[tall], columns, facts.k[0])
+    return TiledProduct(op, (first, second), result, sizes, rows[tall], columns, facts.k[0])
 
 
 def pays(rows: Size, innermost: bool) -> bool:
@@ -180,7 +180,7 @@ def _divides(step: int, size: Size) -> bool:
     return isinstance(size, int) and size % step == 0
 
 
-def view_as_tiles(product: Product) -> ir.Operation:
+def view_as_tiles(product: TiledProduct) -> ir.Operation:
     """Gives the users of a product, or of what moved in front of its cut, the same values;
     returns the last op that this replaces, which stays behind without use."""
     build = Builder(product.op)
@@ -197,7 +197,7 @@ def view_as_tiles(product: Product) -> ir.Operation:
 
 
 def _in_tiles(
-    product: Product, value: ir.Value, dims: maps.Positions, count: Size, build: Builder
+    product: TiledProduct, value: ir.Value, dims: maps.Positions, count: Size, build: Builder
 ) -> ir.Value:
     """A value whose dims are loops, with its rows in tiles, its columns filled up, and without
     dims of one."""
@@ -221,7 +221,7 @@ def _in_tiles(
     return build.split_dims(value, pieces)
 
 
-def _cut(product: Product, value: ir.Value, build: Builder) -> ir.Value:
+def _cut(product: TiledProduct, value: ir.Value, build: Builder) -> ir.Value:
     """The result with its old dims, without what belongs to no row."""
     loops = product.new_loops
     at = loops.index("tile")
@@ -245,14 +245,16 @@ def _groups(rank: int, at: int, joined: int) -> list[list[int]]:
     return [*([dim] for dim in range(at)), list(range(at, at + joined)), *behind]
 
 
-def _new_sizes(product: Product, count: Size) -> list[Size]:
+def _new_sizes(product: TiledProduct, count: Size) -> list[Size]:
     tiles: dict[str, Size] = {"tile": count, "place": TILE}
     return [
         tiles[loop] if isinstance(loop, str) else product.filled(loop) for loop in product.new_loops
     ]
 
 
-def _contract(product: Product, reads: Sequence[Read], count: Size, build: Builder) -> ir.Value:
+def _contract(
+    product: TiledProduct, reads: Sequence[Read], count: Size, build: Builder
+) -> ir.Value:
     op = product.op
     fill = defining_op(op.operands[2])
     assert fill is not None
@@ -270,7 +272,7 @@ def _contract(product: Product, reads: Sequence[Read], count: Size, build: Build
     return new.results[0]
 
 
-def _moves(product: Product, made: ir.Operation) -> ir.Operation | None:
+def _moves(product: TiledProduct, made: ir.Operation) -> ir.Operation | None:
     """The one user of the product, or of what came of it, if it is elementwise and reads nothing
     else that has rows."""
     using = users(made.results[0])
@@ -297,7 +299,7 @@ def _moves(product: Product, made: ir.Operation) -> ir.Operation | None:
 
 
 def _elementwise(
-    product: Product,
+    product: TiledProduct,
     op: ir.Operation,
     old: ir.Value,
     new: ir.Value,

@@ -62,7 +62,7 @@ class Candidate:
 
 
 @dataclass
-class Search:
+class CandidateSearch:
     """What there is to try for one attention, and how often each guardrail forbade more."""
 
     candidates: list[Candidate] = field(default_factory=list)
@@ -78,10 +78,10 @@ class Search:
             self.candidates.append(Candidate(choice, found))
 
 
-def search(facts: AttentionFacts, target: Target, plain: bool) -> Search:
+def search(facts: AttentionFacts, target: Target, plain: bool) -> CandidateSearch:
     """The candidates for one attention; none, with the reason in `pruned`, where none is known
     to be right. `plain`: for iree-compile, without kernels that attnpass lowers itself."""
-    found = Search()
+    found = CandidateSearch()
     why = _refusal(facts, target)
     if why:
         found.pruned[why] += 1
@@ -148,7 +148,7 @@ def _steps(facts: AttentionFacts, target: Target) -> Offers:
 def _loops(facts: AttentionFacts, target: Target, known: dict[str, str]) -> Offers:
     """Loops of our own, a few steps of a power of two away from the built-in ones."""
     first = cpu_loops.tiles(facts, cpu.register_bytes(target))
-    assert isinstance(first, cpu_loops.Tiles)
+    assert isinstance(first, cpu_loops.LoopTiles)
     names = _LOOP_NUMBERS if first.row_vectors else _FEW_ROWS_NUMBERS
     registers = 32 if cpu.register_bytes(target) >= 64 else 16
     shifts = itertools.product((0, 1, -1), repeat=len(names))
@@ -201,7 +201,7 @@ def _tiles(facts: AttentionFacts, target: Target) -> Offers:
     columns = (width, width // 2) if width >= 512 else (width,)
     known = nvidia.tile_for(width)
 
-    def distance(tile: nvidia.Tile) -> float:
+    def distance(tile: nvidia.AttentionTile) -> float:
         if known is None:
             return 0
         pairs = ((getattr(tile, name), getattr(known, name)) for name in _GPU_NUMBERS)
@@ -209,7 +209,7 @@ def _tiles(facts: AttentionFacts, target: Target) -> Offers:
         return far + (tile.query_shared != known.query_shared)
 
     tiles = [
-        nvidia.Tile(tile_rows, tile_columns, step, tile_rows // sub_rows, split, shared)
+        nvidia.AttentionTile(tile_rows, tile_columns, step, tile_rows // sub_rows, split, shared)
         for tile_rows, sub_rows, tile_columns, step, split, shared in itertools.product(
             _GPU_ROWS, _GPU_SUBGROUP_ROWS, columns, _GPU_KEYS, (1, 2), (True, False)
         )

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..attention.facts import AttentionFacts
 from ..errors import AttnError
-from .cpu.loops import MARK, Tiles
+from .cpu.loops import MARK, LoopTiles
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -157,7 +157,7 @@ def _check_configuration(entry: Entry, name: str, path: str, context: ir.Context
         raise AttnError(f'{name}: "{ATTRIBUTES[0]}" is missing', path)
     parts = entry.configuration.get("decomposition_config", "")
     if MARK in parts and not _are_tiles(printed.array(parts, MARK)):
-        raise AttnError(f"{name}: {MARK} needs {len(fields(Tiles))} numbers from 1 on", path)
+        raise AttnError(f"{name}: {MARK} needs {len(fields(LoopTiles))} numbers from 1 on", path)
     dims = entry.attention.get("dims")
     tiles = entry.configuration.get("compilation_info", "")
     for word in _TILES:
@@ -168,8 +168,8 @@ def _check_configuration(entry: Entry, name: str, path: str, context: ir.Context
 
 
 def _are_tiles(numbers: list[int]) -> bool:
-    if len(numbers) != len(fields(Tiles)):
+    if len(numbers) != len(fields(LoopTiles)):
         return False
-    tiles = Tiles(*numbers)
+    tiles = LoopTiles(*numbers)
     # Without vectors of rows, a few rows go one by one.
     return all(astuple(replace(tiles, row_vectors=tiles.row_vectors or 1)))

@@ -27,7 +27,7 @@ from ..ir import (
 )
 from ..ir.limits import LOG2E_OVERFLOWS_IN_SUMS
 from .axes import Axes, Dims
-from .elements import Elements, Expression, Index, Leaf, Number, Step
+from .elements import Expression, ExpressionReader, Index, Leaf, Number, ScalarStep
 from .find import Written
 from .scores import Function, Given, Hiding, MaskTerm, Scores, Shown, Sum, lowering
 
@@ -35,7 +35,7 @@ Names = dict[Expression, ir.Value]
 
 
 @dataclass(frozen=True)
-class _Loops:
+class _IterationDims:
     """Attention's iteration dims: the axes of each, in their order."""
 
     batch: Dims
@@ -95,7 +95,9 @@ def build_attention(written: Written) -> tuple[ir.Operation, ir.Value]:
     return op, build.cast(new, sizes_of(result.value))
 
 
-def _results(build: Builder, written: Written, loops: _Loops) -> list[tuple[Dims, ir.Value]]:
+def _results(
+    build: Builder, written: Written, loops: _IterationDims
+) -> list[tuple[Dims, ir.Value]]:
     """The dims of what the op gives, and what it starts with: of attention the result, of online
     attention the sums, maxima and weights of no key."""
     rows = (*loops.batch, *loops.rows)
@@ -108,7 +110,7 @@ def _results(build: Builder, written: Written, loops: _Loops) -> list[tuple[Dims
 
 
 def _with_sink(
-    build: Builder, written: Written, loops: _Loops, op: ir.Operation
+    build: Builder, written: Written, loops: _IterationDims, op: ir.Operation
 ) -> tuple[ir.Value, Dims]:
     """What online attention has summed up, divided by all weights, the sink's among them:
     exp2(log2(e) * sink - max), since its maxima are of scores times log2(e). The division writes
@@ -268,7 +270,7 @@ def _times_row_factors(build: Builder, written: Written, query: ir.Value, dims: 
 # Iteration dims.
 
 
-def _loops(written: Written) -> _Loops:
+def _loops(written: Written) -> _IterationDims:
     axes = written.axes
     lies = [
         [axis for dim in axes.dims(leaf.dims) for axis in dim]
@@ -294,7 +296,7 @@ def _loops(written: Written) -> _Loops:
     crowded = _beside(written, written.batch)
     # Rows proper last: heads that share keys and values stand beside the heads that do not.
     rows.sort(key=lambda group: (not crowded.intersection(group), bool(masked.intersection(group))))
-    return _Loops(
+    return _IterationDims(
         tuple(grouped(ordered(written.batch, 3))),
         tuple(rows),
         (tuple(ordered(written.width, 2)),),
@@ -344,7 +346,9 @@ def _given(mask: MaskTerm) -> Iterator[Expression]:
             yield from _given(mask.mask)
 
 
-def _mask(build: Builder, written: Written, loops: _Loops, mask: MaskTerm) -> tuple[ir.Value, Dims]:
+def _mask(
+    build: Builder, written: Written, loops: _IterationDims, mask: MaskTerm
+) -> tuple[ir.Value, Dims]:
     """The mask as a tensor, and the loops that its dims are."""
     whole = _as_it_is(written.elements, mask)
     everything = (*loops.batch, *loops.rows, *loops.keys)
@@ -364,7 +368,7 @@ def _mask(build: Builder, written: Written, loops: _Loops, mask: MaskTerm) -> tu
     return _arranged(build, written.axes, value, flat, dims), dims
 
 
-def _as_it_is(elements: Elements, mask: MaskTerm) -> Leaf | None:
+def _as_it_is(elements: ExpressionReader, mask: MaskTerm) -> Leaf | None:
     """The tensor that says the same as the mask."""
     if isinstance(mask, Sum) and len(mask.terms) == 1 and mask.terms[0][0] == 1:
         term = mask.terms[0][1]
@@ -407,12 +411,12 @@ def _computed(
     return build.generic(inputs, [init], [*positions, everywhere], body)[0]
 
 
-def _inputs(elements: Elements, expression: Expression) -> Iterator[Leaf]:
+def _inputs(elements: ExpressionReader, expression: Expression) -> Iterator[Leaf]:
     """The tensors that an expression is computed of."""
     leaf = elements.tensor(expression)
     if leaf is not None:
         yield leaf
-    elif isinstance(expression, Step):
+    elif isinstance(expression, ScalarStep):
         for given in expression.inputs:
             yield from _inputs(elements, given)
 
@@ -423,7 +427,7 @@ class _Body:
 
     build: Builder
     names: Names
-    elements: Elements
+    elements: ExpressionReader
     loop: dict[int, int]
     # Those of axes that are known only at run time.
     sizes: dict[int, ir.Value]
@@ -437,7 +441,7 @@ class _Body:
         leaf = self.elements.tensor(expression)
         if leaf is not None:
             return self.names[leaf]
-        if isinstance(expression, Step):
+        if isinstance(expression, ScalarStep):
             inputs = [self.value(given) for given in expression.inputs]
             kinds = [result.type for result in expression.op.results]
             attributes = copied_attributes(expression.op)

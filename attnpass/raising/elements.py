@@ -44,7 +44,7 @@ class Index:
 
 
 @dataclass(frozen=True)
-class Step:
+class ScalarStep:
     """What the scalar op `op` makes of `inputs`; `whole` is the tensor that holds it, if any."""
 
     op: ir.Operation = field(compare=False)
@@ -57,10 +57,10 @@ class Step:
         return self.op.name
 
 
-Expression = Leaf | Number | Index | Step
+Expression = Leaf | Number | Index | ScalarStep
 
 
-class Elements:
+class ExpressionReader:
     """Reads tensors as expressions; the axes are those of `axes`, cut as views need it."""
 
     def __init__(self, axes: Axes):
@@ -93,7 +93,7 @@ class Elements:
     def same(self, a: Expression, b: Expression) -> bool:
         """Whether two expressions are alike, casts between floats left out."""
         a, b = without_casts(a), without_casts(b)
-        if isinstance(a, Step) and isinstance(b, Step):
+        if isinstance(a, ScalarStep) and isinstance(b, ScalarStep):
             alike = a.text == b.text and len(a.inputs) == len(b.inputs)
             return alike and all(self.same(x, y) for x, y in zip(a.inputs, b.inputs, strict=True))
         if isinstance(a, Leaf) and isinstance(b, Leaf):
@@ -104,7 +104,7 @@ class Elements:
 
     def axes_of(self, expression: Expression) -> frozenset[int]:
         """The axes that an expression depends on."""
-        if isinstance(expression, Step):
+        if isinstance(expression, ScalarStep):
             return frozenset[int]().union(*map(self.axes_of, expression.inputs))
         if isinstance(expression, Leaf):
             return frozenset(axis for dim in self.axes.dims(expression.dims) for axis in dim)
@@ -112,7 +112,7 @@ class Elements:
 
     def tensor(self, expression: Expression) -> Leaf | None:
         """The tensor that holds an expression, where it is not repeated there."""
-        leaf = expression.whole if isinstance(expression, Step) else expression
+        leaf = expression.whole if isinstance(expression, ScalarStep) else expression
         if not isinstance(leaf, Leaf) or not is_ranked_tensor(leaf.value):
             return None
         return leaf if self.axes_of(leaf) == self.axes_of(expression) else None
@@ -147,8 +147,8 @@ class Elements:
         }
         loops = {loop: result.dims[dim] for loop, dim in made.dim_of.items()}
         found = self._scalar(made.scalar, names, loops)
-        if isinstance(found, Step):
-            return Step(found.op, found.text, found.inputs, result)
+        if isinstance(found, ScalarStep):
+            return ScalarStep(found.op, found.text, found.inputs, result)
         return found
 
     def _scalar(
@@ -176,12 +176,12 @@ class Elements:
             return None
         attributes = ", ".join(f"{name} = {op.attributes[name]}" for name in op.attributes)
         text = f"{op.name} {attributes} {op.results[0].type}"
-        return Step(op, text, tuple(inputs))  # type: ignore[arg-type]
+        return ScalarStep(op, text, tuple(inputs))  # type: ignore[arg-type]
 
 
 def without_casts(expression: Expression) -> Expression:
     """The expression below casts between floats."""
-    while isinstance(expression, Step) and expression.name in CASTS:
+    while isinstance(expression, ScalarStep) and expression.name in CASTS:
         expression = expression.inputs[0]
     return expression
 
@@ -190,7 +190,7 @@ def leaves_of(expression: Expression) -> Iterator[Leaf]:
     """The tensors and scalars that an expression is computed of."""
     if isinstance(expression, Leaf):
         yield expression
-    elif isinstance(expression, Step):
+    elif isinstance(expression, ScalarStep):
         for given in expression.inputs:
             yield from leaves_of(given)
 

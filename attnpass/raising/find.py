@@ -11,7 +11,15 @@ from iree.compiler import ir
 from ..ir import body_names, defining_op, element_type, has_one_use, maps, ranked_shape, users
 from ..ir.contractions import is_contraction
 from .axes import Axes, Dims, result_of
-from .elements import Elements, Expression, Leaf, Number, Step, leaves_of, without_casts
+from .elements import (
+    Expression,
+    ExpressionReader,
+    Leaf,
+    Number,
+    ScalarStep,
+    leaves_of,
+    without_casts,
+)
 from .products import Product, axes_of, read_product
 from .readers import made_of
 from .reductions import is_sum, summed
@@ -28,7 +36,7 @@ class Written:
     product with V. Axes by role: `batch` in all operands, `rows` in the query only, `depth` of
     query and key, `keys` of key and value, `width` of the value and the result."""
 
-    elements: Elements
+    elements: ExpressionReader
     query: Leaf
     key: Leaf
     value: Leaf
@@ -51,7 +59,7 @@ class Written:
 
 def read_attention(op: ir.Operation) -> Written:
     """The attention whose product with V is `op`; NotRaised where it is none."""
-    elements = Elements(Axes())
+    elements = ExpressionReader(Axes())
     product = read_product(op, elements)
     if product is None:
         raise NotRaised("the product with V is no plain matrix product")
@@ -65,7 +73,7 @@ def read_attention(op: ir.Operation) -> Written:
 
 
 def _with_weights(
-    elements: Elements,
+    elements: ExpressionReader,
     product: Product,
     weights: Expression,
     part: Part | None,
@@ -121,7 +129,7 @@ def _with_weights(
 
 
 def _operands(
-    elements: Elements,
+    elements: ExpressionReader,
     query: tuple[ir.Value, Dims],
     key: tuple[ir.Value, Dims],
     value: tuple[ir.Value, Dims],
@@ -139,7 +147,7 @@ def _operands(
     return whole[0], key_leaf, value_leaf
 
 
-def _keeping(elements: Elements, value: ir.Value, dims: Dims) -> Leaf:
+def _keeping(elements: ExpressionReader, value: ir.Value, dims: Dims) -> Leaf:
     """The tensor that `value` is a view of, repeats left in place."""
     leaf = Leaf(value, dims)
     while True:
@@ -150,7 +158,7 @@ def _keeping(elements: Elements, value: ir.Value, dims: Dims) -> Leaf:
 
 
 def _sorted(
-    elements: Elements,
+    elements: ExpressionReader,
     operands: tuple[Leaf, Leaf, Leaf],
     scores: Scores,
     product: Product,
@@ -179,31 +187,31 @@ def _sorted(
 
 def _rounded(weights: Expression, part: Part | None) -> Expression:
     """The weights below casts to a wider type, and below the slice that drops the sink's."""
-    while isinstance(weights, Step) and weights.name == "arith.extf":
+    while isinstance(weights, ScalarStep) and weights.name == "arith.extf":
         weights = weights.inputs[0]
     return part.whole if part and isinstance(weights, Leaf) else weights
 
 
 def _narrowed(
-    elements: Elements, operands: tuple[Leaf, Leaf, Leaf], weights: Expression
+    elements: ExpressionReader, operands: tuple[Leaf, Leaf, Leaf], weights: Expression
 ) -> tuple[Leaf, Leaf, Leaf]:
     """The operands before they are cast to a wider type, where the weights are rounded to the
     type that all had."""
     below = [_before_cast(elements, leaf) for leaf in operands]
     kinds = {str(element_type(leaf.value)) for leaf in below}
     rounded = weights
-    while isinstance(rounded, Step) and rounded.name == "arith.extf":
+    while isinstance(rounded, ScalarStep) and rounded.name == "arith.extf":
         rounded = rounded.inputs[0]
-    if not isinstance(rounded, Step) or {str(rounded.op.results[0].type)} != kinds:
+    if not isinstance(rounded, ScalarStep) or {str(rounded.op.results[0].type)} != kinds:
         return operands
     return below[0], below[1], below[2]
 
 
-def _before_cast(elements: Elements, leaf: Leaf) -> Leaf:
+def _before_cast(elements: ExpressionReader, leaf: Leaf) -> Leaf:
     expression = elements.element(leaf.value, leaf.dims)
-    if isinstance(expression, Step) and expression.name == "arith.extf":
+    if isinstance(expression, ScalarStep) and expression.name == "arith.extf":
         (given,) = expression.inputs
-        source = given.whole if isinstance(given, Step) else given
+        source = given.whole if isinstance(given, ScalarStep) else given
         same = isinstance(source, Leaf) and elements.axes_of(source) == elements.axes_of(leaf)
         if same and isinstance(source, Leaf) and len(source.dims):
             return source
@@ -223,7 +231,7 @@ class _Powers:
     name: str = "math.exp"
 
 
-def _exponent(elements: Elements, weights: Expression, keys: frozenset[int]) -> _Powers:
+def _exponent(elements: ExpressionReader, weights: Expression, keys: frozenset[int]) -> _Powers:
     """The exponentials that the weights are made of."""
     outside, expression = _shown(_unguarded(elements, without_casts(weights)))
     if isinstance(expression, Leaf) and _is_softmax(op := defining_op(expression.value)):
@@ -234,13 +242,13 @@ def _exponent(elements: Elements, weights: Expression, keys: frozenset[int]) -> 
         if outside:
             raise NotRaised("a condition makes some weights 0 that their sum counts")
         return _Powers(elements.element(op.operands[0], expression.dims))
-    if not isinstance(expression, Step):
+    if not isinstance(expression, ScalarStep):
         raise NotRaised("the weights are no quotient of exponentials")
     numerator, total = _quotient(expression)
     inside, numerator = _shown(without_casts(numerator))
     total = without_casts(total)
     powers = {"math.exp": 1.0, "math.exp2": math.log(2)}
-    if not isinstance(numerator, Step) or numerator.name not in powers:
+    if not isinstance(numerator, ScalarStep) or numerator.name not in powers:
         raise NotRaised("what is divided are no exponentials")
     beside: Expression | None = None
 
@@ -248,7 +256,7 @@ def _exponent(elements: Elements, weights: Expression, keys: frozenset[int]) -> 
         return elements.same(_shown(without_casts(given))[1], numerator)
 
     counted_all = summed(elements, total, keys, wanted)
-    if counted_all is None and isinstance(total, Step) and total.name == "arith.addf":
+    if counted_all is None and isinstance(total, ScalarStep) and total.name == "arith.addf":
         for part, other in (total.inputs, total.inputs[::-1]):
             if counted_all is None:
                 counted_all, beside = summed(elements, without_casts(part), keys, wanted), other
@@ -264,16 +272,16 @@ def _exponent(elements: Elements, weights: Expression, keys: frozenset[int]) -> 
     return _Powers(exponent, powers[numerator.name], tuple(rest), beside, numerator.name)
 
 
-def _unguarded(elements: Elements, expression: Expression) -> Expression:
+def _unguarded(elements: ExpressionReader, expression: Expression) -> Expression:
     """x where the expression is 0 instead of NaN, else x: rows that see no key are 0 in any
     case."""
-    if not isinstance(expression, Step) or expression.name != "arith.select":
+    if not isinstance(expression, ScalarStep) or expression.name != "arith.select":
         return expression
     test, then, other = expression.inputs
-    is_test = isinstance(test, Step) and test.name == "arith.cmpf"
+    is_test = isinstance(test, ScalarStep) and test.name == "arith.cmpf"
     if not is_test or not isinstance(then, Number) or then.number != 0:
         return expression
-    assert isinstance(test, Step)
+    assert isinstance(test, ScalarStep)
     nan = ir.IntegerAttr(test.op.attributes["predicate"]).value in _IS_NAN
     alike = all(elements.same(given, other) for given in test.inputs)
     return without_casts(other) if nan and alike else expression
@@ -282,7 +290,7 @@ def _unguarded(elements: Elements, expression: Expression) -> Expression:
 def _shown(expression: Expression) -> tuple[list[Expression], Expression]:
     """(conditions, x) where the expression is x, or 0 where a condition does not hold."""
     conditions: list[Expression] = []
-    while isinstance(expression, Step) and expression.name == "arith.select":
+    while isinstance(expression, ScalarStep) and expression.name == "arith.select":
         where, then, other = expression.inputs
         if not isinstance(other, Number) or other.number != 0:
             break
@@ -293,25 +301,27 @@ def _shown(expression: Expression) -> tuple[list[Expression], Expression]:
 
 def _hiding(exponent: Expression) -> list[Expression]:
     """Conditions that, where they do not hold, make the exponent so low that its power is 0."""
-    while isinstance(exponent, Step) and exponent.name == "arith.subf":
+    while isinstance(exponent, ScalarStep) and exponent.name == "arith.subf":
         exponent = without_casts(exponent.inputs[0])
-    if not isinstance(exponent, Step) or exponent.name != "arith.select":
+    if not isinstance(exponent, ScalarStep) or exponent.name != "arith.select":
         return []
     where, _, other = exponent.inputs
     return [where] if isinstance(other, Number) and other.number == -math.inf else []
 
 
-def _among(elements: Elements, some: Sequence[Expression], others: Sequence[Expression]) -> bool:
+def _among(
+    elements: ExpressionReader, some: Sequence[Expression], others: Sequence[Expression]
+) -> bool:
     """Whether each of `some` is one of `others`."""
     return all(any(elements.same(one, other) for other in others) for one in some)
 
 
-def _quotient(step: Step) -> tuple[Expression, Expression]:
+def _quotient(step: ScalarStep) -> tuple[Expression, Expression]:
     if step.name == "arith.divf":
         return step.inputs[0], step.inputs[1]
     for one, other in (step.inputs, step.inputs[::-1]) if len(step.inputs) == 2 else ():
         inverse = without_casts(other)
-        if step.name != "arith.mulf" or not isinstance(inverse, Step):
+        if step.name != "arith.mulf" or not isinstance(inverse, ScalarStep):
             continue
         above = inverse.inputs[0]
         if inverse.name == "arith.divf" and isinstance(above, Number) and above.number == 1:
@@ -323,7 +333,9 @@ def _is_softmax(op: ir.Operation | None) -> bool:
     return op is not None and op.name == "linalg.softmax"
 
 
-def _scores(elements: Elements, exponent: Expression, keys: frozenset[int]) -> tuple[Scores, Leaf]:
+def _scores(
+    elements: ExpressionReader, exponent: Expression, keys: frozenset[int]
+) -> tuple[Scores, Leaf]:
     """What becomes of a product before it is the exponent, and that product."""
     wanted = elements.axes_of(exponent)
     why = NotRaised("the scores are no product")
@@ -337,7 +349,7 @@ def _scores(elements: Elements, exponent: Expression, keys: frozenset[int]) -> t
     raise why
 
 
-def _product_of(elements: Elements, scored: Leaf) -> Product:
+def _product_of(elements: ExpressionReader, scored: Leaf) -> Product:
     op = defining_op(scored.value)
     product = None if op is None else read_product(op, elements, scored.dims)
     if product is None:
@@ -345,7 +357,7 @@ def _product_of(elements: Elements, scored: Leaf) -> Product:
     return product
 
 
-def _last_view(elements: Elements, product: Product) -> Leaf:
+def _last_view(elements: ExpressionReader, product: Product) -> Leaf:
     """The last of the views behind the product with V, and of what rounds it to fewer bits, each
     read by the next alone."""
     value, dims = product.op.results[0], product.result

@@ -9,7 +9,15 @@ from iree.compiler import ir
 
 from ..ir import Size, below_casts, defining_op, maps, ranked_shape, reduces, sizes_of, summand
 from .axes import Axes, Dims
-from .elements import Elements, Expression, Leaf, Number, Step, leaves_of, without_casts
+from .elements import (
+    Expression,
+    ExpressionReader,
+    Leaf,
+    Number,
+    ScalarStep,
+    leaves_of,
+    without_casts,
+)
 
 _MAXIMA = ("arith.maximumf", "arith.maxnumf")
 
@@ -23,7 +31,7 @@ def is_sum(op: ir.Operation | None) -> bool:
 
 
 def summed(
-    elements: Elements,
+    elements: ExpressionReader,
     total: Expression,
     keys: frozenset[int],
     wanted: Callable[[Expression], bool],
@@ -39,7 +47,7 @@ def summed(
 
 
 def is_maximum(
-    elements: Elements,
+    elements: ExpressionReader,
     shift: Expression,
     scores: Expression,
     keys: frozenset[int],
@@ -60,13 +68,16 @@ def is_maximum(
 
 
 def unshifted(
-    elements: Elements, exponent: Expression, keys: frozenset[int], beside: Sequence[Leaf] = ()
+    elements: ExpressionReader,
+    exponent: Expression,
+    keys: frozenset[int],
+    beside: Sequence[Leaf] = (),
 ) -> tuple[Expression, list[Expression]]:
     """(x, shifts) where an exponent is x minus the shifts, each a maximum of what it is subtracted
     from, as `is_maximum` has it."""
     shifts: list[Expression] = []
     keys = frozenset(elements.axes.now(sorted(keys)))
-    while isinstance(inner := without_casts(exponent), Step) and inner.name == "arith.subf":
+    while isinstance(inner := without_casts(exponent), ScalarStep) and inner.name == "arith.subf":
         scores, shift = inner.inputs
         if not is_maximum(elements, shift, scores, keys, beside):
             break
@@ -77,7 +88,7 @@ def unshifted(
 
 def _unhidden(scores: Expression) -> Expression:
     """Scores below casts and conditions that put numbers in their place."""
-    while isinstance(step := without_casts(scores), Step) and step.name == "arith.select":
+    while isinstance(step := without_casts(scores), ScalarStep) and step.name == "arith.select":
         rest = [given for given in step.inputs[1:] if not isinstance(without_casts(given), Number)]
         if len(rest) != 1:
             break
@@ -86,7 +97,10 @@ def _unhidden(scores: Expression) -> Expression:
 
 
 def _is_largest(
-    elements: Elements, leaf: Leaf, keys: frozenset[int], wanted: Callable[[Expression], bool]
+    elements: ExpressionReader,
+    leaf: Leaf,
+    keys: frozenset[int],
+    wanted: Callable[[Expression], bool],
 ) -> bool:
     op = defining_op(leaf.value)
     if op is None or op.name != "linalg.generic" or not reduces(op):
@@ -105,7 +119,7 @@ def _is_largest(
 
 
 def _reduced(
-    elements: Elements,
+    elements: ExpressionReader,
     op: ir.Operation,
     result: Leaf,
     keys: frozenset[int],

@@ -24,11 +24,11 @@ from ..ir.limits import (
 )
 from .elements import (
     CASTS,
-    Elements,
     Expression,
+    ExpressionReader,
     Leaf,
     Number,
-    Step,
+    ScalarStep,
     leaves_of,
     nearest,
     without_casts,
@@ -108,27 +108,27 @@ class Scores:
 
 
 def read_scores(
-    expression: Expression, product: Leaf, elements: Elements, keys: frozenset[int]
+    expression: Expression, product: Leaf, elements: ExpressionReader, keys: frozenset[int]
 ) -> Scores:
     """The scores as made of `product`; NotRaised where attention has no words for it. Their mask
     is still the program's: see `settled`."""
-    return _Reader(product, elements, keys).read(expression)
+    return _ScoreReader(product, elements, keys).read(expression)
 
 
-class _Reader:
-    def __init__(self, product: Leaf, elements: Elements, keys: frozenset[int]):
+class _ScoreReader:
+    def __init__(self, product: Leaf, elements: ExpressionReader, keys: frozenset[int]):
         self.product = product
         self.elements = elements
         self.keys = keys
         self.made = made_of(product.value)
 
     def depends(self, expression: Expression) -> bool:
-        if isinstance(expression, Step):
+        if isinstance(expression, ScalarStep):
             return any(map(self.depends, expression.inputs))
         return self.elements.same(expression, self.product)
 
     def read(self, expression: Expression) -> Scores:
-        if not isinstance(expression, Step):
+        if not isinstance(expression, ScalarStep):
             return Scores()
         mine = [self.depends(given) for given in expression.inputs]
         rule = getattr(self, f"_{expression.name.replace('.', '_')}", None)
@@ -140,10 +140,10 @@ class _Reader:
             raise NotRaised(f"{expression.name} makes of the scores what attention cannot say")
         return _rounded(rule(expression, mine), expression)
 
-    def _arith_negf(self, step: Step, mine: Sequence[bool]) -> Scores:
+    def _arith_negf(self, step: ScalarStep, mine: Sequence[bool]) -> Scores:
         return times(self.read(step.inputs[0]), -1.0)
 
-    def _arith_mulf(self, step: Step, mine: Sequence[bool]) -> Scores:
+    def _arith_mulf(self, step: ScalarStep, mine: Sequence[bool]) -> Scores:
         scores, other = self._both(step, mine)
         if isinstance(other, Number):
             return times(scores, other.number)
@@ -153,24 +153,24 @@ class _Reader:
             raise NotRaised("what is added to the scores is multiplied by a tensor")
         return replace(scores, row_factors=(*scores.row_factors, other))
 
-    def _arith_divf(self, step: Step, mine: Sequence[bool]) -> Scores:
+    def _arith_divf(self, step: ScalarStep, mine: Sequence[bool]) -> Scores:
         scores, other = self._both(step, mine)
         if not mine[0] or not isinstance(other, Number) or other.number == 0:
             raise NotRaised("the scores are divided by a tensor, or something by them")
         return times(scores, 1 / other.number)
 
-    def _arith_addf(self, step: Step, mine: Sequence[bool]) -> Scores:
+    def _arith_addf(self, step: ScalarStep, mine: Sequence[bool]) -> Scores:
         scores, other = self._both(step, mine, made="what is added to the scores is made of them")
         return _plus(scores, 1.0, other)
 
-    def _arith_subf(self, step: Step, mine: Sequence[bool]) -> Scores:
+    def _arith_subf(self, step: ScalarStep, mine: Sequence[bool]) -> Scores:
         first, second = step.inputs
         if mine == [True, False] and is_maximum(self.elements, second, first, self.keys):
             return replace(self.read(first), shifted=True)
         scores, other = self._both(step, mine, made=_NOT_MAXIMUM)
         return _plus(scores, -1.0, other) if mine[0] else _plus(times(scores, -1.0), 1.0, other)
 
-    def _arith_select(self, step: Step, mine: Sequence[bool]) -> Scores:
+    def _arith_select(self, step: ScalarStep, mine: Sequence[bool]) -> Scores:
         where, then, other = step.inputs
         if mine[0] or mine[1] == mine[2]:
             raise NotRaised("a condition chooses between scores")
@@ -183,7 +183,7 @@ class _Reader:
         scores = self.read(then if holds else other)
         return replace(scores, mask=Shown(where, holds, scores.mask, _in_f32(hidden.number)))
 
-    def _function(self, step: Step) -> Scores:
+    def _function(self, step: ScalarStep) -> Scores:
         numbers = [given for given in step.inputs[1:] if isinstance(given, Number)]
         scores = self.read(step.inputs[0])
         if len(numbers) != len(step.inputs) - 1:
@@ -196,7 +196,7 @@ class _Reader:
 
     def _both(
         self,
-        step: Step,
+        step: ScalarStep,
         mine: Sequence[bool],
         made: str = "the scores are multiplied by themselves",
     ) -> tuple[Scores, Expression]:
@@ -245,7 +245,7 @@ def _plus(scores: Scores, factor: float, other: Expression) -> Scores:
     return replace(scores, mask=Sum(((1.0, mask), term)))
 
 
-def _rounded(scores: Scores, step: Step) -> Scores:
+def _rounded(scores: Scores, step: ScalarStep) -> Scores:
     """The scores with their mask in the floats that a step makes."""
     kind = str(step.op.results[0].type)
     if scores.mask is None or kind not in ABSORBS_BY_TYPE or kind == "f32":
@@ -369,7 +369,7 @@ def _hiding(mask: MaskTerm, start: float) -> MaskTerm:
 def _choice(expression: Expression) -> Shown | None:
     """0, or numbers where conditions do not hold, as a mask."""
     step = without_casts(expression)
-    if not isinstance(step, Step) or step.name != "arith.select":
+    if not isinstance(step, ScalarStep) or step.name != "arith.select":
         return None
     where, *sides = step.inputs
     for holds, (shown, hidden) in ((True, sides), (False, sides[::-1])):

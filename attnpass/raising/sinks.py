@@ -16,7 +16,15 @@ from iree.compiler import ir
 from ..analysis.arithmetic import compute
 from ..analysis.values import Linear, Value, add, apply
 from ..ir import DYNAMIC, DynamicSize, Size, defining_op, sizes_of
-from .elements import Elements, Expression, Leaf, Number, Step, leaves_of, without_casts
+from .elements import (
+    Expression,
+    ExpressionReader,
+    Leaf,
+    Number,
+    ScalarStep,
+    leaves_of,
+    without_casts,
+)
 from .reductions import unshifted
 from .scores import NotRaised
 
@@ -45,7 +53,7 @@ class Part:
     count: Size
 
 
-def find_part(elements: Elements, weights: Expression) -> Part | None:
+def find_part(elements: ExpressionReader, weights: Expression) -> Part | None:
     """What weights are a slice of, along one dim; None where they are none."""
     below = without_casts(weights)
     op = defining_op(below.value) if isinstance(below, Leaf) else None
@@ -67,7 +75,7 @@ def find_part(elements: Elements, weights: Expression) -> Part | None:
 
 
 def scores_beside(
-    elements: Elements, exponent: Expression, part: Part
+    elements: ExpressionReader, exponent: Expression, part: Part
 ) -> tuple[Expression, Expression]:
     """(scores, sink) where an exponent is both side by side, shifted alike, and the weights that
     are kept are those of the scores."""
@@ -182,7 +190,11 @@ def _applied(formula: ir.AffineMap, given: Sequence[Value | None]) -> Value | No
 
 
 def sink_in_sum(
-    elements: Elements, exponent: Expression, beside: Expression, name: str, keys: frozenset[int]
+    elements: ExpressionReader,
+    exponent: Expression,
+    beside: Expression,
+    name: str,
+    keys: frozenset[int],
 ) -> tuple[Expression, Expression]:
     """(scores, sink) where the sum of the powers `name` of an exponent has `beside` added, which
     is the power of a sink that is shifted as the scores are."""
@@ -191,15 +203,15 @@ def sink_in_sum(
     if isinstance(beside, Number) and beside.number > 0 and not shifts:
         logarithm = math.log if name == "math.exp" else math.log2
         return scores, Number(logarithm(beside.number), beside.value)
-    if not isinstance(beside, Step) or beside.name != name:
+    if not isinstance(beside, ScalarStep) or beside.name != name:
         raise NotRaised("what is added to the sum of the exponentials is no sink's, shifted alike")
     sink = without_casts(beside.inputs[0])
-    if isinstance(sink, Step) and sink.name == "arith.negf":
+    if isinstance(sink, ScalarStep) and sink.name == "arith.negf":
         sunk = sink.inputs[0]
         zero: Expression = Number(0.0, sink.op.results[0])
         if len(shifts) == 1 and elements.same(sunk, shifts[0]):
             return scores, zero
-    while shifts and isinstance(sink, Step) and sink.name == "arith.subf":
+    while shifts and isinstance(sink, ScalarStep) and sink.name == "arith.subf":
         alike = [shift for shift in shifts if elements.same(shift, sink.inputs[1])]
         if not alike:
             break

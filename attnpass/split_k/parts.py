@@ -11,7 +11,7 @@ from iree.compiler import ir
 from ..attention.facts import AttentionFacts
 from ..ir import Builder, DynamicSize, Size
 from .plan import SplitPlan
-from .space import Space
+from .space import SplitSpace
 
 Triple = tuple[ir.Value, ir.Value, ir.Value]
 
@@ -20,7 +20,7 @@ Triple = tuple[ir.Value, ir.Value, ir.Value]
 class Operands:
     """The attention's inputs in normal form, its result maps, and the chunking as sizes."""
 
-    space: Space
+    space: SplitSpace
     plan: SplitPlan
     values: dict[str, ir.Value]
     splits: Size

@@ -14,7 +14,7 @@ from ..ir import Builder, Size, maps, sizes_of
 
 
 @dataclass(frozen=True)
-class Space:
+class SplitSpace:
     """Old iteration dims by what becomes of them, and the new numbers.
 
     `dropped` are unit dims that nothing needs; `rows` are m dims that lie side by side in
@@ -86,7 +86,7 @@ class Space:
         return build.join_dims(value, counts, sizes)
 
 
-def normal_space(facts: AttentionFacts) -> Space:
+def normal_space(facts: AttentionFacts) -> SplitSpace:
     """The space for this attention: what can be dropped and packed is."""
     dropped = frozenset(
         dim
@@ -97,7 +97,7 @@ def normal_space(facts: AttentionFacts) -> Space:
     rows = tuple(many) if len(many) > 1 and _can_pack(facts, many, dropped) else ()
     order = (*facts.batch, *facts.m, *facts.n, *facts.k1, *facts.k2)
     kept = tuple(dim for dim in order if dim not in dropped and dim not in rows[1:])
-    return Space(facts, dropped, rows, kept)
+    return SplitSpace(facts, dropped, rows, kept)
 
 
 def _can_pack(facts: AttentionFacts, rows: Sequence[int], dropped: frozenset[int]) -> bool:

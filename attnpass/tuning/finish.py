@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import AttnError
 from ..machines.search import BUILT_IN
 from ..machines.table import Entry, table_text
-from .folder import IREES_OWN, SPEC, TABLE, Manifest, Run
+from .folder import IREES_OWN, SPEC, TABLE, CandidateRun, Manifest
 from .measure import read_json
 
 # The built-in configuration stays where another is faster by less than this share, or by less
@@ -19,7 +19,7 @@ NOISE = 0.02
 
 
 @dataclass
-class Outcome:
+class GroupResult:
     """What was found for a group: the best run, if any was right, and milliseconds by run.
 
     `ms` and `spread` (a share of them) are those of the last round, in turns; `failures` are
@@ -28,7 +28,7 @@ class Outcome:
 
     problem: dict[str, Any]
     group: str
-    best: Run | None
+    best: CandidateRun | None
     ms: dict[str, float]
     spread: dict[str, float]
     errors: dict[str, float]
@@ -42,14 +42,16 @@ class Outcome:
         return self.ms.get(self.baselines.get(choice, ""))
 
 
-def outcomes(manifest: Manifest, folder: Path) -> dict[str, Outcome]:
+def outcomes(manifest: Manifest, folder: Path) -> dict[str, GroupResult]:
     """The outcome of each group; AttnError where runs are not measured yet."""
     problems = {problem["key"]: problem for problem in manifest.problems}
-    found: dict[str, Outcome] = {}
+    found: dict[str, GroupResult] = {}
     missing = 0
     for group in dict.fromkeys(run.group for run in manifest.runs):
         runs = [run for run in manifest.runs if run.group == group]
-        outcome = Outcome(problems[runs[0].problem], group, None, {}, {}, {}, "", 0, Counter(), {})
+        outcome = GroupResult(
+            problems[runs[0].problem], group, None, {}, {}, {}, "", 0, Counter(), {}
+        )
         found[group] = outcome
         for run in runs:
             result = _result(run, folder)
@@ -80,14 +82,14 @@ def outcomes(manifest: Manifest, folder: Path) -> dict[str, Outcome]:
     return found
 
 
-def _result(run: Run, folder: Path) -> dict[str, Any] | None:
+def _result(run: CandidateRun, folder: Path) -> dict[str, Any] | None:
     if run.status != "compiled":
         return {"status": f"{run.status} to compile", "reason": run.reason}
     result = read_json(folder / "results" / f"{run.id}.json")
     return result if isinstance(result, dict) and "status" in result else None
 
 
-def _best(outcome: Outcome, runs: dict[str, Run]) -> Run | None:
+def _best(outcome: GroupResult, runs: dict[str, CandidateRun]) -> CandidateRun | None:
     if not outcome.ms:
         return None
     fastest = min(outcome.ms, key=lambda name: outcome.ms[name])
@@ -99,7 +101,7 @@ def _best(outcome: Outcome, runs: dict[str, Run]) -> Run | None:
     return runs[fastest]
 
 
-def write_table(manifest: Manifest, found: dict[str, Outcome]) -> bytes:
+def write_table(manifest: Manifest, found: dict[str, GroupResult]) -> bytes:
     """The table of the groups that are tuned for it."""
     entries: list[Entry] = []
     for group in manifest.groups.get(TABLE, ()):
@@ -118,7 +120,7 @@ def write_table(manifest: Manifest, found: dict[str, Outcome]) -> bytes:
     return table_text(entries).encode()
 
 
-def measured(outcome: Outcome) -> dict[str, Any]:
+def measured(outcome: GroupResult) -> dict[str, Any]:
     """For readers of the table: times in milliseconds, the error, the device."""
     assert outcome.best is not None
     values: dict[str, Any] = {
@@ -134,21 +136,21 @@ def measured(outcome: Outcome) -> dict[str, Any]:
     return values
 
 
-def write_spec(manifest: Manifest, found: dict[str, Outcome], folder: Path) -> bytes:
+def write_spec(manifest: Manifest, found: dict[str, GroupResult], folder: Path) -> bytes:
     """The tuning spec of the groups that are tuned for it. Where IREE's own configuration is the
     best, the rule attaches nothing; AttnError where there is no rule at all."""
     from iree.compiler import ir
 
-    from .spec import Rule, spec_text
+    from .spec import SpecEntry, spec_text
 
-    rules: list[Rule] = []
+    rules: list[SpecEntry] = []
     for group in manifest.groups.get(SPEC, ()):
         outcome = found[group]
         if outcome.best is None:
             continue
         text = (folder / "problems" / f"{outcome.problem['key']}.mlir").read_text()
         words = f"{outcome.best.choice}; {times_text(outcome)}"
-        rules.append(Rule(text, outcome.best.configuration, words))
+        rules.append(SpecEntry(text, outcome.best.configuration, words))
     if not rules:
         raise AttnError("no candidate of any attention is right: there is no spec to write")
     with ir.Context() as context:
@@ -156,7 +158,7 @@ def write_spec(manifest: Manifest, found: dict[str, Outcome], folder: Path) -> b
         return spec_text(rules, context).encode()
 
 
-def times_text(outcome: Outcome) -> str:
+def times_text(outcome: GroupResult) -> str:
     """`0.41 ms on NVIDIA H200 (built-in 0.52, IREE's own 1.9)`."""
     assert outcome.best is not None
     others = []
@@ -174,7 +176,7 @@ def _ms(value: float) -> str:
     return f"{value:.4g}"
 
 
-def summary(manifest: Manifest, found: dict[str, Outcome]) -> str:
+def summary(manifest: Manifest, found: dict[str, GroupResult]) -> str:
     """What was tuned and found, for a person to read."""
     lines: list[str] = []
     for outcome in found.values():

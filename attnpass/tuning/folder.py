@@ -40,7 +40,7 @@ TABLE, SPEC = "table", "spec"
 
 
 @dataclass(frozen=True)
-class Settings:
+class TuneSettings:
     """What to tune for: the device's driver, the compiler's flags, the layout passes' options;
     `tries` are configurations to try besides those that the search finds."""
 
@@ -58,7 +58,7 @@ class Settings:
 
 
 @dataclass
-class Run:
+class CandidateRun:
     """One candidate of a group, which is a problem as one of the outputs wants it; `behind` are
     the passes that it is compiled with behind attn-configure."""
 
@@ -87,7 +87,7 @@ class Manifest:
     driver: str
     flags: list[str]
     problems: list[dict[str, Any]] = field(default_factory=list)
-    runs: list[Run] = field(default_factory=list)
+    runs: list[CandidateRun] = field(default_factory=list)
     groups: dict[str, list[str]] = field(default_factory=dict)
     pruned: dict[str, dict[str, int]] = field(default_factory=dict)
     passed: list[str] = field(default_factory=list)
@@ -105,14 +105,16 @@ def load_manifest(folder: Path) -> Manifest:
     except measure.FolderError as error:
         raise AttnError(error.why, error.folder) from None
     try:
-        runs = [Run(**{k: v for k, v in run.items() if k != "file"}) for run in data["runs"]]
+        runs = [
+            CandidateRun(**{k: v for k, v in run.items() if k != "file"}) for run in data["runs"]
+        ]
         rest = {k: v for k, v in data.items() if k not in ("format", "version", "runs")}
         return Manifest(**rest, runs=runs)
     except (KeyError, TypeError, AttributeError):
         raise AttnError("manifest.json is not of this attn-tune", str(folder)) from None
 
 
-def prepare(model: str, folder: Path, settings: Settings) -> Manifest:
+def prepare(model: str, folder: Path, settings: TuneSettings) -> Manifest:
     """Finds the model's attentions and makes the folder, whose candidates are not compiled yet."""
     try:
         for name in ("problems", "candidates", "compiled", "results"):
@@ -138,7 +140,7 @@ def prepare(model: str, folder: Path, settings: Settings) -> Manifest:
     return manifest
 
 
-def _passes(settings: Settings) -> tuple[str, str]:
+def _passes(settings: TuneSettings) -> tuple[str, str]:
     """The passes of attn-compile before and behind attn-configure, as pipeline text."""
     from ..pipeline import default_pipeline
 
@@ -147,7 +149,7 @@ def _passes(settings: Settings) -> tuple[str, str]:
     return before, behind
 
 
-def _extract(model: str, folder: Path, settings: Settings, output: str) -> dict[str, Any]:
+def _extract(model: str, folder: Path, settings: TuneSettings, output: str) -> dict[str, Any]:
     """The problems of the model's attention, as attn-compile or iree-compile has it."""
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         extract = f"attn-extract{{folder={{{scratch}}} assume={settings.assume}}}"
@@ -176,8 +178,8 @@ def _extract(model: str, folder: Path, settings: Settings, output: str) -> dict[
 
 
 def _runs(
-    folder: Path, settings: Settings, problem: dict[str, Any], output: str, group: str
-) -> Iterable[Run]:
+    folder: Path, settings: TuneSettings, problem: dict[str, Any], output: str, group: str
+) -> Iterable[CandidateRun]:
     from importlib.metadata import version
 
     module = (folder / "problems" / f"{problem['key']}.mlir").read_bytes()
@@ -198,7 +200,7 @@ def _runs(
         if not path.exists():
             path.write_text(table_text([entry]))
         baseline = candidate.choice in (IREES_OWN, BUILT_IN)
-        yield Run(
+        yield CandidateRun(
             name,
             group,
             problem["key"],
@@ -213,9 +215,9 @@ def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def compile_all(manifest: Manifest, folder: Path, settings: Settings) -> None:
+def compile_all(manifest: Manifest, folder: Path, settings: TuneSettings) -> None:
     """Compiles what is not compiled yet, `jobs` at a time, each in a process of its own."""
-    waiting: list[Run] = []
+    waiting: list[CandidateRun] = []
     for run in manifest.runs:
         state = measure.read_json(folder / "compiled" / f"{run.id}.json")
         late = isinstance(state, dict) and state["limit"] < settings.compile_limit
@@ -227,21 +229,21 @@ def compile_all(manifest: Manifest, folder: Path, settings: Settings) -> None:
         return
     progress = Progress("compiled", len(waiting), settings.quiet)
 
-    def done(job: _Compile) -> None:
+    def done(job: _CandidateCompile) -> None:
         job.finish()
         progress.step(f"{job.run.choice}: {job.run.status}")
 
-    starts = [partial(_Compile, run, folder, settings) for run in waiting]
+    starts = [partial(_CandidateCompile, run, folder, settings) for run in waiting]
     try:
         run_children(starts, settings.jobs, done)
     finally:
         progress.stop()
 
 
-class _Compile(Child):
+class _CandidateCompile(Child):
     """A candidate being compiled, by attn-compile."""
 
-    def __init__(self, run: Run, folder: Path, settings: Settings):
+    def __init__(self, run: CandidateRun, folder: Path, settings: TuneSettings):
         self.run, self.folder = run, folder
         self.output = folder / "compiled" / f".{run.id}.vmfb"
         self.report = folder / "compiled" / f".{run.id}.report.json"

@@ -23,7 +23,7 @@ _ENTRY = "__kernel_config"
 
 
 @dataclass(frozen=True)
-class Rule:
+class SpecEntry:
     """A configuration for the attention in the module `text`, and words for a comment."""
 
     text: str
@@ -31,7 +31,7 @@ class Rule:
     words: str
 
 
-def spec_text(rules: Sequence[Rule], context: ir.Context) -> str:
+def spec_text(rules: Sequence[SpecEntry], context: ir.Context) -> str:
     """The spec that holds these rules, verified by IREE's own checks; the first that matches
     holds. `context` must have IREE's dialects loaded."""
     with context, ir.Location.unknown():
@@ -57,7 +57,7 @@ def spec_text(rules: Sequence[Rule], context: ir.Context) -> str:
     )
 
 
-def _add_rule(module: ir.Module, number: int, rule: Rule) -> list[tuple[str, str]]:
+def _add_rule(module: ir.Module, number: int, rule: SpecEntry) -> list[tuple[str, str]]:
     """Adds the matchers of a rule and the sequence that applies it; returns their names, in
     pairs."""
     present = [name for name in ATTRIBUTES if name in rule.configuration]

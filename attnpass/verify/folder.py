@@ -56,7 +56,7 @@ class Pending(Exception):
 
 
 @dataclass(frozen=True)
-class Settings:
+class VerifySettings:
     """What to verify, and how. `flags` are those of the compiler that is verified; `offline`
     where its modules run elsewhere."""
 
@@ -86,7 +86,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Request:
+class CompileRequest:
     """A module to compile and to call: the model itself where there is no `source`. That of the
     reference has a `level`; `half` where it computes with types of 16 bits."""
 
@@ -98,7 +98,7 @@ class Request:
 
 
 @dataclass
-class Job:
+class RunJob:
     """A compiled module with its calls; `writes` results into files instead of comparing."""
 
     id: str
@@ -116,8 +116,8 @@ class Folder:
     """A folder on disk, and what is verified in it."""
 
     path: Path
-    settings: Settings
-    jobs: dict[str, Job] = field(default_factory=dict)
+    settings: VerifySettings
+    jobs: dict[str, RunJob] = field(default_factory=dict)
 
     def make(self) -> None:
         try:
@@ -165,7 +165,7 @@ class Folder:
 
     # ----- compiles and runs
 
-    def ask(self, requests: Sequence[Request]) -> list[dict[str, Any]]:
+    def ask(self, requests: Sequence[CompileRequest]) -> list[dict[str, Any]]:
         """What became of each: `status` right, wrong, crashed, late, failed, or `uncompiled`,
         with a `reason`. Raises Pending where they have to run elsewhere, and did not yet."""
         jobs = self.prepare(requests)
@@ -178,13 +178,13 @@ class Folder:
             self._run(compiled)
         return [self._outcome(job) for job in jobs]
 
-    def prepare(self, requests: Sequence[Request]) -> list[Job]:
+    def prepare(self, requests: Sequence[CompileRequest]) -> list[RunJob]:
         """The jobs of requests, compiled."""
         compiles = {_key(self._command(request)): request for request in requests}
         self._compile({key: compiles[key] for key in compiles if not self._state(key)})
         return [self._job(request) for request in requests]
 
-    def _command(self, request: Request) -> tuple[list[str], bytes]:
+    def _command(self, request: CompileRequest) -> tuple[list[str], bytes]:
         """The compiler's flags, and the data that its input holds."""
         settings = self.settings
         if request.level:
@@ -199,12 +199,12 @@ class Folder:
         flags = [flag for flag in settings.flags if not flag.startswith(_IMPORT_FLAGS)]
         return [*plain, *flags], request.source
 
-    def _compile(self, requests: dict[str, Request]) -> None:
+    def _compile(self, requests: dict[str, CompileRequest]) -> None:
         if not requests:
             return
         progress = Progress("compiled", len(requests), self.settings.quiet)
 
-        def done(child: _Compile) -> None:
+        def done(child: _ModuleCompile) -> None:
             child.finish()
             progress.step(child.title)
 
@@ -214,14 +214,16 @@ class Folder:
         finally:
             progress.stop()
 
-    def _started(self, key: str, request: Request) -> _Compile:
+    def _started(self, key: str, request: CompileRequest) -> _ModuleCompile:
         flags, _ = self._command(request)
         source = self.settings.model
         if request.source:
             path = self.path / "modules" / f"{key}.mlir"
             path.write_bytes(request.source)
             source = str(path)
-        return _Compile(self.path, key, request.title, source, flags, self.settings.compile_limit)
+        return _ModuleCompile(
+            self.path, key, request.title, source, flags, self.settings.compile_limit
+        )
 
     def _state(self, key: str) -> dict[str, Any]:
         """How a compile went; empty where it has to be done, again where it was late."""
@@ -231,7 +233,7 @@ class Folder:
         late = state["status"] == "late" and state["limit"] < self.settings.compile_limit
         return {} if late else state
 
-    def _job(self, request: Request) -> Job:
+    def _job(self, request: CompileRequest) -> RunJob:
         key = _key(self._command(request))
         calls = [asdict(call) for call in request.calls]
         name = _hash(key + self._digest(request.calls), json.dumps(calls, sort_keys=True).encode())
@@ -240,7 +242,7 @@ class Folder:
         driver = REFERENCE_DRIVER if writes else self.settings.driver
         file = f"compiled/{key}.vmfb"
         status, reason = state["status"], state["reason"]
-        job = Job(name, request.title, file, driver, calls, writes, status, reason)
+        job = RunJob(name, request.title, file, driver, calls, writes, status, reason)
         self.jobs[name] = job
         return job
 
@@ -251,7 +253,7 @@ class Folder:
             digest.update((self.path / path).read_bytes())
         return digest.hexdigest()
 
-    def _run(self, jobs: Iterable[Job]) -> None:
+    def _run(self, jobs: Iterable[RunJob]) -> None:
         self.save()
         names = [job.id for job in jobs]
         if not names:
@@ -261,11 +263,11 @@ class Folder:
         except measure.FolderError as error:
             raise AttnError(error.why, error.folder) from None
 
-    def _result(self, job: Job) -> dict[str, Any]:
+    def _result(self, job: RunJob) -> dict[str, Any]:
         found = read_json(self.path / "results" / f"{job.id}.json")
         return found if isinstance(found, dict) and "status" in found else {}
 
-    def _outcome(self, job: Job) -> dict[str, Any]:
+    def _outcome(self, job: RunJob) -> dict[str, Any]:
         if job.status != "compiled":
             return {"status": "uncompiled", "reason": job.reason, "values": []}
         return {"values": [], "reason": "", **self._result(job)}
@@ -288,14 +290,16 @@ class Folder:
         key = _key((flags, read_input(model)))
         path = self.path / "compiled" / f"{key}.vmfb"
         if not path.exists():
-            child = _Compile(self.path, key, "import", model, flags, self.settings.compile_limit)
-            run_children([lambda: child], 1, _Compile.finish)
+            child = _ModuleCompile(
+                self.path, key, "import", model, flags, self.settings.compile_limit
+            )
+            run_children([lambda: child], 1, _ModuleCompile.finish)
             if child.failure:
                 raise AttnError(*child.failure)
         return path.read_bytes()
 
 
-class _Compile(Child):
+class _ModuleCompile(Child):
     """A module being compiled; `--plain` among the flags is for iree-compile."""
 
     def __init__(
@@ -353,7 +357,7 @@ def load_folder(path: str) -> Folder:
     try:
         raw = data["settings"]
         lists = {name: tuple(value) for name, value in raw.items() if isinstance(value, list)}
-        jobs = {job["id"]: Job(**job) for job in data["jobs"]}
-        return Folder(Path(path), Settings(**{**raw, **lists}), jobs)
+        jobs = {job["id"]: RunJob(**job) for job in data["jobs"]}
+        return Folder(Path(path), VerifySettings(**{**raw, **lists}), jobs)
     except (KeyError, TypeError, AttributeError):
         raise AttnError("manifest.json is not of this attn-verify", path) from None

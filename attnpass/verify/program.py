@@ -46,7 +46,7 @@ class Uncuttable(Exception):
 
 
 @dataclass(eq=False)
-class Step:
+class ProgramStep:
     """An op at the top level of the function; `number` counts from 0."""
 
     number: int
@@ -67,7 +67,7 @@ class Program:
     name: str
     module: ir.Operation
     function: ir.Operation
-    steps: list[Step]
+    steps: list[ProgramStep]
     inputs: dict[str, ir.Value]
     results: dict[str, ir.Value]
     names: dict[ir.Value, str]
@@ -76,7 +76,7 @@ class Program:
     weights: dict[ir.Value, str] = field(default_factory=dict)
     # What values are other names of, and which step makes them.
     _same: dict[ir.Value, ir.Value] = field(default_factory=dict)
-    _maker: dict[ir.Value, Step] = field(default_factory=dict)
+    _maker: dict[ir.Value, ProgramStep] = field(default_factory=dict)
     # The tensors that are imported from buffer views.
     _imported: dict[ir.Value, ir.Value] = field(default_factory=dict)
 
@@ -93,7 +93,7 @@ class Program:
             value = self._same[value]
         return value
 
-    def step_of(self, value: ir.Value) -> Step | None:
+    def step_of(self, value: ir.Value) -> ProgramStep | None:
         """The step that makes a value; None for inputs."""
         return self._maker.get(self.real(value))
 
@@ -127,11 +127,11 @@ class Program:
                     found[self.real(value)] = None
         return list(found)
 
-    def behind(self, steps: Iterable[Step], names: Iterable[str]) -> list[Step]:
+    def behind(self, steps: Iterable[ProgramStep], names: Iterable[str]) -> list[ProgramStep]:
         """Those of `steps` that `names` come from, in order."""
         allowed = set(steps)
         waiting = [self.values[name] for name in names]
-        kept: set[Step] = set()
+        kept: set[ProgramStep] = set()
         while waiting:
             step = self.step_of(waiting.pop())
             if step is not None and step in allowed and step not in kept:
@@ -139,13 +139,13 @@ class Program:
                 waiting += self.needs(step.op)
         return sorted(kept, key=lambda step: step.number)
 
-    def made(self, steps: Iterable[Step]) -> set[str]:
+    def made(self, steps: Iterable[ProgramStep]) -> set[str]:
         """The names of what steps make, results of the function under theirs, too."""
         inside = set(steps)
         return {name for name, value in self.values.items() if self.step_of(value) in inside}
 
     def takes(
-        self, steps: Sequence[Step], outputs: Iterable[str], weights: bool = False
+        self, steps: Sequence[ProgramStep], outputs: Iterable[str], weights: bool = False
     ) -> list[str]:
         """What steps, and what is copied for `outputs`, read that they do not make."""
         inside = set(steps)
@@ -245,11 +245,11 @@ def read_program(module: ir.Operation, name: str) -> Program:
     if len(function.regions[0].blocks) != 1:
         raise Uncuttable("its function has several blocks")
     program = Program(name, module, function, [], {}, {}, {}, {})
-    _Reader(program).read()
+    _ProgramReader(program).read()
     return program
 
 
-class _Reader:
+class _ProgramReader:
     """Fills in a program, op by op."""
 
     def __init__(self, program: Program):
@@ -325,7 +325,7 @@ class _Reader:
             self.program.values[self.program.weights[op.results[0]]] = op.results[0]
         if _is_copied(op, self.program) or not all(is_cut(value.type) for value in op.results):
             return
-        step = Step(len(self.program.steps), op)
+        step = ProgramStep(len(self.program.steps), op)
         self.program.steps.append(step)
         for number, result in enumerate(op.results):
             self._name(f"v{step.number}" + (f".{number}" if number else ""), result)
@@ -371,7 +371,7 @@ def _is_copied(op: ir.Operation, program: Program) -> bool:
 
 
 def segment(
-    program: Program, steps: Sequence[Step], outputs: Sequence[str], weights: bool = False
+    program: Program, steps: Sequence[ProgramStep], outputs: Sequence[str], weights: bool = False
 ) -> tuple[ir.Module, list[str]]:
     """A module whose function `main` does `steps` and returns `outputs`, and the names of what it
     takes: large constants, too, if `weights`. Needs a current context."""

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from ..errors import AttnError
-from .folder import Settings
-from .search import Fault, Outcome, Row
+from .folder import VerifySettings
+from .search import Fault, Finding, Row
 
 REPRODUCTION, INPUTS = "reproduction.mlir", "reproduction.npz"
 # Right rows of the table beyond so many are counted, not printed.
 _MOST_RIGHT = 8
 
 
-def table(outcome: Outcome, folder: Path) -> str:
+def table(outcome: Finding, folder: Path) -> str:
     """The outcome for a reader: where, error, verdict."""
     right = [row for row in outcome.rows if row.verdict == "right"]
     hidden = right[_MOST_RIGHT:]
@@ -62,7 +62,7 @@ def _fault_text(fault: Fault, folder: Path) -> str:
     return text
 
 
-def as_json(outcome: Outcome, settings: Settings, folder: Path) -> str:
+def as_json(outcome: Finding, settings: VerifySettings, folder: Path) -> str:
     """The outcome as JSON; infinite errors as null."""
     data: dict[str, Any] = {
         "model": settings.model,
@@ -92,7 +92,7 @@ def _row(row: Row) -> dict[str, Any]:
     return data
 
 
-def write_reproduction(fault: Fault, settings: Settings, folder: Path) -> None:
+def write_reproduction(fault: Fault, settings: VerifySettings, folder: Path) -> None:
     """Writes the module and its arrays: `in0` and so on, `out0` and so on as they should be."""
     try:
         (folder / REPRODUCTION).write_text(_header(fault, settings) + fault.text)
@@ -101,7 +101,7 @@ def write_reproduction(fault: Fault, settings: Settings, folder: Path) -> None:
         raise AttnError(f"cannot write there: {error.strerror}", str(folder)) from None
 
 
-def _header(fault: Fault, settings: Settings) -> str:
+def _header(fault: Fault, settings: VerifySettings) -> str:
     row = fault.rows[0]
     tool = "iree-compile" if settings.plain else "attn-compile"
     known = row.reason if row.error is None else f"relative error {row.error:.2g}"

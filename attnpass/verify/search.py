@@ -17,11 +17,11 @@ from iree.compiler import ir
 
 from ..errors import AttnError
 from ..ir import collect
-from .folder import REFERENCE_LEVELS, Call, Folder, Request
+from .folder import REFERENCE_LEVELS, Call, CompileRequest, Folder
 from .inputs import bytes_of, describe_arguments, draw, read_inputs, wishes_from
 from .program import (
     Program,
-    Step,
+    ProgramStep,
     Uncuttable,
     alone,
     element_of,
@@ -76,7 +76,7 @@ class Fault:
 
 
 @dataclass
-class Outcome:
+class Finding:
     """What was found: a verdict, the table, and the fault where there is one."""
 
     verdict: str
@@ -99,14 +99,14 @@ class CannotTell(Exception):
     """The reference does not come to a result, and why."""
 
 
-def verify(folder: Folder) -> Outcome:
+def verify(folder: Folder) -> Finding:
     """Does all that can be done here; Pending where another machine has to run modules first."""
     with ir.Context() as context, ir.Location.unknown():
         context.load_all_available_dialects()
         try:
             return _Verifier(folder, context).verify()
         except (CannotTell, Uncuttable) as error:
-            return Outcome(UNKNOWN, [], str(error))
+            return Finding(UNKNOWN, [], str(error))
 
 
 class _Verifier:
@@ -139,7 +139,7 @@ class _Verifier:
 
     # ----- the whole
 
-    def verify(self) -> Outcome:
+    def verify(self) -> Finding:
         trials = [self._trials(seed) for seed in range(self.settings.seeds)]
         requests = [self._whole(seed) for seed in trials]
         if self.settings.offline:
@@ -152,8 +152,8 @@ class _Verifier:
             rows += self._rows(seed, result)
             wrong += self._wrong(seed, result)
         if not wrong:
-            return Outcome(RIGHT, rows)
-        return Outcome(WRONG, rows, fault=_Search(self, *wrong[0]).fault())
+            return Finding(RIGHT, rows)
+        return Finding(WRONG, rows, fault=_FaultSearch(self, *wrong[0]).fault())
 
     def _trials(self, seed: int) -> list[Trial]:
         """The calls of a set of inputs, with the reference's values of all that they return."""
@@ -202,7 +202,7 @@ class _Verifier:
         self._ask_reference(module, Call("main", (), outputs))
         return {name: self.folder.value("globals", name) for name in self.globals}
 
-    def _whole(self, trials: Sequence[Trial]) -> Request:
+    def _whole(self, trials: Sequence[Trial]) -> CompileRequest:
         calls = tuple(
             Call(
                 trial.program.name,
@@ -211,7 +211,7 @@ class _Verifier:
             )
             for trial in trials
         )
-        return Request(f"the model on inputs {trials[0].name.partition('-')[0]}", b"", calls)
+        return CompileRequest(f"the model on inputs {trials[0].name.partition('-')[0]}", b"", calls)
 
     def _rows(self, trials: Sequence[Trial], result: dict[str, Any]) -> list[Row]:
         seed = trials[0].name.partition("-")[0]
@@ -285,7 +285,7 @@ class _Verifier:
                 where = f"@{program.name} {result}"
                 raise CannotTell(f"the reference has two values of {where}, by what else it gives")
 
-    def _compute(self, trial: Trial, steps: Sequence[Step], names: Sequence[str]) -> None:
+    def _compute(self, trial: Trial, steps: Sequence[ProgramStep], names: Sequence[str]) -> None:
         """The reference's values of `names` by `steps`, in two parts where IREE does not compile
         them in one."""
         if not names:
@@ -307,14 +307,14 @@ class _Verifier:
     def _ask_reference(self, module: ir.Module, call: Call) -> None:
         result: dict[str, Any] = {}
         for level in REFERENCE_LEVELS:
-            request = Request("reference", _bytes(module), (call,), level, self.half)
+            request = CompileRequest("reference", _bytes(module), (call,), level, self.half)
             (result,) = self.folder.ask([request])
             if result["status"] == RIGHT:
                 return
         why = f"{result['status']}: {result['reason']}"
         raise CannotTell(f"the reference {why.removeprefix('uncompiled: ')}")
 
-    def limit(self, steps: Iterable[Step]) -> float:
+    def limit(self, steps: Iterable[ProgramStep]) -> float:
         """The largest error that is right for what these steps compute."""
         kinds = {
             element_of(str(value.type))
@@ -325,24 +325,28 @@ class _Verifier:
         return max(TOLERANCES.get(kind, f32) for kind in (*kinds, "f32"))
 
     def part(
-        self, trial: Trial, steps: Sequence[Step], outputs: Sequence[str], weights: bool = False
-    ) -> Request:
+        self,
+        trial: Trial,
+        steps: Sequence[ProgramStep],
+        outputs: Sequence[str],
+        weights: bool = False,
+    ) -> CompileRequest:
         """A request for a part of the program, on the reference's values."""
         module, inputs = segment(trial.program, steps, outputs, weights)
         self.reference(trial, [*inputs, *outputs])
         limit = self.limit(steps)
         call = Call("main", self.values(trial, inputs), self.values(trial, outputs, limit))
         words = f"{len(steps)} of {len(trial.program.steps)} steps"
-        return Request(words, _bytes(module), (call,))
+        return CompileRequest(words, _bytes(module), (call,))
 
-    def _foresee(self, trials: Sequence[Trial], requests: list[Request]) -> None:
+    def _foresee(self, trials: Sequence[Trial], requests: list[CompileRequest]) -> None:
         """Compiles what is asked first if a result is wrong, too: each run elsewhere takes time."""
-        search = _Search(self, trials[0], _returned(trials[0].program))
+        search = _FaultSearch(self, trials[0], _returned(trials[0].program))
         ahead = search.first_requests()
         self.folder.prepare([*requests, *ahead])
 
 
-class _Search:
+class _FaultSearch:
     """Finds the least part of a program that is wrong in a call, by the results `wrong`."""
 
     def __init__(self, verifier: _Verifier, trial: Trial, wrong: Sequence[str]):
@@ -370,16 +374,18 @@ class _Search:
 
     # ----- tests of parts
 
-    def _ask(self, parts: Sequence[tuple[list[Step], list[str]]]) -> list[dict[str, Any]]:
+    def _ask(self, parts: Sequence[tuple[list[ProgramStep], list[str]]]) -> list[dict[str, Any]]:
         requests = [self.verifier.part(self.trial, *part) for part in parts]
         return self.verifier.folder.ask(requests)
 
-    def _bad(self, steps: Sequence[Step], outputs: Sequence[str], weights: bool = False) -> bool:
+    def _bad(
+        self, steps: Sequence[ProgramStep], outputs: Sequence[str], weights: bool = False
+    ) -> bool:
         request = self.verifier.part(self.trial, steps, outputs, weights)
         (result,) = self.verifier.folder.ask([request])
         return result["status"] in _BAD
 
-    def _beginning(self, count: int) -> tuple[list[Step], list[str]]:
+    def _beginning(self, count: int) -> tuple[list[ProgramStep], list[str]]:
         """The first steps, with all that the others and the results need of them."""
         if count == len(self.steps):
             return self.steps, self.outputs
@@ -390,7 +396,7 @@ class _Search:
         made = [self.program.names.get(value) for step in steps for value in step.op.results]
         return steps, [name for name in made if name in read]
 
-    def _first_wrong(self) -> tuple[list[Step], list[str]]:
+    def _first_wrong(self) -> tuple[list[ProgramStep], list[str]]:
         """The shortest beginning that is wrong, cut down to its first wrong value."""
         count = _least(len(self.steps), self.width, self._bad_beginnings)
         steps, outputs = self._beginning(count)
@@ -403,7 +409,7 @@ class _Search:
                     return needed, [name]
         return steps, outputs
 
-    def _maker(self, name: str) -> list[Step]:
+    def _maker(self, name: str) -> list[ProgramStep]:
         step = self.program.step_of(self._of(name))
         assert step is not None, "no input is wrong"
         return [step]
@@ -412,7 +418,7 @@ class _Search:
         results = self._ask([self._beginning(count) for count in counts])
         return [result["status"] in _BAD for result in results]
 
-    def _without_beginning(self, steps: list[Step], outputs: list[str]) -> list[Step]:
+    def _without_beginning(self, steps: list[ProgramStep], outputs: list[str]) -> list[ProgramStep]:
         """The shortest end of `steps` that is wrong."""
 
         def bad(counts: Sequence[int]) -> list[bool]:
@@ -422,10 +428,10 @@ class _Search:
 
         return self._end(steps, outputs, _least(len(steps), self.width, bad))
 
-    def _end(self, steps: list[Step], outputs: list[str], count: int) -> list[Step]:
+    def _end(self, steps: list[ProgramStep], outputs: list[str], count: int) -> list[ProgramStep]:
         return self.program.behind(steps[len(steps) - count :], outputs)
 
-    def _without_single(self, steps: list[Step], outputs: list[str]) -> list[Step]:
+    def _without_single(self, steps: list[ProgramStep], outputs: list[str]) -> list[ProgramStep]:
         """`steps` without those that it is wrong without, tried one by one."""
         for step in steps[:_MOST_DROPS]:
             fewer = self._dropped(steps, outputs, step)
@@ -433,13 +439,15 @@ class _Search:
                 steps = fewer
         return steps
 
-    def _dropped(self, steps: list[Step], outputs: list[str], step: Step) -> list[Step]:
+    def _dropped(
+        self, steps: list[ProgramStep], outputs: list[str], step: ProgramStep
+    ) -> list[ProgramStep]:
         fewer = self.program.behind([other for other in steps if other is not step], outputs)
         # The makers of the outputs stay.
         makers = {self.program.step_of(self._of(name)) for name in outputs}
         return fewer if step not in makers else []
 
-    def first_requests(self) -> list[Request]:
+    def first_requests(self) -> list[CompileRequest]:
         """What is asked first, as far as that can be known."""
         parts = [(self.steps, self.outputs)]
         counts = _between(0, len(self.steps), self.width)
@@ -461,7 +469,7 @@ class _Search:
 
     # ----- what was found
 
-    def _fault(self, steps: list[Step], outputs: list[str], weights: bool) -> Fault:
+    def _fault(self, steps: list[ProgramStep], outputs: list[str], weights: bool) -> Fault:
         request = self.verifier.part(self.trial, steps, outputs, weights)
         (result,) = self.verifier.folder.ask([request])
         limit = self.verifier.limit(steps)

@@ -23,7 +23,7 @@ from helpers import CPU, compile_text, rel_error
 from attnpass import Report
 from attnpass.machines.search import BUILT_IN
 from attnpass.tuning import folder as tuning_folder
-from attnpass.tuning.folder import IREES_OWN, TABLE, Settings, compile_all, prepare
+from attnpass.tuning.folder import IREES_OWN, TABLE, TuneSettings, compile_all, prepare
 
 ROOT = Path(__file__).parents[2]
 CASES = {
@@ -242,8 +242,8 @@ def test_late_and_crashed_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "model.mlir").write_text(Case(2, 8, 16, 16).text("main"))
     work = tmp_path / "work"
 
-    def settings(limit: float) -> Settings:
-        return Settings(
+    def settings(limit: float) -> TuneSettings:
+        return TuneSettings(
             "local-task", CPU, (TABLE,), max_candidates=1, jobs=2, compile_limit=limit, quiet=True
         )
 
@@ -271,7 +271,7 @@ def test_spec_on_cuda(tmp_path: Path) -> None:
     """IREE 3.13 reads the spec there by another flag than on CPUs."""
     from iree.compiler import ir
 
-    from attnpass.tuning.spec import Rule, spec_text
+    from attnpass.tuning.spec import SpecEntry, spec_text
 
     (tmp_path / "model.mlir").write_text(Case(4, 64, 64, 64, "f16", mask="i1").text("main"))
     cuda = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80"]
@@ -286,7 +286,9 @@ def test_spec_on_cuda(tmp_path: Path) -> None:
     subprocess.run(command, check=True, timeout=120)
     (problem,) = json.loads((tmp_path / "problems.json").read_text())["problems"]
     other = next(c for c in problem["candidates"] if "32 keys" in c["choice"])
-    rule = Rule((tmp_path / f"{problem['key']}.mlir").read_text(), other["configuration"], "chosen")
+    rule = SpecEntry(
+        (tmp_path / f"{problem['key']}.mlir").read_text(), other["configuration"], "chosen"
+    )
     with ir.Context() as context:
         context.load_all_available_dialects()
         (tmp_path / "spec.mlir").write_text(spec_text([rule], context))

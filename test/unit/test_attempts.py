@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from attnpass.cli.attempts import Done, Ended, Progress, Tell, compile_in_children
-from attnpass.driver.fallbacks import ATTENTION, PLAIN, Search
+from attnpass.cli.attempts import CompileState, Done, Ended, Tell, compile_in_children
+from attnpass.driver.fallbacks import ATTENTION, PLAIN, FallbackSearch
 from attnpass.errors import AttnError
 
 CHANGED = {"attn-configure": "", "attn-propagate-layout": "", ATTENTION: ""}
@@ -21,12 +21,12 @@ def crashes_unless(chosen: str, log: Path) -> int:
     """The exit code of a compile that crashes unless this is left out. By IREE alone it tells
     nothing before."""
 
-    def body(searches: Sequence[Search], tell: Tell) -> int:
+    def body(searches: Sequence[FallbackSearch], tell: Tell) -> int:
         (search,) = searches
         with log.open("a") as out:
             print(search.chosen.name if search.chosen else "nothing", file=out)
         if search.chosen is not PLAIN:
-            tell(Progress(0, CHANGED))
+            tell(CompileState(0, CHANGED))
         if not (search.chosen and search.chosen.name.startswith(chosen)):
             faulthandler.disable()
             os.kill(os.getpid(), signal.SIGSEGV)
@@ -35,7 +35,7 @@ def crashes_unless(chosen: str, log: Path) -> int:
         # The child is a copy of the tests' process, too: only the command ends there.
         os._exit(0)
 
-    return compile_in_children("x.mlir", [Search()], body)
+    return compile_in_children("x.mlir", [FallbackSearch()], body)
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from attnpass.driver.fallbacks import (
     LEVEL,
     PLAIN,
     Failure,
-    Search,
+    FallbackSearch,
     fallbacks,
 )
 from attnpass.forms.decompose import Decompose
@@ -30,10 +30,12 @@ DEFAULT = default_pipeline("cost", configure=True, hardware_exp2=True, shared_me
 MODULE = "the module"
 
 
-def compiles(changed: Mapping[str, str], *culprits: str, why: str = "") -> tuple[list[str], Search]:
+def compiles(
+    changed: Mapping[str, str], *culprits: str, why: str = ""
+) -> tuple[list[str], FallbackSearch]:
     """What each compile of a module leaves out that IREE fails on as long as one of the culprits
     changes it, with an error for each culprit or always the same; and the search behind it."""
-    search, tried = Search(), []
+    search, tried = FallbackSearch(), []
     for _ in range(30):
         tried.append(search.chosen.name if search.chosen else "nothing")
         # IREE alone writes nothing otherwise.
@@ -47,7 +49,7 @@ def compiles(changed: Mapping[str, str], *culprits: str, why: str = "") -> tuple
     raise AssertionError("there is no end to it")
 
 
-def events(search: Search) -> list[str]:
+def events(search: FallbackSearch) -> list[str]:
     report = Report()
     search.tell(report)
     return [str(event) for event in report.events]
@@ -120,7 +122,7 @@ def test_a_module_that_nothing_changed_fails_at_once() -> None:
 
 
 def test_a_pass_that_fails_is_left_out_and_the_rest_stays() -> None:
-    search = Search()
+    search = FallbackSearch()
     assert search.failed(
         Failure("pass 'attn-widen' failed", "m:1:2", {"attn-widen": ""}, "attn-widen")
     )
@@ -134,7 +136,7 @@ def test_a_pass_that_fails_is_left_out_and_the_rest_stays() -> None:
 
 
 def test_the_users_own_passes_are_not_left_out() -> None:
-    search = Search(may_go_on=False)
+    search = FallbackSearch(may_go_on=False)
     assert not search.failed(Failure("IREE fails", "", CONFIGURED))
 
 

@@ -12,7 +12,7 @@ from iree.compiler import ir
 from attnpass.attention.facts import find
 from attnpass.errors import AttnError
 from attnpass.machines import named_target
-from attnpass.machines.cpu.loops import Tiles, misfit, tiles
+from attnpass.machines.cpu.loops import LoopTiles, misfit, tiles
 from attnpass.machines.search import BUILT_IN, search
 from attnpass.machines.table import Entry, load_table, signature, table_text
 
@@ -109,7 +109,7 @@ def test_loops_for_transposed_v(context: ir.Context) -> None:
     source = module(4, 4096, 128, "f32")
     (facts,) = find(source.operation)
     found = tiles(facts, 64, transposed=True)
-    assert isinstance(found, Tiles)
+    assert isinstance(found, LoopTiles)
     assert not misfit(facts, found, transposed=True)
     wide = replace(found, output_vectors=8)
     assert misfit(facts, wide, transposed=True) == "32 sums to be folded into a vector of 16"

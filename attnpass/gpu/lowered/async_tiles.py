@@ -56,7 +56,7 @@ class Copy:
 
 
 @dataclass(frozen=True)
-class Tiles:
+class AsyncTiles:
     """What a loop copies between its two barriers, and the buffers that it copies to."""
 
     loop: ir.Operation
@@ -98,7 +98,7 @@ def _is_barrier(op: ir.Operation) -> bool:
 
 
 def _room_refusal(
-    function: ir.Operation, tiles: Tiles, threads: Threads, limit: int, buffers: int
+    function: ir.Operation, tiles: AsyncTiles, threads: Threads, limit: int, buffers: int
 ) -> str:
     """Why there is no room for so many buffers a tile, or ''."""
     used = sum(buffer_bytes(op) for op in shared_buffers(function) if op not in tiles.buffers)
@@ -117,7 +117,7 @@ def _room_refusal(
     return ""
 
 
-def _tiles(loop: ir.Operation, threads: Threads) -> Tiles | str:
+def _tiles(loop: ir.Operation, threads: Threads) -> AsyncTiles | str:
     """What the loop copies, or why that cannot be done ahead."""
     body = [view.operation for view in loop.regions[0].blocks[0]]
     barriers = [op for op in body if _is_barrier(op)]
@@ -145,7 +145,7 @@ def _tiles(loop: ir.Operation, threads: Threads) -> Tiles | str:
             return "what it copies is read at other places than behind the barriers"
     if not copies:
         return "its loop copies nothing to shared memory"
-    return Tiles(loop, (barriers[0], barriers[1]), copies, buffers)
+    return AsyncTiles(loop, (barriers[0], barriers[1]), copies, buffers)
 
 
 def _is_in_loop(op: ir.Operation) -> bool:
@@ -281,7 +281,7 @@ def _counts_in(argument: ir.BlockArgument, unit: int, threads: Threads) -> bool:
     return False
 
 
-def _fetch_ahead(tiles: Tiles, count: int) -> None:
+def _fetch_ahead(tiles: AsyncTiles, count: int) -> None:
     """Gives each tile `count` buffers, of which all but one are on their way."""
     loop, (first, second) = tiles.loop, tiles.barriers
     low, high, step = list(loop.operands)[:3]
@@ -347,7 +347,7 @@ def _wait(build: Builder, group: ir.Value, left: int) -> None:
 
 def _start(
     build: Builder,
-    tiles: Tiles,
+    tiles: AsyncTiles,
     several: dict[ir.Value, ir.Value],
     position: ir.Value,
     slot: ir.Value,

@@ -39,7 +39,7 @@ FORMATS = {
 NAN = 0x7F
 
 
-class Elementwise:
+class VectorArithmetic:
     """Arithmetic on scalars or vectors of the shape of `like`."""
 
     def __init__(self, build: Builder, like: ir.Value):
@@ -85,7 +85,7 @@ class Elementwise:
 
 def narrow(build: Builder, value: ir.Value, fp8: Fp8) -> ir.Value:
     """The i8 codes of f32 numbers."""
-    e = Elementwise(build, value)
+    e = VectorArithmetic(build, value)
     bits = e.to("bitcast", e.i32, value)
     sign = e.op("andi", e.op("shrui", bits, 24), 0x80)
     size = e.magnitude(value)
@@ -107,7 +107,7 @@ def narrow(build: Builder, value: ir.Value, fp8: Fp8) -> ir.Value:
 
 def widen(build: Builder, codes: ir.Value, fp8: Fp8) -> ir.Value:
     """The numbers that i8 codes stand for as f16, which holds each of them exactly."""
-    e = Elementwise(build, codes)
+    e = VectorArithmetic(build, codes)
     wide = e.to("extui", e.i16, codes)
     if fp8.bias == 15:
         # f8E5M2 is the upper half of f16.
@@ -123,6 +123,6 @@ def widen(build: Builder, codes: ir.Value, fp8: Fp8) -> ir.Value:
 
 def mark_overflow(build: Builder, value: ir.Value, codes: ir.Value, fp8: Fp8) -> ir.Value:
     """Codes of f32 numbers from a cast that saturates, with overflow as `narrow` gives it."""
-    e = Elementwise(build, value)
+    e = VectorArithmetic(build, value)
     above = e.op("ori", e.op("andi", codes, -0x80), fp8.above)
     return e.choose("ogt", e.magnitude(value), fp8.last, above, codes)

@@ -17,7 +17,7 @@ from . import Alternative, Demand, Refusal, Request, Rule
 
 
 @dataclass(frozen=True)
-class Dims:
+class ConcatDims:
     """The new value's dims: places[d] is where dim d of the old one went; `order` lists the
     old dims in their new order, those of size one, which no axis stands for, at the end."""
 
@@ -28,7 +28,7 @@ class Dims:
         return {dim: place for place, dim in enumerate(self.order)}
 
 
-def whole_dims(layout: Layout, op: ir.Operation) -> Dims | Refusal:
+def whole_dims(layout: Layout, op: ir.Operation) -> ConcatDims | Refusal:
     """How to permute a value whose dims each have at most one axis, or why that is not so."""
     if layout.windows:
         return Refusal("a slice of it is wanted", op)
@@ -36,7 +36,7 @@ def whole_dims(layout: Layout, op: ir.Operation) -> Dims | Refusal:
         return Refusal("a dim that it puts together would be split", op)
     by_axis = {axes[0]: dim for dim, axes in enumerate(layout.dims) if axes}
     units = [dim for dim, axes in enumerate(layout.dims) if not axes]
-    return Dims((*(by_axis[axis] for axis in range(layout.rank)), *units))
+    return ConcatDims((*(by_axis[axis] for axis in range(layout.rank)), *units))
 
 
 def piece_layout(layout: Layout, sizes: Sequence[Size]) -> Layout:
@@ -48,7 +48,9 @@ def piece_layout(layout: Layout, sizes: Sequence[Size]) -> Layout:
     return make_layout([sizes[axes[axis]] for axis in kept], dims, [None] * len(kept))
 
 
-def piece_value(value: ir.Value | None, old: ir.Value, dims: Dims, build: Builder) -> ir.Value:
+def piece_value(
+    value: ir.Value | None, old: ir.Value, dims: ConcatDims, build: Builder
+) -> ir.Value:
     """A piece with all its dims in the new order: delivered, or transposed here."""
     if value is None:
         return build.transpose(old, dims.order)
@@ -57,7 +59,7 @@ def piece_value(value: ir.Value | None, old: ir.Value, dims: Dims, build: Builde
     return build.join_dims(value, [0 if size == 1 else 1 for size in wanted], wanted)
 
 
-def drop_units(value: ir.Value, layout: Layout, dims: Dims, build: Builder) -> ir.Value:
+def drop_units(value: ir.Value, layout: Layout, dims: ConcatDims, build: Builder) -> ir.Value:
     """The new whole without the dims of size one, which no axis stands for."""
     pieces = [[layout.sizes[axis] for axis in layout.dims[dim]] for dim in dims.order]
     return build.split_dims(value, pieces)
@@ -93,7 +95,7 @@ class Concat(Rule):
         operands: Sequence[ir.Value | None],
         build: Builder,
     ) -> ir.Value:
-        dims: Dims = alternative.data
+        dims: ConcatDims = alternative.data
         pieces = [
             piece_value(value, old, dims, build)
             for value, old in zip(operands, op.operands, strict=True)
@@ -132,7 +134,7 @@ class Pad(Rule):
         operands: Sequence[ir.Value | None],
         build: Builder,
     ) -> ir.Value:
-        dims: Dims = alternative.data
+        dims: ConcatDims = alternative.data
         source = piece_value(operands[0], op.operands[0], dims, build)
         rest = list(op.operands)[1:]
         low, high = (list(op.attributes[name]) for name in ("static_low", "static_high"))
@@ -182,7 +184,7 @@ class InsertSlice(Rule):
         operands: Sequence[ir.Value | None],
         build: Builder,
     ) -> ir.Value:
-        dims: Dims = alternative.data
+        dims: ConcatDims = alternative.data
         source = piece_value(operands[0], op.operands[0], dims, build)
         destination = piece_value(operands[1], op.operands[1], dims, build)
         new = build.insert_slice_like(op, source, destination, dims.order)

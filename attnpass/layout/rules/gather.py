@@ -24,11 +24,11 @@ from ...ir import (
 from ..cost import FREE, Cost
 from ..layout import Layout, permuted
 from . import Alternative, Demand, Refusal, Request, Rule
-from .concat import Dims, drop_units, piece_value, whole_dims
+from .concat import ConcatDims, drop_units, piece_value, whole_dims
 from .loop_nest import NestRewrite, can_compute_index, finish, old_index, plan_nest, read_as_it_is
 
 
-def grouped_dims(layout: Layout, leading: int, op: ir.Operation) -> Dims | Refusal:
+def grouped_dims(layout: Layout, leading: int, op: ir.Operation) -> ConcatDims | Refusal:
     """The dims in their new order, given that the first `leading` dims stay in front."""
     dims = whole_dims(layout, op)
     if isinstance(dims, Refusal):
@@ -38,7 +38,7 @@ def grouped_dims(layout: Layout, leading: int, op: ir.Operation) -> Dims | Refus
     behind = [dim for dim in dims.order if dim >= leading]
     if wanted != [dim for dim in (*front, *behind) if layout.dims[dim]]:
         return Refusal("a dim of the slices that it moves would go before an indexed dim", op)
-    return Dims((*front, *behind))
+    return ConcatDims((*front, *behind))
 
 
 def _depth(op: ir.Operation) -> int:
@@ -102,11 +102,11 @@ class Gather(Rule):
     ) -> ir.Value:
         if isinstance(alternative.data, NestRewrite):
             return _gather_elements(op, alternative.data, demand, build)
-        dims: Dims = alternative.data
+        dims: ConcatDims = alternative.data
         indices, depth, batch = op.operands[1], _depth(op), _batch(op)
         order = dims.order[:batch]
         inner = range(batch, len(sizes_of(indices)))
-        slices = Dims((*range(depth), *(dim - batch + depth for dim in dims.order[batch:])))
+        slices = ConcatDims((*range(depth), *(dim - batch + depth for dim in dims.order[batch:])))
         new = [
             piece_value(operands[0], op.operands[0], slices, build),
             build.transpose(indices, [*order, *inner]),
@@ -178,7 +178,7 @@ class Scatter(Rule):
         operands: Sequence[ir.Value | None],
         build: Builder,
     ) -> ir.Value:
-        dims: Dims = alternative.data
+        dims: ConcatDims = alternative.data
         order = _update_order(op.operands[0], dims, _depth(op))
         updates = piece_value(operands[0], op.operands[0], order, build)
         original = piece_value(operands[1], op.operands[-1], dims, build)
@@ -191,7 +191,7 @@ class Scatter(Rule):
         return drop_units(new.results[0], demand.layout, dims, build)
 
 
-def _update_order(updates: ir.Value, dims: Dims, depth: int) -> Dims:
+def _update_order(updates: ir.Value, dims: ConcatDims, depth: int) -> ConcatDims:
     """The dims of the updates: the batch as it stands, the slices as in the original."""
     batch = len(sizes_of(updates)) - (len(dims.order) - depth)
-    return Dims((*range(batch), *(dim - depth + batch for dim in dims.order[depth:])))
+    return ConcatDims((*range(batch), *(dim - depth + batch for dim in dims.order[depth:])))

@@ -33,7 +33,7 @@ from ..gpu.configurations import (
     with_tile,
 )
 from ..gpu.lanes import LaneTile, find_lane_tile
-from ..gpu.tiles import WHOLE_TILES, Tile
+from ..gpu.tiles import WHOLE_TILES, AttentionTile
 from .tiles import COLUMNS, Family, family_of, find_tile, products_of
 
 # IREE's own tile: rows, keys and, at most, columns at once, of head dims that are powers of two.
@@ -184,7 +184,9 @@ def _is_power(size: int) -> bool:
     return size.bit_count() == 1
 
 
-def _find_tile(facts: AttentionFacts, target: Target, keys: int | None) -> Tile | LaneTile | str:
+def _find_tile(
+    facts: AttentionFacts, target: Target, keys: int | None
+) -> AttentionTile | LaneTile | str:
     """The tile for this attention over so many keys, or why there is none."""
     family, shape = family_of(target), shape_of(facts, keys)
     assert family is not None, "_refusal looks for it"

@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from .. import Target
-from ..gpu.tiles import WHOLE_TILES, Shape, Tile, fit
+from ..gpu.tiles import WHOLE_TILES, AttentionTile, Shape, fit
 
 # Columns of V that a matrix instruction takes.
 COLUMNS = 16
 
 
 @dataclass(frozen=True)
-class Product:
+class MatrixInstruction:
     """A matrix instruction: IREE's words for it, and how many products it adds up."""
 
     words: str
@@ -35,23 +35,23 @@ class Family:
     widest: int
     spilled: tuple[str, ...]
 
-    query: dict[str, tuple[Product, ...]]
-    value: dict[str, Product]
-    tiles: tuple[tuple[int, tuple[Tile, ...]], ...]
-    f32_tiles: tuple[tuple[int, tuple[Tile, ...]], ...] = ()
+    query: dict[str, tuple[MatrixInstruction, ...]]
+    value: dict[str, MatrixInstruction]
+    tiles: tuple[tuple[int, tuple[AttentionTile, ...]], ...]
+    f32_tiles: tuple[tuple[int, tuple[AttentionTile, ...]], ...] = ()
 
 
-def _product(name: str, depth: int, transposed: bool = True) -> Product:
+def _product(name: str, depth: int, transposed: bool = True) -> MatrixInstruction:
     """`transposed` has each lane hold a piece of a row of the result, not of a column: that of
     Q K is then V's factor as it stands, without a way through LDS."""
     kind = "virtual_mma_layout" if name.startswith("V") else "mma_layout"
     order = ", col_major = true" if transposed else ""
-    return Product(f"mma_kind = #iree_gpu.{kind}<{name}{order}>", depth)
+    return MatrixInstruction(f"mma_kind = #iree_gpu.{kind}<{name}{order}>", depth)
 
 
 def _rows(counts: tuple[int, ...], columns: int, keys: int, lanes: int, **others: bool) -> tuple:
     """Tiles of so many subgroups of 16 rows."""
-    return tuple(Tile(16 * n, columns, keys, n, lanes=lanes, **others) for n in counts)
+    return tuple(AttentionTile(16 * n, columns, keys, n, lanes=lanes, **others) for n in counts)
 
 
 # Head dims of 3, 5 or 7 times a power of two need as many subgroups, for the copies to LDS.
@@ -63,7 +63,9 @@ _FNUZ = "MFMA_F32_16x16x32_F8E4M3FNUZ"
 _FN = _product("MFMA_F32_16x16x32_F8E4M3FN", 32)
 
 
-def _cdna(*wide: tuple[int, tuple[Tile, ...]]) -> tuple[tuple[int, tuple[Tile, ...]], ...]:
+def _cdna(
+    *wide: tuple[int, tuple[AttentionTile, ...]],
+) -> tuple[tuple[int, tuple[AttentionTile, ...]], ...]:
     return (
         (64, _rows(_COUNTS, 64, 64, 64, weights_shared=False)),
         (128, _rows(_COUNTS, 128, 64, 64, weights_shared=False)),
@@ -146,7 +148,7 @@ def family_of(target: Target) -> Family | None:
     return next((f for name, f in _FAMILIES.items() if target.arch.startswith(name)), None)
 
 
-def find_tile(shape: Shape, family: Family, target: Target) -> Tile | str:
+def find_tile(shape: Shape, family: Family, target: Target) -> AttentionTile | str:
     """The prefill tile for attention of this shape, whose types the family has instructions for;
     or why there is none. The last tile of keys may be incomplete: IREE masks what is missing."""
     table = family.f32_tiles if shape.query == "f32" else family.tiles
@@ -161,10 +163,10 @@ def find_tile(shape: Shape, family: Family, target: Target) -> Tile | str:
         whole = -(-shape.keys // depths[1]) * depths[1]
         shape = replace(shape, keys=WHOLE_TILES if whole >= tiles[0].keys else whole)
     fitted = [fit(tile, shape, depths, target) for tile in tiles]
-    return next((tile for tile in fitted if isinstance(tile, Tile)), fitted[0])
+    return next((tile for tile in fitted if isinstance(tile, AttentionTile)), fitted[0])
 
 
-def products_of(shape: Shape, family: Family) -> tuple[Product, Product] | str:
+def products_of(shape: Shape, family: Family) -> tuple[MatrixInstruction, MatrixInstruction] | str:
     """The instructions for Q K and for V, or why there are none."""
     query, value = family.query[shape.query], family.value[shape.value]
     found = next((product for product in query if shape.head % product.depth == 0), None)

@@ -49,7 +49,7 @@ def configuration(facts: AttentionFacts, target: Target) -> dict[str, str] | str
     if _has_several_dims(facts):
         return found
     loops = cpu_loops.tiles(facts, register_bytes(target))
-    if isinstance(loops, cpu_loops.Tiles):
+    if isinstance(loops, cpu_loops.LoopTiles):
         found["decomposition_config"] = loops.to_attribute()
     return found
 

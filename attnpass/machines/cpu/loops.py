@@ -30,7 +30,7 @@ MASK_TYPES = INPUT_TYPES | {"i1"}
 
 
 @dataclass(frozen=True)
-class Tiles:
+class LoopTiles:
     """How an attention is cut: `lanes` of a vector, `row_vectors` of them side by side in a
     tile of rows (0 where rows are few), `keys` in a block, `score_keys` of those at a time in
     Q K^T, `output_rows` x `output_vectors` sums at a time in P V. Few rows go by `output_rows`
@@ -48,7 +48,7 @@ class Tiles:
         """Rows of a tile; 0 where all rows make one."""
         return self.lanes * self.row_vectors
 
-    def from_best(self) -> list[Tiles]:
+    def from_best(self) -> list[LoopTiles]:
         """These tiles, then smaller ones that need less of the stack."""
         return [self, *([replace(self, row_vectors=1)] if self.row_vectors > 1 else [])]
 
@@ -57,17 +57,17 @@ class Tiles:
         return f"{{{MARK} = array<i64: {', '.join(map(str, astuple(self)))}>}}"
 
 
-def marked(op: ir.Operation) -> Tiles | None:
+def marked(op: ir.Operation) -> LoopTiles | None:
     """The tiles that an attention op asks for."""
     if "decomposition_config" not in op.attributes:
         return None
     config = ir.DictAttr(op.attributes["decomposition_config"])
-    return Tiles(*ir.DenseI64ArrayAttr(config[MARK])) if MARK in config else None
+    return LoopTiles(*ir.DenseI64ArrayAttr(config[MARK])) if MARK in config else None
 
 
 def tiles(
     facts: AttentionFacts, register_bytes: int, transposed: bool | None = None
-) -> Tiles | str:
+) -> LoopTiles | str:
     """The tiles for an attention that `cpu` has a configuration for, on vector registers of so
     many bytes, or why it gets no loops. `transposed` has keys innermost in V, or the head dim,
     whichever is there; None takes V as it lies."""
@@ -81,7 +81,7 @@ def tiles(
         # Two vectors of rows, unless one leaves fewer lanes empty.
         fuller = rows is not None and -rows % (2 * lanes) > -rows % lanes
         candidates = [
-            Tiles(lanes, row_vectors, keys, registers // 4, 4, registers // 8)
+            LoopTiles(lanes, row_vectors, keys, registers // 4, 4, registers // 8)
             for row_vectors, keys in ((2, 64), (1, 64), (1, 32))[fuller:]
         ]
         # A head too wide for a vector of rows: groups of few.
@@ -97,7 +97,7 @@ def tiles(
     return next(fitting, none)
 
 
-def problem(facts: AttentionFacts, found: Tiles, transposed: bool | None = None) -> str:
+def problem(facts: AttentionFacts, found: LoopTiles, transposed: bool | None = None) -> str:
     """Why an attention cannot be cut into these tiles, or ''; `transposed` as for `tiles`."""
     if transposed is None:
         transposed = _keys_innermost(facts, "value")
@@ -111,7 +111,7 @@ def problem(facts: AttentionFacts, found: Tiles, transposed: bool | None = None)
 
 def tile_rows(
     facts: AttentionFacts,
-    found: Tiles,
+    found: LoopTiles,
     transposed: bool | None = None,
     in_place: bool | None = None,
 ) -> list[int]:
@@ -143,13 +143,13 @@ def _groups(rows: int, lanes: int) -> list[int]:
     return [rows, *smaller] if 0 < rows <= lanes else smaller if rows else []
 
 
-def fits_beside_result(facts: AttentionFacts, found: Tiles) -> bool:
+def fits_beside_result(facts: AttentionFacts, found: LoopTiles) -> bool:
     """Whether there is room on the stack for the sums, too, where the result is copied."""
     return bool(tile_rows(facts, found, in_place=False))
 
 
 def _stack_bytes(
-    facts: AttentionFacts, found: Tiles, rows: int, transposed: bool, in_place: bool
+    facts: AttentionFacts, found: LoopTiles, rows: int, transposed: bool, in_place: bool
 ) -> int:
     depth, width = facts.sizes[facts.k1[0]] or 0, facts.sizes[facts.n[0]] or 0
     summed = 0 if in_place else width
@@ -161,7 +161,7 @@ def _stack_bytes(
     return 4 * kept + STACK_RESERVE
 
 
-def misfit(facts: AttentionFacts, found: Tiles, transposed: bool | None = None) -> str:
+def misfit(facts: AttentionFacts, found: LoopTiles, transposed: bool | None = None) -> str:
     """Why these tiles would be computed wrong, or ''; `transposed` as for `tiles`."""
     if found.row_vectors:
         return ""
@@ -177,14 +177,14 @@ def misfit(facts: AttentionFacts, found: Tiles, transposed: bool | None = None) 
 
 def _few_rows(
     facts: AttentionFacts, rows: int, lanes: int, registers: int, transposed: bool
-) -> Tiles:
+) -> LoopTiles:
     """The more keys in a block the longer K and V are read in one go: 4 KB of weights."""
     together = next(size for size in (1, 2, 4) if size >= min(rows, 4))
     vectors = min(8, registers // 2 // together)
     if transposed:
         # Sums of rows times columns are folded into one vector.
         vectors = min(vectors, max(1, lanes // together))
-    found = Tiles(lanes, 0, lanes, 1, together, vectors)
+    found = LoopTiles(lanes, 0, lanes, 1, together, vectors)
     unit, keys = _unit(facts, found), facts.sizes[facts.k2[0]]
     block = max(1024 // max(rows, 4) // unit, 1) * unit
     if keys is not None:
@@ -192,7 +192,7 @@ def _few_rows(
     return replace(found, keys=block)
 
 
-def _unit(facts: AttentionFacts, found: Tiles) -> int:
+def _unit(facts: AttentionFacts, found: LoopTiles) -> int:
     """What blocks of keys of few rows must be a multiple of: the keys that are read at once."""
     return found.lanes * (found.output_vectors if _keys_innermost(facts, "key") else 1)
 

@@ -37,10 +37,10 @@ class Cpu(Target):
         return self.arch.startswith("znver") and "+avx512bf16" in self.features
 
     def worth_of_transposed_v(self, facts: AttentionFacts) -> Worth:
-        from .loops import Tiles, tiles
+        from .loops import LoopTiles, tiles
 
         has_loops = all(len(dims) == 1 for dims in (facts.k1, facts.k2, facts.n)) and isinstance(
-            tiles(facts, self.vector_bytes, transposed=False), Tiles
+            tiles(facts, self.vector_bytes, transposed=False), LoopTiles
         )
         work = 2 * facts.assumed_extent((*facts.batch, *facts.m, *facts.k2))
         work *= facts.assumed_extent(facts.k1) + facts.assumed_extent(facts.n)
@@ -52,7 +52,7 @@ class Cpu(Target):
             )
         transposed = tiles(facts, self.vector_bytes, transposed=True)
         seconds = work / _LOOPS_PER_SECOND
-        if not isinstance(transposed, Tiles):
+        if not isinstance(transposed, LoopTiles):
             return Worth(
                 -_LOOPS_LOST * seconds,
                 "measured with AVX-512, V^T makes attention 3-4.7 times slower where it gets no "

@@ -38,7 +38,7 @@ def write_transposed(module: ir.Operation, register_bytes: int) -> bool:
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _ResultLoop:
     """The loop behind attention: the number of the operand that is the result, and which dim of
     the result each dim of what the loop writes is."""
 
@@ -47,7 +47,7 @@ class _Reader:
     order: tuple[int, ...]
 
 
-def _reader(facts: AttentionFacts) -> _Reader | None:
+def _reader(facts: AttentionFacts) -> _ResultLoop | None:
     """The one loop that takes the result, if it writes each element once, in another order."""
     if len(facts.op.results) != 1 or not has_one_use(facts.op.results[0]):
         return None
@@ -62,7 +62,7 @@ def _reader(facts: AttentionFacts) -> _Reader | None:
     written = [dim for dim in found[-1] if dim is not None]
     if len(read) != len(found[number]) or sorted(read) != sorted(written) or read == written:
         return None
-    return _Reader(loop, number, tuple(read.index(dim) for dim in written))
+    return _ResultLoop(loop, number, tuple(read.index(dim) for dim in written))
 
 
 def _needs_place(facts: AttentionFacts, register_bytes: int) -> bool:
@@ -73,7 +73,7 @@ def _needs_place(facts: AttentionFacts, register_bytes: int) -> bool:
     return not any(cpu_loops.fits_beside_result(facts, tiles) for tiles in found.from_best())
 
 
-def _rewrite(facts: AttentionFacts, reader: _Reader) -> list[ir.Operation]:
+def _rewrite(facts: AttentionFacts, reader: _ResultLoop) -> list[ir.Operation]:
     """Gives the loop the same attention, its result's dims in the loop's order; returns the ops
     that have no use then. A loop that only copies has none, either."""
     loop, output, positions = reader.loop, facts.value("output"), facts.map_of("output")
@@ -95,7 +95,7 @@ def _rewrite(facts: AttentionFacts, reader: _Reader) -> list[ir.Operation]:
     return [facts.op]
 
 
-def _only_copies(reader: _Reader) -> bool:
+def _only_copies(reader: _ResultLoop) -> bool:
     """Whether the loop computes nothing."""
     body = reader.loop.regions[0].blocks[0]
     (first, *others) = body.operations

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ...attention.facts import AttentionFacts, begins_with_numbers
 from ...ir import element_bytes
 from .lanes import HEAD_ELEMENTS, LANES, LaneTile
-from .tiles import Shape, Tile
+from .tiles import AttentionTile, Shape
 
 Attributes = dict[str, str]
 
@@ -103,7 +103,7 @@ def dynamic_refusal(facts: AttentionFacts) -> str:
     return ""
 
 
-def unknown_as_tiles(facts: AttentionFacts, tile: Tile | LaneTile) -> dict[int, int]:
+def unknown_as_tiles(facts: AttentionFacts, tile: AttentionTile | LaneTile) -> dict[int, int]:
     """The sizes of tiles by iteration dim whose size is known only at run time; of rows, too, that
     IREE would not distribute with such keys."""
     found = {dim: tile.keys for dim in facts.k2 if facts.sizes[dim] is None}
@@ -112,7 +112,7 @@ def unknown_as_tiles(facts: AttentionFacts, tile: Tile | LaneTile) -> dict[int, 
     return {**found, tiled(facts, "output", facts.m): tile.rows}
 
 
-def rows_refusal(facts: AttentionFacts, tile: Tile | LaneTile) -> str:
+def rows_refusal(facts: AttentionFacts, tile: AttentionTile | LaneTile) -> str:
     """What rows keep IREE from distributing a tile in a loop over an unknown number of keys, or
     ''. IREE 3.13 has sums in memory there where the number of a tile's rows is no constant."""
     rows = rows_of(facts)
@@ -147,7 +147,9 @@ def unit_refusal(facts: AttentionFacts) -> str:
     return ""
 
 
-def with_tile(tile: Tile, facts: AttentionFacts, products: tuple[str, str]) -> Attributes | str:
+def with_tile(
+    tile: AttentionTile, facts: AttentionFacts, products: tuple[str, str]
+) -> Attributes | str:
     """The attributes for a tile, or why IREE cannot take it; `products` are the matrix
     instructions of Q K and of V, as `mma` writes them."""
     why = rows_refusal(facts, tile)

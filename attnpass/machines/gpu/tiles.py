@@ -18,7 +18,7 @@ WHOLE_TILES = 1024
 
 
 @dataclass(frozen=True)
-class Tile:
+class AttentionTile:
     """What a workgroup takes: `rows` of Q, `columns` of V, `keys` at a time; its subgroups
     along rows and columns; whether Q goes through shared memory, as K and V do; a subgroup's
     threads; whether the weights go through shared memory to become V's factor."""
@@ -56,7 +56,9 @@ def bytes_of(kind: str) -> int:
     return _BYTES.get(kind, 1)
 
 
-def fit(tile: Tile, shape: Shape, depths: tuple[int, int, int], target: Target) -> Tile | str:
+def fit(
+    tile: AttentionTile, shape: Shape, depths: tuple[int, int, int], target: Target
+) -> AttentionTile | str:
     """The tile for fewer rows and narrower heads, its keys a divisor of the shape's; or what
     forbids it. `depths` is how many products a matrix instruction adds up, of Q K and of V, and
     what V's head dim must be a multiple of."""
@@ -87,14 +89,14 @@ def fit(tile: Tile, shape: Shape, depths: tuple[int, int, int], target: Target) 
     return fitted
 
 
-def shared_bytes(tile: Tile, shape: Shape) -> int:
+def shared_bytes(tile: AttentionTile, shape: Shape) -> int:
     """Of the tiles of Q, K, V and of the weights that a workgroup keeps there."""
     q_and_k = (tile.rows * tile.query_shared + tile.keys) * shape.head * bytes_of(shape.query)
     columns = tile.columns + tile.rows * tile.weights_shared
     return q_and_k + columns * tile.keys * bytes_of(shape.value)
 
 
-def copies_divide(tile: Tile, shape: Shape) -> bool:
+def copies_divide(tile: AttentionTile, shape: Shape) -> bool:
     """Whether Q, K and V divide among the tile's threads as IREE copies them."""
     rows, columns = tile.keys, tile.columns
     if shape.keys_innermost:

@@ -41,7 +41,7 @@ from ..gpu.configurations import (
     with_tile,
 )
 from ..gpu.lanes import HEAD_ELEMENTS, LANES, LaneTile, find_lane_tile, fit_lanes
-from ..gpu.tiles import WHOLE_TILES, Shape, Tile, bytes_of, copies_divide, fit
+from ..gpu.tiles import WHOLE_TILES, AttentionTile, Shape, bytes_of, copies_divide, fit
 from .tiles import MMA, TILES, depths, find_tile
 
 # The widest head dim at which IREE's own tiles may win where there are few workgroups.
@@ -101,7 +101,7 @@ def _own_has_tiles(facts: AttentionFacts) -> bool:
     return powers and whole and kinds in ({"f16"}, {"bf16"})
 
 
-def tile_for(width: int) -> Tile | None:
+def tile_for(width: int) -> AttentionTile | None:
     """The best tile for V's head dim; None where that is wider than any that was measured."""
     return next((tiles[0] for most, tiles in TILES if width <= most), None)
 
@@ -145,14 +145,14 @@ def cut_head(facts: AttentionFacts, target: Target) -> int | None:
     if rows is None or rows == 1 or is_f32(facts) or _refusal(facts, target):
         return None
     shape = replace(shape_of(facts, WHOLE_TILES), rows=rows)
-    if isinstance(find_tile(shape, target), Tile):
+    if isinstance(find_tile(shape, target), AttentionTile):
         return None
     padded = 1 << (shape.head - 1).bit_length()
     if rows * _SCORE_BYTES >= padded * bytes_of(shape.query):
         return None
     heads = range(shape.head - 1 - (shape.head - 1) % _CUT, 0, -_CUT)
     narrower = (replace(shape, head=head) for head in heads)
-    fitting = (less.head for less in narrower if isinstance(find_tile(less, target), Tile))
+    fitting = (less.head for less in narrower if isinstance(find_tile(less, target), AttentionTile))
     return next(fitting, None)
 
 
@@ -235,7 +235,9 @@ def _prefill(facts: AttentionFacts, target: Target, keys: int | None) -> Attribu
     return with_tile(tile, facts, _products(facts))
 
 
-def _find_tile(shape: Shape, facts: AttentionFacts, target: Target) -> Tile | LaneTile | str:
+def _find_tile(
+    shape: Shape, facts: AttentionFacts, target: Target
+) -> AttentionTile | LaneTile | str:
     """The prefill tile for attention of this shape, or why there is none."""
     if shape.query in MMA:
         return find_tile(shape, target)
@@ -245,7 +247,7 @@ def _find_tile(shape: Shape, facts: AttentionFacts, target: Target) -> Tile | La
 
 
 def prefill_with(
-    tile: Tile, facts: AttentionFacts, target: Target, rows: int | None, keys: int | None
+    tile: AttentionTile, facts: AttentionFacts, target: Target, rows: int | None, keys: int | None
 ) -> Attributes | str:
     """The attributes for a tile, made smaller where the attention is, or what forbids it."""
     why = loops_refusal(facts)
@@ -276,7 +278,7 @@ def grouped_with(keys: int, facts: AttentionFacts) -> Attributes | str:
         return why
     n, k1, k2 = facts.n[0], facts.k1[0], facts.k2[0]
     shape = shape_of(facts, keys)
-    if not copies_divide(Tile(TILE_ROWS, shape.width, keys, 1), shape):
+    if not copies_divide(AttentionTile(TILE_ROWS, shape.width, keys, 1), shape):
         return f"copies of head dims {shape.head} and {shape.width} do not divide among a warp"
     workgroup = decode_workgroup(facts)
     workgroup[facts.m[-1]] = TILE_ROWS

@@ -37,7 +37,7 @@ _HARMLESS = (
 
 
 @dataclass(frozen=True)
-class Tile:
+class ProductTile:
     """What a workgroup takes: `rows` of the first factor, `columns` of the second one, `depth`
     at a time; its subgroups along rows and columns. 64 of depth take `alone` nanoseconds where a
     multiprocessor has one workgroup, and `each` for each of them where it has more."""
@@ -67,13 +67,13 @@ _THREADS = 65536 // 256
 # A subgroup has at most 64 x 64: more would take more registers than a thread has. Nanoseconds are
 # from an H200, in f16, both orders of the second factor (tools/results/product_tiles_h200.json).
 TILES = (
-    Tile(128, 256, 64, 2, 4, 1320, 1400),
-    Tile(128, 128, 64, 2, 2, 1120, 830),
+    ProductTile(128, 256, 64, 2, 4, 1320, 1400),
+    ProductTile(128, 128, 64, 2, 2, 1120, 830),
     # Fastest where a multiprocessor has one workgroup. It needs little shared memory, too, and
     # divides depths that are odd multiples of 32.
-    Tile(128, 128, 32, 2, 2, 980, 950),
-    Tile(64, 128, 64, 2, 2, 640, 610),
-    Tile(64, 64, 64, 2, 2, 460, 500),
+    ProductTile(128, 128, 32, 2, 2, 980, 950),
+    ProductTile(64, 128, 64, 2, 2, 640, 610),
+    ProductTile(64, 64, 64, 2, 2, 460, 500),
 )
 # A workgroup loads its first tiles and stores its result in the time of so many steps.
 _ENDS = 3
@@ -126,7 +126,7 @@ def configuration(facts: ContractionFacts, target: Target) -> dict[str, str] | s
     }
 
 
-def _find_tile(facts: ContractionFacts, target: Target) -> Tile | str:
+def _find_tile(facts: ContractionFacts, target: Target) -> ProductTile | str:
     """The tile for this contraction, or why there is none."""
     own = next((name for name in CONFIGURATION_ATTRIBUTES if name in facts.op.attributes), "")
     if own:
@@ -145,7 +145,7 @@ def _find_tile(facts: ContractionFacts, target: Target) -> Tile | str:
     return min(able, key=lambda tile: _nanoseconds(tile, facts, target))
 
 
-def _tile_refusal(tile: Tile, facts: ContractionFacts, target: Target) -> str:
+def _tile_refusal(tile: ProductTile, facts: ContractionFacts, target: Target) -> str:
     sizes = [facts.sizes[dim] for dim in (facts.m[-1], facts.n[-1], *facts.k)]
     steps = (tile.rows, tile.columns, tile.depth)
     pairs = zip(sizes, steps, strict=True)
@@ -157,7 +157,7 @@ def _tile_refusal(tile: Tile, facts: ContractionFacts, target: Target) -> str:
     return ""
 
 
-def _nanoseconds(tile: Tile, facts: ContractionFacts, target: Target) -> float:
+def _nanoseconds(tile: ProductTile, facts: ContractionFacts, target: Target) -> float:
     """What the product takes on an H200 with so many multiprocessors as the target has."""
     elements = [facts.sizes[dim] for dim in facts.kept]
     workgroups = math.prod(x if isinstance(x, int) else ASSUMED_TILES for x in elements)

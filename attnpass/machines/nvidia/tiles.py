@@ -6,7 +6,7 @@ Knows shapes only, no IR. All of it was measured on an H200.
 from __future__ import annotations
 
 from .. import Target
-from ..gpu.tiles import Shape, Tile, fit
+from ..gpu.tiles import AttentionTile, Shape, fit
 
 # Tensor-core instructions by the type of their factors, and how many products each adds up.
 MMA = {
@@ -24,17 +24,17 @@ MMA = {
 _ROWS = ((128, 4), (192, 6), (80, 5), (112, 7))
 _WIDE_ROWS = ((128, 32, 4), (96, 64, 6), (80, 32, 5), (112, 32, 7), (128, 64, 4), (112, 64, 7))
 TILES = (
-    (64, tuple(Tile(rows, 64, 64, n) for rows, n in _ROWS)),
-    (128, tuple(Tile(rows, 128, keys, n) for rows, keys, n in _WIDE_ROWS)),
-    (256, tuple(Tile(16 * n, 256, 32, n) for n in (8, 12, 10, 6, 5, 14, 7))),
-    (512, (Tile(64, 512, 32, 4, 2), Tile(64, 512, 16, 4, 2))),
-    (1024, (Tile(32, 1024, 16, 2, 4), Tile(32, 256, 16, 2, 2))),
+    (64, tuple(AttentionTile(rows, 64, 64, n) for rows, n in _ROWS)),
+    (128, tuple(AttentionTile(rows, 128, keys, n) for rows, keys, n in _WIDE_ROWS)),
+    (256, tuple(AttentionTile(16 * n, 256, 32, n) for n in (8, 12, 10, 6, 5, 14, 7))),
+    (512, (AttentionTile(64, 512, 32, 4, 2), AttentionTile(64, 512, 16, 4, 2))),
+    (1024, (AttentionTile(32, 1024, 16, 2, 4), AttentionTile(32, 256, 16, 2, 2))),
 )
 # For no more rows than its own, a tile whose sums of wide V fit registers: counted, not measured.
-FEW_ROWS = (512, Tile(16, 512, 32, 1, 4))
+FEW_ROWS = (512, AttentionTile(16, 512, 32, 1, 4))
 
 
-def find_tile(shape: Shape, target: Target) -> Tile | str:
+def find_tile(shape: Shape, target: Target) -> AttentionTile | str:
     """The prefill tile for attention of this shape, or why there is none."""
     tiles = next((tiles for most, tiles in TILES if shape.width <= most), ())
     most, few = FEW_ROWS
@@ -43,7 +43,7 @@ def find_tile(shape: Shape, target: Target) -> Tile | str:
     if not tiles:
         return f"head dim {shape.width} is wider than any that was measured"
     fitted = [fit(tile, shape, depths(shape), target) for tile in tiles]
-    found = next((tile for tile in fitted if isinstance(tile, Tile)), None)
+    found = next((tile for tile in fitted if isinstance(tile, AttentionTile)), None)
     return found or fitted[0]
 
 
