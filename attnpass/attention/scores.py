@@ -221,7 +221,7 @@ def holds_regions(op: ir.Operation) -> str:
     return f"its region holds a {nested[0]}" if nested else ""
 
 
-def take_apart(op: ir.Operation) -> tuple[ir.Value, list[PositionStep]] | str:
+def split_region(op: ir.Operation) -> tuple[ir.Value, list[PositionStep]] | str:
     """A region of scalars as one of its values that reads no position, and what positions do to
     that, in their order; or why they cannot be had apart."""
     indices = [inner.results[0] for inner in inner_ops(op) if inner.name == INDEX]

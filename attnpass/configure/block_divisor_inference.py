@@ -26,7 +26,7 @@ _CASTS = ("arith.index_cast", "arith.index_castui")
 _SUMS = ("arith.addi", "arith.subi", "arith.minui", "arith.minsi", "arith.maxui", "arith.maxsi")
 
 
-def hide_divisors(module: ir.Operation) -> bool:
+def block_divisor_inference(module: ir.Operation) -> bool:
     """Puts barriers between the host and the sizes that it hands to configured attention with
     unknown dims in Q or K, for a module at IREE's phase flow; returns whether IR changed."""
     names = {

@@ -22,7 +22,7 @@ from ..machines.table import Table, load_table
 from ..machines.user_specs import UserSpecs
 from ..passes import Pass, PassContext, option
 from ..report.ops import Op, op_of
-from .block_divisor_inference import hide_divisors
+from .block_divisor_inference import block_divisor_inference
 from .layout_at_flow import report_folds
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def configure_all(
     if target and target.backend in GPUS and (changed or (on_cuda and attends)):
         _configure_copies(module, target, theirs)
     if changed and target and target.backend in GPUS:
-        hide_divisors(module)
+        block_divisor_inference(module)
     if target and on_cuda and contractions and attends:
         changed |= _configure_contractions(module, target, report, theirs)
     return changed

@@ -231,12 +231,12 @@ def _says_less(one: Fallback, other: Fallback | None) -> bool:
 
 def left_out_at(module: ir.Operation, stages: Iterable[Stage]) -> dict[str, str]:
     """What a module holds behind these stages that another compile could do without."""
-    from ..forms.decompose import may_be_written_out
+    from ..forms.decompose import may_be_decomposed
     from ..repair.keep_apart import any_computes
 
     if not any(isinstance(stage, Decompose) for stage in stages):
         return {}
-    held = {ATTENTION: may_be_written_out(module, Decompose().megabytes)}
+    held = {ATTENTION: may_be_decomposed(module, Decompose().megabytes)}
     held[FUSION] = any_computes(module)
     return {name: "" for name, holds in held.items() if holds}
 

@@ -74,7 +74,7 @@ def decompose_all(
     return bool(done)
 
 
-def may_be_written_out(module: ir.Operation, megabytes: int) -> bool:
+def may_be_decomposed(module: ir.Operation, megabytes: int) -> bool:
     """Whether there is attention under `module`, and the scores of each take at most so much of
     memory (2^20 bytes each)."""
     ops = find_ops(module)

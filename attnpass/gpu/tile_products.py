@@ -137,13 +137,13 @@ def _describe(op: ir.Operation) -> TiledProduct | None:
         return None
     # IREE's kernels are right where the second factor has the result's last dim.
     last = [loop for loop in result if loop in (*own[0], *own[1])][-1]
-    if not pays(length, last in own[tall]):
+    if not is_profitable(length, last in own[tall]):
         return None
     first, second = reads if last in own[1] else reads[::-1]
     return TiledProduct(op, (first, second), result, sizes, rows[tall], columns, facts.k[0])
 
 
-def pays(rows: Size, innermost: bool) -> bool:
+def is_profitable(rows: Size, innermost: bool) -> bool:
     """Whether whole tiles of so many rows, which may be the result's `innermost` dim, gain more
     than the copies cost: tools/results/product_tiles_h200.json. Innermost ones are a vocabulary,
     whose factor is large, and IREE's kernels fill them up within."""
@@ -188,7 +188,7 @@ def view_as_tiles(product: TiledProduct) -> ir.Operation:
     reads = [(_in_tiles(product, *read, count, build), read[1]) for read in product.reads]
     last = product.op
     value = _contract(product, reads, count, build)
-    while (behind := _moves(product, last)) is not None:
+    while (behind := _elementwise_user(product, last)) is not None:
         build = Builder(behind)
         value = _elementwise(product, behind, last.results[0], value, count, build)
         last = behind
@@ -272,7 +272,7 @@ def _contract(
     return new.results[0]
 
 
-def _moves(product: TiledProduct, made: ir.Operation) -> ir.Operation | None:
+def _elementwise_user(product: TiledProduct, made: ir.Operation) -> ir.Operation | None:
     """The one user of the product, or of what came of it, if it is elementwise and reads nothing
     else that has rows."""
     using = users(made.results[0])
@@ -306,7 +306,7 @@ def _elementwise(
     count: Size,
     build: Builder,
 ) -> ir.Value:
-    """An op that `_moves` found, on tiles: `new` stands for `old`."""
+    """An op that `_elementwise_user` found, on tiles: `new` stands for `old`."""
     positions = loops_of(op)
     assert not isinstance(positions, Refusal)
     reads: list[Read] = []

@@ -24,7 +24,7 @@ def replace_reads(value: ir.Value, new: ir.Value) -> None:
 
 
 class StandIn:
-    """What `name` will be once it is a tensor of `sizes`: until `settle`, `value` stands for
+    """What `name` will be once it is a tensor of `sizes`: until `finalize`, `value` stands for
     that, and the program keeps reading `name` itself as it always was."""
 
     def __init__(self, name: ir.Value, sizes: Sequence[Size]):
@@ -39,7 +39,7 @@ class StandIn:
     def value(self) -> ir.Value:
         return self._op.results[0]
 
-    def settle(self, restore: Callable[[ir.Value, Builder], ir.Value]) -> None:
+    def finalize(self, restore: Callable[[ir.Value, Builder], ir.Value]) -> None:
         """Gives `name` its new type. Who still reads it as it was gets what `restore` makes
         of the new value. This stand-in must not be used again."""
         if not has_one_use(self.name):

@@ -61,7 +61,7 @@ class Committer:
         for node in self._variables:  # Grows: what feeds one may come from another.
             self._feed(node, swept)
         for node in self._variables:
-            self._settle(node)
+            self._finalize(node)
 
     def _feed(self, node: Node, swept: list[ir.Operation]) -> None:
         variable = node.variable
@@ -78,15 +78,15 @@ class Committer:
             op.operands[number] = build.cast(new, node.demand.layout.sizes)
             swept += [made] if (made := defining_op(old)) is not None else []
 
-    def _settle(self, node: Node) -> None:
+    def _finalize(self, node: Node) -> None:
         variable, layout = node.variable, node.demand.layout
         assert variable is not None
         for name in variable.names:
             kind = ir.RankedTensorType(name.type)
-            self._stand_in(name, node).settle(
+            self._stand_in(name, node).finalize(
                 lambda new, build, kind=kind: put_back(new, layout, kind, build)
             )
-        variable.settle(layout)
+        variable.finalize(layout)
 
     def _stand_in(self, name: ir.Value, variable: Node) -> StandIn:
         """What is read for `name` while its variable changes as the node `variable` says."""

@@ -17,7 +17,7 @@ from .commit import Committer
 from .layout import permuted
 from .planner import Node, Planner, graph_cost, nodes_of
 from .propagate_layout import OPERANDS
-from .residual_uses import remains_of
+from .residual_uses import residual_uses_of
 from .rules import Demand, Refusal
 
 
@@ -43,7 +43,7 @@ def fuse_transposes(
         for name in [OPERANDS[word] for word in operands]:
             if name in facts.operand_names:
                 _plan(facts, name, planner, pushes, records, context, pass_name)
-    left = remains_of([(push.node, op, 0) for op, push in pushes.items()], planner).costs
+    left = residual_uses_of([(push.node, op, 0) for op, push in pushes.items()], planner).costs
     for op, push in list(pushes.items()):
         kept = [node for node in nodes_of([push.node]) if id(node) in left]
         if kept or graph_cost([push.node]).launches > 0:

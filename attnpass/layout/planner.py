@@ -23,7 +23,7 @@ from ..machines import Target
 from .cost import FREE, Cost
 from .layout import Layout
 from .rules import Alternative, Demand, Refusal, Rule, rules_for
-from .rules.variables import Variable, Variables, owner_of
+from .rules.carried_values import CarriedValue, CarriedValues, owner_of
 
 # An axis as it was delivered: its parts, major to minor, and whether each is there or was
 # left out because the value does not change along it.
@@ -51,7 +51,7 @@ class Node:
     pieces: tuple[Pieces, ...]
     own_cost: Cost
     total: Cost = field(default=FREE)
-    variable: Variable | None = None
+    variable: CarriedValue | None = None
 
     def become(self, other: Node) -> None:
         """Makes this node, which was promised, the plan that it stands for."""
@@ -80,7 +80,7 @@ class Node:
 
 Plan = Node | Refusal
 # What is planned: a value, or all names of a variable, in a layout.
-Key = tuple[ir.Value | Variable, Demand]
+Key = tuple[ir.Value | CarriedValue, Demand]
 Solving = Generator[Key, Plan, Plan]
 
 # A name of a variable, and the variable itself: committing them makes no op.
@@ -100,9 +100,9 @@ class Planner:
         self.target = target
         self.computes_windows = computes_windows
         self.moved: dict[ir.Value, ir.Value] = {}
-        self.variables = Variables()
+        self.variables = CarriedValues()
         # A variable has one layout, whoever asks: this is the first that it can have.
-        self._layout_of: dict[Variable, Layout] = {}
+        self._layout_of: dict[CarriedValue, Layout] = {}
         self._memo: dict[Key, Plan] = {}
         # What is being planned, with its promised node where it was asked for meanwhile.
         self._open: dict[Key, Node | None] = {}
@@ -139,7 +139,7 @@ class Planner:
             return self._memo.get(key)
         what, demand = key
         promised = self._open[key]
-        if promised is None and isinstance(what, Variable):
+        if promised is None and isinstance(what, CarriedValue):
             promised = _carried(what, demand, (), FREE)
         elif promised is None:
             promised = Node(what, demand, None, None, (), _whole(demand.layout), FREE)  # type: ignore[arg-type]
@@ -150,7 +150,7 @@ class Planner:
         what, demand = key
         before = len(self._memo)
         self._open[key] = None
-        if isinstance(what, Variable):
+        if isinstance(what, CarriedValue):
             found = yield from self._solve_variable(what, demand)
         else:
             found = yield from self._solve_value(what, demand)
@@ -179,7 +179,7 @@ class Planner:
             return best if self._is_better(best, whole) else whole
         return best
 
-    def _solve_variable(self, variable: Variable, demand: Demand) -> Solving:
+    def _solve_variable(self, variable: CarriedValue, demand: Demand) -> Solving:
         layout = demand.layout
         if self._layout_of.setdefault(variable, layout) != layout:
             return Refusal("another of its readers wants it in another layout", None)
@@ -363,7 +363,7 @@ def _whole(layout: Layout) -> tuple[Pieces, ...]:
 
 
 def _carried(
-    variable: Variable, demand: Demand, children: tuple[Node | None, ...], own: Cost
+    variable: CarriedValue, demand: Demand, children: tuple[Node | None, ...], own: Cost
 ) -> Node:
     total = own
     for child in children:
@@ -372,7 +372,7 @@ def _carried(
     return Node(name, demand, None, _AS_NAMED, children, pieces, own, total, variable)
 
 
-def _why_not_carried(variable: Variable, answers: list[Plan]) -> Refusal | None:
+def _why_not_carried(variable: CarriedValue, answers: list[Plan]) -> Refusal | None:
     """Why a variable cannot have a layout, given what its sources answer: one that refuses is
     transposed on its way in, unless all do or it is required."""
     refusals = {i: answer for i, answer in enumerate(answers) if isinstance(answer, Refusal)}

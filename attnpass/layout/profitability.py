@@ -10,12 +10,12 @@ from ..ir import location_text
 from ..machines import Target
 from .choose import Choice
 from .planner import Planner, price, total_cost
-from .residual_uses import Remains, remains_of
+from .residual_uses import ResidualUses, residual_uses_of
 
 
 def drop_what_does_not_pay(
     choices: list[Choice], target: Target | None, planner: Planner
-) -> Remains:
+) -> ResidualUses:
     """Prices what the plans would leave behind, values that others still read, and returns
     that for the plans that stay.
 
@@ -24,7 +24,7 @@ def drop_what_does_not_pay(
     """
     while True:
         taken = [choice for choice in choices if choice.plans]
-        remains = remains_of([plan.root for c in taken for plan in c.plans], planner)
+        remains = residual_uses_of([plan.root for c in taken for plan in c.plans], planner)
         bad = [
             (choice, why)
             for choice in taken
@@ -41,7 +41,7 @@ def drop_what_does_not_pay(
             record.reason = why
 
 
-def _why_not(choice: Choice, remains: Remains, target: Target | None) -> str | None:
+def _why_not(choice: Choice, remains: ResidualUses, target: Target | None) -> str | None:
     nodes, left = choice.nodes, remains.costs
     cost = total_cost(nodes)
     kept = [node for node in nodes if id(node) in left]

@@ -33,7 +33,7 @@ from .commit import Committer
 from .indexed_repeats import make_repeats_explicit
 from .planner import Planner
 from .profitability import drop_what_does_not_pay
-from .residual_uses import Remains
+from .residual_uses import ResidualUses
 from .rules.contraction import drop_unit_dims
 from .sources import find_source, fold_through_reshapes, moved_into_place
 
@@ -120,7 +120,7 @@ def _choose_all(
     crossing: set[int],
     operands: Sequence[str],
     target: Target | None,
-) -> tuple[list[Choice], Remains]:
+) -> tuple[list[Choice], ResidualUses]:
     """What is chosen for each operand; V of the attentions in `crossing` is not priced."""
     planner = Planner(target)
     for facts in found:
@@ -146,7 +146,7 @@ def _choose_all(
     return choices, remains
 
 
-def _commit(choices: Sequence[Choice], remains: Remains, swept: Swept) -> None:
+def _commit(choices: Sequence[Choice], remains: ResidualUses, swept: Swept) -> None:
     committer = Committer()
     operands = [value for choice in choices for value in choice.facts.op.operands]
     swept += [op for value in operands if (op := defining_op(value)) is not None]

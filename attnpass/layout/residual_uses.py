@@ -33,8 +33,8 @@ from .cost import FREE, Cost
 from .layout import Layout, make_layout
 from .planner import Node, Planner, nodes_of
 from .rules import Demand, Refusal
+from .rules.carried_values import CarriedValue, Source
 from .rules.slices import slice_of, window_of
-from .rules.variables import Source, Variable
 
 # Made anew in the new layout, at no cost at run time, while others keep the old one.
 _MADE_TWICE = ("tensor.empty", "linalg.fill", "arith.constant")
@@ -53,7 +53,7 @@ class Narrowing:
 
 
 @dataclass
-class Remains:
+class ResidualUses:
     """Per kind what is done for those who still read; `costs` by id of the plan's node.
 
     `split` are the nodes that compute apart from the rest what was one launch with it, where
@@ -119,14 +119,14 @@ class _Uses:
 Root = tuple[Node, ir.Operation, int]
 
 
-def remains_of(roots: Sequence[Root], planner: Planner) -> Remains:
+def residual_uses_of(roots: Sequence[Root], planner: Planner) -> ResidualUses:
     """What is left once the plans are committed."""
     nodes = nodes_of(node for node, _, _ in roots)
     variables = [(node, node.variable) for node in nodes if node.variable is not None]
     roots = [*roots, *(root for node, variable in variables for root in _fed(node, variable))]
     # Ops that hand a value on live, whatever their results are.
     kept = {defining_op(name) for _, variable in variables for name in variable.names}
-    uses, remains = _Uses({(reader, number) for _, reader, number in roots}, kept), Remains()
+    uses, remains = _Uses({(reader, number) for _, reader, number in roots}, kept), ResidualUses()
     for _, reader, number in roots:
         uses.drop(reader.operands[number])
     for source, slices in _sliced(nodes).items():
@@ -185,7 +185,7 @@ def _read_again(nodes: Sequence[Node]) -> set[ir.Value]:
     return found
 
 
-def _fed(node: Node, variable: Variable) -> list[Root]:
+def _fed(node: Node, variable: CarriedValue) -> list[Root]:
     """The plans of what feeds a variable; a source without one stays, and is transposed."""
     pairs = zip(node.children, variable.sources, strict=True)
     return [(child, op, number) for child, (op, number) in pairs if child is not None]

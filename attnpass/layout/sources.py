@@ -80,13 +80,13 @@ def moved_into_place(facts: AttentionFacts, operand: str) -> dict[ir.Value, ir.V
     value = facts.value(operand)
     while value != source.value and (view := view_before(value)) is not None:
         passed.append(value)
-        if _moves(view):
+        if _reorders_dims(view):
             return dict.fromkeys(passed, value)
         value = view.source
     return {}
 
 
-def _moves(view: View) -> bool:
+def _reorders_dims(view: View) -> bool:
     """Whether a view of `find_source` changes the order of dims."""
     if view.op.name == "linalg.transpose":
         return not moves_nothing(view.op)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 GPUS = {"cuda": nvidia, "rocm": amd}
 
 
-def slower_than_written_out(facts: AttentionFacts, target: Target | None) -> str:
+def slower_than_decomposed(facts: AttentionFacts, target: Target | None) -> str:
     """Why an attention op would be slower than the products and the softmax that say the same,
     or ''. On CPUs IREE's own code for the op is, 1.2 to 12 times: attention needs loops of ours.
     """

@@ -22,7 +22,7 @@ _MOST_CHOICES = 8
 def note_what_is_missing(module: ir.Operation, report: Report, raises: bool) -> None:
     """Notes in the report that there is no attention op, and where one is written out; with
     `raises`, attn-raise will tell of those."""
-    sums = written_out(module)
+    sums = decomposed_sums(module)
     if sums and not raises:
         which = "a softmax" if len(sums) == 1 else f"{len(sums)} softmaxes, the first"
         report.note(
@@ -37,7 +37,7 @@ def note_what_is_missing(module: ir.Operation, report: Report, raises: bool) -> 
         )
 
 
-def written_out(module: ir.Operation) -> list[ir.Operation]:
+def decomposed_sums(module: ir.Operation) -> list[ir.Operation]:
     """Each softmax whose result a product reads: `linalg.softmax`, or the sum of exponentials."""
     sums = collect(module, _is_softmax, bodies=False)
     return [op for op in sums if products_behind(op)]

@@ -14,7 +14,7 @@ from ..passes import Pass, PassContext, option
 from ..report.ops import op_of
 from ..report.records import Report
 from .build import build_attention, keep_mask_in_memory
-from .decomposed import products_behind, written_out
+from .decomposed import decomposed_sums, products_behind
 from .find import Written, read_attention
 from .scores import NotRaised
 
@@ -31,7 +31,7 @@ def raise_all(
     changed = False
     old: list[ir.Operation] = []
     raised: set[ir.Operation] = set()
-    for total in written_out(module):
+    for total in decomposed_sums(module):
         for product in products_behind(total):
             about = op_of(product, "products and a softmax")
             try:
@@ -96,12 +96,12 @@ class RaiseAttention(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..machines import backends
-        from ..machines.configurations import slower_than_written_out
-        from .decomposed import written_out
+        from ..machines.configurations import slower_than_decomposed
+        from .decomposed import decomposed_sums
 
         others = sorted(backends(module) - _BACKENDS)
         if others:
-            if written_out(module):
+            if decomposed_sums(module):
                 context.report.note(
                     "products with a softmax between them stay as they are: IREE has no fast "
                     f"code for attention ops on {', '.join(others)}"
@@ -113,6 +113,6 @@ class RaiseAttention(Pass):
             on_cpu = machine is not None and machine.backend == "llvm-cpu"
 
             def slower(facts: AttentionFacts) -> str:
-                return slower_than_written_out(facts, target)
+                return slower_than_decomposed(facts, target)
 
             return raise_all(module, context.report, slower, store_masks=on_cpu)

@@ -48,13 +48,13 @@ class MaskPositions(Pass):
 def _replace(facts: AttentionFacts, context: PassContext) -> str | None:
     """Gives the users of an attention one that reads no positions; what became of it."""
     from ..attention.edit import edit
-    from ..attention.scores import holds_regions, keep_only, position_mask, take_apart
+    from ..attention.scores import holds_regions, keep_only, position_mask, split_region
     from ..forms.decompose import decomposed, describe_any, refusal
     from ..ir import replace_reads
 
     loose = describe_any(facts.op)
     why = refusal(loose)
-    found = why or holds_regions(facts.op) or take_apart(facts.op)
+    found = why or holds_regions(facts.op) or split_region(facts.op)
     if not isinstance(found, str):
         rest, steps = found
         mask, dims = position_mask(facts, steps)

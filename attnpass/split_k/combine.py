@@ -101,7 +101,7 @@ def _largest(operands: Operands, partial: Triple, state: Triple | None, build: B
     sizes = operands.result_sizes("max", build)
     start = build.fill(build.constant_float(LOWEST, f32), build.empty(sizes, f32))
     loops = _loops(rows)
-    positions = [_through(loops, operands.with_split(rows)), _through(loops, rows)]
+    positions = [_loops_of(loops, operands.with_split(rows)), _loops_of(loops, rows)]
     largest = build.generic([partial[1]], [start], positions, lambda b, x: [_larger(b, x)])[0]
     if state is None:
         return largest
@@ -122,14 +122,14 @@ def _weighted_sums(
         return [_multiply_add(inner, x[0], weight, x[4]), _multiply_add(inner, x[2], weight, x[5])]
 
     loops = _loops(dims)
-    split_rows = _through(loops, operands.with_split(rows))
+    split_rows = _loops_of(loops, operands.with_split(rows))
     positions = [
-        _through(loops, operands.with_split(dims)),
+        _loops_of(loops, operands.with_split(dims)),
         split_rows,
         split_rows,
-        _through(loops, rows),
-        _through(loops, dims),
-        _through(loops, dims),
+        _loops_of(loops, rows),
+        _loops_of(loops, dims),
+        _loops_of(loops, dims),
     ]
     output, total = build.generic([*partial, largest], [zeros, zeros], positions, body)
     return output, total
@@ -147,10 +147,10 @@ def _weighted_sum(
 
     loops = _loops(dims)
     positions = [
-        _through(loops, operands.with_split(dims)),
-        _through(loops, operands.with_split(max_dims)),
-        _through(loops, max_dims),
-        _through(loops, dims),
+        _loops_of(loops, operands.with_split(dims)),
+        _loops_of(loops, operands.with_split(max_dims)),
+        _loops_of(loops, max_dims),
+        _loops_of(loops, dims),
     ]
     value = partial[0] if name == "output" else partial[2]
     zeros = _zeros(operands, name, build)
@@ -169,7 +169,7 @@ def _loops(dims: Sequence[int]) -> dict[int | None, int]:
     return {**loops, None: len(dims)}
 
 
-def _through(loops: dict[int | None, int], dims: Sequence[int | None]) -> maps.Positions:
+def _loops_of(loops: dict[int | None, int], dims: Sequence[int | None]) -> maps.Positions:
     return tuple(loops[dim] for dim in dims)
 
 
@@ -182,14 +182,14 @@ def _elementwise(
 ) -> ir.Value:
     """An elementwise op over `dims`; inputs are (their dims, value); casts to init's type."""
     loops = _loops(dims)
-    positions = [_through(loops, of) for of, _ in inputs]
+    positions = [_loops_of(loops, of) for of, _ in inputs]
     kind = element_type(init)
 
     def scalar(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
         return [inner.cast_float(body(inner, x), kind)]
 
     values = [value for _, value in inputs]
-    return build.generic(values, [init], [*positions, _through(loops, dims)], scalar)[0]
+    return build.generic(values, [init], [*positions, _loops_of(loops, dims)], scalar)[0]
 
 
 def _larger(build: Builder, x: Sequence[ir.Value]) -> ir.Value:

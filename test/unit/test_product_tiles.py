@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from iree.compiler import ir
 
-from attnpass.gpu.tile_products import pays
+from attnpass.gpu.tile_products import is_profitable
 from attnpass.machines import named_target
 from attnpass.machines.nvidia.contractions import configuration, find
 
@@ -72,9 +72,9 @@ def test_odd_rows_become_tiles_where_that_pays(row: dict[str, Any]) -> None:
     rows, columns, _ = map(int, row["size"].split("x"))
     gain = row["configured"]["microseconds"] / row["tiled"]["microseconds"]
     if rows % 64:
-        assert pays(rows, innermost=False) and gain > 1.05
+        assert is_profitable(rows, innermost=False) and gain > 1.05
     else:
-        assert not pays(columns, innermost=True) and gain < 1.5
+        assert not is_profitable(columns, innermost=True) and gain < 1.5
 
 
 def test_tiles_were_right() -> None:

@@ -363,8 +363,8 @@ def _start(
     for pair in tiles.copies:
         source, *sources, _ = pair.read.operands
         _, target, *targets = pair.write.operands
-        sources = [_again(x, values, build, tiles.loop) for x in sources]
-        targets = [slot, *(_again(x, values, build, tiles.loop) for x in targets)]
+        sources = [_at_step(x, values, build, tiles.loop) for x in sources]
+        targets = [slot, *(_at_step(x, values, build, tiles.loop) for x in targets)]
         count = pair.read.results[0].type.shape[-1]
         elements = []
         if there is not None:
@@ -383,13 +383,13 @@ def _start(
     return build.create("nvgpu.device_async_create_group", [token], started).results[0]
 
 
-def _again(
+def _at_step(
     value: ir.Value, values: dict[ir.Value, ir.Value], build: Builder, loop: ir.Operation
 ) -> ir.Value:
     """`value` at another position of the loop; `values` holds what is known there already."""
     op = defining_op(value)
     if value not in values and op is not None and op.block == loop.regions[0].blocks[0]:
-        operands = [_again(operand, values, build, loop) for operand in op.operands]
+        operands = [_at_step(operand, values, build, loop) for operand in op.operands]
         copy = build.copy(op)
         for number, operand in enumerate(operands):
             copy.operands[number] = operand

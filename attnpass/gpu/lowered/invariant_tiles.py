@@ -37,7 +37,7 @@ def copy_before_loops(function: ir.Operation) -> int:
         build.copy(barriers[0])
         for _, writes in copied:
             for write in writes:
-                _again(write, known, build, loop)
+                _repeat_op(write, known, build, loop)
         build.copy(barriers[0])
         erase_unused([write for _, writes in copied for write in writes])
         count += len(copied)
@@ -87,7 +87,7 @@ def _is_same(write: ir.Operation, loop: ir.Operation) -> bool:
     return read.block == block
 
 
-def _again(
+def _repeat_op(
     op: ir.Operation, known: dict[ir.Value, ir.Value], build: Builder, loop: ir.Operation
 ) -> None:
     """Makes an op of the loop's body, and what it needs of that body, once more."""
@@ -95,6 +95,6 @@ def _again(
     for operand in op.operands:
         maker = defining_op(operand)
         if maker is not None and maker.block == block and operand not in known:
-            _again(maker, known, build, loop)
+            _repeat_op(maker, known, build, loop)
     copy = build.copy(op, [known.get(operand, operand) for operand in op.operands])
     known.update(zip(op.results, copy.results, strict=True))

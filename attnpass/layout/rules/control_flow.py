@@ -1,4 +1,4 @@
-"""Variables of control flow: what branches yield and what loops carry."""
+"""CarriedValues of control flow: what branches yield and what loops carry."""
 
 from __future__ import annotations
 
@@ -6,57 +6,59 @@ from iree.compiler import ir
 
 from ...ir import defining_op, is_scalar
 from . import Refusal
+from .carried_values import CarriedValue, owner_of
 from .symbols import Symbols
-from .variables import Variable, owner_of
 
 
-def branch_result(value: ir.Value, symbols: Symbols) -> Variable:
+def branch_result(value: ir.Value, symbols: Symbols) -> CarriedValue:
     """`scf.if` and other ops that run one of their regions: fed by every region's yield."""
     op, number = owner_of(value), _result_number(value)
     ends = [list(block.operations)[-1].operation for region in op.regions for block in region]
-    return Variable((value,), tuple((end, number) for end in ends if end.name == "scf.yield"))
+    return CarriedValue((value,), tuple((end, number) for end in ends if end.name == "scf.yield"))
 
 
-def for_result(value: ir.Value, symbols: Symbols) -> Variable:
+def for_result(value: ir.Value, symbols: Symbols) -> CarriedValue:
     """A result of `scf.for`, with the value that the loop carries for it."""
     return _carried(owner_of(value), _result_number(value))
 
 
-def for_argument(value: ir.Value, symbols: Symbols) -> Variable:
+def for_argument(value: ir.Value, symbols: Symbols) -> CarriedValue:
     """A value that `scf.for` carries; the argument before them is the loop's counter."""
     return _carried(owner_of(value), ir.BlockArgument(value).arg_number - 1)
 
 
-def _carried(op: ir.Operation, number: int) -> Variable:
+def _carried(op: ir.Operation, number: int) -> CarriedValue:
     body = op.regions[0].blocks[0]
     # In front of the starts stand the lower bound, the upper bound and the step. What the
     # body yields is required: a copy would be made at every step.
     sources = ((op, 3 + number), (_terminator(op.regions[0]), number))
-    return Variable((op.results[number], body.arguments[1 + number]), sources, frozenset((1,)))
+    return CarriedValue((op.results[number], body.arguments[1 + number]), sources, frozenset((1,)))
 
 
-def while_result(value: ir.Value, symbols: Symbols) -> Variable:
+def while_result(value: ir.Value, symbols: Symbols) -> CarriedValue:
     """What the condition of `scf.while` hands to the body and, at the end, to the results."""
     return _handed_on(owner_of(value), _result_number(value))
 
 
-def while_argument(value: ir.Value, symbols: Symbols) -> Variable:
+def while_argument(value: ir.Value, symbols: Symbols) -> CarriedValue:
     """An argument of either region of `scf.while`: the condition's are fed by the starts and
     the body's yield."""
     op, argument = owner_of(value), ir.BlockArgument(value)
     number = argument.arg_number
     if argument.owner != op.regions[0].blocks[0]:
         return _handed_on(op, number)
-    return Variable((value,), ((op, number), (_terminator(op.regions[1]), number)), frozenset((1,)))
+    return CarriedValue(
+        (value,), ((op, number), (_terminator(op.regions[1]), number)), frozenset((1,))
+    )
 
 
-def _handed_on(op: ir.Operation, number: int) -> Variable:
+def _handed_on(op: ir.Operation, number: int) -> CarriedValue:
     names = (op.results[number], op.regions[1].blocks[0].arguments[number])
     # The first operand of scf.condition is the condition.
-    return Variable(names, ((_terminator(op.regions[0]), 1 + number),), frozenset((0,)))
+    return CarriedValue(names, ((_terminator(op.regions[0]), 1 + number),), frozenset((0,)))
 
 
-def block_argument(value: ir.Value) -> Variable | Refusal:
+def block_argument(value: ir.Value) -> CarriedValue | Refusal:
     """An argument of a block that is no entry: fed by the branches to it."""
     argument = ir.BlockArgument(value)
     block, sources = argument.owner, []
@@ -68,7 +70,7 @@ def block_argument(value: ir.Value) -> Variable | Refusal:
                 if found is None:
                     return Refusal("it is an argument of a block that this op branches to", branch)
                 sources.append((branch, found))
-    return Variable((value,), tuple(dict.fromkeys(sources)))
+    return CarriedValue((value,), tuple(dict.fromkeys(sources)))
 
 
 def _branch_operand(branch: ir.Operation, successor: int, number: int) -> int | None:
@@ -81,17 +83,17 @@ def _branch_operand(branch: ir.Operation, successor: int, number: int) -> int | 
     return sum(segments[: 1 + successor]) + number
 
 
-def selected(value: ir.Value, symbols: Symbols) -> Variable | Refusal:
+def selected(value: ir.Value, symbols: Symbols) -> CarriedValue | Refusal:
     """`arith.select` of whole tensors, which a branch without work of its own becomes."""
     op = owner_of(value)
     if not is_scalar(op.operands[0]):
         return Refusal("it selects element by element", op)
-    return Variable((value,), ((op, 1), (op, 2)))
+    return CarriedValue((value,), ((op, 1), (op, 2)))
 
 
-def passed_on(value: ir.Value, symbols: Symbols) -> Variable:
+def passed_on(value: ir.Value, symbols: Symbols) -> CarriedValue:
     """`hal.tensor.barrier`: result i is operand i, and only the time is another."""
-    return Variable((value,), ((owner_of(value), _result_number(value)),))
+    return CarriedValue((value,), ((owner_of(value), _result_number(value)),))
 
 
 def _terminator(region: ir.Region) -> ir.Operation:

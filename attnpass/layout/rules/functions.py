@@ -1,4 +1,4 @@
-"""Variables of functions: arguments and results of a private function with known callers."""
+"""CarriedValues of functions: arguments and results of a private function with known callers."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from iree.compiler import ir
 from ...ir import set_function_type
 from ..layout import Layout
 from . import Refusal
+from .carried_values import CarriedValue, owner_of
 from .control_flow import block_argument
 from .symbols import Symbol, Symbols
-from .variables import Variable, owner_of
 
 _RETURNS = ("func.return", "util.return")
 
 
 @dataclass(eq=False)
-class Signature(Variable):
+class Signature(CarriedValue):
     """A variable that stands in the signature of `function`."""
 
     function: ir.Operation | None = None
 
-    def settle(self, layout: Layout) -> None:
+    def finalize(self, layout: Layout) -> None:
         assert self.function is not None
         set_function_type(self.function, returns_of(self.function))
 
 
-def argument(value: ir.Value, symbols: Symbols) -> Variable | Refusal:
+def argument(value: ir.Value, symbols: Symbols) -> CarriedValue | Refusal:
     """An argument of a function: fed by every call; of a later block: by the branches to it."""
     function, place = owner_of(value), ir.BlockArgument(value)
     if place.owner != function.regions[0].blocks[0]:
@@ -44,7 +44,7 @@ def argument(value: ir.Value, symbols: Symbols) -> Variable | Refusal:
     return Signature((value,), sources, frozenset(range(len(sources))), function=function)
 
 
-def call_result(value: ir.Value, symbols: Symbols) -> Variable | Refusal:
+def call_result(value: ir.Value, symbols: Symbols) -> CarriedValue | Refusal:
     """A result of a call: every call of the function names what the function returns."""
     call = owner_of(value)
     symbol = symbols.used_by(call)

@@ -1,4 +1,4 @@
-"""Variables of globals: what a private `util.global` holds, for all its loads and stores.
+"""CarriedValues of globals: what a private `util.global` holds, for all its loads and stores.
 
 An initial value is transposed here, at compile time. What a parameter file holds cannot be.
 """
@@ -12,9 +12,9 @@ from iree.compiler import ir
 from ...ir.constants import elements_of
 from ..layout import Layout
 from . import Refusal
+from .carried_values import CarriedValue, owner_of
 from .constant import in_layout
 from .symbols import Symbols
-from .variables import Variable, owner_of
 
 _INITIAL = "initial_value"
 _UNINITIALIZED = "#util.uninitialized"
@@ -22,7 +22,7 @@ _PARAMETERS = ("#stream.parameter.", "#flow.parameter.")
 
 
 @dataclass(eq=False)
-class Global(Variable):
+class Global(CarriedValue):
     """What `holder` holds: its loads are the names, what is stored are the sources."""
 
     holder: ir.Operation | None = None
@@ -40,7 +40,7 @@ class Global(Variable):
         elements = elements_of(self.holder)
         return Refusal(elements, self.holder) if isinstance(elements, str) else None
 
-    def settle(self, layout: Layout) -> None:
+    def finalize(self, layout: Layout) -> None:
         holder = self.holder
         assert holder is not None
         kind = ir.RankedTensorType(self.names[0].type)
@@ -54,7 +54,7 @@ class Global(Variable):
         holder.attributes["type"] = ir.TypeAttr.get(kind)
 
 
-def loaded(value: ir.Value, symbols: Symbols) -> Variable | Refusal:
+def loaded(value: ir.Value, symbols: Symbols) -> CarriedValue | Refusal:
     """A load of a global."""
     load = owner_of(value)
     symbol = symbols.used_by(load)

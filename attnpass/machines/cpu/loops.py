@@ -76,7 +76,7 @@ def tiles(
     if transposed is None:
         transposed = _keys_innermost(facts, "value")
     if rows is not None and rows <= lanes:
-        candidates = [_few_rows(facts, rows, lanes, registers, transposed)]
+        candidates = [_decode_tiles(facts, rows, lanes, registers, transposed)]
     else:
         # Two vectors of rows, unless one leaves fewer lanes empty.
         fuller = rows is not None and -rows % (2 * lanes) > -rows % lanes
@@ -86,7 +86,7 @@ def tiles(
         ]
         # A head too wide for a vector of rows: groups of few.
         candidates += [
-            _few_rows(facts, group, lanes, registers, transposed)
+            _decode_tiles(facts, group, lanes, registers, transposed)
             for group in _groups(rows or 0, lanes)[:1]
         ]
     if why:
@@ -175,7 +175,7 @@ def misfit(facts: AttentionFacts, found: LoopTiles, transposed: bool | None = No
     return ""
 
 
-def _few_rows(
+def _decode_tiles(
     facts: AttentionFacts, rows: int, lanes: int, registers: int, transposed: bool
 ) -> LoopTiles:
     """The more keys in a block the longer K and V are read in one go: 4 KB of weights."""

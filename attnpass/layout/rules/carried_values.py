@@ -6,7 +6,7 @@ global what was stored. Such names and what feeds them are one *variable*: a dem
 name is a demand on every source, and all of them change layout together or not at all. Their
 ops are not made anew: operands, results and block arguments change in place.
 
-A kind of variable is a function from a value to its `Variable` (or a Refusal), named in
+A kind of variable is a function from a value to its `CarriedValue` (or a Refusal), named in
 `_RESULTS` by the op that makes the value, or in `_ARGUMENTS` by the op that a block argument
 belongs to.
 """
@@ -30,7 +30,7 @@ Source = tuple[ir.Operation, int]
 
 
 @dataclass(eq=False)
-class Variable:
+class CarriedValue:
     """`names` are the values that read it, all of one type; `sources` the operands that
     define it. Those whose numbers are in `required` must be had in the layout; the others
     may be transposed on their way in, at the price of a copy. `title` comes before the reason
@@ -45,7 +45,7 @@ class Variable:
         """Why it cannot have this layout, whatever its sources say."""
         return None
 
-    def settle(self, layout: Layout) -> None:
+    def finalize(self, layout: Layout) -> None:
         """Changes what else tells its type, once names and sources have theirs."""
 
     def layout_of(self, layout: Layout, value: ir.Value) -> Layout | None:
@@ -64,7 +64,7 @@ class Variable:
 
 
 # From a value to its variable, why it cannot change, or None where it names nothing.
-Finder = Callable[[ir.Value, Symbols], Variable | Refusal | None]
+Finder = Callable[[ir.Value, Symbols], CarriedValue | Refusal | None]
 
 _RESULTS = {
     "arith.select": "control_flow:selected",
@@ -86,22 +86,22 @@ _ARGUMENTS = {
 }
 
 
-class Variables:
+class CarriedValues:
     """The variables of a module, each found once. The module must not change meanwhile."""
 
     def __init__(self) -> None:
-        self._known: dict[ir.Value, Variable | Refusal | None] = {}
+        self._known: dict[ir.Value, CarriedValue | Refusal | None] = {}
         self._symbols = Symbols()
 
-    def of(self, value: ir.Value) -> Variable | Refusal | None:
+    def of(self, value: ir.Value) -> CarriedValue | Refusal | None:
         """The variable that `value` names, why it cannot change, or None where it names none."""
         if value not in self._known:
             found = self._find(value)
-            names = found.names if isinstance(found, Variable) else (value,)
+            names = found.names if isinstance(found, CarriedValue) else (value,)
             self._known.update(dict.fromkeys(names, found))
         return self._known[value]
 
-    def _find(self, value: ir.Value) -> Variable | Refusal | None:
+    def _find(self, value: ir.Value) -> CarriedValue | Refusal | None:
         op = defining_op(value)
         table = _RESULTS if op is not None else _ARGUMENTS
         path = table.get(owner_of(value).name)
