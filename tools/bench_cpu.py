@@ -1,7 +1,7 @@
 """Measures attention on CPUs, as IREE and as we compile it, beside PyTorch on the same cores.
 
     python tools/bench_cpu.py compile build/cpu --cpu host     (needs attnpass)
-    python tools/bench_cpu.py run build/cpu --threads 1 2 --json tools/results/cpu.json
+    python tools/bench_cpu.py run build/cpu --threads 1 2 --json bench/results/cpu.json
                                   (needs iree-base-runtime and, for its column, torch)
     python tools/bench_cpu.py page                             (rewrites docs/cpu.md)
 

@@ -1,6 +1,6 @@
 """Attention layers of Llama's size on this CPU: IREE's default against attnpass.
 
-    python tools/bench_layers.py --json tools/results/layers_cpu.json --page
+    python tools/bench_layers.py --json bench/results/layers_cpu.json --page
 
 An attention block without norms and rotary embedding: projections, cache, attention over 32
 query and 8 key/value heads of dim 128, output projection; weights are arguments. Decode adds

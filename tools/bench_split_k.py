@@ -1,6 +1,6 @@
 """Measures attn-split-k: decode attention against IREE's default and against PyTorch.
 
-    python tools/bench_split_k.py cpu --json tools/results/split_k_cpu.json
+    python tools/bench_split_k.py cpu --json bench/results/split_k_cpu.json
     python tools/bench_split_k.py cpu-page                         (rewrites docs/split-k.md)
     python tools/bench_split_k.py compile build/split-k            (needs attnpass; cuda code)
     python tools/bench_split_k.py run build/split-k --json gpu.json  (needs a GPU, torch, and

@@ -32,7 +32,7 @@ from types import ModuleType
 from typing import Any
 
 KERNELS = Path(__file__).resolve().parent.parent / "attnpass" / "kernels" / "hopper"
-RESULTS = KERNELS.parent.parent.parent / "tools" / "results" / "kernels_h200.json"
+RESULTS = KERNELS.parent.parent.parent / "bench" / "results" / "kernels_h200.json"
 TRITON = "3.6.0"
 TYPES = {"f16": "*fp16", "bf16": "*bf16", "f8E4M3FN": "*fp8e4nv"}
 MASK_TYPES = {"none": "*i8", "f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "i8": "*i8"}
@@ -469,11 +469,13 @@ def measured_speed(name: str, kind: str) -> dict[str, Any]:
     """The best that was measured for the kernel; nothing if it was not timed without casts of
     8-bit operands in front of it."""
     unit, factor = ("GBps", 1e9) if kind == "decode" else ("TFLOPS", 1e12)
-    rows = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
+    data = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"cases": {}, "rows": []}
+    cases = {case for case, settings in data["cases"].items() if settings.get("kernel") == name}
     speeds = [
-        (row["iree"][unit], row["case"], row["iree"]["ms"] / 1e3)
-        for row in rows
-        if row.get("kernel") == name and "iree" in row and ("f8" in row["case"]) <= ("f8" in name)
+        (row["figures"][unit], row["case"], row["ms"] / 1e3)
+        for row in data["rows"]
+        if row["case"] in cases and row["way"] == "iree" and "ms" in row
+        if ("f8" in row["case"]) <= ("f8" in name)
     ]
     if not speeds:
         return {}

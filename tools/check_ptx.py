@@ -1,6 +1,6 @@
 """Checks the instructions that attn-hardware-exp2 rounds to bf16 and computes tanh with.
 
-    python tools/check_ptx.py --json tools/results/ptx_h200.json      (needs a GPU and triton)
+    python tools/check_ptx.py --json bench/results/ptx_h200.json      (needs a GPU and triton)
 
 All 2^32 numbers of f32: those rounded to bf16 two at a time bit by bit against PyTorch (any NaN
 for NaN), tanh of them, over 1 and over a soft-cap of 50, against float64.

@@ -1,6 +1,6 @@
 """What becomes of V in whole models: IREE's default, its flag off, and attnpass.
 
-    python tools/model_table.py --json tools/results/models.json --page
+    python tools/model_table.py --json bench/results/models.json --page
     python tools/model_table.py --models FOLDER... --json other.json
 
 Each model is compiled four ways to `flow` and to llvm-cpu, run, and held against its known

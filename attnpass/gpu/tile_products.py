@@ -145,7 +145,7 @@ def _describe(op: ir.Operation) -> TiledProduct | None:
 
 def is_profitable(rows: Size, innermost: bool) -> bool:
     """Whether whole tiles of so many rows, which may be the result's `innermost` dim, gain more
-    than the copies cost: tools/results/product_tiles_h200.json. Innermost ones are a vocabulary,
+    than the copies cost: bench/results/product_tiles_h200.json. Innermost ones are a vocabulary,
     whose factor is large, and IREE's kernels fill them up within."""
     return not (isinstance(rows, int) and innermost)
 

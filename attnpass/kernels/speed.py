@@ -1,6 +1,6 @@
 """How long attention takes with a kernel and without: what decides where a kernel is taken.
 
-Read off tools/results/kernels_h200.json (NVIDIA H200). There each small case was run twice, by
+Read off bench/results/kernels_h200.json (NVIDIA H200). There each small case was run twice, by
 the kernel and by IREE's code in attnpass' configuration, which is what an attention falls back
 to; a unit test holds this rule against those pairs. In words:
 

@@ -1,7 +1,7 @@
 """attn-hardware-exp2 and CUDA targets, as far as a machine without a GPU can tell: the PTX
 that comes out, and the numbers of the fp8 arithmetic on llvm-cpu.
 
-Numbers and times on a GPU: tools/results/cuda_math_h200.json.
+Numbers and times on a GPU: bench/results/cuda_math_h200.json.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def test_passes_and_their_options(page: Path) -> None:
 
 def test_files(page: Path) -> None:
     text = page.read_text()
-    for path in re.findall(r"\b(?:tools|attnpass|test)/[\w./]*\w\.(?:py|json|md)\b", text):
+    for path in re.findall(r"\b(?:bench|tools|attnpass|test)/[\w./]*\w\.(?:py|json|md)\b", text):
         assert (ROOT / path).exists(), path
     for link in re.findall(r"\]\(([^)#]+)", text):
         assert link.startswith("https://") or (page.parent / link).exists(), link

@@ -326,7 +326,7 @@ def input_order(
     With the loops in the order of the result this puts the innermost loop of the first
     input before that of the second. For the other order IREE 3.13 computes wrong numbers on
     CUDA: measured on an H200, `x, w -> (b, n, s)` has an error of 1, `w, x -> (b, n, s)` is
-    right (tools/results/cuda_numbers.json).
+    right (bench/results/cuda_numbers.json).
     """
     first, second = ({dim for dim in dims if dim is not None} for _, dims in reads[:2])
     for dim in reversed(range(len(nest.result))):

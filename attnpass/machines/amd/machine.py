@@ -2,7 +2,7 @@
 
 Only compiled, never timed: V^T removes the one- and two-byte LDS reads (64 -> 0 on gfx942
 for f16, 512 -> 0 on gfx950 for fp8), and mostly, not always, takes fewer registers
-(tools/results/amd_assembly.json); no seconds are claimed.
+(bench/results/amd_assembly.json); no seconds are claimed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tiles of attention for AMD GPUs: a table, and the first of it that a shape can have.
 
 Knows shapes only, no IR. Nothing was timed: the tiles are those of which IREE 3.13 makes
-kernels without spilled registers (tools/results/amd_configure.json).
+kernels without spilled registers (bench/results/amd_configure.json).
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class ProductTile:
 # Registers of a multiprocessor, over the most that a thread has.
 _THREADS = 65536 // 256
 # A subgroup has at most 64 x 64: more would take more registers than a thread has. Nanoseconds are
-# from an H200, in f16, both orders of the second factor (tools/results/product_tiles_h200.json).
+# from an H200, in f16, both orders of the second factor (bench/results/product_tiles_h200.json).
 TILES = (
     ProductTile(128, 256, 64, 2, 4, 1320, 1400),
     ProductTile(128, 128, 64, 2, 2, 1120, 830),

@@ -1,0 +1,73 @@
+"""The tables of docs/cost-model.md, from the numbers in the code."""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from attnpass.attention.facts import find
+from attnpass.machines import DEFAULT_TARGET, Target, named_target
+from attnpass.machines.amd import machine as amd
+from attnpass.machines.nvidia import machine as nvidia
+from bench.markdown import size, table, text_table
+
+# What is shown of the targets' worth: target, rows, head dim, types of Q and V.
+WORTH = (
+    ("sm_90", 4096, 128, "f16", "f16"),
+    ("sm_90", 4096, 128, "bf16", "bf16"),
+    ("sm_90", 4096, 64, "f16", "f16"),
+    ("sm_90", 4096, 256, "f16", "f16"),
+    ("sm_90", 4096, 128, "f8E4M3FN", "f8E4M3FN"),
+    ("sm_90", 4096, 128, "f8E4M3FN", "f16"),
+    ("sm_90", 4096, 128, "f32", "f32"),
+    ("sm_90", 1, 128, "f16", "f16"),
+    ("llvm-cpu", 4096, 128, "f32", "f32"),
+    ("llvm-cpu", 1, 128, "f32", "f32"),
+    ("llvm-cpu", 4096, 1024, "f32", "f32"),
+    ("gfx942", 4096, 128, "f16", "f16"),
+)
+
+
+def targets() -> str:
+    listed = [named_target(name) for name in (*nvidia.NAMES, *amd.NAMES, "llvm-cpu")]
+    head = ["target", "GB/s", "launch, us", "a launch is worth"]
+    return table(head, map(_target_row, [*listed, DEFAULT_TARGET]))
+
+
+def worth() -> str:
+    head = ["target", "rows", "head dim", "Q", "V", "V^T saves, us", "reason in the report"]
+    return text_table(head, map(_worth_row, WORTH))
+
+
+def _worth_row(case: tuple[str, int, int, str, str]) -> list[str]:
+    name, rows, head, query, value = case
+    kinds = ((rows, query), (4096, query), (4096, value))
+    q, k, v = (f"tensor<32x{count}x{head}x{kind}>" for count, kind in kinds)
+    maps = ("(b, m, d)", "(b, k, d)", "(b, k, n)", "()", "(b, m, n)")
+    shown = ", ".join(f"affine_map<(b, m, n, d, k) -> {x}>" for x in maps)
+    out = f"tensor<32x{rows}x{head}xf32>"
+    text = f"""
+      func.func @main(%q: {q}, %k: {k}, %v: {v}, %s: f32, %o: {out}) -> {out} {{
+        %r = iree_linalg_ext.attention <indexing_maps = [{shown}]>
+            ins(%q, %k, %v, %s : {q}, {k}, {v}, f32) outs(%o : {out}) {{
+          ^bb0(%x: f32):
+            iree_linalg_ext.yield %x : f32
+        }} -> {out}
+        return %r : {out}
+      }}"""
+    with ir.Context() as context, ir.Location.unknown():
+        context.load_all_available_dialects()
+        module = ir.Module.parse(text)
+        (facts,) = find(module.operation)
+        worth = named_target(name).worth_of_transposed_v(facts)
+    saved = "?" if worth.seconds is None else f"{worth.seconds * 1e6:.0f}"
+    return [name, str(rows), str(head), query, value, saved, worth.reason]
+
+
+def _target_row(target: Target) -> list[str]:
+    launch = target.launch_seconds
+    return [
+        target.name,
+        f"{target.bytes_per_second / 1e9:.0f}",
+        f"{launch * 1e6:.0f}",
+        size(round(launch * target.bytes_per_second)),
+    ]

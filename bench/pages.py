@@ -1,0 +1,595 @@
+"""Writes the measured tables and plots of README.md and docs/ from bench/results.
+
+    python -m bench pages
+
+Each block of a page is one function here, which gives its text; BLOCKS says where it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from bench import cost_tables
+from bench.markdown import DOCS, lines_plot, ratios_plot, size, table, text_table, write_block
+from bench.results import FOLDER, Results, Row, load
+
+Ways = dict[str, Row]
+# PyTorch's kernels by their names in the results.
+PEERS = {"FA2": "FlashAttention-2", "cuDNN": "cuDNN", "efficient": "memory-efficient"}
+CORE = "a core of an Intel Xeon (Emerald Rapids), f32"
+# Above this error numbers are wrong.
+WRONG = 0.1
+NARROW = ("8 bits", "8 bits V^T", "8 bits shared", "8 bits shared V^T")
+
+
+# cells
+
+
+def ms(row: Row | None) -> str:
+    """Milliseconds to three digits behind the point, or why there are none."""
+    if row is None or not row:
+        return "-"
+    if row.get("failed"):
+        return "no kernel"
+    if (row.get("error") or 0) > WRONG:
+        return "wrong"
+    return f"{row['ms']:.3f}" if row.get("ms", 0) > 0 else "-"
+
+
+def ms_and_error(row: Row) -> str:
+    if row.get("failed"):
+        return "does not compile"
+    error = f"({row['error']:.1e})"
+    return f"{row['ms']:.3f} {error}" if "ms" in row else error
+
+
+def three_digits(row: Row) -> str:
+    return f"{row['ms']:.3g}" if row["ms"] < 1000 else f"{row['ms']:.0f}"
+
+
+def short_time(milliseconds: float) -> str:
+    return f"{milliseconds:.3g} ms" if milliseconds >= 1 else f"{milliseconds * 1e3:.0f} us"
+
+
+def worst(rows: Iterable[Row]) -> str:
+    return f"{max(row['error'] for row in rows):.1e}"
+
+
+def on(results: Results, unit: str = "milliseconds") -> str:
+    """The beginning of a caption: the machine and the unit."""
+    return f"{results.about['machine']}, {unit}"
+
+
+# README.md
+
+
+def gains() -> str:
+    """The table at the top of the README."""
+    head = ["attention", "IREE 3.13", "attnpass", "with `--attn-kernels=cost`", "PyTorch"]
+    lines = [
+        _gpu_gain("f16, 32 heads of 128", "configure_h200", "32x1_4096x4096_d128_f16"),
+        _gpu_gain("f32, 32 heads of 128", "configure_f32_h200", "32x1_4096x4096_d128_f32"),
+        _gpu_gain("f16, 4 heads of 1024", "configure_h200", "4x1_4096x4096_d1024_f16"),
+        _cpu_gain("32 heads of 128, 512 rows and keys", "32 heads, 512 x 512, d 128, f32"),
+        _cpu_gain("decode, 8 heads of 4 rows, 4096 keys", "8 heads, 4 x 4096, d 128, f32"),
+    ]
+    return table(head, lines)
+
+
+def _gpu_gain(words: str, name: str, case: str) -> list[str]:
+    """A line for a case on the H200 with 4096 rows and keys."""
+    rows = load(name).by_case()[case]
+    peers = [
+        f"{three_digits(rows[peer])} ({PEERS[peer]})"
+        for peer in PEERS
+        if "ms" in rows.get(peer, {})
+    ]
+    shape, _, kind = case.rpartition("_")
+    kernel = load("kernels_h200").by_case().get(f"{kind}_{shape}")
+    ours = [three_digits(rows["iree"]), three_digits(rows["attnpass"])]
+    ours.append(three_digits(kernel["iree"]) if kernel else "-")
+    words = f"H200, {words}, 4096 rows and keys"
+    return [words, *ours, ", ".join(peers) or "no fused kernel"]
+
+
+def _cpu_gain(words: str, case: str) -> list[str]:
+    row = load("cpu_emeraldrapids").by_case(where=lambda one: one["threads"] == 1)[case]
+    ours = [three_digits(row["iree"]), three_digits(row["vectorized"])]
+    return [f"{CORE}, {words}", *ours, "-", three_digits(row["torch"])]
+
+
+# docs/gpu.md
+
+
+def prefill() -> str:
+    """Milliseconds by case and variant, timed cases only, and the worst error of all."""
+    results = load("configure_h200")
+    checked = [row for row in results.flat() if row["way"].startswith("attnpass")]
+    in_f16 = (row for row in checked if "f8" not in row["case"] and "bf16" not in row["case"])
+    return (
+        f"{results.about['machine']}, torch {results.about['versions']['torch']}, milliseconds. "
+        f"Worst error of the passes against float32 in f16, {len(checked)} results checked in all "
+        f"types: {worst(in_f16)}.\n\n"
+        + _beside(results.by_case(), ("attnpass", "attnpass V^T"), ("FA2", "cuDNN"))
+    )
+
+
+def f32() -> str:
+    results = load("configure_f32_h200")
+    checked = [row for row in results.flat() if row["way"].startswith("attnpass")]
+    return (
+        f"{results.about['machine']}, torch {results.about['versions']['torch']}, milliseconds. "
+        f"Worst error of the passes against float64, {len(checked)} results checked: "
+        f"{worst(checked)}.\n\n" + _beside(results.by_case(), ("attnpass",), ("efficient",))
+    )
+
+
+def _beside(cases: dict[str, Ways], ours: Sequence[str], peers: Sequence[str]) -> str:
+    """The times of IREE, of the passes and of PyTorch's kernels."""
+    names = ("iree", *ours, *peers)
+    lines = []
+    for case, rows in cases.items():
+        best = _least(rows, ours)
+        if best is None:
+            continue
+        stock = rows.get("iree", {}).get("ms")
+        ratio = "-" if stock is None else f"{stock / best:.2f}"
+        lines.append([case, *(ms(rows.get(name)) for name in names), ratio])
+    return table(["heads x group, rows x keys, head dim, type", *names, "iree / attnpass"], lines)
+
+
+def _least(rows: Ways, names: Sequence[str]) -> float | None:
+    return min((rows[name]["ms"] for name in names if "ms" in rows.get(name, {})), default=None)
+
+
+def narrow() -> str:
+    """Milliseconds of cases with 8-bit operands, widened in front of attention and not."""
+    names = ("attnpass", "attnpass V^T", *NARROW, "FA2", "cuDNN")
+    lines = []
+    for case, rows in load("configure_h200").by_case().items():
+        if "f8" in case and "ms" in rows.get("8 bits", {}):
+            errors = [
+                worst(rows[name] for name in group if name in rows) for group in (names[:2], NARROW)
+            ]
+            lines.append([case, *(ms(rows.get(name)) for name in names), *errors])
+    return table(["case", *names, "error, widened", "error, 8 bits"], lines)
+
+
+def speedups() -> str:
+    """How many times as long as ours each other program takes."""
+    names = ("iree", "FA2", "cuDNN")
+    ratios: dict[str, dict[str, float]] = {}
+    for case, rows in load("configure_h200").by_case().items():
+        ours = _least(rows, ("attnpass", "attnpass V^T"))
+        others = {name: rows[name]["ms"] for name in names if "ms" in rows.get(name, {})}
+        if ours is not None and others:
+            ratios[case] = {name: spent / ours for name, spent in others.items()}
+    title = "prefill on an H200: time over that of attnpass (right of 1: attnpass is faster)"
+    return ratios_plot(title, ratios, names)
+
+
+def projection() -> str:
+    """Milliseconds and errors of a projection into attention by form and variant, what its
+    kernels take, and the errors of the forms that were not timed."""
+    results = load("projection_h200")
+    cases = results.by_case()
+    timed = {case: rows for case, rows in cases.items() if "ms" in rows["attnpass V^T"]}
+    names = {
+        "iree": "IREE",
+        "attnpass, V as it is": "V as it is",
+        "attnpass V^T": "V^T",
+        "attnpass": "by price",
+        "kernels, V as it is": "kernels, V as it is",
+        "kernels, V^T": "kernels, V^T",
+        "kernels": "kernels, by price",
+        "FA2": "FA2",
+        "cuDNN": "cuDNN",
+    }
+    purposes = ("projection", "transposition", "casts", "attention")
+    spent = []
+    for case, rows in timed.items():
+        for name, words in names.items():
+            if found := rows[name].get("microseconds"):
+                cells = (f"{found[one]:.0f}" if one in found else "-" for one in purposes)
+                spent.append([case, words, *cells])
+    parts = [
+        f"{on(results)} (error against float32).",
+        table(
+            ["form, types, batch, model width, rows", *names.values()],
+            [[case, *(ms_and_error(rows[name]) for name in names)] for case, rows in timed.items()],
+        ),
+        "Microseconds of the kernels:",
+        table(["case", "variant", *purposes], spent),
+        "Errors of the forms that were not timed:",
+        table(
+            ["form, type, batch, model width, rows", "IREE", "V as it is", "V^T"],
+            [
+                [case, *(f"{rows[name]['error']:.1e}" for name in list(names)[:3])]
+                for case, rows in cases.items()
+                if case not in timed
+            ],
+        ),
+    ]
+    return "\n\n".join(parts)
+
+
+def product_tiles() -> str:
+    """Microseconds of products by size and tile."""
+    results = load("product_tiles_h200")
+    tiles = results.by_case("tiles")
+    times = {
+        "IREE" if way == "iree" else way: row["microseconds"]
+        for way, row in tiles["by columns"].items()
+    } | {"cuBLAS": tiles["as it stands"]["cublas"]["microseconds"]}
+    error = worst(row for row in results.flat("tiles") if "error" in row)
+    return f"{on(results, 'microseconds')}; worst error: {error}.\n\n" + table(
+        ["rows x columns x depth", *times],
+        [[name, *(f"{found[name]:.1f}" for found in times.values())] for name in times["cuBLAS"]],
+    )
+
+
+def unknown_rows() -> str:
+    """Microseconds of products whose rows are known at run time alone."""
+    results = load("product_tiles_h200")
+    head = ["IREE", "with `attn-tile-products`"]
+    return _products(results, results.by_case("unknown"), ("iree", "attnpass"), head, (0, 1))
+
+
+def odd_rows() -> str:
+    """Microseconds of products whose known rows or columns fill no tile."""
+    results = load("product_tiles_h200")
+    cases = results.by_case("odd", lambda row: row["order"] == "by columns")
+    return _products(results, cases, ("configured", "tiled"), ["as it is", "in tiles"], (1, 2))
+
+
+def copies() -> str:
+    """Microseconds of copies beside attention."""
+    results = load("copies_h200")
+    lines = []
+    for case, rows in results.by_case().items():
+        before, after = (rows[way]["us"] for way in ("iree", "attnpass"))
+        rate = results.cases[case]["megabytes"] / after
+        lines.append(
+            [case, f"{before:.1f}", f"{after:.1f}", f"{before / after:.1f}", f"{rate:.1f}"]
+        )
+    return f"{on(results, 'microseconds')}; results are equal to PyTorch's.\n\n" + table(
+        ["copy", "IREE", "configured", "times as fast", "TB/s"], lines
+    )
+
+
+def _products(
+    results: Results,
+    cases: dict[str, Ways],
+    ways: tuple[str, str],
+    head: list[str],
+    digits: tuple[int, int],
+) -> str:
+    """Microseconds of products two ways, with digits of these, and of what the second gains."""
+    lines = []
+    for case, rows in cases.items():
+        before, after = (rows[way]["us"] for way in ways)
+        times = [f"{spent:.{digits[0]}f}" for spent in (before, after)]
+        lines.append([case, *times, f"{before / after:.{digits[1]}f}"])
+    error = worst(rows[ways[1]] for rows in cases.values())
+    return f"{on(results, 'microseconds')}; worst error: {error}.\n\n" + table(
+        ["rows x columns x depth", *head, "times as fast"], lines
+    )
+
+
+def decode() -> str:
+    names = ("iree", "attnpass", "torch FA2", "torch cuDNN")
+    results = load("split_k_h200")
+    cases = results.by_case("attention", lambda row: row.get("splits") in (None, "", "auto"))
+    lines = [
+        [shape, *(f"{rows[n]['GB/s']:.0f}" if n in rows else "-" for n in names)]
+        for shape, rows in cases.items()
+    ]
+    return "GB/s of K and V, f16, head dim 128.\n\n" + table(["heads x rows x keys", *names], lines)
+
+
+def decode_layers() -> str:
+    """Milliseconds of a decode step of a Llama-like layer."""
+    names = ("iree", "attnpass", "torch FA2")
+    lines = [
+        [case.removesuffix(" keys"), *(f"{rows[n]['ms']:.3f}" if n in rows else "-" for n in names)]
+        for case, rows in load("split_k_h200").by_case("layers").items()
+    ]
+    return "Milliseconds of a step.\n\n" + table(["cached keys", *names], lines)
+
+
+def sweep() -> str:
+    """GB/s over the number of chunks, a line a shape."""
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for row in load("split_k_h200").flat("attention"):
+        if row.get("splits", "").isdigit():
+            lines.setdefault(row["case"], []).append((int(row["splits"]), row["GB/s"]))
+    return lines_plot("decode, GB/s of K and V over the number of chunks of keys", lines, 4500)
+
+
+# docs/kernels.md
+
+
+def _kernels(wanted: Callable[[Row], bool]) -> dict[str, Ways]:
+    """The timed cases of kernels, each way with the case's settings."""
+    results = load("kernels_h200")
+    found = {}
+    for case, ways in results.by_case().items():
+        settings = results.cases[case]
+        if settings["timed"] and "ms" in ways["iree"] and wanted(settings | {"case": case}):
+            found[case] = {name: settings | row for name, row in ways.items()}
+    return found
+
+
+def _is_decode(row: Row) -> bool:
+    return row["rows"] * row["group"] <= 64
+
+
+def _is_widened(row: Row) -> bool:
+    """Whether operands of 8 bits are cast for a kernel of 16."""
+    return "f8" in row["case"] and not row["own"] and "f8" not in row["kernel"]
+
+
+def kernel_decode() -> str:
+    """GB/s of K and V of the large caches; PyTorch reads those of 8 bits in 16."""
+    large = 2**24
+
+    def wanted(row: Row) -> bool:
+        return _is_decode(row) and row["heads"] * row["keys"] * row["head"] >= large
+
+    return _beside_peers(_kernels(wanted), "GBps")
+
+
+def kernel_prefill() -> str:
+    """TFLOPS of the products; PyTorch computes those of 8 bits in bf16."""
+
+    def wanted(row: Row) -> bool:
+        is_large = not _is_decode(row) and row["keys"] >= 512 and not row.get("cap")
+        return is_large and not _is_widened(row)
+
+    return _beside_peers(_kernels(wanted), "TFLOPS")
+
+
+def widened() -> str:
+    """TFLOPS of kernels of 16 bits and the casts of 8-bit operands in front of them."""
+    return _beside_peers(_kernels(_is_widened), "TFLOPS")
+
+
+def _beside_peers(cases: dict[str, Ways], speed: str) -> str:
+    lines = []
+    for case, rows in cases.items():
+        if rows["iree"]["own"]:
+            continue
+        ways = [rows.get(name, {}) for name in ("iree", "torch_fa2", "torch_cudnn")]
+        cells = [f"{way[speed]} ({short_time(way['ms'])})" if "ms" in way else "-" for way in ways]
+        ratio = f"{ways[2]['ms'] / ways[0]['ms']:.2f}" if "ms" in ways[2] else "-"
+        lines.append([case, *cells, ratio, f"{rows['iree']['error']:.1e}"])
+    return table(["case", "kernel", "FA2", "cuDNN", "cuDNN's time / kernel's", "error"], lines)
+
+
+def caps() -> str:
+    """TFLOPS of the products with a soft-cap, beside FlexAttention's."""
+    cases = _kernels(lambda row: not _is_decode(row) and bool(row.get("cap")))
+    lines = []
+    for case, rows in cases.items():
+        if rows["iree"]["own"]:
+            continue
+        own = cases.get(case.replace("_cap", "_own_configured_cap"), {})
+        ways = (rows["iree"], rows.get("torch_flex", {}), own.get("iree", {}))
+        cells = [way.get("TFLOPS", "-") for way in ways]
+        lines.append([case, *cells, f"{rows['iree']['error']:.1e}"])
+    return table(["case", "kernel", "FlexAttention", "IREE, configured", "error"], lines)
+
+
+def thresholds() -> str:
+    """Microseconds of the kernel beside IREE's code as attnpass configures it."""
+    cases = _kernels(lambda _: True)
+    lines = []
+    for case, rows in cases.items():
+        if own := cases.get(f"{case}_own_configured"):
+            times = (way["iree"]["ms"] for way in (rows, own))
+            lines.append([case, *(f"{spent * 1e3:.1f}" for spent in times)])
+    return table(["case", "kernel", "IREE, configured"], lines)
+
+
+def llama() -> str:
+    """Milliseconds of a Llama layer and attention's share of them."""
+    lines = []
+    for case, rows in load("llama_layer_h200").by_case().items():
+        cells = [case]
+        for way in ("iree", "configured", "kernels"):
+            cells += [f"{rows[way]['ms']:.3f}", f"{100 * rows[way]['share']:.0f}%"]
+        lines.append([*cells, f"{rows['torch']['ms']:.3f}", f"{rows['kernels']['error']:.1e}"])
+    head = ["case", "IREE", "attention", "configured", "attention"]
+    return table([*head, "kernels", "attention", "PyTorch", "error"], lines)
+
+
+# docs/cpu.md, docs/split-k.md, docs/layers.md
+
+STEPS = 8
+WAITS = (
+    "The same calls where both sides' threads wait in the same way between them, ms, medians "
+    "(and the best calls):"
+)
+IN_A_CALL = (
+    f"Attention {STEPS} times in a call, each with the last result as its queries, ms a step, "
+    "threads as both come, and where both wait in the same way:"
+)
+
+
+def cpu() -> str:
+    """A table for each machine and number of threads."""
+    return "\n".join(_cpu_machine(load(path)) for path in sorted(FOLDER.glob("cpu*.json")))
+
+
+def _cpu_machine(results: Results) -> str:
+    about, versions = results.about, results.about["versions"]
+    text = f"{about['note']}\n\n" if "note" in about else ""
+    for threads in dict.fromkeys(row["threads"] for row in results.rows):
+        rows = results.by_case(where=lambda row, of=threads: row["threads"] == of)
+        found = {name: ways for name, ways in rows.items() if "" not in ways}
+        text += (
+            f"{about['machine']} (compiled for {about['cpu']}), threads: {threads}, "
+            f"IREE {versions['iree']}, PyTorch {versions['torch']}.\n\n{_cpu_table(found)}\n"
+        )
+        waits = {n: ways for n, ways in found.items() if {"spinning", "sleeping"} <= {*ways}}
+        if waits:
+            text += f"{WAITS}\n\n{_waits_table(waits)}\n"
+        steps = {n: ways for n, ways in found.items() if "torch steps" in ways}
+        if steps:
+            text += f"{IN_A_CALL}\n\n{_steps_table(steps)}\n"
+    return text
+
+
+def _cpu_table(cases: dict[str, Ways]) -> str:
+    lines = []
+    for name, row in cases.items():
+        found = [row.get(way) for way in ("iree", "configured", "vectorized", "torch")]
+        times = [f"{way['ms']:.4g}" if way else "" for way in found]
+        ours = row["vectorized"]["ms"]
+        gains = [f"{way['ms'] / ours:.2f}" if way else "" for way in (found[0], found[-1])]
+        lines.append([name, *times, *gains, _errors(way for way in found if way)])
+    head = ["attention, ms", "IREE", "configured", "vectorized", "PyTorch"]
+    return table([*head, "over IREE", "over PyTorch", "errors"], lines)
+
+
+def _errors(rows: Iterable[Row]) -> str:
+    return ", ".join(f"{row['error']:.0e}" for row in rows)
+
+
+def _waits_table(cases: dict[str, Ways]) -> str:
+    """Ours and PyTorch with threads that sleep between calls, and with threads that spin."""
+    lines = []
+    for name, row in cases.items():
+        cells: list[str] = []
+        for pair in (("vectorized", "sleeping"), ("spinning", "torch")):
+            ours, theirs = (row[way] for way in pair)
+            cells += [f"{way['ms']:.3g} ({way['best']:.3g})" for way in (ours, theirs)]
+            cells.append(f"{theirs['ms'] / ours['ms']:.2f} ({theirs['best'] / ours['best']:.2f})")
+        lines.append([name, *cells])
+    head = ["attention", "ours, sleeping", "PyTorch, sleeping", "gain"]
+    return table([*head, "ours, spinning", "PyTorch, spinning", "gain"], lines)
+
+
+def _steps_table(cases: dict[str, Ways]) -> str:
+    lines = []
+    for name, row in cases.items():
+        names = ("iree", "vectorized", "torch", "spinning", "sleeping")
+        iree, ours, torch, spinning, sleeping = (row[f"{way} steps"] for way in names)
+        pairs = ((iree, ours), (torch, ours), (sleeping, ours), (torch, spinning))
+        times = [f"{way['ms']:.3g}" for way in (iree, ours, torch)]
+        gains = [f"{theirs['ms'] / mine['ms']:.2f}" for theirs, mine in pairs]
+        lines.append([name, *times, *gains, _errors((iree, ours, torch))])
+    head = ["attention", "IREE", "ours", "PyTorch", "over IREE", "over PyTorch"]
+    return table([*head, "both sleeping", "both spinning", "errors"], lines)
+
+
+def split_k_cpu() -> str:
+    """Medians and best calls of decode, whole and in chunks."""
+    lines = [
+        [
+            shape.replace("x", " x "),
+            *(f"{row['ms']:.3g} ({row['best']:.3g})" for row in ways.values()),
+        ]
+        for shape, ways in load("split_k_cpu").by_case().items()
+    ]
+    head = ["heads x rows x keys", "IREE default", "whole", "2 chunks", "4 chunks", "8 chunks"]
+    return table(head, lines)
+
+
+def blocks() -> str:
+    """Attention blocks of Llama's sizes on a CPU."""
+    results = load("layers_cpu")
+    lines = []
+    for case, ways in results.by_case().items():
+        for way, row in ways.items():
+            times = [f"{row[key]:.1f}" for key in ("ms", "attention_ms", "movement_ms")]
+            counts = f"{row['dispatches']} ({row['moving']})"
+            moved = f"{size(row['bytes'])} ({size(row['moved'])})"
+            gain = f"{row['speedup']:.2f}" if way == "cost" else ""
+            label = {"default": "IREE", "cost": "attnpass"}[way]
+            lines.append([case, label, *times, counts, moved, f"{row['error']:.0e}", gain])
+    head = ["layer", "program", "ms", "attention ms", "moving ms", "dispatches (moving)"]
+    about = results.about
+    where = f"{about['machine']}, {about['cores']} cores, IREE {about['versions']['iree']}.\n\n"
+    return where + table([*head, "bytes (moved)", "error", "speed-up"], lines)
+
+
+# docs/models.md
+
+
+def models() -> str:
+    results = load("models")
+    ways, cases = results.by_case(), results.cases
+    attentions = sum(bool(case["v"]) for case in cases.values())
+    text = f"{len(cases)} models, {attentions} with an attention op; "
+    text += f"IREE {results.about['versions']['iree']}.\n"
+    lost = [f"- {name}: {why}\n" for name, case in cases.items() for why in case["complaints"]]
+    text += "\nNot reached:\n" + "".join(lost) if lost else "No row is lost to IREE.\n"
+    return f"{text}\n{_model_counts(ways)}\n{_model_whys(cases, ways)}"
+
+
+def _model_counts(cases: dict[str, Ways]) -> str:
+    head = ["model"]
+    for name in ("IREE", "flag off", "cost", "always"):
+        head += [f"{name}: V", "dispatches (moving)", "bytes (moved)"]
+    lines = []
+    for name, ways in cases.items():
+        line = [name]
+        for way in ways.values():
+            line.append(" ".join(dict.fromkeys(way["v"])) or "-")
+            line.append(f"{way['dispatches']} ({way['moving']})")
+            line.append(f"{size(way['bytes'])} ({size(way['moved'])})")
+        lines.append([*line, worst(ways.values())])
+    return table([*head, "worst error"], lines)
+
+
+def _model_whys(cases: dict[str, dict[str, Any]], ways: dict[str, Ways]) -> str:
+    def why(way: Row) -> str:
+        texts = [f"{one['decision']}: {one['reason']}" for one in way["decisions"]]
+        return "<br>".join(dict.fromkeys(texts))
+
+    lines = [
+        [name, "<br>".join(case["v"]), *(why(ways[name][way]) for way in ("cost", "always"))]
+        for name, case in cases.items()
+        if case["v"]
+    ]
+    return text_table(["model", "what stands in front of V", "at cost", "at always"], lines)
+
+
+# all
+
+
+BLOCKS: dict[tuple[str, str], Callable[[], str]] = {
+    ("../README.md", "gains"): gains,
+    ("gpu.md", "prefill"): prefill,
+    ("gpu.md", "narrow"): narrow,
+    ("gpu.md", "f32"): f32,
+    ("gpu.md", "projection"): projection,
+    ("gpu.md", "product-tiles"): product_tiles,
+    ("gpu.md", "unknown-rows"): unknown_rows,
+    ("gpu.md", "odd-rows"): odd_rows,
+    ("gpu.md", "copies"): copies,
+    ("gpu.md", "decode"): decode,
+    ("gpu.md", "layers"): decode_layers,
+    ("kernels.md", "decode"): kernel_decode,
+    ("kernels.md", "prefill"): kernel_prefill,
+    ("kernels.md", "widened"): widened,
+    ("kernels.md", "caps"): caps,
+    ("kernels.md", "thresholds"): thresholds,
+    ("kernels.md", "layers"): llama,
+    ("cpu.md", "cpu"): cpu,
+    ("split-k.md", "cpu"): split_k_cpu,
+    ("layers.md", "layers"): blocks,
+    ("models.md", "models"): models,
+    ("cost-model.md", "targets"): cost_tables.targets,
+    ("cost-model.md", "worth"): cost_tables.worth,
+}
+PLOTS = {"prefill.svg": speedups, "split-k.svg": sweep}
+
+
+def write() -> None:
+    for (page, name), text in BLOCKS.items():
+        write_block(page, name, text())
+    for name, text in PLOTS.items():
+        (DOCS / name).write_text(text())

@@ -1,0 +1,34 @@
+"""What was measured stands in one form, and the docs say what it says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from bench import pages
+from bench.markdown import DOCS
+from bench.results import FOLDER, SCHEMA, load
+
+VALIDATOR = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
+def test_results_are_as_the_schema_says(path: Path, tmp_path: Path) -> None:
+    VALIDATOR.validate(json.loads(path.read_text()))
+    again = tmp_path / "again.json"
+    load(path).write(again)
+    assert again.read_text() == path.read_text()
+
+
+@pytest.mark.parametrize(("page", "name"), pages.BLOCKS)
+def test_pages_are_as_measured(page: str, name: str) -> None:
+    text = pages.BLOCKS[page, name]().rstrip()
+    assert f"<!-- {name} -->\n{text}\n<!-- end of {name} -->" in (DOCS / page).read_text()
+
+
+@pytest.mark.parametrize("name", pages.PLOTS)
+def test_plots_are_as_measured(name: str) -> None:
+    assert pages.PLOTS[name]() == (DOCS / name).read_text()
