@@ -24,6 +24,10 @@ class PipelineError(AttnError):
     """A pass pipeline that cannot be parsed or built (unknown pass, bad option)."""
 
 
+class PluginError(AttnError):
+    """What another package registers with attnpass cannot be used; the message names both."""
+
+
 class PassError(AttnError):
     """A pass that failed on its module, or left one that does not verify; `name` is the pass."""
 

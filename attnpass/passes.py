@@ -9,12 +9,12 @@ entry-point group `attnpass.passes` (name = pass name, value = `module:Class`).
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from .errors import PipelineError
+from . import plugins
+from .errors import PipelineError, PluginError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -160,26 +160,29 @@ def option(default: Any, doc: str, choices: tuple[str, ...] = ()) -> Any:
 
 def plugin_names() -> list[str]:
     """Names of the passes of installed plugins, sorted."""
-    return sorted(_plugins())
+    return sorted(name for name, entry in _entries().items() if not entry.is_ours)
 
 
 def pass_names() -> list[str]:
     """Names of all passes, ours and those of installed plugins, sorted."""
-    return sorted({*REGISTRY, *_plugins()})
+    return sorted(_entries())
 
 
 def load_pass(name: str) -> type[Pass]:
-    """The pass class of this name; PipelineError if there is none."""
-    path = REGISTRY.get(name) or _plugins().get(name)
-    if path is None:
+    """The pass class of this name; PipelineError if there is none, PluginError where that of a
+    plugin is none."""
+    entry = _entries().get(name)
+    if entry is None:
         import difflib
 
         known = {known.removeprefix("attn-"): known for known in pass_names()}
         close = difflib.get_close_matches(name.removeprefix("attn-"), known, n=1)
         hint = f"; did you mean '{known[close[0]]}'?" if close else "; --show-passes lists them"
         raise PipelineError(f"unknown pass '{name}'{hint}")
-    module, _, attribute = path.partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    cls = entry.load(Pass)
+    if cls.name != name:
+        raise PluginError(f"{entry}: {entry.path} calls itself '{cls.name}'")
+    return cls
 
 
 def make_pass(name: str, options: dict[str, str]) -> Pass:
@@ -218,7 +221,5 @@ def _parse_option(pass_name: str, spec: dataclasses.Field[Any], text: str) -> An
     return words
 
 
-def _plugins() -> dict[str, str]:
-    from importlib.metadata import entry_points
-
-    return {entry.name: entry.value for entry in entry_points(group="attnpass.passes")}
+def _entries() -> dict[str, plugins.Entry]:
+    return plugins.entries("attnpass.passes", REGISTRY)

@@ -10,14 +10,14 @@ from ..attention.facts import AttentionFacts, describe, find_ops
 from ..errors import AttnError
 from ..ir import descendants, remove_attributes, set_attribute, symbol_name
 from ..kernels.extern import kernels_in
-from ..machines import Target
-from ..machines.configurations import GPUS, built_in
-from ..machines.cpu import configurations as cpu
+from ..machines import GPUS, Target
 from ..machines.cpu import loops as cpu_loops
+from ..machines.cpu.machine import Cpu
 from ..machines.cpu.results import write_transposed
 from ..machines.gpu import copies as gpu_copies
 from ..machines.known_faults import own_is_wrong
 from ..machines.nvidia import contractions as nvidia_contraction
+from ..machines.nvidia.machine import Nvidia
 from ..machines.table import Table, load_table
 from ..machines.user_specs import UserSpecs
 from ..passes import Pass, PassContext, option
@@ -103,8 +103,8 @@ def configure_all(
     """
     changed = False
     theirs = _configured_by_user(module, target, specs, report)
-    if target and target.backend == "llvm-cpu":
-        changed = write_transposed(module, cpu.register_bytes(target))
+    if isinstance(target, Cpu):
+        changed = write_transposed(module, target.vector_bytes)
     ops = find_ops(module)
     for op in ops:
         try:
@@ -121,8 +121,8 @@ def configure_all(
         found, source = _configuration(facts, target, table)
         if _attach(op_of(op), op, found, target, report, source, check):
             changed = True
-            if target and target.backend == "llvm-cpu" and "decomposition_config" not in found:
-                loops = cpu_loops.tiles(facts, cpu.register_bytes(target))
+            if isinstance(target, Cpu) and "decomposition_config" not in found:
+                loops = cpu_loops.tiles(facts, target.vector_bytes)
                 why = loops if isinstance(loops, str) else "the table has none for it"
                 report.record(op, "no-loops", why)
         elif not facts.own_configuration and (why := own_is_wrong(facts, target)):
@@ -133,7 +133,7 @@ def configure_all(
         _configure_copies(module, target, theirs)
     if changed and target and target.backend in GPUS:
         block_divisor_inference(module)
-    if target and on_cuda and contractions and attends:
+    if isinstance(target, Nvidia) and contractions and attends:
         changed |= _configure_contractions(module, target, report, theirs)
     return changed
 
@@ -156,12 +156,11 @@ def _functions(module: ir.Operation, without: dict[str, str]) -> list[ir.Operati
 
 
 def _configure_copies(module: ir.Operation, target: Target, theirs: dict[str, str]) -> None:
-    subgroup = GPUS[target.backend].subgroup(target)
-    if subgroup is None:
+    if target.subgroup is None:
         return
     for function in _functions(module, without=theirs):
         # On AMD's GPUs nothing was timed.
-        gpu_copies.configure(function, subgroup, all_copies=target.backend == "cuda")
+        gpu_copies.configure(function, target.subgroup, all_copies=target.backend == "cuda")
 
 
 def _configure_contractions(
@@ -219,5 +218,5 @@ def _configuration(
         return "the module names no single target", ""
     entry = table.find(facts, target.name) if table else None
     if table is None or entry is None:
-        return built_in(facts, target), ""
+        return target.configuration(facts), ""
     return entry.configuration or f"{table.source} says so", f" from {table.source}"

@@ -449,7 +449,7 @@ class Decompose(Pass):
 
     def _wrong(self, facts: AttentionFacts, target: Target | None, context: PassContext) -> str:
         """Why an attention is to be written out; '' also where that cannot be."""
-        from ..machines.configurations import nothing_is_right
+        from ..machines.known_faults import nothing_is_right
 
         why = nothing_is_right(facts, target, self.configured)
         kept = refusal(facts) if why else ""

@@ -32,14 +32,12 @@ class CutHeads(Pass):
     target: str = option("", "target to decide for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..machines.configurations import cut_head
-
         target = context.target_for(module, self.target)
         if target is None:
             return False
 
         def replace(facts: AttentionFacts) -> str | None:
-            head = cut_head(facts, target)
+            head = None if facts.own_configuration else target.cut_head(facts)
             if head is None or None in facts.map_of("output"):
                 return None
             _cut(facts, head)

@@ -28,7 +28,6 @@ class PadHeads(Pass):
     target: str = option("", "target to decide for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..machines.configurations import padded_heads
         from .padding import pad_dims
 
         target = context.target_for(module, self.target)
@@ -36,7 +35,7 @@ class PadHeads(Pass):
             return False
 
         def replace(facts: AttentionFacts) -> str | None:
-            heads = padded_heads(facts, target)
+            heads = None if facts.own_configuration else target.padded_heads(facts)
             if heads is None:
                 return None
             pad_dims(facts, {facts.k1[0]: heads[0], facts.n[0]: heads[1]})

@@ -29,7 +29,6 @@ class PadKeys(Pass):
     target: str = option("", "target to decide for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..machines.configurations import padded_keys
         from .padding import pad_dims
 
         target = context.target_for(module, self.target)
@@ -37,7 +36,7 @@ class PadKeys(Pass):
             return False
 
         def replace(facts: AttentionFacts) -> str | None:
-            keys = padded_keys(facts, target)
+            keys = None if facts.own_configuration else target.padded_keys(facts)
             if keys is None:
                 return None
             pad_dims(facts, {facts.k2[0]: keys})

@@ -259,15 +259,13 @@ class TileDynamic(Pass):
     target: str = option("", "target to decide for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..machines.configurations import dynamic_tiles
-
         target = context.target_for(module, self.target)
         if target is None:
             return False
 
         def replace(facts: AttentionFacts) -> str | None:
-            sizes = dynamic_tiles(facts, target)
-            if not sizes:
+            sizes = "" if facts.own_configuration else target.dynamic_tiles(facts)
+            if isinstance(sizes, str) or not sizes:
                 return None
             view_as_tiles(facts, sizes)
             keys = [

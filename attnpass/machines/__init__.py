@@ -1,15 +1,19 @@
-"""Targets: what a machine is like, and what V^T is worth on it.
+"""Machines: what they are like, what V^T is worth on them, and what they have for an attention.
 
-One file a family. A target is found from its name (`sm_80`, `gfx942`, `znver4`, `llvm-cpu`)
-or from the `#hal.executable.target` attributes of a module.
+One folder a family. A target is found from its name (`sm_80`, `gfx942`, `znver4`, `llvm-cpu`)
+or from the `#hal.executable.target` attributes of a module. To add a family, from another
+package, extend `Target` and `Family` and register the latter as an entry point of the group
+`attnpass.machines` (value `module:Class`).
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from ..errors import AttnError
+from .. import plugins
+from ..errors import AttnError, PluginError
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -30,8 +34,9 @@ class Worth:
 
 @dataclass(frozen=True)
 class Target:
-    """A machine that a module is compiled for.
+    """A machine that a module is compiled for; `backend` is IREE's name of what compiles for it.
 
+    What a machine knows of an attention it says in the methods below, which know nothing here.
     `bytes_per_second` is the memory bandwidth, `launch_seconds` what one more dispatch
     costs, `compute_units` the number of multiprocessors, compute units or threads,
     `shared_bytes` what IREE lets a GPU's workgroup have of shared memory.
@@ -65,22 +70,110 @@ class Target:
         del facts
         return ""
 
+    def configuration(self, facts: AttentionFacts) -> dict[str, str] | str:
+        """The attributes to configure this attention with, as text by name, each known to give
+        right numbers here; or why there are none."""
+        del facts
+        return f"there is no table for {self.name}"
 
+    def decode_refusal(self, facts: AttentionFacts) -> str:
+        """Why chunks of this attention's keys would get no decode configuration, or ''."""
+        del facts
+        return f"no decode kernel was measured for {self.name}"
+
+    def slower_than_decomposed(self, facts: AttentionFacts) -> str:
+        """Why this attention op would be slower than the products and the softmax that say the
+        same, or ''."""
+        del facts
+        return ""
+
+    def padded_keys(self, facts: AttentionFacts) -> int | None:
+        """The number of keys, above that of this attention, that has a configuration where its
+        own has none; None where there is no such number, or none is needed."""
+        del facts
+        return None
+
+    def padded_heads(self, facts: AttentionFacts) -> tuple[int, int] | None:
+        """Head dims of Q and V, above those of this attention, that have a configuration where
+        its own have none; None where there are none such, or none are needed."""
+        del facts
+        return None
+
+    def cut_head(self, facts: AttentionFacts) -> int | None:
+        """The part of the head dim of Q and K that a configuration is to take where it takes not
+        all, the other part being few scores that are added; None where nothing is to be cut."""
+        del facts
+        return None
+
+    def dynamic_tiles(self, facts: AttentionFacts) -> dict[int, int] | str:
+        """Sizes, by iteration dim, of the tiles that an attention over an unknown number of keys,
+        or of grouped rows, needs for a configuration; or why tiles would not help."""
+        del facts
+        return f"there is no table for {self.name}"
+
+    @property
+    def subgroup(self) -> int | None:
+        """Threads of a GPU's subgroup, for loops that copy; None where IREE's own stay."""
+        return None
+
+
+class Family:
+    """Machines of one kind: finds them by name, and in what a module says.
+
+    `names` are some that users may give, for a reader; `backends` those of IREE whose modules
+    may be for these machines. Another package's families are asked before ours, so that they can
+    say more of a machine than its kind.
+    """
+
+    names: ClassVar[tuple[str, ...]] = ()
+    backends: ClassVar[tuple[str, ...]] = ()
+
+    def find(self, name: str) -> Target | None:
+        """The machine that users call so; None for another family's."""
+        raise NotImplementedError
+
+    def claim(self, attribute: str) -> Target | None:
+        """The machine of `#hal.executable.target<"BACKEND", ...>`, one of `backends`, as text;
+        None for another family's."""
+        del attribute
+        return None
+
+
+FAMILIES = {
+    "nvidia": "attnpass.machines.nvidia.machine:NvidiaGpus",
+    "amd": "attnpass.machines.amd.machine:AmdGpus",
+    "cpu": "attnpass.machines.cpu.machine:Cpus",
+}
+
+
+@functools.cache
+def families() -> tuple[Family, ...]:
+    """All families, those of other packages first. PluginError for one that is none, and for
+    names that two have."""
+    found = plugins.entries("attnpass.machines", FAMILIES)
+    ordered = sorted(found.values(), key=lambda entry: entry.is_ours)
+    made = {entry: entry.make(Family) for entry in ordered}
+    owners: dict[str, plugins.Entry] = {}
+    for entry, family in reversed(made.items()):
+        for name in family.names:
+            if owners.setdefault(name, entry) is not entry:
+                raise PluginError(f"{entry}: the name '{name}' is taken by {owners[name]}")
+    return tuple(made.values())
+
+
+# The backends of IREE that compile for GPUs that we know.
+GPUS = ("cuda", "rocm")
 # Stands in where no target is known: a machine whose launches cost as much as 4 MB moved.
 DEFAULT_TARGET = Target("unknown", "", 1e12, 4e-6, 64)
 
 
 def named_target(name: str) -> Target:
     """The target of this name; AttnError lists those that are known."""
-    from .amd import machine as amd
-    from .cpu import machine as cpu
-    from .nvidia import machine as nvidia
-
-    for family in (nvidia, amd, cpu):
+    for family in families():
         target = family.find(name)
         if target is not None:
             return target
-    known = ", ".join([*nvidia.NAMES, *amd.NAMES, *cpu.NAMES])
+    known = ", ".join(each for family in families() for each in family.names)
     raise AttnError(f"unknown target '{name}' (known: {known}, or a CPU name after 'llvm-cpu:')")
 
 
@@ -105,7 +198,7 @@ def backends(module: ir.Operation) -> set[str]:
 
 def check_backend(module: ir.Operation, target: Target | None) -> None:
     """AttnError if the module is compiled for backends that we know, and not for the target's."""
-    known = backends(module) & {"cuda", "rocm", "llvm-cpu"}
+    known = backends(module) & {name for family in families() for name in family.backends}
     if target is not None and known and target.backend not in known:
         names = ", ".join(sorted(known))
         raise AttnError(f"the target '{target.arch}' is none of {names}, as the module's are")
@@ -126,23 +219,10 @@ def _target_attributes(module: ir.Operation) -> list[str]:
 def parse_target(text: str) -> Target | None:
     """The target that text with a `#hal.executable.target` attribute names; None for none."""
     from ..ir import printed
-    from .amd import machine as amd
-    from .cpu import machine as cpu
-    from .nvidia import machine as nvidia
 
     backend = next(iter(printed.backends(text)), "")
-    if backend == "cuda":
-        return nvidia.find(printed.entry(text, "arch", "sm_80"))
-    if backend == "rocm":
-        return amd.find(printed.entry(text, "arch"))
-    if backend == "llvm-cpu":
-        # IREE takes 8 bytes where the attribute does not say.
-        return cpu.describe(
-            printed.entry(text, "cpu", "generic"),
-            printed.entry(text, "cpu_features"),
-            printed.number(text, "native_vector_size", 8),
-        )
-    return None
+    claims = (family.claim(text) for family in families() if backend in family.backends)
+    return next((target for target in claims if target is not None), None)
 
 
 def widening_seconds(elements: float, target: Target) -> float:

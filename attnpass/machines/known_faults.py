@@ -8,19 +8,46 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ..attention.facts import AttentionFacts, whole_facts
+from ..attention.facts import AttentionFacts, describe, whole_facts
+from ..errors import AttnError
 from ..ir import defining_op, users
 from . import Target
 from .amd import configurations as amd
 from .cpu import configurations as cpu
 from .nvidia import configurations as nvidia
 
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
 _GPUS = {"cuda": nvidia, "rocm": amd}
 # A thread takes so many keys of a single row at once.
 _KEYS_AT_ONCE = 4
 # What makes a tensor of one number.
 _NUMBERS = ("linalg.fill", "arith.constant")
+
+
+def nothing_is_right(facts: AttentionFacts, target: Target | None, configured: bool) -> str:
+    """What is wrong with the code that an attention in the open will get, or ''; whether or not
+    it will be `configured`, and whatever `describe` makes of it."""
+    if facts.own_configuration:
+        return ""
+    if why := no_code(facts):
+        return why
+    why = own_is_wrong(settled(facts), target)
+    if not why or target is None:
+        return ""
+    return "" if configured and _will_be_configured(facts.op, target) else why
+
+
+def _will_be_configured(op: ir.Operation, target: Target) -> bool:
+    try:
+        facts = settled(describe(op))
+    except AttnError:
+        return False
+    kinds = (facts.k1, facts.k2, facts.n)
+    return all(kinds) and not isinstance(target.configuration(facts), str)
 
 
 def no_code(facts: AttentionFacts) -> str:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 
 from ..attention.facts import AttentionFacts
 from . import Target
-from .configurations import built_in
 from .cpu import configurations as cpu
 from .cpu import loops as cpu_loops
 from .gpu.lanes import LANES, LaneTile
@@ -86,7 +85,7 @@ def search(facts: AttentionFacts, target: Target, plain: bool) -> CandidateSearc
     if why:
         found.pruned[why] += 1
         return found
-    first = built_in(facts, target)
+    first = target.configuration(facts)
     if isinstance(first, str):
         first = {}
     elif plain and target.backend == "llvm-cpu":

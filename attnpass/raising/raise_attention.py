@@ -96,7 +96,6 @@ class RaiseAttention(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..machines import backends
-        from ..machines.configurations import slower_than_decomposed
         from .decomposed import decomposed_sums
 
         others = sorted(backends(module) - _BACKENDS)
@@ -113,6 +112,6 @@ class RaiseAttention(Pass):
             on_cpu = machine is not None and machine.backend == "llvm-cpu"
 
             def slower(facts: AttentionFacts) -> str:
-                return slower_than_decomposed(facts, target)
+                return target.slower_than_decomposed(facts) if target else ""
 
             return raise_all(module, context.report, slower, store_masks=on_cpu)

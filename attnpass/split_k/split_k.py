@@ -26,7 +26,7 @@ def split_all(
     target: Target,
     report: Report,
     pass_name: str,
-    unfit: Callable[[AttentionFacts, Target], str] | None = None,
+    unfit: Callable[[AttentionFacts], str] | None = None,
 ) -> bool:
     """Splits what can be split; returns whether IR changed. Needs a current context.
 
@@ -35,7 +35,7 @@ def split_all(
     swept: list[ir.Operation] = []
     changed = False
     for facts in find(module):
-        if unfit is not None and unfit(facts, target):
+        if unfit is not None and unfit(facts):
             continue
         operand = _record(facts, report, pass_name)
         operand.reason = refusal(facts, rows)
@@ -132,10 +132,9 @@ class SplitK(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..machines import DEFAULT_TARGET
-        from ..machines.configurations import split_refusal
 
         target = context.target_for(module, self.target) or DEFAULT_TARGET
         splits = None if self.splits == "auto" else int(self.splits)
-        eligible = split_refusal if self.configured else None
+        unfit = target.decode_refusal if self.configured else None
         with module.context:
-            return split_all(module, splits, self.rows, target, context.report, self.name, eligible)
+            return split_all(module, splits, self.rows, target, context.report, self.name, unfit)

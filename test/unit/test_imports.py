@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[2] / "attnpass"
 # From the bottom up; rooms of one line may import one another.
 ROOMS = (
     ("errors",),
+    ("plugins",),
     ("ir",),
     ("report",),
     ("analysis",),

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from attnpass import passes
+from attnpass import plugins
 from attnpass.driver.flags import CompileOptions, backends_of
 from attnpass.driver.tools import PassOptions
 from attnpass.errors import PipelineError
@@ -22,6 +22,7 @@ from attnpass.pipeline import (
     shown,
     steps,
 )
+from attnpass.plugins import Entry
 from attnpass.runner import parse_pipeline, stage_name
 
 EVERYTHING = PipelineOptions(kernels="always")
@@ -113,8 +114,8 @@ class Lost(Last):
 
 
 def _plugin(monkeypatch: pytest.MonkeyPatch, cls: type[Pass]) -> None:
-    found = {"attn-last": f"{cls.__module__}:{cls.__name__}"}
-    monkeypatch.setattr(passes, "_plugins", lambda: found)
+    entry = Entry("attnpass.passes", "attn-last", f"{cls.__module__}:{cls.__name__}", "other")
+    monkeypatch.setattr(plugins, "installed", lambda _: (entry,))
 
 
 def test_a_plugins_pass_joins_behind_the_step_that_it_names(

@@ -24,13 +24,13 @@ plans, commits, verifies and compares numbers for a rule in one call.
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from iree.compiler import ir
 
+from ... import plugins
 from ...ir import Builder, location_text
 from ..cost import FREE, Cost
 from ..layout import Layout
@@ -144,14 +144,7 @@ def rules_for(op_name: str) -> tuple[Rule, ...]:
 
 @functools.cache
 def _table() -> tuple[Rule, ...]:
-    from importlib.metadata import entry_points
-
+    ours = {path.partition(":")[2]: path for path in RULES}
     # The group's name until the rules moved here.
-    groups = ("attnpass.rules", "attnpass.producers")
-    found = [entry.value for group in groups for entry in entry_points(group=group)]
-    paths = [*RULES, *found]
-    rules = []
-    for path in paths:
-        module, _, name = path.partition(":")
-        rules.append(getattr(importlib.import_module(module), name)())
-    return tuple(rules)
+    found = plugins.entries("attnpass.rules", ours, "attnpass.producers")
+    return tuple(entry.make(Rule) for entry in found.values())

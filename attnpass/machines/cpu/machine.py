@@ -11,10 +11,8 @@ import os
 from dataclasses import dataclass
 
 from ...attention.facts import AttentionFacts
-from ...ir import element_bytes
-from .. import Target, Worth
-
-NAMES = ("llvm-cpu", "host")
+from ...ir import element_bytes, printed
+from .. import Family, Target, Worth
 
 # One thread of a Zen 4: multiplications and additions a second in loops and in configured tiles.
 _LOOPS_PER_SECOND, _TILES_PER_SECOND = 9e10, 3.5e10
@@ -68,6 +66,32 @@ class Cpu(Target):
             "measured with AVX-512, V^T costs loops of few rows up to 34%",
         )
 
+    def configuration(self, facts: AttentionFacts) -> dict[str, str] | str:
+        from .configurations import configuration
+
+        return configuration(facts, self)
+
+    def decode_refusal(self, facts: AttentionFacts) -> str:
+        from .configurations import decodes
+
+        return decodes(facts, self)
+
+    def slower_than_decomposed(self, facts: AttentionFacts) -> str:
+        """IREE's own code for the op is slower, 1.2 to 12 times: attention needs loops of ours."""
+        from .loops import fits_beside_result, tiles
+
+        loops = tiles(facts, self.vector_bytes)
+        if isinstance(loops, str):
+            return f"an attention op has no vector loops on this CPU, and is slower then: {loops}"
+        partial = facts.kind == "online_attention"
+        if partial and not any(fits_beside_result(facts, one) for one in loops.from_best()):
+            # What a sink adds to stands behind the sums, which cannot lie where the result goes.
+            width = facts.sizes[facts.n[0]]
+            return (
+                f"a head dim of {width} leaves vector loops no room on the stack for a sink's sums"
+            )
+        return ""
+
     def _reading(self, facts: AttentionFacts) -> float:
         """Seconds that K and V take to come from memory."""
         keys = facts.assumed_extent((*facts.batch, *facts.k2))
@@ -92,10 +116,23 @@ def describe(processor: str, features: str = "", vector_bytes: int = 16) -> Targ
     )
 
 
-def find(name: str) -> Target | None:
-    """`llvm-cpu`, `host` or `llvm-cpu:PROCESSOR`; None for another family's name."""
-    if name in NAMES:
-        return describe("generic" if name == "llvm-cpu" else "host")
-    if name.startswith("llvm-cpu:"):
-        return describe(name.removeprefix("llvm-cpu:"))
-    return None
+class Cpus(Family):
+    """CPUs: `llvm-cpu` is none in particular, `llvm-cpu:PROCESSOR` one by LLVM's name."""
+
+    names = ("llvm-cpu", "host")
+    backends = ("llvm-cpu",)
+
+    def find(self, name: str) -> Target | None:
+        if name in self.names:
+            return describe("generic" if name == "llvm-cpu" else "host")
+        if name.startswith("llvm-cpu:"):
+            return describe(name.removeprefix("llvm-cpu:"))
+        return None
+
+    def claim(self, attribute: str) -> Target | None:
+        # IREE takes 8 bytes where the attribute does not say.
+        return describe(
+            printed.entry(attribute, "cpu", "generic"),
+            printed.entry(attribute, "cpu_features"),
+            printed.number(attribute, "native_vector_size", 8),
+        )

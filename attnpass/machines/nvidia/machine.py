@@ -26,9 +26,10 @@ from dataclasses import dataclass
 
 from ...attention.facts import AttentionFacts
 from ...attention.widening import cast_operands, narrow_operands, wide_type
-from .. import Target, Worth, widening_seconds
-
-NAMES = ("sm_80", "sm_86", "sm_89", "sm_90")
+from ...ir import printed
+from .. import Family, Target, Worth, widening_seconds
+from ..gpu.lanes import LANES
+from . import configurations
 
 # Multiply-adds of the shape that was measured, head dim 128.
 _MEASURED_WORK = 32 * 4096 * 4096 * (128 + 128)
@@ -87,6 +88,28 @@ class Nvidia(Target):
             seconds, words if seconds > 0 else "the casts would take longer than they save"
         )
 
+    def configuration(self, facts: AttentionFacts) -> dict[str, str] | str:
+        return configurations.configuration(facts, self)
+
+    def decode_refusal(self, facts: AttentionFacts) -> str:
+        return configurations.decodes(facts, self)
+
+    def padded_keys(self, facts: AttentionFacts) -> int | None:
+        return configurations.padded_keys(facts, self)
+
+    def padded_heads(self, facts: AttentionFacts) -> tuple[int, int] | None:
+        return configurations.padded_heads(facts, self)
+
+    def cut_head(self, facts: AttentionFacts) -> int | None:
+        return configurations.cut_head(facts, self)
+
+    def dynamic_tiles(self, facts: AttentionFacts) -> dict[int, int] | str:
+        return configurations.dynamic_tiles(facts, self)
+
+    @property
+    def subgroup(self) -> int | None:
+        return LANES
+
     def _has_tile(self, facts: AttentionFacts) -> bool:
         """Whether IREE has tensor-core instructions for the types of Q, K and V."""
         types = facts.element_types
@@ -126,13 +149,21 @@ def _saved(types: dict[str, str], head: int) -> tuple[float, str]:
     return -0.02, f"measured on an H200: V^T costs up to 3% at head dim {head}"
 
 
-def find(name: str) -> Target | None:
-    """The target called `sm_80` and so on; None for another family's name."""
-    name = name.removeprefix("cuda:") if name != "cuda" else "sm_80"
-    version = re.fullmatch(r"sm_(\d+)[af]?", name)
-    if not version or int(version[1]) < _FIRST_VERSION:
-        return None
-    bandwidth, units = (4.3e12, 132) if name.startswith("sm_9") else (1.5e12, 108)
-    # IREE 3.13 describes every card as it does an A100, but for those two (CUDA's limits).
-    shared = 101376 if name in ("sm_86", "sm_89") else 166912
-    return Nvidia("cuda", name, bandwidth, 3e-6, units, shared_bytes=shared)
+class NvidiaGpus(Family):
+    """NVIDIA's GPUs, called `sm_80` and so on."""
+
+    names = ("sm_80", "sm_86", "sm_89", "sm_90")
+    backends = ("cuda",)
+
+    def find(self, name: str) -> Target | None:
+        name = name.removeprefix("cuda:") if name != "cuda" else "sm_80"
+        version = re.fullmatch(r"sm_(\d+)[af]?", name)
+        if not version or int(version[1]) < _FIRST_VERSION:
+            return None
+        bandwidth, units = (4.3e12, 132) if name.startswith("sm_9") else (1.5e12, 108)
+        # IREE 3.13 describes every card as it does an A100, but for those two (CUDA's limits).
+        shared = 101376 if name in ("sm_86", "sm_89") else 166912
+        return Nvidia("cuda", name, bandwidth, 3e-6, units, shared_bytes=shared)
+
+    def claim(self, attribute: str) -> Target | None:
+        return self.find(printed.entry(attribute, "arch", "sm_80"))
