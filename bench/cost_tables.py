@@ -28,7 +28,8 @@ WORTH = (
 
 
 def targets() -> str:
-    listed = [named_target(name) for name in (*nvidia.NAMES, *amd.NAMES, "llvm-cpu")]
+    names = (*nvidia.NvidiaGpus.names, *amd.AmdGpus.names, "llvm-cpu")
+    listed = [named_target(name) for name in names]
     head = ["target", "GB/s", "launch, us", "a launch is worth"]
     return table(head, map(_target_row, [*listed, DEFAULT_TARGET]))
 

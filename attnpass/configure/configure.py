@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from ..attention.facts import AttentionFacts, describe, find_ops
 from ..errors import AttnError
 from ..ir import descendants, remove_attributes, set_attribute, symbol_name
-from ..kernels.extern import kernels_in
+from ..kernels import kernels_in
 from ..machines import GPUS, Target
 from ..machines.cpu import loops as cpu_loops
 from ..machines.cpu.machine import Cpu

@@ -357,7 +357,7 @@ class TileProducts(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..attention.facts import find_ops
         from ..ir import erase_dead
-        from ..kernels.extern import kernels_in
+        from ..kernels import kernels_in
 
         target = context.target_for(module, self.target)
         if target is None or target.backend != "cuda":

@@ -1,94 +1,119 @@
-"""Precompiled attention kernels and what the manifest says about them.
+"""Kernels in place of IREE's own attention, and the door for those who have some.
 
-The kernels are data: machine code that `tools/build_kernels.py` made from the sources in
-hopper/, where they lie, too.
+A provider looks at an attention and offers what it has: a kernel that is built beforehand, a
+function of its own, anything that gives the attention's result. attn-use-kernels takes the best
+offer where it pays, and attn-propagate-layout asks in which layout V would be worth most.
+`hopper/` is ours. Another package extends `KernelProvider` and registers it as an entry point of
+the group `attnpass.kernels` (value `module:Class`).
 """
 
 from __future__ import annotations
 
-import json
-import zlib
-from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
-_FILES = files(f"{__name__}.hopper")
+from .. import plugins
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+    from ..attention.facts import AttentionFacts
+    from ..ir import maps
+    from ..machines import Target
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """One kernel, as the manifest describes it.
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """A kernel for one attention: its name, the seconds that it saves against IREE's own code
+    (negative: costs), what is done for it included, and in words what it is worth.
 
-    `kind` is `prefill` (blocks of rows over all keys), `decode` (few rows over a cache; its
-    partial results go to a kernel of kind `combine`) or `combine`. `element_type` is that of the
-    query, `cache_type` that of K and `value_type` that of V. `head_dims` are those of Q.K and of
-    V.
-    `v_layout` is `row-major` (keys, head dim) or `transposed`; `mask` is `none`, `causal`,
-    `window` (causal, and no keys far behind) or `operand` (a tensor of `mask_type`); `soft_cap`
-    says whether it caps scores (a decode kernel only where it is told to); the number of keys
-    must be a multiple of `keys_multiple` (for the rows of V^T or of a mask to be aligned) and
-    every operand aligned to `alignment` bytes. `scratch_per_workgroup` and `shared_memory` are
-    in bytes, `workgroup_size` in threads. Decode kernels read the keys in tiles of
-    `keys_per_tile`; `programs_per_unit` of them fit on a multiprocessor at once; prefill
-    kernels that have it, too, do all the work with so many programs. Those that combine take
-    `columns_per_workgroup` elements of a row at a time. `measured` is the best speed that
-    bench/results/kernels_h200.json has for the kernel, in words; it did `measured_work`
-    (operations; of decode kernels: bytes of K and V) in `measured_seconds`. Empty, and 0, where
-    it was not timed.
+    `moved` are the operands that are transposed for it, `widened` those that are cast, with the
+    type that they are cast to.
     """
 
     name: str
-    target: str
-    kind: str
-    element_type: str
-    cache_type: str
-    value_type: str
-    output_type: str
-    head_dims: tuple[int, int]
-    v_layout: str
-    mask: str
-    mask_type: str
-    grouped: bool
-    dynamic: bool
-    keys_multiple: int
-    rows_per_workgroup: int
-    alignment: int
-    scratch_per_workgroup: int
-    shared_memory: int
-    workgroup_size: int
-    constants: tuple[str, ...]
-    source: str
-    source_hash: str
-    file: str
-    hash: str
-    soft_cap: bool = False
-    keys_per_tile: int = 0
-    programs_per_unit: int = 0
-    columns_per_workgroup: int = 0
-    measured: str = ""
-    measured_work: float = 0
-    measured_seconds: float = 0
+    seconds: float
+    reason: str
+    moved: tuple[str, ...] = ()
+    widened: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def v_transposed(self) -> bool:
-        return self.v_layout == "transposed"
+    def replace(self, facts: AttentionFacts, elsewhere: bool) -> None:
+        """Makes the users of the attention, in a current context, read the kernel's result, which
+        has the same type; the attention is left without uses.
 
-    def image(self) -> bytes:
-        """The kernel's machine code, as the CUDA driver loads it."""
-        return zlib.decompress(_FILES.joinpath(self.file).read_bytes())
+        With `elsewhere` the module also has to run on devices without the kernel.
+        """
+        raise NotImplementedError
+
+    def as_fast_as(self, other: Offer) -> bool:
+        """Whether this is the kernel of `other` for another layout of V, and as fast."""
+        return self.name == other.name
 
 
-@cache
-def load_kernels() -> tuple[Kernel, ...]:
-    """Every kernel of the manifest."""
-    text = _FILES.joinpath("manifest.json").read_text()
-    return tuple(
-        Kernel(
-            **{
-                **entry,
-                "head_dims": tuple(entry["head_dims"]),
-                "constants": tuple(entry["constants"]),
-            }
-        )
-        for entry in json.loads(text)["kernels"]
-    )
+class KernelProvider:
+    """Where kernels come from. `backends` are those of IREE whose modules may get some."""
+
+    backends: ClassVar[tuple[str, ...]] = ()
+
+    def unfit_target(self, module: ir.Operation, target: Target | None) -> str:
+        """Why the kernels cannot run on the target; '' if they can."""
+        raise NotImplementedError
+
+    def offers(
+        self, facts: AttentionFacts, target: Target, value_map: maps.Positions | None = None
+    ) -> Sequence[Offer] | str:
+        """The kernels for this attention, or the reason why none fits. Changes nothing.
+
+        `value_map` stands for V's map, where V could have another layout than it has.
+        """
+        raise NotImplementedError
+
+    def launches_in(self, module: ir.Operation) -> bool:
+        """Whether a module, at IREE's phase preprocessing or flow, launches one of the kernels
+        for GPUs, so that there is attention in it, though no op."""
+        del module
+        return False
+
+
+PROVIDERS = {"hopper": "attnpass.kernels.hopper.provider:Hopper"}
+
+
+@functools.cache
+def providers() -> tuple[KernelProvider, ...]:
+    """All providers, ours first. PluginError for one of another package that is none."""
+    found = plugins.entries("attnpass.kernels", PROVIDERS)
+    return tuple(entry.make(KernelProvider) for entry in found.values())
+
+
+def providers_for(module: ir.Operation, target: Target | None) -> tuple[KernelProvider, ...] | str:
+    """Those whose kernels can run on the target; why there are none."""
+    problems = {provider: provider.unfit_target(module, target) for provider in providers()}
+    found = tuple(provider for provider, problem in problems.items() if not problem)
+    return found or "; ".join(problems.values())
+
+
+def best_offer(
+    sources: Sequence[KernelProvider],
+    facts: AttentionFacts,
+    target: Target,
+    value_map: maps.Positions | None = None,
+    only: str = "",
+) -> Offer | str:
+    """The best offer of these providers, or the reasons why none has any. `only` is the name of
+    the one kernel that may be taken, if not empty; for `value_map` see `KernelProvider`."""
+    answers = [provider.offers(facts, target, value_map) for provider in sources]
+    offers = [offer for answer in answers if not isinstance(answer, str) for offer in answer]
+    if not offers:
+        return "; ".join(answer for answer in answers if isinstance(answer, str))
+    offers = [offer for offer in offers if only in ("", offer.name)]
+    if not offers:
+        return f"it does not fit the kernel {only}, and no other may be taken"
+    # What is widened is transposed for nothing, and better not.
+    return max(offers, key=lambda offer: (offer.seconds, -len(offer.moved)))
+
+
+def kernels_in(module: ir.Operation) -> bool:
+    """Whether a module launches kernels of any provider."""
+    return any(provider.launches_in(module) for provider in providers())

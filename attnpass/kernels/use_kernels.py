@@ -1,20 +1,19 @@
-"""attn-use-kernels: precompiled Hopper kernels in place of IREE's own attention."""
+"""attn-use-kernels: kernels of providers in place of IREE's own attention."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from iree.compiler import ir
 
-from .. import machines as targets
 from ..attention.facts import AttentionFacts, find
 from ..ir import erase_dead, maps
-from ..machines import Target
+from ..machines import DEFAULT_TARGET, Target
 from ..passes import Pass, PassContext, option
 from ..report.records import OperandRecord, Report
-from .choose import KernelPlan, choose
-from .dispatch import replace_by_kernel
+from . import KernelProvider, Offer, best_offer, providers, providers_for
 
 
 def use_kernels(
@@ -29,13 +28,15 @@ def use_kernels(
     """Returns whether IR changed; with `elsewhere` the module also runs on other devices;
     `only` names the one kernel that may be taken. Needs a current context."""
     attentions = find(module)
-    problem = unfit_target(module, target)
+    found = providers_for(module, target)
+    sources, problem = ((), found) if isinstance(found, str) else (found, "")
+    device = target or DEFAULT_TARGET
     taken = []
     for facts in attentions:
         order = maps.show(facts.map_of("output"))
         record = OperandRecord("output", "refused", problem, order, order, pass_name=pass_name)
-        device = None if problem else target
-        if device and _use_kernel(facts, device, mode, record, elsewhere, only):
+        offer = best_offer(sources, facts, device, only=only) if sources else problem
+        if _take(offer, facts, mode, record, elsewhere):
             taken.append(facts.op)
         of_attention = report.record_of(facts)
         # Where no kernel fits any more, the price that one had is the better reason.
@@ -45,73 +46,63 @@ def use_kernels(
     return bool(taken)
 
 
-def _use_kernel(
+def _take(
+    offer: Offer | str,
     facts: AttentionFacts,
-    target: Target,
     mode: str,
     record: OperandRecord,
     elsewhere: bool,
-    only: str,
 ) -> bool:
-    plan = choose(facts, target, only=only)
-    if isinstance(plan, str):
-        record.reason = plan
+    """Takes an offer where it pays; returns whether it did, and records why."""
+    if isinstance(offer, str):
+        record.reason = offer
         return False
-    why = _not_taken(plan, mode)
+    why = _not_taken(offer, mode)
     if why:
         record.decision, record.reason = "kept", why
         return False
-    record.decision, record.reason, record.launches = (
-        "kernel",
-        _words(plan),
-        len({*plan.moved, *plan.widened}),
-    )
+    record.decision, record.reason = "kernel", _words(offer)
+    record.launches = len({*offer.moved, *offer.widened})
     if elsewhere:
         record.reason += "; IREE's own code elsewhere"
-    replace_by_kernel(facts, plan, elsewhere)
+    offer.replace(facts, elsewhere)
     return True
 
 
 def note_priced_out(
-    module: ir.Operation, target: Target, mode: str, report: Report, pass_name: str
+    module: ir.Operation,
+    sources: Sequence[KernelProvider],
+    target: Target,
+    mode: str,
+    report: Report,
+    pass_name: str,
 ) -> None:
     """Records attention that a kernel fits now and does not win, before layouts change that no
     kernel may fit afterwards."""
     for facts in find(module):
-        plan = choose(facts, target)
-        why = "" if isinstance(plan, str) else _not_taken(plan, mode)
+        offer = best_offer(sources, facts, target)
+        why = "" if isinstance(offer, str) else _not_taken(offer, mode)
         if why:
             order = maps.show(facts.map_of("output"))
             record = OperandRecord("output", "kept", why, order, order, pass_name=pass_name)
             report.record_of(facts).decide(record)
 
 
-def _not_taken(plan: KernelPlan, mode: str) -> str:
+def _not_taken(offer: Offer, mode: str) -> str:
     """Why a kernel that fits is not taken; empty if it is."""
     if mode == "never":
-        return f"{_words(plan)}, not taken: mode=never"
-    return f"{_words(plan)}, no win" if mode == "cost" and plan.seconds <= 0 else ""
+        return f"{_words(offer)}, not taken: mode=never"
+    return f"{_words(offer)}, no win" if mode == "cost" and offer.seconds <= 0 else ""
 
 
-def _words(plan: KernelPlan) -> str:
-    return f"{plan.kernel.name}: {plan.reason}"
-
-
-def unfit_target(module: ir.Operation, target: Target | None) -> str:
-    """Why the kernels cannot run on the target; empty if they can."""
-    if target is None:
-        return "the target is unknown; say target=sm_90 if the module runs on Hopper"
-    own = targets.resolve_target(module)
-    if own is not None and own.backend != "cuda":
-        return f"the module is compiled for {own.name}, the kernels are CUDA's"
-    if target.backend != "cuda" or not target.arch.startswith("sm_90"):
-        return f"the kernels need sm_90; the target is {target.name} (say target=sm_90 if it is)"
-    return ""
+def _words(offer: Offer) -> str:
+    return f"{offer.name}: {offer.reason}"
 
 
 @dataclass(frozen=True)
 class UseKernels(Pass):
-    """Replaces attention by a `hal.dispatch.extern` of a kernel from the manifest.
+    """Replaces attention by the best kernel that a provider offers for it: ours are precompiled
+    ones for Hopper, each a `hal.dispatch.extern`.
 
     `mode=cost` takes a kernel where it is estimated to win, `always` wherever one fits,
     `never` only reports. A module that is compiled for an older architecture says
@@ -122,7 +113,6 @@ class UseKernels(Pass):
 
     name: ClassVar[str] = "attn-use-kernels"
     summary: ClassVar[str] = "replace attention by precompiled Hopper kernels where they win"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     target: str = option("", "device the module will run on, instead of the module's target")
     mode: str = option("cost", "where a kernel is taken", ("cost", "always", "never"))
@@ -134,6 +124,10 @@ class UseKernels(Pass):
     )
 
     kernel: str = option("", "the name of the one kernel that may be taken; empty: any")
+
+    @classmethod
+    def concerns(cls, backends: Collection[str]) -> bool:
+        return not backends or any({*each.backends} & {*backends} for each in providers())
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         target = self.device(module, context)

@@ -229,7 +229,9 @@ class PropagateLayout(Pass):
                     device = later.device(module, context)
                     target = with_kernels(module, target, device, later.mode)
                     if isinstance(target, KernelTarget):
-                        note_priced_out(module, target.device, later.mode, report, later.name)
+                        note_priced_out(
+                            module, target.sources, target.device, later.mode, report, later.name
+                        )
             return propagate(
                 find(module),
                 mode=self.mode,

@@ -11,7 +11,7 @@ from iree.compiler import ir
 
 from attnpass.attention.facts import find
 from attnpass.ir import Builder
-from attnpass.kernels.scale import magnitude, signed_query
+from attnpass.kernels.hopper.scale import magnitude, signed_query
 
 MODULE = """
 func.func @main(%q: tensor<2x6x8xf32>, %k: tensor<2x10x8xf32>, %v: tensor<2x10x8xf32>{argument})

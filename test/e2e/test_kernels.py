@@ -10,7 +10,7 @@ from importlib.resources import files
 import pytest
 
 import attnpass.kernels.hopper
-from attnpass.kernels import Kernel, load_kernels
+from attnpass.kernels.hopper.manifest import Kernel, load_kernels
 
 ATTENTION = """
 func.func @main(%q: tensor<{heads}x?x{d}x{t}>, %k: tensor<{heads}x?x{d}x{t}>, %v: {v}) -> {o} {{

@@ -9,7 +9,7 @@ from iree.compiler import ir
 
 import attnpass
 from attnpass.ir import descendants
-from attnpass.kernels import load_kernels
+from attnpass.kernels.hopper.manifest import load_kernels
 
 TEXT = """
 func.func @main(%q: tensor<{heads}x{rows}x128xf16>, %k: tensor<{heads}x{keys}x128xf16>,

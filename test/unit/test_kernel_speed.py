@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from attnpass.kernels import Kernel, load_kernels
-from attnpass.kernels.speed import Work, iree_seconds, kernel_seconds
+from attnpass.kernels.hopper.manifest import Kernel, load_kernels
+from attnpass.kernels.hopper.speed import Work, iree_seconds, kernel_seconds
 from attnpass.machines import named_target
 from bench.results import load
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from ..ir import (
+from ...ir import (
     Builder,
     DynamicSize,
     Size,
@@ -21,7 +21,7 @@ from ..ir import (
     product,
     sizes_of,
 )
-from . import Kernel, load_kernels
+from .manifest import Kernel, load_kernels
 
 _TARGET = '#hal.executable.target<"cuda", "cuda-nvptx-fb">'
 _READ = "#hal.pipeline.binding<storage_buffer, ReadOnly>"
@@ -113,7 +113,7 @@ def _is_hopper(build: Builder, device: ir.Value) -> ir.Value:
     return build.compare("eq", major, build.constant_number(9, i32))
 
 
-def kernels_in(module: ir.Operation) -> bool:
+def launches_in(module: ir.Operation) -> bool:
     """Whether a module, at IREE's phase preprocessing or flow, launches one of these kernels."""
     path = ("hal.executable", "hal.executable.variant", "hal.executable.export")
     names = [op.attributes["sym_name"] for op in descendants(module, *path)]

@@ -7,13 +7,16 @@ the arithmetic of that is said in hopper_decode.py and done here.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from iree.compiler import ir
 
-from ..ir import Builder, Size, product
-from . import Kernel, load_kernels
-from .choose import KernelPlan
+from ...ir import Builder, Size, product
 from .extern import launch
+from .manifest import Kernel, load_kernels
+
+if TYPE_CHECKING:
+    from .offers import KernelPlan
 
 
 def launch_decode(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from ..ir import Builder, defining_op, element_type, sizes_of
+from ...ir import Builder, defining_op, element_type, sizes_of
 
 # Zero times the infinity of a hidden key is no number.
 _SMALLEST = 1e-30

@@ -1,4 +1,4 @@
-"""Which precompiled kernel fits an attention, what it needs moved, and what it saves."""
+"""Which precompiled kernels fit an attention, what they need moved, and what they save."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..attention.facts import AttentionFacts
-from ..attention.scores import NATURAL_SCORES
-from ..attention.visible_keys import Mask, find_mask, mask_words
-from ..attention.widening import wide_type
-from ..ir import element_bytes, element_type_name, maps
-from ..ir.limits import ASSUMED_HEADS
-from ..machines import Target, widening_seconds
-from . import Kernel, load_kernels
+from ...attention.facts import AttentionFacts
+from ...attention.scores import NATURAL_SCORES
+from ...attention.visible_keys import Mask, find_mask, mask_words
+from ...attention.widening import wide_type
+from ...ir import element_bytes, element_type_name, maps
+from ...ir.limits import ASSUMED_HEADS
+from ...machines import Target, widening_seconds
+from .. import Offer
+from .manifest import Kernel, load_kernels
+from .replace import replace_by_kernel
 from .scale import sign_of
 from .sources import find_sources, narrow_type, unaligned_slice
-from .speed import Work, iree_seconds, kernel_seconds
+from .speed import Work, equally_fast, iree_seconds, kernel_seconds
 
 # Decode kernels read K and V once for each 16 rows: more rows are for prefill kernels.
 _DECODE_ROWS = 64
@@ -43,17 +45,15 @@ class MaskPlace:
     by_row: bool
 
 
-@dataclass(frozen=True)
-class KernelPlan:
+@dataclass(frozen=True, kw_only=True)
+class KernelPlan(Offer):
     """A kernel and how an attention is given to it; `programs` of it run at once.
 
     `row`, `heads` and `group` are iteration dims: the query rows, the batch dims that K and V
     have, and those they lack. `orders[operand]` is the order of dims the kernel reads: dim i
     of what it gets is dim orders[operand][i] of the operand. `sources` are K and V without the
     repeat of each head for `repeats` query heads, where they come from one. `mask_place` is
-    for masks that are operands. `moved` are the operands that must be transposed for it,
-    `widened` those that must be cast, with the type to cast to; `seconds` is what the plan saves
-    (negative: costs).
+    for masks that are operands.
     """
 
     kernel: Kernel
@@ -65,44 +65,34 @@ class KernelPlan:
     orders: dict[str, tuple[int, ...]]
     sources: dict[str, ir.Value]
     repeats: int
-    moved: tuple[str, ...]
-    widened: dict[str, str]
-    seconds: float
-    reason: str
     programs: int
 
+    def replace(self, facts: AttentionFacts, elsewhere: bool) -> None:
+        replace_by_kernel(facts, self, elsewhere)
 
-def choose(
-    facts: AttentionFacts,
-    target: Target,
-    value_map: maps.Positions | None = None,
-    only: str = "",
-) -> KernelPlan | str:
-    """The best plan for this attention, or the reason why no kernel fits. Changes nothing.
+    def as_fast_as(self, other: Offer) -> bool:
+        return isinstance(other, KernelPlan) and equally_fast(self.kernel, other.kernel)
+
+
+def offers(
+    facts: AttentionFacts, target: Target, value_map: maps.Positions | None = None
+) -> list[KernelPlan] | str:
+    """The plans for this attention, or the reason why no kernel fits. Changes nothing.
 
     Where an operand has 8 bits, kernels for a 16-bit type that holds all of them exactly
     compete with those for the operands as they are. `value_map` stands for V's map, where V
-    could have another layout than it has. `only` is the name of the one kernel that may be
-    taken, if not empty.
+    could have another layout than it has.
     """
     problem = _unfit(facts)
     if problem:
         return problem
-    own = _choose(facts, _own_types(facts), target, value_map, only)
+    own = _offers(facts, _own_types(facts), target, value_map)
     wide = wide_type(facts)
     if not wide:
         return own
-    widened = _choose(facts, (wide, wide, wide), target, value_map, only)
-    plans = [plan for plan in (own, widened) if not isinstance(plan, str)]
-    if not plans:
-        return f"{own}; widened to {wide}: {widened}"
-    return max(plans, key=_preference)
-
-
-def _preference(plan: KernelPlan) -> tuple[float, int]:
-    """What is larger for the better of two plans. What is widened is transposed for nothing, and
-    better not."""
-    return plan.seconds, -len(plan.moved)
+    widened = _offers(facts, (wide, wide, wide), target, value_map)
+    found = [plan for plans in (own, widened) if not isinstance(plans, str) for plan in plans]
+    return found or f"{own}; widened to {wide}: {widened}"
 
 
 def _own_types(facts: AttentionFacts) -> Types:
@@ -111,14 +101,10 @@ def _own_types(facts: AttentionFacts) -> Types:
     return query, key, value
 
 
-def _choose(
-    facts: AttentionFacts,
-    types: Types,
-    target: Target,
-    value_map: maps.Positions | None,
-    only: str,
-) -> KernelPlan | str:
-    """`choose` among the kernels for Q, K and V of these types."""
+def _offers(
+    facts: AttentionFacts, types: Types, target: Target, value_map: maps.Positions | None
+) -> list[KernelPlan] | str:
+    """`offers` of the kernels for Q, K and V of these types."""
     row = [dim for dim in facts.map_of("query") if dim in facts.m][-1]
     kernels = _fitting(facts, types)
     if isinstance(kernels, str):
@@ -133,10 +119,6 @@ def _choose(
     kernels = [kernel for kernel in kernels if _has_mask(kernel, mask, kind)]
     if mask.kind == "operand" and unaligned_slice(facts.value("mask")):
         kernels = [kernel for kernel in kernels if kernel.keys_multiple == 1]
-    if only:
-        kernels = [kernel for kernel in kernels if kernel.name == only]
-        if not kernels:
-            return f"it does not fit the kernel {only}, and no other may be taken"
     found = [
         _plan(facts, kernel, types, row, mask, placed, target, value_map) for kernel in kernels
     ]
@@ -145,7 +127,7 @@ def _choose(
         words = f" ({mask_words(facts)})" if facts.has_mask else ""
         words += " and a soft-cap" if mask.cap else ""
         return f"no kernel for {_type_words(types)} has its kind of mask{words}"
-    return max(plans, key=_preference)
+    return plans
 
 
 def _has_mask(kernel: Kernel, mask: Mask, mask_type: str) -> bool:
@@ -315,20 +297,21 @@ def _plan(
         words += f"; K and V are read without their {repeats}-fold repeat"
     programs = kernel.programs_per_unit * target.compute_units
     return KernelPlan(
-        kernel,
-        row,
-        mask,
-        placed,
-        heads,
-        group,
-        orders,
-        sources,
-        repeats,
-        moved,
-        widened,
-        saved,
-        words,
-        programs,
+        name=kernel.name,
+        seconds=saved,
+        reason=words,
+        moved=moved,
+        widened=widened,
+        kernel=kernel,
+        row=row,
+        mask=mask,
+        mask_place=placed,
+        heads=heads,
+        group=group,
+        orders=orders,
+        sources=sources,
+        repeats=repeats,
+        programs=programs,
     )
 
 

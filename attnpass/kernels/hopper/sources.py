@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..attention.facts import AttentionFacts
-from ..attention.widening import widened_from
-from ..ir import defining_op, element_bytes, element_type_name, ranked_shape
-from ..ir.views import IN_PLACE, SLICE, below_views, repeat_of, view_of
+from ...attention.facts import AttentionFacts
+from ...attention.widening import widened_from
+from ...ir import defining_op, element_bytes, element_type_name, ranked_shape
+from ...ir.views import IN_PLACE, SLICE, below_views, repeat_of, view_of
 
 
 def find_sources(facts: AttentionFacts, narrow: bool) -> tuple[dict[str, ir.Value], int]:

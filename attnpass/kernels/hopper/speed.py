@@ -23,8 +23,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..machines import Target
-from . import Kernel, load_kernels
+from ...machines import Target
+from .manifest import Kernel, load_kernels
 
 # Fewer keys than this are not split by attn-split-k: two chunks of 256.
 _SPLIT_KEYS = 512

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from ..attention.facts import AttentionFacts
-from ..attention.mask_numbers import may_hide, may_hold_below, shows_each_row_a_key
-from ..ir import Builder, element_type, element_type_name, is_float, sizes_of
-from ..ir.limits import ABSORBS_IN_KERNELS, FAR_IN_KERNELS, HIDES_IN_KERNELS
+from ...attention.facts import AttentionFacts
+from ...attention.mask_numbers import may_hide, may_hold_below, shows_each_row_a_key
+from ...ir import Builder, element_type, element_type_name, is_float, sizes_of
+from ...ir.limits import ABSORBS_IN_KERNELS, FAR_IN_KERNELS, HIDES_IN_KERNELS
 
 
 def with_zeros(facts: AttentionFacts, result: ir.Value, build: Builder) -> ir.Value:

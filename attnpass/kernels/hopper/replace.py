@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from iree.compiler import ir
 
-from ..attention.edit import edit, iteration_size
-from ..attention.facts import AttentionFacts
-from ..attention.widening import cast_elements, widen
-from ..ir import Builder, Size, element_type, element_type_name, maps, product, sizes_of
-from .choose import KernelPlan
+from ...attention.edit import edit, iteration_size
+from ...attention.facts import AttentionFacts
+from ...attention.widening import cast_elements, widen
+from ...ir import Builder, Size, element_type, element_type_name, maps, product, sizes_of
 from .decode import launch_decode
 from .extern import launch, runs_on_hopper
 from .scale import magnitude, signed_query
 from .unseen import row_maximum, with_zeros, within_range, without_absorbed
+
+if TYPE_CHECKING:
+    from .offers import KernelPlan
 
 
 def replace_by_kernel(facts: AttentionFacts, plan: KernelPlan, elsewhere: bool) -> None:

@@ -1,0 +1,94 @@
+"""Precompiled attention kernels and what the manifest says about them.
+
+The kernels are data: machine code that `tools/build_kernels.py` made from the sources in this
+folder, where it lies, too.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+_FILES = files("attnpass.kernels.hopper")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel, as the manifest describes it.
+
+    `kind` is `prefill` (blocks of rows over all keys), `decode` (few rows over a cache; its
+    partial results go to a kernel of kind `combine`) or `combine`. `element_type` is that of the
+    query, `cache_type` that of K and `value_type` that of V. `head_dims` are those of Q.K and of
+    V.
+    `v_layout` is `row-major` (keys, head dim) or `transposed`; `mask` is `none`, `causal`,
+    `window` (causal, and no keys far behind) or `operand` (a tensor of `mask_type`); `soft_cap`
+    says whether it caps scores (a decode kernel only where it is told to); the number of keys
+    must be a multiple of `keys_multiple` (for the rows of V^T or of a mask to be aligned) and
+    every operand aligned to `alignment` bytes. `scratch_per_workgroup` and `shared_memory` are
+    in bytes, `workgroup_size` in threads. Decode kernels read the keys in tiles of
+    `keys_per_tile`; `programs_per_unit` of them fit on a multiprocessor at once; prefill
+    kernels that have it, too, do all the work with so many programs. Those that combine take
+    `columns_per_workgroup` elements of a row at a time. `measured` is the best speed that
+    bench/results/kernels_h200.json has for the kernel, in words; it did `measured_work`
+    (operations; of decode kernels: bytes of K and V) in `measured_seconds`. Empty, and 0, where
+    it was not timed.
+    """
+
+    name: str
+    target: str
+    kind: str
+    element_type: str
+    cache_type: str
+    value_type: str
+    output_type: str
+    head_dims: tuple[int, int]
+    v_layout: str
+    mask: str
+    mask_type: str
+    grouped: bool
+    dynamic: bool
+    keys_multiple: int
+    rows_per_workgroup: int
+    alignment: int
+    scratch_per_workgroup: int
+    shared_memory: int
+    workgroup_size: int
+    constants: tuple[str, ...]
+    source: str
+    source_hash: str
+    file: str
+    hash: str
+    soft_cap: bool = False
+    keys_per_tile: int = 0
+    programs_per_unit: int = 0
+    columns_per_workgroup: int = 0
+    measured: str = ""
+    measured_work: float = 0
+    measured_seconds: float = 0
+
+    @property
+    def v_transposed(self) -> bool:
+        return self.v_layout == "transposed"
+
+    def image(self) -> bytes:
+        """The kernel's machine code, as the CUDA driver loads it."""
+        return zlib.decompress(_FILES.joinpath(self.file).read_bytes())
+
+
+@cache
+def load_kernels() -> tuple[Kernel, ...]:
+    """Every kernel of the manifest."""
+    text = _FILES.joinpath("manifest.json").read_text()
+    return tuple(
+        Kernel(
+            **{
+                **entry,
+                "head_dims": tuple(entry["head_dims"]),
+                "constants": tuple(entry["constants"]),
+            }
+        )
+        for entry in json.loads(text)["kernels"]
+    )
