@@ -3,7 +3,8 @@
 A pass is a frozen dataclass: its fields are its command-line options, `run` does the
 work on a `builtin.module`. One file a pass; `REGISTRY` maps the pass name to the class
 that is imported only when the pass is asked for. Other packages add passes through the
-entry-point group `attnpass.passes` (name = pass name, value = `module:Class`).
+entry-point group `attnpass.passes` (name = pass name, value = `module:Class`). Every pass name
+begins with `attn-`: others are passes of IREE and MLIR.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from .machines.user_specs import UserSpecs
     from .report.records import Report
     from .report.words import What
+
+# Passes of another name are IREE's and MLIR's.
+PREFIX = "attn-"
 
 REGISTRY: dict[str, str] = {
     "attn-bubble-transpose-v": "attnpass.layout.bubble_transpose_v:BubbleTransposeV",
@@ -182,6 +186,8 @@ def load_pass(name: str) -> type[Pass]:
     cls = entry.load(Pass)
     if cls.name != name:
         raise PluginError(f"{entry}: {entry.path} calls itself '{cls.name}'")
+    if not name.startswith(PREFIX):
+        raise PluginError(f"{entry}: the name of a pass begins with '{PREFIX}'")
     return cls
 
 

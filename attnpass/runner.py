@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .errors import AttnError, InternalError, PassError, PipelineError
-from .passes import Pass, PassContext, make_pass
+from .passes import PREFIX, Pass, PassContext, make_pass
 
 if TYPE_CHECKING:
     from iree.compiler import ir
 
-PREFIX = "attn-"
 ANCHOR = "builtin.module"
 
 

@@ -1,0 +1,1 @@
+"""A package that adds a machine, a kernel, a rule and a pass to attnpass."""
