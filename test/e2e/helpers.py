@@ -14,6 +14,15 @@ CPU = (
 )
 
 
+# Attention of Q (b, m, k1), K (b, k2, k1) and V (b, k2, n).
+MAPS = """
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>"""
+
+
 def compile_text(
     text: str | bytes, *, mode: str | None = None, flags: Sequence[str] = (), **kwargs: Any
 ) -> bytes:

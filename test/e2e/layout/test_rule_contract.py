@@ -6,18 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from helpers import MAPS
 
 from attnpass.driver.testing import check, decisions
 from attnpass.ir import copied_attributes, element_type, fill_builtin_region
 from attnpass.layout import rules as producers
 from attnpass.layout.rules import Alternative, Demand, Request, Rule
 
-TEXT = """
-#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
-#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
-#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
-#s = affine_map<(b, m, n, k1, k2) -> ()>
-#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+TEXT = (
+    MAPS
+    + """
 func.func @main(%q: tensor<2x8x16xf32>, %k: tensor<2x32x16xf32>, %x: tensor<2x32x24xf32>,
                 %w: tensor<2x24x16xf32>) -> tensor<2x8x16xf32> {
   %z = arith.constant 0.0 : f32
@@ -38,6 +36,7 @@ func.func @main(%q: tensor<2x8x16xf32>, %k: tensor<2x32x16xf32>, %x: tensor<2x32
   return %r : tensor<2x8x16xf32>
 }
 """
+)
 
 
 class Elementwise(Rule):

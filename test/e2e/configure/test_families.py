@@ -6,17 +6,10 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+from helpers import MAPS
 from interpreter import meaning
 
 from attnpass.driver.testing import check, decisions
-
-MAPS = """\
-#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
-#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
-#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
-#s = affine_map<(b, m, n, k1, k2) -> ()>
-#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
-"""
 
 # Attention over 8 heads of 16 rows, keys and columns: what follows each chain.
 ATTEND = """\

@@ -5,19 +5,17 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import compile_text, rel_error, run_module
+from helpers import MAPS, compile_text, rel_error, run_module
 
 from attnpass import Report
 
-HEAD = """\
-#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
-#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
-#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
-#s = affine_map<(b, m, n, k1, k2) -> ()>
-#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+HEAD = (
+    MAPS
+    + """
 #id = affine_map<(a, b, c) -> (a, b, c)>
 #last = affine_map<(a, b, c) -> (c)>
 """
+)
 CACHE = "tensor<4x8x16xf32>, tensor<32x4x16xf32>"
 PARALLEL = '["parallel", "parallel", "parallel"]'
 

@@ -142,7 +142,7 @@ def test_a_value_in_two_layouts_keeps_its_meaning(
     interpreter computes exactly, whatever the type."""
     target = dataclasses.replace(named_target("sm_89"), launch_seconds=0.0, bytes_per_second=1e18)
     monkeypatch.setattr("attnpass.machines.named_target", lambda name: target)
-    path = Path(__file__).parents[1] / "propagate-layout" / "both-layouts.mlir"
+    path = Path(__file__).parents[2] / "propagate-layout" / "both-layouts.mlir"
     text = path.read_text().split("// -----")[part]
     text = text.replace("2048", "24").replace("x128x", "x80x")
     generator = np.random.default_rng(part)

@@ -16,21 +16,12 @@ import numpy as np
 import pytest
 from interpreter import meaning
 from iree.compiler import ir
+from produced_v import KEYS, module_text, project
 
 import attnpass
 from attnpass.driver.testing import check, decisions
 from attnpass.layout.rules import RULES
 
-KEYS = 32
-HEAD = """\
-#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
-#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
-#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
-#s = affine_map<(b, m, n, k1, k2) -> ()>
-#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
-#id = affine_map<(a, b, c) -> (a, b, c)>
-#last = affine_map<(a, b, c) -> (c)>
-"""
 ALL = 'iterator_types = ["parallel", "parallel", "parallel"]'
 
 
@@ -52,19 +43,6 @@ class Case:
     decision: str = "absorbed"
     decision_with_users: str = "absorbed"
     exempt: tuple[tuple[str, str], ...] = ()
-
-
-def project(rows: str = "$S", columns: int = 16, name: str = "p") -> str:
-    """%p = x @ w, for x 4 x rows x 24 and w 4 x 24 x columns."""
-    given = "$D" if rows == "$S" else ""
-    kind = f"tensor<4x{rows}x{columns}x$T>"
-    return f"""
-  %{name}z = arith.constant 0.0 : $T
-  %{name}e = tensor.empty({given}) : {kind}
-  %{name}f = linalg.fill ins(%{name}z : $T) outs(%{name}e : {kind}) -> {kind}
-  %{name} = linalg.batch_matmul ins(%x, %w : tensor<4x{rows}x24x$T>, tensor<4x24x{columns}x$T>)
-      outs(%{name}f : {kind}) -> {kind}
-"""
 
 
 def heads(name: str) -> str:
@@ -373,46 +351,6 @@ CASES = {
     ),
 }
 CELLS = ("static", "dynamic", "users", "bf16", "refused")
-
-
-def module_text(
-    arguments: dict[str, str],
-    body: str,
-    *,
-    element: str = "f32",
-    dynamic: bool = False,
-    keys: int = KEYS,
-    returned: str = "",
-) -> str:
-    """`main(q, k, ...)`: %v by `body`, and attention of it; `returned` is what else it gives."""
-    size = "?" if dynamic else str(keys)
-    given = {"q": "4x8x16x$T", "k": "4x$Sx16x$T", **arguments}
-    signature = ", ".join(f"%{name}: tensor<{kind}>" for name, kind in given.items())
-    length = ""
-    if dynamic:
-        kind = f"tensor<{arguments['x']}>"
-        length = f"  %c1 = arith.constant 1 : index\n  %dim = tensor.dim %x, %c1 : {kind}\n"
-    results = "tensor<4x8x16x$T>" + (", tensor<4x16x$Sx$T>" if returned else "")
-    text = f"""{HEAD}
-func.func @main({signature}) -> ({results}) {{
-{length}{body}{returned}
-  %scale = arith.constant 0.25 : $T
-  %out = tensor.empty() : tensor<4x8x16x$T>
-  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
-      ins(%q, %k, %v, %scale : tensor<4x8x16x$T>, tensor<4x$Sx16x$T>, tensor<4x$Sx16x$T>, $T)
-      outs(%out : tensor<4x8x16x$T>) {{
-    ^bb0(%score: f32):
-      iree_linalg_ext.yield %score : f32
-  }} -> tensor<4x8x16x$T>
-  return %r{", %copy" if returned else ""} : {results}
-}}
-"""
-    if "$DENSE" in text:
-        values = np.random.default_rng(3).integers(-8, 8, (4, keys, 16)) / 4
-        text = text.replace("$DENSE", f"dense<{values.tolist()}>")
-    text = text.replace("$D", "%dim" if dynamic else "")
-    text = text.replace("$N", "%dim" if dynamic else size)
-    return text.replace("$S", size).replace("$T", element)
 
 
 # V is read, transposed, by the caller, too: the order that the plan gives it.

@@ -12,19 +12,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import CPU
+from helpers import CPU, MAPS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
-MAPS = """\
-#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
-#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
-#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
-#s = affine_map<(b, m, n, k1, k2) -> ()>
+MAPS = (
+    MAPS
+    + """
 #mask = affine_map<(b, m, n, k1, k2) -> (m, k2)>
-#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 """
+)
 IDENTITY = "{\n^bb0(%score: f32):\n  iree_linalg_ext.yield %score : f32\n}"
 
 

@@ -7,17 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import compile_text, rel_error, run_module
+from helpers import MAPS, compile_text, rel_error, run_module
 
 from attnpass import Report
 
-MAPS = """
-#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
-#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
-#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
-#s = affine_map<(b, m, n, k1, k2) -> ()>
+MAPS = (
+    MAPS
+    + """
 #b = affine_map<(b, m, n, k1, k2) -> (b, m, k2)>
-#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 #abc = affine_map<(a, b, c) -> (a, b, c)>
 #abcd = affine_map<(a, b, c, d) -> (a, b, c, d)>
 #abcde = affine_map<(a, b, c, d, e) -> (a, b, c, d, e)>
@@ -25,6 +22,7 @@ MAPS = """
 #head = affine_map<(a, b, c, d) -> (a, 0, c, d)>
 #key = affine_map<(a, b, c, d) -> (a, d)>
 """
+)
 THREE = '["parallel", "parallel", "parallel"]'
 FOUR = '["parallel", "parallel", "parallel", "parallel"]'
 FIVE = '["parallel", "parallel", "parallel", "parallel", "parallel"]'
@@ -184,7 +182,7 @@ def test_masks_of_keys_are_made_once_a_sequence() -> None:
 
 def test_a_head_read_by_index_is_moved_once() -> None:
     """Falcon's V, the last head of a packed projection of two sequences, is one for all heads."""
-    source = Path(__file__).parents[1] / "propagate-layout" / "reads-past-repeats.mlir"
+    source = Path(__file__).parents[2] / "propagate-layout" / "reads-past-repeats.mlir"
     text = source.read_text().rpartition("// -----")[2].replace("@read_by_index", "@main")
     flow = compile_text(text, mode="cost", flags=["--compile-to=flow"]).decode()
     (call,) = (line for line in flow.splitlines() if "flow.dispatch @" in line and "_att" in line)

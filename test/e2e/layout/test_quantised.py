@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 from interpreter import meaning
-from test_rule_matrix import module_text, project
+from produced_v import module_text, project
 
 from attnpass.driver.testing import check, decisions
 

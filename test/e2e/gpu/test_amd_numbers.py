@@ -98,7 +98,7 @@ def test_what_iree_gets_wrong(name: str) -> None:
 def test_a_batch_of_unknown_size_times_heads(tmp_path: Path) -> None:
     """IREE knows a divisor of that dim of Q and K, by which it would split it."""
     case = Case(16, 16, 77, 64, "f16")
-    source = Path(__file__).parents[1] / "attn-configure" / "known-divisor.mlir"
+    source = Path(__file__).parents[2] / "attn-configure" / "known-divisor.mlir"
     text = source.read_text().replace("constant 0.125", f"constant {SCALE}")
     path = tmp_path / "lowered.mlir"
     attnpass.compile_str(text, output_file=str(path), extra_args=flags("gfx942"))

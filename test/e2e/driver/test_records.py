@@ -9,7 +9,7 @@ from typing import get_args
 
 import jsonschema
 import pytest
-from helpers import CPU
+from helpers import CPU, MAPS
 
 import attnpass
 from attnpass import Report
@@ -21,11 +21,9 @@ TARGETS = {"cpu": CPU, "cuda": CUDA}
 
 # Three equal layers: two in a line of their own with the path that JAX or ONNX give, the third
 # in the second's line. IREE makes one kernel of them. The last attention differs.
-MODEL = """
-#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
-#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
-#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
-#s = affine_map<(b, m, n, k1, k2) -> ()>
+MODEL = (
+    MAPS
+    + """
 #first = loc("layers.0/attention"("model.py":7:3))
 #second = loc("layers.1/attention"("model.py":9:3))
 func.func @main(%q: tensor<4x64x64xf32>, %k: tensor<4x64x64xf32>, %v: tensor<4x64x64xf32>,
@@ -33,6 +31,7 @@ func.func @main(%q: tensor<4x64x64xf32>, %k: tensor<4x64x64xf32>, %v: tensor<4x6
   %scale = arith.constant 0.125 : f32
   %empty = tensor.empty() : tensor<4x64x64xf32>
 """
+)
 LAYER = """
   %NEW = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #q]>
       ins(%OLD, %k, %v, %scale : tensor<4x64x64xf32>, tensor<4xKEYSx64xf32>,

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from decomposed import CASES, in_order, inputs, reference
+from decomposed import program as written_out
+from flex import FLEX, flex_case
 from helpers import CPU, rel_error, run_module
 from iree.compiler.api import Output, Session, Source
-from test_hidden_rows import BATCH, LENGTH, WIDTH, layer, program, seen
-from test_raise import CASES, _ordered, inputs, reference
-from test_raise import program as written_out
-from test_scores import FLEX, flex_case
+from two_layers import BATCH, LENGTH, WIDTH, layer, program, seen
 
 import attnpass
 from attnpass.report.text import sentences
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FLAGS = [*CPU, "--iree-opt-level=O2"]
 
 ATTENTION = """
@@ -65,7 +65,7 @@ def hidden_rows() -> Case:
 def raised() -> Case:
     case = CASES["causal"]
     given = inputs(case)
-    return written_out(case), list(_ordered(given)), reference(case, given)
+    return written_out(case), list(in_order(given)), reference(case, given)
 
 
 PROGRAMS: dict[str, Callable[[], Case]] = {

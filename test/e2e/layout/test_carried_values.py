@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from helpers import MAPS
 from interpreter import meaning
 from iree.compiler import ir
 
@@ -18,13 +19,7 @@ import attnpass.machines
 from attnpass.driver.testing import check, decisions
 from attnpass.machines import Target, Worth
 
-HEAD = """\
-#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
-#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
-#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
-#s = affine_map<(b, m, n, k1, k2) -> ()>
-#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
-"""
+HEAD = MAPS
 
 
 class Eager(Target):

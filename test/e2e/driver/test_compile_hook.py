@@ -13,26 +13,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 import warm
-from helpers import CPU, compile_and_run, compile_text, rel_error, run_module
+from helpers import CPU, MAPS, compile_and_run, compile_text, rel_error, run_module
 from iree.compiler.api import Output, Session, Source
 from iree.compiler.tools import CompilerToolError
 
 import attnpass
 from attnpass.driver.flags import iree_compile
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 OFF = "--iree-global-opt-enable-attention-v-transpose=false"
 # Where a compile of ours is given none.
 LEVEL = "--iree-opt-level=O2"
 ROWS, WIDTH, HEADS, HEAD = 16, 32, 2, 8
 
 # One layer: q, k and v are projections of x, split into heads; v's projection is named.
-MHA = """\
-#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
-#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
-#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
-#s = affine_map<(b, m, n, k1, k2) -> ()>
-#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+MHA = (
+    MAPS
+    + """
 func.func @main(%x: tensor<16x32xf32>, %wq: tensor<32x16xf32>, %wk: tensor<32x16xf32>,
                 %wv: tensor<32x16xf32>) -> tensor<2x16x8xf32> {
   %scale = arith.constant 0.353553391 : f32
@@ -49,6 +46,7 @@ func.func @main(%x: tensor<16x32xf32>, %wq: tensor<32x16xf32>, %wk: tensor<32x16
   return %r : tensor<2x16x8xf32>
 }
 """
+)
 SPLIT = """\
   %zero_Z = arith.constant 0.0 : f32
   %empty_Z = tensor.empty() : tensor<16x16xf32>

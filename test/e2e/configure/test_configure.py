@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 from attention_case import TOLERANCE, Case
-from helpers import compile_text, rel_error, run_module
+from helpers import MAPS, compile_text, rel_error, run_module
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,11 +67,9 @@ def test_all_are_configured() -> None:
 
 # Keys and values of two heads side by side in one product, as DeepSeek's latent attention has
 # them: the slice of V keeps attention's unit batch dim up to the kernel.
-UNIT_BATCH = """
-#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
-#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
-#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
-#s = affine_map<(b, m, n, k1, k2) -> ()>
+UNIT_BATCH = (
+    MAPS
+    + """
 func.func @main(%q: tensor<2x40x192xf32>, %x: tensor<1x50x16xf32>, %w: tensor<1x16x512xf32>,
     %rope: tensor<1x2x50x64xf32>)    -> tensor<2x40x128xf32> {
   %zero = arith.constant 0.0 : f32
@@ -105,6 +103,7 @@ func.func @main(%q: tensor<2x40x192xf32>, %x: tensor<1x50x16xf32>, %w: tensor<1x
   return %r : tensor<2x40x128xf32>
 }
 """.replace("#q2", "affine_map<(b, m, n, k1, k2) -> (b, m, n)>")
+)
 
 
 @pytest.mark.parametrize("pipeline", ["attn-configure", "attn-configure,attn-vectorize"])
@@ -127,13 +126,10 @@ def test_unit_batch_stays_in_the_kernel(pipeline: str) -> None:
 
 
 # A bias by relative positions in an image of 4 by 6, as SAM's.
-IMAGE_BIAS = """
-#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
-#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
-#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
-#s = affine_map<(b, m, n, k1, k2) -> ()>
+IMAGE_BIAS = (
+    MAPS
+    + """
 #b = affine_map<(b, m, n, k1, k2) -> (b, m, k2)>
-#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 #image = affine_map<(b, i, j, c) -> (b, i, j, c)>
 #all = affine_map<(b, i, j, k, l) -> (b, i, j, k, l)>
 #row = affine_map<(b, i, j, k, l) -> (b, i, j, k)>
@@ -180,6 +176,7 @@ func.func @main(%x: tensor<2x4x6x16xf32>, %kv: tensor<2x24x16xf32>,
   return %last : tensor<2x4x6x16xf32>
 }
 """
+)
 
 
 def test_bias_over_an_image() -> None:
@@ -201,12 +198,9 @@ def test_bias_over_an_image() -> None:
 
 # DeepSeek's decode: the heads are rows of one, K is a cache that a row is written to, V its first
 # columns.
-LATENT_CACHE = """
-#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
-#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
-#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
-#s = affine_map<(b, m, n, k1, k2) -> ()>
-#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+LATENT_CACHE = (
+    MAPS
+    + """
 func.func @main(%rows: tensor<4x320xf32>, %old: tensor<1x40x320xf32>,
     %new: tensor<1x320xf32>, %at: tensor<1x2xi64>) -> tensor<4x256xf32> {
   %cache = iree_linalg_ext.scatter dimension_map = [0, 1] unique_indices(true)
@@ -234,6 +228,7 @@ func.func @main(%rows: tensor<4x320xf32>, %old: tensor<1x40x320xf32>,
   return %heads : tensor<4x256xf32>
 }
 """
+)
 
 
 def test_batch_of_one_behind_a_slice() -> None:

@@ -10,17 +10,15 @@ from pathlib import Path
 
 import pytest
 from flow_ir import read_flow
+from helpers import MAPS
 from interpreter import meaning
 
 from attnpass.driver.testing import check
 
 # Two sequences of 12 rows, four heads of 16.
-RANK_3 = """\
-#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
-#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
-#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
-#s = affine_map<(b, m, n, k1, k2) -> ()>
-#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+RANK_3 = (
+    MAPS
+    + """
 func.func @main(%q: tensor<8x12x16xf32>, %k: tensor<8x12x16xf32>, %v: tensor<8x12x16xf32>, %w: tensor<64x48xf32>, %gate: tensor<24x64xf32>) -> tensor<RESULT> {
   %scale = arith.constant 0.25 : f32
   %z = arith.constant 0.0 : f32
@@ -30,6 +28,7 @@ func.func @main(%q: tensor<8x12x16xf32>, %k: tensor<8x12x16xf32>, %v: tensor<8x1
       iree_linalg_ext.yield %score : f32
   } -> tensor<8x12x16xf32>
 """
+)
 RANK_4 = RANK_3.replace("(b, ", "(b, h, ").replace("8x12x16", "2x4x12x16")
 HEADS = "  %h = tensor.expand_shape %r [[0, 1], [2], [3]] output_shape [2, 4, 12, 16] : tensor<8x12x16xf32> into tensor<2x4x12x16xf32>\n"
 TRANSPOSED = """\

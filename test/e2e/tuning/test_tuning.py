@@ -25,7 +25,7 @@ from attnpass.machines.search import BUILT_IN
 from attnpass.tuning import folder as tuning_folder
 from attnpass.tuning.folder import IREES_OWN, TABLE, TuneSettings, compile_all, prepare
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CASES = {
     # IREE 3.13's own configuration tiles k1 from head dim 256 on: relative error 0.7.
     "wide": Case(2, 6, 24, 256, value_head=16),

@@ -205,7 +205,7 @@ def test_grouped_rows(keys: int) -> None:
 @cache
 def products() -> bytes:
     """The functions that attn-tile-products' lit test holds."""
-    text = (Path(__file__).parents[1] / "tile-products" / "tile.mlir").read_text()
+    text = (Path(__file__).parents[2] / "tile-products" / "tile.mlir").read_text()
     report = Report()
     vmfb = compile_text(
         text, mode="cost", pipeline="attn-tile-products{target=sm_80}", report=report
