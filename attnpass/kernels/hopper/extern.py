@@ -46,52 +46,68 @@ def launch(
     if kernel.scratch_per_workgroup:
         scratch = product([*workgroups, kernel.scratch_per_workgroup])
         results = [*results, ([scratch], ir.IntegerType.get_signless(8))]
-    index = ir.IndexType.get()
     made = [[_as_dim(build, size) for size in sizes] for sizes, _ in results]
     types = [build.tensor_type(sizes, kind) for sizes, (_, kind) in zip(made, results, strict=True)]
     workload = [build.size(size) for size in workgroups]
     argument_dims = _dynamic(build, [sizes_of(tensor) for tensor in tensors])
     result_dims = _dynamic(build, made)
-    numbers_given = [_as_i32(build, constants[name]) for name in kernel.constants]
-    arguments = [*numbers_given, *tensors]
-    bindings = ", ".join([_READ] * len(tensors) + [_WRITE] * len(results))
-    layout = f"#hal.pipeline.layout<constants = {len(numbers_given)}, bindings = [{bindings}]>"
-    segments = [len(workload), len(arguments), len(argument_dims), len(result_dims)]
+    arguments = [*(_as_i32(build, constants[name]) for name in kernel.constants), *tensors]
+    parts = [workload, arguments, argument_dims, result_dims]
+    objects = [_object(kernel.name, kernel.image())]
+    if elsewhere:
+        objects.append(_object(f"{kernel.name}_elsewhere", _stub(kernel, len(tensors) + len(made))))
+    attributes = _attributes(build, kernel, len(tensors), len(results), objects)
+    attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([len(part) for part in parts])
+    operands = [value for part in parts for value in part]
+    op = build.create("hal.dispatch.extern", types, operands, attributes, regions=1 + len(objects))
+    _count_workgroups(build, op)
+    if elsewhere:
+        _ask_for_hopper(build, op)
+    return list(op.results)
+
+
+def _attributes(
+    build: Builder, kernel: Kernel, reads: int, writes: int, objects: Sequence[ir.Attribute]
+) -> dict[str, ir.Attribute]:
+    """The attributes of the launch, but for the sizes of its operands' parts."""
+    index = ir.IndexType.get()
 
     def numbers(*values: int) -> ir.ArrayAttr:
         return ir.ArrayAttr.get([ir.IntegerAttr.get(index, value) for value in values])
 
-    objects = [_object(kernel.name, kernel.image())]
-    if elsewhere:
-        objects.append(_object(f"{kernel.name}_elsewhere", _stub(kernel, len(tensors) + len(made))))
-    attributes: dict[str, ir.Attribute] = {
+    bindings = ", ".join([_READ] * reads + [_WRITE] * writes)
+    constants = len(kernel.constants)
+    layout = f"#hal.pipeline.layout<constants = {constants}, bindings = [{bindings}]>"
+    return {
         "export_name": build.string(kernel.name),
         "layout": ir.Attribute.parse(layout),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
         "targets": ir.ArrayAttr.get([ir.Attribute.parse(_TARGET)] * len(objects)),
         "target_objects": ir.ArrayAttr.get([ir.ArrayAttr.get([each]) for each in objects]),
         "target_ordinals": numbers(*[0] * len(objects)),
-        "tied_operands": numbers(*[-1] * len(results)),
+        "tied_operands": numbers(*[-1] * writes),
         "workgroup_size": numbers(kernel.workgroup_size, 1, 1),
         "workgroup_local_memory": ir.IntegerAttr.get(index, kernel.shared_memory),
     }
-    operands = [*workload, *arguments, *argument_dims, *result_dims]
-    op = build.create("hal.dispatch.extern", types, operands, attributes, regions=1 + len(objects))
-    kinds = [ir.Type.parse("!hal.device"), *[index] * len(workload)]
+
+
+def _count_workgroups(build: Builder, op: ir.Operation) -> None:
+    """Fills the region that makes a grid of the two numbers of workgroups."""
+    index = ir.IndexType.get()
+    kinds = [ir.Type.parse("!hal.device"), index, index]
     block = op.regions[0].blocks.append(*kinds, arg_locs=[build.location] * len(kinds))
 
-    def workgroup_count(inner: Builder) -> list[ir.Value]:
+    def grid(inner: Builder) -> list[ir.Value]:
         _, blocks, heads = block.arguments
         one = inner.constant_index(1)
         return [inner.create("arith.muli", [index], [blocks, heads]).results[0], one, one]
 
-    build.fill_block(block, "hal.return", workgroup_count)
-    if elsewhere:
-        condition = op.regions[1].blocks.append(kinds[0], arg_locs=[build.location])
-        build.fill_block(
-            condition, "hal.return", lambda inner: [_is_hopper(inner, condition.arguments[0])]
-        )
-    return list(op.results)
+    build.fill_block(block, "hal.return", grid)
+
+
+def _ask_for_hopper(build: Builder, op: ir.Operation) -> None:
+    """Fills the region that says whether a device takes the first object."""
+    block = op.regions[1].blocks.append(ir.Type.parse("!hal.device"), arg_locs=[build.location])
+    build.fill_block(block, "hal.return", lambda inner: [_is_hopper(inner, block.arguments[0])])
 
 
 def runs_on_hopper(build: Builder) -> ir.Value:

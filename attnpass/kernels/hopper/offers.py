@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -254,18 +254,8 @@ def _plan(
 ) -> KernelPlan | None:
     """The attention, of Q, K and V in these types, by this kernel; None if K and V cannot be had
     in its type."""
-    (k1,), (k2,), (n,) = facts.k1, facts.k2, facts.n
-    heads = tuple(dim for dim in facts.map_of("query") if dim in facts.batch)
     group = tuple(dim for dim in facts.map_of("query") if dim in facts.m and dim != row)
-    wanted = {
-        "query": (*heads, *group, row, k1),
-        "key": (*heads, k2, k1),
-        "value": (*heads, n, k2) if kernel.v_transposed else (*heads, k2, n),
-        "output": (*heads, *group, row, n),
-    }
-    given = {name: facts.map_of(name) for name in wanted}
-    given["value"] = value_map or given["value"]
-    orders = {name: tuple(given[name].index(dim) for dim in dims) for name, dims in wanted.items()}
+    orders = _orders(facts, kernel, row, group, value_map)
     if placed is not None:
         orders["mask"] = placed.order
     moved = tuple(name for name, order in orders.items() if not maps.is_identity(order))
@@ -281,24 +271,12 @@ def _plan(
     signed = ("query",) if sign_of(facts.value("scale")) == -1 else ()
     copied = {*moved, *widened, *signed}
     moving = _moving_seconds(facts, copied, widened, sources, repeats, target)
-    words = f"about {kernel_time * 1e6:.0f} us instead of {own * 1e6:.0f}"
-    words += kernel.measured and f" (measured: {kernel.measured})"
-    done = [f"transpose the {' and the '.join(moved)}"] if moved else []
-    if widened:
-        done += [f"widen the {' and the '.join(widened)} to {kernel.element_type}"]
-    if signed:
-        done += ["negate the query, as the scale is below zero"]
-    if done:
-        words += f", and {moving * 1e6:.0f} to {' and '.join(done)}"
-    saved = own - kernel_time - moving
-    if narrow and facts.element_types["key"] != kernel.cache_type:
-        words += f"; K and V are read in {kernel.cache_type}, before they are widened"
-    if repeats > 1:
-        words += f"; K and V are read without their {repeats}-fold repeat"
+    done = _changes(kernel, moved, widened, bool(signed))
+    words = _words((kernel_time, own, moving), kernel, facts, done, repeats, narrow)
     programs = kernel.programs_per_unit * target.compute_units
     return KernelPlan(
         name=kernel.name,
-        seconds=saved,
+        seconds=own - kernel_time - moving,
         reason=words,
         moved=moved,
         widened=widened,
@@ -306,13 +284,72 @@ def _plan(
         row=row,
         mask=mask,
         mask_place=placed,
-        heads=heads,
+        heads=_heads(facts),
         group=group,
         orders=orders,
         sources=sources,
         repeats=repeats,
         programs=programs,
     )
+
+
+def _orders(
+    facts: AttentionFacts,
+    kernel: Kernel,
+    row: int,
+    group: tuple[int, ...],
+    value_map: maps.Positions | None,
+) -> dict[str, tuple[int, ...]]:
+    """For each operand, and the result, where the dims stand in it that the kernel wants there."""
+    (k1,), (k2,), (n,) = facts.k1, facts.k2, facts.n
+    heads = _heads(facts)
+    wanted = {
+        "query": (*heads, *group, row, k1),
+        "key": (*heads, k2, k1),
+        "value": (*heads, n, k2) if kernel.v_transposed else (*heads, k2, n),
+        "output": (*heads, *group, row, n),
+    }
+    given = {name: facts.map_of(name) for name in wanted}
+    given["value"] = value_map or given["value"]
+    return {name: tuple(given[name].index(dim) for dim in dims) for name, dims in wanted.items()}
+
+
+def _heads(facts: AttentionFacts) -> tuple[int, ...]:
+    return tuple(dim for dim in facts.map_of("query") if dim in facts.batch)
+
+
+def _words(
+    seconds: tuple[float, float, float],
+    kernel: Kernel,
+    facts: AttentionFacts,
+    done: Sequence[str],
+    repeats: int,
+    narrow: bool,
+) -> str:
+    """Why the kernel is worth it, or not: `seconds` are the kernel's, those of IREE's code, and
+    those of what is `done` to operands for it."""
+    kernel_time, own, moving = (1e6 * each for each in seconds)
+    words = f"about {kernel_time:.0f} us instead of {own:.0f}"
+    words += kernel.measured and f" (measured: {kernel.measured})"
+    if done:
+        words += f", and {moving:.0f} to {' and '.join(done)}"
+    if narrow and facts.element_types["key"] != kernel.cache_type:
+        words += f"; K and V are read in {kernel.cache_type}, before they are widened"
+    if repeats > 1:
+        words += f"; K and V are read without their {repeats}-fold repeat"
+    return words
+
+
+def _changes(
+    kernel: Kernel, moved: Sequence[str], widened: Iterable[str], signed: bool
+) -> list[str]:
+    """What is done to operands before the kernel reads them, in words."""
+    done = [f"transpose the {' and the '.join(moved)}"] if moved else []
+    if widened:
+        done += [f"widen the {' and the '.join(widened)} to {kernel.element_type}"]
+    if signed:
+        done += ["negate the query, as the scale is below zero"]
+    return done
 
 
 def _widened(facts: AttentionFacts, kernel: Kernel, sources: dict[str, ir.Value]) -> dict[str, str]:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from helpers import rel_error, run_module
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PLUGIN = ROOT / "test" / "plugin"
 DEVICE = [
     "--iree-hal-target-device=local",
