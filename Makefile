@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml
 venv: $(STAMP) ## set up .venv with attnpass and its tools
 
 run: $(STAMP) ## compile and run a transformer layer with and without the passes
-	$(BIN)/python tools/demo.py
+	$(BIN)/python -m bench.demo
 
 test: lint lit pytest ## all checks: lint, lit, pytest
 

@@ -8,9 +8,9 @@ Each block of a page is one function here, which gives its text; BLOCKS says whe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from bench import cost_tables
+from bench.cases.configure import NARROW_VARIANTS, WRONG
 from bench.markdown import DOCS, lines_plot, ratios_plot, size, table, text_table, write_block
 from bench.results import FOLDER, Results, Row, load
 
@@ -18,9 +18,6 @@ Ways = dict[str, Row]
 # PyTorch's kernels by their names in the results.
 PEERS = {"FA2": "FlashAttention-2", "cuDNN": "cuDNN", "efficient": "memory-efficient"}
 CORE = "a core of an Intel Xeon (Emerald Rapids), f32"
-# Above this error numbers are wrong.
-WRONG = 0.1
-NARROW = ("8 bits", "8 bits V^T", "8 bits shared", "8 bits shared V^T")
 
 
 # cells
@@ -145,12 +142,13 @@ def _least(rows: Ways, names: Sequence[str]) -> float | None:
 
 def narrow() -> str:
     """Milliseconds of cases with 8-bit operands, widened in front of attention and not."""
-    names = ("attnpass", "attnpass V^T", *NARROW, "FA2", "cuDNN")
+    names = ("attnpass", "attnpass V^T", *NARROW_VARIANTS, "FA2", "cuDNN")
     lines = []
     for case, rows in load("configure_h200").by_case().items():
         if "f8" in case and "ms" in rows.get("8 bits", {}):
             errors = [
-                worst(rows[name] for name in group if name in rows) for group in (names[:2], NARROW)
+                worst(rows[name] for name in group if name in rows)
+                for group in (names[:2], NARROW_VARIANTS)
             ]
             lines.append([case, *(ms(rows.get(name)) for name in names), *errors])
     return table(["case", *names, "error, widened", "error, 8 bits"], lines)
@@ -316,7 +314,7 @@ def _kernels(wanted: Callable[[Row], bool]) -> dict[str, Ways]:
     found = {}
     for case, ways in results.by_case().items():
         settings = results.cases[case]
-        if settings["timed"] and "ms" in ways["iree"] and wanted(settings | {"case": case}):
+        if settings["timed"] and "ms" in ways["iree"] and wanted(settings | ways["iree"]):
             found[case] = {name: settings | row for name, row in ways.items()}
     return found
 
@@ -520,13 +518,14 @@ def blocks() -> str:
 
 def models() -> str:
     results = load("models")
-    ways, cases = results.by_case(), results.cases
-    attentions = sum(bool(case["v"]) for case in cases.values())
+    cases = results.by_case()
+    modules = {name: ways.pop("module") for name, ways in cases.items()}
+    attentions = sum(bool(module["chains"]) for module in modules.values())
     text = f"{len(cases)} models, {attentions} with an attention op; "
     text += f"IREE {results.about['versions']['iree']}.\n"
-    lost = [f"- {name}: {why}\n" for name, case in cases.items() for why in case["complaints"]]
+    lost = [f"- {name}: {why}\n" for name, one in modules.items() for why in one["complaints"]]
     text += "\nNot reached:\n" + "".join(lost) if lost else "No row is lost to IREE.\n"
-    return f"{text}\n{_model_counts(ways)}\n{_model_whys(cases, ways)}"
+    return f"{text}\n{_model_counts(cases)}\n{_model_whys(modules, cases)}"
 
 
 def _model_counts(cases: dict[str, Ways]) -> str:
@@ -544,15 +543,15 @@ def _model_counts(cases: dict[str, Ways]) -> str:
     return table([*head, "worst error"], lines)
 
 
-def _model_whys(cases: dict[str, dict[str, Any]], ways: dict[str, Ways]) -> str:
+def _model_whys(modules: Ways, cases: dict[str, Ways]) -> str:
     def why(way: Row) -> str:
         texts = [f"{one['decision']}: {one['reason']}" for one in way["decisions"]]
         return "<br>".join(dict.fromkeys(texts))
 
     lines = [
-        [name, "<br>".join(case["v"]), *(why(ways[name][way]) for way in ("cost", "always"))]
-        for name, case in cases.items()
-        if case["v"]
+        [name, "<br>".join(one["chains"]), *(why(cases[name][way]) for way in ("cost", "always"))]
+        for name, one in modules.items()
+        if one["chains"]
     ]
     return text_table(["model", "what stands in front of V", "at cost", "at always"], lines)
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
 import importlib
 import itertools
 import json
@@ -692,26 +691,24 @@ _FOLDER = re.compile(r"(?:/[\w.-]+)+/(?=m\d+\.)")
 
 def keep_results(files: Sequence[str], machine: str, path: Path) -> None:
     """Counts of all files, and by graph what was not right."""
-    runs = []
+    from bench.results import Results, about, row
+
+    rows = []
     for file, _, commit in (word.partition("@") for word in files):
         data = json.loads(Path(file).read_text())
         found: dict[tuple[int, str], dict[str, Any]] = {}
         for record in data["found"]:
-            row = {name: record[name] for name in ("seed", "family", "kind")}
-            row |= {"error": 0.0, "settings": [], "detail": _FOLDER.sub("", record["detail"])[:160]}
-            row = found.setdefault((record["seed"], record["kind"]), row)
-            row["settings"].append(" ".join(record[n] for n in ("target", "level", "variant")))
-            row["error"] = max(row["error"], record["error"])
+            one = {name: record[name] for name in ("seed", "family", "kind")}
+            one |= {"error": 0.0, "settings": [], "detail": _FOLDER.sub("", record["detail"])[:160]}
+            one = found.setdefault((record["seed"], record["kind"]), one)
+            one["settings"].append(" ".join(record[n] for n in ("target", "level", "variant")))
+            one["error"] = max(one["error"], record["error"])
         kept = {name: data[name] for name in ("parameters", "runs", "graphs", "counts")}
         kept |= {"cpu_seconds_per_run": data["cpu_seconds_per_run"], "found": [*found.values()]}
-        runs.append({"commit": commit, **kept})
-    counts = Counter[str]()
-    for run in runs:
-        kind = "forms" if run["parameters"].get("forms") else "graphs"
-        backend = run["parameters"]["targets"][0].split("-")[0]
-        counts[f"{kind} {backend}"] += run["runs"]
-    data = {"date": f"{datetime.date.today()}", "machine": machine, "total": counts, "runs": runs}
-    path.write_text(json.dumps(data, indent=1) + "\n")
+        kind = "forms" if data["parameters"].get("forms") else "graphs"
+        case = f"{kind}, {', '.join(data['parameters']['targets'])}"
+        rows.append(row(case, "attnpass", kept, commit=commit))
+    Results("fuzz", about(machine), rows).write(path)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

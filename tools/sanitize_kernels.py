@@ -1,10 +1,10 @@
 """Runs the precompiled kernels under compute-sanitizer: memcheck and racecheck.
 
-    python tools/bench_kernels.py compile build/kernels           (needs attnpass; no GPU)
-    python tools/sanitize_kernels.py build/kernels --json FILE    (needs a Hopper GPU, torch,
+    python -m bench compile kernels build/kernels                 (needs attnpass; no GPU)
+    python -m tools.sanitize_kernels build/kernels --json FILE    (needs a Hopper GPU, torch,
                                                                    iree-base-runtime, CUDA's tools)
 
-Each case of tools/bench_kernels.py that is named below runs alone, once under each tool, which
+Each case of the bench `kernels` that is named below runs alone, once under each tool, which
 looks at the attention kernels only. For each hazard that racecheck reports, the JSON has the
 two instructions, as cuobjdump shows them.
 
@@ -31,8 +31,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-TOOLS = Path(__file__).resolve().parent
-KERNELS = TOOLS.parent / "attnpass" / "kernels" / "hopper"
+from bench.harness import machine
+from bench.results import ROOT, Results, Row, about, row
+
+KERNELS = ROOT / "attnpass" / "kernels" / "hopper"
 # Small, and odd in each dim: no mask, causal, window, masks of all kinds, both layouts of V.
 CASES = (
     "f16_2x1_300x777_d128",
@@ -68,39 +70,39 @@ _ANALYSIS = re.compile(
 )
 
 
-def command(tool: str, case: str, folder: Path, output: Path) -> list[str]:
+def command(tool: str, case: str, folder: Path) -> list[str]:
     """The sanitizer's command line for one case."""
     sanitizer = ["compute-sanitizer", "--tool", tool, "--kernel-name", "kns=attention_"]
     sanitizer += ["--racecheck-report", "analysis"] if tool == "racecheck" else []
-    bench = [str(TOOLS / "bench_kernels.py"), "run", str(folder), "--numbers", "--only", case]
-    return [*sanitizer, sys.executable, *bench, "--exact", "--json", str(output)]
+    bench = ["-m", "bench", "some", "kernels", str(folder), "--numbers", "--only", case, "--exact"]
+    return [*sanitizer, sys.executable, *bench]
 
 
-def check(tool: str, case: str, folder: Path, limit: int) -> dict[str, Any]:
+def check(tool: str, case: str, folder: Path, limit: int) -> Row:
     """What a tool says about a case, and whether its numbers were right under it."""
-    row: dict[str, Any] = {"tool": tool, "case": case}
-    with tempfile.TemporaryDirectory() as temporary:
-        output = Path(temporary) / "rows.json"
-        try:
-            text = subprocess.run(
-                command(tool, case, folder, output),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=limit,
-            ).stdout
-        except subprocess.TimeoutExpired:
-            return row | {"failed": f"not over after {limit} s"}
-        ran = json.loads(output.read_text())["rows"][0] if output.exists() else {}
-    row |= {name: ran[name] for name in ("kernel", "error", "failed") if name in ran}
+    try:
+        text = subprocess.run(
+            command(tool, case, folder),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=limit,
+            cwd=ROOT,
+        ).stdout
+    except subprocess.TimeoutExpired:
+        return row(case, tool, {"failed": f"not over after {limit} s"})
+    lines = (json.loads(line) for line in text.splitlines() if line.startswith("{"))
+    ran: Row = next((line for line in lines if line.get("case") == case), {})
+    found = {name: ran[name] for name in ("error", "failed") if name in ran}
+    found |= {"kernel": ran["figures"]["kernel"]} if "kernel" in ran.get("figures", {}) else {}
     summary = re.findall(r"=+ (?:ERROR|RACECHECK) SUMMARY: (.*)", text)
-    row["summary"] = summary[0] if summary else text[-300:]
+    found["summary"] = summary[0] if summary else text[-300:]
     pairs = _ANALYSIS.findall(text)
     if pairs:
-        row["hazards"] = explained(row["kernel"], pairs)
-    elif "0 " not in row["summary"][:2]:
-        row["first"] = text[:1500]
-    return row
+        found["hazards"] = explained(found["kernel"], pairs)
+    elif "0 " not in found["summary"][:2]:
+        found["first"] = text[:1500]
+    return row(case, tool, found)
 
 
 def explained(kernel: str, pairs: list[tuple[str, ...]]) -> list[dict[str, Any]]:
@@ -130,7 +132,7 @@ def instructions(kernel: str) -> dict[int, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=Path, help="what bench_kernels.py compiled")
+    parser.add_argument("folder", type=Path, help="what the bench compiled")
     parser.add_argument("--json", type=Path, default=Path("sanitizer.json"))
     parser.add_argument("--jobs", type=int, default=8, help="cases at a time")
     parser.add_argument("--limit", type=int, default=120, help="seconds for each")
@@ -138,16 +140,17 @@ def main() -> int:
     work = [(tool, case) for tool in ("memcheck", "racecheck") for case in CASES]
     with ThreadPoolExecutor(options.jobs) as pool:
         rows = list(
-            pool.map(lambda one: check(one[0], one[1], options.folder, options.limit), work)
+            pool.map(
+                lambda one: check(one[0], one[1], options.folder.resolve(), options.limit), work
+            )
         )
-    words = command("TOOL", "CASE", Path("FOLDER"), Path("FILE"))
-    words = [Path(word).name if word.startswith("/") else word for word in words]
-    result = {"command": " ".join(words), "rows": rows}
-    options.json.write_text(json.dumps(result, indent=1) + "\n")
-    for row in rows:
-        print(row["tool"], row["case"], row.get("failed") or row["summary"])
-    bad = [row for row in rows if row["tool"] == "memcheck" and row.get("summary", "")[:2] != "0 "]
-    return 1 if bad else 0
+    Results("sanitizer", about(machine(None)), rows).write(options.json)
+    is_bad = False
+    for found in rows:
+        summary = found.get("figures", {}).get("summary", "")
+        print(found["way"], found["case"], found.get("failed") or summary)
+        is_bad |= found["way"] == "memcheck" and summary[:2] != "0 "
+    return 1 if is_bad else 0
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from projection_forms import Case, module_text
+from bench.cases.projection_forms import Case, module_text
 
 OWN_TRANSPOSE = "--iree-global-opt-enable-attention-v-transpose"
 VARIANTS = {

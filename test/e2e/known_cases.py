@@ -1,5 +1,5 @@
 """Modules on which attnpass or IREE 3.13 was once found wrong, their inputs by seed, and what
-float64 makes of them. Used by test_known.py and by tools/check_known_cuda.py."""
+float64 makes of them. Used by test_known.py and by bench/cases/known.py."""
 
 from __future__ import annotations
 

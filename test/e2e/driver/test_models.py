@@ -1,6 +1,6 @@
 """Whole models of the kinds people export: V^T absorbed, no dispatch added, right numbers.
 
-Each model of tools/models.py is traced, so that its module and its answers come from one
+Each model of -m bench.models.families is traced, so that its module and its answers come from one
 description: the module has the ops of a PyTorch export, the answers are numpy's.
 """
 
@@ -13,12 +13,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
 
-from flow_ir import read_flow
-from mlir_trace import Model
-from model_check import OFF, build, compile_model, flow_text, worst_error
-from models import MODELS
-
 from attnpass.report.records import AttentionRecord, OperandRecord
+from bench.models.check import OFF, build, compile_model, flow_text, worst_error
+from bench.models.families import MODELS
+from bench.models.flow import read_flow
+from bench.models.trace import Model
 
 
 def _value(record: AttentionRecord) -> OperandRecord:

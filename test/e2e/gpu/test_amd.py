@@ -9,7 +9,8 @@ from functools import cache
 
 import pytest
 from amd_code import Kernel, compile_case, read_kernels, the_kernel
-from projection_forms import Case
+
+from bench.cases.projection_forms import Case
 
 TARGETS = [("gfx942", "f16"), ("gfx1201", "f8E4M3FN")]
 

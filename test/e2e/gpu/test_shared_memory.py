@@ -1,7 +1,7 @@
 """attn-shared-memory without a GPU: the numbers of rewritten kernels, in an interpreter of
 lowered kernels that sees races, and the instructions in the PTX.
 
-Numbers and times on a GPU: tools/bench_configure.py.
+Numbers and times on a GPU: bench/cases/configure.py.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from flow_ir import read_flow
 from helpers import MAPS
 from interpreter import meaning
 
 from attnpass.driver.testing import check
+from bench.models.flow import read_flow
 
 # Two sequences of 12 rows, four heads of 16.
 RANK_3 = (

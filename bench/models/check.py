@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from iree_device import to_iree
-from mlir_trace import Array, Model, numpy_type
 
 import attnpass
 from attnpass import Report
+from bench.device import to_iree
+from bench.models.trace import Array, Model, numpy_type
 
 TARGET = [
     "--iree-hal-target-device=local",

@@ -1,36 +1,35 @@
 """Attention layers of Llama's size on this CPU: IREE's default against attnpass.
 
-    python tools/bench_layers.py --json bench/results/layers_cpu.json --page
-
 An attention block without norms and rotary embedding: projections, cache, attention over 32
 query and 8 key/value heads of dim 128, output projection; weights are arguments. Decode adds
 one row to a concatenated cache and returns it; prefill is causal. Both programs are first held
 against float64, then called in turns in one process; a ratio is the median over the rounds.
 The same module holds each attention and each data movement dispatch as a function of its own,
-which says where the time goes. `--page` writes docs/layers.md from the numbers.
+which says where the time goes.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import statistics
-import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import iree.runtime as runtime
 import numpy as np
-from doc_blocks import machine, size, table, write_block
-from flow_ir import Flow, read_flow
-from iree_device import load, to_iree
-from mlir_trace import Array, Model, Trace, Value, numpy_type
-from model_check import HOST, build, error
 
+from bench.device import load, to_iree
+from bench.models.check import HOST, build, error
+from bench.models.flow import Flow, read_flow
+from bench.models.trace import Array, Model, Trace, Value, numpy_type
+from bench.results import Row, row
+from bench.timing import seconds_of
+
+IS_ON_CPU = True
+CASE_SECONDS = 1200
 HEADS, KV_HEADS, DIM = 32, 8, 128
 MODEL = HEADS * DIM
 WAYS = {"default": None, "cost": "cost"}
@@ -157,14 +156,12 @@ class Program:
         return lambda: function(*inputs)
 
 
-def milliseconds(call: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    call()
-    return (time.perf_counter() - start) * 1e3
+def cases() -> list[Case]:
+    return list(CASES)
 
 
-def measure(case: Case) -> dict[str, Any]:
-    model = block(case)
+def run(_: Path, case: Case, options: argparse.Namespace) -> Iterator[Row]:
+    model, count = block(case), 1 if options.numbers else case.rounds
     ways: dict[str, Any] = {}
     calls: dict[str, Callable[[], Any]] = {}
     alone: dict[str, dict[str, Callable[[], Any]]] = {}
@@ -189,24 +186,26 @@ def measure(case: Case) -> dict[str, Any]:
     for parts in alone.values():
         for call in parts.values():
             call()
-    rounds = [_round(calls, alone) for _ in range(case.rounds)]
+    rounds = [_round(calls, alone) for _ in range(count)]
     medians = {key: statistics.median(times[key] for times in rounds) for key in rounds[0]}
-    for way, row in ways.items():
-        listed = row.pop("calls")
-        row["ms"] = medians[way, ""]
+    for way, found in ways.items():
+        listed = found.pop("calls")
+        found["ms"] = medians[way, ""]
         for kind in ("attention", "movement"):
-            row[f"{kind}_ms"] = sum(medians[way, name] for k, name in listed if k == kind)
+            found[f"{kind}_ms"] = sum(medians[way, name] for k, name in listed if k == kind)
     ratio = statistics.median(t["default", ""] / t["cost", ""] for t in rounds)
-    return {"rounds": case.rounds, "speedup": ratio, "ways": ways}
+    ways["cost"]["speedup"] = ratio
+    for way, found in ways.items():
+        yield row(case.name, way, found, rounds=count)
 
 
 def _round(
     calls: dict[str, Callable[[], Any]], alone: dict[str, dict[str, Callable[[], Any]]]
 ) -> dict[tuple[str, str], float]:
     """One call of each program, and of each of its dispatches alone, by name."""
-    whole = {(way, ""): milliseconds(call) for way, call in calls.items()}
+    whole = {(way, ""): 1e3 * seconds_of(call) for way, call in calls.items()}
     parts = {
-        (way, name): milliseconds(call)
+        (way, name): 1e3 * seconds_of(call)
         for way, named in alone.items()
         for name, call in named.items()
     }
@@ -224,43 +223,3 @@ def _counts(flow: Flow) -> dict[str, Any]:
 
 def _listed(results: Any) -> list[Any]:
     return list(results) if isinstance(results, tuple | list) else [results]
-
-
-def write_page(data: dict[str, Any]) -> None:
-    head = ["layer", "program", "ms", "attention ms", "moving ms", "dispatches (moving)"]
-    head += ["bytes (moved)", "error", "speed-up"]
-    rows = []
-    for name, case in data["cases"].items():
-        for way, row in case["ways"].items():
-            label = {"default": "IREE", "cost": "attnpass"}[way]
-            times = [f"{row[key]:.1f}" for key in ("ms", "attention_ms", "movement_ms")]
-            counts = f"{row['dispatches']} ({row['moving']})"
-            moved = f"{size(row['bytes'])} ({size(row['moved'])})"
-            gain = f"{case['speedup']:.2f}" if way == "cost" else ""
-            rows.append([name, label, *times, counts, moved, f"{row['error']:.0e}", gain])
-    where = f"{data['machine']}, {data['cores']} cores, IREE {data['iree']}.\n\n"
-    write_block("layers.md", "layers", where + table(head, rows))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
-    parser.add_argument("--only", type=int, nargs="*", help="numbers of cases, from 0; others stay")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--page", action="store_true", help="write docs/layers.md")
-    options = parser.parse_args()
-    data: dict[str, Any] = {**machine(), "cases": {}}
-    if options.only is not None and options.json and options.json.exists():
-        data["cases"] = json.loads(options.json.read_text())["cases"]
-    for i, case in enumerate(CASES):
-        if options.only is not None and i not in options.only:
-            continue
-        data["cases"][case.name] = row = measure(case)
-        print(case.name, json.dumps(row), flush=True)
-        if options.json:
-            options.json.write_text(json.dumps(data, indent=1) + "\n")
-    if options.page:
-        write_page(data)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

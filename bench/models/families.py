@@ -3,16 +3,17 @@
 Between them they show the chains of producers that stand between V's projection, or its
 cache, and attention in PyTorch, ONNX and JAX exports. Weights are random; sizes are small.
 
-    python tools/models.py NAME > model.mlir
+    python -m bench.models.families NAME > model.mlir
 """
 
 from __future__ import annotations
 
 import sys
 
-import make_llama_layer
 import numpy as np
-from mlir_trace import Array, Model, Trace, Value, attention_of
+
+from bench.models import llama as layers
+from bench.models.trace import Array, Model, Trace, Value, attention_of
 
 MODEL, HEADS, DIM = 64, 4, 16
 
@@ -54,11 +55,11 @@ def bert(layers: int = 2) -> Model:
 
 
 def llama() -> Model:
-    return make_llama_layer.prefill(rows=24)
+    return layers.prefill(rows=24)
 
 
 def llama_batched() -> Model:
-    return make_llama_layer.prefill(batch=3, rows=20)
+    return layers.prefill(batch=3, rows=20)
 
 
 def llama_prefill_cache() -> Model:
@@ -73,7 +74,7 @@ def llama_prefill_cache() -> Model:
 
 def llama_decode() -> Model:
     """The cache grows by concatenation."""
-    return make_llama_layer.decode()
+    return layers.decode()
 
 
 def static_cache(length: int = 64, position: int = 37) -> Model:

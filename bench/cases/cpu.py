@@ -1,14 +1,9 @@
-"""Measures attention on CPUs, as IREE and as we compile it, beside PyTorch on the same cores.
+"""Attention on CPUs, as IREE and as we compile it, beside PyTorch on the same cores.
 
-    python tools/bench_cpu.py compile build/cpu --cpu host     (needs attnpass)
-    python tools/bench_cpu.py run build/cpu --threads 1 2 --json bench/results/cpu.json
-                                  (needs iree-base-runtime and, for its column, torch)
-    python tools/bench_cpu.py page                             (rewrites docs/cpu.md)
-
-`compile` may run on another machine than `run`: `--cpu` takes LLVM's name of a processor. `run`
-holds every result against a float64 reference, then calls the programs in turns, as many times
-as fit; numbers are medians. Each case has a process of its own, and PyTorch one for all cases,
-pinned to as many cores as it gets threads. With one thread they are CPU milliseconds of the
+`compile --cpu` takes LLVM's name of a processor. `run` holds every result against a float64
+reference, then calls the programs in turns, as many times as fit; numbers are medians. The parts
+of a case have processes of their own, pinned to as many cores as they get threads, PyTorch's
+between those of IREE's programs and ours. With one thread they are CPU milliseconds of the
 process, which other work on the machine changes little; with more they are elapsed milliseconds
 and need a quiet machine.
 
@@ -34,15 +29,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench_split_k import Shape, steps_module
-from doc_blocks import RESULTS, machine, table, write_block
-from iree_device import load, to_iree
+
+from bench.cases.steps import Shape, steps_module
+from bench.device import load, to_iree
+from bench.results import ROOT, Row, row
+from bench.timing import relative_error
 
 # Passes of each program; None is iree-compile.
 WAYS = {
@@ -56,7 +53,10 @@ STEPS = 8
 # The calls of a round, and what a program gets that takes much time; one that takes little gets
 # more rounds where clocks are elapsed time.
 CALLS, LEAST_ROUNDS = 3, 2
-CASE_SECONDS = 150
+PART_SECONDS = 150
+IS_ON_CPU = True
+# Of all parts, threads and processes of a case together.
+CASE_SECONDS = 3600
 # How long IREE's workers spin where they do: about what PyTorch's GNU OpenMP makes of its 300,000
 # turns.
 SPIN_MICROSECONDS = 10_000
@@ -138,32 +138,31 @@ CASES = (
 )
 
 
-def wanted(options: argparse.Namespace) -> list[int]:
-    """Numbers of the cases to measure."""
-    return list(range(len(CASES))) if options.only is None else options.only
+def cases() -> list[Case]:
+    return list(CASES)
 
 
-def compile_all(options: argparse.Namespace) -> None:
-    """Writes FOLDER/<number of the case>/<way>.vmfb, and for which processor they are."""
-    folder, cpu = options.folder, options.cpu
-    for number in wanted(options):
-        case = CASES[number]
-        place = folder / str(number)
+def compile(folder: Path, wanted: list[Case], options: argparse.Namespace) -> None:
+    """Writes FOLDER/<case>/<way>.vmfb, and for which processor they are."""
+    for case in wanted:
+        place = folder_of(folder, case)
         place.mkdir(parents=True, exist_ok=True)
         text = steps_module(
             case.shape, case.functions, bool(case.mask), case.dynamic, case.transposed
         )
         for way, passes in WAYS.items():
-            (place / f"{way}.vmfb").write_bytes(compile_text(text, passes, cpu))
+            (place / f"{way}.vmfb").write_bytes(compile_text(text, passes, options.cpu))
         print(case.name, flush=True)
-    (folder / "cpu.json").write_text(json.dumps({"cpu": cpu, "iree": machine()["iree"]}))
+
+
+def folder_of(folder: Path, case: Case) -> Path:
+    return folder / str(CASES.index(case))
 
 
 def compile_text(text: str, passes: str | None, cpu: str) -> bytes:
     """By attn-compile with these passes, or by iree-compile; each in a process of its own."""
-    from model_check import TARGET
-
     from attnpass.driver.flags import iree_compile
+    from bench.models.check import TARGET
 
     ours = ["-m", "attnpass.cli.attn_compile", f"--attn-pipeline={passes}"]
     command = [sys.executable, *ours] if passes else [iree_compile()]
@@ -175,43 +174,29 @@ def compile_text(text: str, passes: str | None, cpu: str) -> bytes:
         return binary.read_bytes()
 
 
-def run_all(options: argparse.Namespace) -> None:
-    """Runs each compiled case in processes of its own; the results so far stand in the JSON."""
-    folder = options.folder
-    data: dict[str, Any] = {**machine(), **json.loads((folder / "cpu.json").read_text())}
-    data |= {"torch": torch_version(), "threads": {}}
-    if options.json.exists():
-        data["threads"] = json.loads(options.json.read_text())["threads"]
-    numbers = [number for number in wanted(options) if (folder / str(number)).exists()]
-    began = time.perf_counter()
+def run(folder: Path, case: Case, options: argparse.Namespace) -> Iterator[Row]:
     for threads in options.threads:
-        rounds: dict[int, list[dict[str, Any]]] = {number: [] for number in numbers}
-        for number in numbers * options.processes:
-            name = CASES[number].name
-            if time.perf_counter() - began > options.seconds:
-                raise SystemExit(f"no time left for {name}")
-            rounds[number].append(run_case(folder, number, threads))
-            print(threads, name, json.dumps(rounds[number][-1]), flush=True)
-            data["threads"].setdefault(str(threads), {})[name] = median_row(rounds[number])
-            options.json.write_text(json.dumps(data, indent=1) + "\n")
+        measured = [run_case(folder, case, threads) for _ in range(options.processes)]
+        for way, found in median_row(measured).items():
+            yield row(case.name, way, found, threads=threads)
 
 
-def run_case(folder: Path, number: int, threads: int) -> dict[str, Any]:
-    """All columns of a case, PyTorch's in processes between those of IREE's programs and ours."""
+def run_case(folder: Path, case: Case, threads: int) -> dict[str, Any]:
+    """All columns of a case."""
     parts = ["programs", *(["torch"] if torch_version() else [])]
     if threads > 1:
         parts = [other for part in parts for other in (part, WAITING[part])]
-    row: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for part in parts:
-        row |= run_part(folder, number, threads, part)
-    return row
+        found |= run_part(folder, case, threads, part)
+    return found
 
 
 def median_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """One row of those of several processes: their median times, their best, the worst error."""
     if len(rows) == 1:
         return rows[0]
-    if failed := [row for row in rows if "failed" in row]:
+    if failed := [row for row in rows if "" in row]:
         return failed[0]
     return {
         name: {
@@ -225,20 +210,25 @@ def median_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def run_part(folder: Path, number: int, threads: int, part: str) -> dict[str, Any]:
+def run_part(folder: Path, case: Case, threads: int, part: str) -> dict[str, Any]:
     """Columns of a case measured in a process, which prints them."""
     cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
-    command = ["taskset", "-c", cores, sys.executable, __file__, part, str(folder)]
-    command += ["--only", str(number), "--threads", str(threads)]
+    command = ["taskset", "-c", cores, sys.executable, "-m", "bench.cases.cpu"]
+    command += [part, str(folder), str(CASES.index(case)), str(threads)]
     # Set before numpy and torch start their threads.
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), **PARTS[part]}
     try:
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=CASE_SECONDS
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PART_SECONDS,
+            cwd=ROOT,
         )
     except subprocess.TimeoutExpired:
-        return {"failed": f"took more than {CASE_SECONDS} s"}
-    return json.loads(done.stdout) if done.stdout else {"failed": done.stderr[-500:]}
+        return {"": {"failed": f"took more than {PART_SECONDS} s"}}
+    return json.loads(done.stdout) if done.stdout else {"": {"failed": done.stderr[-500:]}}
 
 
 @dataclass(frozen=True)
@@ -292,7 +282,8 @@ def measure(
     """Milliseconds of a step and relative errors of calls."""
     right = {steps: reference(case, arrays, steps) for steps in {c.steps for c in calls.values()}}
     rows: dict[str, Any] = {
-        name: {"error": error(call.run(), right[call.steps])} for name, call in calls.items()
+        name: {"error": relative_error(call.run(), right[call.steps])}
+        for name, call in calls.items()
     }
     for name, seconds in in_turns(calls, threads).items():
         milliseconds = [1e3 * one / calls[name].steps for one in seconds]
@@ -334,12 +325,6 @@ def reference(case: Case, arrays: list[np.ndarray], steps: int) -> np.ndarray:
             q = weights / weights.sum(-1, keepdims=True) @ v
         results.append(q)
     return np.stack(results)
-
-
-def error(result: Any, right: np.ndarray) -> float:
-    """Relative L2 distance."""
-    given = np.asarray(result, np.float64).reshape(right.shape)
-    return float(np.linalg.norm(given - right) / np.linalg.norm(right))
 
 
 def cpu_device(threads: int, spin: int = 0) -> Any:
@@ -428,115 +413,9 @@ def in_turns(calls: dict[str, Call], threads: int) -> dict[str, list[float]]:
     return times
 
 
-def write_page() -> None:
-    """A table for each machine and number of threads."""
-    parts = [
-        machine_part(json.loads(path.read_text())) for path in sorted(RESULTS.glob("cpu*.json"))
-    ]
-    write_block("cpu.md", "cpu", "\n".join(parts))
-
-
-def machine_part(data: dict[str, Any]) -> str:
-    text = f"{data['note']}\n\n" if "note" in data else ""
-    for threads, rows in data["threads"].items():
-        found = [(case.name, rows[case.name]) for case in CASES if case.name in rows]
-        found = [(name, row) for name, row in found if "failed" not in row]
-        text += (
-            f"{data['machine']} (compiled for {data['cpu']}), threads: {threads}, "
-            f"IREE {data['iree']}, PyTorch {data['torch']}.\n\n{main_table(found)}\n"
-        )
-        if waits := [(name, row) for name, row in found if {"spinning", "sleeping"} <= {*row}]:
-            text += f"{WAITS}\n\n{wait_table(waits)}\n"
-        if steps := [(name, row) for name, row in found if "torch steps" in row]:
-            text += f"{IN_A_CALL}\n\n{steps_table(steps)}\n"
-    return text
-
-
-def main_table(rows: list[tuple[str, dict[str, Any]]]) -> str:
-    head = ["attention, ms", "IREE", "configured", "vectorized", "PyTorch"]
-    head += ["over IREE", "over PyTorch", "errors"]
-    return table(head, [table_line(name, row) for name, row in rows])
-
-
-def table_line(name: str, row: dict[str, Any]) -> list[str]:
-    found = [row.get(way) for way in (*WAYS, "torch")]
-    ours = row["vectorized"]["ms"]
-    times = [f"{way['ms']:.4g}" if way else "" for way in found]
-    gains = [f"{way['ms'] / ours:.2f}" if way else "" for way in (found[0], found[-1])]
-    errors = ", ".join(f"{way['error']:.0e}" for way in found if way)
-    return [name, *times, *gains, errors]
-
-
-WAITS = (
-    "The same calls where both sides' threads wait in the same way between them, ms, medians "
-    "(and the best calls):"
-)
-
-
-def wait_table(rows: list[tuple[str, dict[str, Any]]]) -> str:
-    """Ours and PyTorch with threads that sleep between calls, and with threads that spin."""
-    head = ["attention", "ours, sleeping", "PyTorch, sleeping", "gain"]
-    head += ["ours, spinning", "PyTorch, spinning", "gain"]
-    pairs = (("vectorized", "sleeping"), ("spinning", "torch"))
-    return table(head, [[name, *wait_cells(row, pairs)] for name, row in rows])
-
-
-IN_A_CALL = (
-    f"Attention {STEPS} times in a call, each with the last result as its queries, ms a step, "
-    "threads as both come, and where both wait in the same way:"
-)
-
-
-def steps_table(rows: list[tuple[str, dict[str, Any]]]) -> str:
-    head = ["attention", "IREE", "ours", "PyTorch", "over IREE", "over PyTorch"]
-    head += ["both sleeping", "both spinning", "errors"]
-    return table(head, [[name, *steps_cells(row)] for name, row in rows])
-
-
-def steps_cells(row: dict[str, Any]) -> list[str]:
-    iree, ours, torch, spinning, sleeping = (
-        row[column(name, STEPS)] for name in ("iree", "vectorized", "torch", "spinning", "sleeping")
-    )
-    pairs = ((iree, ours), (torch, ours), (sleeping, ours), (torch, spinning))
-    times = [f"{way['ms']:.3g}" for way in (iree, ours, torch)]
-    gains = [f"{theirs['ms'] / mine['ms']:.2f}" for theirs, mine in pairs]
-    return [*times, *gains, ", ".join(f"{way['error']:.0e}" for way in (iree, ours, torch))]
-
-
-def wait_cells(row: dict[str, Any], pairs: tuple[tuple[str, str], ...]) -> list[str]:
-    cells: list[str] = []
-    for names in pairs:
-        ours, theirs = (row[name] for name in names)
-        cells += [f"{way['ms']:.3g} ({way['best']:.3g})" for way in (ours, theirs)]
-        cells.append(f"{theirs['ms'] / ours['ms']:.2f} ({theirs['best'] / ours['best']:.2f})")
-    return cells
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("what", choices=("compile", "run", *PARTS, "page"))
-    parser.add_argument("folder", type=Path, nargs="?", default=Path("build/cpu"))
-    parser.add_argument("--cpu", default="host", help="LLVM's name of the processor")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1])
-    parser.add_argument("--only", type=int, nargs="+", help="numbers of cases, from 0")
-    parser.add_argument("--processes", type=int, default=1, help="of each part, in turns")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="start no case after")
-    parser.add_argument("--json", type=Path, default=RESULTS / "cpu.json")
-    options = parser.parse_args()
-    if options.what == "compile":
-        compile_all(options)
-    elif options.what == "run":
-        run_all(options)
-    elif options.what == "page":
-        write_page()
-    else:
-        print(json.dumps(measure_part(options)), flush=True)
-
-
-def measure_part(options: argparse.Namespace) -> dict[str, Any]:
+def measure_part(part: str, where: str, number: str, count: str) -> dict[str, Any]:
     """One case of one of PARTS, in this process."""
-    part, (number,), (threads,) = options.what, options.only, options.threads
-    case, folder = CASES[number], options.folder / str(number)
+    case, folder, threads = CASES[int(number)], Path(where, number), int(count)
     if part == "programs":
         return measure_programs(folder, case, threads)
     if part == "spinning":
@@ -545,4 +424,4 @@ def measure_part(options: argparse.Namespace) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(measure_part(*sys.argv[1:])), flush=True)

@@ -1,8 +1,4 @@
-"""Measures attn-configure and attn-hardware-exp2 for prefill on a CUDA GPU.
-
-    python tools/bench_configure.py compile build/configure      (needs attnpass)
-    python tools/bench_configure.py run build/configure --json gpu.json
-                                  (needs a GPU, torch and iree-base-runtime only)
+"""Prefill as attn-compile configures it for CUDA, beside IREE alone and PyTorch's kernels.
 
 Each case is attention on tensors that come in as arguments, compiled by IREE alone and with
 the passes, V row-major and V^T. `run` checks every result against float32 and times it
@@ -18,25 +14,17 @@ of several attentions on tensors of their own. What a call takes beside that is 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
-import queue
-import random
-import statistics
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from iree_device import load, to_iree, to_torch
+from bench.device import gpu, load, to_iree, to_torch, torch_type
+from bench.harness import Manifest, attn_compile
+from bench.results import Row, row
+from bench.timing import COUNTS, FEW, MANY, backends, ms, on_device, relative_error
 
-FEW, MANY, REPEATS = 2, 6, 5
-# Attention slower than this is timed by calls of FEW.
-SLOW_SECONDS = 0.02
 # Above this error numbers are wrong, and not timed.
 WRONG = 0.1
 # Keys that attention over an unknown number is checked at, with the case's rows.
@@ -193,6 +181,10 @@ CASES = (
 )
 
 
+def cases() -> list[Case]:
+    return list(CASES)
+
+
 def module(case: Case, transposed: bool) -> str:
     """MLIR text: function `one`; `few` and `many` attentions, each on tensors of its own, of whose
     results only a corner is returned, so that transfers take no time."""
@@ -261,38 +253,29 @@ def module(case: Case, transposed: bool) -> str:
     return "\n".join(function(name, count) for name, count in counts.items())
 
 
-def compile_all(folder: Path, only: str) -> None:
-    """Writes <case>.<variant>.vmfb and manifest.json with what the passes said."""
+def settings(case: Case) -> dict[str, Any]:
+    return asdict(case)
+
+
+def compile(folder: Path, wanted: list[Case], _: argparse.Namespace) -> None:
+    """Writes a .vmfb for each case and variant, and what the passes said."""
     from attnpass.report.records import report_from_dict
 
-    folder.mkdir(parents=True, exist_ok=True)
-    entries = []
-    for case in CASES:
-        if only not in case.name:
-            continue
+    manifest, source, report = Manifest(folder), folder / "source.mlir", folder / "report.json"
+    for case in wanted:
         for variant in case.variants:
-            path = folder / f"{case.name}.{VARIANTS.index(variant)}.vmfb"
-            source = folder / "source.mlir"
             source.write_text(module(case, variant.endswith("V^T")))
-            # In a process of its own: a crash of IREE must not end the others.
             ours = ["--attn-disable"] if variant == "iree" else _pipeline(case, variant)
-            command = [sys.executable, "-m", "attnpass.cli.attn_compile", str(source), *ours]
-            command += ["--iree-hal-target-device=cuda", f"--iree-cuda-target={case.arch(variant)}"]
-            command += ["-o", str(path), f"--attn-report={folder / 'report.json'}"]
-            try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-                error = done.stderr.strip()[-300:] if done.returncode else ""
-            except subprocess.TimeoutExpired:
-                error = "no end within 300 s"
-            entry = {"case": asdict(case), "variant": variant, "file": path.name, "failed": error}
-            if not error:
-                report = report_from_dict(json.loads((folder / "report.json").read_text()))
-                entry["configured"] = bool(report.found("configured"))
-                entry["notes"] = [str(one) for one in report.found("not-configured")][:1]
-            entries.append(entry)
-            said = error.splitlines()[-1:] if error else entry.get("notes")
-            print(case.name, variant, entry.get("configured"), said, flush=True)
-    (folder / "manifest.json").write_text(json.dumps(entries, indent=1))
+            target = ["--iree-hal-target-device=cuda", f"--iree-cuda-target={case.arch(variant)}"]
+            entry = manifest.add(case.name, variant)
+            flags = [*ours, *target, f"--attn-report={report}"]
+            entry["failed"] = attn_compile(source, folder / entry["file"], *flags)
+            if not entry["failed"]:
+                said = report_from_dict(json.loads(report.read_text()))
+                entry["configured"] = bool(said.found("configured"))
+                entry["notes"] = [str(one) for one in said.found("not-configured")][:1]
+            manifest.write()
+            print(case.name, variant, entry["failed"] or entry["notes"], flush=True)
 
 
 def _pipeline(case: Case, variant: str) -> list[str]:
@@ -309,115 +292,45 @@ def _pipeline(case: Case, variant: str) -> list[str]:
     return [f"--attn-pipeline={passes}"]
 
 
-def variant_entry(
-    case: Case, variant: str, path: Path, done: subprocess.CompletedProcess[str]
-) -> dict[str, Any]:
-    """The manifest's entry of a configured variant, which a process was to compile to `path`."""
-    failed = done.stderr.strip()[-300:] if done.returncode else ""
-    print(case.name, variant, failed, flush=True)
-    entry = {"case": asdict(case), "variant": variant, "file": path.name, "failed": failed}
-    return {**entry, "configured": True}
-
-
-def run_all(folder: Path, json_path: str, only: str) -> None:
-    """All cases in a process of their own, and in another one what comes behind a case that
-    ends it or takes too long; rows are written as they come."""
-    import torch
-
-    result: dict[str, Any] = {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__}
-    result["rows"] = rows = []
-    known = {Case(**e["case"]).name for e in json.loads((folder / "manifest.json").read_text())}
-    left = [case.name for case in CASES if only in case.name and case.name in known]
-    while left:
-        command = [sys.executable, __file__, "some", str(folder), "--case", ",".join(left)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            for row in _rows(process):
-                if "begin" in row:
-                    left = left[left.index(row["begin"]) :]
-                    continue
-                print(json.dumps(row), flush=True)
-                rows.append(row)
-                Path(json_path).write_text(json.dumps(result, indent=1) + "\n")
-            process.kill()
-            failed = process.wait() != 0
-        if failed:
-            rows.append({"case": left[0], "failed": "the process ended, or took too long"})
-        left = left[1:] if failed else []
-
-
-def _rows(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
-    """What a process prints, until it ends or is silent for CASE_SECONDS."""
-    assert process.stdout is not None
-    lines: queue.Queue[str] = queue.Queue()
-
-    def read(stream: IO[str]) -> None:
-        for line in stream:
-            lines.put(line)
-        lines.put("")
-
-    threading.Thread(target=read, args=(process.stdout,), daemon=True).start()
-    while True:
-        try:
-            line = lines.get(timeout=CASE_SECONDS)
-        except queue.Empty:
-            return
-        if not line:
-            process.wait()
-            return
-        if line.startswith("{"):
-            yield json.loads(line)
-
-
-def run_some(folder: Path, names: Sequence[str]) -> None:
-    """Prints a row a line for the cases of these names, and a line at the beginning of each."""
-    from iree import runtime
-
-    config = runtime.Config("cuda")
-    entries = json.loads((folder / "manifest.json").read_text())
-    for case in CASES:
-        if case.name not in names:
-            continue
-        print(json.dumps({"begin": case.name}), flush=True)
-        mine = [entry for entry in entries if Case(**entry["case"]) == case and not entry["failed"]]
-        # IREE's wrong kernels may end the process.
-        mine.sort(key=lambda entry: entry["variant"] == "iree")
-        contexts = {entry["variant"]: load(config, folder / entry["file"]) for entry in mine}
-        lengths = LENGTHS if case.dynamic and not case.timed else (case.keys,)
-        for keys in lengths:
-            of = replace(case, keys=keys)
-            q, k, v, mask = tensors(of)
-            right = reference(q[0], k[0], v[0], mask, of)
-            if case.timed and not case.mask:
-                for peer, seconds, error in peers(q, k, v, right, case):
-                    row = {"case": case.name, "variant": peer, "ms": ms(seconds), "error": error}
-                    print(json.dumps(row), flush=True)
-            placed = {
-                name: [to_iree(config.device, x) for x in values]
-                for name, values in (("q", q), ("k", k), ("v", v), ("mask", mask))
-            }
-            turned = [to_iree(config.device, x.transpose(1, 2)) for x in v]
-            for entry in mine:
-                row = {"case": case.name, "variant": entry["variant"]}
-                row |= {"keys": keys} if len(lengths) > 1 else {}
-                row["configured"] = entry["configured"]
-                given = placed | ({"v": turned} if entry["variant"].endswith("V^T") else {})
-                try:
-                    row |= measure(contexts[entry["variant"]], of, given, right)
-                except Exception as error:
-                    row["failed"] = str(error)[:200]
-                print(json.dumps(row), flush=True)
+def run(folder: Path, case: Case, _: argparse.Namespace) -> Iterator[Row]:
+    """A row of each peer and variant, at each of LENGTHS where the number of keys is unknown."""
+    config = gpu()
+    entries = [entry for entry in Manifest(folder).of(case.name) if not entry["failed"]]
+    # IREE's wrong kernels may end the process.
+    entries.sort(key=lambda entry: entry["way"] == "iree")
+    contexts = {entry["way"]: load(config, folder / entry["file"]) for entry in entries}
+    lengths = LENGTHS if case.dynamic and not case.timed else (case.keys,)
+    for keys in lengths:
+        of = replace(case, keys=keys)
+        q, k, v, mask = tensors(of)
+        right = reference(q[0], k[0], v[0], mask, of)
+        if case.timed and not case.mask:
+            yield from peers(q, k, v, right, case)
+        placed = {
+            name: [to_iree(config.device, x) for x in values]
+            for name, values in (("q", q), ("k", k), ("v", v), ("mask", mask))
+        }
+        turned = [to_iree(config.device, x.transpose(1, 2)) for x in v]
+        for entry in entries:
+            way = entry["way"]
+            found: dict[str, Any] = {"keys": keys} if len(lengths) > 1 else {}
+            found["configured"] = entry["configured"]
+            given = placed | ({"v": turned} if way.endswith("V^T") else {})
+            try:
+                found |= measure(contexts[way], of, given, right)
+            except Exception as error:
+                found["failed"] = str(error)[:200]
+            yield row(case.name, way, found)
 
 
 def measure(functions: Any, case: Case, given: dict[str, list[Any]], right: Any) -> dict[str, Any]:
     """The error of `one` and, where the case is timed and right, the milliseconds."""
-    import torch
 
     def call(which: str) -> Any:
-        count = {"one": 1, "few": FEW, "many": MANY}[which]
-        own = [x for name in ("q", "k", "v") for x in given[name][:count]]
+        own = [x for name in ("q", "k", "v") for x in given[name][: COUNTS[which]]]
         return functions[which](*own, *given["mask"])
 
-    out = {"bf16": torch.bfloat16, "f32": torch.float32}.get(case.value, torch.float16)
+    out = torch_type("f16" if case.value.startswith("f8") else case.value)
     found = {"error": relative_error(host(call("one"), out), right)}
     if not case.timed or not found["error"] < WRONG:
         return found
@@ -433,17 +346,10 @@ def tensors(case: Case) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
     """Qs, Ks, Vs and at most one mask on the GPU, rounded to their types."""
     import torch
 
-    kinds = {
-        "f32": torch.float32,
-        "f16": torch.float16,
-        "bf16": torch.bfloat16,
-        "f8E4M3FN": torch.float8_e4m3fn,
-        "f8E5M2": torch.float8_e5m2,
-    }
     torch.manual_seed(0)
 
     def random(*sizes: int, kind: str) -> Any:
-        return torch.randn(sizes, device="cuda").to(kinds[kind])
+        return torch.randn(sizes, device="cuda").to(torch_type(kind))
 
     count = range(MANY if case.timed else 1)
     rows, keys = (case.heads * case.group, case.rows, case.head), (case.heads, case.keys, case.head)
@@ -477,11 +383,11 @@ def reference(q: Any, k: Any, v: Any, mask: list[Any], case: Case) -> Any:
     return torch.stack(heads).squeeze(1 if case.group == 1 else ()).cpu().numpy()
 
 
-def peers(q: list[Any], k: list[Any], v: list[Any], right: Any, case: Case) -> Any:
-    """(name, seconds, error) of PyTorch's kernels that take the case, in bf16 where it has 8-bit
-    operands, which they do not take."""
+def peers(q: list[Any], k: list[Any], v: list[Any], right: Any, case: Case) -> Iterator[Row]:
+    """Rows of PyTorch's kernels that take the case, in bf16 where it has 8-bit operands, which
+    they do not take."""
     import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.attention import sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
 
     kind = torch.bfloat16 if case.is_narrow else q[0].dtype
@@ -490,114 +396,20 @@ def peers(q: list[Any], k: list[Any], v: list[Any], right: Any, case: Case) -> A
         for each in zip(q, k, v, strict=True)
     ]
     grouped = case.group > 1
-    for name, backend in (
-        ("FA2", SDPBackend.FLASH_ATTENTION),
-        ("cuDNN", SDPBackend.CUDNN_ATTENTION),
-        ("efficient", SDPBackend.EFFICIENT_ATTENTION),
-    ):
-        # In f32 the last one is the only one.
-        if (name == "efficient") != (case.query == "f32"):
-            continue
+    # In f32 the last one is the only one.
+    names = ("efficient",) if case.query == "f32" else ("FA2", "cuDNN")
+    for name, backend in backends(*names).items():
         try:
             with sdpa_kernel(backend), torch.no_grad():
 
                 def call(which: str) -> None:
-                    for each in own[: {"few": FEW, "many": MANY}[which]]:
+                    for each in own[: COUNTS[which]]:
                         scaled_dot_product_attention(*each, enable_gqa=grouped)
                     torch.cuda.synchronize()
 
                 got = scaled_dot_product_attention(*own[0], enable_gqa=grouped)
                 got = got.float().cpu().numpy().reshape(right.shape)
-                yield name, on_device(call), relative_error(got, right)
+                found = {"ms": ms(on_device(call)), "error": relative_error(got, right)}
+                yield row(case.name, name, found)
         except RuntimeError as error:
-            print(json.dumps({"case": case.name, "variant": name, "failed": str(error)[:100]}))
-
-
-def relative_error(output: Any, right: Any) -> float:
-    """Relative L2 error."""
-    import numpy as np
-
-    delta = output.astype(np.float32).reshape(right.shape) - right
-    return float(np.linalg.norm(delta) / np.linalg.norm(right))
-
-
-def on_device(call: Callable[[str], Any]) -> float:
-    """Seconds of the GPU for an attention: the median over calls of the sum of what runs there,
-    by their number of attentions. What a call fetches for the host is left out."""
-    (calls,) = kernels_in_turns({"": call}).values()
-    return statistics.median(sum(spent for _, spent in kernels) for kernels in calls)
-
-
-def kernels_in_turns(
-    ways: dict[str, Callable[[str], Any]], repeats: int = REPEATS
-) -> dict[str, list[list[tuple[str, float]]]]:
-    """For each of `ways` and each of its `repeats` calls, what ran on the GPU: names, and seconds
-    for an attention. Each way calls `few` or `many`, and waits for its end.
-
-    Ways take turns in a random order, because a GPU's clock follows what ran before.
-    """
-    which = {name: _fitting(call) for name, call in ways.items()}
-    each = {name: len(kernels_of(lambda n=name: ways[n](which[n]))) for name in ways}
-    shuffle = random.Random(0).sample
-    turns = [name for _ in range(repeats) for name in shuffle(list(ways), len(ways))]
-
-    def take_turns() -> None:
-        for name in turns:
-            ways[name](which[name])
-
-    events = kernels_of(take_turns)
-    assert len(events) == repeats * sum(each.values()), f"{repeats} calls, {len(events)} events"
-    found: dict[str, list[list[tuple[str, float]]]] = {name: [] for name in ways}
-    rest = iter(events)
-    for name in turns:
-        attentions = {"few": FEW, "many": MANY}[which[name]]
-        kernels = itertools.islice(rest, each[name])
-        found[name].append([(kernel, us / attentions / 1e6) for kernel, us in kernels])
-    return found
-
-
-def _fitting(call: Callable[[str], Any]) -> str:
-    """`few` where a call is slow, else `many`."""
-    call("few")
-    start = time.perf_counter()
-    call("few")
-    return "few" if time.perf_counter() - start > FEW * SLOW_SECONDS else "many"
-
-
-def kernels_of(call: Callable[[], Any]) -> list[tuple[str, float]]:
-    """What ran on the GPU, in order: names and microseconds."""
-    from torch.autograd import DeviceType
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CUDA]) as found:
-        call()
-    events = [
-        event
-        for event in found.events()
-        if event.device_type == DeviceType.CUDA and "DtoH" not in event.name
-    ]
-    events.sort(key=lambda event: event.time_range.start)
-    return [(event.name, event.time_range.elapsed_us()) for event in events]
-
-
-def ms(seconds: float) -> float:
-    return round(seconds * 1e3, 4)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("compile", "run", "some"))
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--json", default="configure.json")
-    parser.add_argument("--case", default="", help="only cases whose name has this")
-    arguments = parser.parse_args()
-    if arguments.what == "compile":
-        compile_all(arguments.folder, arguments.case)
-    elif arguments.what == "run":
-        run_all(arguments.folder, arguments.json, arguments.case)
-    else:
-        run_some(arguments.folder, arguments.case.split(","))
-
-
-if __name__ == "__main__":
-    main()
+            print(f"{case.name}, {name}: {str(error)[:100]}")

@@ -1,8 +1,4 @@
-"""Checks and times a whole Llama layer on a Hopper GPU: attention by our kernels, the rest by IREE.
-
-    python tools/bench_llama_layer.py compile build/layer       (needs attnpass; no GPU)
-    python tools/bench_llama_layer.py run build/layer --json layer.json
-                                      (needs a GPU, torch and iree-base-runtime only)
+"""A whole Llama layer on a Hopper GPU: attention by our kernels, the rest by IREE.
 
 The layer has Llama 3 8B's sizes: RMSNorm, rotary embedding, 32 query over 8 key and value
 heads of dim 128, causal attention, SwiGLU; f16, products accumulated in f32. Prefill computes
@@ -19,18 +15,15 @@ same layer in float32 in PyTorch.
 from __future__ import annotations
 
 import argparse
-import json
-import random
-import statistics
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench_configure import kernels_of
-from bench_kernels import relative_error
-from iree_device import load, to_iree, to_torch
+from bench.cases.kernels import relative_error
+from bench.device import gpu, load, to_iree, to_torch
+from bench.results import Row, row
+from bench.timing import captured, kernels_of, ms, slopes
 
 WIDTH, HEADS, KV_HEADS, HEAD, HIDDEN = 4096, 32, 8, 128, 14336
 GROUP = HEADS // KV_HEADS
@@ -288,12 +281,19 @@ def module_text(case: Case) -> str:
     )  # fmt: skip
 
 
-def compile_all(folder: Path, only: str) -> None:
+def cases() -> list[Case]:
+    return list(CASES)
+
+
+def settings(case: Case) -> dict[str, Any]:
+    return asdict(case)
+
+
+def compile(folder: Path, wanted: list[Case], _: argparse.Namespace) -> None:
     """Writes a .vmfb for each case and way; stops where a kernel was to be taken and was not."""
     import attnpass
 
-    folder.mkdir(parents=True, exist_ok=True)
-    for case in (case for case in CASES if only in case.name):
+    for case in wanted:
         for way, flags in WAYS.items():
             report = attnpass.Report()
             text = module_text(case)
@@ -312,44 +312,30 @@ def file_of(folder: Path, case: Case, way: str) -> Path:
     return folder / f"{case.name}.{way}.vmfb"
 
 
-def run_all(folder: Path, path: Path, only: str) -> None:
-    import torch
-    from iree import runtime
-
-    config = runtime.Config("cuda")
-    result: dict[str, Any] = {"gpu": torch.cuda.get_device_name(0), "rows": []}
-    for case in (case for case in CASES if only in case.name):
-        row: dict[str, Any] = {"case": case.name, **asdict(case)}
-        try:
-            row |= _run(case, folder, config)
-        except Exception as problem:  # one broken case must not hide the others
-            row["failed"] = f"{type(problem).__name__}: {problem}"[:300]
-        print(json.dumps(row), flush=True)
-        result["rows"].append(row)
-        path.write_text(json.dumps(result, indent=1) + "\n")
-
-
-def _run(case: Case, folder: Path, config: Any) -> dict[str, Any]:
+def run(folder: Path, case: Case, _: argparse.Namespace) -> Iterator[Row]:
     import torch
 
     given = _inputs(case)
     wanted = reference(case, {name: tensor.float() for name, tensor in given.items()})
-    device = [to_iree(config.device, tensor) for tensor in given.values()]
-    row: dict[str, Any] = {way: {} for way in [*WAYS, "torch"]}
-    calls: dict[tuple[str, str], Callable[[], None]] = {}
+    device = [to_iree(gpu().device, tensor) for tensor in given.values()]
+    found: dict[str, dict[str, Any]] = {way: {} for way in [*WAYS, "torch"]}
+    calls: dict[str, dict[int, Callable[[], None]]] = {}
     for way in WAYS:
-        functions = load(config, file_of(folder, case, way))
-        calls |= {(way, name): _caller(functions[name], device) for name in ("few", "many")}
+        functions = load(gpu(), file_of(folder, case, way))
+        counts = {"few": FEW, "many": MANY}
+        calls[way] = {count: _caller(functions[name], device) for name, count in counts.items()}
         outputs = [to_torch(output, torch.float16) for output in functions["few"](*device)]
-        row[way]["error"] = max(map(relative_error, outputs, wanted))
+        found[way]["error"] = max(map(relative_error, outputs, wanted))
     with torch.no_grad():
-        calls |= _torch_calls(case, given)
+        one = captured(lambda: reference(case, given))
+        calls["torch"] = {n: lambda n=n: [one() for _ in range(n)][-1] for n in (FEW, MANY)}
     # Calls of a decode step are short beside what else the host does.
-    for way, seconds in _slopes(calls, 151 if case.cached else 41).items():
-        row[way]["ms"] = round(seconds * 1e3, 4)
+    for way, seconds in slopes(calls, 151 if case.cached else 41).items():
+        found[way]["ms"] = ms(seconds)
     for way in WAYS:
-        row[way] |= _shares(calls[way, "many"])
-    return row
+        found[way] |= _shares(calls[way][MANY])
+    for way, numbers in found.items():
+        yield row(case.name, way, numbers)
 
 
 def _shares(call: Callable[[], None]) -> dict[str, float]:
@@ -415,27 +401,6 @@ def reference(case: Case, given: dict[str, Any]) -> list[Any]:
     return [y + (silu(m @ given["w1"].T) * (m @ given["w3"].T)) @ given["w2"].T, k, v]
 
 
-def _torch_calls(case: Case, given: dict[str, Any]) -> dict[tuple[str, str], Any]:
-    """A layer of PyTorch, op by op in f16, from a CUDA graph."""
-    import torch
-
-    reference(case, given)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        reference(case, given)
-
-    def replay(count: int) -> Callable[[], None]:
-        def call() -> None:
-            for _ in range(count):
-                graph.replay()
-            torch.cuda.synchronize()
-
-        return call
-
-    return {("torch", "few"): replay(FEW), ("torch", "many"): replay(MANY)}
-
-
 def _caller(function: Callable[..., Any], arguments: list[Any]) -> Callable[[], None]:
     """A call that ends when its first result has come: the rest is computed by then too."""
 
@@ -444,41 +409,3 @@ def _caller(function: Callable[..., Any], arguments: list[Any]) -> Callable[[], 
 
     call()
     return call
-
-
-def _slopes(calls: dict[tuple[str, str], Callable[[], None]], repeats: int) -> dict[str, float]:
-    """Seconds a layer of each way, from medians of running few and many, all in turns in a
-    random order."""
-    times: dict[tuple[str, str], list[float]] = {name: [] for name in calls}
-    shuffle = random.Random(0).sample
-    for _ in range(repeats):
-        for name, call in shuffle(list(calls.items()), len(calls)):
-            start = time.perf_counter()
-            call()
-            times[name].append(time.perf_counter() - start)
-    medians = {name: statistics.median(values) for name, values in times.items()}
-    return {
-        way: (medians[way, "many"] - medians[way, "few"]) / (MANY - FEW)
-        for way in dict.fromkeys(way for way, _ in calls)
-    }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    compiling = commands.add_parser("compile", help="write the modules; needs no GPU")
-    compiling.add_argument("folder", type=Path)
-    running = commands.add_parser("run", help="check and time them on a GPU")
-    running.add_argument("folder", type=Path)
-    running.add_argument("--json", type=Path, default=Path("layer.json"))
-    for command in (compiling, running):
-        command.add_argument("--only", default="", help="cases whose name contains this")
-    options = parser.parse_args()
-    if options.command == "compile":
-        compile_all(options.folder, options.only)
-    else:
-        run_all(options.folder, options.json, options.only)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,4 @@
-"""Measures copies beside attention on a CUDA GPU: IREE's, and as attn-configure has them.
-
-    python tools/bench_copies.py compile build/copies      (needs attnpass)
-    python tools/bench_copies.py run build/copies --json copies.json
-                                  (needs a GPU, torch and iree-base-runtime only)
+"""Copies beside attention on a CUDA GPU: IREE's, and as attn-configure has them.
 
 Heads are moved in front of rows or behind them, repeated, and cut out of a packed projection; one
 copy is rounded, too. Times are the GPU's, from CUPTI through torch's profiler, programs taking
@@ -15,20 +11,17 @@ turns; results must be equal to PyTorch's. The traffic is what is read and writt
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import random
-import statistics
-import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench_configure import kernels_of
-from bench_product_tiles import ATTENTION
-from iree_device import load, to_iree, to_torch
+from bench.cases.products import ATTENTION, SM_80
+from bench.device import gpu, load, to_iree, to_torch, torch_type
+from bench.harness import must_compile
+from bench.results import Row, row
+from bench.timing import gpu_microseconds
 
 TURNS = 15
 WAYS = {"iree": ["--attn-disable"], "attnpass": []}
@@ -105,14 +98,11 @@ class Copy:
 
     def wanted(self, x: Any) -> Any:
         """What PyTorch makes of it."""
-        import torch
-
-        kind = {"f16": torch.float16, "f32": torch.float32}[self.kind]
         if self.cut:
             return x[..., self.cut[0] : self.cut[0] + self.cut[1]].contiguous()
         if self.repeats:
             return x[:, :, None].expand(self.result).contiguous()
-        return x.permute(self.order).contiguous().to(kind)
+        return x.permute(self.order).contiguous().to(torch_type(self.kind))
 
 
 def _tensor(sizes: Sequence[int]) -> str:
@@ -134,58 +124,39 @@ COPIES = (
 )
 
 
-def compile_all(folder: Path) -> None:
-    """Writes a .vmfb for each way."""
-    folder.mkdir(parents=True, exist_ok=True)
+def cases() -> list[Copy]:
+    return list(COPIES)
+
+
+def settings(copy: Copy) -> dict[str, Any]:
+    return {"megabytes": round(copy.bytes / 1e6, 1)}
+
+
+def compile(folder: Path, wanted: list[Copy], _: argparse.Namespace) -> None:
+    """Writes a .vmfb for each way, with a function for each copy."""
     query, source = "tensor<1x128x64xf16>", folder / "source.mlir"
     # Without attention beside them copies stay as they are.
     main = f"func.func @main(%q: {query}) -> {query} {{{ATTENTION}  return %a : {query}\n}}\n"
-    source.write_text(main + "".join(copy.text(f"c{i}") for i, copy in enumerate(COPIES)))
+    source.write_text(main + "".join(copy.text(_function(copy)) for copy in wanted))
     for name, flags in WAYS.items():
-        tool = [sys.executable, "-m", "attnpass.cli.attn_compile", str(source), *flags]
-        target = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80"]
-        subprocess.run([*tool, *target, "-o", str(folder / f"{name}.vmfb")], check=True)
+        must_compile(source, folder / f"{name}.vmfb", *flags, *SM_80)
 
 
-def run_all(folder: Path, path: Path) -> None:
-    """Checks and measures all."""
+def _function(copy: Copy) -> str:
+    return f"c{COPIES.index(copy)}"
+
+
+def run(folder: Path, copy: Copy, _: argparse.Namespace) -> Iterator[Row]:
     import torch
-    from iree import runtime
 
-    config = runtime.Config("cuda")
-    ways = {name: load(config, folder / f"{name}.vmfb") for name in WAYS}
-    rows: list[dict[str, Any]] = []
-    for i, copy in enumerate(COPIES):
-        source = {"f16": torch.float16, "f32": torch.float32}[copy.source]
-        x = torch.randn(copy.sizes, device="cuda").to(source)
-        wanted, placed = copy.wanted(x), to_iree(config.device, x)
-        row: dict[str, Any] = {"copy": copy.name, "megabytes": round(copy.bytes / 1e6, 1)}
-        spent: dict[str, list[float]] = {name: [] for name in ways}
-        for name, functions in ways.items():
-            got = to_torch(functions[f"c{i}"](placed), wanted.dtype)
-            assert torch.equal(got.reshape(wanted.shape), wanted), f"{name}: {copy.name}"
-        for turn in range(TURNS):
-            for name in random.Random(turn).sample(list(ways), len(ways)):
-                kernels = kernels_of(lambda f=ways[name][f"c{i}"], a=placed: f(a).to_host())
-                spent[name].append(sum(us for _, us in kernels))
-        row |= {name: round(statistics.median(times), 2) for name, times in spent.items()}
-        rows.append(row)
-        print(json.dumps(row), flush=True)
-    result = {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__, "rows": rows}
-    path.write_text(json.dumps(result, indent=1) + "\n")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=("compile", "run"))
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--json", type=Path, default=Path("copies.json"))
-    arguments = parser.parse_args()
-    if arguments.what == "compile":
-        compile_all(arguments.folder)
-    else:
-        run_all(arguments.folder, arguments.json)
-
-
-if __name__ == "__main__":
-    main()
+    config = gpu()
+    x = torch.randn(copy.sizes, device="cuda").to(torch_type(copy.source))
+    wanted, placed = copy.wanted(x), to_iree(config.device, x)
+    calls = {}
+    for name in WAYS:
+        function = load(config, folder / f"{name}.vmfb")[_function(copy)]
+        got = to_torch(function(placed), wanted.dtype)
+        assert torch.equal(got.reshape(wanted.shape), wanted), f"{name}: {copy.name}"
+        calls[name] = lambda f=function: f(placed).to_host()
+    for name, spent in gpu_microseconds(calls, TURNS, lambda _: True).items():
+        yield row(copy.name, name, {"us": spent})

@@ -1,8 +1,4 @@
-"""Checks and times the precompiled attention kernels inside IREE modules on a Hopper GPU.
-
-    python tools/bench_kernels.py compile build/kernels                 (needs attnpass; no GPU)
-    python tools/bench_kernels.py run build/kernels --json kernels.json (needs a GPU, torch and
-                                                                         iree-base-runtime only)
+"""The precompiled attention kernels inside IREE modules on a Hopper GPU: checked and timed.
 
 `compile` writes a .vmfb for each case and for each number of repeats. `run` compares every
 case with attention in float64 on the same rounded inputs, and times the large ones beside
@@ -19,16 +15,17 @@ import argparse
 import json
 import math
 import re
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from iree_device import load, to_iree, to_torch
+from bench.device import gpu, load, to_iree, to_torch, torch_type
+from bench.results import Row, row
+from bench.timing import backends, captured, ms, slopes
 
 FEW, MANY = 4, 24
 # Short kernels are repeated more often, so that the difference is well above a call's jitter.
@@ -593,17 +590,12 @@ def _projection(case: Case, v: str) -> tuple[str, str]:
     )
 
 
-def chosen(only: str, exact: bool = False) -> list[Case]:
-    """The cases whose name contains one of the words, which commas separate, or is one."""
-    words = only.split(",")
-    if exact:
-        return [case for case in cases() if case.name in words]
-    return [case for case in cases() if any(word in case.name for word in words)]
+def settings(case: Case) -> dict[str, Any]:
+    return asdict(case)
 
 
-def compile_all(folder: Path, wanted: list[Case]) -> None:
+def compile(folder: Path, wanted: list[Case], _: argparse.Namespace) -> None:
     """Writes the .vmfb files; stops at the first case that does not compile."""
-    folder.mkdir(parents=True, exist_ok=True)
     names = folder / "kernels.json"
     taken = json.loads(names.read_text()) if names.exists() else {}
     for case in wanted:
@@ -641,41 +633,14 @@ def _compile(source: Path, target: Path, repeats: int, case: Case) -> None:
     subprocess.run([*tool, str(source), *flags, "-o", str(target)], check=True, timeout=300)
 
 
-def run_all(folder: Path, path: Path, wanted: list[Case], numbers: bool) -> None:
-    """Runs what `compile_all` wrote, prints a line for each case and writes JSON."""
+def run(folder: Path, case: Case, options: argparse.Namespace) -> Iterator[Row]:
+    """A row of the kernel (or of IREE's code, where that is left to do it), and of its peers."""
     import torch
-    from iree import runtime
 
-    config = runtime.Config("cuda")
-    # What is not run again keeps its row.
-    known = json.loads(path.read_text())["rows"] if path.exists() else []
-    rows = {row["case"]: row for row in known}
+    if options.numbers and case.timed:
+        return
+    config = gpu()
     taken = json.loads((folder / "kernels.json").read_text())
-    result: dict[str, Any] = {
-        "gpu": torch.cuda.get_device_name(0),
-        "torch": torch.__version__,
-        "cudnn": torch.backends.cudnn.version(),
-    }
-    for case in wanted:
-        if numbers and case.timed:
-            continue
-        row = {"case": case.name, **asdict(case)}
-        row |= {"kernel": taken[case.name]} if case.name in taken else {}
-        try:
-            row |= _run(case, folder, config)
-        except Exception as problem:  # one broken case must not hide the others
-            row["failed"] = f"{type(problem).__name__}: {problem}"[:300]
-        shown = {key: value for key, value in row.items() if key not in asdict(case)}
-        print(json.dumps(shown), flush=True)
-        rows[case.name] = row
-        listed = [rows[case.name] for case in cases() if case.name in rows]
-        path.write_text(json.dumps({**result, "rows": listed}, indent=1) + "\n")
-    torch.cuda.empty_cache()
-
-
-def _run(case: Case, folder: Path, config: Any) -> dict[str, Any]:
-    import torch
-
     q, k, v = _inputs(case)
     mask = _mask(case)
     transposed = v.transpose(1, 2).contiguous() if case.layout == "transposed" else v
@@ -694,22 +659,30 @@ def _run(case: Case, folder: Path, config: Any) -> dict[str, Any]:
         count: load(config, folder / f"{case.name}.{count}.vmfb")["main"] for count in names
     }
     output = functions[names[0]](*device)
-    row: dict[str, Any] = {"first_call_ms": round((time.perf_counter() - start) * 1e3, 1)}
+    found: dict[str, Any] = {"first_call_ms": ms(time.perf_counter() - start, 1)}
+    found |= {"kernel": taken[case.name]} if case.name in taken else {}
     kind = torch.bfloat16 if case.output == "bf16" else torch.float16
     got = to_torch(output, kind)
     part = got[_heads(case)]
-    row["error"] = relative_error(part, wanted)
+    found["error"] = relative_error(part, wanted)
     if not bool((torch.isfinite(part) == torch.isfinite(wanted)).all()):
-        row["failed"] = "not finite, or finite where no key is seen"
+        found["failed"] = "not finite, or finite where no key is seen"
     # Twice the same answer: a race would show.
     again = to_torch(functions[names[-1]](*device), kind)
-    row["same_again"] = bool(torch.equal(got.nan_to_num(), again.nan_to_num()))
+    found["same_again"] = bool(torch.equal(got.nan_to_num(), again.nan_to_num()))
+    ways: dict[str, Way] = {}
     if case.timed:
-        ways = {"iree": Way(case, {n: lambda f=f: f(*device) for n, f in functions.items()})}
+        ways["iree"] = Way(case, {n: lambda f=f: f(*device) for n, f in functions.items()})
         with torch.no_grad():
             ways |= _torch_ways(case, q, k, v, full, wanted)
-            row |= _speeds(ways)
-    return row
+            able = {name: way.calls for name, way in ways.items() if not way.failed}
+            for name, seconds in slopes(able, repeats=7).items():
+                ways[name].found.update(_speed(ways[name].case, seconds))
+        found |= ways.pop("iree").found
+    torch.cuda.empty_cache()
+    yield row(case.name, "iree", found)
+    for name, way in ways.items():
+        yield row(case.name, name, {"failed": way.failed} if way.failed else way.found)
 
 
 def _inputs(case: Case) -> tuple[Any, Any, Any]:
@@ -717,12 +690,6 @@ def _inputs(case: Case) -> tuple[Any, Any, Any]:
     import torch
 
     torch.manual_seed(len(case.name) + case.rows)
-    kinds = {
-        "f16": torch.float16,
-        "bf16": torch.bfloat16,
-        "f8E4M3FN": torch.float8_e4m3fn,
-        "f8E5M2": torch.float8_e5m2,
-    }
     shapes = [
         (case.heads, case.group, case.rows, case.head),
         (case.heads, case.keys, case.head),
@@ -736,7 +703,7 @@ def _inputs(case: Case) -> tuple[Any, Any, Any]:
     ]
     for tensor in tensors if case.poisoned else []:
         tensor[1::2] = math.nan
-    q, k, v = (tensor.to(kinds[kind]) for tensor, kind in zip(tensors, types, strict=True))
+    q, k, v = (tensor.to(torch_type(kind)) for tensor, kind in zip(tensors, types, strict=True))
     return q, k, v
 
 
@@ -773,7 +740,7 @@ def _mask(case: Case) -> Any:
     if case.mask == "i1":
         return seen
     bias = torch.randn(shape, device="cuda").masked_fill(~seen, -math.inf)
-    return bias.to({"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}[case.mask])
+    return bias.to(torch_type(case.mask))
 
 
 def _full_mask(case: Case, mask: Any) -> Any:
@@ -848,51 +815,28 @@ def relative_error(output: Any, wanted: Any) -> float:
 
 @dataclass(frozen=True)
 class Way:
-    """A way to compute a case: calls that repeat it as often as their key says, and the error;
-    or why there is none."""
+    """A way to compute a case: calls that repeat it as often as their key says, and what was found
+    of it; or why there is none."""
 
     case: Case
     calls: dict[int, Callable[[], Any]] = field(default_factory=dict)
-    error: float | None = None
+    found: dict[str, Any] = field(default_factory=dict)
     failed: str = ""
 
 
-def _speeds(ways: dict[str, Way], repeats: int = 7) -> dict[str, Any]:
-    """The speed of each way: the difference between many and few repeats, medians of each.
-
-    Ways take turns, because a GPU's clock follows how warm it is: what ran first, or last, would
-    be measured at another clock.
-    """
-    able = {name: way.calls for name, way in ways.items() if not way.failed}
-    times = {name: {count: [] for count in calls} for name, calls in able.items()}
-    for turn in range(repeats + 1):
-        for name, calls in able.items():
-            for count, call in calls.items():
-                start = time.perf_counter()
-                call()
-                if turn:  # The first warms up.
-                    times[name][count].append(time.perf_counter() - start)
-    rows: dict[str, Any] = {}
-    for name, way in ways.items():
-        if way.failed:
-            rows[name] = {"failed": way.failed}
-            continue
-        few, many = min(way.calls), max(way.calls)
-        middle = {count: statistics.median(times[name][count]) for count in way.calls}
-        rows[name] = {} if way.error is None else {"error": way.error}
-        rows[name] |= _speed(way.case, (middle[many] - middle[few]) / (many - few))
-    return rows
+def _way(case: Case, call: Callable[[], Any], error: float) -> Way:
+    return Way(case, {n: captured(call, n) for n in (FEW, case.many)}, {"error": error})
 
 
 def _speed(case: Case, seconds: float) -> dict[str, float]:
-    speed = {"ms": round(seconds * 1e3, 4), "TFLOPS": round(case.flops / seconds / 1e12, 1)}
+    speed = {"ms": ms(seconds), "TFLOPS": round(case.flops / seconds / 1e12, 1)}
     return speed | ({"GBps": round(case.bytes / seconds / 1e9)} if case.is_decode else {})
 
 
 def _torch_ways(case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any) -> dict[str, Way]:
     """FlashAttention and cuDNN on the same tensors; 8-bit inputs in bf16, which they take."""
     import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.attention import sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
 
     if case.own:
@@ -915,14 +859,13 @@ def _torch_ways(case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any) -> d
     if case.cap:
         return _flex_ways(case, flat, pair, wanted)
     ways: dict[str, Way] = {}
-    kinds = {"torch_fa2": SDPBackend.FLASH_ATTENTION, "torch_cudnn": SDPBackend.CUDNN_ATTENTION}
-    if mask is not None:  # which FlashAttention does not take
-        kinds |= {"torch_efficient": SDPBackend.EFFICIENT_ATTENTION}
-    for name, kind in kinds.items():
+    names = ("FA2", "cuDNN") if mask is None else ("FA2", "cuDNN", "efficient")
+    for short, kind in backends(*names).items():
+        name = f"torch_{short.lower()}"
         try:
             with sdpa_kernel(kind):
                 error = relative_error(call()[0].view(q.shape)[_heads(case)], wanted)
-                ways[name] = Way(case, {n: _repeat(call, n) for n in (FEW, case.many)}, error)
+                ways[name] = _way(case, call, error)
         except RuntimeError as problem:
             ways[name] = Way(case, failed=str(problem)[:200])
     return ways
@@ -955,49 +898,4 @@ def _flex_ways(case: Case, flat: Any, pair: Any, wanted: Any) -> dict[str, Way]:
         error = relative_error(call()[0].view(shape)[_heads(case)], wanted)
     except Exception as problem:  # where there is no compiler
         return {"torch_flex": Way(case, failed=str(problem)[:200])}
-    return {"torch_flex": Way(case, {n: _repeat(call, n) for n in (FEW, case.many)}, error)}
-
-
-def _repeat(call: Callable[[], Any], count: int) -> Callable[[], None]:
-    """A CUDA graph of `count` calls, replayed to its end."""
-    import torch
-
-    call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(count):
-            call()
-
-    def replay() -> None:
-        graph.replay()
-        torch.cuda.synchronize()
-
-    replay()
-    return replay
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    compiling = commands.add_parser("compile", help="write the modules; needs no GPU")
-    compiling.add_argument("folder", type=Path)
-    running = commands.add_parser("run", help="check and time them on a GPU")
-    running.add_argument("folder", type=Path)
-    running.add_argument("--json", type=Path, default=Path("kernels.json"))
-    for command in (compiling, running):
-        command.add_argument(
-            "--only", default="", help="cases whose name contains one of these words"
-        )
-        command.add_argument("--exact", action="store_true", help="cases with these names")
-    running.add_argument("--numbers", action="store_true", help="do not time")
-    options = parser.parse_args()
-    if options.command == "compile":
-        compile_all(options.folder, chosen(options.only, options.exact))
-    else:
-        wanted = chosen(options.only, options.exact)
-        run_all(options.folder, options.json, wanted, options.numbers)
-
-
-if __name__ == "__main__":
-    main()
+    return {"torch_flex": _way(case, call, error)}

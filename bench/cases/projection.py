@@ -1,8 +1,4 @@
-"""Measures a projection into attention on a CUDA GPU: V^T written by it, its configuration.
-
-    python tools/bench_projection.py compile build/projection      (needs attnpass)
-    python tools/bench_projection.py run build/projection --json projection.json
-                                  (needs a GPU, torch and iree-base-runtime only)
+"""A projection into attention on a CUDA GPU: V^T written by it, its configuration.
 
 Each timed case is `x @ Wv -> heads -> attention`: 32 heads of 128, 4096 rows, model width 4096,
 compiled by IREE as it is (its own V transpose on, which computes wrong numbers where the
@@ -10,8 +6,8 @@ projection is generic), with V as it is and with V^T, without and with precompil
 `attnpass` and `kernels` are what the passes choose by price. With 8-bit Q, K and V the
 projection's result is scaled and rounded to that. The others check every form of projection that
 the passes rewrite and configure. Errors are relative L2 distances to float32 on the same rounded
-Q, K and V; times as in bench_configure.py, the variants of a case taking turns, and what of a
-time is for what. PyTorch computes in 16 bits, V not rounded.
+Q, K and V; times as in configure.py, the variants of a case taking turns, and what of a time is
+for what. PyTorch computes in 16 bits, V not rounded.
 """
 
 # pyright: reportMissingImports=false
@@ -20,18 +16,26 @@ time is for what. PyTorch computes in 16 bits, V not rounded.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import statistics
-import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import bench_configure as bench
-from iree_device import load, to_iree
-from projection_forms import SCALE, Case, argument_types, inputs_of, module_text, tensor
+from bench.cases.configure import host
+from bench.cases.projection_forms import (
+    SCALE,
+    Case,
+    argument_types,
+    inputs_of,
+    module_text,
+    tensor,
+)
+from bench.device import gpu, load, to_iree, torch_type
+from bench.harness import Manifest, attn_compile
+from bench.results import Row, row
+from bench.timing import COUNTS, MANY, backends, kernels_in_turns, ms, relative_error
 
 SHARED = ("k", "w", "beta")
 TILES = "attn-pad-heads,attn-tile-dynamic,attn-mask-dynamic-keys,attn-pad-keys"
@@ -59,9 +63,8 @@ PURPOSES = {
     "transpose": "transposition",
     "elementwise": "casts",
 }
-# Calls of a variant, and layers of a call.
+# Calls of a variant.
 TURNS = 25
-REPETITIONS = {"few": bench.FEW, "many": bench.MANY}
 CHECKED = ("iree", "attnpass, V as it is", "attnpass V^T")
 
 
@@ -96,7 +99,7 @@ def module(of: Case, timed: bool) -> str:
     result = tensor(shapes["q"], of.dtype)
     corner = tensor([1, 1, 8], of.dtype)
     parts = [text.replace("func.func @main", "func.func private @main")]
-    for name, count in (("one", 1), ("few", bench.FEW), ("many", bench.MANY)):
+    for name, count in COUNTS.items():
         own = [f"%{n}{i}: {kinds[n]}" for i in range(count) for n in shapes if n not in SHARED]
         arguments = ", ".join([*own, *(f"%{n}: {kinds[n]}" for n in shapes if n in SHARED)])
         body = ""
@@ -115,32 +118,41 @@ def module(of: Case, timed: bool) -> str:
     return "\n".join(parts)
 
 
-def file_name(of: Case, variant: str) -> str:
-    return f"{of.name}_{of.keys}.{list(VARIANTS).index(variant)}.vmfb"
+@dataclass(frozen=True)
+class Named:
+    """A case of this bench; many forms differ in the number of keys alone."""
+
+    of: Case
+    is_timed: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.of.name}_{self.of.keys}"
 
 
-def compile_all(folder: Path) -> None:
-    """Writes a .vmfb for each case and variant, and manifest.json with what was configured."""
-    folder.mkdir(parents=True, exist_ok=True)
-    entries: list[dict[str, Any]] = []
-    for of in (*TIMED, *NUMBERS):
-        source = folder / "source.mlir"
-        source.write_text(module(of, of in TIMED))
+def settings(case: Named) -> dict[str, Any]:
+    return asdict(case.of)
+
+
+def cases() -> list[Named]:
+    return [Named(of, of in TIMED) for of in (*TIMED, *NUMBERS)]
+
+
+def compile(folder: Path, wanted: list[Named], _: argparse.Namespace) -> None:
+    """Writes a .vmfb for each case and variant, and what of products was configured."""
+    manifest, source, report = Manifest(folder), folder / "source.mlir", folder / "report.json"
+    for case in wanted:
+        source.write_text(module(case.of, case.is_timed))
         for variant, flags in VARIANTS.items():
-            if not is_wanted(of, variant):
+            if not is_wanted(case.of, variant):
                 continue
-            path = folder / file_name(of, variant)
-            command = [sys.executable, "-m", "attnpass.cli.attn_compile", str(source), *flags]
-            command += ["--iree-hal-target-device=cuda", f"--iree-cuda-target={arch(of, variant)}"]
-            command += ["-o", str(path), f"--attn-report={folder / 'report.json'}"]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-            entry = {"case": dataclasses.asdict(of), "variant": variant, "file": path.name}
-            entry["failed"] = first_error(done.stderr) if done.returncode else ""
-            notes = [] if entry["failed"] else contractions_in(folder / "report.json")
-            entry["contraction"] = notes[:1]
-            entries.append(entry)
-            print(path.name, variant, entry["failed"], str(entry["contraction"])[:90], flush=True)
-    (folder / "manifest.json").write_text(json.dumps(entries, indent=1))
+            entry = manifest.add(case.name, variant)
+            target = f"--iree-cuda-target={arch(case.of, variant)}"
+            flags = [*flags, "--iree-hal-target-device=cuda", target, f"--attn-report={report}"]
+            entry["failed"] = attn_compile(source, folder / entry["file"], *flags)
+            entry["contraction"] = [] if entry["failed"] else contractions_in(report)[:1]
+            manifest.write()
+            print(case.name, variant, entry["failed"], entry["contraction"], flush=True)
 
 
 def is_wanted(of: Case, variant: str) -> bool:
@@ -157,12 +169,6 @@ def arch(of: Case, variant: str) -> str:
     return "sm_90" if of.narrow or variant in KERNELS else "sm_80"
 
 
-def first_error(said: str) -> str:
-    """The first error that a compiler tells, without its place."""
-    line = next((line for line in said.splitlines() if "error: " in line), said[-200:])
-    return line.rpartition("error: ")[2]
-
-
 def contractions_in(report: Path) -> list[str]:
     """What a report says of products' configurations, in words."""
     from attnpass.report.records import report_from_dict
@@ -171,33 +177,19 @@ def contractions_in(report: Path) -> list[str]:
     return [str(one) for one in records.found("configured", "not-configured", of="contraction")]
 
 
-def run_all(folder: Path, json_path: Path) -> None:
-    """Checks all, times what is timed; writes rows as they come."""
-    import torch
-    from iree import runtime
-
-    torch.backends.cuda.matmul.allow_tf32 = False
-    config = runtime.Config("cuda")
-    manifest = json.loads((folder / "manifest.json").read_text())
-    rows: list[dict[str, Any]] = []
-    for of in (*TIMED, *NUMBERS):
-        entries = [entry for entry in manifest if Case(**entry["case"]) == of]
-        for row in run(config, of, entries, folder):
-            rows.append({"case": f"{of.name}_{of.keys}", **row})
-            print(json.dumps(rows[-1]), flush=True)
-        result = {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__, "rows": rows}
-        json_path.write_text(json.dumps(result, indent=1) + "\n")
-
-
-def run(config: Any, of: Case, entries: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+def run(folder: Path, case: Named, _: argparse.Namespace) -> Iterator[Row]:
     """A row for each peer and each variant of a case: its error, milliseconds and what they are
     for, or why there are none."""
-    given = inputs(of, bench.MANY if of in TIMED else 1)
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    config, of = gpu(), case.of
+    given = inputs(of, MANY if case.is_timed else 1)
     right = reference(of, given)
-    rows, calls = peers(of, given) if of in TIMED else ({}, {})
+    rows, calls = peers(of, given) if case.is_timed else ({}, {})
     given = {name: place(config.device, value) for name, value in given.items()}
-    for entry in entries:
-        name = entry["variant"]
+    for entry in Manifest(folder).of(case.name):
+        name = entry["way"]
         rows[name] = {"configured": any("is configured" in note for note in entry["contraction"])}
         try:
             if entry["failed"]:
@@ -207,14 +199,16 @@ def run(config: Any, of: Case, entries: list[dict[str, Any]], folder: Path) -> l
         except Exception as error:
             rows[name]["failed"] = str(error)[:200]
             continue
-        if of in TIMED:
+        if case.is_timed:
             calls[name] = caller(functions, given)
-    for name, found in bench.kernels_in_turns(calls, TURNS).items():
-        spent = statistics.median(sum(seconds for _, seconds in kernels) for kernels in found)
-        rows[name]["ms"] = bench.ms(spent)
-        if name in VARIANTS:
-            rows[name]["microseconds"] = by_purpose(found)
-    return [{"variant": name, **row} for name, row in rows.items()]
+    if calls:
+        for name, found in kernels_in_turns(calls, TURNS).items():
+            spent = statistics.median(sum(seconds for _, seconds in kernels) for kernels in found)
+            rows[name]["ms"] = ms(spent)
+            if name in VARIANTS:
+                rows[name]["microseconds"] = by_purpose(found)
+    for name, found in rows.items():
+        yield row(case.name, name, found)
 
 
 def inputs(of: Case, count: int) -> dict[str, Any]:
@@ -232,14 +226,6 @@ def inputs(of: Case, count: int) -> dict[str, Any]:
         name: random(name, shape) if name in SHARED else [random(name, shape) for _ in range(count)]
         for name, shape in inputs_of(of).items()
     }
-
-
-def torch_type(name: str) -> Any:
-    """torch's name of an element type."""
-    import torch
-
-    kinds = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-    return kinds.get(name) or torch.float8_e4m3fn
 
 
 def place(device: Any, value: Any) -> Any:
@@ -278,13 +264,12 @@ def reference(of: Case, given: dict[str, Any], rounded: bool = True) -> Any:
 def peers(of: Case, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Rows and calls of PyTorch's projection and attention in 16 bits."""
     import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.attention import sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
 
     right = reference(of, given, rounded=False)
     kind = torch_type(of.dtype)
     queries, keys = [q.to(kind)[None] for q in given["q"]], given["k"].to(kind)[None]
-    backends = {"FA2": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
     rows: dict[str, Any] = {}
     calls: dict[str, Any] = {}
 
@@ -292,7 +277,7 @@ def peers(of: Case, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, An
         v = values(of, given["x"][i], given)
         return scaled_dot_product_attention(queries[i], keys, v[None])
 
-    for name, backend in backends.items():
+    for name, backend in backends("FA2", "cuDNN").items():
 
         def layers(count: int, backend: Any = backend) -> Any:
             with sdpa_kernel(backend), torch.no_grad():
@@ -300,9 +285,9 @@ def peers(of: Case, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, An
             torch.cuda.synchronize()
             return results[-1]
 
-        calls[name] = lambda which, layers=layers: layers(REPETITIONS[which])
+        calls[name] = lambda which, layers=layers: layers(COUNTS[which])
         got = layers(1).float().cpu().numpy()
-        rows[name] = {"error": bench.relative_error(got, right)}
+        rows[name] = {"error": relative_error(got, right)}
     return rows, calls
 
 
@@ -314,9 +299,7 @@ def error_of(functions: Any, of: Case, given: dict[str, Any], right: Any) -> flo
     arguments = [own[n][0] if n in own else shared[n] for n in inputs_of(of)]
     if of in TIMED:
         arguments = [*(own[n][0] for n in own), *shared.values()]
-    return bench.relative_error(
-        bench.host(functions["one"](*arguments), torch_type(of.dtype)), right
-    )
+    return relative_error(host(functions["one"](*arguments), torch_type(of.dtype)), right)
 
 
 def caller(functions: Any, given: dict[str, Any]) -> Callable[[str], None]:
@@ -325,7 +308,7 @@ def caller(functions: Any, given: dict[str, Any]) -> Callable[[str], None]:
     shared = [given[name] for name in given if name in SHARED]
 
     def call(which: str) -> None:
-        repeated = [values[i] for i in range(REPETITIONS[which]) for values in own]
+        repeated = [values[i] for i in range(COUNTS[which]) for values in own]
         functions[which](*repeated, *shared)[-1].to_host()
 
     return call
@@ -342,19 +325,3 @@ def by_purpose(calls: list[list[tuple[str, float]]]) -> dict[str, float]:
         for purpose, spent in sums.items():
             times.setdefault(purpose, []).append(spent)
     return {name: round(statistics.median(spent), 1) for name, spent in times.items() if name}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("compile", "run"))
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--json", type=Path, default=Path("projection.json"))
-    arguments = parser.parse_args()
-    if arguments.what == "compile":
-        compile_all(arguments.folder)
-    else:
-        run_all(arguments.folder, arguments.json)
-
-
-if __name__ == "__main__":
-    main()

@@ -6,6 +6,7 @@ name too."""
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -70,3 +71,20 @@ def _bits(values: Any) -> np.ndarray[Any, Any]:
 
     kinds = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     return values.contiguous().view(kinds[values.element_size()]).cpu().numpy()
+
+
+@cache
+def gpu() -> Any:
+    """IREE's configuration for the GPU, one a process."""
+    from iree import runtime
+
+    return runtime.Config("cuda")
+
+
+def torch_type(name: str) -> Any:
+    """torch's name of an element type."""
+    import torch
+
+    kinds = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16"}
+    kinds |= {"f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2"}
+    return getattr(torch, kinds[name])

@@ -1,9 +1,7 @@
-"""Checks the instructions that attn-hardware-exp2 rounds to bf16 and computes tanh with.
-
-    python tools/check_ptx.py --json bench/results/ptx_h200.json      (needs a GPU and triton)
+"""The instructions that attn-hardware-exp2 rounds to bf16 and computes tanh with, on a GPU.
 
 All 2^32 numbers of f32: those rounded to bf16 two at a time bit by bit against PyTorch (any NaN
-for NaN), tanh of them, over 1 and over a soft-cap of 50, against float64.
+for NaN), tanh of them, over 1 and over a soft-cap of 50, against float64. Needs triton.
 """
 
 # pyright: reportMissingImports=false, reportIndexIssue=false
@@ -12,13 +10,17 @@ for NaN), tanh of them, over 1 and over a soft-cap of 50, against float64.
 from __future__ import annotations
 
 import argparse
-import json
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
+
+from bench.results import Row, row
 
 CHUNK = 1 << 26
 CAPS = (1.0, 50.0)
@@ -53,25 +55,31 @@ def tanh_kernel(x, out, factor, size: tl.constexpr):
     tl.store(out + at, value)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, required=True)
-    path = parser.parse_args().json
+@dataclass(frozen=True)
+class Instruction:
+    name: str
+
+
+def cases() -> list[Instruction]:
+    return [Instruction("rounded to bf16"), Instruction("tanh")]
+
+
+def run(_: Path, case: Instruction, __: argparse.Namespace) -> Iterator[Row]:
     wrong, errors = 0, dict.fromkeys(CAPS, 0.0)
     for start in range(-(1 << 31), 1 << 31, CHUNK):
         bits = torch.arange(start, start + CHUNK, dtype=torch.int64, device="cuda")
         x = bits.to(torch.int32).view(torch.float32)
-        wrong += _wrongly_rounded(x)
+        if case.name != "tanh":
+            wrong += _wrongly_rounded(x)
+            continue
         for cap in CAPS:
             errors[cap] = max(errors[cap], _tanh_error(x, cap))
-    result = {
-        "gpu": torch.cuda.get_device_name(0),
-        "numbers": 1 << 32,
-        "rounded to bf16 otherwise than PyTorch": wrong,
-        "largest error of tanh by divisor": {f"{cap:g}": error for cap, error in errors.items()},
-    }
-    print(json.dumps(result))
-    path.write_text(json.dumps(result, indent=1) + "\n")
+    found: dict[str, Any] = {"numbers": 1 << 32}
+    if case.name == "tanh":
+        found["largest error by divisor"] = {f"{cap:g}": error for cap, error in errors.items()}
+    else:
+        found["otherwise than PyTorch"] = wrong
+    yield row(case.name, "attnpass", found)
 
 
 def _wrongly_rounded(x: torch.Tensor) -> int:
@@ -89,7 +97,3 @@ def _tanh_error(x: torch.Tensor, cap: float) -> float:
     if not torch.equal(got.isnan(), x.isnan()):
         return math.inf
     return float(((x.double() / cap).tanh() - got.double()).abs().nan_to_num().max())
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,7 @@
 """A grouped-query Llama layer with known answers, as MLIR: a prefill and a decode step.
 
-    python tools/make_llama_layer.py prefill > layer.mlir
-    python tools/make_llama_layer.py decode > step.mlir
+    python tools/llama.py prefill > layer.mlir
+    python tools/llama.py decode > step.mlir
 
 The structure is that of a PyTorch export: RMSNorm, rotary position embedding, 8 query heads
 over 2 key/value heads, causal mask, SwiGLU. Weights are random and small.
@@ -13,7 +13,8 @@ import sys
 from dataclasses import dataclass
 
 import numpy as np
-from mlir_trace import Model, Trace, Value
+
+from bench.models.trace import Model, Trace, Value
 
 
 @dataclass(frozen=True)

@@ -14,22 +14,21 @@ import sys
 import time
 from collections.abc import Callable
 
-import make_llama_layer
-from flow_ir import read_flow
-from mlir_trace import Model
-from model_check import HOST, build, compile_model, loaded, worst_error
-
 from attnpass import Report
 from attnpass.pipeline import default_pipeline
 from attnpass.report.text import sentences
+from bench.models import llama
+from bench.models.check import HOST, build, compile_model, loaded, worst_error
+from bench.models.flow import read_flow
+from bench.models.trace import Model
 
 TOLERANCE = 1e-5
 CASES = {
-    "prefill, 32 rows: V comes from a projection": make_llama_layer.prefill,
-    "decode, 1 row over 63 cached keys: V comes from the cache": make_llama_layer.decode,
+    "prefill, 32 rows: V comes from a projection": llama.prefill,
+    "decode, 1 row over 63 cached keys: V comes from the cache": llama.decode,
 }
 ROWS = 512
-SIZES = make_llama_layer.Sizes(model=256, heads=8, kv_heads=2, dim=64, hidden=512)
+SIZES = llama.Sizes(model=256, heads=8, kv_heads=2, dim=64, hidden=512)
 CONFIGURED = default_pipeline("cost", configure=True, hardware_exp2=False, shared_memory=False)
 ROUNDS = 7
 
@@ -72,7 +71,7 @@ def show(title: str, make: Callable[[], Model]) -> bool:
 
 def show_speed() -> bool:
     """Times a prefill compiled for this CPU, in turns; returns whether the numbers are right."""
-    model = make_llama_layer.prefill(rows=ROWS, sizes=SIZES)
+    model = llama.prefill(rows=ROWS, sizes=SIZES)
     report = Report()
     flags = [f"--attn-pipeline={CONFIGURED}"]
     programs = {

@@ -1,36 +1,34 @@
 """What becomes of V in whole models: IREE's default, its flag off, and attnpass.
 
-    python tools/model_table.py --json bench/results/models.json --page
-    python tools/model_table.py --models FOLDER... --json other.json
-
 Each model is compiled four ways to `flow` and to llvm-cpu, run, and held against its known
-answers. Without `--models` these are the models of tools/models.py; a folder given there
-has an `input.mlir` and an `io.npz` (see model_check.load_model). `--page` writes docs/models.md
-from the JSON file. Exits with 1 if a model is worse off with the passes (see `complaints`).
+answers: those of the folder, where it has folders with an `input.mlir` and an `io.npz` (see
+bench.models.check.load_model), else our own in bench/models. `complaints` say in what a model is
+worse off with the passes.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import re
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import models
-from doc_blocks import machine, size, table, text_table, write_block
-from flow_ir import Flow, read_flow, walk
 from iree.compiler import ir
-from mlir_trace import Model
-from model_check import OFF, build, compile_model, load_model, worst_error
 
 from attnpass import Report
 from attnpass.attention.facts import OP_NAMES, describe
 from attnpass.ir import defining_op, users
 from attnpass.ir.views import repeat_of
 from attnpass.layout.rules.loop_nest import is_contraction
+from bench.models import families
+from bench.models.check import OFF, build, compile_model, load_model, worst_error
+from bench.models.flow import Flow, read_flow, walk
+from bench.models.trace import Model
+from bench.results import Row, row
+
+IS_ON_CPU = True
 
 VARIANTS: dict[str, tuple[str | None, list[str]]] = {
     "default": (None, []),
@@ -45,19 +43,36 @@ GIVEN = ("import", "concat", "scatter")
 ROUNDING = 3.0
 
 
-def measure(model: Model) -> dict[str, Any]:
-    """One row of the table."""
-    row: dict[str, Any] = {"v": v_chains(model), "ways": {}}
+@dataclass(frozen=True)
+class Case:
+    name: str
+
+
+def cases() -> list[Case]:
+    return [Case(name) for name in families.MODELS]
+
+
+def cases_in(folder: Path) -> list[Case]:
+    """A user's own models, where there are any."""
+    own = sorted(path.parent.name for path in folder.glob("*/input.mlir"))
+    return [Case(name) for name in own] or cases()
+
+
+def run(folder: Path, case: Case, _: argparse.Namespace) -> Iterator[Row]:
+    own = folder / case.name
+    model = load_model(own) if own.exists() else families.MODELS[case.name]()
+    chains, ways = v_chains(model), {}
     for name, (mode, flags) in VARIANTS.items():
         built = build(model, mode, flags)
         flow = read_flow(built.flow)
-        way = facts_of(flow) | {"error": worst_error(built.vmfb, model)}
+        ways[name] = facts_of(flow) | {"error": worst_error(built.vmfb, model)}
         if mode:
-            way["decisions"] = decisions(built.report)
-        row["ways"][name] = way
-    given = [chain.startswith(GIVEN) for chain in row["v"]]
-    row["complaints"] = complaints(row["ways"], all(given))
-    return row
+            ways[name]["decisions"] = decisions(built.report)
+    given = [chain.startswith(GIVEN) for chain in chains]
+    found = {"chains": chains, "complaints": complaints(ways, all(given))}
+    yield row(case.name, "module", found)
+    for name, way in ways.items():
+        yield row(case.name, name, way)
 
 
 def facts_of(flow: Flow) -> dict[str, Any]:
@@ -155,81 +170,3 @@ def _main_operand(op: ir.Operation) -> ir.Value | None:
     if op.name == "iree_linalg_ext.scatter":
         return None
     return op.operands[0]
-
-
-# The page
-
-
-def write_page(data: dict[str, Any]) -> None:
-    rows = data["models"]
-    write_block("models.md", "models", _summary(data) + "\n" + _counts(rows) + _whys(rows))
-
-
-def _summary(data: dict[str, Any]) -> str:
-    rows = data["models"]
-    attentions = sum(bool(row["v"]) for row in rows.values())
-    lost = [f"- {name}: {text}\n" for name, row in rows.items() for text in row["complaints"]]
-    text = f"{len(rows)} models, {attentions} with an attention op; IREE {data['iree']}.\n"
-    if lost:
-        return text + "\nNot reached:\n" + "".join(lost)
-    return text + "No row is lost to IREE.\n"
-
-
-def _counts(rows: dict[str, Any]) -> str:
-    head = ["model"]
-    for name in ("IREE", "flag off", "cost", "always"):
-        head += [f"{name}: V", "dispatches (moving)", "bytes (moved)"]
-    lines = []
-    for name, row in rows.items():
-        line = [name]
-        for way in row["ways"].values():
-            line.append(" ".join(dict.fromkeys(way["v"])) or "-")
-            line.append(f"{way['dispatches']} ({way['moving']})")
-            line.append(f"{size(way['bytes'])} ({size(way['moved'])})")
-        lines.append([*line, f"{max(way['error'] for way in row['ways'].values()):.1e}"])
-    return table([*head, "worst error"], lines) + "\n"
-
-
-def _whys(rows: dict[str, Any]) -> str:
-    head = ["model", "what stands in front of V", "at cost", "at always"]
-    lines = [
-        [name, "<br>".join(row["v"]), *(_why(row["ways"][way]) for way in ("cost", "always"))]
-        for name, row in rows.items()
-        if row["v"]
-    ]
-    return text_table(head, lines)
-
-
-def _why(way: dict[str, Any]) -> str:
-    texts = [f"{d['decision']}: {d['reason']}" for d in way["decisions"]]
-    return "<br>".join(dict.fromkeys(texts))
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
-    parser.add_argument("--models", type=Path, nargs="*", help="folders; default: our own models")
-    parser.add_argument("--only", nargs="*", help="names of our own models")
-    parser.add_argument("--json", type=Path, help="where the numbers go")
-    parser.add_argument("--page", action="store_true", help="write docs/models.md")
-    options = parser.parse_args(arguments)
-    if options.models:
-        made = {folder.name: load_model(folder) for folder in options.models}
-    else:
-        made = {n: m() for n, m in models.MODELS.items() if not options.only or n in options.only}
-    rows: dict[str, Any] = {}
-    for name, model in made.items():
-        rows[name] = row = measure(model)
-        counts = [f"{way['dispatches']}({way['moving']})" for way in row["ways"].values()]
-        inner = ["".join(dict.fromkeys(way["v"])) or "-" for way in row["ways"].values()]
-        print(f"{name:22s}{' '.join(f'{c:>8s}' for c in counts)}  {' '.join(inner)}", flush=True)
-        print("".join(f"    {text}\n" for text in row["complaints"]), end="", flush=True)
-    data = {**machine(), "models": rows}
-    if options.json:
-        options.json.write_text(json.dumps(data, indent=1) + "\n")
-    if options.page:
-        write_page(data)
-    return 1 if any(row["complaints"] for row in rows.values()) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

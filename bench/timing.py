@@ -1,0 +1,176 @@
+"""Times: what ran on a GPU, by CUPTI; slopes between few and many repeats; errors of results.
+
+Programs that are compared take turns, because a clock follows what ran before.
+"""
+
+# pyright: reportMissingImports=false
+# (torch is on the GPU machine only)
+
+from __future__ import annotations
+
+import itertools
+import random
+import statistics
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+Name = TypeVar("Name", bound=Hashable)
+# Attentions of a call that is timed on the GPU, and calls.
+FEW, MANY, REPEATS = 2, 6, 5
+COUNTS = {"one": 1, "few": FEW, "many": MANY}
+# Attention slower than this is timed by calls of FEW.
+SLOW_SECONDS = 0.02
+
+
+def relative_error(output: Any, right: Any) -> float:
+    """Relative L2 distance of arrays, in float64."""
+    right = np.asarray(right, np.float64)
+    delta = np.asarray(output).astype(np.float64).reshape(right.shape) - right
+    return float(np.linalg.norm(delta) / np.linalg.norm(right))
+
+
+def ms(seconds: float, digits: int = 4) -> float:
+    return round(seconds * 1e3, digits)
+
+
+def in_turns(names: Sequence[Name], turns: int) -> Iterator[Name]:
+    """All names, in another random order in each turn."""
+    shuffle = random.Random(0).sample
+    for _ in range(turns):
+        yield from shuffle(list(names), len(names))
+
+
+# what ran on the GPU
+
+
+def kernels_of(call: Callable[[], Any]) -> list[tuple[str, float]]:
+    """What ran on the GPU, in order: names and microseconds, without copies to the host."""
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as found:
+        call()
+    events = [
+        event
+        for event in found.events()
+        if event.device_type == DeviceType.CUDA and "DtoH" not in event.name
+    ]
+    events.sort(key=lambda event: event.time_range.start)
+    return [(event.name, event.time_range.elapsed_us()) for event in events]
+
+
+def gpu_microseconds(
+    calls: Mapping[str, Callable[[], Any]], turns: int, is_counted: Callable[[str], bool]
+) -> dict[str, float]:
+    """Of a call of each name, the median over `turns` of what its counted kernels take."""
+    spent: dict[str, list[float]] = {name: [] for name in calls}
+    for name in in_turns(list(calls), turns):
+        kernels = kernels_of(calls[name])
+        spent[name].append(sum(us for kernel, us in kernels if is_counted(kernel)))
+    return {name: round(statistics.median(times), 2) for name, times in spent.items()}
+
+
+def on_device(call: Callable[[str], Any]) -> float:
+    """Seconds of the GPU for an attention: the median over calls of the sum of what runs there,
+    by their number of attentions. What a call fetches for the host is left out."""
+    (calls,) = kernels_in_turns({"": call}).values()
+    return statistics.median(sum(spent for _, spent in kernels) for kernels in calls)
+
+
+def kernels_in_turns(
+    ways: dict[str, Callable[[str], Any]], repeats: int = REPEATS
+) -> dict[str, list[list[tuple[str, float]]]]:
+    """For each of `ways` and each of its `repeats` calls, what ran on the GPU: names, and seconds
+    for an attention. Each way calls `few` or `many`, and waits for its end."""
+    which = {name: _fitting(call) for name, call in ways.items()}
+    each = {name: len(kernels_of(lambda n=name: ways[n](which[n]))) for name in ways}
+    turns = list(in_turns(list(ways), repeats))
+
+    def take_turns() -> None:
+        for name in turns:
+            ways[name](which[name])
+
+    events = kernels_of(take_turns)
+    assert len(events) == repeats * sum(each.values()), f"{repeats} calls, {len(events)} events"
+    found: dict[str, list[list[tuple[str, float]]]] = {name: [] for name in ways}
+    rest = iter(events)
+    for name in turns:
+        kernels = itertools.islice(rest, each[name])
+        attentions = COUNTS[which[name]]
+        found[name].append([(kernel, us / attentions / 1e6) for kernel, us in kernels])
+    return found
+
+
+def _fitting(call: Callable[[str], Any]) -> str:
+    """`few` where a call is slow, else `many`."""
+    call("few")
+    start = time.perf_counter()
+    call("few")
+    return "few" if time.perf_counter() - start > FEW * SLOW_SECONDS else "many"
+
+
+# calls
+
+
+def seconds_of(call: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
+    start = clock()
+    call()
+    return clock() - start
+
+
+def slopes(
+    ways: Mapping[str, Mapping[int, Callable[[], Any]]],
+    repeats: int,
+    middle: Callable[[Sequence[float]], float] = statistics.median,
+) -> dict[str, float]:
+    """Seconds a step of each way: the difference between calls of few and of many steps, the
+    `middle` of each. Each way has calls by their number of steps; the first of each warms up."""
+    calls = {(name, count): call for name, of in ways.items() for count, call in of.items()}
+    times: dict[tuple[str, int], list[float]] = {key: [] for key in calls}
+    for call in calls.values():
+        call()
+    for key in in_turns(list(calls), repeats):
+        times[key].append(seconds_of(calls[key]))
+    found = {}
+    for name, of in ways.items():
+        few, many = min(of), max(of)
+        difference = middle(times[name, many]) - middle(times[name, few])
+        found[name] = difference / (many - few)
+    return found
+
+
+# PyTorch beside
+
+
+def backends(*names: str) -> dict[str, Any]:
+    """PyTorch's attention kernels by name: FA2, cuDNN, efficient."""
+    from torch.nn.attention import SDPBackend
+
+    kinds = {
+        "FA2": SDPBackend.FLASH_ATTENTION,
+        "cuDNN": SDPBackend.CUDNN_ATTENTION,
+        "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    }
+    return {name: kinds[name] for name in names}
+
+
+def captured(steps: Callable[[], Any], count: int = 1) -> Callable[[], None]:
+    """A CUDA graph of `count` times `steps`; a call replays it to its end."""
+    import torch
+
+    steps()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(count):
+            steps()
+
+    def replay() -> None:
+        graph.replay()
+        torch.cuda.synchronize()
+
+    replay()
+    return replay
