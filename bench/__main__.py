@@ -26,7 +26,7 @@ def parsed() -> argparse.Namespace:
     compiling = commands.add_parser("compile", help="write the modules of a bench")
     compiling.add_argument("--cpu", default="host", help="LLVM's name of the CPU")
     running = commands.add_parser("run", help="check and time them")
-    running.add_argument("--json", type=Path, default=None, help="default: NAME.json")
+    running.add_argument("--json", type=Path, help="default: FOLDER/results.json")
     some = commands.add_parser("some", help="print rows: what `run` starts")
     for command in (compiling, running, some):
         command.add_argument("name", choices=harness.BENCHES)
@@ -53,7 +53,7 @@ def main() -> None:
     if options.command == "some":
         harness.run_some(name, folder, options)
     elif options.command == "run":
-        harness.run(name, folder, options.json or Path(f"{name}.json"), options)
+        harness.run(name, folder, options.json or folder / "results.json", options)
     elif hasattr(bench, "compile"):
         folder.mkdir(parents=True, exist_ok=True)
         bench.compile(folder, harness.chosen(bench, options), options)
