@@ -34,10 +34,10 @@ PREFIX = "attn-"
 REGISTRY: dict[str, str] = {
     "attn-bubble-transpose-v": "attnpass.layout.bubble_transpose_v:BubbleTransposeV",
     "attn-configure": "attnpass.configure.configure:Configure",
-    "attn-cut-heads": "attnpass.gpu.cut_heads:CutHeads",
     "attn-decompose": "attnpass.forms.decompose:Decompose",
     "attn-drop-unit-dims": "attnpass.forms.drop_unit_dims:DropUnitDims",
     "attn-extract": "attnpass.tuning.extract:Extract",
+    "attn-fit-tiles": "attnpass.gpu.fit_tiles.fit_tiles:FitTiles",
     "attn-flex-masks": "attnpass.repair.flex_masks:FlexMasks",
     "attn-fold-transpose": "attnpass.layout.fold_transpose:FoldTranspose",
     "attn-fuse-normalization": "attnpass.raising.fuse_normalization:FuseNormalization",
@@ -58,12 +58,9 @@ REGISTRY: dict[str, str] = {
     "attn-whole-sums": "attnpass.repair.whole_sums:WholeSums",
     "attn-lowest-masks": "attnpass.repair.lowest_masks:LowestMasks",
     "attn-own-buffers": "attnpass.repair.own_buffers:OwnBuffers",
-    "attn-pad-heads": "attnpass.gpu.pad_heads:PadHeads",
-    "attn-pad-keys": "attnpass.gpu.pad_keys:PadKeys",
     "attn-join-dims": "attnpass.forms.join_dims:JoinDims",
     "attn-keep-apart": "attnpass.repair.keep_apart:KeepApart",
     "attn-keep-tiles": "attnpass.gpu.keep_tiles:KeepTiles",
-    "attn-mask-dynamic-keys": "attnpass.gpu.mask_dynamic_keys:MaskDynamicKeys",
     "attn-propagate-layout": "attnpass.layout.propagate_layout:PropagateLayout",
     "attn-share-masks": "attnpass.forms.share_masks:ShareMasks",
     "attn-raise": "attnpass.raising.raise_attention:RaiseAttention",
@@ -73,11 +70,20 @@ REGISTRY: dict[str, str] = {
     "attn-split-k": "attnpass.split_k.split_k:SplitK",
     "attn-store-operands": "attnpass.cpu.store_operands:StoreOperands",
     "attn-store-results": "attnpass.repair.store_results:StoreResults",
-    "attn-tile-dynamic": "attnpass.gpu.tile_dynamic:TileDynamic",
     "attn-tile-products": "attnpass.gpu.tile_products:TileProducts",
     "attn-use-kernels": "attnpass.kernels.use_kernels:UseKernels",
     "attn-vectorize": "attnpass.cpu.vectorize:Vectorize",
     "attn-widen": "attnpass.gpu.widen:Widen",
+}
+
+# Names that passes had, for one release: the pass that has taken each over, and the value of its
+# option `only` that leaves what the old one did.
+ALIASES: dict[str, tuple[str, str]] = {
+    "attn-cut-heads": ("attn-fit-tiles", "cut"),
+    "attn-mask-dynamic-keys": ("attn-fit-tiles", "mask"),
+    "attn-pad-heads": ("attn-fit-tiles", "heads"),
+    "attn-pad-keys": ("attn-fit-tiles", "keys"),
+    "attn-tile-dynamic": ("attn-fit-tiles", "tiles"),
 }
 
 
@@ -134,6 +140,9 @@ class Pass:
     wrong where they have to be left out. They declare options with `option(...)`. Where they
     leave the modules of some backends alone, `backends` has the others. A plugin's pass joins the
     default pipeline behind the step that it names in `after`.
+
+    A pass of which one part runs here and another there says by its options, in `label` and
+    `mended`, which of the two it is.
     """
 
     name: ClassVar[str] = ""
@@ -142,6 +151,16 @@ class Pass:
     mends: ClassVar[str] = ""
     backends: ClassVar[tuple[str, ...]] = ()
     after: ClassVar[str] = ""
+
+    @property
+    def label(self) -> str:
+        """What it is called in reports and fallbacks: its name, with the part that runs."""
+        return self.name
+
+    @property
+    def mended(self) -> str:
+        """What goes wrong where it is left out, as its options are; '' for nothing."""
+        return self.mends
 
     @classmethod
     def concerns(cls, backends: Collection[str]) -> bool:
@@ -193,6 +212,11 @@ def load_pass(name: str) -> type[Pass]:
 
 def make_pass(name: str, options: dict[str, str]) -> Pass:
     """A pass with its options parsed from text; PipelineError names what is wrong."""
+    if name in ALIASES:
+        now, part = ALIASES[name]
+        if "only" in options:
+            raise PipelineError(f"pass '{name}' is '{now}{{only={part}}}', and runs nothing else")
+        return make_pass(now, {**options, "only": part})
     cls = load_pass(name)
     fields = {f.name: f for f in dataclasses.fields(cls)}
     values: dict[str, Any] = {}

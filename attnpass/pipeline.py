@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import PipelineError
-from .passes import load_pass, plugin_names
+from .passes import ALIASES, load_pass, plugin_names
 
 MODES = ("cost", "always", "never")
 CACHES = ("kept", "transposed")
@@ -63,12 +63,19 @@ class Step:
     """A pass of the default pipeline, and why it stands where it does.
 
     It runs where each option that `needs` names is on; `options` makes its own of the caller's.
+    A pass that is several steps runs the parts `only` in each.
     """
 
     name: str
     why: str
     needs: tuple[str, ...] = ()
     options: Callable[[PipelineOptions], str] = lambda chosen: ""
+    only: str = ""
+
+    @property
+    def label(self) -> str:
+        """The step's name, as the pass's own label is."""
+        return f"{self.name}{{only={self.only}}}" if self.only else self.name
 
     def runs(self, chosen: PipelineOptions) -> bool:
         return all(getattr(chosen, name) not in (False, "never") for name in self.needs)
@@ -76,7 +83,7 @@ class Step:
     def text(self, chosen: PipelineOptions) -> str:
         """The step as pipeline text."""
         options = self.options(chosen)
-        return f"{self.name}{{{options}}}" if options else self.name
+        return f"{self.name}{{{options}}}" if options else self.label
 
 
 def _layout_options(chosen: PipelineOptions) -> str:
@@ -115,18 +122,27 @@ STEPS = (
         lambda chosen: f"mode={chosen.kernels}",
     ),
     Step("attn-widen", "GPUs multiply by 16 bits faster than they cast in a kernel", _CONFIGURE),
-    Step("attn-cut-heads", "head dims fit a kernel's tiles", _CONFIGURE),
-    Step("attn-pad-heads", "head dims fit a kernel's tiles", _CONFIGURE),
-    Step("attn-tile-dynamic", "keys known only at run time fit a kernel's tiles", _CONFIGURE),
+    Step(
+        "attn-fit-tiles",
+        "head dims, and keys known only at run time, fit a kernel's tiles",
+        _CONFIGURE,
+        only="cut,heads,tiles",
+    ),
+    Step("attn-fit-tiles", "IREE's kernels for GPUs count keys that are not there", only="mask"),
     Step("attn-tile-products", "rows of products fit a kernel's tiles", _CONFIGURE),
-    Step("attn-mask-dynamic-keys", "IREE's kernels for GPUs count keys that are not there"),
     Step("attn-generic-products", "IREE lowers named products wrong below O2"),
     Step("attn-scatter-indices", "IREE fuses what makes a scatter's indices into its kernel"),
     Step("attn-gather-indices", "IREE fuses gathers with what reads them, and takes wrong rows"),
     Step("attn-gather-slices", "IREE numbers a slice's elements without its gaps"),
     Step("attn-join-dims", "IREE cuts dims where it joins reshapes, and kernels lose them"),
     Step("attn-store-operands", "vector loops read K, V and masks from memory", _CONFIGURE),
-    Step("attn-pad-keys", "keys fit a kernel's tiles", _CONFIGURE),
+    Step(
+        "attn-fit-tiles",
+        "keys fit a kernel's tiles; in front of attn-gather-slices, K and V that are cut out of "
+        "a projection would be copied before",
+        _CONFIGURE,
+        only="keys",
+    ),
     Step(
         "attn-split-k",
         "few rows keep few cores busy; behind what changes the number of keys",
@@ -175,14 +191,20 @@ def steps(chosen: PipelineOptions) -> list[Step]:
     for name in plugin_names():
         cls = load_pass(name)
         if cls.after:
-            places = [place for place, step in enumerate(found) if step.name == cls.after]
+            places = [place for place, step in enumerate(found) if _is(step, cls.after)]
             if not places:
                 raise PipelineError(
                     f"pass '{name}' of a plugin is to run behind '{cls.after}', "
                     "which is no step of the default pipeline"
                 )
-            found.insert(places[0] + 1, Step(name, f"a plugin's, behind {cls.after}"))
+            found.insert(places[-1] + 1, Step(name, f"a plugin's, behind {cls.after}"))
     return [step for step in found if step.runs(chosen)]
+
+
+def _is(step: Step, name: str) -> bool:
+    """Whether a step is meant by the name of its pass, its label, or a name that it had."""
+    now, only = ALIASES.get(name, (name, ""))
+    return name == step.label or (now == step.name and only in ("", *step.only.split(",")))
 
 
 def default_pipeline(mode: str = "cost", **options: Any) -> str:
@@ -196,10 +218,10 @@ def text_of(chosen: PipelineOptions) -> str:
 
 
 def left_out_by(**options: Any) -> frozenset[str]:
-    """The passes that run with everything on, and not with these options."""
+    """The steps that run with everything on, and not with these options, by their labels."""
     everything = PipelineOptions(kernels="always")
     less = dataclasses.replace(everything, **options)
-    return frozenset(step.name for step in STEPS if step.runs(everything) and not step.runs(less))
+    return frozenset(step.label for step in STEPS if step.runs(everything) and not step.runs(less))
 
 
 def shown(
@@ -214,7 +236,7 @@ def shown(
     from .phases import by_phase
     from .runner import Foreign, parse_pipeline, stage_name
 
-    ours = {} if pipeline else {step.name: step for step in steps(chosen)}
+    ours = {} if pipeline else {step.label: step for step in steps(chosen)}
     lines: list[str] = []
     for name, stages in by_phase(parse_pipeline(pipeline or text_of(chosen)), phase).items():
         here: list[str] = []

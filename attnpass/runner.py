@@ -92,7 +92,7 @@ def parse_options(name: str, text: str | None) -> dict[str, str]:
 
 
 def stage_name(stage: Stage) -> str:
-    return stage.text if isinstance(stage, Foreign) else stage.name
+    return stage.text if isinstance(stage, Foreign) else stage.label
 
 
 def run_pipeline(
@@ -170,13 +170,13 @@ def _run_ours(stage: Pass, module: ir.Operation, context: PassContext, verify: b
     try:
         changed = stage.run(module, context)
     except ir.MLIRError as error:
-        raise mlir_error(error, f"pass '{stage.name}' failed", stage.name) from None
+        raise mlir_error(error, f"pass '{stage.label}' failed", stage.label) from None
     except AttnError:
         raise
     except Exception as error:
-        raise InternalError(error, stage.name) from error
+        raise InternalError(error, stage.label) from error
     if verify:
-        _verify(module, stage.name)
+        _verify(module, stage.label)
     return changed
 
 

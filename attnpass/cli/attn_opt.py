@@ -353,7 +353,7 @@ def passes_text() -> str:
     from ..phases import PHASES
     from ..pipeline import PipelineOptions, steps
 
-    ours = [step.name for step in steps(PipelineOptions(kernels="cost"))]
+    ours = dict.fromkeys(step.name for step in steps(PipelineOptions(kernels="cost")))
     lines: list[str] = []
     for phase in PHASES:
         here = [name for name in ours if load_pass(name).phase == phase]

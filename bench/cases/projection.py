@@ -38,7 +38,7 @@ from bench.results import Row, row
 from bench.timing import COUNTS, MANY, backends, kernels_in_turns, ms, relative_error
 
 SHARED = ("k", "w", "beta")
-TILES = "attn-pad-heads,attn-tile-dynamic,attn-mask-dynamic-keys,attn-pad-keys"
+TILES = "attn-fit-tiles"
 V_T = "attn-propagate-layout{mode=always operands=v}"
 PLAIN = f"{V_T},{TILES},attn-configure{{contractions=false}},attn-hardware-exp2,attn-shared-memory"
 UNCONFIGURED = "attnpass V^T, projection not configured"

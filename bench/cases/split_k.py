@@ -184,7 +184,7 @@ def compile_module(
         return plain, ""
     report = attnpass.Report()
     pipeline = (
-        "attn-propagate-layout{operands=v,k,q},attn-mask-dynamic-keys,"
+        "attn-propagate-layout{operands=v,k,q},attn-fit-tiles{only=mask},"
         f"attn-split-k{{configured={str(configured).lower()} splits={splits}}},"
         "attn-configure,attn-vectorize,attn-hardware-exp2"
     )

@@ -16,7 +16,10 @@
 // CUDA-NEXT:       off by --attn-configure=false or --attn-raise=false
 // CUDA:        attn-use-kernels{mode=cost}
 // CUDA:            off by --attn-kernels=never
-// CUDA:        attn-cut-heads
+// CUDA:        attn-fit-tiles{only=cut,heads,tiles}
+// CUDA:        attn-fit-tiles{only=mask}
+// CUDA-NEXT:       GPUs: head dims, keys and rows fit a kernel's tiles
+// CUDA-NEXT:       because IREE's kernels for GPUs count keys that are not there
 // CUDA-NOT:    attn-store-operands
 // CUDA:      flow
 // CUDA:        attn-configure
@@ -26,7 +29,7 @@
 
 // CPU-NOT:   attn-raise
 // CPU:       attn-propagate-layout{mode=cost operands=v,k,q}
-// CPU-NOT:   attn-cut-heads
+// CPU-NOT:   attn-fit-tiles
 // CPU:       attn-decompose{only=wrong configured=false}
 // CPU-NOT:   attn-configure
 // CPU-NOT:   attn-empty-dispatches

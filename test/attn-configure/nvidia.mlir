@@ -73,7 +73,7 @@ func.func @f32_few_workgroups(%q: tensor<2x512x64xf32>, %k: tensor<2x512x64xf32>
   return %r : tensor<2x512x64xf32>
 }
 
-// attn-pad-keys goes before.
+// attn-fit-tiles goes before.
 // WHY: keeps IREE's own configuration: 509 keys may leave a step of 4 keys incomplete
 // CHECK-LABEL: func.func @f32_odd_keys
 // CHECK-NOT: compilation_info
@@ -88,7 +88,7 @@ func.func @f32_odd_keys(%q: tensor<32x512x64xf32>, %k: tensor<32x509x64xf32>, %v
   return %r : tensor<32x512x64xf32>
 }
 
-// attn-pad-heads goes before.
+// attn-fit-tiles goes before.
 // WHY: keeps IREE's own configuration: the lanes of no tile divide head dims 72 and 72
 // CHECK-LABEL: func.func @f32_odd_heads
 // CHECK-NOT: compilation_info

@@ -15,6 +15,7 @@ from attnpass.driver.fallbacks import (
     Failure,
     FallbackSearch,
     fallbacks,
+    mended_by,
 )
 from attnpass.forms.decompose import Decompose
 from attnpass.pipeline import default_pipeline
@@ -83,6 +84,18 @@ def test_wrong_numbers_that_are_no_longer_mended_are_told() -> None:
     assert "known-wrong: rows are NaN, since attn-hidden-rows is left out" in events(search)
 
 
+def test_what_mends_stays_where_the_same_pass_is_left_out_for_speed() -> None:
+    fits, masks = (f"attn-fit-tiles{{only={part}}}" for part in ("cut,heads,tiles", "mask"))
+    stages = parse_pipeline(f"{fits},{masks}")
+    changed = {stage_name(stage): mended_by(stage) for stage in stages}
+    tried, search = compiles(changed, fits)
+    assert tried == ["nothing", "configurations"]
+    assert [stage_name(stage) for stage in search.kept(stages)] == [masks]
+    tried, search = compiles(changed, masks)
+    assert tried[-1] == masks
+    assert any("keys known only at run time is wrong" in event for event in events(search))
+
+
 def test_an_error_of_the_module_costs_two_more_compiles() -> None:
     tried, _ = compiles(RAISED, MODULE, why="a mistake of the user")
     assert tried == ["nothing", "configurations", PLAIN.name, "failed"]
@@ -147,7 +160,7 @@ def test_each_pass_can_be_left_out(configure: bool) -> None:
     )
     for stage in parse_pipeline(text):
         name = stage_name(stage)
-        tried, _ = compiles({name: stage.mends, LEVEL: "", BARRIERS: ""}, name)
+        tried, _ = compiles({name: mended_by(stage), LEVEL: "", BARRIERS: ""}, name)
         assert tried[-1] != "failed" and tried[-1] != PLAIN.name
 
 

@@ -11,7 +11,7 @@ from attnpass import plugins
 from attnpass.driver.flags import CompileOptions, backends_of
 from attnpass.driver.tools import PassOptions
 from attnpass.errors import PipelineError
-from attnpass.passes import REGISTRY, Pass, load_pass
+from attnpass.passes import ALIASES, REGISTRY, Pass, load_pass
 from attnpass.phases import phase_index
 from attnpass.pipeline import (
     STEPS,
@@ -31,7 +31,7 @@ EVERYTHING = PipelineOptions(kernels="always")
 def test_steps_stand_in_the_order_in_which_they_run() -> None:
     places = [phase_index(load_pass(step.name).phase) for step in STEPS]
     assert places == sorted(places)
-    assert len({step.name for step in STEPS}) == len(STEPS)
+    assert len({step.label for step in STEPS}) == len(STEPS)
 
 
 def test_each_step_is_a_pass_and_needs_options_that_there_are() -> None:
@@ -44,7 +44,7 @@ def test_each_step_is_a_pass_and_needs_options_that_there_are() -> None:
 def test_the_text_holds_the_steps_and_their_options() -> None:
     text = default_pipeline("always", cache="transposed", kernels="cost", table="a,b.json")
     stages = parse_pipeline(text)
-    wanted = [step.name for step in steps(dataclasses.replace(EVERYTHING, mode="always"))]
+    wanted = [step.label for step in steps(dataclasses.replace(EVERYTHING, mode="always"))]
     assert [stage_name(stage) for stage in stages] == wanted
     by_name = {stage_name(stage): stage for stage in stages}
     assert by_name["attn-propagate-layout"].cache == "transposed"  # pyright: ignore
@@ -54,8 +54,8 @@ def test_the_text_holds_the_steps_and_their_options() -> None:
 @pytest.mark.parametrize("field", [f for f in choices() if f.default is True], ids=lambda f: f.name)
 def test_each_switch_leaves_something_out(field: dataclasses.Field[bool]) -> None:
     gone = left_out_by(**{field.name: False})
-    kept = {step.name for step in steps(dataclasses.replace(EVERYTHING, **{field.name: False}))}
-    assert gone and gone | kept == {step.name for step in STEPS} and not gone & kept
+    kept = {step.label for step in steps(dataclasses.replace(EVERYTHING, **{field.name: False}))}
+    assert gone and gone | kept == {step.label for step in STEPS} and not gone & kept
 
 
 @pytest.mark.parametrize("kind", [PassOptions, CompileOptions])
@@ -125,6 +125,23 @@ def test_a_plugins_pass_joins_behind_the_step_that_it_names(
     names = [step.name for step in steps(PipelineOptions())]
     assert names[names.index("attn-configure") + 1] == "attn-last"
     assert "attn-last" in shown(PipelineOptions())
+
+
+@pytest.mark.parametrize("after", ["attn-pad-keys", "attn-fit-tiles{only=keys}", "attn-fit-tiles"])
+def test_a_plugins_pass_joins_behind_a_part(monkeypatch: pytest.MonkeyPatch, after: str) -> None:
+    """By the part's old name, by its own, and behind the last part of the pass."""
+    monkeypatch.setattr(Last, "after", after)
+    _plugin(monkeypatch, Last)
+    labels = [step.label for step in steps(PipelineOptions())]
+    assert labels[labels.index("attn-fit-tiles{only=keys}") + 1] == "attn-last"
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+def test_an_old_name_is_a_part_of_a_pass(alias: str) -> None:
+    now, only = ALIASES[alias]
+    (old, new) = parse_pipeline(f"{alias}{{target=sm_80}},{now}{{only={only} target=sm_80}}")
+    assert old == new and stage_name(old) == f"{now}{{only={only}}}"
+    assert alias not in REGISTRY
 
 
 def test_a_plugins_pass_behind_no_step(monkeypatch: pytest.MonkeyPatch) -> None:

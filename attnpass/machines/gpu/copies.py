@@ -1,7 +1,7 @@
 """Configurations for the copies in front of and behind attention on GPUs.
 
-Heads are moved in front of rows, and parts are cut out of packed projections; attn-pad-heads,
-attn-pad-keys and attn-tile-dynamic make loops that read another tensor by index. IREE 3.13 gives
+Heads are moved in front of rows, and parts are cut out of packed projections;
+attn-fit-tiles makes loops that read another tensor by index. IREE 3.13 gives
 such a loop workgroups of 32 or 64 threads, which read 8 bytes each at most: a GPU does not start
 workgroups as fast as they end (1344 keys of 32 heads of 128: 27 us on an H200; 2 x 1024 x 16 x 128
 f16 to heads first 21 us, the same cut out of a packed projection 41).

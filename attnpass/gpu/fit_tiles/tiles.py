@@ -1,4 +1,5 @@
-"""attn-tile-dynamic: an unknown number of keys and rows as whole kernel tiles.
+"""An unknown number of keys and rows as whole kernel tiles: IREE 3.13 has tensor-core kernels for
+a known tile of keys only.
 
 A dim of unknown size N becomes two: ceil(N / size) tiles, and a place in the tile. Each
 operand is copied by an op that reads its element, or the last one where the place lies
@@ -9,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..attention.edit import Dims, edit, iteration_size
-from ..attention.facts import AttentionFacts, start_number
-from ..ir import (
+from ...attention.edit import Dims, edit, iteration_size
+from ...attention.facts import AttentionFacts, start_number
+from ...ir import (
     Builder,
     Size,
     element_type,
@@ -23,7 +23,7 @@ from ..ir import (
     maps,
     sizes_of,
 )
-from ..passes import Pass, PassContext, option
+from ...machines import Target
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,24 @@ class Space:
                 tiles = self.tiles[position]
                 found.append(tiles.count if axis.part == "tile" else tiles.size)
         return found
+
+
+def tile_unknown_sizes(facts: AttentionFacts, target: Target) -> str | None:
+    """Gives attention over a number of keys known only at run time tiles of a known size; rows of
+    grouped queries, of an unknown number or of one that leaves a tile incomplete, too."""
+    sizes = target.dynamic_tiles(facts)
+    if isinstance(sizes, str) or not sizes:
+        return None
+    view_as_tiles(facts, sizes)
+    keys = [
+        f"keys is viewed as tiles of {sizes[dim]}, the last one masked"
+        for dim in facts.k2
+        if dim in sizes
+    ]
+    viewed = {dim: f"viewed as tiles of {sizes[dim]}" for dim in facts.m if dim in sizes}
+    unknown = [f"rows is {how}" for dim, how in viewed.items() if facts.sizes[dim] is None]
+    known = [f", rows are {how}" for dim, how in viewed.items() if facts.sizes[dim]]
+    return f"the unknown number of {', that of '.join([*keys, *unknown])}{''.join(known)}"
 
 
 def view_as_tiles(facts: AttentionFacts, sizes: Mapping[int, int]) -> None:
@@ -239,43 +257,3 @@ def _whole(
         return [inner.extract(value, indices)]
 
     return build.generic([], [init], [tuple(range(len(positions)))], body)[0]
-
-
-@dataclass(frozen=True)
-class TileDynamic(Pass):
-    """Gives attention over a number of keys known only at run time tiles of a known size; rows of
-    grouped queries, too.
-
-    IREE 3.13 has tensor-core kernels for a known tile of keys only. Here K, V and the mask
-    are copied into (tiles, tile), the last tile filled up with masked keys, so that a kernel
-    takes a tile at a time. Rows of an unknown number, or of one that leaves a tile incomplete, are
-    copied likewise, and the result back.
-    """
-
-    name: ClassVar[str] = "attn-tile-dynamic"
-    summary: ClassVar[str] = "GPUs: an unknown number of keys as whole kernel tiles"
-    backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
-
-    target: str = option("", "target to decide for, instead of the module's own")
-
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        target = context.target_for(module, self.target)
-        if target is None:
-            return False
-
-        def replace(facts: AttentionFacts) -> str | None:
-            sizes = "" if facts.own_configuration else target.dynamic_tiles(facts)
-            if isinstance(sizes, str) or not sizes:
-                return None
-            view_as_tiles(facts, sizes)
-            keys = [
-                f"keys is viewed as tiles of {sizes[dim]}, the last one masked"
-                for dim in facts.k2
-                if dim in sizes
-            ]
-            viewed = {dim: f"viewed as tiles of {sizes[dim]}" for dim in facts.m if dim in sizes}
-            unknown = [f"rows is {how}" for dim, how in viewed.items() if facts.sizes[dim] is None]
-            known = [f", rows are {how}" for dim, how in viewed.items() if facts.sizes[dim]]
-            return f"the unknown number of {', that of '.join([*keys, *unknown])}{''.join(known)}"
-
-        return context.replace_attention(module, replace)

@@ -13,13 +13,40 @@ from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
-from ..attention.edit import edit, iteration_size
-from ..attention.facts import AttentionFacts
-from ..ir import Builder, defining_op, element_bytes, element_type, is_float, sizes_of, static_size
-from ..layout.rules.transposes import is_transposed, slice_before
+from ...attention.edit import edit, iteration_size
+from ...attention.facts import AttentionFacts
+from ...ir import Builder, defining_op, element_bytes, element_type, is_float, sizes_of, static_size
+from ...layout.rules.transposes import is_transposed, slice_before
+from ...machines import Target
 
 # What a thread moves at most.
 _THREAD_BYTES = 16
+
+
+def pad_heads(facts: AttentionFacts, target: Target) -> str | None:
+    """Pads the head dims of Q, K and V where attn-configure has a kernel for wider ones only."""
+    heads = target.padded_heads(facts)
+    if heads is None:
+        return None
+    pad_dims(facts, {facts.k1[0]: heads[0], facts.n[0]: heads[1]})
+    old = [facts.sizes[dim] for dim in (*facts.k1, *facts.n)]
+    return (
+        f"head dims {old[0]} and {old[1]} are padded with zeros to {heads[0]} and {heads[1]}, "
+        "which have a kernel"
+    )
+
+
+def pad_keys(facts: AttentionFacts, target: Target) -> str | None:
+    """Pads K, V and the mask where attn-configure has a kernel for a few more keys only, of a
+    known number."""
+    keys = target.padded_keys(facts)
+    if keys is None:
+        return None
+    pad_dims(facts, {facts.k2[0]: keys})
+    return (
+        f"{facts.sizes[facts.k2[0]]} keys are padded to {keys}, whole kernel tiles, the added "
+        "ones masked"
+    )
 
 
 def pad_dims(facts: AttentionFacts, wanted: Mapping[int, int]) -> None:

@@ -1,62 +1,40 @@
-"""attn-cut-heads: the part of wide heads that a kernel takes, the rest as an added mask."""
+"""Wide heads cut in two: the part that a kernel takes, and the rest as an added mask.
+
+Decode of absorbed latent attention (DeepSeek's) has keys of 512 + 64 elements, and V is the first
+512. No tile of 576 divides among a workgroup, and to pad it to 1024 copies the whole cache at each
+step. Scores of the last 64 elements, few rows of them, are a product of their own and added as a
+mask, in f32; attention reads the others where they lie, and K and V in one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
 
-from ..passes import Pass, PassContext, option
+from iree.compiler import ir
 
-if TYPE_CHECKING:
-    from iree.compiler import ir
-
-    from ..attention.facts import AttentionFacts
-    from ..ir import Builder, maps
+from ...attention.edit import edit
+from ...attention.facts import AttentionFacts
+from ...forms.decompose import masked, product
+from ...ir import Builder, element_type, maps, sizes_of
+from ...machines import Target
 
 
-@dataclass(frozen=True)
-class CutHeads(Pass):
-    """Cuts the head dim of Q and K in two where attn-configure has a kernel for one part only.
-
-    Decode of absorbed latent attention (DeepSeek's) has keys of 512 + 64 elements, and V is the
-    first 512. No tile of 576 divides among a workgroup, and to pad it to 1024 copies the whole
-    cache at each step. Scores of the last 64 elements, few rows of them, are a product of their
-    own and added as a mask, in f32; attention reads the others where they lie, and K and V in one.
-    """
-
-    name: ClassVar[str] = "attn-cut-heads"
-    summary: ClassVar[str] = "NVIDIA GPUs: what no kernel takes of wide heads becomes a mask"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
-
-    target: str = option("", "target to decide for, instead of the module's own")
-
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        target = context.target_for(module, self.target)
-        if target is None:
-            return False
-
-        def replace(facts: AttentionFacts) -> str | None:
-            head = None if facts.own_configuration else target.cut_head(facts)
-            if head is None or None in facts.map_of("output"):
-                return None
-            _cut(facts, head)
-            rest = (facts.sizes[facts.k1[0]] or 0) - head
-            return (
-                f"head dim {head + rest} of Q and K is cut: {head} have a kernel, the scores of "
-                f"the last {rest} are its mask"
-            )
-
-        return context.replace_attention(module, replace)
+def cut_heads(facts: AttentionFacts, target: Target) -> str | None:
+    """Cuts the head dim of Q and K in two where attn-configure has a kernel for one part only."""
+    head = target.cut_head(facts)
+    if head is None or None in facts.map_of("output"):
+        return None
+    _cut(facts, head)
+    rest = (facts.sizes[facts.k1[0]] or 0) - head
+    return (
+        f"head dim {head + rest} of Q and K is cut: {head} have a kernel, the scores of the last "
+        f"{rest} are its mask"
+    )
 
 
 def _cut(facts: AttentionFacts, head: int) -> None:
     """Gives the users of an attention one over the first `head` elements of Q and K, under a mask
     of the scores of the others."""
-    from ..attention.edit import edit
-    from ..forms.decompose import product
-    from ..ir import Builder
-
     build = Builder(facts.op)
     first = {name: _part(facts, name, 0, head, build) for name in ("query", "key")}
     size = facts.sizes[facts.k1[0]]
@@ -74,8 +52,6 @@ def _cut(facts: AttentionFacts, head: int) -> None:
 
 def _part(facts: AttentionFacts, name: str, start: int, count: int, build: Builder) -> ir.Value:
     """`count` elements of the heads of Q or K."""
-    from ..ir import sizes_of
-
     value = facts.value(name)
     axis, sizes = facts.map_of(name).index(facts.k1[0]), list(sizes_of(value))
     sizes[axis] = count
@@ -84,9 +60,6 @@ def _part(facts: AttentionFacts, name: str, start: int, count: int, build: Build
 
 def _mask(facts: AttentionFacts, scores: ir.Value, dims: Sequence[int], build: Builder) -> ir.Value:
     """The scores, in f32, scaled as attention scales its own, under its mask."""
-    from ..forms.decompose import masked
-    from ..ir import element_type, sizes_of
-
     kind, everywhere = element_type(scores), tuple(range(len(dims)))
     inputs: list[ir.Value] = [scores]
     positions: list[maps.Positions] = [everywhere]

@@ -1,0 +1,1 @@
+"""Shapes of attention that fit the tiles of GPU kernels: the pass and its parts."""
