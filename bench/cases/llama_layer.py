@@ -327,8 +327,7 @@ def run(folder: Path, case: Case, _: argparse.Namespace) -> Iterator[Row]:
         outputs = [to_torch(output, torch.float16) for output in functions["few"](*device)]
         found[way]["error"] = max(map(relative_error, outputs, wanted))
     with torch.no_grad():
-        one = captured(lambda: reference(case, given))
-        calls["torch"] = {n: lambda n=n: [one() for _ in range(n)][-1] for n in (FEW, MANY)}
+        calls["torch"] = {n: captured(lambda: reference(case, given), n) for n in (FEW, MANY)}
     # Calls of a decode step are short beside what else the host does.
     for way, seconds in slopes(calls, 151 if case.cached else 41).items():
         found[way]["ms"] = ms(seconds)
