@@ -12,6 +12,7 @@ from bench import pages
 from bench.markdown import DOCS
 from bench.results import FOLDER, SCHEMA, load
 
+AGAIN = "to write it: python -m bench pages"
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
 
 
@@ -26,9 +27,9 @@ def test_results_are_as_the_schema_says(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("page", "name"), pages.BLOCKS)
 def test_pages_are_as_measured(page: str, name: str) -> None:
     text = pages.BLOCKS[page, name]().rstrip()
-    assert f"<!-- {name} -->\n{text}\n<!-- end of {name} -->" in (DOCS / page).read_text()
+    assert f"<!-- {name} -->\n{text}\n<!-- end of {name} -->" in (DOCS / page).read_text(), AGAIN
 
 
 @pytest.mark.parametrize("name", pages.PLOTS)
 def test_plots_are_as_measured(name: str) -> None:
-    assert pages.PLOTS[name]() == (DOCS / name).read_text()
+    assert pages.PLOTS[name]() == (DOCS / name).read_text(), AGAIN
