@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from attention_form import Form
-from gpu_interpreter import Machine
 from gpu_module import lower, run_gpu_module
 from helpers import rel_error
-from iree.compiler import ir, passmanager
+from vector_products import error_of
 
 import attnpass
-from attnpass.gpu.hardware_exp2 import Kernel
-from attnpass.gpu.lowered.ptx import Machine as Instructions
 from attnpass.report.records import Report
 
 CUDA = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90")
 TOLERANCE = {"f32": 3e-4, "f16": 5e-3, "bf16": 2e-2}
-# Of loops: a and b are summed over, x and y a factor's own, z is of both and the result.
-EXTENTS = {"a": 2, "b": 3, "x": 2, "y": 3, "z": 2}
 SMALL = (("d", 4), ("e", 8), ("h", 2), ("m", 3), ("k", 8), ("l", 4), ("n", 8), ("b", 2))
 FORMS = {
     "second_factor": Form("bmde", "bked"),
@@ -41,60 +35,6 @@ UNKNOWN = {
 }
 
 
-def contraction(dims: Sequence[str], given: Sequence[str]) -> str:
-    """A function of one product of vectors, whose operands' dims are letters, and those of loops.
-    It is given, and gives, each in another order."""
-    *operands, loops = dims
-
-    def kind(dims: str) -> str:
-        return f"vector<{'x'.join(str(EXTENTS[dim]) for dim in dims)}xf32>"
-
-    def transposed(name: str, source: str, target: str) -> str:
-        order = [source.index(dim) for dim in target]
-        return f"vector.transpose %{name}, {order} : {kind(source)} to {kind(target)}"
-
-    maps = [f"affine_map<({', '.join(loops)}) -> ({', '.join(one)})>" for one in operands]
-    iterators = [f'"{"reduction" if dim in "ab" else "parallel"}"' for dim in loops]
-    arguments = [f"%{name}: {kind(one)}" for name, one in zip("lro", given, strict=True)]
-    left, right, start = (
-        transposed(name, *pair) for name, *pair in zip("lro", given, operands, strict=True)
-    )
-    return f"""func.func @main({", ".join(arguments)}) -> {kind(given[2])} {{
-      %tl = {left}
-      %tr = {right}
-      %to = {start}
-      %p = vector.contract {{indexing_maps = [{", ".join(maps)}],
-          iterator_types = [{", ".join(iterators)}], kind = #vector.kind<add>}}
-          %tl, %tr, %to : {", ".join(map(kind, operands[:2]))} into {kind(operands[2])}
-      %t = {transposed("p", operands[2], given[2])}
-      return %t : {kind(given[2])}
-    }}"""
-
-
-def error_of(dims: Sequence[str], given: Sequence[str], rewritten: bool = True) -> float:
-    """The error of what IREE makes of a product, after the kernel's rewrite or without it."""
-    numbers = np.random.default_rng(0)
-    arrays = [
-        numbers.standard_normal([EXTENTS[dim] for dim in one]).astype(np.float32) for one in given
-    ]
-    with ir.Context() as context:
-        context.load_all_available_dialects()
-        module = ir.Module.parse(contraction(dims, given))
-        if rewritten:
-            Kernel(Instructions(90, 84)).rewrite(module.operation)
-        passes = passmanager.PassManager.parse(
-            "builtin.module(func.func(iree-llvmgpu-vector-lowering))", context
-        )
-        passes.run(module.operation)
-        block = module.body.operations[0].regions[0].blocks[0]
-        machine = Machine(lambda *_: np.zeros(0), (1, 1, 1), (), ())
-        machine.values.update(zip(block.arguments, [one[None] for one in arrays], strict=True))
-        (result,) = machine.block(block)
-    left, right, out = given
-    wanted = np.einsum(f"{left},{right}->{out}", *arrays[:2]) + arrays[2]
-    return rel_error(result[0], wanted)
-
-
 def compiled_for_gpu(form: Form, report: Report, **options: bool) -> str:
     flags = [*CUDA, "--compile-to=executable-configurations"]
     compiled = attnpass.compile_str(form.text("main"), extra_args=flags, report=report, **options)
@@ -109,13 +49,6 @@ def test_what_iree_makes_of_a_product(seed: int) -> None:
     given = ["".join(choices.sample(one, len(one))) for one in dims[:3]]
     assert error_of(dims, dims[:3]) < 1e-6
     assert error_of(dims, given) < 1e-6
-
-
-def test_what_iree_makes_of_a_product_as_it_is() -> None:
-    """If IREE learns to pair dims by their loops, the rewrite has less to do."""
-    loops = "xyzab"
-    for dims, is_right in ((("abxz", "abyz", "xyz"), True), (("abxz", "bayz", "xyz"), False)):
-        assert (error_of((*dims, loops), dims, rewritten=False) < 1e-6) == is_right
 
 
 @pytest.mark.parametrize("hardware_exp2", [True, False])

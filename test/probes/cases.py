@@ -1,0 +1,275 @@
+"""The probes, and why some passes have none."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import known_cases
+import modules
+import numpy as np
+from attention_case import Case
+from attention_form import Form
+from flex import FLEX, flex_case
+from helpers import CPU
+from probe import CRASHED, FAILED, WRONG, Probe, of_form
+
+# What is no pass of its own is mended by attn-compile whatever passes it runs.
+ANY = "canonicalize"
+DECOMPOSE = "attn-decompose{only=wrong}"
+# The least attention of one head, rows by their features.
+ONE = ("md", "kd", "kn", "mn")
+STARTS = {"maxima": "bm", "sums": "bm"}
+NOT_SORTED = "lowers loops in this order to wrong numbers"
+NOT_PAIRED = "takes summed dims by their places"
+
+
+def sizes(**given: int) -> tuple[tuple[str, int], ...]:
+    return tuple(given.items())
+
+
+interpreted = functools.partial(of_form, place="interpreted")
+compiled = functools.partial(of_form, expected=FAILED, place="compiled")
+
+
+def random(*shapes: tuple[int, ...], kind: type = np.float32) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(shape).astype(kind) for shape in shapes]
+
+
+def of_product(sums: str, passes: str, *shapes: tuple[int, ...], **more: Any) -> Probe:
+    """A probe of one product in f16, or `kind`; `text` stands in for the named product."""
+    pair = random(*shapes, kind=more.pop("kind", np.float16))
+    text = more.pop("text", "") or modules.product(sums, *pair)
+    wanted = lambda: [np.einsum(sums, *(one.astype(np.float64) for one in pair))]  # noqa: E731
+    return Probe(text, passes, place="interpreted", inputs=pair, wanted=wanted, **more)
+
+
+def of_known(name: str, passes: str, **more: Any) -> Probe:
+    """A probe of a module in test/e2e/known."""
+    case = known_cases.known(name)
+    text = case.text.replace(f"@{case.function}(", "@main(")
+    return Probe(text, passes, inputs=case.inputs, wanted=case.wanted, **more)
+
+
+def _flex() -> Probe:
+    inputs, wanted = flex_case()
+    others = "attn-mask-positions,attn-natural-scores"
+    return Probe(FLEX, "attn-flex-masks", inputs=inputs, wanted=lambda: [wanted], beside=others)
+
+
+def _gathered() -> Probe:
+    q, *pools = random((5, 8), (48, 8), (48, 8))
+    at = np.random.default_rng(1).permutation(48)[:10].astype(np.int32)
+    key, value = (pool.astype(np.float64)[at] for pool in pools)
+    weights = np.exp(q @ key.T * 0.25)
+    wanted = weights / weights.sum(-1, keepdims=True) @ value
+    inputs = [q, *pools, at[:, None]]
+    return Probe(modules.GATHERED, "attn-gather-indices", inputs=inputs, wanted=lambda: [wanted])
+
+
+def _returned() -> Probe:
+    old, new, at = np.ones((4, 2), np.float32), np.zeros((2, 2), np.float32), np.array([[3], [1]])
+    wanted = [old, np.array([[1, 1], [0, 0], [1, 1], [0, 0]])]
+    inputs = [old.copy(), new, at.astype(np.int32)]
+    return Probe(modules.RETURNED, "attn-own-buffers", inputs=inputs, wanted=lambda: wanted)
+
+
+def _loop() -> Probe:
+    start, state = random((4, 8), (4, 8))
+    wanted = modules.after_loop(start, state)
+    return Probe(modules.LOOP, "attn-own-buffers", inputs=[start, state], wanted=lambda: [wanted])
+
+
+def _slice(**more: Any) -> Probe:
+    source, weights = random((8, 16, 64), (64,))
+    wanted = source[:, 6:10, ::-1] * weights
+    given = {"inputs": [source, weights], "wanted": lambda: [wanted], **more}
+    return Probe(modules.REVERSED_SLICE, "attn-gather-slices", **given)
+
+
+def _scattered(**more: Any) -> Probe:
+    rows, at, cache = random((4, 8), (4,), (16, 8), kind=np.float16)
+    at = np.array([3, 0, 7, 2])
+    wanted = cache.copy()
+    wanted[2 * at] = rows
+    level = ("--iree-opt-level=O2",)
+    given = {"inputs": [rows, at, cache], "wanted": lambda: [wanted], "flags": level, **more}
+    return Probe(modules.SCATTERED, "attn-scatter-indices", **given)
+
+
+def _repeats(operand: str, expected: str) -> Probe:
+    keys, columns = (10, 8) if operand == "k" else (20, 4)
+    q, k, v = inputs = random((4, 6, 16), (4, keys, 16), (4, 20, columns))
+    k, v = k.repeat(20 // keys, 1), v.repeat(8 // columns, 2)
+    weights = np.exp(q.astype(np.float64) @ k.transpose(0, 2, 1) * 0.25)
+    wanted = weights / weights.sum(-1, keepdims=True) @ v
+    return Probe(
+        modules.repeated(operand),
+        "attn-join-dims",
+        expected,
+        inputs=inputs,
+        wanted=lambda: [wanted],
+    )
+
+
+def _other_order(passes: str) -> Probe:
+    form = Form("md", "kd", "kn", "nm", sizes=sizes(m=192, d=16, k=16, n=64))
+    return interpreted(form, passes, FAILED, beside="attn-configure", error=NOT_SORTED)
+
+
+SMALL = sizes(b=2, m=3, d=4, e=8, k=8, n=8)
+PROBES = {
+    # attnpass/repair
+    "mask functions of FlexAttention": _flex(),
+    "rows that see no key": of_form(Form(mask="mk", hidden="all"), "attn-hidden-rows"),
+    "rows hidden by the lowest number": of_form(
+        Form(mask="mk", mask_kind="f32", hidden="lowest"), "attn-lowest-masks"
+    ),
+    "scores by position": of_form(
+        Case(2, 24, 40, 16, score="causal"),
+        "attn-mask-positions",
+        FAILED,
+        error="'linalg.index' op expected dim",
+    ),
+    "soft-caps": of_form(Case(2, 24, 40, 16, score="cap"), "attn-natural-scores"),
+    "gathers by one index": _gathered(),
+    "slices read by index": _slice(
+        expected=FAILED, place="interpreted", error="takes a view to have no gaps"
+    ),
+    "slices read by index, on a GPU": _slice(place="gpu"),
+    "globals that begin equal": of_known("iree-two-zero-globals-alias", "attn-own-buffers"),
+    "arguments that are returned": _returned(),
+    "writes in loops": _loop(),
+    "Q and K of two narrow types": interpreted(
+        Form(kinds=("f16", "bf16", "f32", "f32")),
+        "attn-same-types",
+        FAILED,
+        error="lhs and rhs have same element type|failed to verify",
+    ),
+    "repeated results": Probe(
+        modules.REPEATED, "attn-store-results", FAILED, "compiled", error="failed to distribute"
+    ),
+    "scatters of computed indices": _scattered(
+        expected=r"arith.muli(?:(?!func\.func)[\s\S])*iree_linalg_ext.scatter",
+        place="compiled",
+        shown_at="flow",
+    ),
+    "scatters of computed indices, on a GPU": _scattered(place="gpu"),
+    "named products of f32": of_known("cuda-032", "attn-generic-products", place="interpreted"),
+    "products with the second factor first": of_product(
+        "bkn,mk->bmn", "attn-order-factors", (2, 8, 32), (16, 8)
+    ),
+    "sums over two dims, one odd": of_product(
+        "mkl,lk->m", "attn-lone-lanes", (4, 64, 3), (3, 64), kind=np.float32
+    ),
+    "sums that fill no tile": of_product(
+        "bkm,bkn->bmn", "attn-whole-sums", (3, 24, 16), (3, 24, 64)
+    ),
+    "sums of unknown size": of_product(
+        "bdhmg,bhkd->ghbmk",
+        "attn-whole-sums",
+        (2, 3, 1, 1, 2),
+        (2, 1, 1, 3),
+        text=modules.UNKNOWN_SUM,
+    ),
+    "summed dims in two orders": interpreted(
+        Form("bmde", "bked", sizes=SMALL), "attn-order-products", FAILED, error=NOT_PAIRED
+    ),
+    "dispatches of no workgroup": Probe(
+        modules.UNKNOWN_ROWS,
+        "attn-empty-dispatches",
+        r"(?<!\{\n      )hal.command_buffer.dispatch<",
+        "compiled",
+        shown_at="hal",
+    ),
+    "dispatches of no workgroup, on a GPU": Probe(
+        modules.UNKNOWN_ROWS,
+        "attn-empty-dispatches",
+        FAILED,
+        "gpu",
+        inputs=[np.zeros((0, 64), np.float32)],
+        wanted=lambda: [np.zeros((0, 64))],
+    ),
+    "scatters into slices of constants": Probe(
+        modules.SCATTERED_SLICE,
+        "attn-keep-apart",
+        FAILED,
+        inputs=[np.ones((2, 1), np.float32)],
+        wanted=lambda: [np.ones((2, 1))],
+    ),
+    # Other rooms
+    "dims in another order than the result's": _other_order("attn-normal-form"),
+    "packed masks": interpreted(
+        Form(*ONE, mask="mk", mask_kind="packed", sizes=sizes(k=16)),
+        "attn-normal-form",
+        FAILED,
+        error="unresolved source materialization",
+    ),
+    "dims in another order behind IREE's folding": _other_order("attn-order-dims"),
+    "keys of unknown number": interpreted(
+        Form(*ONE, dynamic="k", sizes=sizes(m=4, k=5, d=8, n=8)), "attn-fit-tiles{only=mask}"
+    ),
+    "repeats of keys": _repeats("k", WRONG),
+    "repeats of V's columns": _repeats("v", CRASHED),
+    "tiles of an unknown number": Probe(
+        modules.UNKNOWN_TILES,
+        "attn-keep-tiles",
+        r"linalg.generic.*tensor<\?x64xf16>",
+        "compiled",
+        flags=("--iree-opt-level=O2",),
+        shown_at="flow",
+    ),
+    # machines/known_faults.py
+    "results of two types": of_form(
+        Form(kinds=("f16",) * 4, **STARTS), DECOMPOSE, FAILED, error="type of yield operand"
+    ),
+    "rows summed": of_form(Form("bmgd", "bkd", "bkn", "bmn"), DECOMPOSE, CRASHED),
+    "a result dim of its own": of_form(Form("bmd", "bkd", "bkn", "bmno"), DECOMPOSE, CRASHED),
+    "a single row's maximum": compiled(
+        Case(1, 1, 16, 16, online=True), DECOMPOSE, flags=CPU, error="memref.store"
+    ),
+    "output beyond the maxima's rows": of_form(
+        Form("bmgd", "bkd", "bkn", "bmgn", **STARTS), DECOMPOSE
+    ),
+    "given sums": of_form(Form(**STARTS, sizes=sizes(n=64)), DECOMPOSE),
+    "wide heads": of_form(Form(*ONE, sizes=sizes(d=320, n=16, m=8)), DECOMPOSE),
+    "heads of unknown size": of_form(
+        Form(*ONE, dynamic="d", sizes=sizes(d=64)), DECOMPOSE, FAILED, error="vector.mask"
+    ),
+    "key dims that fill no tiles": of_form(
+        Form("bmd", "bkld", "blkn", "bmn", sizes=sizes(d=130, k=6, l=3, n=64, m=8)), DECOMPOSE
+    ),
+    "wide heads on CUDA": interpreted(Form(*ONE, sizes=sizes(d=256, n=16, m=1, k=32)), DECOMPOSE),
+    "heads of unknown size on CUDA": interpreted(
+        Form(*ONE, dynamic="d", sizes=sizes(d=64)), DECOMPOSE, CRASHED
+    ),
+    "no head dim on CUDA": compiled(Form("bm", "bk", "bkn", "bmn"), DECOMPOSE, expected=CRASHED),
+    "a single row over odd keys on CUDA": compiled(
+        Form(*ONE, sizes=sizes(m=1, k=7, d=64, n=64)), DECOMPOSE, error="failed to distribute"
+    ),
+    # Where no pass of its own mends it
+    "V transposed unasked": Probe(
+        modules.COMPUTED_V,
+        ANY,
+        r"iree_linalg_ext.attention.* ins\(.*tensor<2x12x40xf32>",
+        flags=CPU,
+        shown_at="flow",
+        mended_in="attention/barrier.py",
+    ),
+    "sm_90 without a description": compiled(
+        Form(),
+        ANY,
+        flags=("--iree-cuda-target=sm_90", "--compile-to=executable-targets"),
+        error="missing GPU target",
+        mended_in="driver/cuda_target.py",
+    ),
+}
+_SLOW = "IREE's code is right without it, but slow: timings tell"
+# Passes that mend something, or that the table of steps gives a fault of IREE as the reason for.
+NOT_PROBED = {
+    "attn-drop-unit-dims": "only whole models with a latent cache come to that form",
+    "attn-vectorize": _SLOW,
+    "attn-hardware-exp2": _SLOW,
+    "attn-shared-memory": _SLOW,
+}

@@ -1,0 +1,252 @@
+"""Modules of probes that are no single attention."""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+import numpy as np
+
+# Attention whose V an elementwise op makes.
+COMPUTED_V = """
+func.func @main(%q: tensor<2x8x16xf32>, %k: tensor<2x40x16xf32>, %x: tensor<2x40x12xf32>) -> tensor<2x8x12xf32> {
+  %scale = arith.constant 0.25 : f32
+  %f = tensor.empty() : tensor<2x40x12xf32>
+  %v = linalg.generic {indexing_maps = [affine_map<(b, k, n) -> (b, k, n)>, affine_map<(b, k, n) -> (b, k, n)>],
+      iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<2x40x12xf32>) outs(%f : tensor<2x40x12xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %y = math.exp %a : f32
+    linalg.yield %y : f32
+  } -> tensor<2x40x12xf32>
+  %e = tensor.empty() : tensor<2x8x12xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [affine_map<(b, m, n, d, k) -> (b, m, d)>,
+      affine_map<(b, m, n, d, k) -> (b, k, d)>, affine_map<(b, m, n, d, k) -> (b, k, n)>,
+      affine_map<(b, m, n, d, k) -> ()>, affine_map<(b, m, n, d, k) -> (b, m, n)>]>
+      ins(%q, %k, %v, %scale : tensor<2x8x16xf32>, tensor<2x40x16xf32>, tensor<2x40x12xf32>, f32)
+      outs(%e : tensor<2x8x12xf32>) {
+    ^bb0(%z: f32):
+      iree_linalg_ext.yield %z : f32
+  } -> tensor<2x8x12xf32>
+  return %r : tensor<2x8x12xf32>
+}
+"""
+
+# Attention whose K and V a gather takes, by one index a row.
+GATHERED = """
+func.func @main(%q: tensor<5x8xf32>, %pk: tensor<48x8xf32>, %pv: tensor<48x8xf32>, %at: tensor<10x1xi32>) -> tensor<5x8xf32> {
+  %e = tensor.empty() : tensor<10x8xf32>
+  %k = iree_linalg_ext.gather dimension_map = [0] ins(%pk, %at : tensor<48x8xf32>, tensor<10x1xi32>) outs(%e : tensor<10x8xf32>) -> tensor<10x8xf32>
+  %v = iree_linalg_ext.gather dimension_map = [0] ins(%pv, %at : tensor<48x8xf32>, tensor<10x1xi32>) outs(%e : tensor<10x8xf32>) -> tensor<10x8xf32>
+  %scale = arith.constant 0.25 : f32
+  %z = tensor.empty() : tensor<5x8xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [affine_map<(m, n, d, k) -> (m, d)>,
+      affine_map<(m, n, d, k) -> (k, d)>, affine_map<(m, n, d, k) -> (k, n)>,
+      affine_map<(m, n, d, k) -> ()>, affine_map<(m, n, d, k) -> (m, n)>]>
+      ins(%q, %k, %v, %scale : tensor<5x8xf32>, tensor<10x8xf32>, tensor<10x8xf32>, f32) outs(%z : tensor<5x8xf32>) {
+    ^bb0(%x: f32):
+      iree_linalg_ext.yield %x : f32
+  } -> tensor<5x8xf32>
+  return %r : tensor<5x8xf32>
+}
+"""
+
+# A scatter of rows whose indices are computed.
+SCATTERED = """
+func.func @main(%new: tensor<4x8xf16>, %at: tensor<4xi64>, %cache: tensor<16x8xf16>) -> tensor<16x8xf16> {
+  %e = tensor.empty() : tensor<4x1xi64>
+  %i = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]} ins(%at : tensor<4xi64>) outs(%e : tensor<4x1xi64>) {
+  ^bb0(%x: i64, %y: i64):
+    %two = arith.constant 2 : i64
+    %z = arith.muli %x, %two : i64
+    linalg.yield %z : i64
+  } -> tensor<4x1xi64>
+  %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(true) ins(%new, %i : tensor<4x8xf16>, tensor<4x1xi64>) outs(%cache : tensor<16x8xf16>) {
+  ^bb0(%a: f16, %b: f16):
+    iree_linalg_ext.yield %a : f16
+  } -> tensor<16x8xf16>
+  return %r : tensor<16x8xf16>
+}
+"""
+
+# A scatter into a slice of a constant.
+SCATTERED_SLICE = """
+func.func @main(%new: tensor<2x1xf32>) -> tensor<2x1xf32> {
+  %x = arith.constant dense<[[[-0.25], [0.0], [1.25]], [[-2.0], [-0.5], [1.0]]]> : tensor<2x3x1xf32>
+  %sum = arith.addf %x, %x : tensor<2x3x1xf32>
+  %part = tensor.extract_slice %sum[0, 2, 0] [2, 1, 1] [1, 1, 1] : tensor<2x3x1xf32> to tensor<2x1xf32>
+  %at = arith.constant dense<[[1], [0]]> : tensor<2x1xi32>
+  %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(true)
+      ins(%new, %at : tensor<2x1xf32>, tensor<2x1xi32>) outs(%part : tensor<2x1xf32>) {
+  ^bb0(%one: f32, %old: f32):
+    iree_linalg_ext.yield %one : f32
+  } -> tensor<2x1xf32>
+  return %r : tensor<2x1xf32>
+}
+"""
+
+# A scatter to an argument that the function gives back as it was.
+RETURNED = """
+func.func @main(%cache: tensor<4x2xf32>, %new: tensor<2x2xf32>, %at: tensor<2x1xi32>) -> (tensor<4x2xf32>, tensor<4x2xf32>) {
+  %next = iree_linalg_ext.scatter dimension_map = [0] unique_indices(true)
+      ins(%new, %at : tensor<2x2xf32>, tensor<2x1xi32>) outs(%cache : tensor<4x2xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      iree_linalg_ext.yield %a : f32
+  } -> tensor<4x2xf32>
+  return %cache, %next : tensor<4x2xf32>, tensor<4x2xf32>
+}
+"""
+
+# Each time round a row of the result so far is put over one of the same start.
+LOOP = """
+func.func @main(%base: tensor<4x8xf32>, %first: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%old = %first) -> (tensor<4x8xf32>) {
+    %row = tensor.extract_slice %old[%i, 0] [1, 8] [1, 1] : tensor<4x8xf32> to tensor<1x8xf32>
+    %new = tensor.insert_slice %row into %base[%i, 0] [1, 8] [1, 1] : tensor<1x8xf32> into tensor<4x8xf32>
+    scf.yield %new : tensor<4x8xf32>
+  }
+  return %r : tensor<4x8xf32>
+}
+"""
+
+
+def after_loop(start: np.ndarray, state: np.ndarray) -> np.ndarray:
+    """What LOOP returns."""
+    for row in range(3):
+        after = start.copy()
+        after[row] = state[row]
+        state = after
+    return state
+
+
+# A slice with gaps, its last dim read from its end.
+REVERSED_SLICE = """
+func.func @main(%x: tensor<8x16x64xf32>, %w: tensor<64xf32>) -> tensor<8x4x64xf32> {
+  %top = arith.constant 63 : index
+  %piece = tensor.extract_slice %x[0, 6, 0] [8, 4, 64] [1, 1, 1] : tensor<8x16x64xf32> to tensor<8x4x64xf32>
+  %e = tensor.empty() : tensor<8x4x64xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (c)>, affine_map<(a, b, c) -> (a, b, c)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%w : tensor<64xf32>) outs(%e : tensor<8x4x64xf32>) {
+  ^bb0(%weight: f32, %out: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %n = linalg.index 2 : index
+    %reverse = arith.subi %top, %n : index
+    %back = arith.minsi %reverse, %top : index
+    %v = tensor.extract %piece[%i, %j, %back] : tensor<8x4x64xf32>
+    %p = arith.mulf %v, %weight : f32
+    linalg.yield %p : f32
+  } -> tensor<8x4x64xf32>
+  return %r : tensor<8x4x64xf32>
+}
+"""
+
+# Attention's result, three times.
+REPEATED = """
+func.func @main(%q: tensor<36x64xf32>, %k: tensor<32x64xf32>, %v: tensor<32x40xf32>) -> tensor<3x36x40xf32> {
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<36x40xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [affine_map<(m, n, d, k) -> (m, d)>,
+      affine_map<(m, n, d, k) -> (k, d)>, affine_map<(m, n, d, k) -> (k, n)>,
+      affine_map<(m, n, d, k) -> ()>, affine_map<(m, n, d, k) -> (m, n)>]>
+      ins(%q, %k, %v, %scale : tensor<36x64xf32>, tensor<32x64xf32>, tensor<32x40xf32>, f32) outs(%e : tensor<36x40xf32>) {
+    ^bb0(%x: f32):
+      iree_linalg_ext.yield %x : f32
+  } -> tensor<36x40xf32>
+  %f = tensor.empty() : tensor<3x36x40xf32>
+  %g = linalg.broadcast ins(%r : tensor<36x40xf32>) outs(%f : tensor<3x36x40xf32>) dimensions = [0]
+  return %g : tensor<3x36x40xf32>
+}
+"""
+
+# Rows of a known length, in sequences of an unknown number.
+UNKNOWN_TILES = """
+func.func @main(%a: tensor<?x16x64xf16>, %b: tensor<64x32xf16>) -> tensor<?x16x32xf32> {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %n = tensor.dim %a, %c0 : tensor<?x16x64xf16>
+  %e = tensor.empty(%n) : tensor<?x16x32xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x16x32xf32>) -> tensor<?x16x32xf32>
+  %r = linalg.contract indexing_maps = [affine_map<(t, m, n, k) -> (t, m, k)>, affine_map<(t, m, n, k) -> (k, n)>, affine_map<(t, m, n, k) -> (t, m, n)>]
+      ins(%a, %b : tensor<?x16x64xf16>, tensor<64x32xf16>) outs(%f : tensor<?x16x32xf32>) -> tensor<?x16x32xf32>
+  return %r : tensor<?x16x32xf32>
+}
+"""
+
+# A product over a dim of unknown size, of rows and columns of unknown number.
+UNKNOWN_SUM = """
+func.func @main(%q: tensor<2x?x?x?x2xf16>, %k: tensor<2x?x?x?xf16>) -> tensor<2x?x2x?x?xf32> {
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %zero = arith.constant 0.0 : f32
+  %h = tensor.dim %q, %c2 : tensor<2x?x?x?x2xf16>
+  %m = tensor.dim %q, %c3 : tensor<2x?x?x?x2xf16>
+  %n = tensor.dim %k, %c2 : tensor<2x?x?x?xf16>
+  %e = tensor.empty(%h, %m, %n) : tensor<2x?x2x?x?xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x?x2x?x?xf32>) -> tensor<2x?x2x?x?xf32>
+  %r = linalg.contract indexing_maps = [affine_map<(g, h, b, m, k, d) -> (b, d, h, m, g)>, affine_map<(g, h, b, m, k, d) -> (b, h, k, d)>, affine_map<(g, h, b, m, k, d) -> (g, h, b, m, k)>]
+      ins(%q, %k : tensor<2x?x?x?x2xf16>, tensor<2x?x?x?xf16>) outs(%f : tensor<2x?x2x?x?xf32>) -> tensor<2x?x2x?x?xf32>
+  return %r : tensor<2x?x2x?x?xf32>
+}
+"""
+
+# An elementwise op on rows of unknown number.
+UNKNOWN_ROWS = """
+func.func @main(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %y = math.exp %x : tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+"""
+
+
+def product(sums: str, left: np.ndarray, right: np.ndarray) -> str:
+    """A named product of two arrays into f32; `sums` as for einsum."""
+    factors, out = sums.split("->")
+    maps = [*factors.split(","), out]
+    loops = [*out, *sorted({*factors} - {*out, ","})]
+    sizes = dict(zip("".join(maps[:2]), (*left.shape, *right.shape), strict=True))
+    names = {"float16": "f16", "float32": "f32"}
+    kinds = [names[one.dtype.name] for one in (left, right)]
+    types = [
+        f"tensor<{'x'.join([*(str(sizes[dim]) for dim in dims), kind])}>"
+        for dims, kind in zip(maps, [*kinds, "f32"], strict=True)
+    ]
+    indexing = ", ".join(f"affine_map<({', '.join(loops)}) -> ({', '.join(one)})>" for one in maps)
+    return f"""
+func.func @main(%l: {types[0]}, %r: {types[1]}) -> {types[2]} {{
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : {types[2]}
+  %start = linalg.fill ins(%zero : f32) outs(%empty : {types[2]}) -> {types[2]}
+  %p = linalg.contract indexing_maps = [{indexing}]
+      ins(%l, %r : {types[0]}, {types[1]}) outs(%start : {types[2]}) -> {types[2]}
+  return %p : {types[2]}
+}}
+"""
+
+
+def repeated(operand: str) -> str:
+    """Attention whose K has each key twice, or whose V each column."""
+    k, v = "tensor<4x20x16xf32>", "tensor<4x20x8xf32>"
+    whole, parts, given = {
+        "k": (k, "tensor<4x10x2x16xf32>", "tensor<4x10x16xf32>"),
+        "v": (v, "tensor<4x20x4x2xf32>", "tensor<4x20x4xf32>"),
+    }[operand]
+    groups, dim = {"k": ("[[0], [1, 2], [3]]", 2), "v": ("[[0], [1], [2, 3]]", 3)}[operand]
+    kinds = {"k": k, "v": v, operand: given}
+    names = {"k": "%k", "v": "%v", operand: "%w"}
+    return f"""
+func.func @main(%q: tensor<4x6x16xf32>, %k: {kinds["k"]}, %v: {kinds["v"]}) -> tensor<4x6x8xf32> {{
+  %p = tensor.empty() : {parts}
+  %b = linalg.broadcast ins(%{operand} : {given}) outs(%p : {parts}) dimensions = [{dim}]
+  %w = tensor.collapse_shape %b {groups} : {parts} into {whole}
+  %scale = arith.constant 0.25 : f32
+  %e = tensor.empty() : tensor<4x6x8xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [affine_map<(b, m, n, d, k) -> (b, m, d)>,
+      affine_map<(b, m, n, d, k) -> (b, k, d)>, affine_map<(b, m, n, d, k) -> (b, k, n)>,
+      affine_map<(b, m, n, d, k) -> ()>, affine_map<(b, m, n, d, k) -> (b, m, n)>]>
+      ins(%q, {names["k"]}, {names["v"]}, %scale : tensor<4x6x16xf32>, {k}, {v}, f32) outs(%e : tensor<4x6x8xf32>) {{
+    ^bb0(%x: f32):
+      iree_linalg_ext.yield %x : f32
+  }} -> tensor<4x6x8xf32>
+  return %r : tensor<4x6x8xf32>
+}}
+"""

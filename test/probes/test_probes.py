@@ -1,0 +1,95 @@
+"""What IREE 3.13 gets wrong, it still gets wrong: a probe that fails names a repair that can go.
+
+After an upgrade of IREE, run this folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from cases import NOT_PROBED, PROBES
+from flex import FLEX
+from helpers import has_gpu
+from iree.compiler.tools import CompilerToolError, compile_str
+from probe import with_repair, without_repair
+from vector_products import error_of
+
+from attnpass.passes import REGISTRY, load_pass
+from attnpass.pipeline import STEPS
+
+RACES = "ATTNPASS_PROBE_RACES"
+TRIES = 1000
+
+
+def skip_without_gpu(name: str) -> None:
+    if PROBES[name].place == "gpu" and not has_gpu():
+        pytest.skip("needs a GPU")
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_iree_is_still_wrong(name: str) -> None:
+    skip_without_gpu(name)
+    probe = PROBES[name]
+    found = without_repair(probe)
+    assert found, f"IREE no longer gets {name} wrong: {probe.can_go} can go"
+    assert found.startswith(probe.expected), f"IREE gets {name} wrong in another way now: {found}"
+    assert re.search(probe.error, found), f"IREE fails on {name} in another way now: {found}"
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_the_repair_alone_is_right(name: str) -> None:
+    skip_without_gpu(name)
+    assert with_repair(PROBES[name]) == ""
+
+
+def test_iree_still_pairs_summed_dims_by_their_places() -> None:
+    """What attn-order-products is for, where IREE lowers vectors."""
+    same, turned = ("abxz", "abyz", "xyz"), ("abxz", "bayz", "xyz")
+    assert error_of((*same, "xyzab"), same, rewritten=False) < 1e-6
+    assert error_of((*turned, "xyzab"), turned, rewritten=False) > 1e-3, (
+        "IREE no longer pairs summed dims by their places: attn-order-products "
+        "(attnpass/repair/order_products.py) can go"
+    )
+    assert error_of((*turned, "xyzab"), turned) < 1e-6
+
+
+@pytest.mark.skipif(RACES not in os.environ, reason=f"takes minutes: {RACES}=1 runs it")
+def test_iree_still_copies_functions_that_other_threads_rewrite() -> None:
+    """One import of FlexAttention in a hundred fails where the machine is busy."""
+
+    def fails(_: int) -> bool:
+        try:
+            compile_str(FLEX, extra_args=["--compile-to=input", "--iree-input-type=torch"])
+        except CompilerToolError:
+            return True
+        return False
+
+    with ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as pool:
+        assert any(pool.map(fails, range(TRIES))), (
+            "IREE no longer rewrites FlexAttention's functions while it copies them: the import "
+            "by one thread (attnpass/driver/session.py) can go"
+        )
+
+
+def test_every_repair_has_a_probe_or_a_reason() -> None:
+    probed = {probe.repair for probe in PROBES.values()}
+    mending = {name for name in REGISTRY if load_pass(name).mends}
+    because = {step.name for step in STEPS if "IREE" in step.why}
+    in_room = {name for name, path in REGISTRY.items() if ".repair." in path}
+    assert (mending | because | in_room) - probed == {*NOT_PROBED}
+    assert not probed & {*NOT_PROBED}
+
+
+def test_every_file_of_repairs_is_a_pass() -> None:
+    """So that the test above knows of all of them."""
+    folder = Path(__file__).parents[2] / "attnpass" / "repair"
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    assert files == {
+        path.partition(":")[0].rpartition(".")[2]
+        for path in REGISTRY.values()
+        if ".repair." in path
+    }
