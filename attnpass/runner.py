@@ -183,7 +183,9 @@ def _run_ours(stage: Pass, module: ir.Operation, context: PassContext, verify: b
 def _run_foreign(module: ir.Operation, text: str, verify: bool) -> None:
     from iree.compiler import ir
 
-    with module.context:
+    from .ir.threads import one_thread
+
+    with module.context, one_thread(module.context):
         manager = _pass_manager(text)
         manager.enable_verifier(verify)
         try:
@@ -195,8 +197,10 @@ def _run_foreign(module: ir.Operation, text: str, verify: bool) -> None:
 def _verify(module: ir.Operation, name: str) -> None:
     from iree.compiler import ir
 
+    from .ir.threads import verify
+
     try:
-        module.verify()
+        verify(module)
     except ir.MLIRError as error:
         raise mlir_error(error, f"pass '{name}' left invalid IR", name) from None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -147,6 +147,7 @@ def _drive(
     hooks: dict[str, Callable[[ir.Operation], None]],
     configure: Callable[[Invocation], None],
 ) -> Invocation:
+    from ..ir.threads import one_thread
     from ..phases import phase_index
 
     invocation, at = first, start
@@ -156,7 +157,10 @@ def _drive(
     wanted = [p for p in hooks if phase_index(start) <= phase_index(p) <= phase_index(stop)]
     for phase in sorted(wanted, key=phase_index):
         if phase != at:
-            with _one_thread(session.context, alone and at == "start"):
+            # IREE 3.13 copies the functions of FlexAttention while other threads rewrite them:
+            # one compile in a hundred then fails to legalize a `torch.constant.float`.
+            is_import = alone and at == "start"
+            with one_thread(session.context) if is_import else contextlib.nullcontext():
                 _execute(invocation, at, phase)
         module = invocation.export_module()
         session.context.load_all_available_dialects()
@@ -183,22 +187,6 @@ def _imports_bodies(invocation: Invocation) -> bool:
     found = names_functions(module)
     invocation.import_module(module)
     return found
-
-
-@contextlib.contextmanager
-def _one_thread(context: ir.Context, wanted: bool) -> Iterator[None]:
-    """Keeps the compiler to one thread where that is `wanted`.
-
-    IREE 3.13 copies the functions of FlexAttention while other threads rewrite them: one compile
-    in a hundred then ends in `failed to legalize operation 'torch.constant.float'`.
-    """
-    if wanted:
-        context.enable_multithreading(False)
-    try:
-        yield
-    finally:
-        if wanted:
-            context.enable_multithreading(True)
 
 
 def _execute(invocation: Invocation, start: str, stop: str) -> None:

@@ -69,6 +69,8 @@ def _apply(module: ir.Operation, spec: str, backend: str) -> bool:
     """Runs what IREE runs on a dispatch up to its user's configurations; whether it could."""
     from iree.compiler import ir, passmanager
 
+    from ..ir.threads import one_thread
+
     passes = [f"func.func({_ONLINE})", "iree-codegen-materialize-user-configs"]
     if backend != "llvm-cpu":
         passes.insert(0, f"func.func({_GENERALIZE})")
@@ -76,7 +78,8 @@ def _apply(module: ir.Operation, spec: str, backend: str) -> bool:
         passes.insert(-1, f"iree-codegen-materialize-tuning-specs{{tuning-spec-path={spec}}}")
     manager = passmanager.PassManager.parse(f"builtin.module({','.join(passes)})")
     try:
-        manager.run(module)
+        with one_thread(module.context):
+            manager.run(module)
     except ir.MLIRError:
         return False
     return True

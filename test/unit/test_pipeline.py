@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -227,6 +229,47 @@ def test_a_pass_that_breaks_the_ir_is_named(module: ir.Module) -> None:
     assert "pass 'attn-break' left invalid IR: " in error.value.message
     assert error.value.location == "-:2:3" or error.value.location == "-:3:5"
     assert mark(module) == "x"
+
+
+# Errors in modules in modules: another thread finds them, and tells the handlers of the bindings,
+# which wait for Python's lock.
+NESTED = """
+from iree.compiler import ir
+from attnpass.errors import PassError
+from attnpass.passes import PassContext
+from attnpass.report.records import Report
+from attnpass.runner import parse_pipeline, run_pipeline
+
+context = ir.Context()
+context.load_all_available_dialects()
+context.enable_multithreading(True)
+function = "func.func @{}() -> i32 {{ %c = arith.constant 0 : i32 return %c : i32 }}"
+functions = " ".join(function.format(name) for name in "fgh")
+for _ in range(5):
+    functions = f"module @a {{ {functions} }} module @b {{ {functions} }}"
+module = ir.Module.parse(f"module {{ {functions} }}", context).operation
+with context:
+    wrong = ir.TypeAttr.get(ir.Type.parse("() -> i64"))
+def spoil(op):
+    if op.name == "func.func":
+        op.attributes["function_type"] = wrong
+    return ir.WalkResult.ADVANCE
+module.walk(spoil)
+for _ in range(100):
+    try:
+        run_pipeline(module, parse_pipeline("attn-same-types"), PassContext(Report()))
+    except PassError as error:
+        print(error.message)
+"""
+
+
+def test_errors_in_nested_modules_are_told() -> None:
+    command = [sys.executable, "-c", NESTED]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    lines = ended.stdout.splitlines()
+    assert len(lines) == 100
+    assert all("pass 'attn-same-types' left invalid IR: type of return" in line for line in lines)
 
 
 def test_verification_can_be_turned_off(module: ir.Module) -> None:
