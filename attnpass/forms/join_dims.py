@@ -36,8 +36,8 @@ class JoinDims(Pass):
       what no other operand has: IREE's numbers are wrong, it crashes, or has no kernel. The groups
       of grouped queries stay repeats.
 
-    Q, K and V that are equal views of one value, but for transposes that come last, read it behind
-    barriers, one more each: else IREE moves a view into attention for one of them and gives it to
+    Q, K and V that are one value or equal views of it, but for transposes that come last, read it
+    behind barriers of their own: else IREE moves a view into attention for one of them and gives it to
     all ("Rank Mismatch").
     """
 

@@ -1,7 +1,7 @@
 """Attention that reads one value twice: its operands as values of their own.
 
-IREE 3.13 moves a view of an operand into attention, the dims of that operand changed. Where another
-operand is the same value, that one gets the changed dims as well, with the map for the old ones:
+IREE 3.13 moves a view of an operand or of the result into attention, and what else has its dims gets
+such views. Where two operands are one value, both get what one of them needs, with their own maps:
 "Rank Mismatch". Equal views become one value before that, and transposes part of attention's maps,
 so that operands which differ in their last transposes alone are one value, too.
 """
@@ -12,37 +12,46 @@ import itertools
 
 from iree.compiler import ir
 
-from ..attention.barrier import compute_barrier
 from ..attention.edit import edit
 from ..attention.facts import AttentionFacts
-from ..ir import Builder, ranked_shape
+from ..ir import Builder, ranked_shape, sizes_of
 from ..ir.views import RESHAPES, View, view_before
 
+# IREE takes equal compute barriers for one, and a barrier of a barrier; these are never equal.
+_BARRIER = "util.optimization_barrier"
 _OPERANDS = ("query", "key", "value")
 # The source below views, and the views, the last one first.
 Made = tuple[ir.Value, list[View]]
 
 
 def tell_operands_apart(facts: AttentionFacts) -> list[str]:
-    """Makes Q, K and V values of their own where they are equal views of one value, whatever
-    transposes come last: each but the first reads it behind one barrier more, at which nothing is
+    """Makes Q, K and V values of their own where they are one value or equal views of it, whatever
+    transposes come last: each but the first reads it behind a barrier of its own, at which nothing is
     moved or copied. Returns the operands that were changed."""
     changed: list[str] = []
-    seen: dict[object, ir.Value] = {}
+    seen: set[object] = set()
     for operand in _OPERANDS:
         source, views = _made(facts.value(operand))
         key = source, tuple(_what(view) for view in _below_transposes(views))
-        # IREE makes views of its own of dims of size one.
-        if key in seen and (views or 1 in ranked_shape(source)):
+        # A view may also come from another operand, from the result, or from dims of size one.
+        if key in seen:
             build = Builder(facts.op)
-            behind = seen[key] = compute_barrier(build, seen[key])
+            behind = _behind_barrier(build, source)
             for view in reversed(views):
                 behind = build.copy(view.op, [behind, *list(view.op.operands)[1:]]).results[0]
             edit(facts).operand(operand, behind).in_place()
             changed.append(operand)
-        else:
-            seen[key] = source
+        seen.add(key)
     return changed
+
+
+def _behind_barrier(build: Builder, value: ir.Value) -> ir.Value:
+    """`value` behind a barrier; IREE does not look for its sizes below that."""
+    behind = build.create(_BARRIER, [value.type], [value]).results[0]
+    sizes = [build.size(size) for size in sizes_of(value) if not isinstance(size, int)]
+    if not sizes:
+        return behind
+    return build.create("flow.tensor.tie_shape", [value.type], [behind, *sizes]).results[0]
 
 
 def _made(value: ir.Value) -> Made:

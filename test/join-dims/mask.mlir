@@ -51,7 +51,7 @@ func.func @relative_positions(%q: tensor<2x24x16xf32>, %h: tensor<2x4x6x4xf32>, 
 // Only batch dims are joined: nothing that a kernel tiles.
 // CHECK-LABEL: func.func @batch_and_heads(
 // CHECK-NOT: compute_barrier
-func.func @batch_and_heads(%q: tensor<6x24x16xf32>, %x: tensor<2x3x24x24xf32>) -> tensor<6x24x16xf32> {
+func.func @batch_and_heads(%q: tensor<6x24x16xf32>, %k: tensor<6x24x16xf32>, %v: tensor<6x24x16xf32>, %x: tensor<2x3x24x24xf32>) -> tensor<6x24x16xf32> {
   %scale = arith.constant 0.25 : f32
   %e = tensor.empty() : tensor<2x3x24x24xf32>
   %sum = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
@@ -63,7 +63,7 @@ func.func @batch_and_heads(%q: tensor<6x24x16xf32>, %x: tensor<2x3x24x24xf32>) -
   %mask = tensor.collapse_shape %sum [[0, 1], [2], [3]] : tensor<2x3x24x24xf32> into tensor<6x24x24xf32>
   %out = tensor.empty() : tensor<6x24x16xf32>
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #b, #o]>
-      ins(%q, %q, %q, %scale, %mask : tensor<6x24x16xf32>, tensor<6x24x16xf32>, tensor<6x24x16xf32>, f32, tensor<6x24x24xf32>) outs(%out : tensor<6x24x16xf32>) {
+      ins(%q, %k, %v, %scale, %mask : tensor<6x24x16xf32>, tensor<6x24x16xf32>, tensor<6x24x16xf32>, f32, tensor<6x24x24xf32>) outs(%out : tensor<6x24x16xf32>) {
     ^bb0(%score: f32):
       iree_linalg_ext.yield %score : f32
   } -> tensor<6x24x16xf32>
@@ -84,7 +84,7 @@ func.func @batch_and_heads(%q: tensor<6x24x16xf32>, %x: tensor<2x3x24x24xf32>) -
 // A repeat, which IREE folds into attention's map.
 // CHECK-LABEL: func.func @repeated(
 // CHECK-NOT: compute_barrier
-func.func @repeated(%q: tensor<2x24x16xf32>, %x: tensor<4x6x24xf32>) -> tensor<2x24x16xf32> {
+func.func @repeated(%q: tensor<2x24x16xf32>, %k: tensor<2x24x16xf32>, %v: tensor<2x24x16xf32>, %x: tensor<4x6x24xf32>) -> tensor<2x24x16xf32> {
   %scale = arith.constant 0.25 : f32
   %e = tensor.empty() : tensor<2x4x6x24xf32>
   %sum = linalg.generic {indexing_maps = [#one, #all], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
@@ -95,7 +95,7 @@ func.func @repeated(%q: tensor<2x24x16xf32>, %x: tensor<4x6x24xf32>) -> tensor<2
   %mask = tensor.collapse_shape %sum [[0], [1, 2], [3]] : tensor<2x4x6x24xf32> into tensor<2x24x24xf32>
   %out = tensor.empty() : tensor<2x24x16xf32>
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #b, #o]>
-      ins(%q, %q, %q, %scale, %mask : tensor<2x24x16xf32>, tensor<2x24x16xf32>, tensor<2x24x16xf32>, f32, tensor<2x24x24xf32>) outs(%out : tensor<2x24x16xf32>) {
+      ins(%q, %k, %v, %scale, %mask : tensor<2x24x16xf32>, tensor<2x24x16xf32>, tensor<2x24x16xf32>, f32, tensor<2x24x24xf32>) outs(%out : tensor<2x24x16xf32>) {
     ^bb0(%score: f32):
       iree_linalg_ext.yield %score : f32
   } -> tensor<2x24x16xf32>
