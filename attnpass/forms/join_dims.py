@@ -37,8 +37,8 @@ class JoinDims(Pass):
       of grouped queries stay repeats.
 
     Q, K and V that are one value or equal views of it, but for transposes that come last, read it
-    behind barriers of their own: else IREE moves a view into attention for one of them and gives it to
-    all ("Rank Mismatch").
+    behind barriers of their own: else IREE moves a view into attention for one of them and gives
+    it to all ("Rank Mismatch").
     """
 
     name: ClassVar[str] = "attn-join-dims"

@@ -107,16 +107,9 @@ def _nest(
 def _sized(facts: AttentionFacts, build: Builder, made: Sequence[ir.Value]) -> list[ir.Value]:
     """Results that a loop carries or gives: IREE finds no unknown sizes of those by itself."""
     return [
-        _tied(build, value, sizes_of(facts.value(name)))
+        build.tied(value, sizes_of(facts.value(name)))
         for value, name in zip(made, facts.result_names, strict=True)
     ]
-
-
-def _tied(build: Builder, value: ir.Value, sizes: Sequence[Size]) -> ir.Value:
-    dynamic = [build.size(size) for size in sizes if not isinstance(size, int)]
-    if not dynamic:
-        return value
-    return build.create("flow.tensor.tie_shape", [value.type], [value, *dynamic]).results[0]
 
 
 def _insert(

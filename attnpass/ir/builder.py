@@ -157,6 +157,13 @@ class Builder(ScalarBuilder):
             return value
         return self.create("tensor.cast", [wanted], [value]).results[0]
 
+    def tied(self, value: ir.Value, sizes: Sequence[Size]) -> ir.Value:
+        """`value`, with a word of its sizes where IREE finds those that are unknown nowhere."""
+        dynamic = [self.size(size) for size in sizes if not isinstance(size, int)]
+        if not dynamic:
+            return value
+        return self.create("flow.tensor.tie_shape", [value.type], [value, *dynamic]).results[0]
+
     def collapse(self, value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
         """`tensor.collapse_shape`; each group lists the dims that become one."""
         if all(len(group) == 1 for group in groups) and len(groups) == len(ranked_shape(value)):

@@ -1,9 +1,9 @@
 """Attention that reads one value twice: its operands as values of their own.
 
-IREE 3.13 moves a view of an operand or of the result into attention, and what else has its dims gets
-such views. Where two operands are one value, both get what one of them needs, with their own maps:
-"Rank Mismatch". Equal views become one value before that, and transposes part of attention's maps,
-so that operands which differ in their last transposes alone are one value, too.
+IREE 3.13 moves a view of an operand or of the result into attention, and what else has its dims
+gets such views. Where two operands are one value, both get what one of them needs, with their own
+maps: "Rank Mismatch". Equal views become one value before that, and transposes part of
+attention's maps, so that operands which differ in their last transposes alone are one value, too.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Made = tuple[ir.Value, list[View]]
 
 def tell_operands_apart(facts: AttentionFacts) -> list[str]:
     """Makes Q, K and V values of their own where they are one value or equal views of it, whatever
-    transposes come last: each but the first reads it behind a barrier of its own, at which nothing is
-    moved or copied. Returns the operands that were changed."""
+    transposes come last: each but the first reads it behind a barrier of its own, at which nothing
+    is moved or copied. Returns the operands that were changed."""
     changed: list[str] = []
     seen: set[object] = set()
     for operand in _OPERANDS:
@@ -48,10 +48,7 @@ def tell_operands_apart(facts: AttentionFacts) -> list[str]:
 def _behind_barrier(build: Builder, value: ir.Value) -> ir.Value:
     """`value` behind a barrier; IREE does not look for its sizes below that."""
     behind = build.create(_BARRIER, [value.type], [value]).results[0]
-    sizes = [build.size(size) for size in sizes_of(value) if not isinstance(size, int)]
-    if not sizes:
-        return behind
-    return build.create("flow.tensor.tie_shape", [value.type], [behind, *sizes]).results[0]
+    return build.tied(behind, sizes_of(value))
 
 
 def _made(value: ir.Value) -> Made:

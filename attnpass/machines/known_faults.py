@@ -7,12 +7,14 @@ configurations are attached, nothing can take its place any more.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..attention.facts import AttentionFacts, describe, whole_facts
 from ..errors import AttnError
-from ..ir import defining_op, users
+from ..ir import defining_op, maps, users
+from ..ir.views import view_before
 from . import Target
 from .amd import configurations as amd
 from .cpu import configurations as cpu
@@ -167,14 +169,26 @@ def _times(left: int | None, right: int | None) -> int | None:
 
 
 def _stand_together(facts: AttentionFacts, left: int, right: int, gone: set[int]) -> bool:
-    """Whether two dims are neighbours, in this order, wherever one of them is."""
-    for name in facts.tensor_operands:
-        dims = [dim for dim in facts.map_of(name) if dim not in gone]
+    """Whether two dims are neighbours, in this order, wherever one of them is: in each operand,
+    and in what it is a transpose of, which attention will read itself."""
+    for order in _orders(facts):
+        dims = [dim for dim in order if dim not in gone]
         if (left in dims) != (right in dims):
             return False
         if left in dims and dims[dims.index(left) :][1:2] != [right]:
             return False
     return True
+
+
+def _orders(facts: AttentionFacts) -> Iterator[maps.Positions]:
+    """The dims of each operand, and of each value that it is a transpose or a repeat of."""
+    for name in facts.tensor_operands:
+        value, dims = facts.value(name), facts.map_of(name)
+        yield dims
+        while (view := view_before(value)) is not None and view.projection is not None:
+            value = view.source
+            dims = tuple(None if place is None else dims[place] for place in view.projection)
+            yield dims
 
 
 @dataclass(frozen=True)
