@@ -58,8 +58,11 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
-def _check_iree() -> None:
-    """ImportError unless the installed IREE is one that the passes were tested on."""
+def _check_iree() -> str:
+    """What passes want that work on the forms of another IREE than the installed one, or ''.
+
+    Raises ImportError where none is installed.
+    """
     from importlib.metadata import PackageNotFoundError, version
 
     low, high = (".".join(map(str, bound)) for bound in TESTED_IREE)
@@ -71,11 +74,12 @@ def _check_iree() -> None:
             f"pip install 'iree-base-compiler>={low},<{high}'"
         ) from None
     numbers = tuple(int(part) for part in found.split(".")[:2])
-    if not TESTED_IREE[0] <= numbers < TESTED_IREE[1]:
-        raise ImportError(
-            f"attnpass was tested with iree-base-compiler >={low},<{high}, but {found} is "
-            f"installed: pip install 'iree-base-compiler>={low},<{high}'"
-        )
+    if TESTED_IREE[0] <= numbers < TESTED_IREE[1]:
+        return ""
+    return (
+        f"was tested with iree-base-compiler >={low},<{high}, but {found} is installed: "
+        f"pip install 'iree-base-compiler>={low},<{high}'"
+    )
 
 
-_check_iree()
+untested = _check_iree()

@@ -8,6 +8,7 @@ as text, to IREE's pass manager.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -113,6 +114,7 @@ def run_pipeline(
     watch = instrumentation or Instrumentation()
     stages = list(stages)
     if any(isinstance(stage, Pass) for stage in stages):
+        _say_what_is_untested(stages)
         from .attention.facts import note_what_is_left, tell_apart
 
         tell_apart(module)
@@ -133,6 +135,16 @@ def run_pipeline(
         if watch.after:
             watch.after(name, module)
     context.report.pass_name = ""
+
+
+def _say_what_is_untested(stages: Sequence[Stage]) -> None:
+    """Warns, once a process, where passes mend an IREE that is not the installed one."""
+    import attnpass
+
+    names = [stage.name for stage in stages if isinstance(stage, Pass) and stage.mends]
+    if attnpass.untested and names:
+        warnings.warn(f"{names[0]} {attnpass.untested}", RuntimeWarning, stacklevel=3)
+        attnpass.untested = ""
 
 
 def check_foreign(stages: Iterable[Stage]) -> None:
