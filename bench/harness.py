@@ -50,8 +50,8 @@ class Case(Protocol):
 
 class Bench(Protocol):
     """What a module in bench/cases has, and `compile`, where there is something to carry. It may
-    say CASE_SECONDS, that it IS_ON_CPU, which `cases_in` a folder there are to run, and what
-    `settings` of a case the results keep."""
+    say CASE_SECONDS, that it IS_ON_CPU, which `cases_in` a folder there are to run, more `about`
+    the modules of a folder, and what `settings` of a case the results keep."""
 
     @staticmethod
     def cases() -> Sequence[Case]: ...
@@ -143,7 +143,7 @@ def run(name: str, folder: Path, path: Path, options: argparse.Namespace) -> Res
     rows: list[Row] = []
     for line in _isolated(name, bench, folder, [case.name for case in wanted], options):
         if "about" in line:
-            made.about = line["about"]
+            made.measured_again(line["about"])
             continue
         print(json.dumps(line), flush=True)
         rows.append(line)
@@ -209,7 +209,8 @@ def _lines(process: subprocess.Popen[str], seconds: int) -> Iterator[Row]:
 def run_some(name: str, folder: Path, options: argparse.Namespace) -> None:
     """Prints a row a line for the chosen cases, and a line at the beginning of each."""
     bench = bench_of(name)
-    print(json.dumps({"about": results.about(machine(bench))}), flush=True)
+    more = bench.about(folder) if hasattr(bench, "about") else {}
+    print(json.dumps({"about": results.about(machine(bench)) | more}), flush=True)
     for case in chosen(bench, options, folder):
         print(json.dumps({"begin": case.name}), flush=True)
         try:

@@ -428,7 +428,8 @@ def _cpu_machine(results: Results) -> str:
         found = {name: ways for name, ways in rows.items() if "" not in ways}
         text += (
             f"{about['machine']} (compiled for {about['cpu']}), threads: {threads}, "
-            f"IREE {versions['iree']}, PyTorch {versions['torch']}.\n\n{_cpu_table(found)}\n"
+            f"IREE {versions['iree']}, PyTorch {versions.get('torch', '-')}.\n\n"
+            f"{_cpu_table(found)}\n"
         )
         waits = {n: ways for n, ways in found.items() if {"spinning", "sleeping"} <= {*ways}}
         if waits:

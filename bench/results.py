@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = Path(__file__).parent / "results"
 SCHEMA = Path(__file__).parent / "schema.json"
 # What a row has of its own, in this order; the rest are figures.
-KEYS = ("part", "case", "way", "threads", "commit", "error", "ms", "us", "best", "rounds")
+KEYS = ("part", "case", "way", "threads", "date", "commit", "error", "ms", "us", "best", "rounds")
 KEYS += ("failed", "said")
 
 Row = dict[str, Any]
@@ -80,6 +80,15 @@ class Results:
         ]
         places = {name: place for place, name in enumerate(order)}
         self.rows = sorted(kept + rows, key=lambda one: places.get(one["case"], len(places)))
+
+    def measured_again(self, about: dict[str, Any]) -> None:
+        """What comes from now on is of this run; rows that are there keep their day and commit."""
+        if self.about and self.about["machine"] != about["machine"]:
+            raise SystemExit(f"these results are of another machine: {self.about['machine']}")
+        for name in ("date", "commit") if self.about else ():
+            if self.about[name] != about[name]:
+                self.rows = [{name: self.about[name], **one} for one in self.rows]
+        self.about = {**self.about, **about}
 
     def write(self, path: Path) -> None:
         """One line a row, so that files and their differences can be read."""

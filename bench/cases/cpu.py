@@ -153,6 +153,12 @@ def compile(folder: Path, wanted: list[Case], options: argparse.Namespace) -> No
         for way, passes in WAYS.items():
             (place / f"{way}.vmfb").write_bytes(compile_text(text, passes, options.cpu))
         print(case.name, flush=True)
+    (folder / "cpu.json").write_text(json.dumps({"cpu": options.cpu}))
+
+
+def about(folder: Path) -> dict[str, Any]:
+    """For which processor the programs are."""
+    return json.loads((folder / "cpu.json").read_text())
 
 
 def folder_of(folder: Path, case: Case) -> Path:

@@ -10,7 +10,7 @@ import pytest
 
 from bench import pages
 from bench.markdown import DOCS
-from bench.results import FOLDER, SCHEMA, load
+from bench.results import FOLDER, SCHEMA, Results, load
 
 AGAIN = "to write it: python -m bench pages"
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
@@ -33,3 +33,13 @@ def test_pages_are_as_measured(page: str, name: str) -> None:
 @pytest.mark.parametrize("name", pages.PLOTS)
 def test_plots_are_as_measured(name: str) -> None:
     assert pages.PLOTS[name]() == (DOCS / name).read_text(), AGAIN
+
+
+def test_rows_of_an_older_run_keep_its_day_and_commit() -> None:
+    about = {"machine": "a", "date": "2026-01-01", "commit": "1234567", "dated_by": "run"}
+    found = Results("b", about, [{"case": "c", "way": "w"}])
+    found.measured_again({**about, "date": "2026-01-02"})
+    assert found.rows == [{"date": "2026-01-01", "case": "c", "way": "w"}]
+    assert found.about["date"] == "2026-01-02"
+    with pytest.raises(SystemExit, match="another machine"):
+        found.measured_again({**about, "machine": "b"})
