@@ -45,7 +45,7 @@ REGISTRY: dict[str, str] = {
     "attn-gather-indices": "attnpass.repair.gather_indices:GatherIndices",
     "attn-gather-slices": "attnpass.repair.gather_slices:GatherSlices",
     "attn-generic-products": "attnpass.repair.generic_products:GenericProducts",
-    "attn-hardware-exp2": "attnpass.gpu.hardware_exp2:HardwareExp2",
+    "attn-lower-cuda": "attnpass.gpu.lower_cuda.lower_cuda:LowerCuda",
     "attn-mask-positions": "attnpass.repair.mask_positions:MaskPositions",
     "attn-natural-scores": "attnpass.repair.natural_scores:NaturalScores",
     "attn-normal-form": "attnpass.forms.normal_form:NormalForm",
@@ -66,7 +66,6 @@ REGISTRY: dict[str, str] = {
     "attn-raise": "attnpass.raising.raise_attention:RaiseAttention",
     "attn-same-types": "attnpass.repair.same_types:SameTypes",
     "attn-scatter-indices": "attnpass.repair.scatter_indices:ScatterIndices",
-    "attn-shared-memory": "attnpass.gpu.shared_memory:SharedMemory",
     "attn-split-k": "attnpass.split_k.split_k:SplitK",
     "attn-store-operands": "attnpass.cpu.store_operands:StoreOperands",
     "attn-store-results": "attnpass.repair.store_results:StoreResults",
@@ -80,9 +79,11 @@ REGISTRY: dict[str, str] = {
 # option `only` that leaves what the old one did.
 ALIASES: dict[str, tuple[str, str]] = {
     "attn-cut-heads": ("attn-fit-tiles", "cut"),
+    "attn-hardware-exp2": ("attn-lower-cuda", "exp2"),
     "attn-mask-dynamic-keys": ("attn-fit-tiles", "mask"),
     "attn-pad-heads": ("attn-fit-tiles", "heads"),
     "attn-pad-keys": ("attn-fit-tiles", "keys"),
+    "attn-shared-memory": ("attn-lower-cuda", "shared-memory"),
     "attn-tile-dynamic": ("attn-fit-tiles", "tiles"),
 }
 
@@ -174,6 +175,22 @@ class Pass:
         Raises AttnError for input that the pass cannot work on.
         """
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class PassInParts(Pass):
+    """A pass of which one part may run here, and another there. Subclasses declare the words of
+    `only`."""
+
+    only: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}{{only={','.join(self.only)}}}" if self.only else self.name
+
+    def has(self, part: str) -> bool:
+        """Whether the pass runs this part."""
+        return not self.only or part in self.only
 
 
 def option(default: Any, doc: str, choices: tuple[str, ...] = ()) -> Any:

@@ -174,9 +174,19 @@ STEPS = (
     Step("attn-whole-sums", "IREE loses parts of some sums, and sums beyond others"),
     Step("attn-hidden-rows", "a division by a sum of 0 is NaN"),
     Step("attn-vectorize", "IREE multiplies scores one by one on CPUs", _CONFIGURE),
-    Step("attn-hardware-exp2", "IREE makes polynomials of exp2 and tanh", ("hardware_exp2",)),
+    Step(
+        "attn-lower-cuda",
+        "IREE makes polynomials of exp2 and tanh",
+        ("hardware_exp2",),
+        only="exp2",
+    ),
     Step("attn-order-products", "IREE pairs summed dims by their places; in kernels left so far"),
-    Step("attn-shared-memory", "IREE's tiles meet in one bank of memory", ("shared_memory",)),
+    Step(
+        "attn-lower-cuda",
+        "IREE's tiles meet in one bank of memory; behind what orders products of kernels so far",
+        ("shared_memory",),
+        only="shared-memory",
+    ),
     # hal
     Step("attn-empty-dispatches", "a GPU refuses a grid of no workgroup"),
 )

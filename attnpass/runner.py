@@ -141,7 +141,7 @@ def _say_what_is_untested(stages: Sequence[Stage]) -> None:
     """Warns, once a process, where passes mend an IREE that is not the installed one."""
     import attnpass
 
-    names = [stage.name for stage in stages if isinstance(stage, Pass) and stage.mends]
+    names = [stage.name for stage in stages if isinstance(stage, Pass) and stage.mended]
     if attnpass.untested and names:
         warnings.warn(f"{names[0]} {attnpass.untested}", RuntimeWarning, stacklevel=3)
         attnpass.untested = ""

@@ -1,7 +1,7 @@
 """attn-order-products: products in registers whose dims IREE pairs right, on CUDA.
 
 IREE takes the dims of a `vector.contract` by their places once it has folded transposes of its
-operands. Like attn-hardware-exp2, which does the same in the kernels that it lowers, the pass
+operands. Like attn-lower-cuda, which does the same in the kernels that it lowers, the pass
 stands between two parts of one of IREE's phases: it runs the first itself.
 """
 

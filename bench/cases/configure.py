@@ -32,7 +32,7 @@ LENGTHS = (1, 7, 16, 777, 1333, 4096)
 # Seconds that a case may take.
 CASE_SECONDS = 60
 # Of cases with 8-bit operands: `attnpass` widens them, `8 bits` does not, and `shared` runs the
-# kernels that multiply them through attn-shared-memory, too.
+# kernels that multiply them through attn-lower-cuda, too.
 NARROW_VARIANTS = ("8 bits", "8 bits V^T", "8 bits shared", "8 bits shared V^T")
 VARIANTS = ("iree", "attnpass", "attnpass V^T", *NARROW_VARIANTS)
 
@@ -288,7 +288,7 @@ def _pipeline(case: Case, variant: str) -> list[str]:
     mode = "never" if "8 bits" in variant else "always"
     passes = passes.replace("attn-widen", f"attn-widen{{mode={mode}}}")
     if "8 bits" in variant and "shared" not in variant:
-        passes = passes.replace("attn-shared-memory", "attn-shared-memory{fp8=false}")
+        passes = passes.replace("only=shared-memory", "only=shared-memory fp8=false")
     return [f"--attn-pipeline={passes}"]
 
 

@@ -40,7 +40,7 @@ from bench.timing import COUNTS, MANY, backends, kernels_in_turns, ms, relative_
 SHARED = ("k", "w", "beta")
 TILES = "attn-fit-tiles"
 V_T = "attn-propagate-layout{mode=always operands=v}"
-PLAIN = f"{V_T},{TILES},attn-configure{{contractions=false}},attn-hardware-exp2,attn-shared-memory"
+PLAIN = f"{V_T},{TILES},attn-configure{{contractions=false}},attn-lower-cuda"
 UNCONFIGURED = "attnpass V^T, projection not configured"
 # The flags of each variant.
 VARIANTS = {

@@ -1,4 +1,4 @@
-"""The instructions that attn-hardware-exp2 rounds to bf16 and computes tanh with, on a GPU.
+"""The instructions that attn-lower-cuda rounds to bf16 and computes tanh with, on a GPU.
 
 All 2^32 numbers of f32: those rounded to bf16 two at a time bit by bit against PyTorch (any NaN
 for NaN), tanh of them, over 1 and over a soft-cap of 50, against float64. Needs triton.

@@ -186,7 +186,7 @@ def compile_module(
     pipeline = (
         "attn-propagate-layout{operands=v,k,q},attn-fit-tiles{only=mask},"
         f"attn-split-k{{configured={str(configured).lower()} splits={splits}}},"
-        "attn-configure,attn-vectorize,attn-hardware-exp2"
+        "attn-configure,attn-vectorize,attn-lower-cuda{only=exp2}"
     )
     binary = attnpass.compile_str(text, pipeline=pipeline, report=report, extra_args=flags)
     assert binary is not None

@@ -9,7 +9,7 @@
 
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_90 --compile-to=flow --attn-kernels=always --attn-summary 2>&1 >/dev/null | FileCheck %s --check-prefix=KERNEL
 
-// attn-shared-memory lowers what is configured, and nothing else.
+// attn-lower-cuda lowers what is configured, and nothing else.
 // CHECK-LABEL: func.func @layer_dispatch_0_{{contract|matmul_like}}
 // CHECK-SAME: workgroup_size = [256, 1, 1]
 // CHECK: memref.alloc() : memref<3x{{.*}}f16, #gpu.address_space<workgroup>>

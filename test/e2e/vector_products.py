@@ -9,7 +9,7 @@ from gpu_interpreter import Machine
 from helpers import rel_error
 from iree.compiler import ir, passmanager
 
-from attnpass.gpu.hardware_exp2 import Kernel
+from attnpass.gpu.lower_cuda.hardware_math import Kernel
 from attnpass.gpu.lowered.ptx import Machine as Instructions
 
 # Of loops: a and b are summed over, x and y a factor's own, z is of both and the result.

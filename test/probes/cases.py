@@ -270,6 +270,5 @@ _SLOW = "IREE's code is right without it, but slow: timings tell"
 NOT_PROBED = {
     "attn-drop-unit-dims": "only whole models with a latent cache come to that form",
     "attn-vectorize": _SLOW,
-    "attn-hardware-exp2": _SLOW,
-    "attn-shared-memory": _SLOW,
+    "attn-lower-cuda": _SLOW,
 }

@@ -6,7 +6,7 @@
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // RUN: attn-compile %s %{kernels} --attn-shared-memory=false | FileCheck %s --check-prefix=OFF
 // RUN: attn-compile %s %{kernels} --attn-hardware-exp2=false | FileCheck %s --check-prefix=ALONE
-// RUN: attn-compile %s %{kernels} --attn-pipeline='attn-configure,attn-shared-memory{rows=false ahead=false}' --attn-summary 2> %t.narrow.txt | FileCheck %s --check-prefix=NARROW
+// RUN: attn-compile %s %{kernels} --attn-pipeline='attn-configure,attn-lower-cuda{only=shared-memory rows=false ahead=false}' --attn-summary 2> %t.narrow.txt | FileCheck %s --check-prefix=NARROW
 // RUN: not FileCheck %s --check-prefix=WHY --input-file=%t.narrow.txt
 
 // CHECK-LABEL: func.func @main_dispatch_0_attention

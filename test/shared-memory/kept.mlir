@@ -7,7 +7,7 @@
 // RUN: attn-compile %s --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --compile-to=executable-configurations --attn-summary 2> %t.cpu.txt | FileCheck %s --check-prefix=CPU
 // RUN: not FileCheck %s --check-prefix=WHY --input-file=%t.cpu.txt
 
-// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_89 --compile-to=executable-configurations --attn-pipeline='attn-configure,attn-hardware-exp2,attn-shared-memory{fp8=false}' --attn-summary 2> %t.fp8.txt | FileCheck %s --check-prefix=FP8
+// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_89 --compile-to=executable-configurations --attn-pipeline='attn-configure,attn-lower-cuda{only=exp2},attn-lower-cuda{only=shared-memory fp8=false}' --attn-summary 2> %t.fp8.txt | FileCheck %s --check-prefix=FP8
 // RUN: FileCheck %s --check-prefix=FP8-WHY --input-file=%t.fp8.txt
 
 // CPU: func.func @

@@ -4,7 +4,7 @@
 // DEFINE: %{kernels} = --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=executable-configurations
 // RUN: attn-compile %s %{kernels} --attn-summary 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
-// RUN: attn-compile %s %{kernels} --attn-pipeline='attn-fit-tiles{only=tiles},attn-configure,attn-shared-memory{masks=false ahead=false ldmatrix=false}' --attn-summary 2> %t.off.txt | FileCheck %s --check-prefix=OFF
+// RUN: attn-compile %s %{kernels} --attn-pipeline='attn-fit-tiles{only=tiles},attn-configure,attn-lower-cuda{only=shared-memory masks=false ahead=false ldmatrix=false}' --attn-summary 2> %t.off.txt | FileCheck %s --check-prefix=OFF
 
 // CHECK-LABEL: func.func @wide_dispatch_0_attention
 // CHECK: %[[Q:.*]] = memref.alloc() : memref<1x64x520xf16, #gpu.address_space<workgroup>>

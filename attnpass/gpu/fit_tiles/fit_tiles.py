@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ...passes import Pass, PassContext, option
+from ...passes import PassContext, PassInParts, option
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -24,7 +24,7 @@ _MENDS = "mask"
 
 
 @dataclass(frozen=True)
-class FitTiles(Pass):
+class FitTiles(PassInParts):
     """Gives attention shapes for which attn-configure has a kernel, where its own have none.
 
     - `cut`: the head dim of Q and K is cut in two where one part has a kernel; the scores of the
@@ -51,12 +51,8 @@ class FitTiles(Pass):
     target: str = option("", "target to decide for, instead of the module's own")
 
     @property
-    def label(self) -> str:
-        return f"{self.name}{{only={','.join(self.only)}}}" if self.only else self.name
-
-    @property
     def mended(self) -> str:
-        return self.mends if not self.only or _MENDS in self.only else ""
+        return self.mends if self.has(_MENDS) else ""
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         target = context.target_for(module, self.target)
@@ -71,8 +67,7 @@ class FitTiles(Pass):
 
             return context.replace_attention(module, replace)
 
-        wanted = self.only or PARTS
-        return any([run(name, fit) for name, fit in _parts().items() if name in wanted])
+        return any([run(name, fit) for name, fit in _parts().items() if self.has(name)])
 
 
 def _parts() -> dict[str, Part]:

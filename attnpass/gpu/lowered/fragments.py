@@ -24,7 +24,7 @@ from .threads import WARP, Threads, Values, dimension_x
 _ROWS, _BYTES, _MOST = 8, 16, 4
 # A block that holds one of these is run by all threads of a warp together, as ldmatrix must be.
 _TOGETHER = ("gpu.barrier", "nvgpu.mma.sync")
-# What stands between Q K^T and P V, the second one by attn-hardware-exp2.
+# What stands between Q K^T and P V, the second one by attn-lower-cuda.
 _EXPONENTIALS = ("math.exp2", "llvm.inline_asm")
 # Ops that write no memory and make no thread wait: a read may move above them.
 _HARMLESS = ("arith.", "affine.", "math.", "nvgpu.mma.sync", "gpu.subgroup_reduce", "ub.")

@@ -1,7 +1,7 @@
 """Configurations for f16 and bf16 contractions on NVIDIA GPUs: the projections of a layer.
 
 IREE's default is a tile of 128 x 64 in a kernel that waits for its loads. Kernels lowered by the
-pipeline that attention takes are rewritten by attn-shared-memory, which is two to three times as
+pipeline that attention takes are rewritten by attn-lower-cuda, which is two to three times as
 fast; larger tiles read less for the same product, smaller ones fill the GPU where it has few rows
 or columns. Only dispatches of one contraction and elementwise ops behind it are
 configured, and only orders of factors that IREE 3.13 compiles to right numbers.

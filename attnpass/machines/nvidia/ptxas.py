@@ -45,7 +45,7 @@ def spill_refusal(op: ir.Operation, target: Target) -> str:
     flags = ["--iree-hal-target-device=cuda", f"--iree-cuda-target={target.arch}"]
     try:
         # They take other registers than what IREE makes of the kernel.
-        passes = "attn-hardware-exp2,attn-shared-memory"
+        passes = "attn-lower-cuda"
         compiled = compile_str(print_as_function(op), pipeline=passes, extra_args=flags)
     except CompilerToolError as error:
         words = re.search(r"error: (.*)", str(error))

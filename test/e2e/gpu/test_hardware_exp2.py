@@ -1,4 +1,4 @@
-"""attn-hardware-exp2 and CUDA targets, as far as a machine without a GPU can tell: the PTX
+"""attn-lower-cuda and CUDA targets, as far as a machine without a GPU can tell: the PTX
 that comes out, and the numbers of the fp8 arithmetic on llvm-cpu.
 
 Numbers and times on a GPU: bench/results/cuda_math_h200.json.
@@ -18,7 +18,7 @@ from iree.compiler.api import Output, Session, Source
 
 import attnpass
 from attnpass.errors import CompileError
-from attnpass.gpu.hardware_exp2 import Kernel
+from attnpass.gpu.lower_cuda.hardware_math import Kernel
 from attnpass.gpu.lowered.ptx import Machine
 from attnpass.report.records import Report
 

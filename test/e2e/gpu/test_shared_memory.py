@@ -1,4 +1,4 @@
-"""attn-shared-memory without a GPU: the numbers of rewritten kernels, in an interpreter of
+"""attn-lower-cuda without a GPU: the numbers of rewritten kernels, in an interpreter of
 lowered kernels that sees races, and the instructions in the PTX.
 
 Numbers and times on a GPU: bench/cases/configure.py.
@@ -156,7 +156,9 @@ def rewritten(text: str, options: str | None = "") -> tuple[ir.Module, list[str]
     module = ir.Module.parse(text, context)
     if options is None:
         return module, []
-    return module, sentences(attnpass.run(module, f"attn-shared-memory{options}"))
+    return module, sentences(
+        attnpass.run(module, f"attn-lower-cuda{{only=shared-memory {options}}}")
+    )
 
 
 class Kernel:
@@ -271,7 +273,7 @@ def test_projections(name: str, tmp_path: Path) -> None:
 def test_the_order_of_a_step(tmp_path: Path) -> None:
     """Products begin before all copies are started, but only where reads are `ldmatrix`."""
     text = lowered(PROJECTIONS["V^T"], tmp_path)
-    for options, ordered in (("", True), ("{ldmatrix=false}", False)):
+    for options, ordered in (("", True), ("ldmatrix=false", False)):
         module, notes = rewritten(text, options)
         (loop,) = collect(Kernel(module).function, lambda op: op.name == "scf.for")
         names = [op.name for op in collect(loop, lambda op: op.name.startswith("nvgpu."))]
@@ -285,7 +287,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> str:
     return lowered(PLAIN, tmp_path_factory.mktemp("plain"))
 
 
-@pytest.mark.parametrize("options", ["{ldmatrix=false ahead=false}", "{ahead=false}"])
+@pytest.mark.parametrize("options", ["ldmatrix=false ahead=false", "ahead=false"])
 def test_each_rewrite(options: str, plain: str) -> None:
     module, notes = rewritten(plain, options)
     said = " ".join(notes)

@@ -16,7 +16,7 @@ from helpers import compile_and_run, compile_text, run_module
 from iree.compiler import ir
 
 import attnpass
-from attnpass.gpu.hardware_exp2 import Kernel
+from attnpass.gpu.lower_cuda.hardware_math import Kernel
 from attnpass.gpu.lowered.ptx import Machine
 
 TYPES = {

@@ -1,4 +1,4 @@
-"""attn-shared-memory: attention's tiles in shared memory as tensor cores read them fastest.
+"""Attention's tiles in shared memory as tensor cores read them fastest.
 
 Kernels that nobody has lowered yet are lowered here, as `drive` does it: what is rewritten
 exists between IREE's lowering to vectors and its conversion to LLVM alone.
@@ -7,12 +7,11 @@ exists between IREE's lowering to vectors and its conversion to LLVM alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..attention.facts import OP_NAMES
-from ..ir import (
+from ...attention.facts import OP_NAMES
+from ...ir import (
     Builder,
     collect,
     descendants,
@@ -22,16 +21,15 @@ from ..ir import (
     printed,
     restore,
 )
-from ..passes import Pass, PassContext, option
-from ..report.ops import op_of
-from ..report.records import Report
-from .lowered import ptx
-from .lowered.async_tiles import fetch_ahead
-from .lowered.edge_masks import drop_edge_masks
-from .lowered.fragments import use_ldmatrix
-from .lowered.interleave import interleave
-from .lowered.invariant_tiles import copy_before_loops
-from .lowered.kernel import (
+from ...report.ops import op_of
+from ...report.records import Report
+from ..lowered import ptx
+from ..lowered.async_tiles import fetch_ahead
+from ..lowered.edge_masks import drop_edge_masks
+from ..lowered.fragments import use_ldmatrix
+from ..lowered.interleave import interleave
+from ..lowered.invariant_tiles import copy_before_loops
+from ..lowered.kernel import (
     FUNCTIONS,
     VARIANTS,
     is_to_be_lowered,
@@ -40,9 +38,9 @@ from .lowered.kernel import (
     pipeline_of,
     run_passes,
 )
-from .lowered.rereads import read_in_loops, scale_before_loops
-from .lowered.shared_buffers import are_aligned, space_rows
-from .lowered.threads import Threads, dimension_x
+from ..lowered.rereads import read_in_loops, scale_before_loops
+from ..lowered.shared_buffers import are_aligned, space_rows
+from ..lowered.threads import Threads, dimension_x
 
 _CLEAN = "canonicalize,cse"
 _PIPELINE, _TILES = "#iree_gpu.pipeline<VectorDistribute>", "lowering_config"
@@ -198,32 +196,3 @@ def _use_only_x(function: ir.Operation) -> None:
     for op in collect(function, lambda op: op.name == "gpu.thread_id"):
         if op.attributes["dimension"] != dimension_x(op.context):
             op.results[0].replace_all_uses_with(Builder(op).constant_index(0))
-
-
-@dataclass(frozen=True)
-class SharedMemory(Pass):
-    """Rewrites how CUDA attention kernels (sm_80 and later) use shared memory.
-
-    Rows of K, V and Q get a distance at which no two threads read one bank; tensor cores'
-    fragments are read with `ldmatrix`, in each step where registers cannot hold them; a loop over
-    the keys copies its next tile asynchronously while it computes on this one, and once what
-    stays the same; masks of rows that are never stored are dropped. Numbers stay the same to the
-    last bit. A kernel, or the part of it, that has another form than expected is left as it was,
-    with the reason in the report.
-    """
-
-    name: ClassVar[str] = "attn-shared-memory"
-    summary: ClassVar[str] = "CUDA: attention's tiles in shared memory as tensor cores read them"
-    phase: ClassVar[str] = "executable-configurations"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
-
-    rows: bool = option(True, "space rows so that no two threads read one bank at once")
-    ldmatrix: bool = option(True, "read the fragments of tensor cores with ldmatrix")
-    ahead: bool = option(True, "copy the next tile while this one is computed on")
-    masks: bool = option(True, "drop masks of rows beyond the end, which are never stored")
-    fp8: bool = option(True, "rewrite kernels with 8-bit factors, too")
-
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        with module.context:
-            wanted = Rewrites(self.rows, self.ldmatrix, self.ahead, self.masks, self.fp8)
-            return improve_shared_memory(module, wanted, context.report)

@@ -1,4 +1,4 @@
-"""attn-hardware-exp2: CUDA's own exp2, tanh and casts in attention kernels.
+"""CUDA's own exp2, tanh and casts in attention kernels.
 
 IREE expands `math.exp2` and `math.tanh` for CUDA into polynomials of about 20 instructions,
 rounds to bf16 with integer arithmetic and has no translation for casts to and from fp8. All can
@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..attention.facts import OP_NAMES
-from ..ir import (
+from ...attention.facts import OP_NAMES
+from ...ir import (
     Builder,
     collect,
     defining_op,
@@ -29,13 +27,12 @@ from ..ir import (
     restore,
     with_element,
 )
-from ..passes import Pass, PassContext
-from ..repair.order_products import Ordered, contractions, order_products
-from ..report.ops import op_of
-from ..report.records import Report
-from .lowered import fp8, ptx
-from .lowered.fp8 import FORMATS, Fp8
-from .lowered.kernel import (
+from ...repair.order_products import Ordered, contractions, order_products
+from ...report.ops import op_of
+from ...report.records import Report
+from ..lowered import fp8, ptx
+from ..lowered.fp8 import FORMATS, Fp8
+from ..lowered.kernel import (
     FUNCTIONS,
     VARIANTS,
     is_to_be_lowered,
@@ -43,7 +40,7 @@ from .lowered.kernel import (
     mark_lowered,
     splat_number,
 )
-from .lowered.key_subgroups import fit_key_subgroups
+from ..lowered.key_subgroups import fit_key_subgroups
 
 _CASTS = ("arith.truncf", "arith.extf")
 # Element types that a cast from or to fp8 passes through f32 or f16 without a second rounding.
@@ -229,28 +226,3 @@ def _clamped_weights(value: ir.Value, form: Fp8) -> ir.Value | None:
     if weights is None or weights.name != "math.exp2" or bound is None:
         return None
     return weights.results[0] if splat_number(bound) == form.largest else None
-
-
-@dataclass(frozen=True)
-class HardwareExp2(Pass):
-    """Lowers CUDA kernels that hold attention or fp8 casts, and puts the GPU's instructions in.
-
-    `math.exp2` on f32 becomes `ex2.approx.ftz.f32`, which IREE expands into a polynomial, and
-    `math.tanh` that and a reciprocal: its error is at most 5e-7 absolutely, as scores need it.
-    Rounding to bf16, integer arithmetic in IREE, becomes `cvt.rn.bf16x2.f32`; NaN stays NaN.
-    Casts to and from f8E4M3FN and f8E5M2, which IREE 3.13 cannot translate for CUDA, become
-    `cvt` from sm_89 on and integer arithmetic below it, with the numbers of a CPU. What
-    cannot be replaced is left as it was, with the reason in the report; a kernel in which
-    nothing is replaced is left for IREE to lower.
-
-    Products in a kernel that is lowered here are put in order, too: see `attn-order-products`.
-    """
-
-    name: ClassVar[str] = "attn-hardware-exp2"
-    summary: ClassVar[str] = "CUDA: hardware exp2, tanh and casts in attention kernels"
-    phase: ClassVar[str] = "executable-configurations"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
-
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        with module.context:
-            return use_hardware_math(module, context.report)

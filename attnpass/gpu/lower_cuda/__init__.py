@@ -1,0 +1,1 @@
+"""CUDA kernels lowered further than by IREE: the pass and its parts."""

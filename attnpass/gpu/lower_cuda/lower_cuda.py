@@ -1,0 +1,59 @@
+"""attn-lower-cuda: CUDA kernels of attention lowered with the GPU's own instructions and tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ...passes import PassContext, PassInParts, option
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+
+@dataclass(frozen=True)
+class LowerCuda(PassInParts):
+    """Lowers CUDA kernels to vectors, and rewrites them before IREE makes LLVM of them.
+
+    - `exp2`: kernels that hold attention or fp8 casts get the GPU's instructions. `math.exp2` on
+      f32 becomes `ex2.approx.ftz.f32`, which IREE expands into a polynomial, and `math.tanh` that
+      and a reciprocal: its error is at most 5e-7 absolutely, as scores need it. Rounding to bf16,
+      integer arithmetic in IREE, becomes `cvt.rn.bf16x2.f32`; NaN stays NaN. Casts to and from
+      f8E4M3FN and f8E5M2, which IREE 3.13 cannot translate for CUDA, become `cvt` from sm_89 on and
+      integer arithmetic below it, with the numbers of a CPU. What cannot be replaced is left as it
+      was, with the reason in the report; a kernel in which nothing is replaced is left for IREE to
+      lower. Products are put in order, too: see `attn-order-products`.
+    - `shared-memory` (sm_80 and later): rows of K, V and Q get a distance at which no two threads
+      read one bank; tensor cores' fragments are read with `ldmatrix`, in each step where registers
+      cannot hold them; a loop over the keys copies its next tile asynchronously while it computes
+      on this one, and once what stays the same; masks of rows that are never stored are dropped.
+      Numbers stay the same to the last bit. A kernel, or the part of it, that has another form than
+      expected is left as it was, with the reason in the report.
+    """
+
+    name: ClassVar[str] = "attn-lower-cuda"
+    summary: ClassVar[str] = "CUDA: hardware exp2, tanh and casts, and tiles as tensor cores read"
+    phase: ClassVar[str] = "executable-configurations"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+
+    only: tuple[str, ...] = option(
+        (), "the parts to run (all, if none is named)", ("exp2", "shared-memory")
+    )
+    rows: bool = option(True, "space rows so that no two threads read one bank at once")
+    ldmatrix: bool = option(True, "read the fragments of tensor cores with ldmatrix")
+    ahead: bool = option(True, "copy the next tile while this one is computed on")
+    masks: bool = option(True, "drop masks of rows beyond the end, which are never stored")
+    fp8: bool = option(True, "rewrite shared memory of kernels with 8-bit factors, too")
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from .hardware_math import use_hardware_math
+        from .shared_memory import Rewrites, improve_shared_memory
+
+        changed = False
+        with module.context:
+            if self.has("exp2"):
+                changed = use_hardware_math(module, context.report)
+            if self.has("shared-memory"):
+                wanted = Rewrites(self.rows, self.ldmatrix, self.ahead, self.masks, self.fp8)
+                changed |= improve_shared_memory(module, wanted, context.report)
+        return changed
