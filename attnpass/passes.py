@@ -69,6 +69,7 @@ REGISTRY: dict[str, str] = {
     "attn-split-k": "attnpass.split_k.split_k:SplitK",
     "attn-store-operands": "attnpass.cpu.store_operands:StoreOperands",
     "attn-store-results": "attnpass.repair.store_results:StoreResults",
+    "attn-transpose-caches": "attnpass.layout.transpose_caches:TransposeCaches",
     "attn-tile-products": "attnpass.gpu.tile_products:TileProducts",
     "attn-use-kernels": "attnpass.kernels.use_kernels:UseKernels",
     "attn-vectorize": "attnpass.cpu.vectorize:Vectorize",
@@ -168,6 +169,11 @@ class Pass:
         """Whether the pass may change a module for one of these backends (or for any, if none
         is named)."""
         return not cls.backends or not backends or bool({*cls.backends} & {*backends})
+
+    def stages(self) -> tuple[Pass, ...]:
+        """The passes that a pipeline runs where it names this one: more than itself where an
+        option of old stands for another pass."""
+        return (self,)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         """Rewrites `module` (a `builtin.module`) in place; returns whether it changed.

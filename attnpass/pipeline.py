@@ -16,6 +16,8 @@ from .passes import ALIASES, load_pass, plugin_names
 
 MODES = ("cost", "always", "never")
 CACHES = ("kept", "transposed")
+# What leaves out the steps that need an option.
+_OFF = (False, "never", "kept")
 
 
 def _choice(default: Any, doc: str, words: tuple[str, ...] = (), flag: str = "") -> Any:
@@ -78,17 +80,12 @@ class Step:
         return f"{self.name}{{only={self.only}}}" if self.only else self.name
 
     def runs(self, chosen: PipelineOptions) -> bool:
-        return all(getattr(chosen, name) not in (False, "never") for name in self.needs)
+        return not any(getattr(chosen, name) in _OFF for name in self.needs)
 
     def text(self, chosen: PipelineOptions) -> str:
         """The step as pipeline text."""
         options = self.options(chosen)
         return f"{self.name}{{{options}}}" if options else self.label
-
-
-def _layout_options(chosen: PipelineOptions) -> str:
-    cache = "" if chosen.cache == "kept" else f" cache={chosen.cache}"
-    return f"mode={chosen.mode} operands=v,k,q{cache}"
 
 
 _CONFIGURE = ("configure",)
@@ -110,9 +107,14 @@ STEPS = (
     Step("attn-mask-positions", "IREE numbers positions wrong where it joins or cuts dims"),
     Step("attn-share-masks", "a mask is read once, not once a head"),
     Step(
+        "attn-transpose-caches",
+        "what no producer can deliver as V^T a caller can hold so",
+        ("cache", "mode"),
+    ),
+    Step(
         "attn-propagate-layout",
         "what makes V, K and Q can often deliver another order for nothing",
-        options=_layout_options,
+        options=lambda chosen: f"mode={chosen.mode} operands=v,k,q",
     ),
     Step("attn-lowest-masks", "the kernels that come next hide keys by -inf"),
     Step(
@@ -229,7 +231,7 @@ def text_of(chosen: PipelineOptions) -> str:
 
 def left_out_by(**options: Any) -> frozenset[str]:
     """The steps that run with everything on, and not with these options, by their labels."""
-    everything = PipelineOptions(kernels="always")
+    everything = PipelineOptions(kernels="always", cache="transposed")
     less = dataclasses.replace(everything, **options)
     return frozenset(step.label for step in STEPS if step.runs(everything) and not step.runs(less))
 
@@ -271,7 +273,8 @@ def _switches(step: Step) -> str:
     by_name = {field.name: field for field in choices()}
     flags = []
     for name in step.needs:
-        word = "false" if by_name[name].default is True else "never"
+        words = by_name[name].metadata["words"] or ("false",)
+        word = next(word for word in words if word in (*_OFF, "false"))
         flags.append(f"--{flag_of(by_name[name])}={word}")
     return " or ".join(flags)
 

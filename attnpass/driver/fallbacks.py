@@ -29,6 +29,7 @@ UNKNOWN = "unknown changes"
 # and kernels of several ops.
 ATTENTION = "attention ops"
 FUSION = "kernels of several ops"
+_LAYOUT = frozenset({"attn-transpose-caches", "attn-propagate-layout", BARRIERS})
 # What is no step of ours.
 _HELD = frozenset({LEVEL, ATTENTION, FUSION})
 
@@ -74,9 +75,7 @@ def fallbacks(changed: Mapping[str, str]) -> list[Fallback]:
             shared_memory=False,
         ),
         _without("attn-raise", "--attn-raise=false", raise_attention=False),
-        Fallback(
-            "changes of layout", frozenset({"attn-propagate-layout", BARRIERS}), "--attn-mode=never"
-        ),
+        Fallback("changes of layout", _LAYOUT, "--attn-mode=never"),
         # Before the level: at O0, IREE 3.13 computes wrong numbers of some graphs on CUDA.
         *_without_attention_ops(changed),
         Fallback("the level O2", frozenset({LEVEL}), "--iree-opt-level=O0"),

@@ -31,7 +31,12 @@ RAISE = "attn-raise"
 # The first phase at whose end the module names the targets it is compiled for.
 TARGET_PHASE = "preprocessing"
 # The passes that decide on the order of V's dims.
-_MOVE_V = ("attn-propagate-layout", "attn-bubble-transpose-v", "attn-fuse-transpose")
+_MOVE_V = (
+    "attn-transpose-caches",
+    "attn-propagate-layout",
+    "attn-bubble-transpose-v",
+    "attn-fuse-transpose",
+)
 # Between these attention is an op in the open.
 _FIRST_OPEN, _LAST_OPEN = "input", "global-optimization"
 # Those that have IREE's transpose behind them and attention still in the open.

@@ -9,7 +9,9 @@ from iree.compiler import ir
 from ..attention.facts import AttentionFacts
 from ..ir import maps
 from ..machines import DEFAULT_TARGET, Target, Worth
+from ..passes import PassContext
 from . import KernelProvider, Offer, best_offer, providers_for
+from .use_kernels import UseKernels, note_priced_out
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,22 @@ class KernelTarget(Target):
         if isinstance(offer, str) or (self.mode == "cost" and offer.seconds <= 0):
             return None
         return offer.seconds
+
+
+def with_later_kernels(
+    module: ir.Operation, target: Target | None, context: PassContext
+) -> Target | None:
+    """`target`, with V^T's worth to the kernels of attn-use-kernels where that follows in the same
+    run; records what no kernel wins before layouts change. Needs a current context."""
+    for later in context.later:
+        if isinstance(later, UseKernels):
+            device = later.device(module, context)
+            target = with_kernels(module, target, device, later.mode)
+            if isinstance(target, KernelTarget):
+                note_priced_out(
+                    module, target.sources, target.device, later.mode, context.report, later.name
+                )
+    return target
 
 
 def with_kernels(

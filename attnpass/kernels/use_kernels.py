@@ -85,7 +85,9 @@ def note_priced_out(
         if why:
             order = maps.show(facts.map_of("output"))
             record = OperandRecord("output", "kept", why, order, order, pass_name=pass_name)
-            report.record_of(facts).decide(record)
+            of_attention = report.record_of(facts)
+            if not of_attention.has_decision(record):
+                of_attention.decide(record)
 
 
 def _not_taken(offer: Offer, mode: str) -> str:

@@ -62,6 +62,10 @@ class AttentionRecord:
         self.operands = [old for old in self.operands if not _about_the_same(old, record)]
         self.operands.append(record)
 
+    def is_absorbed(self, operand: str) -> bool:
+        """Whether a pass has put another layout of this operand into its producers."""
+        return any((old.operand, old.decision) == (operand, "absorbed") for old in self.operands)
+
     def has_decision(self, record: OperandRecord) -> bool:
         """Whether the pass of this record has decided about its operand before."""
         return any(_about_the_same(old, record) for old in self.operands)

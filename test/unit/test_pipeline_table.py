@@ -25,7 +25,7 @@ from attnpass.pipeline import (
 from attnpass.plugins import Entry
 from attnpass.runner import parse_pipeline, stage_name
 
-EVERYTHING = PipelineOptions(kernels="always")
+EVERYTHING = PipelineOptions(kernels="always", cache="transposed")
 
 
 def test_steps_stand_in_the_order_in_which_they_run() -> None:
@@ -47,7 +47,7 @@ def test_the_text_holds_the_steps_and_their_options() -> None:
     wanted = [step.label for step in steps(dataclasses.replace(EVERYTHING, mode="always"))]
     assert [stage_name(stage) for stage in stages] == wanted
     by_name = {stage_name(stage): stage for stage in stages}
-    assert by_name["attn-propagate-layout"].cache == "transposed"  # pyright: ignore
+    assert by_name["attn-propagate-layout"].mode == "always"  # pyright: ignore
     assert by_name["attn-configure"].source == "{a,b.json}"  # pyright: ignore
 
 

@@ -1,27 +1,30 @@
-"""`cache=transposed`: V caches that cross the function's boundary as V^T.
+"""attn-transpose-caches: V caches that cross the function's boundary as V^T.
 
 In decode V is an argument, the cache, which comes back as a result with the new keys in it.
 No producer inside the module can transpose it, its caller can: here the argument and the
 result get k2 (the keys) as their last dim. Transposes at the boundary keep the program what
-it was; the planner then absorbs them, in front of the argument and behind the result, like
-any other. Functions that only return V (prefill) follow, so that all entry points of a
-module agree, and where one attention cannot have its cache so, `undo` gives all of them
-their old types back.
+it was; V^T then absorbs them, in front of the argument and behind the result, like any other.
+Functions that only return V (prefill) follow, so that all entry points of a module agree.
+
+Whether each attention can have its cache so is tried on a copy of the module. Where one cannot,
+nothing changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from iree.compiler import ir
 
 from ..analysis.boundary import Exit, argument_number, exits, permute_argument, public_function
-from ..attention.facts import AttentionFacts
+from ..attention.facts import AttentionFacts, find
 from ..ir import (
     Builder,
     collect,
     defining_op,
+    detached_copy,
     is_ranked_tensor,
     maps,
     next_op,
@@ -29,8 +32,17 @@ from ..ir import (
     reduces,
 )
 from ..ir.views import SLICE, WHOLE
+from ..kernels.demand import with_later_kernels
+from ..machines import Target
+from ..passes import Pass, PassContext, option
 from .attention_rewrite import Swept
+from .choose import Choice, choose_v, demand_for, may_drop_broadcasts, transposed_v
+from .commit_choices import commit_choices
+from .indexed_repeats import make_repeats_explicit
 from .layout import Layout
+from .planner import Planner
+from .profitability import drop_what_does_not_pay
+from .residual_uses import ResidualUses
 from .rules import Demand, Refusal, rules_for
 
 # Ops that keep a cache a cache: views, and those that write some of it or take some out.
@@ -49,6 +61,86 @@ _UPDATES = (
 ATTRIBUTE = "attnpass.transposed_caches"
 
 
+@dataclass(frozen=True)
+class TransposeCaches(Pass):
+    """Changes what callers pass and get: a V cache that comes in as an argument and goes out as
+    a result, or V that is returned, gets k2 as its last dim; all of a module, or none.
+
+    The attentions that read these caches read V^T then. The report and the attribute
+    `attnpass.transposed_caches` of the function name each.
+    """
+
+    name: ClassVar[str] = "attn-transpose-caches"
+    summary: ClassVar[str] = "V caches that callers hold get k2 as their last dim"
+
+    target: str = option("", "target to price for, instead of the module's own")
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        report = context.report
+        with module.context:
+            target = context.target_for(module, self.target)
+            target = with_later_kernels(module, target, context)
+            if why := _refusal(detached_copy(module), target):
+                report.note(why)
+                return False
+            plan = _plan(module, target)
+            assert isinstance(plan, _Plan), "the copy could have its caches so"
+            report.note("transposed for the caller: " + "; ".join(plan.words))
+            for choice in plan.choices:
+                choice.record.pass_name = self.name
+                report.record_of(choice.facts).decide(choice.record)
+            commit_choices(plan.choices, plan.remains, plan.swept)
+        return True
+
+
+@dataclass
+class _Plan:
+    """V^T for all attentions that read caches: its choices and the uses that these leave, the
+    ops to sweep, and in words what changed at the boundary already."""
+
+    choices: list[Choice]
+    remains: ResidualUses
+    swept: Swept
+    words: list[str]
+
+
+def _refusal(module: ir.Operation, target: Target | None) -> str:
+    """Why no cache of this module, a copy to try it on, becomes V^T; '' if they do."""
+    found = _plan(module, target)
+    return found if isinstance(found, str) else ""
+
+
+def _plan(module: ir.Operation, target: Target | None) -> _Plan | str:
+    """Transposes the caches at the boundary and plans V^T for what reads them; or why V cannot be
+    had so, for a module that is of no use then."""
+    found = find(module)
+    swept: Swept = [repeat.op for repeat in make_repeats_explicit(found)]
+    demands = [
+        (facts, demand_for(facts, "value", transposed_v(facts), may_drop_broadcasts(facts)))
+        for facts in found
+        if not facts.is_innermost("value", facts.k2)
+    ]
+    caches = find_caches(demands)
+    if not caches:
+        return "no cache is transposed for the caller"
+    if find_missed(demands, caches) is not None:
+        return "every cache keeps its layout, for another is read through ops that no rule knows"
+    words = [cache.transpose(swept) for cache in caches]
+    readers = {id(facts) for cache in caches for facts in cache.readers}
+    planner = Planner(target)
+    choices = [
+        choose_v(facts, "always", target, planner, may_drop_broadcasts(facts), set())
+        for facts in found
+        if id(facts) in readers
+    ]
+    remains = drop_what_does_not_pay(choices, target, planner)
+    for choice in choices:
+        if choice.record.decision != "absorbed":
+            return f"every cache keeps its layout, for one cannot change: {choice.record.reason}"
+    declare(caches, words)
+    return _Plan(choices, remains, swept, [text for texts in words for text in texts])
+
+
 @dataclass
 class Cache:
     """What crosses the boundary of `function` with its dims in `order`: an argument (None
@@ -59,7 +151,6 @@ class Cache:
     exits: list[Exit]
     order: tuple[int, ...]
     readers: list[AttentionFacts] = field(default_factory=list)
-    _inside: ir.Value | None = None
 
     def transpose(self, swept: Swept) -> list[str]:
         """Gives the argument and the results their new types, with transposes inside that
@@ -72,7 +163,6 @@ class Cache:
             inside = Builder(_behind(self.argument)).transpose(self.argument, back)
             for use in reads:
                 use.owner.operation.operands[use.operand_number] = inside
-            self._inside = inside
             swept.append(_maker(inside))
             number = argument_number(self.argument)
             words.append(f"argument {number}: {old} -> {self.argument.type}")
@@ -81,18 +171,6 @@ class Cache:
             end.replace(Builder(end.op).transpose(old, self.order), self.order)
             words.append(f"result {end.number_of_result}: {old.type} -> {end.value.type}")
         return words
-
-    def undo(self, swept: Swept) -> None:
-        """Takes `transpose` back; the transposes are left to be swept."""
-        back = maps.inverse(self.order)
-        if self.argument is not None:
-            assert self._inside is not None
-            self._inside.replace_all_uses_with(self.argument)
-            permute_argument(self.argument, back)
-        for end in self.exits:
-            made = _maker(end.value)
-            end.replace(made.operands[0], back)
-            swept.append(made)
 
 
 def declare(caches: Sequence[Cache], words: Sequence[Sequence[str]]) -> None:
