@@ -353,7 +353,8 @@ def passes_text() -> str:
     from ..phases import PHASES
     from ..pipeline import PipelineOptions, steps
 
-    ours = dict.fromkeys(step.name for step in steps(PipelineOptions(kernels="cost")))
+    chosen = PipelineOptions(kernels="cost", cache="transposed")
+    ours = dict.fromkeys(step.name for step in steps(chosen))
     lines: list[str] = []
     for phase in PHASES:
         here = [name for name in ours if load_pass(name).phase == phase]

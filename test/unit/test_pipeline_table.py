@@ -148,3 +148,24 @@ def test_a_plugins_pass_behind_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
     _plugin(monkeypatch, Lost)
     with pytest.raises(PipelineError, match=r"'attn-last' of a plugin .* 'attn-nowhere'"):
         default_pipeline()
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ("mode=always cache=transposed", ["attn-transpose-caches", "attn-propagate-layout"]),
+        ("mode=never cache=transposed", ["attn-propagate-layout"]),
+        ("cache=kept", ["attn-propagate-layout"]),
+    ],
+)
+def test_an_option_of_old_stands_for_a_pass(options: str, wanted: list[str]) -> None:
+    stages = parse_pipeline(f"attn-propagate-layout{{{options}}}")
+    assert [stage_name(stage) for stage in stages] == wanted
+    assert stages[-1].cache == "kept" or "never" in options  # pyright: ignore
+
+
+def test_what_is_off_by_default_says_its_flag() -> None:
+    text = shown(PipelineOptions(cache="transposed"))
+    start = text.index("attn-transpose-caches")
+    assert "off by --attn-cache=kept or --attn-mode=never" in text[start:].partition("  attn-")[0]
+    assert "attn-transpose-caches" not in shown(PipelineOptions())

@@ -89,7 +89,7 @@ def test_a_transposed_cache(heads_first: bool, dynamic: bool) -> None:
     with ir.Context() as context:
         context.load_all_available_dialects()
         module = ir.Module.parse(model(heads_first, dynamic))
-        report = attnpass.run(module, "attn-propagate-layout{cache=transposed}")
+        report = attnpass.run(module, "attn-transpose-caches,attn-propagate-layout")
         text = str(module)
     assert [o.decision for a in report.attentions for o in a.operands] == ["absorbed"] * 2
     assert text.count("attnpass.transposed_caches") == 2
