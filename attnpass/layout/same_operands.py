@@ -12,6 +12,7 @@ import itertools
 
 from iree.compiler import ir
 
+from ..attention.barrier import compute_barrier
 from ..attention.edit import edit
 from ..attention.facts import AttentionFacts
 from ..ir import Builder, ranked_shape, sizes_of
@@ -33,10 +34,9 @@ def tell_operands_apart(facts: AttentionFacts) -> list[str]:
     for operand in _OPERANDS:
         source, views = _made(facts.value(operand))
         key = source, tuple(_what(view) for view in _below_transposes(views))
-        # A view may also come from another operand, from the result, or from dims of size one.
         if key in seen:
             build = Builder(facts.op)
-            behind = _behind_barrier(build, source)
+            behind = _behind_barrier(build, source, bool(views), len(changed))
             for view in reversed(views):
                 behind = build.copy(view.op, [behind, *list(view.op.operands)[1:]]).results[0]
             edit(facts).operand(operand, behind).in_place()
@@ -45,8 +45,12 @@ def tell_operands_apart(facts: AttentionFacts) -> list[str]:
     return changed
 
 
-def _behind_barrier(build: Builder, value: ir.Value) -> ir.Value:
-    """`value` behind a barrier; IREE does not look for its sizes below that."""
+def _behind_barrier(build: Builder, value: ir.Value, is_viewed: bool, others: int) -> ir.Value:
+    """`value` behind a barrier that is unlike those of `others`. Where a view may come from another
+    operand or from the result alone, IREE does not look for sizes below the barrier."""
+    # IREE makes views of its own of dims of size one.
+    if not others and (is_viewed or 1 in ranked_shape(value)):
+        return compute_barrier(build, value)
     behind = build.create(_BARRIER, [value.type], [value]).results[0]
     return build.tied(behind, sizes_of(value))
 

@@ -17,7 +17,7 @@
 // CHECK-LABEL: func.func @equal(
 // CHECK-SAME: %[[X:.*]]: tensor<4x32xf32>
 // CHECK: %[[Q:.*]] = tensor.expand_shape %[[X]]
-// CHECK: %[[KX:.*]] = util.optimization_barrier %[[X]]
+// CHECK: %[[KX:.*]] = iree_tensor_ext.compute_barrier.start %[[X]]
 // CHECK: %[[K:.*]] = tensor.expand_shape %[[KX]]
 // CHECK: %[[VX:.*]] = util.optimization_barrier %[[X]]
 // CHECK: %[[V:.*]] = tensor.expand_shape %[[VX]]
@@ -39,7 +39,7 @@ func.func @equal(%x: tensor<4x32xf32>) -> tensor<4x4x8xf32> {
 // CHECK-LABEL: func.func @transposed(
 // CHECK-SAME: %[[X:.*]]: tensor<4x2x8xf32>
 // CHECK: linalg.transpose ins(%[[X]] :
-// CHECK: %[[VX:.*]] = util.optimization_barrier %[[X]]
+// CHECK: %[[VX:.*]] = iree_tensor_ext.compute_barrier.start %[[X]]
 // CHECK: %[[V:.*]] = linalg.generic {{.*}} ins(%[[VX]] :
 // CHECK: iree_linalg_ext.attention {{.*}} ins(%{{.*}}, %{{.*}}, %[[V]], %{{.*}}
 func.func @transposed(%x: tensor<4x2x8xf32>, %k: tensor<2x4x8xf32>) -> tensor<2x4x8xf32> {
@@ -62,7 +62,7 @@ func.func @transposed(%x: tensor<4x2x8xf32>, %k: tensor<2x4x8xf32>) -> tensor<2x
 // CHECK-LABEL: func.func @below_transposes(
 // CHECK-SAME: %[[X:.*]]: tensor<4x32xf32>
 // CHECK: tensor.expand_shape %[[X]]
-// CHECK: %[[KX:.*]] = util.optimization_barrier %[[X]]
+// CHECK: %[[KX:.*]] = iree_tensor_ext.compute_barrier.start %[[X]]
 // CHECK: %[[KE:.*]] = tensor.expand_shape %[[KX]]
 // CHECK: %[[K:.*]] = linalg.transpose ins(%[[KE]] :
 // CHECK: iree_linalg_ext.attention {{.*}} ins(%{{.*}}, %[[K]], %{{.*}}
