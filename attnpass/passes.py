@@ -274,5 +274,5 @@ def _parse_option(pass_name: str, spec: dataclasses.Field[Any], text: str) -> An
     return words
 
 
-def _entries() -> dict[str, plugins.Entry]:
+def _entries() -> dict[str, plugins.Plugin]:
     return plugins.entries("attnpass.passes", REGISTRY)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Entry:
+class Plugin:
     """A class by its name at a door: `path` is `module:Class`, `distribution` the package that
     brings it, '' for our own."""
 
@@ -60,10 +60,10 @@ class Entry:
             raise PluginError(f"{self}: {self.path} cannot be imported: {_words(error)}") from error
 
 
-def entries(group: str, ours: Mapping[str, str], *older: str) -> dict[str, Entry]:
+def entries(group: str, ours: Mapping[str, str], *older: str) -> dict[str, Plugin]:
     """What stands behind the door `group`, by name: ours, and what installed packages have
     registered there, or under one of its `older` names. PluginError for a name taken twice."""
-    found = {name: Entry(group, name, path) for name, path in ours.items()}
+    found = {name: Plugin(group, name, path) for name, path in ours.items()}
     for entry in installed((group, *older)):
         other = found.setdefault(entry.name, entry)
         if (other.path, other.distribution) != (entry.path, entry.distribution):
@@ -72,12 +72,12 @@ def entries(group: str, ours: Mapping[str, str], *older: str) -> dict[str, Entry
 
 
 @functools.cache
-def installed(groups: Sequence[str]) -> tuple[Entry, ...]:
+def installed(groups: Sequence[str]) -> tuple[Plugin, ...]:
     """What installed packages have registered in these groups, in order of their names."""
     from importlib.metadata import entry_points
 
     found = [
-        Entry(group, one.name, one.value, one.dist.name if one.dist else "an unknown package")
+        Plugin(group, one.name, one.value, one.dist.name if one.dist else "an unknown package")
         for group in groups
         for one in entry_points(group=group)
     ]

@@ -153,7 +153,7 @@ def families() -> tuple[Family, ...]:
     found = plugins.entries("attnpass.machines", FAMILIES)
     ordered = sorted(found.values(), key=lambda entry: entry.is_ours)
     made = {entry: entry.make(Family) for entry in ordered}
-    owners: dict[str, plugins.Entry] = {}
+    owners: dict[str, plugins.Plugin] = {}
     for entry, family in reversed(made.items()):
         for name in family.names:
             if owners.setdefault(name, entry) is not entry:

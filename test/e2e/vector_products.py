@@ -9,7 +9,7 @@ from gpu_interpreter import Machine
 from helpers import rel_error
 from iree.compiler import ir, passmanager
 
-from attnpass.gpu.lower_cuda.hardware_math import Kernel
+from attnpass.gpu.lower_cuda.hardware_math import LoweredKernel
 from attnpass.gpu.lowered.ptx import Machine as Instructions
 
 # Of loops: a and b are summed over, x and y a factor's own, z is of both and the result.
@@ -56,7 +56,7 @@ def error_of(dims: Sequence[str], given: Sequence[str], rewritten: bool = True) 
         context.load_all_available_dialects()
         module = ir.Module.parse(contraction(dims, given))
         if rewritten:
-            Kernel(Instructions(90, 84)).rewrite(module.operation)
+            LoweredKernel(Instructions(90, 84)).rewrite(module.operation)
         passes = passmanager.PassManager.parse(
             "builtin.module(func.func(iree-llvmgpu-vector-lowering))", context
         )

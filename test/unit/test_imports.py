@@ -68,3 +68,13 @@ def _imported(path: Path) -> Iterator[str]:
                 room = [*names, alias.name][1]
                 if room in LEVELS:
                     yield room
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    found: dict[str, str] = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                name = node.name.lstrip("_")
+                assert name not in found, f"{name} is a class of {path} and of {found[name]}"
+                found[name] = str(path)

@@ -22,7 +22,7 @@ from attnpass.pipeline import (
     shown,
     steps,
 )
-from attnpass.plugins import Entry
+from attnpass.plugins import Plugin
 from attnpass.runner import parse_pipeline, stage_name
 
 EVERYTHING = PipelineOptions(kernels="always", cache="transposed")
@@ -114,7 +114,7 @@ class Lost(Last):
 
 
 def _plugin(monkeypatch: pytest.MonkeyPatch, cls: type[Pass]) -> None:
-    entry = Entry("attnpass.passes", "attn-last", f"{cls.__module__}:{cls.__name__}", "other")
+    entry = Plugin("attnpass.passes", "attn-last", f"{cls.__module__}:{cls.__name__}", "other")
     monkeypatch.setattr(plugins, "installed", lambda _: (entry,))
 
 

@@ -74,7 +74,7 @@ def _rewrite_kernel(function: ir.Operation, machine: ptx.Machine, report: Report
     about, copy = op_of(function), detached_copy(function)
     if not lower(function, report):
         return False
-    kernel = Kernel(machine)
+    kernel = LoweredKernel(machine)
     kernel.rewrite(function)
     for words, count in kernel.kept.items():
         report.record(about, "not-lowered", f"keeps {count} {words}", elements=count)
@@ -101,7 +101,7 @@ def _rounds_to_bf16(op: ir.Operation) -> bool:
     return op.name == "arith.truncf" and kinds == ["f32", "bf16"]
 
 
-class Kernel:
+class LoweredKernel:
     """One lowered kernel: what was replaced in it, by which instruction, and what was not."""
 
     def __init__(self, machine: ptx.Machine):

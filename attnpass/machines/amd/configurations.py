@@ -34,7 +34,7 @@ from ..gpu.configurations import (
 )
 from ..gpu.lanes import LaneTile, find_lane_tile
 from ..gpu.tiles import WHOLE_TILES, AttentionTile
-from .tiles import COLUMNS, Family, family_of, find_tile, products_of
+from .tiles import COLUMNS, MatrixFamily, family_of, find_tile, products_of
 
 # IREE's own tile: rows, keys and, at most, columns at once, of head dims that are powers of two.
 _OWN = 64
@@ -147,7 +147,7 @@ def _refusal(facts: AttentionFacts, target: Target) -> str:
     return _types_refusal(facts, family, target)
 
 
-def _types_refusal(facts: AttentionFacts, family: Family, target: Target) -> str:
+def _types_refusal(facts: AttentionFacts, family: MatrixFamily, target: Target) -> str:
     kinds = facts.element_types
     query, key, value = (kinds[name] for name in ("query", "key", "value"))
     if is_f32(facts):

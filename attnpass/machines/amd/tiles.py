@@ -24,7 +24,7 @@ class MatrixInstruction:
 
 
 @dataclass(frozen=True)
-class Family:
+class MatrixFamily:
     """Chips with the same matrix instructions: `query` and `value` are those for Q K and for V
     by element type, the first whose depth divides the head dim is taken. `tiles` by V's head
     dim, up to which they hold; `f32_tiles` where f32 has instructions. `lanes`
@@ -80,7 +80,7 @@ _F32_TILES = tuple(
     (most, _rows(_COUNTS, columns, 16, 64, query_shared=False))
     for most, columns in ((64, 64), (128, 128), (256, 256), (512, 256))
 )
-_CDNA3 = Family(
+_CDNA3 = MatrixFamily(
     64,
     1024,
     (),
@@ -94,7 +94,7 @@ _CDNA3 = Family(
     _cdna((512, _rows((2,), 512, 16, 64, weights_shared=False))),
     _F32_TILES,
 )
-_CDNA4 = Family(
+_CDNA4 = MatrixFamily(
     64,
     1024,
     ("f8E4M3FN",),
@@ -109,7 +109,7 @@ _CDNA4 = Family(
     _F32_TILES,
 )
 _R3 = {name: _product(f"WMMAR3_F32_16x16x16_{name.upper()}", 16, False) for name in ("f16", "bf16")}
-_RDNA3 = Family(
+_RDNA3 = MatrixFamily(
     32,
     256,
     ("f16", "bf16"),
@@ -127,7 +127,7 @@ _R4 = {
     for name in ("f16", "bf16", "f8e4m3fn")
 }
 _R4["f8E4M3FN"] = _R4.pop("f8e4m3fn")
-_RDNA4 = Family(
+_RDNA4 = MatrixFamily(
     32,
     512,
     (),
@@ -143,12 +143,12 @@ _RDNA4 = Family(
 _FAMILIES = {"gfx942": _CDNA3, "gfx950": _CDNA4, "gfx110": _RDNA3, "gfx120": _RDNA4}
 
 
-def family_of(target: Target) -> Family | None:
+def family_of(target: Target) -> MatrixFamily | None:
     """The family of a chip; None for one that no tile was compiled for."""
     return next((f for name, f in _FAMILIES.items() if target.arch.startswith(name)), None)
 
 
-def find_tile(shape: Shape, family: Family, target: Target) -> AttentionTile | str:
+def find_tile(shape: Shape, family: MatrixFamily, target: Target) -> AttentionTile | str:
     """The prefill tile for attention of this shape, whose types the family has instructions for;
     or why there is none. The last tile of keys may be incomplete: IREE masks what is missing."""
     table = family.f32_tiles if shape.query == "f32" else family.tiles
@@ -166,7 +166,9 @@ def find_tile(shape: Shape, family: Family, target: Target) -> AttentionTile | s
     return next((tile for tile in fitted if isinstance(tile, AttentionTile)), fitted[0])
 
 
-def products_of(shape: Shape, family: Family) -> tuple[MatrixInstruction, MatrixInstruction] | str:
+def products_of(
+    shape: Shape, family: MatrixFamily
+) -> tuple[MatrixInstruction, MatrixInstruction] | str:
     """The instructions for Q K and for V, or why there are none."""
     query, value = family.query[shape.query], family.value[shape.value]
     found = next((product for product in query if shape.head % product.depth == 0), None)

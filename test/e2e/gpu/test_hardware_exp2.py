@@ -18,7 +18,7 @@ from iree.compiler.api import Output, Session, Source
 
 import attnpass
 from attnpass.errors import CompileError
-from attnpass.gpu.lower_cuda.hardware_math import Kernel
+from attnpass.gpu.lower_cuda.hardware_math import LoweredKernel
 from attnpass.gpu.lowered.ptx import Machine
 from attnpass.report.records import Report
 
@@ -227,7 +227,7 @@ def run_arithmetic(source: str, target: str, given: np.ndarray) -> np.ndarray:
     with ir.Context() as context:
         context.load_all_available_dialects()
         module = ir.Module.parse(casts(source, target, given.size))
-        kernel = Kernel(Machine(80, 76))
+        kernel = LoweredKernel(Machine(80, 76))
         kernel.rewrite(module.operation)
         assert not kernel.kept
         text = str(module)

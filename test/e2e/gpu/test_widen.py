@@ -16,7 +16,7 @@ from helpers import compile_and_run, compile_text, run_module
 from iree.compiler import ir
 
 import attnpass
-from attnpass.gpu.lower_cuda.hardware_math import Kernel
+from attnpass.gpu.lower_cuda.hardware_math import LoweredKernel
 from attnpass.gpu.lowered.ptx import Machine
 
 TYPES = {
@@ -67,7 +67,7 @@ def widened(text: str) -> bytes:
         context.load_all_available_dialects()
         module = ir.Module.parse(text)
         attnpass.run(module, "attn-widen{mode=always}")
-        casts = Kernel(Machine(80, 76))
+        casts = LoweredKernel(Machine(80, 76))
         casts.rewrite(module.operation)
         assert not casts.kept
         return compile_text(str(module))
