@@ -97,24 +97,39 @@ def test_numbers_of_q_and_k_of_two_types(kinds: tuple[str, str], pipeline: str |
     assert rel_error(np.asarray(result, np.float64), wanted) < 3e-4
 
 
-def test_one_value_as_q_k_and_v_of_few_rows() -> None:
-    """Rows that do not fill their tile, and keys that are one: IREE wants one tile for both."""
-    tensor = "tensor<2x8x64xf32>"
-    maps = ("(b, m, d)", "(b, k, d)", "(b, k, n)", "()", "(b, m, n)")
-    shown = ", ".join(f"affine_map<(b, m, n, d, k) -> {one}>" for one in maps)
-    _, report = compile_for_cuda(f"""func.func @main(%x: {tensor}) -> {tensor} {{
-      %scale = arith.constant 0.125 : f32
-      %empty = tensor.empty() : {tensor}
-      %r = iree_linalg_ext.attention <indexing_maps = [{shown}]>
-          ins(%x, %x, %x, %scale : {tensor}, {tensor}, {tensor}, f32) outs(%empty : {tensor}) {{
-      ^bb0(%score: f32):
-        iree_linalg_ext.yield %score : f32
-      }} -> {tensor}
-      return %r : {tensor}
-    }}""")
-    assert not report.events
-    kept = report.found("not-configured")
-    assert any(record.reason.startswith("Q is K or V, too") for record in kept)
+ONE_VALUE = f"""func.func @main(%x: tensor<2x8x64xf32>) -> tensor<2x8x64xf32> {{
+  %scale = arith.constant 0.125 : f32
+  %empty = tensor.empty() : tensor<2x8x64xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [{
+    ", ".join(
+        f"affine_map<(b, m, n, d, k) -> {dims}>"
+        for dims in ("(b, m, d)", "(b, k, d)", "(b, k, n)", "()", "(b, m, n)")
+    )
+}]>
+      ins(%x, %x, %x, %scale : tensor<2x8x64xf32>, tensor<2x8x64xf32>, tensor<2x8x64xf32>, f32)
+      outs(%empty : tensor<2x8x64xf32>) {{
+  ^bb0(%score: f32):
+    iree_linalg_ext.yield %score : f32
+  }} -> tensor<2x8x64xf32>
+  return %r : tensor<2x8x64xf32>
+}}"""
+
+
+@pytest.mark.parametrize("pipeline", [None, "attn-configure"])
+def test_one_value_as_q_k_and_v_of_few_rows(pipeline: str | None) -> None:
+    """Rows that do not fill their tile, and keys that are one: IREE wants one tile for both, so
+    that K and V are told apart, or else not configured."""
+    report = attnpass.Report()
+    flags = [*CUDA, "--compile-to=executable-configurations"]
+    text = attnpass.compile_str(ONE_VALUE, pipeline=pipeline, report=report, extra_args=flags)
+    assert text and not report.events
+    refused = [record.reason for record in report.found("not-configured")]
+    assert [why.startswith("Q is K or V, too") for why in refused] == ([True] if pipeline else [])
+    x = np.random.default_rng(2).standard_normal((2, 8, 64)).astype(np.float32)
+    scores = x.astype(np.float64) @ x.transpose(0, 2, 1) * 0.125
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    (result,) = run_gpu_module(lower(text.decode()), [x])
+    assert rel_error(result, weights / weights.sum(-1, keepdims=True) @ x) < 3e-4
 
 
 @pytest.mark.parametrize("out", ["nb", "bnh", "nhb"])
