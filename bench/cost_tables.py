@@ -1,4 +1,4 @@
-"""The tables of docs/cost-model.md, from the numbers in the code."""
+"""The tables of docs/notes/cost-model.md, from the numbers in the code."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ Each block of a page is one function here, which gives its text; BLOCKS says whe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from bench import cost_tables
 from bench.cases.configure import NARROW_VARIANTS, WRONG
@@ -96,7 +97,7 @@ def _cpu_gain(words: str, case: str) -> list[str]:
     return [f"{CORE}, {words}", *ours, "-", three_digits(row["torch"])]
 
 
-# docs/gpu.md
+# docs/notes/gpu.md
 
 
 def prefill() -> str:
@@ -305,7 +306,7 @@ def sweep() -> str:
     return lines_plot("decode, GB/s of K and V over the number of chunks of keys", lines, 4500)
 
 
-# docs/kernels.md
+# docs/notes/kernels.md
 
 
 def _kernels(wanted: Callable[[Row], bool]) -> dict[str, Ways]:
@@ -402,7 +403,7 @@ def llama() -> str:
     return table([*head, "kernels", "attention", "PyTorch", "error"], lines)
 
 
-# docs/cpu.md, docs/split-k.md, docs/layers.md
+# docs/notes/cpu.md, docs/notes/split-k.md, docs/notes/layers.md
 
 STEPS = 8
 WAITS = (
@@ -514,7 +515,7 @@ def blocks() -> str:
     return where + table([*head, "bytes (moved)", "error", "speed-up"], lines)
 
 
-# docs/models.md
+# docs/notes/models.md
 
 
 def models() -> str:
@@ -560,36 +561,55 @@ def _model_whys(modules: Ways, cases: dict[str, Ways]) -> str:
 # all
 
 
-BLOCKS: dict[tuple[str, str], Callable[[], str]] = {
-    ("../README.md", "gains"): gains,
-    ("gpu.md", "prefill"): prefill,
-    ("gpu.md", "narrow"): narrow,
-    ("gpu.md", "f32"): f32,
-    ("gpu.md", "projection"): projection,
-    ("gpu.md", "product-tiles"): product_tiles,
-    ("gpu.md", "unknown-rows"): unknown_rows,
-    ("gpu.md", "odd-rows"): odd_rows,
-    ("gpu.md", "copies"): copies,
-    ("gpu.md", "decode"): decode,
-    ("gpu.md", "layers"): decode_layers,
-    ("kernels.md", "decode"): kernel_decode,
-    ("kernels.md", "prefill"): kernel_prefill,
-    ("kernels.md", "widened"): widened,
-    ("kernels.md", "caps"): caps,
-    ("kernels.md", "thresholds"): thresholds,
-    ("kernels.md", "layers"): llama,
-    ("cpu.md", "cpu"): cpu,
-    ("split-k.md", "cpu"): split_k_cpu,
-    ("layers.md", "layers"): blocks,
-    ("models.md", "models"): models,
-    ("cost-model.md", "targets"): cost_tables.targets,
-    ("cost-model.md", "worth"): cost_tables.worth,
+@dataclass(frozen=True)
+class Block:
+    """Text between two marks of a page, and the runs (files of bench/results) it is made of."""
+
+    write: Callable[[], str]
+    runs: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        named = "".join(f"\n{_run(name)}" for name in self.runs)
+        return self.write().rstrip() + "\n" + named
+
+
+def _run(name: str) -> str:
+    about = load(name).about
+    when = f"{about['date']}, commit {about['commit']}"
+    return f"Run: `bench/results/{name}.json` ({when}).\n"
+
+
+CPUS = tuple(path.stem for path in sorted(FOLDER.glob("cpu*.json")))
+BLOCKS: dict[tuple[str, str], Block] = {
+    ("../README.md", "gains"): Block(gains),
+    ("notes/gpu.md", "prefill"): Block(prefill, ("configure_h200",)),
+    ("notes/gpu.md", "narrow"): Block(narrow, ("configure_h200",)),
+    ("notes/gpu.md", "f32"): Block(f32, ("configure_f32_h200",)),
+    ("notes/gpu.md", "projection"): Block(projection, ("projection_h200",)),
+    ("notes/gpu.md", "product-tiles"): Block(product_tiles, ("product_tiles_h200",)),
+    ("notes/gpu.md", "unknown-rows"): Block(unknown_rows, ("product_tiles_h200",)),
+    ("notes/gpu.md", "odd-rows"): Block(odd_rows, ("product_tiles_h200",)),
+    ("notes/gpu.md", "copies"): Block(copies, ("copies_h200",)),
+    ("notes/gpu.md", "decode"): Block(decode, ("split_k_h200",)),
+    ("notes/gpu.md", "layers"): Block(decode_layers, ("split_k_h200",)),
+    ("notes/kernels.md", "decode"): Block(kernel_decode, ("kernels_h200",)),
+    ("notes/kernels.md", "prefill"): Block(kernel_prefill, ("kernels_h200",)),
+    ("notes/kernels.md", "widened"): Block(widened, ("kernels_h200",)),
+    ("notes/kernels.md", "caps"): Block(caps, ("kernels_h200",)),
+    ("notes/kernels.md", "thresholds"): Block(thresholds, ("kernels_h200",)),
+    ("notes/kernels.md", "layers"): Block(llama, ("llama_layer_h200",)),
+    ("notes/cpu.md", "cpu"): Block(cpu, CPUS),
+    ("notes/split-k.md", "cpu"): Block(split_k_cpu, ("split_k_cpu",)),
+    ("notes/layers.md", "layers"): Block(blocks, ("layers_cpu",)),
+    ("notes/models.md", "models"): Block(models, ("models",)),
+    ("notes/cost-model.md", "targets"): Block(cost_tables.targets),
+    ("notes/cost-model.md", "worth"): Block(cost_tables.worth),
 }
-PLOTS = {"prefill.svg": speedups, "split-k.svg": sweep}
+PLOTS = {"notes/prefill.svg": speedups, "notes/split-k.svg": sweep}
 
 
 def write() -> None:
-    for (page, name), text in BLOCKS.items():
-        write_block(page, name, text())
+    for (page, name), block in BLOCKS.items():
+        write_block(page, name, block.text())
     for name, text in PLOTS.items():
         (DOCS / name).write_text(text())

@@ -28,7 +28,7 @@ def note_what_is_missing(module: ir.Operation, report: Report, raises: bool) -> 
         report.note(
             f"{which} at {location_text(sums[0].location)}, whose result a product reads: "
             "attention that is written out like this stays as it is: IREE makes no attention op "
-            "of it, and attn-raise, which does, is off (docs/models.md)"
+            "of it, and attn-raise, which does, is off (docs/troubleshooting.md)"
         )
     elif not sums and not find_ops(module):
         report.note(

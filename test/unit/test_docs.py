@@ -14,13 +14,13 @@ from attnpass.cli import attn_compile, attn_opt, attn_tune, attn_verify
 from attnpass.passes import ALIASES, load_pass, pass_names
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # `attn-pass{option=value ...}` or `--attn-pass=option=value`.
 OPTIONS = r"(attn-[a-z0-9-]+)(?:=?\{([^}]*)\}|=([a-z-]+=))"
 TOOLS = ("attn-opt", "attn-compile", "attn-tune", "attn-verify")
 
 
-@pytest.fixture(params=PAGES, ids=lambda path: path.name)
+@pytest.fixture(params=PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def page(request: pytest.FixtureRequest) -> Path:
     return request.param
 

@@ -5,7 +5,7 @@ are no multiple of 16, or a head dim is no power of two; it computes Q K^T once 
 columns of V, from head dim 256 on for every 16 of most chips. The tiles here have matrix
 instructions for all of these, take more columns at once, and spill no registers. Where IREE's
 own tile is as good, it is kept; so it is in decode, and in f32 on RDNA, which has no f32 matrix
-instructions. Counts: docs/amd.md.
+instructions. Counts: docs/notes/amd.md.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ FEW_ROWS = 16
 FEW_ROWS_KEYS = 4
 WORKGROUP_ROWS = 64
 # K and V of a head from which on chunks of keys are worth two more dispatches: measured on two
-# cores (docs/split-k.md), 1.2 times faster at 8 MB and 1.3 and more above.
+# cores (docs/notes/split-k.md), 1.2 times faster at 8 MB and 1.3 and more above.
 SPLIT_BYTES = 8_000_000
 # The widest dim of heads that IREE's own configuration takes whole: tiles of it leave parts of
 # scores, and softmax is taken of those.

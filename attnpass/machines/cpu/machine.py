@@ -1,8 +1,8 @@
 """CPUs through IREE's llvm-cpu backend.
 
-Measured on AVX-512 machines (docs/cpu.md, docs/cost-model.md). Loops of our own read V^T nearly
-as fast as V; without them k2 innermost in V makes attention 1.7 to 2.3 times slower, and where
-only V has them 3 to 4.7 times. So on a CPU V stays as it is.
+Measured on AVX-512 machines (docs/notes/cpu.md, docs/notes/cost-model.md). Loops of our own read
+V^T nearly as fast as V; without them k2 innermost in V makes attention 1.7 to 2.3 times slower,
+and where only V has them 3 to 4.7 times. So on a CPU V stays as it is.
 """
 
 from __future__ import annotations
