@@ -1,8 +1,8 @@
 """Which attention on a CPU becomes vector loops of our own, and how they cut it.
 
 Measured with AVX-512 (see docs/notes/cpu.md). With many rows, a row of the query stands in each
-lane of a vector of scores, so that everything but a few loads is multiply-adds; with few, elements of
-the head dim do, so that K and V are read once, from one end to the other. Either way for any
+lane of a vector of scores, so that everything but a few loads is multiply-adds; with few, elements
+of the head dim do, so that K and V are read once, from one end to the other. Either way for any
 number of keys and rows, and for head dims that no tile of IREE's takes whole. The sizes hardly
 matter as long as sums stay in registers and buffers within IREE's limit for the stack.
 """
