@@ -134,7 +134,7 @@ STEPS = (
     Step("attn-tile-products", "rows of products fit a kernel's tiles", _CONFIGURE),
     Step("attn-generic-products", "IREE lowers named products wrong below O2"),
     Step("attn-scatter-indices", "IREE fuses what makes a scatter's indices into its kernel"),
-    Step("attn-gather-indices", "IREE fuses gathers with what reads them, and takes wrong rows"),
+    Step("attn-gather-indices", "IREE takes wrong rows in gathers, or has no program for them"),
     Step("attn-gather-slices", "IREE numbers a slice's elements without its gaps"),
     Step("attn-join-dims", "IREE cuts dims where it joins reshapes, and kernels lose them"),
     Step("attn-store-operands", "vector loops read K, V and masks from memory", _CONFIGURE),

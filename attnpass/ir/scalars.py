@@ -167,12 +167,14 @@ class ScalarBuilder:
         """`arith.select` of two values of the same type."""
         return self.create("arith.select", [true.type], [condition, true, false]).results[0]
 
-    def multiply_add(self, value: ir.Value, factor: int, addend: ir.Value | int) -> ir.Value:
+    def multiply_add(
+        self, value: ir.Value, factor: ir.Value | int, addend: ir.Value | int
+    ) -> ir.Value:
         """value * factor + addend of indices."""
         kinds = [value.type]
         if factor != 1:
-            operands = [value, self.constant_index(factor)]
-            value = self.create("arith.muli", kinds, operands).results[0]
+            times = self.constant_index(factor) if isinstance(factor, int) else factor
+            value = self.create("arith.muli", kinds, [value, times]).results[0]
         if addend == 0:
             return value
         other = self.constant_index(addend) if isinstance(addend, int) else addend

@@ -1,7 +1,8 @@
-"""attn-gather-indices: rows that a gather takes by one index each have no dim for it."""
+"""attn-gather-indices: gathers take each row by one index, and have no dim for it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,43 +11,112 @@ from ..passes import Pass, PassContext
 if TYPE_CHECKING:
     from iree.compiler import ir
 
-_INDICES = 1
+    from ..ir import Builder
+
+_SOURCE, _INDICES = 0, 1
 
 
 @dataclass(frozen=True)
 class GatherIndices(Pass):
-    """Drops the last dim, of size one, of indices that address one dim of a gather's source.
+    """Makes several indices a row one, of the indexed dims as one, and drops the last dim, of
+    size one, of indices that address one dim.
 
-    The op means the same without it. With it, tiles of the gather in the kernel of what reads its
-    result, such as attention, take wrong indices (IREE 3.13): other rows, or memory that is not
-    the source's. Several indices a row are right.
+    The op means the same. What IREE 3.13 does with it is wrong:
+
+    - Tiles of a gather by one index with a dim for it, in the kernel of what reads its result,
+      such as attention, take wrong indices: other rows, or memory that is not the source's.
+    - A gather by several has no program where there are more dims of rows than indices, which
+      reshapes of its result, too, come to. Three in a cycle (`dimension_map = [2, 0, 1]`) address
+      the wrong dims.
+
+    Nothing checks the range of indices, before or after: they address the same memory.
     """
 
     name: ClassVar[str] = "attn-gather-indices"
-    summary: ClassVar[str] = "gathers by one index a row have no dim of size one for it"
-    mends: ClassVar[str] = "gathers fused with their readers take wrong rows"
+    summary: ClassVar[str] = "gathers take each row by one index, with no dim of size one for it"
+    mends: ClassVar[str] = "gathers take wrong rows, or have no program"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..ir import Builder, collect, sizes_of
+        from ..ir import Builder, collect
 
         with module.context:
-            found = collect(module, _has_unit_dim, bodies=False)
-            for op in found:
-                indices = op.operands[_INDICES]
-                rank = len(sizes_of(indices))
-                groups = [*([dim] for dim in range(rank - 2)), [rank - 2, rank - 1]]
-                op.operands[_INDICES] = Builder(op).collapse(indices, groups)
-        return bool(found)
+            several = collect(module, _has_several, bodies=False)
+            alone = collect(module, _has_unit_dim, bodies=False)
+            for op in several:
+                _join_indices(op, Builder(op))
+            for op in alone:
+                _drop_dim(op, Builder(op))
+        return bool(several or alone)
+
+
+def _has_several(op: ir.Operation) -> bool:
+    """Whether a gather addresses several dims."""
+    return _is_gather(op) and _depth(op) > 1
 
 
 def _has_unit_dim(op: ir.Operation) -> bool:
     """Whether a gather's indices have a dim of size one beside those of its result."""
-    from ..ir import is_ranked_tensor, sizes_of
+    from ..ir import sizes_of
 
-    if op.name != "iree_linalg_ext.gather" or not len(op.results):
+    if not _is_gather(op) or _depth(op) != 1:
         return False
-    source, indices = (op.operands[number] for number in (0, _INDICES))
-    if not is_ranked_tensor(indices) or len(list(op.attributes["dimension_map"])) != 1:
-        return False
+    source, indices = (op.operands[number] for number in (_SOURCE, _INDICES))
     rows = len(sizes_of(op.results[0])) - (len(sizes_of(source)) - 1)
     return rows >= 1 and len(sizes_of(indices)) == rows + 1
+
+
+def _is_gather(op: ir.Operation) -> bool:
+    return op.name == "iree_linalg_ext.gather" and bool(len(op.results))
+
+
+def _depth(op: ir.Operation) -> int:
+    """How many dims the indices address."""
+    return len(list(op.attributes["dimension_map"]))
+
+
+def _drop_dim(op: ir.Operation, build: Builder) -> None:
+    from ..ir import sizes_of
+
+    indices = op.operands[_INDICES]
+    rank = len(sizes_of(indices))
+    groups = [*([dim] for dim in range(rank - 2)), [rank - 2, rank - 1]]
+    op.operands[_INDICES] = build.collapse(indices, groups)
+
+
+def _join_indices(op: ir.Operation, build: Builder) -> None:
+    from ..ir import set_attribute, sizes_of
+
+    depth, source = _depth(op), op.operands[_SOURCE]
+    places = list(op.attributes["dimension_map"])
+    full = sizes_of(source)[:depth]
+    sizes = [size if isinstance(size, int) else build.size(size) for size in full]
+    rest = range(depth, len(sizes_of(source)))
+    op.operands[_INDICES] = _joined(op.operands[_INDICES], places, sizes, build)
+    op.operands[_SOURCE] = build.collapse(source, [[*range(depth)], *([dim] for dim in rest)])
+    set_attribute(op, "dimension_map", "array<i64: 0>")
+
+
+def _joined(
+    indices: ir.Value, places: Sequence[int], sizes: Sequence[int | ir.Value], build: Builder
+) -> ir.Value:
+    """The numbers of elements of the dims of these sizes; `places` has the dim of each index."""
+    from iree.compiler import ir
+
+    from ..ir import sizes_of
+
+    i64 = ir.IntegerType.get_signless(64, build.anchor.context)
+    # A gather of one row has an index, too.
+    rows = sizes_of(indices)[:-1]
+    init = build.empty(rows or (1,), i64)
+
+    def body(inner: Builder, scalars: Sequence[ir.Value]) -> Sequence[ir.Value]:
+        row = [inner.loop_index(dim) for dim in range(len(rows))]
+        total = None
+        for dim, size in enumerate(sizes):
+            column = inner.constant_index(places.index(dim))
+            at = inner.to_index(inner.extract(indices, [*row, column]))
+            total = at if total is None else inner.multiply_add(total, size, at)
+        return [inner.create("arith.index_cast", [i64], [total]).results[0]]
+
+    (joined,) = build.generic([], [init], [tuple(range(len(rows or (1,))))], body)
+    return joined

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import known_cases
@@ -66,6 +67,14 @@ def _gathered() -> Probe:
     wanted = weights / weights.sum(-1, keepdims=True) @ value
     inputs = [q, *pools, at[:, None]]
     return Probe(modules.GATHERED, "attn-gather-indices", inputs=inputs, wanted=lambda: [wanted])
+
+
+def _gathered_by(places: Sequence[int], rows: Sequence[int], **more: Any) -> Probe:
+    (source,) = random((4,) * len(places) + (6,))
+    at = np.random.default_rng(1).integers(0, 4, (*rows, len(places))).astype(np.int32)
+    wanted = source[tuple(at[..., places.index(dim)] for dim in range(len(places)))]
+    given = {"inputs": [source, at], "wanted": lambda: [wanted], **more}
+    return Probe(modules.gathered_by(places, rows), "attn-gather-indices", **given)
 
 
 def _returned() -> Probe:
@@ -134,6 +143,10 @@ PROBES = {
     ),
     "soft-caps": of_form(Case(2, 24, 40, 16, score="cap"), "attn-natural-scores"),
     "gathers by one index": _gathered(),
+    "gathers by two indices of three dims": _gathered_by(
+        (0, 1), (2, 3, 2), expected=FAILED, error="'tensor.expand_shape' op expected reassociation"
+    ),
+    "gathers by three indices in a cycle": _gathered_by((2, 0, 1), (5,)),
     "slices read by index": _slice(
         expected=FAILED, place="interpreted", error="takes a view to have no gaps"
     ),

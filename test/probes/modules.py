@@ -3,6 +3,8 @@
 # ruff: noqa: E501
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 # Attention whose V an elementwise op makes.
@@ -28,6 +30,20 @@ func.func @main(%q: tensor<2x8x16xf32>, %k: tensor<2x40x16xf32>, %x: tensor<2x40
   return %r : tensor<2x8x12xf32>
 }
 """
+
+
+def gathered_by(places: Sequence[int], rows: Sequence[int]) -> str:
+    """A gather of rows of these dims by several indices each; `places` has the dim of each."""
+    source, result = "4x" * len(places) + "6xf32", "x".join(map(str, rows)) + "x6xf32"
+    indices = "x".join(map(str, (*rows, len(places)))) + "xi32"
+    return f"""
+func.func @main(%s: tensor<{source}>, %at: tensor<{indices}>) -> tensor<{result}> {{
+  %e = tensor.empty() : tensor<{result}>
+  %g = iree_linalg_ext.gather dimension_map = {list(places)} ins(%s, %at : tensor<{source}>, tensor<{indices}>) outs(%e : tensor<{result}>) -> tensor<{result}>
+  return %g : tensor<{result}>
+}}
+"""
+
 
 # Attention whose K and V a gather takes, by one index a row.
 GATHERED = """

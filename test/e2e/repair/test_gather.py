@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from helpers import compile_text, run_module
 from interpreter import interpret
 from iree.compiler import ir
 
@@ -140,3 +141,48 @@ def test_masked_scatter() -> None:
         apart = set(order[:2]) == {0, 1}
         wanted = "" if apart else "a dim of the slices that it moves would go before an indexed dim"
         assert reordered(MASKED_SCATTER, inputs, order) == wanted, order
+
+
+# dims of the source, how many are known, the place of each index, and the sizes of the rows: i, the
+# batch's rank, and sizes, types and orders in pairs.
+BY_SEVERAL = [
+    ((5, 3), "5x3", (0, 1), (2,), "i32"),
+    ((5, 3), "?x3", (1, 0), (2, 3), "i64"),
+    ((5, 3), "5x?", (0, 1), (2, 3, 2), "i64"),
+    ((5, 3), "?x?", (1, 0), (2, 3, 2, 2), "i32"),
+    ((5, 3), "5x3", (1, 0), (), "i64"),
+    ((5, 3, 4), "5x3x4", (2, 0, 1), (2,), "i64"),
+    ((5, 3, 4), "?x3x?", (1, 2, 0), (2, 3), "i32"),
+    ((5, 3, 4), "5x3x4", (0, 2, 1), (2, 3, 2), "i32"),
+    ((5, 3, 4), "?x?x?", (2, 1, 0), (2, 3, 2, 2), "i64"),
+    ((5, 3, 4), "5x?x4", (0, 1, 2), (), "i32"),
+]
+
+
+def by_several(number: int) -> str:
+    _, source, places, rows, kind = BY_SEVERAL[number]
+    indices, result = ("x".join(map(str, (*rows, last))) for last in (len(places), 6))
+    types = f"tensor<{source}x6xf32>, tensor<{indices}x{kind}>"
+    return f"""
+func.func @f{number}(%s: tensor<{source}x6xf32>, %i: tensor<{indices}x{kind}>)
+    -> tensor<{result}xf32> {{
+  %e = tensor.empty() : tensor<{result}xf32>
+  %g = iree_linalg_ext.gather dimension_map = {list(places)} ins(%s, %i : {types})
+      outs(%e : tensor<{result}xf32>) -> tensor<{result}xf32>
+  return %g : tensor<{result}xf32>
+}}
+"""
+
+
+def test_several_indices() -> None:
+    """IREE has no program where there are more rows' dims than indices, and takes wrong rows where
+    three are in a cycle."""
+    generator = np.random.default_rng(1)
+    program = compile_text("".join(map(by_several, range(len(BY_SEVERAL)))), mode="cost")
+    for number, (sizes, _, places, rows, kind) in enumerate(BY_SEVERAL):
+        source = generator.standard_normal((*sizes, 6)).astype(np.float32)
+        columns = [generator.integers(0, sizes[place], rows) for place in places]
+        indices = np.stack(columns, -1).astype(kind.replace("i", "int"))
+        got = run_module(program, [source, indices], f"f{number}")
+        wanted = source[tuple(columns[places.index(dim)] for dim in range(len(sizes)))]
+        np.testing.assert_array_equal(got, wanted, str(BY_SEVERAL[number]))
