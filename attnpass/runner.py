@@ -7,6 +7,7 @@ as text, to IREE's pass manager.
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .errors import AttnError, InternalError, PassError, PipelineError
-from .passes import PREFIX, Pass, PassContext, make_pass
+from .passes import PREFIX, Pass, PassContext, make_pass, pass_names
+from .report.topics import RUN, SWITCH, listen, tell
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -114,6 +116,7 @@ def run_pipeline(
     """
     watch = instrumentation or Instrumentation()
     stages = list(stages)
+    listen_as_asked()
     if any(isinstance(stage, Pass) for stage in stages):
         _say_what_is_untested(stages)
         from .attention.facts import note_what_is_left, tell_apart
@@ -132,10 +135,19 @@ def run_pipeline(
             watch.changed.append(stage)
         elif _run_ours(stage, module, context, verify):
             watch.changed.append(stage)
-        watch.seconds.append((name, time.perf_counter() - start))
+        seconds = time.perf_counter() - start
+        watch.seconds.append((name, seconds))
+        did = "changed" if watch.changed and watch.changed[-1] is stage else "left"
+        tell(RUN, "%s %s the module, in %.3f s", name, did, seconds)
         if watch.after:
             watch.after(name, module)
     context.report.pass_name = ""
+
+
+def listen_as_asked() -> None:
+    """Shows what the environment's ATTNPASS_LOG names; AttnError for what it cannot name."""
+    if os.environ.get(SWITCH):
+        listen(pass_names())
 
 
 def _say_what_is_untested(stages: Sequence[Stage]) -> None:

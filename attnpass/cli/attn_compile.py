@@ -24,6 +24,7 @@ from ..errors import AttnError, CompileError, PassError
 from ..pipeline import choices, shown
 from ..pipeline import usage as pipeline_usage
 from ..report.records import Event, Report
+from ..report.remarks import remarks
 from .attempts import CompileState, Done, Failed, Tell, compile_in_children
 from .diagnostics import run_tool, split_chunks
 from .dialects import search_here
@@ -46,7 +47,8 @@ iree-compile takes (--help lists them), and:
   --attn-phase=PHASE             run the passes on tensors at this phase instead of their own
   --attn-target=NAME             the target to price for, instead of the module's own
   --attn-report=FILE             write every decision as JSON (-: as --attn-summary does)
-  --attn-summary                 print every decision, with its reason, to standard error
+  --attn-summary                 print what was gained and every decision to standard error
+  --attn-remarks                 print a remark an op, file:line:col, to standard error
   --attn-show-pipeline           print what would run with these flags, and why
   --attn-dump-ir=DIR             write the IR before and after the passes
   --attn-fail-on=WORDS           exit with 1, by commas: refused (an operand), moved (bytes),
@@ -109,7 +111,7 @@ def _iree_compile(options: CompileOptions) -> int:
         print(f"{USAGE}\nAnd those of iree-compile:\n")
     if "version" in asked:
         print(version_text(), end="")
-    if options.report or options.summary:
+    if options.report or options.summary or options.remarks:
         report = Report(mode="disabled" if options.disable else options.mode)
         report.note("not run: iree-compile was called as it is, without the passes")
         _write_report(options, report)
@@ -123,6 +125,9 @@ def _write_report(options: CompileOptions, report: Report) -> None:
         write_output(options.report, report.to_json().encode())
     if options.summary or options.report == STANDARD:
         print(report.to_text(), end="", file=sys.stderr)
+    if options.remarks:
+        for remark in remarks(report):
+            print(remark.line(options.input_name), file=sys.stderr)
 
 
 def _hook(options: CompileOptions) -> PipelineHook:
@@ -140,7 +145,7 @@ def _hook(options: CompileOptions) -> PipelineHook:
 def _chunks(options: CompileOptions) -> list[bytes]:
     """The modules of the input."""
     data = read_input(options.input)
-    name = "<stdin>" if options.input == "-" else options.input
+    name = options.input_name
     if not data.strip():
         raise AttnError("the file is empty; an MLIR module is needed", f"{name}:1:1")
     if is_bytecode(data):
@@ -159,7 +164,7 @@ class _CompileJob:
     @property
     def name(self) -> str:
         """What messages call the input."""
-        return "<stdin>" if self.options.input == STANDARD else self.options.input
+        return self.options.input_name
 
     def run(self, searches: Sequence[FallbackSearch], tell: Tell) -> int:
         """Compiles each module as its search says, in this process, and `tell`s what becomes of

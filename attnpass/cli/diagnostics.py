@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..driver.files import flush_output, forget_output
 from ..errors import AttnError, InternalError, PassError
-from ..runner import explained
+from ..runner import explained, listen_as_asked
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -195,6 +195,7 @@ def _next_plain(lines: Sequence[str], number: int) -> int:
 def run_tool(name: str, body: Callable[[], int]) -> int:
     """Runs a tool's body; a user's mistake becomes one line and exit code 1."""
     try:
+        listen_as_asked()
         code = body()
         flush_output()
         return code

@@ -35,6 +35,7 @@ _OUR_LISTS = {"attn-fail-on": ("fail_on", FAIL_ON)}
 _OUR_SWITCHES = {
     **{flag_of(f): f.name for f in choices() if f.default is True},
     "attn-disable": "disable",
+    "attn-remarks": "remarks",
     "attn-summary": "summary",
     "attn-show-pipeline": "show_pipeline",
     "attn-help": "help",
@@ -103,12 +104,18 @@ class CompileOptions(PipelineOptions):
     phase: str = ""
     report: str = ""
     summary: bool = False
+    remarks: bool = False
     dump_ir: str = ""
     target: str = ""
     fail_on: tuple[str, ...] = ()
     disable: bool = False
     show_pipeline: bool = False
     help: bool = False
+
+    @property
+    def input_name(self) -> str:
+        """What messages call the input."""
+        return "<stdin>" if self.input == "-" else self.input
 
     @property
     def is_binary(self) -> bool:

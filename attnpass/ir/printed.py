@@ -8,6 +8,7 @@ infos and assumptions. No other module knows how these are spelled.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,8 @@ _ASSUMED = re.compile(r"\b(umin|umax|udiv) = (\d+)")
 _PTX = re.compile(r"ptx(\d+)")
 # Numbers in brackets, or such lists in brackets.
 _LIST = r"\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\]"
+# Levels of a lowering configuration, from the outside in.
+_TILED = ("workgroup", "distribution", "partial_reduction", "reduction", "thread", "subgroup")
 _LOWERED = "#iree_codegen.no_pipeline"
 _SHARED, _PRIVATE = "#gpu.address_space<workgroup>", "#gpu.address_space<private>"
 
@@ -118,3 +121,29 @@ def shape(kind: object) -> list[int | None]:
 def redeclared(declaration: str, name: str, old: object, new: object) -> str:
     """IREE's declaration of a function for callers with another type of `name`."""
     return re.sub(rf"({re.escape(name)}: ){re.escape(str(old))}", rf"\g<1>{new}", declaration)
+
+
+def configuration_words(text: object) -> str:
+    """A compilation info for a reader: its tiles (0: a dim that is not cut), threads, pipeline.
+
+    Text that is none comes back as it is."""
+    found = [
+        f"{name} tiles {_sizes(sizes)}"
+        for name in _TILED
+        if any(sizes := [size for size in numbers(text, name) if not isinstance(size, list)])
+    ]
+    if promoted := numbers(text, "promote_operands"):
+        found.append(f"operands {', '.join(map(str, promoted))} in shared memory")
+    if instruction := re.search(r"mma_kind = #iree_gpu\.\w+<(\w+)", str(text)):
+        found.append(instruction[1])
+    if threads := numbers(text, "workgroup_size"):
+        subgroup = number(text, "subgroup_size")
+        within = f" in subgroups of {subgroup}" if subgroup else ""
+        found.append(f"{math.prod(threads)} threads{within}")
+    if pipeline := re.search(r"pipeline<(\w+)>", str(text)):
+        found.append(pipeline[1])
+    return ", ".join(found) or str(text)
+
+
+def _sizes(sizes: list[int]) -> str:
+    return "x".join(str(size) for size in sizes)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from .ops import MODULE, Op, Place, op_from_dict, op_of
+from .topics import tell, topic_of
 from .words import EVENTS, EventKind, What, sentence
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class AttentionRecord:
         """Adds a decision; a later decision of the same pass on an operand replaces it."""
         self.operands = [old for old in self.operands if not _about_the_same(old, record)]
         self.operands.append(record)
+        words = (self.location, record.operand, record.decision, record.reason)
+        tell(topic_of(record.pass_name), "%s: %s %s: %s", *words)
 
     def is_absorbed(self, operand: str) -> bool:
         """Whether a pass has put another layout of this operand into its producers."""
@@ -90,7 +93,10 @@ class Record:
 
     def __str__(self) -> str:
         """The record in words."""
-        about = "" if self.op.kind == MODULE.kind else str(self.op)
+        return self.said_of("" if self.op.kind == MODULE.kind else str(self.op))
+
+    def said_of(self, about: str) -> str:
+        """The record in words, with what it is about called `about`; '' for the module."""
         return sentence(self.what, about, self.reason, self.details)
 
 
@@ -171,7 +177,9 @@ class Report:
         """Says what the pass that runs has done to an op (a `kind` of), or has not. To be called
         while the op stands in its module; an `Op` outlives it."""
         about = op if isinstance(op, Op) else op_of(op, kind)
-        self.records.append(Record(about, what, reason, details, self.pass_name))
+        made = Record(about, what, reason, details, self.pass_name)
+        self.records.append(made)
+        tell(topic_of(self.pass_name), "%s", made)
 
     def found(self, *what: What, of: str = "") -> list[Record]:
         """The records of these words, in the order in which they were made; those `of` ops whose

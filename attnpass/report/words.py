@@ -12,6 +12,12 @@ from typing import Literal, get_args
 EventKind = Literal["known-wrong", "fallback", "ignored"]
 EVENTS: tuple[EventKind, ...] = get_args(EventKind)
 
+# What a reader may want to change.
+NOT_DONE = (
+    *("not-raised", "not-decomposed", "not-widened", "not-configured", "no-loops"),
+    *("not-lowered", "left"),
+)
+
 What = Literal[
     "raised",  # products and a softmax are an attention op
     "not-raised",
@@ -60,4 +66,13 @@ def sentence(what: What, op: str, reason: str, details: dict[str, int | float | 
     words = _SENTENCES.get(what, _SENTENCE) if op else "{reason}"
     if not reason:
         words = words.partition("{reason}")[0].rstrip(" ,:")
-    return words.format(op=op, reason=reason, **details)
+    return words.format(op=op, reason=reason, **_in_words(details))
+
+
+def _in_words(details: dict[str, int | float | str]) -> dict[str, int | float | str]:
+    """Details without attributes as they are spelled in IR."""
+    from ..ir.printed import configuration_words
+
+    if "configuration" not in details:
+        return details
+    return {**details, "configuration": configuration_words(details["configuration"])}

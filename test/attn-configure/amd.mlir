@@ -15,8 +15,8 @@
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
 // The head dim of V whole: Q K^T is computed once, not for each 64 columns.
-// WHY: is configured for rocm gfx942: {{.*}} reduction = [0, 0, 0, 0, 64], workgroup = [1, 64, 128, 0, 0]{{.*}} workgroup_size = [256, 1, 1] subgroup_size = 64
-// WHY3: is configured for rocm gfx1100: {{.*}} reduction = [0, 0, 0, 0, 32], workgroup = [1, 64, 128, 0, 0]{{.*}} workgroup_size = [128, 1, 1] subgroup_size = 32
+// WHY: is configured for rocm gfx942: workgroup tiles 1x64x128x0x0, reduction tiles 0x0x0x0x64, {{.*}}256 threads in subgroups of 64
+// WHY3: is configured for rocm gfx1100: workgroup tiles 1x64x128x0x0, reduction tiles 0x0x0x0x32, {{.*}}128 threads in subgroups of 32
 // CHECK-LABEL: func.func @prefill
 // CHECK: pv_attrs = {{.*}}#iree_gpu.mma_layout<MFMA_F32_16x16x16_F16, col_major = true>
 // CHECK-SAME: qk_attrs = {{.*}}#iree_gpu.virtual_mma_layout<VMFMA_F32_16x16x32_F16, col_major = true>
@@ -36,7 +36,7 @@ func.func @prefill(%q: tensor<32x4096x128xf16>, %k: tensor<32x4096x128xf16>, %v:
 
 // On RDNA3 IREE's own tile spills registers.
 // WHY: keeps IREE's own configuration: its own tile has the same columns, and matrix instructions for all rows and keys
-// WHY3: is configured for rocm gfx1100: {{.*}} reduction = [0, 0, 0, 0, 32], workgroup = [1, 64, 64, 0, 0]
+// WHY3: is configured for rocm gfx1100: workgroup tiles 1x64x64x0x0, reduction tiles 0x0x0x0x32
 // CHECK-LABEL: func.func @good
 // CHECK-NOT: compilation_info
 // RDNA-LABEL: func.func @good
@@ -53,8 +53,8 @@ func.func @good(%q: tensor<32x4096x64xf16>, %k: tensor<32x4096x64xf16>, %v: tens
 }
 
 // IREE has no matrix instructions for 100 rows.
-// WHY: is configured for rocm gfx942: {{.*}} workgroup = [1, 64, 64, 0, 0]
-// WHY3: is configured for rocm gfx1100: {{.*}} workgroup = [1, 64, 64, 0, 0]
+// WHY: is configured for rocm gfx942: workgroup tiles 1x64x64x0x0
+// WHY3: is configured for rocm gfx1100: workgroup tiles 1x64x64x0x0
 // CHECK-LABEL: func.func @odd_rows
 // CHECK: MFMA_F32_16x16x16_BF16
 // RDNA-LABEL: func.func @odd_rows
@@ -71,7 +71,7 @@ func.func @odd_rows(%q: tensor<32x100x64xbf16>, %k: tensor<32x128x64xbf16>, %v: 
 }
 
 // The last tile of keys is masked by IREE, but not where one of rows is as well.
-// WHY: is configured for rocm gfx942: {{.*}} reduction = [0, 0, 0, 0, 64], workgroup = [1, 64, 64, 0, 0]
+// WHY: is configured for rocm gfx942: workgroup tiles 1x64x64x0x0, reduction tiles 0x0x0x0x64
 // WHY: keeps IREE's own configuration: 64 rows and 64 keys at a time both leave some over
 // WHY3: is configured for rocm gfx1100
 // WHY3: keeps IREE's own configuration: 64 rows and 32 keys at a time both leave some over
@@ -106,8 +106,8 @@ func.func @odd_both(%q: tensor<32x100x64xf16>, %k: tensor<32x1333x64xf16>, %v: t
 }
 
 // Six subgroups, for the copies to LDS.
-// WHY: is configured for rocm gfx942: {{.*}} workgroup = [1, 96, 96, 0, 0]{{.*}} workgroup_size = [384, 1, 1]
-// WHY3: is configured for rocm gfx1100: {{.*}} workgroup = [1, 96, 96, 0, 0]{{.*}} workgroup_size = [192, 1, 1]
+// WHY: is configured for rocm gfx942: workgroup tiles 1x96x96x0x0{{.*}} 384 threads
+// WHY3: is configured for rocm gfx1100: workgroup tiles 1x96x96x0x0{{.*}} 192 threads
 // CHECK-LABEL: func.func @head_96
 // CHECK: compilation_info
 // RDNA-LABEL: func.func @head_96
@@ -125,8 +125,8 @@ func.func @head_96(%q: tensor<32x512x96xf16>, %k: tensor<32x512x96xf16>, %v: ten
 
 // CDNA has f32 matrix instructions; RDNA has lanes, whose numbers are right at this width, unlike
 // those of IREE's own configuration.
-// WHY: is configured for rocm gfx942: {{.*}}promote_operands = [1, 2]{{.*}} workgroup = [1, 64, 256, 0, 0]
-// WHY3: is configured for rocm gfx1100: {{.*}} workgroup_size = [128, 1, 1] subgroup_size = 32
+// WHY: is configured for rocm gfx942: workgroup tiles 1x64x256x0x0{{.*}} operands 1, 2 in shared memory
+// WHY3: is configured for rocm gfx1100: {{.*}} 128 threads in subgroups of 32
 // CHECK-LABEL: func.func @f32_wide
 // CHECK: MFMA_F32_16x16x4_F32
 // RDNA-LABEL: func.func @f32_wide
@@ -142,7 +142,7 @@ func.func @f32_wide(%q: tensor<8x512x256xf32>, %k: tensor<8x512x256xf32>, %v: te
   return %r : tensor<8x512x256xf32>
 }
 
-// WHY: is configured for rocm gfx942: {{.*}} workgroup = [1, 32, 512, 0, 0]
+// WHY: is configured for rocm gfx942: workgroup tiles 1x32x512x0x0
 // WHY3: keeps IREE's own configuration: on gfx1100 all tiles for head dims above 256 spill registers
 // CHECK-LABEL: func.func @head_512
 // CHECK: compilation_info
@@ -161,7 +161,7 @@ func.func @head_512(%q: tensor<8x512x512xf16>, %k: tensor<8x512x512xf16>, %v: te
 
 // Decode: wrong numbers on RDNA, whose 32 lanes read 512 bytes of a head at once.
 // WHY: keeps IREE's own configuration: 4 query row(s) fill no matrix instruction
-// WHY3: is configured for rocm gfx1100: {{.*}} workgroup = [1, 16, 128, 0, 0]
+// WHY3: is configured for rocm gfx1100: workgroup tiles 1x16x128x0x0
 // CHECK-LABEL: func.func @few_rows
 // CHECK-NOT: compilation_info
 // RDNA-LABEL: func.func @few_rows
@@ -177,7 +177,7 @@ func.func @few_rows(%q: tensor<8x4x512xf16>, %k: tensor<8x512x512xf16>, %v: tens
   return %r : tensor<8x4x512xf16>
 }
 
-// WHY: is configured for rocm gfx942: {{.*}} workgroup = [1, 64, 64, 0, 0]
+// WHY: is configured for rocm gfx942: workgroup tiles 1x64x64x0x0
 // WHY3: keeps IREE's own configuration: gfx1100 has no matrix instructions for f8E4M3FNUZ Q
 // CHECK-LABEL: func.func @fp8
 // CHECK: VMFMA_F32_16x16x32_F8E4M3FNUZ

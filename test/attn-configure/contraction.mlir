@@ -39,19 +39,19 @@
 // With less shared memory, the tile that two workgroups have room for.
 // SMALL: linalg.{{contract|generic}} {{.*}}reduction = [0, 0, 0, 32], subgroup_basis = {{\[\[}}1, 2, 2, 1], [0, 1, 2, 3]], workgroup = [1, 128, 128, 0]
 
-// WHY: contraction at {{.*}} is configured for cuda sm_80
-// WHY: contraction at {{.*}} is configured for cuda sm_80
-// WHY: contraction at {{.*}} keeps IREE's own configuration: 77 x 1024 x 1024 are no multiples of 64 x 64 x 64
-// WHY: contraction at {{.*}} keeps IREE's own configuration: IREE 3.13 computes wrong numbers where the first factor has the last dim
+// WHY-DAG: contraction at {{.*}} is configured for cuda sm_80
+// WHY-DAG: contraction at {{.*}} is configured for cuda sm_80
+// WHY-DAG: contraction at {{.*}} keeps IREE's own configuration: 77 x 1024 x 1024 are no multiples of 64 x 64 x 64
+// WHY-DAG: contraction at {{.*}} keeps IREE's own configuration: IREE 3.13 computes wrong numbers where the first factor has the last dim
 
-// WHY: contraction at {{.*}} keeps IREE's own configuration: IREE 3.13 computes wrong numbers where loops are not over rows, columns and depth
+// WHY-DAG: contraction at {{.*}} keeps IREE's own configuration: IREE 3.13 computes wrong numbers where loops are not over rows, columns and depth
 
 // Rows of an unknown number come in tiles of a known one, by attn-tile-products.
-// WHY: contraction at {{.*}} is configured for cuda sm_80: {{.*}}workgroup = [1, 128, 128, 0]
+// WHY-DAG: contraction at {{.*}} is configured for cuda sm_80: workgroup tiles 1x128x128x0
 
 // A precompiled kernel in attention's place leaves the projection as it is.
-// KERNEL: contraction at {{.*}} is configured for cuda sm_90
-// KERNEL: output kernel: attention_f16_d128_vt
+// KERNEL-DAG: contraction at {{.*}} is configured for cuda sm_90
+// KERNEL-DAG: output kernel: attention_f16_d128_vt
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
 #k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>

@@ -10,7 +10,7 @@
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
 // Prefill: tensor cores, Q, K and V through shared memory, the head dim whole.
-// WHY: is configured for cuda sm_80: {{.*}} reduction = [0, 0, 0, 0, 32], workgroup = [1, 128, 128, 0, 0]
+// WHY: is configured for cuda sm_80: workgroup tiles 1x128x128x0x0, reduction tiles 0x0x0x0x32
 // CHECK-LABEL: func.func @prefill
 // CHECK: NV_MMA_SYNC_F32_16x8x16_F16>{{.*}} subgroup_basis = {{\[\[}}1, 4, 1, 1, 1], [0, 1, 2, 4]]
 // CHECK-SAME: compilation_info = #
@@ -26,7 +26,7 @@ func.func @prefill(%q: tensor<32x4096x128xf16>, %k: tensor<32x4096x128xf16>, %v:
 }
 
 // A few grouped rows: one warp.
-// WHY: is configured for cuda sm_80: {{.*}} workgroup = [1, 16, 128, 0, 0]{{.*}} workgroup_size = [32, 1, 1]
+// WHY: is configured for cuda sm_80: workgroup tiles 1x16x128x0x0{{.*}} 32 threads
 // CHECK-LABEL: func.func @grouped
 // CHECK: NV_MMA_SYNC_F32_16x8x16_BF16
 // CHECK-SAME: compilation_info = #
@@ -42,7 +42,7 @@ func.func @grouped(%q: tensor<64x4x128xbf16>, %k: tensor<64x4096x128xbf16>, %v: 
 }
 
 // No tensor cores for f32: lanes along rows, keys and the head dim, sums in registers.
-// WHY: is configured for cuda sm_80: {{.*}}reduction = [0, 0, 0, 0, 32], workgroup = [1, 64, 64, 0, 0]{{.*}} workgroup_size = [128, 1, 1]
+// WHY: is configured for cuda sm_80: workgroup tiles 1x64x64x0x0, reduction tiles 0x0x0x0x32{{.*}} 128 threads
 // CHECK-LABEL: func.func @f32(
 // CHECK: pv_attrs = {lowering_config = #iree_gpu.lowering_config<{lane_basis = {{\[\[}}1, 4, 8, 1, 1], [0, 1, 2, 4]]{{.*}} thread = [0, 4, 4, 4]
 // CHECK-SAME: qk_attrs = {lowering_config = #iree_gpu.lowering_config<{lane_basis = {{\[\[}}1, 4, 1, 4, 2], [0, 1, 3, 4]]{{.*}} thread = [0, 4, 4, 2]
@@ -59,7 +59,7 @@ func.func @f32(%q: tensor<32x512x64xf32>, %k: tensor<32x512x64xf32>, %v: tensor<
 }
 
 // Fewer subgroups a workgroup, so that there is work for the whole GPU.
-// WHY: is configured for cuda sm_80: {{.*}} workgroup = [1, 16, 64, 0, 0]{{.*}} workgroup_size = [32, 1, 1]
+// WHY: is configured for cuda sm_80: workgroup tiles 1x16x64x0x0{{.*}} 32 threads
 // CHECK-LABEL: func.func @f32_few_workgroups
 // CHECK: compilation_info = #
 func.func @f32_few_workgroups(%q: tensor<2x512x64xf32>, %k: tensor<2x512x64xf32>, %v: tensor<2x512x64xf32>) -> tensor<2x512x64xf32> {

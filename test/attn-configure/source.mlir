@@ -5,8 +5,8 @@
 // RUN: FileCheck %s < %t
 // RUN: FileCheck %s --check-prefix=REPORT --input-file=%t.txt
 
-// REPORT: attention at {{.*}} is configured for llvm-cpu generic from {{.*}}tuned.json: #iree_codegen
-// REPORT: attention at {{.*}} is configured for llvm-cpu generic: #iree_codegen
+// REPORT: attention at {{.*}} is configured for llvm-cpu generic from {{.*}}tuned.json: distribution tiles
+// REPORT: attention at {{.*}} is configured for llvm-cpu generic: distribution tiles
 // REPORT: attention at {{.*}} keeps IREE's own configuration: {{.*}}tuned.json says so
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>

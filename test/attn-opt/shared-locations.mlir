@@ -28,14 +28,13 @@
 // CHECK: loc("attnpass 2"([[PLACE]]))
 
 // TEXT: 4 attention ops
-// TEXT: attention at layer.py:7:0 is configured
-// TEXT: attention at layer.py:7:0 (number 2 there) is configured
 // TEXT: @self_and_cross{{.*}}: attention at layer.py:7:0
 // TEXT-NEXT: key 16x8xf32
-// TEXT: @self_and_cross{{.*}}: attention at layer.py:7:0 (number 2 there)
+// TEXT: @self_and_cross: attention ops 1 to 2, 2 times: attention at layer.py:7:0 (number 2 there)
 // TEXT-NEXT: key 32x8xf32
-// TEXT: @self_and_cross{{.*}}: attention at other.py:9:0
 // TEXT: @another{{.*}}: attention at layer.py:7:0
+// TEXT: attention at layer.py:7:0 is configured
+// TEXT: attention at layer.py:7:0 (number 2 there) is configured
 
 #q = affine_map<(m, n, k1, k2) -> (m, k1)>
 #k = affine_map<(m, n, k1, k2) -> (k2, k1)>

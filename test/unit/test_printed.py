@@ -15,6 +15,7 @@ READS_OTHER_TEXT = {
     "machines/nvidia/machine.py",
     "machines/nvidia/ptxas.py",
     "passes.py",
+    "report/groups.py",
     "tuning/measure.py",
     "verify/inputs.py",
 }
