@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint format lit pytest clean
+.PHONY: help venv run test lint format lit pytest docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -39,6 +39,11 @@ lit: $(STAMP) ## the FileCheck tests
 
 pytest: $(STAMP) ## unit, end-to-end and property tests
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+docs: $(STAMP) ## build the site of docs/ into build/site
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo build/site/index.html
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) build .pytest_cache .ruff_cache .hypothesis *.egg-info

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from bench import cost_tables
+from bench import cost_tables, pass_table
 from bench.cases.configure import NARROW_VARIANTS, WRONG
 from bench.markdown import DOCS, lines_plot, ratios_plot, size, table, text_table, write_block
 from bench.results import FOLDER, Results, Row, load
@@ -18,7 +18,6 @@ from bench.results import FOLDER, Results, Row, load
 Ways = dict[str, Row]
 # PyTorch's kernels by their names in the results.
 PEERS = {"FA2": "FlashAttention-2", "cuDNN": "cuDNN", "efficient": "memory-efficient"}
-CORE = "a core of an Intel Xeon (Emerald Rapids), f32"
 
 
 # cells
@@ -64,37 +63,104 @@ def on(results: Results, unit: str = "milliseconds") -> str:
 
 def gains() -> str:
     """The table at the top of the README."""
-    head = ["attention", "IREE 3.13", "attnpass", "with `--attn-kernels=cost`", "PyTorch"]
+    head = ["machine", "program", "IREE 3.13", "attnpass", "with `--attn-kernels=cost`", "PyTorch"]
+    attention = "attention, 4096 rows and keys"
     lines = [
-        _gpu_gain("f16, 32 heads of 128", "configure_h200", "32x1_4096x4096_d128_f16"),
-        _gpu_gain("f32, 32 heads of 128", "configure_f32_h200", "32x1_4096x4096_d128_f32"),
-        _gpu_gain("f16, 4 heads of 1024", "configure_h200", "4x1_4096x4096_d1024_f16"),
-        _cpu_gain("32 heads of 128, 512 rows and keys", "32 heads, 512 x 512, d 128, f32"),
-        _cpu_gain("decode, 8 heads of 4 rows, 4096 keys", "8 heads, 4 x 4096, d 128, f32"),
+        _layer_gain("layer of Llama 3 8B, f16, prefill of 4096 rows", "prefill4096"),
+        _layer_gain("layer of Llama 3 8B, f16, decode over 16384 keys", "decode16384"),
+        _gpu_gain(f"{attention}, f16, 32 heads of 128", "32x1_4096x4096_d128_f16"),
+        _gpu_gain(f"{attention}, f16, 4 heads of 1024", "4x1_4096x4096_d1024_f16"),
+        _gpu_gain(f"{attention}, f32, 32 heads of 128", "32x1_4096x4096_d128_f32"),
+        _block_gain("prefill of 512 rows", "prefill, 512 rows, f32"),
+        _block_gain("decode over 4096 keys", "decode, 4096 keys, f32"),
+        _cpu_gain("512 rows and keys, 32 heads of 128", "32 heads, 512 x 512, d 128, f32"),
+        _cpu_gain("4 rows, 4096 keys, 8 heads of 128", "8 heads, 4 x 4096, d 128, f32"),
     ]
-    return table(head, lines)
+    return text_table([*head, "run"], lines)
 
 
-def _gpu_gain(words: str, name: str, case: str) -> list[str]:
-    """A line for a case on the H200 with 4096 rows and keys."""
-    rows = load(name).by_case()[case]
+def _layer_gain(words: str, case: str) -> list[str]:
+    run = "llama_layer_h200"
+    rows = load(run).by_case()[case]
+    times = [three_digits(rows[way]) for way in ("iree", "configured", "kernels", "torch")]
+    return ["H200", words, *times, _runs(run)]
+
+
+def _gpu_gain(words: str, case: str) -> list[str]:
+    """A line for attention on the H200."""
+    shape, _, kind = case.rpartition("_")
+    run = "configure_f32_h200" if kind == "f32" else "configure_h200"
+    rows = load(run).by_case()[case]
     peers = [
         f"{three_digits(rows[peer])} ({PEERS[peer]})"
         for peer in PEERS
         if "ms" in rows.get(peer, {})
     ]
-    shape, _, kind = case.rpartition("_")
     kernel = load("kernels_h200").by_case().get(f"{kind}_{shape}")
     ours = [three_digits(rows["iree"]), three_digits(rows["attnpass"])]
     ours.append(three_digits(kernel["iree"]) if kernel else "-")
-    words = f"H200, {words}, 4096 rows and keys"
-    return [words, *ours, ", ".join(peers) or "no fused kernel"]
+    runs = _runs(run, *(["kernels_h200"] if kernel else []))
+    return ["H200", words, *ours, ", ".join(peers) or "no fused kernel", runs]
+
+
+def _block_gain(words: str, case: str) -> list[str]:
+    rows = load("layers_cpu").by_case()[case]
+    times = [three_digits(rows[way]) for way in ("default", "cost")]
+    words = f"attention block of Llama, f32, {words}"
+    return ["AMD EPYC, 2 cores", words, *times, "-", "-", _runs("layers_cpu")]
 
 
 def _cpu_gain(words: str, case: str) -> list[str]:
-    row = load("cpu_emeraldrapids").by_case(where=lambda one: one["threads"] == 1)[case]
-    ours = [three_digits(row["iree"]), three_digits(row["vectorized"])]
-    return [f"{CORE}, {words}", *ours, "-", three_digits(row["torch"])]
+    run = "cpu_emeraldrapids"
+    row = load(run).by_case(where=lambda one: one["threads"] == 1)[case]
+    times = [three_digits(row["iree"]), three_digits(row["vectorized"]), "-"]
+    words = f"attention, f32, {words}"
+    return ["Intel Xeon, 1 core", words, *times, three_digits(row["torch"]), _runs(run)]
+
+
+def _runs(*names: str) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+# docs/how-it-decides.md
+
+
+def value_layouts() -> str:
+    """What V^T is worth on an H200: in a projection and attention, and in attention alone."""
+    ways = ("attnpass, V as it is", "attnpass V^T", "attnpass")
+    ways += ("kernels, V as it is", "kernels, V^T", "kernels")
+    words = ("V", "V^T", "taken", "kernels: V", "kernels: V^T", "kernels: taken")
+    names = {
+        "repeated_f16_b1_m4096_4096": "f16",
+        "repeated_f16_b4_m4096_4096": "f16, batch of 4",
+        "repeated_bf16_b1_m4096_4096": "bf16",
+        "repeated_f16_f8E4M3FN_b1_m4096_4096": "Q, K and V in e4m3",
+    }
+    cases = load("projection_h200").by_case()
+    layer = [[name, *(ms(cases[case][way]) for way in ways)] for case, name in names.items()]
+    return table(["projection and attention", *words], layer)
+
+
+def value_layouts_alone() -> str:
+    """Attention alone with V and with V^T."""
+    cases = {
+        "f16, head dim 64": "32x1_4096x4096_d64_f16",
+        "f16, head dim 128": "32x1_4096x4096_d128_f16",
+        "f16, head dim 256": "16x1_4096x4096_d256_f16",
+        "f16, head dim 512": "8x1_4096x4096_d512_f16",
+        "e4m3, head dim 128, widened to f16 (default)": "32x1_4096x4096_d128_f8E4M3FN",
+        "f32, head dim 128": "32x1_4096x4096_d128_f32",
+    }
+    found = load("configure_h200").by_case() | load("configure_f32_h200").by_case()
+    lines = [
+        [name, *(ms(found[case][way]) for way in ("attnpass", "attnpass V^T"))]
+        for name, case in cases.items()
+    ]
+    kernels = load("kernels_h200").by_case()
+    shape = "f8E4M3FN_32x1_4096x4096_d128"
+    eight = [ms(kernels[f"{shape}_{way}"]["iree"]) for way in ("forced", "vt")]
+    lines.append(["e4m3, head dim 128, precompiled kernel for 8 bits", *eight])
+    return table(["attention alone", "V", "V^T"], lines)
 
 
 # docs/notes/gpu.md
@@ -582,6 +648,11 @@ def _run(name: str) -> str:
 CPUS = tuple(path.stem for path in sorted(FOLDER.glob("cpu*.json")))
 BLOCKS: dict[tuple[str, str], Block] = {
     ("../README.md", "gains"): Block(gains),
+    ("how-it-decides.md", "layer"): Block(value_layouts, ("projection_h200",)),
+    ("how-it-decides.md", "alone"): Block(
+        value_layouts_alone, ("configure_h200", "configure_f32_h200", "kernels_h200")
+    ),
+    ("passes.md", "passes"): Block(pass_table.passes),
     ("notes/gpu.md", "prefill"): Block(prefill, ("configure_h200",)),
     ("notes/gpu.md", "narrow"): Block(narrow, ("configure_h200",)),
     ("notes/gpu.md", "f32"): Block(f32, ("configure_f32_h200",)),

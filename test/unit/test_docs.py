@@ -1,11 +1,13 @@
-"""The README and the docs name only passes, options, files and links that are there."""
+"""The README and the docs name what is there: passes, options, files, links; examples run."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import shutil
-import textwrap
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,8 @@ from attnpass.cli import attn_compile, attn_opt, attn_tune, attn_verify
 from attnpass.passes import ALIASES, load_pass, pass_names
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 # `attn-pass{option=value ...}` or `--attn-pass=option=value`.
 OPTIONS = r"(attn-[a-z0-9-]+)(?:=?\{([^}]*)\}|=([a-z-]+=))"
 TOOLS = ("attn-opt", "attn-compile", "attn-tune", "attn-verify")
@@ -46,25 +49,98 @@ def test_files(page: Path) -> None:
     text = page.read_text()
     for path in re.findall(r"\b(?:bench|tools|attnpass|test)/[\w./]*\w\.(?:py|json|md)\b", text):
         assert (ROOT / path).exists(), path
-    for link in re.findall(r"\]\(([^)#]+)", text):
-        assert link.startswith("https://") or (page.parent / link).exists(), link
 
 
-def test_the_readme_lists_every_pass() -> None:
-    listed = re.findall(r"^\| `(attn-[a-z0-9-]+)` \|", (ROOT / "README.md").read_text(), re.M)
+def test_links(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        path, _, anchor = link.partition("#")
+        if path.startswith("https://"):
+            continue
+        found = page.parent / path if path else page
+        assert found.exists(), link
+        # The site has the docs alone.
+        assert page.name == "README.md" or DOCS in [found.resolve(), *found.resolve().parents], link
+        assert not anchor or anchor in _anchors(found), link
+
+
+def _anchors(page: Path) -> set[str]:
+    """What the headings of a page are called, on the site and on GitHub alike."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    heads = re.findall(r"^#+ (.*)", text, re.M)
+    return {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", head).strip().lower()) for head in heads}
+
+
+def test_the_site_has_every_page() -> None:
+    listed = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
+    assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in PAGES[1:])
+
+
+def test_pages_for_users_are_short() -> None:
+    guide = [page for page in PAGES if page.parent.name != "notes"]
+    words = sum(len(re.findall(r"\S*\w\S*", page.read_text())) for page in guide)
+    assert words < 12_000, "measurements, and what was tried, stand in docs/notes"
+
+
+def test_the_list_has_every_pass() -> None:
+    listed = re.findall(r"^\| `(attn-[a-z0-9-]+)` \|", (DOCS / "passes.md").read_text(), re.M)
     assert sorted(listed) == pass_names()
 
 
-def test_the_readmes_python(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = (ROOT / "README.md").read_text()
-    found = re.search(r"\*\*From Python\*\*:\n\n((?:    .*\n|\n)+)", text)
-    assert found
-    shutil.copy(ROOT / "docs/layer.mlir", tmp_path / "model.mlir")
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    exec(textwrap.dedent(found[1]), names)
-    assert isinstance(names["vmfb"], bytes)
-    assert "value absorbed" in capsys.readouterr().out
-    assert (tmp_path / "report.json").exists()
+def test_flags_of_iree() -> None:
+    """IREE's flags, in commands and elsewhere, are those of its commands."""
+    texts = [page.read_text() for page in PAGES if page.parent.name != "notes"]
+    given = set(re.findall(r"--((?:iree|task)[\w-]*\w)", "".join(texts)))
+    known = _output("iree-compile", "--help-hidden") + _output("iree-run-module", "--help")
+    assert {flag for flag in given if flag not in known} == set()
+
+
+def test_the_readmes_commands(clone: Path) -> None:
+    blocks = _blocks(ROOT / "README.md", "sh")
+    commands = [block for block in blocks if not block.startswith(("pip", "make"))]
+    assert len(commands) == len(blocks) - 2
+    done = _run("bash", "-e", "-c", "\n".join(commands), cwd=clone)
+    assert done.returncode == 0, done.stderr
+    assert "docs/layer.mlir:29:13" in done.stderr
+    assert "result[0]: hal.buffer_view" in done.stdout
+    assert "remark: value absorbed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [
+        ("README.md", "attention at docs/layer.mlir:29:13"),
+        ("docs/getting-started.md", "(8, 256, 64)"),
+        ("docs/cookbook.md", "docs/layer.mlir:29:13 value kept"),
+    ],
+)
+def test_python(name: str, printed: str, clone: Path) -> None:
+    """Each block of a page runs by itself."""
+    text = ""
+    for block in _blocks(ROOT / name, "python"):
+        done = _run(sys.executable, "-c", block, cwd=clone)
+        assert done.returncode == 0, done.stderr
+        text += done.stdout
+    assert printed in text
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A folder with what the examples read."""
+    (tmp_path / "docs").mkdir()
+    shutil.copy(DOCS / "layer.mlir", tmp_path / "docs")
+    return tmp_path
+
+
+def _blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.M | re.S)
+
+
+def _run(*command: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Runs a command with this environment's commands, and this package, first."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
+
+
+def _output(*command: str) -> str:
+    return _run(*command).stdout
