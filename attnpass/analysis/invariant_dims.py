@@ -16,11 +16,14 @@ from ..ir import (
     defining_op,
     element_type,
     index_array,
+    index_dim,
+    index_ops,
+    is_used,
     maps,
     ranked_shape,
     sizes_of,
 )
-from ..ir.elementwise import ElementwiseFacts, read_elementwise
+from ..ir.bodies import ElementwiseFacts, read_elementwise
 from ..ir.views import REORDERS, RESHAPES, view_of
 from .trace import Tracer
 from .values import Condition
@@ -111,7 +114,7 @@ def _made(op: ir.Operation) -> ElementwiseFacts | None:
     made = read_elementwise(op) if len(op.results) == 1 else None
     if made is None or len(made.dim_of) != len(ranked_shape(op.results[0])):
         return None
-    return made if next(iter(made.reads[-1].argument.uses), None) is None else None
+    return made if not is_used(made.reads[-1].argument) else None
 
 
 def _inputs(op: ir.Operation) -> list[tuple[ir.Value, maps.Positions]]:
@@ -150,9 +153,7 @@ def _computed(op: ir.Operation, spare: Spare) -> Dims:
         for at, dim in enumerate(read.dims)
         if at not in spare(read.operand)
     }
-    for inner in op.regions[0].blocks[0].operations:
-        if inner.operation.name == "linalg.index":
-            needed.add(made.dim_of[ir.IntegerAttr(inner.operation.attributes["dim"]).value])
+    needed |= {made.dim_of[index_dim(inner)] for inner in index_ops(op)}
     return frozenset(dim for dim in range(len(made.dim_of)) if dim not in needed)
 
 

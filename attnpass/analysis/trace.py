@@ -12,14 +12,12 @@ from typing import Any
 
 from iree.compiler import ir
 
-from ..ir import body_names, defining_op, is_ranked_tensor, ranked_shape
-from ..ir.elementwise import read_elementwise
+from ..ir import body_names, body_ops, defining_op, is_ranked_tensor, ranked_shape, yielded
+from ..ir.bodies import ScalarReader, Scope, read_elementwise
 from ..ir.views import SLICE, WHOLE, DimRun, View, view_of
 from .arithmetic import compute
 from .constants import constant, pattern
 from .values import Indices, Linear, Value
-
-Names = Mapping[ir.Value, "Value | None"]
 
 # Programs deeper than this are no masks, and Python's stack ends.
 _DEEPEST = 150
@@ -29,7 +27,7 @@ _VIEWS = (*WHOLE, SLICE, "linalg.broadcast", "tensor.reshape")
 _BARRIERS = {"iree_tensor_ext.compute_barrier.start", "iree_tensor_ext.compute_barrier.end"}
 
 
-class Tracer:
+class Tracer(ScalarReader["Linear | None", Value]):
     """Traces values that depend on variables of the given sizes (None: known at run time)."""
 
     def __init__(self, sizes: Mapping[int, int | None]):
@@ -64,13 +62,27 @@ class Tracer:
         self._sizes[variable] = size
         return Linear(0, ((variable, 1),))
 
-    def scalar(
-        self, value: ir.Value, names: Names, loops: Mapping[int, Linear | None]
+    def scalar(self, value: ir.Value, scope: Scope[Linear | None, Value]) -> Value | None:
+        """A scalar, where it stands in `scope`."""
+        return self._deeper(super().scalar, value, scope)
+
+    def argument(self, value: ir.Value) -> Value | None:
+        return None
+
+    def constant(self, op: ir.Operation) -> Value | None:
+        return constant(op.attributes["value"]) if op.name == "arith.constant" else None
+
+    def index(self, place: Linear | None) -> Value | None:
+        return place
+
+    def step(
+        self, value: ir.Value, op: ir.Operation, scope: Scope[Linear | None, Value]
     ) -> Value | None:
-        """A scalar, where `names` are block arguments and `loops` what index ops read."""
-        if value in names:
-            return names[value]
-        return self._deeper(self._scalar, defining_op(value), names, loops)
+        given = self.inputs(op, scope)
+        if op.name == "tensor.extract":
+            places = tuple(place if isinstance(place, Linear) else None for place in given[1:])
+            return self.element(op.operands[0], places)
+        return compute(op, given, self._sizes)
 
     def _deeper(self, rule: Callable[..., Value | None] | None, *arguments: Any) -> Value | None:
         if rule is None or arguments[0] is None or self._depth > _DEEPEST:
@@ -84,8 +96,7 @@ class Tracer:
     # Tensors: one rule an operation, named after it.
 
     def _linalg_generic(self, op: ir.Operation, indices: Indices) -> Value | None:
-        terminator = list(op.regions[0].blocks[0].operations)[-1]
-        return self.in_body(op, terminator.operands[0], indices)
+        return self.in_body(op, yielded(op), indices)
 
     def in_body(self, op: ir.Operation, scalar: ir.Value, indices: Indices) -> Value | None:
         """A scalar in the body of a `linalg.generic`, where it computes the element at these
@@ -93,16 +104,10 @@ class Tracer:
         made = read_elementwise(op) if len(op.results) == 1 else None
         if made is None:
             return None
-        places = {
-            read.argument: (read.operand, tuple(_at(indices, dim) for dim in read.dims))
-            for read in made.reads
-        }
-        loops = {loop: indices[dim] for loop, dim in made.dim_of.items()}
-        names = _Lazily(places, self)
-        return self.scalar(scalar, names, loops)
+        return self.scalar(scalar, Scope.at(made, indices, Linear(0)))
 
     def _linalg_fill(self, op: ir.Operation, indices: Indices) -> Value | None:
-        return self.scalar(op.operands[0], {}, {})
+        return self.scalar(op.operands[0], Scope.outside())
 
     def _view(self, op: ir.Operation, indices: Indices) -> Value | None:
         view = view_of(op)
@@ -174,38 +179,6 @@ class Tracer:
             return None
         return _held(source, "initial_value", indices)
 
-    # Scalars.
-
-    def _scalar(
-        self, op: ir.Operation, names: Names, loops: Mapping[int, Linear | None]
-    ) -> Value | None:
-        if op.name == "arith.constant":
-            return constant(op.attributes["value"])
-        if op.name in ("linalg.index", "iree_linalg_ext.index"):
-            return loops.get(ir.IntegerAttr(op.attributes["dim"]).value)
-        given = [
-            None if is_ranked_tensor(operand) else self.scalar(operand, names, loops)
-            for operand in op.operands
-        ]
-        if op.name == "tensor.extract":
-            places = tuple(place if isinstance(place, Linear) else None for place in given[1:])
-            return self.element(op.operands[0], places)
-        return compute(op, given, self._sizes)
-
-
-class _Lazily(dict["ir.Value", Any]):
-    """Block arguments of a linalg op by value, each traced when it is read."""
-
-    def __init__(self, places: Mapping[ir.Value, tuple[ir.Value, Indices]], tracer: Tracer):
-        super().__init__(places)
-        self._tracer = tracer
-
-    def __getitem__(self, argument: ir.Value) -> Value | None:
-        operand, indices = super().__getitem__(argument)
-        if is_ranked_tensor(operand):
-            return self._tracer.element(operand, indices)
-        return self._tracer.scalar(operand, {}, {})
-
 
 def _defined(load: ir.Operation) -> ir.Operation | None:
     """The global of this module that is loaded."""
@@ -213,8 +186,7 @@ def _defined(load: ir.Operation) -> ir.Operation | None:
     while root.parent is not None:
         root = root.parent.operation
     name = ir.FlatSymbolRefAttr(load.attributes["global"]).value
-    ops = (inner.operation for inner in root.regions[0].blocks[0].operations)
-    found = (op for op in ops if op.name == "util.global")
+    found = (op for op in body_ops(root) if op.name == "util.global")
     return next(
         (op for op in found if ir.StringAttr(op.attributes["sym_name"]).value == name), None
     )
@@ -228,10 +200,6 @@ def _held(op: ir.Operation, name: str, indices: Indices) -> Value | None:
     if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
         return constant(attribute.get_splat_value())
     return pattern(op, indices)
-
-
-def _at(indices: Indices, dim: int | None) -> Linear | None:
-    return Linear(0) if dim is None else indices[dim]
 
 
 def _below(view: View, run: DimRun, indices: Indices) -> Indices:

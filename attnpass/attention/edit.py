@@ -24,6 +24,7 @@ from iree.compiler import ir
 from ..ir import (
     Builder,
     Size,
+    body_of,
     collect,
     copied_attributes,
     copy_region,
@@ -174,7 +175,7 @@ class AttentionEdit:
         attributes = {**self._attributes, "indexing_maps": indexing}
         new = attention_op(here, values, len(self._results), attributes)
         if self._score is not None:
-            fill_score(new, self.facts.op.regions[0].blocks[0].arguments[0].type, self._score)
+            fill_score(new, body_of(self.facts.op).arguments[0].type, self._score)
             return new
         copy_region(self.facts.op, new)
         self._follow_dims(new)

@@ -14,10 +14,14 @@ from iree.compiler import ir
 
 from ..errors import AttnError
 from ..ir import (
+    body_of,
+    body_ops,
     collect,
     defining_op,
     element_type_name,
     has_ancestor,
+    index_dim,
+    index_ops,
     location_text,
     maps,
     number_of,
@@ -174,22 +178,17 @@ class AttentionFacts:
     @cached_property
     def score_index_dims(self) -> frozenset[int]:
         """Iteration dims that the score region reads by `iree_linalg_ext.index`."""
-        return frozenset(
-            ir.IntegerAttr(inner.operation.attributes["dim"]).value
-            for inner in self.op.regions[0].blocks[0].operations
-            if inner.operation.name == INDEX
-        )
+        return frozenset(index_dim(inner) for inner in index_ops(self.op))
 
     @cached_property
     def score_steps(self) -> list[list[str]] | None:
         """The score region as text: [op, type, attributes, operands...] a step, the yield
         last, with `0` for the score and later numbers for the results of steps; [] where it
         changes nothing, None where it reads values from outside or holds regions."""
-        block = self.op.regions[0].blocks[0]
-        numbers: dict[ir.Value, str] = {value: str(i) for i, value in enumerate(block.arguments)}
+        arguments = body_of(self.op).arguments
+        numbers: dict[ir.Value, str] = {value: str(i) for i, value in enumerate(arguments)}
         steps: list[list[str]] = []
-        for inner in block.operations:
-            op = inner.operation
+        for op in body_ops(self.op):
             if len(op.regions) or any(value not in numbers for value in op.operands):
                 return None
             operands = [numbers[value] for value in op.operands]

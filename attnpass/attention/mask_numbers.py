@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from iree.compiler import ir
 
-from ..ir import defining_op, element_type, is_float, summand
+from ..ir import defining_op, element_type, is_float, summand, yielded
 from ..ir.contractions import is_contraction
 from .barrier import BARRIER
 from .facts import AttentionFacts
@@ -105,18 +105,14 @@ def _sources(op: ir.Operation, value: ir.Value) -> list[ir.Value]:
     """The floats whose elements, or what is computed of them, `op` makes `value` of; nothing
     where that is not known."""
     if op.name == "linalg.generic":
-        return [_yielded(op, list(op.results).index(value))]
+        return [yielded(op, list(op.results).index(value))]
     if op.name == BARRIER:
         return [op.operands[0]]
     if not op.name.startswith(("arith.", "linalg.", "tensor.")):
         return []
     operands = list(op.operands)[1 if op.name == "arith.select" else 0 :]
     floats = [one for one in operands if is_float(element_type(one))]
-    return [*floats, _yielded(op, 0)] if op.name == "tensor.pad" else floats
-
-
-def _yielded(op: ir.Operation, place: int) -> ir.Value:
-    return list(op.regions[0].blocks[0].operations)[-1].operation.operands[place]
+    return [*floats, yielded(op, 0)] if op.name == "tensor.pad" else floats
 
 
 def _input_of(argument: ir.Value) -> ir.Value | None:

@@ -15,19 +15,27 @@ from iree.compiler import ir
 
 from ..ir import (
     Builder,
-    collect,
+    body_of,
+    body_ops,
+    copy_steps,
     defining_op,
     element_bytes,
     element_type,
     erase_dead,
+    index_dim,
+    index_ops,
     is_float,
     is_ranked_tensor,
+    is_used,
     maps,
     ranked_shape,
+    scalar_number,
+    yielded,
 )
+from ..ir.bodies import depending, needed_ops
 from ..ir.limits import HIDES_ADDED, LOG2E_LOWEST, LOG2E_OVERFLOWS
 from .edit import Score, iteration_size
-from .facts import INDEX, AttentionFacts
+from .facts import AttentionFacts
 
 _QUERY, _SCALE = 0, 3
 # On an op whose region `rescale` has rewritten: twice would be wrong.
@@ -50,32 +58,13 @@ class PositionStep:
 
 def score(op: ir.Operation) -> ir.Value:
     """The region's argument."""
-    return op.regions[0].blocks[0].arguments[0]
-
-
-def yielded(op: ir.Operation) -> ir.Value:
-    """What the region makes of a score."""
-    return inner_ops(op)[-1].operands[0]
-
-
-def inner_ops(op: ir.Operation) -> list[ir.Operation]:
-    """The region's ops, the terminator last."""
-    return [inner.operation for inner in op.regions[0].blocks[0].operations]
-
-
-def reached(op: ir.Operation, sources: Sequence[ir.Value]) -> set[ir.Value]:
-    """The values of the region that depend on `sources`, these included."""
-    found = set(sources)
-    for inner in inner_ops(op):
-        if any(operand in found for operand in inner.operands):
-            found.update(inner.results)
-    return found
+    return body_of(op).arguments[0]
 
 
 def is_homogeneous(op: ir.Operation) -> bool:
     """Whether the region makes c times as much of a score that is c times as large, c > 0."""
-    depends, scaled = reached(op, [score(op)]), {score(op)}
-    for inner in inner_ops(op):
+    depends, scaled = depending(op, [score(op)]), {score(op)}
+    for inner in body_ops(op):
         if _keeps_factor(inner, depends, scaled):
             scaled.update(inner.results)
     return yielded(op) in scaled
@@ -91,19 +80,11 @@ def _keeps_factor(op: ir.Operation, depends: set[ir.Value], scaled: set[ir.Value
         return kept[0] and plain[1]
     if op.name in ("arith.negf", "math.absf", "arith.addf", "arith.subf"):
         return all(kept)
-    fixed = [number(operand) in _FIXED_POINTS for operand in op.operands]
+    fixed = [scalar_number(operand) in _FIXED_POINTS for operand in op.operands]
     either = [keeps or fixes for keeps, fixes in zip(kept, fixed, strict=True)]
     if op.name in _LIMITS:
         return all(either)
     return op.name == "arith.select" and plain[0] and all(either[1:])
-
-
-def number(value: ir.Value) -> float | None:
-    """What a float constant is; None for all other values."""
-    op = defining_op(value)
-    if op is None or op.name != "arith.constant" or not is_float(value.type):
-        return None
-    return ir.FloatAttr(op.attributes["value"]).value
 
 
 def rescale(op: ir.Operation) -> None:
@@ -111,10 +92,10 @@ def rescale(op: ir.Operation) -> None:
     takes what it yields for such; of 8-bit queries, what has not been scaled, and scales what it
     yields. Numbers that log2(e) would make infinite become the lowest that it does not: a row of
     nothing else is the mean of V. Needs a current context."""
-    inside = inner_ops(op)
+    inside = body_ops(op)
     for inner in inside:
         for place, operand in enumerate(inner.operands):
-            held = number(operand)
+            held = scalar_number(operand)
             if held is not None and -math.inf < held < LOG2E_OVERFLOWS:
                 inner.operands[place] = Builder(inner).constant_float(LOG2E_LOWEST, operand.type)
     given, kind = score(op), score(op).type
@@ -136,7 +117,7 @@ def make_scalar(op: ir.Operation) -> bool:
     """Rewrites a region that computes with tensors of rank 0, as importers write it, to one of
     scalars; returns whether IR changed. One that holds other tensors, calls or loops stays.
     Needs a current context."""
-    inside = inner_ops(op)
+    inside = body_ops(op)
     results = [result for inner in inside for result in inner.results]
     if not any(map(is_ranked_tensor, results)) or not all(map(_has_scalar_form, inside)):
         return False
@@ -166,11 +147,10 @@ class _Scalars:
             self._names[op.results[0]] = self._element(op.operands[0])
             return
         if op.name == "linalg.generic":
-            block = op.regions[0].blocks[0]
-            for argument, operand in zip(block.arguments, op.operands, strict=True):
-                if next(iter(argument.uses), None) is not None:
+            for argument, operand in zip(body_of(op).arguments, op.operands, strict=True):
+                if is_used(argument):
                     self._names[argument] = self._element(operand)
-            self._names[op.results[0]] = self.copy([x.operation for x in block.operations])
+            self._names[op.results[0]] = self.copy(body_ops(op))
             return
         if op.name == "arith.constant":
             self._names[op.results[0]] = self._element(op.results[0])
@@ -203,9 +183,8 @@ def _has_scalar_form(op: ir.Operation) -> bool:
     if any(ranked_shape(value) for value in values):
         return False
     if op.name == "linalg.generic":
-        body = op.regions[0].blocks[0].operations
         single = len(op.results) == 1 and all(is_ranked_tensor(value) for value in values)
-        return single and all(_has_scalar_form(inner.operation) for inner in body)
+        return single and all(map(_has_scalar_form, body_ops(op)))
     if len(op.regions) and op.name != "linalg.fill":
         return False
     return (
@@ -217,15 +196,15 @@ def _has_scalar_form(op: ir.Operation) -> bool:
 
 def holds_regions(op: ir.Operation) -> str:
     """Why a region is not one of scalars, or ''."""
-    nested = [inner.name for inner in inner_ops(op) if len(inner.regions)]
+    nested = [inner.name for inner in body_ops(op) if len(inner.regions)]
     return f"its region holds a {nested[0]}" if nested else ""
 
 
 def split_region(op: ir.Operation) -> tuple[ir.Value, list[PositionStep]] | str:
     """A region of scalars as one of its values that reads no position, and what positions do to
     that, in their order; or why they cannot be had apart."""
-    indices = [inner.results[0] for inner in inner_ops(op) if inner.name == INDEX]
-    on_score, on_place = reached(op, [score(op)]), reached(op, indices)
+    indices = [inner.results[0] for inner in index_ops(op)]
+    on_score, on_place = depending(op, [score(op)]), depending(op, indices)
     value, steps = yielded(op), []
     while value in on_place:
         found = _outermost(value, on_score)
@@ -249,7 +228,7 @@ def _outermost(value: ir.Value, on_score: set[ir.Value]) -> tuple[ir.Value, Posi
         return op.operands[0], PositionStep(op.operands[1], -1)
     if op.name == "arith.select" and plain[0]:
         for place, sign in ((2, 1), (1, -1)):
-            hidden = number(op.operands[place])
+            hidden = scalar_number(op.operands[place])
             if hidden is not None and hidden <= HIDES_ADDED:
                 return op.operands[3 - place], PositionStep(op.operands[0], sign, hidden)
     return f"positions decide what its {op.name} makes of a score"
@@ -288,11 +267,10 @@ def position_mask(
 def _dims_read(op: ir.Operation, steps: Sequence[PositionStep]) -> set[int]:
     """The iteration dims that steps depend on."""
     found = set()
-    for inner in inner_ops(op):
-        if inner.name == INDEX:
-            depends = reached(op, [inner.results[0]])
-            if any(step.value in depends for step in steps):
-                found.add(ir.IntegerAttr(inner.attributes["dim"]).value)
+    for inner in index_ops(op):
+        depends = depending(op, [inner.results[0]])
+        if any(step.value in depends for step in steps):
+            found.add(index_dim(inner))
     return found
 
 
@@ -305,22 +283,7 @@ def copied(
 ) -> list[ir.Value]:
     """Values of a region of scalars, computed anew where `build` stands; `index` gives iteration
     dims there, `names` what stands for the score."""
-    needed = set(wanted)
-    for inner in reversed(inner_ops(op)):
-        if any(result in needed for result in inner.results):
-            needed.update(_read(inner))
-    found = dict(names or {})
-    for inner in inner_ops(op):
-        if not any(result in needed for result in inner.results):
-            continue
-        if inner.name == INDEX:
-            found[inner.results[0]] = index(ir.IntegerAttr(inner.attributes["dim"]).value)
-            continue
-        copy = build.copy(inner)
-        for each in _all_ops(copy):
-            for number, operand in enumerate(each.operands):
-                each.operands[number] = found.get(operand, operand)
-        found.update(zip(inner.results, copy.results, strict=True))
+    found = copy_steps(needed_ops(op, wanted), build, names or {}, index)
     return [found.get(value, value) for value in wanted]
 
 
@@ -331,16 +294,6 @@ def keep_only(op: ir.Operation, value: ir.Value) -> Score:
         return copied(op, [value], inner, inner.loop_index, {score(op): given})[0]
 
     return made
-
-
-def _all_ops(op: ir.Operation) -> list[ir.Operation]:
-    """An op and those in its regions."""
-    return collect(op, lambda _: True)
-
-
-def _read(op: ir.Operation) -> list[ir.Value]:
-    """What an op and those in its regions read."""
-    return [operand for inner in _all_ops(op) for operand in inner.operands]
 
 
 def _all_hold(

@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from ..analysis import values as symbolic
 from ..analysis.trace import Tracer
 from ..analysis.values import SCORE, Condition, Linear, Score, Select, Value
-from ..ir import ranked_shape
+from ..attention.scores import score
+from ..ir import (
+    ranked_shape,
+    yielded,
+)
+from ..ir.bodies import Scope
 from .facts import AttentionFacts
 
 
@@ -49,10 +54,8 @@ def find_mask(facts: AttentionFacts, row: int) -> Mask | str:
 
 def _score(facts: AttentionFacts, tracer: Tracer) -> Value | None:
     """What the region makes of a score."""
-    body = facts.op.regions[0].blocks[0]
     loops = {dim: Linear(0, ((dim, 1),)) for dim in range(facts.num_dims)}
-    yielded = list(body.operations)[-1].operands[0]
-    return tracer.scalar(yielded, {body.arguments[0]: SCORE}, loops)
+    return tracer.scalar(yielded(facts.op), Scope({}, loops, {score(facts.op): SCORE}))
 
 
 def _mask_condition(facts: AttentionFacts, tracer: Tracer) -> Condition | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import Builder, erase_dead
-from .scores import inner_ops, number, score
+from ..ir import Builder, body_ops, erase_dead, scalar_number
+from .scores import score
 
 # What keeps its meaning in a wider type, besides all of `math`.
 _WIDENED = frozenset(
@@ -27,8 +27,8 @@ def compute_in_f32(op: ir.Operation) -> bool:
     given = score(op)
     if not _is_narrow(given.type):
         return False
-    region = _InF32(Builder(inner_ops(op)[-1], op.location), given)
-    *inside, last = inner_ops(op)
+    region = _InF32(Builder(body_ops(op)[-1], op.location), given)
+    *inside, last = body_ops(op)
     given.set_type(region.wide_type)
     for inner in inside:
         region.take(inner)
@@ -70,7 +70,7 @@ class _InF32:
         """A float in f32."""
         if value not in self._wide:
             # Constants stand inside or, as IREE hoists them, outside.
-            known = number(value)
+            known = scalar_number(value)
             if known is None:
                 wide = self._build.cast_float(self._as_it_was(value), self.wide_type)
             else:

@@ -8,6 +8,9 @@ from iree.compiler import ir
 
 from ..ir import (
     Builder,
+    body_names,
+    body_of,
+    body_ops,
     defining_op,
     element_bytes,
     element_type_name,
@@ -63,13 +66,11 @@ def _only_widens(op: ir.Operation) -> bool:
     """Whether a generic yields each element of its one input, widened, in its place."""
     if op.name != "linalg.generic" or len(op.operands) != 2:
         return False
-    block = op.regions[0].blocks[0]
-    inner = list(block.operations)
     in_place = tuple(range(len(ranked_shape(op.results[0]))))
     return (
         maps.positions_of(op.attributes["indexing_maps"]) == (in_place, in_place)
-        and [each.operation.name for each in inner] == ["arith.extf", "linalg.yield"]
-        and inner[0].operands[0] == block.arguments[0]
+        and body_names(op) == ["arith.extf", "linalg.yield"]
+        and body_ops(op)[0].operands[0] == body_of(op).arguments[0]
     )
 
 

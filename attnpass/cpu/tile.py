@@ -85,7 +85,7 @@ class TileLoops:
         """The score function of a vector of scores."""
         if not self.facts.changes_scores:
             return scores
-        return v.lanewise(self.facts.op.regions[0].blocks[0], scores)
+        return v.lanewise(self.facts.op, scores)
 
     def is_transposed(self, operand: str) -> bool:
         """Whether keys lie side by side in K or V."""

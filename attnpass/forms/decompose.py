@@ -20,9 +20,18 @@ from iree.compiler import ir
 from ..attention.barrier import compute_barrier
 from ..attention.edit import iteration_size
 from ..attention.facts import AttentionFacts, find_ops
-from ..attention.scores import NATURAL_SCORES, copied, make_scalar, score, yielded
+from ..attention.scores import NATURAL_SCORES, copied, make_scalar, score
 from ..errors import AttnError
-from ..ir import Builder, element_bytes, element_type, erase_dead, is_float, location_text, maps
+from ..ir import (
+    Builder,
+    element_bytes,
+    element_type,
+    erase_dead,
+    is_float,
+    location_text,
+    maps,
+    yielded,
+)
 from ..ir.limits import LOG2E_LOWEST_SCORE
 from ..passes import Pass, PassContext, option
 from ..report.records import Report

@@ -142,7 +142,7 @@ def _element_by_element(op: ir.Operation) -> tuple[int, tuple[int, ...] | None]:
     """(number, dims) where op computes each element of one of that operand: dim d of the operand
     is dim dims[d] of the result. What else it reads is smaller: scales, zero points."""
     from ..ir import ranked_shape
-    from ..ir.elementwise import read_elementwise
+    from ..ir.bodies import read_elementwise
 
     made = read_elementwise(op) if len(op.results) == 1 else None
     if made is None or len(made.dim_of) != len(ranked_shape(op.results[0])):

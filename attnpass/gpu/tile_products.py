@@ -22,6 +22,7 @@ from iree.compiler import ir
 from ..ir import (
     Builder,
     Size,
+    body_of,
     collect,
     copied_attributes,
     copy_body,
@@ -29,7 +30,9 @@ from ..ir import (
     element_type,
     element_type_name,
     fill_builtin_region,
+    index_ops,
     is_ranked_tensor,
+    is_used,
     iterator_kinds,
     maps,
     sizes_of,
@@ -285,10 +288,8 @@ def _elementwise_user(product: TiledProduct, made: ir.Operation) -> ir.Operation
     loops = len(product.result)
     if isinstance(positions, Refusal) or positions[-1] != tuple(range(loops)):
         return None
-    body = op.regions[0].blocks[0]
-    if any(inner.operation.name == "linalg.index" for inner in body.operations):
-        return None
-    if next(iter(body.arguments[len(body.arguments) - 1].uses), None) is not None:
+    arguments = body_of(op).arguments
+    if index_ops(op) or is_used(arguments[len(arguments) - 1]):
         return None
     rows = {product.result.index(loop) for loop in product.rows}
     for value, dims in zip(list(op.operands)[:-1], positions, strict=False):
@@ -328,7 +329,7 @@ def _elementwise(
     attributes["operandSegmentSizes"] = build.segments(len(reads), 1)
     operands = [*(value for value, _ in reads), init]
     generic = build.create(op.name, [init.type], operands, attributes, regions=1)
-    body = op.regions[0].blocks[0]
+    body = body_of(op)
     block = generic.regions[0].blocks.append(
         *(argument.type for argument in body.arguments),
         arg_locs=[build.location] * len(body.arguments),

@@ -6,6 +6,7 @@ never kept: `erase_dead` is the last step of a rewrite. Nothing here knows the c
 the packages beside it, maps apart.
 
     types, queries, attributes, sizes   read the IR
+    bodies                              reads scalars in the bodies of ops
     locations                           show and number the places of ops
     scalars, builder, regions           make new ops
     rewrite                             replaces, erases and restores ops
@@ -13,25 +14,44 @@ the packages beside it, maps apart.
 """
 
 from .attributes import copied_attributes, index_array, remove_attributes, set_attribute
+from .bodies import (
+    INDEX_OPS,
+    below_casts,
+    body_names,
+    body_of,
+    body_ops,
+    index_dim,
+    index_ops,
+    scalar_number,
+    splat_number,
+    summand,
+    yielded,
+)
 from .builder import Builder, fill_builtin_region
 from .locations import location_text, number_at, number_of, path_text, set_number
 from .printing import print_alone, print_as_function
 from .queries import (
-    below_casts,
-    body_names,
     collect,
     defining_op,
     descendants,
     has_ancestor,
     has_one_use,
+    is_used,
     iterator_kinds,
     next_op,
     reduces,
-    summand,
     symbol_name,
     users,
 )
-from .regions import add_function, append_op, copy_body, copy_region, fill_region, set_function_type
+from .regions import (
+    add_function,
+    append_op,
+    copy_body,
+    copy_region,
+    copy_steps,
+    fill_region,
+    set_function_type,
+)
 from .rewrite import StandIn, detached_copy, erase, erase_dead, erase_unused, replace_reads, restore
 from .sizes import DynamicSize, Size, SizeProduct, product, size_values, sizes_of, static_size
 from .types import (
@@ -49,6 +69,7 @@ from .types import (
 
 __all__ = [
     "DYNAMIC",
+    "INDEX_OPS",
     "Builder",
     "DynamicSize",
     "Size",
@@ -58,10 +79,13 @@ __all__ = [
     "append_op",
     "below_casts",
     "body_names",
+    "body_of",
+    "body_ops",
     "collect",
     "copied_attributes",
     "copy_body",
     "copy_region",
+    "copy_steps",
     "defining_op",
     "descendants",
     "detached_copy",
@@ -76,9 +100,12 @@ __all__ = [
     "has_ancestor",
     "has_one_use",
     "index_array",
+    "index_dim",
+    "index_ops",
     "is_float",
     "is_ranked_tensor",
     "is_scalar",
+    "is_used",
     "iterator_kinds",
     "location_text",
     "next_op",
@@ -93,15 +120,18 @@ __all__ = [
     "remove_attributes",
     "replace_reads",
     "restore",
+    "scalar_number",
     "set_attribute",
     "set_function_type",
     "set_number",
     "size_values",
     "sizes_of",
+    "splat_number",
     "static_size",
     "summand",
     "symbol_name",
     "tensor_bytes",
     "users",
     "with_element",
+    "yielded",
 ]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from . import maps
-from .queries import below_casts, defining_op, summand
+from .bodies import below_casts, body_of, summand
+from .queries import defining_op
 from .sizes import Size, sizes_of
 
 # Named ops that carry their maps.
@@ -102,5 +103,5 @@ def _multiplies_and_adds(op: ir.Operation) -> bool:
     if product is None or product.name not in _PRODUCTS:
         return False
     factors = [below_casts(operand) for operand in product.operands]
-    inputs = list(op.regions[0].blocks[0].arguments)[:2]
+    inputs = list(body_of(op).arguments)[:2]
     return factors in (inputs, inputs[::-1])

@@ -28,6 +28,10 @@ def has_one_use(value: ir.Value) -> bool:
     return next(uses, None) is not None and next(uses, None) is None
 
 
+def is_used(value: ir.Value) -> bool:
+    return next(iter(value.uses), None) is not None
+
+
 def users(value: ir.Value) -> list[ir.Operation]:
     """The ops that use `value`, each once."""
     found: list[ir.Operation] = []
@@ -78,11 +82,6 @@ def collect(
     return found
 
 
-def body_names(op: ir.Operation) -> list[str]:
-    """The names of the ops in the first block of `op`, the terminator too."""
-    return [inner.operation.name for inner in op.regions[0].blocks[0].operations]
-
-
 def iterator_kinds(op: ir.Operation) -> list[str]:
     """`parallel` or `reduction` for each loop of a linalg op, nothing for other ops."""
     if "iterator_types" not in op.attributes:
@@ -94,28 +93,3 @@ def iterator_kinds(op: ir.Operation) -> list[str]:
 def reduces(op: ir.Operation) -> bool:
     """Whether this linalg op has a reduction loop."""
     return "reduction" in iterator_kinds(op)
-
-
-def below_casts(value: ir.Value) -> ir.Value:
-    """What a scalar is a cast of, between widths of its kind."""
-    op = defining_op(value)
-    while op is not None and op.name.startswith(("arith.ext", "arith.trunc")):
-        value = op.operands[0]
-        op = defining_op(value)
-    return value
-
-
-def summand(op: ir.Operation) -> ir.Value | None:
-    """The scalar in the body of a `linalg.generic` that its only result adds up, casts left out;
-    None where the body does anything but add to the result."""
-    if op.name != "linalg.generic" or len(op.results) != 1 or not reduces(op):
-        return None
-    block = op.regions[0].blocks[0]
-    total = block.arguments[len(block.arguments) - 1]
-    adds = defining_op(below_casts(list(block.operations)[-1].operands[0]))
-    if adds is None or adds.name not in ("arith.addf", "arith.addi"):
-        return None
-    terms = [below_casts(operand) for operand in adds.operands]
-    if terms.count(total) != 1:
-        return None
-    return terms[1 - terms.index(total)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from iree.compiler import ir
 
+from .bodies import INDEX_OPS, index_dim
 from .builder import Builder
+from .queries import collect
 
 
 def fill_region(
@@ -56,11 +58,33 @@ def set_function_type(function: ir.Operation, returns: Sequence[ir.Operation]) -
     function.attributes["function_type"] = ir.TypeAttr.get(kind)
 
 
+def copy_steps(
+    ops: Iterable[ir.Operation],
+    build: Builder,
+    names: Mapping[ir.Value, ir.Value],
+    index: Callable[[int], ir.Value],
+) -> dict[ir.Value, ir.Value]:
+    """Copies ops of a body to where `build` stands, whatever they hold; `names` says what stands
+    for the values from elsewhere, `index` makes that of an iteration dim. Returns `names` with
+    what stands for the results."""
+    found = dict(names)
+    for op in ops:
+        if op.name in INDEX_OPS:
+            found[op.results[0]] = index(index_dim(op))
+            continue
+        copy = build.copy(op)
+        for each in collect(copy, lambda _: True):
+            for number, operand in enumerate(each.operands):
+                each.operands[number] = found.get(operand, operand)
+        found.update(zip(op.results, copy.results, strict=True))
+    return found
+
+
 def copy_body(
     source: ir.Block,
     target: ir.Block,
     argument_order: Sequence[int],
-    index_dims: dict[int, int],
+    index_dims: Mapping[int, int],
     compute_index: Callable[[int, Builder], ir.Value] | None = None,
 ) -> None:
     """Copies the flat body of a linalg op.
@@ -69,25 +93,20 @@ def copy_body(
     `linalg.index d` becomes `linalg.index index_dims[d]`. The index of a dim that `index_dims`
     lacks is what `compute_index` makes of it.
     """
-    values: dict[ir.Value, ir.Value] = {
-        source.arguments[old]: target.arguments[new] for new, old in enumerate(argument_order)
-    }
-    point = ir.InsertionPoint(target)
-    for op in source.operations:
-        copy = op.operation.clone(ip=point).operation
-        for number, operand in enumerate(op.operands):
-            if operand in values:
-                copy.operands[number] = values[operand]
-        if op.operation.name == "linalg.index":
-            attribute = ir.IntegerAttr(op.operation.attributes["dim"])
-            if attribute.value not in index_dims:
-                assert compute_index is not None, "the index of a dim that is gone"
-                values[op.operation.results[0]] = compute_index(attribute.value, Builder(copy))
-                copy.erase()
-                continue
-            copy.attributes["dim"] = ir.IntegerAttr.get(attribute.type, index_dims[attribute.value])
-        for old, new in zip(op.operation.results, copy.results, strict=True):
-            values[old] = new
+    names = {source.arguments[old]: target.arguments[new] for new, old in enumerate(argument_order)}
+    *steps, last = (op.operation for op in source.operations)
+
+    def fill(build: Builder) -> list[ir.Value]:
+        def index(dim: int) -> ir.Value:
+            if dim in index_dims:
+                return build.loop_index(index_dims[dim])
+            assert compute_index is not None, "the index of a dim that is gone"
+            return compute_index(dim, build)
+
+        made = copy_steps(steps, build, names, index)
+        return [made.get(value, value) for value in last.operands]
+
+    Builder(last).fill_block(target, last.name, fill)
 
 
 def copy_region(op: ir.Operation, new: ir.Operation) -> None:

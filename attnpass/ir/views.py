@@ -15,7 +15,7 @@ from iree.compiler import ir
 
 from . import maps
 from .attributes import index_array
-from .elementwise import read_elementwise
+from .bodies import body_names, body_of, read_elementwise
 from .types import DYNAMIC, is_ranked_tensor, ranked_shape
 
 # Reshapes that say which dims belong together.
@@ -162,12 +162,11 @@ def _broadcast(op: ir.Operation) -> Runs:
 
 def _generic(op: ir.Operation) -> Runs | None:
     """A generic that hands on the elements of its only input."""
-    body = op.regions[0].blocks[0]
-    if len(op.operands) != 2 or body.operations[0].operation.name != "linalg.yield":
+    if len(op.operands) != 2 or body_names(op) != ["linalg.yield"]:
         return None
     made = read_elementwise(op)
     rank = len(ranked_shape(op.results[0]))
-    if made is None or made.scalar != body.arguments[0] or len(made.dim_of) != rank:
+    if made is None or made.scalar != body_of(op).arguments[0] or len(made.dim_of) != rank:
         return None
     return _projected(made.reads[0].dims, rank)
 

@@ -16,7 +16,15 @@ from iree.compiler import ir
 from ..analysis.trace import Tracer
 from ..analysis.values import Indices, Linear, Value
 from ..attention.facts import AttentionFacts
-from ..ir import Builder, Size, defining_op, element_type, ranked_shape, sizes_of
+from ..ir import (
+    Builder,
+    Size,
+    defining_op,
+    element_type,
+    ranked_shape,
+    sizes_of,
+    yielded,
+)
 from ..ir.contractions import is_contraction
 from .attention_rewrite import Swept
 
@@ -96,8 +104,7 @@ def _reads_of(op: ir.Operation) -> tuple[ir.Value, list[Read | None]] | None:
 
 def _indexed_nest(op: ir.Operation) -> tuple[ir.Value, list[Index]] | None:
     """What a loop nest yields an element of, and the indices of that."""
-    yielded = list(op.regions[0].blocks[0].operations)[-1].operands[0]
-    extract = defining_op(yielded)
+    extract = defining_op(yielded(op))
     if extract is None or extract.name != "tensor.extract":
         return None
     source, *scalars = extract.operands

@@ -6,7 +6,17 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from ..attention.facts import find_ops
-from ..ir import body_names, collect, defining_op, location_text, ranked_shape, reduces, users
+from ..ir import (
+    body_names,
+    body_of,
+    collect,
+    defining_op,
+    location_text,
+    ranked_shape,
+    reduces,
+    users,
+    yielded,
+)
 from ..ir.contractions import is_contraction
 from ..ir.views import SLICE, WHOLE, repeat_of
 from ..report.records import Report
@@ -71,11 +81,10 @@ def _powers(value: ir.Value) -> ir.Value | None:
 
 def _chosen(op: ir.Operation) -> ir.Value | None:
     """The operand that an elementwise generic has elements of where a condition holds."""
-    block = op.regions[0].blocks[0]
-    select = defining_op(list(block.operations)[-1].operands[0])
+    select = defining_op(yielded(op))
     if select is None or select.name != "arith.select":
         return None
-    operands = zip(block.arguments, op.operands, strict=True)
+    operands = zip(body_of(op).arguments, op.operands, strict=True)
     return next((value for argument, value in operands if argument == select.operands[1]), None)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
 from ..analysis.constants import constant
 from ..ir import defining_op, is_ranked_tensor
-from ..ir.elementwise import read_elementwise
+from ..ir.bodies import ScalarReader, Scope, read_elementwise
 from ..ir.limits import DIGITS, INFINITE
 from .axes import Axes, Dims, source_of
 
@@ -60,7 +60,7 @@ class ScalarStep:
 Expression = Leaf | Number | Index | ScalarStep
 
 
-class ExpressionReader:
+class ExpressionReader(ScalarReader[tuple[int, ...], "Expression"]):
     """Reads tensors as expressions; the axes are those of `axes`, cut as views need it."""
 
     def __init__(self, axes: Axes):
@@ -125,7 +125,7 @@ class ExpressionReader:
         if op is None or self._depth > _DEEPEST:
             return below
         if op.name == "linalg.fill":
-            return self._scalar(op.operands[0], {}, {}) or below
+            return self.scalar(op.operands[0], Scope.outside()) or below
         given = _number(op)
         if given is not None:
             return Number(given, value)
@@ -138,40 +138,29 @@ class ExpressionReader:
         made = read_elementwise(op, list(op.results).index(result.value))
         if made is None:
             return None
-        names: dict[ir.Value, tuple[ir.Value, Dims]] = {
-            read.argument: (
-                read.operand,
-                tuple(() if dim is None else result.dims[dim] for dim in read.dims),
-            )
-            for read in made.reads
-        }
-        loops = {loop: result.dims[dim] for loop, dim in made.dim_of.items()}
-        found = self._scalar(made.scalar, names, loops)
+        found = self.scalar(made.scalar, Scope.at(made, result.dims, ()))
         if isinstance(found, ScalarStep):
             return ScalarStep(found.op, found.text, found.inputs, result)
         return found
 
-    def _scalar(
-        self,
-        value: ir.Value,
-        names: Mapping[ir.Value, tuple[ir.Value, Dims]],
-        loops: Mapping[int, Sequence[int]],
-    ) -> Expression | None:
-        """A scalar in the body of a generic, or outside of one."""
-        if value in names:
-            operand, dims = names[value]
-            return self.element(operand, dims) if is_ranked_tensor(operand) else Leaf(operand, ())
-        op = defining_op(value)
+    def argument(self, value: ir.Value) -> Expression:
+        return Leaf(value, ())
+
+    def constant(self, op: ir.Operation) -> Expression | None:
         given = _number(op)
-        if given is not None:
-            return Number(given, value)
-        if op is None or op.parent is None or op.parent.operation.name != "linalg.generic":
+        return None if given is None else Number(given, op.results[0])
+
+    def index(self, place: tuple[int, ...] | None) -> Expression | None:
+        return None if place is None else Index(place)
+
+    def step(
+        self, value: ir.Value, op: ir.Operation, scope: Scope[tuple[int, ...], Expression]
+    ) -> Expression | None:
+        if op.parent is None or op.parent.operation.name != "linalg.generic":
             return Leaf(value, ())
-        if op.name == "linalg.index":
-            return Index(tuple(loops[ir.IntegerAttr(op.attributes["dim"]).value]))
         if not op.name.startswith(_SCALAR_DIALECTS) or len(op.results) != 1:
             return None
-        inputs = [self._scalar(operand, names, loops) for operand in op.operands]
+        inputs = self.inputs(op, scope)
         if None in inputs:
             return None
         attributes = ", ".join(f"{name} = {op.attributes[name]}" for name in op.attributes)

@@ -9,8 +9,16 @@ from iree.compiler import ir
 
 from ..attention.edit import edit
 from ..attention.facts import AttentionFacts
-from ..attention.scores import number
-from ..ir import Builder, defining_op, maps, users
+from ..ir import (
+    Builder,
+    body_of,
+    defining_op,
+    maps,
+    scalar_number,
+    splat_number,
+    users,
+    yielded,
+)
 from ..ir.limits import ABSORBS
 from ..passes import Pass, PassContext
 from ..repair.fully_masked_rows import is_zero_test
@@ -41,14 +49,7 @@ def _filled_with(value: ir.Value) -> float | None:
     op = defining_op(value)
     if op is None:
         return None
-    if op.name == "linalg.fill":
-        return number(op.operands[0])
-    if op.name != "arith.constant":
-        return None
-    dense = op.attributes["value"]
-    if not isinstance(dense, ir.DenseFPElementsAttr) or not dense.is_splat:
-        return None
-    return ir.FloatAttr(dense.get_splat_value()).value
+    return splat_number(op.operands[0] if op.name == "linalg.fill" else value)
 
 
 def _divides(op: ir.Operation, facts: AttentionFacts) -> bool:
@@ -67,9 +68,9 @@ def _divides(op: ir.Operation, facts: AttentionFacts) -> bool:
         return False
     # Loop i of the generic is dim i of the output.
     rows = tuple(None if loop is None else dims[loop] for loop in positions[1 - place])
-    block = op.regions[0].blocks[0]
+    elements = body_of(op).arguments
     return rows == facts.map_of("sum") and _is_quotient(
-        list(block.operations)[-1].operands[0], block.arguments[place], block.arguments[1 - place]
+        yielded(op), elements[place], elements[1 - place]
     )
 
 
@@ -85,7 +86,7 @@ def _is_quotient(value: ir.Value, above: ir.Value, below: ir.Value) -> bool:
         condition, zero, value = op.operands
         test = defining_op(condition)
         guards = test is not None and is_zero_test(test) and test.operands[0] == below
-        return guards and number(zero) == 0 and _is_quotient(value, above, below)
+        return guards and scalar_number(zero) == 0 and _is_quotient(value, above, below)
     if op.name == "arith.divf":
         return list(op.operands) == [above, below]
     if op.name != "arith.mulf" or above not in list(op.operands):
@@ -95,7 +96,7 @@ def _is_quotient(value: ir.Value, above: ir.Value, below: ir.Value) -> bool:
     return (
         inverse is not None
         and inverse.name == "arith.divf"
-        and number(inverse.operands[0]) == 1
+        and scalar_number(inverse.operands[0]) == 1
         and inverse.operands[1] == below
     )
 

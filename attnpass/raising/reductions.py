@@ -7,7 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 from iree.compiler import ir
 
-from ..ir import Size, below_casts, defining_op, maps, ranked_shape, reduces, sizes_of, summand
+from ..ir import (
+    Size,
+    body_of,
+    defining_op,
+    maps,
+    ranked_shape,
+    sizes_of,
+    summand,
+)
+from ..ir.bodies import combined
 from .axes import Axes, Dims
 from .elements import (
     Expression,
@@ -27,7 +36,7 @@ def is_sum(op: ir.Operation | None) -> bool:
     if op is None or len(op.operands) != 2:
         return False
     added = summand(op)
-    return added is not None and added == op.regions[0].blocks[0].arguments[0]
+    return added is not None and added == body_of(op).arguments[0]
 
 
 def summed(
@@ -103,17 +112,9 @@ def _is_largest(
     wanted: Callable[[Expression], bool],
 ) -> bool:
     op = defining_op(leaf.value)
-    if op is None or op.name != "linalg.generic" or not reduces(op):
+    if op is None or len(op.operands) - len(op.results) != 1:
         return False
-    which = list(op.results).index(leaf.value)
-    block = op.regions[0].blocks[0]
-    if len(op.operands) - len(op.results) != 1:
-        return False
-    chosen = defining_op(below_casts(list(block.operations)[-1].operands[which]))
-    if chosen is None or chosen.name not in _MAXIMA:
-        return False
-    terms = {below_casts(operand) for operand in chosen.operands}
-    if terms != {block.arguments[0], block.arguments[1 + which]}:
+    if combined(op, _MAXIMA, list(op.results).index(leaf.value)) != body_of(op).arguments[0]:
         return False
     return _reduced(elements, op, leaf, keys, wanted) is not None
 

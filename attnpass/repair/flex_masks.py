@@ -47,11 +47,10 @@ class FlexMasks(Pass):
 
 def names_functions(module: ir.Operation) -> bool:
     """Whether a FlexAttention of the module names a function of it, for its scores or its mask."""
-    from ..ir import collect
+    from ..ir import body_names, collect
 
     # Most programs are one function before they are imported: these need no walk.
-    names = [op.operation.name for op in module.regions[0].blocks[0].operations]
-    if names.count("func.func") < 2:
+    if body_names(module).count("func.func") < 2:
         return False
     flex = collect(module, lambda op: op.name == _FLEX)
     return any(_name(op, _SCORE) or _name(op, _MASK) for op in flex)

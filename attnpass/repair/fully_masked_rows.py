@@ -20,16 +20,18 @@ from iree.compiler import ir
 
 from ..attention.edit import edit, no_key_seen
 from ..attention.facts import AttentionFacts
-from ..attention.scores import number
 from ..ir import (
     Builder,
     below_casts,
+    body_of,
     defining_op,
     element_type,
     maps,
     next_op,
+    scalar_number,
     sizes_of,
     users,
+    yielded,
 )
 from ..ir.views import SLICE, WHOLE
 from ..passes import Pass, PassContext
@@ -129,13 +131,11 @@ def _elements(value: ir.Value) -> Iterator[ir.Value]:
             yield from _elements(op.results[0])
         if op.name != "linalg.generic" or use.operand_number >= len(op.operands) - len(op.results):
             continue
-        block = op.regions[0].blocks[0]
-        argument = block.arguments[use.operand_number]
+        argument = body_of(op).arguments[use.operand_number]
         yield argument
-        last = list(block.operations)[-1].operation
-        for place, made in enumerate(last.operands):
-            if below_casts(made) == argument:
-                yield from _elements(op.results[place])
+        for place, result in enumerate(op.results):
+            if below_casts(yielded(op, place)) == argument:
+                yield from _elements(result)
 
 
 def _quotients(total: ir.Value) -> Iterator[tuple[ir.Value, ir.Value]]:
@@ -148,7 +148,7 @@ def _quotients(total: ir.Value) -> Iterator[tuple[ir.Value, ir.Value]]:
             continue
         quotient = op.results[0]
         readers = users(quotient)
-        if number(op.operands[0]) == 1 and [one.name for one in readers] == ["arith.mulf"]:
+        if scalar_number(op.operands[0]) == 1 and [one.name for one in readers] == ["arith.mulf"]:
             quotient = readers[0].results[0]
         if not _is_guarded(quotient):
             yield quotient, total
@@ -169,7 +169,7 @@ def is_zero_test(op: ir.Operation) -> bool:
     return (
         op.name == "arith.cmpf"
         and ir.IntegerAttr(op.attributes["predicate"]).value == 1
-        and number(op.operands[1]) == 0
+        and scalar_number(op.operands[1]) == 0
     )
 
 

@@ -85,7 +85,7 @@ def _comes_last(left: maps.Positions, right: maps.Positions, result: maps.Positi
 def _order_product(op: ir.Operation) -> None:
     from iree.compiler import ir
 
-    from ..ir import Builder, copied_attributes, copy_body, erase_dead, maps
+    from ..ir import Builder, body_of, copied_attributes, copy_body, erase_dead, maps
 
     positions = maps.positions_of(op.attributes["indexing_maps"])
     assert positions is not None, "only such products are taken"
@@ -102,6 +102,6 @@ def _order_product(op: ir.Operation) -> None:
     new = build.create("linalg.generic", results, operands, attributes, regions=1)
     elements = [value.type.element_type for value in operands]
     body = new.regions[0].blocks.append(*elements, arg_locs=[op.location] * len(elements))
-    copy_body(op.regions[0].blocks[0], body, factors, {d: loops.index(d) for d in loops})
+    copy_body(body_of(op), body, factors, {d: loops.index(d) for d in loops})
     op.results[0].replace_all_uses_with(new.results[0])
     erase_dead([op])

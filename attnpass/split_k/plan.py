@@ -18,6 +18,7 @@ import math
 from dataclasses import dataclass, replace
 
 from ..attention.facts import AttentionFacts
+from ..ir import body_of
 from ..ir.limits import ASSUMED_KEYS
 from ..machines import Target
 
@@ -70,7 +71,7 @@ def refusal(facts: AttentionFacts, rows: int) -> str:
         return "K does not have V's outermost key dim"
     if dim in facts.score_index_dims:
         return f"its score region reads the key's index (iree_linalg_ext.index {dim})"
-    argument = str(facts.op.regions[0].blocks[0].arguments[0].type)
+    argument = str(body_of(facts.op).arguments[0].type)
     results = [facts.element_types[name] for name in facts.result_names]
     partial = [argument] if facts.kind == "attention" else [argument, *results]
     if odd := [kind for kind in partial if kind != "f32"]:

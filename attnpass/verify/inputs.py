@@ -20,6 +20,8 @@ from ..errors import AttnError
 from ..ir import (
     DYNAMIC,
     DynamicSize,
+    body_names,
+    body_of,
     collect,
     defining_op,
     is_ranked_tensor,
@@ -169,7 +171,7 @@ def _scalars(program: Program, value: ir.Value) -> Iterator[ir.Value]:
                 if use.operand_number == 0:
                     waiting += op.results
             elif op.name == "linalg.generic":
-                waiting.append(op.regions[0].blocks[0].arguments[use.operand_number])
+                waiting.append(body_of(op).arguments[use.operand_number])
             elif op.name == "linalg.yield":
                 parent = op.parent.operation if op.parent else op
                 waiting += list(parent.results)[use.operand_number : use.operand_number + 1]
@@ -213,11 +215,7 @@ def _is_mask(program: Program, value: ir.Value) -> bool:
 
 def _hands_on(op: ir.Operation) -> bool:
     """Whether this is a copy, perhaps a broadcast or a transpose."""
-    if op.name != "linalg.generic":
-        return False
-    return [inner.operation.name for inner in op.regions[0].blocks[0].operations] == [
-        "linalg.yield"
-    ]
+    return op.name == "linalg.generic" and body_names(op) == ["linalg.yield"]
 
 
 # ----- random ones

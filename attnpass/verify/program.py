@@ -20,6 +20,7 @@ from ..ir import (
     Builder,
     DynamicSize,
     add_function,
+    body_names,
     collect,
     defining_op,
     is_scalar,
@@ -163,7 +164,7 @@ def kind_of(op: ir.Operation) -> str:
     if op.name.startswith("linalg.") and op.name != "linalg.generic" and is_work(op):
         return f"product ({op.name})" if "matmul" in op.name else op.name
     if op.name == "linalg.generic" and reduces(op):
-        factors = sum(1 for name in _body_names(op) if name.startswith("arith.mul"))
+        factors = sum(1 for name in body_names(op) if name.startswith("arith.mul"))
         return "product (linalg.generic)" if factors else "reduction (linalg.generic)"
     return op.name
 
@@ -177,10 +178,6 @@ def is_work(op: ir.Operation) -> bool:
         "linalg.broadcast",
     )
     return named or (op.name == "linalg.generic" and reduces(op))
-
-
-def _body_names(op: ir.Operation) -> list[str]:
-    return [inner.operation.name for inner in op.regions[0].blocks[0].operations]
 
 
 def _is_inside(value: ir.Value, op: ir.Operation) -> bool:

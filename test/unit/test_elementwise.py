@@ -6,7 +6,7 @@ import pytest
 from iree.compiler import ir
 
 from attnpass.ir import collect
-from attnpass.ir.elementwise import ElementwiseFacts, read_elementwise
+from attnpass.ir.bodies import ElementwiseFacts, read_elementwise
 
 
 def read(x: str, out: str, kinds: tuple[str, str], number: int = 0, last: str = "parallel"):

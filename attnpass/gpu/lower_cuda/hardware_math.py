@@ -25,6 +25,7 @@ from ...ir import (
     element_type_name,
     erase_dead,
     restore,
+    splat_number,
     with_element,
 )
 from ...repair.order_products import Ordered, contractions, order_products
@@ -38,7 +39,6 @@ from ..lowered.kernel import (
     is_to_be_lowered,
     lower,
     mark_lowered,
-    splat_number,
 )
 from ..lowered.key_subgroups import fit_key_subgroups
 
@@ -152,7 +152,7 @@ class LoweredKernel:
         quotient = defining_op(value)
         if quotient is not None and quotient.name == "arith.divf":
             # A soft-cap divides by its cap first.
-            number = splat_number(defining_op(quotient.operands[1]))
+            number = splat_number(quotient.operands[1])
             value, divisor = (quotient.operands[0], number) if number else (value, 1.0)
         return ptx.tanh(build, value, divisor)
 
@@ -222,7 +222,7 @@ def _clamped_weights(value: ir.Value, form: Fp8) -> ir.Value | None:
     clamp = defining_op(value)
     if clamp is None or clamp.name != "arith.minimumf":
         return None
-    weights, bound = (defining_op(operand) for operand in clamp.operands)
-    if weights is None or weights.name != "math.exp2" or bound is None:
+    weights = defining_op(clamp.operands[0])
+    if weights is None or weights.name != "math.exp2":
         return None
-    return weights.results[0] if splat_number(bound) == form.largest else None
+    return weights.results[0] if splat_number(clamp.operands[1]) == form.largest else None

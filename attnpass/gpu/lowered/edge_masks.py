@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ...ir import collect, defining_op, printed
-from .kernel import splat_number
+from ...ir import (
+    collect,
+    defining_op,
+    printed,
+    splat_number,
+)
 
 _PLACED = ("vector.broadcast", "vector.transpose", "vector.shape_cast")
 _LESS = 2
@@ -29,7 +33,7 @@ def _is_edge_mask(op: ir.Operation) -> bool:
     """Whether a vector is zero where an index reaches the bound of a dim that workgroups share:
     each of its places is a result of its own."""
     condition, _, otherwise = op.operands
-    if splat_number(defining_op(otherwise)) != 0.0:
+    if splat_number(otherwise) != 0.0:
         return False
     compare = _placed(condition)
     if compare is None or compare.name != "arith.cmpi":

@@ -27,16 +27,6 @@ _LOWERED_BY = "attnpass.lowered_by"
 GPU_LOWERING = "iree-llvmgpu-lower-executable-target"
 
 
-def splat_number(op: ir.Operation | None) -> float | None:
-    """The float that a constant, or each element of one, is."""
-    if op is None or op.name != "arith.constant":
-        return None
-    attribute: ir.Attribute = op.attributes["value"]
-    if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
-        attribute = attribute.get_splat_value()
-    return attribute.value if isinstance(attribute, ir.FloatAttr) else None
-
-
 def load_of(value: ir.Value) -> ir.Operation | None:
     """The op that loads the tensor which `value` is a piece of from a buffer that the kernel is
     given; None for one that the kernel computes."""

@@ -14,8 +14,16 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
-from ...ir import Builder, collect, copied_attributes, defining_op, element_bytes, printed, users
-from .kernel import splat_number
+from ...ir import (
+    Builder,
+    collect,
+    copied_attributes,
+    defining_op,
+    element_bytes,
+    printed,
+    splat_number,
+    users,
+)
 from .shared_buffers import READ, WRITE, transfers_of
 
 # Registers of a multiprocessor, which threads get in groups of so many, the most that a thread
@@ -141,7 +149,7 @@ def _factor(value: ir.Value) -> ir.Value | float | None:
     if op is not None and op.name == "vector.broadcast":
         scalar = op.operands[0]
         return None if isinstance(scalar.type, ir.VectorType) else scalar
-    return splat_number(op)
+    return splat_number(value)
 
 
 def _may_move(origin: Origin, value: ir.Value, loop: ir.Operation, function: ir.Operation) -> bool:

@@ -7,7 +7,14 @@ from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
-from ...ir import Builder, copied_attributes, element_type, ranked_shape
+from ...ir import (
+    Builder,
+    body_of,
+    body_ops,
+    copied_attributes,
+    element_type,
+    ranked_shape,
+)
 
 LOG2_E = 1.4426950408889634
 # 2^f for f in [-1/2, 1/2]: least relative error, 2e-9, with the first coefficient kept at 1.
@@ -145,15 +152,15 @@ class Vectors:
     def zeros(self, lanes: int) -> ir.Value:
         return self.build.splat(0.0, self.kind(lanes))
 
-    def lanewise(self, body: ir.Block, lanes: ir.Value) -> ir.Value:
-        """What a region of one scalar argument yields, for each lane of a vector of them."""
+    def lanewise(self, op: ir.Operation, lanes: ir.Value) -> ir.Value:
+        """What the body of `op`, of one scalar, yields for each lane of a vector of such."""
         (count,) = lanes.type.shape
-        values = {body.arguments[0]: lanes}
+        values = {body_of(op).arguments[0]: lanes}
 
         def value_of(scalar: ir.Value) -> ir.Value:
             return values[scalar] if scalar in values else self.spread(scalar, count)
 
-        *steps, last = (step.operation for step in body.operations)
+        *steps, last = body_ops(op)
         for step in steps:
             (result,) = step.results
             if step.name == "arith.constant":

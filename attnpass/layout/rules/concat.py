@@ -10,7 +10,16 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ...ir import DYNAMIC, Builder, Size, element_type, sizes_of, tensor_bytes
+from ...ir import (
+    DYNAMIC,
+    Builder,
+    Size,
+    body_names,
+    element_type,
+    sizes_of,
+    tensor_bytes,
+    yielded,
+)
 from ..cost import Cost
 from ..layout import Layout, make_layout
 from . import Alternative, Demand, Refusal, Request, Rule
@@ -119,8 +128,7 @@ class Pad(Rule):
         dims = whole_dims(demand.layout, op)
         if isinstance(dims, Refusal):
             return dims
-        body = op.regions[0].blocks[0]
-        if body.operations[0].operation.name != "tensor.yield":
+        if body_names(op)[0] != "tensor.yield":
             return Refusal("its padding value depends on the place", op)
         source = op.operands[0]
         layout = piece_layout(demand.layout, sizes_of(source))
@@ -142,7 +150,7 @@ class Pad(Rule):
         highs = _with_operands(high, rest[low.count(DYNAMIC) :])
         sizes = sizes_of(op.results[0])
         result = build.tensor_type([sizes[d] for d in dims.order], element_type(op.results[0]))
-        padding = op.regions[0].blocks[0].operations[0].operation.operands[0]
+        padding = yielded(op)
         new = build.pad(
             source,
             result,

@@ -17,12 +17,17 @@ from iree.compiler import ir
 from ...ir import (
     Builder,
     Size,
+    body_of,
+    body_ops,
     copied_attributes,
     copy_body,
     defining_op,
     element_type,
     has_one_use,
+    index_dim,
+    index_ops,
     is_ranked_tensor,
+    is_used,
     iterator_kinds,
     maps,
     reduces,
@@ -235,13 +240,10 @@ class LoopNest(Rule):
         return [Alternative(tuple(requests), data=nest)]
 
     def _refuse_body(self, op: ir.Operation, nest: NestRewrite) -> Refusal | None:
-        for inner in op.regions[0].blocks[0].operations:
-            if len(inner.operation.regions):
-                return Refusal("its body has nested regions", op)
-            if inner.operation.name == "linalg.index":
-                loop = ir.IntegerAttr(inner.operation.attributes["dim"]).value
-                if not can_compute_index(nest, loop):
-                    return Refusal("its body reads the index of a dim of dynamic factors", op)
+        if any(len(inner.regions) for inner in body_ops(op)):
+            return Refusal("its body has nested regions", op)
+        if not all(can_compute_index(nest, index_dim(inner)) for inner in index_ops(op)):
+            return Refusal("its body reads the index of a dim of dynamic factors", op)
         return None
 
     def rewrite(
@@ -337,8 +339,8 @@ def input_order(
 
 def _reads_destination(op: ir.Operation) -> bool:
     """Whether the body of a generic uses what its destination held."""
-    arguments = op.regions[0].blocks[0].arguments
-    return next(iter(arguments[len(arguments) - 1].uses), None) is not None
+    arguments = body_of(op).arguments
+    return is_used(arguments[len(arguments) - 1])
 
 
 def build_generic(
@@ -361,7 +363,7 @@ def build_generic(
     attributes["operandSegmentSizes"] = build.segments(len(reads), 1)
     operands = [*(reads[i][0] for i in order), init]
     new = build.create(op.name, [init.type], operands, attributes, regions=1)
-    body = op.regions[0].blocks[0]
+    body = body_of(op)
     arguments = [*order, len(reads)]
     block = new.regions[0].blocks.append(
         *(body.arguments[i].type for i in arguments),

@@ -14,6 +14,7 @@ from dataclasses import astuple, dataclass, replace
 from iree.compiler import ir
 
 from ...attention.facts import AttentionFacts
+from ...ir import body_ops
 
 # Where `attn-configure` leaves the tiles for `attn-vectorize`: in the op's
 # `decomposition_config`, whose other entries IREE reads.
@@ -226,9 +227,8 @@ def _refusal(facts: AttentionFacts, transposed: bool | None) -> str:
 
 def _score_problem(facts: AttentionFacts) -> str:
     """Why the region cannot be computed for a vector of scores at once."""
-    *steps, _ = facts.op.regions[0].blocks[0].operations
-    for step in steps:
-        op = step.operation
+    *steps, _ = body_ops(facts.op)
+    for op in steps:
         if op.name.partition(".")[0] not in ("arith", "math") or len(op.regions):
             return f"{op.name} is in its score function"
         if any(not isinstance(value.type, ir.FloatType | ir.IntegerType) for value in op.results):
