@@ -63,7 +63,7 @@ def on(results: Results, unit: str = "milliseconds") -> str:
 
 def gains() -> str:
     """The table at the top of the README."""
-    head = ["machine", "program", "IREE 3.13", "attnpass", "with `--attn-kernels=cost`", "PyTorch"]
+    head = ["machine", "program", "IREE 3.13", "attnpass", "precompiled kernels", "PyTorch"]
     attention = "attention, 4096 rows and keys"
     lines = [
         _layer_gain("layer of Llama 3 8B, f16, prefill of 4096 rows", "prefill4096"),
@@ -83,7 +83,7 @@ def _layer_gain(words: str, case: str) -> list[str]:
     run = "llama_layer_h200"
     rows = load(run).by_case()[case]
     times = [three_digits(rows[way]) for way in ("iree", "configured", "kernels", "torch")]
-    return ["H200", words, *times, _runs(run)]
+    return [_machine(run), words, *times, _runs(run)]
 
 
 def _gpu_gain(words: str, case: str) -> list[str]:
@@ -100,14 +100,16 @@ def _gpu_gain(words: str, case: str) -> list[str]:
     ours = [three_digits(rows["iree"]), three_digits(rows["attnpass"])]
     ours.append(three_digits(kernel["iree"]) if kernel else "-")
     runs = _runs(run, *(["kernels_h200"] if kernel else []))
-    return ["H200", words, *ours, ", ".join(peers) or "no fused kernel", runs]
+    return [_machine(run), words, *ours, ", ".join(peers) or "no fused kernel", runs]
 
 
 def _block_gain(words: str, case: str) -> list[str]:
-    rows = load("layers_cpu").by_case()[case]
+    run = "layers_cpu"
+    rows = load(run).by_case()[case]
     times = [three_digits(rows[way]) for way in ("default", "cost")]
     words = f"attention block of Llama, f32, {words}"
-    return ["AMD EPYC, 2 cores", words, *times, "-", "-", _runs("layers_cpu")]
+    where = f"{_machine(run)}, {load(run).about['cores']} cores"
+    return [where, words, *times, "-", "-", _runs(run)]
 
 
 def _cpu_gain(words: str, case: str) -> list[str]:
@@ -115,7 +117,12 @@ def _cpu_gain(words: str, case: str) -> list[str]:
     row = load(run).by_case(where=lambda one: one["threads"] == 1)[case]
     times = [three_digits(row["iree"]), three_digits(row["vectorized"]), "-"]
     words = f"attention, f32, {words}"
-    return ["Intel Xeon, 1 core", words, *times, three_digits(row["torch"]), _runs(run)]
+    where = f"{_machine(run)}, 1 core"
+    return [where, words, *times, three_digits(row["torch"]), _runs(run)]
+
+
+def _machine(run: str) -> str:
+    return load(run).about["machine"].partition(" (")[0]
 
 
 def _runs(*names: str) -> str:

@@ -51,6 +51,13 @@ def test_files(page: Path) -> None:
         assert (ROOT / path).exists(), path
 
 
+def test_the_walk_names_files_that_are_there() -> None:
+    """Paths in docs/architecture.md are those of a room, of the repository, or of the plugin."""
+    places = [ROOT / name for name in ("attnpass", "", "test/plugin")]
+    for path in re.findall(r"`([\w/]+/\w+\.py)`", (DOCS / "architecture.md").read_text()):
+        assert any((place / path).exists() for place in places), path
+
+
 def test_links(page: Path) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
         path, _, anchor = link.partition("#")
