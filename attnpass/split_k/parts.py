@@ -32,18 +32,31 @@ class Operands:
     def facts(self) -> AttentionFacts:
         return self.space.facts
 
+    @property
+    def key(self) -> int:
+        """The dim of the keys that are split."""
+        return self.space.dims.of[self.plan.dim][0]
+
     def result_dims(self, name: str) -> tuple[int, ...]:
-        """Old dims of `output`, `max` or `sum`; `attention` itself has no max and sum."""
+        """Dims of `output`, `max` or `sum`; `attention` itself has no max and sum."""
         if name in self.facts.result_names:
             return self.space.positions(name)
         rows = {*self.facts.batch, *self.facts.m}
-        return tuple(dim for dim in self.space.kept if dim in rows)
+        return tuple(dim for dim, old in enumerate(self.space.kept) if old in rows)
 
     def with_split(self, dims: Sequence[int]) -> tuple[int | None, ...]:
         """`dims` with the split dim (None) before the first that is no batch dim."""
-        batch = self.facts.batch
-        place = next((i for i, dim in enumerate(dims) if dim not in batch), len(dims))
+        batch = self.space.batch
+        place = next((i for i, dim in enumerate(dims) if dim >= batch), len(dims))
         return (*dims[:place], None, *dims[place:])
+
+    def numbers(self, dims: Sequence[int | None], chunked: bool) -> tuple[int, ...]:
+        """`dims` as attention counts them, over chunks with the split dim (None) behind those of
+        the batch."""
+        batch = self.space.batch
+        return tuple(
+            batch if dim is None else dim + (1 if chunked and dim >= batch else 0) for dim in dims
+        )
 
     def result_sizes(self, name: str, build: Builder, chunked: bool = False) -> list[Size]:
         """Sizes of a result, dynamic ones computed where `build` stands; with the split dim

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
-from ..attention.edit import RESULTS, Dims, edit, no_key_seen
+from ..attention.edit import RESULTS, Dims, edit, iteration_size, no_key_seen
 from ..attention.facts import AttentionFacts
 from ..ir import Builder, DynamicSize, Size, ranked_shape, sizes_of
 from .combine import finish_attention, finish_online, merge
@@ -41,7 +41,7 @@ def _operands(facts: AttentionFacts, plan: SplitPlan, build: Builder) -> Operand
         covered = plan.splits * plan.chunk
         tail: Size = plan.length - covered
         return Operands(space, plan, values, plan.splits, plan.chunk, covered, tail)
-    length = DynamicSize(build.size(space.size(plan.dim)))
+    length = DynamicSize(build.size(iteration_size(facts, plan.dim)))
     splits = build.size_op("divui", length, plan.chunk) if plan.chunk else plan.splits
     chunk = build.size_op("divui", length, plan.splits) if plan.splits else plan.chunk
     assert splits is not None and chunk is not None
@@ -54,9 +54,9 @@ def _chunks(operands: Operands, build: Builder) -> Triple:
     """Partial attention: results have the split dim in front of their m and n dims."""
     plan = operands.plan
     whole = plan.is_exact and all(
-        ranked_shape(value)[operands.space.positions(name).index(plan.dim)] == plan.length
+        ranked_shape(value)[operands.space.positions(name).index(operands.key)] == plan.length
         for name, value in operands.values.items()
-        if name != "scale" and plan.dim in operands.space.positions(name)
+        if name != "scale" and operands.key in operands.space.positions(name)
     )
     results = [operands.result_sizes(name, build, chunked=True) for name in RESULTS]
 
@@ -115,41 +115,37 @@ def _attend(
 
     Offset 0 or None is the chunked part, whose keys are viewed as (splits, chunk).
     """
-    space, plan = operands.space, operands.plan
     chunked = offset is None or offset == 0
-    numbers: dict[int | None, int] = {**space.new_dims(chunked), None: space.split_number}
     made = edit(operands.facts, build).over(_dims(operands, chunked)).without_configuration()
     # Says to later passes, this one too, what the op is.
     made = made.attribute("split_k", ir.UnitAttr.get(build.anchor.context))
     for name, value in operands.values.items():
-        dims: list[int | None] = [] if name == "scale" else list(space.positions(name))
-        if plan.dim in dims:
-            place = dims.index(plan.dim)
+        dims: list[int | None] = [] if name == "scale" else list(operands.space.positions(name))
+        if operands.key in dims:
+            place = dims.index(operands.key)
             if offset is not None:
                 value = _slice(value, place, offset, length, build)
             if chunked:
                 value = _view(value, place, operands, build)
                 dims.insert(place, None)
-        made = made.operand(name, value, tuple(numbers[dim] for dim in dims))
+        made = made.operand(name, value, operands.numbers(dims, chunked))
     if "mask" not in operands.values and _needs_mask(operands, chunked):
         mask = build.all_true([operands.chunk if chunked else length])
-        made = made.mask(mask, (numbers[plan.dim],))
+        made = made.mask(mask, operands.numbers([operands.key], chunked))
     results = [operands.result_dims(name) for name in RESULTS]
     written = [operands.with_split(dims) if chunked else dims for dims in results]
-    made = made.starts(start, [tuple(numbers[dim] for dim in dims) for dims in written])
+    made = made.starts(start, [operands.numbers(dims, chunked) for dims in written])
     return triple(list(made.build().results))
 
 
 def _dims(operands: Operands, chunked: bool) -> Dims:
     """What becomes of the iteration dims: rows lie in one, keys in chunks are two."""
-    space, key = operands.space, operands.plan.dim
-    numbers = space.new_dims(chunked)
-    of = {dim: (numbers[dim],) if dim in numbers else () for dim in range(space.facts.num_dims)}
-    count = 1 + max(numbers.values())
+    dims = operands.space.dims
     if not chunked:
-        return Dims(of, count)
-    cut = (space.split_number, numbers[key])
-    return Dims(of | {key: cut}, count, {key: (operands.splits, operands.chunk)})
+        return dims
+    of = {old: operands.numbers(new, chunked) for old, new in dims.of.items()}
+    of[operands.plan.dim] = operands.numbers([None, operands.key], chunked)
+    return Dims(of, dims.count + 1, {operands.plan.dim: (operands.splits, operands.chunk)})
 
 
 def _needs_mask(operands: Operands, chunked: bool) -> bool:

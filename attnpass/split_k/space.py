@@ -3,87 +3,67 @@ lie in one dim, and dims stand in the order batch, split, m, n, k1, k2."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..attention.edit import iteration_size
+from ..attention.edit import Dims, iteration_size
 from ..attention.facts import AttentionFacts
-from ..ir import Builder, Size, maps, sizes_of
+from ..ir import Builder, Size, sizes_of
 
 
 @dataclass(frozen=True)
 class SplitSpace:
-    """Old iteration dims by what becomes of them, and the new numbers.
-
-    `dropped` are unit dims that nothing needs; `rows` are m dims that lie side by side in
-    every operand and become one dim (the first of them), or empty.
-    """
+    """What iteration dims become, the split dim left out: none of unit dims that nothing needs,
+    one of the m dims `rows`, which lie side by side in every operand. The new dims are the old
+    ones `kept`; the split dim stands behind the first `batch` of them."""
 
     facts: AttentionFacts
-    dropped: frozenset[int]
+    dims: Dims
     rows: tuple[int, ...]
     kept: tuple[int, ...]
-
-    def new_dims(self, with_split: bool) -> dict[int, int]:
-        """New number of every old dim that is kept; the split dim is `split_number`."""
-        first = self.split_number
-        numbers = {
-            dim: i + (1 if with_split and i >= first else 0) for i, dim in enumerate(self.kept)
-        }
-        return {**numbers, **{dim: numbers[self.rows[0]] for dim in self.rows}}
-
-    @property
-    def split_number(self) -> int:
-        """Where the split dim stands: behind the batch dims."""
-        return sum(dim in self.facts.batch for dim in self.kept)
+    batch: int
 
     def positions(self, name: str) -> tuple[int, ...]:
-        """The operand's old dims as they stand in its normal form."""
-        return tuple(
-            dim
-            for dim in self.facts.map_of(name)
-            if dim is not None and dim not in self.dropped and dim not in self.rows[1:]
-        )
+        """The operand's new dims as they stand in its normal form."""
+        new = self.dims.map_of(self.facts.map_of(name))
+        return tuple(dict.fromkeys(dim for dim in new if dim is not None))
 
     def size(self, dim: int) -> Size:
-        """Size of an old dim that is kept; rows count together."""
-        if dim in self.rows:
+        """Size of a new dim."""
+        old = self.kept[dim]
+        if old in self.rows:
             total = self.facts.extent(self.rows)
             assert total is not None
             return total
-        static = self.facts.sizes[dim]
-        return iteration_size(self.facts, dim) if static is None else static
+        static = self.facts.sizes[old]
+        return iteration_size(self.facts, old) if static is None else static
 
     def normal(self, name: str, build: Builder) -> ir.Value:
         """The operand without dropped dims and with its rows in one dim."""
-        value, positions = self.facts.value(name), self.facts.map_of(name)
-        sizes = sizes_of(value)
-        pieces = [[] if p in self.dropped else [sizes[d]] for d, p in enumerate(positions)]
-        value = build.split_dims(value, pieces)
-        left = [p for p in positions if p not in self.dropped]
-        groups: list[list[int]] = []
-        for dim, p in enumerate(left):
-            if p in self.rows[1:]:
-                groups[-1].append(dim)
-            else:
-                groups.append([dim])
-        return build.collapse(value, groups)
+        value = self.facts.value(name)
+        pieces = [
+            [size] * count for size, count in zip(sizes_of(value), self._counts(name), strict=True)
+        ]
+        return build.collapse(build.split_dims(value, pieces), self._groups(name))
 
     def restore(self, name: str, value: ir.Value, build: Builder) -> ir.Value:
         """The inverse of `normal`, for a result."""
-        positions, sizes = self.facts.map_of(name), sizes_of(self.facts.value(name))
-        left = [dim for dim, p in enumerate(positions) if p not in self.dropped]
-        groups: list[list[int]] = []
-        for number, dim in enumerate(left):
-            if positions[dim] in self.rows[1:]:
-                groups[-1].append(number)
-            else:
-                groups.append([number])
-        value = build.expand(value, groups, [sizes[dim] for dim in left])
-        counts = [0 if p in self.dropped else 1 for p in positions]
-        return build.join_dims(value, counts, sizes)
+        counts, sizes = self._counts(name), sizes_of(self.facts.value(name))
+        left = [size for size, count in zip(sizes, counts, strict=True) if count]
+        return build.join_dims(build.expand(value, self._groups(name), left), counts, sizes)
+
+    def _counts(self, name: str) -> list[int]:
+        """For each dim of an operand 1, 0 where it is dropped."""
+        return [1 if dim is None else len(self.dims.of[dim]) for dim in self.facts.map_of(name)]
+
+    def _groups(self, name: str) -> list[list[int]]:
+        """The dims of an operand, without dropped ones, that become one each."""
+        new = self.dims.map_of(self.facts.map_of(name))
+        groups = itertools.groupby(range(len(new)), lambda at: new[at])
+        return [list(group) for _, group in groups]
 
 
 def normal_space(facts: AttentionFacts) -> SplitSpace:
@@ -97,7 +77,10 @@ def normal_space(facts: AttentionFacts) -> SplitSpace:
     rows = tuple(many) if len(many) > 1 and _can_pack(facts, many, dropped) else ()
     order = (*facts.batch, *facts.m, *facts.n, *facts.k1, *facts.k2)
     kept = tuple(dim for dim in order if dim not in dropped and dim not in rows[1:])
-    return SplitSpace(facts, dropped, rows, kept)
+    of: dict[int, tuple[int, ...]] = dict.fromkeys(dropped, ())
+    of |= {dim: (number,) for number, dim in enumerate(kept)}
+    of |= {dim: (kept.index(many[0]),) for dim in rows}
+    return SplitSpace(facts, Dims(of, len(kept)), rows, kept, sum(d in facts.batch for d in kept))
 
 
 def _can_pack(facts: AttentionFacts, rows: Sequence[int], dropped: frozenset[int]) -> bool:
@@ -112,7 +95,3 @@ def _can_pack(facts: AttentionFacts, rows: Sequence[int], dropped: frozenset[int
         if positions[start : start + len(rows)] != list(rows):
             return False
     return True
-
-
-def new_map(positions: Sequence[int], numbers: dict[int, int]) -> maps.Positions:
-    return tuple(numbers[dim] for dim in positions)
