@@ -107,6 +107,11 @@ STEPS = (
     Step("attn-mask-positions", "IREE numbers positions wrong where it joins or cuts dims"),
     Step("attn-share-masks", "a mask is read once, not once a head"),
     Step(
+        "attn-explicit-repeats",
+        "rules hand layouts through broadcasts, not through reads by index",
+        ("mode",),
+    ),
+    Step(
         "attn-transpose-caches",
         "what no producer can deliver as V^T a caller can hold so",
         ("cache", "mode"),

@@ -29,7 +29,9 @@ UNKNOWN = "unknown changes"
 # and kernels of several ops.
 ATTENTION = "attention ops"
 FUSION = "kernels of several ops"
-_LAYOUT = frozenset({"attn-transpose-caches", "attn-propagate-layout", BARRIERS})
+_LAYOUT = frozenset(
+    {"attn-explicit-repeats", "attn-transpose-caches", "attn-propagate-layout", BARRIERS}
+)
 # What is no step of ours.
 _HELD = frozenset({LEVEL, ATTENTION, FUSION})
 

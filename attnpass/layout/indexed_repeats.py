@@ -1,4 +1,5 @@
-"""Repeats that a program spells as reads by index, made broadcasts that the rules know.
+"""attn-explicit-repeats: repeats that a program spells as reads by index are broadcasts, which the
+rules of layouts know.
 
 A grouped-query repeat may arrive as `x[.., i / group, ..]`, with the index computed in a
 loop nest or read from a table of constants (`Gather` of an ONNX model). What it reads is no
@@ -10,23 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from iree.compiler import ir
 
 from ..analysis.trace import Tracer
 from ..analysis.values import Indices, Linear, Value
-from ..attention.facts import AttentionFacts
+from ..attention.facts import AttentionFacts, find
 from ..ir import (
     Builder,
     Size,
     defining_op,
     element_type,
+    erase_dead,
     ranked_shape,
     sizes_of,
     yielded,
 )
 from ..ir.contractions import is_contraction
-from .attention_rewrite import Swept
+from ..passes import Pass, PassContext
 
 # An index of a source dim, as a function of the indices of the result.
 Index = Callable[[Tracer, Indices], "Value | None"]
@@ -46,24 +49,24 @@ class Read:
 
 
 @dataclass(frozen=True)
-class ExplicitRepeat:
-    """An indexed repeat, without users now, and the value that stands for it."""
+class ExplicitRepeats(Pass):
+    """Puts broadcasts in the place of the repeats by index that K and V of attention come
+    through, where those read each element of another tensor, a whole number of times."""
 
-    op: ir.Operation
-    value: ir.Value
+    name: ClassVar[str] = "attn-explicit-repeats"
+    summary: ClassVar[str] = "repeats that K and V read by index as broadcasts"
 
-    def undo(self, swept: Swept) -> None:
-        """Gives the users the repeat by index back."""
-        self.value.replace_all_uses_with(self.op.results[0])
-        made = defining_op(self.value)
-        swept += [made] if made is not None else []
-
-
-def make_repeats_explicit(found: Sequence[AttentionFacts]) -> list[ExplicitRepeat]:
-    """Puts broadcasts in the place of the indexed repeats that K and V of these attentions
-    come through. The caller sweeps the old ops, or takes it back."""
-    indexed = [(op, reads) for op in _producers(found) if (reads := _reads_of(op)) is not None]
-    return [ExplicitRepeat(op, _broadcast(op, *reads)) for op, reads in indexed]
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        with module.context:
+            indexed = [
+                (op, reads)
+                for op in _producers(find(module))
+                if (reads := _reads_of(op)) is not None
+            ]
+            for op, reads in indexed:
+                _broadcast(op, *reads)
+            erase_dead([op for op, _ in indexed])
+        return bool(indexed)
 
 
 def _producers(found: Sequence[AttentionFacts]) -> Iterator[ir.Operation]:
@@ -163,9 +166,8 @@ def _read(
     return "other"
 
 
-def _broadcast(op: ir.Operation, source: ir.Value, reads: Sequence[Read | None]) -> ir.Value:
-    """Puts a broadcast of `source`, and a collapse of what it repeats, in the place of `op`;
-    returns what `op` made."""
+def _broadcast(op: ir.Operation, source: ir.Value, reads: Sequence[Read | None]) -> None:
+    """Gives the users of `op` a broadcast of `source`, and a collapse of what it repeats."""
     build = Builder(op)
     repeats = {read.dim: read for read in reads if read is not None and read.times > 1}
     sizes: list[Size] = []
@@ -183,7 +185,6 @@ def _broadcast(op: ir.Operation, source: ir.Value, reads: Sequence[Read | None])
     (value,) = build.generic([source], [init], [positions, out], lambda _, scalars: scalars[:1])
     value = build.join_dims(value, counts, sizes_of(op.results[0]))
     op.results[0].replace_all_uses_with(value)
-    return value
 
 
 def _parts(size: Size, read: Read) -> list[Size]:

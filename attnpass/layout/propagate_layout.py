@@ -12,15 +12,12 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts, find
-from ..ir import erase_dead
 from ..kernels.demand import with_later_kernels
 from ..machines import Target
 from ..passes import Pass, PassContext, option
 from ..report.records import Report
-from .attention_rewrite import Swept
 from .choose import Choice, choose_other, choose_v, may_drop_broadcasts, read_source
 from .commit_choices import commit_choices
-from .indexed_repeats import make_repeats_explicit
 from .planner import Planner
 from .profitability import drop_what_does_not_pay
 from .residual_uses import ResidualUses
@@ -42,20 +39,14 @@ def propagate(
 
     `mode` is `cost`, `always` (whatever is fully absorbed) or `never` (records only).
     """
-    swept: Swept = []
-    repeats = make_repeats_explicit(found) if mode != "never" else []
     choices, remains = _choose_all(found, mode, operands, target)
     for choice in choices:
         choice.record.pass_name = pass_name
         _record(choice, report)
     taken = [choice for choice in choices if choice.plans or choice.reads_source]
     if mode == "never" or not taken:
-        for repeat in repeats:
-            repeat.undo(swept)
-        erase_dead(swept)
         return False
-    swept += [repeat.op for repeat in repeats]
-    commit_choices(taken, remains, swept)
+    commit_choices(taken, remains, [])
     return True
 
 

@@ -38,7 +38,6 @@ from ..passes import Pass, PassContext, option
 from .attention_rewrite import Swept
 from .choose import Choice, choose_v, demand_for, may_drop_broadcasts, transposed_v
 from .commit_choices import commit_choices
-from .indexed_repeats import make_repeats_explicit
 from .layout import Layout
 from .planner import Planner
 from .profitability import drop_what_does_not_pay
@@ -114,7 +113,7 @@ def _plan(module: ir.Operation, target: Target | None) -> _Plan | str:
     """Transposes the caches at the boundary and plans V^T for what reads them; or why V cannot be
     had so, for a module that is of no use then."""
     found = find(module)
-    swept: Swept = [repeat.op for repeat in make_repeats_explicit(found)]
+    swept: Swept = []
     demands = [
         (facts, demand_for(facts, "value", transposed_v(facts), may_drop_broadcasts(facts)))
         for facts in found

@@ -1,6 +1,6 @@
 // A grouped-query repeat that is read by index, computed or from a table: attention reads the
 // cache itself, as it does behind a broadcast.
-// RUN: attn-opt %s --attn-propagate-layout=mode=cost,target=sm_80 --split-input-file --remarks 2>&1 | FileCheck %s
+// RUN: attn-opt %s --attn-explicit-repeats --attn-propagate-layout=mode=cost,target=sm_80 --split-input-file --remarks 2>&1 | FileCheck %s
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
 #k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
