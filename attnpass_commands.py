@@ -1,4 +1,4 @@
-"""Where the commands attn-opt, attn-compile, attn-tune and attn-verify begin.
+"""Where the commands attn-opt, attn-compile, attn-explain, attn-tune and attn-verify begin.
 
 Importing attnpass takes a tenth of a second, in which Ctrl-C would end in a traceback. So this
 module stands beside the package, and imports it once an interrupt just ends the process.
@@ -12,6 +12,13 @@ INTERRUPTED = 130
 def attn_compile() -> int:
     _end_quietly()
     from attnpass.cli.attn_compile import main
+
+    return main()
+
+
+def attn_explain() -> int:
+    _end_quietly()
+    from attnpass.cli.attn_explain import main
 
     return main()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..driver.fallbacks import LEVEL, FallbackSearch
 from ..driver.files import (
     STANDARD,
-    check_different,
+    check_all_differ,
     check_temporary_folder,
     check_writable,
     decode,
@@ -23,6 +23,7 @@ from ..driver.flags import CompileOptions, backends_of, iree_compile, parse_argu
 from ..errors import AttnError, CompileError, PassError
 from ..pipeline import choices, shown
 from ..pipeline import usage as pipeline_usage
+from ..report.page import page
 from ..report.records import Event, Report
 from ..report.remarks import remarks
 from .attempts import CompileState, Done, Failed, Tell, compile_in_children
@@ -47,6 +48,7 @@ iree-compile takes (--help lists them), and:
   --attn-phase=PHASE             run the passes on tensors at this phase instead of their own
   --attn-target=NAME             the target to price for, instead of the module's own
   --attn-report=FILE             write every decision as JSON (-: as --attn-summary does)
+  --attn-explain=PAGE.html       write them as a page for a browser, with drawings and IR diffs
   --attn-summary                 print what was gained and every decision to standard error
   --attn-remarks                 print a remark an op, file:line:col, to standard error
   --attn-show-pipeline           print what would run with these flags, and why
@@ -80,20 +82,29 @@ def _main(arguments: Sequence[str]) -> int:
         return 0
     if options.disable or options.handed_on:
         return guarded("attn-compile", lambda: _iree_compile(options))
-    for path in (options.output, options.report):
-        if path:
-            check_writable(path)
+    _check_outputs(options)
     check_temporary_folder()
     if options.output == STANDARD and options.is_binary and sys.stdout.isatty():
         raise AttnError("the output is no text for a terminal; give a file with -o")
-    if options.report not in ("", STANDARD):
-        check_different(options.output, options.report)
     job = _CompileJob(options, _chunks(options))
     return compile_in_children(
         job.name,
         [FallbackSearch(not options.pipeline) for _ in job.chunks],
         lambda searches, tell: run_tool("attn-compile", lambda: job.run(searches, tell)),
     )
+
+
+def _check_outputs(options: CompileOptions) -> None:
+    """AttnError where a file could not be written, or would be written over another."""
+    asked = {"report": options.report, "page": options.explain}
+    written = {name: path for name, path in asked.items() if path}
+    for path in (options.output, *written.values()):
+        check_writable(path)
+    if options.report == STANDARD:
+        # It goes to standard error.
+        del written["report"]
+    check_all_differ({"output": options.output, **written})
+    check_all_differ(written, [options.input])
 
 
 def _shown(options: CompileOptions) -> str:
@@ -111,7 +122,7 @@ def _iree_compile(options: CompileOptions) -> int:
         print(f"{USAGE}\nAnd those of iree-compile:\n")
     if "version" in asked:
         print(version_text(), end="")
-    if options.report or options.summary or options.remarks:
+    if options.report or options.summary or options.remarks or options.explain:
         report = Report(mode="disabled" if options.disable else options.mode)
         report.note("not run: iree-compile was called as it is, without the passes")
         _write_report(options, report)
@@ -123,6 +134,8 @@ def _iree_compile(options: CompileOptions) -> int:
 def _write_report(options: CompileOptions, report: Report) -> None:
     if options.report and options.report != STANDARD:
         write_output(options.report, report.to_json().encode())
+    if options.explain:
+        write_output(options.explain, page(report).encode())
     if options.summary or options.report == STANDARD:
         print(report.to_text(), end="", file=sys.stderr)
     if options.remarks:
@@ -180,6 +193,7 @@ class _CompileJob:
             if not all(search.leaves_out(name) for search in searches)
         }
         hook.added_level = LEVEL in added
+        hook.keeps_steps = options.report not in ("", STANDARD) or bool(options.explain)
         hook.global_flags = flags = [*options.compiler_flags, *added.values()]
         check_backends(flags)
         set_global_flags(*flags)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..driver.files import (
     STANDARD,
-    check_different,
+    check_all_differ,
     check_writable,
     decode,
     is_bytecode,
@@ -112,7 +112,8 @@ def _main(arguments: Sequence[str]) -> int:
     check_writable(options.output)
     if options.report:
         check_writable(options.report)
-        check_different(options.output, options.report)
+        check_all_differ({"output": options.output, "report": options.report})
+        check_all_differ({"report": options.report}, [options.input])
     data = read_input(options.input)
     search_here()
     return _FileRun(options, stages).run(data)

@@ -7,6 +7,7 @@ import errno
 import os
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..errors import AttnError
@@ -97,14 +98,23 @@ def check_writable(path: str) -> None:
         raise AttnError("cannot write it: permission denied", path)
 
 
-def check_different(output: str, report: str) -> None:
-    """AttnError if the output and the report are one file."""
-    if output == report or STANDARD in (output, report):
-        same = output == report
-    else:
-        same = os.path.realpath(output) == os.path.realpath(report) and not _is_special(output)
-    if same:
-        raise AttnError("the output and the report cannot be one file", report)
+def check_all_differ(written: Mapping[str, str], read: Sequence[str] = ()) -> None:
+    """AttnError if two of the files that are `written`, by what they are called, are one, or one of
+    them is an input that is `read`. What goes to standard error is not to be among them."""
+    names = list(written)
+    for number, name in enumerate(names):
+        for other in names[:number]:
+            if _is_same(written[other], written[name]):
+                text = f"the {other} and the {name} cannot be one file"
+                raise AttnError(text, written[name])
+        if any(path != STANDARD and _is_same(path, written[name]) for path in read):
+            raise AttnError(f"the {name} would overwrite the input", written[name])
+
+
+def _is_same(one: str, other: str) -> bool:
+    if one == other or STANDARD in (one, other):
+        return one == other
+    return os.path.realpath(one) == os.path.realpath(other) and not _is_special(one)
 
 
 def write_output(path: str, data: bytes) -> None:

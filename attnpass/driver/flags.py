@@ -27,6 +27,7 @@ _OURS: dict[str, tuple[str, tuple[str, ...]]] = {
     "attn-pipeline": ("pipeline", ()),
     "attn-phase": ("phase", ()),
     "attn-report": ("report", ()),
+    "attn-explain": ("explain", ()),
     "attn-dump-ir": ("dump_ir", ()),
     "attn-target": ("target", ()),
 }
@@ -103,6 +104,7 @@ class CompileOptions(PipelineOptions):
     pipeline: str = ""
     phase: str = ""
     report: str = ""
+    explain: str = ""
     summary: bool = False
     remarks: bool = False
     dump_ir: str = ""

@@ -18,6 +18,7 @@ from .cuda_target import describe_targets, undescribed_arch
 from .fallbacks import BARRIERS, LEVEL, UNKNOWN, Failure, FallbackSearch, left_out_at, mended_by
 from .flags import level_of
 from .session import configure_nothing, drive
+from .steps import StepWatch
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -30,6 +31,8 @@ BARRIER_PHASE = "preprocessing"
 RAISE = "attn-raise"
 # The first phase at whose end the module names the targets it is compiled for.
 TARGET_PHASE = "preprocessing"
+# The first phase at whose end the functions consist of dispatches.
+DISPATCH_PHASE = "flow"
 # The passes that decide on the order of V's dims.
 _MOVE_V = (
     "attn-transpose-caches",
@@ -68,6 +71,8 @@ class PipelineHook:
         self.global_flags: Sequence[str] = ()
         # Whether the level of optimisation is ours, and not what the user named.
         self.added_level = False
+        # Whether the report gets what each step does to the IR, which takes time to print.
+        self.keeps_steps = False
         # What has changed the module in the present compile, with what goes wrong without it.
         self.changed: dict[str, str] = {}
         # The pass that runs, if one does, with what goes wrong without it.
@@ -187,6 +192,7 @@ class PipelineHook:
         specs: UserSpecs,
     ) -> Callable[[ir.Operation], None]:
         def run(module: ir.Operation) -> None:
+            from ..ir import collect
             from ..machines import check_backend, resolve_target
             from ..raising.decomposed import note_what_is_missing
 
@@ -205,7 +211,9 @@ class PipelineHook:
                 target = resolve_target(module, self.target or None)
                 if self.target:
                     check_backend(module, target)
-                self._run(module, stages, PassContext(self.report, target, specs=specs))
+                self._run(module, stages, PassContext(self.report, target, specs=specs), phase)
+            if phase == DISPATCH_PHASE:
+                self.report.dispatches = len(collect(module, lambda op: op.name == "flow.dispatch"))
             if self.added_level and phase_index(phase) >= phase_index(TARGET_PHASE):
                 self.changed[LEVEL] = ""
             if keep_v and phase == BARRIER_PHASE:
@@ -227,15 +235,21 @@ class PipelineHook:
 
         return call
 
-    def _run(self, module: ir.Operation, stages: list[Stage], context: PassContext) -> None:
+    def _run(
+        self, module: ir.Operation, stages: list[Stage], context: PassContext, phase: str
+    ) -> None:
+        steps = StepWatch(self.report, phase, stages)
         mends = {stage_name(stage): mended_by(stage) for stage in stages}
 
         def tell_of(name: str, module: ir.Operation) -> None:
-            del module
+            if self.keeps_steps:
+                steps.before(module)
             self.running = {name: mends[name]}
             self.on_progress()
 
         watch = Instrumentation(before=tell_of)
+        if self.keeps_steps:
+            watch.after = lambda name, module: steps.after(name, module, watch)
         try:
             run_pipeline(module, stages, context, instrumentation=watch)
             if self.falls_back:

@@ -41,6 +41,7 @@ class PassOptions(PipelineOptions):
     target           the target to price for, instead of the module's own
     phase            where the passes on tensors run, instead of at their own phases
     dump_ir          a folder for the IR before and after the passes
+    explain          a file for the report as a page for a browser
     fail_on          events and decisions that end the compile, as `--attn-fail-on` takes them
     """
 
@@ -48,6 +49,7 @@ class PassOptions(PipelineOptions):
     target: str | None = None
     phase: str | None = None
     dump_ir: str | os.PathLike[str] | None = None
+    explain: str | os.PathLike[str] | None = None
     fail_on: Sequence[str] = ()
 
     def flags(self) -> list[str]:
@@ -57,6 +59,7 @@ class PassOptions(PipelineOptions):
             "attn-target": self.target,
             "attn-phase": self.phase,
             "attn-dump-ir": self.dump_ir,
+            "attn-explain": self.explain,
             "attn-fail-on": ",".join(self.fail_on),
             "attn-pipeline": self.pipeline,
         }

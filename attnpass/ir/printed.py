@@ -21,6 +21,8 @@ _PTX = re.compile(r"ptx(\d+)")
 _LIST = r"\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\]"
 # Levels of a lowering configuration, from the outside in.
 _TILED = ("workgroup", "distribution", "partial_reduction", "reduction", "thread", "subgroup")
+# Names that IREE numbers anew whenever something in front of them changes.
+_NAMES = re.compile(r"%[\w$.-]+(?:#\d+)?|#[A-Za-z_]+\d*\b|\^bb\d+")
 _LOWERED = "#iree_codegen.no_pipeline"
 _SHARED, _PRIVATE = "#gpu.address_space<workgroup>", "#gpu.address_space<private>"
 
@@ -147,3 +149,8 @@ def configuration_words(text: object) -> str:
 
 def _sizes(sizes: list[int]) -> str:
     return "x".join(str(size) for size in sizes)
+
+
+def comparable(line: str) -> str:
+    """A line of IR without the names of values, blocks and aliases."""
+    return _NAMES.sub("%", line)

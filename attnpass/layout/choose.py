@@ -8,7 +8,7 @@ bytes and launches that the plan adds. A tie changes nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from iree.compiler import ir
 
@@ -26,13 +26,17 @@ from ..ir import (
 from ..ir.contractions import is_contraction
 from ..ir.views import RESHAPES
 from ..machines import Target, Worth
-from ..report.records import OperandRecord
+from ..report.records import OperandRecord, PricedLayout
 from .attention_rewrite import OperandPlan, moves_nothing, transpose_behind
 from .cost import FREE, Cost
 from .layout import permuted
 from .planner import Node, Planner, graph_cost, nodes_of, price, total_cost
 from .rules import Demand, Refusal
 from .sources import Source, find_source
+
+TRANSPOSED = "V^T, k2 innermost"
+WITHOUT_BROADCAST = "as it is, without its broadcast"
+_AS_IT_IS = PricedLayout("as it is", 0, 0, 0.0, 0.0)
 
 
 @dataclass
@@ -76,6 +80,7 @@ def choose_other(
         record.reason = f"{name} is innermost already"
         return choice
     plan = plan_operand(facts, operand, innermost(facts, operand, dims), planner, may_drop)
+    _price(choice, f"{name} innermost", plan, None, 0.0, target)
     if isinstance(plan, Refusal):
         record.decision = "refused"
         record.reason = f"{name} innermost cannot be absorbed: {plan}"
@@ -112,6 +117,10 @@ def choose_v(
     if facts.is_innermost("value", facts.k2) and not _absorbs_transpose(plan, planner):
         choice.record.reason = "k2 is innermost in V already"
         return _fold_broadcasts(choice, folds, fold_cost, target)
+    worth = _worth(facts, target)
+    _price(choice, TRANSPOSED, plan, None, worth.seconds, target)
+    if folds:
+        _price(choice, WITHOUT_BROADCAST, folds[0], fold_cost, 0.0, target)
     if isinstance(plan, Refusal):
         choice.record.decision = "refused"
         choice.record.reason = f"V^T cannot be absorbed: {plan}"
@@ -119,7 +128,6 @@ def choose_v(
     plans = [plan]
     if not plan.node.is_complete:
         plans += [fold for fold in folds if fold.operand == "key"]
-    worth = _worth(facts, target)
     # Attention of IREE's own can read V before its transpose as well, and a kernel that is there
     # for row-major V alone stays.
     saved = FREE
@@ -144,6 +152,36 @@ def choose_v(
     else:
         choice.record.reason = f"V stays as it is: {worth.reason}"
     return _fold_broadcasts(choice, folds, fold_cost, target)
+
+
+def _price(
+    choice: Choice,
+    layout: str,
+    plan: OperandPlan | Refusal,
+    cost: Cost | None,
+    worth: float | None,
+    target: Target | None,
+) -> None:
+    """Records what a layout would cost, beside the operand as it is; `cost` is that of the plan
+    where none is given."""
+    if isinstance(plan, Refusal):
+        priced = PricedLayout(layout, worth=worth, refusal=str(plan))
+    else:
+        cost = cost or total_cost(plan.nodes)
+        seconds = None if worth is None else price(cost, target) - worth
+        priced = PricedLayout(layout, cost.bytes, cost.launches, worth, seconds)
+    choice.record.alternatives = [*(choice.record.alternatives or [_AS_IT_IS]), priced]
+
+
+def record_taken(choice: Choice) -> None:
+    """Marks which of the priced layouts an operand has in the end."""
+    decision = choice.record.decision
+    folded = decision == "folded" and not choice.reads_source
+    chosen = {"absorbed": 1}.get(decision, 2 if folded else 0)
+    choice.record.alternatives = [
+        replace(one, taken=number == min(chosen, len(choice.record.alternatives) - 1))
+        for number, one in enumerate(choice.record.alternatives)
+    ]
 
 
 def _fold_broadcasts(

@@ -16,7 +16,15 @@ from ..kernels.demand import with_later_kernels
 from ..machines import Target
 from ..passes import Pass, PassContext, option
 from ..report.records import Report
-from .choose import Choice, choose_other, choose_v, may_drop_broadcasts, read_source
+from .chains import record_chains
+from .choose import (
+    Choice,
+    choose_other,
+    choose_v,
+    may_drop_broadcasts,
+    read_source,
+    record_taken,
+)
 from .commit_choices import commit_choices
 from .planner import Planner
 from .profitability import drop_what_does_not_pay
@@ -84,6 +92,9 @@ def _choose_all(
     if mode != "never":
         for choice in choices:
             read_source(choice, target, may_drop_broadcasts(choice.facts))
+    record_chains(choices)
+    for choice in choices:
+        record_taken(choice)
     return choices, remains
 
 

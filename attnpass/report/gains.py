@@ -81,11 +81,11 @@ def lines_of(report: Report) -> list[str]:
     words = ", ".join(line for line in found if line)
     lines = [f"gained: {words} (a call)"] if words else ["gained: no byte and no dispatch less"]
     if gains.done:
-        lines.append("done: " + ", ".join(_counted(n, words) for words, n in gains.done.items()))
+        lines.append("done: " + ", ".join(counted(n, words) for words, n in gains.done.items()))
     return lines
 
 
-def _counted(number: int, words: str) -> str:
+def counted(number: int, words: str) -> str:
     """`2 kernels lowered further`, of `kernel lowered further`."""
     noun, _, rest = words.replace("attention op", "attention-op").partition(" ")
     plural = "" if number == 1 else "s"

@@ -15,9 +15,38 @@ if TYPE_CHECKING:
 
     from ..attention.facts import AttentionFacts
 
-VERSION = 3
+VERSION = 4
 
 Decision = Literal["absorbed", "kept", "folded", "split", "kernel", "refused"]
+
+
+Fate = Literal["stays", "goes", "changes", "absorbs", "fuses"]
+
+
+@dataclass(frozen=True)
+class Link:
+    """An op between attention and what an operand is made of: the tensor that it gives before the
+    passes and after them (`8x64xf16`; '' where the op goes), and what becomes of it."""
+
+    op: str
+    location: str
+    before: str
+    after: str
+    fate: Fate = "stays"
+
+
+@dataclass(frozen=True)
+class PricedLayout:
+    """A layout that an operand could have: what it adds (bytes, launches), what it is worth and
+    what it costs in all, in seconds (negative: it gains; None: not known), and why it cannot be."""
+
+    layout: str
+    bytes: int | None = None
+    launches: int | None = None
+    worth: float | None = None
+    seconds: float | None = None
+    refusal: str = ""
+    taken: bool = False
 
 
 @dataclass
@@ -26,7 +55,8 @@ class OperandRecord:
 
     `bytes_before` and `bytes_after` count the bytes that data movement on the operand's
     producer chain reads and writes; `launches` is the number of dispatches added
-    (negative: saved).
+    (negative: saved). `chain` has the producers, attention's own first; `alternatives` the
+    layouts that were priced.
     """
 
     operand: str
@@ -39,6 +69,22 @@ class OperandRecord:
     bytes_after: int | None = None
     launches: int = 0
     pass_name: str = ""
+    chain: list[Link] = field(default_factory=list)
+    alternatives: list[PricedLayout] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """A step of the pipeline: its pass, IREE's phase behind which it ran, whether it changed the
+    module, how many printed lines it took away and put there, and the first of them as a diff."""
+
+    name: str
+    phase: str
+    changed: bool
+    summary: str = ""
+    removed: int = 0
+    added: int = 0
+    diff: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -117,13 +163,16 @@ class Event:
 class Report:
     """All records of one run. `to_json` and `to_text` show the same facts.
 
-    `level` is the optimisation level of a compile (`O0` to `O3`)."""
+    `level` is the optimisation level of a compile (`O0` to `O3`); `dispatches` counts those of the
+    compiled module's functions; `steps` are kept where the compile was asked for a report."""
 
     target: str = ""
     mode: str = ""
     level: str = ""
     attentions: list[AttentionRecord] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
+    dispatches: int | None = None
+    steps: list[StepRecord] = field(default_factory=list)
     version: int = VERSION
 
     def __post_init__(self) -> None:
@@ -154,6 +203,9 @@ class Report:
         self.level = self.level or other.level
         self.attentions += other.attentions
         self.records += other.records
+        self.steps = self.steps or other.steps
+        if other.dispatches is not None:
+            self.dispatches = (self.dispatches or 0) + other.dispatches
         self._places |= other._places
 
     def note(self, text: str) -> None:
@@ -239,10 +291,17 @@ def report_from_dict(data: dict[str, Any]) -> Report:
     """The report that `to_dict` made `data` from."""
     attentions = [
         AttentionRecord(
-            **{**record, "operands": [OperandRecord(**operand) for operand in record["operands"]]}
+            **{**record, "operands": [_operand_from_dict(one) for one in record["operands"]]}
         )
         for record in data["attentions"]
     ]
     records = [Record(**{**one, "op": op_from_dict(one["op"])}) for one in data["records"]]
+    steps = [StepRecord(**one) for one in data["steps"]]
     kept = {key: value for key, value in data.items() if key != "events"}
-    return Report(**{**kept, "attentions": attentions, "records": records})
+    return Report(**{**kept, "attentions": attentions, "records": records, "steps": steps})
+
+
+def _operand_from_dict(data: dict[str, Any]) -> OperandRecord:
+    chain = [Link(**one) for one in data["chain"]]
+    alternatives = [PricedLayout(**one) for one in data["alternatives"]]
+    return OperandRecord(**{**data, "chain": chain, "alternatives": alternatives})

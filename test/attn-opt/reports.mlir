@@ -18,7 +18,7 @@
 // HELP: usage: attn-opt [FILE|-]
 // HELP: --verify-diagnostics
 
-// JSON: "version": 3,
+// JSON: "version": 4,
 // JSON: "location": "{{.*}}reports.mlir:[[# @LINE + 14]]:
 // JSON: "function": "argument",
 // JSON: "operand": "value",

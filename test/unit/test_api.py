@@ -69,7 +69,7 @@ def test_run_rewrites_in_place_and_reports(handle) -> None:
     assert decision(report) == "absorbed"
     assert "tensor<8x32xf32>" in str(module)
     assert module.operation.verify()
-    assert json.loads(report.to_json())["version"] == 3
+    assert json.loads(report.to_json())["version"] == 4
 
 
 def test_never_changes_nothing() -> None:
