@@ -1,10 +1,12 @@
 // fp8 casts: instructions from sm_89 on, integer arithmetic below; above the range NaN or
-// infinity, as on a CPU. Types without a rule are left, with the reason.
+// infinity, as on a CPU, whether exp2 is replaced or not. Types without a rule are left, with the
+// reason.
 
 // DEFINE: %{kernels} = --iree-hal-target-device=cuda --compile-to=executable-configurations
 // RUN: attn-compile %s %{kernels} --iree-cuda-target=sm_89 --attn-summary 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // RUN: attn-compile %s %{kernels} --iree-cuda-target=sm_80 | FileCheck %s --check-prefix=OLD
+// RUN: attn-compile %s %{kernels} --iree-cuda-target=sm_89 --attn-hardware-exp2=false | FileCheck %s
 
 // CHECK-LABEL: func.func @narrow_dispatch_0
 // CHECK-SAME: #iree_codegen.no_pipeline
@@ -67,4 +69,19 @@ func.func @other(%x: tensor<4096xf32>) -> tensor<4096xf8E4M3FNUZ> {
     linalg.yield %c : f8E4M3FNUZ
   } -> tensor<4096xf8E4M3FNUZ>
   return %r : tensor<4096xf8E4M3FNUZ>
+}
+
+// Arithmetic is in f32.
+// CHECK-LABEL: func.func @sum_dispatch_0
+// CHECK-SAME: #iree_codegen.no_pipeline
+// CHECK: arith.addf {{.*}} : vector<{{[0-9]+}}xf32>
+// CHECK: arith.bitcast %{{.*}} : vector<{{[0-9]+}}xi8> to vector<{{[0-9]+}}xf8E4M3FN>
+func.func @sum(%x: tensor<4096xf8E4M3FN>) -> tensor<4096xf8E4M3FN> {
+  %e = tensor.empty() : tensor<4096xf8E4M3FN>
+  %r = linalg.generic {indexing_maps = [#i, #i], iterator_types = ["parallel"]} ins(%x : tensor<4096xf8E4M3FN>) outs(%e : tensor<4096xf8E4M3FN>) {
+  ^bb0(%a: f8E4M3FN, %o: f8E4M3FN):
+    %c = arith.addf %a, %a : f8E4M3FN
+    linalg.yield %c : f8E4M3FN
+  } -> tensor<4096xf8E4M3FN>
+  return %r : tensor<4096xf8E4M3FN>
 }

@@ -160,6 +160,13 @@ PROBES = {
         FAILED,
         error="lhs and rhs have same element type|failed to verify",
     ),
+    "arithmetic on fp8 numbers": Probe(
+        modules.SUM_OF_FP8,
+        "attn-lower-cuda{only=casts}",
+        FAILED,
+        "compiled",
+        error="fadd|unrealized_conversion_cast",
+    ),
     "repeated results": Probe(
         modules.REPEATED, "attn-store-results", FAILED, "compiled", error="failed to distribute"
     ),
@@ -283,5 +290,4 @@ _SLOW = "IREE's code is right without it, but slow: timings tell"
 NOT_PROBED = {
     "attn-drop-unit-dims": "only whole models with a latent cache come to that form",
     "attn-vectorize": _SLOW,
-    "attn-lower-cuda": _SLOW,
 }

@@ -7,6 +7,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
+SUM_OF_FP8 = """
+func.func @main(%x: tensor<64xf8E4M3FN>) -> tensor<64xf8E4M3FN> {
+  %e = tensor.empty() : tensor<64xf8E4M3FN>
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%x : tensor<64xf8E4M3FN>) outs(%e : tensor<64xf8E4M3FN>) {
+  ^bb0(%a: f8E4M3FN, %o: f8E4M3FN):
+    %c = arith.addf %a, %a : f8E4M3FN
+    linalg.yield %c : f8E4M3FN
+  } -> tensor<64xf8E4M3FN>
+  return %r : tensor<64xf8E4M3FN>
+}
+"""
+
 # Attention whose V an elementwise op makes.
 COMPUTED_V = """
 func.func @main(%q: tensor<2x8x16xf32>, %k: tensor<2x40x16xf32>, %x: tensor<2x40x12xf32>) -> tensor<2x8x12xf32> {

@@ -1,16 +1,16 @@
 """CUDA's own exp2, tanh and casts in attention kernels.
 
 IREE expands `math.exp2` and `math.tanh` for CUDA into polynomials of about 20 instructions,
-rounds to bf16 with integer arithmetic and has no translation for casts to and from fp8. All can
-be replaced only between its lowering of a kernel to vectors, which makes them, and its
-conversion to LLVM, which is one phase with it: so the lowering is run here, and the kernel
-marked as lowered.
+rounds to bf16 with integer arithmetic and has no translation for casts to and from fp8, nor for
+arithmetic on it. All can be replaced only between its lowering of a kernel to vectors, which
+makes them, and its conversion to LLVM, which is one phase with it: so the lowering is run here,
+and the kernel marked as lowered.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from iree.compiler import ir
 
@@ -18,11 +18,13 @@ from ...attention.facts import OP_NAMES
 from ...ir import (
     Builder,
     collect,
+    copied_attributes,
     defining_op,
     descendants,
     detached_copy,
     element_type,
     element_type_name,
+    erase,
     erase_dead,
     restore,
     splat_number,
@@ -43,6 +45,9 @@ from ..lowered.kernel import (
 from ..lowered.key_subgroups import fit_key_subgroups
 
 _CASTS = ("arith.truncf", "arith.extf")
+_ARITHMETIC = ("arith.", "math.", "vector.contract", "vector.reduction", "vector.multi_reduction")
+# What leaves the bits of a number as they are.
+_MOVES = ("arith.constant", "arith.select", "arith.bitcast")
 # Element types that a cast from or to fp8 passes through f32 or f16 without a second rounding.
 _WIDE = ("f16", "bf16", "f32")
 
@@ -52,29 +57,37 @@ def use_hardware_math(module: ir.Operation, report: Report) -> bool:
     executable-configurations) that hold attention or fp8 casts; returns whether IR changed.
     """
     changed = False
-    for variant in descendants(module, *VARIANTS):
-        machine = ptx.machine_of(str(variant.attributes["target"]))
-        if machine is None:
-            continue
-        for function in list(descendants(variant, *FUNCTIONS)):
-            if _may_help(function):
-                changed |= fit_key_subgroups(function, report)
-                changed |= _rewrite_kernel(function, machine, report)
+    for function, machine in _kernels(module):
+        if collect(function, lambda op: op.name in OP_NAMES or _is_fp8_cast(op)):
+            changed |= fit_key_subgroups(function, report)
+            changed |= _rewrite_kernel(function, LoweredKernel(machine), report)
     return changed
 
 
-def _may_help(function: ir.Operation) -> bool:
-    """Whether a kernel that IREE is yet to lower holds attention or an fp8 cast."""
-    if not is_to_be_lowered(function):
-        return False
-    return bool(collect(function, lambda op: op.name in OP_NAMES or _is_fp8_cast(op)))
+def translate_fp8(module: ir.Operation, report: Report) -> bool:
+    """Rewrites fp8 casts and arithmetic, and nothing else, in the CUDA kernels of `module` that
+    are yet to be lowered; returns whether IR changed."""
+    changed = False
+    for function, machine in _kernels(module):
+        if collect(function, _computes_fp8):
+            kernel = LoweredKernel(machine, fp8_alone=True)
+            changed |= _rewrite_kernel(function, kernel, report)
+    return changed
 
 
-def _rewrite_kernel(function: ir.Operation, machine: ptx.Machine, report: Report) -> bool:
+def _kernels(module: ir.Operation) -> Iterator[tuple[ir.Operation, ptx.Machine]]:
+    """The kernels for CUDA that IREE is yet to lower, each with what runs it."""
+    for variant in descendants(module, *VARIANTS):
+        machine = ptx.machine_of(str(variant.attributes["target"]))
+        if machine is not None:
+            functions = list(descendants(variant, *FUNCTIONS))
+            yield from ((each, machine) for each in functions if is_to_be_lowered(each))
+
+
+def _rewrite_kernel(function: ir.Operation, kernel: LoweredKernel, report: Report) -> bool:
     about, copy = op_of(function), detached_copy(function)
     if not lower(function, report):
         return False
-    kernel = LoweredKernel(machine)
     kernel.rewrite(function)
     for words, count in kernel.kept.items():
         report.record(about, "not-lowered", f"keeps {count} {words}", elements=count)
@@ -91,9 +104,25 @@ def _rewrite_kernel(function: ir.Operation, machine: ptx.Machine, report: Report
 
 
 def _is_fp8_cast(op: ir.Operation) -> bool:
-    return op.name in _CASTS and any(
-        element_type_name(value).startswith("f8") for value in (op.operands[0], op.results[0])
-    )
+    return op.name in _CASTS and _takes_fp8(op)
+
+
+def _takes_fp8(op: ir.Operation) -> bool:
+    return any(element_type_name(value).startswith("f8") for value in (*op.operands, *op.results))
+
+
+def _is_fp8_arithmetic(op: ir.Operation) -> bool:
+    """Whether an op computes with fp8 numbers themselves."""
+    if not op.name.startswith(_ARITHMETIC) or op.name in (*_CASTS, *_MOVES):
+        return False
+    return _takes_fp8(op)
+
+
+def _computes_fp8(op: ir.Operation) -> bool:
+    """Whether an op of a kernel that is yet to be lowered comes to what IREE cannot translate."""
+    if op.name in OP_NAMES:
+        return _takes_fp8(op)
+    return _is_fp8_cast(op) or _is_fp8_arithmetic(op)
 
 
 def _rounds_to_bf16(op: ir.Operation) -> bool:
@@ -102,10 +131,12 @@ def _rounds_to_bf16(op: ir.Operation) -> bool:
 
 
 class LoweredKernel:
-    """One lowered kernel: what was replaced in it, by which instruction, and what was not."""
+    """One lowered kernel: what was replaced in it, by which instruction, and what was not. With
+    `fp8_alone` nothing is that IREE can translate."""
 
-    def __init__(self, machine: ptx.Machine):
+    def __init__(self, machine: ptx.Machine, fp8_alone: bool = False):
         self.machine = machine
+        self.fp8_alone = fp8_alone
         self.done: Counter[str] = Counter()
         self.kept: Counter[str] = Counter()
         self.products = Ordered()
@@ -113,14 +144,16 @@ class LoweredKernel:
     def rewrite(self, function: ir.Operation) -> None:
         for op in contractions(function):
             _widen_factors(op)
+        for op in collect(function, _is_fp8_arithmetic):
+            _widen_arithmetic(op)
         self.products = order_products(function)
         # Casts first: they look at the exp2 that they read.
-        rules = (
-            (_is_fp8_cast, self._cast),
+        faster = (
             (_rounds_to_bf16, self._round),
             (lambda op: op.name == "math.exp2", self._exp2),
             (lambda op: op.name == "math.tanh", self._tanh),
         )
+        rules = ((_is_fp8_cast, self._cast), *(() if self.fp8_alone else faster))
         wanted = [(op, make) for is_one, make in rules for op in collect(function, is_one)]
         erase_dead([op for op, make in wanted if self._replace(op, make)])
 
@@ -214,6 +247,25 @@ def _widen_factors(op: ir.Operation) -> None:
         if element_type_name(factor).startswith("f8") and element_type(factor) != result:
             kind = with_element(factor.type, result)
             op.operands[number] = Builder(op).create("arith.extf", [kind], [factor]).results[0]
+
+
+def _widen_arithmetic(op: ir.Operation) -> None:
+    """Has an op on fp8 numbers computed in f32, which rounds to what the op itself is to give."""
+    build, f32 = Builder(op), ir.F32Type.get(op.context)
+
+    def wide(kind: ir.Type) -> ir.Type:
+        element = kind.element_type if isinstance(kind, ir.VectorType) else kind
+        return with_element(kind, f32) if str(element) in FORMATS else kind
+
+    def cast(name: str, value: ir.Value, kind: ir.Type) -> ir.Value:
+        return value if value.type == kind else build.create(name, [kind], [value]).results[0]
+
+    operands = [cast("arith.extf", value, wide(value.type)) for value in op.operands]
+    kinds = [wide(value.type) for value in op.results]
+    new = build.create(op.name, kinds, operands, copied_attributes(op))
+    for old, value in zip(op.results, new.results, strict=True):
+        old.replace_all_uses_with(cast("arith.truncf", value, old.type))
+    erase(op)
 
 
 def _clamped_weights(value: ir.Value, form: Fp8) -> ir.Value | None:

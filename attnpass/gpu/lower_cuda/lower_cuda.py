@@ -18,11 +18,13 @@ class LowerCuda(PassInParts):
     - `exp2`: kernels that hold attention or fp8 casts get the GPU's instructions. `math.exp2` on
       f32 becomes `ex2.approx.ftz.f32`, which IREE expands into a polynomial, and `math.tanh` that
       and a reciprocal: its error is at most 5e-7 absolutely, as scores need it. Rounding to bf16,
-      integer arithmetic in IREE, becomes `cvt.rn.bf16x2.f32`; NaN stays NaN. Casts to and from
-      f8E4M3FN and f8E5M2, which IREE 3.13 cannot translate for CUDA, become `cvt` from sm_89 on and
-      integer arithmetic below it, with the numbers of a CPU. What cannot be replaced is left as it
-      was, with the reason in the report; a kernel in which nothing is replaced is left for IREE to
-      lower. Products are put in order, too: see `attn-order-products`.
+      integer arithmetic in IREE, becomes `cvt.rn.bf16x2.f32`; NaN stays NaN. What cannot be
+      replaced is left as it was, with the reason in the report; a kernel in which nothing is
+      replaced is left for IREE to lower. Products are put in order, too: see
+      `attn-order-products`.
+    - `casts`: kernels left so far that compute with f8E4M3FN or f8E5M2, which IREE 3.13 cannot
+      translate for CUDA, do so in f32; the casts become `cvt` from sm_89 on and integer arithmetic
+      below it, with the numbers of a CPU. `exp2` does that in its kernels, too.
     - `shared-memory` (sm_80 and later): rows of K, V and Q get a distance at which no two threads
       read one bank; tensor cores' fragments are read with `ldmatrix`, in each step where registers
       cannot hold them; a loop over the keys copies its next tile asynchronously while it computes
@@ -37,7 +39,7 @@ class LowerCuda(PassInParts):
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     only: tuple[str, ...] = option(
-        (), "the parts to run (all, if none is named)", ("exp2", "shared-memory")
+        (), "the parts to run (all, if none is named)", ("exp2", "casts", "shared-memory")
     )
     rows: bool = option(True, "space rows so that no two threads read one bank at once")
     ldmatrix: bool = option(True, "read the fragments of tensor cores with ldmatrix")
@@ -45,14 +47,22 @@ class LowerCuda(PassInParts):
     masks: bool = option(True, "drop masks of rows beyond the end, which are never stored")
     fp8: bool = option(True, "rewrite shared memory of kernels with 8-bit factors, too")
 
+    @property
+    def mended(self) -> str:
+        return (
+            "IREE has no program for arithmetic on fp8 numbers" if self.only == ("casts",) else ""
+        )
+
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from .hardware_math import use_hardware_math
+        from .hardware_math import translate_fp8, use_hardware_math
         from .shared_memory import Rewrites, improve_shared_memory
 
         changed = False
         with module.context:
             if self.has("exp2"):
                 changed = use_hardware_math(module, context.report)
+            if self.has("casts"):
+                changed |= translate_fp8(module, context.report)
             if self.has("shared-memory"):
                 wanted = Rewrites(self.rows, self.ldmatrix, self.ahead, self.masks, self.fp8)
                 changed |= improve_shared_memory(module, wanted, context.report)

@@ -128,12 +128,11 @@ def test_full_fp8_compiles(kinds: str, rows: str, tmp_path: Path) -> None:
     assert any("integer arithmetic" in record.reason for record in report.found("lowered"))
 
 
-def test_full_fp8_fails_without_the_pass(tmp_path: Path) -> None:
-    """If IREE learns to translate fp8 casts, the pass has less to do."""
-    from iree.compiler.tools import CompilerToolError
-
-    with pytest.raises(CompilerToolError, match=r"arith\.truncf|unrealized_conversion_cast"):
-        compile_cuda(attention("f8E4M3FN f8E4M3FN f16"), tmp_path, "sm_89", hardware_exp2=False)
+def test_fp8_compiles_without_hardware_exp2(tmp_path: Path) -> None:
+    text = attention("f8E4M3FN f8E4M3FN f16")
+    ptx, _ = compile_cuda(text, tmp_path, "sm_89", hardware_exp2=False)
+    assert "cvt.rn.satfinite.e4m3x2.f32" in ptx
+    assert "ex2.approx" not in ptx
 
 
 @pytest.mark.parametrize("target", ["sm_90", "sm_90a", "sm_100"])
@@ -167,7 +166,7 @@ def test_in_process(tmp_path: Path) -> None:
     for on in (True, False):
         invocation = session.invocation()
         assert invocation.parse_source(Source.wrap_buffer(session, text))
-        hook = attnpass.pipeline_hook(hardware_exp2=on)
+        hook = attnpass.pipeline_hook() if on else attnpass.pipeline_hook("canonicalize")
         if not on:
             with pytest.raises(CompileError):
                 hook.execute(invocation)
@@ -222,16 +221,49 @@ func.func @main(%x: tensor<{count}x{source}>) -> tensor<{count}x{target}> {{
 """
 
 
-def run_arithmetic(source: str, target: str, given: np.ndarray) -> np.ndarray:
-    """The casts of a machine without fp8 instructions, on llvm-cpu."""
+# What a program may do with fp8 numbers: the types it reads and makes, and the body.
+COMPUTED = {
+    "sum": ("T T", "T", "%c = arith.addf %a0, %a1 : T"),
+    "larger": ("T T", "T", "%p = arith.cmpf ogt, %a0, %a1 : T\n%c = arith.select %p, %a0, %a1 : T"),
+    "root": ("T", "T", "%p = math.absf %a0 : T\n%c = math.sqrt %p : T"),
+    "from whole": ("i8", "T", "%c = arith.sitofp %a0 : i8 to T"),
+    "to whole": ("T", "i8", "%c = arith.fptosi %a0 : T to i8"),
+    "of bits": ("i8", "f32", "%p = arith.bitcast %a0 : i8 to T\n%c = arith.extf %p : T to f32"),
+}
+
+
+def computed(name: str, kind: str) -> str:
+    given, result, body = (text.replace("T", kind) for text in COMPUTED[name])
+    kinds = given.split()
+    arguments = [f"%x{i}: tensor<64x{kind}>" for i, kind in enumerate(kinds)]
+    scalars = ", ".join(f"%a{i}: {kind}" for i, kind in enumerate(kinds))
+    values = ", ".join(f"%x{i}" for i in range(len(kinds)))
+    types = ", ".join(f"tensor<64x{kind}>" for kind in kinds)
+    maps = ", ".join(["affine_map<(i) -> (i)>"] * (len(kinds) + 1))
+    return f"""
+func.func @main({", ".join(arguments)}) -> tensor<64x{result}> {{
+  %e = tensor.empty() : tensor<64x{result}>
+  %r = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel"]}}
+      ins({values} : {types}) outs(%e : tensor<64x{result}>) {{
+  ^bb0({scalars}, %o: {result}):
+    {body}
+    linalg.yield %c : {result}
+  }} -> tensor<64x{result}>
+  return %r : tensor<64x{result}>
+}}
+"""
+
+
+def run_arithmetic(text: str, *given: np.ndarray) -> np.ndarray:
+    """What a machine without fp8 instructions gives, on llvm-cpu."""
     with ir.Context() as context:
         context.load_all_available_dialects()
-        module = ir.Module.parse(casts(source, target, given.size))
+        module = ir.Module.parse(text)
         kernel = LoweredKernel(Machine(80, 76))
         kernel.rewrite(module.operation)
         assert not kernel.kept
         text = str(module)
-    assert not re.search(r"arith\.(truncf|extf) .*f8E", text)
+    assert not re.search(r"(arith|math)\.(?!bitcast|select|constant).*f8E", text)
     data = attnpass.compile_str(
         text,
         extra_args=[
@@ -240,7 +272,7 @@ def run_arithmetic(source: str, target: str, given: np.ndarray) -> np.ndarray:
             "--iree-llvmcpu-target-cpu=generic",
         ],
     )
-    return run_module(data, [given])
+    return run_module(data, given)
 
 
 @pytest.mark.parametrize("name", FP8)
@@ -253,7 +285,7 @@ def test_narrowing_rounds_as_ml_dtypes(name: str) -> None:
     near = [np.nextafter(borders, np.float32(side)) for side in (-np.inf, np.inf)]
     tiny = np.array([1e-38, -1e-45, 3.4e38, -3.4e38, 464, 465, 61439.99, 61440, 65535], np.float32)
     given = np.concatenate([halves, borders, *near, tiny]).astype(np.float32)
-    got = run_arithmetic("f32", name, given).view(FP8[name])
+    got = run_arithmetic(casts("f32", name, given.size), given).view(FP8[name])
     with np.errstate(over="ignore", invalid="ignore"):
         wanted = given.astype(FP8[name])
     np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
@@ -265,7 +297,27 @@ def test_narrowing_rounds_as_ml_dtypes(name: str) -> None:
 @pytest.mark.parametrize("wide", ["f16", "f32"])
 def test_widening_is_exact(name: str, wide: str) -> None:
     codes = np.arange(256, dtype=np.uint8)
-    got = run_arithmetic(name, wide, codes.view(FP8[name]))
+    got = run_arithmetic(casts(name, wide, codes.size), codes.view(FP8[name]))
     wanted = codes.view(FP8[name]).astype(got.dtype)
     np.testing.assert_array_equal(got, wanted)
     assert np.array_equal(np.signbit(got[wanted == 0]), np.signbit(wanted[wanted == 0]))
+
+
+@pytest.mark.parametrize("kind", FP8)
+@pytest.mark.parametrize("name", COMPUTED)
+def test_arithmetic_on_fp8(name: str, kind: str) -> None:
+    """Each op rounds once, as numpy's does that computes in f32."""
+    random, small = np.random.default_rng(0), FP8[kind]
+    whole = random.integers(-100, 100, 64).astype(np.int8)
+    x, y = (random.uniform(-100, 100, 64).astype(small) for _ in range(2))
+    inputs, wanted = {
+        "sum": ([x, y], (x.astype(np.float32) + y.astype(np.float32)).astype(small)),
+        "larger": ([x, y], np.maximum(x, y)),
+        "root": ([x], np.sqrt(np.abs(x.astype(np.float32))).astype(small)),
+        "from whole": ([whole], whole.astype(np.float32).astype(small)),
+        "to whole": ([x], x.astype(np.float32).astype(np.int8)),
+        "of bits": ([x.view(np.int8)], x.astype(np.float32)),
+    }[name]
+    got = run_arithmetic(computed(name, kind), *inputs)
+    got = got.view(small) if wanted.dtype == small else got
+    np.testing.assert_array_equal(got.astype(np.float64), wanted.astype(np.float64))
