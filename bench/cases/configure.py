@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bench.attention import V_T, K, Operand, V, fresh_attention, reference
 from bench.device import gpu, load, to_iree, to_torch, torch_type
 from bench.harness import Manifest, attn_compile
 from bench.results import Row, row
@@ -197,10 +198,8 @@ def module(case: Case, transposed: bool) -> str:
     kind = "f16" if case.value.startswith("f8") else case.value
     out = f"tensor<{case.heads}x{group}{rows}x{case.head}x{kind}>"
     mask = f"tensor<{rows}x{keys}xi1>" if case.mask else ""
-    maps = [f"b, {letter}m, k1", "b, k2, k1", "b, n, k2" if transposed else "b, k2, n", ""]
-    maps += (["m, k2"] if mask else []) + [f"b, {letter}m, n"]
-    text = ", ".join(f"affine_map<(b, {letter}m, n, k1, k2) -> ({m})>" for m in maps)
-    extra, of = (", %mask", f", {mask}") if mask else ("", "")
+    shared = [("%scale", "f32", ""), *([("%mask", mask, "m, k2")] if mask else [])]
+    query, value = f"b, {letter}m, k1", V_T if transposed else V
     rank = 4 if group else 3
 
     def read(value: str, given: str) -> tuple[str, str, str]:
@@ -217,25 +216,25 @@ def module(case: Case, transposed: bool) -> str:
             for i in range(count)
         ]
         arguments = ", ".join(own) + (f", %mask: {mask}" if mask else "")
-        sizes = "%rows" if case.dynamic else ""
         body = f"  %dim = arith.constant {2 if group else 1} : index\n"
         body += f"  %scale = arith.constant {case.head**-0.5} : f32\n"
         for i in range(count):
             if case.dynamic:
                 body += f"  %rows{i} = tensor.dim %q{i}, %dim : {q}\n"
-            sizes = f"%rows{i}" if case.dynamic else ""
-            query, query_type, widen_query = read(f"%q{i}", q)
-            key, key_type, widen_key = read(f"%k{i}", k)
-            value, value_type, widen_value = read(f"%v{i}", v)
-            body += widen_query + widen_key + widen_value
-            body += f"""  %e{i} = tensor.empty({sizes}) : {out}
-  %o{i} = iree_linalg_ext.attention <indexing_maps = [{text}]>
-      ins({query}, {key}, {value}, %scale{extra}
-          : {query_type}, {key_type}, {value_type}, f32{of}) outs(%e{i} : {out}) {{
-    ^bb0(%s: f32):
-      iree_linalg_ext.yield %s : f32
-  }} -> {out}
-"""
+            given: list[Operand] = []
+            for of, own_type, dims in (("q", q, query), ("k", k, K), ("v", v, value)):
+                operand, wide, cast = read(f"%{of}{i}", own_type)
+                body += cast
+                given.append((operand, wide, dims))
+            body += fresh_attention(
+                f"%o{i}",
+                [*given, *shared],
+                out,
+                f"%rows{i}" if case.dynamic else "",
+                written=f"b, {letter}m, n",
+                dims=f"b, {letter}m, n, k1, k2",
+            )
+            body += "\n"
         if name == "one":
             results, kinds = "%o0", out
         else:
@@ -303,7 +302,8 @@ def run(folder: Path, case: Case, _: argparse.Namespace) -> Iterator[Row]:
     for keys in lengths:
         of = replace(case, keys=keys)
         q, k, v, mask = tensors(of)
-        right = reference(q[0], k[0], v[0], mask, of)
+        exact = "float64" if case.query == "f32" else "float32"
+        right = reference(q[0], k[0], v[0], *mask, exact=exact).cpu().numpy()
         if case.timed and not case.mask:
             yield from peers(q, k, v, right, case)
         placed = {
@@ -364,23 +364,6 @@ def tensors(case: Case) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
     elif case.mask:
         mask[:, max(1, case.keys * 3 // 4) :] = False
     return q, k, v, [mask] if case.mask else []
-
-
-def reference(q: Any, k: Any, v: Any, mask: list[Any], case: Case) -> Any:
-    """Attention in float32, a head at a time, as numpy; in float64 for inputs in f32."""
-    import torch
-
-    exact = torch.float64 if case.query == "f32" else torch.float32
-
-    torch.backends.cuda.matmul.allow_tf32 = False
-    heads = []
-    q = q.reshape(case.heads, case.group, case.rows, case.head).to(exact)
-    for head in range(case.heads):
-        scores = q[head] @ k[head].to(exact).T * case.head**-0.5
-        if mask:
-            scores = scores.masked_fill(~mask[0], float("-inf"))
-        heads.append(torch.softmax(scores, -1) @ v[head].to(exact))
-    return torch.stack(heads).squeeze(1 if case.group == 1 else ()).cpu().numpy()
 
 
 def peers(q: list[Any], k: list[Any], v: list[Any], right: Any, case: Case) -> Iterator[Row]:

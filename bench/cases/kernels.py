@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bench.attention import V_T, K, V, fresh_attention, scores_of
 from bench.device import gpu, load, to_iree, to_torch, torch_type
 from bench.results import Row, row
 from bench.timing import backends, captured, ms, slopes
@@ -476,19 +477,8 @@ def module_text(case: Case) -> str:
     k = f"tensor<{bs}x{ns}x{d}x{case.kept}>"
     v = f"tensor<{bs}x{f'{d}x{ns}' if transposed else f'{ns}x{d}'}x{case.values}>"
     o = f"tensor<{bs}x{gs}x{ms}x{d}x{case.output}>"
-    dims = "(b, g, m, n, k1, k2)"
-    maps = [
-        "(b, g, m, k1)",
-        "(b, k2, k1)",
-        "(b, n, k2)" if transposed else "(b, k2, n)",
-        "()",
-        *(["(m, k2)"] if case.causal else []),
-        *([f"({', '.join(case.mask_dims)})".replace("n", "k2")] if case.mask else []),
-        "(b, g, m, n)",
-    ]
-    maps = ", ".join(f"affine_map<{dims} -> {m}>" for m in maps)
-    empty_o = f"({', '.join(f'%{dim}' for dim in dynamic if dim != 'n')})"
-    mask, mask_operand, mask_type, argument = "", "", "", ""
+    mask, argument = "", ""
+    read = [("%k", k, K), ("%v", v, V_T if transposed else V), ("%scale", "f32", "")]
     value_argument, project = f"%v: {v}", ""
     if case.projected:
         value_argument, project = _projection(case, v)
@@ -498,9 +488,10 @@ def module_text(case: Case) -> str:
         )
         given = "i8" if case.mask == "i1" else case.mask
         argument = f", %given: tensor<{shape}x{given}>"
-        mask_operand, mask_type = ", %given", f", tensor<{shape}x{case.mask}>"
+        name = "%mask" if case.mask == "i1" else "%given"
+        dims = ", ".join(case.mask_dims).replace("n", "k2")
+        read.append((name, f"tensor<{shape}x{case.mask}>", dims))
         if case.mask == "i1":
-            mask_operand = ", %mask"
             mask = f"""
   %mask = arith.trunci %given : tensor<{shape}xi8> to tensor<{shape}xi1>"""
     if case.causal:
@@ -514,7 +505,7 @@ def module_text(case: Case) -> str:
     %near = arith.cmpi sge, %last, %i : index
     %seen = arith.andi %ahead, %near : i1"""
         kind = f"tensor<{ms}x{ns}xi1>"
-        mask_operand, mask_type = ", %mask", f", {kind}"
+        read.append(("%mask", kind, "m, k2"))
         mask = f"""
   %blank = tensor.empty({", ".join(f"%{dim}" for dim in dynamic if dim in "mn")}) : {kind}
   %mask = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>],
@@ -538,18 +529,20 @@ def module_text(case: Case) -> str:
     if case.cap:
         cap = f"""
     %c = arith.constant {case.cap:.9e} : f32
-    %xs = arith.divf %x, %c : f32
-    %xt = math.tanh %xs : f32
-    %xc = arith.mulf %xt, %c : f32"""
+    %ss = arith.divf %s, %c : f32
+    %st = math.tanh %ss : f32
+    %sc = arith.mulf %st, %c : f32"""
     body = "".join(
-        f"""
-  %e{step} = tensor.empty{empty_o} : {o}
-  %q{step + 1} = iree_linalg_ext.attention <indexing_maps = [{maps}]>
-      ins(%q{step}, %k, %v, %scale{mask_operand} : {q}, {k}, {v}, f32{mask_type})
-      outs(%e{step} : {o}) {{
-  ^bb0(%x: f32):{cap}
-    iree_linalg_ext.yield %{"xc" if case.cap else "x"} : f32
-  }} -> {o}"""
+        fresh_attention(
+            f"%q{step + 1}",
+            [(f"%q{step}", q, "b, g, m, k1"), *read],
+            o,
+            ", ".join(f"%{dim}" for dim in dynamic if dim != "n"),
+            written="b, g, m, n",
+            dims="b, g, m, n, k1, k2",
+            body=cap,
+            score="%sc" if case.cap else "%s",
+        )
         for step in range(case.steps)
     )
     return f"""func.func @main(%q0: {q}, %k: {k}, {value_argument}{argument}) -> {o} {{
@@ -791,9 +784,7 @@ def _exact(q: Any, k: Any, v: Any, case: Case, mask: Any) -> Any:
 
     blocks = []
     for start in range(0, len(q), 2048):
-        scores = q[start : start + 2048] @ k.T * case.head**-0.5
-        if case.cap:
-            scores = case.cap * torch.tanh(scores / case.cap)
+        scores = scores_of(q[start : start + 2048], k, case.head**-0.5, case.cap)
         part = mask if mask is None or len(mask) == 1 else mask[start : start + 2048]
         if part is not None and part.dtype == torch.bool:
             scores = scores.masked_fill(~part, -math.inf)

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.attention import K, Q, V, fresh_attention
 from bench.cases.kernels import relative_error
 from bench.device import gpu, load, to_iree, to_torch
 from bench.results import Row, row
@@ -188,18 +189,10 @@ def attention(result: str, case: Case) -> str:
     """Of %{result}q, %{result}kr, %{result}vr; causal where rows attend to one another."""
     rows, keys = case.rows, case.cached or case.rows
     q, k = tensor(HEADS, rows, HEAD), tensor(HEADS, keys, HEAD)
-    letters = ["b, m, k1", "b, k2, k1", "b, k2, n", ""]
-    letters += [] if case.cached else ["m, k2"]
-    maps = ", ".join(f"affine_map<(b, m, n, k1, k2) -> ({text})>" for text in [*letters, "b, m, n"])
-    mask, of = ("", "") if case.cached else (", %mask", f", {tensor(rows, keys, kind='i1')}")
-    return f"""
-  %{result}_e = tensor.empty() : {q}
-  %{result} = iree_linalg_ext.attention <indexing_maps = [{maps}]>
-      ins(%{result}q, %{result}kr, %{result}vr, %scale{mask} : {q}, {k}, {k}, f16{of})
-      outs(%{result}_e : {q}) {{
-  ^bb0(%s: f32):
-    iree_linalg_ext.yield %s : f32
-  }} -> {q}"""
+    given = [(f"%{result}q", q, Q), (f"%{result}kr", k, K), (f"%{result}vr", k, V)]
+    given += [("%scale", "f16", "")]
+    given += [] if case.cached else [("%mask", tensor(rows, keys, kind="i1"), "m, k2")]
+    return fresh_attention(f"%{result}", given, q)
 
 
 def layer(i: int, case: Case) -> str:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.attention import K, Q, V, fresh_attention
 from bench.device import gpu, load, to_iree, to_torch
 from bench.harness import must_compile
 from bench.results import Row, row
@@ -58,20 +59,10 @@ ODD_SIZES = (
     (1024, 3001, 4096),
 )
 # Without attention beside it nothing is configured.
-ATTENTION = """
-  %scale = arith.constant 0.125 : f16
-  %ae = tensor.empty() : tensor<1x128x64xf16>
-  %a = iree_linalg_ext.attention <indexing_maps = [
-        affine_map<(b, m, n, k1, k2) -> (b, m, k1)>, affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>,
-        affine_map<(b, m, n, k1, k2) -> (b, k2, n)>, affine_map<(b, m, n, k1, k2) -> ()>,
-        affine_map<(b, m, n, k1, k2) -> (b, m, n)>]>
-      ins(%q, %q, %q, %scale
-          : tensor<1x128x64xf16>, tensor<1x128x64xf16>, tensor<1x128x64xf16>, f16)
-      outs(%ae : tensor<1x128x64xf16>) {
-    ^bb0(%score: f32):
-      iree_linalg_ext.yield %score : f32
-  } -> tensor<1x128x64xf16>
-"""
+_QUERY = "tensor<1x128x64xf16>"
+_READ = [("%q", _QUERY, read) for read in (Q, K, V)]
+ATTENTION = "\n  %scale = arith.constant 0.125 : f16"
+ATTENTION += fresh_attention("%a", [*_READ, ("%scale", "f16", "")], _QUERY) + "\n"
 
 
 @dataclass(frozen=True)

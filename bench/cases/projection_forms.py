@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bench.attention import K, Q, V, fresh_attention
+
 # What V is multiplied by before it is rounded to 8 bits; attention's output is in these units.
 SCALE = 64.0
 
@@ -171,23 +173,20 @@ def module_text(case: Case) -> str:
     v = text.collapse(v4, shape, groups, [b * case.heads, s, d], kind)
     q, k = inputs_of(case)["q"], inputs_of(case)["k"]
     result_kind = tensor(q, case.dtype)
-    out = text.empty(q, case.dtype)
-    dims = "(b, m, n, k1, k2)"
-    maps = ["(b, m, k1)", "(b, k2, k1)", "(b, k2, n)", "()", "(b, m, n)"]
-    result = text.value(
-        f"iree_linalg_ext.attention <indexing_maps = "
-        f"[{', '.join(f'affine_map<{dims} -> {m}>' for m in maps)}]> "
-        f"ins(%q, %k, {v}, %scale : {tensor(q, kind)}, {tensor(k, kind)}, "
-        f"{tensor([b * case.heads, s, d], kind)}, {case.dtype}) outs({out} : {result_kind}) {{\n"
-        f"  ^bb0(%score: f32):\n    iree_linalg_ext.yield %score : f32\n  }} -> {result_kind}"
-    )
+    read = [
+        ("%q", tensor(q, kind), Q),
+        ("%k", tensor(k, kind), K),
+        (v, tensor([b * case.heads, s, d], kind), V),
+        ("%scale", case.dtype, ""),
+    ]
+    text.lines.append(fresh_attention("%result", read, result_kind))
     arguments = ", ".join(f"%{name}: {of}" for name, of in argument_types(case).items())
     body = "\n".join(text.lines)
     return (
         f"func.func @main({arguments}) -> {result_kind} {{\n"
         f"  %zero = arith.constant 0.0 : f32\n"
         f"  %scale = arith.constant {d**-0.5:e} : {case.dtype}\n"
-        f"{body}\n  return {result} : {result_kind}\n}}\n"
+        f"{body}\n  return %result : {result_kind}\n}}\n"
     )
 
 

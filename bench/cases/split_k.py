@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.attention import fresh_attention, reference
 from bench.cases.steps import Shape, steps_module
 from bench.device import gpu, load
 from bench.harness import Manifest
@@ -125,8 +126,7 @@ def layer_module(keys: int, counts: dict[str, int]) -> str:
     cache, new = tensor(1, KV_HEADS, keys, HEAD), tensor(1, KV_HEADS * HEAD)
     hidden = tensor(1, HIDDEN)
     groups, heads = "[[0], [1, 2, 3]]", f"[1, {KV_HEADS}, {HEADS // KV_HEADS}, {HEAD}]"
-    letters = ["b, h, g, d", "b, h, k, d", "b, h, k, n", "", "b, h, g, n"]
-    maps = ", ".join(f"affine_map<(b, h, g, n, d, k) -> ({text})>" for text in letters)
+    read = [("%k", cache, "b, h, k, d"), ("%v", cache, "b, h, k, n"), ("%scale", "f16", "")]
 
     def step(i: int) -> str:
         return (
@@ -134,13 +134,15 @@ def layer_module(keys: int, counts: dict[str, int]) -> str:
             + matmul(f"nk{i}", f"x{i}", "wk")
             + matmul(f"nv{i}", f"x{i}", "wv")
             + f"""
-  %qh{i} = tensor.expand_shape %q{i} {groups} output_shape {heads} : {o4} into {q4}
-  %ae{i} = tensor.empty() : {q4}
-  %a{i} = iree_linalg_ext.attention <indexing_maps = [{maps}]>
-      ins(%qh{i}, %k, %v, %scale : {q4}, {cache}, {cache}, f16) outs(%ae{i} : {q4}) {{
-    ^bb0(%s: f32):
-      iree_linalg_ext.yield %s : f32
-  }} -> {q4}
+  %qh{i} = tensor.expand_shape %q{i} {groups} output_shape {heads} : {o4} into {q4}"""
+            + fresh_attention(
+                f"%a{i}",
+                [(f"%qh{i}", q4, "b, h, g, d"), *read],
+                q4,
+                written="b, h, g, n",
+                dims="b, h, g, n, d, k",
+            )
+            + f"""
   %af{i} = tensor.collapse_shape %a{i} {groups} : {q4} into {o4}"""
             + matmul(f"o{i}", f"af{i}", "wo")
             + f"\n  %y{i} = arith.addf %x{i}, %o{i} : {o4}"
@@ -246,7 +248,7 @@ def run(folder: Path, case: Case, _: argparse.Namespace) -> Iterator[Row]:
 def run_time(folder: Path, shape: Shape, entries: list[dict[str, Any]]) -> Iterator[Row]:
     """Every variant, beside PyTorch's kernels."""
     q, k, v, _ = tensors(shape, False)
-    right = reference(q, k, v, None)
+    right = as_numpy(reference(q, k, v))
     yield from time_torch(q, k, v, shape, right)
     inputs = on_gpu(q, k, v)
     for entry in entries:
@@ -337,7 +339,7 @@ def check(folder: Path, case: Check, entries: list[dict[str, Any]]) -> Iterator[
             found: dict[str, Any] = {"keys": keys, "splits": entry["way"], "said": entry["said"]}
             try:
                 output = function(*on_gpu(*given)).to_host()
-                found["error"] = relative_error(output, reference(q, k, v, mask))
+                found["error"] = relative_error(output, as_numpy(reference(q, k, v, mask)))
             except Exception as error:
                 found["failed"] = str(error)[:200]
             yield row(case.name, "attnpass", found, part="checks")
@@ -357,17 +359,8 @@ def tensors(shape: Shape, with_mask: bool) -> tuple[Any, Any, Any, Any]:
     return q, k, v, mask
 
 
-def reference(q: Any, k: Any, v: Any, mask: Any) -> Any:
-    """Attention in float32, a head at a time, as numpy."""
-    import torch
-
-    rows = []
-    for head in range(len(q)):
-        scores = q[head].double() @ k[head].double().T * q.shape[-1] ** -0.5
-        if mask is not None:
-            scores = scores.masked_fill(~mask[head], float("-inf"))
-        rows.append(torch.softmax(scores, -1) @ v[head].double())
-    return torch.stack(rows).float().cpu().numpy()
+def as_numpy(values: Any) -> Any:
+    return values.float().cpu().numpy()
 
 
 def speed(shape: Shape, seconds: float) -> dict[str, float]:

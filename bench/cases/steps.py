@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bench.attention import V_T, K, Q, V, fresh_attention
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -40,22 +42,12 @@ def steps_module(
     k = f"tensor<{shape.heads}x{keys}x{shape.head_dim}x{shape.element}>"
     v = f"tensor<{shape.heads}x{shape.head_dim}x{keys}x{shape.element}>" if transposed else k
     m = f"tensor<{shape.heads}x{shape.rows}x{keys}xi1>"
-    value = "b, n, k2" if transposed else "b, k2, n"
-    letters = ["b, m, k1", "b, k2, k1", value, "", *(["b, m, k2"] if mask else []), "b, m, n"]
-    maps = ", ".join(f"affine_map<(b, m, n, k1, k2) -> ({text})>" for text in letters)
-    extra, of = (", %mask", f", {m}") if mask else ("", "")
+    value = V_T if transposed else V
+    read = [("%k", k, K), ("%v", v, value), ("%scale", shape.element, "")]
+    read += [("%mask", m, "b, m, k2")] if mask else []
     functions = []
     for name, count in counts.items():
-        steps = [
-            f"""
-  %e{i} = tensor.empty() : {q}
-  %q{i + 1} = iree_linalg_ext.attention <indexing_maps = [{maps}]>
-      ins(%q{i}, %k, %v, %scale{extra} : {q}, {k}, {v}, {shape.element}{of}) outs(%e{i} : {q}) {{
-    ^bb0(%s: f32):
-      iree_linalg_ext.yield %s : f32
-  }} -> {q}"""
-            for i in range(count)
-        ]
+        steps = [fresh_attention(f"%q{i + 1}", [(f"%q{i}", q, Q), *read], q) for i in range(count)]
         functions.append(
             f"func.func @{name}(%q0: {q}, %k: {k}, %v: {v}"
             f"{', %mask: ' + m if mask else ''}) -> {q} {{\n"
