@@ -44,6 +44,7 @@ from .paired_rows import PairedRows
 from .plain_accesses import use_plain_accesses
 from .prefill_loops import ManyRows
 from .tile import TileLoops
+from .wide_ops import TILE_INNER, cut_wide_ops
 
 # IREE 3.13's pipeline LinalgExtTileAndVectorize (LLVMCPU/Passes.cpp), without what tiles keys.
 _TILE = ",".join(
@@ -136,7 +137,9 @@ def _lower(function: ir.Operation, tiles: LoopTiles, rows: int, target: str) -> 
         return f"IREE says of its tiles: {why}"
     for op in find_ops(function):
         sum_in_place(op)
-    why = run_passes(function, _VECTORIZE)
+    if cut_wide_ops(function, tiles.lanes):
+        why = run_passes(function, TILE_INNER)
+    why = why or run_passes(function, _VECTORIZE)
     if why:
         return f"IREE says of its vectors: {why}"
     why = _put_loops(find_ops(function), tiles, target)

@@ -1,0 +1,60 @@
+"""Cuts the elementwise ops of a kernel with loops into steps of some vectors.
+
+IREE 3.13 makes one vector of all that such an op writes in a tile, rows by the head dim. LLVM's
+time for its shuffles grows with its square (10 rows of 512 in f32: 18 seconds, 2 in steps), and
+IREE refuses it for registers of 16 bytes.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from iree.compiler import ir
+
+from ..ir import DYNAMIC, collect, defining_op, set_attribute
+
+# Elements of a vector that LLVM compiles in no time: rows by a head dim of up to 100.
+MOST_ELEMENTS = 1024
+# Vectors of a step.
+VECTORS = 4
+TILE_INNER = "iree-llvmcpu-tile{tiling-level=vector_inner_parallel},canonicalize,cse"
+
+
+def cut_wide_ops(function: ir.Operation, lanes: int) -> bool:
+    """Marks the ops that TILE_INNER cuts; whether there are any."""
+    wide = [op for op in collect(function, _is_wide) if not _is_fused(op)]
+    for op in wide:
+        shape = op.results[0].type.shape
+        sizes = [1] * (len(shape) - 1) + [lanes * VECTORS]
+        config = f"#iree_cpu.lowering_config<vector_inner_parallel = {sizes}>"
+        set_attribute(op, "lowering_config", config)
+    return bool(wide)
+
+
+def _is_wide(op: ir.Operation) -> bool:
+    """Whether an op writes a tile too large for one vector, element by element."""
+    if op.name not in ("linalg.fill", "linalg.generic") or len(op.results) != 1:
+        return False
+    shape = ir.RankedTensorType(op.results[0].type).shape
+    if DYNAMIC in shape or prod(shape) <= MOST_ELEMENTS:
+        return False
+    return op.name == "linalg.fill" or _writes_in_order(op)
+
+
+def _writes_in_order(op: ir.Operation) -> bool:
+    orders = ir.ArrayAttr(op.attributes["indexing_maps"])
+    written = ir.AffineMapAttr(orders[len(orders) - 1]).value
+    kinds = [str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"])]
+    return written == ir.AffineMap.get_identity(len(kinds)) and all(
+        "parallel" in kind for kind in kinds
+    )
+
+
+def _is_fused(op: ir.Operation) -> bool:
+    """Whether another elementwise op reads what it writes or writes what it reads: one vector
+    passes between them, which would be memory on the stack."""
+    if op.name == "linalg.fill":
+        return False
+    sources = [defining_op(value) for value in list(op.operands)[:-1]]
+    users = [use.owner.operation for use in op.results[0].uses]
+    return any(other is not None and other.name == "linalg.generic" for other in (*sources, *users))
