@@ -26,6 +26,10 @@ def sum_in_place(attention: ir.Operation) -> None:
     place.move_before(fill)
     fill.operands[1] = place.results[0]
     division.operands[len(division.operands) - 1] = result
+    # What is read is what is written, too: steps of the division need no copy.
+    arguments = division.regions[0].blocks[0].arguments
+    read = next(number for number, value in enumerate(division.operands) if value == result)
+    arguments[read].replace_all_uses_with(arguments[len(arguments) - 1])
 
 
 def _division(value: ir.Value) -> ir.Operation | None:

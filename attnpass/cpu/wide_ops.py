@@ -11,7 +11,7 @@ from math import prod
 
 from iree.compiler import ir
 
-from ..ir import DYNAMIC, collect, defining_op, set_attribute
+from ..ir import DYNAMIC, collect, set_attribute
 
 # Elements of a vector that LLVM compiles in no time: rows by a head dim of up to 100.
 MOST_ELEMENTS = 1024
@@ -22,7 +22,7 @@ TILE_INNER = "iree-llvmcpu-tile{tiling-level=vector_inner_parallel},canonicalize
 
 def cut_wide_ops(function: ir.Operation, lanes: int) -> bool:
     """Marks the ops that TILE_INNER cuts; whether there are any."""
-    wide = [op for op in collect(function, _is_wide) if not _is_fused(op)]
+    wide = collect(function, _is_wide)
     for op in wide:
         shape = op.results[0].type.shape
         sizes = [1] * (len(shape) - 1) + [lanes * VECTORS]
@@ -48,13 +48,3 @@ def _writes_in_order(op: ir.Operation) -> bool:
     return written == ir.AffineMap.get_identity(len(kinds)) and all(
         "parallel" in kind for kind in kinds
     )
-
-
-def _is_fused(op: ir.Operation) -> bool:
-    """Whether another elementwise op reads what it writes or writes what it reads: one vector
-    passes between them, which would be memory on the stack."""
-    if op.name == "linalg.fill":
-        return False
-    sources = [defining_op(value) for value in list(op.operands)[:-1]]
-    users = [use.owner.operation for use in op.results[0].uses]
-    return any(other is not None and other.name == "linalg.generic" for other in (*sources, *users))
