@@ -20,7 +20,7 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 # `attn-pass{option=value ...}` or `--attn-pass=option=value`.
 OPTIONS = r"(attn-[a-z0-9-]+)(?:=?\{([^}]*)\}|=([a-z-]+=))"
-TOOLS = ("attn-opt", "attn-compile", "attn-tune", "attn-verify")
+TOOLS = ("attn-compile", "attn-explain", "attn-opt", "attn-tune", "attn-verify")
 
 
 @pytest.fixture(params=PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -108,6 +108,7 @@ def test_the_readmes_commands(clone: Path) -> None:
     done = _run("bash", "-e", "-c", "\n".join(commands), cwd=clone)
     assert done.returncode == 0, done.stderr
     assert "docs/layer.mlir:29:13" in done.stderr
+    assert (clone / "page.html").exists()
     assert "result[0]: hal.buffer_view" in done.stdout
     assert "remark: value absorbed" in done.stderr
 
