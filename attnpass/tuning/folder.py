@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..driver.children import Child, error_place, first_error, run_children
+from ..driver.children import error_place, first_error
 from ..driver.tools import attn_compile_command
 from ..errors import AttnError
 from ..machines.cpu.loops import MARK
@@ -32,7 +32,8 @@ from ..machines.search import BUILT_IN, Candidate
 from ..machines.table import Entry, table_text
 from ..report.records import report_from_dict
 from . import measure
-from .measure import FORMAT, VERSION, Progress, write_json
+from .compiles import KeptCompile, kept_state, make_folder, run_compiles
+from .measure import FORMAT, VERSION, write_json
 
 IREES_OWN = "IREE's own"
 # What may be made of a tuning: a table for attn-configure, a spec for plain iree-compile.
@@ -116,14 +117,7 @@ def load_manifest(folder: Path) -> Manifest:
 
 def prepare(model: str, folder: Path, settings: TuneSettings) -> Manifest:
     """Finds the model's attentions and makes the folder, whose candidates are not compiled yet."""
-    try:
-        for name in ("problems", "candidates", "compiled", "results"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(measure.__file__, folder / "measure.py")
-    except OSError as error:
-        raise AttnError(
-            f"cannot write there: {(error.strerror or '').lower()}", str(folder)
-        ) from None
+    make_folder(folder, ("problems", "candidates", "compiled", "results"), [measure])
     manifest = Manifest(model, settings.driver, list(settings.flags))
     for output in settings.outputs:
         found = _extract(model, folder, settings, output)
@@ -219,55 +213,34 @@ def compile_all(manifest: Manifest, folder: Path, settings: TuneSettings) -> Non
     """Compiles what is not compiled yet, `jobs` at a time, each in a process of its own."""
     waiting: list[CandidateRun] = []
     for run in manifest.runs:
-        state = measure.read_json(folder / "compiled" / f"{run.id}.json")
-        late = isinstance(state, dict) and state["limit"] < settings.compile_limit
-        if isinstance(state, dict) and not (late and state["status"] == "late"):
+        state = kept_state(folder, run.id, settings.compile_limit)
+        if state:
             run.status, run.reason = state["status"], state["reason"]
         else:
             waiting.append(run)
-    if not waiting:
-        return
-    progress = Progress("compiled", len(waiting), settings.quiet)
-
-    def done(job: _CandidateCompile) -> None:
-        job.finish()
-        progress.step(f"{job.run.choice}: {job.run.status}")
-
     starts = [partial(_CandidateCompile, run, folder, settings) for run in waiting]
-    try:
-        run_children(starts, settings.jobs, done)
-    finally:
-        progress.stop()
+    run_compiles(starts, settings.jobs, settings.quiet)
 
 
-class _CandidateCompile(Child):
+class _CandidateCompile(KeptCompile):
     """A candidate being compiled, by attn-compile."""
 
     def __init__(self, run: CandidateRun, folder: Path, settings: TuneSettings):
-        self.run, self.folder = run, folder
-        self.output = folder / "compiled" / f".{run.id}.vmfb"
+        self.run = run
         self.report = folder / "compiled" / f".{run.id}.report.json"
         source = folder / "problems" / f"{run.problem}.mlir"
         table = folder / "candidates" / f"{run.id}.json"
         passes = f"attn-configure{{source={{{table}}}}}{run.behind}"
-        command = [str(source), *settings.flags, f"--attn-pipeline={passes}"]
-        command += ["-o", str(self.output), f"--attn-report={self.report}"]
-        super().__init__(attn_compile_command(*command), settings.compile_limit)
+        words = [str(source), *settings.flags, f"--attn-pipeline={passes}"]
+        command = attn_compile_command(*words, f"--attn-report={self.report}")
+        super().__init__(folder, run.id, run.choice, command, settings.compile_limit)
 
     def finish(self) -> None:
-        """Says in the run and in the folder how it went."""
-        if self.late:
-            self.run.status, self.run.reason = "late", f"no end within {self.limit:.3g} s"
-        elif self.code:
-            self.run.status, self.run.reason = "failed", first_error(self.said, self.code)
-        else:
-            self.run.status, self.run.reason = self._check()
-        if self.run.status == "compiled":
-            os.replace(self.output, self.folder / self.run.file)
-        state = {"status": self.run.status, "reason": self.run.reason, "limit": self.limit}
-        write_json(self.folder / "compiled" / f"{self.run.id}.json", state)
+        """Says in the run, too, how it went."""
+        super().finish()
+        self.run.status, self.run.reason = self.status, self.reason
 
-    def _check(self) -> tuple[str, str]:
+    def check(self) -> tuple[str, str]:
         """Whether every attention got the configuration (or, for IREE's own, none)."""
         report = report_from_dict(json.loads(self.report.read_text()))
         tried = report.found("configured", "not-configured", "left", of="attention")
@@ -280,6 +253,5 @@ class _CandidateCompile(Child):
         return "compiled", ""
 
     def close(self) -> None:
-        self.output.unlink(missing_ok=True)
         self.report.unlink(missing_ok=True)
         super().close()

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -27,13 +26,14 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..driver.children import Child, error_place, first_error, run_children
+from ..driver.children import error_place, run_children
 from ..driver.files import read_input
 from ..driver.flags import iree_compile
 from ..driver.tools import attn_compile_command
 from ..errors import AttnError
 from ..tuning import measure
-from ..tuning.measure import VERSION, Progress, read_json, write_json
+from ..tuning.compiles import KeptCompile, kept_state, make_folder, run_compiles
+from ..tuning.measure import VERSION, read_json, write_json
 from . import run
 from .run import FORMAT
 
@@ -120,15 +120,7 @@ class Folder:
     jobs: dict[str, RunJob] = field(default_factory=dict)
 
     def make(self) -> None:
-        try:
-            for name in _SUBFOLDERS:
-                (self.path / name).mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(measure.__file__, self.path / "measure.py")
-            shutil.copyfile(run.__file__, self.path / "run.py")
-        except OSError as error:
-            raise AttnError(
-                f"cannot write there: {(error.strerror or '').lower()}", str(self.path)
-            ) from None
+        make_folder(self.path, _SUBFOLDERS, [measure, run])
 
     def save(self) -> None:
         data = {"format": FORMAT, "version": VERSION, "settings": asdict(self.settings)}
@@ -200,19 +192,8 @@ class Folder:
         return [*plain, *flags], request.source
 
     def _compile(self, requests: dict[str, CompileRequest]) -> None:
-        if not requests:
-            return
-        progress = Progress("compiled", len(requests), self.settings.quiet)
-
-        def done(child: _ModuleCompile) -> None:
-            child.finish()
-            progress.step(child.title)
-
         starts = [partial(self._started, key, request) for key, request in requests.items()]
-        try:
-            run_children(starts, self.settings.jobs, done)
-        finally:
-            progress.stop()
+        run_compiles(starts, self.settings.jobs, self.settings.quiet)
 
     def _started(self, key: str, request: CompileRequest) -> _ModuleCompile:
         flags, _ = self._command(request)
@@ -227,11 +208,7 @@ class Folder:
 
     def _state(self, key: str) -> dict[str, Any]:
         """How a compile went; empty where it has to be done, again where it was late."""
-        state = read_json(self.path / "compiled" / f"{key}.json")
-        if not isinstance(state, dict):
-            return {}
-        late = state["status"] == "late" and state["limit"] < self.settings.compile_limit
-        return {} if late else state
+        return kept_state(self.path, key, self.settings.compile_limit)
 
     def _job(self, request: CompileRequest) -> RunJob:
         key = _key(self._command(request))
@@ -299,41 +276,30 @@ class Folder:
         return path.read_bytes()
 
 
-class _ModuleCompile(Child):
-    """A module being compiled; `--plain` among the flags is for iree-compile."""
+class _ModuleCompile(KeptCompile):
+    """A module being compiled; `--plain` among the flags is for iree-compile. `failure` is why
+    there is no program, and where."""
 
     def __init__(
         self, folder: Path, key: str, title: str, source: str, flags: Sequence[str], limit: float
     ):
-        self.folder, self.key, self.title = folder, key, title
         self.failure: tuple[str, str] | None = None
-        self.output = folder / "compiled" / f".{key}.vmfb"
-        words = [source, *flags, "-o", str(self.output)]
+        words = [source, *flags]
         if "--plain" in flags:
             words.remove("--plain")
-            words = [word for word in words if not word.startswith("--attn-")]
-            super().__init__([iree_compile(), *words], limit)
+            command = [iree_compile(), *(x for x in words if not x.startswith("--attn-"))]
         else:
-            super().__init__(attn_compile_command(*words), limit)
+            command = attn_compile_command(*words)
+        super().__init__(folder, key, title, command, limit)
 
     def finish(self) -> None:
         """Says in the folder how it went."""
-        status, reason = "compiled", ""
-        if self.late:
-            status, reason = "late", f"no end of the compile within {self.limit:.3g} s"
-            self.failure = reason, self.title
-        elif self.code:
-            status, reason = "failed", first_error(self.said, self.code)
-            self.failure = reason, error_place(self.said)
-        else:
-            os.replace(self.output, self.folder / "compiled" / f"{self.key}.vmfb")
+        super().finish()
+        if self.status == "compiled":
             (self.folder / "modules" / f"{self.key}.mlir").unlink(missing_ok=True)
-        state = {"status": status, "reason": reason, "limit": self.limit}
-        write_json(self.folder / "compiled" / f"{self.key}.json", state)
-
-    def close(self) -> None:
-        self.output.unlink(missing_ok=True)
-        super().close()
+        else:
+            place = self.title if self.late else error_place(self.said)
+            self.failure = self.reason, place
 
 
 def _key(command: tuple[Sequence[str], bytes]) -> str:

@@ -250,7 +250,7 @@ def test_late_and_crashed_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     manifest = prepare(str(tmp_path / "model.mlir"), work, settings(120))
     compile_all(manifest, work, settings(0.01))
     assert [run.status for run in manifest.runs] == ["late"] * 2
-    assert manifest.runs[0].reason == "no end within 0.01 s"
+    assert manifest.runs[0].reason == "no end of the compile within 0.01 s"
     with monkeypatch.context() as patch:
         abort = [sys.executable, "-c", "import os; os.abort()"]
         patch.setattr(tuning_folder, "attn_compile_command", lambda *_: abort)
