@@ -79,10 +79,10 @@ def lines_of(report: Report) -> list[str]:
     if gains.transposed:
         found.append(f"{gains.transposed} of {len(report.attentions)} attention ops read V^T")
     words = ", ".join(line for line in found if line)
-    lines = [f"gained: {words} (a call)"] if words else ["gained: no byte and no dispatch less"]
-    if gains.done:
-        lines.append("done: " + ", ".join(counted(n, words) for words, n in gains.done.items()))
-    return lines
+    done = ", ".join(counted(number, what) for what, number in gains.done.items())
+    if words:
+        return [f"gained: {words} (a call)", *([f"done: {done}"] if done else [])]
+    return [f"gained: {done or 'nothing'}; no byte and no dispatch less"]
 
 
 def counted(number: int, words: str) -> str:
