@@ -32,7 +32,8 @@ class Checker(HTMLParser):
         self.fetched: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.open.append(tag)
+        if tag != "wbr":
+            self.open.append(tag)
         self._look(attrs)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

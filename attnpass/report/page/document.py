@@ -158,7 +158,8 @@ def _dispatches(report: Report, gains: Gains) -> Html:
     if after is None:
         return _card("Dispatches a call", words, "")
     bars = _bars(after + saved, after) if saved else Html("")
-    return _card("Dispatches a call", str(after), f"{words}; {after + saved} without", bars)
+    below = f"{words}; {after + saved} without" if saved else words
+    return _card("Dispatches a call", str(after), below, bars)
 
 
 def _bars(before: int, after: int) -> Html:

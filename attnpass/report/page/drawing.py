@@ -102,11 +102,17 @@ def _node(name: str, shape: str, when: str, location: str, fate: str = "") -> Ht
         "span",
         el("span", f"{when}: ", class_="hidden") if when != "both" else Html(""),
         el("b", name),
-        el("code", shape),
+        el("code", _breakable(shape)),
         el("small", below) if below else Html(""),
         class_=f"node {when}",
         title=location or None,
     )
+
+
+def _breakable(shape: str) -> Html:
+    """A tensor's type that breaks between its sizes alone, if it must."""
+    *sizes, element = shape.split("x")
+    return join(*(join(f"{size}x", Html("<wbr>")) for size in sizes), element)
 
 
 def _reads(before: str, after: str, same: bool) -> Html:

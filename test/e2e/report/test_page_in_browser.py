@@ -44,15 +44,16 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def compiled() -> Report:
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """Two layers of BERT, with the steps of their compile."""
-    return report_of(bert().text)
+    return report_of(bert().text, tmp_path_factory.mktemp("bert") / "bert.mlir")
 
 
-def report_of(text: str) -> Report:
+def report_of(text: str, path: Path) -> Report:
     report = Report()
     target = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90"]
-    attnpass.compile_str(text, extra_args=target, report=report)
+    path.write_text(text)
+    attnpass.compile_file(path, extra_args=target, report=report)
     return report
 
 
@@ -162,14 +163,16 @@ def test_a_thousand_layers_open_fast(show: Any) -> None:
 
 
 @pytest.mark.skipif(not PICTURES, reason="no pictures asked for: ATTNPASS_SCREENSHOTS=docs/images")
-def test_pictures_of_the_docs(show: Any) -> None:
+def test_pictures_of_the_docs(show: Any, tmp_path: Path) -> None:
     trace = Trace(5, weights_are_arguments=True)
     x = trace.argument(1, 64, SMALL.model)
     for _ in range(32):
         x = layer(trace, x)
     pages = {"llama-32-layers": (trace.finish(x).text, "light"), "bert": (bert(12).text, "dark")}
     for name, (text, scheme) in pages.items():
-        tab = show(report_of(text), {"width": 1180, "height": 1500}, scheme)
+        tab = show(
+            report_of(text, tmp_path / f"{name}.mlir"), {"width": 1180, "height": 1500}, scheme
+        )
         path = Path(PICTURES) / f"{name}.png"
         tab.screenshot(path=path)
         assert path.stat().st_size < 250_000
