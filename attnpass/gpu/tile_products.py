@@ -24,12 +24,11 @@ from ..ir import (
     Size,
     body_of,
     collect,
-    copied_attributes,
-    copy_body,
+    copy_generic,
+    copy_product,
     defining_op,
     element_type,
     element_type_name,
-    fill_builtin_region,
     index_ops,
     is_ranked_tensor,
     is_used,
@@ -265,14 +264,9 @@ def _contract(
         fill.operands[0],
         build.empty(_new_sizes(product, count), element_type(op.results[0])),
     )
-    indexing = [product.positions(dims) for dims in (*(dims for _, dims in reads), product.result)]
-    attributes = copied_attributes(op, "indexing_maps", "operandSegmentSizes")
-    attributes["operandSegmentSizes"] = build.segments(2, 1)
-    attributes["indexing_maps"] = maps.maps_attribute(len(product.new_loops) + 1, indexing)
-    values = [*(value for value, _ in reads), init]
-    new = build.create("linalg.contract", [init.type], values, attributes, regions=1)
-    fill_builtin_region(new)
-    return new.results[0]
+    factors = [(value, product.positions(dims)) for value, dims in reads]
+    placed = [*factors, (init, product.positions(product.result))]
+    return copy_product(op, placed, len(product.new_loops) + 1, build)
 
 
 def _elementwise_user(product: TiledProduct, made: ir.Operation) -> ir.Operation | None:
@@ -321,21 +315,10 @@ def _elementwise(
             tiled = _in_tiles(product, value, loops, count, build)
             reads.append((tiled, product.positions(loops)))
     init = build.empty(_new_sizes(product, count), element_type(op.results[0]))
-    indexing = [*(dims for _, dims in reads), tuple(range(len(product.new_loops)))]
+    whole = tuple(range(len(product.new_loops)))
     parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    attributes = copied_attributes(op, "indexing_maps", "iterator_types", "operandSegmentSizes")
-    attributes["indexing_maps"] = maps.maps_attribute(len(product.new_loops), indexing)
-    attributes["iterator_types"] = ir.ArrayAttr.get([parallel] * len(product.new_loops))
-    attributes["operandSegmentSizes"] = build.segments(len(reads), 1)
-    operands = [*(value for value, _ in reads), init]
-    generic = build.create(op.name, [init.type], operands, attributes, regions=1)
-    body = body_of(op)
-    block = generic.regions[0].blocks.append(
-        *(argument.type for argument in body.arguments),
-        arg_locs=[build.location] * len(body.arguments),
-    )
-    copy_body(body, block, range(len(body.arguments)), {})
-    return generic.results[0]
+    kinds = [parallel] * len(whole)
+    return copy_generic(op, [*reads, (init, whole)], kinds, build).results[0]
 
 
 @dataclass(frozen=True)

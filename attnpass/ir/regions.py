@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from iree.compiler import ir
 
-from .bodies import INDEX_OPS, index_dim
-from .builder import Builder
+from . import maps
+from .attributes import copied_attributes
+from .bodies import INDEX_OPS, body_of, body_ops, index_dim
+from .builder import Builder, fill_builtin_region
 from .queries import collect
 
 
@@ -80,33 +82,65 @@ def copy_steps(
     return found
 
 
-def copy_body(
-    source: ir.Block,
-    target: ir.Block,
-    argument_order: Sequence[int],
-    index_dims: Mapping[int, int],
+def copy_generic(
+    op: ir.Operation,
+    reads: Sequence[tuple[ir.Value, maps.Positions]],
+    kinds: Sequence[ir.Attribute],
+    build: Builder,
+    *,
+    order: Sequence[int] = (),
+    index_dims: Mapping[int, int] | None = None,
     compute_index: Callable[[int, Builder], ir.Value] | None = None,
-) -> None:
-    """Copies the flat body of a linalg op.
+) -> ir.Operation:
+    """A `linalg.generic` with one result again, over other loops, of the iterator types `kinds`:
+    `reads` are its inputs and, last, what it writes to, with their maps.
 
-    Argument i of `target` stands for argument argument_order[i] of `source`; a
-    `linalg.index d` becomes `linalg.index index_dims[d]`. The index of a dim that `index_dims`
-    lacks is what `compute_index` makes of it.
+    Operand i is in the place of operand order[i] of `op`; without `order` they keep their places.
+    The index of loop d becomes that of loop index_dims[d]; one that `index_dims` lacks is what
+    `compute_index` makes of it.
     """
-    names = {source.arguments[old]: target.arguments[new] for new, old in enumerate(argument_order)}
-    *steps, last = (op.operation for op in source.operations)
+    attributes = copied_attributes(op, "indexing_maps", "iterator_types", "operandSegmentSizes")
+    attributes["indexing_maps"] = maps.maps_attribute(len(kinds), [dims for _, dims in reads])
+    attributes["iterator_types"] = ir.ArrayAttr.get(list(kinds))
+    attributes["operandSegmentSizes"] = build.segments(len(reads) - 1, 1)
+    values = [value for value, _ in reads]
+    new = build.create(op.name, [values[-1].type], values, attributes, regions=1)
+    given = [body_of(op).arguments[place] for place in order or range(len(reads))]
+    locations = [build.location] * len(given)
+    block = new.regions[0].blocks.append(*(one.type for one in given), arg_locs=locations)
+    names = dict(zip(given, block.arguments, strict=True))
+    *steps, last = body_ops(op)
 
-    def fill(build: Builder) -> list[ir.Value]:
+    def fill(inner: Builder) -> list[ir.Value]:
         def index(dim: int) -> ir.Value:
-            if dim in index_dims:
-                return build.loop_index(index_dims[dim])
+            if index_dims and dim in index_dims:
+                return inner.loop_index(index_dims[dim])
             assert compute_index is not None, "the index of a dim that is gone"
-            return compute_index(dim, build)
+            return compute_index(dim, inner)
 
-        made = copy_steps(steps, build, names, index)
+        made = copy_steps(steps, inner, names, index)
         return [made.get(value, value) for value in last.operands]
 
-    Builder(last).fill_block(target, last.name, fill)
+    build.fill_block(block, last.name, fill)
+    return new
+
+
+def copy_product(
+    op: ir.Operation,
+    reads: Sequence[tuple[ir.Value, maps.Positions]],
+    loops: int,
+    build: Builder,
+    name: str = "linalg.contract",
+) -> ir.Value:
+    """The result of a named product again, as the op `name`, over so many loops: `reads` are its
+    factors and what it adds to, with their maps."""
+    attributes = copied_attributes(op, "indexing_maps", "operandSegmentSizes")
+    attributes["operandSegmentSizes"] = build.segments(2, 1)
+    attributes["indexing_maps"] = maps.maps_attribute(loops, [dims for _, dims in reads])
+    values = [value for value, _ in reads]
+    new = build.create(name, [values[-1].type], values, attributes, regions=1)
+    fill_builtin_region(new)
+    return new.results[0]
 
 
 def copy_region(op: ir.Operation, new: ir.Operation) -> None:

@@ -85,7 +85,7 @@ def _comes_last(left: maps.Positions, right: maps.Positions, result: maps.Positi
 def _order_product(op: ir.Operation) -> None:
     from iree.compiler import ir
 
-    from ..ir import Builder, body_of, copied_attributes, copy_body, erase_dead, maps
+    from ..ir import Builder, copy_generic, erase_dead, maps
 
     positions = maps.positions_of(op.attributes["indexing_maps"])
     assert positions is not None, "only such products are taken"
@@ -94,14 +94,10 @@ def _order_product(op: ir.Operation) -> None:
     loops += [loop for loop in range(len(kinds)) if loop not in loops]
     factors = (1, 0, 2) if _comes_last(*positions) else (0, 1, 2)
     indexing = [tuple(None if d is None else loops.index(d) for d in positions[i]) for i in factors]
-    attributes = copied_attributes(op)
-    attributes["indexing_maps"] = maps.maps_attribute(len(kinds), indexing)
-    attributes["iterator_types"] = ir.ArrayAttr.get([kinds[loop] for loop in loops])
-    operands, results = [op.operands[i] for i in factors], [one.type for one in op.results]
+    reads = list(zip([op.operands[i] for i in factors], indexing, strict=True))
+    index_dims = {dim: loops.index(dim) for dim in loops}
+    kinds = [kinds[loop] for loop in loops]
     build = Builder(op, op.location)
-    new = build.create("linalg.generic", results, operands, attributes, regions=1)
-    elements = [value.type.element_type for value in operands]
-    body = new.regions[0].blocks.append(*elements, arg_locs=[op.location] * len(elements))
-    copy_body(body_of(op), body, factors, {d: loops.index(d) for d in loops})
+    new = copy_generic(op, reads, kinds, build, order=factors, index_dims=index_dims)
     op.results[0].replace_all_uses_with(new.results[0])
     erase_dead([op])

@@ -11,7 +11,13 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from ...ir import Builder, Size, copied_attributes, fill_builtin_region, maps, sizes_of
+from ...ir import (
+    Builder,
+    Size,
+    copy_product,
+    maps,
+    sizes_of,
+)
 from ...ir.contractions import NAMED
 from . import Alternative, Demand, Refusal, Request, Rule
 from .loop_nest import (
@@ -76,13 +82,7 @@ class Contraction(Rule):
             num_loops -= len(units)
         fits = _fits(op.name, num_loops, [dims for _, dims in reads])
         name = op.name if fits else "linalg.contract"
-        attributes = copied_attributes(op, "indexing_maps", "operandSegmentSizes")
-        attributes["operandSegmentSizes"] = build.segments(2, 1)
-        attributes["indexing_maps"] = maps.maps_attribute(num_loops, [dims for _, dims in reads])
-        *values, init = (value for value, _ in reads)
-        new = build.create(name, [init.type], [*values, init], attributes, regions=1)
-        fill_builtin_region(new)
-        result = new.results[0]
+        result = copy_product(op, reads, num_loops, build, name)
         if units:
             counts = [0 if loop in units else 1 for loop in range(len(nest.result))]
             result = build.join_dims(result, counts, nest.result_sizes())
@@ -104,14 +104,9 @@ def drop_unit_dims(op: ir.Operation) -> bool:
     inputs = peel_broadcasts([(op.operands[i], positions[i]) for i in (0, 1)], result)
     reads = [_without(units, *read, build) for read in (*inputs, (op.operands[2], result))]
     num_loops = maps.num_dims(op.attributes["indexing_maps"]) - len(units)
-    attributes = copied_attributes(op, "indexing_maps", "operandSegmentSizes")
-    attributes["operandSegmentSizes"] = build.segments(2, 1)
-    attributes["indexing_maps"] = maps.maps_attribute(num_loops, [dims for _, dims in reads])
-    values = [value for value, _ in reads]
-    new = build.create("linalg.contract", [values[-1].type], values, attributes, regions=1)
-    fill_builtin_region(new)
+    new = copy_product(op, reads, num_loops, build)
     counts = [0 if loop in units else 1 for loop in result]
-    op.results[0].replace_all_uses_with(build.join_dims(new.results[0], counts, sizes))
+    op.results[0].replace_all_uses_with(build.join_dims(new, counts, sizes))
     return True
 
 

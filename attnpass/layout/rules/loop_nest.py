@@ -19,8 +19,7 @@ from ...ir import (
     Size,
     body_of,
     body_ops,
-    copied_attributes,
-    copy_body,
+    copy_generic,
     defining_op,
     element_type,
     has_one_use,
@@ -352,23 +351,16 @@ def build_generic(
     build: Builder,
 ) -> ir.Value:
     """The generic over the new loops, its inputs in `order`."""
-    loops = nest.loops()
+    loops, number = nest.loops(), nest.number()
     kinds = ir.ArrayAttr(op.attributes["iterator_types"])
-    number = nest.number()
     result = tuple(number[loop] for loop in nest.result)
-    new_maps = [*(reads[i][1] for i in order), result]
-    attributes = copied_attributes(op, "indexing_maps", "iterator_types", "operandSegmentSizes")
-    attributes["indexing_maps"] = maps.maps_attribute(len(loops), new_maps)
-    attributes["iterator_types"] = ir.ArrayAttr.get([kinds[p] for p, _ in loops])
-    attributes["operandSegmentSizes"] = build.segments(len(reads), 1)
-    operands = [*(reads[i][0] for i in order), init]
-    new = build.create(op.name, [init.type], operands, attributes, regions=1)
-    body = body_of(op)
-    arguments = [*order, len(reads)]
-    block = new.regions[0].blocks.append(
-        *(body.arguments[i].type for i in arguments),
-        arg_locs=[build.location] * len(arguments),
+    new = copy_generic(
+        op,
+        [*(reads[i] for i in order), (init, result)],
+        [kinds[p] for p, _ in loops],
+        build,
+        order=[*order, len(reads)],
+        index_dims={p: number[(p, 0)] for p in range(len(nest.parts)) if not nest.changes(p)},
+        compute_index=functools.partial(old_index, nest),
     )
-    index_dims = {p: number[(p, 0)] for p in range(len(nest.parts)) if not nest.changes(p)}
-    copy_body(body, block, arguments, index_dims, functools.partial(old_index, nest))
     return new.results[0]

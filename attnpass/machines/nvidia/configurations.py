@@ -40,7 +40,7 @@ from ..gpu.configurations import (
     wider_heads,
     with_tile,
 )
-from ..gpu.lanes import HEAD_ELEMENTS, LANES, LaneTile, find_lane_tile, fit_lanes
+from ..gpu.lanes import HEAD_ELEMENTS, LaneTile, find_lane_tile, fit_lanes
 from ..gpu.tiles import WHOLE_TILES, AttentionTile, Shape, bytes_of, copies_divide, fit
 from .tiles import MMA, TILES, depths, find_tile
 
@@ -76,11 +76,6 @@ def refusal(facts: AttentionFacts, target: Target) -> str:
     """Why no configuration is known to be right for this attention, or ''."""
     why = _refusal(facts, target)
     return why or unit_refusal(facts)
-
-
-def subgroup(target: Target) -> int | None:
-    """Threads of a subgroup."""
-    return LANES
 
 
 def own_is_wrong(facts: AttentionFacts, target: Target) -> bool:
