@@ -38,7 +38,7 @@ lit: $(STAMP) ## the FileCheck tests
 	$(BIN)/lit -sv -j 2 test
 
 pytest: $(STAMP) ## unit, end-to-end and property tests
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -rs -n 2 --dist loadfile --no-loadscope-reorder
 
 docs: $(STAMP) ## build the site of docs/ into build/site
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'

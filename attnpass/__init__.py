@@ -1,8 +1,9 @@
 """attnpass: graph-rewrite compiler passes for attention layout, on IREE's MLIR bindings.
 
-`run` applies a pass pipeline to a module; `compile_file` and `compile_str` stand in for the
-functions of the same name in `iree.compiler.tools`; `pipeline_hook` is for scripts that
-drive an `iree.compiler.api` Session themselves.
+`attnpass.torch`, `attnpass.onnx` and `attnpass.jax` compile what these front ends make;
+`compile_file` and `compile_str` stand in for the functions of the same name in
+`iree.compiler.tools`, whose other names are here, too; `run` applies a pass pipeline to a module;
+`pipeline_hook` is for scripts that drive an `iree.compiler.api` Session themselves.
 """
 
 from __future__ import annotations
@@ -13,6 +14,17 @@ from typing import TYPE_CHECKING, Any
 from .errors import AttnError, CompileError, PipelineError
 
 if TYPE_CHECKING:
+    from iree.compiler.tools import (
+        DEFAULT_TESTING_BACKENDS,
+        CompilerOptions,
+        CompilerToolError,
+        InputType,
+        OutputFormat,
+        TempFileSaver,
+        query_available_targets,
+    )
+
+    from . import jax, onnx, torch
     from .driver.hook import pipeline_hook
     from .driver.run import run
     from .driver.tools import PassOptions, compile_file, compile_str
@@ -22,19 +34,42 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "DEFAULT_TESTING_BACKENDS",
     "AttnError",
     "CompileError",
+    "CompilerOptions",
+    "CompilerToolError",
+    "InputType",
+    "OutputFormat",
     "PassOptions",
     "PipelineError",
     "PipelineOptions",
     "Report",
+    "TempFileSaver",
     "compile_file",
     "compile_str",
+    "jax",
+    "onnx",
     "pipeline_hook",
+    "query_available_targets",
     "run",
+    "torch",
 ]
 
+# The front ends themselves are imported where they are used.
+_DOORS = ("jax", "onnx", "torch")
+# So that `attnpass` can stand where a script says `iree.compiler.tools`.
+_OF_IREE = (
+    "DEFAULT_TESTING_BACKENDS",
+    "CompilerOptions",
+    "CompilerToolError",
+    "InputType",
+    "OutputFormat",
+    "TempFileSaver",
+    "query_available_targets",
+)
 _HOMES = {
+    **dict.fromkeys(_OF_IREE, "iree.compiler.tools"),
     "run": "attnpass.driver.run",
     "pipeline_hook": "attnpass.driver.hook",
     "compile_file": "attnpass.driver.tools",
@@ -48,6 +83,8 @@ TESTED_IREE = ((3, 13), (3, 14))
 
 
 def __getattr__(name: str) -> Any:
+    if name in _DOORS:
+        return importlib.import_module(f"{__name__}.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'attnpass' has no attribute '{name}'")

@@ -16,6 +16,7 @@ from ..driver.files import (
     read_input,
     write_output,
 )
+from ..driver.modules import unconverted_for
 from ..errors import AttnError, PipelineError
 from ..report.text import sentences
 from .diagnostics import Collector, Message, message_at, run_tool, split_chunks, verify_expected
@@ -268,6 +269,9 @@ class _FileRun:
         from ..runner import Instrumentation, run_pipeline
 
         module = parse_module(chunk, name, context, collector)
+        if found := unconverted_for(self.stages, module):
+            place, words = found
+            collector.messages.append(message_at(place, "warning", words))
         flags = self.options.flags
         watch = Instrumentation()
         if "mlir-print-ir-before-all" in flags:

@@ -7,18 +7,25 @@ not take the caller along, and the result is that of the command by construction
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import json
 import os
+import shlex
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..pipeline import PipelineOptions, choices, flag_of
 from ..report.records import Report, report_from_dict
 from .files import check_writable, write_output
+from .modules import holds_module, module_bytes
+
+if TYPE_CHECKING:
+    from .modules import Handle
 
 # attn-compile of this very package, whatever the folder or the installation of the child.
 _ROOT = str(Path(__file__).parents[2])
@@ -43,6 +50,9 @@ class PassOptions(PipelineOptions):
     dump_ir          a folder for the IR before and after the passes
     explain          a file for the report as a page for a browser
     fail_on          events and decisions that end the compile, as `--attn-fail-on` takes them
+    summary          every decision, with its reason, on standard error
+    remarks          a remark an op, `file:line:col`, on standard error
+    disable          plain iree-compile
     """
 
     pipeline: str | None = None
@@ -51,16 +61,25 @@ class PassOptions(PipelineOptions):
     dump_ir: str | os.PathLike[str] | None = None
     explain: str | os.PathLike[str] | None = None
     fail_on: Sequence[str] = ()
+    summary: bool = False
+    remarks: bool = False
+    disable: bool = False
 
     def flags(self) -> list[str]:
         """The same as flags of attn-compile."""
-        given = {flag_of(field): getattr(self, field.name) for field in choices()}
+        chosen = {field: getattr(self, field.name) for field in choices()}
+        given = {flag_of(field): v for field, v in chosen.items() if v != field.default}
         given |= {
             "attn-target": self.target,
             "attn-phase": self.phase,
             "attn-dump-ir": self.dump_ir,
             "attn-explain": self.explain,
-            "attn-fail-on": ",".join(self.fail_on),
+            "attn-fail-on": ",".join(
+                [self.fail_on] if isinstance(self.fail_on, str) else self.fail_on
+            ),
+            "attn-summary": self.summary or "",
+            "attn-remarks": self.remarks or "",
+            "attn-disable": self.disable or "",
             "attn-pipeline": self.pipeline,
         }
         return [
@@ -73,7 +92,7 @@ def _word(value: bool | str | os.PathLike[str]) -> str:
 
 
 def compile_file(
-    input_file: str | os.PathLike[str],
+    input_file: str | os.PathLike[str] | Handle,
     *,
     report: Report | str | os.PathLike[str] | None = None,
     **options: Any,
@@ -81,25 +100,28 @@ def compile_file(
     """Compiles a file as `iree.compiler.tools.compile_file` does, with our passes.
 
     `options` are those of `PassOptions` (mode, cache, kernels, ...) and IREE's (target_backends,
-    input_type, extra_args, output_file, ...); `report` is a path for the JSON report, or a Report
-    that is filled in. The return value (bytes, or None with `output_file`) is that of IREE's
-    function, as is CompilerToolError; AttnError where the report cannot be written.
+    input_type, extra_args, output_file, ...), TypeError for another; `report` is a path for the
+    JSON report, or a Report that is filled in. The return value (bytes, or None with
+    `output_file`) is that of IREE's function, as is CompilerToolError; AttnError where the report
+    cannot be written. A module in memory is compiled as `compile_str` does.
     """
-    path = os.fspath(input_file)
+    if holds_module(input_file):
+        return _compile("-", module_bytes(input_file), report, options)
+    path = os.fspath(input_file)  # pyright: ignore[reportArgumentType]
     # A file, whatever it is called.
     path = os.path.join(os.curdir, path) if path.startswith("-") else path
     return _compile(path, None, report, options)
 
 
 def compile_str(
-    input_str: str | bytes,
+    input_str: str | bytes | Handle,
     *,
     report: Report | str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> bytes | None:
-    """`compile_file` for MLIR text or bytecode in memory."""
-    data = input_str.encode() if isinstance(input_str, str) else input_str
-    return _compile("-", data, report, options)
+    """`compile_file` for a module in memory: MLIR text, bytecode, a module of IREE's bindings, or
+    what iree-turbine's `aot.export` returns."""
+    return _compile("-", module_bytes(input_str), report, options)
 
 
 def attn_compile_command(*arguments: str) -> list[str]:
@@ -117,22 +139,28 @@ def _compile(
     from iree.compiler.tools.core import CompilerOptions, build_compile_command_line
     from iree.compiler.tools.debugging import TempFileSaver
 
-    known = {field.name for field in fields(PassOptions)}
-    ours = PassOptions(**{name: options[name] for name in options if name in known}).flags()
-    theirs = {name: options[name] for name in options if name not in known}
+    ours, theirs = _divided(options, {field.name for field in fields(CompilerOptions)})
+    flags = PassOptions(**ours).flags()
     if report is not None and not isinstance(report, Report):
         check_writable(os.fspath(report))
     with TempFileSaver.implicit() as saver, tempfile.TemporaryDirectory() as scratch:
         compiler_options = CompilerOptions(**theirs)
+        saved = saver.alloc_optional("core-input.mlir") if data is not None else None
+        if saved:
+            Path(saved).write_bytes(data or b"")
         retained = saver.alloc_optional("core-output.bin", export_as=compiler_options.output_file)
         if compiler_options.output_file:
             compiler_options.output_file = retained
         command = build_compile_command_line(path, saver, compiler_options)
+        again = _pasted([*flags, *command[1:]], saved)
+        if retained_command := saver.alloc_optional("core-command-line.txt"):
+            Path(retained_command).write_text(again)
         report_path = os.path.join(scratch, "report.json") if report is not None else ""
         if report_path:
-            ours = [*ours, f"--attn-report={report_path}"]
-        command[:1] = attn_compile_command(*ours)
-        result = invoke_immediate(command, immediate_input=data)
+            flags = [*flags, f"--attn-report={report_path}"]
+        command[:1] = attn_compile_command(*flags)
+        with _errors_that_can_be_pasted(again):
+            result = invoke_immediate(command, immediate_input=data)
         if report_path:
             _deliver(Path(report_path).read_text(), report)
         if compiler_options.output_file:
@@ -140,6 +168,44 @@ def _compile(
         if retained:
             Path(retained).write_bytes(result)
         return result
+
+
+def _divided(options: dict[str, Any], of_iree: set[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options that are ours and those that are IREE's; TypeError for one of nobody."""
+    own = {field.name for field in fields(PassOptions)}
+    for name in options.keys() - own - of_iree:
+        close = difflib.get_close_matches(name, [*own, *of_iree, "report"], 1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        flag = "flags of iree-compile go to extra_args"
+        raise TypeError(f"unknown option '{name}'{hint or '; ' + flag}")
+    ours = {name: options[name] for name in options if name in own}
+    return ours, {name: options[name] for name in options if name not in own}
+
+
+def _pasted(arguments: Sequence[str], saved: str | None) -> str:
+    """A line for a shell that compiles the same again."""
+    command = [sys.executable, "-m", "attnpass.cli.attn_compile", *arguments]
+    line = f"PYTHONPATH={shlex.quote(_ROOT)} {shlex.join(command)}"
+    return f"{line} < {shlex.quote(saved)}" if saved else line
+
+
+@contextlib.contextmanager
+def _errors_that_can_be_pasted(line: str) -> Iterator[None]:
+    """Puts `line` in the place of IREE's own words for a command, which it does not quote."""
+    from iree.compiler.tools.binaries import CompilerToolError
+
+    try:
+        yield
+    except CompilerToolError as error:
+        said = str(error).partition("Invoked with:\n")[0].partition("\n")[2]
+        hint = (
+            ""
+            if " - " not in line or " < " in line
+            else "It reads the module from standard input; IREE_SAVE_TEMPS=/some/dir in the "
+            "environment keeps it.\n"
+        )
+        error.args = (f"attn-compile failed\n{said}Invoked with:\n  {line}\n\n{hint}",)
+        raise
 
 
 def _deliver(text: str, report: Report | str | os.PathLike[str] | None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from attnpass.driver.flags import level_of, parse_arguments
@@ -152,3 +154,32 @@ def test_the_phases_are_the_compilers() -> None:
             break
         names.append(match[1])
     assert tuple(names) == PHASES
+
+
+def test_functions_take_every_option_of_the_command() -> None:
+    import dataclasses
+
+    from attnpass.driver.flags import _OUR_LISTS, _OUR_SWITCHES, _OURS
+    from attnpass.driver.tools import PassOptions
+
+    flags = {*_OURS, *_OUR_LISTS, *_OUR_SWITCHES}
+    # These print and stop; a report is an argument of its own.
+    flags -= {"attn-help", "attn-show-pipeline", "attn-report"}
+    fields = dataclasses.fields(PassOptions)
+    values = {field.name: True if field.default is False else "x" for field in fields}
+    given = {flag.partition("=")[0].lstrip("-") for flag in PassOptions(**values).flags()}
+    assert given == flags
+
+
+def test_a_command_in_an_error_can_be_pasted(tmp_path: Path) -> None:
+    import subprocess
+
+    import attnpass
+
+    path = tmp_path / "it's a model.mlir"
+    path.write_text("func.func @f() { foo }")
+    with pytest.raises(attnpass.CompilerToolError) as caught:
+        attnpass.compile_file(path, mode="never", extra_args=["--iree-hal-target-device=local[0]"])
+    line = str(caught.value).partition("Invoked with:\n")[2].strip()
+    again = subprocess.run(line, shell=True, capture_output=True, text=True, timeout=60)
+    assert again.returncode == 1 and "it's a model.mlir:1:18: error" in again.stderr

@@ -21,8 +21,8 @@ ROOMS = (
     ("forms", "layout", "raising", "split_k", "repair", "gpu", "cpu", "configure"),
     ("runner", "phases", "pipeline"),
     ("driver",),
-    ("tuning", "verify"),
-    ("cli",),
+    ("tuning", "verify", "program"),
+    ("cli", "torch", "onnx", "jax"),
 )
 LEVELS = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
 # Compiles an attention kernel alone, as a user would, to ask ptxas about it.

@@ -1,0 +1,80 @@
+"""Compiled JAX functions, by way of the StableHLO that jax.jit lowers them to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from iree.compiler import ir
+
+from ..driver.modules import updates_tensors
+from ..errors import AttnError
+from ..program.arrays import ArrayProgram, check_array, compile_for
+from ..program.devices import open_device
+from ..program.executable import Executable
+from ..report.records import Report
+
+
+class CompiledJit:
+    """A function that was compiled: called with trees of arrays of the same form.
+
+    `report` says what the passes did, `vmfb` is the program.
+    """
+
+    def __init__(self, program: ArrayProgram, lowered: Any, vmfb: bytes, report: Report):
+        self._program, self.vmfb, self.report = program, vmfb, report
+        leaves, self._form = jax.tree_util.tree_flatten(lowered.in_avals)
+        self._inputs = [(np.dtype(leaf.dtype), leaf.shape) for leaf in leaves]
+        self._results = lowered.out_tree
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        paths, form = jax.tree_util.tree_flatten_with_path((args, kwargs))
+        if form != self._form:
+            raise AttnError(f"it was compiled for arguments of the form {self._form}, not {form}")
+        arrays = []
+        for (path, leaf), (dtype, shape) in zip(paths, self._inputs, strict=True):
+            array = np.asarray(leaf, None if hasattr(leaf, "dtype") else dtype)
+            check_array(jax.tree_util.keystr(path[1:]), array, dtype, shape)
+            arrays.append(array)
+        results = [jax.numpy.asarray(array) for array in self._program(arrays)]
+        return jax.tree_util.tree_unflatten(self._results, results)
+
+
+def compile_function(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
+    *,
+    device: str,
+    report: Report | None,
+    options: dict[str, Any],
+) -> CompiledJit:
+    """`attnpass.jax.compile`."""
+    report = Report() if report is None else report
+    where = open_device(device)
+    try:
+        lowered = jax.jit(function, keep_unused=True).lower(*args, **dict(kwargs or {}))
+    except Exception as error:
+        raise AttnError(f"JAX cannot trace the function: {_first_line(error)}") from error
+    text = lowered.as_text(debug_info=True)
+    types = [np.dtype(leaf.dtype) for leaf in jax.tree_util.tree_leaves(lowered.out_info)]
+    inputs = jax.tree_util.tree_leaves(lowered.in_avals)
+    if any(dtype == np.float64 for dtype in (*types, *(leaf.dtype for leaf in inputs))):
+        given = options.get("extra_args", ())
+        options = {**options, "extra_args": ["--iree-input-demote-f64-to-f32=false", *given]}
+    vmfb = compile_for(text, "stablehlo", where, report, options)
+    program = ArrayProgram(Executable(vmfb, where), types, _updates(text))
+    return CompiledJit(program, lowered, vmfb, report)
+
+
+def _updates(text: str) -> bool:
+    with ir.Context() as context:
+        context.load_all_available_dialects()
+        return updates_tensors(ir.Module.parse(text, context).operation)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    return lines[0].strip() if lines else type(error).__name__

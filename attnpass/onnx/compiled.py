@@ -1,0 +1,145 @@
+"""Compiled ONNX models, by IREE's own importer."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from iree.compiler import ir
+from iree.compiler.extras.onnx_importer import ModelInfo
+from iree.compiler.tools.import_onnx.importer_externalization_overrides import (
+    IREENodeImporter,
+    ParamData,
+)
+
+from ..driver.modules import updates_tensors
+from ..errors import AttnError
+from ..program.arrays import ArrayProgram, array_bytes, check_array, compile_for
+from ..program.devices import open_device
+from ..program.executable import SCOPE, Executable
+from ..report.records import Report
+
+# Smaller tensors are constants, which the compiler may fold.
+_SMALLEST_PARAMETER = 256
+# What IREE 3.13's import is written for; older models are converted.
+_OPSET = 17
+
+
+@dataclass(frozen=True)
+class GraphValue:
+    """An input or output of a graph; sizes that the graph leaves open are None."""
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[int | None, ...]
+
+
+class CompiledGraph:
+    """A model that was compiled: takes arrays by place or by the names of `inputs`.
+
+    `report` says what the passes did, `vmfb` is the program.
+    """
+
+    def __init__(
+        self,
+        program: ArrayProgram,
+        inputs: Sequence[GraphValue],
+        outputs: Sequence[GraphValue],
+        vmfb: bytes,
+        report: Report,
+    ):
+        self._program, self.inputs, self.outputs = program, inputs, outputs
+        self.vmfb, self.report = vmfb, report
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        names = [value.name for value in self.inputs]
+        given = {**dict(zip(names, arrays, strict=False)), **named}
+        if len(arrays) + len(named) != len(names) or set(given) != set(names):
+            raise AttnError(f"the model takes {', '.join(names)}; each once, by place or by name")
+        values = []
+        for value in self.inputs:
+            array = np.asarray(given[value.name])
+            check_array(f"'{value.name}'", array, value.dtype, value.shape)
+            values.append(array)
+        results = self._program(values)
+        return results[0] if len(results) == 1 else tuple(results)
+
+
+def compile_graph(
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    *,
+    device: str,
+    report: Report | None,
+    options: dict[str, Any],
+) -> CompiledGraph:
+    """`attnpass.onnx.compile`."""
+    report = Report() if report is None else report
+    where = open_device(device)
+    proto, folder = _loaded(model)
+    module, parameters = _imported(proto, folder)
+    weights = {initializer.name for initializer in proto.graph.initializer}
+    inputs = [_value(info) for info in proto.graph.input if info.name not in weights]
+    outputs = [_value(info) for info in proto.graph.output]
+    if any(value.dtype == np.float64 for value in (*inputs, *outputs)):
+        given = options.get("extra_args", ())
+        options = {**options, "extra_args": ["--iree-input-demote-f64-to-f32=false", *given]}
+    buffer = io.BytesIO()
+    module.write_bytecode(buffer)
+    vmfb = compile_for(buffer.getvalue(), "onnx", where, report, options)
+    types = [value.dtype for value in outputs]
+    program = ArrayProgram(Executable(vmfb, where, parameters), types, updates_tensors(module))
+    return CompiledGraph(program, inputs, outputs, vmfb, report)
+
+
+def _loaded(model: str | os.PathLike[str] | onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
+    """The model with its shapes, and the folder of its data."""
+    name = "the model"
+    proto: Any
+    try:
+        if isinstance(model, onnx.ModelProto):
+            folder, proto = "", model
+        else:
+            name = os.fspath(model)
+            folder, proto = str(Path(name).parent), onnx.load(name)
+        versions = [each.version for each in proto.opset_import if each.domain in ("", "ai.onnx")]
+        if versions and versions[0] < _OPSET:
+            proto = onnx.version_converter.convert_version(proto, _OPSET)
+        return onnx.shape_inference.infer_shapes(proto, data_prop=True), folder
+    except Exception as error:
+        raise AttnError(f"onnx cannot read it: {_first_line(error)}", name) from error
+
+
+def _imported(proto: onnx.ModelProto, folder: str) -> tuple[ir.Operation, dict[str, np.ndarray]]:
+    """The model in IREE's form of ONNX, and its parameters by name."""
+    data = ParamData(None, _SMALLEST_PARAMETER, SCOPE, folder, "", None)
+    try:
+        info = ModelInfo(proto)
+        module = info.create_module(context=ir.Context()).operation
+        importer = IREENodeImporter.define_function(info.main_graph, module, data)
+        importer.import_all()
+    except Exception as error:
+        raise AttnError(f"IREE cannot import the model from ONNX: {_first_line(error)}") from error
+    weights = {initializer.name: initializer for initializer in proto.graph.initializer}
+    parameters = {
+        symbol: array_bytes(onnx.numpy_helper.to_array(weights[name], base_dir=folder))
+        for name, symbol in importer.globals
+    }
+    return module, parameters
+
+
+def _value(info: onnx.ValueInfoProto) -> GraphValue:
+    kind = info.type.tensor_type
+    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    sizes = (dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim)
+    return GraphValue(info.name, dtype, tuple(sizes))
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    return lines[0].strip() if lines else type(error).__name__

@@ -1,0 +1,135 @@
+"""Compiled modules in IREE's runtime, and what goes in and out of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import AttnError
+from .devices import RuntimeDevice
+
+if TYPE_CHECKING:
+    from iree.runtime import HalBufferView, HalElementType, VmInstance
+
+# What names the parameters of a program.
+SCOPE = "attnpass"
+# IREE's CPU code reads the start of a buffer with aligned instructions.
+_ALIGNMENT = 64
+
+Value = Any
+
+
+class Executable:
+    """A compiled module on a device, with its parameters.
+
+    `parameters` are arrays of bytes by name; the runtime reads them where they lie if it can, so
+    they stay as long as this object. `call` takes buffer views and numbers, in the order of the
+    function's arguments, and returns those of its results.
+    """
+
+    def __init__(
+        self, vmfb: bytes, device: RuntimeDevice, parameters: Mapping[str, np.ndarray] | None = None
+    ):
+        from iree import runtime
+
+        self.device = device
+        self._parameters = dict(parameters or {})
+        instance = _instance()
+        module = runtime.VmModule.copy_buffer(instance, vmfb)
+        modules = [runtime.create_hal_module(instance, device.hal)]
+        if self._parameters:
+            index = runtime.ParameterIndex()
+            for name, data in self._parameters.items():
+                index.add_buffer(name, data)
+            provider = index.create_provider(scope=SCOPE)
+            modules.append(runtime.create_io_parameters_module(instance, provider))
+        self._context = runtime.VmContext(instance, [*modules, module])
+        self._function: Any = module.lookup_function(_entry(module.function_names))
+
+    def call(self, arguments: Sequence[Value]) -> list[Value]:
+        """Runs the program; AttnError with the runtime's words where it refuses."""
+        from iree import runtime
+
+        given: Any = runtime.VmVariantList(len(arguments))
+        for value in arguments:
+            if isinstance(value, runtime.HalBufferView):
+                given.push_ref(value)
+            elif isinstance(value, float):
+                given.push_float(value)
+            else:
+                given.push_int(int(value))
+        results = runtime.VmVariantList(1)
+        try:
+            self._context.invoke(self._function, given, results)
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise AttnError(f"IREE's runtime refuses the call: {_first_line(error)}") from error
+        return [_taken(results, place) for place in range(len(results))]
+
+    def put(self, data: np.ndarray, shape: Sequence[int], element: HalElementType) -> HalBufferView:
+        """The bytes of an array as a view on the device: itself where the device is this
+        process's and the array lies where IREE's code can read it, else a copy. The array must
+        stay until the program has run, and longer where a result is the same memory."""
+        from iree import runtime
+
+        usage = runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING
+        kind = runtime.MemoryType.DEVICE_LOCAL | runtime.MemoryType.HOST_VISIBLE
+        allocator: Any = self.device.hal.allocator
+        if self.device.on_host and data.size and data.ctypes.data % _ALIGNMENT == 0:
+            buffer = allocator.import_host_allocation(data, kind, usage)
+        else:
+            kind = kind if self.device.on_host else runtime.MemoryType.DEVICE_LOCAL
+            buffer = allocator.allocate_buffer_copy(kind, usage, self.device.hal, _some(data))
+        return runtime.HalBufferView(buffer, list(shape), element)
+
+    def take(self, view: HalBufferView) -> np.ndarray:
+        """The bytes of a result on this side: its own memory where the device is this
+        process's, else a copy."""
+        from iree import runtime
+
+        if self.device.on_host:
+            return view.map().asarray([view.byte_length], np.dtype(np.uint8))
+        bytes_of = runtime.HalBufferView(
+            view.get_buffer(), [view.byte_length], runtime.HalElementType.UINT_8
+        )
+        return runtime.DeviceArray(self.device.hal, bytes_of, implicit_host_transfer=True).to_host()
+
+
+@functools.cache
+def _instance() -> VmInstance:
+    from iree import runtime
+    from iree.runtime import _binding
+
+    # Tensors that outlive the interpreter hold results: nothing that a user must hear of.
+    _binding.disable_leak_checker()
+    return runtime.VmInstance()
+
+
+def _entry(names: Sequence[str]) -> str:
+    """The function that a program is called by."""
+    found = [name for name in names if not name.startswith("__") and "$" not in name]
+    if "main" in found:
+        return "main"
+    if len(found) != 1:
+        raise AttnError(f"a module with one function is needed, this one has {len(found)}")
+    return found[0]
+
+
+def _taken(results: Any, place: int) -> Value:
+    from iree import runtime
+
+    value = results.get_variant(place)
+    if isinstance(value, int | float):
+        return value
+    return results.get_as_object(place, runtime.HalBufferView)
+
+
+def _some(data: np.ndarray) -> np.ndarray:
+    """An array that has bytes: the runtime makes no buffer of none."""
+    return data if data.size else np.zeros(1, np.uint8)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,248 @@
+"""Compiled models: callables on torch tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import torch
+from iree import runtime
+from torch.export import ExportedProgram
+
+from ..driver.modules import holds_module, operation_of, updates_tensors
+from ..errors import AttnError
+from ..program.arrays import compile_for
+from ..program.devices import open_device
+from ..program.executable import Executable
+from ..report.records import Report
+from .exported import (
+    StatelessProgram,
+    decomposed,
+    export,
+    has_doubles,
+    normalize_attention,
+    stateless,
+)
+from .importer import bytecode, host_bytes, imported, unknown_ops
+from .signature import CallSignature, signature_of
+
+_HAL: Any = runtime.HalElementType
+_ELEMENTS = {
+    torch.float16: _HAL.FLOAT_16,
+    torch.bfloat16: _HAL.BFLOAT_16,
+    torch.float32: _HAL.FLOAT_32,
+    torch.float64: _HAL.FLOAT_64,
+    torch.int8: _HAL.SINT_8,
+    torch.uint8: _HAL.UINT_8,
+    torch.int16: _HAL.SINT_16,
+    torch.int32: _HAL.SINT_32,
+    torch.int64: _HAL.SINT_64,
+    torch.bool: _HAL.BOOL_8,
+    torch.float8_e4m3fn: _HAL.FLOAT_8_E4M3_FN,
+    torch.float8_e4m3fnuz: _HAL.FLOAT_8_E4M3_FNUZ,
+    torch.float8_e5m2: _HAL.FLOAT_8_E5M2,
+    torch.float8_e5m2fnuz: _HAL.FLOAT_8_E5M2_FNUZ,
+    torch.complex64: _HAL.COMPLEX_64,
+    torch.complex128: _HAL.COMPLEX_128,
+}
+# Results have integers without a sign.
+_DTYPES = {int(element): dtype for dtype, element in _ELEMENTS.items()} | {
+    int(_HAL.INT_8): torch.int8,
+    int(_HAL.INT_16): torch.int16,
+    int(_HAL.INT_32): torch.int32,
+    int(_HAL.INT_64): torch.int64,
+}
+
+
+class TensorProgram:
+    """A program on torch tensors, in the order of its arguments and results.
+
+    On a CPU arguments are read where they lie (in order of their dims, at a multiple of 64 bytes:
+    else in a copy), and results are the runtime's own memory. On a GPU both stay there, if torch
+    has them there. A program that `updates` its arguments gets copies of them.
+    """
+
+    def __init__(self, executable: Executable, updates: bool):
+        self._executable, self._updates = executable, updates
+        self.device = executable.device
+
+    def __call__(self, values: Sequence[Any], own: Collection[int] = ()) -> list[Any]:
+        """Runs on tensors and numbers, of which the program may change those at the places `own`.
+
+        1. Arguments that it might change and should not are copied, and so are those of `own`
+           that share memory with others.
+        2. A result that is an argument's memory is copied: that goes away with the argument.
+        """
+        memory = [_memory(value) for value in values]
+        given: list[Any] = []
+        for place, value in enumerate(values):
+            shared = memory.count(memory[place]) > 1
+            copied = shared if place in own else self._updates
+            given.append(_copied(value) if copied else _in_order(value))
+        views = [self._put(v) if isinstance(v, torch.Tensor) else v for v in given]
+        on_gpu = any(isinstance(value, torch.Tensor) and value.is_cuda for value in given)
+        if on_gpu:
+            # The runtime has streams of its own.
+            torch.cuda.current_stream().synchronize()
+        results = [self._take(value, on_gpu) for value in self._executable.call(views)]
+        kept = {_memory(given[place]) for place in own if given[place] is values[place]}
+        lent = {_memory(value) for value in given} - kept - {None}
+        return [_copied(value) if _memory(value) in lent else value for value in results]
+
+    def _put(self, tensor: torch.Tensor) -> runtime.HalBufferView:
+        if tensor.dtype not in _ELEMENTS:
+            raise AttnError(f"IREE's runtime has no tensors of {tensor.dtype}")
+        element = _ELEMENTS[tensor.dtype]
+        if tensor.is_cuda and not self.device.on_host and tensor.numel():
+            flat = tensor.reshape(-1).view(torch.uint8)
+            view = self.device.hal.from_dlpack_capsule(flat.__dlpack__())
+            return runtime.HalBufferView(view.get_buffer(), list(tensor.shape), element)
+        return self._executable.put(host_bytes(tensor), tensor.shape, element)
+
+    def _take(self, value: Any, on_gpu: bool) -> Any:
+        if isinstance(value, int | float):
+            return value
+        dtype = _DTYPES[int(value.element_type)]
+        if 0 in value.shape:
+            return torch.empty(value.shape, dtype=dtype)
+        if on_gpu and not self.device.on_host:
+            size, kind = [value.byte_length], runtime.HalElementType.UINT_8
+            flat = runtime.HalBufferView(value.get_buffer(), size, kind)
+            code, index = self.device.dlpack_code, self.device.index
+            data = torch.from_dlpack(self.device.hal.create_dlpack_capsule(flat, code, index))
+        else:
+            data = torch.from_numpy(self._executable.take(value))
+        return data.view(dtype).reshape(value.shape)
+
+
+def _in_order(value: Any) -> Any:
+    """A tensor as the runtime reads it, its dims in order: itself, where it is."""
+    return value.contiguous() if isinstance(value, torch.Tensor) else value
+
+
+def _copied(value: Any) -> Any:
+    is_tensor = isinstance(value, torch.Tensor)
+    return value.clone(memory_format=torch.contiguous_format) if is_tensor else value
+
+
+def _memory(value: Any) -> int | None:
+    """Where the memory that a tensor is in begins; None for what has none."""
+    if not isinstance(value, torch.Tensor) or not value.numel():
+        return None
+    return value.untyped_storage().data_ptr()
+
+
+class CompiledModel:
+    """A model that was compiled: called as the model is, with tensors of the same types.
+
+    `report` says what the passes did, `vmfb` is the program, `parameters` are its weights by name.
+    """
+
+    def __init__(
+        self,
+        program: TensorProgram,
+        state: StatelessProgram,
+        signature: CallSignature,
+        vmfb: bytes,
+        report: Report,
+        parameters: Mapping[str, torch.Tensor],
+    ):
+        self._program, self._state, self._signature = program, state, signature
+        self.vmfb, self.report, self.parameters = vmfb, report, parameters
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.call(args, kwargs)
+
+    def call(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], own: Collection[int] = ()
+    ) -> Any:
+        """The model's results; the program may use the leaves of the arguments at the places `own`
+        without a copy (weights, which it does not change)."""
+        given = self._signature.leaves(args, kwargs)
+        hidden = self._state.hidden
+        places = {*range(len(hidden)), *(len(hidden) + place for place in own)}
+        values = self._program([*hidden, *given], places)
+        count = len(self._state.changed)
+        with torch.no_grad():
+            for target, value in zip(self._state.changed, values[:count], strict=True):
+                changed = given[target] if isinstance(target, int) else target
+                if changed.data_ptr() != value.data_ptr():
+                    changed.copy_(value)
+        return self._signature.tree(values[count:])
+
+
+class CompiledFunction:
+    """A program that was imported before: called with its tensors in order, returns a tensor, or a
+    tuple of several; `report` says what the passes did, `vmfb` is the program."""
+
+    def __init__(self, program: TensorProgram, vmfb: bytes, report: Report):
+        self._program, self.vmfb, self.report = program, vmfb, report
+
+    def __call__(self, *tensors: Any) -> Any:
+        results = self._program(tensors)
+        return results[0] if len(results) == 1 else tuple(results)
+
+
+def compile_model(
+    model: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
+    *,
+    device: str | None,
+    dynamic_shapes: Any,
+    strict: bool,
+    report: Report | None,
+    options: dict[str, Any],
+) -> CompiledModel | CompiledFunction:
+    """`attnpass.torch.compile`."""
+    report = Report() if report is None else report
+    if isinstance(model, torch.nn.Module):
+        program = export(model, args, kwargs, dynamic_shapes, strict)
+        return compile_program(program, device, report, options)
+    if args or kwargs or dynamic_shapes:
+        raise TypeError(f"example arguments go with a torch.nn.Module, not {type(model).__name__}")
+    if isinstance(model, ExportedProgram):
+        return compile_program(model, device, report, options)
+    if not holds_module(model):
+        raise TypeError(
+            "a torch.nn.Module, an ExportedProgram or what iree-turbine's aot.export returns is "
+            f"needed, not {type(model).__name__}"
+        )
+    where = open_device(device or "cpu")
+    vmfb = compile_for(model, "torch", where, report, options)
+    runs = TensorProgram(Executable(vmfb, where), updates_tensors(operation_of(model)))
+    return CompiledFunction(runs, vmfb, report)
+
+
+def compile_program(
+    program: ExportedProgram, device: str | None, report: Report, options: dict[str, Any]
+) -> CompiledModel:
+    """An exported program, compiled; where no device is named, for that of its tensors."""
+    where = open_device(device or _device_of(program))
+    program = normalize_attention(decomposed(program))
+    state = stateless(program)
+    module, parameters = imported(state)
+    if missing := unknown_ops(module):
+        program = normalize_attention(decomposed(program, missing))
+        state = stateless(program)
+        module, parameters = imported(state)
+        if missing := unknown_ops(module):
+            raise AttnError(
+                f"IREE 3.13 has no {', '.join(sorted(missing))}, and torch does not say what "
+                "they are made of; put other ops in their place"
+            )
+    if has_doubles(program):
+        given = options.get("extra_args", ())
+        options = {**options, "extra_args": ["--iree-input-demote-f64-to-f32=false", *given]}
+    vmfb = compile_for(bytecode(module), "torch", where, report, options)
+    data = {name: host_bytes(tensor) for name, tensor in parameters.items()}
+    runs = TensorProgram(Executable(vmfb, where, data), updates_tensors(module.operation))
+    return CompiledModel(runs, state, signature_of(program), vmfb, report, parameters)
+
+
+def _device_of(program: ExportedProgram) -> str:
+    for tensor in program.state_dict.values():
+        if isinstance(tensor, torch.Tensor) and tensor.is_cuda:
+            kind = "hip" if torch.version.hip else "cuda"
+            return f"{kind}:{tensor.device.index or 0}"
+    return "cpu"

@@ -1,0 +1,131 @@
+"""What a compiled program takes and gives: trees of tensors with sizes, some of them symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export._tree_utils import reorder_kwargs
+from torch.export.graph_signature import ConstantArgument
+from torch.utils import _pytree as pytree
+
+from ..errors import AttnError
+from .exported import user_inputs, user_outputs
+
+
+@dataclass
+class CallSignature:
+    """How a model is called: `inputs` and `outputs` are what each leaf was when it was traced (a
+    fake tensor, a symbolic number, a constant), `ranges` what a symbol may be."""
+
+    arguments: pytree.TreeSpec
+    results: pytree.TreeSpec
+    inputs: list[Any]
+    outputs: list[Any]
+    ranges: Mapping[Any, Any] = field(default_factory=dict)
+
+    def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The leaves of a call that the program takes; AttnError, naming the argument, where it
+        was compiled for others."""
+        try:
+            tree = (tuple(args), reorder_kwargs(dict(kwargs), self.arguments))
+        except (ValueError, AssertionError) as error:
+            raise AttnError(f"these are not the arguments it was compiled for: {error}") from None
+        paths, spec = pytree.tree_flatten_with_path(tree)
+        if spec != self.arguments:
+            raise AttnError(
+                f"it was compiled for arguments of this form: {_shown(self.arguments)}; "
+                f"not {_shown(spec)}"
+            )
+        sizes: dict[Any, int] = {}
+        for (path, leaf), expected in zip(paths, self.inputs, strict=True):
+            for wrong in self._wrong(leaf, expected, sizes):
+                raise AttnError(f"argument {_path_text(path)}: {wrong}; compile again for others")
+        pairs = zip((leaf for _, leaf in paths), self.inputs, strict=True)
+        return [leaf for leaf, expected in pairs if not isinstance(expected, ConstantArgument)]
+
+    def tree(self, values: Sequence[Any]) -> Any:
+        """The results as the model gives them: `values`, and the constants between them."""
+        rest = iter(values)
+        leaves = [
+            expected.value if isinstance(expected, ConstantArgument) else _as(next(rest), expected)
+            for expected in self.outputs
+        ]
+        return pytree.tree_unflatten(leaves, self.results)
+
+    def _wrong(self, leaf: Any, expected: Any, sizes: dict[Any, int]) -> Iterator[str]:
+        """What of an argument is not as it was compiled; adds to the `sizes` of symbols."""
+        if isinstance(expected, ConstantArgument):
+            if leaf != expected.value or type(leaf) is not type(expected.value):
+                yield f"it was compiled for {expected.value!r}, not {leaf!r}"
+        elif not isinstance(expected, torch.Tensor):
+            if not isinstance(leaf, int | float):
+                yield f"a number is needed, not {type(leaf).__name__}"
+        elif not isinstance(leaf, torch.Tensor):
+            yield f"a tensor is needed, not {type(leaf).__name__}"
+        elif leaf.dtype != expected.dtype:
+            yield f"it was compiled for {expected.dtype}, not {leaf.dtype}"
+        elif leaf.dim() != expected.dim():
+            yield f"it was compiled for {expected.dim()} dims, not {leaf.dim()}"
+        else:
+            for place, size in enumerate(expected.shape):
+                yield from self._wrong_size(place, leaf.shape[place], size, sizes)
+
+    def _wrong_size(
+        self, place: int, size: int, expected: int | torch.SymInt, sizes: dict[Any, int]
+    ) -> Iterator[str]:
+        if isinstance(expected, int):
+            if size != expected:
+                yield f"dim {place} was compiled for {expected}, not {size}"
+            return
+        symbol = expected.node.expr
+        if not symbol.is_Symbol:
+            return
+        known = sizes.setdefault(symbol, size)
+        if known != size:
+            yield f"dim {place} is {size}, where other arguments say {known}"
+        allowed = self.ranges.get(symbol)
+        if allowed is None:
+            return
+        # torch.export traces with sizes from 2 on, and takes 0 and 1 at run time, too.
+        if allowed.lower > 2 and size < allowed.lower:
+            yield f"dim {place} is {size}, but was compiled for at least {allowed.lower}"
+        if size > allowed.upper:
+            yield f"dim {place} is {size}, but was compiled for at most {allowed.upper}"
+
+
+def signature_of(program: ExportedProgram) -> CallSignature:
+    """How the model of a program is called."""
+    spec = program.call_spec
+    if spec.in_spec is None or spec.out_spec is None:
+        raise AttnError("the program does not say how it is called: torch.export has not made it")
+    return CallSignature(
+        spec.in_spec,
+        spec.out_spec,
+        user_inputs(program),
+        user_outputs(program),
+        program.range_constraints,
+    )
+
+
+def _as(value: Any, expected: Any) -> Any:
+    """A result as what it was traced as: the runtime does not tell signs of integers."""
+    return value.view(expected.dtype) if isinstance(value, torch.Tensor) else value
+
+
+def _path_text(path: Sequence[Any]) -> str:
+    """An argument as a caller knows it: `0`, `1['mask']`, `mask`."""
+    outer, *inner = path
+    if outer.idx == 1 and inner:
+        return f"'{inner[0].key}'{pytree.keystr(tuple(inner[1:]))}"
+    return f"{inner[0].idx}{pytree.keystr(tuple(inner[1:]))}" if inner else "tree"
+
+
+def _shown(spec: pytree.TreeSpec) -> str:
+    """A form of arguments: how many, and the names of the named ones."""
+    places, names = spec.children()
+    words = ["_"] * len(places.children()) + [f"{name}=_" for name in names.context or ()]
+    return f"({', '.join(words)})"

@@ -1,0 +1,97 @@
+"""`attnpass.onnx.compile` gives what onnx's own evaluator gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import rel_error
+
+import attnpass
+
+onnx = pytest.importorskip("onnx", reason="the door for ONNX is not tested: no onnx")
+
+
+def bert_attention():
+    """Self-attention as exports write it: products and a softmax; any batch."""
+    node, random = onnx.helper.make_node, np.random.default_rng(0)
+    initializers = [
+        onnx.numpy_helper.from_array(array, name)
+        for name, array in {
+            **{f"w{n}": random.standard_normal((32, 32)).astype(np.float32) for n in "qkv"},
+            "heads": np.array([0, 0, 4, 8]),
+            "flat": np.array([0, 0, 32]),
+            "scale": np.float32(0.05),
+        }.items()
+    ]
+    nodes = [
+        each
+        for n in "qkv"
+        for each in (
+            node("MatMul", ["x", f"w{n}"], [f"p{n}"], name=f"/attn/{n}"),
+            node("Reshape", [f"p{n}", "heads"], [f"r{n}"]),
+            node("Transpose", [f"r{n}"], [n], perm=[0, 1, 2, 3] if n == "k" else [0, 2, 1, 3]),
+        )
+    ]
+    nodes += [
+        node("Transpose", ["k"], ["kt"], perm=[0, 2, 3, 1]),
+        node("MatMul", ["q", "kt"], ["s"]),
+        node("Mul", ["s", "scale"], ["scaled"]),
+        node("Softmax", ["scaled"], ["weights"], axis=-1),
+        node("MatMul", ["weights", "v"], ["o"], name="/attn/out"),
+        node("Transpose", ["o"], ["ot"], perm=[0, 2, 1, 3]),
+        node("Reshape", ["ot", "flat"], ["y"]),
+    ]
+    x, y = (
+        onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, ["b", 8, 32]) for n in "xy"
+    )
+    graph = onnx.helper.make_graph(nodes, "bert", [x], [y], initializers)
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+
+
+def test_attention_of_any_batch(tmp_path: Path) -> None:
+    model = bert_attention()
+    onnx.save(model, tmp_path / "m.onnx")
+    fast = attnpass.onnx.compile(tmp_path / "m.onnx")
+    evaluator = pytest.importorskip("onnx.reference").ReferenceEvaluator(model)
+    for batch in (1, 3):
+        x = np.random.default_rng(batch).standard_normal((batch, 8, 32)).astype(np.float32)
+        (wanted,) = evaluator.run(None, {"x": x})
+        assert rel_error(fast(x), wanted) < 2e-5
+        assert rel_error(fast(x=x), wanted) < 2e-5
+    assert [record.path for record in fast.report.attentions] == ["/attn/out"]
+    with pytest.raises(attnpass.AttnError, match="argument 'x': it was compiled for float32"):
+        fast(np.ones((1, 8, 32)))
+    with pytest.raises(attnpass.AttnError, match=r"compiled for \?x8x32, not 1x9x32"):
+        fast(np.ones((1, 9, 32), np.float32))
+    with pytest.raises(attnpass.AttnError, match="the model takes x; each once"):
+        fast()
+
+
+def test_an_argument_stays_as_it_is() -> None:
+    node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    kinds = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+    graph = onnx.helper.make_graph(
+        [node("ScatterND", ["cache", "place", "row"], ["y"])],
+        "g",
+        [
+            value("cache", kinds[0], [64, 16]),
+            value("place", kinds[1], [1, 1]),
+            value("row", kinds[0], [1, 16]),
+        ],
+        [value("y", kinds[0], [64, 16])],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    # At a multiple of 64 bytes, where it is read in place.
+    memory = np.zeros(64 * 16 * 4 + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    cache = memory[start : start + 64 * 16 * 4].view(np.float32).reshape(64, 16)
+    result = attnpass.onnx.compile(model)(cache, np.array([[3]]), np.ones((1, 16), np.float32))
+    assert result.sum() == 16 and cache.sum() == 0
+
+
+def test_a_file_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_text("no model")
+    with pytest.raises(attnpass.AttnError, match=r"m.onnx: error: onnx cannot read it: "):
+        attnpass.onnx.compile(tmp_path / "m.onnx")

@@ -1,0 +1,290 @@
+"""`attnpass.torch.compile` gives what PyTorch gives, in f64, and leaves arguments alone."""
+
+from __future__ import annotations
+
+import copy
+import importlib.metadata
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import attnpass
+
+torch = pytest.importorskip("torch", reason="the door for torch is not tested: no torch")
+F = torch.nn.functional
+ROOT = Path(__file__).parents[3]
+WIDTH, HEADS = 32, 4
+
+
+def _error(got: Any, wanted: Any) -> float:
+    got, wanted = got.double(), wanted.double()
+    return ((got - wanted).norm() / wanted.norm()).item()
+
+
+def _reference(model: Any, *args: Any, **kwargs: Any) -> Any:
+    """What the model gives in f64."""
+    tree_map = torch.utils._pytree.tree_map
+
+    def wide(value: Any) -> Any:
+        is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
+        return value.double() if is_float else copy.copy(value)
+
+    with torch.no_grad():
+        return copy.deepcopy(model).double()(*tree_map(wide, args), **tree_map(wide, kwargs))
+
+
+def _heads(x: Any, heads: int) -> Any:
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+class SelfAttention(torch.nn.Module):
+    """Grouped queries; causal without a mask."""
+
+    def __init__(self, key_heads: int = 2):
+        super().__init__()
+        size = WIDTH // HEADS
+        self.key_heads = key_heads
+        self.query = torch.nn.Linear(WIDTH, WIDTH)
+        self.key_value = torch.nn.Linear(WIDTH, 2 * key_heads * size, bias=False)
+        self.out = torch.nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Any, mask: Any = None) -> Any:
+        k, v = (_heads(y, self.key_heads) for y in self.key_value(x).chunk(2, -1))
+        q = _heads(self.query(x), HEADS)
+        o = F.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=True
+        )
+        return self.out(o.transpose(1, 2).flatten(-2))
+
+
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(WIDTH)
+        self.self_attn = SelfAttention()
+
+    def forward(self, x: Any, mask: Any = None) -> Any:
+        return x + self.self_attn(self.norm(x), mask)
+
+
+class Language(torch.nn.Module):
+    """Embeddings tied to the head, two layers, results in a dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = torch.nn.Embedding(40, WIDTH)
+        self.register_buffer("places", torch.randn(16, WIDTH), persistent=False)
+        self.layers = torch.nn.ModuleList([Block(), Block()])
+        self.head = torch.nn.Linear(WIDTH, 40, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, input_ids: Any, *, attention_mask: Any = None, cache: Any = None) -> Any:
+        x = self.embed(input_ids) + self.places[: input_ids.shape[1]]
+        mask = None if attention_mask is None else attention_mask[:, None, None, :].bool()
+        for layer in self.layers:
+            x = layer(x, mask)
+        return {"logits": self.head(x), "cache": cache, "hidden": (x, input_ids + 1)}
+
+
+class Step(torch.nn.Module):
+    """A step of decode, with its caches as arguments and results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = torch.nn.Linear(WIDTH, 3 * WIDTH)
+
+    def forward(self, x: Any, keys: Any, values: Any, place: Any) -> Any:
+        q, k, v = (_heads(y, HEADS) for y in self.qkv(x).chunk(3, -1))
+        keys, values = keys.index_copy(2, place, k), values.index_copy(2, place, v)
+        mask = torch.arange(keys.shape[2])[None] <= place[:, None]
+        return F.scaled_dot_product_attention(q, keys, values, attn_mask=mask), (keys, values)
+
+
+class StaticCache(Step):
+    """The same with the caches in buffers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(1, HEADS, 16, WIDTH // HEADS))
+        self.register_buffer("values", torch.zeros(1, HEADS, 16, WIDTH // HEADS), persistent=False)
+
+    def forward(self, x: Any, place: Any) -> Any:
+        out, (keys, values) = super().forward(x, self.keys, self.values, place)
+        self.keys.copy_(keys)
+        self.values.copy_(values)
+        return out
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers() -> None:
+    torch.manual_seed(0)
+
+
+def test_a_language_model_of_any_batch_and_length() -> None:
+    model = Language().eval()
+    free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    fast = attnpass.torch.compile(
+        model,
+        (torch.randint(40, (2, 9)),),
+        {"attention_mask": torch.ones(2, 9, dtype=torch.int64)},
+        dynamic_shapes={"input_ids": free, "attention_mask": free},
+        # At O2 IREE 3.13 has no code for norms of any size on some CPUs.
+        extra_args=["--iree-opt-level=O0"],
+    )
+    for shape in ((2, 9), (1, 4), (3, 16)):
+        ids, seen = torch.randint(40, shape), torch.ones(shape, dtype=torch.int64)
+        seen[0, shape[1] // 2 :] = 0
+        got = fast(ids, attention_mask=seen)
+        wanted = _reference(model, ids, attention_mask=seen)
+        assert _error(got["logits"], wanted["logits"]) < 2e-5
+        assert _error(got["hidden"][0], wanted["hidden"][0]) < 2e-5
+        assert torch.equal(got["hidden"][1], ids + 1) and got["cache"] is None
+    paths = [record.path for record in fast.report.attentions]
+    assert paths == ["layers.0.self_attn", "layers.1.self_attn"]
+    # Tied weights are one parameter, and none of them is in the program.
+    assert sum(name in fast.parameters for name in ("embed.weight", "head.weight")) == 1
+    assert all(tensor.nbytes >= 1024 for tensor in fast.parameters.values())
+    with pytest.raises(attnpass.AttnError, match=r"'attention_mask': dim 1 is 16, where .* say 4"):
+        fast(ids[:, :4], attention_mask=seen)
+
+
+@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
+def test_a_step_with_its_cache_as_arguments(level: str) -> None:
+    model = Step().eval()
+    shape = (2, HEADS, 16, WIDTH // HEADS)
+    args = torch.randn(2, 1, WIDTH), torch.randn(shape), torch.randn(shape), torch.tensor([5])
+    flags = [f"--iree-opt-level={level}"]
+    fast = attnpass.torch.compile(model, args, extra_args=flags)
+    before = copy.deepcopy(args)
+    out, (keys, values) = fast(*args)
+    assert all(torch.equal(x, y) for x, y in zip(args, before, strict=True))
+    wanted, (wanted_keys, wanted_values) = _reference(model, *args)
+    assert _error(out, wanted) < 2e-5
+    assert _error(keys, wanted_keys) < 2e-5 and _error(values, wanted_values) < 2e-5
+    with pytest.raises(attnpass.AttnError, match="argument 1: dim 2 was compiled for 16, not 8"):
+        fast(args[0], args[1][:, :, :8], *args[2:])
+
+
+def test_a_cache_in_buffers_is_changed_by_calls() -> None:
+    model = StaticCache().eval()
+    eager = copy.deepcopy(model)
+    fast = attnpass.torch.compile(model, (torch.randn(1, 1, WIDTH), torch.tensor([0])))
+    with torch.no_grad():
+        for place in range(3):
+            x, where = torch.randn(1, 1, WIDTH), torch.tensor([place])
+            assert _error(fast(x, where), eager(x, where)) < 2e-5
+        assert _error(model.keys, eager.keys) < 2e-5
+        assert _error(model.values, eager.values) < 2e-5
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [("float16", 5e-3), ("bfloat16", 2e-2)])
+def test_narrow_types(dtype: str, bound: float) -> None:
+    model = Block().eval().to(getattr(torch, dtype))
+    x = torch.randn(2, 8, WIDTH).to(getattr(torch, dtype))
+    got = attnpass.torch.compile(model, (x,))(x)
+    assert got.dtype == x.dtype
+    assert _error(got, _reference(model, x)) < bound
+
+
+def test_an_argument_that_is_changed() -> None:
+    class Adds(torch.nn.Module):
+        def forward(self, x: Any, y: Any) -> Any:
+            x.add_(y)
+            return x.t() * 2
+
+    fast = attnpass.torch.compile(Adds(), (torch.zeros(2, 3), torch.ones(2, 3)))
+    # In another order of dims, and not at a multiple of 64 bytes.
+    x, y = torch.zeros(3, 2).t(), torch.arange(7.0)[1:].view(2, 3)
+    assert torch.equal(fast(x, y), (y * 2).t())
+    assert torch.equal(x, y)
+
+
+def test_torch_compile() -> None:
+    from attnpass.torch.dynamo import backend
+
+    model = StaticCache().eval()
+    eager = copy.deepcopy(model)
+    fast = torch.compile(model, backend=backend)
+    with torch.no_grad():
+        for place in range(3):
+            x, where = torch.randn(1, 1, WIDTH), torch.tensor([place])
+            assert _error(fast(x, where), eager(x, where)) < 2e-5
+        assert _error(model.keys, eager.keys) < 2e-5
+    with pytest.raises(Exception, match="inference, not gradients"):
+        torch.compile(SelfAttention(), backend=backend)(torch.randn(1, 4, WIDTH))
+
+
+def test_the_backend_is_an_entry_point() -> None:
+    from attnpass.torch.dynamo import backend
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    group = "torch_dynamo_backends"
+    ((name, value),) = project["entry-points"][group].items()
+    assert name == "attnpass"
+    assert importlib.metadata.EntryPoint(name, value, group).load() is backend
+
+
+def test_an_exported_program_and_turbines_output() -> None:
+    model = Block().eval()
+    x = torch.randn(2, 8, WIDTH)
+    wanted = _reference(model, x)
+    program = torch.export.export(model, (x,))
+    assert _error(attnpass.torch.compile(program)(x), wanted) < 2e-5
+    with pytest.raises(TypeError, match="example arguments go with a"):
+        attnpass.torch.compile(program, (x,))
+    aot = pytest.importorskip("iree.turbine.aot", reason="no iree-turbine")
+    output = aot.export(model, args=(x,))
+    assert _error(attnpass.torch.compile(output)(x), wanted) < 2e-5
+    with pytest.warns(RuntimeWarning, match="from before IREE's input conversion"):
+        assert attnpass.run(output).attentions == []
+
+
+def test_flex_attention() -> None:
+    flex = pytest.importorskip("torch.nn.attention.flex_attention")
+
+    class Biased(torch.nn.Module):
+        def forward(self, q: Any, k: Any, v: Any) -> Any:
+            def score(s: Any, batch: Any, head: Any, row: Any, key: Any) -> Any:
+                return s + 0.1 * (row - key)
+
+            return flex.flex_attention(q, k, v, score_mod=score)
+
+    q, k, v = (torch.randn(1, 2, 16, 16) for _ in range(3))
+    got = attnpass.torch.compile(Biased(), (q, k, v))(q, k, v)
+    places = torch.arange(16.0).double()
+    scores = q.double() @ k.double().mT / 4 + 0.1 * (places[:, None] - places)
+    assert _error(got, scores.softmax(-1) @ v.double()) < 2e-5
+
+
+class Random(torch.nn.Module):
+    def forward(self, x: Any) -> Any:
+        return F.dropout(x, 0.5)
+
+
+class Branches(torch.nn.Module):
+    def forward(self, x: Any) -> Any:
+        return x if x.sum() > 0 else -x
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"model": Random()}, r"random numbers \(aten.dropout.default\): call model.eval\(\)"),
+        ({"model": Branches()}, "torch.export cannot export Branches: "),
+        ({"device": "tpu"}, r"no device is called 'tpu' \(there are: cpu"),
+        ({"device": "cpu:7"}, r"there is no device 'cpu:7' here \(there are: cpu"),
+    ],
+)
+def test_what_is_refused(arguments: dict[str, Any], words: str) -> None:
+    chosen = {"model": torch.nn.Identity(), "args": (torch.ones(2),), **arguments}
+    with pytest.raises(attnpass.AttnError, match=words):
+        attnpass.torch.compile(**chosen)
+
+
+def test_other_doors_name_this_one() -> None:
+    with pytest.raises(TypeError, match=r"Identity; attnpass.torch.compile takes models of torch"):
+        attnpass.compile_str(torch.nn.Identity())
+    with pytest.raises(TypeError, match=r"unknown option 'taget'; did you mean 'target'\?"):
+        attnpass.torch.compile(torch.nn.Identity(), (torch.ones(2),), taget="sm_80")
