@@ -74,15 +74,15 @@ def choose_other(
     dims, name = (facts.k2, "k2") if operand == "mask" else (facts.k1, "k1")
     record = choice.record
     if mode == "never":
-        record.reason = "mode=never leaves every layout as it is"
+        record.reason, record.cause = "mode=never leaves every layout as it is", "mode"
         return choice
     if facts.is_innermost(operand, dims):
-        record.reason = f"{name} is innermost already"
+        record.reason, record.cause = f"{name} is innermost already", "innermost"
         return choice
     plan = plan_operand(facts, operand, innermost(facts, operand, dims), planner, may_drop)
     _price(choice, f"{name} innermost", plan, None, 0.0, target)
     if isinstance(plan, Refusal):
-        record.decision = "refused"
+        record.decision, record.cause = "refused", plan.cause
         record.reason = f"{name} innermost cannot be absorbed: {plan}"
     elif mode == "always" or price(total_cost(plan.nodes), target) < 0:
         choice.plans = [plan]
@@ -91,7 +91,7 @@ def choose_other(
         record.map_after = maps.show(plan.map_after)
         _count(choice)
     else:
-        record.reason = f"{name} innermost saves no data movement"
+        record.reason, record.cause = f"{name} innermost saves no data movement", "costs"
     return choice
 
 
@@ -107,23 +107,24 @@ def choose_v(
     operands that have a plan already."""
     before = maps.show(facts.map_of("value"))
     choice = Choice(facts, OperandRecord("value", "kept", "", before, before), mode)
+    record = choice.record
     if mode == "never":
-        choice.record.reason = "mode=never leaves every layout as it is"
+        record.reason, record.cause = "mode=never leaves every layout as it is", "mode"
         return choice
     foldable = [name for name in ("key", "value") if may_drop and name not in planned]
     folds = _broadcast_plans(facts, foldable, planner)
     fold_cost = graph_cost(plan.node for plan in folds)
     plan = plan_operand(facts, "value", transposed_v(facts), planner, may_drop)
     if facts.is_innermost("value", facts.k2) and not _absorbs_transpose(plan, planner):
-        choice.record.reason = "k2 is innermost in V already"
+        record.reason, record.cause = "k2 is innermost in V already", "innermost"
         return _fold_broadcasts(choice, folds, fold_cost, target)
     worth = _worth(facts, target)
     _price(choice, TRANSPOSED, plan, None, worth.seconds, target)
     if folds:
         _price(choice, WITHOUT_BROADCAST, folds[0], fold_cost, 0.0, target)
     if isinstance(plan, Refusal):
-        choice.record.decision = "refused"
-        choice.record.reason = f"V^T cannot be absorbed: {plan}"
+        record.decision, record.cause = "refused", plan.cause
+        record.reason = f"V^T cannot be absorbed: {plan}"
         return _fold_broadcasts(choice, folds, fold_cost, target)
     plans = [plan]
     if not plan.node.is_complete:
@@ -136,21 +137,22 @@ def choose_v(
     cost = total_cost(plan.nodes) if len(plans) == 1 else graph_cost(p.node for p in plans)
     if mode == "always" and cost.launches <= fold_cost.launches:
         return _absorb(choice, plans, worth.seconds or 0.0, "")
+    record.cause = "unmeasured" if worth.seconds is None and mode != "always" else "costs"
     if mode == "always":
-        choice.record.reason = (
+        record.reason = (
             "V stays as it is: V^T would keep a broadcast copy that attention can read past"
             if folds
             else f"V stays as it is: V^T cannot be absorbed whole, it takes {cost.launches} more "
             f"launch(es) and {cost.bytes} bytes"
         )
     elif worth.seconds is None:
-        choice.record.reason = f"V stays as it is: {worth.reason}, so no gain is assumed"
+        record.reason = f"V stays as it is: {worth.reason}, so no gain is assumed"
     elif price(cost + saved, target) - worth.seconds < min(0.0, price(fold_cost, target)):
         why = "; the dispatch of its own that transposes V goes" if saved else ""
         gain = worth.seconds - price(saved, target)
         return _absorb(choice, plans, gain, f"{why}; {worth.reason}")
     else:
-        choice.record.reason = f"V stays as it is: {worth.reason}"
+        record.reason = f"V stays as it is: {worth.reason}"
     return _fold_broadcasts(choice, folds, fold_cost, target)
 
 
@@ -211,7 +213,7 @@ def _broadcast_plans(
 def _absorb(choice: Choice, plans: list[OperandPlan], worth: float, why: str) -> Choice:
     plan, record = plans[0], choice.record
     choice.plans, choice.worth = plans, worth
-    record.decision = "absorbed"
+    record.decision, record.cause = "absorbed", ""
     record.reason = f"k2 innermost in V, absorbed by {_absorber(plan)}{why}"
     record.map_after = maps.show(plan.map_after)
     return _count(choice)

@@ -96,7 +96,7 @@ def bubble_value(facts: AttentionFacts, report: Report, pass_name: str) -> bool:
     operand = OperandRecord("value", "kept", "", before, before, pass_name=pass_name)
     report.record_of(facts).decide(operand)
     if facts.is_innermost("value", facts.k2):
-        operand.reason = "k2 is innermost in V already"
+        operand.reason, operand.cause = "k2 is innermost in V already", "innermost"
         return False
     order = innermost(facts, "value", facts.k2)
     positions = tuple(facts.map_of("value")[dim] for dim in order)

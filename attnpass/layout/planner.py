@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from iree.compiler import ir
 
@@ -195,7 +195,7 @@ class Planner:
         refusal = refusal or _why_not_carried(variable, answers)
         if refusal is not None:
             del self._layout_of[variable]
-            return Refusal(variable.title + refusal.reason, refusal.op)
+            return replace(refusal, reason=variable.title + refusal.reason)
         copied = [x for x, a in zip(operands, answers, strict=True) if isinstance(a, Refusal)]
         own = Cost(sum(2 * tensor_bytes(operand) for operand in copied), len(copied))
         children = tuple(answer if isinstance(answer, Node) else None for answer in answers)
@@ -205,7 +205,7 @@ class Planner:
         layout = demand.layout
         if layout.is_row_major:
             return Node(value, demand, None, None, (), _whole(layout), FREE)
-        return Refusal(_why_no_rule(value), defining_op(value))
+        return _no_rule(value)
 
     def _ask_producer(self, value: ir.Value, demand: Demand) -> Solving:
         variable = self.variables.of(value)
@@ -230,9 +230,9 @@ class Planner:
     def _ask_rules(self, value: ir.Value, demand: Demand) -> Solving:
         op = defining_op(value)
         if op is None or not is_ranked_tensor(value):
-            return Refusal(_why_no_rule(value), op)
+            return _no_rule(value)
         number = list(op.results).index(value)
-        refusal = Refusal(_why_no_rule(value), op)
+        refusal = _no_rule(value)
         best: Node | None = None
         for rule in rules_for(op.name):
             found = rule.match(op, number, demand)
@@ -383,17 +383,22 @@ def _why_not_carried(variable: CarriedValue, answers: list[Plan]) -> Refusal | N
 
 
 # Ops that nothing moves through, and why.
-_WALLS = {
+_CALLERS = {
     "hal.tensor.import": "it is a function argument, and its caller's buffer has the layout",
     "hal.tensor.alias": "it lies in a buffer of the caller, which has the layout",
+}
+_WALLS = {
     "util.optimization_barrier": "an optimization barrier is there to keep what it hides",
     "iree_tensor_ext.compute_barrier.start": "a compute barrier is there to keep what it hides",
     "iree_tensor_ext.compute_barrier.end": "a compute barrier is there to keep what it hides",
 }
 
 
-def _why_no_rule(value: ir.Value) -> str:
+def _no_rule(value: ir.Value) -> Refusal:
     op = defining_op(value)
     if op is None:
-        return "it is a block argument, and nothing before it can absorb the change"
-    return _WALLS.get(op.name, f"no rule moves the change through {op.name}")
+        why = "it is a block argument, and nothing before it can absorb the change"
+        return Refusal(why, None, "handed-in")
+    if op.name in _CALLERS:
+        return Refusal(_CALLERS[op.name], op, "handed-in")
+    return Refusal(_WALLS.get(op.name, f"no rule moves the change through {op.name}"), op)

@@ -38,7 +38,7 @@ def drop_what_does_not_pay(
             record.decision, record.map_after = "refused", record.map_before
             record.producers, record.launches = [], 0
             record.bytes_before = record.bytes_after = None
-            record.reason = why
+            record.reason, record.cause = why, "costs"
 
 
 def _why_not(choice: Choice, remains: ResidualUses, target: Target | None) -> str | None:

@@ -38,7 +38,9 @@ def note_what_is_missing(module: ir.Operation, report: Report, raises: bool) -> 
         report.note(
             f"{which} at {location_text(sums[0].location)}, whose result a product reads: "
             "attention that is written out like this stays as it is: IREE makes no attention op "
-            "of it, and attn-raise, which does, is off (docs/troubleshooting.md)"
+            "of it, and attn-raise, which does, is off (docs/troubleshooting.md)",
+            switch="--attn-raise",
+            softmaxes=len(sums),
         )
     elif not sums and not find_ops(module):
         report.note(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from .records import AttentionRecord, OperandRecord, Report
+from .records import AttentionRecord, Decision, OperandRecord, Report
+from .words import Cause
 
 _HALF = ("f16", "bf16", "f8")
 
@@ -42,21 +43,15 @@ def _target(report: Report) -> list[Advice]:
 
 def _caches(report: Report) -> list[Advice]:
     """V that a caller hands in can be held as V^T by the caller."""
-    count = len(
-        [one for _, one in _values(report) if one.decision == "refused" and _is_handed_in(one)]
-    )
+    count = _with_cause(report, "handed-in", ("refused",))
     if not count:
         return []
     how = "--attn-cache=transposed, where you can hold that cache or argument as V^T"
     return [Advice(f"V of {_ops(count)} comes from the caller", how)]
 
 
-def _is_handed_in(record: OperandRecord) -> bool:
-    return any(word in record.reason for word in ("argument", "global", "caller"))
-
-
 def _unknown_worth(report: Report) -> list[Advice]:
-    count = len([one for _, one in _values(report) if "no gain is assumed" in one.reason])
+    count = _with_cause(report, "unmeasured", ("kept", "folded"))
     if not count or not report.target:
         return []
     how = "--attn-mode=always, and compare the times"
@@ -85,7 +80,7 @@ def _configurations(report: Report) -> list[Advice]:
 
 
 def _decode(report: Report) -> list[Advice]:
-    if not any(record.what == "not-raised" and "off" in record.reason for record in report.records):
+    if not any("switch" in record.details for record in report.found("note")):
         return []
     return [Advice("attention that is written out", "leave out --attn-raise=false")]
 
@@ -103,6 +98,12 @@ def _events(report: Report) -> list[Advice]:
 _RULES: tuple[Callable[[Report], list[Advice]], ...] = (
     *(_events, _mode, _target, _caches, _unknown_worth, _kernels, _configurations, _decode),
 )
+
+
+def _with_cause(report: Report, cause: Cause, decisions: Collection[Decision]) -> int:
+    """How many attentions keep V's order for this cause."""
+    found = [one for _, one in _values(report) if one.decision in decisions]
+    return sum(one.cause == cause for one in found)
 
 
 def _values(report: Report) -> list[tuple[AttentionRecord, OperandRecord]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .ops import MODULE, Op, Place, op_from_dict, op_of
 from .topics import tell, topic_of
-from .words import EVENTS, EventKind, What, sentence
+from .words import EVENTS, Cause, EventKind, What, sentence
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -56,7 +56,7 @@ class OperandRecord:
     `bytes_before` and `bytes_after` count the bytes that data movement on the operand's
     producer chain reads and writes; `launches` is the number of dispatches added
     (negative: saved). `chain` has the producers, attention's own first; `alternatives` the
-    layouts that were priced.
+    layouts that were priced; `cause` is why it was not changed, in a word.
     """
 
     operand: str
@@ -71,6 +71,7 @@ class OperandRecord:
     pass_name: str = ""
     chain: list[Link] = field(default_factory=list)
     alternatives: list[PricedLayout] = field(default_factory=list)
+    cause: Cause = ""
 
 
 @dataclass(frozen=True)
@@ -208,9 +209,9 @@ class Report:
             self.dispatches = (self.dispatches or 0) + other.dispatches
         self._places |= other._places
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, **details: int | float | str) -> None:
         """Says something of the whole module."""
-        self.record(MODULE, "note", text)
+        self.record(MODULE, "note", text, kind=MODULE.kind, **details)
 
     @property
     def notes(self) -> list[str]:

@@ -59,7 +59,7 @@ def is_row_major_v(attention: AttentionRecord) -> bool:
     """Whether V was asked for as V^T, and stays as it was."""
     of_value = [one for one in attention.operands if one.operand == "value"]
     return bool(of_value) and not any(
-        one.decision == "absorbed" or "already" in one.reason for one in of_value
+        one.decision == "absorbed" or one.cause == "innermost" for one in of_value
     )
 
 

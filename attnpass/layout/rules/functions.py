@@ -36,7 +36,9 @@ def argument(value: ir.Value, symbols: Symbols) -> CarriedValue | Refusal:
     why = _why_fixed(symbol)
     if why:
         return Refusal(
-            f"it is an argument of {symbol.name}, which {why} and keeps its signature", None
+            f"it is an argument of {symbol.name}, which {why} and keeps its signature",
+            None,
+            "handed-in",
         )
     sources = tuple((call, place.arg_number) for call in symbol.uses)
     # A copy for one call is not offered: IREE 3.13 does not compile a function to which one

@@ -59,9 +59,10 @@ def loaded(value: ir.Value, symbols: Symbols) -> CarriedValue | Refusal:
     load = owner_of(value)
     symbol = symbols.used_by(load)
     if symbol is None:
-        return Refusal("it is loaded from a global unknown here", load)
+        return Refusal("it is loaded from a global unknown here", load, "handed-in")
     if symbol.fixed:
-        return Refusal(f"it is loaded from {symbol.name}, which {symbol.fixed}", load)
+        reason = f"it is loaded from {symbol.name}, which {symbol.fixed}"
+        return Refusal(reason, load, "handed-in")
     names = tuple(use.results[0] for use in symbol.uses if len(use.results))
     sources = tuple((use, 0) for use in symbol.uses if not len(use.results))
     title = f"it is loaded from {symbol.name}: "
