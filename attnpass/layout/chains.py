@@ -7,17 +7,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from iree.compiler import ir
 
 from ..analysis.boundary import FUNCTIONS
-from ..ir import defining_op, is_ranked_tensor, location_text
+from ..ir import defining_op, is_ranked_tensor, location_text, product
 from ..ir.contractions import is_contraction
 from ..ir.views import RESHAPES, view_before
 from ..report.records import Fate, Link
-from .choose import Choice
+from .choose import Choice, epilogue_products
 from .planner import Node, nodes_of
 from .sources import find_source
 
 # Longer chains end there.
 _MOST_LINKS = 9
-_STARTS = ("arith.constant", "flow.tensor.constant", "util.global.load", "tensor.empty")
+_STARTS = (
+    "hal.tensor.import",
+    "arith.constant",
+    "flow.tensor.constant",
+    "util.global.load",
+    "tensor.empty",
+)
 
 
 def record_chains(choices: Sequence[Choice]) -> None:
@@ -36,13 +42,15 @@ def _links(choice: Choice, root: Node | None) -> Iterator[Link]:
     absorber = _absorber(nodes.values())
     source = find_source(choice.facts, choice.record.operand) if choice.reads_source else None
     is_past = source is None
+    fuses = source is not None and bool(epilogue_products(source.value))
     for link in _values(value):
         kind = _type_words(link)
-        if source is not None and link == source.value:
-            is_past = True
-            yield _link(link, kind, kind, "fuses")
-        elif not is_past:
+        is_past |= source is not None and link == source.value
+        if not is_past:
             yield _link(link, kind, "", "goes")
+        elif fuses and not _is_reshape(link):
+            fuses = False
+            yield _link(link, kind, kind, "fuses")
         elif (node := nodes.get(link)) is not None:
             after, fate = _planned(node, absorber)
             yield _link(link, kind, after if fate != "stays" else kind, fate)
@@ -73,16 +81,19 @@ def _planned(node: Node, absorber: Node | None) -> tuple[str, Fate]:
     """The tensor that a plan makes of a value, and what becomes of the op."""
     if node.alternative is None:
         return "", "stays"
-    layout = node.demand.layout
-    sizes = [str(size) if isinstance(size, int) else "?" for size in layout.sizes]
-    present = [any(there for _, there in pieces) for pieces in node.pieces]
-    kept = [size for size, there in zip(sizes, present, strict=True) if there]
+    present = [[size for size, there in pieces if there] for pieces in node.pieces]
+    sizes = [product(parts) for parts in present if parts]
+    kept = [str(size) if isinstance(size, int) else "?" for size in sizes]
     element = str(ir.RankedTensorType(node.value.type).element_type)
     after = "x".join([*kept, element])
     if not node.creates_op:
-        op = node.op
-        return (after, "changes") if op is not None and op.name in RESHAPES else ("", "goes")
+        return (after, "changes") if _is_reshape(node.value) else ("", "goes")
     return after, "absorbs" if node is absorber else "changes"
+
+
+def _is_reshape(value: ir.Value) -> bool:
+    op = defining_op(value)
+    return op is not None and op.name in RESHAPES
 
 
 def _absorber(nodes: Iterable[Node]) -> Node | None:
@@ -116,6 +127,7 @@ _NAMES = {
     "tensor.expand_shape": "split dims",
     "tensor.extract_slice": "slice",
     "arith.constant": "constant",
+    "hal.tensor.import": "argument",
     "util.global.load": "global",
 }
 

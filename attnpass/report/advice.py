@@ -62,15 +62,17 @@ def _kernels(report: Report) -> list[Advice]:
     asked = any(
         one.pass_name == "attn-use-kernels" for a in report.attentions for one in a.operands
     )
-    narrow = [one for one in report.attentions if _element(one).startswith(_HALF)]
+    narrow = [one for one in report.attentions if _has_kernels(one)]
     if asked or not narrow or "sm_90" not in report.target:
         return []
     how = "--attn-kernels=cost takes one where it is faster"
     return [Advice(f"{_ops(len(narrow))} may fit a precompiled Hopper kernel", how)]
 
 
-def _element(attention: AttentionRecord) -> str:
-    return attention.element_types.get("query", "")
+def _has_kernels(attention: AttentionRecord) -> bool:
+    """Whether there are kernels for its type and its head dim."""
+    narrow = attention.element_types.get("query", "").startswith(_HALF)
+    return narrow and attention.shapes["query"][-1:] in ([64], [128], [256])
 
 
 def _configurations(report: Report) -> list[Advice]:

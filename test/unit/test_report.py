@@ -29,7 +29,7 @@ def layers(count: int, others: tuple[int, ...] = ()) -> Report:
     report = Report(target="cuda sm_90", mode="cost", level="O2")
     for number in range(count):
         place = f"m.mlir:{10 * number + 1}:7"
-        shapes: dict[str, list[int | None]] = {name: [8, 64, None] for name in TENSORS}
+        shapes: dict[str, list[int | None]] = {name: [8, None, 64] for name in TENSORS}
         record = AttentionRecord(place, "main", "attention", shapes, dict.fromkeys(TENSORS, "f16"))
         record.decide(OperandRecord("query", "kept", "k1 is innermost already"))
         value = OperandRecord("value", "kept", "V stays as it is: no gain")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ..gains import size_words, time_words
@@ -91,7 +92,10 @@ def _column(link: Link, same: bool) -> Html:
     if link.fate == "goes":
         gone = el("span", el("span", "gone", class_="hidden"), el("i"), class_="node gone")
         return el("li", node, gone, class_="goes")
-    after = _node(link.op, link.after, "after", "", _FATES[link.fate])
+    fate = _FATES[link.fate]
+    if link.fate == "changes" and _elements(link.before) != _elements(link.after):
+        fate = "without repeats"
+    after = _node(link.op, link.after, "after", "", fate)
     return el("li", node, after, class_=link.fate)
 
 
@@ -107,6 +111,11 @@ def _node(name: str, shape: str, when: str, location: str, fate: str = "") -> Ht
         class_=f"node {when}",
         title=location or None,
     )
+
+
+def _elements(shape: str) -> int:
+    """How many elements a tensor has, as far as its sizes are known."""
+    return math.prod(int(size) for size in shape.split("x")[:-1] if size.isdigit())
 
 
 def _breakable(shape: str) -> Html:
