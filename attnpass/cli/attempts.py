@@ -136,7 +136,7 @@ def _round(
     ended = in_child(child, (events, errors))
     for line in bytes(lines).splitlines():
         heard.take(_event(json.loads(line)))
-    return ended.crash, 0 if ended.crash else exit_code(ended)
+    return ended.crash, 0 if ended.crash else exit_code("attn-compile", ended)
 
 
 def _event(data: list) -> Event:

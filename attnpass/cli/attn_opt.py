@@ -13,6 +13,7 @@ from ..driver.files import (
     check_writable,
     decode,
     is_bytecode,
+    printable,
     read_input,
     write_output,
 )
@@ -203,7 +204,7 @@ class _FileRun:
 
     def run(self, data: bytes) -> int:
         flags, options = self.options.flags, self.options
-        name = "<stdin>" if options.input == STANDARD else options.input
+        name = "<stdin>" if options.input == STANDARD else printable(options.input)
         chunks: list[str | bytes] = [data]
         if not is_bytecode(data):
             text = decode(data, name)

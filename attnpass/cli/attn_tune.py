@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..driver.files import check_writable, write_output
+from ..driver.files import check_writable, sole_user, write_output
 from ..errors import AttnError
 from ..pipeline import CACHES, MODES
 from .arguments import DRIVERS, Spec, check_model, check_steps, parse_options, target_flags
@@ -158,17 +159,27 @@ def _check(options: TuneOptions) -> None:
 
 
 def _tune(options: TuneOptions) -> int:
-    from ..tuning.folder import compile_all, load_manifest, prepare
+    from ..tuning.folder import load_manifest
 
-    if options.run:
-        _measure(Path(options.run), options)
-        return 0
-    if options.finish:
-        folder = Path(options.finish)
-        return _finish(load_manifest(folder), folder, options)
+    if options.run or options.finish:
+        folder = Path(options.run or options.finish)
+        with sole_user(folder):
+            if options.finish:
+                return _finish(load_manifest(folder), folder, options)
+            _measure(folder, options)
+            return 0
     folder = Path(options.folder or Path(options.model).name.removesuffix(".mlir") + ".tuning")
     settings = _settings(options)
     check_model(options.model)
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    with sole_user(folder):
+        return _tune_in(folder, settings, options)
+
+
+def _tune_in(folder: Path, settings: TuneSettings, options: TuneOptions) -> int:
+    from ..tuning.folder import compile_all, prepare
+
     manifest = prepare(options.model, folder, settings)
     if not manifest.problems:
         raise AttnError(_nothing(manifest), options.model)

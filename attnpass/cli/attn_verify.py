@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -9,7 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..driver.files import STANDARD, check_temporary_folder, check_writable, write_output
+from ..driver.files import (
+    STANDARD,
+    check_temporary_folder,
+    check_writable,
+    sole_user,
+    write_output,
+)
 from ..errors import AttnError
 from .arguments import DRIVERS, Spec, check_model, check_steps, parse_options, target_flags
 from .diagnostics import run_tool
@@ -160,18 +167,22 @@ def _check(options: VerifyOptions) -> None:
 def _verify(options: VerifyOptions) -> int:
     from ..verify.folder import Folder, load_folder
 
-    if options.run:
-        return _run(Path(options.run), options)
-    if options.finish:
-        folder = load_folder(options.finish)
-        changed = {"jobs": options.jobs, "quiet": options.quiet}
-        folder.settings = replace(folder.settings, **changed)
-        return _report(folder, options)
+    if options.run or options.finish:
+        with sole_user(Path(options.run or options.finish)):
+            if options.run:
+                return _run(Path(options.run), options)
+            folder = load_folder(options.finish)
+            changed = {"jobs": options.jobs, "quiet": options.quiet}
+            folder.settings = replace(folder.settings, **changed)
+            return _report(folder, options)
     check_model(options.model)
-    name = options.folder or f"{Path(options.model).name.removesuffix('.mlir')}.verify"
-    folder = Folder(Path(name), _settings(options))
-    folder.make()
-    return _report(folder, options)
+    path = Path(options.folder or f"{Path(options.model).name.removesuffix('.mlir')}.verify")
+    folder = Folder(path, _settings(options))
+    with contextlib.suppress(OSError):
+        path.mkdir(parents=True, exist_ok=True)
+    with sole_user(path):
+        folder.make()
+        return _report(folder, options)
 
 
 def _settings(options: VerifyOptions) -> VerifySettings:

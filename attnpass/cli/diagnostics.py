@@ -7,8 +7,9 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from .. import untested
 from ..driver.files import flush_output, forget_output
 from ..errors import AttnError, InternalError, PassError
 from ..runner import explained, listen_as_asked
@@ -21,6 +22,8 @@ _EXPECTED = re.compile(
     r"expected-(error|warning|remark|note)(-re)?\s*"
     r"(?:@([+-]\d+|above|below|unknown))?\s*\{\{(.*?)\}\}(?=\s*(?:$|//|expected-))"
 )
+# But for tabs, ends of lines, and returns, by which progress is written over.
+_CONTROL = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _ALMOST_EXPECTED = re.compile(r"//.*?(expected-(?:error|warning|remark|note))\b")
 
 
@@ -193,7 +196,31 @@ def _next_plain(lines: Sequence[str], number: int) -> int:
 
 
 def run_tool(name: str, body: Callable[[], int]) -> int:
-    """Runs a tool's body; a user's mistake becomes one line and exit code 1."""
+    """Runs a tool's body; a user's mistake becomes one line and exit code 1. What it prints is
+    without control characters."""
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (stream and _Printable(stream) for stream in streams)
+    try:
+        return _run_tool(name, body)
+    finally:
+        sys.stdout, sys.stderr = streams
+
+
+class _Printable:
+    """A stream of text whose control characters are written as escapes: names in a module or of
+    a file may hold some that a terminal would obey."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(_CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _run_tool(name: str, body: Callable[[], int]) -> int:
     try:
         listen_as_asked()
         code = body()
@@ -206,14 +233,24 @@ def run_tool(name: str, body: Callable[[], int]) -> int:
         print(text, file=sys.stderr)
         forget_output()
         return 1
+    except ImportError as error:
+        if not (untested and (error.name or "").startswith("iree")):
+            return _unforeseen(name, error)
+        print(f"{name}: error: attnpass {untested} ({error})", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
+        print(f"{name}: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
         forget_output()
         return 1
     except Exception as error:
-        if os.environ.get("ATTNPASS_TRACEBACK"):
-            raise
-        print(f"{name}: {InternalError(error)}", file=sys.stderr)
-        forget_output()
-        return 1
+        return _unforeseen(name, error)
+
+
+def _unforeseen(name: str, error: Exception) -> int:
+    if os.environ.get("ATTNPASS_TRACEBACK"):
+        raise error
+    print(f"{name}: {InternalError(error)}", file=sys.stderr)
+    forget_output()
+    return 1

@@ -13,6 +13,7 @@ import os
 import selectors
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ _CRASHES = tuple(
 _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP")
 _SET_PARENT_DEATH_SIGNAL = 1
 _AT_ONCE_SECONDS = 0.5
+# How long a child that is told to end may take for it: IREE hears nothing within a phase.
+_PATIENCE_SECONDS = 0.8
 # What to do about a crash.
 HINT = (
     "; what it said, if anything, stands above. Look for a flag that names a target or a file "
@@ -88,8 +91,8 @@ class HeldText:
 def guarded(name: str, body: Callable[[], int]) -> int:
     """The exit code of `body`, run in a child of this process where the system can fork.
 
-    A crash there is one line on standard error and 1, an interrupt 130. Where the child ends by
-    another signal, so does this process. For commands: see `in_child`.
+    A crash there is one line on standard error and 1; an interrupt is a line, too, and 130.
+    Where the child ends by another signal, so does this process. For commands: see `in_child`.
     """
     if not hasattr(os, "fork"):
         return body()
@@ -97,14 +100,16 @@ def guarded(name: str, body: Callable[[], int]) -> int:
     if ended.crash:
         print(f"{name}: error: IREE's compiler {ended.crash}{HINT}", file=sys.stderr)
         return 1
-    return exit_code(ended)
+    return exit_code(name, ended)
 
 
-def exit_code(ended: ChildExit) -> int:
-    """The exit code for this process after a child that did not crash; ends it by the child's
-    signal where that was none to interrupt."""
+def exit_code(name: str, ended: ChildExit) -> int:
+    """The exit code of the command `name` after a child that did not crash; ends this process by
+    the child's signal where that was none to interrupt."""
     if ended.signal is None:
         return ended.code
+    if ended.signal == signal.SIGINT:
+        print(f"{name}: interrupted", file=sys.stderr)
     if ended.signal != signal.SIGINT:
         signal.signal(ended.signal, signal.SIG_DFL)
         os.kill(os.getpid(), ended.signal)
@@ -114,8 +119,8 @@ def exit_code(ended: ChildExit) -> int:
 def in_child(body: Callable[[], int], channels: Sequence[Channel] = ()) -> ChildExit:
     """Runs `body`, which returns an exit code, in a child of this process, and waits for it.
 
-    Signals to end go to the child. A second interrupt kills the child: IREE notices none within
-    a phase. For commands: call it before threads are started and before anything is printed.
+    Signals to end go to the child, which is killed if it has not ended within a second. For
+    commands: call it before threads are started and before anything is printed.
     """
     parent = os.getpid()
     # Until both processes are ready for them.
@@ -136,11 +141,13 @@ def in_child(body: Callable[[], int], channels: Sequence[Channel] = ()) -> Child
     for channel in channels:
         os.close(channel.writer)
     status = _follow(child, channels)
+    relay.end()
     for number, handler in heard.items():
         signal.signal(number, handler if handler is not None else signal.SIG_DFL)
     if os.WIFEXITED(status):
         return ChildExit(os.WEXITSTATUS(status))
-    return ChildExit(signal=signal.SIGINT if relay.killed else signal.Signals(os.WTERMSIG(status)))
+    number = relay.asked if relay.killed else os.WTERMSIG(status)
+    return ChildExit(signal=signal.Signals(number))
 
 
 def _follow(child: int, channels: Sequence[Channel]) -> int:
@@ -180,25 +187,52 @@ class _Interrupts:
 
 
 class _Relay:
-    """A handler that passes signals on to the child, and kills it at the second interrupt."""
+    """A handler that passes signals on to the child, and kills it if that does not end it."""
 
     def __init__(self, child: int) -> None:
         self.child = child
-        self.interrupted = self.killed = False
-        self._interrupts = _Interrupts()
+        self.asked = 0
+        self.killed = False
+        self._timer = threading.Timer(_PATIENCE_SECONDS, self._kill)
+        self._timer.daemon = True
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         del frame
-        if number == signal.SIGINT and self._interrupts.another():
-            self.killed, self.interrupted = self.interrupted, True
+        if not self.asked:
+            self.asked = number
+            self._timer.start()
         # The same signal may have ended it.
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self.child, signal.SIGKILL if self.killed else number)
+            os.kill(self.child, number)
+
+    def _kill(self) -> None:
+        self.killed = True
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.child, signal.SIGKILL)
+
+    def end(self) -> None:
+        """The child has ended: its number may be another's now."""
+        self._timer.cancel()
+
+
+class _Terminated(BaseException):
+    """A signal to end, on its way through what has children of its own to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    del frame
+    signal.signal(number, signal.SIG_IGN)
+    raise _Terminated(number)
 
 
 def _interruptible(body: Callable[[], int], mask: Iterable[int]) -> int:
     """The exit code of `body`, which an interrupt reaches as KeyboardInterrupt; 130 where it is
-    left by one. Before and after, interrupts wait: this process has nothing more to say."""
+    left by one. Before and after, interrupts wait: this process has nothing more to say. Other
+    signals to end unwind `body`, too, and end the process then."""
     interrupts = _Interrupts()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -208,6 +242,9 @@ def _interruptible(body: Callable[[], int], mask: Iterable[int]) -> int:
 
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, interrupt)
+    for number in {getattr(signal, name) for name in _PASSED_ON} - {signal.SIGINT}:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _terminate)
     try:
         try:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -217,6 +254,10 @@ def _interruptible(body: Callable[[], int], mask: Iterable[int]) -> int:
     except KeyboardInterrupt:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         return 130
+    except _Terminated as terminated:
+        signal.signal(terminated.number, signal.SIG_DFL)
+        os.kill(os.getpid(), terminated.number)
+        raise
 
 
 def _end_with(parent: int) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import errno
+import fcntl
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..errors import AttnError
@@ -30,6 +32,11 @@ def read_input(path: str) -> bytes:
     except OSError as error:
         name = "<stdin>" if path == STANDARD else path
         raise AttnError(f"cannot read it: {_why(error)}", name) from None
+
+
+def printable(path: str) -> str:
+    """A path as UTF-8 for messages and for IREE, with escapes for what of it is none."""
+    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def is_bytecode(data: bytes) -> bool:
@@ -80,6 +87,26 @@ def full_temporary_folder(said: str) -> str:
     return ""
 
 
+@contextlib.contextmanager
+def sole_user(folder: Path) -> Iterator[None]:
+    """Holds a folder, if there is one, against other processes that do so; AttnError where one of
+    them holds it already."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        # Who reads or makes it says what is wrong.
+        yield
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        words = "another command works in it: wait for that, or name another folder"
+        raise AttnError(words, str(folder)) from None
+    finally:
+        os.close(handle)
+
+
 def check_writable(path: str) -> None:
     """AttnError if a file could not be written at `path`; writes nothing."""
     if path == STANDARD:
@@ -87,6 +114,10 @@ def check_writable(path: str) -> None:
             raise AttnError("cannot write it: standard output is closed", "<stdout>")
         return
     target = Path(path)
+    try:
+        _behind_links(path)
+    except OSError as error:
+        raise AttnError(f"cannot write it: {_why(error)}", path) from None
     if target.is_dir():
         raise AttnError("cannot write it: it is a folder", path)
     if target.exists():
@@ -130,7 +161,7 @@ def write_output(path: str, data: bytes) -> None:
             Path(path).write_bytes(data)
             return
         # A link stays: what it points to is replaced.
-        target = Path(path).resolve()
+        target = _behind_links(path)
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as stream:
@@ -166,6 +197,14 @@ def forget_output() -> None:
     except OSError:
         with Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def _behind_links(path: str) -> Path:
+    """The file that a path means; OSError for links that lead to themselves."""
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    return target
 
 
 def _is_special(path: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import shlex
 import subprocess
 from collections.abc import Iterable, Sequence
@@ -13,6 +14,7 @@ from ..errors import AttnError
 from ..phases import V_TRANSPOSE_FLAG, phase_index
 from ..pipeline import PipelineOptions, choices, flag_of
 from .fallbacks import BARRIERS, LEVEL
+from .files import decode, printable, read_input
 
 FAIL_ON = ("refused", "moved", "known-wrong", "fallback", "ignored")
 
@@ -117,7 +119,7 @@ class CompileOptions(PipelineOptions):
     @property
     def input_name(self) -> str:
         """What messages call the input."""
-        return "<stdin>" if self.input == "-" else self.input
+        return "<stdin>" if self.input == "-" else printable(self.input)
 
     @property
     def is_binary(self) -> bool:
@@ -202,16 +204,26 @@ def parse_arguments(arguments: Sequence[str]) -> CompileOptions:
     return options
 
 
-def _expanded(arguments: Sequence[str]) -> list[str]:
-    """The arguments with each `@file` replaced by the words in that file, as LLVM does."""
+def _expanded(arguments: Sequence[str], within: tuple[Path, ...] = ()) -> list[str]:
+    """The arguments with each `@file` replaced by the words in that file, as LLVM does; `within`
+    are the files that name these."""
     words: list[str] = []
     for word in arguments:
-        path = Path(word[1:])
-        if word.startswith("@") and path.is_file():
-            words += _expanded(shlex.split(path.read_text(), comments=False))
-        else:
+        path = Path(os.path.realpath(word[1:]))
+        if not word.startswith("@") or not path.is_file():
             words.append(word)
+        elif path in within:
+            raise AttnError(f"'{word}' names itself, by the files of flags that it names")
+        else:
+            words += _expanded(_words_in(word[1:]), (*within, path))
     return words
+
+
+def _words_in(path: str) -> list[str]:
+    try:
+        return shlex.split(decode(read_input(path), path), comments=False)
+    except ValueError as error:
+        raise AttnError(f"cannot read flags in it: {str(error).lower()}", path) from None
 
 
 def _take_ours(

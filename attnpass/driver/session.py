@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AttnError, CompileError
+from .files import printable
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -64,6 +65,9 @@ def set_global_flags(*flags: str) -> None:
     An unknown flag ends the process with LLVM's message and exit code 1, so this is for
     commands, not for libraries.
     """
+    for flag in flags:
+        if printable(flag) != flag:
+            raise AttnError(f"the flag '{printable(flag)}' is no UTF-8, which IREE takes")
     if not _given_flags:
         from iree.compiler.api import _initializeGlobalCL
 
@@ -199,10 +203,12 @@ def open_source(session: Session, path: str, data: bytes) -> Source:
     """The compiler's source for a file's content; `path` names it in diagnostics."""
     from iree.compiler.api import Source
 
-    name = "<stdin>" if path == "-" else path
+    name = "<stdin>" if path == "-" else printable(path)
     if data.startswith(b"ML\xefR"):
         # Bytecode must be aligned, which a mapped file is.
         if path != "-":
+            if name != path:
+                raise AttnError("IREE reads no bytecode from a file whose name is no UTF-8", name)
             return Source.open_file(session, str(Path(path)))
         return Source.wrap_buffer(session, data, buffer_name=name)
     return Source.wrap_buffer(session, data + b"\0", buffer_name=name)

@@ -32,6 +32,8 @@ from pathlib import Path
 from typing import IO, Any
 
 FORMAT, VERSION = "attnpass-tuning", 1
+# The keys of a manifest whose texts become parts of paths.
+_IN_PATHS = ("file", "group", "id", "key", "path", "problem")
 
 # Largest relative L2 errors against float64 that are right: several times those of right
 # kernels (f32 1e-6 to 4e-6, f16 1e-3, bf16 5e-3, fp8 2.6e-2). A single row may have more.
@@ -142,7 +144,21 @@ def read_manifest(folder: Path, form: str = FORMAT, what: str = "tuning") -> dic
         raise FolderError(folder, f"no {what} folder: manifest.json is missing or damaged")
     if not isinstance(data, dict) or (data.get("format"), data.get("version")) != (form, VERSION):
         raise FolderError(folder, f"manifest.json is none of version {VERSION}")
+    for path in _paths_in(data):
+        if Path(path).is_absolute() or ".." in Path(path).parts:
+            raise FolderError(folder, f"manifest.json names '{path}', which is not in the folder")
     return data
+
+
+def _paths_in(data: Any) -> Iterator[str]:
+    """The texts in a manifest that are paths, or that names of files are made of."""
+    if isinstance(data, list):
+        for one in data:
+            yield from _paths_in(one)
+    if isinstance(data, dict):
+        yield from (data[name] for name in _IN_PATHS if isinstance(data.get(name), str))
+        for one in data.values():
+            yield from _paths_in(one)
 
 
 # ----- the parent: hands out jobs, keeps the time limits, writes the results

@@ -249,7 +249,7 @@ def test_a_broken_pipe_is_quiet(arguments: list[str], folder: Path) -> None:
     assert (done.returncode, done.stderr) == (1, b"")
 
 
-def test_an_interrupt_is_quiet(folder: Path) -> None:
+def test_an_interrupt_is_told(folder: Path) -> None:
     process = subprocess.Popen(
         command("-"),
         cwd=folder,
@@ -272,7 +272,7 @@ def test_an_interrupt_is_quiet(folder: Path) -> None:
     # Its input stays open until it has ended: a terminal's does.
     process.wait(timeout=30)
     output, errors = process.communicate(timeout=30)
-    assert (process.returncode, output, errors) == (130, b"", b"")
+    assert (process.returncode, output, errors) == (130, b"", b"attn-opt: interrupted\n")
 
 
 def _waits_for_input(pid: int) -> bool:

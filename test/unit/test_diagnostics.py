@@ -160,7 +160,8 @@ def raising(error: BaseException):
     [
         (AttnError("no"), 1, "tool: error: no\n"),
         (AttnError("no", "m.mlir:1:2"), 1, "m.mlir:1:2: error: no\n"),
-        (KeyboardInterrupt(), 130, ""),
+        (KeyboardInterrupt(), 130, "tool: interrupted\n"),
+        (AttnError("a\x1b[31m\tb", "\x9bm.mlir"), 1, "\\x9bm.mlir: error: a\\x1b[31m\tb\n"),
         (BrokenPipeError(), 1, ""),
         (
             ValueError("a\nb"),
