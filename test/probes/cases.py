@@ -13,6 +13,7 @@ from attention_case import Case
 from attention_form import Form
 from flex import FLEX, flex_case
 from helpers import CPU
+from latent_cache import LATENT_CACHE
 from probe import CRASHED, FAILED, WRONG, Probe, of_form
 
 # What is no pass of its own is mended by attn-compile whatever passes it runs.
@@ -240,6 +241,14 @@ PROBES = {
         flags=("--iree-opt-level=O2",),
         shown_at="flow",
     ),
+    "a batch of one in K and V alone": Probe(
+        LATENT_CACHE,
+        "attn-drop-unit-dims",
+        r"linalg_ext.attention .* ins\(.*tensor<1x40x256xf32>",
+        "compiled",
+        flags=CPU,
+        shown_at="flow",
+    ),
     # machines/known_faults.py
     "results of two types": of_form(
         Form(kinds=("f16",) * 4, **STARTS), DECOMPOSE, FAILED, error="type of yield operand"
@@ -288,6 +297,5 @@ PROBES = {
 _SLOW = "IREE's code is right without it, but slow: timings tell"
 # Passes that mend something, or that the table of steps gives a fault of IREE as the reason for.
 NOT_PROBED = {
-    "attn-drop-unit-dims": "only whole models with a latent cache come to that form",
     "attn-vectorize": _SLOW,
 }
