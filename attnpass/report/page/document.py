@@ -322,11 +322,14 @@ def _steps(steps: Sequence[StepRecord]) -> Html:
 
 
 def _step(step: StepRecord) -> Html:
+    counts = [
+        el("span", f"+{step.added}", class_="plus", title="lines added"),
+        el("span", f"-{step.removed}", class_="minus", title="lines removed"),
+    ]
     summary = el(
         "summary",
         el("code", step.name),
-        el("span", f"+{step.added}", class_="plus", title="lines added"),
-        el("span", f"-{step.removed}", class_="minus", title="lines removed"),
+        *(counts if step.diff else []),
         el("span", step.summary, class_="why"),
         el("span", "behind ", el("code", step.phase), class_="phase"),
     )
