@@ -65,6 +65,8 @@ class Configure(Pass):
         with module.context as mlir:
             file = self.source.strip("{}")
             table = None if file == "table" else load_table(file, mlir)
+            if table and target and (others := table.without(target.name)):
+                context.report.ignored(f"{file} has no entry for {target.name}, but for {others}")
             return configure_all(
                 module,
                 target,

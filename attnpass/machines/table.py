@@ -16,6 +16,7 @@ the op to IREE. `choice` and `measured` are for readers.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 FORMAT, VERSION = "attnpass-attention-table", 1
 # What a configuration may set; the lists of the first have one number for each iteration dim.
 ATTRIBUTES = ("compilation_info", "decomposition_config")
+# Of one workgroup, on all GPUs that IREE compiles for.
+_MOST_THREADS = 1024
 _TILES = (
     "workgroup",
     "reduction",
@@ -71,6 +74,11 @@ class Table:
 
     source: str
     entries: tuple[Entry, ...]
+
+    def without(self, target: str) -> str:
+        """The targets that there are entries for, in words; '' where this is one of them."""
+        targets = {entry.target for entry in self.entries}
+        return "" if target in targets else ", ".join(sorted(targets)) or "no target"
 
     def find(self, facts: AttentionFacts, target: str) -> Entry | None:
         """The entry for this attention on the target of this name; a later one wins."""
@@ -155,6 +163,8 @@ def _check_configuration(entry: Entry, name: str, path: str, context: ir.Context
             raise AttnError(f'{name}: "{key}": {why.splitlines()[0]}', path) from None
     if entry.configuration and ATTRIBUTES[0] not in entry.configuration:
         raise AttnError(f'{name}: "{ATTRIBUTES[0]}" is missing', path)
+    if why := _misfit(entry.target, " ".join(entry.configuration.values())):
+        raise AttnError(f"{name}: {why}", path)
     parts = entry.configuration.get("decomposition_config", "")
     if MARK in parts and not _are_tiles(printed.array(parts, MARK)):
         raise AttnError(f"{name}: {MARK} needs {len(fields(LoopTiles))} numbers from 1 on", path)
@@ -165,6 +175,22 @@ def _check_configuration(entry: Entry, name: str, path: str, context: ir.Context
             if len(numbers) != dims:
                 why = f"{word} has {len(numbers)} numbers for {dims} dims"
                 raise AttnError(f"{name}: {why}", path)
+
+
+def _misfit(target: str, configuration: str) -> str:
+    """Why no machine of this target's kind can run a configuration; '' where one may."""
+    from ..ir import printed
+
+    on_cpu = target.startswith("llvm-cpu")
+    if ("#iree_gpu." if on_cpu else "#iree_cpu.") in configuration:
+        return f"a configuration for {'GPUs' if on_cpu else 'CPUs'}, but the target is '{target}'"
+    threads = math.prod(printed.numbers(configuration, "workgroup_size"))
+    lanes = printed.number(configuration, "subgroup_size", 1)
+    if threads > _MOST_THREADS:
+        return f"{threads} threads a workgroup, of which GPUs run at most {_MOST_THREADS}"
+    if threads > 1 and threads % lanes:
+        return f"{threads} threads are no whole number of subgroups of {lanes}"
+    return ""
 
 
 def _are_tiles(numbers: list[int]) -> bool:
