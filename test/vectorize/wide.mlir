@@ -5,7 +5,7 @@
 // RUN: attn-compile %s %{cpu} --compile-to=executable-configurations --attn-summary 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=REPORT --input-file=%t.txt
 
-// REPORT: kernel main_dispatch_0_attention{{.*}} is vector loops of ours, with the head dim across the lanes
+// REPORT: each of 3 kernels at {{.*}} is vector loops of ours, with the head dim across the lanes
 
 // CHECK: func.func @main_dispatch_0_attention_2x100x512x512x40()
 // CHECK-SAME: #iree_codegen.no_pipeline
