@@ -20,7 +20,7 @@ from .exported import (
     decomposed,
     export,
     has_doubles,
-    normalize_attention,
+    normalize,
     stateless,
 )
 from .importer import bytecode, host_bytes, imported, unknown_ops
@@ -219,11 +219,11 @@ def compile_program(
 ) -> CompiledModel:
     """An exported program, compiled; where no device is named, for that of its tensors."""
     where = open_device(device or _device_of(program))
-    program = normalize_attention(decomposed(program))
+    program = normalize(decomposed(program))
     state = stateless(program)
     module, parameters = imported(state)
     if missing := unknown_ops(module):
-        program = normalize_attention(decomposed(program, missing))
+        program = normalize(decomposed(program, missing))
         state = stateless(program)
         module, parameters = imported(state)
         if missing := unknown_ops(module):

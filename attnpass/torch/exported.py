@@ -19,6 +19,7 @@ from torch.export.graph_signature import (
 )
 
 from ..errors import AttnError
+from .views import split_views
 
 aten = torch.ops.aten
 
@@ -133,12 +134,13 @@ def has_doubles(program: ExportedProgram) -> bool:
     return any(isinstance(v, torch.Tensor) and v.dtype == torch.float64 for v in values)
 
 
-def normalize_attention(program: ExportedProgram) -> ExportedProgram:
-    """The program with attention as IREE 3.13 imports it, changed in place.
+def normalize(program: ExportedProgram) -> ExportedProgram:
+    """The program as IREE 3.13 imports it right, changed in place.
 
     1. Masks have as many dims as queries: the import fails on fewer, which torch broadcasts.
     2. FlexAttention has no tensors of blocks, and no mask that hides nothing: the import reads its
        functions alone, and lacks ops that compute these (argsort, new_ones).
+    3. Views of unknown sizes change one run of dims each.
     """
     for node in program.graph.nodes:
         if node.target is aten.scaled_dot_product_attention.default:
@@ -148,6 +150,7 @@ def normalize_attention(program: ExportedProgram) -> ExportedProgram:
         elif node.target is aten._assert_tensor_metadata.default:
             # It keeps what computes blocks.
             program.graph.erase_node(node)
+    split_views(program.graph, _PLACES)
     program.graph.eliminate_dead_code()
     program.graph_module.delete_all_unused_submodules()
     return program
