@@ -15,6 +15,8 @@ from ..ir import DYNAMIC, collect, set_attribute
 
 # Elements of a vector that LLVM compiles in no time: rows by a head dim of up to 100.
 MOST_ELEMENTS = 1024
+# What a number of rows that a tile's end leaves open may come to.
+MOST_ROWS = 32
 # Vectors of a step.
 VECTORS = 4
 TILE_INNER = "iree-llvmcpu-tile{tiling-level=vector_inner_parallel},canonicalize,cse"
@@ -36,7 +38,9 @@ def _is_wide(op: ir.Operation) -> bool:
     if op.name not in ("linalg.fill", "linalg.generic") or len(op.results) != 1:
         return False
     shape = ir.RankedTensorType(op.results[0].type).shape
-    if DYNAMIC in shape or prod(shape) <= MOST_ELEMENTS:
+    if not shape or shape[-1] == DYNAMIC:
+        return False
+    if prod(MOST_ROWS if size == DYNAMIC else size for size in shape) <= MOST_ELEMENTS:
         return False
     return op.name == "linalg.fill" or _writes_in_order(op)
 

@@ -27,6 +27,7 @@ CASES = {
     "wide": Case(2, 16, 40, 128),
     "wider": Case(2, 70, 66, 256),
     "groups_of_rows": Case(2, 100, 66, 512),
+    "groups_of_odd_rows": Case(2, 97, 40, 512),
     "groups_of_four": Case(1, 8, 37, 1024, mask="f32"),
     "groups_of_few_rows": Case(2, 16, 40, 576, value_head=512),
     "groups_of_half": Case(2, 32, 40, 512, "f16", "i1"),
