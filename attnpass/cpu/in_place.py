@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import defining_op, has_one_use
+from ..ir import (
+    body_of,
+    defining_op,
+    has_one_use,
+    is_used,
+    reduces,
+)
 
 
 def sum_in_place(attention: ir.Operation) -> None:
@@ -27,7 +33,7 @@ def sum_in_place(attention: ir.Operation) -> None:
     fill.operands[1] = place.results[0]
     division.operands[len(division.operands) - 1] = result
     # What is read is what is written, too: steps of the division need no copy.
-    arguments = division.regions[0].blocks[0].arguments
+    arguments = body_of(division).arguments
     read = next(number for number, value in enumerate(division.operands) if value == result)
     arguments[read].replace_all_uses_with(arguments[len(arguments) - 1])
 
@@ -41,14 +47,10 @@ def _division(value: ir.Value) -> ir.Operation | None:
     if op.name != "linalg.generic" or len(op.results) != 1 or op.results[0].type != value.type:
         return None
     orders = ir.ArrayAttr(op.attributes["indexing_maps"])
-    written = op.regions[0].blocks[0].arguments[len(op.operands) - 1]
-    if next(iter(written.uses), None) is not None:
+    if is_used(body_of(op).arguments[len(op.operands) - 1]):
         return None
-    parallel = all(
-        "parallel" in str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"])
-    )
     same = orders[use.operand_number] == orders[len(op.operands) - 1]
-    return op if parallel and same else None
+    return op if same and not reduces(op) else None
 
 
 def _may_move(op: ir.Operation, anchor: ir.Operation) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from iree.compiler import ir
 
 from .builder import Builder
-from .queries import defining_op, has_one_use, next_op, users
+from .queries import defining_op, has_one_use, is_used, next_op, users
 from .sizes import Size
 from .types import element_type
 
@@ -62,7 +62,7 @@ def erase_dead(ops: Iterable[ir.Operation]) -> None:
         op, _ = pending.popitem()
         if not op.name.startswith(_PURE_PREFIXES) or not len(op.results):
             continue
-        if any(next(iter(result.uses), None) is not None for result in op.results):
+        if any(map(is_used, op.results)):
             continue
         producers = [producer for operand in op.operands if (producer := defining_op(operand))]
         op.erase()
