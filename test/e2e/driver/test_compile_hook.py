@@ -166,7 +166,7 @@ def test_report_summary_and_dumped_ir(model: str, tmp_path: Path) -> None:
     )  # fmt: skip
     assert (result.returncode, result.stdout) == (0, b"")
     data = json.loads(report.read_text())
-    assert data["version"] == 3
+    assert data["version"] == 4
     (record,) = data["attentions"]
     value = {o["operand"]: o for o in record["operands"]}["value"]
     assert value["decision"] == "absorbed"
