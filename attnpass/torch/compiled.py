@@ -59,7 +59,8 @@ class TensorProgram:
 
     On a CPU arguments are read where they lie (in order of their dims, at a multiple of 64 bytes:
     else in a copy), and results are the runtime's own memory. On a GPU both stay there, if torch
-    has them there. A program that `updates` its arguments gets copies of them.
+    has them there; CUDA's results are copied to memory of torch's. A program that `updates` its
+    arguments gets copies of them.
     """
 
     def __init__(self, executable: Executable, updates: bool):
@@ -106,13 +107,26 @@ class TensorProgram:
         if 0 in value.shape:
             return torch.empty(value.shape, dtype=dtype)
         if on_gpu and not self.device.on_host:
-            size, kind = [value.byte_length], runtime.HalElementType.UINT_8
-            flat = runtime.HalBufferView(value.get_buffer(), size, kind)
-            code, index = self.device.dlpack_code, self.device.index
-            data = torch.from_dlpack(self.device.hal.create_dlpack_capsule(flat, code, index))
+            data = self._on_gpu(value)
         else:
             data = torch.from_numpy(self._executable.take(value))
         return data.view(dtype).reshape(value.shape)
+
+    def _on_gpu(self, value: runtime.HalBufferView) -> torch.Tensor:
+        """The bytes of a result on the GPU: its own memory, or torch's if the runtime keeps it
+        (CUDA, from a pool)."""
+        device, buffer = self.device, value.get_buffer()
+        flat = runtime.HalBufferView(buffer, [value.byte_length], runtime.HalElementType.UINT_8)
+        try:
+            capsule = device.hal.create_dlpack_capsule(flat, device.dlpack_code, device.index)
+        except RuntimeError:
+            data = torch.empty(value.byte_length, dtype=torch.uint8, device=f"cuda:{device.index}")
+            target = device.hal.from_dlpack_capsule(data.__dlpack__()).get_buffer()
+            done = device.hal.create_semaphore(0)
+            device.hal.queue_copy(buffer, target, [], [(done, 1)])
+            done.wait(1)
+            return data
+        return torch.from_dlpack(capsule)
 
 
 def _in_order(value: Any) -> Any:
