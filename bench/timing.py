@@ -48,15 +48,14 @@ def in_turns(names: Sequence[Name], turns: int) -> Iterator[Name]:
 
 def kernels_of(call: Callable[[], Any]) -> list[tuple[str, float]]:
     """What ran on the GPU, in order: names and microseconds, without copies to the host."""
-    from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as found:
         call()
     events = [
         event
-        for event in found.events()
-        if event.device_type == DeviceType.CUDA and "DtoH" not in event.name
+        for event in found.events() or ()
+        if event.device_type.name == "CUDA" and "DtoH" not in event.name
     ]
     events.sort(key=lambda event: event.time_range.start)
     return [(event.name, event.time_range.elapsed_us()) for event in events]
