@@ -73,6 +73,7 @@ REGISTRY: dict[str, str] = {
     "attn-transpose-caches": "attnpass.layout.transpose_caches:TransposeCaches",
     "attn-tile-products": "attnpass.gpu.tile_products:TileProducts",
     "attn-use-kernels": "attnpass.kernels.use_kernels:UseKernels",
+    "attn-use-products": "attnpass.kernels.use_products:UseProducts",
     "attn-vectorize": "attnpass.cpu.vectorize:Vectorize",
     "attn-widen": "attnpass.gpu.widen:Widen",
 }

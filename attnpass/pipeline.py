@@ -36,6 +36,7 @@ class PipelineOptions:
     mode: str = _choice("cost", "what the layout pass commits", MODES)
     cache: str = _choice("kept", "whether V caches become V^T for the caller, too", CACHES)
     kernels: str = _choice("never", "where precompiled Hopper kernels are taken", MODES)
+    products: str = _choice("never", "where precompiled Hopper kernels take products", MODES)
     configure: bool = _choice(True, "kernel configurations, and decode in chunks of the keys")
     hardware_exp2: bool = _choice(True, "the GPU's exp2 and fp8 casts in CUDA kernels")
     shared_memory: bool = _choice(True, "CUDA tiles in shared memory as tensor cores read them")
@@ -127,6 +128,12 @@ STEPS = (
         "kernels take what stands as the layout pass has left it",
         ("kernels",),
         lambda chosen: f"mode={chosen.kernels}",
+    ),
+    Step(
+        "attn-use-products",
+        "kernels take products with what stands behind them, before tiles are fitted",
+        ("products",),
+        lambda chosen: f"mode={chosen.products}",
     ),
     Step("attn-widen", "GPUs multiply by 16 bits faster than they cast in a kernel", _CONFIGURE),
     Step(
@@ -239,7 +246,7 @@ def text_of(chosen: PipelineOptions) -> str:
 
 def left_out_by(**options: Any) -> frozenset[str]:
     """The steps that run with everything on, and not with these options, by their labels."""
-    everything = PipelineOptions(kernels="always", cache="transposed")
+    everything = PipelineOptions(kernels="always", products="always", cache="transposed")
     less = dataclasses.replace(everything, **options)
     return frozenset(step.label for step in STEPS if step.runs(everything) and not step.runs(less))
 

@@ -31,6 +31,7 @@ BENCHES = (
     "layers",
     "llama_layer",
     "models",
+    "product_kernels",
     "products",
     "projection",
     "ptx",

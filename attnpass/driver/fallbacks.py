@@ -67,7 +67,12 @@ def fallbacks(changed: Mapping[str, str]) -> list[Fallback]:
     which so much has `changed` (see `Failure`)."""
     speed = frozenset(name for name, wrong in changed.items() if not wrong) - _HELD
     return [
-        _without("the precompiled kernels", "--attn-kernels=never", kernels="never"),
+        _without(
+            "the precompiled kernels",
+            "--attn-kernels=never --attn-products=never",
+            kernels="never",
+            products="never",
+        ),
         _without("configurations", "--attn-configure=false", configure=False),
         _without(
             "its lowering steps",

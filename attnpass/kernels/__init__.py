@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..attention.facts import AttentionFacts
     from ..ir import maps
     from ..machines import Target
+    from .products import ProductFacts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +53,23 @@ class Offer:
         return self.name == other.name
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProductOffer:
+    """A kernel for one product and for what is behind it: its name, the seconds that it saves
+    against IREE's own code, and in words what it is worth and what is fused. `also` are other
+    products that it computes."""
+
+    name: str
+    seconds: float
+    reason: str
+    also: tuple[ir.Operation, ...] = ()
+
+    def replace(self, facts: ProductFacts) -> ir.Operation:
+        """Makes the users of the last op that the kernel takes, in a current context, read its
+        result, which has the same type; returns that op, which is left without uses."""
+        raise NotImplementedError
+
+
 class KernelProvider:
     """Where kernels come from. `backends` are those of IREE whose modules may get some."""
 
@@ -69,6 +87,11 @@ class KernelProvider:
         `value_map` stands for V's map, where V could have another layout than it has.
         """
         raise NotImplementedError
+
+    def product_offers(self, facts: ProductFacts, target: Target) -> Sequence[ProductOffer] | str:
+        """The kernels for this product, or the reason why none fits. Changes nothing."""
+        del facts, target
+        return "there are no kernels for products"
 
     def launches_in(self, module: ir.Operation) -> bool:
         """Whether a module, at IREE's phase preprocessing or flow, launches one of the kernels
@@ -112,6 +135,17 @@ def best_offer(
         return f"it does not fit the kernel {only}, and no other may be taken"
     # What is widened is transposed for nothing, and better not.
     return max(offers, key=lambda offer: (offer.seconds, -len(offer.moved)))
+
+
+def best_product_offer(
+    sources: Sequence[KernelProvider], facts: ProductFacts, target: Target
+) -> ProductOffer | str:
+    """The best offer for a product, or the reasons why there is none."""
+    answers = [provider.product_offers(facts, target) for provider in sources]
+    offers = [offer for answer in answers if not isinstance(answer, str) for offer in answer]
+    if not offers:
+        return "; ".join(answer for answer in answers if isinstance(answer, str))
+    return max(offers, key=lambda offer: offer.seconds)
 
 
 def kernels_in(module: ir.Operation) -> bool:

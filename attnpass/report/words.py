@@ -15,7 +15,7 @@ EVENTS: tuple[EventKind, ...] = get_args(EventKind)
 # What a reader may want to change.
 NOT_DONE = (
     *("not-raised", "not-decomposed", "not-widened", "not-configured", "no-loops"),
-    *("not-lowered", "left"),
+    *("not-lowered", "no-kernel", "left"),
 )
 
 # Why an operand has the layout that it has, where a reader may want to change that: nothing was to
@@ -40,6 +40,8 @@ What = Literal[
     "no-loops",
     "lowered",  # on GPUs, to hardware instructions and shared memory, by attnpass
     "not-lowered",
+    "kernel",  # a precompiled kernel computes it
+    "no-kernel",
     "note",  # of the whole module, or of none of its ops
     "left",  # no pass takes it, or a pass put it back
     "known-wrong",
@@ -61,6 +63,8 @@ _SENTENCES: dict[What, str] = {
     "no-loops": "{op} gets no loops of ours: {reason}",
     "lowered": "{op} {reason}",
     "not-lowered": "{op} {reason}",
+    "kernel": "{op} is a precompiled kernel now: {reason}",
+    "no-kernel": "{op} stays IREE's own code: {reason}",
     "left": "{op} is left as it is: {reason}",
 }
 _SENTENCE = "{op}: {reason}"

@@ -25,7 +25,7 @@ from attnpass.pipeline import (
 from attnpass.plugins import Plugin
 from attnpass.runner import parse_pipeline, stage_name
 
-EVERYTHING = PipelineOptions(kernels="always", cache="transposed")
+EVERYTHING = PipelineOptions(kernels="always", products="always", cache="transposed")
 
 
 def test_steps_stand_in_the_order_in_which_they_run() -> None:
@@ -42,7 +42,8 @@ def test_each_step_is_a_pass_and_needs_options_that_there_are() -> None:
 
 
 def test_the_text_holds_the_steps_and_their_options() -> None:
-    text = default_pipeline("always", cache="transposed", kernels="cost", table="a,b.json")
+    kernels = {"kernels": "cost", "products": "cost"}
+    text = default_pipeline("always", cache="transposed", table="a,b.json", **kernels)
     stages = parse_pipeline(text)
     wanted = [step.label for step in steps(dataclasses.replace(EVERYTHING, mode="always"))]
     assert [stage_name(stage) for stage in stages] == wanted

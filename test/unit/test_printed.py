@@ -10,12 +10,14 @@ from attnpass.ir import printed
 # These read what users and other programs write, not what IREE prints.
 READS_OTHER_TEXT = {
     "cli/diagnostics.py",
+    "driver/modules.py",
     "ir/printed.py",
     "machines/amd/machine.py",
     "machines/nvidia/machine.py",
     "machines/nvidia/ptxas.py",
     "passes.py",
     "report/groups.py",
+    "torch/importer.py",
     "tuning/measure.py",
     "verify/inputs.py",
 }

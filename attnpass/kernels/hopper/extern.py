@@ -21,7 +21,7 @@ from ...ir import (
     product,
     sizes_of,
 )
-from .manifest import Kernel, load_kernels
+from .manifest import DeviceCode, load_kernels
 
 _TARGET = '#hal.executable.target<"cuda", "cuda-nvptx-fb">'
 _READ = "#hal.pipeline.binding<storage_buffer, ReadOnly>"
@@ -30,7 +30,7 @@ _WRITE = "#hal.pipeline.binding<storage_buffer>"
 
 def launch(
     build: Builder,
-    kernel: Kernel,
+    kernel: DeviceCode,
     workgroups: tuple[Size, Size],
     constants: dict[str, Size | ir.Value],
     tensors: Sequence[ir.Value],
@@ -67,7 +67,7 @@ def launch(
 
 
 def _attributes(
-    build: Builder, kernel: Kernel, reads: int, writes: int, objects: Sequence[ir.Attribute]
+    build: Builder, kernel: DeviceCode, reads: int, writes: int, objects: Sequence[ir.Attribute]
 ) -> dict[str, ir.Attribute]:
     """The attributes of the launch, but for the sizes of its operands' parts."""
     index = ir.IndexType.get()
@@ -148,7 +148,7 @@ def _dynamic(build: Builder, shapes: Sequence[Sequence[Size]]) -> list[ir.Value]
     return [build.size(size) for sizes in shapes for size in sizes if not isinstance(size, int)]
 
 
-def _stub(kernel: Kernel, pointers: int) -> bytes:
+def _stub(kernel: DeviceCode, pointers: int) -> bytes:
     """PTX that any GPU loads: the kernel's parameters, and no work. IREE loads a module's
     executables when the module is loaded, so each must have a variant for every device."""
     kinds = [".u64"] * pointers + [".u32"] * len(kernel.constants)

@@ -15,9 +15,30 @@ from importlib.resources import files
 _FILES = files("attnpass.kernels.hopper")
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """One kernel, as the manifest describes it.
+@dataclass(frozen=True, kw_only=True)
+class DeviceCode:
+    """Machine code and how it is launched. `scratch_per_workgroup` and `shared_memory` are in
+    bytes, `workgroup_size` in threads; `constants` are its 32-bit parameters, in order."""
+
+    name: str
+    target: str
+    scratch_per_workgroup: int
+    shared_memory: int
+    workgroup_size: int
+    constants: tuple[str, ...]
+    source: str
+    source_hash: str
+    file: str
+    hash: str
+
+    def image(self) -> bytes:
+        """The kernel's machine code, as the CUDA driver loads it."""
+        return zlib.decompress(_FILES.joinpath(self.file).read_bytes())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel(DeviceCode):
+    """One kernel for attention, as the manifest describes it.
 
     `kind` is `prefill` (blocks of rows over all keys), `decode` (few rows over a cache; its
     partial results go to a kernel of kind `combine`) or `combine`. `element_type` is that of the
@@ -27,8 +48,7 @@ class Kernel:
     `window` (causal, and no keys far behind) or `operand` (a tensor of `mask_type`); `soft_cap`
     says whether it caps scores (a decode kernel only where it is told to); the number of keys
     must be a multiple of `keys_multiple` (for the rows of V^T or of a mask to be aligned) and
-    every operand aligned to `alignment` bytes. `scratch_per_workgroup` and `shared_memory` are
-    in bytes, `workgroup_size` in threads. Decode kernels read the keys in tiles of
+    every operand aligned to `alignment` bytes. Decode kernels read the keys in tiles of
     `keys_per_tile`; `programs_per_unit` of them fit on a multiprocessor at once; prefill
     kernels that have it, too, do all the work with so many programs. Those that combine take
     `columns_per_workgroup` elements of a row at a time. `measured` is the best speed that
@@ -37,8 +57,6 @@ class Kernel:
     it was not timed.
     """
 
-    name: str
-    target: str
     kind: str
     element_type: str
     cache_type: str
@@ -53,14 +71,6 @@ class Kernel:
     keys_multiple: int
     rows_per_workgroup: int
     alignment: int
-    scratch_per_workgroup: int
-    shared_memory: int
-    workgroup_size: int
-    constants: tuple[str, ...]
-    source: str
-    source_hash: str
-    file: str
-    hash: str
     soft_cap: bool = False
     keys_per_tile: int = 0
     programs_per_unit: int = 0
@@ -73,9 +83,25 @@ class Kernel:
     def v_transposed(self) -> bool:
         return self.v_layout == "transposed"
 
-    def image(self) -> bytes:
-        """The kernel's machine code, as the CUDA driver loads it."""
-        return zlib.decompress(_FILES.joinpath(self.file).read_bytes())
+
+@dataclass(frozen=True, kw_only=True)
+class ProductKernel(DeviceCode):
+    """A kernel for products of 16-bit rows with weights, as products.json describes it.
+
+    `weights` says how these lie: `nk` or `kn`. It computes tiles of 128 rows and
+    `columns_per_tile` columns, or, where `most_rows` is not 0, up to so many rows at the speed of
+    memory. `bias`, `activation` and `other` are what it does behind the product, in the words of
+    `Epilogue`; where it is `gated` it multiplies the result with that of second weights.
+    """
+
+    element_type: str
+    weights: str
+    columns_per_tile: int
+    most_rows: int
+    bias: bool
+    activation: str
+    other: str
+    gated: bool
 
 
 @cache
@@ -91,4 +117,13 @@ def load_kernels() -> tuple[Kernel, ...]:
             }
         )
         for entry in json.loads(text)["kernels"]
+    )
+
+
+@cache
+def load_products() -> tuple[ProductKernel, ...]:
+    """Every kernel for products."""
+    entries = json.loads(_FILES.joinpath("products.json").read_text())["kernels"]
+    return tuple(
+        ProductKernel(**{**entry, "constants": tuple(entry["constants"])}) for entry in entries
     )

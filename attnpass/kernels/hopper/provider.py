@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...machines import resolve_target
-from .. import KernelProvider, Offer
+from .. import KernelProvider, Offer, ProductOffer
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ...attention.facts import AttentionFacts
     from ...ir import maps
     from ...machines import Target
+    from ..products import ProductFacts
 
 
 class Hopper(KernelProvider):
@@ -39,6 +40,11 @@ class Hopper(KernelProvider):
         from .offers import offers
 
         return offers(facts, target, value_map)
+
+    def product_offers(self, facts: ProductFacts, target: Target) -> Sequence[ProductOffer] | str:
+        from .products import product_offers
+
+        return product_offers(facts, target)
 
     def launches_in(self, module: ir.Operation) -> bool:
         from .extern import launches_in

@@ -1,0 +1,189 @@
+// Products of few rows for Hopper: out = f(a x weights); bound by memory.
+//
+// A warp multiplies 16 columns of the result, or 64 where weights are (k, n), with up to
+// 8 * BLOCKS rows of `a` (mma.sync, the weights on the left). Weights go from memory to registers:
+// a thread takes 16 bytes of a row at a time. Of (n, k) that permutes the depth, and `a` is read
+// in the same order; of (k, n) it permutes the columns, and pairs along the depth are made from
+// two rows. Depth is divided among the
+// workgroups of a cluster (SPLITS) and DEPTH_WARPS of their warps; in the end each workgroup
+// adds up its share of the columns out of the shared memory of all.
+//
+// Set by the build: ELEMENT, WEIGHTS_KN, BLOCKS, SPLITS, DEPTH_WARPS, BIAS, ACTIVATION, OTHER, RESIDENT
+// (workgroups on a multiprocessor), UNROLL (steps of 32 elements), NAME.
+
+#include "epilogue.h"
+
+#ifndef PREFETCH
+#define PREFETCH "128"
+#endif
+
+constexpr int WARPS = 8;
+constexpr int COLUMN_WARPS = WARPS / DEPTH_WARPS;
+constexpr int TILES = WEIGHTS_KN ? 4 : 1;  // of 16 columns that a warp multiplies
+constexpr int WIDTH = 16 * TILES * COLUMN_WARPS;  // columns of a workgroup's result
+constexpr int LINE = WIDTH + 4;           // keeps banks apart
+constexpr int SHARE = WIDTH / SPLITS;     // columns a workgroup adds up
+
+__device__ inline uint4 read_once(const Element *from, bool there) {
+    uint4 words = make_uint4(0, 0, 0, 0);
+    if (there)
+        asm volatile("ld.global.nc.L1::no_allocate.L2::" PREFETCH "B.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+                     : "l"(from));
+    return words;
+}
+
+__device__ inline uint4 read_often(const Element *from, bool there) {
+    return there ? __ldg(reinterpret_cast<const uint4 *>(from)) : make_uint4(0, 0, 0, 0);
+}
+
+__device__ inline void multiply(float (&sums)[4], uint32_t a0, uint32_t a1, uint32_t a2,
+                                uint32_t a3, uint32_t b0, uint32_t b1) {
+#if ELEMENT
+#define KIND "bf16.bf16"
+#else
+#define KIND "f16.f16"
+#endif
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." KIND ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+#if WEIGHTS_KN
+// Four tiles of neighbouring columns, from 16 bytes of four rows: a tile takes every fourth pair.
+__device__ inline void multiply_four(float (&sums)[TILES][BLOCKS][4], int block, const uint4 *rows,
+                                     uint32_t b0, uint32_t b1) {
+    const auto words = reinterpret_cast<const uint32_t(*)[4]>(rows);
+#pragma unroll
+    for (int tile = 0; tile < TILES; ++tile) {
+        const uint32_t *w0 = words[0], *w1 = words[1], *w2 = words[2], *w3 = words[3];
+        multiply(sums[tile][block], __byte_perm(w0[tile], w1[tile], 0x5410),
+                 __byte_perm(w0[tile], w1[tile], 0x7632), __byte_perm(w2[tile], w3[tile], 0x5410),
+                 __byte_perm(w2[tile], w3[tile], 0x7632), b0, b1);
+    }
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) __cluster_dims__(SPLITS, 1, 1)
+    NAME(PARAMETERS) {
+    UNREAD
+    __shared__ float partial[DEPTH_WARPS][8 * BLOCKS][LINE];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int depth_warp = warp / COLUMN_WARPS, column_warp = warp % COLUMN_WARPS;
+    uint32_t rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    const int first = blockIdx.x / SPLITS * WIDTH;
+    const int across = lane % 4 * 8, down = lane / 4;
+
+    const int steps = (k + 31) / 32;
+    const int each = (steps + SPLITS * DEPTH_WARPS - 1) / (SPLITS * DEPTH_WARPS);
+    const int begin = 32 * each * (rank * DEPTH_WARPS + depth_warp);
+    const int end = min(k, begin + 32 * each);
+
+    // Rows and columns behind the last are read as the last, and not written.
+    const Element *rows[BLOCKS];
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+        rows[block] = a + static_cast<size_t>(min(8 * block + down, m - 1)) * k + across;
+    float sums[TILES][BLOCKS][4] = {};
+#if WEIGHTS_KN
+    const int column = first + 64 * column_warp + 8 * down;
+    const Element *there = weights + static_cast<size_t>(across) * n + min(column, n - 8);
+    for (int depth = begin; depth < end; depth += 32 * UNROLL) {
+        uint4 found[UNROLL][8];
+#pragma unroll
+        for (int step = 0; step < UNROLL; ++step) {
+            const int at = depth + 32 * step;
+#pragma unroll
+            for (int row = 0; row < 8; ++row)
+                found[step][row] =
+                    read_once(there + static_cast<size_t>(at + row) * n, at + across < end);
+        }
+#pragma unroll
+        for (int step = 0; step < UNROLL; ++step) {
+            const int at = depth + 32 * step;
+#pragma unroll
+            for (int block = 0; block < BLOCKS; ++block) {
+                const uint4 x = read_often(rows[block] + at, at + across < end);
+                multiply_four(sums, block, &found[step][0], x.x, x.y);
+                multiply_four(sums, block, &found[step][4], x.z, x.w);
+            }
+        }
+    }
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block) {
+#pragma unroll
+        for (int tile = 0; tile < TILES; ++tile) {
+            const float(&sum)[4] = sums[tile][block];
+            float *to = &partial[depth_warp][8 * block + lane % 4 * 2]
+                                [64 * column_warp + 8 * down + 2 * tile];
+            to[0] = sum[0], to[LINE] = sum[1];
+            to[1] = sum[2], to[LINE + 1] = sum[3];
+        }
+    }
+#else
+    const int column = first + 16 * column_warp + down;
+    const Element *upper = weights + static_cast<size_t>(min(column, n - 1)) * k + across;
+    const Element *lower = weights + static_cast<size_t>(min(column + 8, n - 1)) * k + across;
+    for (int depth = begin; depth < end; depth += 32 * UNROLL) {
+        uint4 high[UNROLL], low[UNROLL];
+#pragma unroll
+        for (int step = 0; step < UNROLL; ++step) {
+            const int at = depth + 32 * step;
+            high[step] = read_once(upper + at, at + across < end);
+            low[step] = read_once(lower + at, at + across < end);
+        }
+#pragma unroll
+        for (int step = 0; step < UNROLL; ++step) {
+            const int at = depth + 32 * step;
+            const uint4 &h = high[step], &l = low[step];
+#pragma unroll
+            for (int block = 0; block < BLOCKS; ++block) {
+                const uint4 x = read_often(rows[block] + at, at + across < end);
+                multiply(sums[0][block], h.x, l.x, h.y, l.y, x.x, x.y);
+                multiply(sums[0][block], h.z, l.z, h.w, l.w, x.z, x.w);
+            }
+        }
+    }
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block) {
+        const float(&sum)[4] = sums[0][block];
+        float *to = &partial[depth_warp][8 * block + lane % 4 * 2][16 * column_warp + down];
+        to[0] = sum[0], to[LINE] = sum[1];
+        to[8] = sum[2], to[LINE + 8] = sum[3];
+    }
+#endif
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
+                     : "memory");
+    for (int item = threadIdx.x; item < 8 * BLOCKS * SHARE; item += 32 * WARPS) {
+        const int row = item / SHARE, at = rank * SHARE + item % SHARE;
+        float sum = 0;
+#pragma unroll
+        for (int part = 0; part < SPLITS; ++part) {
+#pragma unroll
+            for (int of = 0; of < DEPTH_WARPS; ++of) {
+                const uint32_t mine =
+                    static_cast<uint32_t>(__cvta_generic_to_shared(&partial[of][row][at]));
+                float found;
+                asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %1, %2;\n"
+                             "ld.shared::cluster.f32 %0, [there];\n}"
+                             : "=f"(found)
+                             : "r"(mine), "r"(part));
+                sum += found;
+            }
+        }
+        const int to = first + at;
+        if (row < m && to < n) {
+            const size_t place = static_cast<size_t>(row) * n + to;
+            if (BIAS) sum += static_cast<float>(bias[to]);
+            sum = activate(sum);
+            if (OTHER == 1) sum += static_cast<float>(other[place]);
+            if (OTHER == 2) sum *= static_cast<float>(other[place]);
+            out[place] = static_cast<Element>(sum);
+        }
+    }
+    // Nobody may end while others read its shared memory.
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
+                     : "memory");
+}

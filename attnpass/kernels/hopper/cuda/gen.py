@@ -1,0 +1,55 @@
+"""wgmma.h: the instructions for 64 x N x 16 products."""
+
+from pathlib import Path
+
+
+def one(n, kind, kn):
+    r = n // 2
+    regs = ", ".join(f"%{i}" for i in range(r))
+    outs = ", ".join(f'"+f"(v[{i}])' for i in range(r))
+    return f"""template <> __device__ inline void multiply<{kind}, {kn}>(Accumulators<{n}> &sums, uint64_t left, uint64_t right, int more) {{
+    float *v = sums.values;
+    asm volatile("{{\\n.reg .pred more;\\nsetp.ne.b32 more, %{r + 2}, 0;\\n"
+        "wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{"bf16.bf16" if kind else "f16.f16"} {{{regs}}}, %{r}, %{r + 1}, more, 1, 1, 0, {kn};\\n}}"
+        : {outs} : "l"(left), "l"(right), "r"(more));
+}}
+"""
+
+
+head = """// Written by gen.py.
+#pragma once
+template <int N> struct Accumulators { float values[N / 2]; };
+// Addresses and strides in units of 16 bytes; 128-byte swizzle.
+__device__ inline uint64_t descriptor(uint32_t address, uint32_t leading, uint32_t stride) {
+    return (uint64_t)((address & 0x3FFFF) >> 4) | (uint64_t)leading << 16 | (uint64_t)stride << 32 | 1ull << 62;
+}
+__device__ inline void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int LEFT, int N> __device__ inline void wgmma_wait(Accumulators<N> &sums) {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(LEFT) : "memory");
+    if (LEFT == 0)  // no sum may be read before
+        for (int each = 0; each < N / 2; ++each) asm volatile("" : "+f"(sums.values[each]) :: "memory");
+}
+__device__ inline void load_matrices(uint32_t (&words)[4], uint32_t from) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"(from) : "memory");
+}
+__device__ inline void store_matrices(uint32_t to, const uint32_t (&words)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" :: "r"(to), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]) : "memory");
+}
+template <int KIND, int KN, int N> __device__ inline void multiply(Accumulators<N> &sums, uint64_t left, uint64_t right, int more);
+"""
+body = ""
+for n in (128, 192, 256):
+    for kind in (0, 1):
+        for kn in (0, 1):
+            body += one(n, kind, kn)
+# Weights on the left, few columns: the product turned, for few rows.
+body += "template <int KIND, int KN, int N> __device__ inline void multiply_turned(Accumulators<N> &sums, uint64_t left, uint64_t right, int more);\n"
+for n in (8, 16, 32, 64):
+    for kind in (0, 1):
+        for kn in (0, 1):
+            text = one(n, kind, kn).replace("void multiply<", "void multiply_turned<")
+            body += text.replace(f"1, 1, 0, {kn};", f"1, 1, {kn}, 0;").replace(
+                f"<{kind}, {kn}>", f"<{kind}, {kn}, {n}>"
+            )
+Path("wgmma.h").write_text(head + body)

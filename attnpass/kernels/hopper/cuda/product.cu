@@ -1,0 +1,522 @@
+// Products for Hopper (sm_90a): out = f(a x weights), f16 or bf16 with f32 sums.
+//
+// Persistent and warp-specialised. One thread loads tiles of `a` and of the weights with the
+// tensor memory accelerator (TMA), which bounds rows, columns and depth, so that any number of
+// rows will do. Two warpgroups multiply 64 rows each (wgmma), and write through shared memory.
+// A ring of STAGES tiles stands between them: a *full* barrier says that a tile has arrived, an
+// *empty* one that all warps that read it are done. While a result is written, the next tiles
+// arrive.
+//
+// A cluster of two workgroups, if CLUSTER is 2, computes two blocks of rows of the same columns:
+// each loads half of the weights' tile, for both.
+//
+// Set by the build: ELEMENT (0 f16, 1 bf16), COLUMNS (of a tile: 128 or 256), STAGES, CLUSTER,
+// WEIGHTS_KN (weights are (k, n), else (n, k)), GATED (two weights (n, k); out = act(first) * second),
+// SPLIT (the last tiles, if they occupy at most half of the workgroups, are divided along the depth
+// between the two of a cluster; without CLUSTER and GATED), BIAS, ACTIVATION (0 none, 1 GELU, 2 GELU by tanh, 3 SiLU), OTHER (0 none, 1 adds a tensor like
+// `out`, 2 multiplies with it), BAND (blocks of 128 rows that are gone through together), NAME.
+
+#include "epilogue.h"
+#include "wgmma.h"
+
+#ifndef STAGGER
+#define STAGGER 0
+#endif
+#ifndef SPLIT
+#define SPLIT 0
+#endif
+#ifndef HOST_MAPS
+#define HOST_MAPS 0
+#endif
+
+constexpr int ROWS = 128;             // of a tile, 64 for each of two warpgroups
+constexpr int DEPTH = 64;             // 128 bytes of a row, one swizzled line
+constexpr int HALVES = 2;             // multiplying warpgroups
+constexpr int A_BYTES = ROWS * DEPTH * 2;
+constexpr int B_BYTES = COLUMNS * DEPTH * 2;
+constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
+constexpr int OUT_COLUMNS = GATED ? COLUMNS / 2 : COLUMNS;
+constexpr int CHUNK = 64;             // columns that are written at once
+constexpr int CHUNKS = OUT_COLUMNS / CHUNK;
+constexpr int CHUNK_BYTES = 64 * CHUNK * 2;
+constexpr int OUT_BYTES = HALVES * 2 * CHUNK_BYTES;
+constexpr int MAPS = 5;               // a, weights, other, out, second weights
+constexpr bool PAIRED = CLUSTER == 2 || SPLIT;
+static_assert(!SPLIT || (CLUSTER == 1 && !GATED && COLUMNS % 128 == 0));
+constexpr int BAND_TILES = (BAND + CLUSTER - 1) / CLUSTER;
+
+__device__ inline uint32_t shared_address(const void *pointer) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+__device__ inline void barrier_init(uint32_t barrier, uint32_t count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+
+__device__ inline void barrier_expect(uint32_t barrier, uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+                 : "memory");
+}
+
+__device__ inline void barrier_arrive(uint32_t barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// Arrives at the barrier at the same place in a workgroup of the cluster.
+__device__ inline void barrier_arrive_at(uint32_t barrier, uint32_t rank) {
+    asm volatile("{\n.reg .b32 there;\n"
+                 "mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(barrier),
+                 "r"(rank)
+                 : "memory");
+}
+
+__device__ inline bool barrier_done(uint32_t barrier, uint32_t phase) {
+    uint32_t done;
+    asm volatile("{\n.reg .pred done;\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, done;\n}"
+                 : "=r"(done)
+                 : "r"(barrier), "r"(phase)
+                 : "memory");
+    return done;
+}
+
+__device__ inline void barrier_wait(uint32_t barrier, uint32_t phase) {
+#ifdef GUARD
+    for (int tries = 0; !barrier_done(barrier, phase); ++tries)
+        if (tries > GUARD) __trap();
+#else
+    while (!barrier_done(barrier, phase)) {
+    }
+#endif
+}
+
+__device__ inline void sync_warpgroup(int number) {
+    asm volatile("bar.sync %0, 128;" ::"r"(number + 1) : "memory");
+}
+
+// A place in a ring, and the parity of the round.
+struct Place {
+    int stage = 0;
+    uint32_t phase = 0;
+    __device__ inline void next() {
+        if (++stage == STAGES) stage = 0, phase ^= 1;
+    }
+};
+
+// Writes a descriptor of (rows, columns), `stride` elements apart, in boxes, to `there`; by a warp.
+__device__ inline void describe(char *there, uint32_t made, const void *tensor, int columns,
+                                int rows, int box_columns, int box_rows) {
+    const int lane = threadIdx.x % 32;
+    asm volatile("st.shared.b32 [%0], 0;" ::"r"(made + 4 * lane) : "memory");
+    __syncwarp();
+    if (lane == 0) {
+        const uint64_t stride = static_cast<uint64_t>(columns) * 2;
+        asm volatile(
+            "{\n.reg .b64 map;\ncvt.u64.u32 map, %0;\n"
+            "tensormap.replace.tile.global_address.shared::cta.b1024.b64 [map], %1;\n"
+            "tensormap.replace.tile.rank.shared::cta.b1024.b32 [map], 1;\n"
+            "tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [map], 0, %4;\n"
+            "tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [map], 1, %5;\n"
+            "tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [map], 0, %2;\n"
+            "tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [map], 1, %3;\n"
+            "tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [map], 0, %6;\n"
+            "tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [map], 0, 1;\n"
+            "tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [map], 1, 1;\n"
+            "tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [map], %7;\n"
+            "tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [map], 0;\n"
+            "tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [map], 3;\n"
+            "tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [map], 0;\n}" ::"r"(made),
+            "l"(tensor), "r"(columns), "r"(rows), "r"(box_columns), "r"(box_rows), "l"(stride),
+            "n"(ELEMENT ? 10 : 6)
+            : "memory");
+    }
+    __syncwarp();
+    asm volatile("{\n.reg .b64 to, from;\ncvta.to.global.u64 to, %0;\ncvt.u64.u32 from, %1;\n"
+                 "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu"
+                 ".sync.aligned [to], [from], 128;\n}" ::"l"(there),
+                 "r"(made)
+                 : "memory");
+}
+
+__device__ inline void acquire(const char *map) {
+    asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
+}
+
+__device__ inline void load(uint32_t to, const char *map, uint32_t barrier, int column, int row) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 " [%0], [%1, {%3, %4}], [%2];" ::"r"(to),
+                 "l"(map), "r"(barrier), "r"(column), "r"(row)
+                 : "memory");
+}
+
+__device__ inline void load_for_both(uint32_t to, const char *map, uint32_t barrier, int column,
+                                     int row) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
+                 "l"(map), "r"(barrier), "r"(column), "r"(row), "h"(static_cast<uint16_t>(3))
+                 : "memory");
+}
+
+__device__ inline void store(const char *map, uint32_t from, int column, int row) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(
+                     map),
+                 "r"(from), "r"(column), "r"(row)
+                 : "memory");
+}
+
+__device__ inline void commit_store() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+template <int LEFT>
+__device__ inline void wait_for_stores() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(LEFT) : "memory");
+}
+
+__device__ inline void cluster_sync() {
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
+                     : "memory");
+}
+
+struct Tiles {
+    int row_tiles, column_tiles, count;
+    __device__ Tiles(int m, int n)
+        : row_tiles((m + ROWS * CLUSTER - 1) / (ROWS * CLUSTER)),
+          column_tiles((n + OUT_COLUMNS - 1) / OUT_COLUMNS),
+          count(row_tiles * column_tiles) {}
+    // First row and column of a tile: bands of rows, so that what runs at once shares operands.
+    __device__ inline void at(int number, int rank, int &row, int &column) const {
+        const int in_band = BAND_TILES * column_tiles;
+        const int band = number / in_band;
+        const int rest = number - band * in_band;
+        const int height = min(row_tiles - band * BAND_TILES, BAND_TILES);
+        const int across = rest / height;
+        row = ((band * BAND_TILES + rest - across * height) * CLUSTER + rank) * ROWS;
+        column = across * OUT_COLUMNS;
+    }
+};
+
+// The loading thread's part of a tile of weights.
+__device__ inline void load_weights(uint32_t to, const char *map, const char *second,
+                                    uint32_t barrier, int depth, int column, int rank) {
+    if constexpr (WEIGHTS_KN) {
+        constexpr int BOXES = COLUMNS / 64 / CLUSTER;
+#pragma unroll
+        for (int each = 0; each < BOXES; ++each) {
+            const int box = rank * BOXES + each;
+            const uint32_t place = to + box * (64 * DEPTH * 2);
+            if constexpr (CLUSTER == 2)
+                load_for_both(place, map, barrier, column + 64 * box, depth);
+            else
+                load(place, map, barrier, column + 64 * box, depth);
+        }
+    } else if constexpr (GATED) {
+        constexpr int SIZE = COLUMNS / 2 * DEPTH * 2;
+        if constexpr (CLUSTER == 2) {
+            load_for_both(to + rank * SIZE, rank ? second : map, barrier, depth, column);
+        } else {
+            load(to, map, barrier, depth, column);
+            load(to + SIZE, second, barrier, depth, column);
+        }
+    } else if constexpr (CLUSTER == 2) {
+        const int first = rank * (COLUMNS / 2);
+        load_for_both(to + first * DEPTH * 2, map, barrier, depth, column + first);
+    } else {
+        load(to, map, barrier, depth, column);
+    }
+}
+
+// Each workgroup of a cluster gets the other one's sums of its half of the columns, through the
+// ring, which is empty then: both wait for all that was loaded.
+__device__ inline void exchange(Accumulators<COLUMNS> &sums, uint32_t ring, int rank) {
+    constexpr int HALF = COLUMNS / 4;  // values of a thread in half of the columns
+    const uint32_t mine = ring + 16 * (threadIdx.x - 128);
+    cluster_sync();
+    uint32_t there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(mine), "r"(rank ^ 1));
+#pragma unroll
+    for (int each = 0; each < HALF; each += 4) {
+        float given[4];
+#pragma unroll
+        for (int at = 0; at < 4; ++at)
+            given[at] = rank ? sums.values[each + at] : sums.values[HALF + each + at];
+        asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(there + 1024 * each),
+                     "f"(given[0]), "f"(given[1]), "f"(given[2]), "f"(given[3])
+                     : "memory");
+    }
+    cluster_sync();
+#pragma unroll
+    for (int each = 0; each < HALF; each += 4) {
+        float got[4];
+        asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(got[0]), "=f"(got[1]), "=f"(got[2]), "=f"(got[3])
+                     : "r"(mine + 1024 * each)
+                     : "memory");
+#pragma unroll
+        for (int at = 0; at < 4; ++at) {
+            if (rank)
+                sums.values[HALF + each + at] += got[at];
+            else
+                sums.values[each + at] += got[at];
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(384, 1)
+#if CLUSTER == 2 || SPLIT
+    __cluster_dims__(2, 1, 1)
+#endif
+        NAME(PARAMETERS) {
+    UNREAD
+    extern __shared__ char memory[];
+    const uint32_t tiles = (shared_address(memory) + 1023) & ~1023u;
+    const uint32_t staging = tiles + STAGES * STAGE_BYTES;
+    const uint32_t making = staging + OUT_BYTES;
+    const uint32_t full = making + MAPS * 128;
+    const uint32_t empty = full + 8 * STAGES;
+    const uint32_t arrived = empty + 8 * STAGES;  // of `other`: two for each warpgroup
+    // Uniform for the compiler, too: else no part gets more registers than the kernel starts with.
+    const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
+    const int group = warp / 4;
+    int rank = 0;
+    if constexpr (PAIRED) asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+
+#if HOST_MAPS
+    char *maps = scratch;
+#else
+    char *maps = scratch + static_cast<size_t>(blockIdx.x) * (MAPS * 128);
+    constexpr int B_ROWS = GATED ? COLUMNS / 2 : COLUMNS / CLUSTER;
+    if (warp == 0) describe(maps, making, a, k, m, DEPTH, ROWS);
+    if (warp == 1) {
+        if (WEIGHTS_KN)
+            describe(maps + 128, making + 128, weights, n, k, 64, DEPTH);
+        else
+            describe(maps + 128, making + 128, weights, k, n, DEPTH, B_ROWS);
+    }
+    if (OTHER && warp == 2) describe(maps + 256, making + 256, other, n, m, CHUNK, 64);
+    if (warp == 3) describe(maps + 384, making + 384, out, n, m, CHUNK, 64);
+    if (GATED && warp == 4) describe(maps + 512, making + 512, second, k, n, DEPTH, B_ROWS);
+#endif
+    if (threadIdx.x == 160) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            barrier_init(full + 8 * stage, 1);
+            barrier_init(empty + 8 * stage, HALVES * 4 * CLUSTER);  // each warp
+        }
+        for (int each = 0; each < 2 * HALVES; ++each) barrier_init(arrived + 8 * each, 1);
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+    if constexpr (PAIRED) cluster_sync();
+
+    const Tiles all(m, n);
+    const int first = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER;
+    const int depths = (k + DEPTH - 1) / DEPTH;
+    // Tiles from `divided` on are computed by both workgroups of a cluster.
+    const int rest = all.count % step;
+    const bool divides = SPLIT && rest && 2 * rest <= step && depths > 1;
+    const int divided = divides ? all.count - rest : all.count;
+    const int shared_tile = divided + blockIdx.x / 2;
+    const bool shares = divides && shared_tile < all.count;
+    const int middle = depths / 2;
+    const int turns = (divided - first + step - 1) / step;  // of this workgroup alone
+    Place place;
+    if (group == 0) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        if (threadIdx.x == 0) {
+            acquire(maps);
+            acquire(maps + 128);
+            if (GATED) acquire(maps + 512);
+            for (int turn = 0; turn < turns + shares; ++turn) {
+                const bool halved = SPLIT && turn == turns;
+                int row, column;
+                all.at(halved ? shared_tile : first + turn * step, SPLIT ? 0 : rank, row, column);
+                const int end = halved && rank == 0 ? middle : depths;
+                for (int depth = halved && rank ? middle : 0; depth < end; ++depth) {
+                    const uint32_t barrier = full + 8 * place.stage;
+                    const uint32_t to = tiles + place.stage * STAGE_BYTES;
+                    barrier_wait(empty + 8 * place.stage, place.phase ^ 1);
+                    barrier_expect(barrier, STAGE_BYTES);
+                    load(to, maps, barrier, depth * DEPTH, row);
+                    load_weights(to + A_BYTES, maps + 128, maps + 512, barrier, depth * DEPTH,
+                                 column, SPLIT ? 0 : rank);
+                    place.next();
+                }
+            }
+        }
+        __syncwarp();
+        if (SPLIT && divides) {
+            cluster_sync();
+            cluster_sync();
+        }
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        const int half = group - 1;
+        const int lane = threadIdx.x % 32;
+        const int in_group = threadIdx.x % 128;
+        const bool leads = in_group == 0;
+        const uint32_t biases_at = arrived + 16 * HALVES + 512 * half;  // of a tile, 512 bytes
+        const uint32_t buffers = staging + half * 2 * CHUNK_BYTES;
+        const uint32_t others = arrived + 16 * half;
+        // Where a lane's 8 x 8 matrix lies in a chunk: its row, and the parity of its place there.
+        const int matrix_row = warp % 4 * 16 + lane % 16;
+        const uint32_t row_bytes = matrix_row * 128;
+        const int flip = matrix_row % 8;
+        uint32_t other_phase = 0;
+        if (leads) {
+            acquire(maps + 384);
+            if (OTHER) acquire(maps + 256);
+        }
+        if (STAGGER && half == 1) {
+            // Half a ring behind the other warpgroup, so that one multiplies while one writes.
+            const int behind = min(STAGES, depths) - 1;
+            if (turns) barrier_wait(full + 8 * behind, 0);
+        }
+        // Defined from the start: else ptxas 12 has each product wait for the one before.
+        Accumulators<COLUMNS> sums;
+#pragma unroll
+        for (int each = 0; each < COLUMNS / 2; ++each) sums.values[each] = 0;
+        for (int turn = 0; turn < turns + shares; ++turn) {
+            const bool halved = SPLIT && turn == turns;
+            int row, column;
+            all.at(halved ? shared_tile : first + turn * step, SPLIT ? 0 : rank, row, column);
+            row += 64 * half;
+            const int first_chunk = halved ? rank * (CHUNKS / 2) : 0;
+            const int last_chunk = halved ? first_chunk + CHUNKS / 2 : CHUNKS;
+            const int deep = halved ? (rank ? depths - middle : middle) : depths;
+            uint32_t biases = 0;  // of two columns
+            if (BIAS && 2 * in_group < OUT_COLUMNS && column + 2 * in_group < n)
+                biases = __ldg(reinterpret_cast<const uint32_t *>(bias + column) + in_group);
+            int last = 0;
+            for (int depth = 0; depth < deep; ++depth) {
+                const uint32_t at = tiles + place.stage * STAGE_BYTES;
+                barrier_wait(full + 8 * place.stage, place.phase);
+                const uint64_t left = descriptor(at + half * (64 * DEPTH * 2), 1, 64);
+                const uint64_t right = WEIGHTS_KN
+                                           ? descriptor(at + A_BYTES, 64 * DEPTH * 2 / 16, 64)
+                                           : descriptor(at + A_BYTES, 1, 64);
+                wgmma_begin();
+#pragma unroll
+                for (int part = 0; part < DEPTH / 16; ++part) {
+                    constexpr int NEXT = WEIGHTS_KN ? 16 * 128 / 16 : 2;
+                    multiply<ELEMENT, WEIGHTS_KN>(sums, left + 2 * part, right + NEXT * part,
+                                                  depth || part);
+                }
+                wgmma_commit();
+                wgmma_wait<1>(sums);
+                if (depth) {
+                    if (lane < CLUSTER) {
+                        if constexpr (CLUSTER == 2)
+                            barrier_arrive_at(empty + 8 * last, lane);
+                        else
+                            barrier_arrive(empty + 8 * last);
+                    }
+                }
+                if (OTHER && leads && depth == min(2, deep - 1)) {
+                    wait_for_stores<0>();
+                    for (int chunk = first_chunk; chunk < min(first_chunk + 2, last_chunk); ++chunk) {
+                        const uint32_t barrier = others + 8 * (chunk % 2);
+                        barrier_expect(barrier, CHUNK_BYTES);
+                        load(buffers + chunk % 2 * CHUNK_BYTES, maps + 256, barrier,
+                             column + CHUNK * chunk, row);
+                    }
+                }
+                last = place.stage;
+                place.next();
+            }
+            wgmma_wait<0>(sums);
+            if (lane < CLUSTER) {
+                if constexpr (CLUSTER == 2)
+                    barrier_arrive_at(empty + 8 * last, lane);
+                else
+                    barrier_arrive(empty + 8 * last);
+            }
+            if (BIAS) {
+                sync_warpgroup(half);  // All have read those of the tile before.
+                asm volatile("st.shared.b32 [%0], %1;" ::"r"(biases_at + 4 * in_group), "r"(biases)
+                             : "memory");
+                sync_warpgroup(half);
+            }
+            if constexpr (SPLIT) {
+                if (halved) exchange(sums, tiles, rank);
+            }
+#pragma unroll
+            for (int chunk = 0; chunk < CHUNKS; ++chunk) {
+                if (SPLIT && (chunk < first_chunk || chunk >= last_chunk)) continue;
+                const uint32_t buffer = buffers + chunk % 2 * CHUNK_BYTES;
+                float2 added[CHUNK / 8];
+                if (BIAS) {
+#pragma unroll
+                    for (int each = 0; each < CHUNK / 8; ++each) {
+                        uint32_t two;
+                        asm volatile("ld.shared.b32 %0, [%1];"
+                                     : "=r"(two)
+                                     : "r"(biases_at + 2 * (CHUNK * chunk + 8 * each) + lane % 4 * 4)
+                                     : "memory");
+                        added[each] = unpack(two);
+                    }
+                }
+                if (OTHER) {
+                    barrier_wait(others + 8 * (chunk % 2), other_phase >> (chunk % 2) & 1);
+                    other_phase ^= 1 << (chunk % 2);
+                } else {
+                    // An odd number of chunks ends with the buffer that the next tile begins with.
+                    if (leads) {
+                        if ((CHUNKS % 2 && chunk == 0) || (SPLIT && halved))
+                            wait_for_stores<0>();
+                        else
+                            wait_for_stores<1>();
+                    }
+                    sync_warpgroup(half);
+                }
+#pragma unroll
+                for (int pair = 0; pair < CHUNK / 16; ++pair) {
+                    const int column16 = 2 * pair + lane / 16;
+                    const uint32_t place_of = buffer + row_bytes + ((column16 ^ flip) << 4);
+                    uint32_t words[4], given[4];
+                    if (OTHER) load_matrices(given, place_of);
+#pragma unroll
+                    for (int each = 0; each < 4; ++each) {
+                        const int number = (chunk * CHUNK + 16 * pair) / 2 + 2 * each;
+                        float x = sums.values[number], y = sums.values[number + 1];
+                        if (BIAS) {
+                            x += added[2 * pair + each / 2].x;
+                            y += added[2 * pair + each / 2].y;
+                        }
+                        x = activate(x), y = activate(y);
+                        if (GATED) {
+                            x *= sums.values[(number + COLUMNS / 4) % (COLUMNS / 2)];
+                            y *= sums.values[(number + COLUMNS / 4 + 1) % (COLUMNS / 2)];
+                        }
+                        if (OTHER) {
+                            const float2 there = unpack(given[each]);
+                            x = OTHER == 1 ? x + there.x : x * there.x;
+                            y = OTHER == 1 ? y + there.y : y * there.y;
+                        }
+                        words[each] = pack(x, y);
+                    }
+                    store_matrices(place_of, words);
+                }
+                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+                sync_warpgroup(half);
+                if (leads) {
+                    const int at = column + CHUNK * chunk;
+                    if (row < m && at < n) store(maps + 384, buffer, at, row);
+                    commit_store();  // Of nothing, too: waits count groups, one for each chunk.
+                    if (OTHER && chunk + 2 < last_chunk) {
+                        wait_for_stores<0>();
+                        barrier_expect(others + 8 * (chunk % 2), CHUNK_BYTES);
+                        load(buffer, maps + 256, others + 8 * (chunk % 2), at + 2 * CHUNK, row);
+                    }
+                }
+            }
+        }
+        if (SPLIT && divides && !shares) {
+            cluster_sync();
+            cluster_sync();
+        }
+        if (leads) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+        __syncwarp();
+    }
+    // A workgroup may not end while the other one of its cluster arrives at its barriers.
+    if constexpr (PAIRED) cluster_sync();
+}

@@ -1,0 +1,454 @@
+"""Products of rows with weights, and what a kernel can do behind them: one reader for all kernels.
+
+A product here is a contraction of rows (..., k) with weights of two dims, n and k, summed into
+(..., n). Behind it stand elementwise ops which take its result and a bias of each column, a GELU
+or SiLU, and a tensor like the result, in that order; casts are between them. What comes after the
+last of them in 16 bits is what a kernel would write.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from iree.compiler import ir
+
+from ..ir import (
+    Size,
+    defining_op,
+    element_type_name,
+    is_used,
+    maps,
+    product,
+    ranked_shape,
+    reduces,
+    scalar_number,
+    splat_number,
+    users,
+)
+from ..ir.bodies import ScalarReader, Scope, read_elementwise
+from ..ir.contractions import ContractionFacts, read_contraction
+from ..ir.views import IN_PLACE, RESHAPES, WHOLE, View, repeat_of, view_of
+
+# Ops behind a product that are looked at.
+_MOST_STEPS = 16
+_CASTS = ("arith.extf", "arith.truncf")
+# How near constants are to those of GELU: they may be rounded to bf16.
+_NEAR = 4e-3
+# A scalar behind a product: a number, or an op's name and what it takes.
+Term = tuple[Any, ...]
+_PRODUCT: Term = ("product",)
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """What is done to a product: a `bias` of each column is added, an `activation` (`none`, `gelu`,
+    `gelu_tanh` or `silu`) follows, and `operand`, a tensor like the result, is added or multiplied
+    as `other` says (`none`, `add`, `multiply`). `result` is what it makes."""
+
+    result: ir.Value
+    bias: ir.Value | None = None
+    activation: str = "none"
+    other: str = "none"
+    operand: ir.Value | None = None
+
+    @property
+    def kind(self) -> tuple[bool, str, str]:
+        return self.bias is not None, self.activation, self.other
+
+    @property
+    def words(self) -> str:
+        done = ["a bias"] if self.bias is not None else []
+        names = {"gelu": "GELU", "gelu_tanh": "GELU by tanh", "silu": "SiLU"}
+        done += [names[self.activation]] if self.activation in names else []
+        others = {"add": "a residual", "multiply": "another product's result"}
+        return " and ".join([*done, *([others[self.other]] if self.other in others else [])])
+
+
+@dataclass(frozen=True)
+class ProductFacts:
+    """A product of `rows` (dims `lead`, then k) with `weights`, which lie as (n, k) or, if not
+    `by_columns`, as (k, n). `epilogues` is what may be done behind it, the least first; each has
+    the rows' element type."""
+
+    op: ir.Operation
+    rows: ir.Value
+    weights: ir.Value
+    by_columns: bool
+    lead: tuple[Size, ...]
+    n: Size
+    k: Size
+    element_type: str
+    epilogues: tuple[Epilogue, ...]
+
+    @property
+    def m(self) -> Size:
+        return product(self.lead)
+
+
+def read_product(op: ir.Operation) -> ProductFacts | str | None:
+    """The product with weights that an op is; None for an op that is none, and for one of which no
+    kernel's operands are made, as two activations; else why it cannot be one."""
+    facts = read_contraction(op)
+    if facts is None or not _is_float_product(facts):
+        return None
+    for number in (1, 0):
+        found = _with_weights(facts, number)
+        if found is not None:
+            return found
+    return None
+
+
+def _is_float_product(facts: ContractionFacts) -> bool:
+    kinds = [element_type_name(value) for value in facts.op.operands]
+    return all(kind in ("f16", "bf16", "f32") for kind in kinds) and len(kinds) == 3
+
+
+def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | str | None:
+    """The product whose weights are operand `number`; None if that has rows."""
+    given = (facts.left, facts.right)
+    weights, loops = _below_repeats(facts.op.operands[number], given[number])
+    rows, row_loops = facts.op.operands[1 - number], given[1 - number]
+    sizes = facts.sizes
+    if len(facts.k) != 1 or not facts.result or facts.result[-1] is None:
+        return None
+    k, n, lead = facts.k[0], facts.result[-1], facts.result[:-1]
+    if len(loops) != 2 or {*loops} != {n, k} or n in row_loops:
+        return None
+    if row_loops != (*lead, k):
+        # As rows of a batch of one may be weights.
+        rows, row_loops = _below_repeats(rows, row_loops)
+        lead = tuple(loop for loop in lead if loop is not None and sizes[loop] != 1)
+    if not lead or row_loops != (*lead, k):
+        return "its rows do not lie one behind the other"
+    kinds = [element_type_name(value) for value in (rows, weights)]
+    if kinds[0] != kinds[1] or kinds[0] not in ("f16", "bf16"):
+        return f"there are no kernels for {kinds[0]} times {kinds[1]}"
+    if not _starts_at_zero(facts.op.operands[2]):
+        return "it is added to a tensor"
+    kind = kinds[0]
+    dims = tuple(sizes[loop] for loop in lead if loop is not None)
+    epilogues = tuple(one for one in _behind(facts.op) if element_type_name(one.result) == kind)
+    if not epilogues:
+        return f"its result is {element_type_name(facts.op.results[0])}, the kernels write {kind}"
+    turned = loops == (n, k)
+    return ProductFacts(facts.op, rows, weights, turned, dims, sizes[n], sizes[k], kind, epilogues)
+
+
+def _starts_at_zero(init: ir.Value) -> bool:
+    op = defining_op(init)
+    if op is not None and op.name == "linalg.fill":
+        return scalar_number(op.operands[0]) == 0
+    return splat_number(init) == 0
+
+
+def _below_repeats(value: ir.Value, loops: maps.Positions) -> tuple[ir.Value, maps.Positions]:
+    """What an operand is a repeat, a transpose or another shape of, and the loops of its dims;
+    those of size one left out."""
+    while True:
+        op = defining_op(value)
+        view = None if op is None else repeat_of(op) or (view_of(op) if op.name in WHOLE else None)
+        places = None if view is None else _places(view)
+        if view is None or places is None:
+            break
+        loops = tuple(None if dim is None else loops[dim] for dim in places)
+        value = view.source
+    shape = ranked_shape(value)
+    if all(loop is not None or size == 1 for loop, size in zip(loops, shape, strict=True)):
+        kept = tuple(loop for loop, size in zip(loops, shape, strict=True) if size != 1)
+        return value, kept if len(kept) >= 2 else tuple(loops)
+    return value, loops
+
+
+def _places(view: View) -> maps.Positions | None:
+    """For each dim of the source the dim of the result that runs along it (None: it is one
+    element); None for a reshape that cuts or joins dims of more."""
+    source, result = ranked_shape(view.source), ranked_shape(view.result)
+    found: dict[int, int | None] = dict.fromkeys(range(len(source)))
+    for run in view.runs:
+        long = [dim for dim in run.source if source[dim] != 1]
+        there = [dim for dim in run.result if result[dim] != 1]
+        if len(long) > 1 or (long and len(there) != 1):
+            return None
+        found |= dict(zip(long, there, strict=False))
+    return tuple(found[dim] for dim in sorted(found))
+
+
+# What stands behind a product ---------------------------------------------------------------------
+
+
+def _behind(op: ir.Operation) -> Iterator[Epilogue]:
+    """What a kernel may do behind the product, the least first: up to ops whose result alone is
+    read by others."""
+    yield Epilogue(op.results[0])
+    places = {each.operation: number for number, each in enumerate(op.block)}
+    cone: list[ir.Operation] = [op]
+    for _ in range(_MOST_STEPS):
+        waiting = [user for one in cone for user in users(one.results[0]) if _reads(user)]
+        waiting = [user for user in waiting if user not in cone]
+        if not waiting or any(user not in places for user in waiting):
+            return
+        following = min(waiting, key=lambda user: places[user])
+        if not _is_step(following):
+            return
+        cone.append(following)
+        if {*waiting} == {following} and (found := _read_epilogue(op, following)) is not None:
+            yield found
+
+
+def _reads(user: ir.Operation) -> bool:
+    """Whether an op reads elements, for anybody."""
+    left_over = user.name.startswith("tensor.") and not is_used(user.results[0])
+    return user.name != "tensor.dim" and not left_over
+
+
+def _is_step(op: ir.Operation) -> bool:
+    """Whether an op may stand behind a product in a kernel: elementwise, or another shape."""
+    if op.name in IN_PLACE:
+        return True
+    return op.name == "linalg.generic" and len(op.results) == 1 and not reduces(op)
+
+
+def _read_epilogue(op: ir.Operation, last: ir.Operation) -> Epilogue | None:
+    result = last.results[0]
+    term = _Reader(op.results[0]).tensor(result)
+    return None if term is None else _match(term, result)
+
+
+class _Reader(ScalarReader["int | None", Term]):
+    """Reads elements behind `product` as terms; other tensors are read along all dims of the
+    result (`like`) or along the last (`columns`)."""
+
+    def __init__(self, product: ir.Value):
+        self.product = product
+        # That of the result of the op whose body is read.
+        self.shape = ranked_shape(product)
+        self.made: dict[ir.Value, Term | None] = {}
+
+    def tensor(self, value: ir.Value) -> Term | None:
+        """What each element of a tensor is."""
+        before, self.shape = self.shape, ranked_shape(value)
+        term = self.element(value, tuple(range(len(self.shape))))
+        self.shape = before
+        return term
+
+    def element(self, value: ir.Value, places: tuple[int | None, ...], /) -> Term | None:
+        whole = self._is_like(value, places)
+        if whole and value in self.made:
+            return self.made[value]
+        term = self._whole(value) if whole and self._follows(value) else self._read(value, places)
+        if whole:
+            self.made[value] = term
+        return term
+
+    def _follows(self, value: ir.Value, steps: int = _MOST_STEPS) -> bool:
+        """Whether a tensor is made of the product by elementwise ops."""
+        op = defining_op(value)
+        if value == self.product:
+            return True
+        if op is None or not steps or not _is_step(op):
+            return False
+        count = 1 if op.name in IN_PLACE else len(op.operands) - 1
+        return any(self._follows(each, steps - 1) for each in list(op.operands)[:count])
+
+    def _whole(self, value: ir.Value) -> Term | None:
+        op, rank = defining_op(value), len(ranked_shape(value))
+        if value == self.product:
+            return _PRODUCT
+        if op is None:
+            return None
+        if op.name in IN_PLACE:
+            return self._reshaped(op)
+        made = read_elementwise(op)
+        if made is None or len(made.dim_of) != rank:
+            return None
+        before, self.shape = self.shape, ranked_shape(value)
+        term = self.scalar(made.scalar, Scope.at(made, range(rank), None))
+        self.shape = before
+        return term
+
+    def _reshaped(self, op: ir.Operation) -> Term | None:
+        """The product in another shape, its columns being dim by dim the last."""
+        view = view_of(op)
+        if view is None or (op.name in RESHAPES and not _keeps_last(view)):
+            return None
+        source = view.source
+        return self.tensor(source)
+
+    def _read(self, value: ir.Value, places: tuple[int | None, ...]) -> Term | None:
+        number = splat_number(value)
+        if number is not None:
+            return ("number", number)
+        if self._is_like(value, places) and len(places) > 1:
+            return ("like", value)
+        return ("columns", value) if _long(value, places) == [len(self.shape) - 1] else None
+
+    def _is_like(self, value: ir.Value, places: tuple[int | None, ...]) -> bool:
+        """Whether an element is read for each of the result, dims of size one apart."""
+        return _long(value, places) == [dim for dim, size in enumerate(self.shape) if size != 1]
+
+    def argument(self, value: ir.Value) -> Term | None:
+        return None
+
+    def constant(self, op: ir.Operation) -> Term | None:
+        number = scalar_number(op.results[0]) if op.name == "arith.constant" else None
+        return None if number is None else ("number", number)
+
+    def index(self, place: int | None | None) -> Term | None:
+        return None
+
+    def step(
+        self, value: ir.Value, op: ir.Operation, scope: Scope[int | None, Term]
+    ) -> Term | None:
+        given = self.inputs(op, scope)
+        if any(term is None for term in given):
+            return None
+        if op.name in _CASTS:
+            return given[0]
+        numbers = [term[1] for term in given if term is not None and term[0] == "number"]
+        if op.name in _FOLDED and len(numbers) == len(given):
+            return ("number", _FOLDED[op.name](*numbers))
+        return (op.name, *given)
+
+
+_FOLDED = {
+    "math.sqrt": lambda x: math.sqrt(x) if x >= 0 else math.nan,
+    "math.rsqrt": lambda x: 1 / math.sqrt(x) if x > 0 else math.nan,
+    "arith.divf": lambda x, y: x / y if y else math.nan,
+    "arith.mulf": lambda x, y: x * y,
+    "arith.addf": lambda x, y: x + y,
+    "arith.negf": lambda x: -x,
+}
+
+
+def _long(value: ir.Value, places: tuple[int | None, ...]) -> list[int | None]:
+    """The places of the dims that are not of size one."""
+    shape = ranked_shape(value)
+    return [place for place, size in zip(places, shape, strict=True) if size != 1]
+
+
+def _keeps_last(view: View) -> bool:
+    source, result = len(ranked_shape(view.source)) - 1, len(ranked_shape(view.result)) - 1
+    return any((run.source, run.result) == ((source,), (result,)) for run in view.runs)
+
+
+# Terms --------------------------------------------------------------------------------------------
+
+
+def _match(term: Term, result: ir.Value) -> Epilogue | None:
+    """What a kernel does to make the term of a product; None if none does."""
+    if term == _PRODUCT:
+        return Epilogue(result)
+    activated = _activation(term)
+    if activated is not None:
+        name, inner = activated
+        found = _match(inner, result)
+        plain = found is not None and found.activation == "none" and found.other == "none"
+        return replace(found, activation=name) if found is not None and plain else None
+    if term[0] not in ("arith.addf", "arith.mulf"):
+        return None
+    for given, read in (term[1:], term[:0:-1]):
+        found = _match(given, result) if read[0] in ("like", "columns") else None
+        if found is not None and found.other == "none":
+            return _with_read(found, term[0], read)
+    return None
+
+
+def _with_read(found: Epilogue, op: str, read: Term) -> Epilogue | None:
+    kind, value = read
+    if element_type_name(value) != element_type_name(found.result):
+        return None
+    if kind == "like":
+        return replace(found, other="add" if op == "arith.addf" else "multiply", operand=value)
+    if op == "arith.addf" and found.bias is None and found.activation == "none":
+        return replace(found, bias=value)
+    return None
+
+
+def _activation(term: Term) -> tuple[str, Term] | None:
+    """The activation that a term ends with, and of what."""
+    silu = _silu(term)
+    if silu is not None:
+        return "silu", silu
+    factors = list(_factors(term))
+    number = math.prod(factor[1] for factor in factors if factor[0] == "number")
+    rest = [factor for factor in factors if factor[0] != "number"]
+    if len(rest) != 2 or not math.isclose(number, 0.5, rel_tol=_NEAR):
+        return None
+    for inner, raised in (rest, rest[::-1]):
+        name = _gelu(inner, raised)
+        if name:
+            return name, inner
+    return None
+
+
+def _silu(term: Term) -> Term | None:
+    if term[0] == "arith.mulf":
+        for inner, gate in (term[1:], term[:0:-1]):
+            if gate == _sigmoid(inner) or gate == _sigmoid(inner, False):
+                return inner
+    if term[0] == "arith.divf" and term[2] in (_exp_behind(term[1]), _exp_behind(term[1], False)):
+        return term[1]
+    return None
+
+
+def _exp_behind(inner: Term, one_last: bool = True) -> Term:
+    """1 + exp(-inner), in either order."""
+    power, one = ("math.exp", ("arith.negf", inner)), ("number", 1.0)
+    return ("arith.addf", power, one) if one_last else ("arith.addf", one, power)
+
+
+def _sigmoid(inner: Term, one_last: bool = True) -> Term:
+    return ("arith.divf", ("number", 1.0), _exp_behind(inner, one_last))
+
+
+def _factors(term: Term) -> Iterator[Term]:
+    if term[0] == "arith.mulf":
+        yield from _factors(term[1])
+        yield from _factors(term[2])
+    elif term[0] == "arith.divf" and term[2][0] == "number" and term[2][1]:
+        yield from _factors(term[1])
+        yield ("number", 1 / term[2][1])
+    else:
+        yield term
+
+
+def _gelu(inner: Term, raised: Term) -> str:
+    """Which GELU of `inner` multiplies it by half of `raised`; '' for none."""
+    if raised[0] != "arith.addf" or ("number", 1.0) not in raised[1:]:
+        return ""
+    curve = raised[1] if raised[2] == ("number", 1.0) else raised[2]
+    if curve[0] == "math.erf":
+        return "gelu" if _times(curve[1], inner, math.sqrt(0.5)) else ""
+    return "gelu_tanh" if curve[0] == "math.tanh" and _bends(curve[1], inner) else ""
+
+
+def _times(term: Term, inner: Term, wanted: float) -> bool:
+    """Whether a term is `inner` times a number."""
+    factors = list(_factors(term))
+    number = math.prod(factor[1] for factor in factors if factor[0] == "number")
+    rest = [factor for factor in factors if factor[0] != "number"]
+    return rest == list(_factors(inner)) and math.isclose(number, wanted, rel_tol=_NEAR)
+
+
+def _bends(term: Term, inner: Term) -> bool:
+    """Whether a term is sqrt(2 / pi) * (x + 0.044715 * x^3) of x = `inner`."""
+    factors = list(_factors(term))
+    number = math.prod(factor[1] for factor in factors if factor[0] == "number")
+    rest = [factor for factor in factors if factor[0] != "number"]
+    if not math.isclose(number, math.sqrt(2 / math.pi), rel_tol=_NEAR) or len(rest) != 1:
+        return False
+    (summed,) = rest
+    if summed[0] != "arith.addf" or inner not in summed[1:]:
+        return False
+    return _is_cube(summed[2] if summed[1] == inner else summed[1], inner)
+
+
+def _is_cube(term: Term, inner: Term) -> bool:
+    factors = list(_factors(term))
+    number = math.prod(factor[1] for factor in factors if factor[0] == "number")
+    rest = [factor for factor in factors if factor[0] != "number"]
+    powers = [("math.powf", inner, ("number", 3.0))], [("math.fpowi", inner, ("number", 3.0))]
+    return math.isclose(number, 0.044715, rel_tol=_NEAR) and (rest in powers or rest == [inner] * 3)

@@ -1,0 +1,82 @@
+"""attn-use-products: kernels of providers in place of IREE's own products with weights."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..ir import collect, erase_dead
+from ..machines import DEFAULT_TARGET, Target
+from ..passes import Pass, PassContext, option
+from ..report.records import Report
+from . import KernelProvider, ProductOffer, best_product_offer, providers, providers_for
+from .products import ProductFacts, read_product
+
+_KIND = "product"
+
+
+def use_products(module: ir.Operation, target: Target | None, mode: str, report: Report) -> bool:
+    """Returns whether IR changed. Needs a current context."""
+    found = providers_for(module, target)
+    taken: list[ir.Operation] = []
+    done: set[ir.Operation] = set()
+    ops = collect(module, lambda op: op.name.startswith("linalg."), bodies=False)
+    # The last first: what stands behind a product may be another product's.
+    for op in reversed(ops):
+        facts = None if op in done else read_product(op)
+        if facts is None:
+            continue
+        offer = _offer(facts, found, target or DEFAULT_TARGET)
+        why = offer if isinstance(offer, str) else _not_taken(offer, mode)
+        if isinstance(offer, str) or isinstance(facts, str) or why:
+            report.record(op, "no-kernel", why, kind=_KIND)
+            continue
+        for each in (op, *offer.also):
+            report.record(each, "kernel", f"{offer.name}: {offer.reason}", kind=_KIND)
+        done.update(offer.also)
+        taken.append(offer.replace(facts))
+    erase_dead(taken)
+    return bool(taken)
+
+
+def _offer(
+    facts: ProductFacts | str, sources: tuple[KernelProvider, ...] | str, target: Target
+) -> ProductOffer | str:
+    """The best offer for a product, or why there is none."""
+    if isinstance(facts, str) or isinstance(sources, str):
+        return facts if isinstance(facts, str) else str(sources)
+    return best_product_offer(sources, facts, target)
+
+
+def _not_taken(offer: ProductOffer, mode: str) -> str:
+    """Why a kernel that fits is not taken; empty if it is."""
+    if mode == "never":
+        return f"{offer.name}: {offer.reason}, not taken: mode=never"
+    return f"{offer.name}: {offer.reason}, no win" if mode == "cost" and offer.seconds <= 0 else ""
+
+
+@dataclass(frozen=True)
+class UseProducts(Pass):
+    """Replaces products of 16-bit rows with weights by the best kernel that a provider offers,
+    with the elementwise ops behind them that it can do: ours are precompiled ones for Hopper.
+
+    `mode` and `target` are as for attn-use-kernels. The module runs on such devices only.
+    """
+
+    name: ClassVar[str] = "attn-use-products"
+    summary: ClassVar[str] = "replace products by precompiled Hopper kernels where they win"
+
+    target: str = option("", "device the module will run on, instead of the module's target")
+    mode: str = option("cost", "where a kernel is taken", ("cost", "always", "never"))
+
+    @classmethod
+    def concerns(cls, backends: Collection[str]) -> bool:
+        return not backends or any({*each.backends} & {*backends} for each in providers())
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        target = context.target_for(module, self.target)
+        with module.context:
+            return use_products(module, target, self.mode, context.report)

@@ -1,0 +1,243 @@
+"""Products with precompiled kernels on a Hopper GPU, beside IREE's code and PyTorch's.
+
+A product is rows x depth times weights stored (columns, depth), with what models do behind it:
+bias, GELU (erf or tanh), SiLU, times a tensor or the product with other weights, plus a residual;
+sums in f32, rounded to its type. `right` cases have odd sizes, and run three times: the bits must
+be the same. `timed` cases are those of whole blocks. Errors are relative L2 distances to float64;
+times are the GPU's, from CUPTI through torch's profiler, programs taking turns, with operands in
+the cache where they fit.
+"""
+
+# pyright: reportMissingImports=false
+# (torch is on the GPU machine only)
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.device import gpu, load, to_iree, to_torch
+from bench.harness import must_compile
+from bench.results import Row, row
+from bench.timing import gpu_microseconds, relative_error
+
+SM_90 = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90")
+WAYS = {"iree": "never", "kernel": "always"}
+TURNS = 9
+BEHIND = ("", "bias", "bias gelu", "bias tanh", "add", "bias add", "silu gated")
+FEW_BEHIND = ("", "bias", "bias gelu", "add", "bias add", "silu multiply")
+SIZES = (
+    (300, 1032, 200), (64, 264, 72), (1777, 2056, 136), (513, 520, 4104),
+    (129, 1000, 1000), (1000, 4104, 64), (700, 328, 328),
+)  # fmt: skip
+UNKNOWN_SIZES = (
+    (130, 520, 72), (300, 264, 4096), (257, 1032, 328), (200, 776, 200),
+    (515, 264, 64), (77, 520, 136), (333, 392, 1000),
+)  # fmt: skip
+FEW_SIZES = (
+    (1, 8, 8), (8, 1000, 1000), (3, 264, 72), (5, 4104, 4096), (7, 1000, 328), (2, 520, 136),
+    (16, 1032, 4096), (9, 264, 72), (12, 4104, 1000), (15, 520, 200), (16, 72, 328), (11, 1000, 64),
+)  # fmt: skip
+TIMED = (
+    ("f16", (4096, 4096, 4096), ""),
+    ("bf16", (4096, 4096, 4096), ""),
+    ("f16", (2048, 14336, 4096), ""),
+    ("f16", (9232, 4096, 1024), "bias gelu"),
+    ("f16", (8, 14336, 4096), ""),
+    ("f16", (9232, 1024, 4096), "bias add"),
+    ("f16", (2048, 14336, 4096), "silu gated"),
+    ("f16", (16, 4096, 4096), ""),
+    ("f16", (64, 4096, 4096), ""),
+)
+BOTH, COLUMN = "affine_map<(i, j) -> (i, j)>", "affine_map<(i, j) -> (j)>"
+PARALLEL = 'iterator_types = ["parallel", "parallel"]'
+# What stands in a loop body: of the value `%x`, and of another `%y`.
+_BODIES = {
+    "bias": ["%r = arith.addf %x, %y : T"],
+    "add": ["%r = arith.addf %y, %x : T"],
+    "multiply": ["%r = arith.mulf %x, %y : T"],
+    "gated": ["%r = arith.mulf %x, %y : T"],
+    "gelu": [
+        "%two = arith.constant 2.0 : T", "%root = math.sqrt %two : T",
+        "%a = arith.divf %x, %root : T", "%b = math.erf %a : T", "%c = arith.addf %b, %one : T",
+        "%d = arith.mulf %c, %half : T", "%r = arith.mulf %x, %d : T",
+    ],
+    "tanh": [
+        "%three = arith.constant 3.0 : T", "%f = arith.constant 0.044715 : T",
+        "%g = arith.constant 0.79788456 : T", "%a = math.powf %x, %three : T",
+        "%b = arith.mulf %a, %f : T", "%c = arith.addf %x, %b : T", "%d = arith.mulf %c, %g : T",
+        "%e = math.tanh %d : T", "%h = arith.addf %e, %one : T", "%i = arith.mulf %x, %half : T",
+        "%r = arith.mulf %i, %h : T",
+    ],
+    "silu": [
+        "%a = arith.negf %x : T", "%b = math.exp %a : T", "%c = arith.addf %b, %one : T",
+        "%d = arith.divf %one, %c : T", "%r = arith.mulf %x, %d : T",
+    ],
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class KernelProduct:
+    part: str
+    kind: str
+    rows: int
+    columns: int
+    depth: int
+    behind: str = ""
+    unknown: bool = False
+
+    @property
+    def name(self) -> str:
+        words = [self.kind, f"{self.rows}x{self.columns}x{self.depth}", *self.behind.split()]
+        return " ".join([*words, *["unknown rows"] * self.unknown])
+
+    @property
+    def function(self) -> str:
+        return "p_" + self.name.replace(" ", "_")
+
+    def operands(self) -> dict[str, tuple[int, ...]]:
+        """Shapes by name, in the function's order."""
+        words, weights = self.behind.split(), (self.columns, self.depth)
+        found: dict[str, tuple[int, ...]] = {"left": (self.rows, self.depth), "w": weights}
+        found |= {"gate": weights} if "gated" in words else {}
+        found |= {"bias": (self.columns,)} if "bias" in words else {}
+        beside = {"add", "multiply"} & set(words)
+        return found | ({"other": (self.rows, self.columns)} if beside else {})
+
+    def text(self) -> str:
+        rows = "?" if self.unknown else str(self.rows)
+        types = {
+            name: f"tensor<{rows if name in ('left', 'other') else shape[0]}"
+            + "".join(f"x{size}" for size in shape[1:])
+            + f"x{self.kind}>"
+            for name, shape in self.operands().items()
+        }
+        result = f"tensor<{rows}x{self.columns}x{self.kind}>"
+        lines = [
+            "%zero = arith.constant 0.0 : f32",
+            f"%one = arith.constant 1.0 : {self.kind}",
+            f"%half = arith.constant 0.5 : {self.kind}",
+            "%c0 = arith.constant 0 : index",
+            f"%rows = tensor.dim %left, %c0 : {types['left']}",
+            *self._product("p", "w", types, result),
+        ]
+        value = "%p"
+        for place, word in enumerate(self.behind.split()):
+            other = {"bias": "%bias", "add": "%other", "multiply": "%other", "gated": "%u"}.get(
+                word
+            )
+            lines += self._product("u", "gate", types, result) if word == "gated" else []
+            kind = types["bias"] if word == "bias" else result
+            lines += self._loop(
+                f"%v{place}", word, [value, *([other] if other else [])], kind, result
+            )
+            value = f"%v{place}"
+        given = ", ".join(f"%{name}: {kind}" for name, kind in types.items())
+        body = "\n  ".join([*lines, f"return {value} : {result}"])
+        return f"func.func @{self.function}({given}) -> {result} {{\n  {body}\n}}\n"
+
+    def _product(self, name: str, weights: str, types: dict[str, str], result: str) -> list[str]:
+        wide, size = result.replace(self.kind, "f32"), "%rows" if self.unknown else ""
+        maps = ", ".join(f"affine_map<(i, j, k) -> ({dims})>" for dims in ("i, k", "j, k", "i, j"))
+        return [
+            f"%{name}e = tensor.empty({size}) : {wide}",
+            f"%{name}z = linalg.fill ins(%zero : f32) outs(%{name}e : {wide}) -> {wide}",
+            f"%{name}s = linalg.matmul indexing_maps = [{maps}] "
+            f"ins(%left, %{weights} : {types['left']}, "
+            f"{types[weights]}) outs(%{name}z : {wide}) -> {wide}",
+            f"%{name}r = tensor.empty({size}) : {result}",
+            f"%{name} = linalg.generic {{indexing_maps = [{BOTH}, {BOTH}], {PARALLEL}}} "
+            f"ins(%{name}s : {wide}) outs(%{name}r : {result}) {{",
+            f"^bb0(%x: f32, %out: {self.kind}):",
+            f"  %r = arith.truncf %x : f32 to {self.kind}",
+            f"  linalg.yield %r : {self.kind}",
+            f"}} -> {result}",
+        ]
+
+    def _loop(
+        self, name: str, word: str, operands: list[str], second: str, result: str
+    ) -> list[str]:
+        """One elementwise op, rounded to the type, as front ends write it."""
+        types = [result, second][: len(operands)]
+        maps = [BOTH, COLUMN if word == "bias" else BOTH][: len(operands)]
+        inside = ["%x", "%y"][: len(operands)]
+        blocks = ", ".join(f"{one}: {self.kind}" for one in [*inside, "%out"])
+        size = "%rows" if self.unknown else ""
+        return [
+            f"{name}e = tensor.empty({size}) : {result}",
+            f"{name} = linalg.generic {{indexing_maps = [{', '.join([*maps, BOTH])}], {PARALLEL}}} "
+            f"ins({', '.join(operands)} : {', '.join(types)}) outs({name}e : {result}) {{",
+            f"^bb0({blocks}):",
+            *(f"  {line.replace(': T', f': {self.kind}')}" for line in _BODIES[word]),
+            f"  linalg.yield %r : {self.kind}",
+            f"}} -> {result}",
+        ]
+
+
+def cases() -> list[KernelProduct]:
+    found = [KernelProduct("timed", kind, *size, behind) for kind, size, behind in TIMED]
+    found.append(KernelProduct("timed", "f16", 1777, 14336, 4096, unknown=True))
+    for kind in ("f16", "bf16"):
+        for place, behind in enumerate(BEHIND):
+            unknown = UNKNOWN_SIZES[place]
+            found.append(KernelProduct("right", kind, *SIZES[place], behind))
+            found.append(KernelProduct("right", kind, *unknown, behind, unknown=True))
+        for place, size in enumerate(FEW_SIZES):
+            found.append(KernelProduct("right", kind, *size, FEW_BEHIND[place % 6]))
+    return found
+
+
+def compile(folder: Path, wanted: list[KernelProduct], _: argparse.Namespace) -> None:
+    """Writes a .vmfb for each way, with a function for each product."""
+    source = folder / "source.mlir"
+    source.write_text("".join(product.text() for product in wanted))
+    for way, mode in WAYS.items():
+        must_compile(source, folder / f"{way}.vmfb", f"--attn-products={mode}", *SM_90)
+
+
+def run(folder: Path, product: KernelProduct, _: argparse.Namespace) -> Iterator[Row]:
+    import torch
+
+    torch.manual_seed(0)
+    config, kind = gpu(), {"f16": torch.float16, "bf16": torch.bfloat16}[product.kind]
+    given = {}
+    for name, shape in product.operands().items():
+        factor = product.depth**-0.5 if name in ("w", "gate") else 1.0
+        given[name] = (torch.randn(*shape, device="cuda") * factor).to(kind)
+    wanted = _torch(product, {name: one.double() for name, one in given.items()}).cpu().numpy()
+    placed = [to_iree(config.device, one) for one in given.values()]
+    peer = _torch(product, given)
+    errors: dict[str, dict[str, Any]] = {
+        "torch": {"error": relative_error(peer.double().cpu().numpy(), wanted)}
+    }
+    calls: dict[str, Any] = {"torch": lambda: (_torch(product, given), torch.cuda.synchronize())}
+    for way in WAYS if product.part == "timed" else ("kernel",):
+        function = load(config, folder / f"{way}.vmfb")[product.function]
+        got = [to_torch(function(*placed), kind) for _ in range(3)]
+        errors[way] = {"error": relative_error(got[0].double().cpu().numpy(), wanted)}
+        errors[way]["same_bits"] = all(torch.equal(got[0], other) for other in got[1:])
+        calls[way] = lambda f=function: f(*placed).to_host()
+    times = gpu_microseconds(calls, TURNS, lambda _: True) if product.part == "timed" else {}
+    for way, found in errors.items():
+        spent = {"us": times[way]} if way in times else {}
+        yield row(product.name, way, found | spent, part=product.part)
+
+
+def _torch(product: KernelProduct, given: dict[str, Any]) -> Any:
+    """The product in PyTorch, in the operands' type."""
+    from torch.nn import functional
+
+    value = given["left"] @ given["w"].T
+    for word in product.behind.split():
+        if word in ("bias", "add"):
+            value = value + given["bias" if word == "bias" else "other"]
+        elif word in ("gelu", "tanh"):
+            value = functional.gelu(value, approximate="tanh" if word == "tanh" else "none")
+        elif word == "silu":
+            value = functional.silu(value)
+        else:
+            value = value * (given["left"] @ given["gate"].T if word == "gated" else given["other"])
+    return value

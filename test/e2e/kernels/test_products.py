@@ -1,0 +1,87 @@
+"""The precompiled kernels for products: their files, and modules that hold them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+from importlib.resources import files
+
+import pytest
+
+import attnpass
+import attnpass.kernels.hopper
+from attnpass.kernels.hopper.manifest import ProductKernel, load_products
+from bench.results import load
+
+LINEAR = """
+#id = affine_map<(m, n) -> (m, n)>
+func.func @main(%a: tensor<?x64xf16>, %w: tensor<264x64xf16>, %b: tensor<264xf16>)
+    -> tensor<?x264xf16> {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %m = tensor.dim %a, %c0 : tensor<?x64xf16>
+  %e32 = tensor.empty(%m) : tensor<?x264xf32>
+  %e = tensor.empty(%m) : tensor<?x264xf16>
+  %f = linalg.fill ins(%zero : f32) outs(%e32 : tensor<?x264xf32>) -> tensor<?x264xf32>
+  %p = linalg.matmul indexing_maps = [
+      affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+      affine_map<(m, n, k) -> (m, n)>] ins(%a, %w : tensor<?x64xf16>, tensor<264x64xf16>)
+      outs(%f : tensor<?x264xf32>) -> tensor<?x264xf32>
+  %r = linalg.generic {indexing_maps = [#id, affine_map<(m, n) -> (n)>, #id],
+      iterator_types = ["parallel", "parallel"]} ins(%p, %b : tensor<?x264xf32>, tensor<264xf16>)
+      outs(%e : tensor<?x264xf16>) {
+  ^bb0(%i: f32, %j: f16, %o: f16):
+    %t = arith.truncf %i : f32 to f16
+    %s = arith.addf %t, %j : f16
+    linalg.yield %s : f16
+  } -> tensor<?x264xf16>
+  return %r : tensor<?x264xf16>
+}
+"""
+FLAGS = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90"]
+
+
+@pytest.mark.parametrize("kernel", load_products(), ids=lambda kernel: kernel.name)
+def test_files_match_the_manifest(kernel: ProductKernel) -> None:
+    folder = files(attnpass.kernels.hopper)
+    names = sorted([kernel.source, "cuda/epilogue.h", "cuda/wgmma.h"])
+    sources = b"".join(folder.joinpath(name).read_bytes() for name in names)
+    assert hashlib.sha256(kernel.image()).hexdigest() == kernel.hash
+    # A changed source needs tools/build_products.py to be run again.
+    assert hashlib.sha256(sources).hexdigest() == kernel.source_hash
+
+
+@pytest.mark.parametrize("kernel", load_products(), ids=lambda kernel: kernel.name)
+def test_parameters_are_those_that_iree_passes(kernel: ProductKernel) -> None:
+    """Pointers, then 32-bit constants."""
+    found = re.findall(rb"\x04\x17\x0c\x00(.{12})", kernel.image(), re.S)
+    parameters = sorted(struct.unpack("<4xHHI", entry) for entry in found)
+    pointers = 3 + kernel.bias + (kernel.other != "none") + kernel.gated
+    pointers += bool(kernel.scratch_per_workgroup)
+    sizes = [8] * pointers + [4] * len(kernel.constants)
+    assert [entry[2] >> 18 for entry in parameters] == sizes
+    assert [entry[1] for entry in parameters] == [sum(sizes[:i]) for i in range(len(sizes))]
+
+
+@pytest.mark.parametrize("rows", ["?", "300"])
+@pytest.mark.parametrize("products", ["always", "never"])
+def test_the_module_holds_the_kernel_where_it_is_asked_for(products: str, rows: str) -> None:
+    """Compiled for sm_90 without a GPU: all of it is one kernel, of any number of rows; also where
+    the result's type leaves open what the rows' says."""
+    text = LINEAR.replace("tensor<?x64xf16>", f"tensor<{rows}x64xf16>")
+    data = attnpass.compile_str(text, products=products, extra_args=FLAGS)
+    (kernel,) = [one for one in load_products() if one.name == "product_f16_tile128_bias"]
+    taken = kernel.image() in data
+    assert taken == (products == "always")
+    assert bool(re.search(rb"main_dispatch_\d+", data)) != taken
+
+
+def test_on_an_h200_they_were_right() -> None:
+    """Odd sizes and whole blocks': errors as PyTorch's in the same type, three runs the same."""
+    found = load("product_kernels_h200")
+    rows = [*found.by_case("right").values(), *found.by_case("timed").values()]
+    assert len(rows) > 50
+    for case in rows:
+        assert case["kernel"]["error"] <= 1.2 * case["torch"]["error"]
+        assert case["kernel"]["same_bits"]

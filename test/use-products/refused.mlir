@@ -1,0 +1,65 @@
+// RUN: attn-opt %s --attn-use-products="target=sm_90 mode=always" --split-input-file --remarks > %t.mlir 2> %t.txt
+// RUN: FileCheck %s < %t.mlir
+// RUN: FileCheck %s --check-prefix=REMARK < %t.txt
+// RUN: attn-opt %s --attn-use-products="target=sm_80 mode=always" --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=OLDER
+
+// What is left to IREE, and why.
+// CHECK-NOT: hal.dispatch.extern
+// OLDER: the kernels need sm_90; the target is
+
+#w = affine_map<(m, n, k) -> (n, k)>
+#kn = affine_map<(m, n, k) -> (k, n)>
+#a = affine_map<(m, n, k) -> (m, k)>
+#r = affine_map<(m, n, k) -> (m, n)>
+
+// REMARK: stays IREE's own code: its depth (60) must be a multiple of 8
+func.func @depth(%a: tensor<300x60xf16>, %w: tensor<520x60xf16>) -> tensor<300x520xf16> {
+  %zero = arith.constant 0.0 : f16
+  %e = tensor.empty() : tensor<300x520xf16>
+  %f = linalg.fill ins(%zero : f16) outs(%e : tensor<300x520xf16>) -> tensor<300x520xf16>
+  %p = linalg.matmul indexing_maps = [#a, #w, #r] ins(%a, %w : tensor<300x60xf16>, tensor<520x60xf16>) outs(%f : tensor<300x520xf16>) -> tensor<300x520xf16>
+  return %p : tensor<300x520xf16>
+}
+
+// -----
+
+#w = affine_map<(m, n, k) -> (n, k)>
+#a = affine_map<(m, n, k) -> (m, k)>
+#r = affine_map<(m, n, k) -> (m, n)>
+
+// REMARK: stays IREE's own code: it is added to a tensor
+func.func @added(%a: tensor<300x64xf16>, %w: tensor<520x64xf16>, %f: tensor<300x520xf16>) -> tensor<300x520xf16> {
+  %p = linalg.matmul indexing_maps = [#a, #w, #r] ins(%a, %w : tensor<300x64xf16>, tensor<520x64xf16>) outs(%f : tensor<300x520xf16>) -> tensor<300x520xf16>
+  return %p : tensor<300x520xf16>
+}
+
+// -----
+
+#w = affine_map<(m, n, k) -> (n, k)>
+#a = affine_map<(m, n, k) -> (m, k)>
+#r = affine_map<(m, n, k) -> (m, n)>
+
+// The sums themselves are wanted.
+// REMARK: stays IREE's own code: its result is f32, the kernels write f16
+func.func @sums(%a: tensor<300x64xf16>, %w: tensor<520x64xf16>) -> tensor<300x520xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<300x520xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<300x520xf32>) -> tensor<300x520xf32>
+  %p = linalg.matmul indexing_maps = [#a, #w, #r] ins(%a, %w : tensor<300x64xf16>, tensor<520x64xf16>) outs(%f : tensor<300x520xf32>) -> tensor<300x520xf32>
+  return %p : tensor<300x520xf32>
+}
+
+// -----
+
+#kn = affine_map<(m, n, k) -> (k, n)>
+#a = affine_map<(m, n, k) -> (m, k)>
+#r = affine_map<(m, n, k) -> (m, n)>
+
+// REMARK: stays IREE's own code: its weights lie as (k, n), the kernels read (n, k)
+func.func @by_depth(%a: tensor<300x64xf16>, %w: tensor<64x520xf16>) -> tensor<300x520xf16> {
+  %zero = arith.constant 0.0 : f16
+  %e = tensor.empty() : tensor<300x520xf16>
+  %f = linalg.fill ins(%zero : f16) outs(%e : tensor<300x520xf16>) -> tensor<300x520xf16>
+  %p = linalg.matmul indexing_maps = [#a, #kn, #r] ins(%a, %w : tensor<300x64xf16>, tensor<64x520xf16>) outs(%f : tensor<300x520xf16>) -> tensor<300x520xf16>
+  return %p : tensor<300x520xf16>
+}

@@ -1,0 +1,84 @@
+// RUN: attn-opt %s --attn-use-products="target=sm_90 mode=always" --split-input-file --remarks > %t.mlir 2> %t.txt
+// RUN: FileCheck %s < %t.mlir
+// RUN: FileCheck %s --check-prefix=REMARK < %t.txt
+
+// Products that a precompiled kernel computes, with what stands behind them.
+
+#w = affine_map<(m, n, k) -> (n, k)>
+#a = affine_map<(m, n, k) -> (m, k)>
+#r = affine_map<(m, n, k) -> (m, n)>
+#id = affine_map<(m, n) -> (m, n)>
+#column = affine_map<(m, n) -> (n)>
+
+// A bias, and torch's GELU by erf.
+// CHECK-LABEL: func.func @gelu(
+// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<300x64xf16>, %[[W:[a-z0-9]+]]: tensor<520x64xf16>, %[[B:[a-z0-9]+]]: tensor<520xf16>
+// CHECK: %[[P:.*]]:2 = hal.dispatch.extern "product_f16_tile128_bias_gelu"[%c15, %c1](%{{.*}}, %{{.*}}, %{{.*}}, %[[A]], %[[W]], %[[B]])
+// CHECK-SAME: tensor<9600xi8>
+// CHECK-NOT: linalg.generic
+// CHECK: return %[[P]]#0
+// REMARK: product at {{.*}} is a precompiled kernel now: product_f16_tile128_bias_gelu: about {{[0-9]+}} us instead of {{[0-9]+}}, with a bias and GELU
+func.func @gelu(%a: tensor<300x64xf16>, %w: tensor<520x64xf16>, %b: tensor<520xf16>) -> tensor<300x520xf16> {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f16
+  %half = arith.constant 0.5 : f16
+  %two = arith.constant 2.0 : f16
+  %e32 = tensor.empty() : tensor<300x520xf32>
+  %e = tensor.empty() : tensor<300x520xf16>
+  %f = linalg.fill ins(%zero : f32) outs(%e32 : tensor<300x520xf32>) -> tensor<300x520xf32>
+  %p = linalg.matmul indexing_maps = [#a, #w, #r] ins(%a, %w : tensor<300x64xf16>, tensor<520x64xf16>) outs(%f : tensor<300x520xf32>) -> tensor<300x520xf32>
+  %c = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<300x520xf32>) outs(%e : tensor<300x520xf16>) {
+  ^bb0(%i: f32, %o: f16):
+    %t = arith.truncf %i : f32 to f16
+    linalg.yield %t : f16
+  } -> tensor<300x520xf16>
+  %d = linalg.generic {indexing_maps = [#id, #column, #id], iterator_types = ["parallel", "parallel"]} ins(%c, %b : tensor<300x520xf16>, tensor<520xf16>) outs(%e : tensor<300x520xf16>) {
+  ^bb0(%i: f16, %j: f16, %o: f16):
+    %t = arith.addf %i, %j : f16
+    linalg.yield %t : f16
+  } -> tensor<300x520xf16>
+  %g = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%d : tensor<300x520xf16>) outs(%e : tensor<300x520xf16>) {
+  ^bb0(%i: f16, %o: f16):
+    %root = math.sqrt %two : f16
+    %q = arith.divf %i, %root : f16
+    %t = math.erf %q : f16
+    %u = arith.addf %t, %one : f16
+    %v = arith.mulf %u, %half : f16
+    %y = arith.mulf %i, %v : f16
+    linalg.yield %y : f16
+  } -> tensor<300x520xf16>
+  return %g : tensor<300x520xf16>
+}
+
+// -----
+
+// Weights as front ends hand them to a batch: transposed and repeated. Any number of rows, of two
+// sequences, one behind the other; a residual in their shape.
+// CHECK-LABEL: func.func @rows(
+// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<2x?x64xbf16>, %[[W:[a-z0-9]+]]: tensor<264x64xbf16>, %[[X:[a-z0-9]+]]: tensor<2x?x264xbf16>
+// CHECK-NOT: linalg.transpose
+// CHECK-DAG: %[[ROWS:.*]] = tensor.collapse_shape %[[A]] {{\[}}[0, 1], [2]] : tensor<2x?x64xbf16> into tensor<?x64xbf16>
+// CHECK-DAG: %[[OTHER:.*]] = tensor.collapse_shape %[[X]] {{\[}}[0, 1], [2]]
+// CHECK: hal.dispatch.extern "product_bf16_tile{{[0-9]+}}_add"[%c132, %c1{{[_0-9]*}}]({{.*}}, %[[ROWS]], %[[W]], %[[OTHER]])
+// CHECK: tensor.expand_shape {{.*}} {{\[}}[0, 1], [2]]
+// REMARK: with a residual (for 1024 rows; their number is known only at run time)
+func.func @rows(%a: tensor<2x?x64xbf16>, %w: tensor<264x64xbf16>, %x: tensor<2x?x264xbf16>) -> tensor<2x?x264xbf16> {
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant 0.0 : f32
+  %m = tensor.dim %a, %c1 : tensor<2x?x64xbf16>
+  %e32 = tensor.empty(%m) : tensor<2x?x264xf32>
+  %e = tensor.empty(%m) : tensor<2x?x264xbf16>
+  %et = tensor.empty() : tensor<64x264xbf16>
+  %er = tensor.empty() : tensor<2x64x264xbf16>
+  %t = linalg.transpose ins(%w : tensor<264x64xbf16>) outs(%et : tensor<64x264xbf16>) permutation = [1, 0]
+  %r = linalg.broadcast ins(%t : tensor<64x264xbf16>) outs(%er : tensor<2x64x264xbf16>) dimensions = [0]
+  %f = linalg.fill ins(%zero : f32) outs(%e32 : tensor<2x?x264xf32>) -> tensor<2x?x264xf32>
+  %p = linalg.batch_matmul ins(%a, %r : tensor<2x?x64xbf16>, tensor<2x64x264xbf16>) outs(%f : tensor<2x?x264xf32>) -> tensor<2x?x264xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(b, m, n) -> (b, m, n)>, affine_map<(b, m, n) -> (b, m, n)>, affine_map<(b, m, n) -> (b, m, n)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%p, %x : tensor<2x?x264xf32>, tensor<2x?x264xbf16>) outs(%e : tensor<2x?x264xbf16>) {
+  ^bb0(%i: f32, %j: bf16, %o: bf16):
+    %c = arith.truncf %i : f32 to bf16
+    %u = arith.addf %j, %c : bf16
+    linalg.yield %u : bf16
+  } -> tensor<2x?x264xbf16>
+  return %s : tensor<2x?x264xbf16>
+}

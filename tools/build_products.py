@@ -1,0 +1,223 @@
+"""Builds the precompiled kernels for products in attnpass/kernels/hopper; needs no GPU.
+
+    pip install 'attnpass[kernels]'
+    python tools/build_products.py           # writes product_*.cubin.zz and products.json
+    python tools/build_products.py --check   # builds again and compares with the manifest
+
+The code is CUDA's (kernels/hopper/cuda), for sm_90a: NVRTC 12.8 makes PTX of it, and Triton's ptxas
+machine code, which drivers of CUDA 12 load, too. Files depend only on the sources and on these
+tools, so that a second build gives the same hashes.
+"""
+
+# pyright: reportMissingImports=false
+# (triton and nvidia's packages are in the extra `kernels` only)
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import hashlib
+import json
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+KERNELS = Path(__file__).resolve().parent.parent / "attnpass" / "kernels" / "hopper"
+NVIDIA = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
+NVRTC = (12, 8)
+ELEMENTS = ("f16", "bf16")
+ACTIVATIONS = ("none", "gelu", "gelu_tanh", "silu")
+OTHERS = ("none", "add", "multiply")
+# Bytes of five descriptors for the memory engine.
+DESCRIPTORS = 640
+# Bytes of the biases of a tile, for each of two warpgroups.
+BIASES = 1024
+
+
+@dataclass(frozen=True)
+class Behind:
+    """What a kernel does behind the product; `gated`: times that of second weights."""
+
+    bias: bool = False
+    activation: str = "none"
+    other: str = "none"
+    gated: bool = False
+
+    @property
+    def words(self) -> list[str]:
+        found = ["bias"] if self.bias else []
+        found += [self.activation] if self.activation != "none" else []
+        return [*found, *([self.other] if self.other != "none" else []), *["gated"] * self.gated]
+
+
+PLAIN, BIAS = Behind(), Behind(bias=True)
+GELU, TANH = Behind(True, "gelu"), Behind(True, "gelu_tanh")
+ADDED, BIAS_ADDED = Behind(other="add"), Behind(bias=True, other="add")
+SILU_TIMES, GATED = Behind(False, "silu", "multiply"), Behind(False, "silu", gated=True)
+
+
+@dataclass(frozen=True)
+class ProductVariant:
+    """One kernel to build: `product` in tiles of `columns`, or `few_rows`, up to `rows`."""
+
+    source: str
+    element: str
+    behind: Behind
+    columns: int = 0
+    rows: int = 0
+    macros: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        size = f"few{self.rows}" if self.rows else f"tile{self.columns}"
+        return "_".join(["product", self.element, size, *self.behind.words])
+
+    @property
+    def defines(self) -> dict[str, int]:
+        behind = self.behind
+        return {
+            "ELEMENT": ELEMENTS.index(self.element),
+            "BIAS": int(behind.bias),
+            "ACTIVATION": ACTIVATIONS.index(behind.activation),
+            "OTHER": OTHERS.index(behind.other),
+            "GATED": int(behind.gated),
+            "WEIGHTS_KN": 0,
+            "LEAN": 1,
+            "SCRATCH": int(not self.rows),
+            **self.macros,
+        }
+
+    @property
+    def shared_memory(self) -> int:
+        """Bytes that the launch asks for: stages of the ring, results, descriptors, barriers."""
+        if self.rows:
+            return 0
+        stages = self.macros["STAGES"]
+        tiles = stages * (16384 + self.columns * 128) + 32768
+        return 1023 + tiles + DESCRIPTORS + 8 * (2 * stages + 4) + BIASES
+
+
+def variants() -> list[ProductVariant]:
+    """All kernels, in the order of the manifest."""
+    found = []
+    tiles = {
+        256: (PLAIN, BIAS, GELU, TANH, ADDED, BIAS_ADDED, GATED),
+        128: (PLAIN, BIAS, GELU, ADDED, BIAS_ADDED),
+    }
+    for element in ELEMENTS:
+        for columns, behinds in tiles.items():
+            macros = {"COLUMNS": columns, "STAGES": 4 if columns == 256 else 6}
+            macros |= {"CLUSTER": 1, "STAGGER": int(columns == 256), "BAND": 16}
+            found += [
+                ProductVariant("product", element, behind, columns, macros=macros)
+                for behind in behinds
+            ]
+        for blocks in (1, 2):
+            macros = {"BLOCKS": blocks, "SPLITS": 1, "DEPTH_WARPS": 8, "RESIDENT": 4, "UNROLL": 4}
+            macros |= {"RESIDENT": 3} if blocks == 2 else {}
+            found += [
+                ProductVariant("few_rows", element, behind, rows=8 * blocks, macros=macros)
+                for behind in (PLAIN, BIAS, GELU, ADDED, BIAS_ADDED, SILU_TIMES)
+            ]
+    return found
+
+
+def nvrtc() -> ctypes.CDLL:
+    """The compiler, of the version that kernels are built with."""
+    library = ctypes.CDLL(str(NVIDIA / "cuda_nvrtc" / "lib" / "libnvrtc.so.12"))
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    if (major.value, minor.value) != NVRTC:
+        raise RuntimeError(f"needs NVRTC {NVRTC}, found {major.value}.{minor.value}")
+    return library
+
+
+def ptx_of(variant: ProductVariant, folder: Path) -> str:
+    """The PTX of a kernel whose source lies in `folder`."""
+    library, program = nvrtc(), ctypes.c_void_p()
+    source = (folder / f"{variant.source}.cu").read_bytes()
+    words = ["--gpu-architecture=compute_90a", "--std=c++17", f"--include-path={folder}"]
+    words += [f"--include-path={NVIDIA / 'cuda_runtime' / 'include'}", f"-DNAME={variant.name}"]
+    words += [f"-D{key}={value}" for key, value in variant.defines.items()]
+    options = (ctypes.c_char_p * len(words))(*(word.encode() for word in words))
+    library.nvrtcCreateProgram(ctypes.byref(program), source, b"kernel.cu", 0, None, None)
+    failed = library.nvrtcCompileProgram(program, len(words), options)
+    size = ctypes.c_size_t()
+    kind = "ProgramLog" if failed else "PTX"
+    getattr(library, f"nvrtcGet{kind}Size")(program, ctypes.byref(size))
+    text = ctypes.create_string_buffer(size.value)
+    getattr(library, f"nvrtcGet{kind}")(program, text)
+    library.nvrtcDestroyProgram(ctypes.byref(program))
+    if failed:
+        raise RuntimeError(f"{variant.name}: {text.value.decode()}")
+    return text.value.decode()
+
+
+def assemble(name: str, ptx: str) -> bytes:
+    """PTX as machine code that keeps all values in registers and overlaps its products."""
+    import triton
+
+    tool = Path(str(triton.__file__)).parent / "backends" / "nvidia" / "bin" / "ptxas"
+    with tempfile.TemporaryDirectory() as made:
+        # ptxas writes the name of its input into the code: the same one each time.
+        (Path(made) / "kernel.ptx").write_text(ptx)
+        command = [str(tool), "-arch=sm_90a", "-v", "kernel.ptx", "-o", "kernel.cubin"]
+        done = subprocess.run(command, cwd=made, capture_output=True, text=True, check=False)
+        if done.returncode or " 0 bytes spill stores" not in done.stderr or "C75" in done.stderr:
+            raise RuntimeError(f"{name}: {done.stderr}")
+        return (Path(made) / "kernel.cubin").read_bytes()
+
+
+def build(variant: ProductVariant) -> tuple[dict[str, Any], bytes]:
+    """The manifest entry and the compressed machine code of one kernel."""
+    folder = KERNELS / "cuda"
+    image = assemble(variant.name, ptx_of(variant, folder))
+    sources = sorted({f"{variant.source}.cu", "epilogue.h", "wgmma.h"})
+    hashed = hashlib.sha256(b"".join((folder / name).read_bytes() for name in sources))
+    entry = {
+        "name": variant.name,
+        "target": "sm_90a",
+        "element_type": variant.element,
+        "weights": "nk",
+        "columns_per_tile": variant.columns,
+        "most_rows": variant.rows,
+        **asdict(variant.behind),
+        "scratch_per_workgroup": 0 if variant.rows else DESCRIPTORS,
+        "shared_memory": variant.shared_memory,
+        "workgroup_size": 256 if variant.rows else 384,
+        "constants": ["m", "n", "k"],
+        "source": f"cuda/{variant.source}.cu",
+        "source_hash": hashed.hexdigest(),
+        "file": f"{variant.name}.cubin.zz",
+        "hash": hashlib.sha256(image).hexdigest(),
+    }
+    return entry, zlib.compress(image, 9)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare with what is there")
+    parser.add_argument("--out", type=Path, default=KERNELS, help="folder to write to")
+    arguments = parser.parse_args()
+    with ThreadPoolExecutor(2) as pool:
+        built = list(pool.map(build, variants()))
+    text = json.dumps({"nvrtc": "12.8", "kernels": [entry for entry, _ in built]}, indent=1) + "\n"
+    if arguments.check:
+        same = (arguments.out / "products.json").read_text() == text
+        print("the same" if same else "differs: products.json")
+        return 0 if same else 1
+    for entry, packed in built:
+        (arguments.out / entry["file"]).write_bytes(packed)
+    (arguments.out / "products.json").write_text(text)
+    print(f"{len(built)} kernels, {sum(len(packed) for _, packed in built)} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
