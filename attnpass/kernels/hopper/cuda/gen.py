@@ -43,13 +43,4 @@ for n in (128, 192, 256):
     for kind in (0, 1):
         for kn in (0, 1):
             body += one(n, kind, kn)
-# Weights on the left, few columns: the product turned, for few rows.
-body += "template <int KIND, int KN, int N> __device__ inline void multiply_turned(Accumulators<N> &sums, uint64_t left, uint64_t right, int more);\n"
-for n in (8, 16, 32, 64):
-    for kind in (0, 1):
-        for kn in (0, 1):
-            text = one(n, kind, kn).replace("void multiply<", "void multiply_turned<")
-            body += text.replace(f"1, 1, 0, {kn};", f"1, 1, {kn}, 0;").replace(
-                f"<{kind}, {kn}>", f"<{kind}, {kn}, {n}>"
-            )
 Path("wgmma.h").write_text(head + body)
