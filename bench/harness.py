@@ -23,6 +23,7 @@ from bench import results
 from bench.results import ROOT, Results, Row
 
 BENCHES = (
+    "blocks",
     "configure",
     "copies",
     "cpu",
