@@ -184,7 +184,7 @@ STEPS = (
     Step("attn-order-factors", "IREE swaps rows and columns where the second factor comes first"),
     Step("attn-natural-scores", "IREE scales scores by log2(e) before a score function runs"),
     # executable-configurations
-    Step("attn-lone-lanes", "IREE sums in the first subgroup alone"),
+    Step("attn-lone-lanes", "IREE adds up the first subgroup alone, or too few of them"),
     Step("attn-whole-sums", "IREE loses parts of some sums, and sums beyond others"),
     Step("attn-hidden-rows", "a division by a sum of 0 is NaN"),
     Step("attn-vectorize", "IREE multiplies scores one by one on CPUs", _CONFIGURE),

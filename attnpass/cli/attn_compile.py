@@ -103,8 +103,7 @@ def _check_outputs(options: CompileOptions) -> None:
     if options.report == STANDARD:
         # It goes to standard error.
         del written["report"]
-    check_all_differ({"output": options.output, **written})
-    check_all_differ(written, [options.input])
+    check_all_differ({"output": options.output, **written}, [options.input])
 
 
 def _shown(options: CompileOptions) -> str:
@@ -124,7 +123,7 @@ def _iree_compile(options: CompileOptions) -> int:
         print(version_text(), end="")
     if options.report or options.summary or options.remarks or options.explain:
         report = Report(mode="disabled" if options.disable else options.mode)
-        report.note("not run: iree-compile was called as it is, without the passes")
+        report.not_run("iree-compile was called as it is, without the passes")
         _write_report(options, report)
     sys.stdout.flush()
     tool = iree_compile()

@@ -112,10 +112,11 @@ def _main(arguments: Sequence[str]) -> int:
 
         named_target(options.target)
     check_writable(options.output)
+    written = {"output": options.output}
     if options.report:
         check_writable(options.report)
-        check_all_differ({"output": options.output, "report": options.report})
-        check_all_differ({"report": options.report}, [options.input])
+        written["report"] = options.report
+    check_all_differ(written, [options.input])
     data = read_input(options.input)
     search_here()
     return _FileRun(options, stages).run(data)

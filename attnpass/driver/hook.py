@@ -164,7 +164,8 @@ class PipelineHook:
             if late := [phase for phase in LATE_PHASES if _move_v(groups.get(phase, []))]:
                 self.report.note(
                     f"the passes at '{late[0]}' see V behind a barrier, since IREE's own "
-                    "transpose of V can be switched off in attn-compile only"
+                    "transpose of V can be switched off in attn-compile only",
+                    phase=late[0],
                 )
         is_open = range(phase_index(_FIRST_OPEN), phase_index(_LAST_OPEN) + 1)
         reached = [index for index in map(phase_index, groups) if first <= index <= last]
@@ -176,9 +177,10 @@ class PipelineHook:
                 )
             elif stages:
                 names = ", ".join(stage_name(stage) for stage in stages)
-                self.report.note(
-                    f"not run: {names} works at phase '{phase}', outside "
-                    f"'{compile_from}' to '{compile_to}'"
+                self.report.not_run(
+                    f"{names} works at phase '{phase}', outside '{compile_from}' to '{compile_to}'",
+                    passes=names,
+                    phase=phase,
                 )
         return wanted
 

@@ -35,6 +35,7 @@ from ..ir.views import SLICE, WHOLE
 from ..kernels.demand import with_later_kernels
 from ..machines import Target
 from ..passes import Pass, PassContext, option
+from ..report.ops import MODULE
 from .attention_rewrite import Swept
 from .choose import Choice, choose_v, demand_for, may_drop_broadcasts, transposed_v
 from .commit_choices import commit_choices
@@ -80,11 +81,13 @@ class TransposeCaches(Pass):
             target = context.target_for(module, self.target)
             target = with_later_kernels(module, target, context)
             if why := _refusal(detached_copy(module), target):
-                report.note(why)
+                report.record(MODULE, "not-transposed", why)
                 return False
             plan = _plan(module, target)
             assert isinstance(plan, _Plan), "the copy could have its caches so"
-            report.note("transposed for the caller: " + "; ".join(plan.words))
+            for change in plan.changes:
+                details = {"before": change.before, "after": change.after}
+                report.record(change.function, "transposed", str(change), kind=change.of, **details)
             for choice in plan.choices:
                 choice.record.pass_name = self.name
                 report.record_of(choice.facts).decide(choice.record)
@@ -95,12 +98,12 @@ class TransposeCaches(Pass):
 @dataclass
 class _Plan:
     """V^T for all attentions that read caches: its choices and the uses that these leave, the
-    ops to sweep, and in words what changed at the boundary already."""
+    ops to sweep, and what changed at the boundary already."""
 
     choices: list[Choice]
     remains: ResidualUses
     swept: Swept
-    words: list[str]
+    changes: list[BoundaryChange]
 
 
 def _refusal(module: ir.Operation, target: Target | None) -> str:
@@ -124,7 +127,7 @@ def _plan(module: ir.Operation, target: Target | None) -> _Plan | str:
         return "no cache is transposed for the caller"
     if find_missed(demands, caches) is not None:
         return "every cache keeps its layout, for another is read through ops that no rule knows"
-    words = [cache.transpose(swept) for cache in caches]
+    changes = [change for cache in caches for change in cache.transpose(swept)]
     readers = {id(facts) for cache in caches for facts in cache.readers}
     planner = Planner(target)
     choices = [
@@ -136,8 +139,21 @@ def _plan(module: ir.Operation, target: Target | None) -> _Plan | str:
     for choice in choices:
         if choice.record.decision != "absorbed":
             return f"every cache keeps its layout, for one cannot change: {choice.record.reason}"
-    declare(caches, words)
-    return _Plan(choices, remains, swept, [text for texts in words for text in texts])
+    declare(changes)
+    return _Plan(choices, remains, swept, changes)
+
+
+@dataclass(frozen=True)
+class BoundaryChange:
+    """`of` a function, `argument N` or `result N`, which has another type now."""
+
+    function: ir.Operation
+    of: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.before} -> {self.after}"
 
 
 @dataclass
@@ -151,10 +167,14 @@ class Cache:
     order: tuple[int, ...]
     readers: list[AttentionFacts] = field(default_factory=list)
 
-    def transpose(self, swept: Swept) -> list[str]:
+    def transpose(self, swept: Swept) -> list[BoundaryChange]:
         """Gives the argument and the results their new types, with transposes inside that
         keep all else as it is. Says what changed."""
-        words = []
+        changes = []
+
+        def change(of: str, before: ir.Type, after: ir.Type) -> None:
+            changes.append(BoundaryChange(self.function, of, str(before), str(after)))
+
         back = maps.inverse(self.order)
         if self.argument is not None:
             old, reads = self.argument.type, list(self.argument.uses)
@@ -163,22 +183,21 @@ class Cache:
             for use in reads:
                 use.owner.operation.operands[use.operand_number] = inside
             swept.append(_maker(inside))
-            number = argument_number(self.argument)
-            words.append(f"argument {number}: {old} -> {self.argument.type}")
+            change(f"argument {argument_number(self.argument)}", old, self.argument.type)
         for end in self.exits:
             old = end.value
             end.replace(Builder(end.op).transpose(old, self.order), self.order)
-            words.append(f"result {end.number_of_result}: {old.type} -> {end.value.type}")
-        return words
+            change(f"result {end.number_of_result}", old.type, end.value.type)
+        return changes
 
 
-def declare(caches: Sequence[Cache], words: Sequence[Sequence[str]]) -> None:
+def declare(changes: Sequence[BoundaryChange]) -> None:
     """Says in the attributes of each function what `transpose` changed."""
-    for cache, changes in zip(caches, words, strict=True):
-        attributes = cache.function.attributes
+    for change in changes:
+        attributes, context = change.function.attributes, change.function.context
         before = list(ir.ArrayAttr(attributes[ATTRIBUTE])) if ATTRIBUTE in attributes else []
-        said = [ir.StringAttr.get(text, context=cache.function.context) for text in changes]
-        attributes[ATTRIBUTE] = ir.ArrayAttr.get([*before, *said], context=cache.function.context)
+        said = ir.StringAttr.get(f"{change.of}: {change}", context=context)
+        attributes[ATTRIBUTE] = ir.ArrayAttr.get([*before, said], context=context)
 
 
 def find_caches(demands: Sequence[tuple[AttentionFacts, Demand]]) -> list[Cache]:

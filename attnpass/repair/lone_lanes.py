@@ -1,8 +1,9 @@
-"""attn-lone-lanes: reductions stay in a subgroup whose lanes share nothing, for CUDA."""
+"""attn-lone-lanes: sums over no more subgroups than IREE adds up, for CUDA."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -11,50 +12,81 @@ from ..passes import Pass, PassContext
 if TYPE_CHECKING:
     from iree.compiler import ir
 
-_CONFIGURATION = "lowering_config"
-_TILES = ("partial_reduction", "reduction", "serial")
+    from ..report.records import Report
+
+_CONFIGURATION, _PRODUCTS = "lowering_config", "decomposition_config"
+# The second product of attention, of weights and values.
+_OF_VALUES = "pv_attrs = "
+_PARTS = "partial_reduction"
+_TILES = (_PARTS, "reduction", "serial")
 
 
 @dataclass(frozen=True)
 class LoneLanes(Pass):
-    """Gives a reduction that IREE configures for several subgroups, each of whose lanes is to do
-    the same, a single subgroup.
+    """Gives kernels that IREE configures for more subgroups along a summed dim than each has lanes
+    there fewer subgroups, and fewer terms at a time.
 
-    IREE 3.13 does so where the innermost reduced dim is a few odd numbers (a head of 64 x 3, its
-    factors in different orders), and makes of such kernels the sum of the first subgroup alone.
+    1. A reduction: IREE 3.13 has lanes that all do the same where the innermost reduced dim is a
+       few odd numbers (a head of 64 x 3, its factors in different orders), and makes the sum of
+       the first subgroup alone. It gets a single subgroup.
+    2. Attention: the lanes of a subgroup that lie along the keys read one number of each subgroup.
+       Where there are more subgroups than such lanes, IREE 3.13 lets each lane read the first
+       subgroup's alone. It gets as many subgroups as lanes.
     """
 
     name: ClassVar[str] = "attn-lone-lanes"
-    summary: ClassVar[str] = "CUDA: reductions over a few odd numbers stay in one subgroup"
+    summary: ClassVar[str] = "CUDA: sums over no more subgroups than IREE adds up"
     phase: ClassVar[str] = "executable-configurations"
-    mends: ClassVar[str] = "sums over two dims lack terms where the inner one is small, on CUDA"
+    mends: ClassVar[str] = "sums over few numbers, and attention, lack terms on CUDA"
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from ..gpu.lowered.kernel import cuda_kernels
 
         with module.context:
-            return any([_mend(one) for one in cuda_kernels(module)])
+            return any([_mend(one, context.report) for one in cuda_kernels(module)])
 
 
-def _mend(function: ir.Operation) -> bool:
+def _mend(function: ir.Operation, report: Report) -> bool:
+    from ..ir import printed, set_attribute
+
+    factor = _mend_reduction(function) or _mend_attention(function)
+    if not factor:
+        return False
+    info = printed.with_numbers(
+        function.attributes["translation_info"],
+        "workgroup_size",
+        lambda size: [size[0] // factor, *size[1:]],
+    )
+    set_attribute(function, "translation_info", info)
+    report.record(
+        function,
+        "repaired",
+        f"it has one in {factor} of the subgroups of IREE's own configuration: with more along "
+        "what it sums over than lanes there IREE 3.13 makes wrong numbers",
+        factor=factor,
+    )
+    return True
+
+
+def _mend_reduction(function: ir.Operation) -> int:
+    """Case 1: by how much the subgroups of a kernel without attention were too many; 0 where it is
+    left."""
     from ..ir import collect, printed, set_attribute
 
     ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
     told = [op.attributes[_CONFIGURATION] for op in ops]
-    info = function.attributes["translation_info"]
-    size = printed.numbers(info, "workgroup_size")
+    size = printed.numbers(function.attributes["translation_info"], "workgroup_size")
     subgroups = {math.prod(_first(each, "subgroup_basis")) for each in told}
-    if size[1:] != [1, 1] or not any(printed.lists(each, _TILES[0]) for each in told):
-        return False
+    if size[1:] != [1, 1] or not any(printed.lists(each, _PARTS) for each in told):
+        return 0
     if len(subgroups) != 1 or subgroups == {1} or any(map(_shares, told)):
-        return False
+        return 0
     for op, each in zip(ops, told, strict=True):
-        set_attribute(op, _CONFIGURATION, _alone(each))
-    threads = size[0] // subgroups.pop()
-    info = printed.with_numbers(info, "workgroup_size", lambda _: [threads, 1, 1])
-    set_attribute(function, "translation_info", info)
-    return True
+        counts = dict(enumerate(_first(each, "subgroup_basis")))
+        fewer = _with_fewer_subgroups(each, counts)
+        set_attribute(op, _CONFIGURATION, _with_fewer_terms(fewer, counts, _TILES))
+    return subgroups.pop()
 
 
 def _shares(configuration: ir.Attribute) -> bool:
@@ -62,24 +94,74 @@ def _shares(configuration: ir.Attribute) -> bool:
     return math.prod(_first(configuration, "lane_basis")) != 1
 
 
-def _alone(configuration: ir.Attribute) -> str:
-    """A lowering configuration with one subgroup, which takes what one of several did."""
-    from ..ir import printed
-
-    counts = _first(configuration, "subgroup_basis")
-
-    def divide(tile: list[int]) -> list[int]:
-        return [size // count for size, count in zip(tile, counts, strict=True)]
-
-    ones = [1 for _ in counts]
-    text = printed.with_numbers(configuration, "subgroup_basis", lambda basis: [ones, *basis[1:]])
-    for name in _TILES:
-        text = printed.with_numbers(text, name, divide)
-    return text
-
-
 def _first(configuration: ir.Attribute, name: str) -> list[int]:
     """The counts of a basis, which stand before the dims that they are for."""
     from ..ir import printed
 
     return next(iter(printed.numbers(configuration, name)), [])
+
+
+def _mend_attention(function: ir.Operation) -> int:
+    """Case 2: by how much the subgroups of an attention kernel were too many; 0 where it is
+    left."""
+    from ..ir import collect, printed, set_attribute
+
+    attentions = collect(function, lambda op: op.name == "iree_linalg_ext.online_attention")
+    configured = [op for op in attentions if {_PRODUCTS, _CONFIGURATION} <= {*op.attributes}]
+    if len(attentions) != 1 or not configured:
+        return 0
+    (op,) = configured
+    products, steps = op.attributes[_PRODUCTS], op.attributes[_CONFIGURATION]
+    fewer = _too_many(products, steps)
+    if not fewer:
+        return 0
+    keys = len(printed.numbers(steps, _PARTS)) - len(fewer)
+    by_basis = dict(fewer)
+    by_dim = {keys + number: factor for number, (_, factor) in enumerate(fewer)}
+    set_attribute(op, _PRODUCTS, _with_fewer_subgroups(products, by_basis))
+    set_attribute(op, _CONFIGURATION, _with_fewer_terms(steps, by_dim, (_PARTS,)))
+    return math.prod(by_basis.values())
+
+
+def _too_many(products: ir.Attribute, steps: ir.Attribute) -> list[tuple[int, int]]:
+    """Of each key dim, where it stands in the bases and by how much its subgroups are too many;
+    nothing where none are, or where it cannot be told."""
+    from ..ir import printed
+
+    of_values = str(products).partition(_OF_VALUES)[2]
+    lanes, subgroups = (
+        printed.numbers(of_values, name) for name in ("lane_basis", "subgroup_basis")
+    )
+    keys = [size for size in printed.numbers(steps, _PARTS) if size]
+    if not keys or len(lanes) != 2 or len(subgroups) != 2:
+        return []
+    places = lanes[1][-len(keys) :]
+    if places != subgroups[1][-len(keys) :]:
+        return []
+    factors = [-(-subgroups[0][at] // lanes[0][at]) for at in places]
+    return list(zip(places, factors, strict=True)) if set(factors) != {1} else []
+
+
+def _with_fewer_subgroups(configuration: ir.Attribute, factors: Mapping[int, int]) -> str:
+    """A configuration whose counts of subgroups are divided, by their places."""
+    from ..ir import printed
+
+    return printed.with_numbers(
+        configuration, "subgroup_basis", lambda basis: [_divided(basis[0], factors), *basis[1:]]
+    )
+
+
+def _with_fewer_terms(
+    configuration: object, factors: Mapping[int, int], tiles: Sequence[str]
+) -> str:
+    """A configuration with `tiles` whose sizes are divided, by the dims that they are of."""
+    from ..ir import printed
+
+    text = str(configuration)
+    for name in tiles:
+        text = printed.with_numbers(text, name, lambda tile: _divided(tile, factors))
+    return text
+
+
+def _divided(sizes: Sequence[int], factors: Mapping[int, int]) -> list[int]:
+    return [size // factors.get(place, 1) for place, size in enumerate(sizes)]

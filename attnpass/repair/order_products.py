@@ -15,7 +15,6 @@ from iree.compiler import ir
 from ..attention.facts import OP_NAMES
 from ..gpu.lowered import ptx
 from ..gpu.lowered.kernel import cuda_kernels, lower, mark_lowered
-from ..gpu.lowered.key_subgroups import fit_key_subgroups
 from ..ir import Builder, collect, defining_op, detached_copy, maps, restore
 from ..passes import Pass, PassContext
 from ..report.ops import Op, op_of
@@ -71,8 +70,7 @@ def order_products(function: ir.Operation) -> Ordered:
 class OrderProducts(Pass):
     """Lowers CUDA kernels of attention that hold products which IREE 3.13 gets wrong: of loops in
     another order than the result's dims, and of several summed dims that the factors have in
-    different orders. Other kernels are left for IREE to lower. Keys are spread over no more
-    subgroups than IREE adds up.
+    different orders. Other kernels are left for IREE to lower.
     """
 
     name: ClassVar[str] = "attn-order-products"
@@ -84,9 +82,7 @@ class OrderProducts(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         with module.context:
             found = [one for one in cuda_kernels(module) if _holds_attention(one)]
-            fitted = [fit_key_subgroups(function, context.report) for function in found]
-            mended = [_mend(function, context.report) for function in found]
-        return any(fitted + mended)
+            return any([_mend(function, context.report) for function in found])
 
 
 def _holds_attention(function: ir.Operation) -> bool:

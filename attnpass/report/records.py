@@ -218,6 +218,10 @@ class Report:
         """What is said of the whole module."""
         return [record.reason for record in self.found("note")]
 
+    def not_run(self, reason: str, **details: str) -> None:
+        """Says which passes do not run, and why."""
+        self.record(MODULE, "not-run", f"not run: {reason}", kind=MODULE.kind, **details)
+
     def record(
         self,
         op: ir.Operation | Op,

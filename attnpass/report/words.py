@@ -15,7 +15,7 @@ EVENTS: tuple[EventKind, ...] = get_args(EventKind)
 # What a reader may want to change.
 NOT_DONE = (
     *("not-raised", "not-decomposed", "not-widened", "not-configured", "no-loops"),
-    *("not-lowered", "no-kernel", "left"),
+    *("not-lowered", "no-kernel", "not-transposed", "not-run", "left"),
 )
 
 # Why an operand has the layout that it has, where a reader may want to change that: nothing was to
@@ -42,6 +42,9 @@ What = Literal[
     "not-lowered",
     "kernel",  # a precompiled kernel computes it
     "no-kernel",
+    "transposed",  # callers pass an argument, or get a result, with its dims in another order
+    "not-transposed",
+    "not-run",  # passes, or all of them
     "note",  # of the whole module, or of none of its ops
     "left",  # no pass takes it, or a pass put it back
     "known-wrong",
@@ -65,6 +68,7 @@ _SENTENCES: dict[What, str] = {
     "not-lowered": "{op} {reason}",
     "kernel": "{op} is a precompiled kernel now: {reason}",
     "no-kernel": "{op} stays IREE's own code: {reason}",
+    "transposed": "{op} is transposed for the caller: {reason}",
     "left": "{op} is left as it is: {reason}",
 }
 _SENTENCE = "{op}: {reason}"

@@ -1,5 +1,5 @@
 // A reduction for CUDA whose lanes all do the same, in three subgroups, gets one; one whose lanes
-// share the work stays.
+// share the work stays. Attention over eight subgroups of four lanes along the keys gets four.
 
 // RUN: attn-opt %s --attn-lone-lanes | FileCheck %s
 // RUN: attn-opt %s --attn-lone-lanes > %t.1 && attn-opt %t.1 --attn-lone-lanes > %t.2 && diff %t.1 %t.2
@@ -11,6 +11,7 @@
 #out = affine_map<(m, a, b) -> (m)>
 // CHECK: workgroup_size = [32, 1, 1]
 // CHECK: workgroup_size = [96, 1, 1]
+// CHECK: workgroup_size = [128, 1, 1]
 hal.executable private @kernels {
   hal.executable.variant public @cuda target(#target) {
     builtin.module {
@@ -35,6 +36,17 @@ hal.executable private @kernels {
           linalg.yield %s : f32
         } -> tensor<4xf32>
         return %r : tensor<4xf32>
+      }
+      // CHECK: func.func @keys(
+      // CHECK: pv_attrs = {{.*}}lane_basis = {{\[\[}}1, 1, 8, 4]{{.*}}subgroup_basis = {{\[\[}}1, 1, 1, 4]
+      // CHECK-SAME: qk_attrs = {{.*}}subgroup_basis = {{\[\[}}1, 1, 1, 4]
+      // CHECK-SAME: partial_reduction = [0, 0, 0, 16]
+      func.func @keys(%q: tensor<16x8xf16>, %k: tensor<32x8xf16>, %v: tensor<32x64xf16>, %s: f16, %o: tensor<16x64xf32>, %m: tensor<16xf32>, %t: tensor<16xf32>) -> tensor<16x64xf32> attributes {translation_info = #iree_codegen.translation_info<pipeline = #iree_gpu.pipeline<VectorDistribute> workgroup_size = [256, 1, 1] subgroup_size = 32>} {
+        %r:3 = iree_linalg_ext.online_attention <indexing_maps = [affine_map<(m, n, c, k) -> (m, c)>, affine_map<(m, n, c, k) -> (k, c)>, affine_map<(m, n, c, k) -> (k, n)>, affine_map<(m, n, c, k) -> ()>, affine_map<(m, n, c, k) -> (m, n)>, affine_map<(m, n, c, k) -> (m)>, affine_map<(m, n, c, k) -> (m)>], decomposition_config = {pv_attrs = {lowering_config = #iree_gpu.lowering_config<{lane_basis = [[1, 1, 8, 4], [0, 1, 3]], subgroup_basis = [[1, 1, 1, 8], [0, 1, 3]], thread = [0, 8, 0]}>}, qk_attrs = {lowering_config = #iree_gpu.lowering_config<{lane_basis = [[1, 1, 8, 4], [0, 2, 3]], subgroup_basis = [[1, 1, 1, 8], [0, 2, 3]], thread = [0, 8, 0]}>}}> {lowering_config = #iree_gpu.lowering_config<{partial_reduction = [0, 0, 0, 32], workgroup = [1, 128, 0, 0]}>} ins(%q, %k, %v, %s : tensor<16x8xf16>, tensor<32x8xf16>, tensor<32x64xf16>, f16) outs(%o, %m, %t : tensor<16x64xf32>, tensor<16xf32>, tensor<16xf32>) {
+        ^bb0(%x: f32):
+          iree_linalg_ext.yield %x : f32
+        } -> tensor<16x64xf32>, tensor<16xf32>, tensor<16xf32>
+        return %r#0 : tensor<16x64xf32>
       }
     }
   }

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 from reports import model
 
-from attnpass.cli import attn_compile, attn_explain
+from attnpass.cli import attn_compile, attn_explain, attn_opt
 from attnpass.driver.files import check_all_differ
 from attnpass.driver.steps import StepWatch
 from attnpass.errors import AttnError
@@ -144,6 +144,10 @@ def test_a_page_overwrites_no_input(tmp_path: Path, capsys: pytest.CaptureFixtur
     for flag, name in (("--attn-report", "report"), ("--attn-explain", "page")):
         assert attn_compile.main([str(layer), f"{flag}={layer}", "-o", str(tmp_path / "o")]) == 1
         assert f"the {name} would overwrite the input" in capsys.readouterr().err
+    for tool in (attn_compile, attn_opt):
+        assert tool.main([str(layer), "-o", str(layer)]) == 1
+        said = f"{layer}: error: the output would overwrite the input"
+        assert said in capsys.readouterr().err
     assert layer.read_text() == "module {}\n"
 
 

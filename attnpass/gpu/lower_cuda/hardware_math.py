@@ -42,7 +42,6 @@ from ..lowered.kernel import (
     lower,
     mark_lowered,
 )
-from ..lowered.key_subgroups import fit_key_subgroups
 
 _CASTS = ("arith.truncf", "arith.extf")
 _ARITHMETIC = ("arith.", "math.", "vector.contract", "vector.reduction", "vector.multi_reduction")
@@ -59,7 +58,6 @@ def use_hardware_math(module: ir.Operation, report: Report) -> bool:
     changed = False
     for function, machine in _kernels(module):
         if collect(function, lambda op: op.name in OP_NAMES or _is_fp8_cast(op)):
-            changed |= fit_key_subgroups(function, report)
             changed |= _rewrite_kernel(function, LoweredKernel(machine), report)
     return changed
 

@@ -124,7 +124,7 @@ def test_the_compile_hook_takes_the_option(dynamic: bool) -> None:
     """Behind IREE's ABI, sizes of dynamic dims are asked of the caller's buffers."""
     report = attnpass.Report()
     vmfb = compile_text(model(True, dynamic), mode="cost", cache="transposed", report=report)
-    assert "transposed for the caller: " in report.notes[0]
+    assert report.found("transposed", of="argument 2")
     r = np.random.default_rng(2)
     q, nk, nv = (r.standard_normal(shape) for shape in step_shapes())
     k, v = (r.standard_normal((2, HEADS, PROMPT, HEAD)) for _ in range(2))
@@ -192,7 +192,8 @@ def test_a_static_cache(update: str) -> None:
     report = attnpass.Report()
     text = STEP.format(update=UPDATES[update])
     vmfb = compile_text(text, mode="cost", cache="transposed", report=report)
-    assert "transposed for the caller: argument 2" in report.notes[0]
+    (changed,) = report.found("transposed", of="argument 2")
+    assert str(changed).endswith(f": {changed.details['before']} -> {changed.details['after']}")
     r = np.random.default_rng(3)
     shapes = [(2, 3, 1, 8), (2, 9, 8), (2, 9, 8), (2, 1, 8)]
     q, k, v, new = (r.standard_normal(shape).astype(np.float32) for shape in shapes)
