@@ -17,6 +17,11 @@ and family of configurations (test/e2e/forms.py); its seed is its number.
 
     python3 tools/fuzz.py --forms --target=cuda-sm_90 --level=O2 --variant=cost --out=forms.json
 
+With `--products` a graph is a program of products with weights, and what models do behind them
+(test/e2e/random_products.py).
+
+    python3 tools/fuzz.py --products --target=cuda-sm_90 --level=O2 --out=products.json
+
 Files of results become one that is short enough to keep:
 
     python3 tools/fuzz.py --keep-results=all.json fuzz.json@COMMIT forms.json@COMMIT
@@ -53,7 +58,13 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "test" / "e2e")]
 
 import numpy as np  # noqa: E402
-from fuzz_graphs import Graph, forms_for, graph_of, graph_of_form  # noqa: E402
+from fuzz_graphs import (  # noqa: E402
+    Graph,
+    forms_for,
+    graph_of,
+    graph_of_form,
+    graph_of_products,
+)
 
 LOCAL = ("--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu")
 CUDA = ("--iree-hal-target-device=cuda",)
@@ -68,7 +79,8 @@ DRIVERS = {"llvm-cpu": "local-sync", "cuda": "cuda"}
 LEVELS = ("O0", "O1", "O2", "O3")
 MODES = ("cost", "always", "never")
 KERNELS = ("", "+kernels=cost", "+kernels=always")
-VARIANTS = tuple(mode + kernels for mode in MODES for kernels in KERNELS)
+PRODUCTS = ("", "+products=cost", "+products=always")
+VARIANTS = tuple("".join(words) for words in itertools.product(MODES, KERNELS, PRODUCTS))
 # LLVM spends half of its time there on unrolled loops, and numbers do not depend on it.
 CHEAP = ("--disable-vector-combine",)
 # glibc gives back to the system, and takes again, what the compiler frees between passes.
@@ -107,8 +119,8 @@ class Setting:
             flags.append("--verify=false")
         if plain:
             return flags
-        mode, _, kernels = self.variant.partition("+")
-        return [*flags, f"--attn-mode={mode}", *([f"--attn-{kernels}"] if kernels else [])]
+        mode, *taken = self.variant.split("+")
+        return [*flags, f"--attn-mode={mode}", *(f"--attn-{one}" for one in taken)]
 
     @property
     def driver(self) -> str:
@@ -142,7 +154,9 @@ def settings_of(batch: int, targets: Sequence[str], options: argparse.Namespace)
             turn = batch + place
             mode = ("cost", "cost", "always", "never")[turn % 4]
             variants = [mode]
-            if target.startswith("cuda"):
+            if target.startswith("cuda") and options.products:
+                variants = [f"{mode}{KERNELS[turn % 3]}{taken}" for taken in PRODUCTS[1:]]
+            elif target.startswith("cuda"):
                 variants.append(f"{mode}{KERNELS[1 + (batch // 4 + place) % 2]}")
             found += [Setting(target, level, v) for v in options.variants or variants]
     return found
@@ -187,11 +201,14 @@ def how_it_ended(status: int) -> str:
 def load_all() -> None:
     """Imports what a compile and a run need, so that children find it there."""
     import attnpass
+    from attnpass.program.front_ends import TESTED
+
+    others = ("attnpass.kernels.hopper.", *(f"attnpass.{door}." for door in TESTED))
 
     for name in ("iree.compiler.api", "iree.runtime"):
         importlib.import_module(name)
     for module in pkgutil.walk_packages(attnpass.__path__, "attnpass."):
-        if "hopper" not in module.name:
+        if not module.name.startswith(others):
             importlib.import_module(module.name)
 
 
@@ -449,7 +466,9 @@ def work(number: int, seeds: Sequence[int], options: argparse.Namespace, folder:
 
 def _makers(options: argparse.Namespace) -> Callable[[int], Graph]:
     """What makes the graph of a seed."""
-    return (lambda seed: graph_of_form(seed, options.targets[0])) if options.forms else graph_of
+    if options.forms:
+        return lambda seed: graph_of_form(seed, options.targets[0])
+    return graph_of_products if options.products else graph_of
 
 
 def _make(seeds: Sequence[int], graph_of: Callable[[int], Graph], path: Path) -> int:
@@ -465,7 +484,8 @@ def _again(outcome: Outcome, options: argparse.Namespace) -> str:
         first = outcome.seed // options.batch * options.batch
         seeds = f"{first}-{first + options.batch - 1}"
     flags = f"--target={where.target} --level={where.level} --variant={where.variant}"
-    return f"{'--forms ' * options.forms}--seeds={seeds} {flags}"
+    kind = "--forms " * options.forms + "--products " * options.products
+    return f"{kind}--seeds={seeds} {flags}"
 
 
 class Results:
@@ -632,7 +652,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--level", type=words, dest="levels", default=list(LEVELS))
     parser.add_argument("--variant", type=words, dest="variants", default=[])
     parser.add_argument("--shard", default="0/1", help="this part of how many, from 0")
-    parser.add_argument("--forms", action="store_true", help="each form of one attention")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--forms", action="store_true", help="each form of one attention")
+    kinds.add_argument("--products", action="store_true", help="products with weights")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--gpus", type=int, default=1, help="GPUs that jobs take in turns")
     parser.add_argument("--seconds", type=float, default=math.inf, help="wall-clock limit")
@@ -705,7 +727,8 @@ def keep_results(files: Sequence[str], machine: str, path: Path) -> None:
             one["error"] = max(one["error"], record["error"])
         kept = {name: data[name] for name in ("parameters", "runs", "graphs", "counts")}
         kept |= {"cpu_seconds_per_run": data["cpu_seconds_per_run"], "found": [*found.values()]}
-        kind = "forms" if data["parameters"].get("forms") else "graphs"
+        kinds = [name for name in ("forms", "products") if data["parameters"].get(name)]
+        kind = (*kinds, "graphs")[0]
         case = f"{kind}, {', '.join(data['parameters']['targets'])}"
         rows.append(row(case, "attnpass", kept, commit=commit))
     Results("fuzz", about(machine), rows).write(path)
@@ -725,6 +748,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "shard": list(options.shard),
         "batch": options.batch,
         "forms": options.forms,
+        "products": options.products,
     }
     results = Results(options.out, parameters)
     if any(os.environ.get(name) != value for name, value in ALLOCATOR.items()):

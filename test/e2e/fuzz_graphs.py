@@ -15,6 +15,7 @@ from interpreter import Machine
 from iree.compiler import ir
 from random_forms import random_form, random_loop, random_step
 from random_modules import Choices, Function, random_function, seeded
+from random_products import random_products
 from random_written import random_written
 
 # Relative L2 errors that are right, by the narrowest type in a graph.
@@ -88,8 +89,17 @@ def _state(choices: Choices, name: str, turn: int) -> Function:
 
 
 def graph_of(seed: int) -> Graph:
-    """The graph of a seed. IREE's bindings read its text; numpy computes it."""
-    family, function = function_of(seed)
+    """The graph of a seed."""
+    return _computed(seed, *function_of(seed))
+
+
+def graph_of_products(seed: int) -> Graph:
+    """The program of products of a seed."""
+    return _computed(seed, *random_products(seeded(seed), f"p{seed}", seed))
+
+
+def _computed(seed: int, family: str, function: Function) -> Graph:
+    """A function as a graph. IREE's bindings read its text; numpy computes it."""
     text, calls = function.text(), function.calls(np.random.default_rng(seed))
     with ir.Context() as context, ir.Location.unknown(), np.errstate(all="ignore"):
         context.load_all_available_dialects()

@@ -29,6 +29,8 @@ _RETURNS = (
 )
 
 
+# Sums of products over so many points are numpy's own, and not rounded at each step.
+_LONG = 10**6
 # From where on floats of a type absorb what is added to them.
 _LARGE = {"bf16": 2.0**12, "f16": 2.0**13, "f32": 2.0**20}
 _WIDE = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
@@ -281,6 +283,9 @@ class _Frame:
         loops = ir.AffineMapAttr(ir.ArrayAttr(op.attributes["indexing_maps"])[0]).value.n_dims
         sizes = _loop_sizes(op, maps, operands, loops)
         views = [_over_loops(x, m, loops) for x, m in zip(operands, maps, strict=True)]
+        if math.prod(sizes) > _LONG and _sums_products(op):
+            left, right, init = operands
+            return [init + np.einsum(left, maps[0], right, maps[1], maps[2], optimize=True)]
         result_dims = {d for m in maps[len(maps) - inits :] for d in m if d is not None}
         reduced = [d for d in range(loops) if d not in result_dims]
         state = [x.copy() for x in views[len(views) - inits :]]
@@ -444,6 +449,10 @@ _SCALARS: dict[str, Callable[..., Any]] = {
     "arith.extsi": np.asarray,
     "arith.sitofp": np.asarray,
     "math.roundeven": np.rint,
+    "math.erf": np.vectorize(math.erf, otypes=[float]),
+    "math.powf": np.power,
+    "math.rsqrt": lambda x: 1 / np.sqrt(x),
+    "math.sqrt": np.sqrt,
     "math.exp": np.exp,
     "math.exp2": np.exp2,
     "math.absf": np.abs,
@@ -547,6 +556,18 @@ def _out_of_loops(array: Any, positions: Sequence[int | None]) -> Any:
     squeezed = squeezed.transpose([order.index(dim) for dim in kept])
     sizes = iter(squeezed.shape)
     return squeezed.reshape([1 if dim is None else next(sizes) for dim in positions])
+
+
+def _sums_products(op: ir.Operation) -> bool:
+    """Whether an op adds products of two operands to a third, and reads all of each."""
+    block = op.regions[0].blocks[0]
+    if len(block.arguments) != 3 or any(None in positions for positions in _maps(op)):
+        return False
+    ops = [inner.operation for inner in block.operations]
+    ops = [inner for inner in ops if inner.name != "arith.extf"]
+    if [inner.name for inner in ops] != ["arith.mulf", "arith.addf", "linalg.yield"]:
+        return False
+    return {*ops[1].operands} == {ops[0].results[0], block.arguments[2]}
 
 
 def _at(view: Any, at: dict[int, int]) -> Any:

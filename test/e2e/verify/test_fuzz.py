@@ -6,12 +6,19 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import fuzz
 import numpy as np
 import pytest
 from attention_form import SCALE, Form
-from fuzz_graphs import FAMILIES, ROUNDING_FACTOR, graph_of, relative_error
+from fuzz_graphs import (
+    FAMILIES,
+    ROUNDING_FACTOR,
+    graph_of,
+    graph_of_products,
+    relative_error,
+)
 from interpreter import Machine
 from iree.compiler import ir
 
@@ -26,30 +33,40 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def all_right(out: Path, *arguments: str) -> dict[str, Any]:
+    """What a run has found; nothing bad."""
+    done = run(*arguments, f"--out={out}")
+    found = json.loads(out.read_text())
+    bad = [record for record in found["found"] if fuzz.KINDS.index(record["kind"]) >= fuzz.BAD]
+    assert not bad, "\n".join(f"{r['kind']}: {r['command']}: {r['detail']}" for r in bad)
+    assert done.returncode == 0, done.stderr
+    assert sum(found["counts"]["right"].values()) >= 3
+    return found
+
+
 @pytest.mark.parametrize("number", range(len(MODULES)))
 def test_graphs_are_right(number: int, tmp_path: Path) -> None:
     """Nothing is wrong without a word, and all compiles that iree-compile compiles."""
     target, level = MODULES[number]
     out = tmp_path / "fuzz.json"
-    arguments = (
-        f"--target={target}",
-        f"--level={level}",
-        f"--shard={number}/{len(MODULES)}",
-        "--batches=1",
-        "--batch=6",
-        f"--out={out}",
-    )
-    done = run(*arguments)
-    found = json.loads(out.read_text())
-    bad = [record for record in found["found"] if fuzz.KINDS.index(record["kind"]) >= fuzz.BAD]
-    assert not bad, "\n".join(f"{r['kind']}: {r['command']}: {r['detail']}" for r in bad)
-    assert done.returncode == 0, done.stderr
+    shard = f"--shard={number}/{len(MODULES)}"
+    arguments = (f"--target={target}", f"--level={level}", shard, "--batches=1", "--batch=5")
+    found = all_right(out, *arguments)
     assert found["runs"] == found["graphs"] >= 4
-    assert sum(found["counts"]["right"].values()) >= 3
     if not number:
         # All is done: nothing runs again.
-        run(*arguments)
+        run(*arguments, f"--out={out}")
         assert json.loads(out.read_text())["cpu_seconds"] == found["cpu_seconds"]
+
+
+def test_products_are_right(tmp_path: Path) -> None:
+    """One of each kind of program."""
+    flags = ("--products", "--target=llvm-cpu-host", "--level=O2", "--seeds=4,5,6,8")
+    found = all_right(tmp_path / "fuzz.json", *flags)
+    assert found["runs"] == 4
+    texts = [graph_of_products(seed).text for seed in (4, 5, 6, 8)]
+    assert all("arith.truncf" in text for text in texts)
+    assert "iree_linalg_ext.attention" in texts[-1]
 
 
 def test_a_seed_gives_the_same_graph() -> None:

@@ -1,0 +1,332 @@
+"""Random products of rows with weights, and what models do behind them: alone, several of the same
+rows, MLPs, and attention between projections."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from random_modules import NUMBERS, Choices, Function, Value, _map
+
+FEW_ROWS, ROWS = (1, 2, 3, 7, 8, 9, 16), (17, 31, 64, 65, 128, 129, 200, 300, 577)
+MANY_ROWS = (1000, 1777, 3000)
+# Columns and depths: those that kernels take, and others.
+EVEN, ODD = (8, 16, 64, 72, 128, 136, 200, 264, 328, 520), (1, 7, 33, 100, 130, 250)
+# Multiplications of a product, at most.
+MOST_WORK = 6e7
+STEPS = ("bias", "bias", "gelu", "gelu_tanh", "silu", "add", "add", "multiply", "scale", "casts")
+# What models do, in their order.
+ORDERS = (
+    ("bias", "gelu"),
+    ("bias", "gelu_tanh"),
+    ("bias", "silu"),
+    ("bias", "add"),
+    ("bias", "gelu", "add"),
+    ("silu", "multiply"),
+    ("add",),
+    ("scale",),
+)
+# What a step computes, as %r of %in0 and %in1, in type T.
+BODIES = {
+    "bias": ["%r = arith.addf %in0, %in1 : T"],
+    "add": ["%r = arith.addf %in0, %in1 : T"],
+    "multiply": ["%r = arith.mulf %in0, %in1 : T"],
+    "scale": ["%h = arith.constant 0.125 : T", "%r = arith.mulf %in0, %h : T"],
+    "gelu": [
+        "%one = arith.constant 1.0 : T",
+        "%half = arith.constant 0.5 : T",
+        "%two = arith.constant 2.0 : T",
+        "%root = math.sqrt %two : T",
+        "%q = arith.divf %in0, %root : T",
+        "%e = math.erf %q : T",
+        "%s = arith.addf %e, %one : T",
+        "%h = arith.mulf %s, %half : T",
+        "%r = arith.mulf %in0, %h : T",
+    ],
+    "gelu_tanh": [
+        "%one = arith.constant 1.0 : T",
+        "%half = arith.constant 0.5 : T",
+        "%three = arith.constant 3.0 : T",
+        "%small = arith.constant 0.044715 : T",
+        "%root = arith.constant 0.79788456 : T",
+        "%cube = math.powf %in0, %three : T",
+        "%b = arith.mulf %cube, %small : T",
+        "%c = arith.addf %in0, %b : T",
+        "%d = arith.mulf %c, %root : T",
+        "%t = math.tanh %d : T",
+        "%s = arith.addf %t, %one : T",
+        "%h = arith.mulf %in0, %half : T",
+        "%r = arith.mulf %h, %s : T",
+    ],
+    "silu": [
+        "%one = arith.constant 1.0 : T",
+        "%n = arith.negf %in0 : T",
+        "%x = math.exp %n : T",
+        "%d = arith.addf %x, %one : T",
+        "%g = arith.divf %one, %d : T",
+        "%r = arith.mulf %in0, %g : T",
+    ],
+}
+
+
+class Products(Function):
+    """A function of products whose rows, weights and results are of one type, `kind`."""
+
+    kind: str = "f16"
+
+    def setup(self) -> None:
+        c = self.choices
+        self.kind = c.pick(["f16", "f16", "f16", "bf16", "bf16", "f32"])
+        rows = c.pick(c.pick([FEW_ROWS, ROWS, ROWS, MANY_ROWS]))
+        batch = c.pick([1, 2, 3])
+        self.lead = c.pick([(rows,), (1, rows), (batch, max(1, rows // batch))])
+        self.grows = c.chance(20)
+
+    def rows(self, k: int) -> Value:
+        """An argument (lead, k); the sizes of its rows may be unknown."""
+        name, shape = f"%arg{len(self.arguments)}", (*self.lead, k)
+        marks = ["?" if self.may_be_dynamic and self.choices.chance(60) else "" for _ in self.lead]
+        given = Value(name, shape, (*marks, ""), self.kind)
+        self.arguments.append(given)
+        if self.grows:
+            slope = np.linspace(0.01, 4, k)
+            self.fills[name] = lambda rng: self.rounded(rng.standard_normal(shape) * slope)
+        known = [self.dim_of(given, dim) if mark else "" for dim, mark in enumerate(marks)]
+        return Value(name, shape, (*known, ""), self.kind)
+
+    def dim_of(self, x: Value, dim: int) -> str:
+        size = self.fresh("s")
+        self.line(f"{size} = tensor.dim {x.name}, {self.constant(dim)} : {x.type}")
+        self.sizes[size] = x.shape[dim]
+        return size
+
+    def rounded(self, array: np.ndarray) -> np.ndarray:
+        return array.astype(NUMBERS[self.kind])
+
+    def size(self, other: int) -> int:
+        """A number of columns or a depth beside another."""
+        sizes = ODD if self.choices.chance(15) else EVEN
+        most = MOST_WORK / (math.prod(self.lead) * other)
+        return self.choices.pick([size for size in sizes if size <= most] or [8])
+
+    def weights(self, *shape: int, depth: int) -> Value:
+        made = self.argument(shape, self.kind)
+        self.fills[made.name] = lambda rng: self.rounded(rng.standard_normal(shape) / depth**0.5)
+        return made
+
+    # products
+
+    def times_weights(self, x: Value, n: int) -> Value:
+        """x (..., k) times weights, in a way that front ends have, rounded to its type."""
+        kinds = [self.as_linear, self.as_linear, self.by_maps, self.of_scalars, self.flattened]
+        if len(x.shape) == 3:
+            kinds.append(self.batched)
+        return self.choices.pick(kinds)(x, n)
+
+    def as_linear(self, x: Value, n: int) -> Value:
+        """As a linear layer comes from torch: weights (n, k) transposed, and repeated for a
+        batch."""
+        k, batch = x.shape[-1], x.shape[:-2]
+        w = self.transpose(self.weights(n, k, depth=k), [1, 0])
+        if batch:
+            into = self.empty((*batch, k, n), (*x.dynamic[:-2], "", ""), self.kind)
+            w = self.generic([w], [[1, 2]], into, [0, 1, 2], [], "%in0")
+        return self.named("linalg.batch_matmul" if batch else "linalg.matmul", x, w, n)
+
+    def by_maps(self, x: Value, n: int) -> Value:
+        """A contraction whose maps say how weights lie."""
+        k, rank = x.shape[-1], len(x.shape)
+        by_columns = self.choices.chance(70)
+        w = self.weights(*((n, k) if by_columns else (k, n)), depth=k)
+        lead = list(range(rank - 1))
+        wmap = [rank - 1, rank] if by_columns else [rank, rank - 1]
+        maps = [[*lead, rank], wmap, [*lead, rank - 1]]
+        text = ", ".join(_map(rank + 1, m) for m in maps)
+        word = "linalg.contract" if rank == 3 else "linalg.matmul"
+        return self.named(f"{word} indexing_maps = [{text}]", x, w, n)
+
+    def of_scalars(self, x: Value, n: int) -> Value:
+        """A loop that multiplies and adds."""
+        k, rank = x.shape[-1], len(x.shape)
+        w = self.weights(n, k, depth=k)
+        lead, wide = list(range(rank - 1)), self.kind != "f32"
+        body = [f"%w{i} = arith.extf %in{i} : {self.kind} to f32" for i in range(2 * wide)]
+        pair = "%w0, %w1" if wide else "%in0, %in1"
+        body += [f"%p = arith.mulf {pair} : f32", "%t = arith.addf %out, %p : f32"]
+        into = self.filled((*x.shape[:-1], n), (*x.dynamic[:-1], ""), "f32")
+        maps = [[*lead, rank], [rank - 1, rank]]
+        return self.narrowed(self.generic([x, w], maps, into, [*lead, rank - 1], body, "%t"))
+
+    def flattened(self, x: Value, n: int) -> Value:
+        """All rows in one dim, weights (k, n), and back."""
+        k = x.shape[-1]
+        w = self.weights(k, n, depth=k)
+        if len(x.shape) == 2:
+            return self.named("linalg.matmul", x, w, n)
+        groups, lead, known = [[0, 1], [2]], x.shape[:-1], x.dynamic[:-1]
+        total = self.product(known, lead)
+        flat = self.reshaped("collapse_shape", x, groups, (math.prod(lead), k), (total, ""))
+        made = self.named("linalg.matmul", flat, w, n)
+        return self.reshaped("expand_shape", made, groups, (*lead, n), (*known, ""))
+
+    def batched(self, x: Value, n: int) -> Value:
+        """Weights of its own for each of a batch."""
+        base = Value("", (x.shape[0], x.shape[-1], n), (x.dynamic[0], "", ""), self.kind)
+        w = self.like(base, [0, 1, 2])
+        factor = x.shape[-1] ** -0.5
+        self.fills[w.name] = lambda rng: self.rounded(rng.standard_normal(base.shape) * factor)
+        return self.named("linalg.batch_matmul", x, w, n)
+
+    def reshaped(
+        self,
+        op: str,
+        x: Value,
+        groups: Sequence[Sequence[int]],
+        shape: Sequence[int],
+        known: Sequence[str],
+    ) -> Value:
+        made = Value(self.fresh(), tuple(shape), tuple(known), x.element)
+        sizes = ", ".join(k or str(s) for s, k in zip(shape, known, strict=True))
+        middle = f" output_shape [{sizes}]" if op == "expand_shape" else ""
+        self.line(
+            f"{made.name} = tensor.{op} {x.name} {list(groups)}{middle} : {x.type} into {made.type}"
+        )
+        return made
+
+    def named(self, op: str, x: Value, w: Value, n: int) -> Value:
+        into, name = self.filled((*x.shape[:-1], n), (*x.dynamic[:-1], ""), "f32"), self.fresh()
+        self.line(
+            f"{name} = {op} ins({x.name}, {w.name} : {x.type}, {w.type}) "
+            f"outs({into.name} : {into.type}) -> {into.type}"
+        )
+        return self.narrowed(Value(name, into.shape, into.dynamic, "f32"))
+
+    # what stands behind them
+
+    def narrowed(self, x: Value) -> Value:
+        return x if self.kind == x.element else self.cast_to(x, self.kind)
+
+    def cast_to(self, x: Value, kind: str) -> Value:
+        dims = range(len(x.shape))
+        word = "extf" if kind == "f32" else "truncf"
+        body = [f"%r = arith.{word} %in0 : {x.element} to {kind}"]
+        return self.generic([x], [dims], self.empty(x.shape, x.dynamic, kind), dims, body, "%r")
+
+    def step(self, x: Value, word: str, other: Value | None = None) -> Value:
+        """One elementwise op behind a product, in x's type."""
+        dims = list(range(len(x.shape)))
+        if word == "casts":
+            wide = x if x.element == "f32" else self.cast_to(x, "f32")
+            return self.narrowed(self.step(wide, self.choices.pick(["gelu", "silu", "scale"])))
+        if word == "bias":
+            other, maps = self.argument(x.shape[-1:], x.element), [dims, dims[-1:]]
+        else:
+            maps = [dims, dims]
+        if word in ("add", "multiply") and other is None:
+            other = self.like(x, dims)
+        given = [x] if other is None else [x, other]
+        if other is not None and self.choices.chance(50):
+            given, maps = given[::-1], maps[::-1]
+        into = self.empty(x.shape, x.dynamic, x.element)
+        body = [line.replace(": T", f": {x.element}") for line in BODIES[word]]
+        return self.generic(given, maps[: len(given)], into, dims, body, "%r")
+
+    def behind(self, x: Value, most: int = 4) -> Value:
+        """x behind steps in an order of models, or in any."""
+        c = self.choices
+        steps = (
+            c.pick(ORDERS) if c.chance(60) else [c.pick(STEPS) for _ in range(c.integer(0, most))]
+        )
+        for word in steps:
+            x = self.step(x, word)
+        return x
+
+    # programs
+
+    def one(self) -> None:
+        """A product; at times what is in front of its last step is returned, too."""
+        k = self.size(8)
+        made = self.times_weights(self.rows(k), self.size(k))
+        self.returned = [self.behind(made)]
+        if self.choices.chance(20):
+            self.returned.append(made)
+
+    def several(self) -> None:
+        """Products of the same rows."""
+        k = self.size(8)
+        x = self.rows(k)
+        count = self.choices.integer(2, 3)
+        self.returned = [self.behind(self.times_weights(x, self.size(k)), 2) for _ in range(count)]
+
+    def feed_forward(self) -> None:
+        """Up, an activation or a gate, down, and the residual."""
+        c, k = self.choices, self.size(64)
+        x, hidden = self.rows(k), self.size(k)
+        bias = c.chance(60)
+
+        def linear(given: Value, n: int) -> Value:
+            made = self.times_weights(given, n)
+            return self.step(made, "bias") if bias else made
+
+        h = self.step(linear(x, hidden), c.pick(["gelu", "gelu_tanh", "silu"]))
+        if c.chance(40):
+            h = self.step(h, "multiply", linear(x, hidden))
+        made = linear(h, k)
+        self.returned = [self.step(made, "add", x) if c.chance(80) else made]
+
+    def attention_block(self) -> None:
+        """Q, K and V of the same rows, heads apart, attention, heads joined, a product and the
+        residual."""
+        c = self.choices
+        heads, head, width = c.pick([1, 2, 4]), c.pick([16, 64, 128]), c.pick([64, 72, 128, 256])
+        rows = min(self.lead[-1], 300)
+        self.lead = (*(min(size, 2) for size in self.lead[:-1]), rows)
+        x = self.rows(width)
+        q, k, v = (self.heads(self.projected(x, heads * head), heads) for _ in range(3))
+        batch = ["b", "h"][2 - len(q.shape[:-2]) :]
+        maps = [[*batch, *dims] for dims in (("m", "k1"), ("k2", "k1"), ("k2", "n"))]
+        scale = self.fresh("scale")
+        self.line(f"{scale} = arith.constant {head**-0.5} : {self.kind}")
+        ins = [(value.name, value.type) for value in (q, k, v)] + [(scale, self.kind)]
+        out = self.empty(q.shape, q.dynamic, self.kind)
+        loops = [*batch, "m", "n", "k1", "k2"]
+        all_maps = [*maps, [], [*batch, "m", "n"]]
+        (made,) = self.attention_op(loops, all_maps, ins, [out], [])
+        rank = len(made.shape)
+        order = [*range(rank - 3), rank - 2, rank - 3, rank - 1]
+        apart = self.transpose(made, order)
+        groups = [*([i] for i in range(rank - 2)), [rank - 2, rank - 1]]
+        flat = (*apart.shape[:-2], heads * head), (*apart.dynamic[:-2], "")
+        joined = self.reshaped("collapse_shape", apart, groups, *flat)
+        self.returned = [self.step(self.projected(joined, width), "add", x)]
+
+    def projected(self, x: Value, n: int) -> Value:
+        made = self.times_weights(x, n)
+        return self.step(made, "bias") if self.choices.chance(40) else made
+
+    def heads(self, x: Value, count: int) -> Value:
+        """(..., rows, heads and what is in them) with the heads apart, in front of the rows."""
+        rank = len(x.shape)
+        groups = [*([i] for i in range(rank - 1)), [rank - 1, rank]]
+        shape = (*x.shape[:-1], count, x.shape[-1] // count)
+        apart = self.reshaped("expand_shape", x, groups, shape, (*x.dynamic, ""))
+        return self.transpose(apart, [*range(rank - 2), rank - 1, rank - 2, rank])
+
+
+PROGRAMS: dict[str, Callable[[Products], None]] = {
+    "product": Products.one,
+    "several products": Products.several,
+    "feed-forward": Products.feed_forward,
+    "attention block": Products.attention_block,
+}
+_TURNS = ("product",) * 5 + ("several products",) + ("feed-forward",) * 2 + ("attention block",) * 2
+
+
+def random_products(choices: Choices, name: str, turn: int) -> tuple[str, Products]:
+    """What kind of program it is, and the program; kinds take turns."""
+    family = _TURNS[turn % len(_TURNS)]
+    made = Products(name, choices, may_be_dynamic=choices.chance(50))
+    made.setup()
+    PROGRAMS[family](made)
+    return family, made
