@@ -38,8 +38,8 @@ hal.executable private @kernels {
         return %r : tensor<4xf32>
       }
       // CHECK: func.func @keys(
-      // CHECK: pv_attrs = {{.*}}lane_basis = {{\[\[}}1, 1, 8, 4]{{.*}}subgroup_basis = {{\[\[}}1, 1, 1, 4]
-      // CHECK-SAME: qk_attrs = {{.*}}subgroup_basis = {{\[\[}}1, 1, 1, 4]
+      // CHECK: subgroup_basis = {{\[\[}}1, 1, 1, 4], [0, 1, 3]]
+      // CHECK-SAME: subgroup_basis = {{\[\[}}1, 1, 1, 4], [0, 2, 3]]
       // CHECK-SAME: partial_reduction = [0, 0, 0, 16]
       func.func @keys(%q: tensor<16x8xf16>, %k: tensor<32x8xf16>, %v: tensor<32x64xf16>, %s: f16, %o: tensor<16x64xf32>, %m: tensor<16xf32>, %t: tensor<16xf32>) -> tensor<16x64xf32> attributes {translation_info = #iree_codegen.translation_info<pipeline = #iree_gpu.pipeline<VectorDistribute> workgroup_size = [256, 1, 1] subgroup_size = 32>} {
         %r:3 = iree_linalg_ext.online_attention <indexing_maps = [affine_map<(m, n, c, k) -> (m, c)>, affine_map<(m, n, c, k) -> (k, c)>, affine_map<(m, n, c, k) -> (k, n)>, affine_map<(m, n, c, k) -> ()>, affine_map<(m, n, c, k) -> (m, n)>, affine_map<(m, n, c, k) -> (m)>, affine_map<(m, n, c, k) -> (m)>], decomposition_config = {pv_attrs = {lowering_config = #iree_gpu.lowering_config<{lane_basis = [[1, 1, 8, 4], [0, 1, 3]], subgroup_basis = [[1, 1, 1, 8], [0, 1, 3]], thread = [0, 8, 0]}>}, qk_attrs = {lowering_config = #iree_gpu.lowering_config<{lane_basis = [[1, 1, 8, 4], [0, 2, 3]], subgroup_basis = [[1, 1, 1, 8], [0, 2, 3]], thread = [0, 8, 0]}>}}> {lowering_config = #iree_gpu.lowering_config<{partial_reduction = [0, 0, 0, 32], workgroup = [1, 128, 0, 0]}>} ins(%q, %k, %v, %s : tensor<16x8xf16>, tensor<32x8xf16>, tensor<32x64xf16>, f16) outs(%o, %m, %t : tensor<16x64xf32>, tensor<16xf32>, tensor<16xf32>) {
