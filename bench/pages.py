@@ -170,6 +170,33 @@ def value_layouts_alone() -> str:
     return table(["attention alone", "V", "V^T"], lines)
 
 
+# docs/nvidia.md
+
+# What stands behind a product, by the words of its case.
+BEHIND = {
+    "bias gelu": "bias and GELU",
+    "bias add": "bias and residual",
+    "silu gated": "SiLU of one times another",
+    "unknown rows": "rows known at run time",
+}
+
+
+def product_kernels() -> str:
+    """Microseconds of products by IREE's code, by precompiled kernels and by PyTorch."""
+    results = load("product_kernels_h200")
+    lines = []
+    for case, ways in results.by_case("timed").items():
+        kind, shape, *behind = case.split()
+        words = [f"{kind} {shape.replace('x', ' x ')}"]
+        words += [BEHIND[" ".join(behind)]] if behind else []
+        times = [f"{ways[way]['us']:.0f}" for way in ("iree", "kernel", "torch")]
+        ratio = f"{ways['torch']['us'] / ways['kernel']['us']:.2f}"
+        lines.append([", ".join(words), *times, ratio, f"{ways['kernel']['error']:.1e}"])
+    head = ["rows x columns x depth", "IREE", "kernel", "PyTorch"]
+    where = f"{on(results, 'microseconds on the GPU')}; errors against float64:\n\n"
+    return where + table([*head, "PyTorch's time / kernel's", "error"], lines)
+
+
 # docs/notes/gpu.md
 
 
@@ -659,6 +686,7 @@ BLOCKS: dict[tuple[str, str], Block] = {
     ("how-it-decides.md", "alone"): Block(
         value_layouts_alone, ("configure_h200", "configure_f32_h200", "kernels_h200")
     ),
+    ("nvidia.md", "products"): Block(product_kernels, ("product_kernels_h200",)),
     ("passes.md", "passes"): Block(pass_table.passes),
     ("notes/gpu.md", "prefill"): Block(prefill, ("configure_h200",)),
     ("notes/gpu.md", "narrow"): Block(narrow, ("configure_h200",)),
