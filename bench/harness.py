@@ -30,12 +30,10 @@ BENCHES = (
     "kernels",
     "known",
     "layers",
-    "llama_layer",
     "models",
     "product_kernels",
     "products",
     "projection",
-    "ptx",
     "split_k",
     "split_k_cpu",
 )

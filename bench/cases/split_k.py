@@ -1,4 +1,4 @@
-"""Decode by attn-split-k on a CUDA GPU: attention and a layer, beside IREE's default and PyTorch.
+"""Decode by attn-split-k on a CUDA GPU, beside IREE's default and PyTorch.
 
 `compile` writes a .vmfb for each variant of each case; `run` times them beside PyTorch's
 FlashAttention and cuDNN and checks every result against float64. A step is timed as the slope
@@ -12,13 +12,12 @@ out. GB/s count K and V once.
 from __future__ import annotations
 
 import argparse
-import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.attention import fresh_attention, reference
+from bench.attention import reference
 from bench.cases.steps import Shape, steps_module
 from bench.device import gpu, load
 from bench.harness import Manifest
@@ -53,17 +52,6 @@ class Time:
 
 
 @dataclass(frozen=True)
-class Layer:
-    """A decode step of a layer over so many cached keys."""
-
-    keys: int
-
-    @property
-    def name(self) -> str:
-        return f"{self.keys} keys"
-
-
-@dataclass(frozen=True)
 class Check:
     """Attention whose numbers are checked; over an unknown number of keys at each length."""
 
@@ -77,7 +65,7 @@ class Check:
         return f"check 8x{self.rows}x{keys}" + ", masked" * self.mask
 
 
-Case = Time | Layer | Check
+Case = Time | Check
 
 
 def cases() -> list[Case]:
@@ -87,88 +75,7 @@ def cases() -> list[Case]:
         for rows in (1, 4)
         for keys in (*CHECK_LENGTHS, 0)
     ]
-    return [*map(Layer, LAYER_KEYS), *map(Time, GPU_SHAPES), *checks]
-
-
-# A Llama-like layer at batch 1: model width, heads, heads of K and V, head dim, hidden width.
-WIDTH, HEADS, KV_HEADS, HEAD, HIDDEN = 4096, 32, 8, 128, 14336
-LAYER_KEYS = (4096, 16384, 65536, 131072)
-LAYER_WEIGHTS = {
-    "wq": (WIDTH, WIDTH),
-    "wk": (WIDTH, KV_HEADS * HEAD),
-    "wv": (WIDTH, KV_HEADS * HEAD),
-    "wo": (WIDTH, WIDTH),
-    "w1": (WIDTH, HIDDEN),
-    "w3": (WIDTH, HIDDEN),
-    "w2": (HIDDEN, WIDTH),
-}
-
-
-def layer_module(keys: int, counts: dict[str, int]) -> str:
-    """MLIR text: decode steps of a layer without norms and positions, each on the last one's
-    output: projections (the new key and value are results of the last step), attention over
-    the cache, output projection, gated MLP, both with their residuals."""
-
-    def tensor(*sizes: int, kind: str = "f16") -> str:
-        return f"tensor<{'x'.join(map(str, sizes))}x{kind}>"
-
-    def matmul(result: str, x: str, weight: str) -> str:
-        rows, columns = LAYER_WEIGHTS[weight]
-        wide, narrow = tensor(1, columns, kind="f32"), tensor(1, columns)
-        return f"""
-  %{result}e = tensor.empty() : {wide}
-  %{result}z = linalg.fill ins(%zero : f32) outs(%{result}e : {wide}) -> {wide}
-  %{result}w = linalg.matmul ins(%{x}, %{weight} : {tensor(1, rows)}, {tensor(rows, columns)})
-      outs(%{result}z : {wide}) -> {wide}
-  %{result} = arith.truncf %{result}w : {wide} to {narrow}"""
-
-    q4, o4 = tensor(1, KV_HEADS, HEADS // KV_HEADS, HEAD), tensor(1, WIDTH)
-    cache, new = tensor(1, KV_HEADS, keys, HEAD), tensor(1, KV_HEADS * HEAD)
-    hidden = tensor(1, HIDDEN)
-    groups, heads = "[[0], [1, 2, 3]]", f"[1, {KV_HEADS}, {HEADS // KV_HEADS}, {HEAD}]"
-    read = [("%k", cache, "b, h, k, d"), ("%v", cache, "b, h, k, n"), ("%scale", "f16", "")]
-
-    def step(i: int) -> str:
-        return (
-            matmul(f"q{i}", f"x{i}", "wq")
-            + matmul(f"nk{i}", f"x{i}", "wk")
-            + matmul(f"nv{i}", f"x{i}", "wv")
-            + f"""
-  %qh{i} = tensor.expand_shape %q{i} {groups} output_shape {heads} : {o4} into {q4}"""
-            + fresh_attention(
-                f"%a{i}",
-                [(f"%qh{i}", q4, "b, h, g, d"), *read],
-                q4,
-                written="b, h, g, n",
-                dims="b, h, g, n, d, k",
-            )
-            + f"""
-  %af{i} = tensor.collapse_shape %a{i} {groups} : {q4} into {o4}"""
-            + matmul(f"o{i}", f"af{i}", "wo")
-            + f"\n  %y{i} = arith.addf %x{i}, %o{i} : {o4}"
-            + matmul(f"g{i}", f"y{i}", "w1")
-            + matmul(f"u{i}", f"y{i}", "w3")
-            + f"""
-  %ng{i} = arith.negf %g{i} : {hidden}
-  %eg{i} = math.exp %ng{i} : {hidden}
-  %dg{i} = arith.addf %eg{i}, %ones : {hidden}
-  %sg{i} = arith.divf %g{i}, %dg{i} : {hidden}
-  %m{i} = arith.mulf %sg{i}, %u{i} : {hidden}"""
-            + matmul(f"d{i}", f"m{i}", "w2")
-            + f"\n  %x{i + 1} = arith.addf %y{i}, %d{i} : {o4}"
-        )
-
-    arguments = f"%x0: {o4}, %k: {cache}, %v: {cache}, " + ", ".join(
-        f"%{name}: {tensor(*sizes)}" for name, sizes in LAYER_WEIGHTS.items()
-    )
-    return "\n".join(
-        f"func.func @{name}({arguments}) -> ({o4}, {new}, {new}) {{\n"
-        f"  %scale = arith.constant {HEAD**-0.5} : f16\n  %zero = arith.constant 0.0 : f32\n"
-        f"  %ones = arith.constant dense<1.0> : {hidden}"
-        + "".join(map(step, range(count)))
-        + f"\n  return %x{count}, %nk{count - 1}, %nv{count - 1} : {o4}, {new}, {new}\n}}"
-        for name, count in counts.items()
-    )  # fmt: skip
+    return [*map(Time, GPU_SHAPES), *checks]
 
 
 def compile_module(
@@ -218,8 +125,6 @@ def compile(folder: Path, wanted: list[Case], _: argparse.Namespace) -> None:
 
 def _text(case: Case) -> str:
     counts = {"one": 1, **STEPS}
-    if isinstance(case, Layer):
-        return layer_module(case.keys, counts)
     if isinstance(case, Time):
         return steps_module(case.shape, counts)
     shape = Shape(8, case.rows, case.keys)
@@ -228,8 +133,6 @@ def _text(case: Case) -> str:
 
 def _variants(case: Case) -> tuple[str, ...]:
     """Numbers of chunks; '' is IREE's default."""
-    if isinstance(case, Layer):
-        return ("", "auto")
     if isinstance(case, Time):
         return ("", "auto", *map(str, GPU_SPLITS[1:]))
     return ("auto",) if case.keys else ("auto", "4", "16")
@@ -237,9 +140,7 @@ def _variants(case: Case) -> tuple[str, ...]:
 
 def run(folder: Path, case: Case, _: argparse.Namespace) -> Iterator[Row]:
     entries = Manifest(folder).of(case.name)
-    if isinstance(case, Layer):
-        yield from run_layer(folder, case, entries)
-    elif isinstance(case, Time):
+    if isinstance(case, Time):
         yield from run_time(folder, case.shape, entries)
     else:
         yield from check(folder, case, entries)
@@ -271,50 +172,6 @@ def on_gpu(*values: Any) -> list[Any]:
     from iree import runtime
 
     return [runtime.asdevicearray(gpu().device, value.cpu().numpy()) for value in values]
-
-
-def run_layer(folder: Path, case: Layer, entries: list[dict[str, Any]]) -> Iterator[Row]:
-    """Milliseconds of a decode step of a layer, beside PyTorch."""
-    import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-    from torch.nn.functional import scaled_dot_product_attention, silu
-
-    torch.manual_seed(0)
-
-    def random(*sizes: int, scale: float = 1.0) -> Any:
-        return (torch.randn(sizes, device="cuda") * scale).half()
-
-    weights = {name: random(*of, scale=of[0] ** -0.5) for name, of in LAYER_WEIGHTS.items()}
-    # The MLP's output is quadratic in its input: many steps must not overflow.
-    weights["w2"] *= 0.01
-    x0 = random(1, WIDTH)
-    k, v = (random(1, KV_HEADS, case.keys, HEAD) for _ in range(2))
-
-    def steps(count: int) -> Any:
-        x, new = x0, ()
-        for _ in range(count):
-            q = (x @ weights["wq"]).view(1, KV_HEADS, HEADS // KV_HEADS, HEAD)
-            new = x @ weights["wk"], x @ weights["wv"]
-            y = x + scaled_dot_product_attention(q, k, v).view(1, WIDTH) @ weights["wo"]
-            x = y + (silu(y @ weights["w1"]) * (y @ weights["w3"])) @ weights["w2"]
-        return x, *new
-
-    with sdpa_kernel(SDPBackend.FLASH_ATTENTION), torch.no_grad():
-        right = steps(1)[0].float().cpu().numpy()
-        seconds = slope(replayed(steps))
-    yield row(case.name, "torch FA2", {"ms": ms(seconds)}, part="layers")
-    inputs = on_gpu(x0, k, v, *weights.values())
-    for entry in entries:
-        functions = load(gpu(), folder / entry["file"])
-        found: dict[str, Any] = {"said": entry["said"]}
-        try:
-            call = functools.partial(lambda f, name: f[name](*inputs)[0].to_host(), functions)
-            # Against PyTorch in f16: both round at the same places.
-            found["difference"] = relative_error(call("one"), right)
-            found["ms"] = ms(slope(call))
-        except Exception as error:
-            found["failed"] = str(error)[:200]
-        yield row(case.name, way_of(entry), found, part="layers")
 
 
 def replayed(steps: Callable[[int], Any]) -> Callable[[str], None]:
