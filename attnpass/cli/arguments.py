@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..driver.files import STANDARD
 from ..errors import AttnError
+from .diagnostics import run_tool
+from .guard import guarded
+from .version import version_text
 
 Options = TypeVar("Options")
 
@@ -113,6 +118,73 @@ def check_model(path: str) -> None:
 
 
 # ----- work in steps, here and on the machine with the device
+
+STEP_VALUES = {
+    "device": "device",
+    "folder": "folder",
+    "run": "run",
+    "finish": "finish",
+    "jobs": "jobs",
+    "compile-limit": "compile_limit",
+    "run-limit": "run_limit",
+}
+STEP_SWITCHES = {
+    "compile-only": "compile_only",
+    "quiet": "quiet",
+    "version": "version",
+    "help": "help",
+}
+STEP_NUMBERS = ("jobs", "compile_limit", "run_limit")
+
+
+@dataclass
+class StepOptions:
+    """What the command lines of tools that work in steps have in common, parsed."""
+
+    model: str = ""
+    device: str = ""
+    folder: str = ""
+    run: str = ""
+    finish: str = ""
+    jobs: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    compile_limit: int = 120
+    run_limit: int = 60
+    compile_only: bool = False
+    quiet: bool = False
+    version: bool = False
+    help: bool = False
+    flags: list[str] = field(default_factory=list)
+
+
+Steps = TypeVar("Steps", bound=StepOptions)
+
+
+@dataclass(frozen=True)
+class StepTool(Generic[Steps]):
+    """A command that works in steps: what was done stays, and is not done again."""
+
+    name: str
+    usage: str
+    spec: Spec
+    options: Callable[[], Steps]
+    work: Callable[[Steps], int]
+
+    def main(self, arguments: Sequence[str] | None) -> int:
+        """The exit code; in a child of this process where the command line is this process's."""
+        if arguments is None:
+            return guarded(self.name, lambda: self.main(sys.argv[1:]))
+        return run_tool(self.name, lambda: self._main(arguments))
+
+    def _main(self, arguments: Sequence[str]) -> int:
+        options = parse_options(arguments, self.options(), self.spec)
+        if options.help or options.version:
+            print(self.usage if options.help else version_text(), end="")
+            return 0
+        try:
+            return self.work(options)
+        except KeyboardInterrupt:
+            print(f"{self.name}: stopped; the same command goes on from here", file=sys.stderr)
+            return 130
 
 
 def check_steps(options: Any, kept: Sequence[str]) -> str:

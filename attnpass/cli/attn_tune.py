@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..driver.files import check_writable, sole_user, write_output
 from ..errors import AttnError
 from ..pipeline import CACHES, MODES
-from .arguments import DRIVERS, Spec, check_model, check_steps, parse_options, target_flags
-from .diagnostics import run_tool
-from .guard import guarded
-from .version import version_text
+from .arguments import (
+    DRIVERS,
+    STEP_NUMBERS,
+    STEP_SWITCHES,
+    STEP_VALUES,
+    Spec,
+    StepOptions,
+    StepTool,
+    check_model,
+    check_steps,
+    target_flags,
+)
 
 if TYPE_CHECKING:
     from ..tuning.folder import Manifest, TuneSettings
@@ -60,90 +67,47 @@ An interrupted command, given again, goes on where it was.
 """
 
 _VALUES = {
+    **STEP_VALUES,
     "o": "spec",
     "table": "table",
-    "device": "device",
-    "folder": "folder",
-    "run": "run",
-    "finish": "finish",
-    "jobs": "jobs",
-    "compile-limit": "compile_limit",
-    "run-limit": "run_limit",
     "max-candidates": "max_candidates",
     "attn-mode": "mode",
     "attn-cache": "cache",
     "try": "tries",
     "assume": "assume",
 }
-_SWITCHES = {
-    "compile-only": "compile_only",
-    "quiet": "quiet",
-    "version": "version",
-    "help": "help",
-}
 _SPEC = Spec(
     _VALUES,
-    _SWITCHES,
+    STEP_SWITCHES,
     words={"attn-mode": MODES, "attn-cache": CACHES, "device": tuple(DRIVERS)},
-    numbers=("jobs", "compile_limit", "run_limit", "max_candidates", "assume"),
+    numbers=(*STEP_NUMBERS, "max_candidates", "assume"),
 )
 
 
 @dataclass
-class TuneOptions:
+class TuneOptions(StepOptions):
     """The command line, parsed."""
 
-    model: str = ""
     spec: str = ""
     table: str = ""
-    device: str = ""
-    folder: str = ""
     mode: str = "cost"
     cache: str = "kept"
     tries: str = ""
-    run: str = ""
-    finish: str = ""
-    jobs: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
-    compile_limit: int = 120
-    run_limit: int = 60
     max_candidates: int = 0
     assume: int = 512
-    compile_only: bool = False
-    quiet: bool = False
-    version: bool = False
-    help: bool = False
-    flags: list[str] = field(default_factory=list)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    if arguments is None:
-        return guarded("attn-tune", lambda: main(sys.argv[1:]))
-    return run_tool("attn-tune", lambda: _main(arguments))
+    return StepTool("attn-tune", USAGE, _SPEC, TuneOptions, _checked).main(arguments)
 
 
-def _main(arguments: Sequence[str]) -> int:
-    options = parse_arguments(arguments)
-    if options.help:
-        print(USAGE, end="")
-        return 0
-    if options.version:
-        print(version_text(), end="")
-        return 0
+def _checked(options: TuneOptions) -> int:
     _check(options)
     for path in (options.spec, options.table):
         if path:
             check_writable(path)
-    try:
-        return _tune(options)
-    except KeyboardInterrupt:
-        print("attn-tune: stopped; the same command goes on from here", file=sys.stderr)
-        return 130
-
-
-def parse_arguments(arguments: Sequence[str]) -> TuneOptions:
-    """Options from the command line; AttnError for one that is not known."""
-    return parse_options(arguments, TuneOptions(), _SPEC)
+    return _tune(options)
 
 
 def _check(options: TuneOptions) -> None:

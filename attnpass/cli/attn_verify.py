@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -18,10 +17,18 @@ from ..driver.files import (
     write_output,
 )
 from ..errors import AttnError
-from .arguments import DRIVERS, Spec, check_model, check_steps, parse_options, target_flags
-from .diagnostics import run_tool
-from .guard import guarded
-from .version import version_text
+from .arguments import (
+    DRIVERS,
+    STEP_NUMBERS,
+    STEP_SWITCHES,
+    STEP_VALUES,
+    Spec,
+    StepOptions,
+    StepTool,
+    check_model,
+    check_steps,
+    target_flags,
+)
 
 if TYPE_CHECKING:
     from ..verify.folder import Folder, VerifySettings
@@ -68,32 +75,19 @@ Exit code: 0 right, 1 wrong (or a mistake in the command line or the model), 2 c
 """
 
 _VALUES = {
-    "device": "device",
+    **STEP_VALUES,
     "inputs": "inputs",
     "random": "random",
     "length": "lengths",
     "range": "ranges",
     "function": "function",
-    "folder": "folder",
     "json": "json",
-    "run": "run",
-    "finish": "finish",
-    "jobs": "jobs",
-    "compile-limit": "compile_limit",
-    "run-limit": "run_limit",
-}
-_SWITCHES = {
-    "plain": "plain",
-    "compile-only": "compile_only",
-    "quiet": "quiet",
-    "version": "version",
-    "help": "help",
 }
 _SPEC = Spec(
     _VALUES,
-    _SWITCHES,
+    {**STEP_SWITCHES, "plain": "plain"},
     words={"device": tuple(DRIVERS)},
-    numbers=("random", "jobs", "compile_limit", "run_limit"),
+    numbers=(*STEP_NUMBERS, "random"),
     lists=("lengths", "ranges"),
     handed_on=("iree-", "attn-"),
 )
@@ -101,55 +95,31 @@ _EXIT = {"right": 0, "wrong": 1, "could not tell": 2}
 
 
 @dataclass
-class VerifyOptions:
+class VerifyOptions(StepOptions):
     """The command line, parsed."""
 
-    model: str = ""
-    device: str = ""
     inputs: str = ""
     random: int = 2
     lengths: list[str] = field(default_factory=list)
     ranges: list[str] = field(default_factory=list)
     function: str = ""
-    folder: str = ""
     json: str = ""
-    run: str = ""
-    finish: str = ""
-    jobs: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     compile_limit: int = 300
     run_limit: int = 120
     plain: bool = False
-    compile_only: bool = False
-    quiet: bool = False
-    version: bool = False
-    help: bool = False
-    flags: list[str] = field(default_factory=list)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    if arguments is None:
-        return guarded("attn-verify", lambda: main(sys.argv[1:]))
-    return run_tool("attn-verify", lambda: _main(arguments))
+    return StepTool("attn-verify", USAGE, _SPEC, VerifyOptions, _checked).main(arguments)
 
 
-def _main(arguments: Sequence[str]) -> int:
-    options = parse_options(arguments, VerifyOptions(), _SPEC)
-    if options.help:
-        print(USAGE, end="")
-        return 0
-    if options.version:
-        print(version_text(), end="")
-        return 0
+def _checked(options: VerifyOptions) -> int:
     _check(options)
     if options.json:
         check_writable(options.json)
     check_temporary_folder()
-    try:
-        return _verify(options)
-    except KeyboardInterrupt:
-        print("attn-verify: stopped; the same command goes on from here", file=sys.stderr)
-        return 130
+    return _verify(options)
 
 
 def _check(options: VerifyOptions) -> None:

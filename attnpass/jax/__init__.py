@@ -40,6 +40,7 @@ def compile(
     does not exist, CompilerToolError where IREE fails.
     """
     require("jax")
+    from ..program.compiler import ProgramCompiler
     from .compiled import compile_function
 
-    return compile_function(function, args, kwargs, device=device, report=report, options=options)
+    return compile_function(function, args, kwargs, ProgramCompiler(device, report, options))

@@ -11,8 +11,8 @@ from iree.compiler import ir
 
 from ..driver.modules import updates_tensors
 from ..errors import AttnError
-from ..program.arrays import ArrayProgram, check_array, compile_for
-from ..program.devices import open_device
+from ..program.arrays import ArrayProgram, check_array
+from ..program.compiler import ProgramCompiler
 from ..program.executable import Executable
 from ..report.records import Report
 
@@ -46,14 +46,9 @@ def compile_function(
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None,
-    *,
-    device: str,
-    report: Report | None,
-    options: dict[str, Any],
+    compiler: ProgramCompiler,
 ) -> CompiledJit:
     """`attnpass.jax.compile`."""
-    report = Report() if report is None else report
-    where = open_device(device)
     try:
         lowered = jax.jit(function, keep_unused=True).lower(*args, **dict(kwargs or {}))
     except Exception as error:
@@ -61,12 +56,10 @@ def compile_function(
     text = lowered.as_text(debug_info=True)
     types = [np.dtype(leaf.dtype) for leaf in jax.tree_util.tree_leaves(lowered.out_info)]
     inputs = jax.tree_util.tree_leaves(lowered.in_avals)
-    if any(dtype == np.float64 for dtype in (*types, *(leaf.dtype for leaf in inputs))):
-        given = options.get("extra_args", ())
-        options = {**options, "extra_args": ["--iree-input-demote-f64-to-f32=false", *given]}
-    vmfb = compile_for(text, "stablehlo", where, report, options)
-    program = ArrayProgram(Executable(vmfb, where), types, _updates(text))
-    return CompiledJit(program, lowered, vmfb, report)
+    doubles = any(dtype == np.float64 for dtype in (*types, *(leaf.dtype for leaf in inputs)))
+    vmfb = compiler.compile(text, "stablehlo", doubles)
+    program = ArrayProgram(Executable(vmfb, compiler.device), types, _updates(text))
+    return CompiledJit(program, lowered, vmfb, compiler.report)
 
 
 def _updates(text: str) -> bool:

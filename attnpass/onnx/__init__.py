@@ -40,6 +40,7 @@ def compile(
     import and a device that does not exist, CompilerToolError where IREE fails.
     """
     require("onnx")
+    from ..program.compiler import ProgramCompiler
     from .compiled import compile_graph
 
-    return compile_graph(model, device=device, report=report, options=options)
+    return compile_graph(model, ProgramCompiler(device, report, options))

@@ -20,8 +20,8 @@ from iree.compiler.tools.import_onnx.importer_externalization_overrides import (
 
 from ..driver.modules import updates_tensors
 from ..errors import AttnError
-from ..program.arrays import ArrayProgram, array_bytes, check_array, compile_for
-from ..program.devices import open_device
+from ..program.arrays import ArrayProgram, array_bytes, check_array
+from ..program.compiler import ProgramCompiler
 from ..program.executable import SCOPE, Executable
 from ..report.records import Report
 
@@ -72,29 +72,22 @@ class CompiledGraph:
 
 
 def compile_graph(
-    model: str | os.PathLike[str] | onnx.ModelProto,
-    *,
-    device: str,
-    report: Report | None,
-    options: dict[str, Any],
+    model: str | os.PathLike[str] | onnx.ModelProto, compiler: ProgramCompiler
 ) -> CompiledGraph:
     """`attnpass.onnx.compile`."""
-    report = Report() if report is None else report
-    where = open_device(device)
     proto, folder = _loaded(model)
     module, parameters = _imported(proto, folder)
     weights = {initializer.name for initializer in proto.graph.initializer}
     inputs = [_value(info) for info in proto.graph.input if info.name not in weights]
     outputs = [_value(info) for info in proto.graph.output]
-    if any(value.dtype == np.float64 for value in (*inputs, *outputs)):
-        given = options.get("extra_args", ())
-        options = {**options, "extra_args": ["--iree-input-demote-f64-to-f32=false", *given]}
+    doubles = any(value.dtype == np.float64 for value in (*inputs, *outputs))
     buffer = io.BytesIO()
     module.write_bytecode(buffer)
-    vmfb = compile_for(buffer.getvalue(), "onnx", where, report, options)
+    vmfb = compiler.compile(buffer.getvalue(), "onnx", doubles)
     types = [value.dtype for value in outputs]
-    program = ArrayProgram(Executable(vmfb, where, parameters), types, updates_tensors(module))
-    return CompiledGraph(program, inputs, outputs, vmfb, report)
+    executable = Executable(vmfb, compiler.device, parameters)
+    program = ArrayProgram(executable, types, updates_tensors(module))
+    return CompiledGraph(program, inputs, outputs, vmfb, compiler.report)
 
 
 def _loaded(model: str | os.PathLike[str] | onnx.ModelProto) -> tuple[onnx.ModelProto, str]:

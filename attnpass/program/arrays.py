@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..driver.tools import compile_str
 from ..errors import AttnError
-from ..report.records import Report
-from .devices import RuntimeDevice
 from .executable import Executable, Value
 
 
@@ -77,23 +74,6 @@ def check_array(name: str, array: np.ndarray, dtype: np.dtype, shape: Sequence[i
             f"argument {name}: it was compiled for {wanted}, not "
             f"{'x'.join(map(str, array.shape))}; compile again for others"
         )
-
-
-def compile_for(
-    module: object,
-    input_type: str,
-    device: RuntimeDevice,
-    report: Report,
-    options: dict[str, object],
-) -> bytes:
-    """A front end's module as a program for `device`; `options` are those of `compile_str`."""
-    chosen = {"input_type": input_type, "target_backends": [device.backend], **options}
-    given = [str(flag) for flag in chosen.get("extra_args", ())]
-    chosen["extra_args"] = [*device.flags(given), *given]
-    vmfb = compile_str(module, report=report, **chosen)
-    if vmfb is None:
-        raise TypeError("output_file is no option of a door: a program is run; see its `vmfb`")
-    return vmfb
 
 
 @functools.cache

@@ -11,8 +11,7 @@ from torch.export import ExportedProgram
 
 from ..driver.modules import holds_module, operation_of, updates_tensors
 from ..errors import AttnError
-from ..program.arrays import compile_for
-from ..program.devices import open_device
+from ..program.compiler import ProgramCompiler
 from ..program.executable import Executable
 from ..report.records import Report
 from .exported import (
@@ -209,7 +208,6 @@ def compile_model(
     options: dict[str, Any],
 ) -> CompiledModel | CompiledFunction:
     """`attnpass.torch.compile`."""
-    report = Report() if report is None else report
     if isinstance(model, torch.nn.Module):
         program = export(model, args, kwargs, dynamic_shapes, strict)
         return compile_program(program, device, report, options)
@@ -222,17 +220,17 @@ def compile_model(
             "a torch.nn.Module, an ExportedProgram or what iree-turbine's aot.export returns is "
             f"needed, not {type(model).__name__}"
         )
-    where = open_device(device or "cpu")
-    vmfb = compile_for(model, "torch", where, report, options)
-    runs = TensorProgram(Executable(vmfb, where), updates_tensors(operation_of(model)))
-    return CompiledFunction(runs, vmfb, report)
+    compiler = ProgramCompiler(device or "cpu", report, options)
+    vmfb = compiler.compile(model, "torch")
+    runs = TensorProgram(Executable(vmfb, compiler.device), updates_tensors(operation_of(model)))
+    return CompiledFunction(runs, vmfb, compiler.report)
 
 
 def compile_program(
-    program: ExportedProgram, device: str | None, report: Report, options: dict[str, Any]
+    program: ExportedProgram, device: str | None, report: Report | None, options: dict[str, Any]
 ) -> CompiledModel:
     """An exported program, compiled; where no device is named, for that of its tensors."""
-    where = open_device(device or _device_of(program))
+    compiler = ProgramCompiler(device or _device_of(program), report, options)
     program = normalize(decomposed(program))
     state = stateless(program)
     module, parameters = imported(state)
@@ -245,13 +243,10 @@ def compile_program(
                 f"IREE 3.13 has no {', '.join(sorted(missing))}, and torch does not say what "
                 "they are made of; put other ops in their place"
             )
-    if has_doubles(program):
-        given = options.get("extra_args", ())
-        options = {**options, "extra_args": ["--iree-input-demote-f64-to-f32=false", *given]}
-    vmfb = compile_for(bytecode(module), "torch", where, report, options)
+    vmfb = compiler.compile(bytecode(module), "torch", has_doubles(program))
     data = {name: host_bytes(tensor) for name, tensor in parameters.items()}
-    runs = TensorProgram(Executable(vmfb, where, data), updates_tensors(module.operation))
-    return CompiledModel(runs, state, signature_of(program), vmfb, report, parameters)
+    runs = TensorProgram(Executable(vmfb, compiler.device, data), updates_tensors(module.operation))
+    return CompiledModel(runs, state, signature_of(program), vmfb, compiler.report, parameters)
 
 
 def _device_of(program: ExportedProgram) -> str:

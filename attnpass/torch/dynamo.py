@@ -11,7 +11,6 @@ from torch.export import Dim
 
 from ..errors import AttnError
 from ..program.front_ends import require
-from ..report.records import Report
 from .compiled import CompiledModel, compile_program
 from .exported import export
 
@@ -43,7 +42,7 @@ def backend(
     # What is exported is not part of what Dynamo traces.
     with tracing(None), torch.utils._python_dispatch._disable_current_modes():
         program = export(_Graph(module), example, None, shapes, strict=False)
-        compiled = compile_program(program, device, Report(), chosen)
+        compiled = compile_program(program, device, None, chosen)
     own = [place for place, node in enumerate(nodes) if _is_static(node, example[place])]
     return _as_dynamo_calls(compiled, own)
 
