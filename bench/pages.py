@@ -68,9 +68,9 @@ def gains() -> str:
     lines = [
         _layer_gain("layer of Llama 3 8B, f16, prefill of 4096 rows", "prefill4096"),
         _layer_gain("layer of Llama 3 8B, f16, decode over 16384 keys", "decode16384"),
-        _gpu_gain(f"{attention}, f16, 32 heads of 128", "32x1_4096x4096_d128_f16"),
-        _gpu_gain(f"{attention}, f16, 4 heads of 1024", "4x1_4096x4096_d1024_f16"),
-        _gpu_gain(f"{attention}, f32, 32 heads of 128", "32x1_4096x4096_d128_f32"),
+        _gpu_gain(f"{attention}, f16, 32 heads of 128", "f16_32x1_4096x4096_d128"),
+        _gpu_gain(f"{attention}, f16, 4 heads of 1024", "f16_4x1_4096x4096_d1024"),
+        _gpu_gain(f"{attention}, f32, 32 heads of 128", "f32_32x1_4096x4096_d128"),
         _block_gain("prefill of 512 rows", "prefill, 512 rows, f32"),
         _block_gain("decode over 4096 keys", "decode, 4096 keys, f32"),
         _cpu_gain("512 rows and keys, 32 heads of 128", "32 heads, 512 x 512, d 128, f32"),
@@ -88,15 +88,14 @@ def _layer_gain(words: str, case: str) -> list[str]:
 
 def _gpu_gain(words: str, case: str) -> list[str]:
     """A line for attention on the H200."""
-    shape, _, kind = case.rpartition("_")
-    run = "configure_f32_h200" if kind == "f32" else "configure_h200"
+    run = "configure_f32_h200" if case.startswith("f32") else "configure_h200"
     rows = load(run).by_case()[case]
     peers = [
         f"{three_digits(rows[peer])} ({PEERS[peer]})"
         for peer in PEERS
         if "ms" in rows.get(peer, {})
     ]
-    kernel = load("kernels_h200").by_case().get(f"{kind}_{shape}")
+    kernel = load("kernels_h200").by_case().get(case)
     ours = [three_digits(rows["iree"]), three_digits(rows["attnpass"])]
     ours.append(three_digits(kernel["iree"]) if kernel else "-")
     runs = _runs(run, *(["kernels_h200"] if kernel else []))
@@ -151,12 +150,12 @@ def value_layouts() -> str:
 def value_layouts_alone() -> str:
     """Attention alone with V and with V^T."""
     cases = {
-        "f16, head dim 64": "32x1_4096x4096_d64_f16",
-        "f16, head dim 128": "32x1_4096x4096_d128_f16",
-        "f16, head dim 256": "16x1_4096x4096_d256_f16",
-        "f16, head dim 512": "8x1_4096x4096_d512_f16",
-        "e4m3, head dim 128, widened to f16 (default)": "32x1_4096x4096_d128_f8E4M3FN",
-        "f32, head dim 128": "32x1_4096x4096_d128_f32",
+        "f16, head dim 64": "f16_32x1_4096x4096_d64",
+        "f16, head dim 128": "f16_32x1_4096x4096_d128",
+        "f16, head dim 256": "f16_16x1_4096x4096_d256",
+        "f16, head dim 512": "f16_8x1_4096x4096_d512",
+        "e4m3, head dim 128, widened to f16 (default)": "f8E4M3FN_32x1_4096x4096_d128",
+        "f32, head dim 128": "f32_32x1_4096x4096_d128",
     }
     found = load("configure_h200").by_case() | load("configure_f32_h200").by_case()
     lines = [
@@ -234,7 +233,7 @@ def _beside(cases: dict[str, Ways], ours: Sequence[str], peers: Sequence[str]) -
         stock = rows.get("iree", {}).get("ms")
         ratio = "-" if stock is None else f"{stock / best:.2f}"
         lines.append([case, *(ms(rows.get(name)) for name in names), ratio])
-    return table(["heads x group, rows x keys, head dim, type", *names, "iree / attnpass"], lines)
+    return table(["type, heads x group, rows x keys, head dim", *names, "iree / attnpass"], lines)
 
 
 def _least(rows: Ways, names: Sequence[str]) -> float | None:

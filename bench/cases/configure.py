@@ -16,11 +16,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from bench.attention import V_T, K, Operand, V, fresh_attention, reference
+from bench.attention_case import Case, cases_in
 from bench.device import gpu, load, to_iree, to_torch, torch_type
 from bench.harness import Manifest, attn_compile
 from bench.results import Row, row
@@ -38,152 +39,22 @@ NARROW_VARIANTS = ("8 bits", "8 bits V^T", "8 bits shared", "8 bits shared V^T")
 VARIANTS = ("iree", "attnpass", "attnpass V^T", *NARROW_VARIANTS)
 
 
-@dataclass(frozen=True)
-class Case:
-    """`heads` = batch x heads of K and V, each with `group` heads of `rows` queries. With `cast`
-    the model itself widens Q, K and V to the result's type."""
-
-    heads: int = 32
-    rows: int = 4096
-    keys: int = 4096
-    head: int = 128
-    query: str = "f16"
-    value: str = "f16"
-    group: int = 1
-    mask: str = ""
-    timed: bool = True
-    dynamic: bool = False
-    cast: bool = False
-
-    @property
-    def name(self) -> str:
-        kinds = self.query if self.query == self.value else f"{self.query}+{self.value}"
-        words = [f"{self.heads}x{self.group}", f"{self.rows}x{self.keys}", f"d{self.head}", kinds]
-        return "_".join([*words, *([self.mask] if self.mask else []), *["dyn"] * self.dynamic]) + (
-            "_cast" * self.cast
-        )
-
-    def arch(self, variant: str) -> str:
-        """What to compile for: IREE alone does not compile attention for sm_90."""
-        if not self.is_narrow:
-            return "sm_80"
-        return "sm_89" if variant == "iree" else "sm_90"
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether Q, K or V has 8 bits."""
-        return "f8" in self.query + self.value
-
-    @property
-    def variants(self) -> tuple[str, ...]:
-        """Those that are compared. IREE alone is compared where there are times; over an unknown
-        number of keys without a mask it takes minutes for wrong numbers."""
-        alone = self.timed and (bool(self.mask) or not self.dynamic)
-        return VARIANTS[0 if alone else 1 : None if self.is_narrow else -len(NARROW_VARIANTS)]
-
-
-CASES = (
-    Case(),
-    Case(head=64),
-    Case(query="bf16", value="bf16"),
-    Case(query="bf16", value="bf16", head=64),
-    Case(query="f8E4M3FN"),
-    Case(query="f8E4M3FN", value="f8E4M3FN"),
-    Case(query="f8E4M3FN", head=64),
-    Case(query="f8E4M3FN", value="f8E4M3FN", head=64),
-    Case(query="f8E4M3FN", value="f8E4M3FN", heads=16, head=256),
-    Case(query="f8E5M2", value="f8E5M2"),
-    Case(query="f8E4M3FN", cast=True),
-    Case(query="f8E4M3FN", value="f8E4M3FN", cast=True),
-    Case(heads=16, head=256),
-    Case(heads=8, head=512),
-    Case(heads=4, head=1024),
-    Case(rows=1024, keys=1024),
-    Case(rows=8192, keys=8192),
-    Case(mask="causal"),
-    Case(mask="padding"),
-    Case(heads=8, group=4),
-    Case(heads=1),
-    Case(rows=1333, keys=1333),
-    Case(rows=777, keys=1008, head=64),
-    Case(head=80),
-    Case(head=96),
-    Case(head=72),
-    Case(heads=16, head=160),
-    Case(heads=16, head=192),
-    Case(dynamic=True),
-    Case(mask="causal", dynamic=True),
-    Case(head=64, mask="padding", dynamic=True),
-    *(
-        replace(case, query="f32", value="f32")
-        for case in (
-            Case(),
-            Case(head=64),
-            Case(rows=1024, keys=1024, head=64),
-            Case(rows=1024, keys=1024, head=32),
-            Case(rows=1024, keys=1024, head=96),
-            Case(rows=1024, keys=1024, head=72),
-            Case(heads=16, rows=1024, keys=1024, head=256),
-            Case(heads=8, rows=1024, keys=1024, head=512),
-            Case(heads=1, rows=4096, keys=4096, head=512),
-            Case(heads=2, rows=512, keys=512, head=1024),
-            Case(heads=8, group=4, rows=1024, keys=1024),
-            Case(heads=12, rows=512, keys=512, head=64),
-            Case(heads=12, rows=128, keys=128, head=64),
-            Case(heads=1, rows=512, keys=512, head=64),
-            Case(heads=8, rows=77, keys=77, head=64),
-            Case(rows=777, keys=777, head=64),
-            Case(rows=1024, keys=1024, head=64, mask="causal"),
-            Case(rows=1024, keys=1024, mask="padding"),
-            Case(rows=1024, keys=1024, head=64, dynamic=True),
-            Case(rows=1024, keys=1024, mask="causal", dynamic=True),
-            Case(rows=1),
-            Case(rows=1, keys=16384, head=64),
-            Case(heads=8, group=4, rows=1),
-            Case(heads=8, group=8, rows=1, head=64),
-            Case(heads=2, rows=17, keys=40, head=48, timed=False),
-            Case(heads=2, rows=5, keys=100, head=64, timed=False),
-            Case(heads=2, group=4, rows=1, keys=777, mask="padding", timed=False),
-            Case(heads=3, group=2, rows=65, keys=333, head=112, mask="padding", timed=False),
-            Case(heads=2, rows=100, keys=200, head=160, mask="causal", timed=False),
-            Case(heads=2, rows=100, keys=200, head=320, timed=False),
-            Case(heads=4, rows=333, head=80, mask="padding", dynamic=True, timed=False),
-            Case(heads=1, group=8, rows=65, mask="causal", dynamic=True, timed=False),
-        )
-    ),
-    Case(heads=2, rows=500, dynamic=True, timed=False),
-    Case(heads=2, rows=500, keys=500, head=96, timed=False),
-    Case(heads=4, rows=1, dynamic=True, timed=False),
-    Case(heads=1, rows=129, dynamic=True, timed=False),
-    Case(heads=1, group=8, rows=333, mask="causal", dynamic=True, timed=False),
-    Case(heads=4, group=3, rows=65, head=160, dynamic=True, timed=False),
-    Case(heads=4, rows=777, head=64, mask="causal", dynamic=True, timed=False),
-    Case(heads=4, rows=333, head=256, mask="padding", dynamic=True, timed=False),
-    Case(heads=4, rows=100, query="bf16", value="bf16", dynamic=True, timed=False),
-    Case(heads=4, rows=300, query="f8E4M3FN", dynamic=True, timed=False),
-    Case(heads=4, rows=300, query="f8E4M3FN", value="f8E4M3FN", dynamic=True, timed=False),
-    Case(heads=4, rows=300, head=72, dynamic=True, timed=False),
-    Case(heads=2, rows=100, head=512, dynamic=True, timed=False),
-    Case(heads=40, rows=200, keys=336, timed=False),
-    Case(heads=40, rows=200, keys=333, timed=False),
-    Case(heads=40, rows=1000, keys=4112, mask="causal", timed=False),
-    Case(heads=40, rows=65, keys=64, head=64, timed=False),
-    Case(heads=40, rows=17, keys=640, timed=False),
-    Case(heads=40, rows=333, keys=784, query="bf16", value="bf16", mask="padding", timed=False),
-    Case(heads=40, rows=256, keys=256, head=96, timed=False),
-    Case(heads=40, rows=256, keys=256, head=32, timed=False),
-    Case(heads=40, rows=256, keys=256, head=40, timed=False),
-    Case(heads=40, rows=200, keys=333, head=112, query="bf16", value="bf16", timed=False),
-    Case(heads=40, rows=256, keys=320, head=224, timed=False),
-    Case(heads=2, rows=129, keys=528, head=256, timed=False),
-    Case(heads=2, rows=129, keys=528, head=512, timed=False),
-    Case(heads=40, rows=300, keys=336, query="f8E4M3FN", timed=False),
-    Case(heads=10, group=4, rows=333, keys=336, timed=False),
-)
-
-
 def cases() -> list[Case]:
-    return list(CASES)
+    return cases_in(Path(__file__).with_suffix(".txt"))
+
+
+def arch(case: Case, variant: str) -> str:
+    """What to compile for: IREE alone does not compile attention for sm_90."""
+    if not case.is_narrow:
+        return "sm_80"
+    return "sm_89" if variant == "iree" else "sm_90"
+
+
+def variants(case: Case) -> tuple[str, ...]:
+    """Those that are compared. IREE alone is compared where there are times; over an unknown
+    number of keys without a mask it takes minutes for wrong numbers."""
+    alone = case.timed and (bool(case.seen) or not case.dynamic)
+    return VARIANTS[0 if alone else 1 : None if case.is_narrow else -len(NARROW_VARIANTS)]
 
 
 def module(case: Case, transposed: bool) -> str:
@@ -191,13 +62,13 @@ def module(case: Case, transposed: bool) -> str:
     results only a corner is returned, so that transfers take no time."""
     keys, rows = ("?", "?") if case.dynamic else (case.keys, case.rows)
     group, letter = (f"{case.group}x", "g, ") if case.group > 1 else ("", "")
-    q = f"tensor<{case.heads}x{group}{rows}x{case.head}x{case.query}>"
-    k = f"tensor<{case.heads}x{keys}x{case.head}x{case.query}>"
+    q = f"tensor<{case.heads}x{group}{rows}x{case.head}x{case.dtype}>"
+    k = f"tensor<{case.heads}x{keys}x{case.head}x{case.dtype}>"
     size = f"{case.head}x{keys}" if transposed else f"{keys}x{case.head}"
-    v = f"tensor<{case.heads}x{size}x{case.value}>"
-    kind = "f16" if case.value.startswith("f8") else case.value
+    v = f"tensor<{case.heads}x{size}x{case.values}>"
+    kind = case.output
     out = f"tensor<{case.heads}x{group}{rows}x{case.head}x{kind}>"
-    mask = f"tensor<{rows}x{keys}xi1>" if case.mask else ""
+    mask = f"tensor<{rows}x{keys}xi1>" if case.seen else ""
     shared = [("%scale", "f32", ""), *([("%mask", mask, "m, k2")] if mask else [])]
     query, value = f"b, {letter}m, k1", V_T if transposed else V
     rank = 4 if group else 3
@@ -262,10 +133,10 @@ def compile(folder: Path, wanted: list[Case], _: argparse.Namespace) -> None:
 
     manifest, source, report = Manifest(folder), folder / "source.mlir", folder / "report.json"
     for case in wanted:
-        for variant in case.variants:
+        for variant in variants(case):
             source.write_text(module(case, variant.endswith("V^T")))
             ours = ["--attn-disable"] if variant == "iree" else _pipeline(case, variant)
-            target = ["--iree-hal-target-device=cuda", f"--iree-cuda-target={case.arch(variant)}"]
+            target = ["--iree-hal-target-device=cuda", f"--iree-cuda-target={arch(case, variant)}"]
             entry = manifest.add(case.name, variant)
             flags = [*ours, *target, f"--attn-report={report}"]
             entry["failed"] = attn_compile(source, folder / entry["file"], *flags)
@@ -302,9 +173,9 @@ def run(folder: Path, case: Case, _: argparse.Namespace) -> Iterator[Row]:
     for keys in lengths:
         of = replace(case, keys=keys)
         q, k, v, mask = tensors(of)
-        exact = "float64" if case.query == "f32" else "float32"
+        exact = "float64" if case.dtype == "f32" else "float32"
         right = reference(q[0], k[0], v[0], *mask, exact=exact).cpu().numpy()
-        if case.timed and not case.mask:
+        if case.timed and not case.seen:
             yield from peers(q, k, v, right, case)
         placed = {
             name: [to_iree(config.device, x) for x in values]
@@ -330,7 +201,7 @@ def measure(functions: Any, case: Case, given: dict[str, list[Any]], right: Any)
         own = [x for name in ("q", "k", "v") for x in given[name][: COUNTS[which]]]
         return functions[which](*own, *given["mask"])
 
-    out = torch_type("f16" if case.value.startswith("f8") else case.value)
+    out = torch_type(case.output)
     found = {"error": relative_error(host(call("one"), out), right)}
     if not case.timed or not found["error"] < WRONG:
         return found
@@ -353,17 +224,17 @@ def tensors(case: Case) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
 
     count = range(MANY if case.timed else 1)
     rows, keys = (case.heads * case.group, case.rows, case.head), (case.heads, case.keys, case.head)
-    q = [random(*rows, kind=case.query) for _ in count]
+    q = [random(*rows, kind=case.dtype) for _ in count]
     if case.group > 1:
         q = [x.view(case.heads, case.group, case.rows, case.head) for x in q]
-    k = [random(*keys, kind=case.query) for _ in count]
-    v = [random(*keys, kind=case.value) for _ in count]
+    k = [random(*keys, kind=case.dtype) for _ in count]
+    v = [random(*keys, kind=case.values) for _ in count]
     mask = torch.ones(case.rows, case.keys, dtype=torch.bool, device="cuda")
-    if case.mask == "causal":
+    if case.seen == "lower":
         mask = mask.tril()
-    elif case.mask:
+    elif case.seen:
         mask[:, max(1, case.keys * 3 // 4) :] = False
-    return q, k, v, [mask] if case.mask else []
+    return q, k, v, [mask] if case.seen else []
 
 
 def peers(q: list[Any], k: list[Any], v: list[Any], right: Any, case: Case) -> Iterator[Row]:
@@ -380,7 +251,7 @@ def peers(q: list[Any], k: list[Any], v: list[Any], right: Any, case: Case) -> I
     ]
     grouped = case.group > 1
     # In f32 the last one is the only one.
-    names = ("efficient",) if case.query == "f32" else ("FA2", "cuDNN")
+    names = ("efficient",) if case.dtype == "f32" else ("FA2", "cuDNN")
     for name, backend in backends(*names).items():
         try:
             with sdpa_kernel(backend), torch.no_grad():

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.attention import V_T, K, V, fresh_attention, scores_of
+from bench.attention_case import Case, cases_in
 from bench.device import gpu, load, to_iree, to_torch, torch_type
 from bench.results import Row, row
 from bench.timing import backends, captured, ms, slopes
@@ -31,439 +32,19 @@ from bench.timing import backends, captured, ms, slopes
 FEW, MANY = 4, 24
 # Short kernels are repeated more often, so that the difference is well above a call's jitter.
 MANY_SHORT = 404
-# The kernel that transposes V itself.
-TURNING = "attention_f8e4m3fn_d128"
 # The length of the products that make V, where something does.
 PROJECTED = 256
 DEVICE = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80")
 
 
-@dataclass(frozen=True)
-class Case:
-    """`heads` = batch x heads of K and V, each with `group` query heads.
-
-    `behind` keys before its own are what a row sees, if not 0. `mask` is the type of a mask
-    that is passed in, i1 or a float, and `mask_dims` are its dims: some of b, g, m, n. Where
-    it has m, row 5 sees no key, if there is one. `offset` is the key that a causal row 0 sees
-    last. `timed` cases are run repeatedly; `own` leaves attention to IREE, by itself or
-    `configured` by attnpass. `layout` is V's in the module, `steps` the number of attentions,
-    each reading the output of the one before. `cache` is the type of K and V, if not `dtype`,
-    and `value` that of V, if not K's.
-    With `projected` V is a product of two arguments, and the layout pass runs before. With
-    `elsewhere` the module asks for the device at run time: `hopper` and finds the kernel's, or
-    `older` and is made not to. A score s becomes cap * tanh(s / cap) with a `cap`, and scores
-    are half as large as that (standard deviation). `growing` keys are the larger the later, so
-    that rows' maxima grow. `forced` is the kernel that is measured, if not the one that would be
-    taken. With `poisoned` every other head is NaN, and the rest must not
-    be.
-    """
-
-    dtype: str
-    heads: int
-    rows: int
-    keys: int
-    head: int
-    group: int = 1
-    causal: bool = False
-    layout: str = "row-major"
-    dynamic: bool = False
-    timed: bool = False
-    own: bool = False
-    steps: int = 1
-    behind: int = 0
-    mask: str = ""
-    mask_dims: str = "mn"
-    offset: int = 0
-    cache: str = ""
-    configured: bool = False
-    projected: bool = False
-    elsewhere: str = ""
-    cap: float = 0
-    forced: str = ""
-    value: str = ""
-    poisoned: bool = False
-    growing: bool = False
-
-    @property
-    def name(self) -> str:
-        kinds = self.dtype + self.cache + self.value
-        words = [kinds, f"{self.heads}x{self.group}", f"{self.rows}x{self.keys}"]
-        words += [f"d{self.head}"]
-        for word in ("causal", "dynamic", "own", "configured", "projected", "growing"):
-            words += [word] if getattr(self, word) else []
-        words += [f"offset{self.offset}"] if self.offset else []
-        words += [f"elsewhere_{self.elsewhere}"] if self.elsewhere else []
-        words += [f"window{self.behind}"] if self.behind else []
-        words += [f"cap{self.cap:g}"] if self.cap else []
-        words += [f"mask_{self.mask}_{self.mask_dims}"] if self.mask else []
-        words += ["forced"] if self.forced else []
-        words += ["poisoned"] if self.poisoned else []
-        words += ["vt"] if self.layout == "transposed" else []
-        words += [f"steps{self.steps}"] if self.steps > 1 else []
-        return "_".join(words)
-
-    @property
-    def output(self) -> str:
-        """The element type of the result: that of 16 bits, f16 if there is none."""
-        kinds = (self.dtype, self.kept, self.values)
-        return next((kind for kind in kinds if not kind.startswith("f8")), "f16")
-
-    @property
-    def kept(self) -> str:
-        """The element type of K."""
-        return self.cache or self.dtype
-
-    @property
-    def values(self) -> str:
-        """The element type of V."""
-        return self.value or self.kept
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether Q, K or V has 8 bits."""
-        return any(kind.startswith("f8") for kind in (self.dtype, self.kept, self.values))
-
-    @property
-    def is_decode(self) -> bool:
-        return self.rows * self.group <= 64
-
-    @property
-    def bytes(self) -> int:
-        """Of K and V."""
-        width = 1 if self.kept.startswith("f8") else 2
-        return 2 * self.heads * self.keys * self.head * width
-
-    @property
-    def many(self) -> int:
-        short = self.flops < 4e10 and self.bytes < 2e8
-        return MANY_SHORT if short else MANY
-
-    @property
-    def flops(self) -> float:
-        """Of the two products; half of them where half of the keys are hidden, and those of
-        the window if there is one."""
-        keys = min(self.keys, self.behind + 1) if self.behind else self.keys
-        full = 4 * self.heads * self.group * self.rows * keys * self.head
-        return full / 2 if self.causal and not self.behind else full
-
-
 def cases() -> list[Case]:
-    odd = [
-        Case("f16", 2, 300, 777, 128),
-        Case("f16", 3, 1000, 1000, 128, causal=True),
-        Case("f16", 1, 777, 1333, 128, dynamic=True),
-        Case("f16", 8, 1333, 1333, 128, group=4, causal=True, dynamic=True),
-        Case("f16", 8, 777, 777, 128, group=4),
-        Case("f16", 2, 129, 1, 128),
-        Case("f16", 2, 127, 128, 64),
-        Case("f16", 2, 129, 136, 64, layout="transposed"),
-        Case("f16", 2, 333, 1000, 128, layout="transposed"),
-        Case("f16", 2, 1333, 1333, 64, causal=True, steps=3),
-        Case("bf16", 8, 777, 777, 128, group=4, causal=True),
-        Case("bf16", 8, 1333, 1333, 64, group=4),
-        Case("bf16", 3, 1000, 1000, 128, causal=True, layout="transposed"),
-        Case("bf16", 3, 500, 700, 64, dynamic=True),
-        Case("f16", 2, 333, 777, 256),
-        Case("bf16", 8, 777, 777, 256, group=4, causal=True, dynamic=True),
-        Case("f16", 2, 1000, 1000, 64, causal=True, behind=100),
-        Case("f16", 8, 1333, 1333, 128, group=4, causal=True, behind=300, dynamic=True),
-        Case("bf16", 2, 1000, 777, 256, causal=True, behind=64),
-        Case("f16", 2, 300, 777, 64, mask="f16"),
-        Case("f16", 8, 333, 777, 128, group=4, mask="f16", mask_dims="bgmn"),
-        Case("f16", 3, 333, 777, 128, group=2, mask="f32", mask_dims="gmn"),
-        Case("f16", 3, 333, 776, 128, group=2, mask="i1", mask_dims="bn"),
-        Case("f16", 2, 300, 777, 256, mask="f16", mask_dims="n"),
-        Case("bf16", 3, 333, 777, 64, mask="f32", mask_dims="bmn", dynamic=True),
-        Case("bf16", 4, 333, 777, 128, mask="bf16", mask_dims="bn"),
-        Case("bf16", 4, 500, 1333, 128, mask="i1", group=2, mask_dims="gmn", dynamic=True),
-        Case("bf16", 2, 300, 777, 256, mask="i1"),
-        *odd_wide(),
-        *odd_aligned(),
-        Case("f8E4M3FN", 2, 300, 784, 128, layout="transposed"),
-        Case("f8E4M3FN", 2, 1000, 1008, 128, layout="transposed", causal=True),
-        Case("f8E4M3FN", 8, 777, 1024, 128, layout="transposed", group=4),
-        Case("f8E4M3FN", 2, 300, 784, 128, forced=TURNING),
-        Case("f8E4M3FN", 3, 1000, 1008, 128, causal=True, forced=TURNING + "_causal"),
-        Case("f8E4M3FN", 8, 777, 1024, 128, group=4, causal=True, forced=TURNING + "_causal"),
-        Case("f8E4M3FN", 40, 777, 1040, 128, layout="transposed", group=2, causal=True),
-        Case("f8E4M3FN", 2, 129, 16, 128, layout="transposed"),
-        *odd_poisoned(),
-    ]
-    timed = [
-        Case("f16", 32, 4096, 4096, 128, timed=True),
-        Case("f16", 32, 4096, 4096, 128, timed=True, own=True),
-        Case("f16", 32, 16384, 16384, 128, timed=True),
-        Case("f16", 32, 16384, 16384, 128, timed=True, layout="transposed"),
-        Case("bf16", 32, 4096, 4096, 128, timed=True),
-        Case("bf16", 32, 16384, 16384, 128, timed=True),
-        Case("f16", 32, 4096, 4096, 128, timed=True, causal=True),
-        Case("f16", 32, 16384, 16384, 128, timed=True, causal=True),
-        Case("bf16", 32, 16384, 16384, 128, timed=True, causal=True),
-        Case("f16", 32, 4096, 4096, 64, timed=True),
-        Case("f16", 32, 16384, 16384, 64, timed=True),
-        Case("bf16", 32, 4096, 4096, 64, timed=True),
-        Case("bf16", 32, 16384, 16384, 64, timed=True),
-        Case("f16", 32, 4096, 4096, 64, timed=True, causal=True),
-        Case("f16", 32, 16384, 16384, 64, timed=True, causal=True),
-        Case("bf16", 32, 4096, 4096, 64, timed=True, causal=True),
-        Case("bf16", 32, 16384, 16384, 64, timed=True, causal=True),
-        Case("f16", 32, 512, 16384, 64, timed=True),
-        Case("f16", 8, 4096, 4096, 128, group=4, timed=True),
-        Case("f16", 8, 777, 777, 128, group=4, timed=True, causal=True),
-        Case("f16", 8, 1333, 1333, 128, group=4, timed=True, causal=True),
-        Case("f16", 32, 512, 512, 128, timed=True),
-        Case("f16", 32, 4096, 4096, 256, timed=True),
-        Case("bf16", 32, 4096, 4096, 256, timed=True, causal=True),
-        Case("f16", 32, 16384, 16384, 128, timed=True, causal=True, behind=4096),
-        Case("bf16", 8, 4096, 4096, 128, group=4, timed=True, causal=True, behind=1024),
-        Case("f16", 32, 4096, 4096, 128, timed=True, mask="f16"),
-        Case("f16", 32, 4096, 4096, 128, timed=True, mask="i1"),
-        Case("bf16", 32, 4096, 4096, 128, timed=True, mask="f32"),
-        Case("bf16", 32, 4096, 4096, 128, timed=True, mask="bf16"),
-        Case("f16", 32, 4096, 4092, 128, timed=True, mask="f16"),
-        Case("bf16", 8, 1333, 1333, 128, group=4, timed=True, mask="bf16"),
-        Case("f16", 32, 4096, 4096, 64, timed=True, mask="f16"),
-        Case("f16", 32, 4096, 4096, 256, timed=True, mask="f16"),
-        Case("f16", 8, 777, 777, 128, group=4, timed=True, mask="i1", mask_dims="bn"),
-        Case("f8E4M3FN", 32, 4096, 4096, 128, timed=True, layout="transposed"),
-        Case("f8E4M3FN", 32, 16384, 16384, 128, timed=True, layout="transposed"),
-        Case("f8E4M3FN", 32, 16384, 16384, 128, timed=True, layout="transposed", causal=True),
-        Case("f8E4M3FN", 32, 4096, 4096, 128, timed=True, layout="transposed", causal=True),
-        Case("f8E4M3FN", 32, 16384, 16384, 128, timed=True),
-        Case("f8E4M3FN", 32, 4096, 4096, 128, timed=True, forced=TURNING),
-        Case("f8E4M3FN", 32, 16384, 16384, 128, timed=True, forced=TURNING),
-        Case(
-            "f8E4M3FN", 32, 16384, 16384, 128, timed=True, causal=True, forced=TURNING + "_causal"
-        ),
-    ]
-    found = odd + odd_decode() + timed + timed_decode() + thresholds() + soft_capped()
-    return found + mixed() + widened()
+    return cases_in(Path(__file__).with_suffix(".txt"))
 
 
-def mixed() -> list[Case]:
-    """Q and K of 8 bits before V of 16."""
-    odd = [
-        Case("", 2, 300, 777, 128, value="f16"),
-        Case("", 2, 129, 1, 128, value="f16"),
-        Case("", 8, 777, 777, 128, value="f16", group=4, causal=True),
-        Case("", 3, 333, 1000, 128, value="f16", layout="transposed"),
-        Case("", 3, 500, 1000, 128, value="f16", growing=True),
-        Case("", 32, 512, 1024, 128, value="f16", projected=True),
-        Case("", 8, 777, 1001, 128, value="bf16", group=4, dynamic=True),
-        Case("", 8, 1333, 1333, 128, value="bf16", group=4, causal=True, dynamic=True),
-        Case("", 40, 777, 1110, 128, value="bf16", causal=True, offset=333),
-        Case("", 2, 129, 136, 128, value="bf16", layout="transposed"),
-    ]
-    timed = [
-        Case("", 32, 4096, 4096, 128, value="f16"),
-        Case("", 32, 4096, 4096, 128, value="f16", layout="transposed"),
-        Case("", 32, 4096, 4096, 128, value="f16", causal=True),
-        Case("", 32, 16384, 16384, 128, value="f16"),
-        Case("", 32, 4096, 4096, 128, value="bf16"),
-        Case("", 32, 4096, 4096, 128, value="bf16", layout="transposed"),
-        Case("", 32, 16384, 16384, 128, value="bf16", causal=True),
-        Case("", 8, 4096, 4096, 128, value="bf16", group=4),
-        Case("", 32, 1024, 1024, 128, value="f16"),
-        Case("", 8, 1333, 1333, 128, value="f16", group=4, causal=True),
-    ]
-    found = odd + [replace(case, timed=True) for case in timed]
-    return [replace(case, dtype="f8E4M3FN") for case in found]
-
-
-def widened() -> list[Case]:
-    """8-bit operands that no kernel takes as they are, by the kernels for 16 bits."""
-    e4m3, e5m2 = "f8E4M3FN", "f8E5M2"
-    odd = [
-        Case(e4m3, 2, 300, 777, 64, value="f16"),
-        Case(e4m3, 3, 333, 1000, 64, value="bf16", layout="transposed", dynamic=True, group=2),
-        Case(e4m3, 2, 300, 777, 64),
-        Case(e4m3, 3, 777, 777, 256, causal=True, group=2),
-        Case(e4m3, 3, 333, 777, 128, mask="i1", mask_dims="bmn"),
-        Case(e4m3, 2, 300, 1000, 64, mask="f16"),
-        Case(e4m3, 8, 1333, 1333, 128, causal=True, dynamic=True),
-        Case(e4m3, 3, 333, 333, 64, cap=20),
-        Case(e5m2, 2, 300, 777, 128),
-        Case(e5m2, 3, 500, 500, 64, causal=True, value="bf16"),
-        Case("f16", 8, 333, 777, 128, group=4, cache=e4m3),
-        Case("bf16", 8, 500, 1333, 128, group=4, cache=e4m3, causal=True, offset=833),
-    ]
-    timed = [
-        Case(e4m3, 32, 4096, 4096, 128, value="f16", forced="attention_f16_d128"),
-        Case(e4m3, 32, 4096, 4096, 128, value="bf16", forced="attention_bf16_d128"),
-        Case(e4m3, 32, 4096, 4096, 128, mask="f16"),
-        Case(e4m3, 32, 4096, 4096, 64),
-        Case(e4m3, 32, 4096, 4096, 256, causal=True),
-        Case(e5m2, 32, 4096, 4096, 128),
-        Case("bf16", 8, 4096, 4096, 128, group=4, cache=e4m3),
-    ]
-    return odd + [replace(case, timed=True) for case in timed]
-
-
-def soft_capped() -> list[Case]:
-    """Attention with a soft-cap, small and odd, then as large as Gemma 2's."""
-    odd = [
-        Case("f16", 2, 300, 777, 128),
-        Case("f16", 8, 1333, 1333, 128, group=4, causal=True, dynamic=True),
-        Case("f16", 2, 1000, 1000, 64, causal=True, behind=100),
-        Case("f16", 3, 333, 777, 256, group=2, causal=True, behind=300),
-        Case("f16", 3, 333, 777, 64, mask="i1", mask_dims="bmn"),
-        Case("f16", 2, 300, 777, 256, mask="f16", mask_dims="n"),
-        Case("bf16", 8, 777, 777, 128, group=4, causal=True),
-        Case("bf16", 2, 300, 500, 64, dynamic=True),
-        Case("bf16", 4, 500, 1333, 128, mask="i1", group=2, mask_dims="gmn", dynamic=True),
-        Case("bf16", 4, 333, 777, 256, mask="bf16", mask_dims="bn"),
-        Case("f16", 8, 1, 777, 128, group=4),
-        Case("f16", 8, 4, 5000, 128, group=2, causal=True, offset=3000, behind=700, dynamic=True),
-        Case("bf16", 5, 1, 1777, 256, group=2, mask="i1", mask_dims="bn"),
-        Case("f8E4M3FN", 8, 1, 777, 128, group=4),
-        Case("f16", 4, 512, 512, 128, own=True),  # what IREE does: wrong
-        Case("f16", 4, 512, 512, 128, own=True, configured=True),
-        Case("f16", 4, 1, 4096, 128, own=True, configured=True),
-    ]
-    timed = [
-        Case("f16", 32, 4096, 4096, 128),
-        Case("bf16", 32, 4096, 4096, 128),
-        Case("f16", 32, 4096, 4096, 128, own=True, configured=True),
-        Case("bf16", 32, 16384, 16384, 128, causal=True),
-        Case("f16", 32, 4096, 4096, 64),
-        Case("f16", 32, 4096, 4096, 256),
-        Case("bf16", 8, 8192, 8192, 256, group=2, causal=True),
-        Case("f16", 32, 4096, 4096, 128, mask="i1"),
-        Case("bf16", 32, 4096, 4096, 128, mask="bf16"),
-        Case("f16", 64, 1, 16384, 128),
-        Case("bf16", 8, 1, 65536, 256, group=2),
-    ]
-    return [replace(case, cap=20) for case in odd] + [
-        replace(case, cap=50, timed=True) for case in timed
-    ]
-
-
-def odd_wide() -> list[Case]:
-    """Enough heads for workgroups of 256 rows, in some or in all cases."""
-    kinds = [
-        Case("f16", 0, 777, 1333, 64),
-        Case("f16", 0, 1333, 1333, 64, causal=True),
-        Case("f16", 0, 777, 1110, 64, causal=True, offset=333),
-        Case("f16", 0, 600, 1333, 64, causal=True),
-        Case("f16", 0, 500, 776, 64, layout="transposed"),
-        Case("bf16", 0, 777, 777, 64, causal=True),
-        Case("bf16", 0, 777, 776, 64, causal=True, layout="transposed"),
-    ]
-    found = [replace(case, heads=heads) for heads in (40, 64) for case in kinds]
-    return [*found, Case("bf16", 8, 1000, 777, 64, group=8)]
-
-
-def odd_poisoned() -> list[Case]:
-    """Keys that fill no tile, with NaN behind them, which a weight of 0 would not hide."""
-    narrow = "f8E4M3FN"
-    found = [
-        Case("f16", 4, 300, 777, 128),
-        Case("f16", 4, 776, 776, 128, layout="transposed", causal=True),
-        Case("f16", 40, 300, 777, 64),
-        Case("f16", 4, 300, 777, 256),
-        Case("f16", 4, 300, 777, 128, mask="f16"),
-        Case(narrow, 4, 300, 784, 128, layout="transposed"),
-        Case(narrow, 4, 784, 784, 128, layout="transposed", causal=True),
-        Case(narrow, 4, 300, 784, 128, forced=TURNING),
-        Case(narrow, 4, 784, 784, 128, causal=True, forced=TURNING + "_causal"),
-        Case("f16", 4, 1, 777, 128),
-        Case(narrow, 4, 1, 777, 128),
-    ]
-    return [replace(case, poisoned=True) for case in found]
-
-
-def odd_aligned() -> list[Case]:
-    """Masks with rows that start at multiples of 16 bytes."""
-    return [
-        Case("f16", 2, 300, 776, 64, mask="f16"),
-        Case("f16", 8, 333, 776, 128, group=4, mask="f16", mask_dims="bgmn"),
-        Case("f16", 3, 333, 780, 128, group=2, mask="f32", mask_dims="gmn"),
-        Case("f16", 3, 333, 784, 128, group=2, mask="i1", mask_dims="bn"),
-        Case("f16", 2, 300, 776, 256, mask="f16", mask_dims="n"),
-        Case("f16", 2, 333, 1004, 256, mask="f32", mask_dims="bmn"),
-        Case("bf16", 3, 333, 780, 64, mask="f32", mask_dims="bmn"),
-        Case("bf16", 4, 333, 1000, 128, mask="bf16", mask_dims="bn"),
-        Case("bf16", 4, 500, 1328, 128, mask="i1", group=2, mask_dims="gmn"),
-        Case("bf16", 2, 300, 784, 256, mask="i1"),
-        Case("bf16", 2, 129, 16, 64, mask="i1", mask_dims="bmn"),
-    ]
-
-
-def odd_decode() -> list[Case]:
-    """Decode of few keys and odd lengths, right to the last row and key."""
-    narrow = "f8E4M3FN"
-    return [
-        Case("f16", 8, 1, 777, 128),
-        Case("f16", 3, 1, 1, 128),
-        Case("f16", 2, 1, 5000, 64, group=4),
-        Case("f16", 3, 1, 1333, 256, group=8),
-        Case("f16", 40, 1, 130, 128, group=5, dynamic=True),
-        Case("f16", 8, 3, 4097, 128, group=8, dynamic=True),
-        Case("f16", 8, 4, 1000, 128, group=2, causal=True, offset=996),
-        Case("f16", 8, 4, 5000, 128, group=2, causal=True, offset=3000, behind=700, dynamic=True),
-        Case("f16", 5, 1, 777, 128, group=4, mask="f16", mask_dims="n"),
-        Case("f16", 5, 7, 777, 64, mask="i1", mask_dims="bmn"),
-        Case("f16", 5, 1, 3001, 256, group=2, mask="f32", mask_dims="bgn", dynamic=True),
-        Case("bf16", 8, 1, 777, 128, group=4),
-        Case("bf16", 8, 1, 1333, 64, dynamic=True),
-        Case("bf16", 5, 1, 777, 128, group=4, mask="bf16", mask_dims="bn"),
-        Case("bf16", 5, 6, 1777, 128, group=4, mask="i1", mask_dims="gmn"),
-        Case("bf16", 4, 1, 2000, 256, mask="f32", mask_dims="n"),
-        Case(narrow, 8, 1, 777, 128, group=4),
-        Case(narrow, 8, 1, 1333, 64, dynamic=True),
-        Case(narrow, 5, 7, 777, 64, mask="i1", mask_dims="bmn"),
-        Case("f16", 8, 1, 1333, 128, group=4, cache=narrow),
-        Case("f16", 5, 1, 777, 64, mask="f16", mask_dims="n", cache=narrow, dynamic=True),
-        Case("bf16", 8, 1, 1333, 128, group=4, cache=narrow, mask="i1", mask_dims="bn"),
-        Case("bf16", 3, 1, 5000, 64, group=4, cache=narrow),
-        Case(narrow, 32, 1024, 1024, 128, projected=True),
-        Case("f16", 32, 512, 1024, 128, projected=True),
-        Case("f16", 8, 1, 4096, 128, group=4, elsewhere="hopper"),
-        Case("f16", 8, 1, 4096, 128, group=4, elsewhere="older"),
-        Case("f16", 8, 500, 1024, 128, elsewhere="hopper"),
-        Case("f16", 8, 500, 1024, 128, elsewhere="older"),
-    ]
-
-
-def timed_decode() -> list[Case]:
-    """Decode over long caches."""
-    narrow = "f8E4M3FN"
-    found = [Case("f16", heads, 1, keys, 128, timed=True) for heads, keys in DECODE]
-    found += [
-        Case("bf16", 32, 1, 65536, 128, timed=True),
-        Case("f16", 128, 1, 16384, 128, group=4, timed=True),
-        Case("bf16", 64, 1, 8192, 128, group=8, timed=True),
-        Case("f16", 64, 1, 16384, 64, timed=True),
-        Case("f16", 64, 1, 8192, 256, timed=True),
-        Case("f16", 64, 1, 16384, 128, timed=True, mask="f16", mask_dims="bn"),
-        Case("bf16", 64, 1, 16384, 128, group=4, timed=True, mask="i1", mask_dims="n"),
-        Case(narrow, 64, 1, 16384, 128, timed=True),
-        Case(narrow, 32, 1, 65536, 128, timed=True),
-        Case(narrow, 64, 1, 16384, 64, timed=True),
-        Case("bf16", 32, 1, 65536, 128, timed=True, cache=narrow),
-        Case("f16", 64, 1, 16384, 128, group=8, timed=True, cache=narrow),
-    ]
-    own = [Case("f16", heads, 1, keys, 128) for heads, keys in ((64, 16384), (32, 65536))]
-    own += [Case("f16", 128, 1, 16384, 128, group=4)]
-    own += [Case("f16", 32, 4096, 4096, head) for head in (64, 128)]
-    return found + [replace(case, timed=True, own=True, configured=True) for case in own]
-
-
-# Heads and keys of one row each.
-DECODE = ((64, 16384), (32, 65536), (256, 4096), (8, 65536), (32, 4096))
-
-
-def thresholds() -> list[Case]:
-    """Small attentions, by a kernel and by IREE: where does a kernel begin to win?"""
-    sizes = ((1, 128), (1, 512), (1, 2048), (8, 128), (8, 512), (32, 128), (32, 256), (32, 1024))
-    small = [Case("f16", heads, rows, rows, 128) for heads, rows in sizes]
-    small += [Case("f16", 12, 512, 512, 64), Case("f16", 12, 128, 128, 64)]
-    caches = ((1, 1024), (1, 16384), (8, 512), (8, 2048), (32, 128), (32, 512), (32, 2048))
-    small += [Case("f16", heads, 1, keys, 128) for heads, keys in caches]
-    small += [Case("f16", 8, 1, keys, 128, group=4) for keys in (256, 1024, 4096, 16384)]
-    small += [Case("f16", 16, 1, 2048, 64)]
-    small = [replace(case, timed=True) for case in small]
-    return [c for case in small for c in (case, replace(case, own=True, configured=True))]
+def many(case: Case) -> int:
+    """How often the longer of two calls repeats a case."""
+    short = case.flops < 4e10 and case.bytes < 2e8
+    return MANY_SHORT if short else MANY
 
 
 def module_text(case: Case) -> str:
@@ -609,7 +190,7 @@ def compile(folder: Path, wanted: list[Case], _: argparse.Namespace) -> None:
             if case.elsewhere == "older":  # look for another device than there is
                 text = text.replace("constant 9 : i32", "constant 8 : i32")
             source.write_text(text)
-        for repeats in (FEW, case.many) if case.timed else (1,):
+        for repeats in (FEW, many(case)) if case.timed else (1,):
             _compile(source, folder / f"{case.name}.{repeats}.vmfb", repeats, case)
         print(case.name, flush=True)
         source.unlink()
@@ -646,7 +227,7 @@ def run(folder: Path, case: Case, options: argparse.Namespace) -> Iterator[Row]:
         device.append(to_iree(config.device, mask.to(torch.uint8) if case.mask == "i1" else mask))
     full = _full_mask(case, mask)
     wanted = reference(case, q, k, v, full)
-    names = (FEW, case.many) if case.timed else (1,)
+    names = (FEW, many(case)) if case.timed else (1,)
     start = time.perf_counter()
     functions = {
         count: load(config, folder / f"{case.name}.{count}.vmfb")["main"] for count in names
@@ -816,7 +397,7 @@ class Way:
 
 
 def _way(case: Case, call: Callable[[], Any], error: float) -> Way:
-    return Way(case, {n: captured(call, n) for n in (FEW, case.many)}, {"error": error})
+    return Way(case, {n: captured(call, n) for n in (FEW, many(case))}, {"error": error})
 
 
 def _speed(case: Case, seconds: float) -> dict[str, float]:

@@ -1,0 +1,163 @@
+"""One attention of a bench, and the lists of them that benches have as data.
+
+A list is a file of names, one a line, in the order in which cases are measured. Lines that end in
+a colon say of those below whether they are `checked:` alone or `timed:`, too; `#` begins a comment.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+_KINDS = re.compile("(?:bf16|f16|f32|f8E4M3FN|f8E5M2)")
+_FLAGS = ("causal", "dynamic", "own", "configured", "projected", "growing", "poisoned", "cast")
+# Words of names that have a number behind them: the fields that they are of.
+_NUMBERED = {"offset": "offset", "window": "behind", "cap": "cap", "steps": "steps"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """`heads` = batch x heads of K and V, each with `group` query heads.
+
+    `dtype` is the type of Q; `cache` that of K and V, if another, and `value` that of V, if not
+    K's. `behind` keys before its own are what a row sees, if not 0. `mask` is the type of a mask
+    that is passed in, i1 or a float, and `mask_dims` are its dims: some of b, g, m, n. `seen` is
+    what a mask of truth values over rows and keys that is passed in shows: `lower` triangle, or all
+    but the last quarter as `padding`. `offset` is the key that a causal row 0 sees last.
+    `timed` cases are run repeatedly; `own` leaves attention to IREE, by itself or `configured` by
+    attnpass. `layout` is V's in the module, `steps` the number of attentions, each reading the
+    output of the one before. With `projected` V is a product of two arguments, and with `cast` the
+    model itself widens Q, K and V to the result's type. With `elsewhere` the module asks for the
+    device at run time: `hopper` and finds the kernel's, or `older` and is made not to. A score s
+    becomes cap * tanh(s / cap) with a `cap`. `growing` keys are the larger the later, so that rows'
+    maxima grow. `forced` is the kernel that is measured, if not the one that would be taken. With
+    `poisoned` every other head is NaN, and the rest must not be.
+    """
+
+    dtype: str
+    heads: int
+    rows: int
+    keys: int
+    head: int
+    group: int = 1
+    causal: bool = False
+    layout: str = "row-major"
+    dynamic: bool = False
+    timed: bool = False
+    own: bool = False
+    steps: int = 1
+    behind: int = 0
+    mask: str = ""
+    mask_dims: str = "mn"
+    offset: int = 0
+    cache: str = ""
+    configured: bool = False
+    projected: bool = False
+    elsewhere: str = ""
+    cap: float = 0
+    forced: str = ""
+    value: str = ""
+    poisoned: bool = False
+    growing: bool = False
+    seen: str = ""
+    cast: bool = False
+
+    @property
+    def name(self) -> str:
+        kinds = self.dtype + self.cache + self.value
+        words = [kinds, f"{self.heads}x{self.group}", f"{self.rows}x{self.keys}"]
+        words += [f"d{self.head}"]
+        for word in ("causal", "dynamic", "own", "configured", "projected", "growing"):
+            words += [word] if getattr(self, word) else []
+        words += [f"offset{self.offset}"] if self.offset else []
+        words += [f"elsewhere_{self.elsewhere}"] if self.elsewhere else []
+        words += [f"window{self.behind}"] if self.behind else []
+        words += [f"cap{self.cap:g}"] if self.cap else []
+        words += [f"mask_{self.mask}_{self.mask_dims}"] if self.mask else []
+        words += [f"seen_{self.seen}"] if self.seen else []
+        words += ["forced"] if self.forced else []
+        words += ["poisoned"] if self.poisoned else []
+        words += ["cast"] if self.cast else []
+        words += ["vt"] if self.layout == "transposed" else []
+        words += [f"steps{self.steps}"] if self.steps > 1 else []
+        return "_".join(words)
+
+    @property
+    def output(self) -> str:
+        """The element type of the result: that of 16 bits or more, f16 if there is none."""
+        kinds = (self.dtype, self.kept, self.values)
+        return next((kind for kind in kinds if not kind.startswith("f8")), "f16")
+
+    @property
+    def kept(self) -> str:
+        """The element type of K."""
+        return self.cache or self.dtype
+
+    @property
+    def values(self) -> str:
+        """The element type of V."""
+        return self.value or self.kept
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether Q, K or V has 8 bits."""
+        return any(kind.startswith("f8") for kind in (self.dtype, self.kept, self.values))
+
+    @property
+    def is_decode(self) -> bool:
+        return self.rows * self.group <= 64
+
+    @property
+    def bytes(self) -> int:
+        """Of K and V."""
+        width = 1 if self.kept.startswith("f8") else 2
+        return 2 * self.heads * self.keys * self.head * width
+
+    @property
+    def flops(self) -> float:
+        """Of the two products; half of them where half of the keys are hidden, and those of
+        the window if there is one."""
+        keys = min(self.keys, self.behind + 1) if self.behind else self.keys
+        full = 4 * self.heads * self.group * self.rows * keys * self.head
+        return full / 2 if self.causal and not self.behind else full
+
+
+def cases_in(path: Path) -> list[Case]:
+    """The cases of a list."""
+    found, timed = [], False
+    for line in path.read_text().splitlines():
+        words = line.partition("#")[0].split()
+        if words in (["timed:"], ["checked:"]):
+            timed = words == ["timed:"]
+        elif words:
+            forced = words[1] if len(words) > 1 else ""
+            case = replace(case_of(words[0]), timed=timed, forced=forced)
+            assert case.name == words[0], f"{path}: {words[0]} is called {case.name}"
+            found.append(case)
+    return found
+
+
+def case_of(name: str) -> Case:
+    """The case of this name; which kernel is `forced` stands behind it in lists."""
+    kinds, heads, sizes, head, *words = name.split("_")
+    (heads, group), (rows, keys) = (map(int, text.split("x")) for text in (heads, sizes))
+    dtype, *others = _KINDS.findall(kinds)
+    given: dict[str, Any] = {}
+    for other in others:
+        # Q and K of 8 bits may stand before V of 16, and caches of 8 bits behind Q of 16.
+        given["cache" if other.startswith("f8") else "value"] = other
+    rest = iter(words)
+    for word in rest:
+        if word in _FLAGS:
+            given[word] = True
+        elif word == "vt":
+            given["layout"] = "transposed"
+        elif word == "mask":
+            given["mask"], given["mask_dims"] = next(rest), next(rest)
+        elif word in ("elsewhere", "seen"):
+            given[word] = next(rest)
+        elif numbered := re.fullmatch(r"([a-z]+)(\d+)", word):
+            given[_NUMBERED[numbered[1]]] = int(numbered[2])
+    return Case(dtype, heads, rows, keys, int(head.removeprefix("d")), group, **given)
