@@ -1,0 +1,110 @@
+"""Whole blocks for a Hopper GPU, compiled as far as `flow`: whose each product, attention, norm
+and cache write is.
+
+The blocks are those of bench/models/blocks.py, a few hundred wide, with what real ones have:
+grouped queries and rotary embedding, LayerNorm and biases, a static cache that is written.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import attnpass
+
+BLOCKS = Path(__file__).parent / "blocks"
+FLAGS = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90", "--compile-to=flow"]
+# Of each block: the kernels of its products and attention, what the products' do behind them, and
+# how many dispatches of IREE's own there are at most, by what they do.
+EXPECTED = {
+    "llama": (
+        {"product": 6, "attention": 1},
+        {"add": 2, "silu": 1, "gated": 1},
+        {"reduction": 2, "transpose": 3},
+    ),
+    "vit": (
+        {"product": 4, "attention": 1},
+        {"bias": 4, "add": 2, "gelu": 1},
+        {"reduction": 2, "transpose": 2},
+    ),
+    "decode": (
+        {"product": 7, "attention": 1, "combine": 1},
+        {"add": 2, "silu": 1, "multiply": 1},
+        {"reduction": 3, "transpose": 1, "scatter": 2, "elementwise": 9},
+    ),
+}
+BEHIND = ("bias", "add", "gelu", "silu", "gated", "multiply")
+
+
+@functools.cache
+def compiled(name: str) -> tuple[str, dict[str, Any]]:
+    """The block at `flow`, and the report."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        text = attnpass.compile_str(
+            (BLOCKS / f"{name}.mlir").read_text(),
+            input_type="torch",
+            kernels="always",
+            products="always",
+            report=str(report),
+            extra_args=FLAGS,
+        )
+        assert text is not None
+        return text.decode(), json.loads(report.read_text())
+
+
+def dispatched(text: str) -> tuple[list[str], list[str]]:
+    """The names of kernels that are dispatched, and of IREE's own code."""
+    names = re.findall(r"flow\.dispatch @[\w$]+(?:::@\w+)*::@([\w$]+)", text)
+    kernels = [name for name in names if "dispatch" not in name]
+    return kernels, [name for name in names if "dispatch" in name]
+
+
+def purpose(name: str) -> str:
+    words = ("matmul", "attention", "scatter", "reduction", "transpose")
+    return next((word for word in words if word in name), "elementwise")
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_products_and_attention_are_kernels(name: str) -> None:
+    kernels, others = dispatched(compiled(name)[0])
+    wanted, behind, most = EXPECTED[name]
+    kinds = [kernel.partition("_")[0].replace("decode", "attention") for kernel in kernels]
+    assert Counter(kinds) == wanted
+    words = Counter(w for kernel in kernels for w in kernel.split("_") if w in BEHIND)
+    assert words == behind
+    found = Counter(map(purpose, others))
+    assert all(count <= most.get(word, 0) for word, count in found.items()), others
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_report_says_whose_each_product_is(name: str) -> None:
+    """One record for each product of the model; a gate and what it multiplies are of one kernel."""
+    text, report = compiled(name)
+    records = [one for one in report["records"] if one["op"]["kind"] == "product"]
+    assert {one["what"] for one in records} == {"kernel"}
+    source = (BLOCKS / f"{name}.mlir").read_text()
+    assert len(records) == source.count("torch.aten.linear")
+    named = Counter(one["reason"].partition(":")[0] for one in records)
+    for kernel, count in named.items():
+        assert text.count(f'"{kernel}"') or text.count(f"@{kernel}"), kernel
+        assert "gated" not in kernel or count == 2
+    (attention,) = report["attentions"]
+    assert any(one["decision"] == "kernel" for one in attention["operands"])
+
+
+def test_a_cache_is_written_in_place() -> None:
+    """What the callers' caches hold is copied nowhere: a dispatch writes into each."""
+    text, _ = compiled("decode")
+    caches = re.findall(r"%(\S+) = hal\.tensor\.import .*-> tensor<8x2x512x128xf16>", text)
+    written = re.findall(r"= flow\.dispatch .*-> %(\w+)\b", text)
+    assert len(caches) == 2
+    assert sorted(written) == sorted(caches)
+    assert "flow.tensor.clone" not in text
