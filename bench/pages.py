@@ -201,25 +201,28 @@ def product_kernels() -> str:
 
 def prefill() -> str:
     """Milliseconds by case and variant, timed cases only, and the worst error of all."""
-    results = load("configure_h200")
-    checked = [row for row in results.flat() if row["way"].startswith("attnpass")]
-    in_f16 = (row for row in checked if "f8" not in row["case"] and "bf16" not in row["case"])
-    return (
-        f"{results.about['machine']}, torch {results.about['versions']['torch']}, milliseconds. "
-        f"Worst error of the passes against float32 in f16, {len(checked)} results checked in all "
-        f"types: {worst(in_f16)}.\n\n"
-        + _beside(results.by_case(), ("attnpass", "attnpass V^T"), ("FA2", "cuDNN"))
-    )
+    rows = _checked("configure_h200")
+    in_f16 = worst(row for row in rows if row["case"].startswith("f16"))
+    told = f"float32 in f16, {len(rows)} results checked in all types: {in_f16}"
+    return _prefill("configure_h200", told, ("attnpass", "attnpass V^T"), ("FA2", "cuDNN"))
 
 
 def f32() -> str:
-    results = load("configure_f32_h200")
-    checked = [row for row in results.flat() if row["way"].startswith("attnpass")]
-    return (
-        f"{results.about['machine']}, torch {results.about['versions']['torch']}, milliseconds. "
-        f"Worst error of the passes against float64, {len(checked)} results checked: "
-        f"{worst(checked)}.\n\n" + _beside(results.by_case(), ("attnpass",), ("efficient",))
-    )
+    rows = _checked("configure_f32_h200")
+    told = f"float64, {len(rows)} results checked: {worst(rows)}"
+    return _prefill("configure_f32_h200", told, ("attnpass",), ("efficient",))
+
+
+def _checked(run: str) -> list[Row]:
+    """The results of the passes."""
+    return [row for row in load(run).flat() if row["way"].startswith("attnpass")]
+
+
+def _prefill(run: str, told: str, ours: Sequence[str], peers: Sequence[str]) -> str:
+    results = load(run)
+    where = f"{results.about['machine']}, torch {results.about['versions']['torch']}, milliseconds."
+    text = f"{where} Worst error of the passes against {told}.\n\n"
+    return text + _beside(results.by_case(), ours, peers)
 
 
 def _beside(cases: dict[str, Ways], ours: Sequence[str], peers: Sequence[str]) -> str:
@@ -312,35 +315,6 @@ def projection() -> str:
     return "\n\n".join(parts)
 
 
-def product_tiles() -> str:
-    """Microseconds of products by size and tile."""
-    results = load("product_tiles_h200")
-    tiles = results.by_case("tiles")
-    times = {
-        "IREE" if way == "iree" else way: row["microseconds"]
-        for way, row in tiles["by columns"].items()
-    } | {"cuBLAS": tiles["as it stands"]["cublas"]["microseconds"]}
-    error = worst(row for row in results.flat("tiles") if "error" in row)
-    return f"{on(results, 'microseconds')}; worst error: {error}.\n\n" + table(
-        ["rows x columns x depth", *times],
-        [[name, *(f"{found[name]:.1f}" for found in times.values())] for name in times["cuBLAS"]],
-    )
-
-
-def unknown_rows() -> str:
-    """Microseconds of products whose rows are known at run time alone."""
-    results = load("product_tiles_h200")
-    head = ["IREE", "with `attn-tile-products`"]
-    return _products(results, results.by_case("unknown"), ("iree", "attnpass"), head, (0, 1))
-
-
-def odd_rows() -> str:
-    """Microseconds of products whose known rows or columns fill no tile."""
-    results = load("product_tiles_h200")
-    cases = results.by_case("odd", lambda row: row["order"] == "by columns")
-    return _products(results, cases, ("configured", "tiled"), ["as it is", "in tiles"], (1, 2))
-
-
 def copies() -> str:
     """Microseconds of copies beside attention."""
     results = load("copies_h200")
@@ -356,25 +330,6 @@ def copies() -> str:
     )
 
 
-def _products(
-    results: Results,
-    cases: dict[str, Ways],
-    ways: tuple[str, str],
-    head: list[str],
-    digits: tuple[int, int],
-) -> str:
-    """Microseconds of products two ways, with digits of these, and of what the second gains."""
-    lines = []
-    for case, rows in cases.items():
-        before, after = (rows[way]["us"] for way in ways)
-        times = [f"{spent:.{digits[0]}f}" for spent in (before, after)]
-        lines.append([case, *times, f"{before / after:.{digits[1]}f}"])
-    error = worst(rows[ways[1]] for rows in cases.values())
-    return f"{on(results, 'microseconds')}; worst error: {error}.\n\n" + table(
-        ["rows x columns x depth", *head, "times as fast"], lines
-    )
-
-
 def decode() -> str:
     names = ("iree", "attnpass", "torch FA2", "torch cuDNN")
     results = load("split_k_h200")
@@ -384,16 +339,6 @@ def decode() -> str:
         for shape, rows in cases.items()
     ]
     return "GB/s of K and V, f16, head dim 128.\n\n" + table(["heads x rows x keys", *names], lines)
-
-
-def decode_layers() -> str:
-    """Milliseconds of a decode step of a Llama-like layer."""
-    names = ("iree", "attnpass", "torch FA2")
-    lines = [
-        [case.removesuffix(" keys"), *(f"{rows[n]['ms']:.3f}" if n in rows else "-" for n in names)]
-        for case, rows in load("split_k_h200").by_case("layers").items()
-    ]
-    return "Milliseconds of a step.\n\n" + table(["cached keys", *names], lines)
 
 
 def sweep() -> str:
@@ -488,18 +433,6 @@ def thresholds() -> str:
             times = (way["iree"]["ms"] for way in (rows, own))
             lines.append([case, *(f"{spent * 1e3:.1f}" for spent in times)])
     return table(["case", "kernel", "IREE, configured"], lines)
-
-
-def llama() -> str:
-    """Milliseconds of a Llama layer and attention's share of them."""
-    lines = []
-    for case, rows in load("llama_layer_h200").by_case().items():
-        cells = [case]
-        for way in ("iree", "configured", "kernels"):
-            cells += [f"{rows[way]['ms']:.3f}", f"{100 * rows[way]['share']:.0f}%"]
-        lines.append([*cells, f"{rows['torch']['ms']:.3f}", f"{rows['kernels']['error']:.1e}"])
-    head = ["case", "IREE", "attention", "configured", "attention"]
-    return table([*head, "kernels", "attention", "PyTorch", "error"], lines)
 
 
 # docs/notes/cpu.md, docs/notes/split-k.md, docs/notes/layers.md
@@ -691,18 +624,13 @@ BLOCKS: dict[tuple[str, str], Block] = {
     ("notes/gpu.md", "narrow"): Block(narrow, ("configure_h200",)),
     ("notes/gpu.md", "f32"): Block(f32, ("configure_f32_h200",)),
     ("notes/gpu.md", "projection"): Block(projection, ("projection_h200",)),
-    ("notes/gpu.md", "product-tiles"): Block(product_tiles, ("product_tiles_h200",)),
-    ("notes/gpu.md", "unknown-rows"): Block(unknown_rows, ("product_tiles_h200",)),
-    ("notes/gpu.md", "odd-rows"): Block(odd_rows, ("product_tiles_h200",)),
     ("notes/gpu.md", "copies"): Block(copies, ("copies_h200",)),
     ("notes/gpu.md", "decode"): Block(decode, ("split_k_h200",)),
-    ("notes/gpu.md", "layers"): Block(decode_layers, ("split_k_h200",)),
     ("notes/kernels.md", "decode"): Block(kernel_decode, ("kernels_h200",)),
     ("notes/kernels.md", "prefill"): Block(kernel_prefill, ("kernels_h200",)),
     ("notes/kernels.md", "widened"): Block(widened, ("kernels_h200",)),
     ("notes/kernels.md", "caps"): Block(caps, ("kernels_h200",)),
     ("notes/kernels.md", "thresholds"): Block(thresholds, ("kernels_h200",)),
-    ("notes/kernels.md", "layers"): Block(llama, ("llama_layer_h200",)),
     ("notes/cpu.md", "cpu"): Block(cpu, CPUS),
     ("notes/split-k.md", "cpu"): Block(split_k_cpu, ("split_k_cpu",)),
     ("notes/layers.md", "layers"): Block(blocks, ("layers_cpu",)),
