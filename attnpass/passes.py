@@ -172,6 +172,12 @@ class Pass:
         is named)."""
         return not cls.backends or not backends or bool({*cls.backends} & {*backends})
 
+    def is_for(self, module: ir.Operation) -> bool:
+        """Whether a module names one of the pass's backends as its target."""
+        from .machines import backends
+
+        return bool({*self.backends} & backends(module))
+
     def stages(self) -> tuple[Pass, ...]:
         """The passes that a pipeline runs where it names this one: more than itself where an
         option of old stands for another pass."""

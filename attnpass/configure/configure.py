@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts, describe, find_ops
 from ..errors import AttnError
@@ -18,17 +20,14 @@ from ..machines.gpu import copies as gpu_copies
 from ..machines.known_faults import own_is_wrong
 from ..machines.nvidia import contractions as nvidia_contraction
 from ..machines.nvidia.machine import Nvidia
+from ..machines.nvidia.ptxas import find_ptxas, spill_refusal
 from ..machines.table import Table, load_table
 from ..machines.user_specs import UserSpecs
 from ..passes import Pass, PassContext, option
 from ..report.ops import Op, op_of
+from ..report.records import Report
 from .block_divisor_inference import block_divisor_inference
 from .layout_at_flow import report_folds
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
-
-    from ..report.records import Report
 
 # Why an attention must not keep the configuration that it has got for a target, or ''.
 Check = Callable[["ir.Operation", Target], str]
@@ -80,8 +79,6 @@ class Configure(Pass):
     def _check(self) -> Check | None:
         if self.check == "none":
             return None
-        from ..machines.nvidia.ptxas import find_ptxas, spill_refusal
-
         find_ptxas()
         return spill_refusal
 

@@ -7,14 +7,9 @@ an order that the report has as kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ..attention.facts import AttentionFacts
 from ..report.ops import op_of
-from ..report.records import OperandRecord
-
-if TYPE_CHECKING:
-    from ..attention.facts import AttentionFacts
-    from ..report.records import AttentionRecord, Report
+from ..report.records import AttentionRecord, OperandRecord, Report
 
 PASS = "attn-configure"
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from iree.compiler import ir
+
+from ..attention.barrier import compute_barrier, without_views
+from ..attention.facts import AttentionFacts, find
+from ..ir import Builder, defining_op, reduces
 from ..passes import Pass, PassContext, option
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
-
-    from ..attention.facts import AttentionFacts
 
 _READ_OFTEN = ("key", "value", "mask")
 
@@ -31,8 +31,6 @@ class StoreOperands(Pass):
     target: str = option("", "target to decide for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention.facts import find
-
         target = context.target_for(module, self.target)
         if target is None or target.backend != "llvm-cpu":
             return False
@@ -51,9 +49,6 @@ class StoreOperands(Pass):
 
 def _store(facts: AttentionFacts, name: str) -> bool:
     """Puts what makes an operand behind a barrier, if an elementwise op does."""
-    from ..attention.barrier import compute_barrier, without_views
-    from ..ir import Builder, defining_op, reduces
-
     reader, number = without_views(facts.op, facts.index(name))
     made = defining_op(reader.operands[number])
     if made is None or made.name not in ("linalg.generic", "linalg.fill") or reduces(made):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from iree.compiler import ir
+
+from ..attention.edit import edit, iteration_size
+from ..attention.facts import AttentionFacts
 from ..passes import Pass, PassContext
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
-
-    from ..attention.facts import AttentionFacts
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,5 @@ def _droppable(facts: AttentionFacts) -> frozenset[int]:
 
 def _drop(facts: AttentionFacts, dropped: frozenset[int]) -> None:
     """Gives the users of an attention the same one without these dims."""
-    from ..attention.edit import edit, iteration_size
-
     cuts = [[] if dim in dropped else [iteration_size(facts, dim)] for dim in range(facts.num_dims)]
     edit(facts).cut(cuts).replace()

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from iree.compiler import ir
+
+from ..attention.barrier import compute_barrier
+from ..attention.facts import AttentionFacts, find
+from ..ir import Builder, defining_op, ranked_shape, sizes_of
+from ..ir.bodies import read_elementwise
+from ..ir.views import RESHAPES, below_views, repeat_of
+from ..layout.repeated_dims import repeats_to_keep
+from ..layout.same_operands import tell_operands_apart
 from ..passes import Pass, PassContext
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
-
-    from ..attention.facts import AttentionFacts
+from ..raising.axes import Axes, source_of
 
 # An op and the number of one of its operands.
 Use = tuple["ir.Operation", int]
@@ -45,11 +50,6 @@ class JoinDims(Pass):
     summary: ClassVar[str] = "rows, keys and head dims stay one dim each where IREE would cut them"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention.barrier import compute_barrier
-        from ..attention.facts import find
-        from ..ir import Builder
-        from ..layout.same_operands import tell_operands_apart
-
         changed = False
         with module.context:
             for facts in find(module):
@@ -72,8 +72,6 @@ class JoinDims(Pass):
 
 def _reasons(facts: AttentionFacts) -> list[tuple[Use, str]]:
     """The uses to put in memory before their readers, each with what to tell about it."""
-    from ..layout.repeated_dims import repeats_to_keep
-
     found: list[tuple[Use, str]] = []
     if _is_made_over_more(facts):
         why = (
@@ -104,9 +102,6 @@ def _reasons(facts: AttentionFacts) -> list[tuple[Use, str]]:
 def _joins_strangers(facts: AttentionFacts, operand: str) -> Use | None:
     """The use of the operand, or of what it is computed of element by element, that joins dims
     which a transpose below has brought together to keys or a head dim; None where none does."""
-    from ..ir import defining_op, sizes_of
-    from ..raising.axes import Axes, source_of
-
     axes = Axes()
     use, value = (facts.op, facts.index(operand)), facts.value(operand)
     dims = tuple(axes.new(size) for size in sizes_of(value))
@@ -141,9 +136,6 @@ def _side_by_side(pieces: tuple[int, ...], order: list[int]) -> bool:
 def _element_by_element(op: ir.Operation) -> tuple[int, tuple[int, ...] | None]:
     """(number, dims) where op computes each element of one of that operand: dim d of the operand
     is dim dims[d] of the result. What else it reads is smaller: scales, zero points."""
-    from ..ir import ranked_shape
-    from ..ir.bodies import read_elementwise
-
     made = read_elementwise(op) if len(op.results) == 1 else None
     if made is None or len(made.dim_of) != len(ranked_shape(op.results[0])):
         return 0, None
@@ -156,9 +148,6 @@ def _element_by_element(op: ir.Operation) -> tuple[int, tuple[int, ...] | None]:
 
 def _is_made_over_more(facts: AttentionFacts) -> bool:
     """Whether what computes the mask has its rows or keys in several dims."""
-    from ..ir import defining_op, ranked_shape
-    from ..ir.views import RESHAPES, below_views, repeat_of
-
     if not facts.has_mask or not {*facts.map_of("mask")[-2:]} & {*facts.m, *facts.k2}:
         return False
     source = below_views(facts.value("mask"), RESHAPES)

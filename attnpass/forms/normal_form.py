@@ -24,7 +24,7 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.edit import edit
-from ..attention.facts import AttentionFacts
+from ..attention.facts import AttentionFacts, find
 from ..ir import Builder, element_type, is_float, maps, product, sizes_of
 from ..machines import Target
 from ..machines.cpu.configurations import fills_tiles
@@ -142,8 +142,6 @@ class NormalForm(Pass):
     )
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention.facts import find
-
         changed = False
         target = context.target_for(module)
         with module.context:
@@ -172,8 +170,6 @@ class OrderDims(Pass):
     )
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention.facts import find
-
         target = context.target_for(module)
         with module.context:
             return any([order_dims(facts, target) for facts in find(module)])

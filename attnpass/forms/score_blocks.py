@@ -14,7 +14,7 @@ from iree.compiler import ir
 from ..attention.edit import edit, iteration_size
 from ..attention.facts import AttentionFacts
 from ..ir import Builder, DynamicSize, Size, element_type, erase_dead, maps, product, sizes_of
-from .decompose import decomposed, describe_any, score_bytes, score_dims
+from .decomposition import decomposed, describe_any, score_bytes, score_dims
 from .normal_form import truth_mask
 
 

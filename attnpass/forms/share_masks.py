@@ -9,18 +9,17 @@ memory and read once a head, 2 GB of f32 for 32 heads of 4096 rows and keys.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+from iree.compiler import ir
 
 from ..analysis.invariant_dims import SpareDims
-from ..attention.facts import AttentionFacts
-from ..ir import Builder, defining_op, element_type, sizes_of
+from ..attention.facts import AttentionFacts, find
+from ..ir import Builder, defining_op, element_type, erase_dead, sizes_of
 from ..layout.attention_rewrite import Swept
 from ..layout.layout import permuted
 from ..layout.sources import Source, find_source, fold_through_reshapes, sources
 from ..passes import Pass, PassContext
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
 
 
 def share_mask(facts: AttentionFacts, spare: SpareDims, swept: Swept) -> bool:
@@ -104,10 +103,6 @@ class ShareMasks(Pass):
     summary: ClassVar[str] = "heads, sequences and rows read one mask where theirs are copies of it"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..analysis.invariant_dims import SpareDims
-        from ..attention.facts import find
-        from ..ir import erase_dead
-
         swept: Swept = []
         spare = SpareDims()
         with module.context:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from iree.compiler import ir
+
+from ..ir import (
+    Builder,
+    collect,
+    copied_attributes,
+    copy_region,
+    element_type_name,
+    erase_dead,
+    ranked_shape,
+)
+from ..ir.contractions import is_contraction
 from ..passes import Pass, PassContext
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
 
 _KINDS = ("f16", "bf16")
 
@@ -31,10 +40,7 @@ class KeepTiles(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..ir import collect
-        from ..machines import backends
-
-        if "cuda" not in backends(module):
+        if not self.is_for(module):
             return False
         with module.context:
             found = collect(module, _would_lose_tiles, bodies=False)
@@ -44,9 +50,6 @@ class KeepTiles(Pass):
 
 
 def _would_lose_tiles(op: ir.Operation) -> bool:
-    from ..ir import element_type_name, ranked_shape
-    from ..ir.contractions import is_contraction
-
     if op.name != "linalg.generic" or not is_contraction(op):
         return False
     if any(element_type_name(value) not in _KINDS for value in list(op.operands)[:2]):
@@ -57,8 +60,6 @@ def _would_lose_tiles(op: ir.Operation) -> bool:
 
 
 def _name(op: ir.Operation) -> None:
-    from ..ir import Builder, copied_attributes, copy_region, erase_dead
-
     build = Builder(op)
     attributes = copied_attributes(op, "iterator_types")
     kinds = [result.type for result in op.results]

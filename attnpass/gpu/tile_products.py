@@ -19,6 +19,7 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
+from ..attention.facts import find_ops
 from ..ir import (
     Builder,
     Size,
@@ -29,6 +30,7 @@ from ..ir import (
     defining_op,
     element_type,
     element_type_name,
+    erase_dead,
     index_ops,
     is_ranked_tensor,
     is_used,
@@ -39,6 +41,7 @@ from ..ir import (
 )
 from ..ir import product as total
 from ..ir.contractions import NAMED, read_contraction
+from ..kernels import kernels_in
 from ..layout.rules import Refusal
 from ..layout.rules.loop_nest import loops_of, peel_broadcasts
 from ..passes import Pass, PassContext, option
@@ -339,10 +342,6 @@ class TileProducts(Pass):
     target: str = option("", "target to decide for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention.facts import find_ops
-        from ..ir import erase_dead
-        from ..kernels import kernels_in
-
         target = context.target_for(module, self.target)
         if target is None or target.backend != "cuda":
             return False

@@ -17,6 +17,7 @@ from ..attention.edit import edit
 from ..attention.facts import AttentionFacts
 from ..attention.widening import cast_operands, narrow_operands, wide_type, widen
 from ..ir import Builder
+from ..machines import DEFAULT_TARGET
 from ..passes import Pass, PassContext, option
 
 
@@ -40,8 +41,6 @@ class Widen(Pass):
     mode: str = option("cost", "where operands are widened", ("cost", "always", "never"))
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..machines import DEFAULT_TARGET
-
         target = context.target_for(module, self.target) or DEFAULT_TARGET
 
         def replace(facts: AttentionFacts) -> str | None:

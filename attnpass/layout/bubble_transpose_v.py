@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from iree.compiler import ir
+
+from ..attention.facts import find
 from ..passes import Pass, PassContext
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
+from .fold_transpose import bubble_value
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,5 @@ class BubbleTransposeV(Pass):
     summary: ClassVar[str] = "expose a linalg.transpose on V and set k2 innermost in V's map"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention.facts import find
-        from .fold_transpose import bubble_value
-
         with module.context:
             return any([bubble_value(facts, context.report, self.name) for facts in find(module)])

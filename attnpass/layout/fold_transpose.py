@@ -7,10 +7,12 @@ that were collapsed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+from iree.compiler import ir
 
 from ..attention.edit import edit
-from ..attention.facts import AttentionFacts, describe
+from ..attention.facts import AttentionFacts, describe, find
 from ..ir import Builder, defining_op, erase_dead, maps
 from ..ir.views import views_above
 from ..passes import Pass, PassContext, option
@@ -18,9 +20,6 @@ from ..report.records import OperandRecord, Report
 from .attention_rewrite import Swept, find_result_fold, fold_result
 from .choose import innermost
 from .sources import fold_through_reshapes
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
 
 
 def fold_direct(facts: AttentionFacts, operand: str, swept: Swept) -> int:
@@ -122,8 +121,6 @@ class FoldTranspose(Pass):
     through_reshapes: bool = option(False, "also fold behind reshapes and broadcasts")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention.facts import find
-
         with module.context:
             return any(
                 [

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..attention.facts import AttentionFacts
+from ..attention.facts import AttentionFacts, find
 from ..ir import erase_dead, location_text, maps, sizes_of
 from ..ir.views import view_before
 from ..passes import Pass, PassContext, option
@@ -111,7 +111,5 @@ class FuseTranspose(Pass):
     )
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention.facts import find
-
         with module.context:
             return fuse_transposes(find(module), self.operands, context, self.name)

@@ -19,7 +19,7 @@ from iree.compiler import ir
 
 from ..ir import Size, defining_op, has_one_use, is_ranked_tensor, tensor_bytes
 from ..ir.views import repeat_of
-from ..machines import Target
+from ..machines import DEFAULT_TARGET, Target
 from .cost import FREE, Cost
 from .layout import Layout
 from .rules import Alternative, Demand, Refusal, Rule, rules_for
@@ -291,8 +291,6 @@ class Planner:
 
 def price(cost: Cost, target: Target | None) -> float:
     """Seconds that `cost` takes on `target`, or on the documented default machine."""
-    from ..machines import DEFAULT_TARGET
-
     machine = target or DEFAULT_TARGET
     return cost.seconds(machine.bytes_per_second, machine.launch_seconds)
 

@@ -8,11 +8,12 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.edit import edit
-from ..attention.facts import AttentionFacts
+from ..attention.facts import AttentionFacts, find_ops
 from ..ir import (
     Builder,
     body_of,
     defining_op,
+    erase_dead,
     maps,
     scalar_number,
     splat_number,
@@ -21,7 +22,7 @@ from ..ir import (
 )
 from ..ir.limits import ABSORBS
 from ..passes import Pass, PassContext
-from ..repair.fully_masked_rows import is_zero_test
+from ..repair.fully_masked_rows import guard_divisions, is_zero_test
 
 
 def find_normalization(facts: AttentionFacts) -> ir.Operation | None:
@@ -115,9 +116,6 @@ class FuseNormalization(Pass):
     summary: ClassVar[str] = "online attention and the division by its sum as attention"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention.facts import find_ops
-        from ..repair.fully_masked_rows import guard_divisions
-
         divisions: list[ir.Operation] = []
 
         def replace(facts: AttentionFacts) -> str | None:
@@ -129,8 +127,6 @@ class FuseNormalization(Pass):
             return "the division by its sum of weights is part of it now"
 
         def erase() -> None:
-            from ..ir import erase_dead
-
             with module.context:
                 erase_dead(divisions)
 

@@ -10,6 +10,7 @@ from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts, describe, tell_apart
 from ..ir import defining_op, erase_dead, location_text
+from ..machines import backends
 from ..passes import Pass, PassContext, option
 from ..report.ops import op_of
 from ..report.records import Report
@@ -95,9 +96,6 @@ class RaiseAttention(Pass):
     )
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..machines import backends
-        from .decomposed import decomposed_sums
-
         others = sorted(backends(module) - _BACKENDS)
         if others:
             if decomposed_sums(module):

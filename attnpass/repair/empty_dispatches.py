@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from iree.compiler import ir
+
+from ..ir import Builder, collect, defining_op, descendants
 from ..passes import Pass, PassContext
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
 
 _DISPATCH = "hal.command_buffer.dispatch"
 _FORMAT = '"cuda-nvptx-fb"'
@@ -32,8 +32,6 @@ class EmptyDispatches(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..ir import collect, descendants
-
         binaries = descendants(module, "hal.executable", "hal.executable.binary")
         if not any(_FORMAT in str(binary.attributes["format"]) for binary in binaries):
             return False
@@ -44,8 +42,6 @@ class EmptyDispatches(Pass):
 
 def _skip_where_empty(dispatch: ir.Operation) -> bool:
     """Whether the number of workgroups is not known."""
-    from ..ir import Builder, defining_op
-
     makers = ((count, defining_op(count)) for count in dispatch.operands[_WORKGROUPS])
     counts = [count for count, op in makers if op is None or op.name != "arith.constant"]
     if not counts:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from iree.compiler import ir
+
+from ..ir import Builder, body_names, collect, remove_attributes
 from ..passes import Pass, PassContext
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
 
 _FLEX = "torch.hop_flex_attention"
 _SCORE, _MASK = "score_mod_fn", "mask_mod_fn"
@@ -31,8 +31,6 @@ class FlexMasks(Pass):
     )
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..ir import collect, remove_attributes
-
         with module.context:
             flex = collect(module, lambda op: op.name == _FLEX)
             pairs = _pairs(flex)
@@ -47,8 +45,6 @@ class FlexMasks(Pass):
 
 def names_functions(module: ir.Operation) -> bool:
     """Whether a FlexAttention of the module names a function of it, for its scores or its mask."""
-    from ..ir import body_names, collect
-
     # Most programs are one function before they are imported: these need no walk.
     if body_names(module).count("func.func") < 2:
         return False
@@ -73,10 +69,6 @@ def _name(op: ir.Operation, attribute: str) -> str:
 
 def _join(module: ir.Operation, score: str, mask: str) -> bool:
     """Appends the mask function to the score function; whether that could be done."""
-    from iree.compiler import ir
-
-    from ..ir import Builder
-
     own, other = (_only_block(module, name) for name in (score, mask))
     # The score, then the numbers of batch, head, row and key, which masks have alone.
     if own is None or other is None or (len(own.arguments), len(other.arguments)) != (5, 4):

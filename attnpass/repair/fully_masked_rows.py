@@ -19,15 +19,18 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.edit import edit, no_key_seen
-from ..attention.facts import AttentionFacts
+from ..attention.facts import AttentionFacts, find_ops, whole_facts
 from ..ir import (
     Builder,
     below_casts,
     body_of,
     defining_op,
     element_type,
+    erase_dead,
+    has_ancestor,
     maps,
     next_op,
+    replace_reads,
     scalar_number,
     sizes_of,
     users,
@@ -35,6 +38,7 @@ from ..ir import (
 )
 from ..ir.views import SLICE, WHOLE
 from ..passes import Pass, PassContext
+from .lowest_masks import raise_masks
 
 # The sum's place among the results of `online_attention`.
 _SUM = 2
@@ -193,10 +197,6 @@ class HiddenRows(Pass):
     mends: ClassVar[str] = "rows that see no key are NaN"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention.facts import find_ops, whole_facts
-        from ..ir import erase_dead, has_ancestor, replace_reads
-        from .lowest_masks import raise_masks
-
         guarded: list[ir.Operation] = []
         apart: list[ir.Operation] = []
         with module.context:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from iree.compiler import ir
+
+from ..ir import Builder, collect, set_attribute, sizes_of
 from ..passes import Pass, PassContext
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
-
-    from ..ir import Builder
 
 _SOURCE, _INDICES = 0, 1
 
@@ -37,8 +35,6 @@ class GatherIndices(Pass):
     mends: ClassVar[str] = "gathers take wrong rows, or have no program"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..ir import Builder, collect
-
         with module.context:
             several = collect(module, _has_several, bodies=False)
             alone = collect(module, _has_unit_dim, bodies=False)
@@ -56,8 +52,6 @@ def _has_several(op: ir.Operation) -> bool:
 
 def _has_unit_dim(op: ir.Operation) -> bool:
     """Whether a gather's indices have a dim of size one beside those of its result."""
-    from ..ir import sizes_of
-
     if not _is_gather(op) or _depth(op) != 1:
         return False
     source, indices = (op.operands[number] for number in (_SOURCE, _INDICES))
@@ -75,8 +69,6 @@ def _depth(op: ir.Operation) -> int:
 
 
 def _drop_dim(op: ir.Operation, build: Builder) -> None:
-    from ..ir import sizes_of
-
     indices = op.operands[_INDICES]
     rank = len(sizes_of(indices))
     groups = [*([dim] for dim in range(rank - 2)), [rank - 2, rank - 1]]
@@ -84,8 +76,6 @@ def _drop_dim(op: ir.Operation, build: Builder) -> None:
 
 
 def _join_indices(op: ir.Operation, build: Builder) -> None:
-    from ..ir import set_attribute, sizes_of
-
     depth, source = _depth(op), op.operands[_SOURCE]
     places = list(op.attributes["dimension_map"])
     full = sizes_of(source)[:depth]
@@ -100,10 +90,6 @@ def _joined(
     indices: ir.Value, places: Sequence[int], sizes: Sequence[int | ir.Value], build: Builder
 ) -> ir.Value:
     """The numbers of elements of the dims of these sizes; `places` has the dim of each index."""
-    from iree.compiler import ir
-
-    from ..ir import sizes_of
-
     i64 = ir.IntegerType.get_signless(64, build.anchor.context)
     # A gather of one row has an index, too.
     rows = sizes_of(indices)[:-1]

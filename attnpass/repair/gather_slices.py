@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from iree.compiler import ir
+
+from ..attention.barrier import compute_barrier
+from ..ir import Builder, collect, erase_dead, sizes_of
+from ..layout.rules.transposes import is_transposed, slice_before
 from ..passes import Pass, PassContext
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
 
 _READ = "tensor.extract"
 # Where single elements are read, one at a time.
@@ -32,10 +34,7 @@ class GatherSlices(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..ir import collect
-        from ..machines import backends
-
-        if not {"cuda", "rocm"} & {*backends(module)}:
+        if not self.is_for(module):
             return False
         with module.context:
             reads = collect(module, lambda op: op.name == _READ and op.parent.name != _FUNCTION)
@@ -49,8 +48,6 @@ class GatherSlices(Pass):
 def _slice_with_gaps(value: ir.Value) -> ir.Operation | None:
     """The slice that is read last before `value`, if it or one that it is cut from may have
     gaps."""
-    from ..layout.rules.transposes import slice_before
-
     last = piece = slice_before(value)
     while piece is not None:
         if _has_gaps(piece):
@@ -62,9 +59,6 @@ def _slice_with_gaps(value: ir.Value) -> ir.Operation | None:
 def _has_gaps(piece: ir.Operation) -> bool:
     """Whether a slice may leave elements out between its first and its last one: it takes more
     than one turn of a dim outside one that it does not take whole, or is of what is transposed."""
-    from ..ir import sizes_of
-    from ..layout.rules.transposes import is_transposed
-
     sizes = list(piece.attributes["static_sizes"])
     if any(stride != 1 for stride in piece.attributes["static_strides"]):
         return True
@@ -76,9 +70,6 @@ def _has_gaps(piece: ir.Operation) -> bool:
 
 
 def _store(piece: ir.Operation) -> None:
-    from ..attention.barrier import compute_barrier
-    from ..ir import Builder, erase_dead
-
     build = Builder(piece)
     stored = compute_barrier(build, build.copy(piece).results[0])
     piece.results[0].replace_all_uses_with(stored)

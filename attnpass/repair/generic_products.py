@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from iree.compiler import ir
+
+from ..ir import Builder, collect, copy_region, element_type_name, erase_dead, maps
+from ..ir.contractions import NAMED
 from ..passes import Pass, PassContext
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
 
 # Of these named products are right, and fast by configurations of ours.
 _LEFT = ("f16", "bf16")
@@ -30,10 +31,7 @@ class GenericProducts(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..ir import collect
-        from ..machines import backends
-
-        if "cuda" not in backends(module):
+        if not self.is_for(module):
             return False
         with module.context:
             named = collect(module, _is_wrong, bodies=False)
@@ -43,18 +41,11 @@ class GenericProducts(Pass):
 
 
 def _is_wrong(op: ir.Operation) -> bool:
-    from ..ir import element_type_name
-    from ..ir.contractions import NAMED
-
     return op.name in NAMED and element_type_name(op.operands[0]) not in _LEFT
 
 
 def generalize(op: ir.Operation) -> ir.Operation:
     """Puts a generic with the same maps and body in the place of a named product."""
-    from iree.compiler import ir
-
-    from ..ir import Builder, copy_region, erase_dead, maps
-
     build = Builder(op)
     attribute = ir.ArrayAttr(op.attributes["indexing_maps"])
     result = maps.positions_of(attribute)

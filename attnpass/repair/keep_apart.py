@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from iree.compiler import ir
+
+from ..attention.barrier import BARRIER, compute_barrier
+from ..ir import Builder, collect, next_op
 from ..passes import Pass, PassContext
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
 
 _DIALECTS = ("linalg.", "iree_linalg_ext.", "arith.", "math.")
 _MOVES = ("tensor.concat", "tensor.extract_slice", "tensor.insert_slice", "tensor.pad")
@@ -30,16 +31,12 @@ class KeepApart(Pass):
     summary: ClassVar[str] = "each op in a kernel of its own: slow, for what IREE fails to compile"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..ir import collect
-
         with module.context:
             return any([_part(op) for op in collect(module, computes, bodies=False)])
 
 
 def computes(op: ir.Operation) -> bool:
     """Whether an op computes tensors that IREE may compute with others."""
-    from iree.compiler import ir
-
     if op.name in _NUMBERS or not (op.name in _MOVES or op.name.startswith(_DIALECTS)):
         return False
     return any(isinstance(result.type, ir.RankedTensorType) for result in op.results)
@@ -47,8 +44,6 @@ def computes(op: ir.Operation) -> bool:
 
 def any_computes(module: ir.Operation) -> bool:
     """Whether there is anything to keep apart."""
-    from iree.compiler import ir
-
     found = False
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -62,9 +57,6 @@ def any_computes(module: ir.Operation) -> bool:
 
 def _part(op: ir.Operation) -> bool:
     """Puts a barrier between the results of an op and all that read their elements."""
-    from ..attention.barrier import BARRIER, compute_barrier
-    from ..ir import Builder, next_op
-
     no_readers = (BARRIER, "tensor.dim")
 
     changed = False

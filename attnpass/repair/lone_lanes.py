@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from iree.compiler import ir
+
+from ..gpu.lowered.kernel import cuda_kernels
+from ..ir import collect, printed, set_attribute
 from ..passes import Pass, PassContext
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
-
-    from ..report.records import Report
+from ..report.records import Report
 
 _CONFIGURATION, _PRODUCTS = "lowering_config", "decomposition_config"
 # The second product of attention, of weights and values.
@@ -41,15 +41,11 @@ class LoneLanes(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..gpu.lowered.kernel import cuda_kernels
-
         with module.context:
             return any([_mend(one, context.report) for one in cuda_kernels(module)])
 
 
 def _mend(function: ir.Operation, report: Report) -> bool:
-    from ..ir import printed, set_attribute
-
     factor = _mend_reduction(function) or _mend_attention(function)
     if not factor:
         return False
@@ -72,8 +68,6 @@ def _mend(function: ir.Operation, report: Report) -> bool:
 def _mend_reduction(function: ir.Operation) -> int:
     """Case 1: by how much the subgroups of a kernel without attention were too many; 0 where it is
     left."""
-    from ..ir import collect, printed, set_attribute
-
     ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
     told = [op.attributes[_CONFIGURATION] for op in ops]
     size = printed.numbers(function.attributes["translation_info"], "workgroup_size")
@@ -96,16 +90,12 @@ def _shares(configuration: ir.Attribute) -> bool:
 
 def _first(configuration: ir.Attribute, name: str) -> list[int]:
     """The counts of a basis, which stand before the dims that they are for."""
-    from ..ir import printed
-
     return next(iter(printed.numbers(configuration, name)), [])
 
 
 def _mend_attention(function: ir.Operation) -> int:
     """Case 2: by how much the subgroups of an attention kernel were too many; 0 where it is
     left."""
-    from ..ir import collect, printed, set_attribute
-
     attentions = collect(function, lambda op: op.name == "iree_linalg_ext.online_attention")
     configured = [op for op in attentions if {_PRODUCTS, _CONFIGURATION} <= {*op.attributes}]
     if len(attentions) != 1 or not configured:
@@ -126,8 +116,6 @@ def _mend_attention(function: ir.Operation) -> int:
 def _too_many(products: ir.Attribute, steps: ir.Attribute) -> list[tuple[int, int]]:
     """Of each key dim, where it stands in the bases and by how much its subgroups are too many;
     nothing where none are, or where it cannot be told."""
-    from ..ir import printed
-
     of_values = str(products).partition(_OF_VALUES)[2]
     lanes, subgroups = (
         printed.numbers(of_values, name) for name in ("lane_basis", "subgroup_basis")
@@ -144,8 +132,6 @@ def _too_many(products: ir.Attribute, steps: ir.Attribute) -> list[tuple[int, in
 
 def _with_fewer_subgroups(configuration: ir.Attribute, factors: Mapping[int, int]) -> str:
     """A configuration whose counts of subgroups are divided, by their places."""
-    from ..ir import printed
-
     return printed.with_numbers(
         configuration, "subgroup_basis", lambda basis: [_divided(basis[0], factors), *basis[1:]]
     )
@@ -155,8 +141,6 @@ def _with_fewer_terms(
     configuration: object, factors: Mapping[int, int], tiles: Sequence[str]
 ) -> str:
     """A configuration with `tiles` whose sizes are divided, by the dims that they are of."""
-    from ..ir import printed
-
     text = str(configuration)
     for name in tiles:
         text = printed.with_numbers(text, name, lambda tile: _divided(tile, factors))

@@ -14,7 +14,7 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.barrier import BARRIER, without_views
-from ..attention.facts import AttentionFacts, whole_facts
+from ..attention.facts import AttentionFacts, find_ops, whole_facts
 from ..attention.mask_numbers import may_hide, may_hold_below, shows_each_row_a_key
 from ..ir import Builder, defining_op, element_type, sizes_of
 from ..ir.limits import LOG2E_LOWEST, LOG2E_OVERFLOWS
@@ -90,7 +90,5 @@ class LowestMasks(Pass):
     mends: ClassVar[str] = "rows whose keys all have the lowest number as their mask are NaN"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention.facts import find_ops
-
         with module.context:
             return raise_masks(find_ops(module), context.report)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from iree.compiler import ir
+
+from ..attention.edit import edit
+from ..attention.facts import AttentionFacts, find_ops
+from ..attention.scores import holds_regions, keep_only, make_scalar, position_mask, split_region
+from ..attention.wide_scores import compute_in_f32
+from ..forms.decomposition import decomposed, describe_any, refusal
+from ..ir import replace_reads
 from ..passes import Pass, PassContext
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
-
-    from ..attention.facts import AttentionFacts
 
 
 @dataclass(frozen=True)
@@ -32,10 +35,6 @@ class MaskPositions(Pass):
     mends: ClassVar[str] = "scores by position are those of other positions"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention.facts import find_ops
-        from ..attention.scores import make_scalar
-        from ..attention.wide_scores import compute_in_f32
-
         with module.context:
             simpler = [make_scalar(op) | compute_in_f32(op) for op in find_ops(module)]
 
@@ -47,11 +46,6 @@ class MaskPositions(Pass):
 
 def _replace(facts: AttentionFacts, context: PassContext) -> str | None:
     """Gives the users of an attention one that reads no positions; what became of it."""
-    from ..attention.edit import edit
-    from ..attention.scores import holds_regions, keep_only, position_mask, split_region
-    from ..forms.decompose import decomposed, describe_any, refusal
-    from ..ir import replace_reads
-
     loose = describe_any(facts.op)
     why = refusal(loose)
     found = why or holds_regions(facts.op) or split_region(facts.op)

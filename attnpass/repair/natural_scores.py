@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from iree.compiler import ir
+
+from ..attention.facts import find_ops
+from ..attention.scores import NATURAL_SCORES, is_homogeneous, rescale
+from ..ir import set_attribute
 from ..passes import Pass, PassContext
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,6 @@ class NaturalScores(Pass):
     mends: ClassVar[str] = "score functions get scores in other units than they were written for"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention.facts import find_ops
-        from ..attention.scores import NATURAL_SCORES, is_homogeneous, rescale
-        from ..ir import set_attribute
-
         changed = False
         with module.context:
             for op in find_ops(module):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from iree.compiler import ir
+
+from ..attention.facts import CONFIGURATION_ATTRIBUTES
+from ..ir import Builder, collect, copy_generic, descendants, element_bytes, erase_dead, maps
+from ..ir.contractions import NAMED, is_contraction
 from ..passes import Pass, PassContext
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
-
-    from ..ir import maps
+from .generic_products import generalize
 
 # Others IREE multiplies without matrix instructions.
 _NARROW = 2
@@ -33,10 +34,7 @@ class OrderFactors(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..ir import descendants
-        from ..machines import backends
-
-        if "cuda" not in backends(module):
+        if not self.is_for(module):
             return False
         with module.context:
             functions = descendants(module, "flow.executable", "builtin.module", "func.func")
@@ -44,10 +42,6 @@ class OrderFactors(Pass):
 
 
 def _order(function: ir.Operation) -> bool:
-    from ..ir import collect
-    from ..ir.contractions import NAMED
-    from .generic_products import generalize
-
     found = collect(function, _is_unordered, bodies=False)
     for op in found:
         _order_product(generalize(op) if op.name in NAMED else op)
@@ -55,10 +49,6 @@ def _order(function: ir.Operation) -> bool:
 
 
 def _is_unordered(op: ir.Operation) -> bool:
-    from ..attention.facts import CONFIGURATION_ATTRIBUTES
-    from ..ir import element_bytes, maps
-    from ..ir.contractions import is_contraction
-
     if not is_contraction(op) or "indexing_maps" not in op.attributes:
         return False
     if any(name in op.attributes for name in CONFIGURATION_ATTRIBUTES):
@@ -83,10 +73,6 @@ def _comes_last(left: maps.Positions, right: maps.Positions, result: maps.Positi
 
 
 def _order_product(op: ir.Operation) -> None:
-    from iree.compiler import ir
-
-    from ..ir import Builder, copy_generic, erase_dead, maps
-
     positions = maps.positions_of(op.attributes["indexing_maps"])
     assert positions is not None, "only such products are taken"
     kinds = list(ir.ArrayAttr(op.attributes["iterator_types"]))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from iree.compiler import ir
+
+from ..attention.barrier import compute_barrier
+from ..attention.edit import edit
+from ..attention.facts import AttentionFacts
+from ..attention.widening import NARROW, WIDE, widen
+from ..ir import Builder
 from ..passes import Pass, PassContext
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
-
-    from ..attention.facts import AttentionFacts
-
-_BACKENDS = {"cuda", "rocm"}
 
 
 @dataclass(frozen=True)
@@ -31,20 +31,13 @@ class SameTypes(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..machines import backends
-
-        if not _BACKENDS & set(backends(module)):
+        if not self.is_for(module):
             return False
         return context.replace_attention(module, _cast, "repaired")
 
 
 def _cast(facts: AttentionFacts) -> str | None:
     """Gives the users of an attention the same one on operands of one type."""
-    from ..attention.barrier import compute_barrier
-    from ..attention.edit import edit
-    from ..attention.widening import widen
-    from ..ir import Builder
-
     found = _wanted(facts)
     if facts.own_configuration or found is None:
         return None
@@ -57,8 +50,6 @@ def _cast(facts: AttentionFacts) -> str | None:
 
 def _wanted(facts: AttentionFacts) -> tuple[str, str] | None:
     """The operand to cast, and its new type; None where Q and K may stay."""
-    from ..attention.widening import NARROW, WIDE
-
     query, key = facts.element_types["query"], facts.element_types["key"]
     if query == key or not {query, key} <= {*NARROW, *WIDE}:
         return None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from iree.compiler import ir
+
+from ..attention.barrier import BARRIER, compute_barrier
+from ..ir import Builder, collect, defining_op
 from ..passes import Pass, PassContext
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
 
 _SCATTER = "iree_linalg_ext.scatter"
 _UPDATES, _INDICES = 0, 1
@@ -29,11 +30,7 @@ class ScatterIndices(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention.barrier import BARRIER, compute_barrier
-        from ..ir import Builder, collect, defining_op
-        from ..machines import backends
-
-        if "cuda" not in backends(module):
+        if not self.is_for(module):
             return False
         changed = False
         with module.context:

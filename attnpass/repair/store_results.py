@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from iree.compiler import ir
+
+from ..attention.barrier import compute_barrier
+from ..attention.facts import find_ops
+from ..ir import Builder, is_ranked_tensor, maps, ranked_shape, users
+from ..ir.views import WHOLE, repeat_of
 from ..passes import Pass, PassContext
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
 
 # On tensors these compute each element for itself.
 _SCALARWISE = ("arith.", "math.")
@@ -31,12 +34,7 @@ class StoreResults(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..attention.barrier import compute_barrier
-        from ..attention.facts import find_ops
-        from ..ir import Builder
-        from ..machines import backends
-
-        if not {"cuda", "rocm"} & {*backends(module)}:
+        if not self.is_for(module):
             return False
         changed = False
         with module.context:
@@ -51,8 +49,6 @@ class StoreResults(Pass):
 
 def _repeating(attention: ir.Operation) -> list[tuple[ir.Operation, list[int]]]:
     """The ops that repeat what they read of an attention, with the numbers of these operands."""
-    from ..ir import is_ranked_tensor, users
-
     made = [value for value in attention.results if is_ranked_tensor(value)]
     found: dict[ir.Operation, list[int]] = {}
     for value in made:
@@ -79,9 +75,6 @@ class _Loops:
 
 def _loops(op: ir.Operation) -> _Loops | None:
     """Of an op that computes each element of its results for itself; None of others."""
-    from ..ir import is_ranked_tensor, maps, ranked_shape
-    from ..ir.views import WHOLE, repeat_of
-
     if op.name in WHOLE:
         return _Loops(set(), [set()])
     if not len(op.results) or not all(is_ranked_tensor(value) for value in op.operands):

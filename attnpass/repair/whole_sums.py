@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from iree.compiler import ir
+
+from ..gpu.lowered.kernel import GPU_LOWERING, cuda_kernels, run_passes
+from ..ir import collect, detached_copy, maps, printed, restore, set_attribute, sizes_of
 from ..passes import Pass, PassContext
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
-
-    from ..report.records import Report
+from ..report.ops import op_of
+from ..report.records import Report
 
 _CONFIGURATION = "lowering_config"
 _PARTS = "partial_reduction"
@@ -41,16 +42,11 @@ class WholeSums(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..gpu.lowered.kernel import cuda_kernels
-
         with module.context:
             return any([_mend(one, context.report) for one in cuda_kernels(module)])
 
 
 def _mend(function: ir.Operation, report: Report) -> bool:
-    from ..ir import collect, detached_copy
-    from ..report.ops import op_of
-
     ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
     why, mended = "", function
     if any(_sums_beyond(op) for op in ops):
@@ -71,8 +67,6 @@ def _mend(function: ir.Operation, report: Report) -> bool:
 def _sums_beyond(op: ir.Operation) -> bool:
     """Whether tiles of a product are filled up along a summed dim behind which both factors have
     others, and batches."""
-    from ..ir import maps, printed
-
     padding = printed.numbers(op.attributes[_CONFIGURATION], _PADDING)
     if not padding or "indexing_maps" not in op.attributes:
         return False
@@ -98,8 +92,6 @@ def _leaves_over(size: object, tile: int) -> bool:
 
 def _sizes(op: ir.Operation) -> dict[int | None, object]:
     """The sizes of loops; none of an op that has no loops."""
-    from ..ir import maps, sizes_of
-
     if "indexing_maps" not in op.attributes:
         return {}
     positions = maps.positions_of(op.attributes["indexing_maps"])
@@ -112,8 +104,6 @@ def _sizes(op: ir.Operation) -> dict[int | None, object]:
 
 def _sums_unknown_parts(op: ir.Operation) -> bool:
     """Whether threads add up parts of a dim whose size is known only at run time."""
-    from ..ir import printed
-
     parts = printed.numbers(op.attributes[_CONFIGURATION], _PARTS)
     sizes = _sizes(op) if parts else {}
     return bool(sizes) and any(
@@ -124,9 +114,6 @@ def _sums_unknown_parts(op: ir.Operation) -> bool:
 def _keeps_parts_apart(copy: ir.Operation, function: ir.Operation) -> bool:
     """Lowers a kernel, in whose place the copy is put then: whether threads have memory of their
     own for parts of a sum."""
-    from ..gpu.lowered.kernel import GPU_LOWERING, run_passes
-    from ..ir import collect, printed, restore
-
     is_lowered = not run_passes(function, GPU_LOWERING)
     apart = collect(
         function, lambda op: op.name == "memref.alloca" and printed.is_private(op.results[0].type)
@@ -137,8 +124,6 @@ def _keeps_parts_apart(copy: ir.Operation, function: ir.Operation) -> bool:
 
 def _give_whole_sums(function: ir.Operation) -> bool:
     """Configures a kernel of one sum so that a thread computes each element of its result."""
-    from ..ir import collect, maps, printed, set_attribute
-
     (op,) = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
     positions = maps.positions_of(op.attributes["indexing_maps"])
     assert positions is not None, "only such sums are taken"

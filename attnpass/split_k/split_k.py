@@ -12,7 +12,7 @@ from ..attention.facts import AttentionFacts, describe, find
 from ..errors import PipelineError
 from ..ir import erase_dead, maps
 from ..layout.sources import find_source, fold_through_reshapes
-from ..machines import Target
+from ..machines import DEFAULT_TARGET, Target
 from ..passes import Pass, PassContext, option
 from ..report.records import OperandRecord, Report
 from .plan import SplitPlan, make_plan, refusal, split_dim
@@ -131,8 +131,6 @@ class SplitK(Pass):
             )
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from ..machines import DEFAULT_TARGET
-
         target = context.target_for(module, self.target) or DEFAULT_TARGET
         splits = None if self.splits == "auto" else int(self.splits)
         unfit = target.decode_refusal if self.configured else None

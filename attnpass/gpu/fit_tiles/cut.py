@@ -14,7 +14,7 @@ from iree.compiler import ir
 
 from ...attention.edit import edit
 from ...attention.facts import AttentionFacts
-from ...forms.decompose import masked, product
+from ...forms.decomposition import masked, product
 from ...ir import Builder, element_type, maps, sizes_of
 from ...machines import Target
 

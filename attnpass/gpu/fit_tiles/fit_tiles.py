@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from iree.compiler import ir
+
+from ...attention.facts import AttentionFacts
+from ...machines import Target
 from ...passes import PassContext, PassInParts, option
+from .cut import cut_heads
+from .padding import pad_heads, pad_keys
+from .tiles import tile_unknown_sizes
+from .unknown_keys import mask_unknown_keys
 
-if TYPE_CHECKING:
-    from iree.compiler import ir
-
-    from ...attention.facts import AttentionFacts
-    from ...machines import Target
-
-    # Gives the users of an attention one that fits, and says what became of it; or leaves it.
-    Part = Callable[[AttentionFacts, Target], str | None]
-
+Part = Callable[[AttentionFacts, Target], str | None]
 # In the order in which they run: tiles are of the heads that there are then.
 PARTS = ("cut", "heads", "tiles", "mask", "keys")
 # Without this one numbers are wrong; the others are for speed.
@@ -72,10 +72,5 @@ class FitTiles(PassInParts):
 
 def _parts() -> dict[str, Part]:
     """What each part does to an attention."""
-    from .cut import cut_heads
-    from .padding import pad_heads, pad_keys
-    from .tiles import tile_unknown_sizes
-    from .unknown_keys import mask_unknown_keys
-
     fits = (cut_heads, pad_heads, tile_unknown_sizes, mask_unknown_keys, pad_keys)
     return dict(zip(PARTS, fits, strict=True))

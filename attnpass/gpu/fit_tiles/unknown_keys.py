@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ...attention.edit import edit
 from ...attention.facts import AttentionFacts
-from ...forms.decompose import decomposed, refusal
+from ...forms.decomposition import decomposed, refusal
 from ...ir import Builder, replace_reads, sizes_of
 from ...machines import Target
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+from iree.compiler import ir
 
 from ...passes import PassContext, PassInParts, option
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
+from .hardware_math import translate_fp8, use_hardware_math
+from .shared_memory import Rewrites, improve_shared_memory
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,6 @@ class LowerCuda(PassInParts):
         )
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from .hardware_math import translate_fp8, use_hardware_math
-        from .shared_memory import Rewrites, improve_shared_memory
-
         changed = False
         with module.context:
             if self.has("exp2"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iree.compiler import ir
+from iree.compiler import ir, passmanager
 
 from ...ir import (
     defining_op,
@@ -61,8 +61,6 @@ def is_to_be_lowered(function: ir.Operation) -> bool:
 
 def run_passes(function: ir.Operation, passes: str) -> str:
     """Runs IREE's passes on one kernel; returns why one failed, or nothing."""
-    from iree.compiler import passmanager
-
     messages: list[str] = []
 
     def hear(diagnostic: ir.Diagnostic) -> bool:
