@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import queue
 import subprocess
 import sys
@@ -219,8 +220,9 @@ def run_some(name: str, folder: Path, options: argparse.Namespace) -> None:
         except Exception as problem:
             failed = f"{type(problem).__name__}: {problem}"[:300]
             print(json.dumps(results.row(case.name, "", {"failed": failed})), flush=True)
-            # A fault of a GPU's kernel stays with its process.
-            sys.exit(FAILED)
+            # A fault of a GPU's kernel stays with its process, which may not even end by itself.
+            sys.stdout.flush()
+            os._exit(FAILED)
 
 
 def machine(bench: Any) -> str:
