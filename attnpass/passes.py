@@ -52,6 +52,7 @@ REGISTRY: dict[str, str] = {
     "attn-order-products": "attnpass.repair.order_products:OrderProducts",
     "attn-order-factors": "attnpass.repair.order_factors:OrderFactors",
     "attn-order-dims": "attnpass.forms.normal_form:OrderDims",
+    "attn-hold-workspace": "attnpass.gpu.hold_workspace:HoldWorkspace",
     "attn-hidden-rows": "attnpass.repair.fully_masked_rows:HiddenRows",
     "attn-empty-dispatches": "attnpass.repair.empty_dispatches:EmptyDispatches",
     "attn-lone-lanes": "attnpass.repair.lone_lanes:LoneLanes",

@@ -15,6 +15,8 @@ from .errors import PipelineError
 from .passes import ALIASES, load_pass, plugin_names
 
 MODES = ("cost", "always", "never")
+# `auto` is `cost` where the target has kernels, `never` elsewhere.
+KERNEL_MODES = ("auto", *MODES)
 CACHES = ("kept", "transposed")
 # What leaves out the steps that need an option.
 _OFF = (False, "never", "kept")
@@ -35,11 +37,12 @@ class PipelineOptions:
 
     mode: str = _choice("cost", "what the layout pass commits", MODES)
     cache: str = _choice("kept", "whether V caches become V^T for the caller, too", CACHES)
-    kernels: str = _choice("never", "where precompiled Hopper kernels are taken", MODES)
-    products: str = _choice("never", "where precompiled Hopper kernels take products", MODES)
+    kernels: str = _choice("auto", "where precompiled Hopper kernels are taken", KERNEL_MODES)
+    products: str = _choice("auto", "where precompiled Hopper kernels take products", KERNEL_MODES)
     configure: bool = _choice(True, "kernel configurations, and decode in chunks of the keys")
     hardware_exp2: bool = _choice(True, "the GPU's exp2 and fp8 casts in CUDA kernels")
     shared_memory: bool = _choice(True, "CUDA tiles in shared memory as tensor cores read them")
+    workspace: bool = _choice(True, "CUDA: memory that the module holds between calls")
     raise_attention: bool = _choice(
         True, "attention made of products and a softmax between them", flag="raise"
     )
@@ -183,6 +186,12 @@ STEPS = (
     ),
     Step("attn-order-factors", "IREE swaps rows and columns where the second factor comes first"),
     Step("attn-natural-scores", "IREE scales scores by log2(e) before a score function runs"),
+    # stream
+    Step(
+        "attn-hold-workspace",
+        "IREE's CUDA driver maps what is allocated anew at each call",
+        ("workspace",),
+    ),
     # executable-configurations
     Step("attn-lone-lanes", "IREE adds up the first subgroup alone, or too few of them"),
     Step("attn-whole-sums", "IREE loses parts of some sums, and sums beyond others"),

@@ -78,8 +78,9 @@ PEERS = {**TARGETS, "cuda-sm_90": (*CUDA, "--iree-cuda-target=sm_80")}
 DRIVERS = {"llvm-cpu": "local-sync", "cuda": "cuda"}
 LEVELS = ("O0", "O1", "O2", "O3")
 MODES = ("cost", "always", "never")
-KERNELS = ("", "+kernels=cost", "+kernels=always")
-PRODUCTS = ("", "+products=cost", "+products=always")
+# Without a word, kernels are taken where they win.
+KERNELS = ("", "+kernels=never", "+kernels=always")
+PRODUCTS = ("", "+products=never", "+products=always")
 VARIANTS = tuple("".join(words) for words in itertools.product(MODES, KERNELS, PRODUCTS))
 # LLVM spends half of its time there on unrolled loops, and numbers do not depend on it.
 CHEAP = ("--disable-vector-combine",)
@@ -155,7 +156,7 @@ def settings_of(batch: int, targets: Sequence[str], options: argparse.Namespace)
             mode = ("cost", "cost", "always", "never")[turn % 4]
             variants = [mode]
             if target.startswith("cuda") and options.products:
-                variants = [f"{mode}{KERNELS[turn % 3]}{taken}" for taken in PRODUCTS[1:]]
+                variants = [f"{mode}{KERNELS[turn % 3]}{taken}" for taken in PRODUCTS[::2]]
             elif target.startswith("cuda"):
                 variants.append(f"{mode}{KERNELS[1 + (batch // 4 + place) % 2]}")
             found += [Setting(target, level, v) for v in options.variants or variants]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..attention.facts import AttentionFacts
     from ..ir import maps
     from ..machines import Target
+    from ..report.records import Report
     from .products import ProductFacts
 
 
@@ -115,6 +116,25 @@ def providers_for(module: ir.Operation, target: Target | None) -> tuple[KernelPr
     problems = {provider: provider.unfit_target(module, target) for provider in providers()}
     found = tuple(provider for provider, problem in problems.items() if not problem)
     return found or "; ".join(problems.values())
+
+
+# `auto` is `cost` where the target has kernels, `never` elsewhere.
+MODES = ("auto", "cost", "always", "never")
+
+
+def mode_for(mode: str, module: ir.Operation, target: Target | None) -> str:
+    """What the mode `auto` of a pass is: `cost` if some kernels can run on the target, else ''."""
+    if mode != "auto":
+        return mode
+    return "" if isinstance(providers_for(module, target), str) else "cost"
+
+
+def note_default(report: Report, what: str, option: str) -> None:
+    """Tells that kernels were taken for `what` though nobody asked for them."""
+    report.note(
+        f"precompiled kernels compute {what} where they win, since there are some for the target: "
+        f"the module runs on such devices alone (--attn-{option}=never leaves them)"
+    )
 
 
 def best_offer(

@@ -10,7 +10,7 @@ from ..attention.facts import AttentionFacts
 from ..ir import maps
 from ..machines import DEFAULT_TARGET, Target, Worth
 from ..passes import PassContext
-from . import KernelProvider, Offer, best_offer, providers_for
+from . import KernelProvider, Offer, best_offer, mode_for, providers_for
 from .use_kernels import UseKernels, note_priced_out
 
 
@@ -67,10 +67,11 @@ def with_later_kernels(
     for later in context.later:
         if isinstance(later, UseKernels):
             device = later.device(module, context)
-            target = with_kernels(module, target, device, later.mode)
+            mode = mode_for(later.mode, module, device) or "never"
+            target = with_kernels(module, target, device, mode)
             if isinstance(target, KernelTarget):
                 note_priced_out(
-                    module, target.sources, target.device, later.mode, context.report, later.name
+                    module, target.sources, target.device, mode, context.report, later.name
                 )
     return target
 

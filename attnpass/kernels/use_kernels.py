@@ -13,7 +13,16 @@ from ..ir import erase_dead, maps
 from ..machines import DEFAULT_TARGET, Target
 from ..passes import Pass, PassContext, option
 from ..report.records import OperandRecord, Report
-from . import KernelProvider, Offer, best_offer, providers, providers_for
+from . import (
+    MODES,
+    KernelProvider,
+    Offer,
+    best_offer,
+    mode_for,
+    note_default,
+    providers,
+    providers_for,
+)
 
 
 def use_kernels(
@@ -107,9 +116,10 @@ class UseKernels(Pass):
     ones for Hopper, each a `hal.dispatch.extern`.
 
     `mode=cost` takes a kernel where it is estimated to win, `always` wherever one fits,
-    `never` only reports. A module that is compiled for an older architecture says
-    `target=sm_90` to promise that it runs on Hopper. With `elsewhere=iree` it runs elsewhere,
-    too: it asks the device at run time, and holds IREE's own attention beside the kernel.
+    `never` only reports; `auto` is `cost` where the target has kernels. A module that is compiled
+    for an older architecture says `target=sm_90` to promise that it runs on Hopper. With
+    `elsewhere=iree` it runs elsewhere, too: it asks the device at run time, and holds IREE's own
+    attention beside the kernel.
     `kernel` is for measuring one kernel where another would be taken.
     """
 
@@ -117,7 +127,7 @@ class UseKernels(Pass):
     summary: ClassVar[str] = "replace attention by precompiled Hopper kernels where they win"
 
     target: str = option("", "device the module will run on, instead of the module's target")
-    mode: str = option("cost", "where a kernel is taken", ("cost", "always", "never"))
+    mode: str = option("cost", "where a kernel is taken", MODES)
 
     elsewhere: str = option(
         "refuse",
@@ -133,16 +143,22 @@ class UseKernels(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         target = self.device(module, context)
+        mode = mode_for(self.mode, module, target)
+        if not mode:
+            return False
         with module.context:
-            return use_kernels(
+            changed = use_kernels(
                 module,
                 target,
-                self.mode,
+                mode,
                 context.report,
                 self.name,
                 self.elsewhere == "iree",
                 self.kernel,
             )
+        if changed and self.mode == "auto":
+            note_default(context.report, "attention", "kernels")
+        return changed
 
     def device(self, module: ir.Operation, context: PassContext) -> Target | None:
         """The target whose kernels are taken."""

@@ -12,7 +12,16 @@ from ..ir import collect, erase_dead
 from ..machines import DEFAULT_TARGET, Target
 from ..passes import Pass, PassContext, option
 from ..report.records import Report
-from . import KernelProvider, ProductOffer, best_product_offer, providers, providers_for
+from . import (
+    MODES,
+    KernelProvider,
+    ProductOffer,
+    best_product_offer,
+    mode_for,
+    note_default,
+    providers,
+    providers_for,
+)
 from .products import ProductFacts, read_product
 
 _KIND = "product"
@@ -70,7 +79,7 @@ class UseProducts(Pass):
     summary: ClassVar[str] = "replace products by precompiled Hopper kernels where they win"
 
     target: str = option("", "device the module will run on, instead of the module's target")
-    mode: str = option("cost", "where a kernel is taken", ("cost", "always", "never"))
+    mode: str = option("cost", "where a kernel is taken", MODES)
 
     @classmethod
     def concerns(cls, backends: Collection[str]) -> bool:
@@ -78,5 +87,11 @@ class UseProducts(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         target = context.target_for(module, self.target)
+        mode = mode_for(self.mode, module, target)
+        if not mode:
+            return False
         with module.context:
-            return use_products(module, target, self.mode, context.report)
+            changed = use_products(module, target, mode, context.report)
+        if changed and self.mode == "auto":
+            note_default(context.report, "products", "products")
+        return changed

@@ -154,7 +154,7 @@ def _pipeline(case: Case, variant: str) -> list[str]:
 
     if not case.is_narrow:
         return []
-    passes = default_pipeline("cost", configure=True, hardware_exp2=True, shared_memory=True)
+    passes = default_pipeline("cost", kernels="never", products="never")
     mode = "never" if "8 bits" in variant else "always"
     passes = passes.replace("attn-widen", f"attn-widen{{mode={mode}}}")
     if "8 bits" in variant and "shared" not in variant:

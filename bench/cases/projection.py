@@ -42,16 +42,19 @@ TILES = "attn-fit-tiles"
 V_T = "attn-propagate-layout{mode=always operands=v}"
 PLAIN = f"{V_T},{TILES},attn-configure{{contractions=false}},attn-lower-cuda"
 UNCONFIGURED = "attnpass V^T, projection not configured"
+# Attention alone is compared: products are IREE's, with the tiles of attnpass.
+PRODUCTS = "--attn-products=never"
+OWN = ("--attn-kernels=never", PRODUCTS)
 # The flags of each variant.
 VARIANTS = {
     "iree": ["--attn-disable"],
-    "attnpass, V as it is": ["--attn-mode=never"],
+    "attnpass, V as it is": ["--attn-mode=never", *OWN],
     UNCONFIGURED: [f"--attn-pipeline={PLAIN}"],
-    "attnpass V^T": ["--attn-mode=always"],
-    "attnpass": [],
-    "kernels, V as it is": ["--attn-mode=never", "--attn-kernels=cost"],
-    "kernels, V^T": ["--attn-mode=always", "--attn-kernels=cost"],
-    "kernels": ["--attn-kernels=cost"],
+    "attnpass V^T": ["--attn-mode=always", *OWN],
+    "attnpass": [*OWN],
+    "kernels, V as it is": ["--attn-mode=never", PRODUCTS],
+    "kernels, V^T": ["--attn-mode=always", PRODUCTS],
+    "kernels": [PRODUCTS],
 }
 # Compiled for a Hopper GPU by name; IREE takes no such name.
 KERNELS = ("kernels, V as it is", "kernels, V^T", "kernels")

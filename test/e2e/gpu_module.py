@@ -77,10 +77,14 @@ class _Host(Machine):
     def __init__(self, module: ir.Module, last: int):
         super().__init__(_no_binding, (1, 1, 1), (), ())
         self.module, self.last = module, last
+        self.globals: dict[str, Any] = {}
         self.kernels = {str(f.attributes["sym_name"]): f for f in kernels(module)}
         self.to_come = len(collect(module.operation, lambda op: op.name == "stream.cmd.dispatch"))
 
     def call(self, function: ir.Operation, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        for initializer in collect(self.module.operation, lambda op: op.name == "util.initializer"):
+            if not collect(initializer, lambda op: op.name == "stream.cmd.execute"):
+                self.block(initializer.regions[0].blocks[0])
         block = function.regions[0].blocks[0]
         self.values.update(zip(block.arguments, inputs, strict=True))
         return self.block(block)
@@ -93,6 +97,12 @@ class _Host(Machine):
 
     def do_hal_buffer_view_dim(self, op: ir.Operation, view: np.ndarray) -> Any:
         return self.everywhere(view.shape[ir.IntegerAttr(op.attributes["index"]).value])
+
+    def do_util_global_store(self, op: ir.Operation, value: Any) -> None:
+        self.globals[str(op.attributes["global"])] = value
+
+    def do_util_global_load(self, op: ir.Operation) -> Any:
+        return self.globals[str(op.attributes["global"])]
 
     def do_util_optimization_barrier(self, op: ir.Operation, *operands: Any) -> Any:
         return list(operands)

@@ -24,8 +24,8 @@ from ...ir import (
 from .manifest import DeviceCode, load_kernels
 
 _TARGET = '#hal.executable.target<"cuda", "cuda-nvptx-fb">'
-_READ = "#hal.pipeline.binding<storage_buffer, ReadOnly>"
-_WRITE = "#hal.pipeline.binding<storage_buffer>"
+_READ = '#hal.pipeline.binding<storage_buffer, "ReadOnly|Indirect">'
+_WRITE = "#hal.pipeline.binding<storage_buffer, Indirect>"
 
 
 def launch(
@@ -77,7 +77,9 @@ def _attributes(
 
     bindings = ", ".join([_READ] * reads + [_WRITE] * writes)
     constants = len(kernel.constants)
-    layout = f"#hal.pipeline.layout<constants = {constants}, bindings = [{bindings}]>"
+    layout = (
+        f"#hal.pipeline.layout<constants = {constants}, bindings = [{bindings}], flags = Indirect>"
+    )
     return {
         "export_name": build.string(kernel.name),
         "layout": ir.Attribute.parse(layout),

@@ -109,7 +109,7 @@ def operand(report: dict[str, Any], name: str) -> dict[str, Any]:
     ids=["named", "claimed"],
 )
 def test_a_machine_a_rule_and_a_pass(folder: Path, flags: list[str]) -> None:
-    error, report = compiled(folder, *flags)
+    error, report = compiled(folder, *flags, "--attn-kernels=never")
     assert error < 2e-5
     assert report["target"] == "llvm-cpu sample-cpu"
     value = operand(report, "value")
