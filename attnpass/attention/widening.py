@@ -53,13 +53,14 @@ def cast_operands(facts: AttentionFacts) -> list[str]:
     return [name for name in wide if widened_from(facts.value(name)) is not None]
 
 
-def widened_from(value: ir.Value) -> ir.Value | None:
-    """The tensor of 8 bits that an op does nothing but widen to `value`; None if none does."""
+def widened_from(value: ir.Value, size: int = 1) -> ir.Value | None:
+    """The tensor of elements of `size` bytes that an op does nothing but widen to `value`; None if
+    none does."""
     op = defining_op(value)
     if op is None or (op.name != "arith.extf" and not _only_widens(op)):
         return None
     source = op.operands[0]
-    return source if element_bytes(source) == 1 else None
+    return source if element_bytes(source) == size else None
 
 
 def _only_widens(op: ir.Operation) -> bool:

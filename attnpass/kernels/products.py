@@ -15,6 +15,7 @@ from typing import Any
 
 from iree.compiler import ir
 
+from ..attention.widening import widened_from
 from ..ir import (
     Size,
     defining_op,
@@ -109,8 +110,9 @@ def _is_float_product(facts: ContractionFacts) -> bool:
 def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | str | None:
     """The product whose weights are operand `number`; None if that has rows."""
     given = (facts.left, facts.right)
-    weights, loops = _below_repeats(facts.op.operands[number], given[number])
-    rows, row_loops = facts.op.operands[1 - number], given[1 - number]
+    operands = _narrowed(facts.op.operands[0], facts.op.operands[1])
+    weights, loops = _below_repeats(operands[number], given[number])
+    rows, row_loops = operands[1 - number], given[1 - number]
     sizes = facts.sizes
     if len(facts.k) != 1 or not facts.result or facts.result[-1] is None:
         return None
@@ -135,6 +137,20 @@ def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | str | 
         return f"its result is {element_type_name(facts.op.results[0])}, the kernels write {kind}"
     turned = loops == (n, k)
     return ProductFacts(facts.op, rows, weights, turned, dims, sizes[n], sizes[k], kind, epilogues)
+
+
+def _narrowed(left: ir.Value, right: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The operands of a product before they were widened, both from one type of 16 bits: their
+    products are exact in f32."""
+    found = tuple(_below_widening(value) for value in (left, right))
+    kinds = {element_type_name(value) for value in found}
+    return found if kinds in ({"f16"}, {"bf16"}) else (left, right)
+
+
+def _below_widening(value: ir.Value) -> ir.Value:
+    """What a value is widened from, if that has 16 bits."""
+    source = widened_from(value, 2)
+    return value if source is None else source
 
 
 def _starts_at_zero(init: ir.Value) -> bool:
@@ -278,6 +294,7 @@ class _Reader(ScalarReader["int | None", Term]):
         return self.tensor(source)
 
     def _read(self, value: ir.Value, places: tuple[int | None, ...]) -> Term | None:
+        value = _below_widening(value)
         number = splat_number(value)
         if number is not None:
             return ("number", number)
@@ -293,8 +310,11 @@ class _Reader(ScalarReader["int | None", Term]):
         return None
 
     def constant(self, op: ir.Operation) -> Term | None:
-        number = scalar_number(op.results[0]) if op.name == "arith.constant" else None
-        return None if number is None else ("number", number)
+        if op.name != "arith.constant":
+            return None
+        given: ir.Attribute = op.attributes["value"]
+        is_number = isinstance(given, ir.FloatAttr | ir.IntegerAttr)
+        return ("number", float(given.value)) if is_number else None
 
     def index(self, place: int | None | None) -> Term | None:
         return None

@@ -120,6 +120,7 @@ class Products(Function):
     def times_weights(self, x: Value, n: int) -> Value:
         """x (..., k) times weights, in a way that front ends have, rounded to its type."""
         kinds = [self.as_linear, self.as_linear, self.by_maps, self.of_scalars, self.flattened]
+        kinds += [self.as_addmm] * (self.kind != "f32")
         if len(x.shape) == 3:
             kinds.append(self.batched)
         return self.choices.pick(kinds)(x, n)
@@ -170,6 +171,24 @@ class Products(Function):
         made = self.named("linalg.matmul", flat, w, n)
         return self.reshaped("expand_shape", made, groups, (*lead, n), (*known, ""))
 
+    def as_addmm(self, x: Value, n: int) -> Value:
+        """As torch decomposes addmm: rows, weights (k, n) and a bias widened to f32, all rows in
+        one dim."""
+        k, lead, known = x.shape[-1], x.shape[:-1], x.dynamic[:-1]
+        groups, total = [[0, 1], [2]], self.product(known, lead)
+        flat = x
+        if len(lead) == 2:
+            flat = self.reshaped("collapse_shape", x, groups, (math.prod(lead), k), (total, ""))
+        w, b = self.weights(k, n, depth=k), self.argument((n,), self.kind)
+        wide = [self.cast_to(each, "f32") for each in (flat, w, b)]
+        made = self.named("linalg.matmul", wide[0], wide[1], n, narrow=False)
+        into = self.empty(made.shape, made.dynamic, self.kind)
+        body = ["%s = arith.addf %in0, %in1 : f32", f"%r = arith.truncf %s : f32 to {self.kind}"]
+        made = self.generic([made, wide[2]], [[0, 1], [1]], into, [0, 1], body, "%r")
+        if len(lead) == 1:
+            return made
+        return self.reshaped("expand_shape", made, groups, (*lead, n), (*known, ""))
+
     def batched(self, x: Value, n: int) -> Value:
         """Weights of its own for each of a batch."""
         base = Value("", (x.shape[0], x.shape[-1], n), (x.dynamic[0], "", ""), self.kind)
@@ -194,13 +213,14 @@ class Products(Function):
         )
         return made
 
-    def named(self, op: str, x: Value, w: Value, n: int) -> Value:
+    def named(self, op: str, x: Value, w: Value, n: int, narrow: bool = True) -> Value:
         into, name = self.filled((*x.shape[:-1], n), (*x.dynamic[:-1], ""), "f32"), self.fresh()
         self.line(
             f"{name} = {op} ins({x.name}, {w.name} : {x.type}, {w.type}) "
             f"outs({into.name} : {into.type}) -> {into.type}"
         )
-        return self.narrowed(Value(name, into.shape, into.dynamic, "f32"))
+        made = Value(name, into.shape, into.dynamic, "f32")
+        return self.narrowed(made) if narrow else made
 
     # what stands behind them
 

@@ -8,7 +8,6 @@
 // OLDER: the kernels need sm_90; the target is
 
 #w = affine_map<(m, n, k) -> (n, k)>
-#kn = affine_map<(m, n, k) -> (k, n)>
 #a = affine_map<(m, n, k) -> (m, k)>
 #r = affine_map<(m, n, k) -> (m, n)>
 
@@ -51,15 +50,23 @@ func.func @sums(%a: tensor<300x64xf16>, %w: tensor<520x64xf16>) -> tensor<300x52
 
 // -----
 
-#kn = affine_map<(m, n, k) -> (k, n)>
+#w = affine_map<(m, n, k) -> (n, k)>
 #a = affine_map<(m, n, k) -> (m, k)>
 #r = affine_map<(m, n, k) -> (m, n)>
+#id = affine_map<(i, j) -> (i, j)>
 
-// REMARK: stays IREE's own code: its weights lie as (k, n), the kernels read (n, k)
-func.func @by_depth(%a: tensor<300x64xf16>, %w: tensor<64x520xf16>) -> tensor<300x520xf16> {
-  %zero = arith.constant 0.0 : f16
-  %e = tensor.empty() : tensor<300x520xf16>
-  %f = linalg.fill ins(%zero : f16) outs(%e : tensor<300x520xf16>) -> tensor<300x520xf16>
-  %p = linalg.matmul indexing_maps = [#a, #kn, #r] ins(%a, %w : tensor<300x64xf16>, tensor<64x520xf16>) outs(%f : tensor<300x520xf16>) -> tensor<300x520xf16>
-  return %p : tensor<300x520xf16>
+// Weights alone are widened: the rows have more bits than a kernel reads.
+// REMARK: stays IREE's own code: there are no kernels for f32 times f32
+func.func @half_widened(%a: tensor<300x64xf32>, %w: tensor<520x64xf16>) -> tensor<300x520xf32> {
+  %zero = arith.constant 0.0 : f32
+  %ew = tensor.empty() : tensor<520x64xf32>
+  %wide = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%w : tensor<520x64xf16>) outs(%ew : tensor<520x64xf32>) {
+  ^bb0(%i: f16, %o: f32):
+    %t = arith.extf %i : f16 to f32
+    linalg.yield %t : f32
+  } -> tensor<520x64xf32>
+  %e = tensor.empty() : tensor<300x520xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<300x520xf32>) -> tensor<300x520xf32>
+  %p = linalg.matmul indexing_maps = [#a, #w, #r] ins(%a, %wide : tensor<300x64xf32>, tensor<520x64xf32>) outs(%f : tensor<300x520xf32>) -> tensor<300x520xf32>
+  return %p : tensor<300x520xf32>
 }

@@ -82,3 +82,67 @@ func.func @rows(%a: tensor<2x?x64xbf16>, %w: tensor<264x64xbf16>, %x: tensor<2x?
   } -> tensor<2x?x264xbf16>
   return %s : tensor<2x?x264xbf16>
 }
+
+// -----
+
+#id = affine_map<(m, n) -> (m, n)>
+#column = affine_map<(m, n) -> (n)>
+#line = affine_map<(n) -> (n)>
+
+// torch's addmm in f16, as it is decomposed: all is widened to f32, weights lie as (k, n); and GELU
+// by tanh with a cube of a whole power.
+// CHECK-LABEL: func.func @addmm(
+// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<300x64xf16>, %[[W:[a-z0-9]+]]: tensor<64x520xf16>, %[[B:[a-z0-9]+]]: tensor<520xf16>
+// CHECK: %[[T:.*]] = linalg.transpose ins(%[[W]] : tensor<64x520xf16>) outs({{.*}} : tensor<520x64xf16>) permutation = [1, 0]
+// CHECK: hal.dispatch.extern "product_f16_tile256_bias_gelu_tanh"{{.*}}(%{{.*}}, %{{.*}}, %{{.*}}, %[[A]], %[[T]], %[[B]])
+// CHECK-NOT: math.tanh
+// REMARK: product_f16_tile256_bias_gelu_tanh: {{.*}}, with a bias and GELU by tanh, its weights turned from (k, n) to (n, k) first
+func.func @addmm(%a: tensor<300x64xf16>, %w: tensor<64x520xf16>, %b: tensor<520xf16>) -> tensor<300x520xf16> {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f16
+  %half = arith.constant 0.5 : f16
+  %small = arith.constant 0.044715 : f16
+  %root = arith.constant 0.79788456 : f16
+  %three = arith.constant 3 : i64
+  %ea = tensor.empty() : tensor<300x64xf32>
+  %ew = tensor.empty() : tensor<64x520xf32>
+  %eb = tensor.empty() : tensor<520xf32>
+  %e32 = tensor.empty() : tensor<300x520xf32>
+  %e = tensor.empty() : tensor<300x520xf16>
+  %a32 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%a : tensor<300x64xf16>) outs(%ea : tensor<300x64xf32>) {
+  ^bb0(%i: f16, %o: f32):
+    %t = arith.extf %i : f16 to f32
+    linalg.yield %t : f32
+  } -> tensor<300x64xf32>
+  %w32 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%w : tensor<64x520xf16>) outs(%ew : tensor<64x520xf32>) {
+  ^bb0(%i: f16, %o: f32):
+    %t = arith.extf %i : f16 to f32
+    linalg.yield %t : f32
+  } -> tensor<64x520xf32>
+  %b32 = linalg.generic {indexing_maps = [#line, #line], iterator_types = ["parallel"]} ins(%b : tensor<520xf16>) outs(%eb : tensor<520xf32>) {
+  ^bb0(%i: f16, %o: f32):
+    %t = arith.extf %i : f16 to f32
+    linalg.yield %t : f32
+  } -> tensor<520xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e32 : tensor<300x520xf32>) -> tensor<300x520xf32>
+  %p = linalg.matmul ins(%a32, %w32 : tensor<300x64xf32>, tensor<64x520xf32>) outs(%f : tensor<300x520xf32>) -> tensor<300x520xf32>
+  %d = linalg.generic {indexing_maps = [#id, #column, #id], iterator_types = ["parallel", "parallel"]} ins(%p, %b32 : tensor<300x520xf32>, tensor<520xf32>) outs(%e : tensor<300x520xf16>) {
+  ^bb0(%i: f32, %j: f32, %o: f16):
+    %s = arith.addf %i, %j : f32
+    %t = arith.truncf %s : f32 to f16
+    linalg.yield %t : f16
+  } -> tensor<300x520xf16>
+  %g = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%d : tensor<300x520xf16>) outs(%e : tensor<300x520xf16>) {
+  ^bb0(%i: f16, %o: f16):
+    %cube = math.fpowi %i, %three : f16, i64
+    %q = arith.mulf %cube, %small : f16
+    %s = arith.addf %i, %q : f16
+    %u = arith.mulf %s, %root : f16
+    %v = math.tanh %u : f16
+    %x = arith.addf %v, %one : f16
+    %h = arith.mulf %i, %half : f16
+    %y = arith.mulf %h, %x : f16
+    linalg.yield %y : f16
+  } -> tensor<300x520xf16>
+  return %g : tensor<300x520xf16>
+}

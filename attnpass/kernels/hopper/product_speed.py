@@ -9,7 +9,7 @@ bench/results/product_kernels_h200.json are in modules):
 - few rows take 2.4 us and the weights at 3.75 TB/s (up to 8 rows), or 3.1.
 
 IREE's are those of whole blocks there, its best: 4 us and 375 TFLOPS, 125 where the number of rows
-is known only at run time, and few rows 1.85 TB/s.
+is known only at run time (taken for operands in f32, too), and few rows 1.85 TB/s.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ _ACTIVATIONS = {"none": 0.8e-6, "gelu": 2.6e-6, "gelu_tanh": 2.2e-6, "silu": 2.2
 
 @dataclass(frozen=True)
 class ProductWork:
-    """A product's size; `known` says whether its rows are, `count` of them are computed."""
+    """A product's size; `known` says whether its rows are, `count` of them are computed, `in_f32`
+    by IREE: of operands that it was given so."""
 
     rows: int
     n: int
     k: int
     known: bool
     count: int = 1
+    in_f32: bool = False
 
     @property
     def flops(self) -> float:
@@ -47,8 +49,13 @@ class ProductWork:
 
 def iree_product_seconds(work: ProductWork) -> float:
     """IREE's code for this product, configured by attnpass."""
-    rate = 3.75e14 if work.known else 1.25e14
+    rate = 3.75e14 if work.known and not work.in_f32 else 1.25e14
     return 4e-6 * work.count + max(work.flops / rate, work.bytes_moved / 1.85e12)
+
+
+def turn_seconds(work: ProductWork) -> float:
+    """IREE's code that turns the weights of one product: not measured, taken to be slow."""
+    return 4e-6 + 4.0 * work.n * work.k / 0.7e12
 
 
 def product_seconds(work: ProductWork, kernel: ProductKernel, target: Target) -> float:

@@ -8,13 +8,21 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ...ir import Builder, Size, defining_op, element_type, ranked_shape, sizes_of
+from ...ir import (
+    Builder,
+    Size,
+    defining_op,
+    element_type,
+    element_type_name,
+    ranked_shape,
+    sizes_of,
+)
 from ...machines import Target
 from .. import ProductOffer
 from ..products import Epilogue, ProductFacts, read_product
 from .extern import launch
 from .manifest import ProductKernel, load_products
-from .product_speed import ProductWork, iree_product_seconds, product_seconds
+from .product_speed import ProductWork, iree_product_seconds, product_seconds, turn_seconds
 from .sources import unaligned_slice
 
 # What rows and columns have to divide by, for the memory engine: 16 bytes.
@@ -66,8 +74,6 @@ def _unfit(facts: ProductFacts) -> str:
             return f"its {name} are known only at run time"
         if size % _MULTIPLE:
             return f"its {name} ({size}) must be a multiple of {_MULTIPLE}"
-    if not facts.by_columns:
-        return "its weights lie as (k, n), the kernels read (n, k)"
     for name, value in (("rows", facts.rows), ("weights", facts.weights)):
         offset = unaligned_slice(value)
         if offset:
@@ -143,11 +149,15 @@ def _plan(
     n, k = facts.n, facts.k
     assert isinstance(n, int) and isinstance(k, int)
     rows = facts.m if isinstance(facts.m, int) else _ASSUMED_ROWS
-    work = ProductWork(rows, n, k, isinstance(facts.m, int), 2 if pair else 1)
+    in_f32 = element_type_name(facts.op.operands[0]) == "f32"
+    work = ProductWork(rows, n, k, isinstance(facts.m, int), 2 if pair else 1, in_f32)
     own, taken = iree_product_seconds(work), product_seconds(work, kernel, target)
     left = _left_seconds(facts, epilogue, work)
+    turned = [one for one in pair or (facts,) if not one.by_columns]
+    taken += len(turned) * turn_seconds(work)
     fused = epilogue.words and f", with {epilogue.words}"
     fused += ", and the product that it is multiplied with" if pair else ""
+    fused += ", its weights turned from (k, n) to (n, k) first" if turned else ""
     words = f"about {taken * 1e6:.0f} us instead of {own * 1e6:.0f}{fused}"
     assumed = "" if work.known else f" (for {rows} rows; their number is known only at run time)"
     return ProductPlan(
@@ -178,7 +188,7 @@ def _replace(facts: ProductFacts, plan: ProductPlan) -> ir.Operation:
     assert last is not None
     build = Builder(last)
     tensors = [_flat_rows(build, facts.rows)]
-    tensors += [_weights(build, one.weights) for one in plan.pair or (facts,)]
+    tensors += [_weights(build, one) for one in plan.pair or (facts,)]
     if plan.epilogue.bias is not None:
         tensors.append(_line(build, plan.epilogue.bias))
     if plan.epilogue.operand is not None and not plan.pair:
@@ -222,16 +232,17 @@ def _flat_rows(build: Builder, value: ir.Value) -> ir.Value:
     return build.collapse(value, [list(range(last)), [last]])
 
 
-def _weights(build: Builder, value: ir.Value) -> ir.Value:
-    """Weights without dims of size one beside their two."""
-    sizes = sizes_of(value)
+def _weights(build: Builder, facts: ProductFacts) -> ir.Value:
+    """Weights as (n, k), without dims of size one beside these."""
+    value, sizes = facts.weights, sizes_of(facts.weights)
     units = len(sizes) - 2
     pieces = []
     for size in sizes:
         drop = size == 1 and units > 0
         units -= drop
         pieces.append([] if drop else [size])
-    return build.split_dims(value, pieces) if len(sizes) > 2 else value
+    value = build.split_dims(value, pieces) if len(sizes) > 2 else value
+    return value if facts.by_columns else build.transpose(value, [1, 0])
 
 
 def _line(build: Builder, value: ir.Value) -> ir.Value:
