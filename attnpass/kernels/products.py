@@ -1,15 +1,15 @@
 """Products of rows with weights, and what a kernel can do behind them: one reader for all kernels.
 
 A product here is a contraction of rows (..., k) with weights of two dims, n and k, summed into
-(..., n). Behind it stand elementwise ops which take its result and a bias of each column, a GELU
-or SiLU, and a tensor like the result, in that order; casts are between them. What comes after the
-last of them in 16 bits is what a kernel would write.
+(..., n). Behind it stand elementwise ops, on scalars or on whole tensors, which take its result and
+a bias of each column, a GELU or SiLU, and a tensor like the result, in that order; casts are
+between them. What comes after the last of them in 16 bits is what a kernel would write.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from ..ir import (
     Size,
     defining_op,
     element_type_name,
+    is_ranked_tensor,
     is_used,
     maps,
     product,
@@ -110,9 +111,8 @@ def _is_float_product(facts: ContractionFacts) -> bool:
 def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | str | None:
     """The product whose weights are operand `number`; None if that has rows."""
     given = (facts.left, facts.right)
-    operands = _narrowed(facts.op.operands[0], facts.op.operands[1])
-    weights, loops = _below_repeats(operands[number], given[number])
-    rows, row_loops = operands[1 - number], given[1 - number]
+    weights, loops = _below_repeats(facts.op.operands[number], given[number])
+    rows, row_loops = _below_widening(facts.op.operands[1 - number]), given[1 - number]
     sizes = facts.sizes
     if len(facts.k) != 1 or not facts.result or facts.result[-1] is None:
         return None
@@ -139,16 +139,8 @@ def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | str | 
     return ProductFacts(facts.op, rows, weights, turned, dims, sizes[n], sizes[k], kind, epilogues)
 
 
-def _narrowed(left: ir.Value, right: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The operands of a product before they were widened, both from one type of 16 bits: their
-    products are exact in f32."""
-    found = tuple(_below_widening(value) for value in (left, right))
-    kinds = {element_type_name(value) for value in found}
-    return found if kinds in ({"f16"}, {"bf16"}) else (left, right)
-
-
 def _below_widening(value: ir.Value) -> ir.Value:
-    """What a value is widened from, if that has 16 bits."""
+    """What a value is widened from, if that has 16 bits: products of these are exact in f32."""
     source = widened_from(value, 2)
     return value if source is None else source
 
@@ -161,9 +153,10 @@ def _starts_at_zero(init: ir.Value) -> bool:
 
 
 def _below_repeats(value: ir.Value, loops: maps.Positions) -> tuple[ir.Value, maps.Positions]:
-    """What an operand is a repeat, a transpose or another shape of, and the loops of its dims;
-    those of size one left out."""
+    """What an operand is a repeat, a transpose or another shape of, or widened from, and the loops
+    of its dims; those of size one left out."""
     while True:
+        value = _below_widening(value)
         op = defining_op(value)
         view = None if op is None else repeat_of(op) or (view_of(op) if op.name in WHOLE else None)
         places = None if view is None else _places(view)
@@ -222,9 +215,15 @@ def _reads(user: ir.Operation) -> bool:
 
 def _is_step(op: ir.Operation) -> bool:
     """Whether an op may stand behind a product in a kernel: elementwise, or another shape."""
-    if op.name in IN_PLACE:
+    if op.name in IN_PLACE or _is_mapped(op):
         return True
     return op.name == "linalg.generic" and len(op.results) == 1 and not reduces(op)
+
+
+def _is_mapped(op: ir.Operation) -> bool:
+    """Whether an op on scalars stands between whole tensors, element by element."""
+    mapped = op.name.startswith(("arith.", "math.")) and len(op.operands) > 0
+    return mapped and len(op.results) == 1 and is_ranked_tensor(op.results[0])
 
 
 def _read_epilogue(op: ir.Operation, last: ir.Operation) -> Epilogue | None:
@@ -266,8 +265,9 @@ class _Reader(ScalarReader["int | None", Term]):
             return True
         if op is None or not steps or not _is_step(op):
             return False
-        count = 1 if op.name in IN_PLACE else len(op.operands) - 1
-        return any(self._follows(each, steps - 1) for each in list(op.operands)[:count])
+        given = list(op.operands)
+        read = given[:1] if op.name in IN_PLACE else given if _is_mapped(op) else given[:-1]
+        return any(self._follows(each, steps - 1) for each in read)
 
     def _whole(self, value: ir.Value) -> Term | None:
         op, rank = defining_op(value), len(ranked_shape(value))
@@ -277,6 +277,8 @@ class _Reader(ScalarReader["int | None", Term]):
             return None
         if op.name in IN_PLACE:
             return self._reshaped(op)
+        if _is_mapped(op):
+            return self._applied(op, [self.tensor(each) for each in op.operands])
         made = read_elementwise(op)
         if made is None or len(made.dim_of) != rank:
             return None
@@ -294,13 +296,19 @@ class _Reader(ScalarReader["int | None", Term]):
         return self.tensor(source)
 
     def _read(self, value: ir.Value, places: tuple[int | None, ...]) -> Term | None:
-        value = _below_widening(value)
-        number = splat_number(value)
+        number = splat_number(_below_widening(value))
         if number is not None:
             return ("number", number)
-        if self._is_like(value, places) and len(places) > 1:
-            return ("like", value)
-        return ("columns", value) if _long(value, places) == [len(self.shape) - 1] else None
+        like = len(places) > 1 and self._is_like(value, places)
+        source, dims = _below_repeats(value, places)
+        if self._is_columns(source, dims) and not (like and self._is_like(source, dims)):
+            return ("columns", source)
+        return ("like", _below_widening(value)) if like else None
+
+    def _is_columns(self, value: ir.Value, places: tuple[int | None, ...]) -> bool:
+        """Whether an element is read for each column of the result."""
+        whole = len(places) == len(ranked_shape(value))
+        return whole and _long(value, places) == [len(self.shape) - 1]
 
     def _is_like(self, value: ir.Value, places: tuple[int | None, ...]) -> bool:
         """Whether an element is read for each of the result, dims of size one apart."""
@@ -322,7 +330,9 @@ class _Reader(ScalarReader["int | None", Term]):
     def step(
         self, value: ir.Value, op: ir.Operation, scope: Scope[int | None, Term]
     ) -> Term | None:
-        given = self.inputs(op, scope)
+        return self._applied(op, self.inputs(op, scope))
+
+    def _applied(self, op: ir.Operation, given: Sequence[Term | None]) -> Term | None:
         if any(term is None for term in given):
             return None
         if op.name in _CASTS:
@@ -431,12 +441,17 @@ def _factors(term: Term) -> Iterator[Term]:
     elif term[0] == "arith.divf" and term[2][0] == "number" and term[2][1]:
         yield from _factors(term[1])
         yield ("number", 1 / term[2][1])
+    elif term[0] == "arith.negf":
+        yield from _factors(term[1])
+        yield ("number", -1.0)
     else:
         yield term
 
 
 def _gelu(inner: Term, raised: Term) -> str:
     """Which GELU of `inner` multiplies it by half of `raised`; '' for none."""
+    if raised[0] == "math.erfc":
+        return "gelu" if _times(raised[1], inner, -math.sqrt(0.5)) else ""
     if raised[0] != "arith.addf" or ("number", 1.0) not in raised[1:]:
         return ""
     curve = raised[1] if raised[2] == ("number", 1.0) else raised[2]

@@ -56,7 +56,7 @@ func.func @sums(%a: tensor<300x64xf16>, %w: tensor<520x64xf16>) -> tensor<300x52
 #id = affine_map<(i, j) -> (i, j)>
 
 // Weights alone are widened: the rows have more bits than a kernel reads.
-// REMARK: stays IREE's own code: there are no kernels for f32 times f32
+// REMARK: stays IREE's own code: there are no kernels for f32 times f16
 func.func @half_widened(%a: tensor<300x64xf32>, %w: tensor<520x64xf16>) -> tensor<300x520xf32> {
   %zero = arith.constant 0.0 : f32
   %ew = tensor.empty() : tensor<520x64xf32>
@@ -69,4 +69,28 @@ func.func @half_widened(%a: tensor<300x64xf32>, %w: tensor<520x64xf16>) -> tenso
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<300x520xf32>) -> tensor<300x520xf32>
   %p = linalg.matmul indexing_maps = [#a, #w, #r] ins(%a, %wide : tensor<300x64xf32>, tensor<520x64xf32>) outs(%f : tensor<300x520xf32>) -> tensor<300x520xf32>
   return %p : tensor<300x520xf32>
+}
+
+// -----
+
+#w = affine_map<(m, n, k) -> (n, k)>
+#a = affine_map<(m, n, k) -> (m, k)>
+#r = affine_map<(m, n, k) -> (m, n)>
+#id = affine_map<(m, n) -> (m, n)>
+
+// A bias of more bits than a kernel reads, in front of the rounding.
+// REMARK: stays IREE's own code: its result is f32, the kernels write f16
+func.func @wide_bias(%a: tensor<300x64xf16>, %w: tensor<520x64xf16>, %b: tensor<520xf32>) -> tensor<300x520xf16> {
+  %zero = arith.constant 0.0 : f32
+  %e32 = tensor.empty() : tensor<300x520xf32>
+  %e = tensor.empty() : tensor<300x520xf16>
+  %f = linalg.fill ins(%zero : f32) outs(%e32 : tensor<300x520xf32>) -> tensor<300x520xf32>
+  %p = linalg.matmul indexing_maps = [#a, #w, #r] ins(%a, %w : tensor<300x64xf16>, tensor<520x64xf16>) outs(%f : tensor<300x520xf32>) -> tensor<300x520xf32>
+  %s = linalg.generic {indexing_maps = [#id, affine_map<(m, n) -> (n)>, #id], iterator_types = ["parallel", "parallel"]} ins(%p, %b : tensor<300x520xf32>, tensor<520xf32>) outs(%e : tensor<300x520xf16>) {
+  ^bb0(%i: f32, %j: f32, %o: f16):
+    %t = arith.addf %i, %j : f32
+    %c = arith.truncf %t : f32 to f16
+    linalg.yield %c : f16
+  } -> tensor<300x520xf16>
+  return %s : tensor<300x520xf16>
 }

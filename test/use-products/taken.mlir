@@ -146,3 +146,78 @@ func.func @addmm(%a: tensor<300x64xf16>, %w: tensor<64x520xf16>, %b: tensor<520x
   } -> tensor<300x520xf16>
   return %g : tensor<300x520xf16>
 }
+
+// -----
+
+#w = affine_map<(m, n, k) -> (n, k)>
+#a = affine_map<(m, n, k) -> (m, k)>
+#r = affine_map<(m, n, k) -> (m, n)>
+#id = affine_map<(m, n) -> (m, n)>
+
+// Ops on whole tensors: all is widened to f32 in front of the product, the bias is a row of its own,
+// and the sum is rounded.
+// CHECK-LABEL: func.func @widened(
+// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<1000x64xf16>, %[[W:[a-z0-9]+]]: tensor<4104x64xf16>, %[[B:[a-z0-9]+]]: tensor<4104xf16>
+// CHECK-NOT: arith.extf
+// CHECK: %[[P:.*]]:2 = hal.dispatch.extern "product_f16_tile256_bias_gelu_tanh"[%{{.*}}](%{{.*}}, %{{.*}}, %{{.*}}, %[[A]], %[[W]], %[[B]])
+// CHECK: return %[[P]]#0
+func.func @widened(%a: tensor<1000x64xf16>, %w: tensor<4104x64xf16>, %b: tensor<4104xf16>) -> tensor<1000x4104xf16> {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f16
+  %half = arith.constant 0.5 : f16
+  %bend = arith.constant 0.044715 : f16
+  %root = arith.constant 0.7978 : f16
+  %three = arith.constant 3 : i64
+  %e32 = tensor.empty() : tensor<1000x4104xf32>
+  %e = tensor.empty() : tensor<1000x4104xf16>
+  %a32 = arith.extf %a : tensor<1000x64xf16> to tensor<1000x64xf32>
+  %w32 = arith.extf %w : tensor<4104x64xf16> to tensor<4104x64xf32>
+  %b32 = arith.extf %b : tensor<4104xf16> to tensor<4104xf32>
+  %row = tensor.expand_shape %b32 [[0, 1]] output_shape [1, 4104] : tensor<4104xf32> into tensor<1x4104xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e32 : tensor<1000x4104xf32>) -> tensor<1000x4104xf32>
+  %p = linalg.matmul indexing_maps = [#a, #w, #r] ins(%a32, %w32 : tensor<1000x64xf32>, tensor<4104x64xf32>) outs(%f : tensor<1000x4104xf32>) -> tensor<1000x4104xf32>
+  %s = linalg.generic {indexing_maps = [#id, affine_map<(m, n) -> (0, n)>, #id], iterator_types = ["parallel", "parallel"]} ins(%p, %row : tensor<1000x4104xf32>, tensor<1x4104xf32>) outs(%e32 : tensor<1000x4104xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %t = arith.addf %i, %j : f32
+    linalg.yield %t : f32
+  } -> tensor<1000x4104xf32>
+  %c = arith.truncf %s : tensor<1000x4104xf32> to tensor<1000x4104xf16>
+  %g = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%c : tensor<1000x4104xf16>) outs(%e : tensor<1000x4104xf16>) {
+  ^bb0(%i: f16, %o: f16):
+    %q = math.fpowi %i, %three : f16, i64
+    %t = arith.mulf %q, %bend : f16
+    %u = arith.addf %i, %t : f16
+    %v = arith.mulf %u, %root : f16
+    %x = math.tanh %v : f16
+    %y = arith.addf %x, %one : f16
+    %z = arith.mulf %y, %half : f16
+    %l = arith.mulf %i, %z : f16
+    linalg.yield %l : f16
+  } -> tensor<1000x4104xf16>
+  return %g : tensor<1000x4104xf16>
+}
+
+// -----
+
+#w = affine_map<(m, n, k) -> (n, k)>
+#a = affine_map<(m, n, k) -> (m, k)>
+#r = affine_map<(m, n, k) -> (m, n)>
+#id = affine_map<(m, n) -> (m, n)>
+
+// A bias that is repeated for each row, and a residual, by ops on whole tensors.
+// CHECK-LABEL: func.func @mapped(
+// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<300x64xbf16>, %[[W:[a-z0-9]+]]: tensor<264x64xbf16>, %[[B:[a-z0-9]+]]: tensor<264xbf16>, %[[X:[a-z0-9]+]]: tensor<300x264xbf16>
+// CHECK: %[[P:.*]]:2 = hal.dispatch.extern "product_bf16_tile128_bias_add"[%{{.*}}](%{{.*}}, %{{.*}}, %{{.*}}, %[[A]], %[[W]], %[[B]], %[[X]])
+// CHECK: return %[[P]]#0
+func.func @mapped(%a: tensor<300x64xbf16>, %w: tensor<264x64xbf16>, %b: tensor<264xbf16>, %x: tensor<300x264xbf16>) -> tensor<300x264xbf16> {
+  %zero = arith.constant 0.0 : f32
+  %e32 = tensor.empty() : tensor<300x264xf32>
+  %e = tensor.empty() : tensor<300x264xbf16>
+  %f = linalg.fill ins(%zero : f32) outs(%e32 : tensor<300x264xf32>) -> tensor<300x264xf32>
+  %p = linalg.matmul indexing_maps = [#a, #w, #r] ins(%a, %w : tensor<300x64xbf16>, tensor<264x64xbf16>) outs(%f : tensor<300x264xf32>) -> tensor<300x264xf32>
+  %r = linalg.broadcast ins(%b : tensor<264xbf16>) outs(%e : tensor<300x264xbf16>) dimensions = [0]
+  %c = arith.truncf %p : tensor<300x264xf32> to tensor<300x264xbf16>
+  %s = arith.addf %c, %r : tensor<300x264xbf16>
+  %t = arith.addf %x, %s : tensor<300x264xbf16>
+  return %t : tensor<300x264xbf16>
+}
