@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 
+def first_line(error: Exception) -> str:
+    """What another library's error says, in a line."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0].strip() if lines else type(error).__name__
+
+
 class AttnError(Exception):
     """A user's mistake or an unsupported input.
 

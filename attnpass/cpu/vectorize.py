@@ -14,9 +14,8 @@ from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts, describe, find_ops
 from ..gpu.lowered.kernel import (
-    FUNCTIONS,
-    VARIANTS,
     is_to_be_lowered,
+    kernels_by_target,
     load_of,
     mark_lowered,
     run_passes,
@@ -24,7 +23,6 @@ from ..gpu.lowered.kernel import (
 from ..ir import (
     DYNAMIC,
     collect,
-    descendants,
     detached_copy,
     erase,
     printed,
@@ -78,13 +76,9 @@ def use_loops(module: ir.Operation, report: Report) -> bool:
     executable-configurations) whose attention asks for loops; returns whether IR changed.
     """
     changed = False
-    for variant in descendants(module, *VARIANTS):
-        target = str(variant.attributes["target"])
-        if '<"llvm-cpu"' not in target:
-            continue
-        for function in list(descendants(variant, *FUNCTIONS)):
-            if is_to_be_lowered(function) and _asked(function):
-                changed |= _rewrite_kernel(function, target, report)
+    for function, target in kernels_by_target(module):
+        if '<"llvm-cpu"' in target and is_to_be_lowered(function) and _asked(function):
+            changed |= _rewrite_kernel(function, target, report)
     return changed
 
 

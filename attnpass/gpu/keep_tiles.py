@@ -9,12 +9,10 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..ir import (
-    Builder,
     collect,
     copied_attributes,
-    copy_region,
     element_type_name,
-    erase_dead,
+    put_in_place,
     ranked_shape,
 )
 from ..ir.contractions import is_contraction
@@ -45,7 +43,7 @@ class KeepTiles(Pass):
         with module.context:
             found = collect(module, _would_lose_tiles, bodies=False)
             for op in found:
-                _name(op)
+                put_in_place(op, "linalg.contract", copied_attributes(op, "iterator_types"))
         return bool(found)
 
 
@@ -57,13 +55,3 @@ def _would_lose_tiles(op: ir.Operation) -> bool:
     shape = ranked_shape(op.results[0])
     rows = shape[:-1]
     return any(a is None and b is not None for a, b in itertools.pairwise(rows))
-
-
-def _name(op: ir.Operation) -> None:
-    build = Builder(op)
-    attributes = copied_attributes(op, "iterator_types")
-    kinds = [result.type for result in op.results]
-    named = build.create("linalg.contract", kinds, list(op.operands), attributes, regions=1)
-    copy_region(op, named)
-    op.results[0].replace_all_uses_with(named.results[0])
-    erase_dead([op])

@@ -53,7 +53,16 @@ from .regions import (
     fill_region,
     set_function_type,
 )
-from .rewrite import StandIn, detached_copy, erase, erase_dead, erase_unused, replace_reads, restore
+from .rewrite import (
+    StandIn,
+    detached_copy,
+    erase,
+    erase_dead,
+    erase_unused,
+    put_in_place,
+    replace_reads,
+    restore,
+)
 from .sizes import DynamicSize, Size, SizeProduct, product, size_values, sizes_of, static_size
 from .types import (
     DYNAMIC,
@@ -117,6 +126,7 @@ __all__ = [
     "print_alone",
     "print_as_function",
     "product",
+    "put_in_place",
     "ranked_shape",
     "reduces",
     "remove_attributes",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -239,42 +239,19 @@ class Builder(ScalarBuilder):
         self, value: ir.Value, offsets: Sequence[Size], sizes: Sequence[Size]
     ) -> ir.Value:
         """`tensor.extract_slice` with unit strides."""
-        context = self.anchor.context
-        static_offsets = [offset if isinstance(offset, int) else DYNAMIC for offset in offsets]
-        static_sizes = [size if isinstance(size, int) else DYNAMIC for size in sizes]
-        moved = [self.size(offset) for offset in offsets if not isinstance(offset, int)]
-        sized = [self.size(size) for size in sizes if not isinstance(size, int)]
-        segments = [1, len(moved), len(sized), 0]
-        attributes: dict[str, ir.Attribute] = {
-            "static_offsets": ir.DenseI64ArrayAttr.get(static_offsets, context),
-            "static_sizes": ir.DenseI64ArrayAttr.get(static_sizes, context),
-            "static_strides": ir.DenseI64ArrayAttr.get([1] * len(static_sizes), context),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments, context),
-        }
-        result = self.tensor_type(sizes, element_type(value))
-        operands = [value, *moved, *sized]
-        return self.create("tensor.extract_slice", [result], operands, attributes).results[0]
+        kind = self.tensor_type(sizes, element_type(value))
+        lists = {"offsets": offsets, "sizes": sizes, "strides": [1] * len(sizes)}
+        return self._with_lists("tensor.extract_slice", kind, [value], lists).results[0]
 
     def insert_slice(
         self, value: ir.Value, destination: ir.Value, offsets: Sequence[Size] | None = None
     ) -> ir.Value:
         """`tensor.insert_slice` at these offsets, or at the start of each dim."""
-        context, sizes = self.anchor.context, sizes_of(value)
+        sizes = sizes_of(value)
         offsets = offsets or [0] * len(sizes)
-        moved = [self.size(offset) for offset in offsets if not isinstance(offset, int)]
-        sized = [self.size(size) for size in sizes if not isinstance(size, int)]
-        static_offsets = [offset if isinstance(offset, int) else DYNAMIC for offset in offsets]
-        static_sizes = [size if isinstance(size, int) else DYNAMIC for size in sizes]
-        segments = [1, 1, len(moved), len(sized), 0]
-        attributes: dict[str, ir.Attribute] = {
-            "static_offsets": ir.DenseI64ArrayAttr.get(static_offsets, context),
-            "static_sizes": ir.DenseI64ArrayAttr.get(static_sizes, context),
-            "static_strides": ir.DenseI64ArrayAttr.get([1] * len(sizes), context),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments, context),
-        }
-        operands = [value, destination, *moved, *sized]
-        kind = destination.type
-        return self.create("tensor.insert_slice", [kind], operands, attributes).results[0]
+        lists = {"offsets": offsets, "sizes": sizes, "strides": [1] * len(sizes)}
+        given = [value, destination]
+        return self._with_lists("tensor.insert_slice", destination.type, given, lists).results[0]
 
     def slice_again(self, op: ir.Operation, source: ir.Value, dim: int, low: int) -> ir.Value:
         """The `tensor.extract_slice` op on `source`, which starts at `low` of the old dim."""
@@ -291,21 +268,14 @@ class Builder(ScalarBuilder):
         self, op: ir.Operation, source: ir.Value, destination: ir.Value, order: Sequence[int]
     ) -> ir.Value:
         """The `tensor.insert_slice` op with all its dims in `order`."""
-        context = self.anchor.context
         rest = iter(list(op.operands)[2:])
-        attributes: dict[str, ir.Attribute] = {}
-        operands = [source, destination]
-        segments = [1, 1]
-        for name in ("static_offsets", "static_sizes", "static_strides"):
-            values = [next(rest) if s == DYNAMIC else s for s in op.attributes[name]]
-            moved = [values[dim] for dim in order]
-            dynamic = [value for value in moved if isinstance(value, ir.Value)]
-            static = [DYNAMIC if isinstance(value, ir.Value) else value for value in moved]
-            attributes[name] = ir.DenseI64ArrayAttr.get(static, context)
-            operands += dynamic
-            segments.append(len(dynamic))
-        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(segments, context)
-        return self.create(op.name, [destination.type], operands, attributes).results[0]
+        lists: dict[str, Sequence[int | ir.Value]] = {}
+        for name in ("offsets", "sizes", "strides"):
+            given = op.attributes[f"static_{name}"]
+            values = [next(rest) if size == DYNAMIC else size for size in given]
+            lists[name] = [values[dim] for dim in order]
+        given = [source, destination]
+        return self._with_lists(op.name, destination.type, given, lists).results[0]
 
     def pad(
         self,
@@ -316,18 +286,8 @@ class Builder(ScalarBuilder):
         padding: ir.Value,
     ) -> ir.Value:
         """`tensor.pad` with the same padding value everywhere."""
-        context = self.anchor.context
-        dynamic = [[size for size in sizes if isinstance(size, ir.Value)] for sizes in (low, high)]
-        static = [[s if isinstance(s, int) else DYNAMIC for s in sizes] for sizes in (low, high)]
-        segments = [1, len(dynamic[0]), len(dynamic[1])]
-        attributes: dict[str, ir.Attribute] = {
-            "static_low": ir.DenseI64ArrayAttr.get(static[0], context),
-            "static_high": ir.DenseI64ArrayAttr.get(static[1], context),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments, context),
-        }
-        operands = [source, *dynamic[0], *dynamic[1]]
-        op = self.create("tensor.pad", [result], operands, attributes, regions=1)
-        index = ir.IndexType.get(context)
+        op = self._with_lists("tensor.pad", result, [source], {"low": low, "high": high}, regions=1)
+        index = ir.IndexType.get(self.anchor.context)
         block = op.regions[0].blocks.append(
             *([index] * len(low)), arg_locs=[self.location] * len(low)
         )
@@ -335,6 +295,28 @@ class Builder(ScalarBuilder):
             "tensor.yield", operands=[padding], ip=ir.InsertionPoint(block), loc=self.location
         )
         return op.results[0]
+
+    def _with_lists(
+        self,
+        name: str,
+        result: ir.Type,
+        operands: Sequence[ir.Value],
+        lists: Mapping[str, Sequence[Size | ir.Value]],
+        regions: int = 0,
+    ) -> ir.Operation:
+        """An op with lists of numbers, as attributes `static_<name>` where they are known and as
+        operands where they are not."""
+        context = self.anchor.context
+        attributes: dict[str, ir.Attribute] = {}
+        given, segments = [*operands], [1] * len(operands)
+        for which, sizes in lists.items():
+            static = [size if isinstance(size, int) else DYNAMIC for size in sizes]
+            attributes[f"static_{which}"] = ir.DenseI64ArrayAttr.get(static, context)
+            unknown = [size for size in sizes if not isinstance(size, int)]
+            given += [one if isinstance(one, ir.Value) else self.size(one) for one in unknown]
+            segments.append(len(unknown))
+        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(segments, context)
+        return self.create(name, [result], given, attributes, regions=regions)
 
     def segments(self, inputs: int, outputs: int) -> ir.Attribute:
         """`operandSegmentSizes` of a destination-style op."""

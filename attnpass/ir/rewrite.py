@@ -8,6 +8,7 @@ from iree.compiler import ir
 
 from .builder import Builder
 from .queries import defining_op, has_one_use, is_used, next_op, users
+from .regions import copy_region
 from .sizes import Size
 from .types import element_type
 
@@ -50,6 +51,18 @@ class StandIn:
         self.value.replace_all_uses_with(self.name)
         self.name.set_type(kind)
         self._op.erase()
+
+
+def put_in_place(op: ir.Operation, name: str, attributes: dict[str, ir.Attribute]) -> ir.Operation:
+    """Puts an op of another name with these attributes in the place of `op`: it has the same
+    operands, results and body."""
+    kinds = [result.type for result in op.results]
+    new = Builder(op).create(name, kinds, list(op.operands), attributes, regions=1)
+    copy_region(op, new)
+    for old, value in zip(op.results, new.results, strict=True):
+        old.replace_all_uses_with(value)
+    erase_dead([op])
+    return new
 
 
 def erase_dead(ops: Iterable[ir.Operation]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from iree.compiler import ir
 
 from ..driver.modules import updates_tensors
-from ..errors import AttnError
+from ..errors import AttnError, first_line
 from ..program.arrays import ArrayProgram, check_array
 from ..program.compiler import ProgramCompiler
 from ..program.executable import Executable
@@ -52,7 +52,7 @@ def compile_function(
     try:
         lowered = jax.jit(function, keep_unused=True).lower(*args, **dict(kwargs or {}))
     except Exception as error:
-        raise AttnError(f"JAX cannot trace the function: {_first_line(error)}") from error
+        raise AttnError(f"JAX cannot trace the function: {first_line(error)}") from error
     text = lowered.as_text(debug_info=True)
     types = [np.dtype(leaf.dtype) for leaf in jax.tree_util.tree_leaves(lowered.out_info)]
     inputs = jax.tree_util.tree_leaves(lowered.in_avals)
@@ -66,8 +66,3 @@ def _updates(text: str) -> bool:
     with ir.Context() as context:
         context.load_all_available_dialects()
         return updates_tensors(ir.Module.parse(text, context).operation)
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line for line in str(error).strip().splitlines() if line.strip()]
-    return lines[0].strip() if lines else type(error).__name__

@@ -19,7 +19,7 @@ from iree.compiler.tools.import_onnx.importer_externalization_overrides import (
 )
 
 from ..driver.modules import updates_tensors
-from ..errors import AttnError
+from ..errors import AttnError, first_line
 from ..program.arrays import ArrayProgram, array_bytes, check_array
 from ..program.compiler import ProgramCompiler
 from ..program.executable import SCOPE, Executable
@@ -105,7 +105,7 @@ def _loaded(model: str | os.PathLike[str] | onnx.ModelProto) -> tuple[onnx.Model
             proto = onnx.version_converter.convert_version(proto, _OPSET)
         return onnx.shape_inference.infer_shapes(proto, data_prop=True), folder
     except Exception as error:
-        raise AttnError(f"onnx cannot read it: {_first_line(error)}", name) from error
+        raise AttnError(f"onnx cannot read it: {first_line(error)}", name) from error
 
 
 def _imported(proto: onnx.ModelProto, folder: str) -> tuple[ir.Operation, dict[str, np.ndarray]]:
@@ -117,7 +117,7 @@ def _imported(proto: onnx.ModelProto, folder: str) -> tuple[ir.Operation, dict[s
         importer = IREENodeImporter.define_function(info.main_graph, module, data)
         importer.import_all()
     except Exception as error:
-        raise AttnError(f"IREE cannot import the model from ONNX: {_first_line(error)}") from error
+        raise AttnError(f"IREE cannot import the model from ONNX: {first_line(error)}") from error
     weights = {initializer.name: initializer for initializer in proto.graph.initializer}
     parameters = {
         symbol: array_bytes(onnx.numpy_helper.to_array(weights[name], base_dir=folder))
@@ -131,8 +131,3 @@ def _value(info: onnx.ValueInfoProto) -> GraphValue:
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
     sizes = (dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim)
     return GraphValue(info.name, dtype, tuple(sizes))
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line for line in str(error).strip().splitlines() if line.strip()]
-    return lines[0].strip() if lines else type(error).__name__

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import AttnError
+from ..errors import AttnError, first_line
 from .devices import RuntimeDevice
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Executable:
         try:
             self._context.invoke(self._function, given, results)
         except (RuntimeError, ValueError, IndexError) as error:
-            raise AttnError(f"IREE's runtime refuses the call: {_first_line(error)}") from error
+            raise AttnError(f"IREE's runtime refuses the call: {first_line(error)}") from error
         return [_taken(results, place) for place in range(len(results))]
 
     def put(self, data: np.ndarray, shape: Sequence[int], element: HalElementType) -> HalBufferView:
@@ -129,7 +129,3 @@ def _taken(results: Any, place: int) -> Value:
 def _some(data: np.ndarray) -> np.ndarray:
     """An array that has bytes: the runtime makes no buffer of none."""
     return data if data.size else np.zeros(1, np.uint8)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

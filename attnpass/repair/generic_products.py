@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..ir import Builder, collect, copy_region, element_type_name, erase_dead, maps
+from ..ir import collect, element_type_name, maps, put_in_place
 from ..ir.contractions import NAMED
 from ..passes import Pass, PassContext
 
@@ -46,7 +46,6 @@ def _is_wrong(op: ir.Operation) -> bool:
 
 def generalize(op: ir.Operation) -> ir.Operation:
     """Puts a generic with the same maps and body in the place of a named product."""
-    build = Builder(op)
     attribute = ir.ArrayAttr(op.attributes["indexing_maps"])
     result = maps.positions_of(attribute)
     assert result is not None, "the maps of a contraction are projected permutations"
@@ -56,12 +55,6 @@ def generalize(op: ir.Operation) -> ir.Operation:
     attributes: dict[str, ir.Attribute] = {
         "indexing_maps": attribute,
         "iterator_types": ir.ArrayAttr.get(iterators),
-        "operandSegmentSizes": build.segments(len(op.operands) - 1, 1),
+        "operandSegmentSizes": op.attributes["operandSegmentSizes"],
     }
-    kept = [result.type for result in op.results]
-    generic = build.create("linalg.generic", kept, list(op.operands), attributes, regions=1)
-    copy_region(op, generic)
-    for old, new in zip(op.results, generic.results, strict=True):
-        old.replace_all_uses_with(new)
-    erase_dead([op])
-    return generic
+    return put_in_place(op, "linalg.generic", attributes)

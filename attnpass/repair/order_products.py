@@ -14,8 +14,8 @@ from iree.compiler import ir
 
 from ..attention.facts import OP_NAMES
 from ..gpu.lowered import ptx
-from ..gpu.lowered.kernel import cuda_kernels, lower, mark_lowered
-from ..ir import Builder, collect, defining_op, detached_copy, maps, restore
+from ..gpu.lowered.kernel import cuda_kernels, rewrite_lowered
+from ..ir import Builder, collect, defining_op, maps
 from ..passes import Pass, PassContext
 from ..report.ops import Op, op_of
 from ..report.records import Report
@@ -90,16 +90,14 @@ def _holds_attention(function: ir.Operation) -> bool:
 
 
 def _mend(function: ir.Operation, report: Report) -> bool:
-    kernel, copy = op_of(function), detached_copy(function)
-    if not lower(function, report):
-        return False
-    products = order_products(function)
-    if not products:
-        restore(function, copy)
-        return False
-    mark_lowered(function)
-    products.tell(kernel, report)
-    return True
+    kernel = op_of(function)
+
+    def order(lowered: ir.Operation) -> bool:
+        products = order_products(lowered)
+        products.tell(kernel, report)
+        return bool(products)
+
+    return rewrite_lowered(function, report, order)
 
 
 def _order_loops(op: ir.Operation) -> bool:

@@ -18,7 +18,7 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 
-from ..errors import AttnError
+from ..errors import AttnError, first_line
 from .views import split_views
 
 aten = torch.ops.aten
@@ -106,7 +106,7 @@ def export(
             )
     except Exception as error:
         raise AttnError(
-            f"torch.export cannot export {type(model).__name__}: {_first_line(error)}"
+            f"torch.export cannot export {type(model).__name__}: {first_line(error)}"
         ) from error
     _refuse_random(program)
     return program
@@ -125,7 +125,7 @@ def decomposed(program: ExportedProgram, more: Collection[str] = ()) -> Exported
         with torch.no_grad():
             return program.run_decompositions(table)
     except Exception as error:
-        raise AttnError(f"torch cannot decompose the program: {_first_line(error)}") from error
+        raise AttnError(f"torch cannot decompose the program: {first_line(error)}") from error
 
 
 def has_doubles(program: ExportedProgram) -> bool:
@@ -259,8 +259,3 @@ def _refuse_random(program: ExportedProgram) -> None:
 
 def _argument(node: torch.fx.Node, place: int, name: str, default: Any) -> Any:
     return node.args[place] if len(node.args) > place else node.kwargs.get(name, default)
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line for line in str(error).strip().splitlines() if line.strip()]
-    return lines[0].strip() if lines else type(error).__name__

@@ -30,9 +30,8 @@ from ..ir import (
     sizes_of,
 )
 from ..ir.views import IN_PLACE, SLICE
-from ..tuning.measure import encoded
+from ..tuning.measure import element, encoded
 from .program import Program
-from .run import element
 
 # Lengths of dims that are known only at run time, one after the other: first those that reshapes
 # divide, then odd ones.

@@ -192,11 +192,6 @@ def _is_inside(value: ir.Value, op: ir.Operation) -> bool:
     return True
 
 
-def element_of(kind: str) -> str:
-    """The element type in the text of a tensor's or a scalar's type."""
-    return kind.removeprefix("tensor<").removesuffix(">").rpartition("x")[2]
-
-
 def is_cut(kind: ir.Type) -> bool:
     """Whether a value of this type can be a function's argument and be held in an array."""
     if not isinstance(kind, ir.RankedTensorType):

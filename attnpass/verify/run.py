@@ -130,12 +130,7 @@ def _given(config: Any, folder: Path, value: dict[str, Any]) -> Any:
     bits = _load(folder / value["path"])
     if not value["type"].startswith("tensor<"):
         return bits.item()
-    return measure.to_device(config.device, bits, element(value["type"]))
-
-
-def element(kind: str) -> str:
-    """The element type in the text of a type."""
-    return kind.removeprefix("tensor<").removesuffix(">").rpartition("x")[2]
+    return measure.to_device(config.device, bits, measure.element(value["type"]))
 
 
 def _bits(result: Any, kind: str) -> Any:
@@ -145,7 +140,7 @@ def _bits(result: Any, kind: str) -> Any:
     if not kind.startswith("tensor<"):
         return np.asarray(result)
     array = np.asarray(result.to_host())
-    name = element(kind)
+    name = measure.element(kind)
     if name == "bf16":
         return array.view(np.uint16)
     return array.view(np.uint8) if name.startswith("f8") else array
@@ -172,7 +167,7 @@ def compare(got: Any, want: Any, kind: str, limit: float) -> dict[str, Any]:
 
     if got.shape != want.shape:
         return {"status": "wrong", "error": math.inf, "reason": f"shape {list(got.shape)}"}
-    name = element(kind)
+    name = measure.element(kind)
     if not name.startswith(("f", "bf")):
         share = float(np.mean(got != want)) if want.size else 0.0
         return {"status": "wrong" if share else "right", "error": share}

@@ -17,6 +17,7 @@ from iree.compiler import ir
 
 from ..errors import AttnError
 from ..ir import collect
+from ..tuning.measure import element
 from .folder import REFERENCE_LEVELS, Call, CompileRequest, Folder
 from .inputs import bytes_of, describe_arguments, draw, read_inputs, wishes_from
 from .program import (
@@ -24,7 +25,6 @@ from .program import (
     ProgramStep,
     Uncuttable,
     alone,
-    element_of,
     initial_values,
     inline_calls,
     is_work,
@@ -317,7 +317,7 @@ class _Verifier:
     def limit(self, steps: Iterable[ProgramStep]) -> float:
         """The largest error that is right for what these steps compute."""
         kinds = {
-            element_of(str(value.type))
+            element(str(value.type))
             for step in steps
             for value in (*step.op.operands, *step.op.results)
         }
@@ -552,5 +552,5 @@ def _bytes(module: ir.Module) -> bytes:
 
 def _has_half(module: ir.Operation) -> bool:
     """Whether it computes with types that a CPU without their instructions is slow with."""
-    kinds = {element_of(str(v.type)) for op in collect(module, lambda _: True) for v in op.results}
+    kinds = {element(str(v.type)) for op in collect(module, lambda _: True) for v in op.results}
     return bool(kinds & {"f16", "bf16"})

@@ -14,7 +14,7 @@ import numpy as np
 from gpu_interpreter import TYPES, Machine, run_whole_kernel
 from iree.compiler import ir, passmanager
 
-from attnpass.gpu.lowered.kernel import VARIANTS, is_to_be_lowered
+from attnpass.gpu.lowered.kernel import is_to_be_lowered
 from attnpass.ir import DYNAMIC, collect
 
 _LOWER = "iree-llvmgpu-lower-executable-target"
@@ -49,7 +49,7 @@ def lower_some(text: str) -> tuple[ir.Module, dict[str, ir.MLIRError]]:
 
 def kernels(module: ir.Module) -> list[ir.Operation]:
     """The kernels of a lowered module, in order."""
-    variants = collect(module.operation, lambda op: op.name == VARIANTS[-1])
+    variants = collect(module.operation, lambda op: op.name == "hal.executable.variant")
     return [f for v in variants for f in collect(v, lambda op: op.name == "func.func")]
 
 

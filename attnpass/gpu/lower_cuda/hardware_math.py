@@ -20,13 +20,10 @@ from ...ir import (
     collect,
     copied_attributes,
     defining_op,
-    descendants,
-    detached_copy,
     element_type,
     element_type_name,
     erase,
     erase_dead,
-    restore,
     splat_number,
     with_element,
 )
@@ -35,13 +32,7 @@ from ...report.ops import op_of
 from ...report.records import Report
 from ..lowered import fp8, ptx
 from ..lowered.fp8 import FORMATS, Fp8
-from ..lowered.kernel import (
-    FUNCTIONS,
-    VARIANTS,
-    is_to_be_lowered,
-    lower,
-    mark_lowered,
-)
+from ..lowered.kernel import is_to_be_lowered, kernels_by_target, rewrite_lowered
 
 _CASTS = ("arith.truncf", "arith.extf")
 _ARITHMETIC = ("arith.", "math.", "vector.contract", "vector.reduction", "vector.multi_reduction")
@@ -75,24 +66,23 @@ def translate_fp8(module: ir.Operation, report: Report) -> bool:
 
 def _kernels(module: ir.Operation) -> Iterator[tuple[ir.Operation, ptx.Machine]]:
     """The kernels for CUDA that IREE is yet to lower, each with what runs it."""
-    for variant in descendants(module, *VARIANTS):
-        machine = ptx.machine_of(str(variant.attributes["target"]))
-        if machine is not None:
-            functions = list(descendants(variant, *FUNCTIONS))
-            yield from ((each, machine) for each in functions if is_to_be_lowered(each))
+    for function, target in kernels_by_target(module):
+        machine = ptx.machine_of(target)
+        if machine is not None and is_to_be_lowered(function):
+            yield function, machine
 
 
 def _rewrite_kernel(function: ir.Operation, kernel: LoweredKernel, report: Report) -> bool:
-    about, copy = op_of(function), detached_copy(function)
-    if not lower(function, report):
+    about = op_of(function)
+
+    def rewrite(lowered: ir.Operation) -> bool:
+        kernel.rewrite(lowered)
+        for words, count in kernel.kept.items():
+            report.record(about, "not-lowered", f"keeps {count} {words}", elements=count)
+        return bool(kernel.done or kernel.products)
+
+    if not rewrite_lowered(function, report, rewrite):
         return False
-    kernel.rewrite(function)
-    for words, count in kernel.kept.items():
-        report.record(about, "not-lowered", f"keeps {count} {words}", elements=count)
-    if not (kernel.done or kernel.products):
-        restore(function, copy)
-        return False
-    mark_lowered(function)
     if kernel.done:
         done = ", ".join(f"{words} for {count} element(s)" for words, count in kernel.done.items())
         elements = sum(kernel.done.values())

@@ -14,7 +14,6 @@ from ...attention.facts import OP_NAMES
 from ...ir import (
     Builder,
     collect,
-    descendants,
     detached_copy,
     element_bytes,
     element_type_name,
@@ -30,9 +29,8 @@ from ..lowered.fragments import use_ldmatrix
 from ..lowered.interleave import interleave
 from ..lowered.invariant_tiles import copy_before_loops
 from ..lowered.kernel import (
-    FUNCTIONS,
-    VARIANTS,
     is_to_be_lowered,
+    kernels_by_target,
     lower,
     mark_lowered,
     pipeline_of,
@@ -67,15 +65,13 @@ def improve_shared_memory(module: ir.Operation, wanted: Rewrites, report: Report
     configured for that; returns whether IR changed.
     """
     changed = False
-    for variant in descendants(module, *VARIANTS):
-        target = str(variant.attributes["target"])
+    for function, target in kernels_by_target(module):
         machine = ptx.machine_of(target)
         shared = printed.number(target, "max_workgroup_memory_bytes")
         if machine is None or machine.capability < _CAPABILITY or machine.version < _PTX:
             continue
-        for function in list(descendants(variant, *FUNCTIONS)):
-            if shared and (buffers := _buffers(function)):
-                changed |= _rewrite_kernel(function, wanted, buffers, shared, report)
+        if shared and (buffers := _buffers(function)):
+            changed |= _rewrite_kernel(function, wanted, buffers, shared, report)
     return changed
 
 

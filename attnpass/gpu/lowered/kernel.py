@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from iree.compiler import ir, passmanager
 
@@ -19,8 +19,8 @@ from ...report.ops import op_of
 from ...report.records import Report
 
 # The path from a module at IREE's phase executable-configurations to its kernels.
-VARIANTS = ("hal.executable", "hal.executable.variant")
-FUNCTIONS = ("builtin.module", "func.func")
+_VARIANTS = ("hal.executable", "hal.executable.variant")
+_FUNCTIONS = ("builtin.module", "func.func")
 _LOADS = ("iree_codegen.load_from_buffer", "iree_tensor_ext.dispatch.tensor.load")
 # What a kernel that is lowered here says of the pipeline it was for.
 _LOWERED_BY = "attnpass.lowered_by"
@@ -43,13 +43,19 @@ def blocks_of(op: ir.Operation) -> Iterator[ir.Block]:
                 yield from blocks_of(inner.operation)
 
 
+def kernels_by_target(module: ir.Operation) -> Iterator[tuple[ir.Operation, str]]:
+    """The kernels of a module at IREE's phase executable-configurations, each with the text of the
+    target that it is for."""
+    for variant in descendants(module, *_VARIANTS):
+        target = str(variant.attributes["target"])
+        yield from ((function, target) for function in list(descendants(variant, *_FUNCTIONS)))
+
+
 def cuda_kernels(module: ir.Operation) -> Iterator[ir.Operation]:
-    """The kernels for CUDA that IREE is yet to lower, of a module at its phase
-    executable-configurations."""
-    for variant in descendants(module, *VARIANTS):
-        if "cuda" in printed.backends(variant.attributes["target"]):
-            functions = list(descendants(variant, *FUNCTIONS))
-            yield from (function for function in functions if is_to_be_lowered(function))
+    """The kernels for CUDA that IREE is yet to lower."""
+    for function, target in kernels_by_target(module):
+        if "cuda" in printed.backends(target) and is_to_be_lowered(function):
+            yield function
 
 
 def is_to_be_lowered(function: ir.Operation) -> bool:
@@ -90,6 +96,21 @@ def lower(function: ir.Operation, report: Report) -> bool:
         restore(function, copy)
         report.record(kernel, "left", f"IREE says of its lowering: {problem}")
     return not problem
+
+
+def rewrite_lowered(
+    function: ir.Operation, report: Report, rewrite: Callable[[ir.Operation], bool]
+) -> bool:
+    """Lowers a kernel and rewrites it; one in which `rewrite` changes nothing is as it was, for
+    IREE to lower. Returns whether it was changed."""
+    copy = detached_copy(function)
+    if not lower(function, report):
+        return False
+    if not rewrite(function):
+        restore(function, copy)
+        return False
+    mark_lowered(function)
+    return True
 
 
 def mark_lowered(function: ir.Operation) -> None:

@@ -88,14 +88,16 @@ class Alternative:
     data: Any = None
 
 
+# What a rule says to a demand.
+Ways = Sequence[Alternative] | Refusal
+
+
 class Rule:
     """Base of the rules; see the module's text."""
 
     ops: tuple[str, ...] = ()
 
-    def match(
-        self, op: ir.Operation, number: int, demand: Demand
-    ) -> Sequence[Alternative] | Refusal:
+    def match(self, op: ir.Operation, number: int, demand: Demand) -> Ways:
         """Ways to have result `number` of `op` as demanded. Must not change IR."""
         raise NotImplementedError
 

@@ -3,14 +3,12 @@ read the value broadcast. Where it cannot, the loop-nest rule permutes the broad
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from iree.compiler import ir
 
 from ...ir import sizes_of, tensor_bytes
 from ...ir.views import repeat_of
 from ..cost import Cost
-from . import Alternative, Demand, Refusal, Request, Rule
+from . import Alternative, Demand, Refusal, Request, Rule, Ways
 
 
 class Broadcast(Rule):
@@ -18,9 +16,7 @@ class Broadcast(Rule):
 
     ops = ("linalg.generic", "linalg.broadcast")
 
-    def match(
-        self, op: ir.Operation, number: int, demand: Demand
-    ) -> Sequence[Alternative] | Refusal:
+    def match(self, op: ir.Operation, number: int, demand: Demand) -> Ways:
         repeat = repeat_of(op)
         if repeat is None:
             return Refusal("it computes more than a repeat of its operand", op)

@@ -22,7 +22,7 @@ from ...ir import (
 )
 from ..cost import Cost
 from ..layout import Layout, make_layout
-from . import Alternative, Demand, Refusal, Request, Rule
+from . import Alternative, Demand, Refusal, Request, Rule, Ways
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,7 @@ class Concat(Rule):
 
     ops = ("tensor.concat",)
 
-    def match(
-        self, op: ir.Operation, number: int, demand: Demand
-    ) -> Sequence[Alternative] | Refusal:
+    def match(self, op: ir.Operation, number: int, demand: Demand) -> Ways:
         dims = whole_dims(demand.layout, op)
         if isinstance(dims, Refusal):
             return dims
@@ -122,9 +120,7 @@ class Pad(Rule):
 
     ops = ("tensor.pad",)
 
-    def match(
-        self, op: ir.Operation, number: int, demand: Demand
-    ) -> Sequence[Alternative] | Refusal:
+    def match(self, op: ir.Operation, number: int, demand: Demand) -> Ways:
         dims = whole_dims(demand.layout, op)
         if isinstance(dims, Refusal):
             return dims
@@ -166,9 +162,7 @@ class InsertSlice(Rule):
 
     ops = ("tensor.insert_slice",)
 
-    def match(
-        self, op: ir.Operation, number: int, demand: Demand
-    ) -> Sequence[Alternative] | Refusal:
+    def match(self, op: ir.Operation, number: int, demand: Demand) -> Ways:
         dims = whole_dims(demand.layout, op)
         if isinstance(dims, Refusal):
             return dims

@@ -9,7 +9,7 @@ from iree.compiler import ir
 from ...ir import Builder, maps, static_size
 from ...ir.constants import Elements, attribute_of, elements_of
 from ..layout import Layout
-from . import Alternative, Demand, Refusal, Rule
+from . import Alternative, Demand, Refusal, Rule, Ways
 
 
 class Constant(Rule):
@@ -17,9 +17,7 @@ class Constant(Rule):
 
     ops = ("arith.constant",)
 
-    def match(
-        self, op: ir.Operation, number: int, demand: Demand
-    ) -> Sequence[Alternative] | Refusal:
+    def match(self, op: ir.Operation, number: int, demand: Demand) -> Ways:
         elements = elements_of(op)
         if isinstance(elements, str):
             return Refusal(elements, op)

@@ -19,7 +19,7 @@ from ...ir import (
     sizes_of,
 )
 from ...ir.contractions import NAMED
-from . import Alternative, Demand, Refusal, Request, Rule
+from . import Alternative, Demand, Refusal, Request, Rule, Ways
 from .loop_nest import (
     NestRewrite,
     add_units,
@@ -41,9 +41,7 @@ class Contraction(Rule):
 
     ops = NAMED
 
-    def match(
-        self, op: ir.Operation, number: int, demand: Demand
-    ) -> Sequence[Alternative] | Refusal:
+    def match(self, op: ir.Operation, number: int, demand: Demand) -> Ways:
         positions = loops_of(op)
         if isinstance(positions, Refusal):
             return positions

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from ...ir import Builder, element_type
-from . import Alternative, Demand, Refusal, Request, Rule
+from . import Alternative, Demand, Request, Rule, Ways
 
 
 class Empty(Rule):
@@ -15,9 +15,7 @@ class Empty(Rule):
 
     ops = ("tensor.empty",)
 
-    def match(
-        self, op: ir.Operation, number: int, demand: Demand
-    ) -> Sequence[Alternative] | Refusal:
+    def match(self, op: ir.Operation, number: int, demand: Demand) -> Ways:
         return [Alternative(())]
 
     def rewrite(
@@ -36,9 +34,7 @@ class Fill(Rule):
 
     ops = ("linalg.fill",)
 
-    def match(
-        self, op: ir.Operation, number: int, demand: Demand
-    ) -> Sequence[Alternative] | Refusal:
+    def match(self, op: ir.Operation, number: int, demand: Demand) -> Ways:
         return [Alternative((Request(1, Demand(demand.layout)),))]
 
     def rewrite(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from ...ir import Builder, copied_attributes, element_type, is_ranked_tensor
-from . import Alternative, Demand, Refusal, Request, Rule
+from . import Alternative, Demand, Refusal, Request, Rule, Ways
 
 
 class Elementwise(Rule):
@@ -46,9 +46,7 @@ class Elementwise(Rule):
         "math.tanh",
     )
 
-    def match(
-        self, op: ir.Operation, number: int, demand: Demand
-    ) -> Sequence[Alternative] | Refusal:
+    def match(self, op: ir.Operation, number: int, demand: Demand) -> Ways:
         if not all(is_ranked_tensor(operand) for operand in op.operands):
             return Refusal("it computes on no ranked tensors", op)
         # Each operand has the result's shape, so each is wanted in the same layout.

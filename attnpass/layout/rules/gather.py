@@ -23,7 +23,7 @@ from ...ir import (
 )
 from ..cost import FREE, Cost
 from ..layout import Layout, permuted
-from . import Alternative, Demand, Refusal, Request, Rule
+from . import Alternative, Demand, Refusal, Request, Rule, Ways
 from .concat import ConcatDims, drop_units, piece_value, whole_dims
 from .loop_nest import NestRewrite, can_compute_index, finish, old_index, plan_nest, read_as_it_is
 
@@ -58,9 +58,7 @@ class Gather(Rule):
 
     ops = ("iree_linalg_ext.gather",)
 
-    def match(
-        self, op: ir.Operation, number: int, demand: Demand
-    ) -> Sequence[Alternative] | Refusal:
+    def match(self, op: ir.Operation, number: int, demand: Demand) -> Ways:
         slices, elements = self._by_slices(op, demand), self._by_elements(op, demand)
         taken = [way for way in (slices, elements) if isinstance(way, Alternative)]
         return elements if isinstance(elements, Refusal) and not taken else taken
@@ -154,9 +152,7 @@ class Scatter(Rule):
 
     ops = ("iree_linalg_ext.scatter",)
 
-    def match(
-        self, op: ir.Operation, number: int, demand: Demand
-    ) -> Sequence[Alternative] | Refusal:
+    def match(self, op: ir.Operation, number: int, demand: Demand) -> Ways:
         depth, updates = _depth(op), op.operands[0]
         dims = grouped_dims(demand.layout, depth, op)
         if isinstance(dims, Refusal):

@@ -38,7 +38,7 @@ from ...ir.contractions import is_contraction
 from ...ir.views import repeat_of
 from ..cost import FREE, Cost
 from ..layout import Layout, Refinement, Window, make_layout
-from . import Alternative, Demand, Refusal, Request, Rule
+from . import Alternative, Demand, Refusal, Request, Rule, Ways
 
 # A loop of the new nest: (old loop, which part of it).
 Loop = tuple[int, int]
@@ -213,9 +213,7 @@ class LoopNest(Rule):
 
     ops = ("linalg.generic",)
 
-    def match(
-        self, op: ir.Operation, number: int, demand: Demand
-    ) -> Sequence[Alternative] | Refusal:
+    def match(self, op: ir.Operation, number: int, demand: Demand) -> Ways:
         if len(op.results) != 1:
             return Refusal("it has several results", op)
         positions = loops_of(op)

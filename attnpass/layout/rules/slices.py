@@ -13,7 +13,7 @@ from iree.compiler import ir
 from ...ir import Size, sizes_of
 from ...ir.views import SLICE, View, view_of
 from ..layout import Layout, Window, make_layout
-from . import Alternative, Demand, Refusal, Request, Rule
+from . import Alternative, Demand, Refusal, Request, Rule, Ways
 
 
 class ExtractSlice(Rule):
@@ -21,9 +21,7 @@ class ExtractSlice(Rule):
 
     ops = (SLICE,)
 
-    def match(
-        self, op: ir.Operation, number: int, demand: Demand
-    ) -> Sequence[Alternative] | Refusal:
+    def match(self, op: ir.Operation, number: int, demand: Demand) -> Ways:
         view = slice_of(op)
         if isinstance(view, Refusal):
             return view

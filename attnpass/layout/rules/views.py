@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from iree.compiler import ir
 
 from ...ir import sizes_of
 from ...ir.views import RESHAPES, view_of
 from ..layout import Layout
-from . import Alternative, Demand, Refusal, Request, Rule
+from . import Alternative, Demand, Refusal, Request, Rule, Ways
 
 _WHY = {
     "tensor.collapse_shape": "the collapsed dims cannot be cut as the layout needs",
@@ -23,9 +21,7 @@ class WholeView(Rule):
 
     ops = (*RESHAPES, "linalg.transpose", "tensor.reshape")
 
-    def match(
-        self, op: ir.Operation, number: int, demand: Demand
-    ) -> Sequence[Alternative] | Refusal:
+    def match(self, op: ir.Operation, number: int, demand: Demand) -> Ways:
         view = view_of(op)
         found = None if view is None else demand.layout.through(view.runs, sizes_of(view.source))
         if found is None:
@@ -41,9 +37,7 @@ class Cast(Rule):
 
     ops = ("tensor.cast",)
 
-    def match(
-        self, op: ir.Operation, number: int, demand: Demand
-    ) -> Sequence[Alternative] | Refusal:
+    def match(self, op: ir.Operation, number: int, demand: Demand) -> Ways:
         if view_of(op) is None:
             return Refusal("it casts an unranked tensor", op)
         old, new = sizes_of(op.results[0]), sizes_of(op.operands[0])
