@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from .. import plugins
 
@@ -27,17 +27,29 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offer:
-    """A kernel for one attention: its name, the seconds that it saves against IREE's own code
-    (negative: costs), what is done for it included, and in words what it is worth.
-
-    `moved` are the operands that are transposed for it, `widened` those that are cast, with the
-    type that they are cast to.
-    """
+class AnyOffer:
+    """A kernel: its name, the seconds that it saves against IREE's own code (negative: costs), what
+    is done for it included, and in words what it is worth."""
 
     name: str
     seconds: float
     reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}"
+
+    def why_not(self, mode: str) -> str:
+        """Why it is not taken, though it fits; '' if it is."""
+        if mode == "never":
+            return f"{self}, not taken: mode=never"
+        return f"{self}, no win" if mode == "cost" and self.seconds <= 0 else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer(AnyOffer):
+    """A kernel for one attention. `moved` are the operands that are transposed for it, `widened`
+    those that are cast, with the type that they are cast to."""
+
     moved: tuple[str, ...] = ()
     widened: Mapping[str, str] = field(default_factory=dict)
 
@@ -55,20 +67,19 @@ class Offer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProductOffer:
-    """A kernel for one product and for what is behind it: its name, the seconds that it saves
-    against IREE's own code, and in words what it is worth and what is fused. `also` are other
-    products that it computes."""
+class ProductOffer(AnyOffer):
+    """A kernel for one product and for what is behind it. `also` are other products that it
+    computes."""
 
-    name: str
-    seconds: float
-    reason: str
     also: tuple[ir.Operation, ...] = ()
 
     def replace(self, facts: ProductFacts) -> ir.Operation:
         """Makes the users of the last op that the kernel takes, in a current context, read its
         result, which has the same type; returns that op, which is left without uses."""
         raise NotImplementedError
+
+
+AnOffer = TypeVar("AnOffer", bound=AnyOffer)
 
 
 class KernelProvider:
@@ -146,10 +157,9 @@ def best_offer(
 ) -> Offer | str:
     """The best offer of these providers, or the reasons why none has any. `only` is the name of
     the one kernel that may be taken, if not empty; for `value_map` see `KernelProvider`."""
-    answers = [provider.offers(facts, target, value_map) for provider in sources]
-    offers = [offer for answer in answers if not isinstance(answer, str) for offer in answer]
-    if not offers:
-        return "; ".join(answer for answer in answers if isinstance(answer, str))
+    offers = _offered([provider.offers(facts, target, value_map) for provider in sources])
+    if isinstance(offers, str):
+        return offers
     offers = [offer for offer in offers if only in ("", offer.name)]
     if not offers:
         return f"it does not fit the kernel {only}, and no other may be taken"
@@ -161,11 +171,14 @@ def best_product_offer(
     sources: Sequence[KernelProvider], facts: ProductFacts, target: Target
 ) -> ProductOffer | str:
     """The best offer for a product, or the reasons why there is none."""
-    answers = [provider.product_offers(facts, target) for provider in sources]
+    offers = _offered([provider.product_offers(facts, target) for provider in sources])
+    return offers if isinstance(offers, str) else max(offers, key=lambda offer: offer.seconds)
+
+
+def _offered(answers: Sequence[Sequence[AnOffer] | str]) -> list[AnOffer] | str:
+    """All that providers offer, or the reasons why that is nothing."""
     offers = [offer for answer in answers if not isinstance(answer, str) for offer in answer]
-    if not offers:
-        return "; ".join(answer for answer in answers if isinstance(answer, str))
-    return max(offers, key=lambda offer: offer.seconds)
+    return offers or "; ".join(answer for answer in answers if isinstance(answer, str))
 
 
 def kernels_in(module: ir.Operation) -> bool:

@@ -66,11 +66,11 @@ def _take(
     if isinstance(offer, str):
         record.reason = offer
         return False
-    why = _not_taken(offer, mode)
+    why = offer.why_not(mode)
     if why:
         record.decision, record.reason = "kept", why
         return False
-    record.decision, record.reason = "kernel", _words(offer)
+    record.decision, record.reason = "kernel", str(offer)
     record.launches = len({*offer.moved, *offer.widened})
     if elsewhere:
         record.reason += "; IREE's own code elsewhere"
@@ -90,7 +90,7 @@ def note_priced_out(
     kernel may fit afterwards."""
     for facts in find(module):
         offer = best_offer(sources, facts, target)
-        why = "" if isinstance(offer, str) else _not_taken(offer, mode)
+        why = "" if isinstance(offer, str) else offer.why_not(mode)
         if why:
             order = maps.show(facts.map_of("output"))
             record = OperandRecord("output", "kept", why, order, order, pass_name=pass_name)
@@ -99,19 +99,43 @@ def note_priced_out(
                 of_attention.decide(record)
 
 
-def _not_taken(offer: Offer, mode: str) -> str:
-    """Why a kernel that fits is not taken; empty if it is."""
-    if mode == "never":
-        return f"{_words(offer)}, not taken: mode=never"
-    return f"{_words(offer)}, no win" if mode == "cost" and offer.seconds <= 0 else ""
+@dataclass(frozen=True)
+class KernelPass(Pass):
+    """A pass that takes kernels of providers, for `taken_for`; `switch` is its option in default
+    pipelines."""
 
+    taken_for: ClassVar[str] = ""
+    switch: ClassVar[str] = ""
 
-def _words(offer: Offer) -> str:
-    return f"{offer.name}: {offer.reason}"
+    target: str = option("", "device the module will run on, instead of the module's target")
+    mode: str = option("cost", "where a kernel is taken", MODES)
+
+    @classmethod
+    def concerns(cls, backends: Collection[str]) -> bool:
+        return not backends or any({*each.backends} & {*backends} for each in providers())
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        target = self.device(module, context)
+        mode = mode_for(self.mode, module, target)
+        if not mode:
+            return False
+        with module.context:
+            changed = self.take(module, target, mode, context.report)
+        if changed and self.mode == "auto":
+            note_default(context.report, self.taken_for, self.switch)
+        return changed
+
+    def take(self, module: ir.Operation, target: Target | None, mode: str, report: Report) -> bool:
+        """Takes kernels; returns whether IR changed. In a current context."""
+        raise NotImplementedError
+
+    def device(self, module: ir.Operation, context: PassContext) -> Target | None:
+        """The target whose kernels are taken."""
+        return context.target_for(module, self.target)
 
 
 @dataclass(frozen=True)
-class UseKernels(Pass):
+class UseKernels(KernelPass):
     """Replaces attention by the best kernel that a provider offers for it: ours are precompiled
     ones for Hopper, each a `hal.dispatch.extern`.
 
@@ -125,9 +149,8 @@ class UseKernels(Pass):
 
     name: ClassVar[str] = "attn-use-kernels"
     summary: ClassVar[str] = "replace attention by precompiled Hopper kernels where they win"
-
-    target: str = option("", "device the module will run on, instead of the module's target")
-    mode: str = option("cost", "where a kernel is taken", MODES)
+    taken_for: ClassVar[str] = "attention"
+    switch: ClassVar[str] = "kernels"
 
     elsewhere: str = option(
         "refuse",
@@ -137,29 +160,6 @@ class UseKernels(Pass):
 
     kernel: str = option("", "the name of the one kernel that may be taken; empty: any")
 
-    @classmethod
-    def concerns(cls, backends: Collection[str]) -> bool:
-        return not backends or any({*each.backends} & {*backends} for each in providers())
-
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        target = self.device(module, context)
-        mode = mode_for(self.mode, module, target)
-        if not mode:
-            return False
-        with module.context:
-            changed = use_kernels(
-                module,
-                target,
-                mode,
-                context.report,
-                self.name,
-                self.elsewhere == "iree",
-                self.kernel,
-            )
-        if changed and self.mode == "auto":
-            note_default(context.report, "attention", "kernels")
-        return changed
-
-    def device(self, module: ir.Operation, context: PassContext) -> Target | None:
-        """The target whose kernels are taken."""
-        return context.target_for(module, self.target)
+    def take(self, module: ir.Operation, target: Target | None, mode: str, report: Report) -> bool:
+        elsewhere = self.elsewhere == "iree"
+        return use_kernels(module, target, mode, report, self.name, elsewhere, self.kernel)

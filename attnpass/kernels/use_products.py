@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,19 +9,15 @@ from iree.compiler import ir
 
 from ..ir import collect, erase_dead
 from ..machines import DEFAULT_TARGET, Target
-from ..passes import Pass, PassContext, option
 from ..report.records import Report
 from . import (
-    MODES,
     KernelProvider,
     ProductOffer,
     best_product_offer,
-    mode_for,
-    note_default,
-    providers,
     providers_for,
 )
 from .products import ProductFacts, read_product
+from .use_kernels import KernelPass
 
 _KIND = "product"
 
@@ -39,12 +34,12 @@ def use_products(module: ir.Operation, target: Target | None, mode: str, report:
         if facts is None:
             continue
         offer = _offer(facts, found, target or DEFAULT_TARGET)
-        why = offer if isinstance(offer, str) else _not_taken(offer, mode)
+        why = offer if isinstance(offer, str) else offer.why_not(mode)
         if isinstance(offer, str) or isinstance(facts, str) or why:
             report.record(op, "no-kernel", why, kind=_KIND)
             continue
         for each in (op, *offer.also):
-            report.record(each, "kernel", f"{offer.name}: {offer.reason}", kind=_KIND)
+            report.record(each, "kernel", str(offer), kind=_KIND)
         done.update(offer.also)
         taken.append(offer.replace(facts))
     erase_dead(taken)
@@ -60,15 +55,8 @@ def _offer(
     return best_product_offer(sources, facts, target)
 
 
-def _not_taken(offer: ProductOffer, mode: str) -> str:
-    """Why a kernel that fits is not taken; empty if it is."""
-    if mode == "never":
-        return f"{offer.name}: {offer.reason}, not taken: mode=never"
-    return f"{offer.name}: {offer.reason}, no win" if mode == "cost" and offer.seconds <= 0 else ""
-
-
 @dataclass(frozen=True)
-class UseProducts(Pass):
+class UseProducts(KernelPass):
     """Replaces products of 16-bit rows with weights by the best kernel that a provider offers,
     with the elementwise ops behind them that it can do: ours are precompiled ones for Hopper.
 
@@ -77,21 +65,8 @@ class UseProducts(Pass):
 
     name: ClassVar[str] = "attn-use-products"
     summary: ClassVar[str] = "replace products by precompiled Hopper kernels where they win"
+    taken_for: ClassVar[str] = "products"
+    switch: ClassVar[str] = "products"
 
-    target: str = option("", "device the module will run on, instead of the module's target")
-    mode: str = option("cost", "where a kernel is taken", MODES)
-
-    @classmethod
-    def concerns(cls, backends: Collection[str]) -> bool:
-        return not backends or any({*each.backends} & {*backends} for each in providers())
-
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        target = context.target_for(module, self.target)
-        mode = mode_for(self.mode, module, target)
-        if not mode:
-            return False
-        with module.context:
-            changed = use_products(module, target, mode, context.report)
-        if changed and self.mode == "auto":
-            note_default(context.report, "products", "products")
-        return changed
+    def take(self, module: ir.Operation, target: Target | None, mode: str, report: Report) -> bool:
+        return use_products(module, target, mode, report)

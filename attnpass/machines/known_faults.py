@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from ..attention.facts import AttentionFacts, describe, whole_facts
 from ..errors import AttnError
-from ..ir import defining_op, maps, users
+from ..ir import maps, users
 from ..ir.views import view_before
 from . import Target
 from .amd import configurations as amd
+from .common_faults import begins_with_number, common_fault
 from .cpu import configurations as cpu
 from .nvidia import configurations as nvidia
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 _GPUS = {"cuda": nvidia, "rocm": amd}
 # A thread takes so many keys of a single row at once.
 _KEYS_AT_ONCE = 4
-# What makes a tensor of one number.
-_NUMBERS = ("linalg.fill", "arith.constant")
 
 
 def nothing_is_right(facts: AttentionFacts, target: Target | None, configured: bool) -> str:
@@ -72,7 +71,7 @@ def _no_code_of_one_row(facts: AttentionFacts) -> str:
         return ""
     results = zip(facts.result_names, facts.op.results, strict=True)
     if any(
-        name != "output" and _begins_with_number(facts, name) and users(r) for name, r in results
+        name != "output" and begins_with_number(facts, name) and users(r) for name, r in results
     ):
         return "IREE 3.13 fails to store a single row's maximum or sum that begins with a number"
     return ""
@@ -82,16 +81,8 @@ def own_is_wrong(facts: AttentionFacts, target: Target | None) -> str:
     """What is wrong with IREE 3.13's own code for a settled attention on a target, or ''."""
     if target is None or target.backend not in ("llvm-cpu", *_GPUS):
         return ""
-    if _goes_beyond_rows(facts):
-        return (
-            "IREE 3.13's own configuration takes a few numbers of a row at a time, and each time "
-            "scales them alone by the new maximum"
-        )
-    if not _starts_anew(facts) and facts.extent(facts.n) != 1:
-        return (
-            "IREE 3.13's own configuration takes a few columns of V at a time, and adds to given "
-            "sums each time"
-        )
+    if why := common_fault(facts):
+        return why
     if target.backend == "llvm-cpu":
         return cpu.own_is_wrong(facts, target)
     gpu = _GPUS[target.backend]
@@ -133,26 +124,6 @@ def settled(facts: AttentionFacts) -> AttentionFacts:
 
 def _fills_vectors(keys: int | None) -> bool:
     return keys is None or keys == 1 or keys % _KEYS_AT_ONCE == 0
-
-
-def _goes_beyond_rows(facts: AttentionFacts) -> bool:
-    """Whether the output has dims of scores that maxima lack: those are over them, too."""
-    if facts.kind == "attention":
-        return False
-    beyond = {*facts.map_of("output")} - {*facts.map_of("max")}
-    return any(dim in beyond and facts.sizes[dim] != 1 for dim in (*facts.batch, *facts.m))
-
-
-def _starts_anew(facts: AttentionFacts) -> bool:
-    """Whether all results begin with a number, which IREE puts in where it needs it."""
-    if facts.kind == "attention":
-        return True
-    return all(_begins_with_number(facts, name) for name in facts.result_names)
-
-
-def _begins_with_number(facts: AttentionFacts, name: str) -> bool:
-    start = defining_op(facts.value(name))
-    return start is not None and start.name in _NUMBERS
 
 
 def _units(facts: AttentionFacts) -> set[int]:

@@ -14,8 +14,8 @@ import math
 from ...attention.facts import AttentionFacts
 from ...ir import element_bytes
 from .. import Target
+from ..common_faults import common_fault
 from . import loops as cpu_loops
-from .machine import Cpu
 
 # (rows, keys) that a vector step takes, best first.
 STEPS = ((8, 8), (4, 8), (4, 4), (2, 4), (2, 2), (2, 1), (1, 1))
@@ -101,7 +101,7 @@ def decodes(facts: AttentionFacts, target: Target) -> str:
 
 def register_bytes(target: Target | None) -> int:
     """Bytes of a vector register, as IREE takes them."""
-    return target.vector_bytes if isinstance(target, Cpu) else 8
+    return getattr(target, "vector_bytes", 8)
 
 
 def compilation_info(facts: AttentionFacts, step: tuple[int, int], workgroup_rows: int) -> str:
@@ -190,9 +190,7 @@ def widest(facts: AttentionFacts) -> int:
 
 def refusal(facts: AttentionFacts, target: Target) -> str:
     """Why no configuration is known to be right for this attention, or ''."""
-    from .. import known_faults as own
-
-    if _has_several_dims(facts) and not own.own_is_wrong(facts, target):
+    if _has_several_dims(facts) and not (common_fault(facts) or own_is_wrong(facts, target)):
         return "it has several head or key dims"
     if facts.extent(facts.n) is None or facts.extent(facts.k1) is None:
         return "its head dim is known only at run time, so its vectors have no bound"

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from ...attention.facts import AttentionFacts
 from ...ir import element_bytes, printed
 from .. import Family, Target, Worth
+from .configurations import configuration, decodes
+from .loops import LoopTiles, fits_beside_result, tiles
 
 # One thread of a Zen 4: multiplications and additions a second in loops and in configured tiles.
 _LOOPS_PER_SECOND, _TILES_PER_SECOND = 9e10, 3.5e10
@@ -35,8 +37,6 @@ class Cpu(Target):
         return self.arch.startswith("znver") and "+avx512bf16" in self.features
 
     def worth_of_transposed_v(self, facts: AttentionFacts) -> Worth:
-        from .loops import LoopTiles, tiles
-
         has_loops = all(len(dims) == 1 for dims in (facts.k1, facts.k2, facts.n)) and isinstance(
             tiles(facts, self.vector_bytes, transposed=False), LoopTiles
         )
@@ -67,19 +67,13 @@ class Cpu(Target):
         )
 
     def configuration(self, facts: AttentionFacts) -> dict[str, str] | str:
-        from .configurations import configuration
-
         return configuration(facts, self)
 
     def decode_refusal(self, facts: AttentionFacts) -> str:
-        from .configurations import decodes
-
         return decodes(facts, self)
 
     def slower_than_decomposed(self, facts: AttentionFacts) -> str:
         """IREE's own code for the op is slower, 1.2 to 12 times: attention needs loops of ours."""
-        from .loops import fits_beside_result, tiles
-
         loops = tiles(facts, self.vector_bytes)
         if isinstance(loops, str):
             return f"an attention op has no vector loops on this CPU, and is slower then: {loops}"
