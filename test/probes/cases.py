@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+import key_subgroups
 import known_cases
 import modules
 import numpy as np
@@ -98,6 +99,16 @@ def _slice(**more: Any) -> Probe:
     return Probe(modules.REVERSED_SLICE, "attn-gather-slices", **given)
 
 
+def _subgroups() -> Probe:
+    given = key_subgroups.inputs("f16")
+    right = lambda: [key_subgroups.wanted(given)]  # noqa: E731
+    text = key_subgroups.attention("f16")
+    beside = "attn-normal-form"
+    return Probe(
+        text, "attn-lone-lanes", place="interpreted", inputs=given, wanted=right, beside=beside
+    )
+
+
 def _scattered(**more: Any) -> Probe:
     rows, at, cache = random((4, 8), (4,), (16, 8), kind=np.float16)
     at = np.array([3, 0, 7, 2])
@@ -184,6 +195,7 @@ PROBES = {
     "sums over two dims, one odd": of_product(
         "mkl,lk->m", "attn-lone-lanes", (4, 64, 3), (3, 64), kind=np.float32
     ),
+    "attention over more subgroups than lanes": _subgroups(),
     "sums that fill no tile": of_product(
         "bkm,bkn->bmn", "attn-whole-sums", (3, 24, 16), (3, 24, 64)
     ),
