@@ -23,6 +23,7 @@ import sys
 import sysconfig
 import tempfile
 import zlib
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -64,11 +65,13 @@ SILU_TIMES, GATED = Behind(False, "silu", "multiply"), Behind(False, "silu", gat
 
 @dataclass(frozen=True)
 class ProductVariant:
-    """One kernel to build: `product` in tiles of `columns`, or `few_rows`, up to `rows`."""
+    """One kernel to build: `product` in tiles of `columns`, or `few_rows` and `narrow`, up to
+    `rows`; `weights` lie as (n, k) or (k, n)."""
 
     source: str
     element: str
     behind: Behind
+    weights: str = "nk"
     columns: int = 0
     rows: int = 0
     macros: dict[str, int] = field(default_factory=dict)
@@ -76,7 +79,8 @@ class ProductVariant:
     @property
     def name(self) -> str:
         size = f"few{self.rows}" if self.rows else f"tile{self.columns}"
-        return "_".join(["product", self.element, size, *self.behind.words])
+        lie = ["kn"] if self.weights == "kn" else []
+        return "_".join(["product", self.element, size, *lie, *self.behind.words])
 
     @property
     def defines(self) -> dict[str, int]:
@@ -87,7 +91,7 @@ class ProductVariant:
             "ACTIVATION": ACTIVATIONS.index(behind.activation),
             "OTHER": OTHERS.index(behind.other),
             "GATED": int(behind.gated),
-            "WEIGHTS_KN": 0,
+            "WEIGHTS_KN": int(self.weights == "kn"),
             "LEAN": 1,
             "SCRATCH": int(not self.rows),
             **self.macros,
@@ -96,36 +100,48 @@ class ProductVariant:
     @property
     def shared_memory(self) -> int:
         """Bytes that the launch asks for: stages of the ring, results, descriptors, barriers."""
-        if self.rows:
+        if self.source == "few_rows":
             return 0
         stages = self.macros["STAGES"]
+        if self.rows:
+            ends = 64 * self.macros["GROUPS"] + self.macros["ROWS"]
+            return 1023 + stages * 128 * self.macros["LINES"] * ends
         tiles = stages * (16384 + self.columns * 128) + 32768
         return 1023 + tiles + DESCRIPTORS + 8 * (2 * stages + 4) + BIASES
 
 
+ELEMENTWISE = (PLAIN, BIAS, GELU, TANH, ADDED, BIAS_ADDED)
+FEW = (PLAIN, BIAS, GELU, ADDED, BIAS_ADDED, SILU_TIMES)
+
+
 def variants() -> list[ProductVariant]:
     """All kernels, in the order of the manifest."""
-    found = []
-    tiles = {
-        256: (PLAIN, BIAS, GELU, TANH, ADDED, BIAS_ADDED, GATED),
-        128: (PLAIN, BIAS, GELU, ADDED, BIAS_ADDED),
-    }
-    for element in ELEMENTS:
-        for columns, behinds in tiles.items():
-            macros = {"COLUMNS": columns, "STAGES": 4 if columns == 256 else 6}
-            macros |= {"CLUSTER": 1, "STAGGER": int(columns == 256), "BAND": 16}
-            found += [
-                ProductVariant("product", element, behind, columns, macros=macros)
-                for behind in behinds
-            ]
-        for blocks in (1, 2):
-            macros = {"BLOCKS": blocks, "SPLITS": 1, "DEPTH_WARPS": 8, "RESIDENT": 4, "UNROLL": 4}
-            macros |= {"RESIDENT": 3} if blocks == 2 else {}
-            found += [
-                ProductVariant("few_rows", element, behind, rows=8 * blocks, macros=macros)
-                for behind in (PLAIN, BIAS, GELU, ADDED, BIAS_ADDED, SILU_TIMES)
-            ]
-    return found
+    return [one for element in ELEMENTS for one in [*tiles(element), *few(element)]]
+
+
+def tiles(element: str) -> Iterator[ProductVariant]:
+    """Kernels for any number of rows; two weights are read as (n, k) alone."""
+    for columns in (256, 128):
+        macros = {"COLUMNS": columns, "STAGES": 4 if columns == 256 else 6}
+        macros |= {"CLUSTER": 1, "STAGGER": int(columns == 256), "BAND": 16}
+        for weights in ("nk", "kn"):
+            gated = (GATED,) if (columns, weights) == (256, "nk") else ()
+            for behind in (*ELEMENTWISE, *gated):
+                yield ProductVariant("product", element, behind, weights, columns, macros=macros)
+
+
+def few(element: str) -> Iterator[ProductVariant]:
+    """Kernels for few rows: those of `narrow` where `few_rows` is slower or has none."""
+    for blocks, resident in ((1, 4), (2, 3)):
+        macros = {"BLOCKS": blocks, "SPLITS": 1, "DEPTH_WARPS": 8, "RESIDENT": resident}
+        macros |= {"UNROLL": 4}
+        for behind in FEW:
+            yield ProductVariant("few_rows", element, behind, rows=8 * blocks, macros=macros)
+    for weights, rows in (("kn", 16), ("nk", 64), ("kn", 64)):
+        macros = {"ROWS": rows, "GROUPS": 2, "LINES": 2}
+        macros |= {"SPLITS": 4, "STAGES": 3} if rows == 16 else {"SPLITS": 2, "STAGES": 4}
+        for behind in (*FEW, TANH):
+            yield ProductVariant("narrow", element, behind, weights, rows=rows, macros=macros)
 
 
 def nvrtc() -> ctypes.CDLL:
@@ -184,9 +200,11 @@ def build(variant: ProductVariant) -> tuple[dict[str, Any], bytes]:
         "name": variant.name,
         "target": "sm_90a",
         "element_type": variant.element,
-        "weights": "nk",
+        "weights": variant.weights,
         "columns_per_tile": variant.columns,
         "most_rows": variant.rows,
+        "columns_per_workgroup": {"few_rows": 16, "narrow": 128}.get(variant.source, 0),
+        "cluster": variant.macros["SPLITS"] if variant.rows else 1,
         **asdict(variant.behind),
         "scratch_per_workgroup": 0 if variant.rows else DESCRIPTORS,
         "shared_memory": variant.shared_memory,

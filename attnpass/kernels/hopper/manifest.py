@@ -90,14 +90,17 @@ class ProductKernel(DeviceCode):
 
     `weights` says how these lie: `nk` or `kn`. It computes tiles of 128 rows and
     `columns_per_tile` columns, or, where `most_rows` is not 0, up to so many rows at the speed of
-    memory. `bias`, `activation` and `other` are what it does behind the product, in the words of
-    `Epilogue`; where it is `gated` it multiplies the result with that of second weights.
+    memory, `columns_per_workgroup` of the result by each `cluster` of workgroups. `bias`,
+    `activation` and `other` are what it does behind the product, in the words of `Epilogue`; where
+    it is `gated` it multiplies the result with that of second weights.
     """
 
     element_type: str
     weights: str
     columns_per_tile: int
     most_rows: int
+    columns_per_workgroup: int
+    cluster: int
     bias: bool
     activation: str
     other: str

@@ -6,7 +6,7 @@ bench/results/product_kernels_h200.json are in modules):
 - tiles of 128 x 256 take 11.5 ns for each element of depth and wave of workgroups, those of
   128 x 128 5.9, and 5 us in all beside that. What is done behind a product adds to each wave:
   2.6 us of GELU, half of it for half of the columns; nothing that counts of a residual.
-- few rows take 2.4 us and the weights at 3.75 TB/s (up to 8 rows), or 3.1.
+- few rows take 2.4 us and the weights at 3.75 TB/s (up to 8 rows), 3.1 (16) or 2.8 (64).
 
 IREE's are those of whole blocks there, its best: 4 us and 375 TFLOPS, 125 where the number of rows
 is known only at run time (taken for operands in f32, too), and few rows 1.85 TB/s.
@@ -22,6 +22,7 @@ from .manifest import ProductKernel
 
 _TILE_ROWS = 128
 _A_WAVE = {256: 11.5e-9, 128: 5.9e-9}
+_FEW_ROWS = {8: 3.75e12, 16: 3.1e12, 64: 2.8e12}
 _ACTIVATIONS = {"none": 0.8e-6, "gelu": 2.6e-6, "gelu_tanh": 2.2e-6, "silu": 2.2e-6}
 
 
@@ -61,7 +62,7 @@ def turn_seconds(work: ProductWork) -> float:
 def product_seconds(work: ProductWork, kernel: ProductKernel, target: Target) -> float:
     """The kernel's time: in whole waves of workgroups, or reading the weights once."""
     if kernel.most_rows:
-        return 2.4e-6 + work.bytes_moved / (3.75e12 if kernel.most_rows <= 8 else 3.1e12)
+        return 2.4e-6 + work.bytes_moved / _FEW_ROWS[kernel.most_rows]
     columns = kernel.columns_per_tile // work.count
     tiles = math.ceil(work.rows / _TILE_ROWS) * math.ceil(work.n / columns)
     waves = max(tiles / target.compute_units, 1)

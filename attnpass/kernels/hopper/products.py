@@ -28,8 +28,6 @@ from .sources import unaligned_slice
 # What rows and columns have to divide by, for the memory engine: 16 bytes.
 _MULTIPLE = 8
 _TILE_ROWS = 128
-# Threads of 16 columns each: what a workgroup of a kernel for few rows computes.
-_FEW_COLUMNS = 16
 # An unknown number of rows is taken to be this.
 _ASSUMED_ROWS = 1024
 
@@ -131,7 +129,16 @@ def _fits(kernel: ProductKernel, facts: ProductFacts, epilogue: Epilogue, gated:
         few = not gated and (not kernel.most_rows or rows <= kernel.most_rows)
     else:
         few = not kernel.most_rows
-    return same and few and kernel.element_type == facts.element_type and kernel.weights == "nk"
+    return same and few and kernel.element_type == facts.element_type and _reads(kernel, facts)
+
+
+def _reads(kernel: ProductKernel, facts: ProductFacts) -> bool:
+    """Whether a kernel reads the weights as they lie or, where they are (k, n), turned."""
+    return kernel.weights == "nk" or not facts.by_columns
+
+
+def _turns(kernel: ProductKernel, facts: ProductFacts) -> bool:
+    return kernel.weights == "nk" and not facts.by_columns
 
 
 def _most_rows() -> int:
@@ -153,7 +160,7 @@ def _plan(
     work = ProductWork(rows, n, k, isinstance(facts.m, int), 2 if pair else 1, in_f32)
     own, taken = iree_product_seconds(work), product_seconds(work, kernel, target)
     left = _left_seconds(facts, epilogue, work)
-    turned = [one for one in pair or (facts,) if not one.by_columns]
+    turned = [one for one in pair or (facts,) if _turns(kernel, one)]
     taken += len(turned) * turn_seconds(work)
     fused = epilogue.words and f", with {epilogue.words}"
     fused += ", and the product that it is multiplied with" if pair else ""
@@ -188,7 +195,7 @@ def _replace(facts: ProductFacts, plan: ProductPlan) -> ir.Operation:
     assert last is not None
     build = Builder(last)
     tensors = [_flat_rows(build, facts.rows)]
-    tensors += [_weights(build, one) for one in plan.pair or (facts,)]
+    tensors += [_weights(build, one, plan.kernel) for one in plan.pair or (facts,)]
     if plan.epilogue.bias is not None:
         tensors.append(_line(build, plan.epilogue.bias))
     if plan.epilogue.operand is not None and not plan.pair:
@@ -212,7 +219,7 @@ def _workgroups(facts: ProductFacts, plan: ProductPlan) -> int:
     kernel, n = plan.kernel, facts.n
     assert isinstance(n, int)
     if kernel.most_rows:
-        return math.ceil(n / _FEW_COLUMNS)
+        return math.ceil(n / kernel.columns_per_workgroup) * kernel.cluster
     if not isinstance(facts.m, int):
         return plan.units
     columns = kernel.columns_per_tile // 2 if kernel.gated else kernel.columns_per_tile
@@ -232,8 +239,8 @@ def _flat_rows(build: Builder, value: ir.Value) -> ir.Value:
     return build.collapse(value, [list(range(last)), [last]])
 
 
-def _weights(build: Builder, facts: ProductFacts) -> ir.Value:
-    """Weights as (n, k), without dims of size one beside these."""
+def _weights(build: Builder, facts: ProductFacts, kernel: ProductKernel) -> ir.Value:
+    """Weights as the kernel reads them, without dims of size one beside their two."""
     value, sizes = facts.weights, sizes_of(facts.weights)
     units = len(sizes) - 2
     pieces = []
@@ -242,7 +249,7 @@ def _weights(build: Builder, facts: ProductFacts) -> ir.Value:
         units -= drop
         pieces.append([] if drop else [size])
     value = build.split_dims(value, pieces) if len(sizes) > 2 else value
-    return value if facts.by_columns else build.transpose(value, [1, 0])
+    return build.transpose(value, [1, 0]) if _turns(kernel, facts) else value
 
 
 def _line(build: Builder, value: ir.Value) -> ir.Value:

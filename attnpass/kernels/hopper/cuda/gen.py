@@ -43,4 +43,14 @@ for n in (128, 192, 256):
     for kind in (0, 1):
         for kn in (0, 1):
             body += one(n, kind, kn)
+# Weights on the left, few columns: the product turned, for few rows.
+declared = "template <int KIND, int KN, int N> __device__ inline void multiply"
+body += f"{declared}_turned(Accumulators<N> &sums, uint64_t left, uint64_t right, int more);\n"
+for n in (16, 64):
+    for kind in (0, 1):
+        for kn in (0, 1):
+            text = one(n, kind, kn).replace(
+                f"multiply<{kind}, {kn}>", f"multiply_turned<{kind}, {kn}, {n}>"
+            )
+            body += text.replace(f"1, 1, 0, {kn};", f"1, 1, {kn}, 0;")
 Path("wgmma.h").write_text(head + body)
