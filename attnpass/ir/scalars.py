@@ -72,6 +72,12 @@ class ScalarBuilder:
             loc=self.location,
         )
 
+    def apply(self, name: str, first: ir.Value, *others: ir.Value | float) -> ir.Value:
+        """An op such as `arith.addf` of values of one type, which its result has; numbers become
+        constants of it."""
+        values = [x if isinstance(x, ir.Value) else self.splat(x, first.type) for x in others]
+        return self.create(name, [first.type], [first, *values]).results[0]
+
     def tensor_type(self, sizes: Sequence[Size], element: ir.Type) -> ir.RankedTensorType:
         shape = [size if isinstance(size, int) else DYNAMIC for size in sizes]
         return ir.RankedTensorType.get(shape, element, loc=self.location)

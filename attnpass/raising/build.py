@@ -459,7 +459,7 @@ class _Body:
         total = self.build.loop_index(self.loop[axes[0]])
         for axis in axes[1:]:
             size = self.sizes.get(axis) or self.build.size(self.elements.axes.size(axis))
-            above = self.build.create("arith.muli", [total.type], [total, size]).results[0]
+            above = self.build.apply("arith.muli", total, size)
             place = self.build.loop_index(self.loop[axis])
             total = self.build.create("arith.addi", [total.type], [above, place]).results[0]
         return total

@@ -49,7 +49,7 @@ def _skip_where_empty(dispatch: ir.Operation) -> bool:
     build = Builder(dispatch)
     product = counts[0]
     for count in counts[1:]:
-        product = build.create("arith.muli", [product.type], [product, count]).results[0]
+        product = build.apply("arith.muli", product, count)
     build.conditional(
         build.compare("ne", product, build.constant_index(0)),
         [],

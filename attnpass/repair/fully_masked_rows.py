@@ -55,7 +55,7 @@ def may_see_nothing(facts: AttentionFacts) -> bool:
 
 def quotient_or_zero(build: Builder, above: ir.Value, below: ir.Value) -> ir.Value:
     """above / below, and 0 where `below`, a row's sum of weights, is 0."""
-    quotient = build.create("arith.divf", [above.type], [above, below]).results[0]
+    quotient = build.apply("arith.divf", above, below)
     return zero_without_keys(build, quotient, below)
 
 

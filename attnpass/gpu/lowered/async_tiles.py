@@ -299,10 +299,10 @@ def _fetch_ahead(tiles: AsyncTiles, count: int) -> None:
     # Groups end in the order in which they began: the oldest one is this step's tile.
     _wait(Builder(first), groups[0], count - 2)
     build = Builder(second)
-    done = _op(build, "divui", _op(build, "subi", tiles.position, low), step)
+    done = build.apply("arith.divui", build.apply("arith.subi", tiles.position, low), step)
     slot, free = (
-        _op(build, "remui", turn, build.constant_index(count))
-        for turn in (done, _op(build, "addi", done, build.constant_index(count - 1)))
+        build.apply("arith.remui", turn, build.constant_index(count))
+        for turn in (done, build.apply("arith.addi", done, build.constant_index(count - 1)))
     )
     following = _steps_on(build, tiles.position, step, count - 1)
     # The last steps copy their own tile once more, which nobody reads: that takes no branch.
@@ -323,7 +323,7 @@ def _fetch_ahead(tiles: AsyncTiles, count: int) -> None:
 def _steps_on(build: Builder, position: ir.Value, step: ir.Value, count: int) -> ir.Value:
     """The loop's position some steps later."""
     for _ in range(count):
-        position = _op(build, "addi", position, step)
+        position = build.apply("arith.addi", position, step)
     return position
 
 
@@ -331,10 +331,6 @@ def _is_below(position: ir.Value, high: ir.Value) -> bool:
     """Whether one index is known to be less than another one."""
     numbers = [Threads(1).values(value) for value in (position, high)]
     return None not in numbers and numbers[0] < numbers[1]  # type: ignore[operator]
-
-
-def _op(build: Builder, name: str, left: ir.Value, right: ir.Value) -> ir.Value:
-    return build.create(f"arith.{name}", [left.type], [left, right]).results[0]
 
 
 def _wait(build: Builder, group: ir.Value, left: int) -> None:

@@ -60,12 +60,10 @@ class VectorArithmetic:
 
     def op(self, name: str, left: ir.Value, right: ir.Value | float) -> ir.Value:
         """`arith.<name>` of two values, the second of which may be a number."""
-        if not isinstance(right, ir.Value):
-            right = self.build.splat(right, left.type)
-        return self.build.create(f"arith.{name}", [left.type], [left, right]).results[0]
+        return self.build.apply(f"arith.{name}", left, right)
 
     def magnitude(self, value: ir.Value) -> ir.Value:
-        return self.build.create("math.absf", [value.type], [value]).results[0]
+        return self.build.apply("math.absf", value)
 
     def choose(
         self,

@@ -57,14 +57,11 @@ def tanh(build: Builder, value: ir.Value, divisor: float = 1.0) -> ir.Value:
     """tanh x = 1 - 2 / (1 + 2^(2 x log2 e)) of f32 numbers over `divisor`, to 5e-7 absolutely:
     near 0 that is much of the result."""
 
-    def op(name: str, left: ir.Value, right: ir.Value) -> ir.Value:
-        return build.create(f"arith.{name}", [value.type], [left, right]).results[0]
-
     one = build.splat(1.0, value.type)
     factor = build.splat(2.0 * math.log2(math.e) / divisor, value.type)
-    power = exp2(build, op("mulf", value, factor))
-    part = _each(build, f"{_RECIPROCAL} $0, $1;", op("addf", power, one))
-    return op("subf", one, op("mulf", part, build.splat(2.0, value.type)))
+    power = exp2(build, build.apply("arith.mulf", value, factor))
+    part = _each(build, f"{_RECIPROCAL} $0, $1;", build.apply("arith.addf", power, one))
+    return build.apply("arith.subf", one, build.apply("arith.mulf", part, 2.0))
 
 
 def round_to_bf16(build: Builder, value: ir.Value) -> ir.Value:

@@ -55,8 +55,7 @@ class Vectors:
 
     def op(self, name: str, first: ir.Value, *others: ir.Value | float) -> ir.Value:
         """`name` of values of one type; numbers become constants of it."""
-        values = [x if isinstance(x, ir.Value) else self.build.splat(x, first.type) for x in others]
-        return self.build.create(name, [first.type], [first, *values]).results[0]
+        return self.build.apply(name, first, *others)
 
     def at(self, base: ir.Value, offset: int) -> ir.Value:
         """The index base + offset."""
