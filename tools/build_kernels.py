@@ -39,6 +39,16 @@ MASK_TYPES = {"none": "*i8", "f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "i
 MASK_WIDTHS = {"f16": 2, "bf16": 2, "f32": 4, "i8": 1}
 POINTERS = ("query", "key", "value", "mask", "output", "scratch")
 CONSTANTS = ("rows", "keys", "group", "diagonal")
+# Where the operands of prefill kernels lie, and the result: see hopper_attention.py.
+STRIDE_CONSTANTS = (
+    "batch_heads",
+    *(
+        f"{name}_{part}"
+        for name in ("query", "key", "value")
+        for part in ("start", "batch", "head", "row")
+    ),
+    *(f"output_{part}" for part in ("batch", "head", "row")),
+)
 # What only some kernels take.
 WINDOW_CONSTANTS = ("behind",)
 MASK_CONSTANTS = ("mask_stride", "mask_divisor", "mask_count")
@@ -106,7 +116,7 @@ class Variant:
         names += ["heads"] if self.q_stages else []
         names += WINDOW_CONSTANTS if self.window else ()
         names += MASK_CONSTANTS if self.mask != "none" else ()
-        return (*names, "scale", *(["cap"] if self.soft_cap else []))
+        return (*names, *STRIDE_CONSTANTS, "scale", *(["cap"] if self.soft_cap else []))
 
     @property
     def types(self) -> dict[str, str]:

@@ -176,29 +176,54 @@ def block_of(
     return head, first_row, first_tile, tiles
 
 
+@gluon.constexpr_function
+def UNIT(dtype):
+    """Elements in 16 bytes, the unit of strides: what the memory engine can step by."""
+    return 128 // dtype.primitive_bitwidth
+
+
 @gluon.jit
-def describe(pointer, heads, rows, columns, tile):
-    """A descriptor for tiles like `tile` of (heads, rows, columns): what lies outside of a head
-    is 0, even where another head follows."""
-    BLOCK: gl.constexpr = [1, tile.shape[0], tile.shape[1]]
+def elements(units, DTYPE: gl.constexpr):
+    """A stride or a place in elements."""
+    return gl.to_tensor(units).to(gl.int64) * UNIT(DTYPE)
+
+
+@gluon.jit
+def rows_of(pointer, strides, batch, head):
+    """Where the rows of a head of a batch start."""
+    units = gl.to_tensor(batch).to(gl.int64) * strides[0]
+    units += gl.to_tensor(head).to(gl.int64) * strides[1]
+    return pointer + units * UNIT(pointer.dtype.element_ty)
+
+
+@gluon.jit
+def describe(pointer, batches, heads, rows, columns, strides, tile):
+    """A descriptor for tiles like `tile` of (batches, heads, rows, columns): what lies outside of
+    a head is 0, even where another head follows."""
+    BLOCK: gl.constexpr = [1, 1, tile.shape[0], tile.shape[1]]
     LAYOUT: gl.constexpr = gl.NVMMASharedLayout.get_default_for(BLOCK, tile.dtype)
-    size = gl.to_tensor(rows).to(gl.int64) * columns
+    steps = [elements(strides[0], tile.dtype), elements(strides[1], tile.dtype)]
     return tma.make_tensor_descriptor(
-        pointer, [heads, rows, columns], [size, columns, 1], BLOCK, LAYOUT
+        pointer,
+        [batches, heads, rows, columns],
+        [steps[0], steps[1], elements(strides[2], tile.dtype), 1],
+        BLOCK,
+        LAYOUT,
     )
 
 
 @gluon.jit
-def load_tile(desc, head, row, column, full, tile):
+def load_tile(desc, batch, head, row, column, full, tile):
     """Starts to load a tile of what `describe` described."""
     BLOCK: gl.constexpr = desc.block_type.shape
     place = tile._reinterpret(tile.dtype, BLOCK, desc.layout)
-    tma.async_copy_global_to_shared(desc, [head, row, column], full, place)
+    tma.async_copy_global_to_shared(desc, [batch, head, row, column], full, place)
 
 
 @gluon.jit
 def load_rows(
     query,
+    strides,
     q_tiles,
     q_full,
     q_empty,
@@ -213,8 +238,9 @@ def load_rows(
 ):
     """A loading warp if PERSISTENT: Q of one block after the other."""
     rows, keys = place[3], place[4]
-    heads, _, sections, limits = work
-    desc = describe(query, heads, rows, HEAD, q_tiles.index(0))
+    heads, group, sections, limits, batch_heads = work
+    own = batch_heads * group
+    desc = describe(query, heads // own, own, rows, HEAD, strides, q_tiles.index(0))
     loaded = gl.to_tensor(0).to(gl.uint32)
     for first_head in range(0, sections[0], sections[1]):
         first, end, step = turns_of(
@@ -230,13 +256,17 @@ def load_rows(
             mbarrier.expect(q_full.index(stage), PARTS * desc.block_type.nbytes)
             for part in gl.static_range(PARTS):
                 tile = q_tiles.index(stage * PARTS + part)
-                load_tile(desc, head, first_row + 64 * part, 0, q_full.index(stage), tile)
+                load_tile(
+                    desc, head // own, head % own, first_row + 64 * part, 0, q_full.index(stage),
+                    tile
+                )  # fmt: skip
             loaded += 1
 
 
 @gluon.jit
 def load_keys(
     source,
+    strides,
     tiles,
     full,
     empty,
@@ -255,12 +285,12 @@ def load_keys(
     """A loading warp if PERSISTENT: K or V of one block after the other, tile by tile. The first
     of V comes behind that of K (`k_first`), which is needed before it."""
     rows, keys = place[3], place[4]
-    heads, group, sections, limits = work
-    # There are no more heads of K and V than of Q: that bound is enough, for none is out of it.
+    heads, group, sections, limits, batch_heads = work
+    batches = heads // (batch_heads * group)
     if TRANSPOSED:
-        desc = describe(source, heads, HEAD, keys, tiles.index(0))
+        desc = describe(source, batches, batch_heads, HEAD, keys, strides, tiles.index(0))
     else:
-        desc = describe(source, heads, keys, HEAD, tiles.index(0))
+        desc = describe(source, batches, batch_heads, keys, HEAD, strides, tiles.index(0))
     loaded = gl.to_tensor(0).to(gl.uint32)
     for first_head in range(0, sections[0], sections[1]):
         first, end, step = turns_of(
@@ -272,11 +302,13 @@ def load_keys(
                 CAUSAL, WINDOW
             )  # fmt: skip
             kv_head = head // group
+            batch = kv_head // batch_heads
+            kv_head = kv_head % batch_heads
             for tile in range(count):
                 first_key = (first_tile + tile) * KEYS
                 load_next(
-                    desc, tiles, full, empty, k_first, loaded, kv_head, first_key, TRANSPOSED,
-                    STAGES, IS_V
+                    desc, tiles, full, empty, k_first, loaded, batch, kv_head, first_key,
+                    TRANSPOSED, STAGES, IS_V
                 )  # fmt: skip
                 loaded += 1
 
@@ -289,6 +321,7 @@ def load_next(
     empty,
     k_first,
     loaded,
+    batch,
     head,
     first_key,
     TRANSPOSED: gl.constexpr,
@@ -303,9 +336,9 @@ def load_next(
             mbarrier.wait(k_first.index(0), 0)
     mbarrier.expect(full.index(stage), desc.block_type.nbytes)
     if TRANSPOSED:
-        load_tile(desc, head, 0, first_key, full.index(stage), tiles.index(stage))
+        load_tile(desc, batch, head, 0, first_key, full.index(stage), tiles.index(stage))
     else:
-        load_tile(desc, head, first_key, 0, full.index(stage), tiles.index(stage))
+        load_tile(desc, batch, head, first_key, 0, full.index(stage), tiles.index(stage))
     if not IS_V:  # noqa: SIM102
         if loaded == 0:
             mbarrier.arrive(k_first.index(0), count=1)
@@ -320,6 +353,7 @@ def load_tiles(
     shared,
     barriers,
     place,
+    steps,
     PARTS: gl.constexpr,
     HEAD: gl.constexpr,
     KEYS: gl.constexpr,
@@ -332,8 +366,9 @@ def load_tiles(
     q_tiles, k_tiles, v_tiles, m_tiles = shared
     q_full, _, k_full, k_empty, v_full, v_empty, m_full, m_empty = barriers
     first_row, first_tile, tiles, rows, keys, mask_stride = place
+    q_step, k_step, v_step = steps
     q_desc = tma.make_tensor_descriptor(
-        query, [rows, HEAD], [HEAD, 1], [64, HEAD], q_tiles.index(0).layout
+        query, [rows, HEAD], [q_step, 1], [64, HEAD], q_tiles.index(0).layout
     )
     mbarrier.expect(q_full.index(0), PARTS * q_desc.block_type.nbytes)
     for part in gl.static_range(PARTS):
@@ -341,15 +376,15 @@ def load_tiles(
             q_desc, [first_row + 64 * part, 0], q_full.index(0), q_tiles.index(part)
         )
     k_desc = tma.make_tensor_descriptor(
-        key, [keys, HEAD], [HEAD, 1], [KEYS, HEAD], k_tiles.index(0).layout
+        key, [keys, HEAD], [k_step, 1], [KEYS, HEAD], k_tiles.index(0).layout
     )
     if V_TRANSPOSED:
         v_desc = tma.make_tensor_descriptor(
-            value, [HEAD, keys], [keys, 1], [HEAD, KEYS], v_tiles.index(0).layout
+            value, [HEAD, keys], [v_step, 1], [HEAD, KEYS], v_tiles.index(0).layout
         )
     else:
         v_desc = tma.make_tensor_descriptor(
-            value, [keys, HEAD], [HEAD, 1], [KEYS, HEAD], v_tiles.index(0).layout
+            value, [keys, HEAD], [v_step, 1], [KEYS, HEAD], v_tiles.index(0).layout
         )
     if MASK_STAGES:
         m_desc = tma.make_tensor_descriptor(
@@ -681,6 +716,7 @@ def masked(scores, given, unit, BOOLEAN: gl.constexpr):
 @gluon.jit
 def attend(
     output,
+    strides,
     mask,
     shared,
     barriers,
@@ -705,8 +741,9 @@ def attend(
 ):
     """A multiplying warpgroup: rows 64 * PART to 64 * PART + 63 of the program's block, or, if
     PERSISTENT, of one block after the other."""
-    heads, _, sections, limits = work
+    heads, group, sections, limits, batch_heads = work
     if PERSISTENT:
+        own = batch_heads * group
         rows, keys, mask_stride = place[3], place[4], place[5]
         done, used = gl.to_tensor(0).to(gl.uint32), gl.to_tensor(0).to(gl.uint32)
         if LAZY and PARTS == 2 and PART == 1:
@@ -721,10 +758,10 @@ def attend(
                     KEYS, CAUSAL, WINDOW
                 )  # fmt: skip
                 attend_block(
-                    output + head.to(gl.int64) * rows * HEAD, mask, shared, barriers,
-                    (first_row, first_tile, tiles, rows, keys, mask_stride), limits, done, used,
-                    scale_log2, cap_log2, PART, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK,
-                    V_TRANSPOSED, STAGES, MASK_STAGES, CAP, True, Q_STAGES, LAZY
+                    rows_of(output, strides, head // own, head % own), strides[2], mask, shared,
+                    barriers, (first_row, first_tile, tiles, rows, keys, mask_stride), limits,
+                    done, used, scale_log2, cap_log2, PART, PARTS, HEAD, KEYS, CAUSAL, WINDOW,
+                    MASK, V_TRANSPOSED, STAGES, MASK_STAGES, CAP, True, Q_STAGES, LAZY
                 )  # fmt: skip
                 done += 1
                 used += tiles
@@ -733,8 +770,8 @@ def attend(
             wait_for_turn(PART)
     else:
         attend_block(
-            output, mask, shared, barriers, place, limits, 0, 0, scale_log2, cap_log2, PART,
-            PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES, MASK_STAGES, CAP,
+            output, strides[2], mask, shared, barriers, place, limits, 0, 0, scale_log2, cap_log2,
+            PART, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES, MASK_STAGES, CAP,
             False, Q_STAGES, False
         )  # fmt: skip
 
@@ -742,6 +779,7 @@ def attend(
 @gluon.jit
 def attend_block(
     output,
+    row_stride,
     mask,
     shared,
     barriers,
@@ -916,7 +954,9 @@ def attend_block(
     else:
         out = out / gl.convert_layout(gl.sum(total, 1), OUT_ROWS)[:, None]
     row = first_row + gl.arange(0, 64, layout=OUT_ROWS)
-    place = row[:, None] * HEAD + gl.arange(0, HEAD, layout=gl.SliceLayout(0, OUT))[None, :]
+    step = elements(row_stride, output.dtype.element_ty)
+    column = gl.arange(0, HEAD, layout=gl.SliceLayout(0, OUT))
+    place = row.to(gl.int64)[:, None] * step + column[None, :]
     inside = (row < rows)[:, None] & (gl.full([1, HEAD], 1, gl.int1, OUT))
     gl.store(output + place, out.to(output.dtype.element_ty), mask=inside)
 
@@ -953,6 +993,22 @@ def attention(
     mask_stride,
     mask_divisor,
     mask_count,
+    batch_heads,
+    query_start,
+    query_batch,
+    query_head,
+    query_row,
+    key_start,
+    key_batch,
+    key_head,
+    key_row,
+    value_start,
+    value_batch,
+    value_head,
+    value_row,
+    output_batch,
+    output_head,
+    output_row,
     scale,
     cap,
     HEAD: gl.constexpr,
@@ -973,16 +1029,17 @@ def attention(
     """softmax(scale * Q K^T) V for every head.
 
     query and output: (heads, rows, HEAD); key: (heads / group, keys, HEAD); value: the same,
-    or (heads / group, HEAD, keys) if V_TRANSPOSED; all dense, 16-byte aligned, and the rows
-    of each a multiple of 16 bytes long. Query and key have one type, value and output one of 16
-    bits. Row i sees keys 0 to i + diagonal if CAUSAL, where
-    diagonal >= 0; if WINDOW too, none before key i - behind. MASK is 0 for none, 1 for a mask
-    that is added to the scaled scores (then scale > 0), 2 for bytes that are 1 where a key is
-    seen and else 0. Head h reads mask number h / mask_divisor % mask_count, each of
-    (rows, keys), or of (keys) if mask_stride, the distance of its rows, is 0. MASK_STAGES is
-    how many tiles of a mask are kept in shared memory; then its rows start at multiples of 16
-    bytes; 0 for any mask. If CAP, a scaled score s becomes cap * tanh(s / cap), before the
-    mask. Arguments that a kernel does not need are not among its parameters.
+    or (heads / group, HEAD, keys) if V_TRANSPOSED. `batch_heads` heads of K and V make a batch.
+    Each begins at its `_start` in its buffer, and batches, heads in a batch and rows have their
+    strides, all in units of 16 bytes; the elements of a row are neighbours. Buffers are 16-byte
+    aligned. Query and key have one type, value and output one of 16 bits. Row i sees keys 0 to i +
+    diagonal if CAUSAL, where diagonal >= 0; if WINDOW too, none before key i - behind. MASK is 0
+    for none, 1 for a mask that is added to the scaled scores (then scale > 0), 2 for bytes that
+    are 1 where a key is seen and else 0. Head h reads mask number h / mask_divisor % mask_count,
+    each of (rows, keys), or of (keys) if mask_stride, the distance of its rows, is 0. MASK_STAGES
+    is how many tiles of a mask are kept in shared memory; then its rows start at multiples of 16
+    bytes; 0 for any mask. If CAP, a scaled score s becomes cap * tanh(s / cap), before the mask.
+    Arguments that a kernel does not need are not among its parameters.
     The grid is heads * ceil(rows / (64 * PARTS)) programs in one dim, or, if PERSISTENT, any
     number: each takes one block of rows after the other, and Q_STAGES blocks of Q have room in
     shared memory. Then MASK must be 0. LAZY kernels must be PERSISTENT, and have neither a window
@@ -996,6 +1053,13 @@ def attention(
     blocks = (rows + ROWS - 1) // ROWS
     gl.static_assert(not PERSISTENT or MASK == 0)
     gl.static_assert(not LAZY or (PERSISTENT and not WINDOW and not CAP))
+    query += elements(query_start, dtype)
+    key += elements(key_start, dtype)
+    value += elements(value_start, v_dtype)
+    q_strides = (query_batch, query_head, query_row)
+    k_strides = (key_batch, key_head, key_row)
+    v_strides = (value_batch, value_head, value_row)
+    o_strides = (output_batch, output_head, output_row)
     first_row = 0
     if not PERSISTENT:
         program = gl.program_id(0)
@@ -1008,10 +1072,13 @@ def attention(
         head = number.to(gl.int64)
         first_row = block * ROWS
         kv_head = head // group
-        query += head * rows * HEAD
-        output += head * rows * HEAD
-        key += kv_head * keys * HEAD
-        value += kv_head * keys * HEAD
+        batch = kv_head // batch_heads
+        own_head = head - batch * batch_heads * group
+        kv_head -= batch * batch_heads
+        query = rows_of(query, q_strides, batch, own_head)
+        output = rows_of(output, o_strides, batch, own_head)
+        key = rows_of(key, k_strides, batch, kv_head)
+        value = rows_of(value, v_strides, batch, kv_head)
     Q_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([64, HEAD], dtype)
     K_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([KEYS, HEAD], dtype)
     if V_TRANSPOSED:
@@ -1078,20 +1145,25 @@ def attention(
     sections = (1, 1)
     if PERSISTENT and CAUSAL and not WINDOW:
         sections = (heads, section_of(heads, keys, KEY_BITS))
-    work = (heads, group, sections, (diagonal, behind))
+    work = (heads, group, sections, (diagonal, behind), batch_heads)
+    steps = (
+        elements(query_row, dtype),
+        elements(key_row, dtype),
+        elements(value_row, v_dtype),
+    )
     # fmt: off
     if not PERSISTENT:
         gl.static_assert(PARTS == 2)
         gl.warp_specialize(
             [
-                (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
-                          0, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
-                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
-                (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
-                          1, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
-                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
-                (load_tiles, (query, key, value, mask, shared, barriers, place, PARTS, HEAD, KEYS,
-                              V_TRANSPOSED, STAGES, MASK_STAGES)),
+                (attend, (output, o_strides, mask, shared, barriers, place, work, scale_log2,
+                          cap_log2, 0, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
+                          STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
+                (attend, (output, o_strides, mask, shared, barriers, place, work, scale_log2,
+                          cap_log2, 1, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
+                          STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
+                (load_tiles, (query, key, value, mask, shared, barriers, place, steps, PARTS, HEAD,
+                              KEYS, V_TRANSPOSED, STAGES, MASK_STAGES)),
             ],
             [4, 1],
             [REGISTERS, 24],
@@ -1099,18 +1171,18 @@ def attention(
     elif PARTS == 2:
         gl.warp_specialize(
             [
-                (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
-                          0, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
-                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
-                (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
-                          1, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
-                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
-                (load_rows, (query, q_tiles, q_full, q_empty, place, work, PARTS, HEAD, KEYS,
-                             CAUSAL, WINDOW, Q_STAGES)),
-                (load_keys, (key, k_tiles, k_full, k_empty, k_first, place, work, PARTS, HEAD,
-                             KEYS, CAUSAL, WINDOW, False, STAGES, False)),
-                (load_keys, (value, v_tiles, v_full, v_empty, k_first, place, work, PARTS, HEAD,
-                             KEYS, CAUSAL, WINDOW, V_TRANSPOSED, STAGES, True)),
+                (attend, (output, o_strides, mask, shared, barriers, place, work, scale_log2,
+                          cap_log2, 0, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
+                          STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
+                (attend, (output, o_strides, mask, shared, barriers, place, work, scale_log2,
+                          cap_log2, 1, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
+                          STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
+                (load_rows, (query, q_strides, q_tiles, q_full, q_empty, place, work, PARTS, HEAD,
+                             KEYS, CAUSAL, WINDOW, Q_STAGES)),
+                (load_keys, (key, k_strides, k_tiles, k_full, k_empty, k_first, place, work,
+                             PARTS, HEAD, KEYS, CAUSAL, WINDOW, False, STAGES, False)),
+                (load_keys, (value, v_strides, v_tiles, v_full, v_empty, k_first, place, work,
+                             PARTS, HEAD, KEYS, CAUSAL, WINDOW, V_TRANSPOSED, STAGES, True)),
             ],
             [4, 1, 1, 1],
             [REGISTERS, 24, 24, 24],
@@ -1118,24 +1190,24 @@ def attention(
     else:
         gl.warp_specialize(
             [
-                (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
-                          0, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
-                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
-                (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
-                          1, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
-                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
-                (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
-                          2, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
-                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
-                (attend, (output, mask, shared, barriers, place, work, scale_log2, cap_log2,
-                          3, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
-                          MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
-                (load_rows, (query, q_tiles, q_full, q_empty, place, work, PARTS, HEAD, KEYS,
-                             CAUSAL, WINDOW, Q_STAGES)),
-                (load_keys, (key, k_tiles, k_full, k_empty, k_first, place, work, PARTS, HEAD,
-                             KEYS, CAUSAL, WINDOW, False, STAGES, False)),
-                (load_keys, (value, v_tiles, v_full, v_empty, k_first, place, work, PARTS, HEAD,
-                             KEYS, CAUSAL, WINDOW, V_TRANSPOSED, STAGES, True)),
+                (attend, (output, o_strides, mask, shared, barriers, place, work, scale_log2,
+                          cap_log2, 0, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
+                          STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
+                (attend, (output, o_strides, mask, shared, barriers, place, work, scale_log2,
+                          cap_log2, 1, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
+                          STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
+                (attend, (output, o_strides, mask, shared, barriers, place, work, scale_log2,
+                          cap_log2, 2, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
+                          STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
+                (attend, (output, o_strides, mask, shared, barriers, place, work, scale_log2,
+                          cap_log2, 3, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
+                          STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
+                (load_rows, (query, q_strides, q_tiles, q_full, q_empty, place, work, PARTS, HEAD,
+                             KEYS, CAUSAL, WINDOW, Q_STAGES)),
+                (load_keys, (key, k_strides, k_tiles, k_full, k_empty, k_first, place, work,
+                             PARTS, HEAD, KEYS, CAUSAL, WINDOW, False, STAGES, False)),
+                (load_keys, (value, v_strides, v_tiles, v_full, v_empty, k_first, place, work,
+                             PARTS, HEAD, KEYS, CAUSAL, WINDOW, V_TRANSPOSED, STAGES, True)),
             ],
             [4, 4, 4, 1, 1, 1],
             [REGISTERS, REGISTERS, REGISTERS, 24, 24, 24],

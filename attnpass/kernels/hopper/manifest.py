@@ -83,6 +83,11 @@ class Kernel(DeviceCode):
     def v_transposed(self) -> bool:
         return self.v_layout == "transposed"
 
+    @property
+    def strided(self) -> bool:
+        """Whether it is told where its operands and its result lie."""
+        return "batch_heads" in self.constants
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProductKernel(DeviceCode):

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
+from ...attention.edit import iteration_size
 from ...attention.facts import AttentionFacts
 from ...attention.scores import NATURAL_SCORES
 from ...attention.visible_keys import Mask, find_mask, mask_words
 from ...attention.widening import wide_type
-from ...ir import element_bytes, element_type_name, maps
+from ...ir import Size, element_bytes, element_type_name, maps, product, ranked_shape
 from ...ir.limits import ASSUMED_HEADS
 from ...machines import Target, widening_seconds
 from .. import Offer
 from .manifest import Kernel, load_kernels
+from .places import (
+    HeadPlace,
+    common_places,
+    is_moved,
+    read_by,
+    result_place,
+    written_place,
+)
 from .replace import replace_by_kernel
 from .scale import sign_of
 from .sources import find_sources, narrow_type, unaligned_slice
 from .speed import Work, equally_fast, iree_seconds, kernel_seconds
+from .unseen import mask_may_hide_rows
 
 # Decode kernels read K and V once for each 16 rows: more rows are for prefill kernels.
 _DECODE_ROWS = 64
@@ -53,7 +63,9 @@ class KernelPlan(Offer):
     have, and those they lack. `orders[operand]` is the order of dims the kernel reads: dim i
     of what it gets is dim orders[operand][i] of the operand. `sources` are K and V without the
     repeat of each head for `repeats` query heads, where they come from one. `mask_place` is
-    for masks that are operands.
+    for masks that are operands. `reader` is the transpose that alone reads the result, if the
+    kernel could write what that makes, rows at `at_reader`; `at_result` is where they are in the
+    result itself, None if the kernel cannot write it.
     """
 
     kernel: Kernel
@@ -66,6 +78,15 @@ class KernelPlan(Offer):
     sources: dict[str, ir.Value]
     repeats: int
     programs: int
+    reader: ir.Operation | None
+    at_reader: HeadPlace | None
+    at_result: HeadPlace | None
+
+    def order_of(self, name: str, value: ir.Value) -> tuple[int, ...]:
+        """The order in which the kernel wants the dims of `value`, an operand."""
+        if name in self.sources:
+            return tuple(range(len(ranked_shape(value))))
+        return self.orders[name]
 
     def replace(self, facts: AttentionFacts, elsewhere: bool) -> None:
         replace_by_kernel(facts, self, elsewhere)
@@ -105,7 +126,7 @@ def _offers(
     facts: AttentionFacts, types: Types, target: Target, value_map: maps.Positions | None
 ) -> list[KernelPlan] | str:
     """`offers` of the kernels for Q, K and V of these types."""
-    row = [dim for dim in facts.map_of("query") if dim in facts.m][-1]
+    row = _row(facts)
     kernels = _fitting(facts, types)
     if isinstance(kernels, str):
         return kernels
@@ -128,6 +149,16 @@ def _offers(
         words += " and a soft-cap" if mask.cap else ""
         return f"no kernel for {_type_words(types)} has its kind of mask{words}"
     return plans
+
+
+def _row(facts: AttentionFacts) -> int:
+    """The iteration dim that the kernels take for query rows: the last, or, where there are many
+    rows, the longest. Others number heads that share K and V."""
+    dims = [dim for dim in facts.map_of("query") if dim in facts.m]
+    count = facts.extent(facts.m)
+    if count is not None and count <= _DECODE_ROWS:
+        return dims[-1]
+    return max(reversed(dims), key=lambda dim: facts.assumed_extent((dim,)))
 
 
 def _has_mask(kernel: Kernel, mask: Mask, mask_type: str) -> bool:
@@ -258,13 +289,17 @@ def _plan(
     orders = _orders(facts, kernel, row, group, value_map)
     if placed is not None:
         orders["mask"] = placed.order
-    moved = tuple(name for name, order in orders.items() if not maps.is_identity(order))
+    turned = {name for name, order in orders.items() if not maps.is_identity(order)}
     narrow = kernel.cache_type != types[1]
     sources, repeats = find_sources(facts, narrow)
-    if {"key", "value"} & set(moved):
+    if {"key", "value"} & turned:
         sources, repeats = {}, 1
     if narrow and not sources:
         return None
+    lying = _lying(facts, kernel, orders, sources, product([*_sizes(facts, group), repeats]))
+    reads = {} if value_map else lying.reads
+    in_place = {*reads, *(["output"] if lying.at_result or lying.reader else [])}
+    moved = tuple(name for name in orders if name in turned - in_place)
     work = _work(facts, row, mask, group, repeats, kernel)
     own, kernel_time = iree_seconds(work), kernel_seconds(work, kernel, target)
     widened = _widened(facts, kernel, sources)
@@ -272,7 +307,7 @@ def _plan(
     copied = {*moved, *widened, *signed}
     moving = _moving_seconds(facts, copied, widened, sources, repeats, target)
     done = _changes(kernel, moved, widened, bool(signed))
-    words = _words((kernel_time, own, moving), kernel, facts, done, repeats, narrow)
+    words = _words((kernel_time, own, moving), kernel, facts, done, repeats, narrow) + lying.words
     programs = kernel.programs_per_unit * target.compute_units
     return KernelPlan(
         name=kernel.name,
@@ -290,7 +325,62 @@ def _plan(
         sources=sources,
         repeats=repeats,
         programs=programs,
+        reader=lying.reader,
+        at_reader=lying.at_reader,
+        at_result=lying.at_result,
     )
+
+
+@dataclass(frozen=True)
+class Lying:
+    """What a kernel reads and writes where it lies, and in words what that saves or why not."""
+
+    reads: dict[str, HeadPlace] = field(default_factory=dict)
+    reader: ir.Operation | None = None
+    at_reader: HeadPlace | None = None
+    at_result: HeadPlace | None = None
+    words: str = ""
+
+
+def _lying(
+    facts: AttentionFacts,
+    kernel: Kernel,
+    orders: dict[str, tuple[int, ...]],
+    sources: dict[str, ir.Value],
+    group: Size,
+) -> Lying:
+    """What the kernel reads and writes where it lies."""
+    if not kernel.strided:
+        return Lying()
+    values = {name: sources.get(name, facts.value(name)) for name in _READ}
+    ranks = {name: tuple(range(len(ranked_shape(source)))) for name, source in sources.items()}
+    reads = common_places(values, {**orders, **ranks}, group)
+    order, result = orders["output"], facts.op.results[0]
+    hides = mask_may_hide_rows(facts)
+    own = None if hides else written_place(result, order, reads, group)
+    at_result = result_place(result, order, reads, group)
+    words = _lying_words(values, reads)
+    if own is not None:
+        words += "; the result is written as its reader wants it"
+    elif hides and read_by(result) is not None:
+        words += "; the result is transposed behind it, as rows that see no key become 0"
+    reader, at_reader = own or (None, None)
+    return Lying(reads, reader, at_reader, at_result, words)
+
+
+def _lying_words(values: dict[str, ir.Value], reads: dict[str, HeadPlace]) -> str:
+    """Which operands are not copied that were made of others by moving, and which are."""
+    moved = {name: value for name, value in values.items() if is_moved(value)}
+    kept = [name for name in moved if name in reads and reads[name].source != values[name]]
+    words = f"; read where it lies: {', '.join(kept)}" if kept else ""
+    copied = [name for name in moved if name not in kept]
+    if copied:
+        words += f"; copied, as strides do not say where its rows lie: {', '.join(copied)}"
+    return words
+
+
+def _sizes(facts: AttentionFacts, dims: Sequence[int]) -> list[Size]:
+    return [iteration_size(facts, dim) for dim in dims]
 
 
 def _orders(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from iree.compiler import ir
@@ -9,9 +10,20 @@ from iree.compiler import ir
 from ...attention.edit import edit, iteration_size
 from ...attention.facts import AttentionFacts
 from ...attention.widening import cast_elements, widen
-from ...ir import Builder, Size, element_type, element_type_name, maps, product, sizes_of
+from ...ir import (
+    Builder,
+    Size,
+    element_bytes,
+    element_type,
+    element_type_name,
+    erase_dead,
+    maps,
+    product,
+    sizes_of,
+)
 from .decode import launch_decode
 from .extern import launch, runs_on_hopper
+from .places import UNIT, HeadPlace, common_places, numbers_of, ordered_place, rows_of
 from .scale import magnitude, signed_query
 from .unseen import row_maximum, with_zeros, within_range, without_absorbed
 
@@ -25,7 +37,7 @@ def replace_by_kernel(facts: AttentionFacts, plan: KernelPlan, elsewhere: bool) 
     runs a copy of the attention where it has not. Needs a current context."""
     build, old = Builder(facts.op), facts.op.results[0]
     if not elsewhere:
-        old.replace_all_uses_with(_by_kernel(facts, plan, build, False))
+        _replace_result(facts, plan)
         return
     (new,) = build.conditional(
         runs_on_hopper(build),
@@ -36,14 +48,27 @@ def replace_by_kernel(facts: AttentionFacts, plan: KernelPlan, elsewhere: bool) 
     old.replace_all_uses_with(new)
 
 
+def _replace_result(facts: AttentionFacts, plan: KernelPlan) -> None:
+    """Makes those who read the result, or what alone transposes it, read the kernel's."""
+    old = facts.op.results[0]
+    if plan.reader is None:
+        old.replace_all_uses_with(_by_kernel(facts, plan, Builder(facts.op), False))
+        return
+    build = Builder(plan.reader, facts.op.location)
+    plan.reader.results[0].replace_all_uses_with(_by_kernel(facts, plan, build, False))
+    old.replace_all_uses_with(build.empty(sizes_of(old), element_type(old)))
+    erase_dead([plan.reader])
+
+
 def _by_kernel(
     facts: AttentionFacts, plan: KernelPlan, build: Builder, elsewhere: bool
 ) -> ir.Value:
-    """The attention's result, by the kernel."""
+    """The attention's result, by the kernel; in the order of the plan's reader, if there is one
+    and the module runs nowhere else."""
     kernel = plan.kernel
     most = row_maximum(facts, build) if plan.mask_place else None
     names = [name for name in plan.orders if name != "output"]
-    operands = [_operand(facts, plan, build, name, most) for name in names]
+    values = {name: _value(facts, plan, build, name, most) for name in names}
     rows, keys = iteration_size(facts, plan.row), iteration_size(facts, facts.k2[0])
     inner = product([iteration_size(facts, dim) for dim in plan.group])
     heads = product([iteration_size(facts, dim) for dim in plan.heads])
@@ -58,8 +83,11 @@ def _by_kernel(
         "cap": build.constant_float(plan.mask.cap, ir.F32Type.get()),
         **_mask_numbers(facts, plan, keys),
     }
-    output = [sizes_of(facts.value("output"))[dim] for dim in plan.orders["output"]]
-    result = (output, element_type(facts.value("output")))
+    reader = None if elsewhere else plan.reader
+    result = _result(facts, plan, reader)
+    place = plan.at_result if reader is None else plan.at_reader
+    operands, strides = _lying(facts, plan, build, values, place)
+    numbers |= strides
     if kernel.kind == "decode":
         kv_heads = heads if plan.repeats == 1 else build.size_op("divui", heads, plan.repeats)
         new = launch_decode(build, plan, numbers | {"heads": kv_heads}, operands, result, elsewhere)
@@ -71,7 +99,11 @@ def _by_kernel(
             all_blocks = product([blocks, numbers["heads"]])
             workgroups = (build.size_op("minui", all_blocks, plan.programs), 1)
         new = launch(build, kernel, workgroups, numbers, operands, [result], elsewhere)[0]
-    return with_zeros(facts, build.transpose(new, maps.inverse(plan.orders["output"])), build)
+    if reader is not None:
+        return new
+    if plan.at_result is None:
+        new = build.transpose(new, maps.inverse(plan.orders["output"]))
+    return with_zeros(facts, new, build)
 
 
 def _mask_numbers(facts: AttentionFacts, plan: KernelPlan, keys: Size) -> dict[str, Size]:
@@ -86,11 +118,52 @@ def _mask_numbers(facts: AttentionFacts, plan: KernelPlan, keys: Size) -> dict[s
     }
 
 
-def _operand(
+def _result(
+    facts: AttentionFacts, plan: KernelPlan, reader: ir.Operation | None
+) -> tuple[Sequence[Size], ir.Type]:
+    """Sizes and element type of what the kernel writes."""
+    old = facts.value("output") if reader is None else reader.results[0]
+    sizes = sizes_of(old)
+    if reader is None and plan.at_result is None:
+        sizes = tuple(sizes[dim] for dim in plan.orders["output"])
+    return sizes, element_type(old)
+
+
+def _lying(
+    facts: AttentionFacts,
+    plan: KernelPlan,
+    build: Builder,
+    values: dict[str, ir.Value],
+    written: HeadPlace | None,
+) -> tuple[list[ir.Value], dict[str, Size]]:
+    """The tensors that the kernel reads, and where in them its operands lie; those that it cannot
+    read as they lie are copied. `written` is where the rows of the result are; None: with heads
+    in front."""
+    if not plan.kernel.strided:
+        copied = [_in_order(plan, build, name, value) for name, value in values.items()]
+        return copied, {}
+    group = product([*(iteration_size(facts, dim) for dim in plan.group), plan.repeats])
+    orders = {name: plan.order_of(name, value) for name, value in values.items()}
+    places = common_places({n: v for n, v in values.items() if n != "mask"}, orders, group)
+    found: list[ir.Value] = []
+    for name, value in values.items():
+        source = places[name].source if name in places else None
+        found.append(_in_order(plan, build, name, value) if source is None else source)
+        if name not in places and name != "mask":
+            (places[name],) = rows_of(found[-1], range(len(orders[name])), False)
+    places["output"] = written or ordered_place(facts.op.results[0], plan.orders["output"])
+    heads = product([iteration_size(facts, dim) for dim in plan.heads])
+    kv_heads = heads if plan.repeats == 1 else build.size_op("divui", heads, plan.repeats)
+    units = {name: UNIT // element_bytes(value) for name, value in values.items()}
+    units["output"] = UNIT // element_bytes(facts.op.results[0])
+    return found, numbers_of(build, places, kv_heads, group, units)
+
+
+def _value(
     facts: AttentionFacts, plan: KernelPlan, build: Builder, name: str, most: ir.Value | None
 ) -> ir.Value:
-    """What the kernel reads as Q, K, V or the mask: in its order, in its type; `most` is the
-    largest number of each row of the mask where that matters."""
+    """What the kernel reads as Q, K, V or the mask, in its type; `most` is the largest number of
+    each row of the mask where that matters."""
     value = plan.sources.get(name, facts.value(name))
     if name == "mask":
         value = within_range(build, facts, most)
@@ -101,4 +174,8 @@ def _operand(
     if name == "query":
         value = without_absorbed(build, facts, value, most)
         value = signed_query(build, value, facts.value("scale"))
-    return value if name in plan.sources else build.transpose(value, plan.orders[name])
+    return value
+
+
+def _in_order(plan: KernelPlan, build: Builder, name: str, value: ir.Value) -> ir.Value:
+    return build.transpose(value, plan.order_of(name, value))

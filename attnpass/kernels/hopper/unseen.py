@@ -22,7 +22,7 @@ from ...ir.limits import ABSORBS_IN_KERNELS, FAR_IN_KERNELS, HIDES_IN_KERNELS
 
 def with_zeros(facts: AttentionFacts, result: ir.Value, build: Builder) -> ir.Value:
     """The kernel's result for an attention, with 0 in rows whose mask hides every key."""
-    if not _mask_may_hide_rows(facts):
+    if not mask_may_hide_rows(facts):
         return result
     dims, output = facts.map_of("mask"), facts.map_of("output")
     reduced, kept = _axes(facts)
@@ -113,7 +113,7 @@ def _axes(facts: AttentionFacts) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return keys, tuple(at for at in range(len(dims)) if at not in keys)
 
 
-def _mask_may_hide_rows(facts: AttentionFacts) -> bool:
+def mask_may_hide_rows(facts: AttentionFacts) -> bool:
     """Whether the mask could hide all keys of some rows."""
     if not facts.has_mask or not set(facts.k2) & set(facts.map_of("mask")):
         return False

@@ -27,12 +27,12 @@ EXPECTED = {
     "llama": (
         {"product": 6, "attention": 1},
         {"add": 2, "silu": 1, "gated": 1},
-        {"reduction": 2, "transpose": 3},
+        {"reduction": 2, "transpose": 2},
     ),
     "vit": (
         {"product": 4, "attention": 1},
         {"bias": 4, "add": 2, "gelu": 1},
-        {"reduction": 2, "transpose": 2},
+        {"reduction": 2},
     ),
     "decode": (
         {"product": 7, "attention": 1, "combine": 1},

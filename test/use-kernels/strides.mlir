@@ -1,0 +1,60 @@
+// Kernels read Q, K and V where they lie, and write the result as its reader wants it; what strides
+// do not say is copied as before.
+//
+// RUN: attn-opt %s "--attn-use-kernels=target=sm_90 mode=always" --report=%t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=TOLD < %t.txt
+
+// TOLD: attention_f16_d64:{{.*}}; read where it lies: query, key, value; the result is written as its reader wants it
+// TOLD: copied, as strides do not say where its rows lie: key
+#q = affine_map<(b, h, m, n, k1, k2) -> (b, h, m, k1)>
+#k = affine_map<(b, h, m, n, k1, k2) -> (b, h, k2, k1)>
+#v = affine_map<(b, h, m, n, k1, k2) -> (b, h, k2, n)>
+#s = affine_map<(b, h, m, n, k1, k2) -> ()>
+#o = affine_map<(b, h, m, n, k1, k2) -> (b, h, m, n)>
+
+// CHECK-LABEL: func.func @packed(
+// CHECK-SAME: %[[ALL:[a-z0-9]+]]: tensor<2x512x3x4x64xf16>
+// CHECK-NOT: linalg.transpose
+// CHECK: hal.dispatch.extern "attention_f16_d64"{{.*}}%[[ALL]], %[[ALL]], %[[ALL]])
+// CHECK-SAME: -> (tensor<2x512x4x64xf16>,
+// CHECK-NOT: linalg.transpose
+// CHECK: return
+func.func @packed(%all: tensor<2x512x3x4x64xf16>) -> tensor<2x512x4x64xf16> {
+  %sq = tensor.extract_slice %all[0, 0, 0, 0, 0] [2, 512, 1, 4, 64] [1, 1, 1, 1, 1] : tensor<2x512x3x4x64xf16> to tensor<2x512x4x64xf16>
+  %eq = tensor.empty() : tensor<2x4x512x64xf16>
+  %q = linalg.transpose ins(%sq : tensor<2x512x4x64xf16>) outs(%eq : tensor<2x4x512x64xf16>) permutation = [0, 2, 1, 3]
+  %sk = tensor.extract_slice %all[0, 0, 1, 0, 0] [2, 512, 1, 4, 64] [1, 1, 1, 1, 1] : tensor<2x512x3x4x64xf16> to tensor<2x512x4x64xf16>
+  %ek = tensor.empty() : tensor<2x4x512x64xf16>
+  %k = linalg.transpose ins(%sk : tensor<2x512x4x64xf16>) outs(%ek : tensor<2x4x512x64xf16>) permutation = [0, 2, 1, 3]
+  %sv = tensor.extract_slice %all[0, 0, 2, 0, 0] [2, 512, 1, 4, 64] [1, 1, 1, 1, 1] : tensor<2x512x3x4x64xf16> to tensor<2x512x4x64xf16>
+  %ev = tensor.empty() : tensor<2x4x512x64xf16>
+  %v = linalg.transpose ins(%sv : tensor<2x512x4x64xf16>) outs(%ev : tensor<2x4x512x64xf16>) permutation = [0, 2, 1, 3]
+  %scale = arith.constant 0.125 : f32
+  %space = tensor.empty() : tensor<2x4x512x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<2x4x512x64xf16>, tensor<2x4x512x64xf16>, tensor<2x4x512x64xf16>, f32) outs(%space : tensor<2x4x512x64xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<2x4x512x64xf16>
+  %er = tensor.empty() : tensor<2x512x4x64xf16>
+  %back = linalg.transpose ins(%r : tensor<2x4x512x64xf16>) outs(%er : tensor<2x512x4x64xf16>) permutation = [0, 2, 1, 3]
+  return %back : tensor<2x512x4x64xf16>
+}
+
+// The elements of a key do not stand side by side.
+//
+// CHECK-LABEL: func.func @copied(
+// CHECK: linalg.transpose
+// CHECK: hal.dispatch.extern "attention_f16_d64"
+func.func @copied(%q: tensor<2x4x512x64xf16>, %turned: tensor<2x4x64x512xf16>, %v: tensor<2x4x512x64xf16>) -> tensor<2x4x512x64xf16> {
+  %ek = tensor.empty() : tensor<2x4x512x64xf16>
+  %k = linalg.transpose ins(%turned : tensor<2x4x64x512xf16>) outs(%ek : tensor<2x4x512x64xf16>) permutation = [0, 1, 3, 2]
+  %scale = arith.constant 0.125 : f32
+  %space = tensor.empty() : tensor<2x4x512x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<2x4x512x64xf16>, tensor<2x4x512x64xf16>, tensor<2x4x512x64xf16>, f32) outs(%space : tensor<2x4x512x64xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<2x4x512x64xf16>
+  return %r : tensor<2x4x512x64xf16>
+}
