@@ -126,13 +126,12 @@ class PassContext:
         from .ir import erase_dead
 
         replaced: list[ir.Operation] = []
-        with module.context:
-            for facts in find(module):
-                became = replace(facts)
-                if became:
-                    replaced.append(facts.op)
-                    self.report.record(facts.op, what, became)
-            erase_dead(replaced)
+        for facts in find(module):
+            became = replace(facts)
+            if became:
+                replaced.append(facts.op)
+                self.report.record(facts.op, what, became)
+        erase_dead(replaced)
         return bool(replaced)
 
 
@@ -185,7 +184,8 @@ class Pass:
         return (self,)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        """Rewrites `module` (a `builtin.module`) in place; returns whether it changed.
+        """Rewrites `module` (a `builtin.module`) in place, its context current; returns whether it
+        changed.
 
         Raises AttnError for input that the pass cannot work on.
         """

@@ -193,7 +193,8 @@ def _run_ours(stage: Pass, module: ir.Operation, context: PassContext, verify: b
     from iree.compiler import ir
 
     try:
-        changed = stage.run(module, context)
+        with module.context:
+            changed = stage.run(module, context)
     except ir.MLIRError as error:
         raise mlir_error(error, f"pass '{stage.label}' failed", stage.label) from None
     except AttnError:

@@ -61,20 +61,12 @@ class Configure(Pass):
         if self.source == "none":
             return False
         target = context.target_for(module, self.target)
-        with module.context as mlir:
-            file = self.source.strip("{}")
-            table = None if file == "table" else load_table(file, mlir)
-            if table and target and (others := table.without(target.name)):
-                context.report.ignored(f"{file} has no entry for {target.name}, but for {others}")
-            return configure_all(
-                module,
-                target,
-                context.report,
-                self.contractions,
-                table,
-                self._check(),
-                context.specs,
-            )
+        file = self.source.strip("{}")
+        table = None if file == "table" else load_table(file, module.context)
+        if table and target and (others := table.without(target.name)):
+            context.report.ignored(f"{file} has no entry for {target.name}, but for {others}")
+        check, specs = self._check(), context.specs
+        return configure_all(module, target, context.report, self.contractions, table, check, specs)
 
     def _check(self) -> Check | None:
         if self.check == "none":

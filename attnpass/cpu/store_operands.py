@@ -35,15 +35,14 @@ class StoreOperands(Pass):
         if target is None or target.backend != "llvm-cpu":
             return False
         changed = False
-        with module.context:
-            for facts in find(module):
-                if facts.own_configuration:
-                    continue
-                for name in _READ_OFTEN:
-                    if name in facts.operand_names and _store(facts, name):
-                        why = f"its {name} is computed, and put in memory before it"
-                        context.report.record(facts.op, "stored", why)
-                        changed = True
+        for facts in find(module):
+            if facts.own_configuration:
+                continue
+            for name in _READ_OFTEN:
+                if name in facts.operand_names and _store(facts, name):
+                    why = f"its {name} is computed, and put in memory before it"
+                    context.report.record(facts.op, "stored", why)
+                    changed = True
         return changed
 
 

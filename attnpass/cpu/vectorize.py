@@ -230,5 +230,4 @@ class Vectorize(Pass):
     backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        with module.context:
-            return use_loops(module, context.report)
+        return use_loops(module, context.report)

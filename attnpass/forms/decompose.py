@@ -91,15 +91,14 @@ class Decompose(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         target = context.target_for(module, self.target)
-        with module.context:
-            if self.only == "all":
-                return decompose_all(module, lambda _: "as asked for", context.report)
-            return decompose_all(
-                module,
-                lambda facts: self._wrong(facts, target, context),
-                context.report,
-                lambda facts: decomposed_within(facts, self.megabytes << 20),
-            )
+        if self.only == "all":
+            return decompose_all(module, lambda _: "as asked for", context.report)
+        return decompose_all(
+            module,
+            lambda facts: self._wrong(facts, target, context),
+            context.report,
+            lambda facts: decomposed_within(facts, self.megabytes << 20),
+        )
 
     def _wrong(self, facts: AttentionFacts, target: Target | None, context: PassContext) -> str:
         """Why an attention is to be written out; '' also where that cannot be."""

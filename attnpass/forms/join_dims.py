@@ -51,22 +51,21 @@ class JoinDims(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         changed = False
-        with module.context:
-            for facts in find(module):
-                reasons = _reasons(facts)
-                for (reader, number), reason in reasons:
-                    barrier = compute_barrier(Builder(reader), reader.operands[number])
-                    reader.operands[number] = barrier
-                    context.report.record(facts.op, "repaired", reason)
-                apart = tell_operands_apart(facts)
-                if apart:
-                    context.report.record(
-                        facts.op,
-                        "repaired",
-                        f"its {' and '.join(apart)} is the same view as another operand, and told "
-                        "apart from it",
-                    )
-                changed |= bool(reasons or apart)
+        for facts in find(module):
+            reasons = _reasons(facts)
+            for (reader, number), reason in reasons:
+                barrier = compute_barrier(Builder(reader), reader.operands[number])
+                reader.operands[number] = barrier
+                context.report.record(facts.op, "repaired", reason)
+            apart = tell_operands_apart(facts)
+            if apart:
+                context.report.record(
+                    facts.op,
+                    "repaired",
+                    f"its {' and '.join(apart)} is the same view as another operand, and told "
+                    "apart from it",
+                )
+            changed |= bool(reasons or apart)
         return changed
 
 

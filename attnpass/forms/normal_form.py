@@ -144,13 +144,12 @@ class NormalForm(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         changed = False
         target = context.target_for(module)
-        with module.context:
-            for facts in find(module):
-                had = truth_mask(facts)
-                if had:
-                    why = f"its mask is of truth values now; it was of {had}"
-                    context.report.record(facts.op, "fitted", why)
-                changed |= bool(had) | order_dims(facts, target)
+        for facts in find(module):
+            had = truth_mask(facts)
+            if had:
+                why = f"its mask is of truth values now; it was of {had}"
+                context.report.record(facts.op, "fitted", why)
+            changed |= bool(had) | order_dims(facts, target)
         return changed
 
 
@@ -171,5 +170,4 @@ class OrderDims(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         target = context.target_for(module)
-        with module.context:
-            return any([order_dims(facts, target) for facts in find(module)])
+        return any([order_dims(facts, target) for facts in find(module)])

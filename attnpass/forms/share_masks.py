@@ -105,10 +105,9 @@ class ShareMasks(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         swept: Swept = []
         spare = SpareDims()
-        with module.context:
-            for facts in find(module):
-                if share_mask(facts, spare, swept):
-                    why = "its heads, sequences or rows read one mask"
-                    context.report.record(facts.op, "fitted", why)
-            erase_dead(swept)
+        for facts in find(module):
+            if share_mask(facts, spare, swept):
+                why = "its heads, sequences or rows read one mask"
+                context.report.record(facts.op, "fitted", why)
+        erase_dead(swept)
         return bool(swept)

@@ -171,8 +171,7 @@ class HoldWorkspace(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         if {*backends(module)} != {"cuda"}:
             return False
-        with module.context:
-            size = hold_workspace(module)
+        size = hold_workspace(module)
         if size:
             context.report.note(
                 f"the module holds a workspace of {math.ceil(size / 1e6)} MB, which IREE 3.13's "

@@ -40,10 +40,9 @@ class KeepTiles(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         if not self.is_for(module):
             return False
-        with module.context:
-            found = collect(module, _would_lose_tiles, bodies=False)
-            for op in found:
-                put_in_place(op, "linalg.contract", copied_attributes(op, "iterator_types"))
+        found = collect(module, _would_lose_tiles, bodies=False)
+        for op in found:
+            put_in_place(op, "linalg.contract", copied_attributes(op, "iterator_types"))
         return bool(found)
 
 

@@ -345,15 +345,14 @@ class TileProducts(Pass):
         target = context.target_for(module, self.target)
         if target is None or target.backend != "cuda":
             return False
-        with module.context:
-            if not (find_ops(module) or kernels_in(module)):
-                return False
-            replaced: list[ir.Operation] = []
-            for product in find(module):
-                rows = product.length
-                known = f"its {rows} rows are" if isinstance(rows, int) else ""
-                why = f"{known or 'the unknown number of its rows is'} viewed as tiles of {TILE}"
-                context.report.record(product.op, "fitted", why, kind="contraction", tile=TILE)
-                replaced.append(view_as_tiles(product))
-            erase_dead(replaced)
+        if not (find_ops(module) or kernels_in(module)):
+            return False
+        replaced: list[ir.Operation] = []
+        for product in find(module):
+            rows = product.length
+            known = f"its {rows} rows are" if isinstance(rows, int) else ""
+            why = f"{known or 'the unknown number of its rows is'} viewed as tiles of {TILE}"
+            context.report.record(product.op, "fitted", why, kind="contraction", tile=TILE)
+            replaced.append(view_as_tiles(product))
+        erase_dead(replaced)
         return bool(replaced)

@@ -119,8 +119,7 @@ class KernelPass(Pass):
         mode = mode_for(self.mode, module, target)
         if not mode:
             return False
-        with module.context:
-            changed = self.take(module, target, mode, context.report)
+        changed = self.take(module, target, mode, context.report)
         if changed and self.mode == "auto":
             note_default(context.report, self.taken_for, self.switch)
         return changed

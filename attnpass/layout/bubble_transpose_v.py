@@ -24,5 +24,4 @@ class BubbleTransposeV(Pass):
     summary: ClassVar[str] = "expose a linalg.transpose on V and set k2 innermost in V's map"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        with module.context:
-            return any([bubble_value(facts, context.report, self.name) for facts in find(module)])
+        return any([bubble_value(facts, context.report, self.name) for facts in find(module)])

@@ -121,10 +121,9 @@ class FoldTranspose(Pass):
     through_reshapes: bool = option(False, "also fold behind reshapes and broadcasts")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        with module.context:
-            return any(
-                [
-                    fold_and_record(facts, self.through_reshapes, context.report, self.name)
-                    for facts in find(module)
-                ]
-            )
+        return any(
+            [
+                fold_and_record(facts, self.through_reshapes, context.report, self.name)
+                for facts in find(module)
+            ]
+        )

@@ -111,5 +111,4 @@ class FuseTranspose(Pass):
     )
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        with module.context:
-            return fuse_transposes(find(module), self.operands, context, self.name)
+        return fuse_transposes(find(module), self.operands, context, self.name)

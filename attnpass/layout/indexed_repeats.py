@@ -57,15 +57,12 @@ class ExplicitRepeats(Pass):
     summary: ClassVar[str] = "repeats that K and V read by index as broadcasts"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        with module.context:
-            indexed = [
-                (op, reads)
-                for op in _producers(find(module))
-                if (reads := _reads_of(op)) is not None
-            ]
-            for op, reads in indexed:
-                _broadcast(op, *reads)
-            erase_dead([op for op, _ in indexed])
+        indexed = [
+            (op, reads) for op in _producers(find(module)) if (reads := _reads_of(op)) is not None
+        ]
+        for op, reads in indexed:
+            _broadcast(op, *reads)
+        erase_dead([op for op, _ in indexed])
         return bool(indexed)
 
 

@@ -134,12 +134,11 @@ class PropagateLayout(Pass):
         report.mode = self.mode
         if target is not None:
             report.target = target.name
-        with module.context:
-            return propagate(
-                find(module),
-                mode=self.mode,
-                operands=[OPERANDS[word] for word in self.operands],
-                target=with_later_kernels(module, target, context),
-                report=report,
-                pass_name=self.name,
-            )
+        return propagate(
+            find(module),
+            mode=self.mode,
+            operands=[OPERANDS[word] for word in self.operands],
+            target=with_later_kernels(module, target, context),
+            report=report,
+            pass_name=self.name,
+        )

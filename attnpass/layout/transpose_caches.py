@@ -77,21 +77,20 @@ class TransposeCaches(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         report = context.report
-        with module.context:
-            target = context.target_for(module, self.target)
-            target = with_later_kernels(module, target, context)
-            if why := _refusal(detached_copy(module), target):
-                report.record(MODULE, "not-transposed", why)
-                return False
-            plan = _plan(module, target)
-            assert isinstance(plan, _Plan), "the copy could have its caches so"
-            for change in plan.changes:
-                details = {"before": change.before, "after": change.after}
-                report.record(change.function, "transposed", str(change), kind=change.of, **details)
-            for choice in plan.choices:
-                choice.record.pass_name = self.name
-                report.record_of(choice.facts).decide(choice.record)
-            commit_choices(plan.choices, plan.remains, plan.swept)
+        target = context.target_for(module, self.target)
+        target = with_later_kernels(module, target, context)
+        if why := _refusal(detached_copy(module), target):
+            report.record(MODULE, "not-transposed", why)
+            return False
+        plan = _plan(module, target)
+        assert isinstance(plan, _Plan), "the copy could have its caches so"
+        for change in plan.changes:
+            details = {"before": change.before, "after": change.after}
+            report.record(change.function, "transposed", str(change), kind=change.of, **details)
+        for choice in plan.choices:
+            choice.record.pass_name = self.name
+            report.record_of(choice.facts).decide(choice.record)
+        commit_choices(plan.choices, plan.remains, plan.swept)
         return True
 
 

@@ -127,12 +127,10 @@ class FuseNormalization(Pass):
             return "the division by its sum of weights is part of it now"
 
         def erase() -> None:
-            with module.context:
-                erase_dead(divisions)
+            erase_dead(divisions)
 
         def guard() -> bool:
-            with module.context:
-                return any([guard_divisions(op) for op in find_ops(module) if len(op.results) > 1])
+            return any([guard_divisions(op) for op in find_ops(module) if len(op.results) > 1])
 
         changed = context.replace_attention(module, replace)
         erase()

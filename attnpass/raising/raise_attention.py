@@ -104,12 +104,11 @@ class RaiseAttention(Pass):
                     f"code for attention ops on {', '.join(others)}"
                 )
             return False
-        with module.context:
-            machine = context.target_for(module)
-            target = None if self.mode == "always" else machine
-            on_cpu = machine is not None and machine.backend == "llvm-cpu"
+        machine = context.target_for(module)
+        target = None if self.mode == "always" else machine
+        on_cpu = machine is not None and machine.backend == "llvm-cpu"
 
-            def slower(facts: AttentionFacts) -> str:
-                return target.slower_than_decomposed(facts) if target else ""
+        def slower(facts: AttentionFacts) -> str:
+            return target.slower_than_decomposed(facts) if target else ""
 
-            return raise_all(module, context.report, slower, store_masks=on_cpu)
+        return raise_all(module, context.report, slower, store_masks=on_cpu)

@@ -35,9 +35,8 @@ class EmptyDispatches(Pass):
         binaries = descendants(module, "hal.executable", "hal.executable.binary")
         if not any(_FORMAT in str(binary.attributes["format"]) for binary in binaries):
             return False
-        with module.context:
-            found = collect(module, lambda op: op.name == _DISPATCH)
-            return any([_skip_where_empty(dispatch) for dispatch in found])
+        found = collect(module, lambda op: op.name == _DISPATCH)
+        return any([_skip_where_empty(dispatch) for dispatch in found])
 
 
 def _skip_where_empty(dispatch: ir.Operation) -> bool:

@@ -31,15 +31,14 @@ class FlexMasks(Pass):
     )
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        with module.context:
-            flex = collect(module, lambda op: op.name == _FLEX)
-            pairs = _pairs(flex)
-            done = {score for score, mask in pairs.items() if mask and _join(module, score, mask)}
-            for op in flex:
-                if _name(op, _SCORE) in done:
-                    remove_attributes(op, _MASK)
-                    why = "its mask hides keys behind its score function"
-                    context.report.record(op, "repaired", why, kind=_FLEX)
+        flex = collect(module, lambda op: op.name == _FLEX)
+        pairs = _pairs(flex)
+        done = {score for score, mask in pairs.items() if mask and _join(module, score, mask)}
+        for op in flex:
+            if _name(op, _SCORE) in done:
+                remove_attributes(op, _MASK)
+                why = "its mask hides keys behind its score function"
+                context.report.record(op, "repaired", why, kind=_FLEX)
         return bool(done)
 
 

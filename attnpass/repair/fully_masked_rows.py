@@ -199,22 +199,21 @@ class HiddenRows(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         guarded: list[ir.Operation] = []
         apart: list[ir.Operation] = []
-        with module.context:
-            open_ops = [op for op in find_ops(module) if not has_ancestor(op, "hal.executable")]
-            changed = raise_masks(open_ops, context.report)
-            for op in find_ops(module):
-                facts = whole_facts(op)
-                if facts is not None and not may_see_nothing(facts):
-                    continue
-                if facts is not None and facts.kind == "attention":
-                    with op.location:
-                        replace_reads(op.results[0], taken_apart(facts))
-                    apart.append(op)
-                elif len(op.results) < 3 or not guard_divisions(op):
-                    continue
-                guarded.append(op)
-            for op in guarded:
-                why = "rows that see no key are 0, as in PyTorch; IREE gives NaN"
-                context.report.record(op, "repaired", why)
-            erase_dead(apart)
+        open_ops = [op for op in find_ops(module) if not has_ancestor(op, "hal.executable")]
+        changed = raise_masks(open_ops, context.report)
+        for op in find_ops(module):
+            facts = whole_facts(op)
+            if facts is not None and not may_see_nothing(facts):
+                continue
+            if facts is not None and facts.kind == "attention":
+                with op.location:
+                    replace_reads(op.results[0], taken_apart(facts))
+                apart.append(op)
+            elif len(op.results) < 3 or not guard_divisions(op):
+                continue
+            guarded.append(op)
+        for op in guarded:
+            why = "rows that see no key are 0, as in PyTorch; IREE gives NaN"
+            context.report.record(op, "repaired", why)
+        erase_dead(apart)
         return changed or bool(guarded)

@@ -35,13 +35,12 @@ class GatherIndices(Pass):
     mends: ClassVar[str] = "gathers take wrong rows, or have no program"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        with module.context:
-            several = collect(module, _has_several, bodies=False)
-            alone = collect(module, _has_unit_dim, bodies=False)
-            for op in several:
-                _join_indices(op, Builder(op))
-            for op in alone:
-                _drop_dim(op, Builder(op))
+        several = collect(module, _has_several, bodies=False)
+        alone = collect(module, _has_unit_dim, bodies=False)
+        for op in several:
+            _join_indices(op, Builder(op))
+        for op in alone:
+            _drop_dim(op, Builder(op))
         return bool(several or alone)
 
 

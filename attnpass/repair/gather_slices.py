@@ -36,12 +36,11 @@ class GatherSlices(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         if not self.is_for(module):
             return False
-        with module.context:
-            reads = collect(module, lambda op: op.name == _READ and op.parent.name != _FUNCTION)
-            found = [_slice_with_gaps(read.operands[0]) for read in reads]
-            pieces = list(dict.fromkeys(piece for piece in found if piece is not None))
-            for piece in pieces:
-                _store(piece)
+        reads = collect(module, lambda op: op.name == _READ and op.parent.name != _FUNCTION)
+        found = [_slice_with_gaps(read.operands[0]) for read in reads]
+        pieces = list(dict.fromkeys(piece for piece in found if piece is not None))
+        for piece in pieces:
+            _store(piece)
         return bool(pieces)
 
 

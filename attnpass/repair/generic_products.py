@@ -33,10 +33,9 @@ class GenericProducts(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         if not self.is_for(module):
             return False
-        with module.context:
-            named = collect(module, _is_wrong, bodies=False)
-            for op in named:
-                generalize(op)
+        named = collect(module, _is_wrong, bodies=False)
+        for op in named:
+            generalize(op)
         return bool(named)
 
 

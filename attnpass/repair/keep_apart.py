@@ -31,8 +31,7 @@ class KeepApart(Pass):
     summary: ClassVar[str] = "each op in a kernel of its own: slow, for what IREE fails to compile"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        with module.context:
-            return any([_part(op) for op in collect(module, computes, bodies=False)])
+        return any([_part(op) for op in collect(module, computes, bodies=False)])
 
 
 def computes(op: ir.Operation) -> bool:

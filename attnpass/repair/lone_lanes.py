@@ -41,8 +41,7 @@ class LoneLanes(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        with module.context:
-            return any([_mend(one, context.report) for one in cuda_kernels(module)])
+        return any([_mend(one, context.report) for one in cuda_kernels(module)])
 
 
 def _mend(function: ir.Operation, report: Report) -> bool:

@@ -90,5 +90,4 @@ class LowestMasks(Pass):
     mends: ClassVar[str] = "rows whose keys all have the lowest number as their mask are NaN"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        with module.context:
-            return raise_masks(find_ops(module), context.report)
+        return raise_masks(find_ops(module), context.report)

@@ -35,8 +35,7 @@ class MaskPositions(Pass):
     mends: ClassVar[str] = "scores by position are those of other positions"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        with module.context:
-            simpler = [make_scalar(op) | compute_in_f32(op) for op in find_ops(module)]
+        simpler = [make_scalar(op) | compute_in_f32(op) for op in find_ops(module)]
 
         def replace(facts: AttentionFacts) -> str | None:
             return _replace(facts, context) if facts.score_index_dims else None

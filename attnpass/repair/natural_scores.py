@@ -31,14 +31,13 @@ class NaturalScores(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         changed = False
-        with module.context:
-            for op in find_ops(module):
-                if NATURAL_SCORES in op.attributes or is_homogeneous(op):
-                    continue
-                with op.location:
-                    rescale(op)
-                set_attribute(op, NATURAL_SCORES, "unit")
-                changed = True
-                why = "its score function is given scores in the units that it was written for"
-                context.report.record(op, "repaired", why)
+        for op in find_ops(module):
+            if NATURAL_SCORES in op.attributes or is_homogeneous(op):
+                continue
+            with op.location:
+                rescale(op)
+            set_attribute(op, NATURAL_SCORES, "unit")
+            changed = True
+            why = "its score function is given scores in the units that it was written for"
+            context.report.record(op, "repaired", why)
         return changed

@@ -36,9 +36,8 @@ class OrderFactors(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         if not self.is_for(module):
             return False
-        with module.context:
-            functions = descendants(module, "flow.executable", "builtin.module", "func.func")
-            return any([_order(function) for function in functions])
+        functions = descendants(module, "flow.executable", "builtin.module", "func.func")
+        return any([_order(function) for function in functions])
 
 
 def _order(function: ir.Operation) -> bool:

@@ -80,9 +80,8 @@ class OrderProducts(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        with module.context:
-            found = [one for one in cuda_kernels(module) if _holds_attention(one)]
-            return any([_mend(function, context.report) for function in found])
+        found = [one for one in cuda_kernels(module) if _holds_attention(one)]
+        return any([_mend(function, context.report) for function in found])
 
 
 def _holds_attention(function: ir.Operation) -> bool:

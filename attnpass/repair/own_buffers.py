@@ -210,10 +210,9 @@ class OwnBuffers(Pass):
     summary: ClassVar[str] = "mutable globals with equal initial values do not share a buffer"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        with module.context:
-            names = separate(module)
-            returned = keep_returned(module)
-            loops = keep_outside_loops(module)
+        names = separate(module)
+        returned = keep_returned(module)
+        loops = keep_outside_loops(module)
         if names:
             context.report.record(
                 MODULE,

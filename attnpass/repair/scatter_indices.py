@@ -33,12 +33,11 @@ class ScatterIndices(Pass):
         if not self.is_for(module):
             return False
         changed = False
-        with module.context:
-            for scatter in collect(module, lambda op: op.name == _SCATTER, bodies=False):
-                for number in (_UPDATES, _INDICES):
-                    value = scatter.operands[number]
-                    producer = defining_op(value)
-                    if producer is not None and producer.name != BARRIER:
-                        scatter.operands[number] = compute_barrier(Builder(scatter), value)
-                        changed = True
+        for scatter in collect(module, lambda op: op.name == _SCATTER, bodies=False):
+            for number in (_UPDATES, _INDICES):
+                value = scatter.operands[number]
+                producer = defining_op(value)
+                if producer is not None and producer.name != BARRIER:
+                    scatter.operands[number] = compute_barrier(Builder(scatter), value)
+                    changed = True
         return changed

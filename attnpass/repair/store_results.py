@@ -37,13 +37,12 @@ class StoreResults(Pass):
         if not self.is_for(module):
             return False
         changed = False
-        with module.context:
-            for attention in find_ops(module):
-                for op, numbers in _repeating(attention):
-                    for number in numbers:
-                        barrier = compute_barrier(Builder(op), op.operands[number])
-                        op.operands[number] = barrier
-                        changed = True
+        for attention in find_ops(module):
+            for op, numbers in _repeating(attention):
+                for number in numbers:
+                    barrier = compute_barrier(Builder(op), op.operands[number])
+                    op.operands[number] = barrier
+                    changed = True
         return changed
 
 

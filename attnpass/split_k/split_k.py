@@ -134,5 +134,4 @@ class SplitK(Pass):
         target = context.target_for(module, self.target) or DEFAULT_TARGET
         splits = None if self.splits == "auto" else int(self.splits)
         unfit = target.decode_refusal if self.configured else None
-        with module.context:
-            return split_all(module, splits, self.rows, target, context.report, self.name, unfit)
+        return split_all(module, splits, self.rows, target, context.report, self.name, unfit)

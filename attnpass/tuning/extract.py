@@ -84,6 +84,5 @@ class Extract(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         target = context.target_for(module, self.target)
-        with module.context:
-            extract_all(module, target, self.folder.strip("{}"), self.assume, self.plain)
+        extract_all(module, target, self.folder.strip("{}"), self.assume, self.plain)
         return False

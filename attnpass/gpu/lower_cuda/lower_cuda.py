@@ -56,12 +56,11 @@ class LowerCuda(PassInParts):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         changed = False
-        with module.context:
-            if self.has("exp2"):
-                changed = use_hardware_math(module, context.report)
-            if self.has("casts"):
-                changed |= translate_fp8(module, context.report)
-            if self.has("shared-memory"):
-                wanted = Rewrites(self.rows, self.ldmatrix, self.ahead, self.masks, self.fp8)
-                changed |= improve_shared_memory(module, wanted, context.report)
+        if self.has("exp2"):
+            changed = use_hardware_math(module, context.report)
+        if self.has("casts"):
+            changed |= translate_fp8(module, context.report)
+        if self.has("shared-memory"):
+            wanted = Rewrites(self.rows, self.ldmatrix, self.ahead, self.masks, self.fp8)
+            changed |= improve_shared_memory(module, wanted, context.report)
         return changed
