@@ -310,4 +310,5 @@ _SLOW = "IREE's code is right without it, but slow: timings tell"
 # Passes that mend something, or that the table of steps gives a fault of IREE as the reason for.
 NOT_PROBED = {
     "attn-vectorize": _SLOW,
+    "attn-hold-workspace": _SLOW,
 }
