@@ -148,6 +148,7 @@ STEPS = (
     Step("attn-fit-tiles", "IREE's kernels for GPUs count keys that are not there", only="mask"),
     Step("attn-tile-products", "rows of products fit a kernel's tiles", _CONFIGURE),
     Step("attn-generic-products", "IREE lowers named products wrong below O2"),
+    Step("attn-fuse-pieces", "IREE copies parts of heads out and back in", _CONFIGURE),
     Step("attn-scatter-indices", "IREE fuses what makes a scatter's indices into its kernel"),
     Step("attn-gather-indices", "IREE takes wrong rows in gathers, or has no program for them"),
     Step("attn-gather-slices", "IREE numbers a slice's elements without its gaps"),
@@ -178,6 +179,7 @@ STEPS = (
     # flow
     Step("attn-drop-unit-dims", "IREE's folding leaves dims of size one beside others"),
     Step("attn-order-dims", "IREE's folding leaves dims in other orders"),
+    Step("attn-split-indices", "IREE reads what lies behind a division one by one", _CONFIGURE),
     Step(
         "attn-configure",
         "the ops are in their kernels, with the dims that these have",

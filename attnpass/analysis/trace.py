@@ -113,11 +113,7 @@ class Tracer(ScalarReader["Linear | None", Value]):
         view = view_of(op)
         if view is None:
             return None
-        places: list[Linear | None] = [None] * len(ranked_shape(view.source))
-        for run in view.runs:
-            for dim, index in zip(run.source, _below(view, run, indices), strict=True):
-                places[dim] = index
-        return self.element(view.source, tuple(places))
+        return self.element(view.source, places_below(view, indices))
 
     def _barrier(self, op: ir.Operation, indices: Indices) -> Value | None:
         return self.element(op.operands[0], indices)
@@ -200,6 +196,16 @@ def _held(op: ir.Operation, name: str, indices: Indices) -> Value | None:
     if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
         return constant(attribute.get_splat_value())
     return pattern(op, indices)
+
+
+def places_below(view: View, indices: Indices) -> Indices:
+    """Where an element of a view is in what it shows; None for a dim along which it is not known,
+    or not linear in `indices`."""
+    places: list[Linear | None] = [None] * len(ranked_shape(view.source))
+    for run in view.runs:
+        for dim, index in zip(run.source, _below(view, run, indices), strict=True):
+            places[dim] = index
+    return tuple(places)
 
 
 def _below(view: View, run: DimRun, indices: Indices) -> Indices:

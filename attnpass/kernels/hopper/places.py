@@ -45,7 +45,7 @@ Dim = tuple[Piece, ...]
 
 
 @dataclass(frozen=True)
-class Place:
+class Strided:
     """A tensor that lies in `source`: it begins at the sum of `starts`, in elements."""
 
     source: ir.Value
@@ -65,14 +65,14 @@ class HeadPlace:
     row: Size
 
 
-def dense(value: ir.Value) -> Place:
+def dense(value: ir.Value) -> Strided:
     """A tensor as it is."""
     sizes = sizes_of(value)
     dims = [_dim(size, product(sizes[at + 1 :]), (at,)) for at, size in enumerate(sizes)]
-    return Place(value, (), tuple(dims))
+    return Strided(value, (), tuple(dims))
 
 
-def places_of(value: ir.Value) -> Iterator[Place]:
+def places_of(value: ir.Value) -> Iterator[Strided]:
     """Where `value` lies: below its views, the deepest of which moves something, or as it is."""
     views: list[View] = []
     below = value
@@ -82,7 +82,7 @@ def places_of(value: ir.Value) -> Iterator[Place]:
     while views and views[-1].op.name in IN_PLACE:
         views.pop()
     if views:
-        place: Place | None = dense(views[-1].source)
+        place: Strided | None = dense(views[-1].source)
         for view in reversed(views):
             place = place and through(place, view)
         if place is not None:
@@ -90,7 +90,7 @@ def places_of(value: ir.Value) -> Iterator[Place]:
     yield dense(value)
 
 
-def through(place: Place, view: View) -> Place | None:
+def through(place: Strided, view: View) -> Strided | None:
     """Where the view of a tensor lies; None if strides do not say it."""
     sizes, starts = sizes_of(view.result), place.starts
     dims: list[Dim] = [()] * len(sizes)
@@ -112,7 +112,7 @@ def through(place: Place, view: View) -> Place | None:
 
 
 def heads_of(
-    place: Place, heads: Sequence[int], row: int, column: int, width: Size
+    place: Strided, heads: Sequence[int], row: int, column: int, width: Size
 ) -> HeadPlace | None:
     """The rows of heads that lie so; None where the elements of a row, `width` of them, or the
     rows of a head are not at equal distances, or not aligned as the kernels read them."""
@@ -183,7 +183,7 @@ def written_place(
     view, dims = found
     *heads, row, column = order
     width = sizes_of(result)[column]
-    place = heads_of(Place(view.result, (), dims), heads, row, column, width)
+    place = heads_of(Strided(view.result, (), dims), heads, row, column, width)
     if place is None or common_batch({**others, "output": place}, group) is None:
         return None
     return view.op, place

@@ -48,7 +48,7 @@ def configure(function: ir.Operation, subgroup: int, all_copies: bool) -> None:
     if any(name in loop.attributes for name in CONFIGURATION_ATTRIBUTES):
         return
     names = [name for name in body_names(loop) if not name.startswith(("arith.", "linalg."))]
-    by_index = len(loop.operands) == 1 and names == ["tensor.extract"]
+    by_index = len(loop.operands) == 1 and {*names} == {"tensor.extract"}
     plain = len(loop.operands) > 1 and not names and "linalg.index" not in body_names(loop)
     if not by_index and not (plain and all_copies):
         return
@@ -107,19 +107,25 @@ def _configure_move(ops: list[ir.Operation], subgroup: int) -> None:
     _attach(copy.owner, sizes, subgroup)
 
 
+def attach(loop: ir.Operation, subgroup: int) -> None:
+    """Configures a loop over the dims of its result, for subgroups of so many threads, if its
+    sizes leave tiles: a thread makes neighbours."""
+    _attach(loop, ranked_shape(loop.results[0]), subgroup)
+
+
 def _attach(loop: ir.Operation, sizes: Sequence[int | None], subgroup: int) -> None:
     tile = _tile(sizes, loop.results[0], subgroup)
     if not tile:
         return
-    width = _THREAD_BYTES // element_bytes(loop.results[0])
-    thread = [1] * (len(sizes) - 1) + [width]
+    thread = _thread(tile, _THREAD_BYTES // element_bytes(loop.results[0]))
+    threads = math.prod(tile) // math.prod(thread)
     set_attribute(
         loop,
         "compilation_info",
         "#iree_codegen.compilation_info<lowering_config = #iree_gpu.lowering_config<{"
         f"thread = {thread}, workgroup = {tile}}}>, "
         "translation_info = #iree_codegen.translation_info<pipeline = "
-        f"#iree_gpu.pipeline<TileAndFuse> workgroup_size = [{math.prod(tile) // width}, 1, 1] "
+        f"#iree_gpu.pipeline<TileAndFuse> workgroup_size = [{threads}, 1, 1] "
         f"subgroup_size = {subgroup}>>",
     )
 
@@ -139,4 +145,17 @@ def _tile(sizes: Sequence[int | None], written: ir.Value, subgroup: int) -> list
         tile[dim] = max(part for part in range(1, min(size, left) + 1) if size % part == 0)
         left //= tile[dim]
     threads, rest = divmod(math.prod(tile), width)
-    return [] if rest or tile[-1] % width or threads % subgroup else tile
+    lost = rest or math.prod(_thread(tile, width)) != width
+    return [] if lost or threads % subgroup else tile
+
+
+def _thread(tile: Sequence[int], width: int) -> list[int]:
+    """The part of a tile that a thread makes: so many neighbours, of several dims where the last
+    ones are smaller."""
+    thread = [1] * len(tile)
+    for dim in reversed(range(len(tile))):
+        thread[dim] = math.gcd(tile[dim], width)
+        width //= thread[dim]
+        if thread[dim] != tile[dim]:
+            break
+    return thread

@@ -1,0 +1,341 @@
+"""attn-fuse-pieces: what is put together from parts of one tensor is made in one loop."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from iree.compiler import ir
+
+from ..analysis.trace import places_below
+from ..analysis.values import Indices, Linear
+from ..ir import (
+    Builder,
+    Size,
+    body_names,
+    collect,
+    defining_op,
+    element_type,
+    erase_dead,
+    index_ops,
+    is_ranked_tensor,
+    ranked_shape,
+    sizes_of,
+)
+from ..ir.bodies import ScalarReader, Scope, read_elementwise
+from ..ir.views import WHOLE, below_views, view_of
+from ..passes import Pass, PassContext
+
+# As many values are made for each element, of which one is kept.
+_MOST_BLOCKS = 8
+_DEEPEST = 40
+
+
+@dataclass(frozen=True)
+class FusePieces(Pass):
+    """Makes a `tensor.concat` of pieces that are computed from one tensor a loop that computes
+    each element where it stands, for CUDA.
+
+    Rotary embedding cuts heads into halves or pairs and puts what it makes of them together. IREE
+    3.13 does that in one kernel where the pieces are the negated second half and the first one;
+    each other form takes it up to eight: pieces are copied out, computed, written one by one.
+    """
+
+    name: ClassVar[str] = "attn-fuse-pieces"
+    summary: ClassVar[str] = "NVIDIA GPUs: parts of a tensor are put together where they are made"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        if not self.is_for(module):
+            return False
+        with module.context:
+            concats = collect(module, lambda op: op.name == "tensor.concat", bodies=False)
+            # The last of nested ones first: it reads what the others put together.
+            fused = [op for op in reversed(concats) if _fuse(op)]
+            erase_dead(fused)
+        return bool(fused)
+
+
+@dataclass(frozen=True)
+class Read:
+    """The element of a tensor at these places, linear in the loops of the new op."""
+
+    tensor: ir.Value
+    places: tuple[Linear, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What an op on scalars makes of these."""
+
+    op: ir.Operation
+    inputs: tuple[Expression, ...]
+
+
+Expression = Read | Step | ir.Value
+
+
+class _Reader(ScalarReader["Linear", "Expression"]):
+    """Reads an element of a tensor as scalars made of elements of other tensors."""
+
+    def __init__(self, sizes: Sequence[int | None]):
+        self.loops = dict(enumerate(sizes))
+        self._depth = 0
+
+    def element(self, value: ir.Value, places: Indices, /) -> Expression | None:
+        op = defining_op(value)
+        self._depth += 1
+        try:
+            found = None if op is None or self._depth > _DEEPEST else self._made(op, places)
+        finally:
+            self._depth -= 1
+        known = tuple(place for place in places if place is not None)
+        if found is not None or len(known) < len(places):
+            return found
+        return Read(value, known)
+
+    def _made(self, op: ir.Operation, places: Indices) -> Expression | None:
+        if op.name == "tensor.concat":
+            return self._piece(op, places)
+        view = view_of(op)
+        if view is not None:
+            below = places_below(view, places)
+            return None if None in below else self.element(view.source, below)
+        made = read_elementwise(op)
+        if made is None or not _is_cheap(op):
+            return None
+        return self.scalar(made.scalar, Scope.at(made, places, Linear(0)))
+
+    def _piece(self, op: ir.Operation, places: Indices) -> Expression | None:
+        dim = ir.IntegerAttr(op.attributes["dim"]).value
+        start, place = 0, places[dim]
+        assert place is not None
+        for piece in op.operands:
+            size = ranked_shape(piece)[dim]
+            if size is None:
+                return None
+            low, high = place.range(self.loops)
+            if start <= low and high < start + size:
+                at = place.plus(Linear(-start))
+                return self.element(piece, (*places[:dim], at, *places[dim + 1 :]))
+            start += size
+        return None
+
+    def argument(self, value: ir.Value) -> Expression | None:
+        return value
+
+    def constant(self, op: ir.Operation) -> Expression | None:
+        return op.results[0] if op.name == "arith.constant" else None
+
+    def index(self, place: Linear | None) -> Expression | None:
+        return None
+
+    def step(self, value: ir.Value, op: ir.Operation, scope: Scope) -> Expression | None:
+        inputs = self.inputs(op, scope)
+        return None if None in inputs else Step(op, tuple(inputs))
+
+
+def _is_cheap(op: ir.Operation) -> bool:
+    """Whether an elementwise op may be computed again: it does little, and nothing that it reads
+    is a sum, behind which it is computed in the same kernel."""
+    names = body_names(op)
+    if any(not name.startswith(("arith.", "linalg.yield")) for name in names) or index_ops(op):
+        return False
+    return not any(_is_sum(operand) for operand in op.operands if is_ranked_tensor(operand))
+
+
+def _is_sum(value: ir.Value) -> bool:
+    op = defining_op(below_views(value, WHOLE))
+    if op is None or not op.name.startswith(("linalg.", "iree_linalg_ext.")):
+        return False
+    return op.name != "linalg.fill" and read_elementwise(op) is None
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """A result of a concat with its dim `dim` as `count` blocks of `width`; `shape` are the sizes
+    of the loops over that: all dims, the block's number in front of the place in it, which is no
+    loop where the width is one."""
+
+    dim: int
+    count: int
+    width: int
+
+    def split(self, sizes: Sequence[Any]) -> list[Any]:
+        inner = [self.width] if self.width > 1 else []
+        return [*sizes[: self.dim], self.count, *inner, *sizes[self.dim + 1 :]]
+
+    def places(self, block: int, rank: int) -> Indices:
+        """Where an element of this block is, by the loops."""
+        loops = iter(range(rank + 1))
+        found = []
+        for dim in range(rank):
+            loop = next(loops)
+            if dim != self.dim:
+                found.append(Linear(0, ((loop, 1),)))
+            else:
+                inner = ((next(loops), 1),) if self.width > 1 else ()
+                found.append(Linear(block * self.width, inner))
+        return tuple(found)
+
+    def groups(self, rank: int) -> list[list[int]]:
+        loops = itertools.count()
+        wide = self.width > 1
+        return [[next(loops) for _ in range(1 + (wide and d == self.dim))] for d in range(rank)]
+
+
+def _blocks(op: ir.Operation) -> _Blocks | None:
+    """The largest blocks of equal size that no piece ends within; None for too many of them."""
+    dim = ir.IntegerAttr(op.attributes["dim"]).value
+    widths = [ranked_shape(piece)[dim] for piece in op.operands]
+    if None in widths or not all(widths):
+        return None
+    width = math.gcd(*widths, *_inner_widths(op))
+    count = sum(widths) // width
+    return _Blocks(dim, count, width) if 1 < count <= _MOST_BLOCKS else None
+
+
+def _inner_widths(op: ir.Operation, depth: int = 12) -> Iterator[int]:
+    """The sizes of the pieces of what the pieces of a concat are computed from."""
+    for value in op.operands:
+        inner = defining_op(value)
+        if inner is None or not depth:
+            continue
+        if inner.name == "tensor.concat":
+            dim = ir.IntegerAttr(inner.attributes["dim"]).value
+            yield from (ranked_shape(piece)[dim] or 1 for piece in inner.operands)
+        if inner.name == "tensor.concat" or view_of(inner) or read_elementwise(inner):
+            yield from _inner_widths(inner, depth - 1)
+
+
+def _fuse(op: ir.Operation) -> bool:
+    """Gives the users of a concat a loop that makes the same, if its pieces are parts of one
+    tensor."""
+    blocks = _blocks(op)
+    if blocks is None:
+        return False
+    value = op.results[0]
+    rank = len(ranked_shape(value))
+    reader = _Reader(blocks.split(ranked_shape(value)))
+    made = [reader.element(value, blocks.places(block, rank)) for block in range(blocks.count)]
+    if any(one is None for one in made) or not _are_parts(made, op):
+        return False
+    build = Builder(op)
+    writer = _Writer(build, made, reader.loops)
+    init = build.empty(blocks.split(sizes_of(value)), element_type(value))
+
+    def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+        values = [writer.value(one, inner) for one in made]
+        return [_chosen(values, blocks.dim, inner)]
+
+    everywhere = tuple(range(len(ranked_shape(init))))
+    (whole,) = build.generic([], [init], [everywhere], body)
+    value.replace_all_uses_with(build.collapse(whole, blocks.groups(rank)))
+    return True
+
+
+def _chosen(values: Sequence[ir.Value], loop: int, inner: Builder) -> ir.Value:
+    """The value whose number is the index of this loop."""
+    index = inner.loop_index(loop)
+    *others, chosen = values
+    for number, value in reversed([*enumerate(others)]):
+        here = inner.compare("eq", index, inner.constant_index(number))
+        chosen = inner.select(here, value, chosen)
+    return chosen
+
+
+def _are_parts(made: Sequence[Expression], op: ir.Operation) -> bool:
+    """Whether all blocks read one tensor that is no smaller than half the result."""
+    least = _elements(op.results[0]) // 2
+    large = [
+        {read.tensor for read in _reads(one) if _elements(read.tensor) >= least} for one in made
+    ]
+    return bool(set.intersection(*large))
+
+
+def _elements(value: ir.Value) -> int:
+    """How many elements a tensor has along dims of known size."""
+    return math.prod(size or 1 for size in ranked_shape(value))
+
+
+def _reads(made: Expression) -> Iterator[Read]:
+    if isinstance(made, Read):
+        yield made
+    elif isinstance(made, Step):
+        for one in made.inputs:
+            yield from _reads(one)
+
+
+class _Writer:
+    """Writes expressions in a body; each once, with tensors cut so that loops are their indices."""
+
+    def __init__(self, build: Builder, made: Sequence[Expression], loops: Mapping[int, int | None]):
+        self._cut = {read: _cut(read, loops, build) for one in made for read in _reads(one)}
+        self._known: dict[Expression, ir.Value] = {}
+
+    def value(self, made: Expression, inner: Builder) -> ir.Value:
+        """What `made` stands for, where `inner` writes."""
+        if isinstance(made, ir.Value):
+            return made
+        if made not in self._known:
+            if isinstance(made, Read):
+                self._known[made] = self._read(made, inner)
+            else:
+                self._known[made] = self._step(made, inner)
+        return self._known[made]
+
+    def _read(self, made: Read, inner: Builder) -> ir.Value:
+        cut = self._cut[made]
+        return inner.extract(cut.tensor, [_index(place, inner) for place in cut.places])
+
+    def _step(self, made: Step, inner: Builder) -> ir.Value:
+        return inner.copy(made.op, [self.value(one, inner) for one in made.inputs]).results[0]
+
+
+def _index(place: Linear, inner: Builder) -> ir.Value:
+    """A place as an index: no more than a loop's and a number where that is all it is."""
+    if not place.terms:
+        return inner.constant_index(place.constant)
+    total = None
+    for number, (loop, factor) in enumerate(place.terms):
+        addend = place.constant if number == 0 else total
+        total = inner.multiply_add(inner.loop_index(loop), factor, addend)
+    return total
+
+
+def _cut(read: Read, loops: Mapping[int, int | None], build: Builder) -> Read:
+    """The same element of the tensor with each dim cut so that each loop is an index, where its
+    places are digits of a number."""
+    found = [
+        _digits(place, size, loops) or [(size, place)]
+        for place, size in zip(read.places, sizes_of(read.tensor), strict=True)
+    ]
+    dims = itertools.count()
+    groups = [[next(dims) for _ in digits] for digits in found]
+    flat = [digit for digits in found for digit in digits]
+    tensor = build.expand(read.tensor, groups, [size for size, _ in flat])
+    return Read(tensor, tuple(place for _, place in flat))
+
+
+def _digits(
+    place: Linear, size: Size, loops: Mapping[int, int | None]
+) -> list[tuple[Size, Linear]]:
+    """The sizes of dims that a dim is cut into and the place in each; none where it is not cut."""
+    terms = sorted(place.terms, key=lambda term: -term[1])
+    factors = [factor for _, factor in terms]
+    if max(factors, default=1) == 1 or min(factors) < 1 or not isinstance(size, int):
+        return []
+    steps = [*terms, *([] if factors[-1] == 1 else [(None, 1)])]
+    found: list[tuple[Size, Linear]] = []
+    rest = place.constant
+    for loop, factor in steps:
+        digit = Linear(rest // factor, () if loop is None else ((loop, 1),))
+        part, left = divmod(size, factor)
+        if left or digit.range(loops)[1] >= part:
+            return []
+        found.append((part, digit))
+        size, rest = factor, rest % factor
+    return found

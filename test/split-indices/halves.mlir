@@ -1,0 +1,51 @@
+// A loop that divides the number of an element by what divides the dim gets a dim for each digit;
+// one that divides by another number, or where the size is unknown, stays.
+//
+// RUN: attn-opt %s --attn-split-indices | FileCheck %s
+
+#same = affine_map<(a, b) -> (a, b)>
+module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device]} {
+  // CHECK-LABEL: func.func @halves(
+  // CHECK: linalg.generic
+  // CHECK-SAME: iterator_types = ["parallel", "parallel", "parallel"]
+  // CHECK-SAME: outs(%{{.*}} : tensor<512x2x64xf16>)
+  // CHECK-NOT: arith.divsi
+  // CHECK-NOT: arith.remsi
+  // CHECK: tensor.extract
+  // CHECK: tensor.collapse_shape
+  func.func @halves(%x: tensor<512x2x64xf16>) -> tensor<512x128xf16> {
+    %width = arith.constant 64 : index
+    %one = arith.constant 1 : index
+    %space = tensor.empty() : tensor<512x128xf16>
+    %r = linalg.generic {indexing_maps = [#same], iterator_types = ["parallel", "parallel"]}
+        outs(%space : tensor<512x128xf16>) {
+    ^bb0(%out: f16):
+      %row = linalg.index 0 : index
+      %at = linalg.index 1 : index
+      %half = arith.divsi %at, %width : index
+      %rest = arith.remsi %at, %width : index
+      %other = arith.subi %one, %half : index
+      %a = tensor.extract %x[%row, %other, %rest] : tensor<512x2x64xf16>
+      linalg.yield %a : f16
+    } -> tensor<512x128xf16>
+    return %r : tensor<512x128xf16>
+  }
+
+  // CHECK-LABEL: func.func @uneven(
+  // CHECK: arith.divsi
+  func.func @uneven(%x: tensor<512x3x48xf16>) -> tensor<512x128xf16> {
+    %width = arith.constant 48 : index
+    %space = tensor.empty() : tensor<512x128xf16>
+    %r = linalg.generic {indexing_maps = [#same], iterator_types = ["parallel", "parallel"]}
+        outs(%space : tensor<512x128xf16>) {
+    ^bb0(%out: f16):
+      %row = linalg.index 0 : index
+      %at = linalg.index 1 : index
+      %part = arith.divsi %at, %width : index
+      %rest = arith.remsi %at, %width : index
+      %a = tensor.extract %x[%row, %part, %rest] : tensor<512x3x48xf16>
+      linalg.yield %a : f16
+    } -> tensor<512x128xf16>
+    return %r : tensor<512x128xf16>
+  }
+}
