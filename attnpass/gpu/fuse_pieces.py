@@ -224,7 +224,7 @@ def _fuse(op: ir.Operation) -> bool:
     if any(one is None for one in made) or not _are_parts(made, op):
         return False
     build = Builder(op)
-    writer = _Writer(build, made, reader.loops)
+    writer = _PieceWriter(build, made, reader.loops)
     init = build.empty(blocks.split(sizes_of(value)), element_type(value))
 
     def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
@@ -269,7 +269,7 @@ def _reads(made: Expression) -> Iterator[Read]:
             yield from _reads(one)
 
 
-class _Writer:
+class _PieceWriter:
     """Writes expressions in a body; each once, with tensors cut so that loops are their indices."""
 
     def __init__(self, build: Builder, made: Sequence[Expression], loops: Mapping[int, int | None]):

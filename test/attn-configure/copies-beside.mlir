@@ -1,5 +1,6 @@
 // On NVIDIA GPUs copies in front of attention get workgroups that read and write 16 bytes a thread:
-// parts of a packed projection. Copies of integers, and of lines that do not lie side by side, stay IREE's; so do all of them on AMD's.
+// parts of a packed projection. Copies of integers, and of lines that do not lie side by side, stay
+// IREE's; so do all of them on AMD's.
 
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_90 --attn-kernels=never --attn-mode=never --compile-to=flow -o %t.mlir
 // RUN: FileCheck %s --input-file=%t.mlir
