@@ -60,7 +60,7 @@ class FusePieces(Pass):
 
 
 @dataclass(frozen=True)
-class Read:
+class ElementRead:
     """The element of a tensor at these places, linear in the loops of the new op."""
 
     tensor: ir.Value
@@ -68,17 +68,17 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Step:
+class ScalarStep:
     """What an op on scalars makes of these."""
 
     op: ir.Operation
     inputs: tuple[Expression, ...]
 
 
-Expression = Read | Step | ir.Value
+Expression = ElementRead | ScalarStep | ir.Value
 
 
-class _Reader(ScalarReader["Linear", "Expression"]):
+class _PieceReader(ScalarReader["Linear", "Expression"]):
     """Reads an element of a tensor as scalars made of elements of other tensors."""
 
     def __init__(self, sizes: Sequence[int | None]):
@@ -95,7 +95,7 @@ class _Reader(ScalarReader["Linear", "Expression"]):
         known = tuple(place for place in places if place is not None)
         if found is not None or len(known) < len(places):
             return found
-        return Read(value, known)
+        return ElementRead(value, known)
 
     def _made(self, op: ir.Operation, places: Indices) -> Expression | None:
         if op.name == "tensor.concat":
@@ -135,7 +135,7 @@ class _Reader(ScalarReader["Linear", "Expression"]):
 
     def step(self, value: ir.Value, op: ir.Operation, scope: Scope) -> Expression | None:
         inputs = self.inputs(op, scope)
-        return None if None in inputs else Step(op, tuple(inputs))
+        return None if None in inputs else ScalarStep(op, tuple(inputs))
 
 
 def _is_cheap(op: ir.Operation) -> bool:
@@ -155,7 +155,7 @@ def _is_sum(value: ir.Value) -> bool:
 
 
 @dataclass(frozen=True)
-class _Blocks:
+class _EqualBlocks:
     """A result of a concat with its dim `dim` as `count` blocks of `width`; `shape` are the sizes
     of the loops over that: all dims, the block's number in front of the place in it, which is no
     loop where the width is one."""
@@ -187,7 +187,7 @@ class _Blocks:
         return [[next(loops) for _ in range(1 + (wide and d == self.dim))] for d in range(rank)]
 
 
-def _blocks(op: ir.Operation) -> _Blocks | None:
+def _blocks(op: ir.Operation) -> _EqualBlocks | None:
     """The largest blocks of equal size that no piece ends within; None for too many of them."""
     dim = ir.IntegerAttr(op.attributes["dim"]).value
     widths = [ranked_shape(piece)[dim] for piece in op.operands]
@@ -195,7 +195,7 @@ def _blocks(op: ir.Operation) -> _Blocks | None:
         return None
     width = math.gcd(*widths, *_inner_widths(op))
     count = sum(widths) // width
-    return _Blocks(dim, count, width) if 1 < count <= _MOST_BLOCKS else None
+    return _EqualBlocks(dim, count, width) if 1 < count <= _MOST_BLOCKS else None
 
 
 def _inner_widths(op: ir.Operation, depth: int = 12) -> Iterator[int]:
@@ -219,7 +219,7 @@ def _fuse(op: ir.Operation) -> bool:
         return False
     value = op.results[0]
     rank = len(ranked_shape(value))
-    reader = _Reader(blocks.split(ranked_shape(value)))
+    reader = _PieceReader(blocks.split(ranked_shape(value)))
     made = [reader.element(value, blocks.places(block, rank)) for block in range(blocks.count)]
     if any(one is None for one in made) or not _are_parts(made, op):
         return False
@@ -261,10 +261,10 @@ def _elements(value: ir.Value) -> int:
     return math.prod(size or 1 for size in ranked_shape(value))
 
 
-def _reads(made: Expression) -> Iterator[Read]:
-    if isinstance(made, Read):
+def _reads(made: Expression) -> Iterator[ElementRead]:
+    if isinstance(made, ElementRead):
         yield made
-    elif isinstance(made, Step):
+    elif isinstance(made, ScalarStep):
         for one in made.inputs:
             yield from _reads(one)
 
@@ -281,17 +281,17 @@ class _PieceWriter:
         if isinstance(made, ir.Value):
             return made
         if made not in self._known:
-            if isinstance(made, Read):
+            if isinstance(made, ElementRead):
                 self._known[made] = self._read(made, inner)
             else:
                 self._known[made] = self._step(made, inner)
         return self._known[made]
 
-    def _read(self, made: Read, inner: Builder) -> ir.Value:
+    def _read(self, made: ElementRead, inner: Builder) -> ir.Value:
         cut = self._cut[made]
         return inner.extract(cut.tensor, [_index(place, inner) for place in cut.places])
 
-    def _step(self, made: Step, inner: Builder) -> ir.Value:
+    def _step(self, made: ScalarStep, inner: Builder) -> ir.Value:
         return inner.copy(made.op, [self.value(one, inner) for one in made.inputs]).results[0]
 
 
@@ -306,7 +306,7 @@ def _index(place: Linear, inner: Builder) -> ir.Value:
     return total
 
 
-def _cut(read: Read, loops: Mapping[int, int | None], build: Builder) -> Read:
+def _cut(read: ElementRead, loops: Mapping[int, int | None], build: Builder) -> ElementRead:
     """The same element of the tensor with each dim cut so that each loop is an index, where its
     places are digits of a number."""
     found = [
@@ -317,7 +317,7 @@ def _cut(read: Read, loops: Mapping[int, int | None], build: Builder) -> Read:
     groups = [[next(dims) for _ in digits] for digits in found]
     flat = [digit for digits in found for digit in digits]
     tensor = build.expand(read.tensor, groups, [size for size, _ in flat])
-    return Read(tensor, tuple(place for _, place in flat))
+    return ElementRead(tensor, tuple(place for _, place in flat))
 
 
 def _digits(

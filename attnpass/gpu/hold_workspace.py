@@ -40,7 +40,7 @@ _MOST = 1 << 30
 
 
 @dataclass(frozen=True)
-class _Use:
+class _HeldMemory:
     """Memory of a known size that one list of commands computes in."""
 
     allocation: ir.Operation
@@ -69,14 +69,14 @@ def _affinity(op: ir.Operation) -> ir.Attribute | None:
     return op.attributes.get("affinity")
 
 
-def _use(allocation: ir.Operation) -> _Use | None:
+def _use(allocation: ir.Operation) -> _HeldMemory | None:
     """What an allocation is for, if one list of commands alone reads and writes it."""
     memory, size = allocation.results[0], _known_bytes(allocation)
     names = sorted(op.name for op in users(memory))
     if str(memory.type) != _TRANSIENT or names != [_COMMANDS, _RELEASE] or not 0 < size <= _MOST:
         return None
     (release,) = (op for op in users(memory) if op.name == _RELEASE)
-    return _Use(allocation, release, size)
+    return _HeldMemory(allocation, release, size)
 
 
 def _known_bytes(allocation: ir.Operation) -> int:
@@ -130,7 +130,7 @@ def _allocate(before: ir.Operation, size: int, like: ir.Operation) -> None:
     fill_region(initializer, [], "util.return", fill)
 
 
-def _replace(use: _Use) -> None:
+def _replace(use: _HeldMemory) -> None:
     """Has the list of commands use the workspace, and wait for what the allocation waited for."""
     allocation, release = use.allocation, use.release
     build = Builder(allocation)
