@@ -60,7 +60,7 @@ class FusePieces(Pass):
 
 
 @dataclass(frozen=True)
-class ElementRead:
+class PlacedElement:
     """The element of a tensor at these places, linear in the loops of the new op."""
 
     tensor: ir.Value
@@ -75,7 +75,7 @@ class ScalarStep:
     inputs: tuple[Expression, ...]
 
 
-Expression = ElementRead | ScalarStep | ir.Value
+Expression = PlacedElement | ScalarStep | ir.Value
 
 
 class _PieceReader(ScalarReader["Linear", "Expression"]):
@@ -95,7 +95,7 @@ class _PieceReader(ScalarReader["Linear", "Expression"]):
         known = tuple(place for place in places if place is not None)
         if found is not None or len(known) < len(places):
             return found
-        return ElementRead(value, known)
+        return PlacedElement(value, known)
 
     def _made(self, op: ir.Operation, places: Indices) -> Expression | None:
         if op.name == "tensor.concat":
@@ -261,8 +261,8 @@ def _elements(value: ir.Value) -> int:
     return math.prod(size or 1 for size in ranked_shape(value))
 
 
-def _reads(made: Expression) -> Iterator[ElementRead]:
-    if isinstance(made, ElementRead):
+def _reads(made: Expression) -> Iterator[PlacedElement]:
+    if isinstance(made, PlacedElement):
         yield made
     elif isinstance(made, ScalarStep):
         for one in made.inputs:
@@ -281,13 +281,13 @@ class _PieceWriter:
         if isinstance(made, ir.Value):
             return made
         if made not in self._known:
-            if isinstance(made, ElementRead):
+            if isinstance(made, PlacedElement):
                 self._known[made] = self._read(made, inner)
             else:
                 self._known[made] = self._step(made, inner)
         return self._known[made]
 
-    def _read(self, made: ElementRead, inner: Builder) -> ir.Value:
+    def _read(self, made: PlacedElement, inner: Builder) -> ir.Value:
         cut = self._cut[made]
         return inner.extract(cut.tensor, [_index(place, inner) for place in cut.places])
 
@@ -306,7 +306,7 @@ def _index(place: Linear, inner: Builder) -> ir.Value:
     return total
 
 
-def _cut(read: ElementRead, loops: Mapping[int, int | None], build: Builder) -> ElementRead:
+def _cut(read: PlacedElement, loops: Mapping[int, int | None], build: Builder) -> PlacedElement:
     """The same element of the tensor with each dim cut so that each loop is an index, where its
     places are digits of a number."""
     found = [
@@ -317,7 +317,7 @@ def _cut(read: ElementRead, loops: Mapping[int, int | None], build: Builder) -> 
     groups = [[next(dims) for _ in digits] for digits in found]
     flat = [digit for digits in found for digit in digits]
     tensor = build.expand(read.tensor, groups, [size for size, _ in flat])
-    return ElementRead(tensor, tuple(place for _, place in flat))
+    return PlacedElement(tensor, tuple(place for _, place in flat))
 
 
 def _digits(
