@@ -68,14 +68,14 @@ class PlacedElement:
 
 
 @dataclass(frozen=True)
-class ScalarStep:
+class AppliedOp:
     """What an op on scalars makes of these."""
 
     op: ir.Operation
     inputs: tuple[Expression, ...]
 
 
-Expression = PlacedElement | ScalarStep | ir.Value
+Expression = PlacedElement | AppliedOp | ir.Value
 
 
 class _PieceReader(ScalarReader["Linear", "Expression"]):
@@ -135,7 +135,7 @@ class _PieceReader(ScalarReader["Linear", "Expression"]):
 
     def step(self, value: ir.Value, op: ir.Operation, scope: Scope) -> Expression | None:
         inputs = self.inputs(op, scope)
-        return None if None in inputs else ScalarStep(op, tuple(inputs))
+        return None if None in inputs else AppliedOp(op, tuple(inputs))
 
 
 def _is_cheap(op: ir.Operation) -> bool:
@@ -264,7 +264,7 @@ def _elements(value: ir.Value) -> int:
 def _reads(made: Expression) -> Iterator[PlacedElement]:
     if isinstance(made, PlacedElement):
         yield made
-    elif isinstance(made, ScalarStep):
+    elif isinstance(made, AppliedOp):
         for one in made.inputs:
             yield from _reads(one)
 
@@ -291,7 +291,7 @@ class _PieceWriter:
         cut = self._cut[made]
         return inner.extract(cut.tensor, [_index(place, inner) for place in cut.places])
 
-    def _step(self, made: ScalarStep, inner: Builder) -> ir.Value:
+    def _step(self, made: AppliedOp, inner: Builder) -> ir.Value:
         return inner.copy(made.op, [self.value(one, inner) for one in made.inputs]).results[0]
 
 
