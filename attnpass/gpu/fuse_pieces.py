@@ -75,7 +75,14 @@ class AppliedOp:
     inputs: tuple[Expression, ...]
 
 
-Expression = PlacedElement | AppliedOp | ir.Value
+@dataclass(frozen=True)
+class Known:
+    """A scalar that is there already: equal to no element and no op, which values are not asked."""
+
+    value: ir.Value
+
+
+Expression = PlacedElement | AppliedOp | Known
 
 
 class _PieceReader(ScalarReader["Linear", "Expression"]):
@@ -125,17 +132,18 @@ class _PieceReader(ScalarReader["Linear", "Expression"]):
         return None
 
     def argument(self, value: ir.Value) -> Expression | None:
-        return value
+        return Known(value)
 
     def constant(self, op: ir.Operation) -> Expression | None:
-        return op.results[0] if op.name == "arith.constant" else None
+        return Known(op.results[0]) if op.name == "arith.constant" else None
 
     def index(self, place: Linear | None) -> Expression | None:
         return None
 
     def step(self, value: ir.Value, op: ir.Operation, scope: Scope) -> Expression | None:
         inputs = self.inputs(op, scope)
-        return None if None in inputs else AppliedOp(op, tuple(inputs))
+        known = tuple(one for one in inputs if one is not None)
+        return AppliedOp(op, known) if len(known) == len(inputs) else None
 
 
 def _is_cheap(op: ir.Operation) -> bool:
@@ -220,8 +228,9 @@ def _fuse(op: ir.Operation) -> bool:
     value = op.results[0]
     rank = len(ranked_shape(value))
     reader = _PieceReader(blocks.split(ranked_shape(value)))
-    made = [reader.element(value, blocks.places(block, rank)) for block in range(blocks.count)]
-    if any(one is None for one in made) or not _are_parts(made, op):
+    found = [reader.element(value, blocks.places(block, rank)) for block in range(blocks.count)]
+    made = [one for one in found if one is not None]
+    if len(made) < len(found) or not _are_parts(made, op):
         return False
     build = Builder(op)
     writer = _PieceWriter(build, made, reader.loops)
@@ -278,8 +287,8 @@ class _PieceWriter:
 
     def value(self, made: Expression, inner: Builder) -> ir.Value:
         """What `made` stands for, where `inner` writes."""
-        if isinstance(made, ir.Value):
-            return made
+        if isinstance(made, Known):
+            return made.value
         if made not in self._known:
             if isinstance(made, PlacedElement):
                 self._known[made] = self._read(made, inner)

@@ -34,6 +34,7 @@ from ..passes import Pass, PassContext
 
 _QUOTIENT, _REST = "arith.divsi", "arith.remsi"
 _SUBGROUP = 32
+_COMPUTES = ("linalg.", "iree_linalg_ext.")
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,6 @@ class SplitIndices(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-
         if not self.is_for(module):
             return False
         with module.context:
@@ -66,10 +66,16 @@ class SplitIndices(Pass):
 
 
 def _is_loop(op: ir.Operation) -> bool:
-    """Whether an op makes one tensor, element by element, in its own order."""
-    if any(name in op.attributes for name in CONFIGURATION_ATTRIBUTES):
+    """Whether an op makes one tensor, element by element, in its own order, and no other op of
+    its dispatch has loops: one alone may be configured."""
+    if len(op.results) != 1 or read_elementwise(op) is None or not _is_alone(op):
         return False
-    return len(op.results) == 1 and read_elementwise(op) is not None
+    return not any(name in op.attributes for name in CONFIGURATION_ATTRIBUTES)
+
+
+def _is_alone(op: ir.Operation) -> bool:
+    others = (child.operation for child in op.block.operations)
+    return not any(one.name.startswith(_COMPUTES) and one != op for one in others)
 
 
 def _reads_by_index(loop: ir.Operation) -> bool:
