@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..ir import collect, element_type_name, maps, put_in_place
+from ..attention.widening import widened_from
+from ..ir import Builder, collect, element_type, element_type_name, maps, put_in_place
 from ..ir.contractions import NAMED
 from ..passes import Pass, PassContext
 
@@ -23,6 +24,9 @@ class GenericProducts(Pass):
     IREE 3.13 does so from `--iree-opt-level=O2` on. Below, its CUDA kernels of some
     `linalg.contract` ops (f32, several batch dims or one of unknown size) compute wrong numbers:
     relative errors of 0.8 to 1 on an H200, right with `--iree-opt-generalize-matmul` alone.
+
+    Where a model widens both factors from 16 bits, as torch's addmm does, the generic widens them:
+    IREE does that for named products alone, and has no tensor cores for those of f32.
     """
 
     name: ClassVar[str] = "attn-generic-products"
@@ -35,12 +39,29 @@ class GenericProducts(Pass):
             return False
         named = collect(module, _is_wrong, bodies=False)
         for op in named:
-            generalize(op)
+            _widen_inside(generalize(op))
         return bool(named)
 
 
 def _is_wrong(op: ir.Operation) -> bool:
     return op.name in NAMED and element_type_name(op.operands[0]) not in _LEFT
+
+
+def _widen_inside(product: ir.Operation) -> None:
+    """Has a product read both factors as they were before they were widened from 16 bits."""
+    found = [widened_from(factor, 2) for factor in list(product.operands)[:2]]
+    narrow = [factor for factor in found if factor is not None]
+    if len(narrow) < len(found) or len({*map(element_type_name, narrow)}) != 1:
+        return
+    block = product.regions[0].blocks[0]
+    build = Builder(block.operations[0].operation)
+    for number, factor in enumerate(narrow):
+        scalar = block.arguments[number]
+        wide = scalar.type
+        product.operands[number] = factor
+        scalar.set_type(element_type(factor))
+        cast = build.create("arith.extf", [wide], [scalar])
+        scalar.replace_all_uses_except(cast.results[0], cast)
 
 
 def generalize(op: ir.Operation) -> ir.Operation:
