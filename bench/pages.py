@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from bench import cost_tables, pass_table
+from bench.cases import blocks as gpu_blocks
 from bench.cases.configure import NARROW_VARIANTS, WRONG
 from bench.markdown import DOCS, lines_plot, ratios_plot, size, table, text_table, write_block
 from bench.results import FOLDER, Results, Row, load
@@ -66,8 +67,7 @@ def gains() -> str:
     head = ["machine", "program", "IREE 3.13", "attnpass", "precompiled kernels", "PyTorch"]
     attention = "attention, 4096 rows and keys"
     lines = [
-        _layer_gain("layer of Llama 3 8B, f16, prefill of 4096 rows", "prefill4096"),
-        _layer_gain("layer of Llama 3 8B, f16, decode over 16384 keys", "decode16384"),
+        *_whole_blocks(),
         _gpu_gain(f"{attention}, f16, 32 heads of 128", "f16_32x1_4096x4096_d128"),
         _gpu_gain(f"{attention}, f16, 4 heads of 1024", "f16_4x1_4096x4096_d1024"),
         _gpu_gain(f"{attention}, f32, 32 heads of 128", "f32_32x1_4096x4096_d128"),
@@ -79,11 +79,24 @@ def gains() -> str:
     return text_table([*head, "run"], lines)
 
 
-def _layer_gain(words: str, case: str) -> list[str]:
-    run = "llama_layer_h200"
-    rows = load(run).by_case()[case]
-    times = [three_digits(rows[way]) for way in ("iree", "configured", "kernels", "torch")]
-    return [_machine(run), words, *times, _runs(run)]
+def _whole_blocks() -> list[list[str]]:
+    run, lines = "blocks_h200", []
+    names = {case.name: f"{case.words}, {case.kind}" for case in gpu_blocks.cases()}
+    for case, ways in load(run).by_case().items():
+        times = [_told(ways.get(way, {})) for way in ("iree", "attnpass", "kernels")]
+        best = _best_of_pytorch(ways)
+        peer = f"{three_digits(ways[best])} ({PYTORCH[best]})"
+        lines.append([_machine(run), names[case], *times, peer, _runs(run)])
+    return lines
+
+
+def _told(row: Row) -> str:
+    """A time to three digits, or why there is none."""
+    if row.get("failed"):
+        return "fails"
+    error = row.get("error", 0)
+    is_wrong = error is None or error > WRONG
+    return "wrong" if is_wrong else three_digits(row) if "ms" in row else "-"
 
 
 def _gpu_gain(words: str, case: str) -> list[str]:
@@ -171,6 +184,8 @@ def value_layouts_alone() -> str:
 
 # docs/nvidia.md
 
+# PyTorch's ways to run a block: eager, as a CUDA graph, compiled.
+PYTORCH = {"torch": "eager", "torch graph": "graph", "torch compile": "compiled"}
 # What stands behind a product, by the words of its case.
 BEHIND = {
     "bias gelu": "bias and GELU",
@@ -178,6 +193,30 @@ BEHIND = {
     "silu gated": "SiLU of one times another",
     "unknown rows": "rows known at run time",
 }
+
+
+def blocks_on_gpu() -> str:
+    """Milliseconds of whole blocks by IREE, by attnpass and by PyTorch's ways; what of it the GPU
+    works."""
+    results = load("blocks_h200")
+    names = {case.name: case.words for case in gpu_blocks.cases()}
+    lines = []
+    for case, ways in results.by_case().items():
+        times = [_told(ways.get(way, {})) for way in ("iree", "attnpass", "kernels", *PYTORCH)]
+        ours, best = ways["kernels"], _best_of_pytorch(ways)
+        spent = [f"{way['device_ms']:.3f}" for way in (ours, ways[best])]
+        ratio = f"{ways[best]['ms'] / ours['ms']:.2f}"
+        errors = f"{ours['error']:.0e} ({ways['torch']['error']:.0e})"
+        lines.append([names[case], *times, ratio, *spent, errors])
+    head = ["block", "IREE", "attnpass", "with kernels", "PyTorch", "as a graph", "compiled"]
+    head += ["best of PyTorch / with kernels", "GPU, with kernels", "GPU, best of PyTorch"]
+    words = "a call with its synchronisation; errors against float64, those of PyTorch in brackets"
+    where = f"{on(results)}, {words}; torch {results.about['versions']['torch']}:\n\n"
+    return where + table([*head, "error"], lines)
+
+
+def _best_of_pytorch(ways: Ways) -> str:
+    return min((way for way in PYTORCH if "ms" in ways.get(way, {})), key=lambda w: ways[w]["ms"])
 
 
 def product_kernels() -> str:
@@ -618,6 +657,7 @@ BLOCKS: dict[tuple[str, str], Block] = {
     ("how-it-decides.md", "alone"): Block(
         value_layouts_alone, ("configure_h200", "configure_f32_h200", "kernels_h200")
     ),
+    ("nvidia.md", "blocks"): Block(blocks_on_gpu, ("blocks_h200",)),
     ("nvidia.md", "products"): Block(product_kernels, ("product_kernels_h200",)),
     ("passes.md", "passes"): Block(pass_table.passes),
     ("notes/gpu.md", "prefill"): Block(prefill, ("configure_h200",)),
