@@ -398,49 +398,32 @@ def _with_read(found: Epilogue, op: str, read: Term) -> Epilogue | None:
 
 
 def _activation(term: Term) -> tuple[str, Term] | None:
-    """The activation that a term ends with, and of what."""
-    silu = _silu(term)
-    if silu is not None:
-        return "silu", silu
-    factors = list(_factors(term))
-    number = math.prod(factor[1] for factor in factors if factor[0] == "number")
-    rest = [factor for factor in factors if factor[0] != "number"]
-    if len(rest) != 2 or not math.isclose(number, 0.5, rel_tol=_NEAR):
+    """The activation that a term is, and of what."""
+    number, rest = _split(term)
+    if len(rest) != 2:
         return None
     for inner, raised in (rest, rest[::-1]):
-        name = _gelu(inner, raised)
+        name = _name_of(inner, _curve(number, raised))
         if name:
             return name, inner
     return None
 
 
-def _silu(term: Term) -> Term | None:
-    if term[0] == "arith.mulf":
-        for inner, gate in (term[1:], term[:0:-1]):
-            if gate == _sigmoid(inner) or gate == _sigmoid(inner, False):
-                return inner
-    if term[0] == "arith.divf" and term[2] in (_exp_behind(term[1]), _exp_behind(term[1], False)):
-        return term[1]
-    return None
-
-
-def _exp_behind(inner: Term, one_last: bool = True) -> Term:
-    """1 + exp(-inner), in either order."""
-    power, one = ("math.exp", ("arith.negf", inner)), ("number", 1.0)
-    return ("arith.addf", power, one) if one_last else ("arith.addf", one, power)
-
-
-def _sigmoid(inner: Term, one_last: bool = True) -> Term:
-    return ("arith.divf", ("number", 1.0), _exp_behind(inner, one_last))
+def _split(term: Term) -> tuple[float, list[Term]]:
+    """The number and the rest of a term's factors."""
+    factors = list(_factors(term))
+    rest = [factor for factor in factors if factor[0] != "number"]
+    return math.prod(factor[1] for factor in factors if factor[0] == "number"), rest
 
 
 def _factors(term: Term) -> Iterator[Term]:
     if term[0] == "arith.mulf":
         yield from _factors(term[1])
         yield from _factors(term[2])
-    elif term[0] == "arith.divf" and term[2][0] == "number" and term[2][1]:
+    elif term[0] == "arith.divf":
         yield from _factors(term[1])
-        yield ("number", 1 / term[2][1])
+        number = term[2][1] if term[2][0] == "number" else 0.0
+        yield ("number", 1 / number) if number else ("inverse", term[2])
     elif term[0] == "arith.negf":
         yield from _factors(term[1])
         yield ("number", -1.0)
@@ -448,42 +431,98 @@ def _factors(term: Term) -> Iterator[Term]:
         yield term
 
 
-def _gelu(inner: Term, raised: Term) -> str:
-    """Which GELU of `inner` multiplies it by half of `raised`; '' for none."""
-    if raised[0] == "math.erfc":
-        return "gelu" if _times(raised[1], inner, -math.sqrt(0.5)) else ""
-    if raised[0] != "arith.addf" or ("number", 1.0) not in raised[1:]:
+@dataclass(frozen=True)
+class _Curve:
+    """`low` plus `high` times a function of `argument`; `inverse` is 1 / (1 + exp(argument))."""
+
+    function: str
+    low: float
+    high: float
+    argument: Term
+
+
+def _curve(number: float, term: Term) -> _Curve | None:
+    """The curve that a number times a term is."""
+    if term[0] == "math.erfc":
+        return _Curve("math.erfc", 0.0, number, term[1])
+    summed = term[1] if term[0] == "inverse" else term
+    if summed[0] != "arith.addf":
+        return None
+    for one, other in (summed[1:], summed[:0:-1]):
+        high, rest = _split(other)
+        if one[0] == "number" and len(rest) == 1 and len(rest[0]) == 2:
+            return _raised(number, term[0], one[1], high, rest[0])
+    return None
+
+
+def _raised(number: float, op: str, low: float, high: float, function: Term) -> _Curve | None:
+    name, argument = function
+    if op != "inverse":
+        return _Curve(name, number * low, number * high, argument)
+    is_sigmoid = (name, low, high) == ("math.exp", 1.0, 1.0)
+    return _Curve(op, 0.0, number, argument) if is_sigmoid else None
+
+
+# Activations as x times a curve of slope * (x + cube * x^3): the curve, its low and high, both.
+_BENT, _CUBE = math.sqrt(2 / math.pi), 0.044715
+_CURVES = (
+    ("gelu", "math.erf", 0.5, 0.5, math.sqrt(0.5), 0.0),
+    ("gelu", "math.erfc", 0.0, 0.5, -math.sqrt(0.5), 0.0),
+    ("gelu_tanh", "math.tanh", 0.5, 0.5, _BENT, _CUBE),
+    ("gelu_tanh", "inverse", 0.0, 1.0, -2 * _BENT, _CUBE),
+    ("silu", "inverse", 0.0, 1.0, -1.0, 0.0),
+)
+
+
+def _name_of(inner: Term, curve: _Curve | None) -> str:
+    """Which activation of `inner` it is that times a curve; '' for none."""
+    powers = None if curve is None else _powers(curve.argument, inner)
+    if curve is None or powers is None:
         return ""
-    curve = raised[1] if raised[2] == ("number", 1.0) else raised[2]
-    if curve[0] == "math.erf":
-        return "gelu" if _times(curve[1], inner, math.sqrt(0.5)) else ""
-    return "gelu_tanh" if curve[0] == "math.tanh" and _bends(curve[1], inner) else ""
+    slope = powers.pop(1, 0.0)
+    cube = powers.pop(3, 0.0) / slope if slope else 0.0
+    if any(powers.values()):
+        return ""
+    found = (curve.low, curve.high, slope, cube)
+    for name, function, *wanted in _CURVES:
+        if function == curve.function and all(map(_is_near, found, wanted)):
+            return name
+    return ""
 
 
-def _times(term: Term, inner: Term, wanted: float) -> bool:
-    """Whether a term is `inner` times a number."""
+def _is_near(found: float, wanted: float) -> bool:
+    """Whether a number is the one that is wanted, or that rounded."""
+    rounded = abs(wanted) != 1 and math.isclose(found, wanted, rel_tol=_NEAR)
+    return found == wanted or rounded
+
+
+def _powers(term: Term, inner: Term) -> dict[int, float] | None:
+    """A term as a polynomial of `inner`, up to its cube: each power's number."""
+    if term == inner:
+        return {1: 1.0}
+    if term[0] == "number":
+        return {0: term[1]}
+    if term[0] in ("math.powf", "math.fpowi") and term[2][0] == "number":
+        power = term[2][1]
+        return _multiplied([term[1]] * int(power), inner) if power in (2.0, 3.0) else None
+    if term[0] == "arith.addf":
+        one, other = _powers(term[1], inner), _powers(term[2], inner)
+        if one is None or other is None:
+            return None
+        return {each: one.get(each, 0.0) + other.get(each, 0.0) for each in {*one, *other}}
     factors = list(_factors(term))
-    number = math.prod(factor[1] for factor in factors if factor[0] == "number")
-    rest = [factor for factor in factors if factor[0] != "number"]
-    return rest == list(_factors(inner)) and math.isclose(number, wanted, rel_tol=_NEAR)
+    return _multiplied(factors, inner) if len(factors) > 1 else None
 
 
-def _bends(term: Term, inner: Term) -> bool:
-    """Whether a term is sqrt(2 / pi) * (x + 0.044715 * x^3) of x = `inner`."""
-    factors = list(_factors(term))
-    number = math.prod(factor[1] for factor in factors if factor[0] == "number")
-    rest = [factor for factor in factors if factor[0] != "number"]
-    if not math.isclose(number, math.sqrt(2 / math.pi), rel_tol=_NEAR) or len(rest) != 1:
-        return False
-    (summed,) = rest
-    if summed[0] != "arith.addf" or inner not in summed[1:]:
-        return False
-    return _is_cube(summed[2] if summed[1] == inner else summed[1], inner)
-
-
-def _is_cube(term: Term, inner: Term) -> bool:
-    factors = list(_factors(term))
-    number = math.prod(factor[1] for factor in factors if factor[0] == "number")
-    rest = [factor for factor in factors if factor[0] != "number"]
-    powers = [("math.powf", inner, ("number", 3.0))], [("math.fpowi", inner, ("number", 3.0))]
-    return math.isclose(number, 0.044715, rel_tol=_NEAR) and (rest in powers or rest == [inner] * 3)
+def _multiplied(factors: Sequence[Term], inner: Term) -> dict[int, float] | None:
+    made = {0: 1.0}
+    for factor in factors:
+        found = _powers(factor, inner)
+        if found is None or max(made) + max(found) > 3:
+            return None
+        pairs = [(each, other) for each in made for other in found]
+        after = dict.fromkeys((each + other for each, other in pairs), 0.0)
+        for each, other in pairs:
+            after[each + other] += made[each] * found[other]
+        made = after
+    return made

@@ -221,3 +221,131 @@ func.func @mapped(%a: tensor<300x64xbf16>, %w: tensor<264x64xbf16>, %b: tensor<2
   %t = arith.addf %x, %s : tensor<300x264xbf16>
   return %t : tensor<300x264xbf16>
 }
+
+// -----
+
+#w = affine_map<(m, n, k) -> (n, k)>
+#a = affine_map<(m, n, k) -> (m, k)>
+#r = affine_map<(m, n, k) -> (m, n)>
+#id = affine_map<(m, n) -> (m, n)>
+#column = affine_map<(m, n) -> (n)>
+
+// GELU as x * (0.5 + 0.5 * erf(x / sqrt(2))), rounded once.
+// CHECK-LABEL: func.func @half_and_half(
+// CHECK: hal.dispatch.extern "product_f16_tile128_bias_gelu"
+// CHECK-NOT: linalg.generic
+// REMARK: product_f16_tile128_bias_gelu: {{.*}}, with a bias and GELU
+func.func @half_and_half(%a: tensor<300x64xf16>, %w: tensor<520x64xf16>, %b: tensor<520xf16>) -> tensor<300x520xf16> {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %half = arith.constant 0.5 : f32
+  %small = arith.constant 0.044715 : f32
+  %root = arith.constant 0.70710678 : f32
+  %bent = arith.constant 0.7978845608 : f32
+  %twice = arith.constant 1.5957691216 : f32
+  %e32 = tensor.empty() : tensor<300x520xf32>
+  %e = tensor.empty() : tensor<300x520xf16>
+  %f = linalg.fill ins(%zero : f32) outs(%e32 : tensor<300x520xf32>) -> tensor<300x520xf32>
+  %p = linalg.matmul indexing_maps = [#a, #w, #r] ins(%a, %w : tensor<300x64xf16>, tensor<520x64xf16>) outs(%f : tensor<300x520xf32>) -> tensor<300x520xf32>
+  %g = linalg.generic {indexing_maps = [#id, #column, #id], iterator_types = ["parallel", "parallel"]} ins(%p, %b : tensor<300x520xf32>, tensor<520xf16>) outs(%e : tensor<300x520xf16>) {
+  ^bb0(%i: f32, %j: f16, %o: f16):
+    %wide = arith.extf %j : f16 to f32
+    %x = arith.addf %i, %wide : f32
+    %q = arith.mulf %x, %root : f32
+    %v = math.erf %q : f32
+    %u = arith.mulf %v, %half : f32
+    %s = arith.addf %u, %half : f32
+    %y = arith.mulf %x, %s : f32
+    %t = arith.truncf %y : f32 to f16
+    linalg.yield %t : f16
+  } -> tensor<300x520xf16>
+  return %g : tensor<300x520xf16>
+}
+
+// -----
+
+#w = affine_map<(m, n, k) -> (n, k)>
+#a = affine_map<(m, n, k) -> (m, k)>
+#r = affine_map<(m, n, k) -> (m, n)>
+#id = affine_map<(m, n) -> (m, n)>
+#column = affine_map<(m, n) -> (n)>
+
+// GELU by tanh, of x * (1 + 0.044715 * x * x).
+// CHECK-LABEL: func.func @factored(
+// CHECK: hal.dispatch.extern "product_f16_tile128_bias_gelu_tanh"
+// CHECK-NOT: linalg.generic
+// REMARK: product_f16_tile128_bias_gelu_tanh: {{.*}}, with a bias and GELU by tanh
+func.func @factored(%a: tensor<300x64xf16>, %w: tensor<520x64xf16>, %b: tensor<520xf16>) -> tensor<300x520xf16> {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %half = arith.constant 0.5 : f32
+  %small = arith.constant 0.044715 : f32
+  %root = arith.constant 0.70710678 : f32
+  %bent = arith.constant 0.7978845608 : f32
+  %twice = arith.constant 1.5957691216 : f32
+  %e32 = tensor.empty() : tensor<300x520xf32>
+  %e = tensor.empty() : tensor<300x520xf16>
+  %f = linalg.fill ins(%zero : f32) outs(%e32 : tensor<300x520xf32>) -> tensor<300x520xf32>
+  %p = linalg.matmul indexing_maps = [#a, #w, #r] ins(%a, %w : tensor<300x64xf16>, tensor<520x64xf16>) outs(%f : tensor<300x520xf32>) -> tensor<300x520xf32>
+  %g = linalg.generic {indexing_maps = [#id, #column, #id], iterator_types = ["parallel", "parallel"]} ins(%p, %b : tensor<300x520xf32>, tensor<520xf16>) outs(%e : tensor<300x520xf16>) {
+  ^bb0(%i: f32, %j: f16, %o: f16):
+    %wide = arith.extf %j : f16 to f32
+    %x = arith.addf %i, %wide : f32
+    %sq = arith.mulf %x, %x : f32
+    %q = arith.mulf %sq, %small : f32
+    %u = arith.addf %q, %one : f32
+    %v = arith.mulf %u, %x : f32
+    %c = arith.mulf %v, %bent : f32
+    %h = math.tanh %c : f32
+    %s = arith.addf %one, %h : f32
+    %d = arith.mulf %x, %half : f32
+    %y = arith.mulf %d, %s : f32
+    %t = arith.truncf %y : f32 to f16
+    linalg.yield %t : f16
+  } -> tensor<300x520xf16>
+  return %g : tensor<300x520xf16>
+}
+
+// -----
+
+#w = affine_map<(m, n, k) -> (n, k)>
+#a = affine_map<(m, n, k) -> (m, k)>
+#r = affine_map<(m, n, k) -> (m, n)>
+#id = affine_map<(m, n) -> (m, n)>
+#column = affine_map<(m, n) -> (n)>
+
+// The same by a sigmoid of twice the argument.
+// CHECK-LABEL: func.func @as_sigmoid(
+// CHECK: hal.dispatch.extern "product_f16_tile128_bias_gelu_tanh"
+// CHECK-NOT: linalg.generic
+// REMARK: product_f16_tile128_bias_gelu_tanh: {{.*}}, with a bias and GELU by tanh
+func.func @as_sigmoid(%a: tensor<300x64xf16>, %w: tensor<520x64xf16>, %b: tensor<520xf16>) -> tensor<300x520xf16> {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %half = arith.constant 0.5 : f32
+  %small = arith.constant 0.044715 : f32
+  %root = arith.constant 0.70710678 : f32
+  %bent = arith.constant 0.7978845608 : f32
+  %twice = arith.constant 1.5957691216 : f32
+  %e32 = tensor.empty() : tensor<300x520xf32>
+  %e = tensor.empty() : tensor<300x520xf16>
+  %f = linalg.fill ins(%zero : f32) outs(%e32 : tensor<300x520xf32>) -> tensor<300x520xf32>
+  %p = linalg.matmul indexing_maps = [#a, #w, #r] ins(%a, %w : tensor<300x64xf16>, tensor<520x64xf16>) outs(%f : tensor<300x520xf32>) -> tensor<300x520xf32>
+  %g = linalg.generic {indexing_maps = [#id, #column, #id], iterator_types = ["parallel", "parallel"]} ins(%p, %b : tensor<300x520xf32>, tensor<520xf16>) outs(%e : tensor<300x520xf16>) {
+  ^bb0(%i: f32, %j: f16, %o: f16):
+    %wide = arith.extf %j : f16 to f32
+    %x = arith.addf %i, %wide : f32
+    %sq = arith.mulf %x, %x : f32
+    %cube = arith.mulf %sq, %x : f32
+    %q = arith.mulf %cube, %small : f32
+    %u = arith.addf %x, %q : f32
+    %c = arith.mulf %u, %twice : f32
+    %n = arith.negf %c : f32
+    %h = math.exp %n : f32
+    %s = arith.addf %one, %h : f32
+    %y = arith.divf %x, %s : f32
+    %t = arith.truncf %y : f32 to f16
+    linalg.yield %t : f16
+  } -> tensor<300x520xf16>
+  return %g : tensor<300x520xf16>
+}

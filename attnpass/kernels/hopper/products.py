@@ -62,7 +62,12 @@ def product_offers(facts: ProductFacts, target: Target) -> list[ProductPlan] | s
         for kernel in load_products()
         if _fits(kernel, facts, epilogue, pair is not None)
     ]
-    return plans or f"there is no kernel for {facts.element_type}"
+    return plans or _no_kernel(facts)
+
+
+def _no_kernel(facts: ProductFacts) -> str:
+    least = facts.epilogues[0].words
+    return f"there is no kernel for {facts.element_type}" + (f" with {least}" if least else "")
 
 
 def _unfit(facts: ProductFacts) -> str:
