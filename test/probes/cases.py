@@ -310,5 +310,7 @@ _SLOW = "IREE's code is right without it, but slow: timings tell"
 # Passes that mend something, or that the table of steps gives a fault of IREE as the reason for.
 NOT_PROBED = {
     "attn-vectorize": _SLOW,
+    "attn-fuse-pieces": _SLOW,
     "attn-hold-workspace": _SLOW,
+    "attn-split-indices": _SLOW,
 }

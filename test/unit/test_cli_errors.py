@@ -167,9 +167,12 @@ def test_a_failure_leaves_the_output_as_it_was(folder: Path) -> None:
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]
 
 
-def test_input_and_output_may_be_one_file(folder: Path) -> None:
-    assert opt("good.mlir", "-o", "good.mlir", folder=folder).returncode == 0
-    assert "module {" in (folder / "good.mlir").read_text()
+def test_an_input_is_not_written_over(folder: Path) -> None:
+    before = (folder / "good.mlir").read_text()
+    done = opt("good.mlir", "-o", "good.mlir", folder=folder)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr == b"good.mlir: error: the output would overwrite the input\n"
+    assert (folder / "good.mlir").read_text() == before
 
 
 def test_bytecode_is_read(folder: Path) -> None:
