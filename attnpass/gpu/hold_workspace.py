@@ -44,6 +44,7 @@ class _HeldMemory:
     """Memory of a known size that one list of commands computes in."""
 
     allocation: ir.Operation
+    commands: ir.Operation
     release: ir.Operation
     size: int
 
@@ -56,7 +57,7 @@ def hold_workspace(module: ir.Operation) -> int:
     found = [op for each in allocations for op in each]
     if len({str(_affinity(op)) for op in found}) != 1:
         return 0
-    uses = [use for use in map(_use, found) if use is not None]
+    uses = _one_a_list([use for use in map(_use, found) if use is not None])
     returned = max(sum(map(_returned_bytes, each)) for each in allocations)
     size = _held_bytes(max((use.size for use in uses), default=0), returned)
     _allocate(functions[0], size, found[0])
@@ -75,8 +76,17 @@ def _use(allocation: ir.Operation) -> _HeldMemory | None:
     names = sorted(op.name for op in users(memory))
     if str(memory.type) != _TRANSIENT or names != [_COMMANDS, _RELEASE] or not 0 < size <= _MOST:
         return None
-    (release,) = (op for op in users(memory) if op.name == _RELEASE)
-    return _HeldMemory(allocation, release, size)
+    commands, release = sorted(users(memory), key=lambda op: op.name)
+    return _HeldMemory(allocation, commands, release, size)
+
+
+def _one_a_list(uses: Sequence[_HeldMemory]) -> list[_HeldMemory]:
+    """The first of those that one list of commands has: others would be the same memory."""
+    found: list[_HeldMemory] = []
+    for use in uses:
+        if all(use.commands != other.commands for other in found):
+            found.append(use)
+    return found
 
 
 def _known_bytes(allocation: ir.Operation) -> int:

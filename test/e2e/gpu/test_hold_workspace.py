@@ -68,6 +68,47 @@ def test_one_allocation_serves_all_functions() -> None:
         assert np.allclose(result, factor * rows.astype(float).sum(1), atol=1e-4)
 
 
+# Commands that compute in two allocations at once.
+_TWO = """
+util.global private @__device_0 : !hal.device
+util.func public @main() {
+  %a = arith.constant 4096 : index
+  %c0 = arith.constant 0 : index
+  %v = arith.constant 1 : i32
+  %r, %t = stream.resource.alloca uninitialized
+      on(#hal.device.affinity<@__device_0>) : !stream.resource<transient>{%a} => !stream.timepoint
+  %s, %u = stream.resource.alloca uninitialized
+      on(#hal.device.affinity<@__device_0>) : !stream.resource<transient>{%a} => !stream.timepoint
+  %j = stream.timepoint.join max(%t, %u) => !stream.timepoint
+  %e = stream.cmd.execute on(#hal.device.affinity<@__device_0>) await(%j) => with(
+      %r as %x: !stream.resource<transient>{%a},
+      %s as %y: !stream.resource<transient>{%a}) {
+    stream.cmd.fill %v, %x[%c0 for %a] : i32 -> !stream.resource<transient>{%a}
+    stream.cmd.fill %v, %y[%c0 for %a] : i32 -> !stream.resource<transient>{%a}
+  } => !stream.timepoint
+  %d = stream.resource.dealloca
+      on(#hal.device.affinity<@__device_0>) await(%e)
+      => %r : !stream.resource<transient>{%a} => !stream.timepoint
+  %f = stream.resource.dealloca
+      on(#hal.device.affinity<@__device_0>) await(%d)
+      => %s : !stream.resource<transient>{%a} => !stream.timepoint
+  util.optimization_barrier %f : !stream.timepoint
+  util.return
+}
+"""
+
+
+def test_memory_of_the_same_commands_stays_apart() -> None:
+    with ir.Context():
+        module = ir.Module.parse(_TWO)
+        assert hold_workspace(module.operation) == 2 << 20
+        module.operation.verify()
+        text = str(module)
+    # One is held, and allocated once; the other is allocated and given back as before.
+    counts = [text.count(op) for op in ("global.load @__attn", "resource.alloca ", "dealloca")]
+    assert counts == [1, 2, 1]
+
+
 @pytest.mark.skipif(not has_gpu(), reason="there is no CUDA device")
 def test_calls_on_a_gpu() -> None:
     from iree import runtime
