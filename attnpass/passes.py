@@ -73,6 +73,7 @@ REGISTRY: dict[str, str] = {
     "attn-split-k": "attnpass.split_k.split_k:SplitK",
     "attn-store-operands": "attnpass.cpu.store_operands:StoreOperands",
     "attn-store-results": "attnpass.repair.store_results:StoreResults",
+    "attn-tensor-and": "attnpass.repair.tensor_and:TensorAnd",
     "attn-transpose-caches": "attnpass.layout.transpose_caches:TransposeCaches",
     "attn-tile-products": "attnpass.gpu.tile_products:TileProducts",
     "attn-use-kernels": "attnpass.kernels.use_kernels:UseKernels",

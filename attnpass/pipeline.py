@@ -98,6 +98,7 @@ _CONFIGURE = ("configure",)
 STEPS = (
     # start
     Step("attn-flex-masks", "the import of FlexAttention calls hidden keys a score of -inf"),
+    Step("attn-tensor-and", "the import fails on `a & b` of two tensors"),
     # preprocessing
     Step(
         "attn-raise",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.export import ExportedProgram
+from torch.export import ExportedProgram, default_decompositions
 from torch.export.graph_signature import (
     ConstantArgument,
     ExportGraphSignature,
@@ -117,10 +117,8 @@ def decomposed(program: ExportedProgram, more: Collection[str] = ()) -> Exported
     `aten.foo.default`), too, where torch says what they are made of."""
     table = dict(torch._decomp.get_decompositions(_DECOMPOSED))
     if more:
-        known = {str(op): op for op in torch._decomp.core_aten_decompositions()}
-        known |= {str(op): op for op in torch._decomp.decomposition_table}
-        wanted = [known[name] for name in more if name in known]
-        table |= torch._decomp.get_decompositions(wanted)
+        known = {**torch._decomp.decomposition_table, **default_decompositions()}
+        table |= {op: parts for op, parts in known.items() if str(op) in more}
     try:
         with torch.no_grad():
             return program.run_decompositions(table)

@@ -143,6 +143,14 @@ SMALL = sizes(b=2, m=3, d=4, e=8, k=8, n=8)
 PROBES = {
     # attnpass/repair
     "mask functions of FlexAttention": _flex(),
+    "masks joined by &": Probe(
+        modules.TENSOR_AND,
+        "attn-tensor-and",
+        FAILED,
+        inputs=[np.array([3, 4, 6]), np.array([5, 8, 7])],
+        wanted=lambda: [np.array([1, 0, 6])],
+        error="failed to legalize operation",
+    ),
     "rows that see no key": of_form(Form(mask="mk", hidden="all"), "attn-hidden-rows"),
     "rows hidden by the lowest number": of_form(
         Form(mask="mk", mask_kind="f32", hidden="lowest"), "attn-lowest-masks"

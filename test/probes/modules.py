@@ -19,6 +19,14 @@ func.func @main(%x: tensor<64xf8E4M3FN>) -> tensor<64xf8E4M3FN> {
 }
 """
 
+# As torch.export writes `a & b`.
+TENSOR_AND = """
+func.func @main(%a: !torch.vtensor<[3],si64>, %b: !torch.vtensor<[3],si64>) -> !torch.vtensor<[3],si64> {
+  %r = torch.aten.__and__.Tensor %a, %b : !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64> -> !torch.vtensor<[3],si64>
+  return %r : !torch.vtensor<[3],si64>
+}
+"""
+
 # Attention whose V an elementwise op makes.
 COMPUTED_V = """
 func.func @main(%q: tensor<2x8x16xf32>, %k: tensor<2x40x16xf32>, %x: tensor<2x40x12xf32>) -> tensor<2x8x12xf32> {

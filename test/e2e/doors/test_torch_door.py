@@ -150,6 +150,26 @@ def test_a_language_model_of_any_batch_and_length() -> None:
         fast(ids[:, :4], attention_mask=seen)
 
 
+def test_masks_of_sequences_that_share_a_row() -> None:
+    """As Hugging Face's models make them: a position that is not the next begins a sequence."""
+
+    class Packed(torch.nn.Module):
+        def forward(self, x: Any, positions: Any, seen: Any) -> Any:
+            first = positions[:, :1] - 1
+            part = (torch.diff(positions, prepend=first, dim=-1) != 1).cumsum(-1)
+            rows = torch.arange(x.shape[1])
+            mask = (part[:, :, None] == part[:, None]) & (rows[:, None] >= rows) & seen[:, None]
+            return F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+
+    positions = torch.tensor([[0, 1, 2, 3, 0, 1, 2, 0], [0, 1, 0, 1, 2, 3, 4, 5]])
+    seen = torch.ones(2, 8, dtype=torch.bool)
+    seen[0, 1] = seen[1, 3] = False
+    args = torch.randn(2, 8, WIDTH), positions, seen
+    fast = attnpass.torch.compile(Packed(), args)
+    assert _error(fast(*args), _reference(Packed(), *args)) < 2e-5
+    assert len(fast.report.attentions) == 1
+
+
 @pytest.mark.parametrize("level", ["O0", "O2", "O3"])
 def test_a_step_with_its_cache_as_arguments(level: str) -> None:
     model = Step().eval()

@@ -1,0 +1,37 @@
+"""attn-tensor-and: `a & b` of two tensors, as PyTorch's masks are joined, has a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..ir import Builder, collect
+from ..ir.rewrite import erase
+from ..passes import Pass, PassContext
+
+_AND = "torch.aten.__and__.Tensor"
+_BITWISE_AND = "torch.aten.bitwise_and.Tensor"
+
+
+@dataclass(frozen=True)
+class TensorAnd(Pass):
+    """Makes each `torch.aten.__and__.Tensor` a `torch.aten.bitwise_and.Tensor`, which it is.
+
+    IREE 3.13 imports the second alone: of the first it says that it cannot legalize what the op
+    reads. Works on the torch dialect, before IREE imports it.
+    """
+
+    name: ClassVar[str] = "attn-tensor-and"
+    summary: ClassVar[str] = "masks that PyTorch joins by `&` are imported"
+    phase: ClassVar[str] = "start"
+    mends: ClassVar[str] = "`a & b` of two tensors of PyTorch does not compile"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        found = collect(module, lambda op: op.name == _AND)
+        for op in found:
+            both = Builder(op).create(_BITWISE_AND, [op.results[0].type], list(op.operands))
+            op.results[0].replace_all_uses_with(both.results[0])
+            erase(op)
+        return bool(found)
