@@ -124,7 +124,7 @@ class Case:
         return full / 2 if self.causal and not self.behind else full
 
 
-def cases_in(path: Path) -> list[Case]:
+def listed_cases(path: Path) -> list[Case]:
     """The cases of a list."""
     found, timed = [], False
     for line in path.read_text().splitlines():

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.attention import V_T, K, Operand, V, fresh_attention, reference
-from bench.attention_case import Case, cases_in
+from bench.attention_case import Case, listed_cases
 from bench.device import gpu, load, to_iree, to_torch, torch_type
 from bench.harness import Manifest, attn_compile
 from bench.results import Row, row
@@ -40,7 +40,7 @@ VARIANTS = ("iree", "attnpass", "attnpass V^T", *NARROW_VARIANTS)
 
 
 def cases() -> list[Case]:
-    return cases_in(Path(__file__).with_suffix(".txt"))
+    return listed_cases(Path(__file__).with_suffix(".txt"))
 
 
 def arch(case: Case, variant: str) -> str:

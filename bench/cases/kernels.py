@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.attention import V_T, K, V, fresh_attention, scores_of
-from bench.attention_case import Case, cases_in
+from bench.attention_case import Case, listed_cases
 from bench.device import gpu, load, to_iree, to_torch, torch_type
 from bench.results import Row, row
 from bench.timing import backends, captured, ms, slopes
@@ -38,7 +38,7 @@ DEVICE = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80")
 
 
 def cases() -> list[Case]:
-    return cases_in(Path(__file__).with_suffix(".txt"))
+    return listed_cases(Path(__file__).with_suffix(".txt"))
 
 
 def many(case: Case) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from bench import pages
+from bench import harness, pages
 from bench.markdown import DOCS
 from bench.results import FOLDER, SCHEMA, Results, load
 
@@ -43,3 +43,8 @@ def test_rows_of_an_older_run_keep_its_day_and_commit() -> None:
     assert found.about["date"] == "2026-01-02"
     with pytest.raises(SystemExit, match="another machine"):
         found.measured_again({**about, "machine": "b"})
+
+
+@pytest.mark.parametrize("name", ["kernels", "configure"])
+def test_cases_of_attention_are_run_from_any_folder(name: str, tmp_path: Path) -> None:
+    assert harness.cases(harness.bench_of(name), tmp_path)
