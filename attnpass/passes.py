@@ -64,6 +64,7 @@ REGISTRY: dict[str, str] = {
     "attn-keep-apart": "attnpass.repair.keep_apart:KeepApart",
     "attn-keep-tiles": "attnpass.gpu.keep_tiles:KeepTiles",
     "attn-explicit-repeats": "attnpass.layout.indexed_repeats:ExplicitRepeats",
+    "attn-gelu-tanh": "attnpass.repair.gelu_tanh:GeluTanh",
     "attn-propagate-layout": "attnpass.layout.propagate_layout:PropagateLayout",
     "attn-share-masks": "attnpass.forms.share_masks:ShareMasks",
     "attn-raise": "attnpass.raising.raise_attention:RaiseAttention",

@@ -100,6 +100,7 @@ STEPS = (
     Step("attn-flex-masks", "the import of FlexAttention calls hidden keys a score of -inf"),
     Step("attn-tensor-and", "the import fails on `a & b` of two tensors"),
     # preprocessing
+    Step("attn-gelu-tanh", "GELU by tanh is imported with a factor of three digits"),
     Step(
         "attn-raise",
         "all that follows works on attention ops; without configurations they are slower than "

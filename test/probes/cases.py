@@ -151,6 +151,7 @@ PROBES = {
         wanted=lambda: [np.array([1, 0, 6])],
         error="failed to legalize operation",
     ),
+    "GELU by tanh": Probe(modules.GELU_TANH, "attn-gelu-tanh", r"7\.977240e-01", shown_at="flow"),
     "rows that see no key": of_form(Form(mask="mk", hidden="all"), "attn-hidden-rows"),
     "rows hidden by the lowest number": of_form(
         Form(mask="mk", mask_kind="f32", hidden="lowest"), "attn-lowest-masks"

@@ -27,6 +27,14 @@ func.func @main(%a: !torch.vtensor<[3],si64>, %b: !torch.vtensor<[3],si64>) -> !
 }
 """
 
+GELU_TANH = """
+func.func @main(%x: !torch.vtensor<[64],f32>) -> !torch.vtensor<[64],f32> {
+  %by = torch.constant.str "tanh"
+  %r = torch.aten.gelu %x, %by : !torch.vtensor<[64],f32>, !torch.str -> !torch.vtensor<[64],f32>
+  return %r : !torch.vtensor<[64],f32>
+}
+"""
+
 # Attention whose V an elementwise op makes.
 COMPUTED_V = """
 func.func @main(%q: tensor<2x8x16xf32>, %k: tensor<2x40x16xf32>, %x: tensor<2x40x12xf32>) -> tensor<2x8x12xf32> {
