@@ -18,11 +18,12 @@ func.func @main(%x: !torch.vtensor<[?,512],KIND>) -> !torch.vtensor<[?,512],KIND
 
 
 @pytest.mark.parametrize(
-    ("kind", "level", "bound"), [("f32", "O0", 2e-6), ("f32", "O2", 2e-6), ("f16", "O2", 2e-3)]
+    ("kind", "level", "bound"), [("f32", "O0", 2e-6), ("f32", "O2", 2e-6), ("f16", "O2", 4e-3)]
 )
 def test_gelu_by_tanh(kind: str, level: str, bound: float) -> None:
     flags = [*CPU, f"--iree-opt-level={level}"]
     program = attnpass.compile_str(TEXT.replace("KIND", kind), extra_args=flags)
+    assert program
     x = np.linspace(-6, 6, 1024).astype({"f32": np.float32, "f16": np.float16}[kind])
     wide = x.astype(np.float64)
     wanted = wide / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)))
