@@ -9,8 +9,19 @@ bench/results/product_kernels_h200.json are in modules):
   weights take longer, 2.6 TB/s: 8, 32 and 64 rows of 14336 columns took 52, 52 and 45 us.
 - few rows take 2.4 us and the weights at 3.75 TB/s (up to 8 rows), 3.1 (16) or 2.8 (64).
 
-IREE's are those of whole blocks there, its best: 4 us and 375 TFLOPS, 125 where the number of rows
-is known only at run time (taken for operands in f32, too), and few rows 1.85 TB/s.
+IREE's code, as attnpass configures it, by shape:
+
+- to 16 rows it goes through the depth element by element: 12.5 ns each, or the weights at 1.85 TB/s
+  (8 rows of decode8x4096 in blocks_h200: 52 us for 4096 x 4096, 53 for 1024 x 4096, 66 for
+  14336 x 4096);
+- else 2 us, and for each wave of the best tile and element of depth 7.1 ns (tiles of 64 x 64), 9.0
+  (64 x 128), 15.5 (128 x 128) or 20.8 (128 x 256: 4096 x 4096 x 4096 in 341 us), all of
+  product_tiles_h200. Of rows that fill no tiles, or are unknown, 1.3 times as much (there: 115 us
+  of 777 x 4096 x 4096 for 85, 23 of 1576 x 768 x 768 for 14; 497 of 4096 unknown rows for 341);
+- behind it 10 ps for each element of a GELU, 4 of one by tanh or a SiLU (bert8x512: 255 us for
+  4096 x 4096 x 1024 with a GELU, gpt2_4x1024: 147 with one by tanh, 87 without).
+
+Where nothing is configured, in modules without attention, it takes 2 to 3 times as long.
 """
 
 from __future__ import annotations
@@ -25,24 +36,25 @@ _TILE_ROWS = 128
 _A_WAVE = {256: 11.5e-9, 128: 5.9e-9}
 _TILE_RATE = 2.6e12
 _FEW_ROWS = {8: 3.75e12, 16: 3.1e12, 64: 2.8e12}
+# Rows, columns and seconds of IREE's tiles, as above.
+_IREE_TILES = ((64, 64, 7.1e-9), (64, 128, 9.0e-9), (128, 128, 15.5e-9), (128, 256, 20.8e-9))
+_IREE_FEW_ROWS, _IREE_DEPTH, _IREE_RATE = 16, 12.5e-9, 1.85e12
+_IREE_ODD = 1.3
+_IREE_ACTIVATIONS = {"none": 0.0, "gelu": 10e-12, "gelu_tanh": 4e-12, "silu": 4e-12}
 _ACTIVATIONS = {"none": 0.8e-6, "gelu": 2.6e-6, "gelu_tanh": 2.2e-6, "silu": 2.2e-6}
 
 
 @dataclass(frozen=True)
 class ProductWork:
-    """A product's size; `known` says whether its rows are, `count` of them are computed, `in_f32`
-    by IREE: of operands that it was given so."""
+    """A product's size; `known` says whether its rows are, `count` of them are computed.
+    `activation` is what IREE's code does behind one of them."""
 
     rows: int
     n: int
     k: int
     known: bool
     count: int = 1
-    in_f32: bool = False
-
-    @property
-    def flops(self) -> float:
-        return 2.0 * self.rows * self.n * self.k * self.count
+    activation: str = "none"
 
     @property
     def bytes_moved(self) -> float:
@@ -50,10 +62,20 @@ class ProductWork:
         return 2.0 * (read + self.rows * self.n)
 
 
-def iree_product_seconds(work: ProductWork) -> float:
-    """IREE's code for this product, configured by attnpass."""
-    rate = 3.75e14 if work.known and not work.in_f32 else 1.25e14
-    return 4e-6 * work.count + max(work.flops / rate, work.bytes_moved / 1.85e12)
+def iree_product_seconds(work: ProductWork, target: Target) -> float:
+    """IREE's code for this product, configured by attnpass, and for what is behind it."""
+    behind = work.rows * work.n * _IREE_ACTIVATIONS.get(work.activation, 0.0)
+    if work.known and work.rows <= _IREE_FEW_ROWS:
+        each = max(work.k * _IREE_DEPTH, work.bytes_moved / work.count / _IREE_RATE)
+        return behind + work.count * (2e-6 + each)
+    waves = [
+        math.ceil(math.ceil(work.rows / rows) * math.ceil(work.n / columns) / target.compute_units)
+        * seconds
+        for rows, columns, seconds in _IREE_TILES
+    ]
+    whole = work.known and work.rows % _TILE_ROWS == 0
+    each = 2e-6 + work.k * min(waves) * (1 if whole else _IREE_ODD)
+    return behind + work.count * max(each, 2e-6 + work.bytes_moved / work.count / _IREE_RATE)
 
 
 def turn_seconds(work: ProductWork) -> float:

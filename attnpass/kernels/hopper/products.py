@@ -13,7 +13,6 @@ from ...ir import (
     Size,
     defining_op,
     element_type,
-    element_type_name,
     ranked_shape,
     sizes_of,
 )
@@ -161,9 +160,9 @@ def _plan(
     n, k = facts.n, facts.k
     assert isinstance(n, int) and isinstance(k, int)
     rows = facts.m if isinstance(facts.m, int) else _ASSUMED_ROWS
-    in_f32 = element_type_name(facts.op.operands[0]) == "f32"
-    work = ProductWork(rows, n, k, isinstance(facts.m, int), 2 if pair else 1, in_f32)
-    own, taken = iree_product_seconds(work), product_seconds(work, kernel, target)
+    behind = facts.epilogues[-1].activation
+    work = ProductWork(rows, n, k, isinstance(facts.m, int), 2 if pair else 1, behind)
+    own, taken = iree_product_seconds(work, target), product_seconds(work, kernel, target)
     left = _left_seconds(facts, epilogue, work)
     turned = [one for one in pair or (facts,) if _turns(kernel, one)]
     taken += len(turned) * turn_seconds(work)
