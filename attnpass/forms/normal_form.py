@@ -26,9 +26,9 @@ from iree.compiler import ir
 from ..attention.edit import edit
 from ..attention.facts import AttentionFacts, find
 from ..ir import Builder, element_type, is_float, maps, product, sizes_of
-from ..machines import Target
+from ..machines import GPUS, Target
 from ..machines.cpu.configurations import fills_tiles
-from ..machines.gpu.configurations import is_f32
+from ..machines.gpu.configurations import is_f32, tiled
 from ..passes import Pass, PassContext
 
 _PACKED = "#iree_encoding.packed_storage"
@@ -49,13 +49,23 @@ def _normal_order(facts: AttentionFacts, target: Target | None) -> list[int]:
     """The iteration dims as they should stand."""
     lanes = target is not None and target.backend == "cuda" and is_f32(facts)
     output = facts.map_of("output")
-    outer = output if lanes else [dim for dim in output if dim not in facts.n]
+    outer = list(output if lanes else [dim for dim in output if dim not in facts.n])
+    if target is not None and target.backend in GPUS and facts.m:
+        _put_last(outer, tiled(facts, "output", facts.m), facts.m)
     head = [dim for dim in facts.map_of("query") if dim in facts.k1]
     keys = [dim for dim in facts.map_of("key") if dim in facts.k2]
     if not all(maps.are_neighbours(facts.map_of(name), keys) for name in _with_keys(facts)):
         keys.sort(key=lambda dim: fills_tiles(facts.sizes[dim], target))
     seen = [*outer, *output, *head, *keys, *range(facts.num_dims)]
     return list(dict.fromkeys(dim for dim in seen if dim is not None))
+
+
+def _put_last(order: list[int | None], row: int, others: Sequence[int]) -> None:
+    """Puts the rows that a GPU's tile takes behind the other dims of m: IREE's products tile the
+    last of them."""
+    last = max(order.index(dim) for dim in others)
+    order.remove(row)
+    order.insert(last, row)
 
 
 def _with_keys(facts: AttentionFacts) -> list[str]:

@@ -15,6 +15,8 @@ Attributes = dict[str, str]
 
 # Rows of a matrix instruction's tile.
 TILE_ROWS = 16
+# Rows that are tiled though heads of one group stand inside of them.
+_MANY_ROWS = 128
 _D = "#iree_gpu.derived_thread_config"
 # What a lane reads of a head dim at once, where there are no matrix instructions.
 _LANE_BYTES = 16
@@ -49,8 +51,12 @@ def is_decode(facts: AttentionFacts) -> bool:
 
 
 def tiled(facts: AttentionFacts, operand: str, dims: Sequence[int]) -> int:
-    """The dim of m or k2 that is tiled: the innermost one in the result or in K."""
-    return next(dim for dim in reversed(facts.map_of(operand)) if dim is not None and dim in dims)
+    """The dim of m or k2 that is tiled: the innermost one in the result or in K, unless that is a
+    group of a few heads inside of many rows."""
+    found = [dim for dim in reversed(facts.map_of(operand)) if dim is not None and dim in dims]
+    few = (facts.sizes[found[0]] or TILE_ROWS) < TILE_ROWS
+    many = [dim for dim in found if few and (facts.sizes[dim] or 0) >= _MANY_ROWS]
+    return (many or found)[0]
 
 
 def other_rows(facts: AttentionFacts) -> list[int]:
