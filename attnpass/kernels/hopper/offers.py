@@ -506,4 +506,5 @@ def _work(
         head_dims=facts.assumed_extent(facts.k1) + facts.assumed_extent(facts.n),
         width=sum(1 if kind.startswith("f8") else 2 for kind in caches) / 2,
         seen=min(1.0, seen.get(mask.kind, keys) / max(keys, 1)),
+        known=None not in (heads, facts.sizes[row]),
     )

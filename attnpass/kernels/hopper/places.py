@@ -282,8 +282,10 @@ def _moving(op: ir.Operation) -> View | None:
 
 
 def _only_view(value: ir.Value) -> View | None:
-    """The view that alone reads `value`, in the same block, of all elements once."""
+    """The view that alone reads `value`, in the same block, of all elements once; its sizes may
+    be asked for."""
     readers, maker = users(value), defining_op(value)
+    readers = [op for op in readers if op.name != "tensor.dim"]
     if len(readers) != 1 or maker is None or readers[0].name == SLICE:
         return None
     view = _moving(readers[0])

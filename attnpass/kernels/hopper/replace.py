@@ -56,7 +56,8 @@ def _replace_result(facts: AttentionFacts, plan: KernelPlan) -> None:
         return
     build = Builder(plan.reader, facts.op.location)
     plan.reader.results[0].replace_all_uses_with(_by_kernel(facts, plan, build, False))
-    old.replace_all_uses_with(build.empty(sizes_of(old), element_type(old)))
+    # What is left of it are its sizes.
+    old.replace_all_uses_with(Builder(facts.op).empty(sizes_of(old), element_type(old)))
     erase_dead([plan.reader])
 
 

@@ -37,7 +37,7 @@ class Work:
     """An attention's size: heads of K and V, rows that share them (`group` heads of `rows`
     rows each), keys, both head dims together, and the bytes of an element, those of K and V on
     average. `seen` is the share of the keys that a causal mask or a window leaves, which kernels
-    profit from."""
+    profit from; `known` is False where the number of heads or rows is an assumption."""
 
     kv_heads: float
     group: int
@@ -46,6 +46,7 @@ class Work:
     head_dims: int
     width: float
     seen: float = 1.0
+    known: bool = True
 
     @property
     def own_rows(self) -> int:
@@ -76,15 +77,16 @@ def iree_seconds(work: Work) -> float:
 
 
 def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
-    """The kernel's time: prefill in whole waves of workgroups, each of which computes all its
-    rows, wanted or not; decode reads K and V once for each block of rows."""
+    """The kernel's time: prefill in whole waves of workgroups, if their number is known, each of
+    which computes all its rows, wanted or not; decode reads K and V once for each block of rows."""
     if kernel.kind == "decode":
         blocks = math.ceil(work.own_rows / kernel.rows_per_workgroup)
         rate = _rate(kernel, _DECODE_LAUNCHES) or 4.4e12
         return _DECODE_LAUNCHES + blocks * work.seen * work.cache_bytes / rate
     heads = work.kv_heads * work.group
     blocks = heads * math.ceil(work.rows / kernel.rows_per_workgroup)
-    waves = math.ceil(blocks / target.compute_units)
+    waves = max(blocks / target.compute_units, 1)
+    waves = math.ceil(waves) if work.known else waves
     seen = work.keys * work.seen
     flops = 2 * blocks * kernel.rows_per_workgroup * seen * work.head_dims
     # A workgroup of 256 rows takes 1.7 times as long as one of 128 (16.7 and 10 ns a key with
