@@ -33,7 +33,7 @@ KERNELS = Path(__file__).resolve().parent.parent / "attnpass" / "kernels" / "hop
 NVIDIA = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
 NVRTC = (12, 8)
 ELEMENTS = ("f16", "bf16")
-ACTIVATIONS = ("none", "gelu", "gelu_tanh", "silu")
+ACTIVATIONS = ("none", "gelu", "gelu_tanh", "silu", "clamp", "sigmoid")
 OTHERS = ("none", "add", "multiply")
 # Bytes of five descriptors for the memory engine.
 DESCRIPTORS = 640
@@ -43,30 +43,39 @@ BIASES = 1024
 
 @dataclass(frozen=True)
 class Behind:
-    """What a kernel does behind the product; `gated`: times that of second weights."""
+    """What a kernel does behind the product; `gated`: times that of second weights; `general`: as
+    it is told at run time; `wide`: its result is f32."""
 
     bias: bool = False
     activation: str = "none"
     other: str = "none"
     gated: bool = False
+    general: bool = False
+    wide: bool = False
 
     @property
     def words(self) -> list[str]:
         found = ["bias"] if self.bias else []
         found += [self.activation] if self.activation != "none" else []
-        return [*found, *([self.other] if self.other != "none" else []), *["gated"] * self.gated]
+        found += [self.other] if self.other != "none" else []
+        kinds = {"gated": self.gated, "general": self.general, "wide": self.wide}
+        return [*found, *[word for word, there in kinds.items() if there]]
 
 
 PLAIN, BIAS = Behind(), Behind(bias=True)
 GELU, TANH = Behind(True, "gelu"), Behind(True, "gelu_tanh")
 ADDED, BIAS_ADDED = Behind(other="add"), Behind(bias=True, other="add")
 SILU_TIMES, GATED = Behind(False, "silu", "multiply"), Behind(False, "silu", gated=True)
+GENERAL = tuple(Behind(False, name, general=True) for name in ("clamp", "gelu", "sigmoid"))
+GENERAL_GATED = tuple(Behind(False, name, "none", True, True) for name in ("gelu", "sigmoid"))
+WIDE = Behind(False, "clamp", general=True, wide=True)
+GENERAL_CONSTANTS = ("flags", "share", "alpha", "beta", "slope", "cube")
 
 
 @dataclass(frozen=True)
 class ProductVariant:
     """One kernel to build: `product` in tiles of `columns`, or `few_rows` and `narrow`, up to
-    `rows`; `weights` lie as (n, k) or (k, n)."""
+    `rows`; `weights` lie as (n, k) or (k, n). `written` is the type of the result."""
 
     source: str
     element: str
@@ -75,22 +84,31 @@ class ProductVariant:
     columns: int = 0
     rows: int = 0
     macros: dict[str, int] = field(default_factory=dict)
+    written: str = ""
 
     @property
     def name(self) -> str:
         size = f"few{self.rows}" if self.rows else f"tile{self.columns}"
         lie = ["kn"] if self.weights == "kn" else []
-        return "_".join(["product", self.element, size, *lie, *self.behind.words])
+        kinds = [self.element, *([self.written] if self.written else [])]
+        return "_".join(["product", *kinds, size, *lie, *self.behind.words])
+
+    @property
+    def result_type(self) -> str:
+        return "f32" if self.behind.wide else self.written or self.element
 
     @property
     def defines(self) -> dict[str, int]:
         behind = self.behind
         return {
             "ELEMENT": ELEMENTS.index(self.element),
+            "WRITTEN": ELEMENTS.index(self.written or self.element),
             "BIAS": int(behind.bias),
             "ACTIVATION": ACTIVATIONS.index(behind.activation),
             "OTHER": OTHERS.index(behind.other),
             "GATED": int(behind.gated),
+            "GENERAL": int(behind.general),
+            "WIDE": int(behind.wide),
             "WEIGHTS_KN": int(self.weights == "kn"),
             "LEAN": 1,
             "SCRATCH": int(not self.rows),
@@ -126,7 +144,9 @@ def tiles(element: str) -> Iterator[ProductVariant]:
         macros |= {"CLUSTER": 1, "STAGGER": int(columns == 256), "BAND": 16}
         for weights in ("nk", "kn"):
             gated = (GATED,) if (columns, weights) == (256, "nk") else ()
-            for behind in (*ELEMENTWISE, *gated):
+            for behind in (*ELEMENTWISE, *gated, *GENERAL, WIDE):
+                yield ProductVariant("product", element, behind, weights, columns, macros=macros)
+            for behind in GENERAL_GATED if columns == 256 else ():
                 yield ProductVariant("product", element, behind, weights, columns, macros=macros)
 
 
@@ -135,12 +155,12 @@ def few(element: str) -> Iterator[ProductVariant]:
     for blocks, resident in ((1, 4), (2, 3)):
         macros = {"BLOCKS": blocks, "SPLITS": 1, "DEPTH_WARPS": 8, "RESIDENT": resident}
         macros |= {"UNROLL": 4}
-        for behind in FEW:
+        for behind in (*FEW, *GENERAL, WIDE):
             yield ProductVariant("few_rows", element, behind, rows=8 * blocks, macros=macros)
     for weights, rows in (("kn", 16), ("nk", 64), ("kn", 64)):
         macros = {"ROWS": rows, "GROUPS": 2, "LINES": 2}
         macros |= {"SPLITS": 4, "STAGES": 3} if rows == 16 else {"SPLITS": 2, "STAGES": 4}
-        for behind in (*FEW, TANH):
+        for behind in (*FEW, TANH, *GENERAL, WIDE):
             yield ProductVariant("narrow", element, behind, weights, rows=rows, macros=macros)
 
 
@@ -200,16 +220,17 @@ def build(variant: ProductVariant) -> tuple[dict[str, Any], bytes]:
         "name": variant.name,
         "target": "sm_90a",
         "element_type": variant.element,
+        "result_type": variant.result_type,
         "weights": variant.weights,
         "columns_per_tile": variant.columns,
         "most_rows": variant.rows,
         "columns_per_workgroup": {"few_rows": 16, "narrow": 128}.get(variant.source, 0),
         "cluster": variant.macros["SPLITS"] if variant.rows else 1,
-        **asdict(variant.behind),
+        **{key: value for key, value in asdict(variant.behind).items() if key != "wide"},
         "scratch_per_workgroup": 0 if variant.rows else DESCRIPTORS,
         "shared_memory": variant.shared_memory,
         "workgroup_size": 256 if variant.rows else 384,
-        "constants": ["m", "n", "k"],
+        "constants": ["m", "n", "k", *(GENERAL_CONSTANTS if variant.behind.general else ())],
         "source": f"cuda/{variant.source}.cu",
         "source_hash": hashed.hexdigest(),
         "file": f"{variant.name}.cubin.zz",

@@ -2,8 +2,9 @@
 
 A product here is a contraction of rows (..., k) with weights of two dims, n and k, summed into
 (..., n). Behind it stand elementwise ops, on scalars or on whole tensors, which take its result and
-a bias of each column, a GELU or SiLU, and a tensor like the result, in that order; casts are
-between them. What comes after the last of them in 16 bits is what a kernel would write.
+a number, a bias of each column, an activation, a number and a factor of each column, and a tensor
+like the result, in that order; casts are between them. What comes after the last of them is what a
+kernel would write.
 """
 
 from __future__ import annotations
@@ -39,6 +40,14 @@ _MOST_STEPS = 16
 _CASTS = ("arith.extf", "arith.truncf")
 # How near constants are to those of GELU: they may be rounded to bf16.
 _NEAR = 4e-3
+# Activations, in words.
+ACTIVATIONS = {
+    "gelu": "GELU",
+    "gelu_tanh": "GELU by tanh",
+    "silu": "SiLU",
+    "quick_gelu": "GELU by a sigmoid",
+    "relu": "ReLU",
+}
 # A scalar behind a product: a number, or an op's name and what it takes.
 Term = tuple[Any, ...]
 _PRODUCT: Term = ("product",)
@@ -46,13 +55,19 @@ _PRODUCT: Term = ("product",)
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What is done to a product: a `bias` of each column is added, an `activation` (`none`, `gelu`,
-    `gelu_tanh` or `silu`) follows, and `operand`, a tensor like the result, is added or multiplied
-    as `other` says (`none`, `add`, `multiply`). `result` is what it makes."""
+    """What is done to a product: it is multiplied with `scale`, a `bias` of each column is added,
+    an `activation` (`none` or a key of `ACTIVATIONS`) follows, the result is multiplied with
+    `rescale` and a `factor` of each column, which may be another one for every `share` rows, and
+    `operand`, a tensor like the result, is added or multiplied as `other` says (`none`, `add`,
+    `multiply`). `result` is what it makes."""
 
     result: ir.Value
+    scale: float = 1.0
     bias: ir.Value | None = None
     activation: str = "none"
+    rescale: float = 1.0
+    factor: ir.Value | None = None
+    share: int | None = None
     other: str = "none"
     operand: ir.Value | None = None
 
@@ -61,10 +76,22 @@ class Epilogue:
         return self.bias is not None, self.activation, self.other
 
     @property
+    def is_scaled(self) -> bool:
+        return (self.scale, self.rescale) != (1.0, 1.0) or self.factor is not None
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether nothing but a number and a bias was applied so far."""
+        applied = self.activation != "none" or self.factor is not None or self.other != "none"
+        return not applied and self.rescale == 1.0
+
+    @property
     def words(self) -> str:
-        done = ["a bias"] if self.bias is not None else []
-        names = {"gelu": "GELU", "gelu_tanh": "GELU by tanh", "silu": "SiLU"}
-        done += [names[self.activation]] if self.activation in names else []
+        done = ["a scale"] if (self.scale, self.rescale) != (1.0, 1.0) else []
+        done += ["a bias"] if self.bias is not None else []
+        done += [ACTIVATIONS[self.activation]] if self.activation in ACTIVATIONS else []
+        if self.factor is not None:
+            done.append("a factor of each column" + (" and batch" if self.share else ""))
         others = {"add": "a residual", "multiply": "another product's result"}
         return " and ".join([*done, *([others[self.other]] if self.other in others else [])])
 
@@ -73,7 +100,7 @@ class Epilogue:
 class ProductFacts:
     """A product of `rows` (dims `lead`, then k) with `weights`, which lie as (n, k) or, if not
     `by_columns`, as (k, n). `epilogues` is what may be done behind it, the least first; each has
-    the rows' element type."""
+    the rows' element type or, behind the last of these, f32."""
 
     op: ir.Operation
     rows: ir.Value
@@ -100,7 +127,15 @@ def read_product(op: ir.Operation) -> ProductFacts | str | None:
         found = _with_weights(facts, number)
         if found is not None:
             return found
-    return None
+    return "it is a batch of products, each with its own weights" if _is_batch(facts) else None
+
+
+def _is_batch(facts: ContractionFacts) -> bool:
+    """Whether it is products of 16-bit matrices of which a kernel could take but one."""
+    given = [_below_widening(value) for value in facts.op.operands[:2]]
+    narrow = all(element_type_name(value) in ("f16", "bf16") for value in given)
+    one = all(len(loops) == 1 for loops in (facts.m, facts.n, facts.k))
+    return narrow and one and any(facts.sizes[loop] != 1 for loop in facts.batch)
 
 
 def _is_float_product(facts: ContractionFacts) -> bool:
@@ -132,11 +167,26 @@ def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | str | 
         return "it is added to a tensor"
     kind = kinds[0]
     dims = tuple(sizes[loop] for loop in lead if loop is not None)
-    epilogues = tuple(one for one in _behind(facts.op) if element_type_name(one.result) == kind)
+    epilogues = _written(facts.op, kind)
     if not epilogues:
-        return f"its result is {element_type_name(facts.op.results[0])}, the kernels write {kind}"
+        kinds = f"{element_type_name(facts.op.results[0])} and not {kind}"
+        return f"its result is {kinds}, and a kernel does nothing of what stands behind it"
     turned = loops == (n, k)
     return ProductFacts(facts.op, rows, weights, turned, dims, sizes[n], sizes[k], kind, epilogues)
+
+
+def _written(op: ir.Operation, kind: str) -> tuple[Epilogue, ...]:
+    """What a kernel may do behind the product and write as `kind`, then as f32, where that is
+    what others read: no elementwise op, which IREE would have fused."""
+    found = [(one, element_type_name(one.result)) for one in _behind(op)]
+    last = max((place for place, (_, made) in enumerate(found) if made == kind), default=-1)
+    wide = [one for one, made in found[last + 1 :] if made == "f32"]
+    narrow = [one for one, made in found if made == kind]
+    return (*narrow, *(one for one in wide if not all(map(_is_step, _readers(one.result)))))
+
+
+def _readers(value: ir.Value) -> list[ir.Operation]:
+    return [user for user in users(value) if _reads(user)]
 
 
 def _below_widening(value: ir.Value) -> ir.Value:
@@ -195,7 +245,7 @@ def _behind(op: ir.Operation) -> Iterator[Epilogue]:
     places = {each.operation: number for number, each in enumerate(op.block)}
     cone: list[ir.Operation] = [op]
     for _ in range(_MOST_STEPS):
-        waiting = [user for one in cone for user in users(one.results[0]) if _reads(user)]
+        waiting = [user for one in cone for user in _readers(one.results[0])]
         waiting = [user for user in waiting if user not in cone]
         if not waiting or any(user not in places for user in waiting):
             return
@@ -234,7 +284,7 @@ def _read_epilogue(op: ir.Operation, last: ir.Operation) -> Epilogue | None:
 
 class _Reader(ScalarReader["int | None", Term]):
     """Reads elements behind `product` as terms; other tensors are read along all dims of the
-    result (`like`) or along the last (`columns`)."""
+    result (`like`), along the last (`columns`), or along the first and the last (`shared`)."""
 
     def __init__(self, product: ir.Value):
         self.product = product
@@ -303,7 +353,22 @@ class _Reader(ScalarReader["int | None", Term]):
         source, dims = _below_repeats(value, places)
         if self._is_columns(source, dims) and not (like and self._is_like(source, dims)):
             return ("columns", source)
-        return ("like", _below_widening(value)) if like else None
+        if like:
+            return ("like", value)
+        rows = self._shared_rows(dims)
+        return None if rows is None else ("shared", source, rows)
+
+    def _shared_rows(self, places: tuple[int | None, ...]) -> int | None:
+        """How many rows one behind the other read the same elements, one for each column, of a
+        tensor with these places; None if none do, or if that is known only at run time."""
+        long = [place for place in places if place is not None]
+        lead = [dim for dim, size in enumerate(self.shape[:-1]) if size != 1]
+        kept = len(long) - 1
+        if kept < 1 or long != [*lead[:kept], len(self.shape) - 1]:
+            return None
+        sizes = [self.shape[dim] for dim in lead[kept:]]
+        known = [size for size in sizes if size is not None]
+        return math.prod(known) if known and len(known) == len(sizes) else None
 
     def _is_columns(self, value: ir.Value, places: tuple[int | None, ...]) -> bool:
         """Whether an element is read for each column of the result."""
@@ -338,6 +403,8 @@ class _Reader(ScalarReader["int | None", Term]):
         if op.name in _CASTS:
             return given[0]
         numbers = [term[1] for term in given if term is not None and term[0] == "number"]
+        if op.name == "arith.cmpf":
+            return (op.name, *given, ir.IntegerAttr(op.attributes["predicate"]).value)
         if op.name in _FOLDED and len(numbers) == len(given):
             return ("number", _FOLDED[op.name](*numbers))
         return (op.name, *given)
@@ -375,30 +442,55 @@ def _match(term: Term, result: ir.Value) -> Epilogue | None:
     if activated is not None:
         name, inner = activated
         found = _match(inner, result)
-        plain = found is not None and found.activation == "none" and found.other == "none"
-        return replace(found, activation=name) if found is not None and plain else None
+        return None if found is None or not found.is_linear else replace(found, activation=name)
+    number, rest = _split(term)
+    if number != 1 and len(rest) == 1:
+        found = _match(rest[0], result)
+        return None if found is None else _scaled(found, number)
     if term[0] not in ("arith.addf", "arith.mulf"):
         return None
     for given, read in (term[1:], term[:0:-1]):
-        found = _match(given, result) if read[0] in ("like", "columns") else None
+        found = _match(given, result) if read[0] in _READS else None
         if found is not None and found.other == "none":
             return _with_read(found, term[0], read)
     return None
 
 
-def _with_read(found: Epilogue, op: str, read: Term) -> Epilogue | None:
-    kind, value = read
-    if element_type_name(value) != element_type_name(found.result):
+_READS = ("like", "columns", "shared")
+
+
+def _scaled(found: Epilogue, number: float) -> Epilogue | None:
+    if found.other != "none" or not math.isfinite(number):
         return None
+    if found.is_linear and found.bias is None:
+        return replace(found, scale=found.scale * number)
+    return replace(found, rescale=found.rescale * number)
+
+
+def _with_read(found: Epilogue, op: str, read: Term) -> Epilogue | None:
+    """What a kernel does that then adds or multiplies what is read."""
+    kind, value = read[:2]
+    written = element_type_name(found.result)
     if kind == "like":
+        # As wide as the result, or widened from that.
+        value = value if element_type_name(value) == written else _below_widening(value)
+        if element_type_name(value) != written:
+            return None
         return replace(found, other="add" if op == "arith.addf" else "multiply", operand=value)
-    if op == "arith.addf" and found.bias is None and found.activation == "none":
+    if element_type_name(value) not in ("f16", "bf16", "f32"):
+        return None
+    if op == "arith.mulf" and found.factor is None:
+        return replace(found, factor=value, share=read[2] if kind == "shared" else None)
+    if op == "arith.addf" and kind == "columns" and found.bias is None and found.is_linear:
         return replace(found, bias=value)
     return None
 
 
 def _activation(term: Term) -> tuple[str, Term] | None:
     """The activation that a term is, and of what."""
+    clamped = _above_zero(term)
+    if clamped is not None:
+        return "relu", clamped
     number, rest = _split(term)
     if len(rest) != 2:
         return None
@@ -407,6 +499,23 @@ def _activation(term: Term) -> tuple[str, Term] | None:
         if name:
             return name, inner
     return None
+
+
+# Comparisons of arith.cmpf by which NaN is kept: greater or unordered, less and ordered.
+_GREATER, _LESS = (9, 10), (4, 5)
+
+
+def _above_zero(term: Term) -> Term | None:
+    """What a term is the larger of, the other being zero; NaN stays NaN."""
+    zero: Term = ("number", 0.0)
+    if term[0] == "arith.maximumf" and zero in term[1:]:
+        return term[1] if term[2] == zero else term[2]
+    if term[0] != "arith.select" or term[1][0] != "arith.cmpf":
+        return None
+    (_, left, right, predicate), (chosen, other) = term[1], term[2:]
+    greater = predicate in _GREATER and (left, right, other) == (chosen, zero, zero)
+    less = predicate in _LESS and (left, right, chosen) == (other, zero, zero)
+    return chosen if greater else other if less else None
 
 
 def _split(term: Term) -> tuple[float, list[Term]]:
@@ -471,6 +580,7 @@ _CURVES = (
     ("gelu_tanh", "math.tanh", 0.5, 0.5, _BENT, _CUBE),
     ("gelu_tanh", "inverse", 0.0, 1.0, -2 * _BENT, _CUBE),
     ("silu", "inverse", 0.0, 1.0, -1.0, 0.0),
+    ("quick_gelu", "inverse", 0.0, 1.0, -1.702, 0.0),
 )
 
 

@@ -16,6 +16,7 @@ EVEN, ODD = (8, 16, 64, 72, 128, 136, 200, 264, 328, 520), (1, 7, 33, 100, 130, 
 # Multiplications of a product, at most.
 MOST_WORK = 6e7
 STEPS = ("bias", "bias", "gelu", "gelu_tanh", "silu", "add", "add", "multiply", "scale", "casts")
+STEPS += ("relu", "quick_gelu", "factor", "gate", "stream")
 # What models do, in their order.
 ORDERS = (
     ("bias", "gelu"),
@@ -26,12 +27,20 @@ ORDERS = (
     ("silu", "multiply"),
     ("add",),
     ("scale",),
+    ("bias", "relu"),
+    ("bias", "quick_gelu"),
+    ("bias", "factor", "add"),
+    ("bias", "gate", "add"),
+    ("scale", "bias"),
+    ("bias", "stream"),
 )
 # What a step computes, as %r of %in0 and %in1, in type T.
 BODIES = {
     "bias": ["%r = arith.addf %in0, %in1 : T"],
     "add": ["%r = arith.addf %in0, %in1 : T"],
     "multiply": ["%r = arith.mulf %in0, %in1 : T"],
+    "factor": ["%r = arith.mulf %in0, %in1 : T"],
+    "gate": ["%r = arith.mulf %in0, %in1 : T"],
     "scale": ["%h = arith.constant 0.125 : T", "%r = arith.mulf %in0, %h : T"],
     "gelu": [
         "%one = arith.constant 1.0 : T",
@@ -58,6 +67,21 @@ BODIES = {
         "%s = arith.addf %t, %one : T",
         "%h = arith.mulf %in0, %half : T",
         "%r = arith.mulf %h, %s : T",
+    ],
+    "relu": [
+        "%zero = arith.constant 0.0 : T",
+        "%c = arith.cmpf ugt, %in0, %zero : T",
+        "%r = arith.select %c, %in0, %zero : T",
+    ],
+    "quick_gelu": [
+        "%one = arith.constant 1.0 : T",
+        "%slope = arith.constant 1.702 : T",
+        "%s = arith.mulf %in0, %slope : T",
+        "%n = arith.negf %s : T",
+        "%x = math.exp %n : T",
+        "%d = arith.addf %x, %one : T",
+        "%g = arith.divf %one, %d : T",
+        "%r = arith.mulf %in0, %g : T",
     ],
     "silu": [
         "%one = arith.constant 1.0 : T",
@@ -239,8 +263,13 @@ class Products(Function):
         if word == "casts":
             wide = x if x.element == "f32" else self.cast_to(x, "f32")
             return self.narrowed(self.step(wide, self.choices.pick(["gelu", "silu", "scale"])))
-        if word == "bias":
+        if word == "stream":  # A residual of more bits, and so the result.
+            return self.step(x if x.element == "f32" else self.cast_to(x, "f32"), "add")
+        if word in ("bias", "factor"):
             other, maps = self.argument(x.shape[-1:], x.element), [dims, dims[-1:]]
+        elif word == "gate":  # Of each sequence.
+            across = [dims[0], dims[-1]][-min(2, len(dims) - 1) :]
+            other, maps = self.like(x, across), [dims, across]
         else:
             maps = [dims, dims]
         if word in ("add", "multiply") and other is None:

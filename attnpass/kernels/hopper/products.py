@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -13,6 +14,8 @@ from ...ir import (
     Size,
     defining_op,
     element_type,
+    element_type_name,
+    is_ranked_tensor,
     ranked_shape,
     sizes_of,
 )
@@ -29,22 +32,47 @@ _MULTIPLE = 8
 _TILE_ROWS = 128
 # An unknown number of rows is taken to be this.
 _ASSUMED_ROWS = 1024
+# A factor that all rows share is one of this many.
+_ALL_ROWS = 2**31 - 1
+# Ops that are looked at for the other product of a gate.
+_MOST_ABOVE = 24
 
 
-# A product whose SiLU multiplies, and the one that is multiplied.
-Pair = tuple[ProductFacts, ProductFacts]
-_FACTORS = ((False, "silu", "multiply"), (False, "none", "multiply"))
+# Rows that a tile takes together: all read one line of factors.
+_SHARED_ROWS = 64
+_LOG2E = 1 / math.log(2)
+_BENT, _CUBE = math.sqrt(2 / math.pi), 0.044715
+# The curve of a general kernel for each activation, and its slope and cube, see cuda/epilogue.h.
+_CURVES = {
+    "none": ("clamp", -math.inf, 0.0),
+    "relu": ("clamp", 0.0, 0.0),
+    "gelu": ("gelu", 0.0, 0.0),
+    "silu": ("sigmoid", -_LOG2E, 0.0),
+    "quick_gelu": ("sigmoid", -1.702 * _LOG2E, 0.0),
+    "gelu_tanh": ("sigmoid", -2 * _BENT * _LOG2E, -2 * _BENT * _CUBE * _LOG2E),
+}
+
+
+@dataclass(frozen=True)
+class ProductPart:
+    """A product and what is done behind it."""
+
+    facts: ProductFacts
+    epilogue: Epilogue
+
+
+# A product whose activation multiplies, and the one that is multiplied.
+Pair = tuple[ProductPart, ProductPart]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProductPlan(ProductOffer):
-    """A kernel, what it does behind the product, and how many workgroups it has at most; `pair`
-    are both products where it computes two."""
+    """A kernel, the product that it computes (or both, the one with the activation first) with
+    what it does behind it, and how many workgroups it has at most."""
 
     kernel: ProductKernel
-    epilogue: Epilogue
+    parts: tuple[ProductPart, ...]
     units: int
-    pair: Pair | None = None
 
     def replace(self, facts: ProductFacts) -> ir.Operation:
         return _replace(facts, self)
@@ -59,7 +87,7 @@ def product_offers(facts: ProductFacts, target: Target) -> list[ProductPlan] | s
         _plan(facts, kernel, epilogue, pair, target)
         for epilogue, pair in _epilogues(facts)
         for kernel in load_products()
-        if _fits(kernel, facts, epilogue, pair is not None)
+        if _fits(kernel, facts, epilogue, pair)
     ]
     return plans or _no_kernel(facts)
 
@@ -86,9 +114,8 @@ def _unfit(facts: ProductFacts) -> str:
 def _epilogues(facts: ProductFacts) -> Iterator[tuple[Epilogue, Pair | None]]:
     """What may be done behind a product, and with which product in front of that."""
     for epilogue in facts.epilogues:
-        if epilogue.operand is not None and unaligned_slice(epilogue.operand):
-            return
-        if epilogue.bias is not None and unaligned_slice(epilogue.bias):
+        read = (epilogue.operand, epilogue.bias, epilogue.factor)
+        if any(value is not None and unaligned_slice(value) for value in read):
             return
         yield epilogue, None
         pair = _pair(facts, epilogue)
@@ -97,48 +124,72 @@ def _epilogues(facts: ProductFacts) -> Iterator[tuple[Epilogue, Pair | None]]:
 
 
 def _pair(facts: ProductFacts, epilogue: Epilogue) -> Pair | None:
-    """Both products of the same rows of which one's SiLU multiplies the other, and that nothing
-    else reads."""
-    if epilogue.kind not in _FACTORS or epilogue.operand is None:
+    """Both products of the same rows of which one's activation multiplies the other, and that
+    nothing else reads."""
+    if epilogue.other != "multiply" or epilogue.is_scaled or epilogue.operand is None:
         return None
-    (wanted,) = {*_FACTORS} - {epilogue.kind}
     for op in _above(epilogue.operand):
         found = read_product(op)
         if not isinstance(found, ProductFacts) or _unfit(found):
             continue
         ends = [one for one in found.epilogues if one.result == epilogue.result]
         same = (found.rows, found.n, found.k) == (facts.rows, facts.n, facts.k)
-        if same and [one.kind for one in ends] == [wanted]:
-            return (facts, found) if epilogue.activation == "silu" else (found, facts)
+        if same and len(ends) == 1 and not ends[0].is_scaled and ends[0].other == "multiply":
+            both = (ProductPart(facts, epilogue), ProductPart(found, ends[0]))
+            gates = [one for one in both if one.epilogue.activation != "none"]
+            first, second = both if both[0] in gates else (both[1], both[0])
+            return (first, second) if len(gates) == 1 else None
     return None
 
 
-def _above(value: ir.Value, steps: int = 8) -> Iterator[ir.Operation]:
-    """The ops that elementwise ops make a value of."""
-    op = defining_op(value)
-    if op is None or not steps:
-        return
-    yield op
-    if op.name == "linalg.generic" or op.name.startswith("tensor."):
-        for operand in list(op.operands)[:1]:
-            yield from _above(operand, steps - 1)
+def _above(value: ir.Value) -> Iterator[ir.Operation]:
+    """The ops that elementwise ops make a value of, the nearest first."""
+    waiting, seen = [value], 0
+    while waiting and seen < _MOST_ABOVE:
+        op, seen = defining_op(waiting.pop(0)), seen + 1
+        if op is None:
+            continue
+        yield op
+        if op.name == "linalg.generic" or op.name.startswith(("tensor.", "arith.")):
+            waiting += [each for each in op.operands if is_ranked_tensor(each)]
 
 
-def _fits(kernel: ProductKernel, facts: ProductFacts, epilogue: Epilogue, gated: bool) -> bool:
+def _fits(
+    kernel: ProductKernel, facts: ProductFacts, epilogue: Epilogue, pair: Pair | None
+) -> bool:
     rows = facts.m
-    kind = (False, "silu", "none") if gated else epilogue.kind
-    same = (kernel.bias, kernel.activation, kernel.other) == kind and kernel.gated == gated
     if isinstance(rows, int) and rows <= _most_rows():
         # Two of them read their weights at memory's speed, where whole tiles do not.
-        few = not gated and (not kernel.most_rows or rows <= kernel.most_rows)
+        few = pair is None and (not kernel.most_rows or rows <= kernel.most_rows)
     else:
         few = not kernel.most_rows
-    return same and few and kernel.element_type == facts.element_type and _reads(kernel, facts)
+    parts = pair or (ProductPart(facts, epilogue),)
+    types = (facts.element_type, element_type_name(epilogue.result))
+    same = (kernel.element_type, kernel.result_type) == types and kernel.gated == (pair is not None)
+    does = _does_generally if kernel.general else _does
+    reads = kernel.weights == "nk" or not any(part.facts.by_columns for part in parts)
+    return few and same and reads and does(kernel, parts)
 
 
-def _reads(kernel: ProductKernel, facts: ProductFacts) -> bool:
-    """Whether a kernel reads the weights as they lie or, where they are (k, n), turned."""
-    return kernel.weights == "nk" or not facts.by_columns
+def _does(kernel: ProductKernel, parts: Sequence[ProductPart]) -> bool:
+    """Whether a kernel does what is behind the product, and nothing else."""
+    epilogue = parts[0].epilogue
+    kind = epilogue.kind if len(parts) == 1 else (*epilogue.kind[:2], "none")
+    biases = [part.epilogue.bias for part in parts if part.epilogue.bias is not None]
+    narrow = all(element_type_name(bias) == kernel.element_type for bias in biases)
+    same = (kernel.bias, kernel.activation, kernel.other) == kind
+    return same and narrow and not epilogue.is_scaled and len(biases) == kernel.bias
+
+
+def _does_generally(kernel: ProductKernel, parts: Sequence[ProductPart]) -> bool:
+    """Whether a general kernel can be told to do what is behind the product."""
+    epilogue = parts[0].epilogue
+    read = [vector for part in parts for vector in (part.epilogue.bias, part.epilogue.factor)]
+    kinds = {element_type_name(vector) for vector in read if vector is not None}
+    # Tiles take rows of one line of factors together.
+    shares = epilogue.share is None or kernel.most_rows or epilogue.share % _SHARED_ROWS == 0
+    right = _CURVES[epilogue.activation][0] == kernel.activation
+    return right and bool(shares) and kinds <= {kernel.element_type, "f32"}
 
 
 def _turns(kernel: ProductKernel, facts: ProductFacts) -> bool:
@@ -164,9 +215,10 @@ def _plan(
     work = ProductWork(rows, n, k, isinstance(facts.m, int), 2 if pair else 1, behind)
     own, taken = iree_product_seconds(work, target), product_seconds(work, kernel, target)
     left = _left_seconds(facts, epilogue, work)
-    turned = [one for one in pair or (facts,) if _turns(kernel, one)]
+    parts = pair or (ProductPart(facts, epilogue),)
+    turned = [part for part in parts if _turns(kernel, part.facts)]
     taken += len(turned) * turn_seconds(work)
-    fused = epilogue.words and f", with {epilogue.words}"
+    fused = parts[0].epilogue.words and f", with {parts[0].epilogue.words}"
     fused += ", and the product that it is multiplied with" if pair else ""
     fused += ", its weights turned from (k, n) to (n, k) first" if turned else ""
     words = f"about {taken * 1e6:.0f} us instead of {own * 1e6:.0f}{fused}"
@@ -177,10 +229,9 @@ def _plan(
         seconds=(own - taken - left) / work.count,
         reason=words + assumed,
         kernel=kernel,
-        epilogue=epilogue,
+        parts=parts,
         units=target.compute_units,
-        pair=pair,
-        also=tuple(one.op for one in pair or () if one.op != facts.op),
+        also=tuple(part.facts.op for part in parts if part.facts.op != facts.op),
     )
 
 
@@ -195,27 +246,71 @@ def _left_seconds(facts: ProductFacts, epilogue: Epilogue, work: ProductWork) ->
 
 
 def _replace(facts: ProductFacts, plan: ProductPlan) -> ir.Operation:
-    last = defining_op(plan.epilogue.result)
+    epilogue = plan.parts[0].epilogue
+    last = defining_op(epilogue.result)
     assert last is not None
     build = Builder(last)
-    tensors = [_flat_rows(build, facts.rows)]
-    tensors += [_weights(build, one, plan.kernel) for one in plan.pair or (facts,)]
-    if plan.epilogue.bias is not None:
-        tensors.append(_line(build, plan.epilogue.bias))
-    if plan.epilogue.operand is not None and not plan.pair:
-        tensors.append(_flat_rows(build, plan.epilogue.operand))
-    kind = element_type(plan.epilogue.result)
+    rows = _flat_rows(build, facts.rows)
+    weights = [_weights(build, part.facts, plan.kernel) for part in plan.parts]
+    read = _read_generally(build, plan, rows) if plan.kernel.general else _read(build, plan)
     numbers: dict[str, Size | ir.Value] = {"m": facts.m, "n": facts.n, "k": facts.k}
+    numbers |= _asked(plan)
     groups = (_workgroups(facts, plan), 1)
-    results = [((facts.m, facts.n), kind)]
-    made = launch(build, plan.kernel, groups, numbers, tensors, results)[0]
-    wanted = _result_sizes(facts, plan.epilogue)
+    results = [((facts.m, facts.n), element_type(epilogue.result))]
+    made = launch(build, plan.kernel, groups, numbers, [rows, *weights, *read], results)[0]
+    wanted = _result_sizes(facts, epilogue)
     lead = list(range(len(wanted) - 1))
     new = build.expand(made, [lead, [len(lead)]], wanted)
     # The program may leave open what the rows' type says.
-    new = build.cast(new, ir.RankedTensorType(plan.epilogue.result.type).shape)
-    plan.epilogue.result.replace_all_uses_with(new)
+    new = build.cast(new, ir.RankedTensorType(epilogue.result.type).shape)
+    epilogue.result.replace_all_uses_with(new)
     return last
+
+
+def _read(build: Builder, plan: ProductPlan) -> list[ir.Value]:
+    """What a kernel reads that does one thing behind the product."""
+    epilogue = plan.parts[0].epilogue
+    found = [] if epilogue.bias is None else [_line(build, epilogue.bias)]
+    if epilogue.operand is not None and not plan.kernel.gated:
+        found.append(_flat_rows(build, epilogue.operand))
+    return found
+
+
+def _vectors(plan: ProductPlan) -> tuple[ir.Value | None, ir.Value | None]:
+    """The bias of a general kernel, and its factor or the second product's bias."""
+    first, last = plan.parts[0].epilogue, plan.parts[-1].epilogue
+    return first.bias, last.bias if plan.kernel.gated else first.factor
+
+
+def _read_generally(build: Builder, plan: ProductPlan, rows: ir.Value) -> list[ir.Value]:
+    """What a general kernel reads; the rows in the place of what there is not."""
+    bias, factor = _vectors(plan)
+    found = [rows if bias is None else _line(build, bias)]
+    share = plan.parts[0].epilogue.share
+    take = _line if share is None else _flat_rows
+    found.append(rows if factor is None else take(build, factor))
+    if not plan.kernel.gated:
+        operand = plan.parts[0].epilogue.operand
+        found.append(rows if operand is None else _flat_rows(build, operand))
+    return found
+
+
+def _asked(plan: ProductPlan) -> dict[str, int]:
+    """The numbers by which a general kernel is told what to do."""
+    epilogue = plan.parts[0].epilogue
+    flags = {"none": 0, "add": 16, "multiply": 32}["none" if plan.kernel.gated else epilogue.other]
+    for vector, bit in zip(_vectors(plan), (1, 4), strict=True):
+        if vector is not None:
+            flags |= bit | (2 * bit if element_type_name(vector) == "f32" else 0)
+    _, slope, cube = _CURVES[epilogue.activation]
+    share = _ALL_ROWS if epilogue.share is None else epilogue.share
+    floats = {"alpha": epilogue.scale, "beta": epilogue.rescale, "slope": slope, "cube": cube}
+    return {"flags": flags, "share": share, **{name: _bits(x) for name, x in floats.items()}}
+
+
+def _bits(number: float) -> int:
+    """The bits of an f32, as those of an i32."""
+    return struct.unpack("<i", struct.pack("<f", number))[0]
 
 
 def _workgroups(facts: ProductFacts, plan: ProductPlan) -> int:

@@ -36,11 +36,11 @@ EXPECTED = {
     ),
     "decode": (
         {"product": 7, "attention": 1, "combine": 1},
-        {"add": 2, "silu": 1, "multiply": 1},
+        {"add": 2, "general": 2},
         {"reduction": 3, "transpose": 1, "scatter": 2, "elementwise": 9},
     ),
 }
-BEHIND = ("bias", "add", "gelu", "silu", "gated", "multiply")
+BEHIND = ("bias", "add", "gelu", "silu", "gated", "multiply", "general")
 
 
 @functools.cache

@@ -57,7 +57,10 @@ def test_parameters_are_those_that_iree_passes(kernel: ProductKernel) -> None:
     """Pointers, then 32-bit constants."""
     found = re.findall(rb"\x04\x17\x0c\x00(.{12})", kernel.image(), re.S)
     parameters = sorted(struct.unpack("<4xHHI", entry) for entry in found)
-    pointers = 3 + kernel.bias + (kernel.other != "none") + kernel.gated
+    asked = 3 + (kernel.element_type == "f8E4M3FN")
+    if not kernel.general:
+        asked = kernel.bias + (kernel.other != "none") + kernel.gated
+    pointers = 3 + asked
     pointers += bool(kernel.scratch_per_workgroup)
     sizes = [8] * pointers + [4] * len(kernel.constants)
     assert [entry[2] >> 18 for entry in parameters] == sizes

@@ -12,8 +12,12 @@ using uint64_t = unsigned long long;
 #include <stdint.h>
 #endif
 
-#if ELEMENT
-using Element = __nv_bfloat16;
+// ELEMENT is that of the operands (2: e4m3), WRITTEN that of the result, where it has 16 bits.
+#ifndef WRITTEN
+#define WRITTEN ELEMENT
+#endif
+#if WRITTEN
+using Written = __nv_bfloat16;
 __device__ inline uint32_t pack(float x, float y) {
     __nv_bfloat162 two = __floats2bfloat162_rn(x, y);
     return reinterpret_cast<uint32_t &>(two);
@@ -22,7 +26,7 @@ __device__ inline float2 unpack(uint32_t two) {
     return __bfloat1622float2(reinterpret_cast<__nv_bfloat162 &>(two));
 }
 #else
-using Element = __half;
+using Written = __half;
 __device__ inline uint32_t pack(float x, float y) {
     __half2 two = __floats2half2_rn(x, y);
     return reinterpret_cast<uint32_t &>(two);
@@ -30,6 +34,11 @@ __device__ inline uint32_t pack(float x, float y) {
 __device__ inline float2 unpack(uint32_t two) {
     return __half22float2(reinterpret_cast<__half2 &>(two));
 }
+#endif
+#if ELEMENT == 2
+using Element = uint8_t;
+#else
+using Element = Written;
 #endif
 
 __device__ inline float exp2_of(float x) {
@@ -66,6 +75,18 @@ __device__ inline float activate(float x) {
     return x;
 }
 
+#ifndef GENERAL
+#define GENERAL 0
+#endif
+#ifndef WIDE
+#define WIDE 0
+#endif
+#if WIDE
+using Result = float;
+#else
+using Result = Written;
+#endif
+
 // A kernel's parameters. LEAN leaves out the pointers that it does not read, and has scratch memory
 // only where SCRATCH says so; else all kernels take the same.
 #ifndef LEAN
@@ -97,7 +118,115 @@ __device__ inline float activate(float x) {
 #else
 #define SCRATCH_PARAMETER char *scratch,
 #endif
+#if GENERAL
+// GENERAL kernels compute act(alpha * sum + bias) * (beta * factor), and add a tensor like `out` or
+// multiply with it, as the bits of `flags` say: 1 there is a bias of each column, 2 in f32; 4 a
+// factor of each column, 8 in f32; 16 the tensor is added, 32 multiplied. The factor is another one
+// for every `share` rows; GATED ones have the bias of the second product in its place. ACTIVATION:
+// 1 GELU, 4 not below `slope`, 5 x / (1 + 2^(x * (slope + cube * x^2))).
+// Those of e4m3 compute act(beta * factor * row factor * sum + bias): 64 there is one of each row, in
+// f32, 128 it is the same for all, 256 that of columns is.
+#if ELEMENT == 2
+#define SCALE_PARAMETER const float *row_factors,
+#else
+#define SCALE_PARAMETER
+#endif
+#if GATED
+#define FULL_PARAMETER
+#define FULL_UNREAD constexpr const void *other = nullptr;
+#else
+#define FULL_PARAMETER const void *other,
+#define FULL_UNREAD
+#endif
+#define PARAMETERS                                                                             \
+    const Element *a, const Element *weights, SECOND_PARAMETER const void *bias,               \
+        const void *factor, SCALE_PARAMETER FULL_PARAMETER Result *out, SCRATCH_PARAMETER int m,   \
+        int n, int k, int flags, int share, float alpha, float beta, float slope, float cube
+#define UNREAD SECOND_UNREAD FULL_UNREAD
+#define REQUESTED bias, factor, other, n, flags, share, alpha, beta, slope, cube
+
+__device__ inline float2 two_at(const void *vector, size_t place, bool in_f32) {
+    if (in_f32) return __ldg(reinterpret_cast<const float2 *>(vector) + place / 2);
+    return unpack(__ldg(reinterpret_cast<const uint32_t *>(vector) + place / 2));
+}
+
+__device__ inline void put_two(uint32_t to, float2 two) {
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(two.x), "f"(two.y) : "memory");
+}
+
+__device__ inline float2 get_two(uint32_t from) {
+    float2 two;
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+                 : "=f"(two.x), "=f"(two.y)
+                 : "r"(from)
+                 : "memory");
+    return two;
+}
+
+struct Behind {
+    const void *bias, *factors, *other;
+    int n, flags, share;
+    float alpha, beta, slope, cube;
+    __device__ Behind(const void *bias, const void *factors, const void *other, int n, int flags,
+                      int share, float alpha, float beta, float slope, float cube)
+        : bias(bias), factors(factors), other(other), n(n), flags(flags), share(share),
+          alpha(alpha), beta(beta), slope(slope), cube(cube) {}
+    __device__ inline bool reads_other() const { return flags & 48; }
+    // Those of two columns.
+    __device__ inline float2 shift(int column) const {
+        return flags & 1 ? two_at(bias, column, flags & 2) : make_float2(0, 0);
+    }
+    __device__ inline float2 factor(int row, int column) const {
+        if (GATED) return flags & 4 ? two_at(factors, column, flags & 8) : make_float2(0, 0);
+        if (!(flags & 4)) return make_float2(beta, beta);
+        if (ELEMENT == 2 && flags & 256) {
+            const float one = beta * __ldg(reinterpret_cast<const float *>(factors));
+            return make_float2(one, one);
+        }
+        const size_t line = static_cast<size_t>(row / share) * n;
+        const float2 two = two_at(factors, line + column, flags & 8);
+        return make_float2(beta * two.x, beta * two.y);
+    }
+    __device__ inline float row_factor(const float *row_factors, int row) const {
+        return flags & 64 ? __ldg(row_factors + (flags & 128 ? 0 : row)) : 1.0f;
+    }
+    __device__ inline float curve(float x) const {
+        if constexpr (ACTIVATION == 4) {
+            float y;  // NaN stays NaN
+            asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(slope));
+            return y;
+        } else if constexpr (ACTIVATION == 5) {
+            return over(x, 1.0f + exp2_of(x * fmaf(x * x, cube, slope)));
+        }
+        return activate(x);
+    }
+    __device__ inline float2 activated(float2 sum, float2 shift) const {
+        return make_float2(curve(fmaf(sum.x, alpha, shift.x)), curve(fmaf(sum.y, alpha, shift.y)));
+    }
+    __device__ inline float2 with(float2 made, float2 there) const {
+        if (flags & 32) return make_float2(made.x * there.x, made.y * there.y);
+        return make_float2(made.x + there.x, made.y + there.y);
+    }
+    // All of it, for two columns of a row.
+    __device__ inline float2 done(float2 sum, int row, int column) const {
+        float2 made = activated(sum, shift(column));
+        const float2 by = factor(row, column);
+        made.x *= by.x, made.y *= by.y;
+        const size_t place = static_cast<size_t>(row) * n + column;
+        return reads_other() ? with(made, two_at(other, place, WIDE)) : made;
+    }
+};
+
+__device__ inline void write_two(Result *out, size_t place, float2 two) {
+#if WIDE
+    *reinterpret_cast<float2 *>(out + place) = two;
+#else
+    *reinterpret_cast<uint32_t *>(out + place) = pack(two.x, two.y);
+#endif
+}
+#else
 #define PARAMETERS                                                                             \
     const Element *a, const Element *weights, SECOND_PARAMETER BIAS_PARAMETER OTHER_PARAMETER  \
         Element *out, SCRATCH_PARAMETER int m, int n, int k
 #define UNREAD SECOND_UNREAD BIAS_UNREAD OTHER_UNREAD
+#endif

@@ -68,7 +68,7 @@ __device__ inline void multiply_four(float (&sums)[TILES][BLOCKS][4], int block,
 extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) __cluster_dims__(SPLITS, 1, 1)
     NAME(PARAMETERS) {
     UNREAD
-    __shared__ float partial[DEPTH_WARPS][8 * BLOCKS][LINE];
+    __shared__ __align__(GENERAL ? 16 : 4) float partial[DEPTH_WARPS][8 * BLOCKS][LINE];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int depth_warp = warp / COLUMN_WARPS, column_warp = warp % COLUMN_WARPS;
     uint32_t rank;
@@ -156,6 +156,31 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) __cluster_dim
 #endif
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
                      : "memory");
+#if GENERAL
+    for (int item = threadIdx.x; item < 8 * BLOCKS * SHARE / 2; item += 32 * WARPS) {
+        const int row = item / (SHARE / 2), at = rank * SHARE + item % (SHARE / 2) * 2;
+        float2 sum = make_float2(0, 0);
+#pragma unroll
+        for (int part = 0; part < SPLITS; ++part) {
+#pragma unroll
+            for (int of = 0; of < DEPTH_WARPS; ++of) {
+                const uint32_t mine =
+                    static_cast<uint32_t>(__cvta_generic_to_shared(&partial[of][row][at]));
+                float x, y;
+                asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %2, %3;\n"
+                             "ld.shared::cluster.v2.f32 {%0, %1}, [there];\n}"
+                             : "=f"(x), "=f"(y)
+                             : "r"(mine), "r"(part));
+                sum.x += x, sum.y += y;
+            }
+        }
+        const int to = first + at;
+        if (row < m && to < n) {
+            const size_t place = static_cast<size_t>(row) * n + to;
+            write_two(out, place, Behind(REQUESTED).done(sum, row, to));
+        }
+    }
+#else
     for (int item = threadIdx.x; item < 8 * BLOCKS * SHARE; item += 32 * WARPS) {
         const int row = item / SHARE, at = rank * SHARE + item % SHARE;
         float sum = 0;
@@ -183,6 +208,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) __cluster_dim
             out[place] = static_cast<Element>(sum);
         }
     }
+#endif
     // Nobody may end while others read its shared memory.
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
                      : "memory");

@@ -43,6 +43,10 @@ for n in (128, 192, 256):
     for kind in (0, 1):
         for kn in (0, 1):
             body += one(n, kind, kn)
+# e4m3: a kind of its own, weights (n, k) alone, 32 elements of depth.
+for n in (128, 256):
+    text = one(n, 0, 0).replace("multiply<0, 0>", "multiply<2, 0>")
+    body += text.replace("k16.f32.f16.f16", "k32.f32.e4m3.e4m3").replace("1, 1, 0, 0;", "1, 1;")
 # Weights on the left, few columns: the product turned, for few rows.
 declared = "template <int KIND, int KN, int N> __device__ inline void multiply"
 body += f"{declared}_turned(Accumulators<N> &sums, uint64_t left, uint64_t right, int more);\n"

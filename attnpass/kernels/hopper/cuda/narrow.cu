@@ -155,6 +155,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(SPLITS, 1
             x += left, y += right;
         }
         const size_t place = static_cast<size_t>(row) * n + to;
+#if GENERAL
+        write_two(out, place, Behind(REQUESTED).done(make_float2(x, y), row, to));
+#else
         if (BIAS) {
             const float2 added = unpack(*reinterpret_cast<const uint32_t *>(bias + to));
             x += added.x, y += added.y;
@@ -166,6 +169,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(SPLITS, 1
             y = OTHER == 1 ? y + there.y : y * there.y;
         }
         *reinterpret_cast<uint32_t *>(out + place) = pack(x, y);
+#endif
     }
     // Nobody may end while others read its shared memory.
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::

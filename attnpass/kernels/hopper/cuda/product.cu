@@ -1,4 +1,4 @@
-// Products for Hopper (sm_90a): out = f(a x weights), f16 or bf16 with f32 sums.
+// Products for Hopper (sm_90a): out = f(a x weights), f16, bf16 or e4m3 with f32 sums.
 //
 // Persistent and warp-specialised. One thread loads tiles of `a` and of the weights with the
 // tensor memory accelerator (TMA), which bounds rows, columns and depth, so that any number of
@@ -10,17 +10,24 @@
 // A cluster of two workgroups, if CLUSTER is 2, computes two blocks of rows of the same columns:
 // each loads half of the weights' tile, for both.
 //
-// Set by the build: ELEMENT (0 f16, 1 bf16), COLUMNS (of a tile: 128 or 256), STAGES, CLUSTER,
-// WEIGHTS_KN (weights are (k, n), else (n, k)), GATED (two weights (n, k); out = act(first) * second),
-// SPLIT (the last tiles, if they occupy at most half of the workgroups, are divided along the depth
-// between the two of a cluster; without CLUSTER and GATED), BIAS, ACTIVATION (0 none, 1 GELU, 2 GELU by tanh, 3 SiLU), OTHER (0 none, 1 adds a tensor like
-// `out`, 2 multiplies with it), BAND (blocks of 128 rows that are gone through together), NAME.
+// Set by the build: ELEMENT (0 f16, 1 bf16, 2 e4m3), COLUMNS (of a tile: 128 or 256), STAGES, CLUSTER,
+// WEIGHTS_KN (weights are (k, n), else (n, k)), GATED (two weights; out = act(first) * second), SPLIT
+// (the last tiles, if they occupy at most half of the workgroups, are divided along the depth
+// between the two of a cluster; without CLUSTER and GATED), BIAS, ACTIVATION (0 none, 1 GELU, 2 GELU
+// by tanh, 3 SiLU), OTHER (0 none, 1 adds a tensor like `out`, 2 multiplies with it), BAND (blocks of
+// 128 rows that are gone through together), NAME. GENERAL kernels are told at run time what to do
+// behind the product, see epilogue.h; where they are WIDE, too, `out` and `other` are f32. Those of e4m3
+// are GENERAL; with PROMOTE their sums of 128 products, which the hardware adds up with 14 bits, are
+// added in f32.
 
 #include "epilogue.h"
 #include "wgmma.h"
 
 #ifndef STAGGER
 #define STAGGER 0
+#endif
+#ifndef PROMOTE
+#define PROMOTE 0
 #endif
 #ifndef SPLIT
 #define SPLIT 0
@@ -30,19 +37,26 @@
 #endif
 
 constexpr int ROWS = 128;             // of a tile, 64 for each of two warpgroups
-constexpr int DEPTH = 64;             // 128 bytes of a row, one swizzled line
+#define OPERAND_BYTES (ELEMENT == 2 ? 1 : 2)
+constexpr int DEPTH = 128 / OPERAND_BYTES;  // 128 bytes of a row, one swizzled line
 constexpr int HALVES = 2;             // multiplying warpgroups
-constexpr int A_BYTES = ROWS * DEPTH * 2;
-constexpr int B_BYTES = COLUMNS * DEPTH * 2;
+constexpr int A_BYTES = ROWS * DEPTH * OPERAND_BYTES;
+constexpr int B_BYTES = COLUMNS * DEPTH * OPERAND_BYTES;
 constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
 constexpr int OUT_COLUMNS = GATED ? COLUMNS / 2 : COLUMNS;
-constexpr int CHUNK = 64;             // columns that are written at once
+constexpr int CHUNK = WIDE ? 32 : 64;  // columns that are written at once, 128 bytes
 constexpr int CHUNKS = OUT_COLUMNS / CHUNK;
-constexpr int CHUNK_BYTES = 64 * CHUNK * 2;
+constexpr int CHUNK_BYTES = 64 * 128;
 constexpr int OUT_BYTES = HALVES * 2 * CHUNK_BYTES;
+// The memory engine's numbers for types of elements.
+#define KIND_OF_16 (WRITTEN ? 10 : 6)
+#define OPERAND_KIND (ELEMENT == 2 ? 0 : KIND_OF_16)
+#define RESULT_KIND (WIDE ? 7 : KIND_OF_16)
 constexpr int MAPS = 5;               // a, weights, other, out, second weights
 constexpr bool PAIRED = CLUSTER == 2 || SPLIT;
 static_assert(!SPLIT || (CLUSTER == 1 && !GATED && COLUMNS % 128 == 0));
+static_assert(ELEMENT != 2 || (GENERAL && !WEIGHTS_KN && !GATED && !WIDE));
+static_assert(!GENERAL || (CLUSTER == 1 && !SPLIT && COLUMNS % 128 == 0));
 constexpr int BAND_TILES = (BAND + CLUSTER - 1) / CLUSTER;
 
 __device__ inline uint32_t shared_address(const void *pointer) {
@@ -105,14 +119,15 @@ struct Place {
     }
 };
 
-// Writes a descriptor of (rows, columns), `stride` elements apart, in boxes, to `there`; by a warp.
+// Writes a descriptor of (rows, columns) in boxes to `there`; by a warp.
+template <int KIND = OPERAND_KIND>
 __device__ inline void describe(char *there, uint32_t made, const void *tensor, int columns,
                                 int rows, int box_columns, int box_rows) {
     const int lane = threadIdx.x % 32;
     asm volatile("st.shared.b32 [%0], 0;" ::"r"(made + 4 * lane) : "memory");
     __syncwarp();
     if (lane == 0) {
-        const uint64_t stride = static_cast<uint64_t>(columns) * 2;
+        const uint64_t stride = static_cast<uint64_t>(columns) * (KIND == 7 ? 4 : KIND ? 2 : 1);
         asm volatile(
             "{\n.reg .b64 map;\ncvt.u64.u32 map, %0;\n"
             "tensormap.replace.tile.global_address.shared::cta.b1024.b64 [map], %1;\n"
@@ -129,7 +144,7 @@ __device__ inline void describe(char *there, uint32_t made, const void *tensor, 
             "tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [map], 3;\n"
             "tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [map], 0;\n}" ::"r"(made),
             "l"(tensor), "r"(columns), "r"(rows), "r"(box_columns), "r"(box_rows), "l"(stride),
-            "n"(ELEMENT ? 10 : 6)
+            "n"(KIND)
             : "memory");
     }
     __syncwarp();
@@ -204,14 +219,17 @@ __device__ inline void load_weights(uint32_t to, const char *map, const char *se
 #pragma unroll
         for (int each = 0; each < BOXES; ++each) {
             const int box = rank * BOXES + each;
-            const uint32_t place = to + box * (64 * DEPTH * 2);
+            const uint32_t place = to + box * (64 * DEPTH * OPERAND_BYTES);
             if constexpr (CLUSTER == 2)
                 load_for_both(place, map, barrier, column + 64 * box, depth);
+            else if constexpr (GATED)
+                load(place, box < BOXES / 2 ? map : second, barrier,
+                     column + 64 * (box % (BOXES / 2)), depth);
             else
                 load(place, map, barrier, column + 64 * box, depth);
         }
     } else if constexpr (GATED) {
-        constexpr int SIZE = COLUMNS / 2 * DEPTH * 2;
+        constexpr int SIZE = COLUMNS / 2 * DEPTH * OPERAND_BYTES;
         if constexpr (CLUSTER == 2) {
             load_for_both(to + rank * SIZE, rank ? second : map, barrier, depth, column);
         } else {
@@ -220,7 +238,7 @@ __device__ inline void load_weights(uint32_t to, const char *map, const char *se
         }
     } else if constexpr (CLUSTER == 2) {
         const int first = rank * (COLUMNS / 2);
-        load_for_both(to + first * DEPTH * 2, map, barrier, depth, column + first);
+        load_for_both(to + first * DEPTH * OPERAND_BYTES, map, barrier, depth, column + first);
     } else {
         load(to, map, barrier, depth, column);
     }
@@ -281,6 +299,12 @@ extern "C" __global__ void __launch_bounds__(384, 1)
     int rank = 0;
     if constexpr (PAIRED) asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
 
+#if GENERAL
+    const Behind behind(REQUESTED);
+    const bool with_other = !GATED && behind.reads_other();
+#else
+    constexpr bool with_other = OTHER;
+#endif
 #if HOST_MAPS
     char *maps = scratch;
 #else
@@ -293,9 +317,15 @@ extern "C" __global__ void __launch_bounds__(384, 1)
         else
             describe(maps + 128, making + 128, weights, k, n, DEPTH, B_ROWS);
     }
-    if (OTHER && warp == 2) describe(maps + 256, making + 256, other, n, m, CHUNK, 64);
-    if (warp == 3) describe(maps + 384, making + 384, out, n, m, CHUNK, 64);
-    if (GATED && warp == 4) describe(maps + 512, making + 512, second, k, n, DEPTH, B_ROWS);
+    if (with_other && warp == 2)
+        describe<RESULT_KIND>(maps + 256, making + 256, other, n, m, CHUNK, 64);
+    if (warp == 3) describe<RESULT_KIND>(maps + 384, making + 384, out, n, m, CHUNK, 64);
+    if (GATED && warp == 4) {
+        if (WEIGHTS_KN)
+            describe(maps + 512, making + 512, second, n, k, 64, DEPTH);
+        else
+            describe(maps + 512, making + 512, second, k, n, DEPTH, B_ROWS);
+    }
 #endif
     if (threadIdx.x == 160) {
         for (int stage = 0; stage < STAGES; ++stage) {
@@ -364,7 +394,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
         uint32_t other_phase = 0;
         if (leads) {
             acquire(maps + 384);
-            if (OTHER) acquire(maps + 256);
+            if (with_other) acquire(maps + 256);
         }
         if (STAGGER && half == 1) {
             // Half a ring behind the other warpgroup, so that one multiplies while one writes.
@@ -383,25 +413,53 @@ extern "C" __global__ void __launch_bounds__(384, 1)
             const int first_chunk = halved ? rank * (CHUNKS / 2) : 0;
             const int last_chunk = halved ? first_chunk + CHUNKS / 2 : CHUNKS;
             const int deep = halved ? (rank ? depths - middle : middle) : depths;
+#if GENERAL
+            float2 shift = make_float2(0, 0), factor = shift;  // of two columns
+            if (2 * in_group < OUT_COLUMNS && column + 2 * in_group < n) {
+                shift = behind.shift(column + 2 * in_group);
+                factor = behind.factor(min(row, m - 1), column + 2 * in_group);
+            }
+#if ELEMENT == 2
+            float row_factors_here[2];
+#pragma unroll
+            for (int each = 0; each < 2; ++each) {
+                const int line = row + warp % 4 * 16 + lane / 4 + 8 * each;
+                row_factors_here[each] = behind.row_factor(row_factors, min(line, m - 1));
+            }
+#endif
+#else
             uint32_t biases = 0;  // of two columns
             if (BIAS && 2 * in_group < OUT_COLUMNS && column + 2 * in_group < n)
                 biases = __ldg(reinterpret_cast<const uint32_t *>(bias + column) + in_group);
+#endif
+#if PROMOTE
+            Accumulators<COLUMNS> total;
+#pragma unroll
+            for (int each = 0; each < COLUMNS / 2; ++each) total.values[each] = 0;
+#endif
             int last = 0;
             for (int depth = 0; depth < deep; ++depth) {
                 const uint32_t at = tiles + place.stage * STAGE_BYTES;
                 barrier_wait(full + 8 * place.stage, place.phase);
-                const uint64_t left = descriptor(at + half * (64 * DEPTH * 2), 1, 64);
+                const uint64_t left = descriptor(at + half * (64 * DEPTH * OPERAND_BYTES), 1, 64);
                 const uint64_t right = WEIGHTS_KN
-                                           ? descriptor(at + A_BYTES, 64 * DEPTH * 2 / 16, 64)
+                                           ? descriptor(at + A_BYTES, 64 * DEPTH * OPERAND_BYTES / 16, 64)
                                            : descriptor(at + A_BYTES, 1, 64);
                 wgmma_begin();
 #pragma unroll
-                for (int part = 0; part < DEPTH / 16; ++part) {
+                for (int part = 0; part < 128 / 32; ++part) {
                     constexpr int NEXT = WEIGHTS_KN ? 16 * 128 / 16 : 2;
                     multiply<ELEMENT, WEIGHTS_KN>(sums, left + 2 * part, right + NEXT * part,
-                                                  depth || part);
+                                                  (depth && !PROMOTE) || part);
                 }
                 wgmma_commit();
+#if PROMOTE
+                wgmma_wait<0>(sums);
+                if (lane == 0) barrier_arrive(empty + 8 * place.stage);
+#pragma unroll
+                for (int each = 0; each < COLUMNS / 2; ++each)
+                    total.values[each] += sums.values[each];
+#else
                 wgmma_wait<1>(sums);
                 if (depth) {
                     if (lane < CLUSTER) {
@@ -411,7 +469,8 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                             barrier_arrive(empty + 8 * last);
                     }
                 }
-                if (OTHER && leads && depth == min(2, deep - 1)) {
+#endif
+                if (with_other && leads && depth == min(2, deep - 1)) {
                     wait_for_stores<0>();
                     for (int chunk = first_chunk; chunk < min(first_chunk + 2, last_chunk); ++chunk) {
                         const uint32_t barrier = others + 8 * (chunk % 2);
@@ -423,6 +482,9 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                 last = place.stage;
                 place.next();
             }
+#if PROMOTE
+            sums = total;
+#else
             wgmma_wait<0>(sums);
             if (lane < CLUSTER) {
                 if constexpr (CLUSTER == 2)
@@ -430,12 +492,13 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                 else
                     barrier_arrive(empty + 8 * last);
             }
-            if (BIAS) {
-                sync_warpgroup(half);  // All have read those of the tile before.
-                asm volatile("st.shared.b32 [%0], %1;" ::"r"(biases_at + 4 * in_group), "r"(biases)
-                             : "memory");
-                sync_warpgroup(half);
-            }
+#endif
+#if BIAS
+            sync_warpgroup(half);  // All have read those of the tile before.
+            asm volatile("st.shared.b32 [%0], %1;" ::"r"(biases_at + 4 * in_group), "r"(biases)
+                         : "memory");
+            sync_warpgroup(half);
+#endif
             if constexpr (SPLIT) {
                 if (halved) exchange(sums, tiles, rank);
             }
@@ -443,19 +506,27 @@ extern "C" __global__ void __launch_bounds__(384, 1)
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
                 if (SPLIT && (chunk < first_chunk || chunk >= last_chunk)) continue;
                 const uint32_t buffer = buffers + chunk % 2 * CHUNK_BYTES;
-                float2 added[CHUNK / 8];
-                if (BIAS) {
-#pragma unroll
-                    for (int each = 0; each < CHUNK / 8; ++each) {
-                        uint32_t two;
-                        asm volatile("ld.shared.b32 %0, [%1];"
-                                     : "=r"(two)
-                                     : "r"(biases_at + 2 * (CHUNK * chunk + 8 * each) + lane % 4 * 4)
-                                     : "memory");
-                        added[each] = unpack(two);
-                    }
+#if GENERAL
+                // Those of a chunk lie as f32 side by side; all have read those of the one before.
+                const uint32_t factors_at = biases_at + 4 * CHUNK;
+                if (in_group / (CHUNK / 2) == chunk) {
+                    put_two(biases_at + 8 * (in_group % (CHUNK / 2)), shift);
+                    put_two(factors_at + 8 * (in_group % (CHUNK / 2)), factor);
                 }
-                if (OTHER) {
+#endif
+#if BIAS
+                float2 added[CHUNK / 8];
+#pragma unroll
+                for (int each = 0; each < CHUNK / 8; ++each) {
+                    uint32_t two;
+                    asm volatile("ld.shared.b32 %0, [%1];"
+                                 : "=r"(two)
+                                 : "r"(biases_at + 2 * (CHUNK * chunk + 8 * each) + lane % 4 * 4)
+                                 : "memory");
+                    added[each] = unpack(two);
+                }
+#endif
+                if (with_other) {
                     barrier_wait(others + 8 * (chunk % 2), other_phase >> (chunk % 2) & 1);
                     other_phase ^= 1 << (chunk % 2);
                 } else {
@@ -466,22 +537,65 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                         else
                             wait_for_stores<1>();
                     }
-                    sync_warpgroup(half);
+                    if (!GENERAL) sync_warpgroup(half);
                 }
+                if (GENERAL) sync_warpgroup(half);
 #pragma unroll
                 for (int pair = 0; pair < CHUNK / 16; ++pair) {
                     const int column16 = 2 * pair + lane / 16;
                     const uint32_t place_of = buffer + row_bytes + ((column16 ^ flip) << 4);
                     uint32_t words[4], given[4];
+#if GENERAL
+                    if (with_other && !WIDE) load_matrices(given, place_of);
+                    float2 shifts[2], factors[2];
+#pragma unroll
+                    for (int each = 0; each < 2; ++each) {
+                        const int at = 4 * (16 * pair + 8 * each) + lane % 4 * 8;
+                        shifts[each] = get_two(biases_at + at);
+                        factors[each] = get_two(factors_at + at);
+                    }
+#pragma unroll
+                    for (int each = 0; each < 4; ++each) {
+                        const int number = (chunk * CHUNK + 16 * pair) / 2 + 2 * each;
+                        float2 made = make_float2(sums.values[number], sums.values[number + 1]);
+#if ELEMENT == 2
+                        const float2 by = factors[each / 2];
+                        made.x *= row_factors_here[each % 2] * by.x;
+                        made.y *= row_factors_here[each % 2] * by.y;
+                        made = behind.activated(made, shifts[each / 2]);
+#else
+                        made = behind.activated(made, shifts[each / 2]);
+                        if (GATED) {
+                            const int at = (number + COLUMNS / 4) % (COLUMNS / 2);
+                            made.x *= sums.values[at] + factors[each / 2].x;
+                            made.y *= sums.values[at + 1] + factors[each / 2].y;
+                        } else {
+                            made.x *= factors[each / 2].x, made.y *= factors[each / 2].y;
+                        }
+#endif
+                        if (WIDE) {
+                            const int line = warp % 4 * 16 + lane / 4 + 8 * (each % 2);
+                            const int unit = 4 * pair + 2 * (each / 2) + lane % 4 / 2;
+                            const uint32_t to =
+                                buffer + line * 128 + ((unit ^ line % 8) << 4) + lane % 2 * 8;
+                            if (with_other) made = behind.with(made, get_two(to));
+                            put_two(to, made);
+                        } else {
+                            if (with_other) made = behind.with(made, unpack(given[each]));
+                            words[each] = pack(made.x, made.y);
+                        }
+                    }
+                    if (!WIDE) store_matrices(place_of, words);
+#else
                     if (OTHER) load_matrices(given, place_of);
 #pragma unroll
                     for (int each = 0; each < 4; ++each) {
                         const int number = (chunk * CHUNK + 16 * pair) / 2 + 2 * each;
                         float x = sums.values[number], y = sums.values[number + 1];
-                        if (BIAS) {
-                            x += added[2 * pair + each / 2].x;
-                            y += added[2 * pair + each / 2].y;
-                        }
+#if BIAS
+                        x += added[2 * pair + each / 2].x;
+                        y += added[2 * pair + each / 2].y;
+#endif
                         x = activate(x), y = activate(y);
                         if (GATED) {
                             x *= sums.values[(number + COLUMNS / 4) % (COLUMNS / 2)];
@@ -495,6 +609,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                         words[each] = pack(x, y);
                     }
                     store_matrices(place_of, words);
+#endif
                 }
                 asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
                 sync_warpgroup(half);
@@ -502,7 +617,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                     const int at = column + CHUNK * chunk;
                     if (row < m && at < n) store(maps + 384, buffer, at, row);
                     commit_store();  // Of nothing, too: waits count groups, one for each chunk.
-                    if (OTHER && chunk + 2 < last_chunk) {
+                    if (with_other && chunk + 2 < last_chunk) {
                         wait_for_stores<0>();
                         barrier_expect(others + 8 * (chunk % 2), CHUNK_BYTES);
                         load(buffer, maps + 256, others + 8 * (chunk % 2), at + 2 * CHUNK, row);
