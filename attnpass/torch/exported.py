@@ -58,6 +58,8 @@ _DECOMPOSED = (
     aten.unbind.int,
     aten.linspace.Tensor_Tensor,
 )
+# What torch makes of others by itself, and IREE 3.13's import fails on.
+_COMPOSED = ("aten.meshgrid.default", "aten.meshgrid.indexing")
 # What gives other numbers at each call.
 _RANDOM = ("dropout", "native_dropout", "bernoulli", "rand_like", "randn_like", "rand", "randn")
 # What says where an op comes from.
@@ -116,9 +118,8 @@ def decomposed(program: ExportedProgram, more: Collection[str] = ()) -> Exported
     """The program without the ops that IREE's import lacks; those named in `more` (as
     `aten.foo.default`), too, where torch says what they are made of."""
     table = dict(torch._decomp.get_decompositions(_DECOMPOSED))
-    if more:
-        known = {**torch._decomp.decomposition_table, **default_decompositions()}
-        table |= {op: parts for op, parts in known.items() if str(op) in more}
+    known = {**torch._decomp.decomposition_table, **default_decompositions()}
+    table |= {op: parts for op, parts in known.items() if str(op) in (*_COMPOSED, *more)}
     try:
         with torch.no_grad():
             return program.run_decompositions(table)

@@ -170,6 +170,26 @@ def test_masks_of_sequences_that_share_a_row() -> None:
     assert len(fast.report.attentions) == 1
 
 
+def test_biases_that_are_read_by_the_distance_of_patches() -> None:
+    """As BEiT and Swin read theirs: IREE 3.13 alone fails on torch.meshgrid."""
+
+    class Biased(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.nn.Parameter(torch.randn(5 * 3, HEADS))
+
+        def forward(self, x: Any) -> Any:
+            across, down = torch.meshgrid(torch.arange(3), torch.arange(2), indexing="ij")
+            across, down = across.flatten(), down.flatten()
+            place = (across[:, None] - across + 2) * 3 + (down[:, None] - down + 1)
+            bias = self.table[place.view(-1)].view(6, 6, HEADS).permute(2, 0, 1)
+            return F.scaled_dot_product_attention(x, x, x, attn_mask=bias.to(x.dtype)[None])
+
+    x = torch.randn(2, HEADS, 6, 8)
+    model = Biased().eval()
+    assert _error(attnpass.torch.compile(model, (x,))(x), _reference(model, x)) < 2e-5
+
+
 @pytest.mark.parametrize("level", ["O0", "O2", "O3"])
 def test_a_step_with_its_cache_as_arguments(level: str) -> None:
     model = Step().eval()
