@@ -32,7 +32,7 @@ from typing import Any
 KERNELS = Path(__file__).resolve().parent.parent / "attnpass" / "kernels" / "hopper"
 NVIDIA = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
 NVRTC = (12, 8)
-ELEMENTS = ("f16", "bf16")
+ELEMENTS = ("f16", "bf16", "f8E4M3FN")
 ACTIVATIONS = ("none", "gelu", "gelu_tanh", "silu", "clamp", "sigmoid")
 OTHERS = ("none", "add", "multiply")
 # Bytes of five descriptors for the memory engine.
@@ -134,7 +134,8 @@ FEW = (PLAIN, BIAS, GELU, ADDED, BIAS_ADDED, SILU_TIMES)
 
 def variants() -> list[ProductVariant]:
     """All kernels, in the order of the manifest."""
-    return [one for element in ELEMENTS for one in [*tiles(element), *few(element)]]
+    wide = [one for element in ELEMENTS[:2] for one in [*tiles(element), *few(element)]]
+    return [*wide, *(one for written in ELEMENTS[:2] for one in e4m3(written))]
 
 
 def tiles(element: str) -> Iterator[ProductVariant]:
@@ -148,6 +149,14 @@ def tiles(element: str) -> Iterator[ProductVariant]:
                 yield ProductVariant("product", element, behind, weights, columns, macros=macros)
             for behind in GENERAL_GATED if columns == 256 else ():
                 yield ProductVariant("product", element, behind, weights, columns, macros=macros)
+
+
+def e4m3(written: str) -> Iterator[ProductVariant]:
+    """Kernels for operands of 8 bits."""
+    macros = {"COLUMNS": 128, "STAGES": 6, "CLUSTER": 1, "STAGGER": 0, "BAND": 16, "PROMOTE": 1}
+    yield ProductVariant(
+        "product", "f8E4M3FN", GENERAL[0], columns=128, macros=macros, written=written
+    )
 
 
 def few(element: str) -> Iterator[ProductVariant]:

@@ -48,6 +48,8 @@ ACTIVATIONS = {
     "quick_gelu": "GELU by a sigmoid",
     "relu": "ReLU",
 }
+# Element types of operands.
+_WIDE, _NARROW = ("f16", "bf16"), "f8E4M3FN"
 # A scalar behind a product: a number, or an op's name and what it takes.
 Term = tuple[Any, ...]
 _PRODUCT: Term = ("product",)
@@ -55,14 +57,16 @@ _PRODUCT: Term = ("product",)
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What is done to a product: it is multiplied with `scale`, a `bias` of each column is added,
-    an `activation` (`none` or a key of `ACTIVATIONS`) follows, the result is multiplied with
-    `rescale` and a `factor` of each column, which may be another one for every `share` rows, and
-    `operand`, a tensor like the result, is added or multiplied as `other` says (`none`, `add`,
-    `multiply`). `result` is what it makes."""
+    """What is done to a product: it is multiplied with `scale` and `scales`, tensors of one element
+    (`one`) or of one for each of the `rows` or `columns`, a `bias` of each column is added, an
+    `activation` (`none` or a key of `ACTIVATIONS`) follows, the result is multiplied with `rescale`
+    and a `factor` of each column, which may be another one for every `share` rows, and `operand`, a
+    tensor like the result, is added or multiplied as `other` says (`none`, `add`, `multiply`).
+    `result` is what it makes."""
 
     result: ir.Value
     scale: float = 1.0
+    scales: tuple[tuple[str, ir.Value], ...] = ()
     bias: ir.Value | None = None
     activation: str = "none"
     rescale: float = 1.0
@@ -77,17 +81,19 @@ class Epilogue:
 
     @property
     def is_scaled(self) -> bool:
-        return (self.scale, self.rescale) != (1.0, 1.0) or self.factor is not None
+        numbers = (self.scale, self.rescale) != (1.0, 1.0)
+        return numbers or bool(self.scales) or self.factor is not None
 
     @property
     def is_linear(self) -> bool:
-        """Whether nothing but a number and a bias was applied so far."""
+        """Whether nothing but scales and a bias was applied so far."""
         applied = self.activation != "none" or self.factor is not None or self.other != "none"
         return not applied and self.rescale == 1.0
 
     @property
     def words(self) -> str:
         done = ["a scale"] if (self.scale, self.rescale) != (1.0, 1.0) else []
+        done += [{"one": "a scale"}.get(kind, f"a scale of {kind}") for kind, _ in self.scales]
         done += ["a bias"] if self.bias is not None else []
         done += [ACTIVATIONS[self.activation]] if self.activation in ACTIVATIONS else []
         if self.factor is not None:
@@ -100,7 +106,8 @@ class Epilogue:
 class ProductFacts:
     """A product of `rows` (dims `lead`, then k) with `weights`, which lie as (n, k) or, if not
     `by_columns`, as (k, n). `epilogues` is what may be done behind it, the least first; each has
-    the rows' element type or, behind the last of these, f32."""
+    the rows' element type (of 8-bit rows: one of 16 bits) or, behind the last of these, f32. Scales
+    in front of the product are among them."""
 
     op: ir.Operation
     rows: ir.Value
@@ -124,7 +131,7 @@ def read_product(op: ir.Operation) -> ProductFacts | str | None:
     if facts is None or not _is_float_product(facts):
         return None
     for number in (1, 0):
-        found = _with_weights(facts, number)
+        found = _of_narrow(facts, number) or _with_weights(facts, number)
         if found is not None:
             return found
     return "it is a batch of products, each with its own weights" if _is_batch(facts) else None
@@ -140,7 +147,7 @@ def _is_batch(facts: ContractionFacts) -> bool:
 
 def _is_float_product(facts: ContractionFacts) -> bool:
     kinds = [element_type_name(value) for value in facts.op.operands]
-    return all(kind in ("f16", "bf16", "f32") for kind in kinds) and len(kinds) == 3
+    return all(kind in (*_WIDE, "f32", _NARROW) for kind in kinds) and len(kinds) == 3
 
 
 def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | str | None:
@@ -162,6 +169,8 @@ def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | str | 
         return "its rows do not lie one behind the other"
     kinds = [element_type_name(value) for value in (rows, weights)]
     if kinds[0] != kinds[1] or kinds[0] not in ("f16", "bf16"):
+        if all(_is_of_narrow(value) for value in facts.op.operands[:2]):
+            return "what is done to its 8-bit operands, or its result's type, is none of a kernel"
         return f"there are no kernels for {kinds[0]} times {kinds[1]}"
     if not _starts_at_zero(facts.op.operands[2]):
         return "it is added to a tensor"
@@ -175,14 +184,105 @@ def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | str | 
     return ProductFacts(facts.op, rows, weights, turned, dims, sizes[n], sizes[k], kind, epilogues)
 
 
+# Operands of 8 bits -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Narrow:
+    """A tensor of 8 bits that an operand is, times a number and scales, and the loops of its
+    dims."""
+
+    value: ir.Value
+    loops: maps.Positions
+    number: float
+    scales: tuple[Term, ...]
+
+
+def _of_narrow(facts: ContractionFacts, number: int) -> ProductFacts | None:
+    """The product of 8-bit rows with weights, operand `number`, with scales of rows and of columns
+    in front of it or behind; None if it is no such product."""
+    given = (facts.left, facts.right)
+    weights = _below_scales(facts.op.operands[number], given[number])
+    rows = _below_scales(facts.op.operands[1 - number], given[1 - number])
+    if weights is None or rows is None or len(facts.k) != 1 or not facts.result:
+        return None
+    k, n, lead = facts.k[0], facts.result[-1], facts.result[:-1]
+    lead = tuple(loop for loop in lead if loop is not None and facts.sizes[loop] != 1) or lead[-1:]
+    fits = {*weights.loops} == {n, k} and len(weights.loops) == 2 and rows.loops == (*lead, k)
+    if n is None or None in lead or not fits or not _starts_at_zero(facts.op.operands[2]):
+        return None
+    scales = [*_placed(rows.scales, "rows", "rows")]
+    scales += _placed(weights.scales, "rows" if weights.loops == (n, k) else "columns", "columns")
+    kinds = {element_type_name(one.result) for one in _behind(facts.op)} & {*_WIDE}
+    if not all(scale for scale, _ in scales) or len(kinds) != 1:
+        return None
+    front = rows.number * weights.number
+    found = tuple(
+        replace(one, scale=one.scale * front, scales=(*scales, *one.scales))
+        for one in _behind(facts.op)
+        if element_type_name(one.result) in kinds
+    )
+    dims = tuple(facts.sizes[loop] for loop in lead if loop is not None)
+    sizes = (dims, facts.sizes[n], facts.sizes[k], _NARROW, found)
+    return ProductFacts(facts.op, rows.value, weights.value, weights.loops == (n, k), *sizes)
+
+
+def _placed(scales: Sequence[Term], along: str, kind: str) -> list[tuple[str, ir.Value]]:
+    """Scales of an operand as those of its product: what lies `along` becomes one of each `kind`;
+    '' for one that does not stay outside of the sum."""
+    names = {"one": "one", along: kind}
+    return [(names.get(term[0], ""), term[1]) for term in scales]
+
+
+def _below_scales(value: ir.Value, loops: maps.Positions) -> _Narrow | None:
+    """The 8-bit tensor that an operand is, times numbers and scales; None if it is none."""
+    value, loops = _below_repeats(value, loops)
+    source = next((one for one in _made_of(value) if element_type_name(one) == _NARROW), None)
+    if source is None or len(ranked_shape(source)) != len(loops):
+        return None
+    number, rest = _split(_Reader(source).tensor(value) or ("number", 0.0))
+    scales = tuple(term for term in rest if term != _PRODUCT)
+    if len(scales) != len(rest) - 1 or any(len(term) != 2 for term in scales):
+        return None
+    below, loops = _below_repeats(source, loops)
+    return _Narrow(below, loops, number, scales) if math.isfinite(number) else None
+
+
+def _is_of_narrow(value: ir.Value) -> bool:
+    below, _ = _below_repeats(value, tuple(range(len(ranked_shape(value)))))
+    return any(element_type_name(one) == _NARROW for one in _made_of(below))
+
+
+def _made_of(value: ir.Value) -> Iterator[ir.Value]:
+    """A tensor, and those that elementwise ops make it of, the nearest first."""
+    waiting = [value]
+    for _ in range(_MOST_STEPS):
+        if not waiting:
+            return
+        value = waiting.pop(0)
+        yield value
+        op = defining_op(value)
+        if op is not None and _is_step(op):
+            waiting += [each for each in op.operands if is_ranked_tensor(each)]
+
+
 def _written(op: ir.Operation, kind: str) -> tuple[Epilogue, ...]:
     """What a kernel may do behind the product and write as `kind`, then as f32, where that is
     what others read: no elementwise op, which IREE would have fused."""
     found = [(one, element_type_name(one.result)) for one in _behind(op)]
     last = max((place for place, (_, made) in enumerate(found) if made == kind), default=-1)
     wide = [one for one, made in found[last + 1 :] if made == "f32"]
-    narrow = [one for one, made in found if made == kind]
+    narrow = [_behind_sums(one) for one, made in found if made == kind]
+    wide = [_behind_sums(one) for one in wide]
     return (*narrow, *(one for one in wide if not all(map(_is_step, _readers(one.result)))))
+
+
+def _behind_sums(one: Epilogue) -> Epilogue:
+    """A scale of each column as a factor, where nothing is between these."""
+    between = one.bias is not None or one.activation != "none" or one.factor is not None
+    if between or [kind for kind, _ in one.scales] != ["columns"]:
+        return one
+    return replace(one, scales=(), factor=one.scales[0][1])
 
 
 def _readers(value: ir.Value) -> list[ir.Operation]:
@@ -355,6 +455,12 @@ class _Reader(ScalarReader["int | None", Term]):
             return ("columns", source)
         if like:
             return ("like", value)
+        # Dims of size one are left out where two are left.
+        long = _long(source, dims) if len(dims) == len(ranked_shape(source)) else list(dims)
+        if not long:
+            return ("one", source)
+        if long == [dim for dim, size in enumerate(self.shape[:-1]) if size != 1]:
+            return ("rows", source)
         rows = self._shared_rows(dims)
         return None if rows is None else ("shared", source, rows)
 
@@ -456,7 +562,7 @@ def _match(term: Term, result: ir.Value) -> Epilogue | None:
     return None
 
 
-_READS = ("like", "columns", "shared")
+_READS = ("like", "columns", "shared", "one", "rows")
 
 
 def _scaled(found: Epilogue, number: float) -> Epilogue | None:
@@ -479,7 +585,9 @@ def _with_read(found: Epilogue, op: str, read: Term) -> Epilogue | None:
         return replace(found, other="add" if op == "arith.addf" else "multiply", operand=value)
     if element_type_name(value) not in ("f16", "bf16", "f32"):
         return None
-    if op == "arith.mulf" and found.factor is None:
+    if op == "arith.mulf" and found.is_linear and found.bias is None and kind != "shared":
+        return replace(found, scales=(*found.scales, (kind, value)))
+    if op == "arith.mulf" and found.factor is None and kind in ("columns", "shared"):
         return replace(found, factor=value, share=read[2] if kind == "shared" else None)
     if op == "arith.addf" and kind == "columns" and found.bias is None and found.is_linear:
         return replace(found, bias=value)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from ...attention.widening import widen
 from ...ir import (
     Builder,
     Size,
@@ -29,6 +30,7 @@ from .sources import unaligned_slice
 
 # What rows and columns have to divide by, for the memory engine: 16 bytes.
 _MULTIPLE = 8
+_NARROW = "f8E4M3FN"
 _TILE_ROWS = 128
 # An unknown number of rows is taken to be this.
 _ASSUMED_ROWS = 1024
@@ -99,11 +101,12 @@ def _no_kernel(facts: ProductFacts) -> str:
 
 def _unfit(facts: ProductFacts) -> str:
     """Why no kernel could ever do this product; empty if one might."""
-    for name, size in (("columns", facts.n), ("depth", facts.k)):
+    depths = _MULTIPLE * (2 if facts.element_type == _NARROW else 1)
+    for name, size, multiple in (("columns", facts.n, _MULTIPLE), ("depth", facts.k, depths)):
         if not isinstance(size, int):
             return f"its {name} are known only at run time"
-        if size % _MULTIPLE:
-            return f"its {name} ({size}) must be a multiple of {_MULTIPLE}"
+        if size % multiple:
+            return f"its {name} ({size}) must be a multiple of {multiple}"
     for name, value in (("rows", facts.rows), ("weights", facts.weights)):
         offset = unaligned_slice(value)
         if offset:
@@ -186,10 +189,33 @@ def _does_generally(kernel: ProductKernel, parts: Sequence[ProductPart]) -> bool
     epilogue = parts[0].epilogue
     read = [vector for part in parts for vector in (part.epilogue.bias, part.epilogue.factor)]
     kinds = {element_type_name(vector) for vector in read if vector is not None}
+    wide = kernel.result_type if kernel.element_type == _NARROW else kernel.element_type
     # Tiles take rows of one line of factors together.
     shares = epilogue.share is None or kernel.most_rows or epilogue.share % _SHARED_ROWS == 0
     right = _CURVES[epilogue.activation][0] == kernel.activation
-    return right and bool(shares) and kinds <= {kernel.element_type, "f32"}
+    return right and bool(shares) and kinds <= {wide, "f32"} and _scales(kernel, parts)
+
+
+def _scales(kernel: ProductKernel, parts: Sequence[ProductPart]) -> bool:
+    """Whether a kernel multiplies with the scales that there are: with tensors that of 8 bits
+    alone, and in front of the bias."""
+    epilogue = parts[0].epilogue
+    if kernel.element_type != _NARROW:
+        return not any(part.epilogue.scales for part in parts)
+    late = epilogue.rescale != 1 or epilogue.factor is not None
+    return not late and _row_and_column(epilogue) is not None
+
+
+def _row_and_column(epilogue: Epilogue) -> tuple[ir.Value | None, ir.Value | None] | None:
+    """The scales of rows and of columns, tensors of one element in the place of one that there is
+    not; None if there are more."""
+    found: dict[str, ir.Value] = {}
+    for kind, value in sorted(epilogue.scales, key=lambda scale: scale[0] == "one"):
+        free = [place for place in ("rows", "columns") if place not in found]
+        if not free or (kind != "one" and kind not in free):
+            return None
+        found[free[0] if kind == "one" else kind] = value
+    return found.get("rows"), found.get("columns")
 
 
 def _turns(kernel: ProductKernel, facts: ProductFacts) -> bool:
@@ -276,22 +302,32 @@ def _read(build: Builder, plan: ProductPlan) -> list[ir.Value]:
     return found
 
 
-def _vectors(plan: ProductPlan) -> tuple[ir.Value | None, ir.Value | None]:
-    """The bias of a general kernel, and its factor or the second product's bias."""
+def _vectors(plan: ProductPlan) -> list[ir.Value | None]:
+    """What a general kernel reads beside the product's operands: its bias, its factor or the
+    second product's bias, of 8 bits also what multiplies rows, and a tensor like the result."""
     first, last = plan.parts[0].epilogue, plan.parts[-1].epilogue
-    return first.bias, last.bias if plan.kernel.gated else first.factor
+    if plan.kernel.gated:
+        return [first.bias, last.bias]
+    if plan.kernel.element_type != _NARROW:
+        return [first.bias, first.factor, first.operand]
+    rows, columns = _row_and_column(first) or (None, None)
+    return [first.bias, columns, rows, first.operand]
 
 
 def _read_generally(build: Builder, plan: ProductPlan, rows: ir.Value) -> list[ir.Value]:
-    """What a general kernel reads; the rows in the place of what there is not."""
-    bias, factor = _vectors(plan)
-    found = [rows if bias is None else _line(build, bias)]
-    share = plan.parts[0].epilogue.share
-    take = _line if share is None else _flat_rows
-    found.append(rows if factor is None else take(build, factor))
-    if not plan.kernel.gated:
-        operand = plan.parts[0].epilogue.operand
-        found.append(rows if operand is None else _flat_rows(build, operand))
+    """The operands for `_vectors`; the rows in the place of what there is not."""
+    epilogue, found = plan.parts[0].epilogue, list[ir.Value]()
+    scales = [value for _, value in epilogue.scales]
+    # Others are (rows, columns).
+    lines = [part.epilogue.bias for part in plan.parts if part.epilogue.bias is not None]
+    lines += [epilogue.factor] if epilogue.factor is not None and epilogue.share is None else []
+    for value in _vectors(plan):
+        if value is None:
+            found.append(rows)
+        elif value in scales:
+            found.append(_line(build, widen(build, value, "f32")))
+        else:
+            found.append((_line if value in lines else _flat_rows)(build, value))
     return found
 
 
@@ -299,13 +335,23 @@ def _asked(plan: ProductPlan) -> dict[str, int]:
     """The numbers by which a general kernel is told what to do."""
     epilogue = plan.parts[0].epilogue
     flags = {"none": 0, "add": 16, "multiply": 32}["none" if plan.kernel.gated else epilogue.other]
-    for vector, bit in zip(_vectors(plan), (1, 4), strict=True):
+    for vector, bit in zip(_vectors(plan)[:2], (1, 4), strict=True):
         if vector is not None:
             flags |= bit | (2 * bit if element_type_name(vector) == "f32" else 0)
+    if plan.kernel.element_type == _NARROW:
+        flags |= _asked_of_scales(epilogue)
     _, slope, cube = _CURVES[epilogue.activation]
     share = _ALL_ROWS if epilogue.share is None else epilogue.share
     floats = {"alpha": epilogue.scale, "beta": epilogue.rescale, "slope": slope, "cube": cube}
     return {"flags": flags, "share": share, **{name: _bits(x) for name, x in floats.items()}}
+
+
+def _asked_of_scales(epilogue: Epilogue) -> int:
+    """The flags that say what scales there are: all are f32 by then."""
+    rows, columns = _row_and_column(epilogue) or (None, None)
+    kinds = {value: kind for kind, value in epilogue.scales}
+    flags = 0 if rows is None else 64 | (128 if kinds[rows] == "one" else 0)
+    return flags | (0 if columns is None else 8 | (256 if kinds[columns] == "one" else 0))
 
 
 def _bits(number: float) -> int:
@@ -352,5 +398,7 @@ def _weights(build: Builder, facts: ProductFacts, kernel: ProductKernel) -> ir.V
 
 
 def _line(build: Builder, value: ir.Value) -> ir.Value:
-    """A bias as one dim."""
+    """A bias as one dim; a tensor of none is left."""
+    if not ranked_shape(value):
+        return value
     return build.collapse(value, [list(range(len(ranked_shape(value))))])

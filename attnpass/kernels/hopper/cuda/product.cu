@@ -244,6 +244,21 @@ __device__ inline void load_weights(uint32_t to, const char *map, const char *se
     }
 }
 
+#if PROMOTE
+// Waits until all but the last products are done, whose sums `before` has.
+__device__ inline void wgmma_wait_but_last(Accumulators<COLUMNS> &before) {
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+#pragma unroll
+    for (int each = 0; each < COLUMNS / 2; ++each)
+        asm volatile("" : "+f"(before.values[each])::"memory");
+}
+
+__device__ inline void add(Accumulators<COLUMNS> &to, const Accumulators<COLUMNS> &more) {
+#pragma unroll
+    for (int each = 0; each < COLUMNS / 2; ++each) to.values[each] += more.values[each];
+}
+#endif
+
 // Each workgroup of a cluster gets the other one's sums of its half of the columns, through the
 // ring, which is empty then: both wait for all that was loaded.
 __device__ inline void exchange(Accumulators<COLUMNS> &sums, uint32_t ring, int rank) {
@@ -432,13 +447,17 @@ extern "C" __global__ void __launch_bounds__(384, 1)
             if (BIAS && 2 * in_group < OUT_COLUMNS && column + 2 * in_group < n)
                 biases = __ldg(reinterpret_cast<const uint32_t *>(bias + column) + in_group);
 #endif
-#if PROMOTE
-            Accumulators<COLUMNS> total;
-#pragma unroll
-            for (int each = 0; each < COLUMNS / 2; ++each) total.values[each] = 0;
-#endif
-            int last = 0;
-            for (int depth = 0; depth < deep; ++depth) {
+            // Tiles of `other` for the first two chunks, once the tile before is written.
+            const auto load_others = [&] {
+                wait_for_stores<0>();
+                for (int chunk = first_chunk; chunk < min(first_chunk + 2, last_chunk); ++chunk) {
+                    const uint32_t barrier = others + 8 * (chunk % 2);
+                    barrier_expect(barrier, CHUNK_BYTES);
+                    load(buffers + chunk % 2 * CHUNK_BYTES, maps + 256, barrier,
+                         column + CHUNK * chunk, row);
+                }
+            };
+            const auto multiply_tile = [&](Accumulators<COLUMNS> &to, bool more) {
                 const uint32_t at = tiles + place.stage * STAGE_BYTES;
                 barrier_wait(full + 8 * place.stage, place.phase);
                 const uint64_t left = descriptor(at + half * (64 * DEPTH * OPERAND_BYTES), 1, 64);
@@ -449,17 +468,43 @@ extern "C" __global__ void __launch_bounds__(384, 1)
 #pragma unroll
                 for (int part = 0; part < 128 / 32; ++part) {
                     constexpr int NEXT = WEIGHTS_KN ? 16 * 128 / 16 : 2;
-                    multiply<ELEMENT, WEIGHTS_KN>(sums, left + 2 * part, right + NEXT * part,
-                                                  (depth && !PROMOTE) || part);
+                    multiply<ELEMENT, WEIGHTS_KN>(to, left + 2 * part, right + NEXT * part,
+                                                  more || part);
                 }
                 wgmma_commit();
+            };
+            int last = 0;
 #if PROMOTE
-                wgmma_wait<0>(sums);
-                if (lane == 0) barrier_arrive(empty + 8 * place.stage);
+            // The sums of one tile are added while those of the next are made.
 #pragma unroll
-                for (int each = 0; each < COLUMNS / 2; ++each)
-                    total.values[each] += sums.values[each];
+            for (int each = 0; each < COLUMNS / 2; ++each) sums.values[each] = 0;
+            Accumulators<COLUMNS> even = sums, odd = sums;
+            const auto step = [&](Accumulators<COLUMNS> &now, Accumulators<COLUMNS> &before, int depth) {
+                multiply_tile(now, false);
+                if (depth) {
+                    wgmma_wait_but_last(before);
+                    if (lane == 0) barrier_arrive(empty + 8 * last);
+                    add(sums, before);
+                }
+                if (with_other && leads && depth == min(2, deep - 1)) load_others();
+                last = place.stage;
+                place.next();
+            };
+            for (int depth = 0; depth < deep; depth += 2) {
+                step(even, odd, depth);
+                if (depth + 1 < deep) step(odd, even, depth + 1);
+            }
+            if (deep % 2) {
+                wgmma_wait<0>(even);
+                add(sums, even);
+            } else {
+                wgmma_wait<0>(odd);
+                add(sums, odd);
+            }
+            if (lane == 0) barrier_arrive(empty + 8 * last);
 #else
+            for (int depth = 0; depth < deep; ++depth) {
+                multiply_tile(sums, depth);
                 wgmma_wait<1>(sums);
                 if (depth) {
                     if (lane < CLUSTER) {
@@ -469,22 +514,10 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                             barrier_arrive(empty + 8 * last);
                     }
                 }
-#endif
-                if (with_other && leads && depth == min(2, deep - 1)) {
-                    wait_for_stores<0>();
-                    for (int chunk = first_chunk; chunk < min(first_chunk + 2, last_chunk); ++chunk) {
-                        const uint32_t barrier = others + 8 * (chunk % 2);
-                        barrier_expect(barrier, CHUNK_BYTES);
-                        load(buffers + chunk % 2 * CHUNK_BYTES, maps + 256, barrier,
-                             column + CHUNK * chunk, row);
-                    }
-                }
+                if (with_other && leads && depth == min(2, deep - 1)) load_others();
                 last = place.stage;
                 place.next();
             }
-#if PROMOTE
-            sums = total;
-#else
             wgmma_wait<0>(sums);
             if (lane < CLUSTER) {
                 if constexpr (CLUSTER == 2)
