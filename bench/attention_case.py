@@ -32,8 +32,9 @@ class Case:
     model itself widens Q, K and V to the result's type. With `elsewhere` the module asks for the
     device at run time: `hopper` and finds the kernel's, or `older` and is made not to. A score s
     becomes cap * tanh(s / cap) with a `cap`. `growing` keys are the larger the later, so that rows'
-    maxima grow. `forced` is the kernel that is measured, if not the one that would be taken. With
-    `poisoned` every other head is NaN, and the rest must not be.
+    maxima grow. V's head dim is `value_head`, if not 0 but that of Q and K. `forced` is the kernel
+    that is measured, if not the one that would be taken. With `poisoned` every other head is NaN,
+    and the rest must not be.
     """
 
     dtype: str
@@ -63,12 +64,13 @@ class Case:
     growing: bool = False
     seen: str = ""
     cast: bool = False
+    value_head: int = 0
 
     @property
     def name(self) -> str:
         kinds = self.dtype + self.cache + self.value
         words = [kinds, f"{self.heads}x{self.group}", f"{self.rows}x{self.keys}"]
-        words += [f"d{self.head}"]
+        words += [f"d{self.head}" + (f"x{self.value_head}" if self.value_head else "")]
         for word in ("causal", "dynamic", "own", "configured", "projected", "growing"):
             words += [word] if getattr(self, word) else []
         words += [f"offset{self.offset}"] if self.offset else []
@@ -83,6 +85,11 @@ class Case:
         words += ["vt"] if self.layout == "transposed" else []
         words += [f"steps{self.steps}"] if self.steps > 1 else []
         return "_".join(words)
+
+    @property
+    def columns(self) -> int:
+        """The head dim of V and of the result."""
+        return self.value_head or self.head
 
     @property
     def output(self) -> str:
@@ -113,14 +120,14 @@ class Case:
     def bytes(self) -> int:
         """Of K and V."""
         width = 1 if self.kept.startswith("f8") else 2
-        return 2 * self.heads * self.keys * self.head * width
+        return self.heads * self.keys * (self.head + self.columns) * width
 
     @property
     def flops(self) -> float:
         """Of the two products; half of them where half of the keys are hidden, and those of
         the window if there is one."""
         keys = min(self.keys, self.behind + 1) if self.behind else self.keys
-        full = 4 * self.heads * self.group * self.rows * keys * self.head
+        full = 2 * self.heads * self.group * self.rows * keys * (self.head + self.columns)
         return full / 2 if self.causal and not self.behind else full
 
 
@@ -160,4 +167,6 @@ def case_of(name: str) -> Case:
             given[word] = next(rest)
         elif numbered := re.fullmatch(r"([a-z]+)(\d+)", word):
             given[_NUMBERED[numbered[1]]] = int(numbered[2])
-    return Case(dtype, heads, rows, keys, int(head.removeprefix("d")), group, **given)
+    columns, _, own = head.removeprefix("d").partition("x")
+    given |= {"value_head": int(own)} if own else {}
+    return Case(dtype, heads, rows, keys, int(columns), group, **given)

@@ -66,7 +66,8 @@ COMBINE_COLUMNS = 32
 class Variant:
     """One kernel to build: what it computes, and the tile sizes it is built with.
 
-    `value_type` is V's element type, if not the one of Q and K. `parts` is the number of
+    `value_type` is V's element type and `value_dim` its head dim, if not those of Q and K; kernels
+    that are `padded` are told the head dim, which may be smaller. `parts` is the number of
     warpgroups of 64 rows. Where there are `mask_stages` of a mask's tiles in shared memory, its
     rows must be aligned to 16 bytes.
     """
@@ -87,6 +88,8 @@ class Variant:
     q_stages: int = 0
     value_type: str = ""
     lazy: bool = False
+    value_dim: int = 0
+    padded: bool = False
 
     function = "attention"
     gluon = True
@@ -95,7 +98,7 @@ class Variant:
     def name(self) -> str:
         words = [self.element_type.lower()]
         words += [self.value_type.lower()] if self.value_type else []
-        words += [f"d{self.head_dim}"]
+        words += [f"d{self.head_dim}" + (f"x{self.value_dim}" if self.value_dim else "")]
         words += ["wide"] if self.parts > 2 else []
         words += ["vt"] if self.v_transposed else []
         words += ["causal"] if self.causal and not self.window else []
@@ -116,7 +119,8 @@ class Variant:
         names += ["heads"] if self.q_stages else []
         names += WINDOW_CONSTANTS if self.window else ()
         names += MASK_CONSTANTS if self.mask != "none" else ()
-        return (*names, *STRIDE_CONSTANTS, "scale", *(["cap"] if self.soft_cap else []))
+        names += [*STRIDE_CONSTANTS, *(["columns"] if self.padded else []), "scale"]
+        return (*names, *(["cap"] if self.soft_cap else []))
 
     @property
     def types(self) -> dict[str, str]:
@@ -130,6 +134,8 @@ class Variant:
         """The function's compile-time parameters."""
         return {
             "HEAD": self.head_dim,
+            "V_HEAD": self.value_dim or self.head_dim,
+            "PADDED": self.padded,
             "CAUSAL": self.causal,
             "V_TRANSPOSED": self.v_transposed,
             "WINDOW": self.window,
@@ -157,7 +163,7 @@ class Variant:
             "cache_type": self.element_type,
             "value_type": self.value_type or self.element_type,
             "output_type": self.output_type,
-            "head_dims": [self.head_dim, self.head_dim],
+            "head_dims": [self.head_dim, self.value_dim or self.head_dim],
             "v_layout": "transposed" if self.v_transposed else "row-major",
             "mask": "operand" if self.mask != "none" else kind,
             "mask_type": self.mask,
@@ -337,6 +343,8 @@ def prefill_variants() -> list[Variant]:
         capped = [replace(plain, causal=True, window=True)]
         capped += [mask_variants(plain, mask)[1] for mask in (element, "i8")]
         found += [replace(variant, soft_cap=True) for variant in capped]
+    for element in ("f16", "bf16"):
+        found += slab_variants(element)
     for value, v_t, causal in itertools.product(("f16", "bf16"), (False, True), (False, True)):
         if v_t and causal:  # not worth its size: V^T is as fast as row-major V
             continue
@@ -356,12 +364,33 @@ def prefill_variants() -> list[Variant]:
     return found
 
 
+def slab_variants(element: str) -> list[Variant]:
+    """Kernels for head dims that are no powers of two: all up to 80 and 96, and 192 of Q and K with
+    128 of V, for which there is no soft-cap. Masks and windows up to 80 are for those of 96."""
+    options = (("KEYS", 128), ("STAGES", 2), ("REGISTERS", 240))
+    plain = Variant("hopper_attention", element, element, 192, False, False, options, 4)
+    wide = replace(plain, value_dim=128)
+    smaller = replace(plain, head_dim=96, padded=True)
+    lasting = [replace(smaller, q_stages=2), replace(wide, q_stages=1)]
+    deeper = (("KEYS", 128), ("STAGES", 3), ("REGISTERS", 240))
+    # Where estimates are equal the first is taken.
+    smallest = replace(lasting[0], head_dim=80, options=deeper)
+    plain_or_causal = itertools.product((smallest, *lasting), (False, True))
+    found = [replace(kernel, causal=causal) for kernel, causal in plain_or_causal]
+    found += [replace(kernel, causal=True, window=True) for kernel in lasting]
+    for mask in (element, "f32", "i8"):
+        found += [*mask_variants(smaller, mask), *mask_variants(wide, mask)]
+    capped = [replace(smaller, causal=True, window=True)]
+    capped += [mask_variants(smaller, mask)[1] for mask in (element, "i8")]
+    return [*found, *(replace(kernel, soft_cap=True) for kernel in capped)]
+
+
 def mask_variants(plain: Variant, mask: str) -> list[Variant]:
     """A kernel for aligned masks, in tiles that shared memory has room for, and one for all
     others. There, with a mask's elements and addresses in registers, too, is room for half as
     many keys."""
     head, wide = plain.head_dim, MASK_WIDTHS[mask] == 4
-    keys = 64 if head == 256 or wide else 128
+    keys = 64 if head > 128 or wide else 128
     options = (("KEYS", keys), ("STAGES", 2), ("REGISTERS", 240))
     stages = 1 if head == 256 and wide else 2
     aligned = replace(plain, mask=mask, mask_stages=stages, options=options)

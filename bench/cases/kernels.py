@@ -50,14 +50,15 @@ def many(case: Case) -> int:
 def module_text(case: Case) -> str:
     """`main(q, k, v)`: attention as the passes see it."""
     b, g, m, n, d = case.heads, case.group, case.rows, case.keys, case.head
+    c = case.columns
     dynamic = "" if not case.dynamic else "bn" if case.is_decode else "bgmn"
     named = zip("bgmn", (b, g, m, n), strict=True)
     bs, gs, ms, ns = ("?" if dim in dynamic else str(size) for dim, size in named)
     transposed = case.layout == "transposed"
     q = f"tensor<{bs}x{gs}x{ms}x{d}x{case.dtype}>"
     k = f"tensor<{bs}x{ns}x{d}x{case.kept}>"
-    v = f"tensor<{bs}x{f'{d}x{ns}' if transposed else f'{ns}x{d}'}x{case.values}>"
-    o = f"tensor<{bs}x{gs}x{ms}x{d}x{case.output}>"
+    v = f"tensor<{bs}x{f'{c}x{ns}' if transposed else f'{ns}x{c}'}x{case.values}>"
+    o = f"tensor<{bs}x{gs}x{ms}x{c}x{case.output}>"
     mask, argument = "", ""
     read = [("%k", k, K), ("%v", v, V_T if transposed else V), ("%scale", "f32", "")]
     value_argument, project = f"%v: {v}", ""
@@ -268,7 +269,7 @@ def _inputs(case: Case) -> tuple[Any, Any, Any]:
     shapes = [
         (case.heads, case.group, case.rows, case.head),
         (case.heads, case.keys, case.head),
-        (case.heads, case.keys, case.head),
+        (case.heads, case.keys, case.columns),
     ]
     types = (case.dtype, case.kept, case.values)
     growth = torch.linspace(0.1, 8, case.keys, device="cuda")[:, None] if case.growing else 1
@@ -437,7 +438,8 @@ def _torch_ways(case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any) -> d
         name = f"torch_{short.lower()}"
         try:
             with sdpa_kernel(kind):
-                error = relative_error(call()[0].view(q.shape)[_heads(case)], wanted)
+                output = call()[0].unflatten(0, q.shape[:2])
+                error = relative_error(output[_heads(case)], wanted)
                 ways[name] = _way(case, call, error)
         except RuntimeError as problem:
             ways[name] = Way(case, failed=str(problem)[:200])

@@ -148,6 +148,45 @@ class Decode(LlamaParts):
         return self.rest(x, attended), keys, values
 
 
+class Latent(nn.Module):
+    """DeepSeek's attention as it prefills: K and V come from a latent row, one part of K's head dim
+    is of that key alone and has its place, and V has another head dim."""
+
+    NAMED, PLACED, VALUE = 128, 64, 128
+
+    def __init__(self, width: int, count: int, query_rank: int, rank: int, by_hand: bool = False):
+        super().__init__()
+        linear = lambda k, n: nn.Linear(k, n, bias=False)  # noqa: E731
+        self.count, self.rank, self.by_hand = count, rank, by_hand
+        self.q_down, self.q_up = (
+            linear(width, query_rank),
+            linear(query_rank, count * (self.NAMED + self.PLACED)),
+        )
+        self.down = linear(width, rank + self.PLACED)
+        self.up, self.o = (
+            linear(rank, count * (self.NAMED + self.VALUE)),
+            linear(count * self.VALUE, width),
+        )
+        self.norm1, self.norm_q, self.norm_kv = RMSNorm(width), RMSNorm(query_rank), RMSNorm(rank)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        h = self.norm1(x)
+        q = heads(self.q_up(self.norm_q(self.q_down(h))), self.count)
+        q_named, q_placed = q.split([self.NAMED, self.PLACED], -1)
+        latent, k_placed = self.down(h).split([self.rank, self.PLACED], -1)
+        k_named, v = heads(self.up(self.norm_kv(latent)), self.count).split(
+            [self.NAMED, self.VALUE], -1
+        )
+        k_placed = rotated(k_placed[:, None], cos, sin).expand(-1, self.count, -1, -1)
+        q = torch.cat((q_named, rotated(q_placed, cos, sin)), -1)
+        k = torch.cat((k_named, k_placed), -1)
+        if self.by_hand:
+            attended = written_out(q, k, v, causal(x.shape[1], q))
+        else:
+            attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + self.o(joined(attended))
+
+
 class Encoder(nn.Module):
     """A layer with biases and GELU, normed in front or, as BERT, behind; Q, K and V by one
     product if `joint`, K without a bias as Whisper has it."""
@@ -281,6 +320,7 @@ class TwoStreams(nn.Module):
 MODELS = {
     "llama": Llama,
     "decode": Decode,
+    "latent": Latent,
     "encoders": Encoders,
     "gpt2": GPT2s,
     "streams": TwoStreams,

@@ -259,17 +259,17 @@ func.func @repeated(%q: tensor<32x4096x64xf8E4M3FN>, %ks: tensor<8x4096x64xf8E4M
 // What is refused in both types says why.
 // CHECK-LABEL: func.func @head_dim(
 // CHECK-NOT: hal.dispatch.extern
-// REMARK: output refused: its head dims are 80 and 80; kernels for f8E4M3FN, f8E4M3FN, f16 have 128; widened to f16: its head dims are 80 and 80; kernels for f16 have 64, 128
+// REMARK: output refused: its head dims are 320 and 320; kernels for f8E4M3FN, f8E4M3FN, f16 have 128; widened to f16: its head dims are 320 and 320; kernels for f16 have 64, up to 80
 // COST: output refused
-func.func @head_dim(%q: tensor<2x512x80xf8E4M3FN>, %k: tensor<2x777x80xf8E4M3FN>, %v: tensor<2x777x80xf16>) -> tensor<2x512x80xf16> {
+func.func @head_dim(%q: tensor<2x512x320xf8E4M3FN>, %k: tensor<2x777x320xf8E4M3FN>, %v: tensor<2x777x320xf16>) -> tensor<2x512x320xf16> {
   %scale = arith.constant 0.125 : f32
-  %e = tensor.empty() : tensor<2x512x80xf16>
+  %e = tensor.empty() : tensor<2x512x320xf16>
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
-      ins(%q, %k, %v, %scale : tensor<2x512x80xf8E4M3FN>, tensor<2x777x80xf8E4M3FN>, tensor<2x777x80xf16>, f32) outs(%e : tensor<2x512x80xf16>) {
+      ins(%q, %k, %v, %scale : tensor<2x512x320xf8E4M3FN>, tensor<2x777x320xf8E4M3FN>, tensor<2x777x320xf16>, f32) outs(%e : tensor<2x512x320xf16>) {
   ^bb0(%x: f32):
     iree_linalg_ext.yield %x : f32
-  } -> tensor<2x512x80xf16>
-  return %r : tensor<2x512x80xf16>
+  } -> tensor<2x512x320xf16>
+  return %r : tensor<2x512x320xf16>
 }
 
 // -----

@@ -17,6 +17,9 @@ computes one block of rows after the other. Q, K and V have a loading warp each,
 descriptor while the others make theirs, and goes on to the next block while the multiplying
 warpgroups write their result.
 
+Tiles have powers of two. Other head dims are taken in slabs of columns, 96 as 64 + 32: Q.K is the
+sum over these, and P.V has an accumulator for each.
+
 V has 16 bits, Q and K have as many or 8 (e4m3), whose products take half the time. Where V has 8
 bits, too, the weights have: hopper_fp8.py is for these.
 
@@ -177,6 +180,27 @@ def block_of(
 
 
 @gluon.constexpr_function
+def SLABS(head):
+    """How many slabs of columns a head dim is taken in: tiles have powers of two, 96 is 64 + 32."""
+    return bin(head).count("1")
+
+
+@gluon.constexpr_function
+def FIRST(head, slab):
+    """The first column of a slab."""
+    first = 0
+    for _ in range(slab):
+        first += 1 << ((head - first).bit_length() - 1)
+    return first
+
+
+@gluon.constexpr_function
+def WIDTH(head, slab):
+    """How many columns a slab has."""
+    return 1 << ((head - FIRST(head, slab)).bit_length() - 1)
+
+
+@gluon.constexpr_function
 def UNIT(dtype):
     """Elements in 16 bytes, the unit of strides: what the memory engine can step by."""
     return 128 // dtype.primitive_bitwidth
@@ -221,14 +245,53 @@ def load_tile(desc, batch, head, row, column, full, tile):
 
 
 @gluon.jit
+def own_columns(columns, HEAD: gl.constexpr):
+    """How many columns heads have: `columns`, which only PADDED kernels are told."""
+    if not isinstance(columns, gl.tensor):
+        columns = HEAD
+    return columns
+
+
+@gluon.jit
+def of_number(tiles, number):
+    """The tiles of this number, one of each slab."""
+    found = ()
+    for slab in gl.static_range(len(tiles)):
+        found += (tiles[slab].index(number),)
+    return found
+
+
+@gluon.jit
+def describe_slabs(
+    pointer, batches, heads, rows, columns, strides, tiles, TRANSPOSED: gl.constexpr = False
+):
+    """A descriptor for each slab; TRANSPOSED: of (batches, heads, columns, rows)."""
+    descs = ()
+    for slab in gl.static_range(len(tiles)):
+        tile = tiles[slab].index(0)
+        if TRANSPOSED:
+            descs += (describe(pointer, batches, heads, columns, rows, strides, tile),)
+        else:
+            descs += (describe(pointer, batches, heads, rows, columns, strides, tile),)
+    return descs
+
+
+@gluon.jit
+def load_slabs(
+    descs, batch, head, row, full, tiles, HEAD: gl.constexpr, TRANSPOSED: gl.constexpr = False
+):
+    """Starts to load all columns of some rows, a tile of each slab."""
+    for slab in gl.static_range(len(tiles)):
+        if TRANSPOSED:
+            load_tile(descs[slab], batch, head, FIRST(HEAD, slab), row, full, tiles[slab])
+        else:
+            load_tile(descs[slab], batch, head, row, FIRST(HEAD, slab), full, tiles[slab])
+
+
+@gluon.jit
 def load_rows(
-    query,
-    strides,
-    q_tiles,
-    q_full,
-    q_empty,
-    place,
-    work,
+    given,
+    columns,
     PARTS: gl.constexpr,
     HEAD: gl.constexpr,
     KEYS: gl.constexpr,
@@ -237,10 +300,14 @@ def load_rows(
     Q_STAGES: gl.constexpr,
 ):
     """A loading warp if PERSISTENT: Q of one block after the other."""
+    query, strides, q_tiles, q_full, q_empty, place, work = given
     rows, keys = place[3], place[4]
     heads, group, sections, limits, batch_heads = work
     own = batch_heads * group
-    desc = describe(query, heads // own, own, rows, HEAD, strides, q_tiles.index(0))
+    descs = describe_slabs(
+        query, heads // own, own, rows, own_columns(columns, HEAD), strides, q_tiles
+    )  # fmt: skip
+    BYTES: gl.constexpr = 64 * PARTS * HEAD * q_tiles[0].dtype.primitive_bitwidth // 8
     loaded = gl.to_tensor(0).to(gl.uint32)
     for first_head in range(0, sections[0], sections[1]):
         first, end, step = turns_of(
@@ -253,26 +320,20 @@ def load_rows(
             )  # fmt: skip
             stage = stage_of(loaded, Q_STAGES)
             mbarrier.wait(q_empty.index(stage), ((loaded // Q_STAGES) & 1) ^ 1)
-            mbarrier.expect(q_full.index(stage), PARTS * desc.block_type.nbytes)
+            mbarrier.expect(q_full.index(stage), BYTES)
             for part in gl.static_range(PARTS):
-                tile = q_tiles.index(stage * PARTS + part)
-                load_tile(
-                    desc, head // own, head % own, first_row + 64 * part, 0, q_full.index(stage),
-                    tile
+                tiles = of_number(q_tiles, stage * PARTS + part)
+                load_slabs(
+                    descs, head // own, head % own, first_row + 64 * part, q_full.index(stage),
+                    tiles, HEAD
                 )  # fmt: skip
             loaded += 1
 
 
 @gluon.jit
 def load_keys(
-    source,
-    strides,
-    tiles,
-    full,
-    empty,
-    k_first,
-    place,
-    work,
+    given,
+    columns,
     PARTS: gl.constexpr,
     HEAD: gl.constexpr,
     KEYS: gl.constexpr,
@@ -284,13 +345,13 @@ def load_keys(
 ):
     """A loading warp if PERSISTENT: K or V of one block after the other, tile by tile. The first
     of V comes behind that of K (`k_first`), which is needed before it."""
+    source, strides, tiles, full, empty, k_first, place, work = given
     rows, keys = place[3], place[4]
     heads, group, sections, limits, batch_heads = work
     batches = heads // (batch_heads * group)
-    if TRANSPOSED:
-        desc = describe(source, batches, batch_heads, HEAD, keys, strides, tiles.index(0))
-    else:
-        desc = describe(source, batches, batch_heads, keys, HEAD, strides, tiles.index(0))
+    descs = describe_slabs(
+        source, batches, batch_heads, keys, own_columns(columns, HEAD), strides, tiles, TRANSPOSED
+    )  # fmt: skip
     loaded = gl.to_tensor(0).to(gl.uint32)
     for first_head in range(0, sections[0], sections[1]):
         first, end, step = turns_of(
@@ -307,15 +368,15 @@ def load_keys(
             for tile in range(count):
                 first_key = (first_tile + tile) * KEYS
                 load_next(
-                    desc, tiles, full, empty, k_first, loaded, batch, kv_head, first_key,
-                    TRANSPOSED, STAGES, IS_V
+                    descs, tiles, full, empty, k_first, loaded, batch, kv_head, first_key,
+                    HEAD, KEYS, TRANSPOSED, STAGES, IS_V
                 )  # fmt: skip
                 loaded += 1
 
 
 @gluon.jit
 def load_next(
-    desc,
+    descs,
     tiles,
     full,
     empty,
@@ -324,6 +385,8 @@ def load_next(
     batch,
     head,
     first_key,
+    HEAD: gl.constexpr,
+    KEYS: gl.constexpr,
     TRANSPOSED: gl.constexpr,
     STAGES: gl.constexpr,
     IS_V: gl.constexpr,
@@ -334,28 +397,44 @@ def load_next(
     if IS_V:  # noqa: SIM102 (known to the compiler, what is in it to the GPU alone)
         if loaded == 0:
             mbarrier.wait(k_first.index(0), 0)
-    mbarrier.expect(full.index(stage), desc.block_type.nbytes)
-    if TRANSPOSED:
-        load_tile(desc, batch, head, 0, first_key, full.index(stage), tiles.index(stage))
-    else:
-        load_tile(desc, batch, head, first_key, 0, full.index(stage), tiles.index(stage))
+    mbarrier.expect(full.index(stage), KEYS * HEAD * tiles[0].dtype.primitive_bitwidth // 8)
+    own = of_number(tiles, stage)
+    load_slabs(descs, batch, head, first_key, full.index(stage), own, HEAD, TRANSPOSED)
     if not IS_V:  # noqa: SIM102
         if loaded == 0:
             mbarrier.arrive(k_first.index(0), count=1)
 
 
 @gluon.jit
+def describe_head(pointer, rows, columns, step, tiles, TRANSPOSED: gl.constexpr = False):
+    """A descriptor for each slab of one head, (rows, columns); TRANSPOSED: (columns, rows)."""
+    descs = ()
+    for slab in gl.static_range(len(tiles)):
+        sizes = [columns, rows] if TRANSPOSED else [rows, columns]
+        tile = tiles[slab].index(0)
+        desc = tma.make_tensor_descriptor(pointer, sizes, [step, 1], tile.shape, tile.layout)
+        descs += (desc,)
+    return descs
+
+
+@gluon.jit
+def load_head(
+    descs, row, full, tiles, number, HEAD: gl.constexpr, TRANSPOSED: gl.constexpr = False
+):
+    """Starts to load all columns of some rows of one head, a tile of each slab."""
+    for slab in gl.static_range(len(tiles)):
+        first = FIRST(HEAD, slab)
+        corner = [first, row] if TRANSPOSED else [row, first]
+        tma.async_copy_global_to_shared(descs[slab], corner, full, tiles[slab].index(number))
+
+
+@gluon.jit
 def load_tiles(
-    query,
-    key,
-    value,
-    mask,
-    shared,
-    barriers,
-    place,
-    steps,
+    given,
+    columns,
     PARTS: gl.constexpr,
     HEAD: gl.constexpr,
+    V_HEAD: gl.constexpr,
     KEYS: gl.constexpr,
     V_TRANSPOSED: gl.constexpr,
     STAGES: gl.constexpr,
@@ -363,29 +442,21 @@ def load_tiles(
 ):
     """The loading warp of one block: Q once, then K, V and mask tile by tile. TMA fills what lies
     outside of a tensor with zeros, so the last tile needs no care here."""
+    query, key, value, mask, shared, barriers, place, steps = given
     q_tiles, k_tiles, v_tiles, m_tiles = shared
     q_full, _, k_full, k_empty, v_full, v_empty, m_full, m_empty = barriers
     first_row, first_tile, tiles, rows, keys, mask_stride = place
     q_step, k_step, v_step = steps
-    q_desc = tma.make_tensor_descriptor(
-        query, [rows, HEAD], [q_step, 1], [64, HEAD], q_tiles.index(0).layout
-    )
-    mbarrier.expect(q_full.index(0), PARTS * q_desc.block_type.nbytes)
+    BITS: gl.constexpr = q_tiles[0].dtype.primitive_bitwidth
+    V_BITS: gl.constexpr = v_tiles[0].dtype.primitive_bitwidth
+    own = own_columns(columns, HEAD)
+    q_descs = describe_head(query, rows, own, q_step, q_tiles)
+    mbarrier.expect(q_full.index(0), 64 * PARTS * HEAD * BITS // 8)
     for part in gl.static_range(PARTS):
-        tma.async_copy_global_to_shared(
-            q_desc, [first_row + 64 * part, 0], q_full.index(0), q_tiles.index(part)
-        )
-    k_desc = tma.make_tensor_descriptor(
-        key, [keys, HEAD], [k_step, 1], [KEYS, HEAD], k_tiles.index(0).layout
-    )
-    if V_TRANSPOSED:
-        v_desc = tma.make_tensor_descriptor(
-            value, [HEAD, keys], [v_step, 1], [HEAD, KEYS], v_tiles.index(0).layout
-        )
-    else:
-        v_desc = tma.make_tensor_descriptor(
-            value, [keys, HEAD], [v_step, 1], [KEYS, HEAD], v_tiles.index(0).layout
-        )
+        load_head(q_descs, first_row + 64 * part, q_full.index(0), q_tiles, part, HEAD)
+    k_descs = describe_head(key, keys, own, k_step, k_tiles)
+    v_columns = own_columns(columns, V_HEAD)
+    v_descs = describe_head(value, keys, v_columns, v_step, v_tiles, V_TRANSPOSED)
     if MASK_STAGES:
         m_desc = tma.make_tensor_descriptor(
             mask, [rows, keys], [mask_stride, 1], [64, KEYS], m_tiles.index(0).layout
@@ -396,24 +467,15 @@ def load_tiles(
         phase = ((tile // STAGES) & 1) ^ 1
         first_key = (first_tile + tile) * KEYS
         mbarrier.wait(k_empty.index(stage), phase)
-        mbarrier.expect(k_full.index(stage), k_desc.block_type.nbytes)
-        tma.async_copy_global_to_shared(
-            k_desc, [first_key, 0], k_full.index(stage), k_tiles.index(stage)
-        )
+        mbarrier.expect(k_full.index(stage), KEYS * HEAD * BITS // 8)
+        load_head(k_descs, first_key, k_full.index(stage), k_tiles, stage, HEAD)
         if MASK_STAGES:
             load_mask_tile(
                 m_desc, m_tiles, m_full, m_empty, tile, first_row, first_key, PARTS, MASK_STAGES
             )
         mbarrier.wait(v_empty.index(stage), phase)
-        mbarrier.expect(v_full.index(stage), v_desc.block_type.nbytes)
-        if V_TRANSPOSED:
-            tma.async_copy_global_to_shared(
-                v_desc, [0, first_key], v_full.index(stage), v_tiles.index(stage)
-            )
-        else:
-            tma.async_copy_global_to_shared(
-                v_desc, [first_key, 0], v_full.index(stage), v_tiles.index(stage)
-            )
+        mbarrier.expect(v_full.index(stage), KEYS * V_HEAD * V_BITS // 8)
+        load_head(v_descs, first_key, v_full.index(stage), v_tiles, stage, V_HEAD, V_TRANSPOSED)
 
 
 @gluon.jit
@@ -588,8 +650,10 @@ def shrink_operands(count):
 
 
 @gluon.jit
-def shrunk(out, shrink, HEAD: gl.constexpr, LAYOUT: gl.constexpr):
+def shrunk(out, shrink):
     """The output times what a thread's rows shrink by, (64, 4)."""
+    HEAD: gl.constexpr = out.shape[1]
+    LAYOUT: gl.constexpr = out.type.layout
     return gl.inline_asm_elementwise(
         shrink_code(HEAD // 2),
         shrink_operands(HEAD // 2),
@@ -713,20 +777,68 @@ def masked(scores, given, unit, BOOLEAN: gl.constexpr):
     return scores
 
 
+@gluon.constexpr_function
+def PRODUCT(columns, dtype):
+    """The layout of a product of 64 rows; its operands have this type."""
+    return gl.NVMMADistributedLayout(
+        version=[3, 0],
+        warps_per_cta=[4, 1],
+        instr_shape=[16, columns, 256 // dtype.primitive_bitwidth],
+    )
+
+
+@gluon.constexpr_function
+def OPERAND(product):
+    """The layout of a product's left operand in registers."""
+    return gl.DotOperandLayout(operand_index=0, parent=product, k_width=2)
+
+
+@gluon.jit
+def no_product(columns: gl.constexpr, dtype: gl.constexpr):
+    """A product of 64 rows that is 0 as yet."""
+    return gl.zeros([64, columns], gl.float32, PRODUCT(columns, dtype))
+
+
+@gluon.jit
+def scaled(out, factors):
+    """The output times a factor for each row."""
+    ROWS: gl.constexpr = gl.SliceLayout(1, out.type.layout)
+    return out * gl.convert_layout(factors, ROWS)[:, None]
+
+
+@gluon.jit
+def scores_of(q, k_tiles, stage, zero, ASYNC: gl.constexpr):
+    """Q.K of a tile, the sum over slabs; `zero` gives the scores their layout."""
+    scores = zero
+    for slab in gl.static_range(len(q)):
+        k = k_tiles[slab].index(stage).permute((1, 0))
+        # What waits for the last waits for all.
+        scores = warpgroup_mma(
+            q[slab], k, scores, use_acc=slab > 0, is_async=ASYNC or slab + 1 < len(q)
+        )
+    return scores
+
+
+@gluon.jit
+def out_of(operand, v_tiles, stage, out, V_TRANSPOSED: gl.constexpr, ASYNC: gl.constexpr):
+    """`out` and P.V of a tile, for each slab of V."""
+    next_out = ()
+    for slab in gl.static_range(len(v_tiles)):
+        v = v_tiles[slab].index(stage)
+        if V_TRANSPOSED:
+            v = v.permute((1, 0))
+        own = gl.convert_layout(operand, OPERAND(PRODUCT(v.shape[1], v.dtype)))
+        next_out += (warpgroup_mma(own, v, out[slab], is_async=ASYNC),)
+    return next_out
+
+
 @gluon.jit
 def attend(
-    output,
-    strides,
-    mask,
-    shared,
-    barriers,
-    place,
-    work,
-    scale_log2,
-    cap_log2,
-    PART: gl.constexpr,
+    given,
+    columns,
     PARTS: gl.constexpr,
     HEAD: gl.constexpr,
+    V_HEAD: gl.constexpr,
     KEYS: gl.constexpr,
     CAUSAL: gl.constexpr,
     WINDOW: gl.constexpr,
@@ -738,9 +850,11 @@ def attend(
     PERSISTENT: gl.constexpr,
     Q_STAGES: gl.constexpr,
     LAZY: gl.constexpr,
+    PART: gl.constexpr,
 ):
     """A multiplying warpgroup: rows 64 * PART to 64 * PART + 63 of the program's block, or, if
     PERSISTENT, of one block after the other."""
+    output, strides, mask, shared, barriers, place, work, scale_log2, cap_log2 = given
     heads, group, sections, limits, batch_heads = work
     if PERSISTENT:
         own = batch_heads * group
@@ -760,8 +874,9 @@ def attend(
                 attend_block(
                     rows_of(output, strides, head // own, head % own), strides[2], mask, shared,
                     barriers, (first_row, first_tile, tiles, rows, keys, mask_stride), limits,
-                    done, used, scale_log2, cap_log2, PART, PARTS, HEAD, KEYS, CAUSAL, WINDOW,
-                    MASK, V_TRANSPOSED, STAGES, MASK_STAGES, CAP, True, Q_STAGES, LAZY
+                    done, used, scale_log2, cap_log2, columns, PARTS, HEAD, V_HEAD, KEYS,
+                    CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES, MASK_STAGES, CAP, True, Q_STAGES,
+                    LAZY, PART
                 )  # fmt: skip
                 done += 1
                 used += tiles
@@ -771,8 +886,8 @@ def attend(
     else:
         attend_block(
             output, strides[2], mask, shared, barriers, place, limits, 0, 0, scale_log2, cap_log2,
-            PART, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES, MASK_STAGES, CAP,
-            False, Q_STAGES, False
+            columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
+            MASK_STAGES, CAP, False, Q_STAGES, False, PART
         )  # fmt: skip
 
 
@@ -789,9 +904,10 @@ def attend_block(
     used,
     scale_log2,
     cap_log2,
-    PART: gl.constexpr,
+    columns,
     PARTS: gl.constexpr,
     HEAD: gl.constexpr,
+    V_HEAD: gl.constexpr,
     KEYS: gl.constexpr,
     CAUSAL: gl.constexpr,
     WINDOW: gl.constexpr,
@@ -803,23 +919,16 @@ def attend_block(
     PERSISTENT: gl.constexpr,
     Q_STAGES: gl.constexpr,
     LAZY: gl.constexpr,
+    PART: gl.constexpr,
 ):
     """64 rows of a block. `done` blocks and `used` tiles of K and of V came before."""
     q_tiles, k_tiles, v_tiles, m_tiles = shared
     q_full, q_empty, k_full, k_empty, v_full, v_empty, m_full, m_empty = barriers
     program_row, first_tile, tiles, rows, keys, mask_stride = place
     diagonal, behind = limits
-    dtype: gl.constexpr = v_tiles.dtype
-    SCORES: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0],
-        warps_per_cta=[4, 1],
-        instr_shape=[16, KEYS, 256 // k_tiles.dtype.primitive_bitwidth],
-    )
-    OUT: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, HEAD, 16]
-    )
-    WEIGHTS: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=OUT, k_width=2)
-    OUT_ROWS: gl.constexpr = gl.SliceLayout(1, OUT)
+    dtype: gl.constexpr = v_tiles[0].dtype
+    SCORES: gl.constexpr = PRODUCT(KEYS, k_tiles[0].dtype)
+    WEIGHTS: gl.constexpr = OPERAND(PRODUCT(WIDTH(V_HEAD, 0), dtype))
     first_row = program_row + PART * 64
     BOOLEAN: gl.constexpr = MASK == 2
     # Scores are scaled together with the shift; what a mask adds must be in their units. Those
@@ -830,14 +939,16 @@ def attend_block(
         factor = 1.0
         mask_unit = 1.4426950408889634
     q_stage = stage_of(done, Q_STAGES)
-    q = q_tiles.index(q_stage * PARTS + PART)
+    q = of_number(q_tiles, q_stage * PARTS + PART)
     zero = gl.zeros([64, KEYS], gl.float32, SCORES)
-    out = gl.zeros([64, HEAD], gl.float32, OUT)
+    out = ()
+    for slab in gl.static_range(SLABS(V_HEAD)):
+        out += (no_product(WIDTH(V_HEAD, slab), dtype),)
 
     stage = stage_of(used, STAGES)
     mbarrier.wait(q_full.index(q_stage), (done // Q_STAGES) & 1)
     mbarrier.wait(k_full.index(stage), (used // STAGES) & 1)
-    scores = warpgroup_mma(q, k_tiles.index(stage).permute((1, 0)), zero, use_acc=False)
+    scores = scores_of(q, k_tiles, stage, zero, False)
     mbarrier.arrive(k_empty.index(stage), count=1)
     if MASK_STAGES:
         mbarrier.wait(m_full.index(0), 0)
@@ -874,17 +985,10 @@ def attend_block(
         mbarrier.wait(k_full.index(stage), ((used + tile) // STAGES) & 1)
         if LAZY and PARTS == 2:
             wait_for_turn(PART)
-        next_scores = warpgroup_mma(
-            q, k_tiles.index(stage).permute((1, 0)), zero, use_acc=False, is_async=True
-        )
+        next_scores = scores_of(q, k_tiles, stage, zero, True)
         operand = as_operand(packed, dtype, KEYS, WEIGHTS)
         mbarrier.wait(v_full.index(before), ((used + tile - 1) // STAGES) & 1)
-        if V_TRANSPOSED:
-            next_out = warpgroup_mma(
-                operand, v_tiles.index(before).permute((1, 0)), out, is_async=True
-            )
-        else:
-            next_out = warpgroup_mma(operand, v_tiles.index(before), out, is_async=True)
+        next_out = out_of(operand, v_tiles, before, out, V_TRANSPOSED, True)
         if LAZY and PARTS == 2:
             hand_over(PART)
         number = first_tile + tile
@@ -894,7 +998,7 @@ def attend_block(
             given = m_tiles.index(mask_stage * PARTS + PART).load(SCORES)
         elif MASK:
             given = load_mask(mask, number, first_row, rows, keys, mask_stride, KEYS, SCORES)
-        scores = warpgroup_mma_wait(num_outstanding=1, deps=(next_scores,))
+        scores = warpgroup_mma_wait(num_outstanding=SLABS(V_HEAD), deps=(next_scores,))
         mbarrier.arrive(k_empty.index(stage), count=1)
         if MASK_STAGES:
             mbarrier.arrive(m_empty.index(mask_stage), count=1)
@@ -922,22 +1026,23 @@ def attend_block(
             total = total * own_shrink[:, None] + row_sums(weights, KEYS)
             peak = new_peak
         # Naming the weights as a dependence keeps their registers alive until P.V has read them.
-        out, operand = warpgroup_mma_wait(num_outstanding=0, deps=(next_out, operand))
+        waited = next_out + (operand,)  # noqa: RUF005 (Triton has no such stars)
+        done_out = warpgroup_mma_wait(num_outstanding=0, deps=waited)
         mbarrier.arrive(v_empty.index(before), count=1)
-        if LAZY:
-            out = shrunk(out, shrink, HEAD, OUT)
-        else:
-            out = out * gl.convert_layout(shrink, OUT_ROWS)[:, None]
+        out = ()
+        for slab in gl.static_range(SLABS(V_HEAD)):
+            if LAZY:
+                out += (shrunk(done_out[slab], shrink),)
+            else:
+                out += (scaled(done_out[slab], shrink),)
+        if not LAZY:
             packed = carried(weights, dtype, KEYS)
     if PERSISTENT:
         mbarrier.arrive(q_empty.index(q_stage), count=1)
     last = stage_of(used + own_tiles - 1, STAGES)
     mbarrier.wait(v_full.index(last), ((used + own_tiles - 1) // STAGES) & 1)
     operand = as_operand(packed, dtype, KEYS, WEIGHTS)
-    if V_TRANSPOSED:
-        out = warpgroup_mma(operand, v_tiles.index(last).permute((1, 0)), out)
-    else:
-        out = warpgroup_mma(operand, v_tiles.index(last), out)
+    out = out_of(operand, v_tiles, last, out, V_TRANSPOSED, False)
     if PERSISTENT or (CAUSAL and PARTS > 2):
         # The loading warp waits for all parts.
         mbarrier.arrive(v_empty.index(last), count=1)
@@ -949,15 +1054,37 @@ def attend_block(
             mbarrier.arrive(k_empty.index(stage), count=1)
             mbarrier.wait(v_full.index(stage), ((used + tile) // STAGES) & 1)
             mbarrier.arrive(v_empty.index(stage), count=1)
+    for slab in gl.static_range(SLABS(V_HEAD)):
+        store_slab(
+            out[slab], gl.sum(total, 1), output, first_row, rows, columns, row_stride,
+            FIRST(V_HEAD, slab), PERSISTENT
+        )  # fmt: skip
+
+
+@gluon.jit
+def store_slab(
+    out, total, output, first_row, rows, columns, row_stride, FIRST_COLUMN: gl.constexpr,
+    PERSISTENT: gl.constexpr,
+):  # fmt: skip
+    """Writes a slab of 64 rows, divided by their sums of weights."""
+    OUT: gl.constexpr = out.type.layout
+    OUT_ROWS: gl.constexpr = gl.SliceLayout(1, OUT)
+    HEAD: gl.constexpr = out.shape[1]
     if PERSISTENT:
-        out = out * gl.convert_layout(1.0 / gl.sum(total, 1), OUT_ROWS)[:, None]
+        out = out * gl.convert_layout(1.0 / total, OUT_ROWS)[:, None]
     else:
-        out = out / gl.convert_layout(gl.sum(total, 1), OUT_ROWS)[:, None]
+        out = out / gl.convert_layout(total, OUT_ROWS)[:, None]
     row = first_row + gl.arange(0, 64, layout=OUT_ROWS)
     step = elements(row_stride, output.dtype.element_ty)
     column = gl.arange(0, HEAD, layout=gl.SliceLayout(0, OUT))
+    if FIRST_COLUMN:
+        column += FIRST_COLUMN
     place = row.to(gl.int64)[:, None] * step + column[None, :]
-    inside = (row < rows)[:, None] & (gl.full([1, HEAD], 1, gl.int1, OUT))
+    inside = (row < rows)[:, None]
+    if not isinstance(columns, gl.tensor):
+        inside = inside & (gl.full([1, HEAD], 1, gl.int1, OUT))
+    else:
+        inside = inside & (column < columns)[None, :]
     gl.store(output + place, out.to(output.dtype.element_ty), mask=inside)
 
 
@@ -974,6 +1101,33 @@ def longest_first(program, blocks, keys, KEY_BITS: gl.constexpr):
     place = program - first * blocks
     section = gl.minimum(section, heads - first)
     return first + place % section, blocks - 1 - place // section
+
+
+@gluon.jit
+def room_for(
+    dtype: gl.constexpr, count: gl.constexpr, rows: gl.constexpr, columns: gl.constexpr
+):  # fmt: skip
+    """Shared memory for so many tiles."""
+    TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([rows, columns], dtype)
+    return gl.allocate_shared_memory(dtype, [count, rows, columns], TILE)
+
+
+@gluon.jit
+def tiles_of(
+    dtype: gl.constexpr,
+    count: gl.constexpr,
+    rows: gl.constexpr,
+    HEAD: gl.constexpr,
+    TRANSPOSED: gl.constexpr,
+):
+    """Shared memory for so many tiles of some rows: those of each slab of columns."""
+    tiles = ()
+    for slab in gl.static_range(SLABS(HEAD)):
+        if TRANSPOSED:
+            tiles += (room_for(dtype, count, WIDTH(HEAD, slab), rows),)
+        else:
+            tiles += (room_for(dtype, count, rows, WIDTH(HEAD, slab)),)
+    return tiles
 
 
 @gluon.jit
@@ -1009,9 +1163,11 @@ def attention(
     output_batch,
     output_head,
     output_row,
+    columns,
     scale,
     cap,
     HEAD: gl.constexpr,
+    V_HEAD: gl.constexpr,
     KEYS: gl.constexpr,
     CAUSAL: gl.constexpr,
     WINDOW: gl.constexpr,
@@ -1025,11 +1181,14 @@ def attention(
     PERSISTENT: gl.constexpr,
     Q_STAGES: gl.constexpr,
     LAZY: gl.constexpr,
+    PADDED: gl.constexpr,
 ):
     """softmax(scale * Q K^T) V for every head.
 
-    query and output: (heads, rows, HEAD); key: (heads / group, keys, HEAD); value: the same,
-    or (heads / group, HEAD, keys) if V_TRANSPOSED. `batch_heads` heads of K and V make a batch.
+    query: (heads, rows, HEAD); key: (heads / group, keys, HEAD); value: (heads / group, keys,
+    V_HEAD), or (heads / group, V_HEAD, keys) if V_TRANSPOSED; output: (heads, rows, V_HEAD). If
+    PADDED, head dims are `columns`, in units of 16 bytes, HEAD or fewer: the memory engine fills
+    them up with zeros. `batch_heads` heads of K and V make a batch.
     Each begins at its `_start` in its buffer, and batches, heads in a batch and rows have their
     strides, all in units of 16 bytes; the elements of a row are neighbours. Buffers are 16-byte
     aligned. Query and key have one type, value and output one of 16 bits. Row i sees keys 0 to i +
@@ -1049,10 +1208,12 @@ def attention(
     ROWS: gl.constexpr = 64 * PARTS
     dtype: gl.constexpr = query.dtype.element_ty
     v_dtype: gl.constexpr = value.dtype.element_ty
-    KEY_BITS: gl.constexpr = HEAD * (dtype.primitive_bitwidth + v_dtype.primitive_bitwidth)
+    KEY_BITS: gl.constexpr = HEAD * dtype.primitive_bitwidth + V_HEAD * v_dtype.primitive_bitwidth
     blocks = (rows + ROWS - 1) // ROWS
     gl.static_assert(not PERSISTENT or MASK == 0)
     gl.static_assert(not LAZY or (PERSISTENT and not WINDOW and not CAP))
+    if PADDED:
+        columns = elements(columns, dtype).to(gl.int32)
     query += elements(query_start, dtype)
     key += elements(key_start, dtype)
     value += elements(value_start, v_dtype)
@@ -1079,16 +1240,9 @@ def attention(
         output = rows_of(output, o_strides, batch, own_head)
         key = rows_of(key, k_strides, batch, kv_head)
         value = rows_of(value, v_strides, batch, kv_head)
-    Q_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([64, HEAD], dtype)
-    K_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([KEYS, HEAD], dtype)
-    if V_TRANSPOSED:
-        VT_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([HEAD, KEYS], v_dtype)
-        v_tiles = gl.allocate_shared_memory(v_dtype, [STAGES, HEAD, KEYS], VT_TILE)
-    else:
-        V_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([KEYS, HEAD], v_dtype)
-        v_tiles = gl.allocate_shared_memory(v_dtype, [STAGES, KEYS, HEAD], V_TILE)
-    q_tiles = gl.allocate_shared_memory(dtype, [Q_STAGES * PARTS, 64, HEAD], Q_TILE)
-    k_tiles = gl.allocate_shared_memory(dtype, [STAGES, KEYS, HEAD], K_TILE)
+    v_tiles = tiles_of(v_dtype, STAGES, KEYS, V_HEAD, V_TRANSPOSED)
+    q_tiles = tiles_of(dtype, Q_STAGES * PARTS, 64, HEAD, False)
+    k_tiles = tiles_of(dtype, STAGES, KEYS, HEAD, False)
 
     BARRIER: gl.constexpr = mbarrier.MBarrierLayout()
     q_full = gl.allocate_shared_memory(gl.int64, [Q_STAGES, 1], BARRIER)
@@ -1112,7 +1266,7 @@ def attention(
         mbarrier.init(k_empty.index(stage), count=PARTS)
         mbarrier.init(v_empty.index(stage), count=PARTS)
     # Without a mask in shared memory these are not read.
-    m_tiles, m_full, m_empty = q_tiles, q_full, q_full
+    m_tiles, m_full, m_empty = q_tiles[0], q_full, q_full
     if MASK_STAGES:
         mask_dtype: gl.constexpr = mask.dtype.element_ty
         M_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([64, KEYS], mask_dtype)
@@ -1151,19 +1305,22 @@ def attention(
         elements(key_row, dtype),
         elements(value_row, v_dtype),
     )
+    own = (output, o_strides, mask, shared, barriers, place, work, scale_log2, cap_log2)
+    of_all = (query, key, value, mask, shared, barriers, place, steps)
+    of_q = (query, q_strides, q_tiles, q_full, q_empty, place, work)
+    of_k = (key, k_strides, k_tiles, k_full, k_empty, k_first, place, work)
+    of_v = (value, v_strides, v_tiles, v_full, v_empty, k_first, place, work)
     # fmt: off
     if not PERSISTENT:
         gl.static_assert(PARTS == 2)
         gl.warp_specialize(
             [
-                (attend, (output, o_strides, mask, shared, barriers, place, work, scale_log2,
-                          cap_log2, 0, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
-                          STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
-                (attend, (output, o_strides, mask, shared, barriers, place, work, scale_log2,
-                          cap_log2, 1, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
-                          STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
-                (load_tiles, (query, key, value, mask, shared, barriers, place, steps, PARTS, HEAD,
-                              KEYS, V_TRANSPOSED, STAGES, MASK_STAGES)),
+                (attend, (own, columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK,
+                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, 0)),
+                (attend, (own, columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK,
+                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, 1)),
+                (load_tiles, (of_all, columns, PARTS, HEAD, V_HEAD, KEYS, V_TRANSPOSED, STAGES,
+                              MASK_STAGES)),
             ],
             [4, 1],
             [REGISTERS, 24],
@@ -1171,18 +1328,15 @@ def attention(
     elif PARTS == 2:
         gl.warp_specialize(
             [
-                (attend, (output, o_strides, mask, shared, barriers, place, work, scale_log2,
-                          cap_log2, 0, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
-                          STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
-                (attend, (output, o_strides, mask, shared, barriers, place, work, scale_log2,
-                          cap_log2, 1, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
-                          STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
-                (load_rows, (query, q_strides, q_tiles, q_full, q_empty, place, work, PARTS, HEAD,
-                             KEYS, CAUSAL, WINDOW, Q_STAGES)),
-                (load_keys, (key, k_strides, k_tiles, k_full, k_empty, k_first, place, work,
-                             PARTS, HEAD, KEYS, CAUSAL, WINDOW, False, STAGES, False)),
-                (load_keys, (value, v_strides, v_tiles, v_full, v_empty, k_first, place, work,
-                             PARTS, HEAD, KEYS, CAUSAL, WINDOW, V_TRANSPOSED, STAGES, True)),
+                (attend, (own, columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK,
+                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, 0)),
+                (attend, (own, columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK,
+                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, 1)),
+                (load_rows, (of_q, columns, PARTS, HEAD, KEYS, CAUSAL, WINDOW, Q_STAGES)),
+                (load_keys, (of_k, columns, PARTS, HEAD, KEYS, CAUSAL, WINDOW, False, STAGES,
+                             False)),
+                (load_keys, (of_v, columns, PARTS, V_HEAD, KEYS, CAUSAL, WINDOW, V_TRANSPOSED,
+                             STAGES, True)),
             ],
             [4, 1, 1, 1],
             [REGISTERS, 24, 24, 24],
@@ -1190,24 +1344,19 @@ def attention(
     else:
         gl.warp_specialize(
             [
-                (attend, (output, o_strides, mask, shared, barriers, place, work, scale_log2,
-                          cap_log2, 0, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
-                          STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
-                (attend, (output, o_strides, mask, shared, barriers, place, work, scale_log2,
-                          cap_log2, 1, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
-                          STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
-                (attend, (output, o_strides, mask, shared, barriers, place, work, scale_log2,
-                          cap_log2, 2, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
-                          STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
-                (attend, (output, o_strides, mask, shared, barriers, place, work, scale_log2,
-                          cap_log2, 3, PARTS, HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
-                          STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY)),
-                (load_rows, (query, q_strides, q_tiles, q_full, q_empty, place, work, PARTS, HEAD,
-                             KEYS, CAUSAL, WINDOW, Q_STAGES)),
-                (load_keys, (key, k_strides, k_tiles, k_full, k_empty, k_first, place, work,
-                             PARTS, HEAD, KEYS, CAUSAL, WINDOW, False, STAGES, False)),
-                (load_keys, (value, v_strides, v_tiles, v_full, v_empty, k_first, place, work,
-                             PARTS, HEAD, KEYS, CAUSAL, WINDOW, V_TRANSPOSED, STAGES, True)),
+                (attend, (own, columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK,
+                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, 0)),
+                (attend, (own, columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK,
+                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, 1)),
+                (attend, (own, columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK,
+                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, 2)),
+                (attend, (own, columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK,
+                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, 3)),
+                (load_rows, (of_q, columns, PARTS, HEAD, KEYS, CAUSAL, WINDOW, Q_STAGES)),
+                (load_keys, (of_k, columns, PARTS, HEAD, KEYS, CAUSAL, WINDOW, False, STAGES,
+                             False)),
+                (load_keys, (of_v, columns, PARTS, V_HEAD, KEYS, CAUSAL, WINDOW, V_TRANSPOSED,
+                             STAGES, True)),
             ],
             [4, 4, 4, 1, 1, 1],
             [REGISTERS, REGISTERS, REGISTERS, 24, 24, 24],

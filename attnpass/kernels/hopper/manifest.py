@@ -43,7 +43,7 @@ class Kernel(DeviceCode):
     `kind` is `prefill` (blocks of rows over all keys), `decode` (few rows over a cache; its
     partial results go to a kernel of kind `combine`) or `combine`. `element_type` is that of the
     query, `cache_type` that of K and `value_type` that of V. `head_dims` are those of Q.K and of
-    V.
+    V; kernels that are told how many `columns` there are take fewer, too.
     `v_layout` is `row-major` (keys, head dim) or `transposed`; `mask` is `none`, `causal`,
     `window` (causal, and no keys far behind) or `operand` (a tensor of `mask_type`); `soft_cap`
     says whether it caps scores (a decode kernel only where it is told to); the number of keys
@@ -82,6 +82,19 @@ class Kernel(DeviceCode):
     @property
     def v_transposed(self) -> bool:
         return self.v_layout == "transposed"
+
+    @property
+    def padded(self) -> bool:
+        """Whether it takes smaller head dims, the same of Q, K and V, in as long a time."""
+        return "columns" in self.constants
+
+    def takes(self, head_dims: tuple[int | None, int | None]) -> bool:
+        """Whether these head dims, of Q.K and of V, are its own, or it fills them up."""
+        if not self.padded:
+            return self.head_dims == head_dims
+        own, value = head_dims
+        # Rows of columns are aligned, as strides are.
+        return own is not None and own == value and own <= self.head_dims[0] and own % 8 == 0
 
     @property
     def strided(self) -> bool:

@@ -140,8 +140,12 @@ def _offers(
     kernels = [kernel for kernel in kernels if _has_mask(kernel, mask, kind)]
     if mask.kind == "operand" and unaligned_slice(facts.value("mask")):
         kernels = [kernel for kernel in kernels if kernel.keys_multiple == 1]
+    # What fills up least is never slower.
+    least = min((kernel.head_dims for kernel in kernels), default=None)
     found = [
-        _plan(facts, kernel, types, row, mask, placed, target, value_map) for kernel in kernels
+        _plan(facts, kernel, types, row, mask, placed, target, value_map)
+        for kernel in kernels
+        if kernel.head_dims == least
     ]
     plans = [plan for plan in found if plan is not None]
     if not plans:
@@ -226,12 +230,18 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | str:
     if not kernels:
         return f"kernels for {', '.join(wanted)} take up to {_DECODE_ROWS} query rows"
     heads = (facts.extent(facts.k1), facts.extent(facts.n))
-    fitting = [k for k in kernels if k.head_dims == heads]
+    fitting = [k for k in kernels if k.takes(heads)]
     if not fitting:
-        known = ", ".join(map(str, sorted({k.head_dims[0] for k in kernels})))
+        known = ", ".join(_dims_words(kernels))
         words = " and ".join("?" if size is None else str(size) for size in heads)
         return f"its head dims are {words}; kernels for {_type_words(wanted)} have {known}"
     keys = facts.extent(facts.k2)
+    if rows is not None and rows <= _DECODE_ROWS and keys is None:
+        # One program would read all keys of a head, however many there are.
+        fitting = [k for k in fitting if k.kind == "decode"]
+    if not fitting:
+        words = " and ".join(map(str, heads))
+        return f"there is no decode kernel for head dims {words}, and how many keys is not known"
     found = [k for k in fitting if k.keys_multiple == 1 or (keys and keys % k.keys_multiple == 0)]
     if not found:
         length = "known only at run time" if keys is None else str(keys)
@@ -239,6 +249,13 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | str:
             f"the number of keys ({length}) must be a known multiple of {fitting[0].keys_multiple}"
         )
     return found
+
+
+def _dims_words(kernels: Iterable[Kernel]) -> list[str]:
+    """The head dims that kernels take, in words."""
+    found = sorted({(*k.head_dims, k.padded) for k in kernels})
+    words = {True: "up to {0}", False: "{0}"}
+    return [f"{k1} with {n}" if k1 != n else words[padded].format(n) for k1, n, padded in found]
 
 
 def _type_words(types: Types) -> str:

@@ -20,6 +20,7 @@ from ...ir import (
     maps,
     product,
     sizes_of,
+    static_size,
 )
 from .decode import launch_decode
 from .extern import launch, runs_on_hopper
@@ -73,6 +74,7 @@ def _by_kernel(
     rows, keys = iteration_size(facts, plan.row), iteration_size(facts, facts.k2[0])
     inner = product([iteration_size(facts, dim) for dim in plan.group])
     heads = product([iteration_size(facts, dim) for dim in plan.heads])
+    columns, units = iteration_size(facts, facts.k1[0]), UNIT // element_bytes(values["query"])
     numbers: dict[str, Size | ir.Value] = {
         "rows": rows,
         "keys": keys,
@@ -80,6 +82,7 @@ def _by_kernel(
         # Limits that hide nothing, for kernels that know a window alone.
         "diagonal": plan.mask.diagonal if plan.mask.kind in ("causal", "window") else keys,
         "behind": plan.mask.behind if plan.mask.kind == "window" else rows,
+        "columns": static_size(columns) // units,
         "scale": magnitude(build, facts.value("scale")),
         "cap": build.constant_float(plan.mask.cap, ir.F32Type.get()),
         **_mask_numbers(facts, plan, keys),

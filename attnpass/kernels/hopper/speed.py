@@ -88,15 +88,17 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     waves = max(blocks / target.compute_units, 1)
     waves = math.ceil(waves) if work.known else waves
     seen = work.keys * work.seen
-    flops = 2 * blocks * kernel.rows_per_workgroup * seen * work.head_dims
+    # What a kernel fills up takes as long.
+    head_dims = sum(kernel.head_dims)
+    flops = 2 * blocks * kernel.rows_per_workgroup * seen * head_dims
     # A workgroup of 256 rows takes 1.7 times as long as one of 128 (16.7 and 10 ns a key with
     # heads of 64), and heads of 64 nearly as long as those of 128: the exponentials are as many.
     larger = (kernel.rows_per_workgroup / 128) ** 0.75
-    a_key = 11e-9 * larger * max(work.head_dims / 256, 0.85)
+    a_key = 11e-9 * larger * max(head_dims / 256, 0.85)
     rate = _prefill_rate(kernel) or 5.5e14
     if kernel.element_type.startswith("f8"):
         a_wave = target.compute_units * kernel.rows_per_workgroup
-        a_key = 2 * a_wave * work.head_dims / rate
+        a_key = 2 * a_wave * head_dims / rate
     # Not timed: a prefill kernel loads less at once than a decode kernel.
     reading = work.seen * work.cache_bytes / 3.5e12
     return _PREFILL_LAUNCH + max(a_key * waves * seen, flops / rate, reading)

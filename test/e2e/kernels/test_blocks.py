@@ -40,6 +40,12 @@ EXPECTED = {
         {"reduction": 3, "transpose": 1, "scatter": 2, "elementwise": 9},
     ),
 }
+# Of blocks whose head dims are no powers of two: the kernel of their attention.
+HEAD_DIMS = {
+    "siglip": "attention_f16_d80",
+    "deepseek": "attention_f16_d192x128_causal",
+    "deepseek_written": "attention_f16_d192x128_causal",
+}
 BEHIND = ("bias", "add", "gelu", "silu", "gated", "multiply", "general")
 
 
@@ -82,6 +88,14 @@ def test_products_and_attention_are_kernels(name: str) -> None:
     assert words == behind
     found = Counter(map(purpose, others))
     assert all(count <= most.get(word, 0) for word, count in found.items()), others
+
+
+@pytest.mark.parametrize("name", HEAD_DIMS)
+def test_other_head_dims_have_kernels(name: str) -> None:
+    """As torch writes such blocks, by its own function or two products and a softmax."""
+    kernels, others = dispatched(compiled(name)[0])
+    assert [kernel for kernel in kernels if "attention" in kernel] == [HEAD_DIMS[name]]
+    assert not [other for other in others if "attention" in other]
 
 
 @pytest.mark.parametrize("name", EXPECTED)
