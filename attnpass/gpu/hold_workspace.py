@@ -58,8 +58,10 @@ def hold_workspace(module: ir.Operation) -> int:
     if len({str(_affinity(op)) for op in found}) != 1:
         return 0
     uses = _one_a_list([use for use in map(_use, found) if use is not None])
+    if not uses:
+        return 0
     returned = max(sum(map(_returned_bytes, each)) for each in allocations)
-    size = _held_bytes(max((use.size for use in uses), default=0), returned)
+    size = _held_bytes(max(use.size for use in uses), returned)
     _allocate(functions[0], size, found[0])
     for use in uses:
         _replace(use)

@@ -109,6 +109,14 @@ def test_memory_of_the_same_commands_stays_apart() -> None:
     assert counts == [1, 2, 1]
 
 
+def test_nothing_is_held_for_memory_of_unknown_size() -> None:
+    with ir.Context():
+        text = _TWO.replace("@main()", "@main(%a: index)")
+        module = ir.Module.parse(text.replace("%a = arith.constant 4096 : index", ""))
+        assert hold_workspace(module.operation) == 0
+        assert "global.load @__attn" not in str(module)
+
+
 @pytest.mark.skipif(not has_gpu(), reason="there is no CUDA device")
 def test_calls_on_a_gpu() -> None:
     from iree import runtime
