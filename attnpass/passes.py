@@ -47,6 +47,7 @@ REGISTRY: dict[str, str] = {
     "attn-gather-slices": "attnpass.repair.gather_slices:GatherSlices",
     "attn-generic-products": "attnpass.repair.generic_products:GenericProducts",
     "attn-lower-cuda": "attnpass.gpu.lower_cuda.lower_cuda:LowerCuda",
+    "attn-match-reshapes": "attnpass.forms.match_reshapes:MatchReshapes",
     "attn-mask-positions": "attnpass.repair.mask_positions:MaskPositions",
     "attn-natural-scores": "attnpass.repair.natural_scores:NaturalScores",
     "attn-normal-form": "attnpass.forms.normal_form:NormalForm",

@@ -100,6 +100,7 @@ STEPS = (
     Step("attn-flex-masks", "the import of FlexAttention calls hidden keys a score of -inf"),
     Step("attn-tensor-and", "the import fails on `a & b` of two tensors"),
     # preprocessing
+    Step("attn-match-reshapes", "IREE fuses nothing across reshapes to computed sizes"),
     Step("attn-gelu-tanh", "GELU by tanh is imported with a factor of three digits"),
     Step(
         "attn-raise",

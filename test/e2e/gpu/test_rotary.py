@@ -77,6 +77,28 @@ class Text:
         )
         return found
 
+    def apart(self, value: str, sizes: tuple[int, ...], whole: tuple[int, ...]) -> str:
+        """As `sizes`, by way of a shape in memory where the rows are unknown."""
+        found = self.name()
+        if not self.count_of_rows:
+            self.lines.append(
+                f"{found} = tensor.expand_shape {value} [[0], [1], [2, 3]] output_shape "
+                f"{[ROWS, *sizes]} : {self.type(*whole)} into {self.type(*sizes)}"
+            )
+            return found
+        numbers = [f"{found}_{at}" for at in range(len(sizes))]
+        self.lines += [
+            f"{name} = arith.constant {size} : index"
+            for name, size in zip(numbers, sizes, strict=True)
+        ]
+        shape = f"tensor<{len(sizes) + 1}xindex>"
+        self.lines += [
+            f"{found}_s = tensor.from_elements {', '.join(['%rows', *numbers])} : {shape}",
+            f"{found} = tensor.reshape {value}({found}_s) : ({self.type(*whole)}, {shape}) -> "
+            f"{self.type(*sizes)}",
+        ]
+        return found
+
     def whole(self, result: str) -> str:
         x, angle = self.type(HEADS, WIDTH), self.type(HALF)
         rows = f"%zero = arith.constant 0 : index\n%rows = tensor.dim %x, %zero : {x}\n"
@@ -142,12 +164,7 @@ def swapped(text: Text) -> str:
 def pairs(text: Text) -> str:
     """Neighbours are turned, as GPT-J has them."""
     sizes, cut = (HEADS, HALF, 1), (HEADS, HALF, 2)
-    both, rows = text.name(), text.count_of_rows or ROWS
-    shape = f"[{rows}, {HEADS}, {HALF}, 2]"
-    text.lines.append(
-        f"{both} = tensor.expand_shape %x [[0], [1], [2, 3]] output_shape {shape} : "
-        f"{text.type(HEADS, WIDTH)} into {text.type(*cut)}"
-    )
+    both = text.apart("%x", cut, (HEADS, WIDTH))
     a, b = (text.part(both, at, sizes, cut) for at in (0, 1))
     first = text.made(sizes, [a, b, "%cos", "%sin"], turned("sub", text.kind))
     second = text.made(sizes, [b, a, "%cos", "%sin"], turned("add", text.kind))
