@@ -116,6 +116,11 @@ class ProductVariant:
         }
 
     @property
+    def cluster(self) -> int:
+        """How many workgroups work together."""
+        return self.macros["SPLITS"] if self.rows else 1 + self.macros.get("SPLIT", 0)
+
+    @property
     def shared_memory(self) -> int:
         """Bytes that the launch asks for: stages of the ring, results, descriptors, barriers."""
         if self.source == "few_rows":
@@ -145,7 +150,11 @@ def tiles(element: str) -> Iterator[ProductVariant]:
         macros |= {"CLUSTER": 1, "STAGGER": int(columns == 256), "BAND": 16}
         for weights in ("nk", "kn"):
             gated = (GATED,) if (columns, weights) == (256, "nk") else ()
-            for behind in (*ELEMENTWISE, *gated, *GENERAL, WIDE):
+            # The last tiles are divided along the depth where that leaves fewer units idle.
+            split = {**macros, "SPLIT": int(columns == 128)}
+            for behind in ELEMENTWISE:
+                yield ProductVariant("product", element, behind, weights, columns, macros=split)
+            for behind in (*gated, *GENERAL, WIDE):
                 yield ProductVariant("product", element, behind, weights, columns, macros=macros)
             for behind in GENERAL_GATED if columns == 256 else ():
                 yield ProductVariant("product", element, behind, weights, columns, macros=macros)
@@ -234,7 +243,7 @@ def build(variant: ProductVariant) -> tuple[dict[str, Any], bytes]:
         "columns_per_tile": variant.columns,
         "most_rows": variant.rows,
         "columns_per_workgroup": {"few_rows": 16, "narrow": 128}.get(variant.source, 0),
-        "cluster": variant.macros["SPLITS"] if variant.rows else 1,
+        "cluster": variant.cluster,
         **{key: value for key, value in asdict(variant.behind).items() if key != "wide"},
         "scratch_per_workgroup": 0 if variant.rows else DESCRIPTORS,
         "shared_memory": variant.shared_memory,

@@ -13,8 +13,8 @@
 // A bias, and torch's GELU by erf.
 // CHECK-LABEL: func.func @gelu(
 // CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<300x64xf16>, %[[W:[a-z0-9]+]]: tensor<520x64xf16>, %[[B:[a-z0-9]+]]: tensor<520xf16>
-// CHECK: %[[P:.*]]:2 = hal.dispatch.extern "product_f16_tile128_bias_gelu"[%c15, %c1](%{{.*}}, %{{.*}}, %{{.*}}, %[[A]], %[[W]], %[[B]])
-// CHECK-SAME: tensor<9600xi8>
+// CHECK: %[[P:.*]]:2 = hal.dispatch.extern "product_f16_tile128_bias_gelu"[%c30, %c1](%{{.*}}, %{{.*}}, %{{.*}}, %[[A]], %[[W]], %[[B]])
+// CHECK-SAME: tensor<19200xi8>
 // CHECK-NOT: linalg.generic
 // CHECK: return %[[P]]#0
 // REMARK: product at {{.*}} is a precompiled kernel now: product_f16_tile128_bias_gelu: about {{[0-9]+}} us instead of {{[0-9]+}}, with a bias and GELU

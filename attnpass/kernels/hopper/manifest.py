@@ -108,11 +108,12 @@ class ProductKernel(DeviceCode):
 
     It writes `result_type`. `weights` says how these lie: `nk` or `kn`. It computes tiles of 128
     rows and `columns_per_tile` columns, or, where `most_rows` is not 0, up to so many rows at the
-    speed of memory, `columns_per_workgroup` of the result by each `cluster` of workgroups. `bias`,
-    `activation` and `other` are what it does behind the product, in the words of `Epilogue`; where
-    it is `gated` it multiplies the result with that of second weights. A `general` one is told at
-    run time which of an epilogue's parts there are, and its `activation` is the kind of curve:
-    `gelu`, `clamp` (not below a number) or `sigmoid` (times one of a polynomial).
+    speed of memory, `columns_per_workgroup` of the result by each `cluster` of workgroups; of
+    tiles, a cluster of two divides the last ones. `bias`, `activation` and `other` are what it does
+    behind the product, in the words of `Epilogue`; where it is `gated` it multiplies the result
+    with that of second weights. A `general` one is told at run time which of an epilogue's parts
+    there are, and its `activation` is the kind of curve: `gelu`, `clamp` (not below a number) or
+    `sigmoid` (times one of a polynomial).
     """
 
     element_type: str

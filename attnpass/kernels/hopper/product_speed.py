@@ -9,6 +9,8 @@ bench/results/product_kernels_h200.json are in modules):
   where it is told at run time (9232 x 4096 x 1024: 142 us for 132 with a GELU, 135 for 129 with one
   by tanh). Where
   weights take longer, 2.6 TB/s: 8, 32 and 64 rows of 14336 columns took 52, 52 and 45 us.
+  Those of 128 x 128 divide the last tiles between two workgroups where these are enough, which
+  takes half a wave and 2 us: 9232 x 1024 x 4096 118 us for 125, 256 x 4096 x 4096 21 for 31.
 - tiles of 128 x 128 of 8 bits take 3.1 ns (4096 x 4096 x 4096: 107 us, 101 in PyTorch).
 - few rows take 2.4 us and the weights at 3.75 TB/s (up to 8 rows), 3.1 (16) or 2.8 (64).
 
@@ -39,6 +41,10 @@ _TILE_ROWS = 128
 _A_WAVE = {256: 11.5e-9, 128: 5.9e-9}
 _A_WAVE_OF_8_BITS = 3.1e-9
 _TILE_RATE = 2.6e12
+# What two workgroups take to exchange their halves of a tile.
+_DIVIDED = 2e-6
+# To this depth they are not divided: it takes as long.
+_LEAST_DIVIDED = 640
 _FEW_ROWS = {8: 3.75e12, 16: 3.1e12, 64: 2.8e12}
 # Rows, columns and seconds of IREE's tiles, as above.
 _IREE_TILES = ((64, 64, 7.1e-9), (64, 128, 9.0e-9), (128, 128, 15.5e-9), (128, 256, 20.8e-9))
@@ -96,10 +102,22 @@ def product_seconds(work: ProductWork, kernel: ProductKernel, target: Target) ->
         return 2.4e-6 + work.bytes_moved / _FEW_ROWS[kernel.most_rows]
     columns = kernel.columns_per_tile // work.count
     tiles = math.ceil(work.rows / _TILE_ROWS) * math.ceil(work.n / columns)
-    waves = max(tiles / target.compute_units, 1)
-    waves = math.ceil(waves) if work.known else waves
+    divides = kernel.cluster == 2 and work.k > _LEAST_DIVIDED
+    waves, divided = _waves(tiles, work.known, divides, target)
     behind = _ACTIVATIONS[kernel.activation] + (_GENERAL if kernel.general else 0.0)
     behind *= kernel.columns_per_tile / 256
     narrow = kernel.element_type == "f8E4M3FN"
     a_wave = work.k * (_A_WAVE_OF_8_BITS if narrow else _A_WAVE[kernel.columns_per_tile]) + behind
-    return 5e-6 + max(waves * a_wave, work.bytes_moved / _TILE_RATE)
+    return 5e-6 + divided + max(waves * a_wave, work.bytes_moved / _TILE_RATE)
+
+
+def _waves(tiles: int, known: bool, divides: bool, target: Target) -> tuple[float, float]:
+    """How many waves of workgroups the tiles are, and the seconds of an exchange where the last
+    ones are divided along the depth: two workgroups of a cluster take a tile each where half of
+    all are enough."""
+    full, rest = divmod(tiles, target.compute_units)
+    halves = divides and 0 < 2 * rest <= target.compute_units
+    exchange = _DIVIDED if halves else 0.0
+    if not known:
+        return max(tiles / target.compute_units, 0.5 if divides else 1), exchange
+    return full + (0.5 if halves else float(rest > 0)), exchange

@@ -365,10 +365,12 @@ def _workgroups(facts: ProductFacts, plan: ProductPlan) -> int:
     assert isinstance(n, int)
     if kernel.most_rows:
         return math.ceil(n / kernel.columns_per_workgroup) * kernel.cluster
+    units = plan.units // kernel.cluster * kernel.cluster
     if not isinstance(facts.m, int):
-        return plan.units
+        return units
     columns = kernel.columns_per_tile // 2 if kernel.gated else kernel.columns_per_tile
-    return min(plan.units, math.ceil(facts.m / _TILE_ROWS) * math.ceil(n / columns))
+    tiles = math.ceil(facts.m / _TILE_ROWS) * math.ceil(n / columns)
+    return min(units, tiles * kernel.cluster)
 
 
 def _result_sizes(facts: ProductFacts, epilogue: Epilogue) -> tuple[Size, ...]:

@@ -358,7 +358,8 @@ extern "C" __global__ void __launch_bounds__(384, 1)
     const int depths = (k + DEPTH - 1) / DEPTH;
     // Tiles from `divided` on are computed by both workgroups of a cluster.
     const int rest = all.count % step;
-    const bool divides = SPLIT && rest && 2 * rest <= step && depths > 1;
+    // The exchange of halves takes as long as this depth does.
+    const bool divides = SPLIT && rest && 2 * rest <= step && depths > 10;
     const int divided = divides ? all.count - rest : all.count;
     const int shared_tile = divided + blockIdx.x / 2;
     const bool shares = divides && shared_tile < all.count;
