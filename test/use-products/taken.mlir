@@ -61,7 +61,7 @@ func.func @gelu(%a: tensor<300x64xf16>, %w: tensor<520x64xf16>, %b: tensor<520xf
 // CHECK-DAG: %[[OTHER:.*]] = tensor.collapse_shape %[[X]] {{\[}}[0, 1], [2]]
 // CHECK: hal.dispatch.extern "product_bf16_tile{{[0-9]+}}_add"[%c132, %c1{{[_0-9]*}}]({{.*}}, %[[ROWS]], %[[W]], %[[OTHER]])
 // CHECK: tensor.expand_shape {{.*}} {{\[}}[0, 1], [2]]
-// REMARK: with a residual (for 1024 rows; their number is known only at run time)
+// REMARK: with a residual (for 512 rows; their number is known only at run time)
 func.func @rows(%a: tensor<2x?x64xbf16>, %w: tensor<264x64xbf16>, %x: tensor<2x?x264xbf16>) -> tensor<2x?x264xbf16> {
   %c1 = arith.constant 1 : index
   %zero = arith.constant 0.0 : f32

@@ -3,14 +3,15 @@
 Read off runs of the kernels alone on an NVIDIA H200, operands not in the cache, in words (those of
 bench/results/product_kernels_h200.json are in modules):
 
-- tiles of 128 x 256 take 11.5 ns for each element of depth and wave of workgroups, those of
-  128 x 128 5.9, and 5 us in all beside that. What is done behind a product adds to each wave:
+- tiles of 128 x 256 take 11.2 ns for each element of depth and wave of workgroups, those of
+  128 x 128 6.4 (2048 x 4096 x 4096 with a residual: 100 us for 106; 1777 x 4096 x 14336: 304 for
+  321, in modules), and 5 us in all beside that. What is done behind a product adds to each wave:
   2.6 us of GELU, half of it for half of the columns; nothing that counts of a residual; 0.9 us more
   where it is told at run time (9232 x 4096 x 1024: 142 us for 132 with a GELU, 135 for 129 with one
   by tanh). Where
   weights take longer, 2.6 TB/s: 8, 32 and 64 rows of 14336 columns took 52, 52 and 45 us.
   Those of 128 x 128 divide the last tiles between two workgroups where these are enough, which
-  takes half a wave and 2 us: 9232 x 1024 x 4096 118 us for 125, 256 x 4096 x 4096 21 for 31.
+  takes half a wave and 2 us (9232 x 1024 x 4096: 123 us for 131, 256 x 4096 x 4096: 19 for 25).
 - tiles of 128 x 128 of 8 bits take 3.1 ns (4096 x 4096 x 4096: 107 us, 101 in PyTorch).
 - few rows take 2.4 us and the weights at 3.75 TB/s (up to 8 rows), 3.1 (16) or 2.8 (64).
 
@@ -38,7 +39,7 @@ from ...machines import Target
 from .manifest import ProductKernel
 
 _TILE_ROWS = 128
-_A_WAVE = {256: 11.5e-9, 128: 5.9e-9}
+_A_WAVE = {256: 11.2e-9, 128: 6.4e-9}
 _A_WAVE_OF_8_BITS = 3.1e-9
 _TILE_RATE = 2.6e12
 # What two workgroups take to exchange their halves of a tile.
