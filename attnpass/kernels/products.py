@@ -28,12 +28,13 @@ from ..ir import (
     ranked_shape,
     reduces,
     scalar_number,
+    sizes_of,
     splat_number,
     users,
 )
 from ..ir.bodies import ScalarReader, Scope, read_elementwise
 from ..ir.contractions import ContractionFacts, read_contraction
-from ..ir.views import IN_PLACE, RESHAPES, WHOLE, View, repeat_of, view_of
+from ..ir.views import IN_PLACE, RESHAPES, SLICE, WHOLE, View, repeat_of, view_of
 
 # Ops behind a product that are looked at.
 _MOST_STEPS = 16
@@ -62,7 +63,8 @@ class Epilogue:
     `activation` (`none` or a key of `ACTIVATIONS`) follows, the result is multiplied with `rescale`
     and a `factor` of each column, which may be another one for every `share` rows, and `operand`, a
     tensor like the result, is added or multiplied as `other` says (`none`, `add`, `multiply`).
-    `result` is what it makes."""
+    `result` is what it makes. Of a product whose columns are two of a gate `halves` are both, the
+    one with the activation first; `start` is the first column of such a half."""
 
     result: ir.Value
     scale: float = 1.0
@@ -74,6 +76,8 @@ class Epilogue:
     share: int | None = None
     other: str = "none"
     operand: ir.Value | None = None
+    start: int = 0
+    halves: tuple[Epilogue, Epilogue] | None = None
 
     @property
     def kind(self) -> tuple[bool, str, str]:
@@ -98,6 +102,8 @@ class Epilogue:
         done += [ACTIVATIONS[self.activation]] if self.activation in ACTIVATIONS else []
         if self.factor is not None:
             done.append("a factor of each column" + (" and batch" if self.share else ""))
+        if self.halves:
+            return f"{self.halves[0].words} of one half of the columns times the other"
         others = {"add": "a residual", "multiply": "another product's result"}
         return " and ".join([*done, *([others[self.other]] if self.other in others else [])])
 
@@ -350,7 +356,7 @@ def _behind(op: ir.Operation) -> Iterator[Epilogue]:
         if not waiting or any(user not in places for user in waiting):
             return
         following = min(waiting, key=lambda user: places[user])
-        if not _is_step(following):
+        if not _is_step(following) and _first_column(following) is None:
             return
         cone.append(following)
         if {*waiting} == {following} and (found := _read_epilogue(op, following)) is not None:
@@ -370,6 +376,20 @@ def _is_step(op: ir.Operation) -> bool:
     return op.name == "linalg.generic" and len(op.results) == 1 and not reduces(op)
 
 
+def _first_column(op: ir.Operation) -> int | None:
+    """Where a slice that is half of the columns starts; None for all else."""
+    view = view_of(op) if op.name == SLICE else None
+    if view is None or len(ranked_shape(view.source)) != len(ranked_shape(view.result)):
+        return None
+    *lead, columns = sizes_of(view.source)
+    *same, half = sizes_of(view.result)
+    runs = {run.source: (run.start, run.step) for run in view.runs}
+    start, step = runs.get((len(lead),), (None, None))
+    whole = all(runs.get((dim,)) == (0, 1) for dim in range(len(lead))) and lead == same
+    halved = isinstance(half, int) and columns == 2 * half and step == 1
+    return start if whole and halved and start in (0, half) else None
+
+
 def _is_mapped(op: ir.Operation) -> bool:
     """Whether an op on scalars stands between whole tensors, element by element."""
     mapped = op.name.startswith(("arith.", "math.")) and len(op.operands) > 0
@@ -379,7 +399,7 @@ def _is_mapped(op: ir.Operation) -> bool:
 def _read_epilogue(op: ir.Operation, last: ir.Operation) -> Epilogue | None:
     result = last.results[0]
     term = _Reader(op.results[0]).tensor(result)
-    return None if term is None else _match(term, result)
+    return None if term is None else _match(term, result) or _match_halves(term, result)
 
 
 class _Reader(ScalarReader["int | None", Term]):
@@ -413,10 +433,13 @@ class _Reader(ScalarReader["int | None", Term]):
         op = defining_op(value)
         if value == self.product:
             return True
-        if op is None or not steps or not _is_step(op):
+        halved = op is not None and _first_column(op) is not None
+        if op is None or not steps or not (halved or _is_step(op)):
             return False
         given = list(op.operands)
-        read = given[:1] if op.name in IN_PLACE else given if _is_mapped(op) else given[:-1]
+        read = (
+            given[:1] if halved or op.name in IN_PLACE else given if _is_mapped(op) else given[:-1]
+        )
         return any(self._follows(each, steps - 1) for each in read)
 
     def _whole(self, value: ir.Value) -> Term | None:
@@ -425,6 +448,10 @@ class _Reader(ScalarReader["int | None", Term]):
             return _PRODUCT
         if op is None:
             return None
+        start = _first_column(op)
+        if start is not None:
+            term = self.tensor(op.operands[0])
+            return None if term is None else _from_column(term, start)
         if op.name in IN_PLACE:
             return self._reshaped(op)
         if _is_mapped(op):
@@ -560,6 +587,57 @@ def _match(term: Term, result: ir.Value) -> Epilogue | None:
         if found is not None and found.other == "none":
             return _with_read(found, term[0], read)
     return None
+
+
+def _match_halves(term: Term, result: ir.Value) -> Epilogue | None:
+    """What a kernel does that multiplies an activation of one half of a product's columns with the
+    other half."""
+    if term[0] != "arith.mulf":
+        return None
+    for one, other in (term[1:], term[:0:-1]):
+        name, inner = _activation(one) or ("", one)
+        gate, factor = _half(inner, result), _half(other, result)
+        if name and gate is not None and factor is not None and gate.start != factor.start:
+            gate = replace(gate, activation=name)
+            return Epilogue(result, activation=name, halves=(gate, factor))
+    return None
+
+
+def _half(term: Term, result: ir.Value) -> Epilogue | None:
+    """What is done to one half of a product's columns: a bias of these may be added."""
+    starts = _starts(term)
+    found = _match(_whole_columns(term), result) if len(starts) == 1 else None
+    if found is None or not found.is_linear or found.is_scaled:
+        return None
+    return replace(found, start=starts.pop())
+
+
+def _starts(term: Term) -> set[int]:
+    """The first columns that a term's parts are read from."""
+    if term[0] in ("product", "columns"):
+        return {term[-1]} if isinstance(term[-1], int) else {-1}
+    return {start for part in term[1:] if isinstance(part, tuple) for start in _starts(part)}
+
+
+def _whole_columns(term: Term) -> Term:
+    """A term of some columns as if it were one of all."""
+    if term[0] in ("product", "columns"):
+        return term[:-1] if isinstance(term[-1], int) else term
+    return tuple(_whole_columns(part) if isinstance(part, tuple) else part for part in term)
+
+
+def _from_column(term: Term, start: int) -> Term | None:
+    """A term of a product's columns from `start` on; None if it is one of some already, or reads
+    what has all of its columns."""
+    if term[0] in ("product", "columns"):
+        known = len(term) == (1 if term[0] == "product" else 2)
+        return (*term, start) if known else None
+    if term[0] in ("number", "one", "rows"):
+        return term
+    if term[0] in _READS:
+        return None
+    parts = [_from_column(part, start) if isinstance(part, tuple) else part for part in term[1:]]
+    return None if any(part is None for part in parts) else (term[0], *parts)
 
 
 _READS = ("like", "columns", "shared", "one", "rows")

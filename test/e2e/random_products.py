@@ -318,11 +318,24 @@ class Products(Function):
             made = self.times_weights(given, n)
             return self.step(made, "bias") if bias else made
 
-        h = self.step(linear(x, hidden), c.pick(["gelu", "gelu_tanh", "silu"]))
-        if c.chance(40):
-            h = self.step(h, "multiply", linear(x, hidden))
+        word, kind = c.pick(["gelu", "gelu_tanh", "silu"]), c.pick(["one", "one", "two", "halves"])
+        both = linear(x, 2 * hidden) if kind == "halves" else None
+        h = self.step(linear(x, hidden) if both is None else self.half(both, 0), word)
+        if kind != "one":
+            other = linear(x, hidden) if both is None else self.half(both, hidden)
+            h = self.step(h, "multiply", other)
         made = linear(h, k)
         self.returned = [self.step(made, "add", x) if c.chance(80) else made]
+
+    def half(self, x: Value, start: int) -> Value:
+        """Half of the columns, from `start` on."""
+        shape = (*x.shape[:-1], x.shape[-1] // 2)
+        made = Value(self.fresh(), shape, x.dynamic, x.element)
+        zeros, ones = ", ".join(["0"] * (len(shape) - 1)), ", ".join(["1"] * len(shape))
+        sizes = ", ".join(k or str(s) for s, k in zip(shape, x.dynamic, strict=True))
+        text = f"{x.name}[{zeros}, {start}] [{sizes}] [{ones}]"
+        self.line(f"{made.name} = tensor.extract_slice {text} : {x.type} to {made.type}")
+        return made
 
     def attention_block(self) -> None:
         """Q, K and V of the same rows, heads apart, attention, heads joined, a product and the

@@ -422,3 +422,158 @@ func.func @scaled(%a: tensor<300x64xf16>, %w: tensor<520x64xf16>, %b: tensor<520
   } -> tensor<300x520xf16>
   return %scb : tensor<300x520xf16>
 }
+
+// -----
+
+// Both products of a gate are halves of one, its biases, too: flags 1 + 4 + 1024.
+// CHECK-LABEL: func.func @halves(
+// CHECK: arith.index_cast %c1029 : index to i32
+// CHECK: hal.dispatch.extern "product_f16_tile256_sigmoid_gated_general"[{{.*}}, %arg1, %arg1,
+// CHECK-NOT: linalg
+// REMARK: product_f16_tile256_sigmoid_gated_general: {{.*}}, with a bias and GELU by tanh of one half of the columns times the other
+func.func @halves(%a: tensor<300x64xf16>, %w: tensor<528x64xf16>, %b: tensor<528xf16>) -> tensor<300x264xf16> {
+  %z = arith.constant 0.0 : f32
+  %c1 = arith.constant 1.0 : f16
+  %ch = arith.constant 0.5 : f16
+  %c3 = arith.constant 3.0 : f16
+  %ca = arith.constant 0.044715 : f16
+  %cb = arith.constant 0.79788456 : f16
+  %e32 = tensor.empty() : tensor<300x528xf32>
+  %e16 = tensor.empty() : tensor<300x528xf16>
+  %eh = tensor.empty() : tensor<300x264xf16>
+  %f32 = linalg.fill ins(%z : f32) outs(%e32 : tensor<300x528xf32>) -> tensor<300x528xf32>
+  %p0 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %w : tensor<300x64xf16>, tensor<528x64xf16>) outs(%f32 : tensor<300x528xf32>) {
+  ^bb0(%x: f16, %y: f16, %s: f32):
+    %xe = arith.extf %x : f16 to f32
+    %ye = arith.extf %y : f16 to f32
+    %mu = arith.mulf %xe, %ye : f32
+    %ad = arith.addf %s, %mu : f32
+    linalg.yield %ad : f32
+  } -> tensor<300x528xf32>
+  %n0 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%p0 : tensor<300x528xf32>) outs(%e16 : tensor<300x528xf16>) {
+  ^bb0(%x0: f32, %out: f16):
+    %t = arith.truncf %x0 : f32 to f16
+    linalg.yield %t : f16
+  } -> tensor<300x528xf16>
+  %nb = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%n0, %b : tensor<300x528xf16>, tensor<528xf16>) outs(%e16 : tensor<300x528xf16>) {
+  ^bb0(%x0: f16, %x1: f16, %out: f16):
+    %t = arith.addf %x0, %x1 : f16
+    linalg.yield %t : f16
+  } -> tensor<300x528xf16>
+  %lo = tensor.extract_slice %nb[0, 0] [300, 264] [1, 1] : tensor<300x528xf16> to tensor<300x264xf16>
+  %hi = tensor.extract_slice %nb[0, 264] [300, 264] [1, 1] : tensor<300x528xf16> to tensor<300x264xf16>
+  %act = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%lo : tensor<300x264xf16>) outs(%eh : tensor<300x264xf16>) {
+  ^bb0(%x0: f16, %out: f16):
+    %q = math.powf %x0, %c3 : f16
+    %t = arith.mulf %q, %ca : f16
+    %u = arith.addf %x0, %t : f16
+    %v = arith.mulf %u, %cb : f16
+    %w1 = math.tanh %v : f16
+    %y = arith.addf %w1, %c1 : f16
+    %h = arith.mulf %x0, %ch : f16
+    %g = arith.mulf %h, %y : f16
+    linalg.yield %g : f16
+  } -> tensor<300x264xf16>
+  %r = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%act, %hi : tensor<300x264xf16>, tensor<300x264xf16>) outs(%eh : tensor<300x264xf16>) {
+  ^bb0(%x0: f16, %x1: f16, %out: f16):
+    %t = arith.mulf %x0, %x1 : f16
+    linalg.yield %t : f16
+  } -> tensor<300x264xf16>
+  return %r : tensor<300x264xf16>
+}
+
+// -----
+
+// The activation is of the last half.
+// CHECK-LABEL: func.func @last_half(
+// CHECK: arith.index_cast %c512 : index to i32
+// CHECK: hal.dispatch.extern "product_f16_tile256_gelu_gated_general"[{{.*}}, %arg1, %arg1,
+// CHECK-NOT: linalg
+// REMARK: product_f16_tile256_gelu_gated_general: {{.*}}, with GELU of one half of the columns times the other
+func.func @last_half(%a: tensor<2x300x64xf16>, %w: tensor<528x64xf16>) -> tensor<2x300x264xf16> {
+  %z = arith.constant 0.0 : f32
+  %c1 = arith.constant 1.0 : f16
+  %ch = arith.constant 0.5 : f16
+  %c2 = arith.constant 2.0 : f16
+  %e32 = tensor.empty() : tensor<2x300x528xf32>
+  %e16 = tensor.empty() : tensor<2x300x528xf16>
+  %eh = tensor.empty() : tensor<2x300x264xf16>
+  %f32 = linalg.fill ins(%z : f32) outs(%e32 : tensor<2x300x528xf32>) -> tensor<2x300x528xf32>
+  %p0 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>, affine_map<(d0, d1, d2, d3) -> (d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%a, %w : tensor<2x300x64xf16>, tensor<528x64xf16>) outs(%f32 : tensor<2x300x528xf32>) {
+  ^bb0(%x: f16, %y: f16, %s: f32):
+    %xe = arith.extf %x : f16 to f32
+    %ye = arith.extf %y : f16 to f32
+    %mu = arith.mulf %xe, %ye : f32
+    %ad = arith.addf %s, %mu : f32
+    linalg.yield %ad : f32
+  } -> tensor<2x300x528xf32>
+  %n0 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%p0 : tensor<2x300x528xf32>) outs(%e16 : tensor<2x300x528xf16>) {
+  ^bb0(%x0: f32, %out: f16):
+    %t = arith.truncf %x0 : f32 to f16
+    linalg.yield %t : f16
+  } -> tensor<2x300x528xf16>
+  %lo = tensor.extract_slice %n0[0, 0, 0] [2, 300, 264] [1, 1, 1] : tensor<2x300x528xf16> to tensor<2x300x264xf16>
+  %hi = tensor.extract_slice %n0[0, 0, 264] [2, 300, 264] [1, 1, 1] : tensor<2x300x528xf16> to tensor<2x300x264xf16>
+  %act = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%hi : tensor<2x300x264xf16>) outs(%eh : tensor<2x300x264xf16>) {
+  ^bb0(%x0: f16, %out: f16):
+    %q = math.sqrt %c2 : f16
+    %t = arith.divf %x0, %q : f16
+    %u = math.erf %t : f16
+    %v = arith.addf %u, %c1 : f16
+    %r = arith.mulf %v, %ch : f16
+    %g = arith.mulf %x0, %r : f16
+    linalg.yield %g : f16
+  } -> tensor<2x300x264xf16>
+  %r = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%lo, %act : tensor<2x300x264xf16>, tensor<2x300x264xf16>) outs(%eh : tensor<2x300x264xf16>) {
+  ^bb0(%x0: f16, %x1: f16, %out: f16):
+    %t = arith.mulf %x0, %x1 : f16
+    linalg.yield %t : f16
+  } -> tensor<2x300x264xf16>
+  return %r : tensor<2x300x264xf16>
+}
+
+// -----
+
+// Kernels for few rows compute one product each: the gate is left.
+// CHECK-LABEL: func.func @few_halves(
+// CHECK: hal.dispatch.extern "product_f16_few16"[
+// CHECK: linalg.generic
+// REMARK: product_f16_few16: about {{[0-9]+}} us instead of {{[0-9]+$}}
+func.func @few_halves(%a: tensor<12x64xf16>, %w: tensor<528x64xf16>) -> tensor<12x264xf16> {
+  %z = arith.constant 0.0 : f32
+  %c1 = arith.constant 1.0 : f16
+  %e32 = tensor.empty() : tensor<12x528xf32>
+  %e16 = tensor.empty() : tensor<12x528xf16>
+  %eh = tensor.empty() : tensor<12x264xf16>
+  %f32 = linalg.fill ins(%z : f32) outs(%e32 : tensor<12x528xf32>) -> tensor<12x528xf32>
+  %p0 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %w : tensor<12x64xf16>, tensor<528x64xf16>) outs(%f32 : tensor<12x528xf32>) {
+  ^bb0(%x: f16, %y: f16, %s: f32):
+    %xe = arith.extf %x : f16 to f32
+    %ye = arith.extf %y : f16 to f32
+    %mu = arith.mulf %xe, %ye : f32
+    %ad = arith.addf %s, %mu : f32
+    linalg.yield %ad : f32
+  } -> tensor<12x528xf32>
+  %n0 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%p0 : tensor<12x528xf32>) outs(%e16 : tensor<12x528xf16>) {
+  ^bb0(%x0: f32, %out: f16):
+    %t = arith.truncf %x0 : f32 to f16
+    linalg.yield %t : f16
+  } -> tensor<12x528xf16>
+  %lo = tensor.extract_slice %n0[0, 0] [12, 264] [1, 1] : tensor<12x528xf16> to tensor<12x264xf16>
+  %hi = tensor.extract_slice %n0[0, 264] [12, 264] [1, 1] : tensor<12x528xf16> to tensor<12x264xf16>
+  %act = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%lo : tensor<12x264xf16>) outs(%eh : tensor<12x264xf16>) {
+  ^bb0(%x0: f16, %out: f16):
+    %q = arith.negf %x0 : f16
+    %t = math.exp %q : f16
+    %u = arith.addf %t, %c1 : f16
+    %v = arith.divf %c1, %u : f16
+    %g = arith.mulf %v, %x0 : f16
+    linalg.yield %g : f16
+  } -> tensor<12x264xf16>
+  %r = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%act, %hi : tensor<12x264xf16>, tensor<12x264xf16>) outs(%eh : tensor<12x264xf16>) {
+  ^bb0(%x0: f16, %x1: f16, %out: f16):
+    %t = arith.mulf %x0, %x1 : f16
+    linalg.yield %t : f16
+  } -> tensor<12x264xf16>
+  return %r : tensor<12x264xf16>
+}

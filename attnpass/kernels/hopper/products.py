@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iree.compiler import ir
 
@@ -78,7 +78,8 @@ class ProductPlan(ProductOffer):
     units: int
 
     def replace(self, facts: ProductFacts) -> ir.Operation:
-        return _replace(facts, self)
+        del facts
+        return _replace(self)
 
 
 def product_offers(facts: ProductFacts, target: Target) -> list[ProductPlan] | str:
@@ -118,13 +119,27 @@ def _unfit(facts: ProductFacts) -> str:
 def _epilogues(facts: ProductFacts) -> Iterator[tuple[Epilogue, Pair | None]]:
     """What may be done behind a product, and with which product in front of that."""
     for epilogue in facts.epilogues:
-        read = (epilogue.operand, epilogue.bias, epilogue.factor)
+        biases = [one.bias for one in epilogue.halves or (epilogue,)]
+        read = (epilogue.operand, epilogue.factor, *biases)
         if any(value is not None and unaligned_slice(value) for value in read):
             return
-        yield epilogue, None
-        pair = _pair(facts, epilogue)
+        if not epilogue.halves:
+            yield epilogue, None
+        pair = _halves(facts, epilogue) if epilogue.halves else _pair(facts, epilogue)
         if pair is not None:
             yield epilogue, pair
+
+
+def _halves(facts: ProductFacts, epilogue: Epilogue) -> Pair | None:
+    """A product whose columns are two of a gate as these; None if weights lie so that a half of
+    them does not lie together."""
+    if not facts.by_columns or epilogue.halves is None or not isinstance(facts.n, int):
+        return None
+    if facts.n // 2 % _MULTIPLE:
+        return None
+    half = replace(facts, n=facts.n // 2)
+    gate, factor = (replace(one, result=epilogue.result) for one in epilogue.halves)
+    return ProductPart(half, gate), ProductPart(half, factor)
 
 
 def _pair(facts: ProductFacts, epilogue: Epilogue) -> Pair | None:
@@ -182,6 +197,8 @@ def _does(kernel: ProductKernel, parts: Sequence[ProductPart]) -> bool:
     biases = [part.epilogue.bias for part in parts if part.epilogue.bias is not None]
     narrow = all(element_type_name(bias) == kernel.element_type for bias in biases)
     same = (kernel.bias, kernel.activation, kernel.other) == kind
+    if any(part.epilogue.start for part in parts):
+        return False
     return same and narrow and not epilogue.is_scaled and len(biases) == kernel.bias
 
 
@@ -235,7 +252,7 @@ def _plan(
     pair: Pair | None,
     target: Target,
 ) -> ProductPlan:
-    n, k = facts.n, facts.k
+    n, k = (pair[0].facts if pair else facts).n, facts.k
     assert isinstance(n, int) and isinstance(k, int)
     rows = facts.m if isinstance(facts.m, int) else _ASSUMED_ROWS
     behind = facts.epilogues[-1].activation
@@ -245,20 +262,22 @@ def _plan(
     parts = pair or (ProductPart(facts, epilogue),)
     turned = [part for part in parts if _turns(kernel, part.facts)]
     taken += len(turned) * turn_seconds(work)
-    fused = parts[0].epilogue.words and f", with {parts[0].epilogue.words}"
-    fused += ", and the product that it is multiplied with" if pair else ""
+    fused = epilogue.words if epilogue.halves else parts[0].epilogue.words
+    fused = fused and f", with {fused}"
+    also = tuple(part.facts.op for part in parts if part.facts.op != facts.op)
+    fused += ", and the product that it is multiplied with" if also else ""
     fused += ", its weights turned from (k, n) to (n, k) first" if turned else ""
     words = f"about {taken * 1e6:.0f} us instead of {own * 1e6:.0f}{fused}"
     assumed = "" if work.known else f" (for {rows} rows; their number is known only at run time)"
     return ProductPlan(
         name=kernel.name,
         # Of each product: kernels for one compete.
-        seconds=(own - taken - left) / work.count,
+        seconds=(own - taken - left) / (1 + len(also)),
         reason=words + assumed,
         kernel=kernel,
         parts=parts,
         units=target.compute_units,
-        also=tuple(part.facts.op for part in parts if part.facts.op != facts.op),
+        also=also,
     )
 
 
@@ -272,8 +291,8 @@ def _left_seconds(facts: ProductFacts, epilogue: Epilogue, work: ProductWork) ->
     return 4e-6 + work.rows * work.n * (4 / 3e12 + (6e-13 if activated else 0))
 
 
-def _replace(facts: ProductFacts, plan: ProductPlan) -> ir.Operation:
-    epilogue = plan.parts[0].epilogue
+def _replace(plan: ProductPlan) -> ir.Operation:
+    facts, epilogue = plan.parts[0].facts, plan.parts[0].epilogue
     last = defining_op(epilogue.result)
     assert last is not None
     build = Builder(last)
@@ -341,6 +360,10 @@ def _asked(plan: ProductPlan) -> dict[str, int]:
             flags |= bit | (2 * bit if element_type_name(vector) == "f32" else 0)
     if plan.kernel.element_type == _NARROW:
         flags |= _asked_of_scales(epilogue)
+    if plan.kernel.gated:
+        flags |= sum(
+            bit for part, bit in zip(plan.parts, (512, 1024), strict=True) if part.epilogue.start
+        )
     _, slope, cube = _CURVES[epilogue.activation]
     share = _ALL_ROWS if epilogue.share is None else epilogue.share
     floats = {"alpha": epilogue.scale, "beta": epilogue.rescale, "slope": slope, "cube": cube}

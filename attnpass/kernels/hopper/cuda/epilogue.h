@@ -124,6 +124,8 @@ using Result = Written;
 // factor of each column, 8 in f32; 16 the tensor is added, 32 multiplied. The factor is another one
 // for every `share` rows; GATED ones have the bias of the second product in its place. ACTIVATION:
 // 1 GELU, 4 not below `slope`, 5 x / (1 + 2^(x * (slope + cube * x^2))).
+// The weights (n, k) of GATED ones, and their biases, may be halves of one: those of the first product
+// are the last half where 512 is set, those of the second where 1024 is.
 // Those of e4m3 compute act(beta * factor * row factor * sum + bias): 64 there is one of each row, in
 // f32, 128 it is the same for all, 256 that of columns is.
 #if ELEMENT == 2
@@ -174,9 +176,11 @@ struct Behind {
     __device__ inline bool reads_other() const { return flags & 48; }
     // Those of two columns.
     __device__ inline float2 shift(int column) const {
+        if (GATED && flags & 512) column += n;
         return flags & 1 ? two_at(bias, column, flags & 2) : make_float2(0, 0);
     }
     __device__ inline float2 factor(int row, int column) const {
+        if (GATED && flags & 1024) column += n;
         if (GATED) return flags & 4 ? two_at(factors, column, flags & 8) : make_float2(0, 0);
         if (!(flags & 4)) return make_float2(beta, beta);
         if (ELEMENT == 2 && flags & 256) {

@@ -317,6 +317,10 @@ extern "C" __global__ void __launch_bounds__(384, 1)
 #if GENERAL
     const Behind behind(REQUESTED);
     const bool with_other = !GATED && behind.reads_other();
+#if GATED
+    if (flags & 512) weights += static_cast<size_t>(n) * k;
+    if (flags & 1024) second += static_cast<size_t>(n) * k;
+#endif
 #else
     constexpr bool with_other = OTHER;
 #endif
