@@ -81,6 +81,7 @@ REGISTRY: dict[str, str] = {
     "attn-use-kernels": "attnpass.kernels.use_kernels:UseKernels",
     "attn-use-products": "attnpass.kernels.use_products:UseProducts",
     "attn-vectorize": "attnpass.cpu.vectorize:Vectorize",
+    "attn-wide-sums": "attnpass.repair.wide_sums:WideSums",
     "attn-widen": "attnpass.gpu.widen:Widen",
 }
 

@@ -99,6 +99,9 @@ STEPS = (
     # start
     Step("attn-flex-masks", "the import of FlexAttention calls hidden keys a score of -inf"),
     Step("attn-tensor-and", "the import fails on `a & b` of two tensors"),
+    Step(
+        "attn-wide-sums", "norms, means and softmaxes of 16 bits are imported to be summed in them"
+    ),
     # preprocessing
     Step("attn-match-reshapes", "IREE fuses nothing across reshapes to computed sizes"),
     Step("attn-gelu-tanh", "GELU by tanh is imported with a factor of three digits"),

@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from iree.compiler import ir
+
 _BACKEND = re.compile(r'#hal\.executable\.target<"([^"]+)"')
 _PIPELINE = re.compile(r"#iree_[cg]pu\.pipeline<\w+>")
 _ASSUMED = re.compile(r"\b(umin|umax|udiv) = (\d+)")
@@ -113,6 +115,19 @@ def is_part(affine_map: object) -> bool:
 def subtracts(affine_map: object, dim: int) -> bool:
     """Whether one of an affine map's results begins with minus this dim."""
     return f"-d{dim} " in str(affine_map)
+
+
+def torch_element(kind: object) -> str:
+    """The element type of a `!torch.vtensor<[2,?],f16>`; '' of all other types."""
+    found = re.fullmatch(r"!torch\.vtensor<\[[^\]]*\],(\w+)>", str(kind))
+    return found[1] if found else ""
+
+
+def with_torch_element(kind: ir.Type, element: str) -> ir.Type:
+    """A `!torch.vtensor` of other elements; all other types as they are."""
+    old = torch_element(kind)
+    text = str(kind).replace(f"],{old}>", f"],{element}>")
+    return ir.Type.parse(text, kind.context) if old else kind
 
 
 def shape(kind: object) -> list[int | None]:

@@ -59,7 +59,10 @@ _DECOMPOSED = (
     aten.linspace.Tensor_Tensor,
 )
 # What torch makes of others by itself, and IREE 3.13's import fails on.
-_COMPOSED = ("aten.meshgrid.default", "aten.meshgrid.indexing")
+_COMPOSED = (
+    *("aten.meshgrid.default", "aten.meshgrid.indexing"),
+    *("aten.logsumexp.default", "aten.instance_norm.default"),
+)
 # What gives other numbers at each call.
 _RANDOM = ("dropout", "native_dropout", "bernoulli", "rand_like", "randn_like", "rand", "randn")
 # What says where an op comes from.

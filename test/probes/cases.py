@@ -61,6 +61,13 @@ def _flex() -> Probe:
     return Probe(FLEX, "attn-flex-masks", inputs=inputs, wanted=lambda: [wanted], beside=others)
 
 
+def _norm() -> Probe:
+    (x,) = (6 * one for one in random((4, 4096), kind=np.float16))
+    wide = x.astype(np.float64)
+    wanted = (wide - wide.mean(-1, keepdims=True)) / wide.std(-1, keepdims=True)
+    return Probe(modules.LAYER_NORM, "attn-wide-sums", inputs=[x], wanted=lambda: [wanted])
+
+
 def _gathered() -> Probe:
     q, *pools = random((5, 8), (48, 8), (48, 8))
     at = np.random.default_rng(1).permutation(48)[:10].astype(np.int32)
@@ -152,6 +159,7 @@ PROBES = {
         error="failed to legalize operation",
     ),
     "GELU by tanh": Probe(modules.GELU_TANH, "attn-gelu-tanh", r"7\.977240e-01", shown_at="flow"),
+    "norms of 16 bits": _norm(),
     "rows that see no key": of_form(Form(mask="mk", hidden="all"), "attn-hidden-rows"),
     "rows hidden by the lowest number": of_form(
         Form(mask="mk", mask_kind="f32", hidden="lowest"), "attn-lowest-masks"

@@ -35,6 +35,18 @@ func.func @main(%x: !torch.vtensor<[64],f32>) -> !torch.vtensor<[64],f32> {
 }
 """
 
+LAYER_NORM = """
+func.func @main(%x: !torch.vtensor<[4,4096],f16>) -> !torch.vtensor<[4,4096],f16> {
+  %n = torch.constant.int 4096
+  %shape = torch.prim.ListConstruct %n : (!torch.int) -> !torch.list<int>
+  %none = torch.constant.none
+  %eps = torch.constant.float 1.0e-5
+  %false = torch.constant.bool false
+  %r = torch.aten.layer_norm %x, %shape, %none, %none, %eps, %false : !torch.vtensor<[4,4096],f16>, !torch.list<int>, !torch.none, !torch.none, !torch.float, !torch.bool -> !torch.vtensor<[4,4096],f16>
+  return %r : !torch.vtensor<[4,4096],f16>
+}
+"""
+
 # Attention whose V an elementwise op makes.
 COMPUTED_V = """
 func.func @main(%q: tensor<2x8x16xf32>, %k: tensor<2x40x16xf32>, %x: tensor<2x40x12xf32>) -> tensor<2x8x12xf32> {

@@ -190,6 +190,33 @@ def test_biases_that_are_read_by_the_distance_of_patches() -> None:
     assert _error(attnpass.torch.compile(model, (x,))(x), _reference(model, x)) < 2e-5
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_sums_of_narrow_types_are_as_exact_as_pytorchs(dtype: Any) -> None:
+    class Sums(torch.nn.Module):
+        def forward(self, x: Any, w: Any) -> Any:
+            images = x.view(2, 8, 64, 64)
+            return (
+                F.layer_norm(x, x.shape[-1:], w, w),
+                F.rms_norm(x, x.shape[-1:], w),
+                F.group_norm(x, 8),
+                F.instance_norm(images),
+                F.softmax(x / 8, -1),
+                F.log_softmax(x / 8, -1),
+                F.normalize(x, dim=-1),
+                F.adaptive_avg_pool2d(images, 1),
+                F.avg_pool2d(images, 8),
+                torch.var_mean(x, -1)[1],
+                torch.logsumexp(x, -1),
+                *(x.mean(), x.mean(-1), x.std(-1), x[:, :100].sum(-1), x[:, :64].cumsum(-1)),
+            )
+
+    args = (torch.randn(16, 4096) * 6 + 3).to(dtype), (torch.rand(4096) + 0.5).to(dtype)
+    got = attnpass.torch.compile(Sums(), args)(*args)
+    for ours, theirs, wanted in zip(got, Sums()(*args), _reference(Sums(), *args), strict=True):
+        assert ours.dtype == dtype
+        assert _error(ours, wanted) <= 1.5 * _error(theirs, wanted) + 1e-4
+
+
 @pytest.mark.parametrize("level", ["O0", "O2", "O3"])
 def test_a_step_with_its_cache_as_arguments(level: str) -> None:
     model = Step().eval()

@@ -1,0 +1,94 @@
+"""attn-wide-sums: PyTorch's norms, means and softmaxes of 16 bits are summed in f32."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..ir import Builder, collect, defining_op
+from ..ir.printed import torch_element, with_torch_element
+from ..ir.rewrite import erase
+from ..passes import Pass, PassContext
+
+# Ops of torch that sum, and which operand, if any, names the type to sum in.
+_SUMS: dict[str, int | None] = {
+    **dict.fromkeys(("layer_norm", "native_layer_norm", "group_norm", "native_group_norm"), None),
+    **dict.fromkeys(("rms_norm", "instance_norm", "logsumexp", "_softmax", "_log_softmax"), None),
+    **dict.fromkeys(("var", "var.dim", "var.correction", "var_mean", "var_mean.dim"), None),
+    **dict.fromkeys(("var_mean.correction", "std", "std.dim", "std.correction"), None),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d"), None),
+    **dict.fromkeys(("adaptive_avg_pool2d",), None),
+    **dict.fromkeys(("mean", "sum"), 1),
+    **dict.fromkeys(("softmax.int", "log_softmax.int", "cumsum"), 2),
+    **dict.fromkeys(("mean.dim", "sum.dim_IntList"), 3),
+    "linalg_vector_norm": 4,
+}
+# What torch calls the types, as numbers.
+_CODES = {"f16": 5, "f32": 6, "bf16": 15}
+_PREFIX = "torch.aten."
+
+
+@dataclass(frozen=True)
+class WideSums(Pass):
+    """Casts what norms, means, softmaxes and other sums of PyTorch read from f16 or bf16 to f32,
+    and their results back, as PyTorch's kernels do.
+
+    IREE 3.13 imports them in the type of the tensor: the squares of a row of 4096 elements pass
+    f16's largest number where their mean is 16. Works on the torch dialect, before IREE imports
+    it. An op that is told the type of its result stays.
+    """
+
+    name: ClassVar[str] = "attn-wide-sums"
+    summary: ClassVar[str] = "norms, means and softmaxes of 16 bits are summed in f32"
+    phase: ClassVar[str] = "start"
+    mends: ClassVar[str] = "norms, means and softmaxes of PyTorch are summed in f16 or bf16"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        found = collect(module, _is_narrow_sum)
+        for op in found:
+            why = "is summed in f32, as in PyTorch; IREE's import sums in 16 bits"
+            context.report.record(op, "repaired", why)
+            _widen(op)
+        return bool(found)
+
+
+def _is_narrow_sum(op: ir.Operation) -> bool:
+    name = op.name.removeprefix(_PREFIX)
+    if name == op.name or name not in _SUMS:
+        return False
+    place = _SUMS[name]
+    if place is not None and not _is_none(op.operands[place]):
+        return False
+    return _narrow(op.operands[0]) == _narrow(op.results[0]) != ""
+
+
+def _is_none(value: ir.Value) -> bool:
+    op = defining_op(value)
+    return op is not None and op.name == "torch.constant.none"
+
+
+def _narrow(value: ir.Value) -> str:
+    """`f16` or `bf16`, if that is what a tensor has; else ''."""
+    element = torch_element(value.type)
+    return element if element in _CODES and element != "f32" else ""
+
+
+def _widen(op: ir.Operation) -> None:
+    build = Builder(op)
+    operands = [_cast(build, value, "f32") if _narrow(value) else value for value in op.operands]
+    narrow = [_narrow(result) for result in op.results]
+    kinds = [with_torch_element(x.type, "f32") if _narrow(x) else x.type for x in op.results]
+    made = build.create(op.name, kinds, operands)
+    for old, new, element in zip(list(op.results), list(made.results), narrow, strict=True):
+        old.replace_all_uses_with(_cast(build, new, element) if element else new)
+    erase(op)
+
+
+def _cast(build: Builder, value: ir.Value, element: str) -> ir.Value:
+    number = {"value": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _CODES[element])}
+    code = build.create("torch.constant.int", [ir.Type.parse("!torch.int")], [], number)
+    kind = with_torch_element(value.type, element)
+    name = "torch.prims.convert_element_type"
+    return build.create(name, [kind], [value, code.results[0]]).results[0]

@@ -1,0 +1,51 @@
+// Norms, means and softmaxes of 16 bits are summed in f32; what is told its type, or is f32, stays.
+
+// RUN: attn-opt %s --attn-wide-sums --remarks 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
+
+// WHY-COUNT-3: is summed in f32, as in PyTorch; IREE's import sums in 16 bits
+// WHY-NOT: is summed in f32
+
+// CHECK-LABEL: func.func @norm(
+// CHECK-SAME: %[[X:[^:]*]]: !torch.vtensor<[?,64],f16>, %[[W:[^:]*]]: !torch.vtensor<[64],f16>
+// CHECK: %[[WX:.*]] = torch.prims.convert_element_type %[[X]], %{{.*}} -> !torch.vtensor<[?,64],f32>
+// CHECK: %[[WW:.*]] = torch.prims.convert_element_type %[[W]], %{{.*}} -> !torch.vtensor<[64],f32>
+// CHECK: %[[N:.*]] = torch.aten.layer_norm %[[WX]], %{{.*}}, %[[WW]], %{{.*}} -> !torch.vtensor<[?,64],f32>
+// CHECK: %[[F16:.*]] = torch.constant.int 5
+// CHECK: %[[R:.*]] = torch.prims.convert_element_type %[[N]], %[[F16]] : {{.*}} -> !torch.vtensor<[?,64],f16>
+// CHECK: return %[[R]]
+func.func @norm(%x: !torch.vtensor<[?,64],f16>, %w: !torch.vtensor<[64],f16>) -> !torch.vtensor<[?,64],f16> {
+  %64 = torch.constant.int 64
+  %shape = torch.prim.ListConstruct %64 : (!torch.int) -> !torch.list<int>
+  %none = torch.constant.none
+  %eps = torch.constant.float 1.0e-5
+  %false = torch.constant.bool false
+  %r = torch.aten.layer_norm %x, %shape, %w, %none, %eps, %false : !torch.vtensor<[?,64],f16>, !torch.list<int>, !torch.vtensor<[64],f16>, !torch.none, !torch.float, !torch.bool -> !torch.vtensor<[?,64],f16>
+  return %r : !torch.vtensor<[?,64],f16>
+}
+
+// CHECK-LABEL: func.func @several(
+// CHECK: torch.aten.var_mean.dim {{.*}} -> !torch.vtensor<[8],f32>, !torch.vtensor<[8],f32>
+// CHECK-COUNT-2: torch.constant.int 15
+func.func @several(%x: !torch.vtensor<[8,64],bf16>) -> (!torch.vtensor<[8],bf16>, !torch.vtensor<[8],bf16>) {
+  %1 = torch.constant.int 1
+  %dims = torch.prim.ListConstruct %1 : (!torch.int) -> !torch.list<int>
+  %false = torch.constant.bool false
+  %v, %m = torch.aten.var_mean.dim %x, %dims, %false, %false : !torch.vtensor<[8,64],bf16>, !torch.list<int>, !torch.bool, !torch.bool -> !torch.vtensor<[8],bf16>, !torch.vtensor<[8],bf16>
+  return %v, %m : !torch.vtensor<[8],bf16>, !torch.vtensor<[8],bf16>
+}
+
+// CHECK-LABEL: func.func @softmaxes(
+// CHECK: torch.aten.softmax.int {{.*}} -> !torch.vtensor<[8,64],f32>
+// CHECK: torch.aten.softmax.int %{{.*}} : !torch.vtensor<[8,64],f16>, !torch.int, !torch.int -> !torch.vtensor<[8,64],f32>
+// CHECK: torch.aten.softmax.int %{{.*}} : !torch.vtensor<[8,64],f32>, !torch.int, !torch.none -> !torch.vtensor<[8,64],f32>
+// CHECK-NOT: torch.aten.softmax
+func.func @softmaxes(%x: !torch.vtensor<[8,64],f16>, %y: !torch.vtensor<[8,64],f32>) -> (!torch.vtensor<[8,64],f16>, !torch.vtensor<[8,64],f32>, !torch.vtensor<[8,64],f32>) {
+  %1 = torch.constant.int 1
+  %6 = torch.constant.int 6
+  %none = torch.constant.none
+  %a = torch.aten.softmax.int %x, %1, %none : !torch.vtensor<[8,64],f16>, !torch.int, !torch.none -> !torch.vtensor<[8,64],f16>
+  %b = torch.aten.softmax.int %x, %1, %6 : !torch.vtensor<[8,64],f16>, !torch.int, !torch.int -> !torch.vtensor<[8,64],f32>
+  %c = torch.aten.softmax.int %y, %1, %none : !torch.vtensor<[8,64],f32>, !torch.int, !torch.none -> !torch.vtensor<[8,64],f32>
+  return %a, %b, %c : !torch.vtensor<[8,64],f16>, !torch.vtensor<[8,64],f32>, !torch.vtensor<[8,64],f32>
+}
