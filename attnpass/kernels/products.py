@@ -577,7 +577,7 @@ def _match(term: Term, result: ir.Value) -> Epilogue | None:
         found = _match(inner, result)
         return None if found is None or not found.is_linear else replace(found, activation=name)
     number, rest = _split(term)
-    if number != 1 and len(rest) == 1:
+    if len(rest) == 1 and rest != [term]:
         found = _match(rest[0], result)
         return None if found is None else _scaled(found, number)
     if term[0] not in ("arith.addf", "arith.mulf"):
