@@ -73,6 +73,7 @@ REGISTRY: dict[str, str] = {
     "attn-scatter-indices": "attnpass.repair.scatter_indices:ScatterIndices",
     "attn-split-indices": "attnpass.gpu.split_indices:SplitIndices",
     "attn-split-k": "attnpass.split_k.split_k:SplitK",
+    "attn-store-gathers": "attnpass.repair.store_gathers:StoreGathers",
     "attn-store-operands": "attnpass.cpu.store_operands:StoreOperands",
     "attn-store-results": "attnpass.repair.store_results:StoreResults",
     "attn-tensor-and": "attnpass.repair.tensor_and:TensorAnd",

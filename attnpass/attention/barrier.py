@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ir import Builder, defining_op, sizes_of
+from ..ir import Builder, defining_op, next_op, sizes_of
 from ..ir.views import REORDERS, view_before
 from .facts import find
 
@@ -41,6 +41,23 @@ def compute_barrier(build: Builder, value: ir.Value) -> ir.Value:
     dispatches are formed."""
     dynamic = [build.size(size) for size in sizes_of(value) if not isinstance(size, int)]
     return build.create(BARRIER, [value.type], [value, *dynamic]).results[0]
+
+
+def barrier_behind(op: ir.Operation) -> bool:
+    """Puts a barrier between the results of an op and all that read their elements."""
+    no_readers = (BARRIER, "tensor.dim")
+
+    changed = False
+    for result in op.results:
+        uses = [(use.owner.operation, use.operand_number) for use in result.uses]
+        readers = [(user, number) for user, number in uses if user.name not in no_readers]
+        if not readers:
+            continue
+        value = compute_barrier(Builder(next_op(op), op.location), result)
+        for user, number in readers:
+            user.operands[number] = value
+        changed = True
+    return changed
 
 
 def without_views(op: ir.Operation, number: int) -> tuple[ir.Operation, int]:

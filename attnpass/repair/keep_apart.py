@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..attention.barrier import BARRIER, compute_barrier
-from ..ir import Builder, collect, next_op
+from ..attention.barrier import barrier_behind
+from ..ir import collect
 from ..passes import Pass, PassContext
 
 _DIALECTS = ("linalg.", "iree_linalg_ext.", "arith.", "math.")
@@ -31,7 +31,7 @@ class KeepApart(Pass):
     summary: ClassVar[str] = "each op in a kernel of its own: slow, for what IREE fails to compile"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        return any([_part(op) for op in collect(module, computes, bodies=False)])
+        return any([barrier_behind(op) for op in collect(module, computes, bodies=False)])
 
 
 def computes(op: ir.Operation) -> bool:
@@ -52,20 +52,3 @@ def any_computes(module: ir.Operation) -> bool:
 
     module.walk(visit, ir.WalkOrder.PRE_ORDER)
     return found
-
-
-def _part(op: ir.Operation) -> bool:
-    """Puts a barrier between the results of an op and all that read their elements."""
-    no_readers = (BARRIER, "tensor.dim")
-
-    changed = False
-    for result in op.results:
-        uses = [(use.owner.operation, use.operand_number) for use in result.uses]
-        readers = [(user, number) for user, number in uses if user.name not in no_readers]
-        if not readers:
-            continue
-        value = compute_barrier(Builder(next_op(op), op.location), result)
-        for user, number in readers:
-            user.operands[number] = value
-        changed = True
-    return changed

@@ -160,6 +160,14 @@ PROBES = {
     ),
     "GELU by tanh": Probe(modules.GELU_TANH, "attn-gelu-tanh", r"7\.977240e-01", shown_at="flow"),
     "norms of 16 bits": _norm(),
+    "norms of embeddings that are read again": Probe(
+        modules.EMBEDDED,
+        "attn-store-gathers",
+        FAILED,
+        place="compiled",
+        flags=["--iree-opt-level=O2"],
+        error="failed to distribute",
+    ),
     "rows that see no key": of_form(Form(mask="mk", hidden="all"), "attn-hidden-rows"),
     "rows hidden by the lowest number": of_form(
         Form(mask="mk", mask_kind="f32", hidden="lowest"), "attn-lowest-masks"

@@ -47,6 +47,23 @@ func.func @main(%x: !torch.vtensor<[4,4096],f16>) -> !torch.vtensor<[4,4096],f16
 }
 """
 
+# Embeddings, and their norm.
+EMBEDDED = """
+func.func @main(%table: !torch.vtensor<[1024,512],f32>, %at: !torch.vtensor<[2,512],si64>, %places: !torch.vtensor<[512,512],f32>) -> (!torch.vtensor<[2,512,512],f32>, !torch.vtensor<[2,512,512],f32>) {
+  %n = torch.constant.int 512
+  %none = torch.constant.none
+  %one = torch.constant.int 1
+  %minus = torch.constant.int -1
+  %false = torch.constant.bool false
+  %eps = torch.constant.float 1.0e-5
+  %shape = torch.prim.ListConstruct %n : (!torch.int) -> !torch.list<int>
+  %e = torch.aten.embedding %table, %at, %minus, %false, %false : !torch.vtensor<[1024,512],f32>, !torch.vtensor<[2,512],si64>, !torch.int, !torch.bool, !torch.bool -> !torch.vtensor<[2,512,512],f32>
+  %x = torch.aten.add.Tensor %e, %places, %one : !torch.vtensor<[2,512,512],f32>, !torch.vtensor<[512,512],f32>, !torch.int -> !torch.vtensor<[2,512,512],f32>
+  %r = torch.aten.layer_norm %x, %shape, %none, %none, %eps, %false : !torch.vtensor<[2,512,512],f32>, !torch.list<int>, !torch.none, !torch.none, !torch.float, !torch.bool -> !torch.vtensor<[2,512,512],f32>
+  return %x, %r : !torch.vtensor<[2,512,512],f32>, !torch.vtensor<[2,512,512],f32>
+}
+"""
+
 # Attention whose V an elementwise op makes.
 COMPUTED_V = """
 func.func @main(%q: tensor<2x8x16xf32>, %k: tensor<2x40x16xf32>, %x: tensor<2x40x12xf32>) -> tensor<2x8x12xf32> {

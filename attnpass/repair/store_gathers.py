@@ -1,0 +1,54 @@
+"""attn-store-gathers: rows that are taken by index stand in memory where several ops read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..attention.barrier import barrier_behind
+from ..ir import body_names, collect, has_one_use, reduces, users
+from ..ir.views import view_of
+from ..passes import Pass, PassContext
+
+
+@dataclass(frozen=True)
+class StoreGathers(Pass):
+    """Puts a compute barrier behind rows that are taken by index, with what elementwise ops make of
+    them, where several ops read them: a sum of embeddings that a norm and a residual read.
+
+    IREE 3.13 fuses the rows into the kernel of the norm, of which they are a second result, and
+    fails to distribute its loops over threads of a GPU ("'func.func' op failed to distribute").
+    """
+
+    name: ClassVar[str] = "attn-store-gathers"
+    summary: ClassVar[str] = "GPUs: rows taken by index stand in memory where several ops read them"
+    mends: ClassVar[str] = "kernels of a norm whose rows are taken by index do not compile for GPUs"
+    backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        if not self.is_for(module):
+            return False
+        ends = {_end(op) for op in collect(module, _takes_rows)}
+        shared = [end for end in ends if len(users(end.results[0])) > 1]
+        return any([barrier_behind(op) for op in shared])
+
+
+def _takes_rows(op: ir.Operation) -> bool:
+    return _is_elementwise(op) and "tensor.extract" in body_names(op)
+
+
+def _is_elementwise(op: ir.Operation) -> bool:
+    return op.name == "linalg.generic" and len(op.results) == 1 and not reduces(op)
+
+
+def _end(op: ir.Operation) -> ir.Operation:
+    """The last of the elementwise ops and views behind `op` that alone read what is in front of
+    them."""
+    while has_one_use(op.results[0]):
+        (reader,) = users(op.results[0])
+        if not _is_elementwise(reader) and view_of(reader) is None:
+            return op
+        op = reader
+    return op
