@@ -121,7 +121,8 @@ def _epilogues(facts: ProductFacts) -> Iterator[tuple[Epilogue, Pair | None]]:
     """What may be done behind a product, and with which product in front of that."""
     for epilogue in facts.epilogues:
         biases = [one.bias for one in epilogue.halves or (epilogue,)]
-        read = (epilogue.operand, epilogue.factor, *biases)
+        scales = [value for _, value in epilogue.scales]
+        read = (epilogue.operand, epilogue.factor, *biases, *scales)
         if any(value is not None and unaligned_slice(value) for value in read):
             return
         if not epilogue.halves:
