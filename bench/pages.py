@@ -83,6 +83,8 @@ def _whole_blocks() -> list[list[str]]:
     run, lines = "blocks_h200", []
     names = {case.name: f"{case.words}, {case.kind}" for case in gpu_blocks.cases()}
     for case, ways in load(run).by_case().items():
+        if "iree" not in ways:
+            continue
         times = [_told(ways.get(way, {})) for way in ("iree", "attnpass", "kernels")]
         best = _best_of_pytorch(ways)
         peer = f"{three_digits(ways[best])} ({PYTORCH[best]})"

@@ -365,8 +365,9 @@ def prefill_variants() -> list[Variant]:
 
 
 def slab_variants(element: str) -> list[Variant]:
-    """Kernels for head dims that are no powers of two: all up to 80 and 96, and 192 of Q and K with
-    128 of V, for which there is no soft-cap. Masks and windows up to 80 are for those of 96."""
+    """Kernels for head dims that are no powers of two: all up to 48, 80 and 96, and 192 of Q and K
+    with 128 of V, for which there is no soft-cap. Masks and windows are for those of 96, what is
+    causal for those of 80 or 96."""
     options = (("KEYS", 128), ("STAGES", 2), ("REGISTERS", 240))
     plain = Variant("hopper_attention", element, element, 192, False, False, options, 4)
     wide = replace(plain, value_dim=128)
@@ -376,7 +377,10 @@ def slab_variants(element: str) -> list[Variant]:
     # Where estimates are equal the first is taken.
     smallest = replace(lasting[0], head_dim=80, options=deeper)
     plain_or_causal = itertools.product((smallest, *lasting), (False, True))
-    found = [replace(kernel, causal=causal) for kernel, causal in plain_or_causal]
+    found = [replace(smallest, head_dim=48)]
+    options = (("KEYS", 64), ("STAGES", 4), ("REGISTERS", 112))
+    found.append(replace(found[0], parts=4, options=options))
+    found += [replace(kernel, causal=causal) for kernel, causal in plain_or_causal]
     found += [replace(kernel, causal=True, window=True) for kernel in lasting]
     for mask in (element, "f32", "i8"):
         found += [*mask_variants(smaller, mask), *mask_variants(wide, mask)]
@@ -500,13 +504,13 @@ def with_speed(entry: dict[str, Any]) -> dict[str, Any]:
     """A manifest's entry and what was measured, which stands in front of `grouped`."""
     names = list(entry)
     at = names.index("grouped")
-    speed = measured_speed(entry["name"], entry["kind"])
+    speed = measured_speed(entry["name"], entry["kind"], entry["head_dims"][0])
     return {n: entry[n] for n in names[:at]} | speed | {n: entry[n] for n in names[at:]}
 
 
-def measured_speed(name: str, kind: str) -> dict[str, Any]:
+def measured_speed(name: str, kind: str, head_dim: int) -> dict[str, Any]:
     """The best that was measured for the kernel; nothing if it was not timed without casts of
-    8-bit operands in front of it."""
+    8-bit operands in front of it. A smaller head dim than its own is as much work."""
     unit, factor = ("GBps", 1e9) if kind == "decode" else ("TFLOPS", 1e12)
     rows = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
     speeds = [
@@ -519,7 +523,8 @@ def measured_speed(name: str, kind: str) -> dict[str, Any]:
         return {}
     best, case, seconds = max(speeds)
     words = f"{best:.0f} {unit.replace('GBps', 'GB/s')} at {case}"
-    work = float(f"{best * factor * seconds:.4g}")
+    filled = head_dim / int(case.split("_d")[1].partition("_")[0].partition("x")[0])
+    work = float(f"{best * factor * seconds * filled:.4g}")
     return {"measured": words, "measured_work": work, "measured_seconds": seconds}
 
 

@@ -30,7 +30,8 @@ def _kernel(row: dict[str, Any]) -> Kernel:
 
 def _work(row: dict[str, Any]) -> Work:
     width = 1 if (row["cache"] or row["dtype"]).startswith("f8") else 2
-    return Work(row["heads"], row["group"], row["rows"], row["keys"], 2 * row["head"], width)
+    head_dims = row["head"] + (row.get("value_head") or row["head"])
+    return Work(row["heads"], row["group"], row["rows"], row["keys"], head_dims, width)
 
 
 def test_there_are_pairs() -> None:

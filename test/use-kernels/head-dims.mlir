@@ -37,6 +37,27 @@ func.func @siglip(%q: tensor<16x729x72xf16>, %k: tensor<16x729x72xf16>, %v: tens
 #s = affine_map<(b, m, n, k1, k2) -> ()>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
+// CHECK-LABEL: func.func @sd1(
+// CHECK: hal.dispatch.extern "attention_f16_d48_wide"
+// REMARK: output kernel: attention_f16_d48_wide: about
+func.func @sd1(%q: tensor<16x4096x40xf16>, %k: tensor<16x4096x40xf16>, %v: tensor<16x4096x40xf16>) -> tensor<16x4096x40xf16> {
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<16x4096x40xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<16x4096x40xf16>, tensor<16x4096x40xf16>, tensor<16x4096x40xf16>, f32) outs(%e : tensor<16x4096x40xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<16x4096x40xf16>
+  return %r : tensor<16x4096x40xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
 // V has another head dim than Q and K.
 // CHECK-LABEL: func.func @deepseek(
 // CHECK: hal.dispatch.extern "attention_bf16_d192x128"
@@ -85,7 +106,7 @@ func.func @masked(%q: tensor<16x1024x80xf16>, %k: tensor<16x1024x80xf16>, %v: te
 
 // CHECK-LABEL: func.func @misaligned(
 // CHECK-NOT: hal.dispatch.extern
-// REMARK: output refused: its head dims are 100 and 100; kernels for f16 have 64, up to 80, up to 96, 128, 192 with 128, 256
+// REMARK: output refused: its head dims are 100 and 100; kernels for f16 have multiples of 8 up to 96, 128, 192 with 128, 256
 func.func @misaligned(%q: tensor<16x1024x100xf16>, %k: tensor<16x1024x100xf16>, %v: tensor<16x1024x100xf16>) -> tensor<16x1024x100xf16> {
   %scale = arith.constant 0.125 : f32
   %e = tensor.empty() : tensor<16x1024x100xf16>

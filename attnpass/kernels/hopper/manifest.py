@@ -53,8 +53,8 @@ class Kernel(DeviceCode):
     kernels that have it, too, do all the work with so many programs. Those that combine take
     `columns_per_workgroup` elements of a row at a time. `measured` is the best speed that
     bench/results/kernels_h200.json has for the kernel, in words; it did `measured_work`
-    (operations; of decode kernels: bytes of K and V) in `measured_seconds`. Empty, and 0, where
-    it was not timed.
+    (operations, with those on what it fills up; of decode kernels: bytes of K and V) in
+    `measured_seconds`. Empty, and 0, where it was not timed.
     """
 
     kind: str

@@ -251,11 +251,12 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | str:
     return found
 
 
-def _dims_words(kernels: Iterable[Kernel]) -> list[str]:
+def _dims_words(kernels: Sequence[Kernel]) -> list[str]:
     """The head dims that kernels take, in words."""
-    found = sorted({(*k.head_dims, k.padded) for k in kernels})
-    words = {True: "up to {0}", False: "{0}"}
-    return [f"{k1} with {n}" if k1 != n else words[padded].format(n) for k1, n, padded in found]
+    filled = max((k.head_dims for k in kernels if k.padded), default=None)
+    words = [f"multiples of 8 up to {filled[0]}"] if filled else []
+    others = sorted({k.head_dims for k in kernels if filled is None or k.head_dims > filled})
+    return [*words, *(str(k1) if k1 == n else f"{k1} with {n}" for k1, n in others)]
 
 
 def _type_words(types: Types) -> str:

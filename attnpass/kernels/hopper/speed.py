@@ -5,10 +5,11 @@ the kernel and by IREE's code in attnpass' configuration, which is what an atten
 to; a unit test holds this rule against those pairs. In words:
 
 - prefill, IREE: 4 us, and 36 ns for each key (head dim 128; down to 13 where there are few blocks
-  of 128 rows, which attnpass tiles smaller) or 300 TFLOPS. Kernel: 8.5 us (a launch, and the memory
-  engine's descriptors), and 11 ns a key and wave, or the speed that the manifest has for it; with
-  8 bits that speed, in whole waves (9.5 ns a key, or 10.4 where V is transposed). So IREE keeps up
-  to 128 keys, and kernels win from 256 on.
+  of 128 rows, which attnpass tiles smaller) or 300 TFLOPS; where head dims are no powers of two 150
+  (273 for 96, 241 for 192 and 128, 150 for 40, and less than 50 with 257 or 729 rows). Kernel: 8.5
+  us (a launch, and the memory engine's descriptors), and 11 ns a key and wave, or the speed that
+  the manifest has for it; with 8 bits that speed, in whole waves (9.5 ns a key, or 10.4 where V is
+  transposed). So IREE keeps up to 128 keys, and kernels win from 256 on.
 - decode, IREE: 4 us where the keys are too few to be split, else 10.5 us and 4.4 TB/s, 8 TB/s
   where they fit in the L2 cache. With grouped queries 21 us and 3.4 TB/s. Kernel: 9 us (two
   launches) and its speed. So IREE keeps up to 256 keys without groups, and about 20 to 50 MB of
@@ -66,7 +67,8 @@ def iree_seconds(work: Work) -> float:
     if work.own_rows > 16:
         blocks = work.kv_heads * work.group * math.ceil(work.rows / 128)
         a_key = (13e-9 + 23e-9 * min(1, max(0, blocks - 16) / 48)) * work.head_dims / 256
-        return 4e-6 + max(a_key * work.keys, work.flops / 3e14)
+        is_whole = work.head_dims & (work.head_dims - 1) == 0
+        return 4e-6 + max(a_key * work.keys, work.flops / (3e14 if is_whole else 1.5e14))
     # 8-bit caches were not timed: an element is taken to cost what one of 16 bits does.
     cache_bytes = work.cache_bytes * max(work.width, 2) / work.width
     if work.keys < _SPLIT_KEYS and work.own_rows == 1:
