@@ -34,7 +34,7 @@ def constant(attribute: ir.Attribute) -> Value | None:
 
 def pattern(op: ir.Operation, indices: Indices) -> Value | None:
     """A constant tensor's element, where the elements are a function of the indices."""
-    array = _array(op)
+    array = array_of(op)
     if array is None:
         return None
     axes: list[Linear | None] = []
@@ -93,8 +93,8 @@ def _item(item: Any) -> Value | None:
     return Linear(value)
 
 
-def _array(op: ir.Operation) -> np.ndarray[Any, Any] | None:
-    """The elements as numbers; None for types that masks do not have."""
+def array_of(op: ir.Operation) -> np.ndarray[Any, Any] | None:
+    """The elements of a constant as numbers; None for types that masks do not have."""
     import numpy as np
 
     elements = elements_of(op)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from iree.compiler import ir
 
+from ..analysis.constants import array_of
 from ..ir import defining_op, element_type, is_float, summand, yielded
 from ..ir.contractions import is_contraction
 from .barrier import BARRIER
@@ -131,4 +132,5 @@ def _constant_holds(op: ir.Operation, wanted: Callable[[float], bool]) -> bool:
         return True
     if attribute.is_splat:
         return wanted(ir.FloatAttr(attribute.get_splat_value()).value)
-    return len(attribute) > _MOST_ELEMENTS or any(map(wanted, attribute))
+    numbers = array_of(op) if len(attribute) <= _MOST_ELEMENTS else None
+    return numbers is None or any(map(wanted, numbers.flat))

@@ -157,3 +157,30 @@ func.func @stored(%q: !q, %k: !kv, %v: !kv, %mask: tensor<4x6xf32>, %s: f32) -> 
   } -> !q
   return %r : !q
 }
+
+// Constants of bf16, with the lowest number and without.
+// CHECK-LABEL: func.func @constant(
+// CHECK: arith.maximumf
+// CHECK: iree_linalg_ext.attention
+// CHECK-LABEL: func.func @constant_bias(
+// CHECK-NOT: arith.maximumf
+!qb = tensor<2x2x8xbf16>
+!kb = tensor<2x3x8xbf16>
+func.func @constant(%q: !qb, %k: !kb, %v: !kb, %s: f32) -> !qb {
+  %mask = arith.constant dense<[[0.0, -3.389531e+38, -3.389531e+38], [0.0, 0.0, 1.0]]> : tensor<2x3xbf16>
+  %e = tensor.empty() : !qb
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #rows, #o]> ins(%q, %k, %v, %s, %mask : !qb, !kb, !kb, f32, tensor<2x3xbf16>) outs(%e : !qb) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> !qb
+  return %r : !qb
+}
+func.func @constant_bias(%q: !qb, %k: !kb, %v: !kb, %s: f32) -> !qb {
+  %mask = arith.constant dense<[[0.0, -3.0, 2.0], [0.0, 0.0, 1.0]]> : tensor<2x3xbf16>
+  %e = tensor.empty() : !qb
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #rows, #o]> ins(%q, %k, %v, %s, %mask : !qb, !kb, !kb, f32, tensor<2x3xbf16>) outs(%e : !qb) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> !qb
+  return %r : !qb
+}
