@@ -12,7 +12,15 @@ from typing import Any
 
 from iree.compiler import ir
 
-from ..ir import body_names, body_ops, defining_op, is_ranked_tensor, ranked_shape, yielded
+from ..ir import (
+    body_names,
+    body_ops,
+    defining_op,
+    is_ranked_tensor,
+    ranked_shape,
+    symbol_name,
+    yielded,
+)
 from ..ir.bodies import ScalarReader, Scope, read_elementwise
 from ..ir.views import SLICE, WHOLE, DimRun, View, view_of
 from .arithmetic import compute
@@ -122,17 +130,10 @@ class Tracer(ScalarReader["Linear | None", Value]):
         """An expression that all pieces agree on, each where it stands."""
         dim = ir.IntegerAttr(op.attributes["dim"]).value
         index = indices[dim]
-        if index is None:
+        ends = None if index is None else pieces_at(op, index, self._sizes)
+        if index is None or ends is None:
             return None
-        start, whole, ends = 0, None, []
-        for piece in op.operands:
-            size = ranked_shape(piece)[dim]
-            if size is None:
-                return None
-            low, high = index.range(self._sizes)
-            if start <= high and low < start + size:
-                ends.append((start, size, piece))
-            start += size
+        whole = None
         # A piece of one element is a number: the others must say the same there.
         for start, size, piece in ends:
             if size == 1 and len(ends) > 1:
@@ -176,6 +177,26 @@ class Tracer(ScalarReader["Linear | None", Value]):
         return _held(source, "initial_value", indices)
 
 
+def pieces_at(
+    concat: ir.Operation, index: Linear, sizes: Mapping[int, int | None]
+) -> list[tuple[int, int, ir.Value]] | None:
+    """(start, size, piece) for each piece of a `tensor.concat` in which `index` along its dim may
+    be, of variables of these sizes; None where that is not known."""
+    dim = ir.IntegerAttr(concat.attributes["dim"]).value
+    low, high = index.range(sizes)
+    found, start = [], 0
+    for piece in concat.operands:
+        if start > high:
+            break
+        size = ranked_shape(piece)[dim]
+        if size is None:
+            return None
+        if low < start + size:
+            found.append((start, size, piece))
+        start += size
+    return found
+
+
 def _defined(load: ir.Operation) -> ir.Operation | None:
     """The global of this module that is loaded."""
     root = load
@@ -183,9 +204,7 @@ def _defined(load: ir.Operation) -> ir.Operation | None:
         root = root.parent.operation
     name = ir.FlatSymbolRefAttr(load.attributes["global"]).value
     found = (op for op in body_ops(root) if op.name == "util.global")
-    return next(
-        (op for op in found if ir.StringAttr(op.attributes["sym_name"]).value == name), None
-    )
+    return next((op for op in found if symbol_name(op) == name), None)
 
 
 def _held(op: ir.Operation, name: str, indices: Indices) -> Value | None:

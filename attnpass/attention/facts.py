@@ -17,8 +17,8 @@ from ..ir import (
     body_of,
     body_ops,
     collect,
-    defining_op,
     element_type_name,
+    filled_with,
     has_ancestor,
     index_dim,
     index_ops,
@@ -341,5 +341,4 @@ def begins_with_numbers(facts: AttentionFacts) -> bool:
 
 def start_number(facts: AttentionFacts, name: str) -> ir.Value | None:
     """The number that a result of online attention starts from."""
-    start = defining_op(facts.value(name))
-    return start.operands[0] if start is not None and start.name == "linalg.fill" else None
+    return filled_with(facts.value(name))

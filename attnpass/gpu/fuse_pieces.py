@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from iree.compiler import ir
 
-from ..analysis.trace import places_below
+from ..analysis.trace import pieces_at, places_below
 from ..analysis.values import Indices, Linear
 from ..ir import (
     Builder,
@@ -51,11 +51,10 @@ class FusePieces(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         if not self.is_for(module):
             return False
-        with module.context:
-            concats = collect(module, lambda op: op.name == "tensor.concat", bodies=False)
-            # The last of nested ones first: it reads what the others put together.
-            fused = [op for op in reversed(concats) if _fuse(op)]
-            erase_dead(fused)
+        concats = collect(module, lambda op: op.name == "tensor.concat", bodies=False)
+        # The last of nested ones first: it reads what the others put together.
+        fused = [op for op in reversed(concats) if _fuse(op)]
+        erase_dead(fused)
         return bool(fused)
 
 
@@ -118,18 +117,14 @@ class _PieceReader(ScalarReader["Linear", "Expression"]):
 
     def _piece(self, op: ir.Operation, places: Indices) -> Expression | None:
         dim = ir.IntegerAttr(op.attributes["dim"]).value
-        start, place = 0, places[dim]
+        place = places[dim]
         assert place is not None
-        for piece in op.operands:
-            size = ranked_shape(piece)[dim]
-            if size is None:
-                return None
-            low, high = place.range(self.loops)
-            if start <= low and high < start + size:
-                at = place.plus(Linear(-start))
-                return self.element(piece, (*places[:dim], at, *places[dim + 1 :]))
-            start += size
-        return None
+        found = pieces_at(op, place, self.loops)
+        if found is None or len(found) != 1:
+            return None
+        ((start, _, piece),) = found
+        at = place.plus(Linear(-start))
+        return self.element(piece, (*places[:dim], at, *places[dim + 1 :]))
 
     def argument(self, value: ir.Value) -> Expression | None:
         return Known(value)

@@ -56,12 +56,11 @@ class SplitIndices(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         if not self.is_for(module):
             return False
-        with module.context:
-            loops = collect(module, _is_loop, bodies=False)
-            split = [_split_all(loop) for loop in loops]
-            for *_, loop in (found for found in split if found[1:] or _reads_by_index(found[0])):
-                copies.attach(loop, _SUBGROUP)
-            erase_dead([op for found in split for op in found[:-1]])
+        loops = collect(module, _is_loop, bodies=False)
+        split = [_split_all(loop) for loop in loops]
+        for *_, loop in (found for found in split if found[1:] or _reads_by_index(found[0])):
+            copies.attach(loop, _SUBGROUP)
+        erase_dead([op for found in split for op in found[:-1]])
         return any(found[1:] for found in split)
 
 
@@ -107,7 +106,6 @@ def _divided(loop: ir.Operation) -> Iterator[tuple[int, int]]:
 
 def _divisor(op: ir.Operation, index: ir.Operation) -> int | None:
     """The number by which an op divides an index, or takes the rest."""
-
     if op.name not in (_QUOTIENT, _REST) or op.operands[0] != index.results[0]:
         return None
     number = defining_op(op.operands[1])

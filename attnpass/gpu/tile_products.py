@@ -31,6 +31,7 @@ from ..ir import (
     element_type,
     element_type_name,
     erase_dead,
+    filled_with,
     index_ops,
     is_ranked_tensor,
     is_used,
@@ -122,10 +123,9 @@ def _describe(op: ir.Operation) -> TiledProduct | None:
     if isinstance(positions, Refusal) or facts is None or any(None in dims for dims in positions):
         return None
     kinds = [element_type_name(value) for value in op.operands]
-    init = defining_op(op.operands[2])
     if kinds[0] not in ("f16", "bf16") or kinds[1:] != [kinds[0], "f32"]:
         return None
-    if init is None or init.name != "linalg.fill":
+    if filled_with(op.operands[2]) is None:
         return None
     result, sizes = facts.kept, facts.sizes
     reads = peel_broadcasts([(op.operands[i], positions[i]) for i in (0, 1)], result)

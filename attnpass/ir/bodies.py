@@ -89,6 +89,18 @@ def scalar_number(value: ir.Value) -> float | None:
     return splat_number(value) if is_float(value.type) else None
 
 
+def filled_with(value: ir.Value) -> ir.Value | None:
+    """The scalar that a `linalg.fill` makes a tensor of; None for all other values."""
+    op = defining_op(value)
+    return op.operands[0] if op is not None and op.name == "linalg.fill" else None
+
+
+def element_number(value: ir.Value) -> float | None:
+    """The float that each element of a constant or filled tensor is; None for all others."""
+    scalar = filled_with(value)
+    return splat_number(value if scalar is None else scalar)
+
+
 def below_casts(value: ir.Value) -> ir.Value:
     """What a scalar is a cast of, between widths of its kind."""
     op = defining_op(value)

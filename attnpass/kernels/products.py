@@ -20,6 +20,7 @@ from ..attention.widening import widened_from
 from ..ir import (
     Size,
     defining_op,
+    element_number,
     element_type_name,
     is_ranked_tensor,
     is_used,
@@ -27,7 +28,6 @@ from ..ir import (
     product,
     ranked_shape,
     reduces,
-    scalar_number,
     sizes_of,
     splat_number,
     users,
@@ -178,7 +178,7 @@ def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | str | 
         if all(_is_of_narrow(value) for value in facts.op.operands[:2]):
             return "what is done to its 8-bit operands, or its result's type, is none of a kernel"
         return f"there are no kernels for {kinds[0]} times {kinds[1]}"
-    if not _starts_at_zero(facts.op.operands[2]):
+    if element_number(facts.op.operands[2]) != 0:
         return "it is added to a tensor"
     kind = kinds[0]
     dims = tuple(sizes[loop] for loop in lead if loop is not None)
@@ -215,7 +215,7 @@ def _of_narrow(facts: ContractionFacts, number: int) -> ProductFacts | None:
     k, n, lead = facts.k[0], facts.result[-1], facts.result[:-1]
     lead = tuple(loop for loop in lead if loop is not None and facts.sizes[loop] != 1) or lead[-1:]
     fits = {*weights.loops} == {n, k} and len(weights.loops) == 2 and rows.loops == (*lead, k)
-    if n is None or None in lead or not fits or not _starts_at_zero(facts.op.operands[2]):
+    if n is None or None in lead or not fits or element_number(facts.op.operands[2]) != 0:
         return None
     scales = [*_placed(rows.scales, "rows", "rows")]
     scales += _placed(weights.scales, "rows" if weights.loops == (n, k) else "columns", "columns")
@@ -299,13 +299,6 @@ def _below_widening(value: ir.Value) -> ir.Value:
     """What a value is widened from, if that has 16 bits: products of these are exact in f32."""
     source = widened_from(value, 2)
     return value if source is None else source
-
-
-def _starts_at_zero(init: ir.Value) -> bool:
-    op = defining_op(init)
-    if op is not None and op.name == "linalg.fill":
-        return scalar_number(op.operands[0]) == 0
-    return splat_number(init) == 0
 
 
 def _below_repeats(value: ir.Value, loops: maps.Positions) -> tuple[ir.Value, maps.Positions]:

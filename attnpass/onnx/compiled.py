@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from iree.compiler.tools.import_onnx.importer_externalization_overrides import (
     ParamData,
 )
 
-from ..driver.modules import updates_tensors
+from ..driver.modules import module_bytes, updates_tensors
 from ..errors import AttnError, first_line
 from ..program.arrays import ArrayProgram, array_bytes, check_array
 from ..program.compiler import ProgramCompiler
@@ -81,9 +80,7 @@ def compile_graph(
     inputs = [_value(info) for info in proto.graph.input if info.name not in weights]
     outputs = [_value(info) for info in proto.graph.output]
     doubles = any(value.dtype == np.float64 for value in (*inputs, *outputs))
-    buffer = io.BytesIO()
-    module.write_bytecode(buffer)
-    vmfb = compiler.compile(buffer.getvalue(), "onnx", doubles)
+    vmfb = compiler.compile(module_bytes(module), "onnx", doubles)
     types = [value.dtype for value in outputs]
     executable = Executable(vmfb, compiler.device, parameters)
     program = ArrayProgram(executable, types, updates_tensors(module))

@@ -13,10 +13,10 @@ from ..ir import (
     Builder,
     body_of,
     defining_op,
+    element_number,
     erase_dead,
     maps,
     scalar_number,
-    splat_number,
     users,
     yielded,
 )
@@ -33,7 +33,7 @@ def find_normalization(facts: AttentionFacts) -> ir.Operation | None:
     readers = users(facts.op.results[0])
     if len(readers) != 1 or users(facts.op.results[2]) != readers or users(facts.op.results[1]):
         return None
-    starts = [_filled_with(facts.value(name)) for name in facts.result_names]
+    starts = [element_number(facts.value(name)) for name in facts.result_names]
     if starts[0] != 0 or starts[1] is None or starts[1] > ABSORBS or starts[2] != 0:
         return None
     return readers[0] if _divides(readers[0], facts) else None
@@ -43,14 +43,6 @@ def normalized(facts: AttentionFacts, division: ir.Operation) -> ir.Value:
     """The attention whose result `division` computes, built in front of that."""
     made = edit(facts, Builder(division)).starts([division.operands[2]], [facts.map_of("output")])
     return made.build().results[0]
-
-
-def _filled_with(value: ir.Value) -> float | None:
-    """The number that a tensor is filled with."""
-    op = defining_op(value)
-    if op is None:
-        return None
-    return splat_number(op.operands[0] if op.name == "linalg.fill" else value)
 
 
 def _divides(op: ir.Operation, facts: AttentionFacts) -> bool:

@@ -26,6 +26,7 @@ from ..ir import (
     next_op,
     remove_attributes,
     sizes_of,
+    symbol_name,
     users,
 )
 from ..ir.views import IN_PLACE, REORDERS, below_views
@@ -48,7 +49,7 @@ def separate(module: ir.Operation) -> list[str]:
         return []
     for op in found:
         _initialize(op)
-    return [ir.StringAttr(op.attributes["sym_name"]).value for op in found]
+    return [symbol_name(op) for op in found]
 
 
 def _begins_with_number(op: ir.Operation) -> bool:
@@ -109,7 +110,7 @@ def keep_returned(module: ir.Operation) -> list[str]:
                 imported = _written_import(value) if end.name == "util.return" else None
                 if imported is not None:
                     end.operands[number] = _exported(Builder(end), imported, value.type)
-                    names.append(ir.StringAttr(function.attributes["sym_name"]).value)
+                    names.append(symbol_name(function))
     return names
 
 

@@ -9,7 +9,7 @@ import torch
 from iree import runtime
 from torch.export import ExportedProgram
 
-from ..driver.modules import holds_module, operation_of, updates_tensors
+from ..driver.modules import holds_module, module_bytes, operation_of, updates_tensors
 from ..errors import AttnError
 from ..program.compiler import ProgramCompiler
 from ..program.executable import Executable
@@ -22,7 +22,7 @@ from .exported import (
     normalize,
     stateless,
 )
-from .importer import bytecode, host_bytes, imported, unknown_ops
+from .importer import host_bytes, imported, unknown_ops
 from .signature import CallSignature, signature_of
 
 _HAL: Any = runtime.HalElementType
@@ -243,7 +243,7 @@ def compile_program(
                 f"IREE 3.13 has no {', '.join(sorted(missing))}, and torch does not say what "
                 "they are made of; put other ops in their place"
             )
-    vmfb = compiler.compile(bytecode(module), "torch", has_doubles(program))
+    vmfb = compiler.compile(module_bytes(module), "torch", has_doubles(program))
     data = {name: host_bytes(tensor) for name, tensor in parameters.items()}
     runs = TensorProgram(Executable(vmfb, compiler.device, data), updates_tensors(module.operation))
     return CompiledModel(runs, state, signature_of(program), vmfb, compiler.report, parameters)

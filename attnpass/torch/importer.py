@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from typing import Any
 
@@ -176,13 +175,6 @@ def unknown_ops(module: ir.Module) -> set[str]:
 
     module.operation.walk(look)
     return names
-
-
-def bytecode(module: ir.Module) -> bytes:
-    """The module as bytes, with its locations."""
-    buffer = io.BytesIO()
-    module.operation.write_bytecode(buffer)
-    return buffer.getvalue()
 
 
 def host_bytes(tensor: torch.Tensor) -> np.ndarray:

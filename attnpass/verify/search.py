@@ -7,7 +7,6 @@ steps that it is wrong without.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 from iree.compiler import ir
 
+from ..driver.modules import module_bytes
 from ..errors import AttnError
 from ..ir import collect
 from ..tuning.measure import element
@@ -307,7 +307,7 @@ class _Verifier:
     def _ask_reference(self, module: ir.Module, call: Call) -> None:
         result: dict[str, Any] = {}
         for level in REFERENCE_LEVELS:
-            request = CompileRequest("reference", _bytes(module), (call,), level, self.half)
+            request = CompileRequest("reference", module_bytes(module), (call,), level, self.half)
             (result,) = self.folder.ask([request])
             if result["status"] == RIGHT:
                 return
@@ -337,7 +337,7 @@ class _Verifier:
         limit = self.limit(steps)
         call = Call("main", self.values(trial, inputs), self.values(trial, outputs, limit))
         words = f"{len(steps)} of {len(trial.program.steps)} steps"
-        return CompileRequest(words, _bytes(module), (call,))
+        return CompileRequest(words, module_bytes(module), (call,))
 
     def _foresee(self, trials: Sequence[Trial], requests: list[CompileRequest]) -> None:
         """Compiles what is asked first if a result is wrong, too: each run elsewhere takes time."""
@@ -542,12 +542,6 @@ def _between(low: int, high: int, width: int) -> list[int]:
     inner = high - low - 1
     count = min(width, inner)
     return sorted({low + (i + 1) * (inner + 1) // (count + 1) for i in range(count)})
-
-
-def _bytes(module: ir.Module) -> bytes:
-    stream = io.BytesIO()
-    module.operation.write_bytecode(stream)
-    return stream.getvalue()
 
 
 def _has_half(module: ir.Operation) -> bool:

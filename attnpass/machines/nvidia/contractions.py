@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from ...attention.facts import CONFIGURATION_ATTRIBUTES
-from ...ir import body_names, defining_op, element_type_name, maps, static_size
+from ...ir import body_names, defining_op, element_type_name, filled_with, maps, static_size
 from ...ir.contractions import ContractionFacts, read_contraction
 from ...ir.limits import ASSUMED_TILES
 from .. import Target
@@ -177,8 +177,7 @@ def _read(op: ir.Operation) -> ContractionFacts | None:
         return None
     if None in (*facts.left, *facts.right, *facts.result):
         return None
-    filled = defining_op(op.operands[2])
-    return facts if filled is not None and filled.name == "linalg.fill" else None
+    return None if filled_with(op.operands[2]) is None else facts
 
 
 def _is_elementwise(op: ir.Operation, facts: ContractionFacts) -> bool:
