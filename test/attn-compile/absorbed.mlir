@@ -20,7 +20,7 @@
 // NEVER-DAG: iree_linalg_ext.attention{{.*}}tensor<16x8xf32>, tensor<16x8xf32>, tensor<16x8xf32>
 
 // EARLY: linalg.matmul ins({{.*}}) outs({{.*}}) -> tensor<16x8xf32>
-// EARLY: not run: attn-raise, {{.*}}attn-propagate-layout, {{.*}}attn-split-k, {{.*}}attn-decompose, {{.*}}works at phase 'preprocessing', outside 'start' to 'input'
+// EARLY: not run: {{.*}}attn-raise, {{.*}}attn-propagate-layout, {{.*}}attn-split-k, {{.*}}attn-decompose, {{.*}}works at phase 'preprocessing', outside 'start' to 'input'
 
 func.func @main(%x: tensor<16x32xf32>, %wv: tensor<32x8xf32>, %q: tensor<1x16x8xf32>, %k: tensor<1x16x8xf32>) -> tensor<1x16x8xf32> {
   %zero = arith.constant 0.0 : f32

@@ -10,7 +10,7 @@
 // CUDA:      start
 // CUDA-NEXT:   attn-flex-masks
 // CUDA:      preprocessing
-// CUDA-NEXT:   attn-raise
+// CUDA:        attn-raise
 // CUDA-NEXT:       products and a softmax between them as an attention op
 // CUDA-NEXT:       because all that follows works on attention ops
 // CUDA-NEXT:       off by --attn-configure=false or --attn-raise=false
