@@ -4,7 +4,7 @@
 // RUN: attn-opt %s "--attn-use-kernels=target=sm_90 mode=always" --report=%t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=TOLD < %t.txt
 
-// TOLD: attention_f16_d64:{{.*}}; the result is written as its reader wants it; read where it lies: query, key, value, whose copies take about {{[0-9]+}} us
+// TOLD: attention_f16_d64:{{.*}}; the result is written as its reader wants it; read where it lies: query, key, value, copies of slices would take {{[0-9]+}} us
 // TOLD: copied, as strides do not say where its rows lie: key
 #q = affine_map<(b, h, m, n, k1, k2) -> (b, h, m, k1)>
 #k = affine_map<(b, h, m, n, k1, k2) -> (b, h, k2, k1)>

@@ -20,6 +20,7 @@ from .manifest import Kernel, load_kernels
 from .places import (
     HeadPlace,
     common_places,
+    is_cut_out,
     is_moved,
     read_by,
     result_place,
@@ -328,7 +329,7 @@ def _plan(
     spared_time = _moving_seconds(facts, spared, {}, sources, repeats, target)
     done = _changes(kernel, moved, widened, bool(signed))
     words = _words((kernel_time, own, moving), kernel, facts, done, repeats, narrow) + lying.words
-    words += f", whose copies take about {1e6 * spared_time:.0f} us" if spared_time else ""
+    words += f", copies of slices would take {1e6 * spared_time:.0f} us" if spared_time else ""
     programs = kernel.programs_per_unit * target.compute_units
     return KernelPlan(
         name=kernel.name,
@@ -355,7 +356,7 @@ def _plan(
 @dataclass(frozen=True)
 class Lying:
     """What a kernel reads and writes where it lies, and in words what that saves or why not;
-    `spared` are operands that IREE's code would read as copies of what they were made of."""
+    `spared` are slices, which IREE copies; transposes it reads by attention's maps."""
 
     reads: dict[str, HeadPlace] = field(default_factory=dict)
     reader: ir.Operation | None = None
@@ -383,17 +384,18 @@ def _lying(
     own = None if hides else written_place(result, order, reads, group)
     at_result = result_place(result, order, reads, group)
     moved = [name for name, value in values.items() if is_moved(value)]
-    spared = tuple(name for name in moved if name in reads and reads[name].source != values[name])
+    read = [name for name in moved if name in reads and reads[name].source != values[name]]
+    spared = tuple(name for name in read if is_cut_out(values[name]))
     words = ""
     if own is not None:
         words += "; the result is written as its reader wants it"
     elif hides and read_by(result) is not None:
         words += "; the result is transposed behind it, as rows that see no key become 0"
-    copied = [name for name in moved if name not in spared]
+    copied = [name for name in moved if name not in read]
     if copied:
         words += f"; copied, as strides do not say where its rows lie: {', '.join(copied)}"
-    if spared:
-        words += f"; read where it lies: {', '.join(spared)}"
+    if read:
+        words += f"; read where it lies: {', '.join(read)}"
     reader, at_reader = own or (None, None)
     return Lying(reads, reader, at_reader, at_result, words, spared)
 

@@ -209,6 +209,15 @@ def is_moved(value: ir.Value) -> bool:
     return False
 
 
+def is_cut_out(value: ir.Value) -> bool:
+    """Whether `value` is made, by views, of a slice."""
+    while (view := _view(value)) is not None:
+        if view.op.name == "tensor.extract_slice":
+            return True
+        value = view.source
+    return False
+
+
 def read_by(result: ir.Value) -> tuple[View, tuple[Dim, ...]] | None:
     """The last transpose of those views that alone read `result`, and where in what it makes the
     dims of `result` lie; None if something else reads it, or nothing transposes it."""
