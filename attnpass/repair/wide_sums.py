@@ -1,4 +1,4 @@
-"""attn-wide-sums: PyTorch's norms, means and softmaxes of 16 bits are summed in f32."""
+"""attn-wide-sums: norms, means and softmaxes of 16 bits are summed in f32."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..ir import Builder, collect, defining_op
+from ..ir import Builder, collect, copied_attributes, defining_op
 from ..ir.printed import torch_element, with_torch_element
 from ..ir.rewrite import erase
 from ..passes import Pass, PassContext
@@ -25,15 +25,23 @@ _SUMS: dict[str, int | None] = {
     **dict.fromkeys(("mean.dim", "sum.dim_IntList"), 3),
     "linalg_vector_norm": 4,
 }
+# Ops of ONNX that sum.
+_ONNX_SUMS = frozenset(
+    (
+        *("ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum"),
+        *("ReduceLogSumExp", "Softmax", "LogSoftmax", "CumSum", "GlobalAveragePool"),
+        *("AveragePool", "InstanceNormalization", "GroupNormalization"),
+    )
+)
 # What torch calls the types, as numbers.
 _CODES = {"f16": 5, "f32": 6, "bf16": 15}
-_PREFIX = "torch.aten."
+_TORCH, _ONNX = "torch.aten.", "onnx."
 
 
 @dataclass(frozen=True)
 class WideSums(Pass):
-    """Casts what norms, means, softmaxes and other sums of PyTorch read from f16 or bf16 to f32,
-    and their results back, as PyTorch's kernels do.
+    """Casts what norms, means, softmaxes and other sums of PyTorch and ONNX read from f16 or bf16
+    to f32, and their results back, as their kernels do.
 
     IREE 3.13 imports them in the type of the tensor: the squares of a row of 4096 elements pass
     f16's largest number where their mean is 16. Works on the torch dialect, before IREE imports
@@ -43,7 +51,7 @@ class WideSums(Pass):
     name: ClassVar[str] = "attn-wide-sums"
     summary: ClassVar[str] = "norms, means and softmaxes of 16 bits are summed in f32"
     phase: ClassVar[str] = "start"
-    mends: ClassVar[str] = "norms, means and softmaxes of PyTorch are summed in f16 or bf16"
+    mends: ClassVar[str] = "norms, means and softmaxes are imported to be summed in f16 or bf16"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         found = collect(module, _is_narrow_sum)
@@ -55,13 +63,19 @@ class WideSums(Pass):
 
 
 def _is_narrow_sum(op: ir.Operation) -> bool:
-    name = op.name.removeprefix(_PREFIX)
+    return _sums(op) and _narrow(op.operands[0]) == _narrow(op.results[0]) != ""
+
+
+def _sums(op: ir.Operation) -> bool:
+    """Whether an op of torch or ONNX sums, in a type that it is not told."""
+    if op.name == "torch.operator":
+        name = ir.StringAttr(op.attributes["name"]).value
+        return name.startswith(_ONNX) and name.removeprefix(_ONNX) in _ONNX_SUMS
+    name = op.name.removeprefix(_TORCH)
     if name == op.name or name not in _SUMS:
         return False
     place = _SUMS[name]
-    if place is not None and not _is_none(op.operands[place]):
-        return False
-    return _narrow(op.operands[0]) == _narrow(op.results[0]) != ""
+    return place is None or _is_none(op.operands[place])
 
 
 def _is_none(value: ir.Value) -> bool:
@@ -80,7 +94,7 @@ def _widen(op: ir.Operation) -> None:
     operands = [_cast(build, value, "f32") if _narrow(value) else value for value in op.operands]
     narrow = [_narrow(result) for result in op.results]
     kinds = [with_torch_element(x.type, "f32") if _narrow(x) else x.type for x in op.results]
-    made = build.create(op.name, kinds, operands)
+    made = build.create(op.name, kinds, operands, copied_attributes(op))
     for old, new, element in zip(list(op.results), list(made.results), narrow, strict=True):
         old.replace_all_uses_with(_cast(build, new, element) if element else new)
     erase(op)

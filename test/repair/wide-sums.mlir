@@ -3,7 +3,7 @@
 // RUN: attn-opt %s --attn-wide-sums --remarks 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 
-// WHY-COUNT-3: is summed in f32, as in PyTorch; IREE's import sums in 16 bits
+// WHY-COUNT-4: is summed in f32, as in PyTorch; IREE's import sums in 16 bits
 // WHY-NOT: is summed in f32
 
 // CHECK-LABEL: func.func @norm(
@@ -48,4 +48,15 @@ func.func @softmaxes(%x: !torch.vtensor<[8,64],f16>, %y: !torch.vtensor<[8,64],f
   %b = torch.aten.softmax.int %x, %1, %6 : !torch.vtensor<[8,64],f16>, !torch.int, !torch.int -> !torch.vtensor<[8,64],f32>
   %c = torch.aten.softmax.int %y, %1, %none : !torch.vtensor<[8,64],f32>, !torch.int, !torch.none -> !torch.vtensor<[8,64],f32>
   return %a, %b, %c : !torch.vtensor<[8,64],f16>, !torch.vtensor<[8,64],f32>, !torch.vtensor<[8,64],f32>
+}
+
+// CHECK-LABEL: func.func @onnx(
+// CHECK: %[[M:.*]] = torch.operator "onnx.ReduceMean"({{.*}}) {torch.onnx.axes = [-1 : si64], torch.onnx.keepdims = 1 : si64} : (!torch.vtensor<[8,64],f32>) -> !torch.vtensor<[8,1],f32>
+// CHECK: %[[R:.*]] = torch.prims.convert_element_type %[[M]]
+// CHECK: %[[MAX:.*]] = torch.operator "onnx.ReduceMax"(%arg0) {{.*}} : (!torch.vtensor<[8,64],f16>) -> !torch.vtensor<[8,1],f16>
+// CHECK: return %[[R]], %[[MAX]]
+func.func @onnx(%x: !torch.vtensor<[8,64],f16>) -> (!torch.vtensor<[8,1],f16>, !torch.vtensor<[8,1],f16>) {
+  %a = torch.operator "onnx.ReduceMean"(%x) {torch.onnx.axes = [-1 : si64], torch.onnx.keepdims = 1 : si64} : (!torch.vtensor<[8,64],f16>) -> !torch.vtensor<[8,1],f16>
+  %b = torch.operator "onnx.ReduceMax"(%x) {torch.onnx.axes = [-1 : si64], torch.onnx.keepdims = 1 : si64} : (!torch.vtensor<[8,64],f16>) -> !torch.vtensor<[8,1],f16>
+  return %a, %b : !torch.vtensor<[8,1],f16>, !torch.vtensor<[8,1],f16>
 }

@@ -95,3 +95,21 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_text("no model")
     with pytest.raises(attnpass.AttnError, match=r"m.onnx: error: onnx cannot read it: "):
         attnpass.onnx.compile(tmp_path / "m.onnx")
+
+
+def test_sums_of_f16_are_as_exact_as_their_type() -> None:
+    node, kind = onnx.helper.make_node, onnx.TensorProto.FLOAT16
+    nodes = [
+        node(name, ["x"], [out], axes=[-1], keepdims=1)
+        for name, out in (("ReduceMean", "mean"), ("ReduceL2", "norm"))
+    ]
+    shapes = {"x": [4, 4096], "mean": [4, 1], "norm": [4, 1]}
+    x, *outs = (onnx.helper.make_tensor_value_info(n, kind, s) for n, s in shapes.items())
+    graph = onnx.helper.make_graph(nodes, "sums", [x], outs)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    # The sum is beyond f16, and so is that of squares.
+    rows = (np.random.default_rng(0).standard_normal((4, 4096)) * 6 + 30).astype(np.float16)
+    wide = rows.astype(np.float64)
+    mean, norm = attnpass.onnx.compile(model)(rows)
+    assert rel_error(mean, wide.mean(-1, keepdims=True)) < 1e-3
+    assert rel_error(norm, np.sqrt((wide**2).sum(-1, keepdims=True))) < 1e-3
