@@ -76,6 +76,7 @@ REGISTRY: dict[str, str] = {
     "attn-store-gathers": "attnpass.repair.store_gathers:StoreGathers",
     "attn-store-operands": "attnpass.cpu.store_operands:StoreOperands",
     "attn-store-results": "attnpass.repair.store_results:StoreResults",
+    "attn-store-sums": "attnpass.repair.store_sums:StoreSums",
     "attn-tensor-and": "attnpass.repair.tensor_and:TensorAnd",
     "attn-transpose-caches": "attnpass.layout.transpose_caches:TransposeCaches",
     "attn-tile-products": "attnpass.gpu.tile_products:TileProducts",

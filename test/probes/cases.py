@@ -141,6 +141,22 @@ def _repeats(operand: str, expected: str) -> Probe:
     )
 
 
+def _summed() -> Probe:
+    inputs = random((1024, 512), (1024, 512))
+    total = np.add(*inputs, dtype=np.float64)
+    spread = total - total.mean(-1, keepdims=True)
+    normed = spread / np.sqrt((spread**2).mean(-1, keepdims=True) + 1e-5)
+    return Probe(
+        modules.SUMMED,
+        "attn-store-sums",
+        FAILED,
+        flags=["--iree-opt-level=O2"],
+        error="exceeded stack allocation limit",
+        inputs=inputs,
+        wanted=lambda: [total, normed],
+    )
+
+
 def _other_order(passes: str) -> Probe:
     form = Form("md", "kd", "kn", "nm", sizes=sizes(m=192, d=16, k=16, n=64))
     return interpreted(form, passes, FAILED, beside="attn-configure", error=NOT_SORTED)
@@ -168,6 +184,7 @@ PROBES = {
         flags=["--iree-opt-level=O2"],
         error="failed to distribute",
     ),
+    "norms of sums that are read again": _summed(),
     "rows that see no key": of_form(Form(mask="mk", hidden="all"), "attn-hidden-rows"),
     "rows hidden by the lowest number": of_form(
         Form(mask="mk", mask_kind="f32", hidden="lowest"), "attn-lowest-masks"

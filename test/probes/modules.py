@@ -64,6 +64,21 @@ func.func @main(%table: !torch.vtensor<[1024,512],f32>, %at: !torch.vtensor<[2,5
 }
 """
 
+# A sum, and its norm.
+SUMMED = """
+func.func @main(%x: !torch.vtensor<[1024,512],f32>, %y: !torch.vtensor<[1024,512],f32>) -> (!torch.vtensor<[1024,512],f32>, !torch.vtensor<[1024,512],f32>) {
+  %n = torch.constant.int 512
+  %none = torch.constant.none
+  %one = torch.constant.int 1
+  %false = torch.constant.bool false
+  %eps = torch.constant.float 1.0e-5
+  %shape = torch.prim.ListConstruct %n : (!torch.int) -> !torch.list<int>
+  %s = torch.aten.add.Tensor %x, %y, %one : !torch.vtensor<[1024,512],f32>, !torch.vtensor<[1024,512],f32>, !torch.int -> !torch.vtensor<[1024,512],f32>
+  %r = torch.aten.layer_norm %s, %shape, %none, %none, %eps, %false : !torch.vtensor<[1024,512],f32>, !torch.list<int>, !torch.none, !torch.none, !torch.float, !torch.bool -> !torch.vtensor<[1024,512],f32>
+  return %s, %r : !torch.vtensor<[1024,512],f32>, !torch.vtensor<[1024,512],f32>
+}
+"""
+
 # Attention whose V an elementwise op makes.
 COMPUTED_V = """
 func.func @main(%q: tensor<2x8x16xf32>, %k: tensor<2x40x16xf32>, %x: tensor<2x40x12xf32>) -> tensor<2x8x12xf32> {

@@ -1,0 +1,101 @@
+"""attn-store-sums: CPUs: what a norm and others read stands in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..attention.barrier import barrier_behind
+from ..ir import collect, defining_op, reduces, users
+from ..ir.contractions import is_contraction
+from ..ir.views import view_of
+from ..passes import Pass, PassContext
+
+# What a norm's kernel makes for itself.
+_MADE = ("arith.constant", "linalg.fill", "tensor.empty", "tensor.dim")
+
+
+@dataclass(frozen=True)
+class StoreSums(Pass):
+    """Puts a compute barrier behind what an elementwise op makes where a norm, or another
+    reduction, reads it and other kernels do: the sum that a layer normed in front passes on beside
+    its norm.
+
+    From O2 on IREE 3.13 fuses the op into the norm's kernel, of which it is a second result, and
+    copies a tile of whole rows over the stack: rows of more than some 200 numbers do not compile
+    ("exceeded stack allocation limit"), and the whole module falls back to O0. In front of the
+    barrier the op joins the product whose result it adds to.
+    """
+
+    name: ClassVar[str] = "attn-store-sums"
+    summary: ClassVar[str] = "CPUs: what a norm and others read stands in memory"
+    mends: ClassVar[str] = "norms of sums that a residual reads again do not compile for CPUs"
+    backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        if not self.is_for(module):
+            return False
+        made = collect(module, _is_elementwise, bodies=False)
+        return any([barrier_behind(op) for op in made if _is_shared(op)])
+
+
+def _is_elementwise(op: ir.Operation) -> bool:
+    return op.name == "linalg.generic" and len(op.results) == 1 and not reduces(op)
+
+
+def _is_shared(op: ir.Operation) -> bool:
+    """Whether a norm of what `op` makes would have it as a second result."""
+    if len(users(op.results[0])) < 2:
+        return False
+    readers = list(_readers(op))
+    inside = [reader for reader in readers if not _needs_other_kernels(reader, op)]
+    return len(inside) < len(readers) and any(_is_normed(reader, op) for reader in inside)
+
+
+def _readers(op: ir.Operation) -> Iterator[ir.Operation]:
+    """What reads the elements of an op's result, by views or not."""
+    for user in users(op.results[0]):
+        if view_of(user) is not None:
+            yield from _readers(user)
+        elif user.name != "tensor.dim":
+            yield user
+
+
+def _may_join(op: ir.Operation) -> bool:
+    """Whether IREE takes an op into the kernel of a norm."""
+    if op.name in _MADE or view_of(op) is not None:
+        return True
+    return op.name == "linalg.generic" and not is_contraction(op)
+
+
+def _needs_other_kernels(reader: ir.Operation, source: ir.Operation) -> bool:
+    """Whether a reader of `source` waits for what no elementwise op or reduction makes, or is
+    such an op itself."""
+    seen = {source}
+    waiting = [reader]
+    while waiting:
+        op = waiting.pop()
+        if op in seen:
+            continue
+        seen.add(op)
+        if not _may_join(op):
+            return True
+        made = (defining_op(value) for value in op.operands)
+        waiting += [other for other in made if other is not None and not _is_input(other)]
+    return False
+
+
+def _is_input(op: ir.Operation) -> bool:
+    """Whether an op hands in a tensor that is there before: an argument, a weight."""
+    return op.name.startswith(("hal.", "util.", "flow.", "torch_c."))
+
+
+def _is_normed(reader: ir.Operation, source: ir.Operation) -> bool:
+    """Whether a reduction follows, by elementwise ops that wait for nothing else."""
+    if reduces(reader):
+        return True
+    behind = [op for op in _readers(reader) if not _needs_other_kernels(op, source)]
+    return any(_is_normed(op, source) for op in behind)

@@ -1,0 +1,138 @@
+// Sums that a norm and others read stand in memory; those that a norm alone reads stay, and those for GPUs.
+
+// RUN: attn-opt %s --attn-store-sums --split-input-file | FileCheck %s
+
+#map = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device]} {
+// A layer that is normed in front: what a product of the norm is added to is read again.
+// CHECK-LABEL: func.func @residual(
+// CHECK: %[[SUM:.*]] = linalg.generic
+// CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[SUM]]
+// CHECK: linalg.generic
+// CHECK-SAME: ins(%[[STORED]]
+// CHECK: linalg.generic
+// CHECK-SAME: ins(%[[STORED]]
+// CHECK: linalg.matmul
+// CHECK: linalg.generic
+// CHECK-SAME: ins(%[[STORED]]
+func.func @residual(%x: tensor<8x32xf32>, %y: tensor<8x32xf32>, %w: tensor<32x32xf32>) -> tensor<8x32xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x32xf32>
+  %0 = linalg.generic {indexing_maps = [#map, #map, #map], iterator_types = ["parallel", "parallel"]} ins(%x, %y : tensor<8x32xf32>, tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.addf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  %m = tensor.empty() : tensor<8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%m : tensor<8xf32>) -> tensor<8xf32>
+  %1 = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%0 : tensor<8x32xf32>) outs(%f : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.maximumf %a, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %2 = linalg.generic {indexing_maps = [#map, #row, #map], iterator_types = ["parallel", "parallel"]} ins(%0, %1 : tensor<8x32xf32>, tensor<8xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.divf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  %g = linalg.fill ins(%zero : f32) outs(%e : tensor<8x32xf32>) -> tensor<8x32xf32>
+  %3 = linalg.matmul ins(%2, %w : tensor<8x32xf32>, tensor<32x32xf32>) outs(%g : tensor<8x32xf32>) -> tensor<8x32xf32>
+  %4 = linalg.generic {indexing_maps = [#map, #map, #map], iterator_types = ["parallel", "parallel"]} ins(%0, %3 : tensor<8x32xf32>, tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.addf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  return %4 : tensor<8x32xf32>
+}
+
+// The mean of squares, through an op between, and a caller that reads the sum by a view.
+// CHECK-LABEL: func.func @returned(
+// CHECK: %[[SUM:.*]] = linalg.generic
+// CHECK: iree_tensor_ext.compute_barrier.start %[[SUM]]
+func.func @returned(%x: tensor<8x32xf32>) -> (tensor<256xf32>, tensor<8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x32xf32>
+  %0 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = math.exp %a : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  %1 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]} ins(%0 : tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.mulf %a, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  %m = tensor.empty() : tensor<8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%m : tensor<8xf32>) -> tensor<8xf32>
+  %2 = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%1 : tensor<8x32xf32>) outs(%f : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %a, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %3 = tensor.collapse_shape %0 [[0, 1]] : tensor<8x32xf32> into tensor<256xf32>
+  return %3, %2 : tensor<256xf32>, tensor<8xf32>
+}
+
+// All that reads the sum is the norm's.
+// CHECK-LABEL: func.func @norm_alone(
+// CHECK-NOT: compute_barrier
+// CHECK: return
+func.func @norm_alone(%x: tensor<8x32xf32>, %y: tensor<8x32xf32>, %f: tensor<8xf32>) -> tensor<8x32xf32> {
+  %e = tensor.empty() : tensor<8x32xf32>
+  %0 = linalg.generic {indexing_maps = [#map, #map, #map], iterator_types = ["parallel", "parallel"]} ins(%x, %y : tensor<8x32xf32>, tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.addf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  %1 = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%0 : tensor<8x32xf32>) outs(%f : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.maximumf %a, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %2 = linalg.generic {indexing_maps = [#map, #row, #map], iterator_types = ["parallel", "parallel"]} ins(%0, %1 : tensor<8x32xf32>, tensor<8xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.divf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  return %2 : tensor<8x32xf32>
+}
+
+// No norm: two products read it.
+// CHECK-LABEL: func.func @no_norm(
+// CHECK-NOT: compute_barrier
+// CHECK: return
+func.func @no_norm(%x: tensor<32x32xf32>, %y: tensor<32x32xf32>) -> (tensor<32x32xf32>, tensor<32x32xf32>) {
+  %e = tensor.empty() : tensor<32x32xf32>
+  %0 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<32x32xf32>) outs(%e : tensor<32x32xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = math.exp %a : f32
+    linalg.yield %s : f32
+  } -> tensor<32x32xf32>
+  %1 = linalg.matmul ins(%0, %y : tensor<32x32xf32>, tensor<32x32xf32>) outs(%x : tensor<32x32xf32>) -> tensor<32x32xf32>
+  return %0, %1 : tensor<32x32xf32>, tensor<32x32xf32>
+}
+}
+
+// -----
+
+// CHECK-LABEL: func.func @for_gpus(
+// CHECK-NOT: compute_barrier
+#map = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device]} {
+func.func @for_gpus(%x: tensor<8x32xf32>, %f: tensor<8xf32>) -> (tensor<8x32xf32>, tensor<8xf32>) {
+  %e = tensor.empty() : tensor<8x32xf32>
+  %0 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = math.exp %a : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  %1 = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%0 : tensor<8x32xf32>) outs(%f : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %a, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  return %0, %1 : tensor<8x32xf32>, tensor<8xf32>
+}
+}
