@@ -70,6 +70,7 @@ REGISTRY: dict[str, str] = {
     "attn-share-masks": "attnpass.forms.share_masks:ShareMasks",
     "attn-raise": "attnpass.raising.raise_attention:RaiseAttention",
     "attn-same-types": "attnpass.repair.same_types:SameTypes",
+    "attn-scatter-rows": "attnpass.forms.scatter_rows:ScatterRows",
     "attn-scatter-indices": "attnpass.repair.scatter_indices:ScatterIndices",
     "attn-split-indices": "attnpass.gpu.split_indices:SplitIndices",
     "attn-split-k": "attnpass.split_k.split_k:SplitK",
@@ -84,6 +85,7 @@ REGISTRY: dict[str, str] = {
     "attn-use-products": "attnpass.kernels.use_products:UseProducts",
     "attn-vectorize": "attnpass.cpu.vectorize:Vectorize",
     "attn-wide-sums": "attnpass.repair.wide_sums:WideSums",
+    "attn-plain-indices": "attnpass.repair.plain_indices:PlainIndices",
     "attn-widen": "attnpass.gpu.widen:Widen",
 }
 

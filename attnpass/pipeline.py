@@ -102,6 +102,10 @@ STEPS = (
     Step(
         "attn-wide-sums", "norms, means and softmaxes of 16 bits are imported to be summed in them"
     ),
+    Step(
+        "attn-plain-indices",
+        "the import takes negative positions as they are, and has no program for some indices",
+    ),
     # preprocessing
     Step("attn-match-reshapes", "IREE fuses nothing across reshapes to computed sizes"),
     Step("attn-gelu-tanh", "GELU by tanh is imported with a factor of three digits"),
@@ -155,6 +159,7 @@ STEPS = (
     Step("attn-tile-products", "rows of products fit a kernel's tiles", _CONFIGURE),
     Step("attn-generic-products", "IREE lowers named products wrong below O2"),
     Step("attn-fuse-pieces", "IREE copies parts of heads out and back in", _CONFIGURE),
+    Step("attn-scatter-rows", "IREE imports a write of rows of a cache as one of elements"),
     Step("attn-scatter-indices", "IREE fuses what makes a scatter's indices into its kernel"),
     Step("attn-gather-indices", "IREE takes wrong rows in gathers, or has no program for them"),
     Step("attn-store-gathers", "IREE fuses rows that several ops read into one op's kernel"),

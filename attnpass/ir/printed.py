@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from iree.compiler import ir
@@ -121,6 +121,19 @@ def torch_element(kind: object) -> str:
     """The element type of a `!torch.vtensor<[2,?],f16>`; '' of all other types."""
     found = re.fullmatch(r"!torch\.vtensor<\[[^\]]*\],(\w+)>", str(kind))
     return found[1] if found else ""
+
+
+def torch_shape(kind: object) -> list[int | None]:
+    """The sizes in a `!torch.vtensor` type, None for those known only at run time."""
+    found = re.match(r"!torch\.vtensor<\[([^\]]*)\]", str(kind))
+    words = found[1].split(",") if found and found[1] else []
+    return [None if word == "?" else int(word) for word in words]
+
+
+def torch_tensor(sizes: Sequence[int | None], element: str) -> ir.Type:
+    """The `!torch.vtensor` type of these sizes and elements."""
+    words = ",".join("?" if size is None else str(size) for size in sizes)
+    return ir.Type.parse(f"!torch.vtensor<[{words}],{element}>")
 
 
 def with_torch_element(kind: ir.Type, element: str) -> ir.Type:

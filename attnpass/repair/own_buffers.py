@@ -6,7 +6,9 @@ in place, as caches of K and V are, writes the other too. So each is filled with
 cannot tell to be equal.
 
 It also writes in place to the buffer of an argument, as a scatter does, that the program gives back
-as it was. And to what stands outside a loop, each time round, where nothing reads it behind.
+as it was. And to what stands outside a loop, each time round, where nothing reads it behind. And
+to rows that it reads in the same kernel, where what is written is made of the tensor that it is
+written to: a cache that moves up by a row, or whose new rows are a norm of old ones.
 """
 
 from __future__ import annotations
@@ -17,10 +19,13 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
+from ..attention.barrier import BARRIER, compute_barrier
 from ..ir import (
     Builder,
+    body_ops,
     collect,
     defining_op,
+    element_type,
     fill_region,
     is_ranked_tensor,
     next_op,
@@ -29,12 +34,18 @@ from ..ir import (
     symbol_name,
     users,
 )
-from ..ir.views import IN_PLACE, REORDERS, below_views
+from ..ir.builder import fill_builtin_region
+from ..ir.views import IN_PLACE, REORDERS, SLICE, WHOLE, below_views
 from ..passes import Pass, PassContext
 from ..report.ops import MODULE, Op
 
 _VALUE = "initial_value"
 _LOOPS = ("scf.for", "scf.while")
+_SCATTER, _INSERT = "iree_linalg_ext.scatter", "tensor.insert_slice"
+_REGION = "flow.dispatch.region"
+_COMPUTES = ("linalg.", "iree_linalg_ext.")
+# Which operand these write to; those in front of it they read.
+_TARGET = {_SCATTER: 2, _INSERT: 1}
 # IREE makes these anew wherever they are written.
 _REMADE = ("arith.constant", "linalg.fill", "tensor.empty")
 # Ops whose last operands are where their results begin.
@@ -128,6 +139,63 @@ def keep_outside_loops(module: ir.Operation) -> list[ir.Operation]:
     return list(dict.fromkeys(found))
 
 
+def keep_read(module: ir.Operation) -> list[ir.Operation]:
+    """Has each op that writes to a tensor what is made of it read that from memory of its own;
+    returns those ops. Needs a current context."""
+    found: list[ir.Operation] = []
+    for write in collect(module, lambda op: op.name in (_SCATTER, _INSERT), bodies=False):
+        target = below_views(write.operands[_TARGET[write.name]], IN_PLACE)
+        for number in range(_TARGET[write.name]):
+            value = write.operands[number]
+            if _is_made_of(value, target, by_views=write.name == _INSERT):
+                write.operands[number] = _in_memory(Builder(write), value)
+                found.append(write)
+    return list(dict.fromkeys(found))
+
+
+def _is_made_of(value: ir.Value, source: ir.Value, by_views: bool) -> bool:
+    """Whether a tensor is made of another, by any ops or `by_views` alone."""
+    seen, rest = {value}, [value]
+    while rest:
+        value = rest.pop()
+        if value == source:
+            return True
+        op = defining_op(value)
+        if op is None or op.name == _REGION or (by_views and op.name not in (*WHOLE, SLICE)):
+            continue
+        new = [x for x in _tensors_read(op) if x not in seen]
+        seen.update(new)
+        rest += new
+    return False
+
+
+def _tensors_read(op: ir.Operation) -> list[ir.Value]:
+    """The tensors that an op reads, by `tensor.extract` in its body, too."""
+    inside = body_ops(op) if op.name == "linalg.generic" else []
+    return [x for one in (op, *inside) for x in one.operands if is_ranked_tensor(x)]
+
+
+def _in_memory(build: Builder, value: ir.Value) -> ir.Value:
+    """`value` as the result of a kernel: of that which computes it, or of one that copies it."""
+    maker = defining_op(below_views(value, WHOLE))
+    stored = maker is not None and maker.name == BARRIER
+    if maker is not None and stored:
+        maker = defining_op(below_views(maker.operands[0], WHOLE))
+    if maker is not None and maker.name.startswith(_COMPUTES):
+        return value if stored else compute_barrier(build, value)
+    sizes, element = sizes_of(value), element_type(value)
+    init = build.empty(sizes, element)
+
+    def copied(inner: Builder) -> Sequence[ir.Value]:
+        # A generic that only hands on its input is folded.
+        segments = {"operandSegmentSizes": inner.segments(1, 1)}
+        op = inner.create("linalg.copy", [init.type], [value, init], segments, regions=1)
+        fill_builtin_region(op)
+        return op.results
+
+    return build.dispatch_region([(sizes, element)], copied)[0]
+
+
 def _targets(write: ir.Operation) -> list[ir.Value]:
     """What an op writes to, below views."""
     if write.name == "tensor.insert_slice":
@@ -205,6 +273,7 @@ class OwnBuffers(Pass):
     IREE 3.13 gives such globals, the natural way to write caches of K and V, one buffer: what is
     stored in V appears in K. An argument that is returned as it was, and written in place, is
     returned as a copy; what stands outside a loop that writes to it is copied each time round.
+    What a write reads of the tensor that it writes to is put in memory first.
     """
 
     name: ClassVar[str] = "attn-own-buffers"
@@ -214,6 +283,7 @@ class OwnBuffers(Pass):
         names = separate(module)
         returned = keep_returned(module)
         loops = keep_outside_loops(module)
+        read = keep_read(module)
         if names:
             context.report.record(
                 MODULE,
@@ -237,4 +307,11 @@ class OwnBuffers(Pass):
                 "the same buffer",
                 kind="loop",
             )
-        return bool(names or returned or loops)
+        for write in read:
+            context.report.record(
+                write,
+                "repaired",
+                "what it writes is made of what it writes to, and put in memory before: IREE 3.13 "
+                "reads and writes it in one kernel",
+            )
+        return bool(names or returned or loops or read)

@@ -99,6 +99,21 @@ def _loop() -> Probe:
     return Probe(modules.LOOP, "attn-own-buffers", inputs=[start, state], wanted=lambda: [wanted])
 
 
+def _moved_up() -> Probe:
+    (cache,) = random((2, 16, 8))
+    wanted = np.concatenate([cache[:, :1], cache[:, :-1]], 1)
+    return Probe(modules.MOVED_UP, "attn-own-buffers", inputs=[cache], wanted=lambda: [wanted])
+
+
+def _narrow_indices() -> Probe:
+    cache, new = random((2, 16, 8), (2, 1, 8))
+    wanted = cache.copy()
+    wanted[:, -3:-2] = new
+    given = {"inputs": [cache, new, np.array([-3], np.int32)], "wanted": lambda: [wanted]}
+    error = "operand types should have the same type"
+    return Probe(modules.NARROW_INDICES, "attn-plain-indices", FAILED, error=error, **given)
+
+
 def _slice(**more: Any) -> Probe:
     source, weights = random((8, 16, 64), (64,))
     wanted = source[:, 6:10, ::-1] * weights
@@ -208,6 +223,8 @@ PROBES = {
     "globals that begin equal": of_known("iree-two-zero-globals-alias", "attn-own-buffers"),
     "arguments that are returned": _returned(),
     "writes in loops": _loop(),
+    "writes of what is read in the same tensor": _moved_up(),
+    "writes by indices of 32 bits": _narrow_indices(),
     "Q and K of two narrow types": interpreted(
         Form(kinds=("f16", "bf16", "f32", "f32")),
         "attn-same-types",
@@ -355,5 +372,6 @@ NOT_PROBED = {
     "attn-fuse-pieces": _SLOW,
     "attn-hold-workspace": _SLOW,
     "attn-match-reshapes": _SLOW,
+    "attn-scatter-rows": _SLOW,
     "attn-split-indices": _SLOW,
 }

@@ -182,6 +182,26 @@ func.func @main(%cache: tensor<4x2xf32>, %new: tensor<2x2xf32>, %at: tensor<2x1x
 }
 """
 
+# Rows that move up by one in the tensor that they are read of.
+MOVED_UP = """
+func.func @main(%cache: tensor<2x16x8xf32>) -> tensor<2x16x8xf32> {
+  %part = tensor.extract_slice %cache[0, 0, 0] [2, 15, 8] [1, 1, 1] : tensor<2x16x8xf32> to tensor<2x15x8xf32>
+  %r = tensor.insert_slice %part into %cache[0, 1, 0] [2, 15, 8] [1, 1, 1] : tensor<2x15x8xf32> into tensor<2x16x8xf32>
+  return %r : tensor<2x16x8xf32>
+}
+"""
+
+# Rows written by indices of 32 bits.
+NARROW_INDICES = """
+func.func @main(%cache: !torch.vtensor<[2,16,8],f32>, %new: !torch.vtensor<[2,1,8],f32>, %at: !torch.vtensor<[1],si32>) -> !torch.vtensor<[2,16,8],f32> {
+  %none = torch.constant.none
+  %false = torch.constant.bool false
+  %list = torch.prim.ListConstruct %none, %at : (!torch.none, !torch.vtensor<[1],si32>) -> !torch.list<optional<vtensor>>
+  %r = torch.aten.index_put %cache, %list, %new, %false : !torch.vtensor<[2,16,8],f32>, !torch.list<optional<vtensor>>, !torch.vtensor<[2,1,8],f32>, !torch.bool -> !torch.vtensor<[2,16,8],f32>
+  return %r : !torch.vtensor<[2,16,8],f32>
+}
+"""
+
 # Each time round a row of the result so far is put over one of the same start.
 LOOP = """
 func.func @main(%base: tensor<4x8xf32>, %first: tensor<4x8xf32>) -> tensor<4x8xf32> {

@@ -1,0 +1,239 @@
+"""attn-scatter-rows: a scatter by a table of elements becomes one of rows, by one index each.
+
+Exporters write a cache by `cache[:, :, positions] = new`. IREE 3.13 imports that as a scatter of
+single elements by a table with an index for each dim: a decode step with 8 heads of 128 elements
+makes and reads four numbers for each element it writes, in nine dispatches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..ir import (
+    Builder,
+    Size,
+    collect,
+    copied_attributes,
+    copy_region,
+    defining_op,
+    product,
+    ranked_shape,
+    set_attribute,
+    sizes_of,
+)
+from ..ir.bodies import INDEX_OPS, index_dim, read_elementwise
+from ..ir.rewrite import erase_dead
+from ..ir.views import IN_PLACE
+from ..passes import Pass, PassContext
+from ..raising.axes import Axes, Dims, source_of
+
+_SCATTER = "iree_linalg_ext.scatter"
+
+
+@dataclass(frozen=True)
+class ScatterRows(Pass):
+    """Joins the indices of a scatter to one a row, where it can be seen how they are made.
+
+    Indices of the last dims that only count the updates' own dims go: these dims become part of
+    a row, which is written as it lies. The dims in front become one dim of the tensor, which is
+    a view of it, and their indices one number. What is written, and where, is the same.
+
+    A table that comes in from outside stays, and so does one made in a way that is not read here.
+    """
+
+    name: ClassVar[str] = "attn-scatter-rows"
+    summary: ClassVar[str] = "caches are written by one index a row, not by a table of elements"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        changed = False
+        for op in collect(module, lambda op: op.name == _SCATTER, bodies=False):
+            writes = _writes(op) if _depth(op) > 1 else None
+            if writes is None:
+                continue
+            before = "x".join(str(size or "?") for size in ranked_shape(op.operands[1]))
+            context.report.record(op, "fitted", f"{writes} in place of a table of {before} indices")
+            _rewrite(op, writes)
+            changed = True
+        return changed
+
+
+@dataclass(frozen=True)
+class _Column:
+    """An index: elements of `table`, along whose dims the axes `dims` of the updates run; without
+    a table the number that the axes of the only one of `dims` count."""
+
+    table: ir.Value | None
+    dims: Dims
+
+    @property
+    def axes(self) -> set[int]:
+        return {axis for dim in self.dims for axis in dim}
+
+
+@dataclass(frozen=True)
+class _Writes:
+    """What a scatter writes: `source`, whose dims have the axes `dims`, at `columns`, one for each
+    indexed dim of the tensor; axes of `batch` choose a row, `counted` has those of the indexed
+    dims in it, and `slices` those of the others."""
+
+    axes: Axes
+    source: ir.Value
+    dims: Dims
+    columns: tuple[_Column, ...]
+    batch: tuple[int, ...]
+    counted: Dims
+    slices: Dims
+
+    def sizes(self, axes: Sequence[int]) -> list[Size]:
+        return [self.axes.size(axis) for axis in axes]
+
+    def __str__(self) -> str:
+        size = product([*map(product, map(self.sizes, (*self.counted, *self.slices)))])
+        elements = f"{size} elements" if isinstance(size, int) else "elements"
+        return f"writes rows of {elements} by one index each"
+
+
+def _depth(op: ir.Operation) -> int:
+    """How many dims the indices address."""
+    return len(list(op.attributes["dimension_map"]))
+
+
+def _writes(op: ir.Operation) -> _Writes | None:
+    """What `op` writes, None where that cannot be seen or would be no less."""
+    updates, table, original = op.operands[0], op.operands[1], op.operands[-1]
+    if len(op.operands) != 3 or len(ranked_shape(table)) != 2:
+        return None
+    axes = Axes()
+    count, *slices = (axes.new(size) for size in sizes_of(updates))
+    source, dims = _below_reshapes(updates, (count, *slices), axes)
+    places = [list(op.attributes["dimension_map"]).index(dim) for dim in range(_depth(op))]
+    columns = [_column(table, count, place, axes) for place in places]
+    found = [column for column in columns if column is not None]
+    if len(found) < len(columns):
+        return None
+    now = tuple(_Column(column.table, axes.dims(column.dims)) for column in found)
+    batch, counted = _rows(axes, axes.now(count), now, sizes_of(original))
+    dims, slices = axes.dims(dims), axes.dims(tuple(slices))
+    return _Writes(axes, source, dims, now, batch, counted, slices)
+
+
+def _below_reshapes(value: ir.Value, dims: Dims, axes: Axes) -> tuple[ir.Value, Dims]:
+    """What `value` is a reshape of, with the axes of its dims."""
+    while (op := defining_op(value)) is not None and op.name in IN_PLACE:
+        below = source_of(op, dims, axes)
+        if below is None:
+            break
+        value, dims = below
+    return value, dims
+
+
+def _column(table: ir.Value, rows: tuple[int, ...], place: int, axes: Axes) -> _Column | None:
+    """Where the indices in this column of a table come from."""
+    piece = _piece(table, place)
+    if piece is None:
+        return None
+    dims: Dims = (rows, ())
+    while (op := defining_op(piece)) is not None:
+        below = source_of(op, dims, axes)
+        if below is None:
+            return _counted(op, axes.dims(dims)) or _Column(piece, dims)
+        piece, dims = below
+    return _Column(piece, dims)
+
+
+def _piece(table: ir.Value, place: int) -> ir.Value | None:
+    """The table of one column that is column `place` of a table made of such."""
+    op = defining_op(table)
+    if op is None or op.name != "tensor.concat" or ir.IntegerAttr(op.attributes["dim"]).value != 1:
+        return None
+    if any(ranked_shape(piece)[1] != 1 for piece in op.operands):
+        return None
+    return op.operands[place]
+
+
+def _counted(op: ir.Operation, dims: Dims) -> _Column | None:
+    """The column that `op` makes, where each element is the number of its own place along a
+    dim."""
+    made = read_elementwise(op) if len(op.results) == 1 else None
+    if made is None:
+        return None
+    scalar = defining_op(made.scalar)
+    if scalar is not None and scalar.name == "arith.index_cast":
+        scalar = defining_op(scalar.operands[0])
+    if scalar is None or scalar.name not in INDEX_OPS:
+        return None
+    return _Column(None, (dims[made.dim_of[index_dim(scalar)]],))
+
+
+def _rows(
+    axes: Axes, rows: tuple[int, ...], columns: Sequence[_Column], sizes: Sequence[Size]
+) -> tuple[tuple[int, ...], Dims]:
+    """The axes that choose a row, and those of each dim in it: the last columns may count all of
+    their dim, along axes that no other column reads."""
+    row: list[tuple[int, ...]] = []
+    for number in reversed(range(1, len(columns))):
+        column = columns[number]
+        own = column.dims[0] if column.table is None else ()
+        others = {axis for other in columns[:number] for axis in other.axes}
+        whole = product([axes.size(axis) for axis in own]) == sizes[number]
+        last = not own or rows[-len(own) :] == own
+        if column.table is not None or not whole or not last or others & {*own}:
+            break
+        rows = rows[: len(rows) - len(own)]
+        row.insert(0, own)
+    return rows, tuple(row)
+
+
+def _rewrite(op: ir.Operation, writes: _Writes) -> None:
+    build, original = Builder(op), op.operands[-1]
+    full, front = sizes_of(original), _depth(op) - len(writes.counted)
+    groups = [[*range(front)], *([dim] for dim in range(front, len(full)))]
+    rows = build.collapse(original, groups)
+    operands = [_updates(writes, build), _indices(writes, full[:front], build), rows]
+    new = build.create(op.name, [rows.type], operands, copied_attributes(op), regions=1)
+    set_attribute(new, "dimension_map", "array<i64: 0>")
+    copy_region(op, new)
+    op.results[0].replace_all_uses_with(build.expand(new.results[0], groups, full))
+    erase_dead([op])
+
+
+def _updates(writes: _Writes, build: Builder) -> ir.Value:
+    """The rows to write: a dim that counts them, and those in them."""
+    value = build.split_dims(writes.source, [writes.sizes(dim) for dim in writes.dims])
+    dims = (writes.batch, *writes.counted, *writes.slices)
+    return build.join_dims(value, [*map(len, dims)], [*map(product, map(writes.sizes, dims))])
+
+
+def _indices(writes: _Writes, sizes: Sequence[Size], build: Builder) -> ir.Value:
+    """For each row the number of its place, along the first dims, of these sizes, as one."""
+    columns = writes.columns[: len(sizes)]
+    loops = {axis: loop for loop, axis in enumerate(writes.batch)}
+    rank = max(1, len(loops))
+    tables = [(column.table, column.dims) for column in columns if column.table is not None]
+    given = [build.split_dims(table, [writes.sizes(dim) for dim in dims]) for table, dims in tables]
+    reads = [tuple(loops[axis] for dim in dims for axis in dim) for _, dims in tables]
+    i64 = ir.IntegerType.get_signless(64, build.anchor.context)
+    init = build.empty(writes.sizes(writes.batch) or [1], i64)
+    factors = [_factor(size, build) for size in sizes]
+    counts = {axis: _factor(writes.axes.size(axis), build) for axis in loops}
+
+    def body(inner: Builder, scalars: Sequence[ir.Value]) -> Sequence[ir.Value]:
+        place, read = inner.constant_index(0), iter(scalars)
+        for column, factor in zip(columns, factors, strict=True):
+            at = inner.constant_index(0) if column.table is None else inner.to_index(next(read))
+            for axis in () if column.table is not None else column.dims[0]:
+                at = inner.multiply_add(at, counts[axis], inner.loop_index(loops[axis]))
+            place = inner.multiply_add(place, factor, at)
+        return [inner.create("arith.index_cast", [i64], [place]).results[0]]
+
+    (numbers,) = build.generic(given, [init], [*reads, tuple(range(rank))], body)
+    rows = product(writes.sizes(writes.batch))
+    return build.join_dims(numbers, [rank, 0], [rows, 1])
+
+
+def _factor(size: Size, build: Builder) -> ir.Value | int:
+    return size if isinstance(size, int) else build.size(size)

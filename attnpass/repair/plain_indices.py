@@ -1,0 +1,156 @@
+"""attn-plain-indices: PyTorch's reads and writes by index in the forms that IREE imports right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..ir import Builder, collect, defining_op
+from ..ir.printed import torch_element, torch_shape, torch_tensor
+from ..passes import Pass, PassContext
+
+_READ = "torch.aten.index.Tensor"
+_WRITES = ("torch.aten.index_put", "torch.aten._index_put_impl")
+_LIST = "torch.prim.ListConstruct"
+_BELOW = "torch.aten.lt.Scalar"
+_TENSOR, _INDICES = 0, 1
+_I64_CODE = 4
+
+
+@dataclass(frozen=True)
+class PlainIndices(Pass):
+    """Gives `tensor[indices]` and `tensor[indices] = new` indices of 64 bits, and in writes none
+    that is negative and none for dims on both sides of one without: that dim gets indices, too.
+
+    IREE 3.13 has no program for indices of 32 bits, nor for writes with dims between the indexed
+    ones, as a cache with a position for each sequence is written (`cache[batch, :, position]`).
+    A negative position, which PyTorch counts from the end, it takes as it is: other rows change,
+    or memory that is not the tensor's. Works on the torch dialect, before IREE imports it.
+    Nothing is changed beside masks of bools, each of which addresses several dims.
+    """
+
+    name: ClassVar[str] = "attn-plain-indices"
+    summary: ClassVar[str] = "PyTorch's reads and writes by index are imported right"
+    phase: ClassVar[str] = "start"
+    mends: ClassVar[str] = "writes by negative positions change other rows"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        changed = False
+        for op in collect(module, lambda op: op.name in (_READ, *_WRITES)):
+            made = defining_op(op.operands[_INDICES])
+            if made is None or made.name != _LIST:
+                continue
+            old = list(made.operands)
+            if any(torch_element(index.type) == "i1" for index in old):
+                continue
+            new, reasons = _plain(op, old)
+            if reasons:
+                kind = made.results[0].type
+                op.operands[_INDICES] = Builder(op).create(_LIST, [kind], new).results[0]
+                context.report.record(op, "repaired", "; ".join(reasons))
+                changed = True
+        return changed
+
+
+def _plain(op: ir.Operation, indices: list[ir.Value]) -> tuple[list[ir.Value], list[str]]:
+    """Indices for the same elements, and what is other about them."""
+    build, tensor, reasons = _Build(op), op.operands[_TENSOR], []
+    given = [dim for dim, index in enumerate(indices) if torch_element(index.type)]
+    if any(torch_element(indices[dim].type) != "si64" for dim in given):
+        indices = [build.wide(index) if torch_element(index.type) else index for index in indices]
+        reasons.append("its indices have 64 bits now")
+    if op.name == _READ or not given:
+        return indices, reasons
+    if any(_may_be_negative(indices[dim]) for dim in given):
+        indices = list(indices)
+        for dim in given:
+            indices[dim] = build.from_start(indices[dim], tensor, dim)
+        reasons.append("its negative positions count from the end")
+    if given[-1] - given[0] >= len(given):
+        indices = build.with_dims_between(indices, given, tensor)
+        reasons.append("it has indices for the dims between, too")
+    return indices, reasons
+
+
+def _may_be_negative(index: ir.Value) -> bool:
+    """Whether an index may count from the end; one that counts from 0, or was changed here, does
+    not."""
+    op = defining_op(index)
+    while op is not None and op.name == "torch.aten.unsqueeze":
+        op = defining_op(op.operands[0])
+    if op is None or op.name == "torch.aten.arange":
+        return op is None
+    if op.name != "torch.aten.where.self":
+        return True
+    below = defining_op(op.operands[0])
+    return below is None or below.name != _BELOW or below.operands[0] != op.operands[2]
+
+
+class _Build(Builder):
+    """Makes the ops of torch that are needed here."""
+
+    def op(self, name: str, kind: ir.Type, *operands: ir.Value) -> ir.Value:
+        return self.create(f"torch.{name}", [kind], operands).results[0]
+
+    def number(self, number: int) -> ir.Value:
+        value = {"value": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)}
+        return self.create("torch.constant.int", [self._whole], [], value).results[0]
+
+    @property
+    def _whole(self) -> ir.Type:
+        return ir.Type.parse("!torch.int")
+
+    def wide(self, index: ir.Value) -> ir.Value:
+        kind = torch_tensor(torch_shape(index.type), "si64")
+        return self.op("prims.convert_element_type", kind, index, self.number(_I64_CODE))
+
+    def from_start(self, index: ir.Value, tensor: ir.Value, dim: int) -> ir.Value:
+        """`index`, and where it is negative `index` and the size of `dim`."""
+        truths = torch_tensor(torch_shape(index.type), "i1")
+        below = self.op(_BELOW.removeprefix("torch."), truths, index, self.number(0))
+        size = self._size(tensor, dim)
+        moved = self.op("aten.add.Scalar", index.type, index, size, self.number(1))
+        return self.op("aten.where.self", index.type, below, moved, index)
+
+    def with_dims_between(
+        self, indices: Sequence[ir.Value], given: Sequence[int], tensor: ir.Value
+    ) -> list[ir.Value]:
+        """Indices for all dims up to the last that has one. The dims of those that are given come
+        first in what is written, so they come first in each, then one for each other dim."""
+        rank = max(len(torch_shape(indices[dim].type)) for dim in given)
+        others = [dim for dim in range(given[-1]) if dim not in given]
+        found = []
+        for dim in range(given[-1] + 1):
+            index = indices[dim] if dim in given else self._numbers(tensor, dim)
+            front = rank - len(torch_shape(index.type))
+            if dim in others:
+                front = rank + others.index(dim)
+            index = self._with_units(index, front, 0)
+            behind = rank + len(others) - len(torch_shape(index.type))
+            found.append(self._with_units(index, 0, behind))
+        return found
+
+    def _size(self, tensor: ir.Value, dim: int) -> ir.Value:
+        size = torch_shape(tensor.type)[dim]
+        if size is not None:
+            return self.number(size)
+        return self.op("aten.size.int", self._whole, tensor, self.number(dim))
+
+    def _numbers(self, tensor: ir.Value, dim: int) -> ir.Value:
+        """The places along a dim: 0, 1, and so on."""
+        kind = torch_tensor([torch_shape(tensor.type)[dim]], "si64")
+        none = self.op("constant.none", ir.Type.parse("!torch.none"))
+        size, code = self._size(tensor, dim), self.number(_I64_CODE)
+        return self.op("aten.arange", kind, size, code, none, none, none)
+
+    def _with_units(self, index: ir.Value, front: int, behind: int) -> ir.Value:
+        """`index` with more dims of size one."""
+        for place in (*([0] * front), *([-1] * behind)):
+            shape = torch_shape(index.type)
+            wanted = [1, *shape] if place == 0 else [*shape, 1]
+            kind = torch_tensor(wanted, "si64")
+            index = self.op("aten.unsqueeze", kind, index, self.number(place))
+        return index

@@ -1,0 +1,163 @@
+"""Rows that are written by index, as caches of K and V are, stand where they belong, and nothing
+else changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import CPU, run_module
+
+import attnpass
+from attnpass import Report
+
+KINDS: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "si8": np.int8}
+
+
+@dataclass(frozen=True)
+class Write:
+    """`cache[indices] = new`: the shapes of all, for each dim of the cache that is named the number
+    of an index or None, and which sizes are known only at run time."""
+
+    cache: tuple[int, ...]
+    new: tuple[int, ...]
+    dims: tuple[int | None, ...]
+    indices: tuple[np.ndarray, ...]
+    unknown: bool = False
+    index: str = "si64"
+    accumulate: bool = False
+
+    def text(self, kind: str) -> str:
+        """As PyTorch's importers write it."""
+        cache, new = self._type(self.cache, kind), self._type(self.new, kind)
+        kinds = [self._type(index.shape, self.index) for index in self.indices]
+        names = ["%none" if number is None else f"%at{number}" for number in self.dims]
+        types = ["!torch.none" if number is None else kinds[number] for number in self.dims]
+        places = ", ".join(f"%at{number}: {kind}" for number, kind in enumerate(kinds))
+        return f"""
+func.func @main(%cache: {cache}, %new: {new}, {places}) -> {cache} {{
+  %none = torch.constant.none
+  %add = torch.constant.bool {str(self.accumulate).lower()}
+  %at = torch.prim.ListConstruct {", ".join(names)} : ({", ".join(types)}) -> !torch.list<optional<vtensor>>
+  %r = torch.aten.index_put %cache, %at, %new, %add : {cache}, !torch.list<optional<vtensor>>, {new}, !torch.bool -> {cache}
+  return %r : {cache}
+}}
+"""  # noqa: E501
+
+    def _type(self, shape: tuple[int, ...], kind: str) -> str:
+        sizes = ["?" if self.unknown and size > 1 else str(size) for size in shape]
+        return f"!torch.vtensor<[{','.join(sizes)}],{kind}>"
+
+    def wanted(self, cache: np.ndarray, new: np.ndarray) -> np.ndarray:
+        at = tuple(slice(None) if number is None else self.indices[number] for number in self.dims)
+        wanted = cache.copy()
+        wanted[at] = wanted[at] + new if self.accumulate else new
+        return wanted
+
+
+AT, EACH = np.array([1, -11, 0]), np.array([4, -2])
+HEADS = Write((2, 3, 16, 8), (2, 3, 3, 8), (None, None, 0), (AT,))
+WRITES = {
+    "heads first": HEADS,
+    "rows first": Write((2, 16, 3, 8), (2, 3, 3, 8), (None, 0), (AT,)),
+    "V^T": Write((2, 3, 8, 16), (2, 3, 8, 3), (None, None, None, 0), (AT,)),
+    "a row for each sequence": Write((2, 16, 3, 8), (2, 3, 8), (0, 1), (np.arange(2), EACH)),
+    "one behind the heads": Write((2, 3, 16, 8), (2, 3, 8), (0, None, 1), (np.arange(2), EACH)),
+    "a table of rows": Write(
+        (2, 16, 3, 8), (2, 3, 3, 8), (0, 1), (np.arange(2)[:, None], np.array([AT, AT + 3]))
+    ),
+    "of size one": Write((1, 1, 16, 8), (1, 1, 1, 8), (None, None, 0), (np.array([-3]),)),
+    "repeated": Write((2, 3, 16, 8), (3, 1, 8), (None, None, 0), (AT,)),
+    "of 32 bits": Write(
+        (2, 3, 16, 8), (2, 3, 3, 8), (None, None, 0), (AT.astype(np.int32),), index="si32"
+    ),
+    "added": Write((2, 3, 16, 8), (2, 3, 3, 8), (None, None, 0), (AT,), accumulate=True),
+    "unknown": Write((2, 3, 16, 8), (2, 3, 3, 8), (None, None, 0), (AT,), unknown=True),
+    "unknown sequences": Write(
+        (2, 3, 16, 8), (2, 3, 8), (0, None, 1), (np.arange(2), EACH), unknown=True
+    ),
+}
+CASES = [(name, "f32", "O2") for name in WRITES] + [
+    *(("heads first", "f32", "O0"), ("heads first", "f16", "O3"), ("heads first", "si8", "O2")),
+    *(("one behind the heads", "f16", "O0"), ("unknown", "f16", "O3"), ("V^T", "f32", "O0")),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "level"), CASES)
+def test_rows_are_written_where_indices_say(name: str, kind: str, level: str) -> None:
+    write, report = WRITES[name], Report()
+    program = attnpass.compile_str(
+        write.text(kind), extra_args=[*CPU, f"--iree-opt-level={level}"], report=report
+    )
+    assert program
+    assert not report.found("fallback", "known-wrong")
+    assert any("by one index each" in one.reason for one in report.found("fitted"))
+    rng = np.random.default_rng(0)
+    cache, new = (
+        rng.integers(-50, 50, shape).astype(KINDS[kind]) for shape in (write.cache, write.new)
+    )
+    got = run_module(program, [cache, new, *write.indices])
+    assert np.array_equal(got, write.wanted(cache, new))
+
+
+OVERLAPS = {
+    # The text that makes `%r` of `%cache` and `%at`, and what it is.
+    "moved up": (
+        """
+  %part = tensor.extract_slice %cache[0, 0, 0] [2, 15, 8] [1, 1, 1] : tensor<2x16x8xf32> to tensor<2x15x8xf32>
+  %r = tensor.insert_slice %part into %cache[0, 1, 0] [2, 15, 8] [1, 1, 1] : tensor<2x15x8xf32> into tensor<2x16x8xf32>""",  # noqa: E501
+        lambda cache, at: np.concatenate([cache[:, :1], cache[:, :-1]], 1),
+    ),
+    "rows written to others": (
+        """
+  %flat = tensor.collapse_shape %cache [[0, 1], [2]] : tensor<2x16x8xf32> into tensor<32x8xf32>
+  %part = tensor.extract_slice %flat[0, 0] [3, 8] [1, 1] : tensor<32x8xf32> to tensor<3x8xf32>
+  %s = iree_linalg_ext.scatter dimension_map = [0] unique_indices(true)
+      ins(%part, %at : tensor<3x8xf32>, tensor<3x1xi64>) outs(%flat : tensor<32x8xf32>) {
+    ^bb0(%x: f32, %y: f32):
+      iree_linalg_ext.yield %x : f32
+  } -> tensor<32x8xf32>
+  %r = tensor.expand_shape %s [[0, 1], [2]] output_shape [2, 16, 8] : tensor<32x8xf32> into tensor<2x16x8xf32>""",  # noqa: E501
+        lambda cache, at: _moved(cache, at, lambda rows: rows),
+    ),
+    "softmax of rows": (
+        """
+  %flat = tensor.collapse_shape %cache [[0, 1], [2]] : tensor<2x16x8xf32> into tensor<32x8xf32>
+  %part = tensor.extract_slice %flat[0, 0] [3, 8] [1, 1] : tensor<32x8xf32> to tensor<3x8xf32>
+  %e = tensor.empty() : tensor<3x8xf32>
+  %soft = linalg.softmax dimension(1) ins(%part : tensor<3x8xf32>) outs(%e : tensor<3x8xf32>) -> tensor<3x8xf32>
+  %s = iree_linalg_ext.scatter dimension_map = [0] unique_indices(true)
+      ins(%soft, %at : tensor<3x8xf32>, tensor<3x1xi64>) outs(%flat : tensor<32x8xf32>) {
+    ^bb0(%x: f32, %y: f32):
+      iree_linalg_ext.yield %x : f32
+  } -> tensor<32x8xf32>
+  %r = tensor.expand_shape %s [[0, 1], [2]] output_shape [2, 16, 8] : tensor<32x8xf32> into tensor<2x16x8xf32>""",  # noqa: E501
+        lambda cache, at: _moved(cache, at, lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True)),
+    ),
+}
+
+
+def _moved(cache: np.ndarray, at: np.ndarray, change: Any) -> np.ndarray:
+    rows = cache.reshape(32, 8).astype(np.float64)
+    wanted = rows.copy()
+    wanted[at[:, 0]] = change(rows[:3])
+    return wanted.reshape(cache.shape)
+
+
+@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
+@pytest.mark.parametrize("name", OVERLAPS)
+def test_a_tensor_is_written_with_what_was_in_it(name: str, level: str) -> None:
+    body, wanted = OVERLAPS[name]
+    text = f"""
+func.func @main(%cache: tensor<2x16x8xf32>, %at: tensor<3x1xi64>) -> tensor<2x16x8xf32> {{{body}
+  return %r : tensor<2x16x8xf32>
+}}
+"""
+    program = attnpass.compile_str(text, extra_args=[*CPU, f"--iree-opt-level={level}"])
+    assert program
+    cache = np.random.default_rng(1).standard_normal((2, 16, 8)).astype(np.float32)
+    at = np.array([[1], [2], [3]])
+    got = run_module(program, [cache, at])
+    np.testing.assert_allclose(got, wanted(cache, at), rtol=1e-6, atol=1e-6)

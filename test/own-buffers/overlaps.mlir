@@ -1,0 +1,57 @@
+// What a write reads of the tensor that it writes to is put in memory before: views of it are copied,
+// what is computed of it stays a kernel of its own. Run twice the pass adds nothing.
+
+// RUN: attn-opt %s --attn-own-buffers --split-input-file --report=%t.json | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-opt %s --attn-own-buffers --split-input-file > %t.1 && attn-opt %s --attn-own-buffers --attn-own-buffers --split-input-file > %t.2 && diff %t.1 %t.2
+// WHY: what it writes is made of what it writes to
+// WHY: what it writes is made of what it writes to
+// WHY-NOT: what it writes
+
+// CHECK-LABEL: func.func @shift(
+// CHECK: %[[PART:.*]] = tensor.extract_slice %arg0
+// CHECK: %[[COPY:.*]] = flow.dispatch.region
+// CHECK:   linalg.copy ins(%[[PART]]
+// CHECK: tensor.insert_slice %[[COPY]] into %arg0
+func.func @shift(%cache: tensor<4x?x8xf32>, %n: index) -> tensor<4x?x8xf32> {
+  %part = tensor.extract_slice %cache[0, 0, 0] [4, %n, 8] [1, 1, 1] : tensor<4x?x8xf32> to tensor<4x?x8xf32>
+  %r = tensor.insert_slice %part into %cache[0, 1, 0] [4, %n, 8] [1, 1, 1] : tensor<4x?x8xf32> into tensor<4x?x8xf32>
+  return %r : tensor<4x?x8xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @computed(
+// CHECK: %[[TWICE:.*]] = linalg.generic
+// CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[TWICE]]
+// CHECK: iree_linalg_ext.scatter {{.*}} ins(%[[STORED]], %arg1 :
+func.func @computed(%cache: tensor<16x8xf32>, %at: tensor<4x1xi64>) -> tensor<16x8xf32> {
+  %part = tensor.extract_slice %cache[3, 0] [4, 8] [1, 1] : tensor<16x8xf32> to tensor<4x8xf32>
+  %e = tensor.empty() : tensor<4x8xf32>
+  %twice = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]} ins(%part : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = arith.addf %x, %x : f32
+    linalg.yield %y : f32
+  } -> tensor<4x8xf32>
+  %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(true) ins(%twice, %at : tensor<4x8xf32>, tensor<4x1xi64>) outs(%cache : tensor<16x8xf32>) {
+  ^bb0(%x: f32, %y: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<16x8xf32>
+  return %r : tensor<16x8xf32>
+}
+
+// -----
+
+// Rows of another tensor are read where they lie.
+// CHECK-LABEL: func.func @others(
+// CHECK-NOT: flow.dispatch.region
+// CHECK-NOT: compute_barrier
+// CHECK: return
+func.func @others(%cache: tensor<16x8xf32>, %other: tensor<16x8xf32>, %at: tensor<4x1xi64>) -> tensor<16x8xf32> {
+  %part = tensor.extract_slice %other[3, 0] [4, 8] [1, 1] : tensor<16x8xf32> to tensor<4x8xf32>
+  %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(true) ins(%part, %at : tensor<4x8xf32>, tensor<4x1xi64>) outs(%cache : tensor<16x8xf32>) {
+  ^bb0(%x: f32, %y: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<16x8xf32>
+  return %r : tensor<16x8xf32>
+}

@@ -1,0 +1,69 @@
+// Positions of PyTorch's writes count from the end where they are negative, have 64 bits, and stand for
+// the dims between indexed ones, too; those of its reads have 64 bits. Run twice the pass adds nothing.
+
+// RUN: attn-opt %s --attn-plain-indices --report=%t.json | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-opt %s --attn-plain-indices > %t.1 && attn-opt %s --attn-plain-indices --attn-plain-indices > %t.2 && diff %t.1 %t.2
+// WHY: its negative positions count from the end
+// WHY: its negative positions count from the end; it has indices for the dims between, too
+// WHY: its indices have 64 bits now; its negative positions count from the end
+// WHY: its indices have 64 bits now
+// WHY-NOT: have 64 bits now
+
+// CHECK-LABEL: func.func @rows(
+// CHECK-DAG: %[[SIZE:.*]] = torch.aten.size.int %arg0
+// CHECK-DAG: %[[BELOW:.*]] = torch.aten.lt.Scalar %arg2, %int0
+// CHECK: %[[MOVED:.*]] = torch.aten.add.Scalar %arg2, %[[SIZE]], %int1
+// CHECK: %[[AT:.*]] = torch.aten.where.self %[[BELOW]], %[[MOVED]], %arg2
+// CHECK: %[[LIST:.*]] = torch.prim.ListConstruct %none, %[[AT]]
+// CHECK: torch.aten.index_put %arg0, %[[LIST]], %arg1
+func.func @rows(%cache: !torch.vtensor<[2,?,8],f32>, %new: !torch.vtensor<[2,3,8],f32>, %at: !torch.vtensor<[3],si64>) -> !torch.vtensor<[2,?,8],f32> {
+  %none = torch.constant.none
+  %false = torch.constant.bool false
+  %list = torch.prim.ListConstruct %none, %at : (!torch.none, !torch.vtensor<[3],si64>) -> !torch.list<optional<vtensor>>
+  %r = torch.aten.index_put %cache, %list, %new, %false : !torch.vtensor<[2,?,8],f32>, !torch.list<optional<vtensor>>, !torch.vtensor<[2,3,8],f32>, !torch.bool -> !torch.vtensor<[2,?,8],f32>
+  return %r : !torch.vtensor<[2,?,8],f32>
+}
+
+// CHECK-LABEL: func.func @between(
+// CHECK: %[[B:.*]] = torch.aten.unsqueeze %{{[0-9]+}}, {{.*}} -> !torch.vtensor<[2,1],si64>
+// CHECK: %[[HEADS:.*]] = torch.aten.arange %int4
+// CHECK: %[[H:.*]] = torch.aten.unsqueeze %[[HEADS]], {{.*}} -> !torch.vtensor<[1,4],si64>
+// CHECK: %[[T:.*]] = torch.aten.unsqueeze %{{[0-9]+}}, {{.*}} -> !torch.vtensor<[2,1],si64>
+// CHECK: torch.prim.ListConstruct %[[B]], %[[H]], %[[T]]
+func.func @between(%cache: !torch.vtensor<[2,4,16,8],f32>, %new: !torch.vtensor<[2,4,8],f32>, %b: !torch.vtensor<[2],si64>, %at: !torch.vtensor<[2],si64>) -> !torch.vtensor<[2,4,16,8],f32> {
+  %none = torch.constant.none
+  %false = torch.constant.bool false
+  %list = torch.prim.ListConstruct %b, %none, %at : (!torch.vtensor<[2],si64>, !torch.none, !torch.vtensor<[2],si64>) -> !torch.list<optional<vtensor>>
+  %r = torch.aten.index_put %cache, %list, %new, %false : !torch.vtensor<[2,4,16,8],f32>, !torch.list<optional<vtensor>>, !torch.vtensor<[2,4,8],f32>, !torch.bool -> !torch.vtensor<[2,4,16,8],f32>
+  return %r : !torch.vtensor<[2,4,16,8],f32>
+}
+
+// CHECK-LABEL: func.func @narrow(
+// CHECK: torch.prims.convert_element_type %arg1, %int4 {{.*}} -> !torch.vtensor<[3],si64>
+// CHECK: torch.aten.index_put
+// CHECK: %[[AT:.*]] = torch.prims.convert_element_type %arg1, %int4
+// CHECK: %[[LIST:.*]] = torch.prim.ListConstruct %[[AT]]
+// CHECK: torch.aten.index.Tensor %{{.*}}, %[[LIST]]
+func.func @narrow(%cache: !torch.vtensor<[16,8],f32>, %at: !torch.vtensor<[3],si32>, %new: !torch.vtensor<[3,8],f32>) -> !torch.vtensor<[3,8],f32> {
+  %false = torch.constant.bool false
+  %list = torch.prim.ListConstruct %at : (!torch.vtensor<[3],si32>) -> !torch.list<optional<vtensor>>
+  %r = torch.aten.index_put %cache, %list, %new, %false : !torch.vtensor<[16,8],f32>, !torch.list<optional<vtensor>>, !torch.vtensor<[3,8],f32>, !torch.bool -> !torch.vtensor<[16,8],f32>
+  %s = torch.aten.index.Tensor %r, %list : !torch.vtensor<[16,8],f32>, !torch.list<optional<vtensor>> -> !torch.vtensor<[3,8],f32>
+  return %s : !torch.vtensor<[3,8],f32>
+}
+
+// Places that are counted from 0, and masks, stay as they are.
+// CHECK-LABEL: func.func @others(
+// CHECK-NOT: torch.aten.where
+func.func @others(%cache: !torch.vtensor<[16,8],f32>, %mask: !torch.vtensor<[16],i1>, %new: !torch.vtensor<[],f32>, %rows: !torch.vtensor<[3,8],f32>) -> !torch.vtensor<[16,8],f32> {
+  %none = torch.constant.none
+  %false = torch.constant.bool false
+  %int3 = torch.constant.int 3
+  %masks = torch.prim.ListConstruct %mask : (!torch.vtensor<[16],i1>) -> !torch.list<optional<vtensor>>
+  %q = torch.aten.index_put %cache, %masks, %new, %false : !torch.vtensor<[16,8],f32>, !torch.list<optional<vtensor>>, !torch.vtensor<[],f32>, !torch.bool -> !torch.vtensor<[16,8],f32>
+  %at = torch.aten.arange %int3, %none, %none, %none, %none : !torch.int, !torch.none, !torch.none, !torch.none, !torch.none -> !torch.vtensor<[3],si64>
+  %list = torch.prim.ListConstruct %at : (!torch.vtensor<[3],si64>) -> !torch.list<optional<vtensor>>
+  %r = torch.aten.index_put %q, %list, %rows, %false : !torch.vtensor<[16,8],f32>, !torch.list<optional<vtensor>>, !torch.vtensor<[3,8],f32>, !torch.bool -> !torch.vtensor<[16,8],f32>
+  return %r : !torch.vtensor<[16,8],f32>
+}
