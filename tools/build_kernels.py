@@ -58,8 +58,9 @@ DECODE_POINTERS = ("query", "key", "value", "mask", "partial", "stats", "scratch
 DECODE_CONSTANTS = ("heads", "rows", "keys", "group", "diagonal", "behind", "blocks")
 PIECES = ("first_tile", "tiles", "per_program", "slots")
 DECODE_WARPS = 4
-# Elements of a row that a program of the combining kernel computes.
-COMBINE_COLUMNS = 32
+LATENT_POINTERS = ("query", "key", "rest", "mask", "partial", "stats", "scratch")
+# Where the latents and the columns that V lacks lie: see hopper_latent.py.
+LATENT_CONSTANTS = ("key_start", "key_head", "key_row", "rest_start", "rest_head", "rest_row")
 
 
 @dataclass(frozen=True)
@@ -259,10 +260,14 @@ class DecodeVariant:
 
 @dataclass(frozen=True)
 class CombineVariant:
-    """The kernel that adds up what the programs of a decode kernel found."""
+    """The kernel that adds up what the programs of a decode kernel found, whose units have `height`
+    rows (0: it is told) and a row `columns` for each program, from `slots` slots at a time."""
 
     output_type: str
     head_dim: int
+    height: int = 16
+    slots: int = 128
+    columns: int = 32
 
     source = "hopper_decode"
     function = "combine"
@@ -270,11 +275,15 @@ class CombineVariant:
     num_warps = 4
     mask = "none"
     pointers = ("partial", "stats", "output")
-    constants = ("rows", "blocks", "tiles", "per_program", "slots")
 
     @property
     def name(self) -> str:
         return f"combine_{self.output_type}_d{self.head_dim}"
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        height = [] if self.height else ["height"]
+        return ("rows", "blocks", *height, *PIECES[1:])
 
     @property
     def types(self) -> dict[str, str]:
@@ -282,7 +291,8 @@ class CombineVariant:
 
     @property
     def values(self) -> dict[str, int]:
-        return {"HEAD": self.head_dim, "SLOTS": 128, "COLUMNS": COMBINE_COLUMNS}
+        height = {"height": self.height} if self.height else {}
+        return {"HEAD": self.head_dim, "SLOTS": self.slots, "COLUMNS": self.columns, **height}
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -298,11 +308,73 @@ class CombineVariant:
             "mask_type": "none",
             "keys_multiple": 1,
             "rows_per_workgroup": 1,
-            "columns_per_workgroup": COMBINE_COLUMNS,
+            "columns_per_workgroup": self.columns,
         }
 
 
-AnyVariant = Variant | DecodeVariant | CombineVariant
+@dataclass(frozen=True)
+class LatentVariant:
+    """A kernel for few rows over a cache of latents, whose first columns are V."""
+
+    element_type: str
+    mask: str
+    head_dim: int = 576
+    value_dim: int = 512
+    keys: int = 64
+
+    source = "hopper_latent"
+    function = "attention"
+    gluon = True
+    num_warps = 4
+
+    @property
+    def name(self) -> str:
+        words = [self.element_type, f"d{self.head_dim}x{self.value_dim}"]
+        words += [f"mask_{self.mask}"] if self.mask != "none" else []
+        return "latent_" + "_".join(words)
+
+    @property
+    def pointers(self) -> tuple[str, ...]:
+        return tuple(name for name in LATENT_POINTERS if name != "mask" or self.mask != "none")
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        masks = MASK_CONSTANTS if self.mask != "none" else ()
+        return (*DECODE_CONSTANTS, *PIECES, *LATENT_CONSTANTS, *masks, "scale", "cap")
+
+    @property
+    def types(self) -> dict[str, str]:
+        own, f32 = TYPES[self.element_type], "*fp32"
+        kinds = {"query": own, "key": own, "rest": own}
+        return kinds | {"mask": MASK_TYPES[self.mask], "partial": f32, "stats": f32}
+
+    @property
+    def values(self) -> dict[str, int]:
+        sizes = {"LATENT": self.value_dim, "REST_COLUMNS": self.head_dim - self.value_dim}
+        sizes |= {"KEYS": self.keys, "STAGES": 2, "REGISTERS": 232}
+        return {**sizes, "MASK": _mask_number(self.mask)}
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return {
+            "kind": "latent",
+            "element_type": self.element_type,
+            "cache_type": self.element_type,
+            "value_type": self.element_type,
+            "output_type": self.element_type,
+            "head_dims": [self.head_dim, self.value_dim],
+            "v_layout": "row-major",
+            "mask": "operand" if self.mask != "none" else "none",
+            "mask_type": self.mask,
+            "soft_cap": True,
+            "keys_multiple": 1,
+            "rows_per_workgroup": 64,
+            "keys_per_tile": self.keys,
+            "programs_per_unit": 1,
+        }
+
+
+AnyVariant = Variant | DecodeVariant | CombineVariant | LatentVariant
 
 
 def _mask_number(mask: str) -> int:
@@ -312,7 +384,7 @@ def _mask_number(mask: str) -> int:
 
 def variants() -> list[AnyVariant]:
     """All kernels, in the order of the manifest."""
-    return [*prefill_variants(), *decode_variants()]
+    return [*prefill_variants(), *decode_variants(), *latent_variants()]
 
 
 def prefill_variants() -> list[Variant]:
@@ -414,6 +486,15 @@ def decode_variants() -> list[DecodeVariant | CombineVariant]:
         own = "f16" if element == narrow else element
         for mask in ("none", own, "f32", "i8"):
             found.append(DecodeVariant(element, narrow, head, mask, 16384 // head, 2))
+    return found
+
+
+def latent_variants() -> list[LatentVariant | CombineVariant]:
+    """Kernels for decode over latents, and what combines them."""
+    found: list[LatentVariant | CombineVariant] = []
+    for element in ("f16", "bf16"):
+        found += [LatentVariant(element, mask) for mask in ("none", element, "f32", "i8")]
+        found.append(CombineVariant(element, 512, height=0, slots=32, columns=128))
     return found
 
 

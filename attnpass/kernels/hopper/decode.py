@@ -30,24 +30,14 @@ def launch_decode(
     """Attention of the heads, rows, group and keys that `numbers` says; the result, whose
     sizes and element type are given; `elsewhere` as in `launch`."""
     kernel, compute = plan.kernel, build.size_op
-    rows, keys = _size(numbers["rows"]), _size(numbers["keys"])
+    rows = _size(numbers["rows"])
     heads, group = _size(numbers["heads"]), _size(numbers["group"])
     own_rows = product([group, rows])
     blocks = compute("ceildivui", own_rows, kernel.rows_per_workgroup)
-    start, end = 0, keys
-    if plan.mask.kind in ("causal", "window"):
-        end = compute("minui", keys, compute("addi", rows, plan.mask.diagonal))
-    if plan.mask.kind == "window":
-        # Row 0 sees no key before -behind, and later rows none before it either.
-        start = max(0, -plan.mask.behind) // kernel.keys_per_tile
-    last = compute("ceildivui", end, kernel.keys_per_tile)
-    # A program may find no key that is seen; there is one tile at least.
-    tiles = compute("subi", compute("maxui", last, start + 1), start)
+    start, tiles = _seen_tiles(build, plan, rows, _size(numbers["keys"]))
     units = product([heads, blocks])
     pieces = compute("ceildivui", product([units, tiles]), plan.programs)
-    # A unit's tiles lie in so many pieces at most: one, and one more for each whole or begun
-    # piece that the tiles after the first can fill.
-    slots = compute("addi", compute("ceildivui", compute("subi", tiles, 1), pieces), 1)
+    slots = _slots(build, tiles, pieces)
     numbers = {**numbers, "blocks": blocks, "first_tile": start, "tiles": tiles}
     numbers |= {"per_program": pieces, "slots": slots}
     f32, height = ir.F32Type.get(), kernel.rows_per_workgroup
@@ -56,16 +46,80 @@ def launch_decode(
         ([units, slots, 2, height], f32),
     ]
     found = launch(build, kernel, (plan.programs, 1), numbers, tensors, partial, elsewhere)[:2]
+    numbers["rows"] = own_rows
+    return _combined(build, kernel, numbers, found, heads, result, elsewhere)
+
+
+def launch_latent(
+    build: Builder,
+    plan: KernelPlan,
+    numbers: dict[str, Size | ir.Value],
+    tensors: Sequence[ir.Value],
+    result: tuple[Sequence[Size], ir.Type],
+    elsewhere: bool,
+) -> ir.Value:
+    """As `launch_decode`, by a kernel for latents: pieces are cut of the tiles of all heads of K,
+    and each block of rows of a piece has a program, as hopper_latent.py says."""
+    kernel, compute = plan.kernel, build.size_op
+    rows, heads = _size(numbers["rows"]), _size(numbers["heads"])
+    own_rows = product([_size(numbers["group"]), rows])
+    blocks = compute("ceildivui", own_rows, kernel.rows_per_workgroup)
+    start, tiles = _seen_tiles(build, plan, rows, _size(numbers["keys"]))
+    count = compute("maxui", compute("divui", plan.programs, blocks), 1)
+    pieces = compute("ceildivui", product([heads, tiles]), count)
+    slots = _slots(build, tiles, pieces)
+    numbers = {**numbers, "blocks": blocks, "first_tile": start, "tiles": tiles}
+    numbers |= {"per_program": pieces, "slots": slots}
+    f32, height = ir.F32Type.get(), product([blocks, kernel.rows_per_workgroup])
+    partial = [
+        ([heads, slots, height, kernel.head_dims[1]], f32),
+        ([heads, slots, 2, height], f32),
+    ]
+    found = launch(build, kernel, (count, blocks), numbers, tensors, partial, elsewhere)[:2]
+    numbers |= {"rows": own_rows, "blocks": 1, "height": height}
+    return _combined(build, kernel, numbers, found, heads, result, elsewhere)
+
+
+def _seen_tiles(build: Builder, plan: KernelPlan, rows: Size, keys: Size) -> tuple[int, Size]:
+    """The first tile of keys that a row sees, and how many tiles there are from it on."""
+    kernel, compute = plan.kernel, build.size_op
+    start, end = 0, keys
+    if plan.mask.kind in ("causal", "window"):
+        end = compute("minui", keys, compute("addi", rows, plan.mask.diagonal))
+    if plan.mask.kind == "window":
+        # Row 0 sees no key before -behind, and later rows none before it either.
+        start = max(0, -plan.mask.behind) // kernel.keys_per_tile
+    last = compute("ceildivui", end, kernel.keys_per_tile)
+    # A program may find no key that is seen; there is one tile at least.
+    return start, compute("subi", compute("maxui", last, start + 1), start)
+
+
+def _slots(build: Builder, tiles: Size, pieces: Size) -> Size:
+    """How many partial results a unit of so many tiles has: it lies in one piece, and in one more
+    for each whole or begun piece that the tiles after the first can fill."""
+    compute = build.size_op
+    return compute("addi", compute("ceildivui", compute("subi", tiles, 1), pieces), 1)
+
+
+def _combined(
+    build: Builder,
+    kernel: Kernel,
+    numbers: dict[str, Size | ir.Value],
+    partial: Sequence[ir.Value],
+    heads: Size,
+    result: tuple[Sequence[Size], ir.Type],
+    elsewhere: bool,
+) -> ir.Value:
+    """The partial results of a kernel, added up; `rows` is all of a head's by now."""
     combine = _combine(kernel)
     parts = combine.head_dims[1] // combine.columns_per_workgroup
-    workgroups = (own_rows, product([heads, parts]))
-    numbers["rows"] = own_rows
-    return launch(build, combine, workgroups, numbers, found, [result], elsewhere)[0]
+    workgroups = (_size(numbers["rows"]), product([heads, parts]))
+    return launch(build, combine, workgroups, numbers, partial, [result], elsewhere)[0]
 
 
 def _combine(kernel: Kernel) -> Kernel:
     """The kernel that combines the results of this one."""
-    wanted = ("combine", kernel.output_type, kernel.head_dims)
+    wanted = ("combine", kernel.output_type, (kernel.head_dims[1],) * 2)
     (found,) = [k for k in load_kernels() if (k.kind, k.output_type, k.head_dims) == wanted]
     return found
 

@@ -253,6 +253,7 @@ def combine(
     output,
     rows,
     blocks,
+    height,
     tiles,
     per_program,
     slots,
@@ -260,14 +261,15 @@ def combine(
     SLOTS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """Adds up the partial results of `attention`; `rows` are those of a group of query heads.
+    """Adds up the partial results of `attention`, or of another kernel whose units have `height`
+    rows each; `rows` are those of a group of query heads.
 
     output: (heads, rows, HEAD); the grid is heads * rows * (HEAD / COLUMNS) programs.
     """
     parts: tl.constexpr = HEAD // COLUMNS
     program = tl.program_id(0) // parts
     row = program % rows
-    unit = program // rows * blocks + row // 16
+    unit = program // rows * blocks + row // height
     first = unit * tiles // per_program
     count = ((unit + 1) * tiles - 1) // per_program - first + 1
     column = tl.program_id(0) % parts * COLUMNS + tl.arange(0, COLUMNS)
@@ -277,9 +279,10 @@ def combine(
     for start in range(0, count, SLOTS):
         slot = start + tl.arange(0, SLOTS)
         at = unit * slots + slot
-        own_peak = tl.load(stats + at * 32 + row % 16, mask=slot < count, other=-1.0e30)
-        own_total = tl.load(stats + at * 32 + 16 + row % 16, mask=slot < count, other=0.0)
-        place = (at.to(tl.int64) * 16 + row % 16)[:, None] * HEAD + column[None, :]
+        at_row = stats + at * (2 * height)
+        own_peak = tl.load(at_row + row % height, mask=slot < count, other=-1.0e30)
+        own_total = tl.load(at_row + height + row % height, mask=slot < count, other=0.0)
+        place = (at.to(tl.int64) * height + row % height)[:, None] * HEAD + column[None, :]
         values = tl.load(partial + place, mask=(slot < count)[:, None], other=0.0)
         new_peak = tl.maximum(peak, tl.max(own_peak, 0))
         weight = tl.math.exp2(own_peak - new_peak)

@@ -41,7 +41,8 @@ class Kernel(DeviceCode):
     """One kernel for attention, as the manifest describes it.
 
     `kind` is `prefill` (blocks of rows over all keys), `decode` (few rows over a cache; its
-    partial results go to a kernel of kind `combine`) or `combine`. `element_type` is that of the
+    partial results go to a kernel of kind `combine`), `latent` (decode over a cache whose first
+    columns are V) or `combine`. `element_type` is that of the
     query, `cache_type` that of K and `value_type` that of V. `head_dims` are those of Q.K and of
     V; kernels that are told how many `columns` there are take fewer, too.
     `v_layout` is `row-major` (keys, head dim) or `transposed`; `mask` is `none`, `causal`,
@@ -95,6 +96,12 @@ class Kernel(DeviceCode):
         own, value = head_dims
         # Rows of columns are aligned, as strides are.
         return own is not None and own == value and own <= self.head_dims[0] and own % 8 == 0
+
+    @property
+    def over_cache(self) -> bool:
+        """Whether it compares every key with both limits of a row, and caps scores where it is
+        told to."""
+        return self.kind in ("decode", "latent")
 
     @property
     def strided(self) -> bool:

@@ -16,6 +16,7 @@ from ...ir import Size, element_bytes, element_type_name, maps, product, ranked_
 from ...ir.limits import ASSUMED_HEADS
 from ...machines import Target, widening_seconds
 from .. import Offer
+from .latent import LatentPlace, latent_place
 from .manifest import Kernel, load_kernels
 from .places import (
     HeadPlace,
@@ -34,6 +35,7 @@ from .unseen import mask_may_hide_rows
 
 # Decode kernels read K and V once for each 16 rows: more rows are for prefill kernels.
 _DECODE_ROWS = 64
+_MOVED_V = "a V of another layout is no part of the cache"
 _READ = ("query", "key", "value")
 _ORDERED = (*_READ, "output")
 
@@ -66,7 +68,8 @@ class KernelPlan(Offer):
     repeat of each head for `repeats` query heads, where they come from one. `mask_place` is
     for masks that are operands. `reader` is the transpose that alone reads the result, if the
     kernel could write what that makes, rows at `at_reader`; `at_result` is where they are in the
-    result itself, None if the kernel cannot write it.
+    result itself, None if the kernel cannot write it. `latent` is where a kernel for latents finds
+    K and V.
     """
 
     kernel: Kernel
@@ -82,6 +85,7 @@ class KernelPlan(Offer):
     reader: ir.Operation | None
     at_reader: HeadPlace | None
     at_result: HeadPlace | None
+    latent: LatentPlace | None
 
     def order_of(self, name: str, value: ir.Value) -> tuple[int, ...]:
         """The order in which the kernel wants the dims of `value`, an operand."""
@@ -127,10 +131,10 @@ def _offers(
     facts: AttentionFacts, types: Types, target: Target, value_map: maps.Positions | None
 ) -> list[KernelPlan] | str:
     """`offers` of the kernels for Q, K and V of these types."""
-    row = _row(facts)
     kernels = _fitting(facts, types)
     if isinstance(kernels, str):
         return kernels
+    row = _row(facts, any(kernel.kind == "latent" for kernel in kernels))
     mask = find_mask(facts, row)
     if isinstance(mask, str):
         return mask
@@ -148,7 +152,10 @@ def _offers(
         for kernel in kernels
         if kernel.head_dims == least
     ]
-    plans = [plan for plan in found if plan is not None]
+    plans = [plan for plan in found if isinstance(plan, KernelPlan)]
+    problems = [plan for plan in found if isinstance(plan, str)]
+    if not plans and problems:
+        return problems[0]
     if not plans:
         words = f" ({mask_words(facts)})" if facts.has_mask else ""
         words += " and a soft-cap" if mask.cap else ""
@@ -156,12 +163,13 @@ def _offers(
     return plans
 
 
-def _row(facts: AttentionFacts) -> int:
+def _row(facts: AttentionFacts, over_latents: bool) -> int:
     """The iteration dim that the kernels take for query rows: the last, or, where there are many
-    rows, the longest. Others number heads that share K and V."""
+    rows, the longest. Others number heads that share K and V, as one block's rows do in kernels for
+    latents."""
     dims = [dim for dim in facts.map_of("query") if dim in facts.m]
     count = facts.extent(facts.m)
-    if count is not None and count <= _DECODE_ROWS:
+    if over_latents or (count is not None and count <= _DECODE_ROWS):
         return dims[-1]
     return max(reversed(dims), key=lambda dim: facts.assumed_extent((dim,)))
 
@@ -171,11 +179,11 @@ def _has_mask(kernel: Kernel, mask: Mask, mask_type: str) -> bool:
     compare every key with both limits and prefill kernels with a soft-cap know windows alone, so
     that they need no kinds of their own for limits."""
     kind = mask.kind
-    if kind != "operand" and kernel.kind == "decode":
+    if kind != "operand" and kernel.over_cache:
         kind = "none"
     elif kind != "operand" and mask.cap:
         kind = "window"
-    capped = kernel.soft_cap == bool(mask.cap) or kernel.kind == "decode"
+    capped = kernel.soft_cap == bool(mask.cap) or kernel.over_cache
     return capped and (kernel.mask, kernel.mask_type) == (kind, mask_type)
 
 
@@ -227,7 +235,7 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | str:
     kernels = [k for k in kernels if k.output_type == output]
     rows = facts.extent(facts.m)
     if rows is None or rows > _DECODE_ROWS:
-        kernels = [k for k in kernels if k.kind == "prefill"]
+        kernels = [k for k in kernels if k.kind != "decode"]
     if not kernels:
         return f"kernels for {', '.join(wanted)} take up to {_DECODE_ROWS} query rows"
     heads = (facts.extent(facts.k1), facts.extent(facts.n))
@@ -239,7 +247,7 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | str:
     keys = facts.extent(facts.k2)
     if rows is not None and rows <= _DECODE_ROWS and keys is None:
         # One program would read all keys of a head, however many there are.
-        fitting = [k for k in fitting if k.kind == "decode"]
+        fitting = [k for k in fitting if k.kind != "prefill"]
     if not fitting:
         words = " and ".join(map(str, heads))
         return f"there is no decode kernel for head dims {words}, and how many keys is not known"
@@ -301,9 +309,9 @@ def _plan(
     placed: MaskPlace | None,
     target: Target,
     value_map: maps.Positions | None,
-) -> KernelPlan | None:
+) -> KernelPlan | str | None:
     """The attention, of Q, K and V in these types, by this kernel; None if K and V cannot be had
-    in its type."""
+    in its type, or a reason that is not that."""
     group = tuple(dim for dim in facts.map_of("query") if dim in facts.m and dim != row)
     orders = _orders(facts, kernel, row, group, value_map)
     if placed is not None:
@@ -315,6 +323,14 @@ def _plan(
         sources, repeats = {}, 1
     if narrow and not sources:
         return None
+    latent = None
+    if kernel.kind == "latent":
+        given = {name: sources.get(name, facts.value(name)) for name in ("key", "value")}
+        ranks = {name: tuple(range(len(ranked_shape(source)))) for name, source in sources.items()}
+        latent = latent_place(facts, given, {**orders, **ranks}) if not value_map else _MOVED_V
+        if isinstance(latent, str):
+            return latent
+        turned -= {"key", "value"}
     lying = _lying(facts, kernel, orders, sources, product([*_sizes(facts, group), repeats]))
     reads = {} if value_map else lying.reads
     in_place = {*reads, *(["output"] if lying.at_result or lying.reader else [])}
@@ -350,6 +366,7 @@ def _plan(
         reader=lying.reader,
         at_reader=lying.at_reader,
         at_result=lying.at_result,
+        latent=latent,
     )
 
 

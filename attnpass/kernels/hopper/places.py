@@ -90,6 +90,22 @@ def places_of(value: ir.Value) -> Iterator[Strided]:
     yield dense(value)
 
 
+def lying_in(value: ir.Value) -> Iterator[Strided]:
+    """Where `value` lies in each of the tensors that its views show, the deepest first."""
+    views: list[View] = []
+    below = value
+    while (view := _view(below)) is not None:
+        views.append(view)
+        below = view.source
+    for depth in range(len(views), 0, -1):
+        place: Strided | None = dense(views[depth - 1].source)
+        for view in reversed(views[:depth]):
+            place = place and through(place, view)
+        if place is not None:
+            yield place
+    yield dense(value)
+
+
 def through(place: Strided, view: View) -> Strided | None:
     """Where the view of a tensor lies; None if strides do not say it."""
     sizes, starts = sizes_of(view.result), place.starts
@@ -251,6 +267,15 @@ def numbers_of(
     return found
 
 
+def numbers_of_heads(build: Builder, name: str, place: HeadPlace, unit: int) -> dict[str, Size]:
+    """The words of a kernel for an operand whose heads have one distance, in units of 16 bytes,
+    which are `unit` elements."""
+    head = place.heads[0].stride if place.heads else place.row
+    steps = {"head": _whole(head, unit), "row": _whole(place.row, unit)}
+    starts = _sum(build, [_whole(start, unit) for start in place.starts])
+    return {f"{name}_start": starts, **{f"{name}_{word}": step for word, step in steps.items()}}
+
+
 def common_batch(places: dict[str, HeadPlace], group: Size) -> Size | None:
     """How many heads of K and V have equal distances in all that lies in two pieces; 0 where
     nothing does, None if that is no number for all of them."""
@@ -259,7 +284,7 @@ def common_batch(places: dict[str, HeadPlace], group: Size) -> Size | None:
         if len(place.heads) < 2:
             continue
         inner = place.heads[-1].size
-        own = inner if name in ("key", "value") else _divided(inner, group)
+        own = inner if name in ("key", "value") else divided(inner, group)
         if len(place.heads) > 2 or own is None:
             return None
         found.append(own)
@@ -345,7 +370,7 @@ def _cut(pieces: Dim, sizes: Sequence[Size]) -> list[Dim] | None:
         while product([piece.size for piece in taken]) != size:
             if not left:
                 return None
-            piece, rest = left[0], _divided(size, product([p.size for p in taken]))
+            piece, rest = left[0], divided(size, product([p.size for p in taken]))
             halves = None if rest is None else _halves(piece, rest)
             left[:1] = halves or [piece]
             taken.append(left.pop(0))
@@ -364,14 +389,14 @@ def _parts(piece: Piece, sizes: Sequence[Size]) -> list[Dim]:
 
 def _halves(piece: Piece, size: Size) -> list[Piece] | None:
     """A piece as `size` major parts of as many minor ones as there are; None if it has no more."""
-    inner = _divided(piece.size, size)
+    inner = divided(piece.size, size)
     if inner is None or inner == 1 or size == 1:
         return None
     major = Piece(size, product([inner, piece.stride]), (*piece.path, 0))
     return [major, Piece(inner, piece.stride, (*piece.path, 1))]
 
 
-def _divided(size: Size, by: Size) -> Size | None:
+def divided(size: Size, by: Size) -> Size | None:
     """`size` / `by` where that is known to be whole."""
     if by == 1:
         return size

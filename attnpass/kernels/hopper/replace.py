@@ -22,7 +22,7 @@ from ...ir import (
     sizes_of,
     static_size,
 )
-from .decode import launch_decode
+from .decode import launch_decode, launch_latent
 from .extern import launch, runs_on_hopper
 from .places import UNIT, HeadPlace, common_places, numbers_of, ordered_place, rows_of
 from .scale import magnitude, signed_query
@@ -92,9 +92,11 @@ def _by_kernel(
     place = plan.at_result if reader is None else plan.at_reader
     operands, strides = _lying(facts, plan, build, values, place)
     numbers |= strides
-    if kernel.kind == "decode":
+    if kernel.over_cache:
         kv_heads = heads if plan.repeats == 1 else build.size_op("divui", heads, plan.repeats)
-        new = launch_decode(build, plan, numbers | {"heads": kv_heads}, operands, result, elsewhere)
+        numbers["heads"] = kv_heads
+        launch_both = launch_decode if plan.latent is None else launch_latent
+        new = launch_both(build, plan, numbers, operands, result, elsewhere)
     else:
         numbers["heads"] = product([heads, inner])
         blocks = build.size_op("ceildivui", rows, kernel.rows_per_workgroup)
@@ -143,6 +145,10 @@ def _lying(
     """The tensors that the kernel reads, and where in them its operands lie; those that it cannot
     read as they lie are copied. `written` is where the rows of the result are; None: with heads
     in front."""
+    if plan.latent is not None:
+        others = [name for name in values if name not in ("key", "value")]
+        query, *mask = (_in_order(plan, build, name, values[name]) for name in others)
+        return [query, *plan.latent.sources, *mask], plan.latent.numbers(build)
     if not plan.kernel.strided:
         copied = [_in_order(plan, build, name, value) for name, value in values.items()]
         return copied, {}

@@ -49,7 +49,7 @@ def test_parameters_are_those_that_iree_passes(kernel: Kernel) -> None:
     # EIATTR_KPARAM_INFO (cuobjdump -elf): ordinal and offset of a parameter, its size behind.
     found = re.findall(rb"\x04\x17\x0c\x00(.{12})", image, re.S)
     parameters = sorted(struct.unpack("<4xHHI", entry) for entry in found)
-    pointers = {"prefill": 5, "decode": 6, "combine": 3}[kernel.kind]
+    pointers = {"prefill": 5, "decode": 6, "latent": 6, "combine": 3}[kernel.kind]
     pointers += kernel.mask == "operand"
     sizes = [8] * pointers + [4] * len(kernel.constants)
     assert [entry[2] >> 18 for entry in parameters] == sizes
