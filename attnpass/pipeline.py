@@ -106,6 +106,7 @@ STEPS = (
         "attn-plain-indices",
         "the import takes negative positions as they are, and has no program for some indices",
     ),
+    Step("attn-bounded-scatters", "the import of StableHLO writes outside of tensors"),
     # preprocessing
     Step("attn-match-reshapes", "IREE fuses nothing across reshapes to computed sizes"),
     Step("attn-gelu-tanh", "GELU by tanh is imported with a factor of three digits"),

@@ -136,6 +136,16 @@ def torch_tensor(sizes: Sequence[int | None], element: str) -> ir.Type:
     return ir.Type.parse(f"!torch.vtensor<[{words}],{element}>")
 
 
+def numbered_dims(attribute: object) -> dict[str, list[int]]:
+    """The lists of dims in an attribute such as `#stablehlo.scatter<update_window_dims = [1, 2],
+    index_vector_dim = 1>`, by their names; a number is a list of one."""
+    found = re.findall(r"(\w+) = (?:\[([\d, ]*)\]|(\d+))", str(attribute))
+    return {
+        name: [int(word) for word in (one or many).split(",") if word.strip()]
+        for name, many, one in found
+    }
+
+
 def with_torch_element(kind: ir.Type, element: str) -> ir.Type:
     """A `!torch.vtensor` of other elements; all other types as they are."""
     old = torch_element(kind)

@@ -44,8 +44,6 @@ _LOOPS = ("scf.for", "scf.while")
 _SCATTER, _INSERT = "iree_linalg_ext.scatter", "tensor.insert_slice"
 _REGION = "flow.dispatch.region"
 _COMPUTES = ("linalg.", "iree_linalg_ext.")
-# Which operand these write to; those in front of it they read.
-_TARGET = {_SCATTER: 2, _INSERT: 1}
 # IREE makes these anew wherever they are written.
 _REMADE = ("arith.constant", "linalg.fill", "tensor.empty")
 # Ops whose last operands are where their results begin.
@@ -144,9 +142,10 @@ def keep_read(module: ir.Operation) -> list[ir.Operation]:
     returns those ops. Needs a current context."""
     found: list[ir.Operation] = []
     for write in collect(module, lambda op: op.name in (_SCATTER, _INSERT), bodies=False):
-        target = below_views(write.operands[_TARGET[write.name]], IN_PLACE)
-        for number in range(_TARGET[write.name]):
-            value = write.operands[number]
+        # What a scatter reads stands in front of what it writes to.
+        place = 1 if write.name == _INSERT else len(write.operands) - 1
+        target = below_views(write.operands[place], IN_PLACE)
+        for number, value in enumerate(list(write.operands)[:place]):
             if _is_made_of(value, target, by_views=write.name == _INSERT):
                 write.operands[number] = _in_memory(Builder(write), value)
                 found.append(write)

@@ -12,12 +12,11 @@ from ..ir import Builder, collect, defining_op
 from ..passes import Pass, PassContext
 
 _SCATTER = "iree_linalg_ext.scatter"
-_UPDATES, _INDICES = 0, 1
 
 
 @dataclass(frozen=True)
 class ScatterIndices(Pass):
-    """Puts a compute barrier behind what makes the indices and the updates of a scatter.
+    """Puts a compute barrier behind what makes the indices, the updates and the mask of a scatter.
 
     From `--iree-opt-level=O2` on IREE 3.13 fuses it into the scatter's kernel. On CUDA that
     kernel reads indices that nobody wrote, and writes where they point: a decode step with a
@@ -34,8 +33,7 @@ class ScatterIndices(Pass):
             return False
         changed = False
         for scatter in collect(module, lambda op: op.name == _SCATTER, bodies=False):
-            for number in (_UPDATES, _INDICES):
-                value = scatter.operands[number]
+            for number, value in enumerate(list(scatter.operands)[:-1]):
                 producer = defining_op(value)
                 if producer is not None and producer.name != BARRIER:
                     scatter.operands[number] = compute_barrier(Builder(scatter), value)

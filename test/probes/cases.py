@@ -114,6 +114,18 @@ def _narrow_indices() -> Probe:
     return Probe(modules.NARROW_INDICES, "attn-plain-indices", FAILED, error=error, **given)
 
 
+def _sequences() -> Probe:
+    cache, new = random((2, 3, 16, 8), (2, 3, 1, 8))
+    wanted, at = cache.copy(), np.array([[0, 4, 0], [0, 9, 0]], np.int32)
+    wanted[0, :, 4:5], wanted[1, :, 9:10] = new
+    given = {"inputs": [cache, at, new], "wanted": lambda: [wanted]}
+    flags = ["--iree-input-type=stablehlo"]
+    error = "expected indices to be equal to batch rank"
+    return Probe(
+        modules.SEQUENCES, "attn-bounded-scatters", FAILED, error=error, flags=flags, **given
+    )
+
+
 def _slice(**more: Any) -> Probe:
     source, weights = random((8, 16, 64), (64,))
     wanted = source[:, 6:10, ::-1] * weights
@@ -225,6 +237,7 @@ PROBES = {
     "writes in loops": _loop(),
     "writes of what is read in the same tensor": _moved_up(),
     "writes by indices of 32 bits": _narrow_indices(),
+    "writes of JAX with batching dims": _sequences(),
     "Q and K of two narrow types": interpreted(
         Form(kinds=("f16", "bf16", "f32", "f32")),
         "attn-same-types",

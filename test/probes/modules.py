@@ -191,6 +191,17 @@ func.func @main(%cache: tensor<2x16x8xf32>) -> tensor<2x16x8xf32> {
 }
 """
 
+# A row of each sequence, as `vmap` of `dynamic_update_slice` writes them.
+SEQUENCES = """
+func.func @main(%cache: tensor<2x3x16x8xf32>, %at: tensor<2x3xi32>, %new: tensor<2x3x1x8xf32>) -> tensor<2x3x16x8xf32> {
+  %r = "stablehlo.scatter"(%cache, %at, %new) <{indices_are_sorted = true, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2, 3], input_batching_dims = [0], scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [1, 2, 3], index_vector_dim = 1>, unique_indices = true}> ({
+  ^bb0(%old: tensor<f32>, %one: tensor<f32>):
+    stablehlo.return %one : tensor<f32>
+  }) : (tensor<2x3x16x8xf32>, tensor<2x3xi32>, tensor<2x3x1x8xf32>) -> tensor<2x3x16x8xf32>
+  return %r : tensor<2x3x16x8xf32>
+}
+"""
+
 # Rows written by indices of 32 bits.
 NARROW_INDICES = """
 func.func @main(%cache: !torch.vtensor<[2,16,8],f32>, %new: !torch.vtensor<[2,1,8],f32>, %at: !torch.vtensor<[1],si32>) -> !torch.vtensor<[2,16,8],f32> {

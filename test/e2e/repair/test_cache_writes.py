@@ -161,3 +161,103 @@ func.func @main(%cache: tensor<2x16x8xf32>, %at: tensor<3x1xi64>) -> tensor<2x16
     at = np.array([[1], [2], [3]])
     got = run_module(program, [cache, at])
     np.testing.assert_allclose(got, wanted(cache, at), rtol=1e-6, atol=1e-6)
+
+
+@dataclass(frozen=True)
+class JaxWrite:
+    """A `stablehlo.scatter`, as JAX lowers it, with the shapes of the cache, the indices and the
+    new rows, the dims that it names, and what numpy makes of it."""
+
+    cache: tuple[int, ...]
+    at: np.ndarray
+    new: tuple[int, ...]
+    dims: str
+    wanted: Any
+    adds: bool = False
+
+    def text(self) -> str:
+        shapes = (self.cache, self.at.shape, self.new)
+        sizes = ["x".join(map(str, shape)) for shape in shapes]
+        cache, new = f"tensor<{sizes[0]}xf32>", f"tensor<{sizes[2]}xf32>"
+        at = f"tensor<{sizes[1]}xi32>"
+        body = "%sum = stablehlo.add %old, %one : tensor<f32>\n    " if self.adds else ""
+        return f"""
+func.func @main(%cache: {cache}, %new: {new}, %at: {at}) -> {cache} {{
+  %r = "stablehlo.scatter"(%cache, %at, %new) <{{indices_are_sorted = false,
+      scatter_dimension_numbers = #stablehlo.scatter<{self.dims}, index_vector_dim = 1>,
+      unique_indices = false}}> ({{
+  ^bb0(%old: tensor<f32>, %one: tensor<f32>):
+    {body}stablehlo.return {"%sum" if self.adds else "%one"} : tensor<f32>
+  }}) : ({cache}, {at}, {new}) -> {cache}
+  return %r : {cache}
+}}
+"""
+
+
+def _set_heads(cache: np.ndarray, new: np.ndarray, at: np.ndarray) -> None:
+    for row, place in enumerate(at[:, 0]):
+        if 0 <= place < cache.shape[2]:
+            cache[:, :, place] = new[:, :, row]
+
+
+def _add_rows(cache: np.ndarray, new: np.ndarray, at: np.ndarray) -> None:
+    for row, place in enumerate(at[:, 0]):
+        if 0 <= place < len(cache):
+            cache[place] += new[row]
+
+
+def _set_windows(cache: np.ndarray, new: np.ndarray, at: np.ndarray) -> None:
+    for batch, (head, place) in enumerate(at):
+        if 0 <= place <= cache.shape[2] - 2 and head == 0:
+            cache[batch, :, place : place + 2] = new[batch]
+
+
+JAX_WRITES = {
+    # `cache.at[:, :, at].set(new)`: one is outside, and one before the first.
+    "heads first": JaxWrite(
+        (2, 3, 16, 8),
+        np.array([[1], [100], [-1], [15]]),
+        (2, 3, 4, 8),
+        "update_window_dims = [0, 1, 3], inserted_window_dims = [2], "
+        "scatter_dims_to_operand_dims = [2]",
+        _set_heads,
+    ),
+    # `table.at[at].add(new)`: two meet.
+    "added": JaxWrite(
+        (16, 8),
+        np.array([[3], [3], [16], [0]]),
+        (4, 8),
+        "update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0]",
+        _add_rows,
+        adds=True,
+    ),
+    # `vmap` over sequences of windows of two rows; that of the second ends outside.
+    "windows": JaxWrite(
+        (3, 3, 16, 8),
+        np.array([[0, 4], [0, 15], [0, 14]]),
+        (3, 3, 2, 8),
+        "update_window_dims = [1, 2, 3], input_batching_dims = [0], "
+        "scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [1, 2]",
+        _set_windows,
+    ),
+}
+
+
+@pytest.mark.parametrize("level", ["O0", "O2"])
+@pytest.mark.parametrize("name", JAX_WRITES)
+def test_jax_leaves_out_what_lies_outside(name: str, level: str) -> None:
+    write, report = JAX_WRITES[name], Report()
+    flags = [*CPU, f"--iree-opt-level={level}"]
+    program = attnpass.compile_str(
+        write.text(), input_type="stablehlo", extra_args=flags, report=report
+    )
+    assert program
+    assert any("what lies outside" in one.reason for one in report.found("repaired"))
+    rng = np.random.default_rng(0)
+    cache, new = (
+        rng.standard_normal(shape).astype(np.float32) for shape in (write.cache, write.new)
+    )
+    at = write.at.astype(np.int32)
+    got = run_module(program, [cache, new, at])
+    write.wanted(cache, new, at)
+    np.testing.assert_allclose(got, cache, rtol=1e-6)
