@@ -67,6 +67,7 @@ REGISTRY: dict[str, str] = {
     "attn-keep-tiles": "attnpass.gpu.keep_tiles:KeepTiles",
     "attn-explicit-repeats": "attnpass.layout.indexed_repeats:ExplicitRepeats",
     "attn-gelu-tanh": "attnpass.repair.gelu_tanh:GeluTanh",
+    "attn-pack-products": "attnpass.cpu.pack_products:PackProducts",
     "attn-propagate-layout": "attnpass.layout.propagate_layout:PropagateLayout",
     "attn-share-masks": "attnpass.forms.share_masks:ShareMasks",
     "attn-raise": "attnpass.raising.raise_attention:RaiseAttention",

@@ -158,6 +158,7 @@ STEPS = (
     ),
     Step("attn-fit-tiles", "IREE's kernels for GPUs count keys that are not there", only="mask"),
     Step("attn-tile-products", "rows of products fit a kernel's tiles", _CONFIGURE),
+    Step("attn-pack-products", "IREE reads weights as they lie, from a page a row", _CONFIGURE),
     Step("attn-generic-products", "IREE lowers named products wrong below O2"),
     Step("attn-fuse-pieces", "IREE copies parts of heads out and back in", _CONFIGURE),
     Step("attn-scatter-rows", "IREE imports a write of rows of a cache as one of elements"),

@@ -318,9 +318,9 @@ class Builder(ScalarBuilder):
         attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(segments, context)
         return self.create(name, [result], given, attributes, regions=regions)
 
-    def segments(self, inputs: int, outputs: int) -> ir.Attribute:
-        """`operandSegmentSizes` of a destination-style op."""
-        return ir.DenseI32ArrayAttr.get([inputs, outputs], self.anchor.context)
+    def segments(self, inputs: int, outputs: int, *others: int) -> ir.Attribute:
+        """`operandSegmentSizes` of a destination-style op, with the numbers of other operands."""
+        return ir.DenseI32ArrayAttr.get([inputs, outputs, *others], self.anchor.context)
 
     def _reassociation(self, groups: Sequence[Sequence[int]]) -> ir.ArrayAttr:
         i64 = ir.IntegerType.get_signless(64, self.anchor.context)

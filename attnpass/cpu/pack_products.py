@@ -1,0 +1,199 @@
+"""attn-pack-products: CPUs: the weights of products of many rows lie as their loops read them.
+
+IREE 3.13 multiplies matrices as they lie: a step of its loops reads columns of the weights from as
+many pages as it takes elements of the depth. Here weights are copied into tiles of as many columns
+as registers hold sums of, one element of the depth behind the other: constant ones once, when the
+module is loaded, arguments in each call. Rows stay as they are, and so does the result, whose
+columns are cut in tiles by a view; elementwise ops behind the product are, too, so that IREE fuses
+them into its kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..attention.facts import find_ops
+from ..ir import (
+    Builder,
+    collect,
+    defining_op,
+    element_number,
+    element_type,
+    element_type_name,
+    erase_dead,
+    maps,
+    set_attribute,
+    symbol_name,
+)
+from ..ir.contractions import is_contraction, read_contraction
+from ..ir.views import WHOLE, below_views, view_before
+from ..layout.rules.loop_nest import peel_broadcasts
+from ..machines.cpu.machine import Cpu
+from ..machines.cpu.products import configuration, product_tile
+from ..passes import Pass, PassContext, option
+from .column_tiles import (
+    as_matrix,
+    elementwise_behind,
+    hand_out,
+    on_tiles,
+    readers,
+    static_sizes,
+    tile_sizes,
+)
+
+
+@dataclass(frozen=True)
+class RowsTimesWeights:
+    """A product of a factor with rows, which end in the depth, with a matrix of weights that all
+    rows share: `columns_first` if that lies as (columns, depth)."""
+
+    op: ir.Operation
+    rows: ir.Value
+    weights: ir.Value
+    columns_first: bool
+
+    @property
+    def count(self) -> int:
+        """The number of rows, of all sequences."""
+        return prod(static_sizes(self.rows)[:-1])
+
+    @property
+    def depth(self) -> int:
+        return static_sizes(self.rows)[-1]
+
+    @property
+    def columns(self) -> int:
+        return static_sizes(self.op.results[0])[-1]
+
+
+def describe(op: ir.Operation) -> RowsTimesWeights | None:
+    """The product that `op` is; None for another op, for types other than f32, sizes that are known
+    only at run time, and sums that do not start at zero."""
+    facts = read_contraction(op)
+    if facts is None or any(element_type_name(value) != "f32" for value in op.operands):
+        return None
+    if not all(isinstance(size, int) for size in facts.sizes):
+        return None
+    positions = (facts.left, facts.right, facts.result)
+    if any(None in dims for dims in positions) or len(facts.k) != 1:
+        return None
+    if element_number(below_views(op.operands[2], WHOLE)) != 0:
+        return None
+    reads = peel_broadcasts([(op.operands[i], positions[i]) for i in (0, 1)], facts.result)
+    rows, (weights, dims) = reads[0], _below_transposes(*reads[1])
+    *leading, last = facts.result
+    if rows[1] != (*leading, *facts.k) or dims not in ((last, *facts.k), (*facts.k, last)):
+        return None
+    return RowsTimesWeights(op, rows[0], weights, dims[0] == last)
+
+
+def _below_transposes(value: ir.Value, dims: maps.Positions) -> tuple[ir.Value, maps.Positions]:
+    """What a value is below transposes, with the map that reads it."""
+    while (view := view_before(value)) is not None and view.op.name == "linalg.transpose":
+        projection = view.projection
+        assert projection is not None and None not in projection
+        value, dims = view.source, tuple(dims[dim] for dim in projection if dim is not None)
+    return value, dims
+
+
+def pack(product: RowsTimesWeights, tile: tuple[int, int]) -> list[ir.Operation]:
+    """Gives the users of a product, and of the elementwise ops behind it, the same values, made of
+    packed weights; returns the ops that stay behind without use."""
+    build, width = Builder(product.op), tile[1]
+    kind = element_type(product.rows)
+    zero = build.constant(ir.FloatAttr.get(kind, 0.0, loc=build.location), kind)
+    rows = as_matrix(build, product.rows)
+    init = build.fill(zero, build.empty(tile_sizes(product.op.results[0], width), kind))
+    # Loops: row, tile of columns, column, depth.
+    positions = ((0, 3), (1, 3, 2), (0, 1, 2))
+    weights = _packed(build, product, width)
+    (value,) = build.generic([rows, weights], [init], positions, _multiply_and_add)
+    made = defining_op(value)
+    assert made is not None
+    set_attribute(made, "compilation_info", configuration(tile, product.count, product.columns))
+    found = {product.op.results[0]: value}
+    behind = elementwise_behind(product.op.results[0])
+    for op in behind:
+        found[op.results[0]] = on_tiles(op, found, width)
+    for op in (product.op, *behind):
+        if any(reader not in behind for reader in readers(op.results[0])):
+            hand_out(op, found[op.results[0]])
+    return [*reversed(behind), product.op]
+
+
+def _multiply_and_add(build: Builder, scalars: Sequence[ir.Value]) -> list[ir.Value]:
+    left, right, total = scalars
+    return [build.apply("arith.addf", total, build.apply("arith.mulf", left, right))]
+
+
+def _packed(build: Builder, product: RowsTimesWeights, width: int) -> ir.Value:
+    """The weights as (tiles, depth, columns of a tile)."""
+    order = [0, 1] if product.columns_first else [1, 0]
+    shape = [product.columns // width, product.depth, width, 1]
+    init = build.empty(shape, element_type(product.weights))
+    # Tiles of one in the depth: IREE takes twice as long for packs of one dim.
+    lists = {"inner_dims_pos": order, "outer_dims_perm": order, "static_inner_tiles": [width, 1]}
+    context = build.anchor.context
+    attributes: dict[str, ir.Attribute] = {
+        name: ir.DenseI64ArrayAttr.get(given, context) for name, given in lists.items()
+    }
+    attributes["operandSegmentSizes"] = build.segments(1, 1, 0, 0)
+    operands = [product.weights, init]
+    packed = build.create("linalg.pack", [init.type], operands, attributes).results[0]
+    return build.collapse(packed, [[0], [1], [2, 3]])
+
+
+def _is_constant(value: ir.Value, mutable: set[str]) -> bool:
+    """Whether IREE makes a copy of a value once, when the module is loaded."""
+    op = defining_op(value)
+    if op is None or op.name != "util.global.load":
+        return op is not None and op.name == "arith.constant"
+    return ir.FlatSymbolRefAttr(op.attributes["global"]).value not in mutable
+
+
+def _mutable_globals(module: ir.Operation) -> set[str]:
+    found = collect(module, lambda op: op.name == "util.global", bodies=False)
+    return {symbol_name(op) for op in found if "is_mutable" in op.attributes}
+
+
+@dataclass(frozen=True)
+class PackProducts(Pass):
+    """Copies the weights of f32 products beside attention (projections, MLPs) into tiles on CPUs,
+    where their rows are known and many: 1024 x 3072 x 768 takes a thread of a Zen 4 45 ms for 58,
+    with registers of 32 bytes 55 for 70, and 65 for 95 with GPT-2's GELU behind it.
+    """
+
+    name: ClassVar[str] = "attn-pack-products"
+    summary: ClassVar[str] = "CPUs: the weights of products of many rows lie as loops read them"
+    backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
+
+    target: str = option("", "target to decide for, instead of the module's own")
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        target = context.target_for(module, self.target)
+        if not isinstance(target, Cpu) or not find_ops(module):
+            return False
+        mutable, changed = _mutable_globals(module), False
+        # The last first: a sum of two results joins the later product, which it has to wait for.
+        for op in reversed(collect(module, is_contraction, bodies=False)):
+            product = describe(op)
+            if product is None:
+                continue
+            tile = _tile(product, mutable, target)
+            if isinstance(tile, tuple):
+                why = f"its weights are copied into tiles of {tile[1]} columns"
+                context.report.record(op, "fitted", why, kind="contraction", tile=tile[1])
+                erase_dead(pack(product, tile))
+                changed = True
+        return changed
+
+
+def _tile(product: RowsTimesWeights, mutable: set[str], target: Cpu) -> tuple[int, int] | str:
+    constant = _is_constant(product.weights, mutable)
+    sizes = (product.count, product.columns, product.depth)
+    return product_tile(*sizes, constant, target.vector_bytes)

@@ -1,0 +1,56 @@
+"""Which products on a CPU read their weights from tiles, and from which.
+
+Measured in f32 on one thread of a Zen 4, 1024 x 3072 x 768: as the matrices lie 58 ms, in tiles 47;
+with registers of 32 bytes 70 and 55. Copying the weights takes 2 ms each time, unless they are
+constants (docs/notes/cpu.md).
+"""
+
+from __future__ import annotations
+
+# Rows and columns of which sums stay in registers, by bytes of one: each element of the rows is
+# spread over a register for two of columns. Rows of another number are masked, three times slower.
+TILES = {64: (8, 32), 32: (4, 16)}
+# Rows from which on copies pay: those of weights that are made once, and those made in each call.
+LEAST_ROWS, LEAST_ROWS_COPIED = 64, 512
+# Multiplications of a product that is worth another kernel.
+LEAST_WORK = 1 << 25
+# Rows and columns of a workgroup, and how many are enough for many cores.
+WORKGROUP, LEAST_WORKGROUPS = (64, 128), 64
+
+
+def product_tile(
+    rows: int, columns: int, depth: int, constant: bool, register_bytes: int
+) -> tuple[int, int] | str:
+    """The tile (rows, columns) for a product of f32 whose weights are `constant` or not, on vector
+    registers of so many bytes; or why it stays as it is."""
+    if register_bytes not in TILES:
+        return f"nothing was measured for vector registers of {register_bytes} bytes"
+    high, wide = TILES[register_bytes]
+    if rows % high or columns % wide:
+        return f"{rows} rows and {columns} columns are no whole tiles of {high} and {wide}"
+    least = LEAST_ROWS if constant else LEAST_ROWS_COPIED
+    if rows < least:
+        return f"{rows} rows are too few to copy its weights for: {least} pay"
+    if rows * columns * depth < LEAST_WORK:
+        return "it is too small to copy its weights for"
+    return high, wide
+
+
+def configuration(tile: tuple[int, int], rows: int, columns: int) -> str:
+    """The `compilation_info` of a product over loops of rows, tiles of columns, columns of a tile
+    and the depth.
+
+    A workgroup's weights stay in the second-level cache; its rows take them in turn.
+    """
+    high, wide = WORKGROUP
+    while rows * columns < LEAST_WORKGROUPS * high * wide and high > tile[0]:
+        high //= 2
+    # A workgroup of fewer rows than others would mask them.
+    high = next(size for size in range(high, 0, -tile[0]) if rows % size == 0)
+    return (
+        "#iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<"
+        f"distribution = [{high}, {wide // tile[1]}, {tile[1]}, 0], "
+        f"vector_common_parallel = [{tile[0]}, 1, {tile[1]}, 0], "
+        "vector_reduction = [0, 0, 0, 1]>, translation_info = #iree_codegen.translation_info<"
+        "pipeline = #iree_cpu.pipeline<DoubleTilingExpert>>>"
+    )
