@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import Any
 
 _KINDS = re.compile("(?:bf16|f16|f32|f8E4M3FN|f8E5M2)")
-_FLAGS = ("causal", "dynamic", "own", "configured", "projected", "growing", "poisoned", "cast")
+_FLAGS = (
+    "causal",
+    "dynamic",
+    "own",
+    "configured",
+    "projected",
+    "growing",
+    "poisoned",
+    "cast",
+    "latent",
+)
 # Words of names that have a number behind them: the fields that they are of.
 _NUMBERED = {"offset": "offset", "window": "behind", "cap": "cap", "steps": "steps"}
 
@@ -34,7 +44,7 @@ class Case:
     becomes cap * tanh(s / cap) with a `cap`. `growing` keys are the larger the later, so that rows'
     maxima grow. V's head dim is `value_head`, if not 0 but that of Q and K. `forced` is the kernel
     that is measured, if not the one that would be taken. With `poisoned` every other head is NaN,
-    and the rest must not be.
+    and the rest must not be. `latent` V is K's first columns, and no operand of the module.
     """
 
     dtype: str
@@ -65,6 +75,7 @@ class Case:
     seen: str = ""
     cast: bool = False
     value_head: int = 0
+    latent: bool = False
 
     @property
     def name(self) -> str:
@@ -82,6 +93,7 @@ class Case:
         words += ["forced"] if self.forced else []
         words += ["poisoned"] if self.poisoned else []
         words += ["cast"] if self.cast else []
+        words += ["latent"] if self.latent else []
         words += ["vt"] if self.layout == "transposed" else []
         words += [f"steps{self.steps}"] if self.steps > 1 else []
         return "_".join(words)
@@ -114,13 +126,14 @@ class Case:
 
     @property
     def is_decode(self) -> bool:
-        return self.rows * self.group <= 64
+        return self.rows * self.group <= 64 and not self.latent
 
     @property
     def bytes(self) -> int:
         """Of K and V."""
         width = 1 if self.kept.startswith("f8") else 2
-        return self.heads * self.keys * (self.head + self.columns) * width
+        columns = self.head + (0 if self.latent else self.columns)
+        return self.heads * self.keys * columns * width
 
     @property
     def flops(self) -> float:

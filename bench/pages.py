@@ -419,7 +419,8 @@ def kernel_decode() -> str:
     large = 2**24
 
     def wanted(row: Row) -> bool:
-        return _is_decode(row) and row["heads"] * row["keys"] * row["head"] >= large
+        is_large = row["heads"] * row["keys"] * row["head"] >= large
+        return _is_decode(row) and is_large and not row.get("latent")
 
     return _beside_peers(_kernels(wanted), "GBps")
 
@@ -429,7 +430,7 @@ def kernel_prefill() -> str:
 
     def wanted(row: Row) -> bool:
         is_large = not _is_decode(row) and row["keys"] >= 512 and not row.get("cap")
-        return is_large and not _is_widened(row)
+        return is_large and not _is_widened(row) and not row.get("latent")
 
     return _beside_peers(_kernels(wanted), "TFLOPS")
 

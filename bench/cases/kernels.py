@@ -51,7 +51,8 @@ def module_text(case: Case) -> str:
     """`main(q, k, v)`: attention as the passes see it."""
     b, g, m, n, d = case.heads, case.group, case.rows, case.keys, case.head
     c = case.columns
-    dynamic = "" if not case.dynamic else "bn" if case.is_decode else "bgmn"
+    few = case.is_decode or case.latent
+    dynamic = "" if not case.dynamic else "bn" if few else "bgmn"
     named = zip("bgmn", (b, g, m, n), strict=True)
     bs, gs, ms, ns = ("?" if dim in dynamic else str(size) for dim, size in named)
     transposed = case.layout == "transposed"
@@ -61,9 +62,11 @@ def module_text(case: Case) -> str:
     o = f"tensor<{bs}x{gs}x{ms}x{c}x{case.output}>"
     mask, argument = "", ""
     read = [("%k", k, K), ("%v", v, V_T if transposed else V), ("%scale", "f32", "")]
-    value_argument, project = f"%v: {v}", ""
+    value_argument, project = f", %v: {v}", ""
     if case.projected:
         value_argument, project = _projection(case, v)
+    if case.latent:
+        value_argument, project = "", _slice(case, k, v)
     if case.mask:
         shape = "x".join(
             dict(zip("bgmn", (bs, gs, ms, ns), strict=True))[x] for x in case.mask_dims
@@ -127,7 +130,7 @@ def module_text(case: Case) -> str:
         )
         for step in range(case.steps)
     )
-    return f"""func.func @main(%q0: {q}, %k: {k}, {value_argument}{argument}) -> {o} {{
+    return f"""func.func @main(%q0: {q}, %k: {k}{value_argument}{argument}) -> {o} {{
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c2 = arith.constant 2 : index
@@ -144,7 +147,7 @@ def _projection(case: Case, v: str) -> tuple[str, str]:
     wide, narrow = (f"tensor<{keys}x{heads * head}x{of}>" for of in ("f32", kind))
     apart = f"tensor<{keys}x{heads}x{head}x{kind}>"
     return (
-        f"%left: {x}, %right: {w}",
+        f", %left: {x}, %right: {w}",
         f"""
   %zero = arith.constant 0.0 : f32
   %p0 = tensor.empty() : {wide}
@@ -163,6 +166,13 @@ def _projection(case: Case, v: str) -> tuple[str, str]:
   %p9 = tensor.empty() : {v}
   %v = linalg.transpose ins(%p8 : {apart}) outs(%p9 : {v}) permutation = [1, 0, 2]""",
     )
+
+
+def _slice(case: Case, k: str, v: str) -> str:
+    """Text that makes V of the first columns of K."""
+    batch, keys = ("%b", "%n") if case.dynamic else (case.heads, case.keys)
+    return f"""
+  %v = tensor.extract_slice %k[0, 0, 0] [{batch}, {keys}, {case.columns}] [1, 1, 1] : {k} to {v}"""
 
 
 def settings(case: Case) -> dict[str, Any]:
@@ -221,6 +231,8 @@ def run(folder: Path, case: Case, options: argparse.Namespace) -> Iterator[Row]:
     mask = _mask(case)
     transposed = v.transpose(1, 2).contiguous() if case.layout == "transposed" else v
     given = [q, k, transposed]
+    if case.latent:
+        given = [q, k]
     if case.projected:
         x, w = _factors(case)
         given[2:], v = [x, w], _projected(case, x, w)
@@ -281,7 +293,7 @@ def _inputs(case: Case) -> tuple[Any, Any, Any]:
     for tensor in tensors if case.poisoned else []:
         tensor[1::2] = math.nan
     q, k, v = (tensor.to(torch_type(kind)) for tensor, kind in zip(tensors, types, strict=True))
-    return q, k, v
+    return q, k, k[..., : case.columns] if case.latent else v
 
 
 def _factors(case: Case) -> list[Any]:
@@ -431,6 +443,8 @@ def _torch_ways(case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any) -> d
             flat, *pair, mask, is_causal=mask is None and case.causal, enable_gqa=case.group > 1
         )
 
+    if case.latent:
+        return {"torch_products": _by_products(case, q.flatten(1, 2), k, wanted)}
     if case.cap:
         return _flex_ways(case, flat, pair, wanted)
     ways: dict[str, Way] = {}
@@ -445,6 +459,18 @@ def _torch_ways(case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any) -> d
         except RuntimeError as problem:
             ways[name] = Way(case, failed=str(problem)[:200])
     return ways
+
+
+def _by_products(case: Case, q: Any, k: Any, wanted: Any) -> Way:
+    """Two products and a softmax, for head dims that PyTorch's kernels lack."""
+    import torch
+
+    def call() -> Any:
+        scores = torch.bmm(q, k.transpose(1, 2)) * case.head**-0.5
+        return torch.bmm(torch.softmax(scores, -1), k[..., : case.columns])
+
+    output = call().unflatten(1, (case.group, case.rows))[_heads(case)]
+    return _way(case, call, relative_error(output, wanted))
 
 
 def _flex_ways(case: Case, flat: Any, pair: Any, wanted: Any) -> dict[str, Way]:

@@ -54,3 +54,26 @@ def test_the_manifest_has_the_measured_speed() -> None:
     speed = kernel.measured_work / kernel.measured_seconds
     assert speed > row["GBps"] * 0.999e9
     assert "GB/s at f16_" in kernel.measured
+
+
+# Sequences, heads, new tokens, keys; microseconds on an H200, 2026-11-23 (docs/notes/kernels.md).
+LATENTS = [
+    ((16, 128, 1, 8192), 103),
+    ((16, 128, 2, 8192), 193),
+    ((128, 128, 1, 4096), 472),
+    ((64, 16, 1, 8192), 176),
+    ((16, 64, 1, 8192), 77),
+    ((8, 16, 1, 16384), 48),
+]
+
+
+@pytest.mark.parametrize(("sizes", "measured"), LATENTS)
+def test_decode_over_latents_takes_as_long_as_estimated(
+    sizes: tuple[int, int, int, int], measured: float
+) -> None:
+    sequences, heads, rows, keys = sizes
+    work = Work(sequences, heads, rows, keys, 576 + 512, 2)
+    (kernel,) = [kernel for kernel in load_kernels() if kernel.name == "latent_bf16_d576x512"]
+    estimated = kernel_seconds(work, kernel, named_target("sm_90")) * 1e6
+    assert abs(estimated - measured) < 0.25 * measured
+    assert estimated < iree_seconds(work) * 1e6

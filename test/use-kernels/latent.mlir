@@ -119,6 +119,35 @@ func.func @joined(%q: tensor<3x128x1x576xbf16>, %c: tensor<3x?x512xbf16>, %p: te
 #s = affine_map<(b, m, n, k1, k2) -> ()>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
+// How many sequences there are is known at run time: the slice has as many as Q, and K's.
+// CHECK-LABEL: func.func @dynamic(
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<?x16x576xf16>, %[[C:[a-z0-9]+]]: tensor<?x?x576xf16>
+// CHECK: hal.dispatch.extern "latent_f16_d576x512"
+// CHECK-SAME: %[[Q]], %[[C]], %[[C]])
+// REMARK: output kernel: latent_f16_d576x512
+func.func @dynamic(%q: tensor<?x16x576xf16>, %c: tensor<?x?x576xf16>) -> tensor<?x16x512xf16> {
+  %scale = arith.constant 0.07 : f32
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %b = tensor.dim %q, %c0 : tensor<?x16x576xf16>
+  %n = tensor.dim %c, %c1 : tensor<?x?x576xf16>
+  %v = tensor.extract_slice %c[0, 0, 0] [%b, %n, 512] [1, 1, 1] : tensor<?x?x576xf16> to tensor<?x?x512xf16>
+  %e = tensor.empty(%b) : tensor<?x16x512xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %c, %v, %scale : tensor<?x16x576xf16>, tensor<?x?x576xf16>, tensor<?x?x512xf16>, f32) outs(%e : tensor<?x16x512xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<?x16x512xf16>
+  return %r : tensor<?x16x512xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
 // The last 512 columns are no V of the kernel's.
 // CHECK-LABEL: func.func @last(
 // CHECK: iree_linalg_ext.attention

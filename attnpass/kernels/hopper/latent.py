@@ -73,8 +73,11 @@ def _rows(value: ir.Value, order: Sequence[int]) -> Iterator[HeadPlace]:
 
 
 def _without_paths(place: HeadPlace) -> HeadPlace:
-    """The place by its distances alone, whatever dims they are of."""
-    return replace(place, heads=tuple(Piece(each.size, each.stride, ()) for each in place.heads))
+    """The place by its distances alone, whatever dims they are of; how many of the outermost there
+    are does not matter to them, and is the same in K and V."""
+    pieces = enumerate(place.heads)
+    heads = [Piece(each.size if at else 0, each.stride, ()) for at, each in pieces]
+    return replace(place, heads=tuple(heads))
 
 
 def _joined(key: ir.Value, order: Sequence[int], columns: int) -> Iterator[LatentPlace]:

@@ -15,8 +15,8 @@ to; a unit test holds this rule against those pairs. In words:
   launches) and its speed. So IREE keeps up to 256 keys without groups, and about 20 to 50 MB of
   cache; other caches are won by a little (up to 10%), or by 1.3 to 2.5 times with groups.
 
-- decode over latents (head dims 576 and 512), IREE: 37 TFLOPS. Kernel: 450 TFLOPS of whole blocks
-  of rows, or the cache, once, at 3.5 TB/s.
+- decode over latents (head dims 576 and 512), IREE: 37 TFLOPS. Kernel: 550 TFLOPS of whole blocks
+  of rows, or the cache, once, at 4 TB/s; and 13.5 ns a row to add partial results up.
 
 IREE's numbers are those where attnpass has a configuration for the attention. Where it has
 none IREE takes longer (53 TFLOPS, and 0.4 TB/s for groups), so what is said here to win does.
@@ -90,7 +90,7 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
         rate = _rate(kernel, _DECODE_LAUNCHES) or 4.4e12
         return _DECODE_LAUNCHES + blocks * work.seen * work.cache_bytes / rate
     if kernel.kind == "latent":
-        return _DECODE_LAUNCHES + work.seen * _latent_seconds(work, kernel)
+        return _latent_seconds(work, kernel)
     heads = work.kv_heads * work.group
     blocks = heads * math.ceil(work.rows / kernel.rows_per_workgroup)
     waves = max(blocks / target.compute_units, 1)
@@ -113,14 +113,15 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
 
 
 def _latent_seconds(work: Work, kernel: Kernel) -> float:
-    """A kernel for latents, over all keys: whole blocks of rows, or the cache at the speed of
-    memory, which is read once for all blocks."""
+    """A kernel for latents: over all keys whole blocks of rows, or the cache at the speed of
+    memory, which is read once for all blocks; then what adds up its partial results."""
     height, (columns, value) = kernel.rows_per_workgroup, kernel.head_dims
     rows = math.ceil(work.own_rows / height) * height
-    scores = work.kv_heads * rows * work.keys
-    rate = _rate(kernel, _DECODE_LAUNCHES) or 4.5e14
-    read = work.kv_heads * work.keys * columns * work.width
-    return max(2 * scores * (columns + value) / rate, read / 3.5e12)
+    scores = work.kv_heads * rows * work.keys * work.seen
+    rate = _rate(kernel, _DECODE_LAUNCHES) or 5.5e14
+    read = work.kv_heads * work.keys * work.seen * columns * work.width
+    adding = 13.5e-9 * work.kv_heads * work.own_rows
+    return _DECODE_LAUNCHES + max(2 * scores * (columns + value) / rate, read / 4e12) + adding
 
 
 def _rate(kernel: Kernel, launches: float) -> float:
