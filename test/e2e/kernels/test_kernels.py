@@ -133,3 +133,39 @@ def test_a_projection_delivers_the_layout_that_the_kernel_wants() -> None:
     (kernel,) = [k for k in load_kernels() if k.name == "attention_f8e4m3fn_d128_vt"]
     assert data is not None and kernel.image() in data
     assert set(re.findall(rb"main_dispatch_(\d+_[a-z]+)", data)) == {b"0_matmul"}
+
+
+LATENTS = """
+func.func @main(%q: tensor<2x16x576xbf16>, %c: tensor<2x999x512xbf16>, %p: tensor<2x999x64xbf16>)
+    -> tensor<2x16x512xbf16> {
+  %k = tensor.concat dim(2) %c, %p
+      : (tensor<2x999x512xbf16>, tensor<2x999x64xbf16>) -> tensor<2x999x576xbf16>
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<2x16x512xbf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [
+      affine_map<(b, m, n, k1, k2) -> (b, m, k1)>, affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>,
+      affine_map<(b, m, n, k1, k2) -> (b, k2, n)>, affine_map<(b, m, n, k1, k2) -> ()>,
+      affine_map<(b, m, n, k1, k2) -> (b, m, n)>]>
+      ins(%q, %k, %c, %scale : tensor<2x16x576xbf16>, tensor<2x999x576xbf16>,
+          tensor<2x999x512xbf16>, f32) outs(%e : tensor<2x16x512xbf16>) {
+  ^bb0(%s: f32):
+    iree_linalg_ext.yield %s : f32
+  } -> tensor<2x16x512xbf16>
+  return %r : tensor<2x16x512xbf16>
+}
+"""
+
+
+def test_latents_are_read_where_they_lie_by_default() -> None:
+    """From a whole compile: K is never joined in memory, two kernels are all there is."""
+    import attnpass
+
+    report = attnpass.Report()
+    flags = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90"]
+    data = attnpass.compile_str(LATENTS, report=report, extra_args=flags)
+    (output,) = [o for o in report.attentions[0].operands if o.operand == "output"]
+    assert output.decision == "kernel" and data is not None
+    for name in ("latent_bf16_d576x512", "combine_bf16_d512"):
+        (kernel,) = [kernel for kernel in load_kernels() if kernel.name == name]
+        assert kernel.image() in data
+    assert b"main_dispatch" not in data
