@@ -42,6 +42,7 @@ from ..report.ops import MODULE, Op
 _VALUE = "initial_value"
 _LOOPS = ("scf.for", "scf.while")
 _SCATTER, _INSERT = "iree_linalg_ext.scatter", "tensor.insert_slice"
+_SORT = "iree_linalg_ext.sort"
 _REGION = "flow.dispatch.region"
 _COMPUTES = ("linalg.", "iree_linalg_ext.")
 # IREE makes these anew wherever they are written.
@@ -152,6 +153,24 @@ def keep_read(module: ir.Operation) -> list[ir.Operation]:
     return list(dict.fromkeys(found))
 
 
+def keep_given(module: ir.Operation) -> list[ir.Operation]:
+    """Has each op that sorts a tensor where it lies sort a copy of what a caller or a global holds;
+    returns those ops. Needs a current context."""
+    found: list[ir.Operation] = []
+    for op in collect(module, lambda op: op.name == _SORT, bodies=False):
+        for number, value in enumerate(list(op.operands)):
+            if is_ranked_tensor(value) and _is_held(below_views(value, IN_PLACE)):
+                op.operands[number] = _copied(Builder(op), value)
+                found.append(op)
+    return list(dict.fromkeys(found))
+
+
+def _is_held(value: ir.Value) -> bool:
+    """Whether a caller or a global holds a tensor: it is no result of an op here."""
+    op = defining_op(value)
+    return op is None or op.name in ("hal.tensor.import", "util.global.load")
+
+
 def _is_made_of(value: ir.Value, source: ir.Value, by_views: bool) -> bool:
     """Whether a tensor is made of another, by any ops or `by_views` alone."""
     seen, rest = {value}, [value]
@@ -182,17 +201,22 @@ def _in_memory(build: Builder, value: ir.Value) -> ir.Value:
         maker = defining_op(below_views(maker.operands[0], WHOLE))
     if maker is not None and maker.name.startswith(_COMPUTES):
         return value if stored else compute_barrier(build, value)
+    return _copied(build, value)
+
+
+def _copied(build: Builder, value: ir.Value) -> ir.Value:
+    """`value` as the result of a kernel that copies it."""
     sizes, element = sizes_of(value), element_type(value)
     init = build.empty(sizes, element)
 
-    def copied(inner: Builder) -> Sequence[ir.Value]:
+    def copy(inner: Builder) -> Sequence[ir.Value]:
         # A generic that only hands on its input is folded.
         segments = {"operandSegmentSizes": inner.segments(1, 1)}
         op = inner.create("linalg.copy", [init.type], [value, init], segments, regions=1)
         fill_builtin_region(op)
         return op.results
 
-    return build.dispatch_region([(sizes, element)], copied)[0]
+    return build.dispatch_region([(sizes, element)], copy)[0]
 
 
 def _targets(write: ir.Operation) -> list[ir.Value]:
@@ -272,7 +296,8 @@ class OwnBuffers(Pass):
     IREE 3.13 gives such globals, the natural way to write caches of K and V, one buffer: what is
     stored in V appears in K. An argument that is returned as it was, and written in place, is
     returned as a copy; what stands outside a loop that writes to it is copied each time round.
-    What a write reads of the tensor that it writes to is put in memory first.
+    What a write reads of the tensor that it writes to is put in memory first. What is sorted where
+    it lies is a copy of an argument or a global.
     """
 
     name: ClassVar[str] = "attn-own-buffers"
@@ -283,6 +308,7 @@ class OwnBuffers(Pass):
         returned = keep_returned(module)
         loops = keep_outside_loops(module)
         read = keep_read(module)
+        given = keep_given(module)
         if names:
             context.report.record(
                 MODULE,
@@ -313,4 +339,7 @@ class OwnBuffers(Pass):
                 "what it writes is made of what it writes to, and put in memory before: IREE 3.13 "
                 "reads and writes it in one kernel",
             )
-        return bool(names or returned or loops or read)
+        for op in given:
+            why = "sorts a copy of what it is given: IREE 3.13 sorts the caller's own tensor"
+            context.report.record(op, "repaired", why)
+        return bool(names or returned or loops or read or given)

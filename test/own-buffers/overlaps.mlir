@@ -55,3 +55,23 @@ func.func @others(%cache: tensor<16x8xf32>, %other: tensor<16x8xf32>, %at: tenso
   } -> tensor<16x8xf32>
   return %r : tensor<16x8xf32>
 }
+
+// -----
+
+// What is sorted where it lies is a copy of an argument, or the program's own.
+// CHECK-LABEL: func.func @sorted(
+// CHECK: %[[OWN:.*]] = linalg.fill
+// CHECK: %[[COPY:.*]] = flow.dispatch.region
+// CHECK:   linalg.copy ins(%arg0
+// CHECK: iree_linalg_ext.sort dimension(1) outs(%[[COPY]], %[[OWN]] :
+func.func @sorted(%x: tensor<4x16xf32>) -> tensor<4x16xf32> {
+  %zero = arith.constant 0 : i64
+  %e = tensor.empty() : tensor<4x16xi64>
+  %own = linalg.fill ins(%zero : i64) outs(%e : tensor<4x16xi64>) -> tensor<4x16xi64>
+  %r:2 = iree_linalg_ext.sort dimension(1) outs(%x, %own : tensor<4x16xf32>, tensor<4x16xi64>) {
+  ^bb0(%a: f32, %b: f32, %c: i64, %d: i64):
+    %first = arith.cmpf olt, %a, %b : f32
+    iree_linalg_ext.yield %first : i1
+  } -> tensor<4x16xf32>, tensor<4x16xi64>
+  return %r#0 : tensor<4x16xf32>
+}

@@ -129,3 +129,30 @@ func.func @main({given}, %first: tensor<4x8xf32>) -> tensor<4x8xf32> {{
         state = after
     assert np.allclose(result, state, atol=1e-6)
     assert any(record.op.kind == "loop" for record in report.found("repaired"))
+
+
+@pytest.mark.parametrize("size", ["4", "?"])
+@pytest.mark.parametrize("level", ["O0", "O2"])
+def test_what_a_caller_gives_is_not_sorted(size: str, level: str) -> None:
+    from iree import runtime
+
+    kind = f"tensor<{size}x16xf32>"
+    text = f"""
+func.func @main(%x: {kind}) -> {kind} {{
+  %r = iree_linalg_ext.sort dimension(1) outs(%x : {kind}) {{
+  ^bb0(%a: f32, %b: f32):
+    %first = arith.cmpf olt, %a, %b : f32
+    iree_linalg_ext.yield %first : i1
+  }} -> {kind}
+  return %r : {kind}
+}}
+"""
+    program = compile_text(text, mode="cost", flags=[f"--iree-opt-level={level}"])
+    config = runtime.Config("local-task")
+    context = runtime.SystemContext(config=config)
+    context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, program))
+    numbers = np.random.default_rng(0).standard_normal((4, 16)).astype(np.float32)
+    given = runtime.asdevicearray(config.device, numbers)
+    result = context.modules["module"]["main"](given)
+    assert np.array_equal(result.to_host(), np.sort(numbers, 1))
+    assert np.array_equal(given.to_host(), numbers)
