@@ -117,6 +117,7 @@ class AttentionEdit:
     _attributes: Mapping[str, ir.Attribute]
     _given: Mapping[str, Operand] = field(default_factory=dict)
     _score: Score | None = None
+    _lost: frozenset[str] = frozenset()
 
     def map_of(self, name: str) -> maps.Positions:
         """The map of an operand as it is, over the new dims."""
@@ -134,6 +135,10 @@ class AttentionEdit:
     def mask(self, value: ir.Value, positions: maps.Positions) -> AttentionEdit:
         """Another mask, or one where there was none."""
         return self.operand("mask", value, positions)
+
+    def without_mask(self) -> AttentionEdit:
+        """No mask."""
+        return replace(self, _lost=self._lost | {"mask"})
 
     def starts(
         self, values: Sequence[ir.Value], positions: Sequence[maps.Positions]
@@ -209,6 +214,7 @@ class AttentionEdit:
         """The new operands, and their maps."""
         old = self.facts.operand_names
         names = [name for name in INPUTS if name in self._given or name in old]
+        names = [name for name in names if name not in self._lost]
         names += self._results
         operands = [self._given.get(name) or self._cut(name) for name in names]
         indexing = maps.maps_attribute(self._dims.count, [positions for _, positions in operands])

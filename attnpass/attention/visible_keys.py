@@ -52,6 +52,14 @@ def find_mask(facts: AttentionFacts, row: int) -> Mask | str:
     return replace(known or Mask("operand"), cap=cap)
 
 
+def hides_nothing(facts: AttentionFacts) -> bool:
+    """Whether the mask, constant or computed from indices, shows each row every key."""
+    if not facts.has_mask:
+        return True
+    seen = _mask_condition(facts, Tracer(dict(enumerate(facts.sizes))))
+    return seen is not None and seen.always
+
+
 def _score(facts: AttentionFacts, tracer: Tracer) -> Value | None:
     """What the region makes of a score."""
     loops = {dim: Linear(0, ((dim, 1),)) for dim in range(facts.num_dims)}

@@ -14,7 +14,9 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..analysis.invariant_dims import SpareDims
+from ..attention.edit import edit
 from ..attention.facts import AttentionFacts, find
+from ..attention.visible_keys import hides_nothing
 from ..ir import Builder, defining_op, element_type, erase_dead, sizes_of
 from ..layout.attention_rewrite import Swept
 from ..layout.layout import permuted
@@ -33,6 +35,15 @@ def share_mask(facts: AttentionFacts, spare: SpareDims, swept: Swept) -> bool:
     if source is None or not _is_repeated(source) or not _keeps_scores(facts, source):
         return False
     return fold_through_reshapes(facts, "mask", swept) is not None
+
+
+def drop_mask(facts: AttentionFacts, swept: Swept) -> bool:
+    """Takes from an attention a mask that hides nothing; returns whether it had one."""
+    if not facts.has_mask or facts.own_configuration or not hides_nothing(facts):
+        return False
+    edit(facts).without_mask().replace()
+    swept.append(facts.op)
+    return True
 
 
 def _is_repeated(source: Source) -> bool:
@@ -96,7 +107,8 @@ class ShareMasks(Pass):
 
     A mask that is computed, not just broadcast, is computed once: what its elements do not
     depend on is no dim of it any more. The batch dim of attention is split where sequences
-    have masks of their own that their heads share.
+    have masks of their own that their heads share. A mask that hides nothing (of an encoder whose
+    batch is unknown, from transformers 5 on) is dropped.
     """
 
     name: ClassVar[str] = "attn-share-masks"
@@ -106,7 +118,9 @@ class ShareMasks(Pass):
         swept: Swept = []
         spare = SpareDims()
         for facts in find(module):
-            if share_mask(facts, spare, swept):
+            if drop_mask(facts, swept):
+                context.report.record(facts.op, "fitted", "its mask hides nothing, and is gone")
+            elif share_mask(facts, spare, swept):
                 why = "its heads, sequences or rows read one mask"
                 context.report.record(facts.op, "fitted", why)
         erase_dead(swept)
