@@ -21,6 +21,7 @@ from ..ir import Builder, defining_op, element_type, erase_dead, sizes_of
 from ..layout.attention_rewrite import Swept
 from ..layout.layout import permuted
 from ..layout.sources import Source, find_source, fold_through_reshapes, sources
+from ..machines import backends
 from ..passes import Pass, PassContext
 
 
@@ -108,7 +109,7 @@ class ShareMasks(Pass):
     A mask that is computed, not just broadcast, is computed once: what its elements do not
     depend on is no dim of it any more. The batch dim of attention is split where sequences
     have masks of their own that their heads share. A mask that hides nothing (of an encoder whose
-    batch is unknown, from transformers 5 on) is dropped.
+    batch is unknown, from transformers 5 on) is dropped, but for GPUs.
     """
 
     name: ClassVar[str] = "attn-share-masks"
@@ -117,8 +118,10 @@ class ShareMasks(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         swept: Swept = []
         spare = SpareDims()
+        # On GPUs kernels of ours see it themselves, and IREE's were not run without.
+        drops = not {"cuda", "rocm"} & backends(module)
         for facts in find(module):
-            if drop_mask(facts, swept):
+            if drops and drop_mask(facts, swept):
                 context.report.record(facts.op, "fitted", "its mask hides nothing, and is gone")
             elif share_mask(facts, spare, swept):
                 why = "its heads, sequences or rows read one mask"

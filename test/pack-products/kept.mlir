@@ -36,17 +36,6 @@ func.func @few_rows(%x: tensor<256x512xf32>, %w: tensor<512x512xf32>, %f: tensor
   return %p : tensor<256x512xf32>
 }
 
-// Rows that are no whole tiles.
-// CHECK-LABEL: func.func @odd_rows(
-// CHECK-NOT: linalg.pack
-// CHECK: return
-func.func @odd_rows(%x: tensor<1001x512xf32>, %w: tensor<512x512xf32>, %f: tensor<1001x512xf32>) -> tensor<1001x512xf32> {
-  %zero = arith.constant 0.0 : f32
-  %i = linalg.fill ins(%zero : f32) outs(%f : tensor<1001x512xf32>) -> tensor<1001x512xf32>
-  %p = linalg.matmul ins(%x, %w : tensor<1001x512xf32>, tensor<512x512xf32>) outs(%i : tensor<1001x512xf32>) -> tensor<1001x512xf32>
-  return %p : tensor<1001x512xf32>
-}
-
 // Columns that are no whole tiles.
 // CHECK-LABEL: func.func @odd_columns(
 // CHECK-NOT: linalg.pack

@@ -1,6 +1,6 @@
-// Masks that show each row every key go; others stay.
+// Masks that show each row every key go; others stay, and those for GPUs.
 
-// RUN: attn-opt %s --attn-share-masks | FileCheck %s
+// RUN: attn-opt %s --attn-share-masks --split-input-file | FileCheck %s
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
 #k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
@@ -71,4 +71,29 @@ func.func @never(%q: tensor<8x24x16xf32>, %k: tensor<8x40x16xf32>) -> tensor<8x2
     iree_linalg_ext.yield %x : f32
   } -> tensor<8x24x16xf32>
   return %r : tensor<8x24x16xf32>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#b = affine_map<(b, m, n, k1, k2) -> (b, m, k2)>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+#all = affine_map<(a, b, c) -> (a, b, c)>
+
+module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device]} {
+// CHECK-LABEL: func.func @for_gpus(
+// CHECK: iree_linalg_ext.attention {{.*}}, %{{.*}} : tensor<8x24x16xf32>, tensor<8x40x16xf32>, tensor<8x40x16xf32>, f32, tensor<{{.*}}xf32>)
+func.func @for_gpus(%q: tensor<8x24x16xf32>, %k: tensor<8x40x16xf32>) -> tensor<8x24x16xf32> {
+  %scale = arith.constant 0.25 : f32
+  %mask = arith.constant dense<0.0> : tensor<8x24x40xf32>
+  %o = tensor.empty() : tensor<8x24x16xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #b, #o]> ins(%q, %k, %k, %scale, %mask : tensor<8x24x16xf32>, tensor<8x40x16xf32>, tensor<8x40x16xf32>, f32, tensor<8x24x40xf32>) outs(%o : tensor<8x24x16xf32>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<8x24x16xf32>
+  return %r : tensor<8x24x16xf32>
+}
 }

@@ -7,9 +7,11 @@ constants (docs/notes/cpu.md).
 
 from __future__ import annotations
 
-# Rows and columns of which sums stay in registers, by bytes of one: each element of the rows is
-# spread over a register for two of columns. Rows of another number are masked, three times slower.
-TILES = {64: (8, 32), 32: (4, 16)}
+# The most rows, and columns, of a tile whose sums stay in registers, by bytes of one: each element
+# of the rows is spread over a register for two of columns.
+TILES = {64: (8, 32), 32: (6, 16)}
+# Of fewer rows twice as many columns, with large registers; fewer than the least were not measured.
+FEW_ROWS, LEAST_TILE_ROWS = 4, {64: 1, 32: 3}
 # Rows from which on copies pay: those of weights that are made once, and those made in each call.
 LEAST_ROWS, LEAST_ROWS_COPIED = 64, 512
 # Multiplications of a product that is worth another kernel.
@@ -25,9 +27,13 @@ def product_tile(
     registers of so many bytes; or why it stays as it is."""
     if register_bytes not in TILES:
         return f"nothing was measured for vector registers of {register_bytes} bytes"
-    high, wide = TILES[register_bytes]
-    if rows % high or columns % wide:
-        return f"{rows} rows and {columns} columns are no whole tiles of {high} and {wide}"
+    most, wide = TILES[register_bytes]
+    # Rows of another number would be masked, three times slower.
+    high = next(size for size in range(most, 0, -1) if rows % size == 0)
+    if register_bytes == 64 and high <= FEW_ROWS and columns % (2 * wide) == 0:
+        wide *= 2
+    if high < LEAST_TILE_ROWS[register_bytes] or columns % wide:
+        return f"{rows} rows and {columns} columns are cut into no whole tiles of many"
     least = LEAST_ROWS if constant else LEAST_ROWS_COPIED
     if rows < least:
         return f"{rows} rows are too few to copy its weights for: {least} pay"
@@ -45,8 +51,10 @@ def configuration(tile: tuple[int, int], rows: int, columns: int) -> str:
     high, wide = WORKGROUP
     while rows * columns < LEAST_WORKGROUPS * high * wide and high > tile[0]:
         high //= 2
-    # A workgroup of fewer rows than others would mask them.
-    high = next(size for size in range(high, 0, -tile[0]) if rows % size == 0)
+    # Whole tiles, and in each workgroup as many: else IREE masks them.
+    most = max(high // tile[0], 1)
+    tiles = next(n for n in range(most, 0, -1) if rows % (tile[0] * n) == 0 or tile[0] == 1)
+    high = tile[0] * tiles
     return (
         "#iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<"
         f"distribution = [{high}, {wide // tile[1]}, {tile[1]}, 0], "
