@@ -114,7 +114,8 @@ def _is_largest(
     op = defining_op(leaf.value)
     if op is None or len(op.operands) - len(op.results) != 1:
         return False
-    if combined(op, _MAXIMA, list(op.results).index(leaf.value)) != body_of(op).arguments[0]:
+    largest = combined(op, _MAXIMA, list(op.results).index(leaf.value))
+    if largest is None or largest != body_of(op).arguments[0]:
         return False
     return _reduced(elements, op, leaf, keys, wanted) is not None
 
