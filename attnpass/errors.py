@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import traceback
+
 
 def first_line(error: Exception) -> str:
     """What another library's error says, in a line."""
@@ -53,6 +56,9 @@ class InternalError(PassError):
             "(ATTNPASS_TRACEBACK=1 shows where; please report it)",
             name=name,
         )
+        # Here, since most callers go on without the pass.
+        if os.environ.get("ATTNPASS_TRACEBACK"):
+            traceback.print_exception(error)
 
 
 class CompileError(AttnError):

@@ -227,8 +227,6 @@ def _run_tool(name: str, body: Callable[[], int]) -> int:
         flush_output()
         return code
     except AttnError as error:
-        if isinstance(error, InternalError) and os.environ.get("ATTNPASS_TRACEBACK"):
-            raise
         text = str(error) if error.location else f"{name}: {error}"
         print(text, file=sys.stderr)
         forget_output()

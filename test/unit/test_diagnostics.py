@@ -12,7 +12,7 @@ from attnpass.cli.diagnostics import (
     split_chunks,
     verify_expected,
 )
-from attnpass.errors import AttnError, PassError
+from attnpass.errors import AttnError, InternalError, PassError
 
 
 def problems(text: str, *messages: Message) -> list[str]:
@@ -181,3 +181,15 @@ def test_a_traceback_on_demand(monkeypatch) -> None:
     monkeypatch.setenv("ATTNPASS_TRACEBACK", "1")
     with pytest.raises(ValueError, match="deep"):
         run_tool("tool", raising(ValueError("deep")))
+
+
+def test_a_traceback_of_a_pass_that_fails(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("ATTNPASS_TRACEBACK", "1")
+    try:
+        raising(ValueError("deep"))()
+    except ValueError as error:
+        assert run_tool("tool", raising(InternalError(error, "attn-x"))) == 1
+    said = capsys.readouterr().err
+    assert "Traceback" in said
+    assert "in body" in said
+    assert "pass 'attn-x' failed: internal error: ValueError: deep" in said
