@@ -58,7 +58,7 @@ func.func @unknown_rows(%x: tensor<?x512xf32>, %w: tensor<512x512xf32>, %f: tens
   return %p : tensor<?x512xf32>
 }
 
-// f16 was not measured.
+// Sums in f16 are another type's.
 // CHECK-LABEL: func.func @half(
 // CHECK-NOT: linalg.pack
 // CHECK: return

@@ -23,7 +23,7 @@ WORKGROUP, LEAST_WORKGROUPS = (64, 128), 64
 def product_tile(
     rows: int, columns: int, depth: int, constant: bool, register_bytes: int
 ) -> tuple[int, int] | str:
-    """The tile (rows, columns) for a product of f32 whose weights are `constant` or not, on vector
+    """The tile (rows, columns) for a product in f32 whose weights are `constant` or not, on vector
     registers of so many bytes; or why it stays as it is."""
     if register_bytes not in TILES:
         return f"nothing was measured for vector registers of {register_bytes} bytes"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 from helpers import compile_text, rel_error, run_module
@@ -14,15 +15,16 @@ from helpers import compile_text, rel_error, run_module
 from attnpass import Report
 
 DEPTH, COLUMNS = 256, 320
+TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 # Weights (columns, depth) that are repeated for two sequences, with a bias and x tanh(x) behind;
 # weights (depth, columns), a constant, to whose product that is added. A caller reads the sum, and
 # so does the difference from its rows' largest numbers. Attention is what the library is for.
 MODULE = """
 !R = tensor<2xHALFxCOLUMNSxf32>
 !F = tensor<ROWSxCOLUMNSxf32>
-!X = tensor<2xHALFxDEPTHxf32>
-!W = tensor<COLUMNSxDEPTHxf32>
-!C = tensor<DEPTHxCOLUMNSxf32>
+!X = tensor<2xHALFxDEPTHxKIND>
+!W = tensor<COLUMNSxDEPTHxKIND>
+!C = tensor<DEPTHxCOLUMNSxKIND>
 !B = tensor<COLUMNSxf32>
 !M = tensor<2xHALFxf32>
 !Q = tensor<2x8x16xf32>
@@ -44,12 +46,12 @@ func.func @main(%q: !Q, %x: !X, %w: !W, %b: !B) -> (!Q, !R, !R) {
   } -> !Q
   %te = tensor.empty() : !C
   %turned = linalg.transpose ins(%w : !W) outs(%te : !C) permutation = [1, 0]
-  %ue = tensor.empty() : tensor<2xDEPTHxCOLUMNSxf32>
-  %each = linalg.broadcast ins(%turned : !C) outs(%ue : tensor<2xDEPTHxCOLUMNSxf32>)
+  %ue = tensor.empty() : tensor<2xDEPTHxCOLUMNSxKIND>
+  %each = linalg.broadcast ins(%turned : !C) outs(%ue : tensor<2xDEPTHxCOLUMNSxKIND>)
       dimensions = [0]
   %e = tensor.empty() : !R
   %f = linalg.fill ins(%zero : f32) outs(%e : !R) -> !R
-  %p = linalg.batch_matmul ins(%x, %each : !X, tensor<2xDEPTHxCOLUMNSxf32>) outs(%f : !R) -> !R
+  %p = linalg.batch_matmul ins(%x, %each : !X, tensor<2xDEPTHxCOLUMNSxKIND>) outs(%f : !R) -> !R
   %h = linalg.generic {indexing_maps = [#whole, #column, #whole],
       iterator_types = ["parallel", "parallel", "parallel"]} ins(%p, %b : !R, !B) outs(%e : !R) {
   ^bb0(%a: f32, %c: f32, %o: f32):
@@ -69,10 +71,10 @@ func.func @main(%q: !Q, %x: !X, %w: !W, %b: !B) -> (!Q, !R, !R) {
     linalg.yield %y : f32
   } -> !R
   %held = arith.constant dense<0.01> : !C
-  %flat = tensor.collapse_shape %x [[0, 1], [2]] : !X into tensor<ROWSxDEPTHxf32>
+  %flat = tensor.collapse_shape %x [[0, 1], [2]] : !X into tensor<ROWSxDEPTHxKIND>
   %fe = tensor.empty() : !F
   %ff = linalg.fill ins(%zero : f32) outs(%fe : !F) -> !F
-  %d = linalg.matmul ins(%flat, %held : tensor<ROWSxDEPTHxf32>, !C) outs(%ff : !F) -> !F
+  %d = linalg.matmul ins(%flat, %held : tensor<ROWSxDEPTHxKIND>, !C) outs(%ff : !F) -> !F
   %de = tensor.expand_shape %d [[0, 1], [2]] output_shape [2, HALF, COLUMNS] : !F into !R
   %s = linalg.generic {indexing_maps = [#whole, #whole, #whole],
       iterator_types = ["parallel", "parallel", "parallel"]} ins(%g, %de : !R, !R) outs(%e : !R) {
@@ -99,33 +101,36 @@ func.func @main(%q: !Q, %x: !X, %w: !W, %b: !B) -> (!Q, !R, !R) {
 """
 
 
-def _module(rows: int) -> str:
-    sizes = {"ROWS": rows, "HALF": rows // 2, "DEPTH": DEPTH, "COLUMNS": COLUMNS}
-    return re.sub(r"[A-Z]{4,}", lambda name: str(sizes[name[0]]), MODULE)
+def _module(rows: int, kind: str) -> str:
+    words = {"ROWS": rows, "HALF": rows // 2, "DEPTH": DEPTH, "COLUMNS": COLUMNS, "KIND": kind}
+    return re.sub(r"[A-Z]{4,}", lambda name: str(words[name[0]]), MODULE)
 
 
 # Rows go 8, 6, 7, 2 and, with registers of 32 bytes, 6 at a time.
 CASES = [
-    ("host", "O0", 520),
-    ("host", "O2", 516),
-    ("host", "O3", 518),
-    ("host", "O2", 526),
-    ("haswell", "O2", 516),
+    ("host", "O0", 520, "f32"),
+    ("host", "O2", 516, "f32"),
+    ("host", "O3", 518, "f32"),
+    ("host", "O2", 526, "f16"),
+    ("haswell", "O2", 516, "bf16"),
 ]
 
 
-@pytest.mark.parametrize(("cpu", "level", "rows"), CASES)
-def test_numbers(cpu: str, level: str, rows: int) -> None:
+@pytest.mark.parametrize(("cpu", "level", "rows", "kind"), CASES)
+def test_numbers(cpu: str, level: str, rows: int, kind: str) -> None:
     report = Report()
     flags = [f"--iree-llvmcpu-target-cpu={cpu}", f"--iree-opt-level={level}"]
-    vmfb = compile_text(_module(rows), mode="cost", flags=flags, report=report)
+    vmfb = compile_text(_module(rows, kind), mode="cost", flags=flags, report=report)
     packed = [record for record in report.found("fitted") if "weights" in record.reason]
     assert len(packed) == 2
     random = np.random.default_rng(3)
     shapes = ((2, 8, 16), (2, rows // 2, DEPTH), (COLUMNS, DEPTH), (COLUMNS,))
     q, x, w, b = (random.standard_normal(shape, np.float32) for shape in shapes)
+    x, w = (given.astype(TYPES[kind]) for given in (x, w))
     _, total, below = run_module(vmfb, [q, x, w, b])
     h = x.astype(np.float64) @ w.T.astype(np.float64) + b
-    wanted = h * np.tanh(h) + (x.astype(np.float64) * np.float32(0.01)).sum(-1, keepdims=True)
+    wanted = h * np.tanh(h) + (x.astype(np.float64) * TYPES[kind](0.01).astype(np.float64)).sum(
+        -1, keepdims=True
+    )
     assert rel_error(total, wanted) < 2e-6
     assert rel_error(below, wanted - wanted.max(-1, keepdims=True)) < 2e-6
