@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from iree import runtime
+from iree.compiler import ir
 from torch.export import ExportedProgram
 
 from ..driver.modules import holds_module, module_bytes, operation_of, updates_tensors
@@ -231,22 +232,32 @@ def compile_program(
 ) -> CompiledModel:
     """An exported program, compiled; where no device is named, for that of its tensors."""
     compiler = ProgramCompiler(device or _device_of(program), report, options)
-    program = normalize(decomposed(program))
-    state = stateless(program)
-    module, parameters = imported(state)
-    if missing := unknown_ops(module):
-        program = normalize(decomposed(program, missing))
-        state = stateless(program)
-        module, parameters = imported(state)
-        if missing := unknown_ops(module):
-            raise AttnError(
-                f"IREE 3.13 has no {', '.join(sorted(missing))}, and torch does not say what "
-                "they are made of; put other ops in their place"
-            )
+    program, state, module, parameters = _imported(program)
     vmfb = compiler.compile(module_bytes(module), "torch", has_doubles(program))
     data = {name: host_bytes(tensor) for name, tensor in parameters.items()}
     runs = TensorProgram(Executable(vmfb, compiler.device, data), updates_tensors(module.operation))
     return CompiledModel(runs, state, signature_of(program), vmfb, compiler.report, parameters)
+
+
+def _imported(
+    program: ExportedProgram,
+) -> tuple[ExportedProgram, StatelessProgram, ir.Module, dict[str, torch.Tensor]]:
+    """The program as IREE has names for all of it, and what `imported` makes of it; AttnError where
+    torch does not say what an op is made of. What an op is made of may have no name, either."""
+    taken: set[str] = set()
+    while True:
+        program = normalize(decomposed(program, taken))
+        state = stateless(program)
+        module, parameters = imported(state, has_doubles(program))
+        missing = unknown_ops(module)
+        if not missing:
+            return program, state, module, parameters
+        if missing <= taken:
+            raise AttnError(
+                f"IREE 3.13 has no {', '.join(sorted(missing))}, and torch does not say what "
+                "they are made of; put other ops in their place"
+            )
+        taken |= missing
 
 
 def _device_of(program: ExportedProgram) -> str:

@@ -60,9 +60,29 @@ _DECOMPOSED = (
 )
 # What torch makes of others by itself, and IREE 3.13's import fails on.
 _COMPOSED = (
+    *("aten._weight_norm.default", "aten._weight_norm_interface.default"),
     *("aten.meshgrid.default", "aten.meshgrid.indexing"),
-    *("aten.logsumexp.default", "aten.instance_norm.default"),
+    *("aten.logsumexp.default", "aten.instance_norm.default", "aten.isfinite.default"),
+    *(f"aten._upsample_nearest_exact{dims}d.vec" for dims in (1, 2, 3)),
 )
+
+
+def _with_tensor(op: Any) -> Any:
+    return lambda x, y: op(x, torch.full((), y, dtype=x.dtype, device=x.device))
+
+
+def _fmod(x: Any, y: Any) -> Any:
+    return x - torch.div(x, y, rounding_mode="trunc") * y
+
+
+# What neither IREE nor torch takes apart.
+_RECIPES = {
+    aten.bitwise_or.Scalar: _with_tensor(aten.bitwise_or.Tensor),
+    aten.bitwise_xor.Scalar: _with_tensor(aten.bitwise_xor.Tensor),
+    aten.fmod.Scalar: _fmod,
+    aten.fmod.Tensor: _fmod,
+    aten.log10.default: lambda x: torch.log2(x) * 0.30102999566398120,
+}
 # What gives other numbers at each call.
 _RANDOM = ("dropout", "native_dropout", "bernoulli", "rand_like", "randn_like", "rand", "randn")
 # What says where an op comes from.
@@ -123,6 +143,7 @@ def decomposed(program: ExportedProgram, more: Collection[str] = ()) -> Exported
     table = dict(torch._decomp.get_decompositions(_DECOMPOSED))
     known = {**torch._decomp.decomposition_table, **default_decompositions()}
     table |= {op: parts for op, parts in known.items() if str(op) in (*_COMPOSED, *more)}
+    table |= _RECIPES
     try:
         with torch.no_grad():
             return program.run_decompositions(table)

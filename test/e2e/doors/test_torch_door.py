@@ -217,6 +217,34 @@ def test_sums_of_narrow_types_are_as_exact_as_pytorchs(dtype: Any) -> None:
         assert _error(ours, wanted) <= 1.5 * _error(theirs, wanted) + 1e-4
 
 
+def test_what_the_import_lacks_or_gets_wrong() -> None:
+    """Ops that it has no name for, at once or once they are taken apart; and 2.5 * 3.2 is 8."""
+
+    class Rest(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            norm = torch.nn.utils.parametrizations.weight_norm
+            self.conv = norm(torch.nn.Conv1d(8, 8, 4, padding=2, groups=2), dim=2)
+
+        def forward(self, x: Any, i: Any) -> Any:
+            places = ((torch.arange(5) + 0.5) * 3.2).long()
+            return (
+                *(self.conv(x), x[:, :, places], places + i[:5]),
+                *(F.interpolate(y, size=5, mode="nearest-exact") for y in (x, x[:1])),
+                F.interpolate(x[:, None], size=(5, 7), mode="nearest-exact"),
+                *(torch.fmod(x, 0.5), torch.fmod(x, x.flip(1)), torch.fmod(-i, 3)),
+                *(x.abs().log10(), torch.isfinite(x / 0), x.nanmean(-1), torch.std_mean(x, 1)[0]),
+                *(i | 4, i ^ 5),
+            )
+
+    model, args = Rest().eval(), (torch.randn(2, 8, 16), torch.arange(16))
+    got = attnpass.torch.compile(model, args)(*args)
+    with torch.no_grad():
+        for ours, wanted in zip(got, model(*args), strict=True):
+            assert ours.shape == wanted.shape and ours.dtype == wanted.dtype
+            assert torch.allclose(ours, wanted, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("level", ["O0", "O2", "O3"])
 def test_a_step_with_its_cache_as_arguments(level: str) -> None:
     model = Step().eval()
