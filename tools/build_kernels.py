@@ -4,6 +4,7 @@
     python tools/build_kernels.py           # writes *.cubin.zz and manifest.json
     python tools/build_kernels.py --check   # builds again and compares with the manifest
     python tools/build_kernels.py --speeds  # only the measured speeds in the manifest; no Triton
+    python tools/build_kernels.py --only divided  # those of these names; the others stay
 
 Each kernel is compiled by Triton to PTX for sm_90a, rewritten to the parameters that IREE's
 CUDA driver passes, stripped of debug information, assembled and compressed. The
@@ -31,10 +32,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import build_products
+
 KERNELS = Path(__file__).resolve().parent.parent / "attnpass" / "kernels" / "hopper"
 RESULTS = KERNELS.parent.parent.parent / "bench" / "results" / "kernels_h200.json"
 TRITON = "3.6.0"
-TYPES = {"f16": "*fp16", "bf16": "*bf16", "f8E4M3FN": "*fp8e4nv"}
+TYPES = {"f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "f8E4M3FN": "*fp8e4nv"}
 MASK_TYPES = {"none": "*i8", "f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "i8": "*i8"}
 MASK_WIDTHS = {"f16": 2, "bf16": 2, "f32": 4, "i8": 1}
 POINTERS = ("query", "key", "value", "mask", "output", "scratch")
@@ -61,6 +64,8 @@ DECODE_WARPS = 4
 LATENT_POINTERS = ("query", "key", "rest", "mask", "partial", "stats", "scratch")
 # Where the latents and the columns that V lacks lie: see hopper_latent.py.
 LATENT_CONSTANTS = ("key_start", "key_head", "key_row", "rest_start", "rest_head", "rest_row")
+# How many workgroups may divide the keys.
+DIVIDED_PARTS, MASKED_PARTS = (1, 2, 3, 4, 6, 8), (2, 4, 8)
 
 
 @dataclass(frozen=True)
@@ -191,6 +196,15 @@ class NarrowVariant(Variant):
     @property
     def fields(self) -> dict[str, Any]:
         return {**super().fields, "keys_multiple": 16, "programs_per_unit": 1}
+
+
+@dataclass(frozen=True)
+class WideVariant(Variant):
+    """A kernel for f32 operands, which finds its tiles without descriptors."""
+
+    @property
+    def pointers(self) -> tuple[str, ...]:
+        return tuple(name for name in super().pointers if name != "scratch")
 
 
 @dataclass(frozen=True)
@@ -374,7 +388,76 @@ class LatentVariant:
         }
 
 
-AnyVariant = Variant | DecodeVariant | CombineVariant | LatentVariant
+@dataclass(frozen=True)
+class DividedVariant:
+    """A kernel for blocks of `rows` rows, whose keys `parts` workgroups divide; its source is
+    CUDA's, as those of kernels for products are."""
+
+    element_type: str
+    head_dim: int
+    rows: int
+    parts: int
+    keys: int
+    stages: int
+    mask: str = "none"
+
+    @property
+    def name(self) -> str:
+        words = [self.element_type, f"d{self.head_dim}", f"by{self.parts}"]
+        words += [f"mask_{self.mask}"] if self.mask != "none" else []
+        return "divided_" + "_".join(words)
+
+    @property
+    def defines(self) -> dict[str, int]:
+        own = {"ELEMENT": int(self.element_type == "bf16"), "HEAD": self.head_dim}
+        sizes = {"ROWS": self.rows, "PARTS": self.parts, "KEYS": self.keys}
+        kind = {"none": 0, "f32": 2, "i8": 3}.get(self.mask, 1)
+        return {**own, **sizes, "STAGES": self.stages, "MASK": kind}
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        masks = MASK_CONSTANTS if self.mask != "none" else ()
+        ends = ("columns", "scale", "cap")
+        return (*CONSTANTS, "heads", *WINDOW_CONSTANTS, *masks, *STRIDE_CONSTANTS, *ends)
+
+    @property
+    def shared_memory(self) -> int:
+        """Bytes of tiles of K and V, of Q, descriptors, barriers, and sums; aligned."""
+        tiles = self.stages * 2 * self.keys * self.head_dim * 2
+        return 1023 + tiles + self.rows * self.head_dim * 2 + 256 + 32 * self.stages + 1024
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """What the manifest says about it, but for its files."""
+        own = self.element_type
+        kinds = dict.fromkeys(("element_type", "cache_type", "value_type", "output_type"), own)
+        return {
+            "name": self.name,
+            "target": "sm_90a",
+            "kind": "divided",
+            **kinds,
+            "head_dims": [self.head_dim, self.head_dim],
+            "v_layout": "row-major",
+            "mask": "operand" if self.mask != "none" else "none",
+            "mask_type": self.mask,
+            "soft_cap": True,
+            "keys_multiple": 1,
+            "rows_per_workgroup": self.rows,
+            "keys_per_tile": self.keys,
+            "cluster": self.parts,
+            "grouped": True,
+            "dynamic": True,
+            "alignment": 16,
+            "scratch_per_workgroup": 256,
+            "shared_memory": self.shared_memory,
+            "workgroup_size": 384,
+            "constants": list(self.constants),
+            "source": "cuda/divided.cu",
+        }
+
+
+TritonVariant = Variant | DecodeVariant | CombineVariant | LatentVariant
+AnyVariant = TritonVariant | DividedVariant
 
 
 def _mask_number(mask: str) -> int:
@@ -384,7 +467,13 @@ def _mask_number(mask: str) -> int:
 
 def variants() -> list[AnyVariant]:
     """All kernels, in the order of the manifest."""
-    return [*prefill_variants(), *decode_variants(), *latent_variants()]
+    return [
+        *prefill_variants(),
+        *decode_variants(),
+        *latent_variants(),
+        *wide_variants(),
+        *divided_variants(),
+    ]
 
 
 def prefill_variants() -> list[Variant]:
@@ -433,6 +522,19 @@ def prefill_variants() -> list[Variant]:
             "hopper_fp8", "f8E4M3FN", "f16", 128, causal, v_transposed, options, 4
         )
         found.append(variant)
+    return found
+
+
+def wide_variants() -> list[WideVariant]:
+    """Kernels for f32: head dims up to 64, and up to 128."""
+    found = []
+    for head in (64, 128):
+        options = (("KEYS", 64), ("STAGES", 1 if head == 128 else 2), ("REGISTERS", 216))
+        kinds = ("hopper_f32", "f32", "f32", head, False, False)
+        plain = WideVariant(*kinds, options, 4, padded=True)
+        causal = replace(plain, causal=True)
+        found += [plain, causal, replace(causal, window=True)]
+        found += [replace(plain, mask=mask) for mask in ("f32", "i8")]
     return found
 
 
@@ -498,11 +600,23 @@ def latent_variants() -> list[LatentVariant | CombineVariant]:
     return found
 
 
+def divided_variants() -> list[DividedVariant]:
+    """Kernels for few rows over many keys, by clusters; tiles fill the shared memory."""
+    found = []
+    for element, (head, keys) in itertools.product(("f16", "bf16"), ((64, 128), (128, 64))):
+        plain = DividedVariant(element, head, 64, 1, keys, 6)
+        found += [replace(plain, parts=parts) for parts in DIVIDED_PARTS]
+        for mask, parts in itertools.product((element, "f32", "i8"), MASKED_PARTS):
+            found.append(replace(plain, parts=parts, mask=mask))
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare with what is there")
     parser.add_argument("--out", type=Path, default=KERNELS, help="folder to write to")
     parser.add_argument("--speeds", action="store_true", help="update measured speeds only")
+    parser.add_argument("--only", default="", help="what names of kernels to build begin with")
     arguments = parser.parse_args()
     if arguments.speeds:
         update_speeds(arguments.out / "manifest.json")
@@ -512,8 +626,15 @@ def main() -> int:
     if triton.__version__ != TRITON:
         print(f"error: needs triton {TRITON}, found {triton.__version__}", file=sys.stderr)
         return 1
-    built = [build(variant) for variant in variants()]
-    manifest = {"version": 1, "triton": TRITON, "kernels": [entry for entry, _ in built]}
+    every = variants()
+    built = [build(variant) for variant in every if variant.name.startswith(arguments.only)]
+    entries = [entry for entry, _ in built]
+    if arguments.only:
+        old = json.loads((arguments.out / "manifest.json").read_text())["kernels"]
+        names = [variant.name for variant in every]
+        kept = {entry["name"]: entry for entry in [*old, *entries]}
+        entries = [kept[name] for name in names]
+    manifest = {"version": 1, "triton": TRITON, "kernels": entries}
     text = json.dumps(manifest, indent=1) + "\n"
     if arguments.check:
         return check(arguments.out, text)
@@ -548,6 +669,8 @@ def check(folder: Path, text: str) -> int:
 
 def build(variant: AnyVariant) -> tuple[dict[str, Any], bytes]:
     """The manifest entry and the compressed machine code of one kernel."""
+    if isinstance(variant, DividedVariant):
+        return build_divided(variant)
     import triton
     from triton.backends.compiler import GPUTarget
 
@@ -574,6 +697,21 @@ def build(variant: AnyVariant) -> tuple[dict[str, Any], bytes]:
         "workgroup_size": meta.num_warps * 32,
         "constants": list(variant.constants),
         "source": source.name,
+        "source_hash": hashlib.sha256(source.read_bytes()).hexdigest(),
+        "file": f"{variant.name}.cubin.zz",
+        "hash": image_hash(image),
+    }
+    return with_speed(entry), zlib.compress(image, 9)
+
+
+def build_divided(variant: DividedVariant) -> tuple[dict[str, Any], bytes]:
+    """`build` for a kernel whose source is CUDA's."""
+    folder = KERNELS / "cuda"
+    source = folder / "divided.cu"
+    ptx = build_products.ptx_of(source.name, variant.name, variant.defines, folder)
+    image = build_products.assemble(variant.name, ptx)
+    entry = {
+        **variant.entry,
         "source_hash": hashlib.sha256(source.read_bytes()).hexdigest(),
         "file": f"{variant.name}.cubin.zz",
         "hash": image_hash(image),
@@ -609,7 +747,7 @@ def measured_speed(name: str, kind: str, head_dim: int) -> dict[str, Any]:
     return {"measured": words, "measured_work": work, "measured_seconds": seconds}
 
 
-def _ast_source(variant: AnyVariant, module: ModuleType) -> Any:
+def _ast_source(variant: TritonVariant, module: ModuleType) -> Any:
     """What triton.compile takes: the function, the types of its arguments, its constants."""
     from triton.compiler import ASTSource
     from triton.experimental.gluon._runtime import GluonASTSource
@@ -633,7 +771,7 @@ def _ast_source(variant: AnyVariant, module: ModuleType) -> Any:
     )
 
 
-def iree_ptx(ptx: str, variant: AnyVariant) -> str:
+def iree_ptx(ptx: str, variant: TritonVariant) -> str:
     """PTX with IREE's parameters: the binding pointers, then the 32-bit constants.
 
     Triton emits the arguments in order and then two scratch pointers. Where the kernel has an

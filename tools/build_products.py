@@ -192,13 +192,13 @@ def nvrtc() -> ctypes.CDLL:
     return library
 
 
-def ptx_of(variant: ProductVariant, folder: Path) -> str:
-    """The PTX of a kernel whose source lies in `folder`."""
+def ptx_of(file: str, name: str, defines: dict[str, int], folder: Path) -> str:
+    """The PTX of the kernel `name`, whose source is this file in `folder`."""
     library, program = nvrtc(), ctypes.c_void_p()
-    source = (folder / f"{variant.source}.cu").read_bytes()
+    source = (folder / file).read_bytes()
     words = ["--gpu-architecture=compute_90a", "--std=c++17", f"--include-path={folder}"]
-    words += [f"--include-path={NVIDIA / 'cuda_runtime' / 'include'}", f"-DNAME={variant.name}"]
-    words += [f"-D{key}={value}" for key, value in variant.defines.items()]
+    words += [f"--include-path={NVIDIA / 'cuda_runtime' / 'include'}", f"-DNAME={name}"]
+    words += [f"-D{key}={value}" for key, value in defines.items()]
     options = (ctypes.c_char_p * len(words))(*(word.encode() for word in words))
     library.nvrtcCreateProgram(ctypes.byref(program), source, b"kernel.cu", 0, None, None)
     failed = library.nvrtcCompileProgram(program, len(words), options)
@@ -209,7 +209,7 @@ def ptx_of(variant: ProductVariant, folder: Path) -> str:
     getattr(library, f"nvrtcGet{kind}")(program, text)
     library.nvrtcDestroyProgram(ctypes.byref(program))
     if failed:
-        raise RuntimeError(f"{variant.name}: {text.value.decode()}")
+        raise RuntimeError(f"{name}: {text.value.decode()}")
     return text.value.decode()
 
 
@@ -231,7 +231,8 @@ def assemble(name: str, ptx: str) -> bytes:
 def build(variant: ProductVariant) -> tuple[dict[str, Any], bytes]:
     """The manifest entry and the compressed machine code of one kernel."""
     folder = KERNELS / "cuda"
-    image = assemble(variant.name, ptx_of(variant, folder))
+    ptx = ptx_of(f"{variant.source}.cu", variant.name, variant.defines, folder)
+    image = assemble(variant.name, ptx)
     sources = sorted({f"{variant.source}.cu", "epilogue.h", "wgmma.h"})
     hashed = hashlib.sha256(b"".join((folder / name).read_bytes() for name in sources))
     entry = {

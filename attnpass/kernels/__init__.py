@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from .. import plugins
@@ -156,11 +157,12 @@ def best_offer(
     only: str = "",
 ) -> Offer | str:
     """The best offer of these providers, or the reasons why none has any. `only` is the name of
-    the one kernel that may be taken, if not empty; for `value_map` see `KernelProvider`."""
+    the one kernel that may be taken, or a pattern of names, if not empty; for `value_map` see
+    `KernelProvider`."""
     offers = _offered([provider.offers(facts, target, value_map) for provider in sources])
     if isinstance(offers, str):
         return offers
-    offers = [offer for offer in offers if only in ("", offer.name)]
+    offers = [offer for offer in offers if not only or fnmatchcase(offer.name, only)]
     if not offers:
         return f"it does not fit the kernel {only}, and no other may be taken"
     # What is widened is transposed for nothing, and better not.

@@ -12,7 +12,8 @@ from ..attention.facts import AttentionFacts, find
 from ..ir import erase_dead, maps
 from ..machines import DEFAULT_TARGET, Target
 from ..passes import Pass, PassContext, option
-from ..report.records import OperandRecord, Report
+from ..report.entries import OperandRecord
+from ..report.records import Report
 from . import (
     MODES,
     KernelProvider,
@@ -47,7 +48,7 @@ def use_kernels(
         offer = best_offer(sources, facts, device, only=only) if sources else problem
         if _take(offer, facts, mode, record, elsewhere):
             taken.append(facts.op)
-        of_attention = report.record_of(facts)
+        of_attention = facts.record_in(report)
         # Where no kernel fits any more, the price that one had is the better reason.
         if record.decision != "refused" or not of_attention.has_decision(record):
             of_attention.decide(record)
@@ -94,7 +95,7 @@ def note_priced_out(
         if why:
             order = maps.show(facts.map_of("output"))
             record = OperandRecord("output", "kept", why, order, order, pass_name=pass_name)
-            of_attention = report.record_of(facts)
+            of_attention = facts.record_in(report)
             if not of_attention.has_decision(record):
                 of_attention.decide(record)
 
@@ -143,7 +144,7 @@ class UseKernels(KernelPass):
     for an older architecture says `target=sm_90` to promise that it runs on Hopper. With
     `elsewhere=iree` it runs elsewhere, too: it asks the device at run time, and holds IREE's own
     attention beside the kernel.
-    `kernel` is for measuring one kernel where another would be taken.
+    `kernel` is for measuring one kernel where another would be taken; `decode_*` are all of these.
     """
 
     name: ClassVar[str] = "attn-use-kernels"
@@ -157,7 +158,7 @@ class UseKernels(KernelPass):
         ("refuse", "iree"),
     )
 
-    kernel: str = option("", "the name of the one kernel that may be taken; empty: any")
+    kernel: str = option("", "the name of the one kernel that may be taken, or of some; empty: any")
 
     def take(self, module: ir.Operation, target: Target | None, mode: str, report: Report) -> bool:
         elsewhere = self.elsewhere == "iree"

@@ -249,7 +249,7 @@ def run(folder: Path, case: Case, options: argparse.Namespace) -> Iterator[Row]:
     output = functions[names[0]](*device)
     found: dict[str, Any] = {"first_call_ms": ms(time.perf_counter() - start, 1)}
     found |= {"kernel": taken[case.name]} if case.name in taken else {}
-    kind = torch.bfloat16 if case.output == "bf16" else torch.float16
+    kind = torch_type(case.output)
     got = to_torch(output, kind)
     part = got[_heads(case)]
     found["error"] = relative_error(part, wanted)
@@ -449,6 +449,7 @@ def _torch_ways(case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any) -> d
         return _flex_ways(case, flat, pair, wanted)
     ways: dict[str, Way] = {}
     names = ("FA2", "cuDNN") if mask is None else ("FA2", "cuDNN", "efficient")
+    names = ("efficient",) if case.dtype == "f32" else names
     for short, kind in backends(*names).items():
         name = f"torch_{short.lower()}"
         try:

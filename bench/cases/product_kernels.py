@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.device import gpu, load, to_iree, to_torch
+from bench.device import gpu, load, to_iree, to_torch, torch_type
 from bench.harness import must_compile
 from bench.results import Row, row
 from bench.timing import gpu_microseconds, relative_error
 
-SM_90 = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90")
+SM_90 = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90", "--iree-input-type=torch")
 WAYS = {"iree": "never", "kernel": "always"}
 TURNS = 9
 BEHIND = ("", "bias", "bias gelu", "bias tanh", "add", "bias add", "silu gated")
@@ -52,31 +52,6 @@ TIMED = (
     ("f16", (16, 4096, 4096), ""),
     ("f16", (64, 4096, 4096), ""),
 )
-BOTH, COLUMN = "affine_map<(i, j) -> (i, j)>", "affine_map<(i, j) -> (j)>"
-PARALLEL = 'iterator_types = ["parallel", "parallel"]'
-# What stands in a loop body: of the value `%x`, and of another `%y`.
-_BODIES = {
-    "bias": ["%r = arith.addf %x, %y : T"],
-    "add": ["%r = arith.addf %y, %x : T"],
-    "multiply": ["%r = arith.mulf %x, %y : T"],
-    "gated": ["%r = arith.mulf %x, %y : T"],
-    "gelu": [
-        "%two = arith.constant 2.0 : T", "%root = math.sqrt %two : T",
-        "%a = arith.divf %x, %root : T", "%b = math.erf %a : T", "%c = arith.addf %b, %one : T",
-        "%d = arith.mulf %c, %half : T", "%r = arith.mulf %x, %d : T",
-    ],
-    "tanh": [
-        "%three = arith.constant 3.0 : T", "%f = arith.constant 0.044715 : T",
-        "%g = arith.constant 0.79788456 : T", "%a = math.powf %x, %three : T",
-        "%b = arith.mulf %a, %f : T", "%c = arith.addf %x, %b : T", "%d = arith.mulf %c, %g : T",
-        "%e = math.tanh %d : T", "%h = arith.addf %e, %one : T", "%i = arith.mulf %x, %half : T",
-        "%r = arith.mulf %i, %h : T",
-    ],
-    "silu": [
-        "%a = arith.negf %x : T", "%b = math.exp %a : T", "%c = arith.addf %b, %one : T",
-        "%d = arith.divf %one, %c : T", "%r = arith.mulf %x, %d : T",
-    ],
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -108,73 +83,21 @@ class KernelProduct:
         return found | ({"other": (self.rows, self.columns)} if beside else {})
 
     def text(self) -> str:
-        rows = "?" if self.unknown else str(self.rows)
-        types = {
-            name: f"tensor<{rows if name in ('left', 'other') else shape[0]}"
-            + "".join(f"x{size}" for size in shape[1:])
-            + f"x{self.kind}>"
-            for name, shape in self.operands().items()
-        }
-        result = f"tensor<{rows}x{self.columns}x{self.kind}>"
-        lines = [
-            "%zero = arith.constant 0.0 : f32",
-            f"%one = arith.constant 1.0 : {self.kind}",
-            f"%half = arith.constant 0.5 : {self.kind}",
-            "%c0 = arith.constant 0 : index",
-            f"%rows = tensor.dim %left, %c0 : {types['left']}",
-            *self._product("p", "w", types, result),
-        ]
-        value = "%p"
-        for place, word in enumerate(self.behind.split()):
-            other = {"bias": "%bias", "add": "%other", "multiply": "%other", "gated": "%u"}.get(
-                word
-            )
-            lines += self._product("u", "gate", types, result) if word == "gated" else []
-            kind = types["bias"] if word == "bias" else result
-            lines += self._loop(
-                f"%v{place}", word, [value, *([other] if other else [])], kind, result
-            )
-            value = f"%v{place}"
-        given = ", ".join(f"%{name}: {kind}" for name, kind in types.items())
-        body = "\n  ".join([*lines, f"return {value} : {result}"])
-        return f"func.func @{self.function}({given}) -> {result} {{\n  {body}\n}}\n"
+        """A function in IREE's torch dialect."""
+        import torch
 
-    def _product(self, name: str, weights: str, types: dict[str, str], result: str) -> list[str]:
-        wide, size = result.replace(self.kind, "f32"), "%rows" if self.unknown else ""
-        maps = ", ".join(f"affine_map<(i, j, k) -> ({dims})>" for dims in ("i, k", "j, k", "i, j"))
-        return [
-            f"%{name}e = tensor.empty({size}) : {wide}",
-            f"%{name}z = linalg.fill ins(%zero : f32) outs(%{name}e : {wide}) -> {wide}",
-            f"%{name}s = linalg.matmul indexing_maps = [{maps}] "
-            f"ins(%left, %{weights} : {types['left']}, "
-            f"{types[weights]}) outs(%{name}z : {wide}) -> {wide}",
-            f"%{name}r = tensor.empty({size}) : {result}",
-            f"%{name} = linalg.generic {{indexing_maps = [{BOTH}, {BOTH}], {PARALLEL}}} "
-            f"ins(%{name}s : {wide}) outs(%{name}r : {result}) {{",
-            f"^bb0(%x: f32, %out: {self.kind}):",
-            f"  %r = arith.truncf %x : f32 to {self.kind}",
-            f"  linalg.yield %r : {self.kind}",
-            f"}} -> {result}",
-        ]
+        from bench.models.blocks import text_of
 
-    def _loop(
-        self, name: str, word: str, operands: list[str], second: str, result: str
-    ) -> list[str]:
-        """One elementwise op, rounded to the type, as front ends write it."""
-        types = [result, second][: len(operands)]
-        maps = [BOTH, COLUMN if word == "bias" else BOTH][: len(operands)]
-        inside = ["%x", "%y"][: len(operands)]
-        blocks = ", ".join(f"{one}: {self.kind}" for one in [*inside, "%out"])
-        size = "%rows" if self.unknown else ""
-        return [
-            f"{name}e = tensor.empty({size}) : {result}",
-            f"{name} = linalg.generic {{indexing_maps = [{', '.join([*maps, BOTH])}], {PARALLEL}}} "
-            f"ins({', '.join(operands)} : {', '.join(types)}) outs({name}e : {result}) {{",
-            f"^bb0({blocks}):",
-            *(f"  {line.replace(': T', f': {self.kind}')}" for line in _BODIES[word]),
-            f"  linalg.yield %r : {self.kind}",
-            f"}} -> {result}",
-        ]
+        class Block(torch.nn.Module):
+            def forward(self, *given: Any) -> Any:
+                return _torch(product, dict(zip(product.operands(), given, strict=True)))
+
+        product, rows = self, torch.export.Dim("rows", max=1 << 16)
+        kind, shapes = torch_type(self.kind), self.operands()
+        given = [torch.empty(shape, dtype=kind) for shape in shapes.values()]
+        unknown = [{0: rows} if self.unknown and n in ("left", "other") else None for n in shapes]
+        _, _, text = text_of(Block(), given, unknown).partition("{\n")
+        return text.rpartition("}")[0].replace("@main", f"@{self.function}", 1)
 
 
 def cases() -> list[KernelProduct]:
@@ -191,9 +114,9 @@ def cases() -> list[KernelProduct]:
 
 
 def compile(folder: Path, wanted: list[KernelProduct], _: argparse.Namespace) -> None:
-    """Writes a .vmfb for each way, with a function for each product."""
+    """Writes a .vmfb for each way, with a function for each product. Needs torch."""
     source = folder / "source.mlir"
-    source.write_text("".join(product.text() for product in wanted))
+    source.write_text("".join(["module {\n", *(product.text() for product in wanted), "}\n"]))
     for way, mode in WAYS.items():
         must_compile(source, folder / f"{way}.vmfb", f"--attn-products={mode}", *SM_90)
 
@@ -202,7 +125,7 @@ def run(folder: Path, product: KernelProduct, _: argparse.Namespace) -> Iterator
     import torch
 
     torch.manual_seed(0)
-    config, kind = gpu(), {"f16": torch.float16, "bf16": torch.bfloat16}[product.kind]
+    config, kind = gpu(), torch_type(product.kind)
     given = {}
     for name, shape in product.operands().items():
         factor = product.depth**-0.5 if name in ("w", "gate") else 1.0
@@ -220,7 +143,7 @@ def run(folder: Path, product: KernelProduct, _: argparse.Namespace) -> Iterator
         errors[way] = {"error": relative_error(got[0].double().cpu().numpy(), wanted)}
         errors[way]["same_bits"] = all(torch.equal(got[0], other) for other in got[1:])
         calls[way] = lambda f=function: f(*placed).to_host()
-    times = gpu_microseconds(calls, TURNS, lambda _: True) if product.part == "timed" else {}
+    times = gpu_microseconds(calls, TURNS) if product.part == "timed" else {}
     for way, found in errors.items():
         spent = {"us": times[way]} if way in times else {}
         yield row(product.name, way, found | spent, part=product.part)

@@ -29,7 +29,8 @@ def _kernel(row: dict[str, Any]) -> Kernel:
 
 
 def _work(row: dict[str, Any]) -> Work:
-    width = 1 if (row["cache"] or row["dtype"]).startswith("f8") else 2
+    kept = row["cache"] or row["dtype"]
+    width = 1 if kept.startswith("f8") else 4 if kept == "f32" else 2
     head_dims = row["head"] + (row.get("value_head") or row["head"])
     return Work(row["heads"], row["group"], row["rows"], row["keys"], head_dims, width)
 
@@ -77,3 +78,34 @@ def test_decode_over_latents_takes_as_long_as_estimated(
     estimated = kernel_seconds(work, kernel, named_target("sm_90")) * 1e6
     assert abs(estimated - measured) < 0.25 * measured
     assert estimated < iree_seconds(work) * 1e6
+
+
+# Heads of K and V, rows that share them, keys, head dim, workgroups that divide the keys;
+# microseconds on an H200, 2026-11-24 (docs/notes/kernels.md).
+DIVIDED = [
+    ((32, 64, 8192, 128, 2), 41.3),
+    ((8, 64, 8192, 128, 8), 18.6),
+    ((8, 64, 32768, 128, 8), 42.4),
+    ((8, 16, 4096, 128, 8), 12.2),
+    ((8, 128, 8192, 128, 6), 22.5),
+    ((8, 512, 8192, 128, 2), 42.8),
+    ((16, 512, 4096, 128, 1), 42.4),
+    ((128, 4, 16384, 128, 1), 244.4),
+    ((16, 64, 8192, 64, 4), 18.1),
+    ((16, 64, 8192, 128, 4), 26.0),
+    ((32, 8, 2048, 128, 3), 15.1),
+    ((32, 256, 2048, 128, 1), 27.5),
+    ((8, 512, 4096, 64, 2), 17.5),
+]
+
+
+@pytest.mark.parametrize(("sizes", "measured"), DIVIDED)
+def test_divided_keys_take_as_long_as_estimated(
+    sizes: tuple[int, int, int, int, int], measured: float
+) -> None:
+    heads, rows, keys, head, parts = sizes
+    work = Work(heads, 1, rows, keys, 2 * head, 2)
+    name = f"divided_f16_d{head}_by{parts}"
+    (kernel,) = [kernel for kernel in load_kernels() if kernel.name == name]
+    estimated = kernel_seconds(work, kernel, named_target("sm_90")) * 1e6
+    assert abs(estimated - measured) < 0.2 * measured

@@ -1,4 +1,4 @@
-// RUN: attn-opt %s --attn-use-kernels="target=sm_90 mode=always" --split-input-file | FileCheck %s
+// RUN: attn-opt %s --attn-use-kernels="target=sm_90 mode=always kernel=attention_*" --split-input-file | FileCheck %s
 
 // Masks that a model keeps as a buffer, as hand-written GPTs do.
 

@@ -1,6 +1,6 @@
-// RUN: attn-opt %s --attn-use-kernels="target=sm_90 mode=always" --split-input-file --remarks > %t.mlir 2> %t.txt
+// RUN: attn-opt %s --attn-use-kernels="target=sm_90 mode=always kernel=[ad][te]*" --split-input-file --remarks > %t.mlir 2> %t.txt
 // RUN: FileCheck %s < %t.mlir
-// RUN: attn-opt %s --attn-mask-positions --attn-use-kernels="target=sm_90 mode=always" --split-input-file | FileCheck %s
+// RUN: attn-opt %s --attn-mask-positions --attn-use-kernels="target=sm_90 mode=always kernel=[ad][te]*" --split-input-file | FileCheck %s
 // RUN: FileCheck %s --check-prefix=REMARK < %t.txt
 
 // Soft-caps: cap * tanh(score / cap), for kernels that are told the cap.

@@ -106,7 +106,7 @@ func.func @masked(%q: tensor<16x1024x80xf16>, %k: tensor<16x1024x80xf16>, %v: te
 
 // CHECK-LABEL: func.func @misaligned(
 // CHECK-NOT: hal.dispatch.extern
-// REMARK: output refused: its head dims are 100 and 100; kernels for f16 have multiples of 8 up to 96, 128, 192 with 128, 256
+// REMARK: output refused: its head dims are 100 and 100; kernels for f16 have multiples of 8 up to 128, 192 with 128, 256
 func.func @misaligned(%q: tensor<16x1024x100xf16>, %k: tensor<16x1024x100xf16>, %v: tensor<16x1024x100xf16>) -> tensor<16x1024x100xf16> {
   %scale = arith.constant 0.125 : f32
   %e = tensor.empty() : tensor<16x1024x100xf16>
@@ -173,8 +173,8 @@ func.func @capped(%q: tensor<16x1024x192xf16>, %k: tensor<16x1024x192xf16>, %v: 
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
 // CHECK-LABEL: func.func @step(
-// CHECK-NOT: hal.dispatch.extern
-// REMARK: output refused: there is no decode kernel for head dims 96 and 96, and how many keys is not known
+// CHECK: hal.dispatch.extern "divided_f16_d128_by
+// REMARK: output kernel: divided_f16_d128_by
 func.func @step(%q: tensor<16x1x96xf16>, %k: tensor<16x?x96xf16>, %v: tensor<16x?x96xf16>) -> tensor<16x1x96xf16> {
   %scale = arith.constant 0.125 : f32
   %e = tensor.empty() : tensor<16x1x96xf16>
@@ -183,4 +183,25 @@ func.func @step(%q: tensor<16x1x96xf16>, %k: tensor<16x?x96xf16>, %v: tensor<16x
     iree_linalg_ext.yield %x : f32
   } -> tensor<16x1x96xf16>
   return %r : tensor<16x1x96xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// CHECK-LABEL: func.func @wide_step(
+// CHECK-NOT: hal.dispatch.extern
+// REMARK: output refused: there is no decode kernel for head dims 192 and 128, and how many keys is not known
+func.func @wide_step(%q: tensor<16x1x192xf16>, %k: tensor<16x?x192xf16>, %v: tensor<16x?x128xf16>) -> tensor<16x1x128xf16> {
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<16x1x128xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<16x1x192xf16>, tensor<16x?x192xf16>, tensor<16x?x128xf16>, f32) outs(%e : tensor<16x1x128xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<16x1x128xf16>
+  return %r : tensor<16x1x128xf16>
 }

@@ -13,7 +13,7 @@
 // CHECK-LABEL: func.func @head_dim(
 // CHECK-NOT: hal.dispatch.extern
 // CHECK: iree_linalg_ext.attention
-// REMARK: output refused: its head dims are 576 and 576; kernels for f16 have multiples of 8 up to 96, 128
+// REMARK: output refused: its head dims are 576 and 576; kernels for f16 have multiples of 8 up to 128, 192 with 128
 func.func @head_dim(%q: tensor<2x512x576xf16>, %k: tensor<2x512x576xf16>, %v: tensor<2x512x576xf16>) -> tensor<2x512x576xf16> {
   %scale = arith.constant 0.125 : f16
   %e = tensor.empty() : tensor<2x512x576xf16>
@@ -35,15 +35,15 @@ func.func @head_dim(%q: tensor<2x512x576xf16>, %k: tensor<2x512x576xf16>, %v: te
 // CHECK-LABEL: func.func @element_type(
 // CHECK-NOT: hal.dispatch.extern
 // CHECK: iree_linalg_ext.attention
-// REMARK: output refused: there is no kernel for f32, f32, f32
-func.func @element_type(%q: tensor<2x512x64xf32>, %k: tensor<2x512x64xf32>, %v: tensor<2x512x64xf32>) -> tensor<2x512x64xf32> {
-  %scale = arith.constant 0.125 : f32
-  %e = tensor.empty() : tensor<2x512x64xf32>
-  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x512x64xf32>, tensor<2x512x64xf32>, tensor<2x512x64xf32>, f32) outs(%e : tensor<2x512x64xf32>) {
-  ^bb0(%x: f32):
-    iree_linalg_ext.yield %x : f32
-  } -> tensor<2x512x64xf32>
-  return %r : tensor<2x512x64xf32>
+// REMARK: output refused: there is no kernel for f64, f64, f64
+func.func @element_type(%q: tensor<2x512x64xf64>, %k: tensor<2x512x64xf64>, %v: tensor<2x512x64xf64>) -> tensor<2x512x64xf64> {
+  %scale = arith.constant 0.125 : f64
+  %e = tensor.empty() : tensor<2x512x64xf64>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x512x64xf64>, tensor<2x512x64xf64>, tensor<2x512x64xf64>, f64) outs(%e : tensor<2x512x64xf64>) {
+  ^bb0(%x: f64):
+    iree_linalg_ext.yield %x : f64
+  } -> tensor<2x512x64xf64>
+  return %r : tensor<2x512x64xf64>
 }
 
 // -----

@@ -56,11 +56,13 @@ func.func @sequences(%q: tensor<32x2048x128xf16>, %k: tensor<2x4x2048x128xf16>, 
 #in = affine_map<(s, h, g, d) -> (s, h, d)>
 #all = affine_map<(s, h, g, d) -> (s, h, g, d)>
 
-// The kernel would need a copy with the heads in front; IREE's code reads the cache as it lies.
+// Decode kernels would need a copy with the heads in front; those that divide the keys read the
+// cache as it lies, as IREE's code does.
 // CHECK-LABEL: func.func @sequence_major(
-// CHECK-NOT: hal.dispatch.extern
-// CHECK: iree_linalg_ext.attention {{.*}} tensor<8192x8x128xf16>, tensor<8192x8x128xf16>, f16)
-// REMARK: output kept: {{.*}} to transpose the key and the value, no win
+// CHECK-SAME: %[[C:[a-z0-9]+]]: tensor<8192x8x128xf16>
+// CHECK-NOT: linalg.transpose
+// CHECK: hal.dispatch.extern "divided_f16_d128_by8"[%c8{{[_0-9]*}}, %c8{{[_0-9]*}}]({{.*}}, %[[C]], %[[C]])
+// REMARK: output kernel: divided_f16_d128_by8
 func.func @sequence_major(%q: tensor<32x1x128xf16>, %c: tensor<8192x8x128xf16>) -> tensor<32x1x128xf16> {
   %scale = arith.constant 0.125 : f16
   %e = tensor.empty() : tensor<8192x8x4x128xf16>

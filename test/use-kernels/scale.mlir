@@ -1,6 +1,6 @@
 // Kernels take scales above zero: others give their sign to the query.
 
-// RUN: attn-opt %s --attn-use-kernels="target=sm_90 mode=always" --split-input-file --remarks > %t.mlir 2> %t.txt
+// RUN: attn-opt %s --attn-use-kernels="target=sm_90 mode=always kernel=attention_*" --split-input-file --remarks > %t.mlir 2> %t.txt
 // RUN: FileCheck %s < %t.mlir
 // RUN: FileCheck %s --check-prefix=REMARK < %t.txt
 

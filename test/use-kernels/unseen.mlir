@@ -3,7 +3,7 @@
 // numbers is moved to begin at 0, what is far below hides its key, and the query is 0 where scores
 // would not change the mask's numbers.
 
-// RUN: attn-opt %s "--attn-use-kernels=target=sm_90 mode=always" | FileCheck %s
+// RUN: attn-opt %s "--attn-use-kernels=target=sm_90 mode=always kernel=[ad][te]*" | FileCheck %s
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
 #k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>

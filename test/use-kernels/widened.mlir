@@ -1,4 +1,4 @@
-// RUN: attn-opt %s --attn-use-kernels="target=sm_90 mode=always" --split-input-file --remarks > %t.mlir 2> %t.txt
+// RUN: attn-opt %s --attn-use-kernels="target=sm_90 mode=always kernel=[ad][te]*" --split-input-file --remarks > %t.mlir 2> %t.txt
 // RUN: FileCheck %s < %t.mlir
 // RUN: FileCheck %s --check-prefix=REMARK < %t.txt
 // RUN: attn-opt %s --attn-use-kernels="target=sm_90" --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=COST
@@ -259,7 +259,7 @@ func.func @repeated(%q: tensor<32x4096x64xf8E4M3FN>, %ks: tensor<8x4096x64xf8E4M
 // What is refused in both types says why.
 // CHECK-LABEL: func.func @head_dim(
 // CHECK-NOT: hal.dispatch.extern
-// REMARK: output refused: its head dims are 320 and 320; kernels for f8E4M3FN, f8E4M3FN, f16 have 128; widened to f16: its head dims are 320 and 320; kernels for f16 have multiples of 8 up to 96, 128
+// REMARK: output refused: its head dims are 320 and 320; kernels for f8E4M3FN, f8E4M3FN, f16 have 128; widened to f16: its head dims are 320 and 320; kernels for f16 have multiples of 8 up to 128, 192 with 128
 // COST: output refused
 func.func @head_dim(%q: tensor<2x512x320xf8E4M3FN>, %k: tensor<2x777x320xf8E4M3FN>, %v: tensor<2x777x320xf16>) -> tensor<2x512x320xf16> {
   %scale = arith.constant 0.125 : f32

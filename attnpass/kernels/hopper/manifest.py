@@ -42,7 +42,8 @@ class Kernel(DeviceCode):
 
     `kind` is `prefill` (blocks of rows over all keys), `decode` (few rows over a cache; its
     partial results go to a kernel of kind `combine`), `latent` (decode over a cache whose first
-    columns are V) or `combine`. `element_type` is that of the
+    columns are V), `divided` (blocks of rows, whose keys a `cluster` of workgroups divides) or
+    `combine`. `element_type` is that of the
     query, `cache_type` that of K and `value_type` that of V. `head_dims` are those of Q.K and of
     V; kernels that are told how many `columns` there are take fewer, too.
     `v_layout` is `row-major` (keys, head dim) or `transposed`; `mask` is `none`, `causal`,
@@ -76,6 +77,7 @@ class Kernel(DeviceCode):
     keys_per_tile: int = 0
     programs_per_unit: int = 0
     columns_per_workgroup: int = 0
+    cluster: int = 1
     measured: str = ""
     measured_work: float = 0
     measured_seconds: float = 0
@@ -101,6 +103,11 @@ class Kernel(DeviceCode):
     def over_cache(self) -> bool:
         """Whether it compares every key with both limits of a row, and caps scores where it is
         told to."""
+        return self.kind in ("decode", "latent", "divided")
+
+    @property
+    def combined(self) -> bool:
+        """Whether another kernel adds up its partial results."""
         return self.kind in ("decode", "latent")
 
     @property

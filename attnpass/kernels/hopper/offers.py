@@ -35,8 +35,12 @@ from .unseen import mask_may_hide_rows
 
 # Decode kernels read K and V once for each 16 rows: more rows are for prefill kernels.
 _DECODE_ROWS = 64
+# Fewer keys are not divided: no fewer were measured.
+_DIVIDED_KEYS = 512
 _MOVED_V = "a V of another layout is no part of the cache"
 _READ = ("query", "key", "value")
+# Bytes of an element of K or V, where these are not 2.
+_WIDTHS = {"f8E4M3FN": 1, "f8E5M2": 1, "f32": 4}
 _ORDERED = (*_READ, "output")
 
 # Element types of Q, K and V.
@@ -145,12 +149,15 @@ def _offers(
     kernels = [kernel for kernel in kernels if _has_mask(kernel, mask, kind)]
     if mask.kind == "operand" and unaligned_slice(facts.value("mask")):
         kernels = [kernel for kernel in kernels if kernel.keys_multiple == 1]
-    # What fills up least is never slower.
-    least = min((kernel.head_dims for kernel in kernels), default=None)
+    # What fills up least is never slower, of one kind.
+    least = {
+        kind: min(kernel.head_dims for kernel in kernels if kernel.kind == kind)
+        for kind in {kernel.kind for kernel in kernels}
+    }
     found = [
         _plan(facts, kernel, types, row, mask, placed, target, value_map)
         for kernel in kernels
-        if kernel.head_dims == least
+        if kernel.head_dims == least[kernel.kind]
     ]
     plans = [plan for plan in found if isinstance(plan, KernelPlan)]
     problems = [plan for plan in found if isinstance(plan, str)]
@@ -184,6 +191,8 @@ def _has_mask(kernel: Kernel, mask: Mask, mask_type: str) -> bool:
     elif kind != "operand" and mask.cap:
         kind = "window"
     capped = kernel.soft_cap == bool(mask.cap) or kernel.over_cache
+    if kernel.kind == "divided" and mask.cap:
+        return False  # It computes caps, but how fast was not measured.
     return capped and (kernel.mask, kernel.mask_type) == (kind, mask_type)
 
 
@@ -236,6 +245,9 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | str:
     rows = facts.extent(facts.m)
     if rows is None or rows > _DECODE_ROWS:
         kernels = [k for k in kernels if k.kind != "decode"]
+    if rows is None:
+        # Most are prompts, of many rows.
+        kernels = [k for k in kernels if k.kind != "divided"]
     if not kernels:
         return f"kernels for {', '.join(wanted)} take up to {_DECODE_ROWS} query rows"
     heads = (facts.extent(facts.k1), facts.extent(facts.n))
@@ -248,6 +260,8 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | str:
     if rows is not None and rows <= _DECODE_ROWS and keys is None:
         # One program would read all keys of a head, however many there are.
         fitting = [k for k in fitting if k.kind != "prefill"]
+    if keys is not None and keys < _DIVIDED_KEYS:
+        fitting = [k for k in fitting if k.kind != "divided"]
     if not fitting:
         words = " and ".join(map(str, heads))
         return f"there is no decode kernel for head dims {words}, and how many keys is not known"
@@ -541,7 +555,7 @@ def _work(
         rows=rows,
         keys=keys,
         head_dims=facts.assumed_extent(facts.k1) + facts.assumed_extent(facts.n),
-        width=sum(1 if kind.startswith("f8") else 2 for kind in caches) / 2,
+        width=sum(_WIDTHS.get(kind, 2) for kind in caches) / 2,
         seen=min(1.0, seen.get(mask.kind, keys) / max(keys, 1)),
         known=None not in (heads, facts.sizes[row]),
     )

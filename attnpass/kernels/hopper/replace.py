@@ -92,24 +92,40 @@ def _by_kernel(
     place = plan.at_result if reader is None else plan.at_reader
     operands, strides = _lying(facts, plan, build, values, place)
     numbers |= strides
-    if kernel.over_cache:
-        kv_heads = heads if plan.repeats == 1 else build.size_op("divui", heads, plan.repeats)
-        numbers["heads"] = kv_heads
+    numbers["heads"] = product([heads, inner])
+    if kernel.combined:
+        numbers["heads"] = _kv_heads(build, plan, heads)
         launch_both = launch_decode if plan.latent is None else launch_latent
         new = launch_both(build, plan, numbers, operands, result, elsewhere)
     else:
-        numbers["heads"] = product([heads, inner])
-        blocks = build.size_op("ceildivui", rows, kernel.rows_per_workgroup)
-        workgroups = (blocks, numbers["heads"])
-        if kernel.programs_per_unit:
-            all_blocks = product([blocks, numbers["heads"]])
-            workgroups = (build.size_op("minui", all_blocks, plan.programs), 1)
+        workgroups = _workgroups(build, plan, heads, inner, rows)
         new = launch(build, kernel, workgroups, numbers, operands, [result], elsewhere)[0]
     if reader is not None:
         return new
     if plan.at_result is None:
         new = build.transpose(new, maps.inverse(plan.orders["output"]))
     return with_zeros(facts, new, build)
+
+
+def _kv_heads(build: Builder, plan: KernelPlan, heads: Size) -> Size:
+    return heads if plan.repeats == 1 else build.size_op("divui", heads, plan.repeats)
+
+
+def _workgroups(
+    build: Builder, plan: KernelPlan, heads: Size, inner: Size, rows: Size
+) -> tuple[Size, Size]:
+    """How many workgroups compute blocks of rows: one a block; as many as run at once where each
+    takes one block after the other; or a cluster for a block of the rows that share K and V."""
+    kernel = plan.kernel
+    if kernel.kind == "divided":
+        own_rows = product([inner, plan.repeats, rows])
+        blocks = build.size_op("ceildivui", own_rows, kernel.rows_per_workgroup)
+        return product([blocks, kernel.cluster]), _kv_heads(build, plan, heads)
+    blocks = build.size_op("ceildivui", rows, kernel.rows_per_workgroup)
+    if kernel.programs_per_unit:
+        all_blocks = product([blocks, heads, inner])
+        return build.size_op("minui", all_blocks, plan.programs), 1
+    return blocks, product([heads, inner])
 
 
 def _mask_numbers(facts: AttentionFacts, plan: KernelPlan, keys: Size) -> dict[str, Size]:
@@ -163,7 +179,7 @@ def _lying(
             (places[name],) = rows_of(found[-1], range(len(orders[name])), False)
     places["output"] = written or ordered_place(facts.op.results[0], plan.orders["output"])
     heads = product([iteration_size(facts, dim) for dim in plan.heads])
-    kv_heads = heads if plan.repeats == 1 else build.size_op("divui", heads, plan.repeats)
+    kv_heads = _kv_heads(build, plan, heads)
     units = {name: UNIT // element_bytes(value) for name, value in values.items()}
     units["output"] = UNIT // element_bytes(facts.op.results[0])
     return found, numbers_of(build, places, kv_heads, group, units)

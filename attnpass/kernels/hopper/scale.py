@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from ...ir import Builder, defining_op, element_type, sizes_of
+from ...ir import Builder, constant_number, defining_op, element_type, sizes_of
 
 # Zero times the infinity of a hidden key is no number.
 _SMALLEST = 1e-30
@@ -22,23 +22,14 @@ _DEEPEST = 8
 def sign_of(scale: ir.Value) -> int | None:
     """1 for a scale that is not negative, -1 for one below zero, 0 for the constant 0; None where
     only the run tells."""
-    number = _constant(scale)
+    number = constant_number(scale)
     if number is not None:
         return (number > 0) - (number < 0)
     return 1 if _is_not_negative(scale, _DEEPEST) else None
 
 
-def _constant(value: ir.Value) -> float | None:
-    op = defining_op(value)
-    if op is None or op.name != "arith.constant":
-        return None
-    attribute = op.attributes["value"]
-    known = isinstance(attribute, ir.FloatAttr | ir.IntegerAttr)
-    return float(attribute.value) if known else None
-
-
 def _is_not_negative(value: ir.Value, depth: int) -> bool:
-    op, number = defining_op(value), _constant(value)
+    op, number = defining_op(value), constant_number(value)
     if number is not None:
         return number >= 0
     if op is None or depth == 0:
@@ -81,7 +72,7 @@ def _negated(build: Builder, tensor: ir.Value) -> ir.Value:
 
 def magnitude(build: Builder, scale: ir.Value) -> ir.Value:
     """The scale without its sign, above zero."""
-    number, f32 = _constant(scale), ir.F32Type.get(scale.context)
+    number, f32 = constant_number(scale), ir.F32Type.get(scale.context)
     if number is not None:
         return scale if number > 0 else build.constant_float(-number, scale.type)
     if sign_of(scale) == 1:

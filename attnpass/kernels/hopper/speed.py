@@ -15,6 +15,10 @@ to; a unit test holds this rule against those pairs. In words:
   launches) and its speed. So IREE keeps up to 256 keys without groups, and about 20 to 50 MB of
   cache; other caches are won by a little (up to 10%), or by 1.3 to 2.5 times with groups.
 
+- few rows whose keys a cluster divides: 8 us and 8.2 ns a key of a workgroup (head dim 128; 4.9
+  with 64; three times as much with a mask), in whole waves of clusters, or 4.4 TB/s
+  (docs/notes/kernels.md).
+
 - decode over latents (head dims 576 and 512), IREE: 37 TFLOPS. Kernel: 550 TFLOPS of whole blocks
   of rows, or the cache, once, at 4 TB/s; and 13.5 ns a row to add partial results up.
 
@@ -33,7 +37,12 @@ from .manifest import Kernel, load_kernels
 # Fewer keys than this are not split by attn-split-k: two chunks of 256.
 _SPLIT_KEYS = 512
 _L2_BYTES = 50e6
-_PREFILL_LAUNCH, _DECODE_LAUNCHES = 8.5e-6, 9e-6
+_PREFILL_LAUNCH, _DECODE_LAUNCHES, _DIVIDED_LAUNCH = 8.5e-6, 9e-6, 8e-6
+# How many clusters of so many workgroups run at once: a cluster lies in one group of 16 or 18 of
+# the 132 multiprocessors.
+_CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 6: 17, 8: 15}
+# Seconds a key and workgroup, by head dim.
+_DIVIDED_KEY = {64: 4.9e-9, 128: 8.2e-9}
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,8 @@ class Work:
 
 def iree_seconds(work: Work) -> float:
     """IREE's code for this attention, configured by attnpass."""
+    if work.own_rows > 16 and work.width > 2:
+        return 4e-6 + max(1.05e-9 * work.head_dims * work.keys, work.flops / 2e13)
     if work.own_rows > 16:
         blocks = work.kv_heads * work.group * math.ceil(work.rows / 128)
         a_key = (13e-9 + 23e-9 * min(1, max(0, blocks - 16) / 48)) * work.head_dims / 256
@@ -91,6 +102,8 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
         return _DECODE_LAUNCHES + blocks * work.seen * work.cache_bytes / rate
     if kernel.kind == "latent":
         return _latent_seconds(work, kernel)
+    if kernel.kind == "divided":
+        return _divided_seconds(work, kernel, target)
     heads = work.kv_heads * work.group
     blocks = heads * math.ceil(work.rows / kernel.rows_per_workgroup)
     waves = max(blocks / target.compute_units, 1)
@@ -103,8 +116,8 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     # heads of 64), and heads of 64 nearly as long as those of 128: the exponentials are as many.
     larger = (kernel.rows_per_workgroup / 128) ** 0.75
     a_key = 11e-9 * larger * max(head_dims / 256, 0.85)
-    rate = _prefill_rate(kernel) or 5.5e14
-    if kernel.element_type.startswith("f8"):
+    rate = _prefill_rate(kernel) or (1e14 if kernel.element_type == "f32" else 5.5e14)
+    if kernel.element_type.startswith(("f8", "f32")):
         a_wave = target.compute_units * kernel.rows_per_workgroup
         a_key = 2 * a_wave * head_dims / rate
     # Not timed: a prefill kernel loads less at once than a decode kernel.
@@ -122,6 +135,19 @@ def _latent_seconds(work: Work, kernel: Kernel) -> float:
     read = work.kv_heads * work.keys * work.seen * columns * work.width
     adding = 13.5e-9 * work.kv_heads * work.own_rows
     return _DECODE_LAUNCHES + max(2 * scores * (columns + value) / rate, read / 4e12) + adding
+
+
+def _divided_seconds(work: Work, kernel: Kernel, target: Target) -> float:
+    """A kernel whose clusters divide the keys of a block of rows: whole waves of clusters, or K and
+    V at the speed of memory."""
+    blocks = work.kv_heads * math.ceil(work.own_rows / kernel.rows_per_workgroup)
+    waves = max(blocks / (_CLUSTERS[kernel.cluster] * target.compute_units / 132), 1)
+    waves = math.ceil(waves) if work.known else waves
+    # The last block of rows sees the most.
+    keys = min(work.keys, work.keys * work.seen + work.rows / 2)
+    a_key = _DIVIDED_KEY[kernel.head_dims[0]] * (3 if kernel.mask == "operand" else 1)
+    reading = work.cache_bytes * work.seen / 4.4e12
+    return _DIVIDED_LAUNCH + max(waves * a_key * keys / kernel.cluster, reading)
 
 
 def _rate(kernel: Kernel, launches: float) -> float:
@@ -143,5 +169,5 @@ def equally_fast(one: Kernel, other: Kernel) -> bool:
     if one.value_type.startswith("f8"):
         return one.name == other.name
     names = ("kind", "element_type", "cache_type", "value_type", "output_type", "head_dims")
-    names = (*names, "mask", "mask_type", "rows_per_workgroup", "soft_cap")
+    names = (*names, "mask", "mask_type", "rows_per_workgroup", "soft_cap", "cluster")
     return all(getattr(one, name) == getattr(other, name) for name in names)

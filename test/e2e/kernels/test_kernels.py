@@ -49,8 +49,8 @@ def test_parameters_are_those_that_iree_passes(kernel: Kernel) -> None:
     # EIATTR_KPARAM_INFO (cuobjdump -elf): ordinal and offset of a parameter, its size behind.
     found = re.findall(rb"\x04\x17\x0c\x00(.{12})", image, re.S)
     parameters = sorted(struct.unpack("<4xHHI", entry) for entry in found)
-    pointers = {"prefill": 5, "decode": 6, "latent": 6, "combine": 3}[kernel.kind]
-    pointers += kernel.mask == "operand"
+    pointers = {"prefill": 4, "divided": 4, "decode": 5, "latent": 5, "combine": 3}[kernel.kind]
+    pointers += (kernel.mask == "operand") + bool(kernel.scratch_per_workgroup)
     sizes = [8] * pointers + [4] * len(kernel.constants)
     assert [entry[2] >> 18 for entry in parameters] == sizes
     assert [entry[1] for entry in parameters] == [sum(sizes[:i]) for i in range(len(sizes))]
@@ -58,7 +58,13 @@ def test_parameters_are_those_that_iree_passes(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize(
     ("element", "value", "head"),
-    [("f16", "f16", 64), ("bf16", "bf16", 64), ("f8E4M3FN", "f16", 128), ("f8E4M3FN", "bf16", 128)],
+    [
+        ("f16", "f16", 64),
+        ("f32", "f32", 64),
+        ("bf16", "bf16", 64),
+        ("f8E4M3FN", "f16", 128),
+        ("f8E4M3FN", "bf16", 128),
+    ],
 )
 def test_iree_embeds_the_kernel_as_it_is(element: str, value: str, head: int, tmp_path) -> None:
     """Compiled for cuda without a GPU: the module holds the very code, beside IREE's code, and
@@ -169,3 +175,35 @@ def test_latents_are_read_where_they_lie_by_default() -> None:
         (kernel,) = [kernel for kernel in load_kernels() if kernel.name == name]
         assert kernel.image() in data
     assert b"main_dispatch" not in data
+
+
+FLOATS = """
+func.func @main(%q: {q}, %k: {k}, %v: {k}) -> {q} {{
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : {q}
+  %r = iree_linalg_ext.attention <indexing_maps = [
+      affine_map<(b, m, n, k1, k2) -> (b, m, k1)>, affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>,
+      affine_map<(b, m, n, k1, k2) -> (b, k2, n)>, affine_map<(b, m, n, k1, k2) -> ()>,
+      affine_map<(b, m, n, k1, k2) -> (b, m, n)>]>
+      ins(%q, %k, %v, %scale : {q}, {k}, {k}, f32) outs(%e : {q}) {{
+  ^bb0(%s: f32):
+    iree_linalg_ext.yield %s : f32
+  }} -> {q}
+  return %r : {q}
+}}
+"""
+
+
+@pytest.mark.parametrize(("rows", "taken"), [(512, True), (1, False)])
+def test_f32_takes_a_kernel_by_default_where_it_is_faster(rows: int, taken: bool) -> None:
+    """From a whole compile. One row is bound by memory, and has no kernel that cuts the keys."""
+    import attnpass
+
+    text = FLOATS.format(q=f"tensor<4x{rows}x128xf32>", k="tensor<4x2048x128xf32>")
+    report = attnpass.Report()
+    flags = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90"]
+    data = attnpass.compile_str(text, report=report, extra_args=flags)
+    (output,) = [o for o in report.attentions[0].operands if o.operand == "output"]
+    (kernel,) = [k for k in load_kernels() if k.name == "attention_f32_d128"]
+    assert data is not None and (kernel.image() in data) == taken
+    assert (output.decision == "kernel") == taken

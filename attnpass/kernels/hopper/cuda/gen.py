@@ -1,4 +1,4 @@
-"""wgmma.h: the instructions for 64 x N x 16 products."""
+"""wgmma.h and weights.h: the instructions for 64 x N x 16 products."""
 
 from pathlib import Path
 
@@ -12,6 +12,33 @@ def one(n, kind, kn):
     asm volatile("{{\\n.reg .pred more;\\nsetp.ne.b32 more, %{r + 2}, 0;\\n"
         "wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{"bf16.bf16" if kind else "f16.f16"} {{{regs}}}, %{r}, %{r + 1}, more, 1, 1, 0, {kn};\\n}}"
         : {outs} : "l"(left), "l"(right), "r"(more));
+}}
+"""
+
+
+def held_times(n, kind):
+    r = n // 2
+    regs = ", ".join(f"%{i}" for i in range(r))
+    left = ", ".join(f"%{r + i}" for i in range(4))
+    outs = ", ".join(f'"+f"(v[{i}])' for i in range(r))
+    return f"""template <> __device__ inline void multiply_held<{kind}, {n}>(Accumulators<{n}> &sums, const uint32_t (&left)[4], uint64_t right, int more) {{
+    float *v = sums.values;
+    asm volatile("{{\\n.reg .pred more;\\nsetp.ne.b32 more, %{r + 5}, 0;\\n"
+        "wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{"bf16.bf16" if kind else "f16.f16"} {{{regs}}}, {{{left}}}, %{r + 4}, more, 1, 1, 0;\\n}}"
+        : {outs} : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right), "r"(more));
+}}
+"""
+
+
+def weights_times(n, kind):
+    r = n // 2
+    regs = ", ".join(f"%{i}" for i in range(r))
+    left = ", ".join(f"%{r + i}" for i in range(4))
+    outs = ", ".join(f'"+f"(v[{i}])' for i in range(r))
+    return f"""template <> __device__ inline void multiply_weights<{kind}, {n}>(Accumulators<{n}> &sums, const uint32_t (&left)[4], uint64_t right) {{
+    float *v = sums.values;
+    asm volatile("wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{"bf16.bf16" if kind else "f16.f16"} {{{regs}}}, {{{left}}}, %{r + 4}, 1, 1, 1, 1;"
+        : {outs} : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right));
 }}
 """
 
@@ -58,3 +85,23 @@ for n in (16, 64):
             )
             body += text.replace(f"1, 1, 0, {kn};", f"1, 1, {kn}, 0;")
 Path("wgmma.h").write_text(head + body)
+
+# Attention's scores, and weights in registers times V (keys, columns).
+declared = "template <int KIND, int N> __device__ inline void"
+body = f"{declared} multiply(Accumulators<N> &sums, uint64_t left, uint64_t right, int more);\n"
+body += f"{declared} multiply_held(Accumulators<N> &sums, const uint32_t (&left)[4], uint64_t right, int more);\n"
+body += f"{declared} multiply_weights(Accumulators<N> &sums, const uint32_t (&left)[4], uint64_t right);\n"
+for n in (64, 128):
+    for kind in (0, 1):
+        body += one(n, kind, 0).replace(f"multiply<{kind}, 0>", f"multiply<{kind}, {n}>")
+for n in (64, 128, 256):
+    for kind in (0, 1):
+        body += weights_times(n, kind)
+for n in (64, 128):
+    for kind in (0, 1):
+        body += held_times(n, kind)
+head = head.replace(
+    "template <int KIND, int KN, int N> __device__ inline void multiply(Accumulators<N> &sums, uint64_t left, uint64_t right, int more);\n",
+    "",
+)
+Path("weights.h").write_text(head + body)
