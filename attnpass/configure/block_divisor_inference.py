@@ -14,7 +14,16 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from ..attention.facts import find_ops
-from ..ir import Builder, collect, defining_op, descendants, next_op, ranked_shape, symbol_name
+from ..ir import (
+    Builder,
+    collect,
+    defining_op,
+    descendants,
+    next_op,
+    ranked_shape,
+    symbol_name,
+    whole_number,
+)
 
 _BARRIER = "util.optimization_barrier"
 # Of these IREE knows no divisor.
@@ -73,19 +82,14 @@ def _has_divisor(value: ir.Value) -> bool:
     producer = defining_op(value)
     if producer is None:
         return True
-    if _is_constant(value) or producer.name in (_BARRIER, *_DIMS):
+    if whole_number(value) is not None or producer.name in (_BARRIER, *_DIMS):
         return False
     if producer.name in _QUOTIENTS + _CASTS:
         return _has_divisor(producer.operands[0])
     if producer.name in _SUMS:
-        unknown = [operand for operand in producer.operands if not _is_constant(operand)]
+        unknown = [operand for operand in producer.operands if whole_number(operand) is None]
         return all(map(_has_divisor, unknown))
     return True
-
-
-def _is_constant(value: ir.Value) -> bool:
-    producer = defining_op(value)
-    return producer is not None and producer.name == "arith.constant"
 
 
 def _behind_barrier(size: ir.Value) -> ir.Value:

@@ -8,8 +8,9 @@ an order that the report has as kept.
 from __future__ import annotations
 
 from ..attention.facts import AttentionFacts
+from ..report.entries import AttentionRecord, OperandRecord
 from ..report.ops import op_of
-from ..report.records import AttentionRecord, OperandRecord, Report
+from ..report.records import Report
 
 PASS = "attn-configure"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,10 +16,8 @@ from ..ir import (
     Builder,
     Size,
     body_names,
-    collect,
     defining_op,
     element_type,
-    erase_dead,
     index_ops,
     is_ranked_tensor,
     ranked_shape,
@@ -27,35 +25,40 @@ from ..ir import (
 )
 from ..ir.bodies import ScalarReader, Scope, read_elementwise
 from ..ir.views import WHOLE, below_views, view_of
-from ..passes import Pass, PassContext
+from ..passes import OpPass
+from ..report.words import What
 
 # As many values are made for each element, of which one is kept.
 _MOST_BLOCKS = 8
+# Of what stands side by side each is a read of memory.
+_MOST_TENSORS = 4
 _DEEPEST = 40
 
 
 @dataclass(frozen=True)
-class FusePieces(Pass):
-    """Makes a `tensor.concat` of pieces that are computed from one tensor a loop that computes
-    each element where it stands, for CUDA.
+class FusePieces(OpPass):
+    """Makes a `tensor.concat` of pieces that are computed from one tensor, or that several hold
+    for its rows, a loop that computes each element where it stands, for CUDA.
 
     Rotary embedding cuts heads into halves or pairs and puts what it makes of them together. IREE
     3.13 does that in one kernel where the pieces are the negated second half and the first one;
     each other form takes it up to eight: pieces are copied out, computed, written one by one.
+    K of DeepSeek, a part of each head beside one that all share, it joins transposed.
     """
 
     name: ClassVar[str] = "attn-fuse-pieces"
     summary: ClassVar[str] = "NVIDIA GPUs: parts of a tensor are put together where they are made"
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        if not self.is_for(module):
-            return False
-        concats = collect(module, lambda op: op.name == "tensor.concat", bodies=False)
-        # The last of nested ones first: it reads what the others put together.
-        fused = [op for op in reversed(concats) if _fuse(op)]
-        erase_dead(fused)
-        return bool(fused)
+    what: ClassVar[What] = "fitted"
+    # Of nested ones the last reads what the others put together.
+    backwards: ClassVar[bool] = True
+
+    def wanted(self, op: ir.Operation) -> bool:
+        return op.name == "tensor.concat"
+
+    def change(self, op: ir.Operation) -> str:
+        return "its pieces are computed where they stand, in one loop" if _fuse(op) else ""
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,15 @@ class _PieceReader(ScalarReader["Linear", "Expression"]):
         return AppliedOp(op, known) if len(known) == len(inputs) else None
 
 
+class _ViewReader(_PieceReader):
+    """Reads an element of a concat of pieces where it is stored: below views, and nothing else."""
+
+    def _made(self, op: ir.Operation, places: Indices) -> Expression | None:
+        if self._depth == 1 or view_of(op) is not None:
+            return super()._made(op, places)
+        return None
+
+
 def _is_cheap(op: ir.Operation) -> bool:
     """Whether an elementwise op may be computed again: it does little, and nothing that it reads
     is a sum, behind which it is computed in the same kernel."""
@@ -190,15 +202,16 @@ class _EqualBlocks:
         return [[next(loops) for _ in range(1 + (wide and d == self.dim))] for d in range(rank)]
 
 
-def _blocks(op: ir.Operation) -> _EqualBlocks | None:
-    """The largest blocks of equal size that no piece ends within; None for too many of them."""
+def _blocks(op: ir.Operation, inner: Iterable[int], most: int) -> _EqualBlocks | None:
+    """The largest blocks of equal size that no piece ends within, nor one of the `inner` widths;
+    None for too many of them."""
     dim = ir.IntegerAttr(op.attributes["dim"]).value
     widths = [ranked_shape(piece)[dim] for piece in op.operands]
     if None in widths or not all(widths):
         return None
-    width = math.gcd(*widths, *_inner_widths(op))
+    width = math.gcd(*widths, *inner)
     count = sum(widths) // width
-    return _EqualBlocks(dim, count, width) if 1 < count <= _MOST_BLOCKS else None
+    return _EqualBlocks(dim, count, width) if 1 < count <= most else None
 
 
 def _inner_widths(op: ir.Operation, depth: int = 12) -> Iterator[int]:
@@ -216,16 +229,26 @@ def _inner_widths(op: ir.Operation, depth: int = 12) -> Iterator[int]:
 
 def _fuse(op: ir.Operation) -> bool:
     """Gives the users of a concat a loop that makes the same, if its pieces are parts of one
-    tensor."""
-    blocks = _blocks(op)
-    if blocks is None:
-        return False
+    tensor, or are put side by side in rows."""
+    blocks = _blocks(op, _inner_widths(op), _MOST_BLOCKS)
+    if blocks is not None and _write(op, blocks, _PieceReader, _are_parts):
+        return True
+    blocks = _blocks(op, (), _MOST_TENSORS)
+    return blocks is not None and _write(op, blocks, _ViewReader, _are_side_by_side)
+
+
+def _write(
+    op: ir.Operation,
+    blocks: _EqualBlocks,
+    reader_of: type[_PieceReader],
+    fits: Callable[[Sequence[Expression], ir.Operation], bool],
+) -> bool:
     value = op.results[0]
     rank = len(ranked_shape(value))
-    reader = _PieceReader(blocks.split(ranked_shape(value)))
+    reader = reader_of(blocks.split(ranked_shape(value)))
     found = [reader.element(value, blocks.places(block, rank)) for block in range(blocks.count)]
     made = [one for one in found if one is not None]
-    if len(made) < len(found) or not _are_parts(made, op):
+    if len(made) < len(found) or not fits(made, op):
         return False
     build = Builder(op)
     writer = _PieceWriter(build, made, reader.loops)
@@ -258,6 +281,15 @@ def _are_parts(made: Sequence[Expression], op: ir.Operation) -> bool:
         {read.tensor for read in _reads(one) if _elements(read.tensor) >= least} for one in made
     ]
     return bool(set.intersection(*large))
+
+
+def _are_side_by_side(made: Sequence[Expression], op: ir.Operation) -> bool:
+    """Whether a concat makes rows of what is read from several tensors, as K of DeepSeek has a
+    part of each head and one that all heads share: IREE transposes all, joins and turns back."""
+    *outer, _ = ranked_shape(op.results[0])
+    is_last = ir.IntegerAttr(op.attributes["dim"]).value == len(outer)
+    stored = all(isinstance(one, PlacedElement) for one in made)
+    return is_last and stored and any(size != 1 for size in outer)
 
 
 def _elements(value: ir.Value) -> int:

@@ -2,26 +2,27 @@
 
 IREE 3.13's CUDA driver takes the memory of a call from a pool that gives everything back to the
 system as soon as the call has ended: 2 us a MB and 90 us beside that on an H200, at each call. So
-the module holds its workspace: one allocation, made when it is loaded, for what all of its calls
-put into memory between their kernels.
+the module holds its workspace: one allocation for what all of its calls put into memory between
+their kernels, made when the module is loaded, and made anew by a call that needs more where sizes
+are known only then.
 
 One is enough for all. What is held is read and written within one list of commands, and the driver
 has one stream, on which those of all calls run one behind the other.
 
-The pool maps memory in pieces of 32 MB and keeps each that something lies in. So the workspace ends
-where its last piece has room for what a call returns, which is then not mapped anew either.
+The pool maps memory in pieces of 32 MB and keeps each that something lies in. What a call returns
+lies in pieces of its own, whose ends the module holds, and is not mapped anew either.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..ir import Builder, collect, defining_op, fill_region, users
+from ..ir import Builder, collect, fill_region, users, whole_number
 from ..machines import backends
 from ..passes import Pass, PassContext
 
@@ -31,17 +32,21 @@ _AWAIT, _NO_WAIT = "stream.timepoint.await", "stream.timepoint.immediate"
 _TRANSIENT, _EXTERNAL = "!stream.resource<transient>", "!stream.resource<external>"
 _TIMEPOINT = "!stream.timepoint"
 _NAME = "__attn_workspace"
+_BYTES, _END = f"{_NAME}_bytes", f"{_NAME}_end"
 # What the pool maps at once.
 _PIECE = 32 << 20
-# Sizes in the pool are rounded up to this.
+# Sizes in the pool are rounded up to this; what is held of a piece so that it stays mapped.
 _STEP = 2 << 20
+_ROOM = _PIECE - _STEP
 # Beyond it a call takes far longer than its memory, which others may need.
 _MOST = 1 << 30
+# What results are given room in, at most.
+_MOST_PIECES = 8
 
 
 @dataclass(frozen=True)
 class _HeldMemory:
-    """Memory of a known size that one list of commands computes in."""
+    """Memory that one list of commands computes in; `size` is 0 where only a call knows it."""
 
     allocation: ir.Operation
     commands: ir.Operation
@@ -49,23 +54,43 @@ class _HeldMemory:
     size: int
 
 
-def hold_workspace(module: ir.Operation) -> int:
-    """Has each list of commands compute in one allocation that the module holds; returns its
-    bytes, 0 where there is nothing to hold. Needs a current context."""
+@dataclass(frozen=True)
+class Held:
+    """What a module holds: bytes when it is loaded, whether calls may make it grow, and the
+    pieces of memory in which there is room for results."""
+
+    size: int
+    grows: bool
+    pieces: int
+
+    def __str__(self) -> str:
+        more = ", and more once a call needs it" if self.grows else ""
+        room = f"; {self.pieces * _PIECE >> 20} MB for results" if self.pieces else ""
+        return f"a workspace of {math.ceil(self.size / 1e6)} MB{more}{room}"
+
+
+def hold_workspace(module: ir.Operation) -> Held | None:
+    """Has each list of commands compute in one allocation that the module holds; None where there
+    is nothing to hold. Needs a current context."""
     functions = collect(module, lambda op: op.name == "util.func", bodies=False)
     allocations = [collect(one, lambda op: op.name == _ALLOCATION) for one in functions]
     found = [op for each in allocations for op in each]
     if len({str(_affinity(op)) for op in found}) != 1:
-        return 0
+        return None
     uses = _one_a_list([use for use in map(_use, found) if use is not None])
     if not uses:
-        return 0
-    returned = max(sum(map(_returned_bytes, each)) for each in allocations)
-    size = _held_bytes(max(use.size for use in uses), returned)
-    _allocate(functions[0], size, found[0])
+        return None
+    size = max(_STEP, *(use.size for use in uses))
+    returned = [sizes for each in allocations if (sizes := _returned_bytes(each))]
+    grows = not all(use.size for use in uses)
+    # What is made anew elsewhere leaves its piece.
+    tail = 0 if grows else -size % _PIECE
+    pieces = max((_pieces(sizes, tail) for sizes in returned), default=0)
+    held = Held(size, grows, min(pieces, _MOST_PIECES))
+    _allocate(functions[0], held, _affinity(found[0]))
     for use in uses:
-        _replace(use)
-    return size
+        _replace(use, held)
+    return held
 
 
 def _affinity(op: ir.Operation) -> ir.Attribute | None:
@@ -74,12 +99,14 @@ def _affinity(op: ir.Operation) -> ir.Attribute | None:
 
 def _use(allocation: ir.Operation) -> _HeldMemory | None:
     """What an allocation is for, if one list of commands alone reads and writes it."""
-    memory, size = allocation.results[0], _known_bytes(allocation)
+    memory, size = allocation.results[0], whole_number(allocation.operands[0])
     names = sorted(op.name for op in users(memory))
-    if str(memory.type) != _TRANSIENT or names != [_COMMANDS, _RELEASE] or not 0 < size <= _MOST:
+    if str(memory.type) != _TRANSIENT or names != [_COMMANDS, _RELEASE]:
+        return None
+    if size is not None and not 0 < size <= _MOST:
         return None
     commands, release = sorted(users(memory), key=lambda op: op.name)
-    return _HeldMemory(allocation, commands, release, size)
+    return _HeldMemory(allocation, commands, release, size or 0)
 
 
 def _one_a_list(uses: Sequence[_HeldMemory]) -> list[_HeldMemory]:
@@ -91,68 +118,157 @@ def _one_a_list(uses: Sequence[_HeldMemory]) -> list[_HeldMemory]:
     return found
 
 
-def _known_bytes(allocation: ir.Operation) -> int:
-    """How much is allocated; 0 where that is known only at run time."""
-    made = defining_op(allocation.operands[0])
-    if made is None or made.name != "arith.constant":
-        return 0
-    return ir.IntegerAttr(made.attributes["value"]).value
+def _returned_bytes(allocations: Iterable[ir.Operation]) -> list[int]:
+    """The sizes of what a function returns; all that a piece has room for where a call knows it."""
+    returned = (op for op in allocations if str(op.results[0].type) == _EXTERNAL)
+    sizes = (whole_number(op.operands[0]) for op in returned)
+    return [_ROOM if size is None else size for size in sizes]
 
 
-def _returned_bytes(allocation: ir.Operation) -> int:
-    return _known_bytes(allocation) if str(allocation.results[0].type) == _EXTERNAL else 0
+def _pieces(sizes: Sequence[int], tail: int) -> int:
+    """How many pieces have room for results of these sizes, behind what `tail` bytes at the end
+    of the workspace have room for. What is larger than a piece is mapped at each call."""
+    left = [tail]
+    for size in sorted((one for one in sizes if one <= _ROOM), reverse=True):
+        size = math.ceil(size / _STEP) * _STEP
+        place = next((at for at, room in enumerate(left) if room >= size), None)
+        if place is None:
+            left.append(_ROOM - size)
+        else:
+            left[place] -= size
+    return len(left) - 1
 
 
-def _held_bytes(used: int, returned: int) -> int:
-    """A size for the workspace whose last piece has room for what is returned, if one piece has."""
-    pieces = math.ceil(used / _PIECE)
-    room = _PIECE - _STEP
-    if returned <= pieces * _PIECE - used or returned > room:
-        return max(used, _STEP)
-    return pieces * _PIECE + _STEP
+class _Memory:
+    """Allocations where a builder stands, with all that they need."""
+
+    def __init__(self, build: Builder, affinity: ir.Attribute | None):
+        self.build = build
+        self.on = {} if affinity is None else {"affinity": affinity}
+
+    def made(self, size: ir.Value) -> ir.Value:
+        """Memory of `size` bytes, waited for."""
+        kinds = [ir.Type.parse(_TRANSIENT), ir.Type.parse(_TIMEPOINT)]
+        memory, ready = self.build.create(_ALLOCATION, kinds, [size], self.on).results
+        return self._awaited(memory, size, ready)
+
+    def released(self, memory: ir.Value, size: ir.Value) -> None:
+        self.build.create(_RELEASE, [ir.Type.parse(_TIMEPOINT)], [memory, size], self.on)
+
+    def _awaited(self, memory: ir.Value, size: ir.Value, ready: ir.Value) -> ir.Value:
+        parts = {
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 1]),
+            "sync": ir.UnitAttr.get(),
+        }
+        op = self.build.create(_AWAIT, [memory.type], [memory, size, ready], {**parts, **self.on})
+        return op.results[0]
 
 
-def _allocate(before: ir.Operation, size: int, like: ir.Operation) -> None:
-    """Adds a global with memory that is allocated when the module is loaded."""
-    context = before.context
-    kinds = [ir.Type.parse(_TRANSIENT), ir.Type.parse(_TIMEPOINT)]
+def _allocate(before: ir.Operation, held: Held, affinity: ir.Attribute | None) -> None:
+    """Adds globals with memory that is allocated when the module is loaded.
+
+    Each piece for results is filled but for its end, which is held, before anything is given
+    back: so none lies in another's.
+    """
     build = Builder(before)
-    attributes = {
-        "sym_name": build.string(_NAME),
-        "sym_visibility": build.string("private"),
-        "type": ir.TypeAttr.get(kinds[0]),
-    }
-    build.create("util.global", [], [], attributes)
-    nothing = ir.TypeAttr.get(ir.FunctionType.get([], [], context))
+    transient = ir.Type.parse(_TRANSIENT)
+    _declare(build, _NAME, transient, mutable=held.grows)
+    if held.grows:
+        _declare(build, _BYTES, ir.IndexType.get(), mutable=True)
+    ends = [f"{_END}_{number}" for number in range(held.pieces)]
+    for name in ends:
+        # Public: nobody reads it.
+        _declare(build, name, transient, visibility="public")
+    nothing = ir.TypeAttr.get(ir.FunctionType.get([], []))
     initializer = build.create("util.initializer", [], [], {"function_type": nothing}, regions=1)
 
     def fill(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
-        bytes_ = inner.constant_index(size)
-        where = _affinity(like)
-        on = {} if where is None else {"affinity": where}
-        memory, made = inner.create(_ALLOCATION, kinds, [bytes_], on).results
-        parts = {
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 1], context),
-            "sync": ir.UnitAttr.get(context),
-        }
-        waited = inner.create(_AWAIT, kinds[:1], [memory, bytes_, made], {**parts, **on})
-        inner.create("util.global.store", [], [waited.results[0]], {"global": _symbol(context)})
+        memory = _Memory(inner, affinity)
+        fillers: list[tuple[ir.Value, ir.Value]] = []
+
+        def filled(size: int) -> None:
+            count = inner.constant_index(size)
+            fillers.append((memory.made(count), count))
+
+        size = inner.constant_index(held.size)
+        _store(inner, _NAME, memory.made(size))
+        if held.grows:
+            _store(inner, _BYTES, size)
+        tail = -held.size % _PIECE // _STEP * _STEP
+        if ends and tail:
+            filled(tail)
+        for name in ends:
+            filled(_ROOM)
+            _store(inner, name, memory.made(inner.constant_index(_STEP)))
+        for each in fillers:
+            memory.released(*each)
         return []
 
     fill_region(initializer, [], "util.return", fill)
 
 
-def _replace(use: _HeldMemory) -> None:
+def _declare(
+    build: Builder, name: str, kind: ir.Type, visibility: str = "private", mutable: bool = False
+) -> None:
+    attributes = {
+        "sym_name": build.string(name),
+        "sym_visibility": build.string(visibility),
+        "type": ir.TypeAttr.get(kind),
+    }
+    flags = {"is_mutable": ir.UnitAttr.get()} if mutable else {}
+    build.create("util.global", [], [], {**attributes, **flags})
+
+
+def _load(build: Builder, name: str, kind: ir.Type) -> ir.Value:
+    place = {"global": ir.FlatSymbolRefAttr.get(name)}
+    return build.create("util.global.load", [kind], [], place).results[0]
+
+
+def _store(build: Builder, name: str, value: ir.Value) -> None:
+    build.create("util.global.store", [], [value], {"global": ir.FlatSymbolRefAttr.get(name)})
+
+
+def _replace(use: _HeldMemory, held: Held) -> None:
     """Has the list of commands use the workspace, and wait for what the allocation waited for."""
     allocation, release = use.allocation, use.release
     build = Builder(allocation)
     memory, ready = allocation.results
-    held = build.create("util.global.load", [memory.type], [], {"global": _symbol(memory.context)})
-    memory.replace_all_uses_with(held.results[0])
+    if use.size:
+        ours = _load(build, _NAME, memory.type)
+    else:
+        ours = _grown(build, allocation.operands[0], memory.type, _affinity(allocation))
+    memory.replace_all_uses_with(ours)
     ready.replace_all_uses_with(_awaited(build, allocation, 1))
     release.results[0].replace_all_uses_with(_awaited(Builder(release), release, 2))
     release.erase()
     allocation.erase()
+
+
+def _grown(
+    build: Builder, size: ir.Value, kind: ir.Type, affinity: ir.Attribute | None
+) -> ir.Value:
+    """The workspace with `size` bytes or more, made anew where it has less; memory of this call's
+    own where that would be more than a module holds.
+
+    Who computes in the old one holds it until it is done. Whole pieces do not lie in the room for
+    results.
+    """
+
+    def anew(inner: Builder) -> list[ir.Value]:
+        whole = inner.andi(inner.addi(size, _PIECE - 1), -_PIECE)
+        made = _Memory(inner, affinity).made(whole)
+
+        def keep(innermost: Builder) -> list[ir.Value]:
+            _store(innermost, _NAME, made)
+            _store(innermost, _BYTES, whole)
+            return []
+
+        fits = inner.compare("ule", whole, inner.constant_index(_MOST))
+        inner.conditional(fits, [], keep, lambda _: [])
+        return [made]
+
+    enough = build.compare("ule", size, _load(build, _BYTES, size.type))
+    return build.conditional(enough, [kind], lambda inner: [_load(inner, _NAME, kind)], anew)[0]
 
 
 def _awaited(build: Builder, op: ir.Operation, number: int) -> ir.Value:
@@ -162,17 +278,14 @@ def _awaited(build: Builder, op: ir.Operation, number: int) -> ir.Value:
     return build.create(_NO_WAIT, [ir.Type.parse(_TIMEPOINT)], []).results[0]
 
 
-def _symbol(context: ir.Context) -> ir.Attribute:
-    return ir.FlatSymbolRefAttr.get(_NAME, context)
-
-
 @dataclass(frozen=True)
 class HoldWorkspace(Pass):
-    """Allocates what calls compute in once, when the module is loaded, instead of at each call.
+    """Allocates what calls compute in once, not at each call: when the module is loaded, and
+    where sizes are known only at run time, in the first call that needs so much.
 
-    Where one list of commands alone uses it, its size is known and at most 1 GB. The module then
-    holds 32 MB or more of the GPU's memory for as long as it is loaded. IREE 3.13's CUDA driver
-    has one stream, so calls do not meet there. `--attn-workspace=false` leaves it.
+    Where one list of commands alone uses it, up to 1 GB. The module then holds 32 MB or more of
+    the GPU's memory for as long as it is loaded. IREE 3.13's CUDA driver has one stream, so calls
+    do not meet there. `--attn-workspace=false` leaves it.
     """
 
     name: ClassVar[str] = "attn-hold-workspace"
@@ -183,11 +296,10 @@ class HoldWorkspace(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         if {*backends(module)} != {"cuda"}:
             return False
-        size = hold_workspace(module)
-        if size:
+        held = hold_workspace(module)
+        if held is not None:
             context.report.note(
-                f"the module holds a workspace of {math.ceil(size / 1e6)} MB, which IREE 3.13's "
-                "CUDA driver would map into memory at each call",
-                bytes=size,
+                f"the module holds {held}: IREE 3.13's CUDA driver would map it at each call",
+                bytes=held.size + held.pieces * _PIECE,
             )
-        return bool(size)
+        return held is not None

@@ -8,21 +8,16 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..ir import (
-    collect,
-    copied_attributes,
-    element_type_name,
-    put_in_place,
-    ranked_shape,
-)
+from ..ir import copied_attributes, element_type_name, put_in_place, ranked_shape
 from ..ir.contractions import is_contraction
-from ..passes import Pass, PassContext
+from ..passes import OpPass
+from ..report.words import What
 
 _KINDS = ("f16", "bf16")
 
 
 @dataclass(frozen=True)
-class KeepTiles(Pass):
+class KeepTiles(OpPass):
     """Writes a product as `linalg.contract` where a dim of unknown size stands before one of known
     size in its result, for CUDA.
 
@@ -37,20 +32,17 @@ class KeepTiles(Pass):
     phase: ClassVar[str] = "global-optimization"
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        if not self.is_for(module):
+    what: ClassVar[What] = "fitted"
+    kind: ClassVar[str] = "contraction"
+
+    def wanted(self, op: ir.Operation) -> bool:
+        if op.name != "linalg.generic" or not is_contraction(op):
             return False
-        found = collect(module, _would_lose_tiles, bodies=False)
-        for op in found:
-            put_in_place(op, "linalg.contract", copied_attributes(op, "iterator_types"))
-        return bool(found)
+        if any(element_type_name(value) not in _KINDS for value in list(op.operands)[:2]):
+            return False
+        rows = ranked_shape(op.results[0])[:-1]
+        return any(a is None and b is not None for a, b in itertools.pairwise(rows))
 
-
-def _would_lose_tiles(op: ir.Operation) -> bool:
-    if op.name != "linalg.generic" or not is_contraction(op):
-        return False
-    if any(element_type_name(value) not in _KINDS for value in list(op.operands)[:2]):
-        return False
-    shape = ranked_shape(op.results[0])
-    rows = shape[:-1]
-    return any(a is None and b is not None for a, b in itertools.pairwise(rows))
+    def change(self, op: ir.Operation) -> str:
+        put_in_place(op, "linalg.contract", copied_attributes(op, "iterator_types"))
+        return "its known rows stay apart from its unknown dims"

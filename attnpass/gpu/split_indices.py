@@ -12,6 +12,9 @@ from iree.compiler import ir
 from ..attention.facts import CONFIGURATION_ATTRIBUTES
 from ..ir import (
     Builder,
+    DynamicSize,
+    Size,
+    SizeProduct,
     body_names,
     collect,
     copy_generic,
@@ -23,16 +26,16 @@ from ..ir import (
     iterator_kinds,
     maps,
     next_op,
-    ranked_shape,
     sizes_of,
-    static_size,
+    symbol_name,
     users,
 )
-from ..ir.bodies import read_elementwise
+from ..ir.bodies import read_elementwise, whole_number
 from ..machines.gpu import copies
 from ..passes import Pass, PassContext
 
 _QUOTIENT, _REST = "arith.divsi", "arith.remsi"
+_ORDINAL = "iree_tensor_ext.dispatch.workload.ordinal"
 _SUBGROUP = 32
 _COMPUTES = ("linalg.", "iree_linalg_ext.")
 
@@ -60,6 +63,10 @@ class SplitIndices(Pass):
         split = [_split_all(loop) for loop in loops]
         for *_, loop in (found for found in split if found[1:] or _reads_by_index(found[0])):
             copies.attach(loop, _SUBGROUP)
+        for first, *others in split:
+            if others:
+                why = "has a dim for each digit of the indices that it divides"
+                context.report.record(first, "fitted", why)
         erase_dead([op for found in split for op in found[:-1]])
         return any(found[1:] for found in split)
 
@@ -91,27 +98,74 @@ def _split_all(loop: ir.Operation) -> list[ir.Operation]:
 
 
 def _divided(loop: ir.Operation) -> Iterator[tuple[int, int]]:
-    """Each dim of known size whose index the body divides by a number that divides the size, with
-    that number."""
-    made = read_elementwise(loop)
-    assert made is not None
+    """Each dim whose index the body divides by a number that is known to divide the size of all
+    that is read along it, with that number."""
+    positions = maps.positions_of(loop.attributes["indexing_maps"])
+    assert positions is not None
     for index in index_ops(loop):
         dim = index_dim(index)
-        size = ranked_shape(loop.results[0])[made.dim_of[dim]]
+        sizes = {
+            size
+            for value, read in zip(loop.operands, positions, strict=True)
+            for size, at in zip(sizes_of(value) if read else (), read, strict=True)
+            if at == dim
+        }
         for user in users(index.results[0]):
             by = _divisor(user, index)
-            if size and by and 1 < by < size and size % by == 0:
+            if by and by > 1 and by not in sizes and all(_is_multiple(one, by) for one in sizes):
                 yield dim, by
+
+
+def _is_multiple(size: Size, of: int) -> bool:
+    if isinstance(size, int):
+        return size % of == 0
+    if isinstance(size, SizeProduct):
+        return any(_is_multiple(factor, of) for factor in size.factors)
+    return size.dim is None and _is_multiple_of(size.value, of)
+
+
+def _is_multiple_of(index: ir.Value, number: int) -> bool:
+    """Whether an index is known to be a multiple: a product says so, for what a dispatch is given
+    that of all who give it."""
+    op = defining_op(index)
+    if op is None:
+        given = _given(index)
+        return bool(given) and all(_is_multiple_of(value, number) for value in given)
+    if op.name == _ORDINAL:
+        return _is_multiple_of(op.operands[0], number)
+    if op.name == "arith.divui":
+        by = whole_number(op.operands[1])
+        return by is not None and _is_multiple_of(op.operands[0], by * number)
+    if op.name == "arith.muli":
+        return any(_is_multiple_of(operand, number) for operand in op.operands)
+    known = whole_number(index)
+    return known is not None and known % number == 0
+
+
+def _given(argument: ir.Value) -> list[ir.Value]:
+    """What those who dispatch a kernel give it for an argument; nothing for other arguments."""
+    block = ir.BlockArgument(argument)
+    function = block.owner.owner.operation
+    executable = function
+    while executable is not None and executable.name != "flow.executable":
+        executable = executable.parent and executable.parent.operation
+    if executable is None or executable.parent is None or function.name != "func.func":
+        return []
+    name = symbol_name(executable)
+    found: list[ir.Value] = []
+    for op in collect(executable.parent.operation, lambda op: op.name == "flow.dispatch"):
+        entries = ir.ArrayAttr(op.attributes["entry_points"])
+        if any(ir.SymbolRefAttr(entry).value[0] == name for entry in entries):
+            workload, *_ = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])
+            found.append(op.operands[workload + block.arg_number])
+    return found
 
 
 def _divisor(op: ir.Operation, index: ir.Operation) -> int | None:
     """The number by which an op divides an index, or takes the rest."""
     if op.name not in (_QUOTIENT, _REST) or op.operands[0] != index.results[0]:
         return None
-    number = defining_op(op.operands[1])
-    if number is None or number.name != "arith.constant":
-        return None
-    return ir.IntegerAttr(number.attributes["value"]).value
+    return whole_number(op.operands[1])
 
 
 def _split(loop: ir.Operation, dim: int, by: int) -> ir.Operation:
@@ -154,10 +208,16 @@ def _name_digits(loop: ir.Operation, dim: int, by: int, rest_dim: int) -> None:
 def _cut(value: ir.Value, read: maps.Positions, dim: int, by: int, build: Builder) -> ir.Value:
     """What a loop reads or writes by `read`, with a dim for the quotient and one for the rest."""
     sizes = [
-        [static_size(size) // by, by] if loop == dim else [size]
+        [_quotient(size, by, build), by] if loop == dim else [size]
         for loop, size in zip(read, sizes_of(value), strict=True)
     ]
     return build.expand(value, _groups(read, dim), [size for pair in sizes for size in pair])
+
+
+def _quotient(size: Size, by: int, build: Builder) -> Size:
+    if isinstance(size, int):
+        return size // by
+    return DynamicSize(build.apply("arith.divui", build.size(size), by))
 
 
 def _groups(read: maps.Positions, dim: int) -> list[list[int]]:

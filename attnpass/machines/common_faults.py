@@ -10,7 +10,7 @@ _NUMBERS = ("linalg.fill", "arith.constant")
 
 
 def common_fault(facts: AttentionFacts) -> str:
-    """What is wrong with IREE's own code for a settled attention, or ''."""
+    """What is wrong with IREE's own code for an attention as it is in a dispatch, or ''."""
     if _goes_beyond_rows(facts):
         return (
             "IREE 3.13's own configuration takes a few numbers of a row at a time, and each time "

@@ -36,7 +36,7 @@ def nothing_is_right(facts: AttentionFacts, target: Target | None, configured: b
         return ""
     if why := no_code(facts):
         return why
-    why = own_is_wrong(settled(facts), target)
+    why = own_is_wrong(as_in_dispatch(facts), target)
     if not why or target is None:
         return ""
     return "" if configured and _will_be_configured(facts.op, target) else why
@@ -44,7 +44,7 @@ def nothing_is_right(facts: AttentionFacts, target: Target | None, configured: b
 
 def _will_be_configured(op: ir.Operation, target: Target) -> bool:
     try:
-        facts = settled(describe(op))
+        facts = as_in_dispatch(describe(op))
     except AttnError:
         return False
     kinds = (facts.k1, facts.k2, facts.n)
@@ -78,7 +78,8 @@ def _no_code_of_one_row(facts: AttentionFacts) -> str:
 
 
 def own_is_wrong(facts: AttentionFacts, target: Target | None) -> str:
-    """What is wrong with IREE 3.13's own code for a settled attention on a target, or ''."""
+    """What is wrong with IREE 3.13's own code for an attention in a dispatch on a target,
+    or ''."""
     if target is None or target.backend not in ("llvm-cpu", *_GPUS):
         return ""
     if why := common_fault(facts):
@@ -102,7 +103,7 @@ def own_is_wrong(facts: AttentionFacts, target: Target | None) -> str:
     return ""
 
 
-def settled(facts: AttentionFacts) -> AttentionFacts:
+def as_in_dispatch(facts: AttentionFacts) -> AttentionFacts:
     """An attention in the open as it will be in a dispatch: without dims of size one, those of a
     head apart, and with neighbours among head or key dims as one."""
     gone = _units(facts)
@@ -119,7 +120,7 @@ def settled(facts: AttentionFacts) -> AttentionFacts:
     }
     indexing = tuple(tuple(dim for dim in each if dim not in gone) for each in facts.maps)
     names = facts.operand_names
-    return _Settled(facts.op, indexing, names, facts.num_dims, **groups, known=tuple(known))
+    return _InDispatch(facts.op, indexing, names, facts.num_dims, **groups, known=tuple(known))
 
 
 def _fills_vectors(keys: int | None) -> bool:
@@ -163,7 +164,7 @@ def _orders(facts: AttentionFacts) -> Iterator[maps.Positions]:
 
 
 @dataclass(frozen=True)
-class _Settled(AttentionFacts):
+class _InDispatch(AttentionFacts):
     """Facts with sizes of their own."""
 
     known: tuple[int | None, ...] = ()

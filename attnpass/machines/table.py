@@ -182,7 +182,7 @@ def _misfit(target: str, configuration: str) -> str:
     from ..ir import printed
 
     on_cpu = target.startswith("llvm-cpu")
-    if ("#iree_gpu." if on_cpu else "#iree_cpu.") in configuration:
+    if printed.is_for_cpu(configuration) is (not on_cpu):
         return f"a configuration for {'GPUs' if on_cpu else 'CPUs'}, but the target is '{target}'"
     threads = math.prod(printed.numbers(configuration, "workgroup_size"))
     lanes = printed.number(configuration, "subgroup_size", 1)

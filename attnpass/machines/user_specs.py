@@ -76,11 +76,12 @@ def _apply(module: ir.Operation, spec: str, backend: str) -> bool:
         passes.insert(0, f"func.func({_GENERALIZE})")
     if spec:
         passes.insert(-1, f"iree-codegen-materialize-tuning-specs{{tuning-spec-path={spec}}}")
-    manager = passmanager.PassManager.parse(f"builtin.module({','.join(passes)})")
     try:
+        manager = passmanager.PassManager.parse(f"builtin.module({','.join(passes)})")
         with one_thread(module.context):
             manager.run(module)
-    except ir.MLIRError:
+    except (ir.MLIRError, ValueError):
+        # ValueError: another IREE, which has no pass of one of these names.
         return False
     return True
 

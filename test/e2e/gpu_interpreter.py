@@ -71,6 +71,8 @@ _FUNCTIONS = {
     "math.exp": np.exp,
     "math.tanh": np.tanh,
     "math.absf": np.abs,
+    "math.rsqrt": lambda x: 1 / np.sqrt(x),
+    "math.sqrt": np.sqrt,
     "arith.negf": np.negative,
 }
 _AFFINE: dict[type, Any] = {

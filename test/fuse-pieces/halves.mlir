@@ -1,5 +1,6 @@
-// Halves that are computed from one tensor and put side by side are made in one loop; tensors that
-// have nothing to do with each other, and sums, are put together as before.
+// Halves that are computed from one tensor and put side by side are made in one loop, and so are
+// rows of what is stored in several; what is put behind one another, or computed from several, is
+// put together as before.
 //
 // RUN: attn-opt %s --attn-fuse-pieces | FileCheck %s
 
@@ -28,11 +29,34 @@ module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.execut
     return %both : tensor<8x64xf16>
   }
 
-  // CHECK-LABEL: func.func @two_streams(
+  // A part of each head and one that all heads share, as K of DeepSeek has.
+  // CHECK-LABEL: func.func @heads(
+  // CHECK-NOT: tensor.concat
+  // CHECK: %[[A:.*]] = tensor.extract %{{.*}} : tensor<?x2x64xf16>
+  // CHECK: %[[B:.*]] = tensor.extract %{{.*}} : tensor<?x2x64xf16>
+  // CHECK: %[[SHARED:.*]] = tensor.extract %{{.*}} : tensor<?x32xf16>
+  // CHECK: tensor<?x2x3x32xf16>
+  func.func @heads(%x: tensor<?x2x64xf16>, %y: tensor<?x32xf16>) -> tensor<?x2x96xf16> {
+    %first = arith.constant 0 : index
+    %rows = tensor.dim %x, %first : tensor<?x2x64xf16>
+    %space = tensor.empty(%rows) : tensor<?x2x32xf16>
+    %all = linalg.broadcast ins(%y : tensor<?x32xf16>) outs(%space : tensor<?x2x32xf16>) dimensions = [1]
+    %both = tensor.concat dim(2) %x, %all : (tensor<?x2x64xf16>, tensor<?x2x32xf16>) -> tensor<?x2x96xf16>
+    return %both : tensor<?x2x96xf16>
+  }
+
+  // CHECK-LABEL: func.func @behind(
   // CHECK: tensor.concat
-  func.func @two_streams(%x: tensor<8x32xf16>, %y: tensor<8x32xf16>) -> tensor<8x64xf16> {
-    %both = tensor.concat dim(1) %x, %y : (tensor<8x32xf16>, tensor<8x32xf16>) -> tensor<8x64xf16>
-    return %both : tensor<8x64xf16>
+  func.func @behind(%x: tensor<8x32xf16>, %y: tensor<8x32xf16>) -> tensor<16x32xf16> {
+    %both = tensor.concat dim(0) %x, %y : (tensor<8x32xf16>, tensor<8x32xf16>) -> tensor<16x32xf16>
+    return %both : tensor<16x32xf16>
+  }
+
+  // CHECK-LABEL: func.func @one_row(
+  // CHECK: tensor.concat
+  func.func @one_row(%x: tensor<32xf16>, %y: tensor<32xf16>) -> tensor<64xf16> {
+    %both = tensor.concat dim(0) %x, %y : (tensor<32xf16>, tensor<32xf16>) -> tensor<64xf16>
+    return %both : tensor<64xf16>
   }
 
   // Twelve parts: as many values would be made for each element.

@@ -1,17 +1,28 @@
-// What lists of commands compute in is one allocation of the module, made when it is loaded; what
-// is returned is not, and neither is memory of an unknown size.
+// What lists of commands compute in is one allocation of the module, made when it is loaded and
+// made anew by a call that needs more; what is returned has room in a piece whose end is held.
 //
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=stream --attn-report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=TOLD < %t.json
+// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 -o %t.vmfb
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=stream --attn-workspace=false | FileCheck %s --check-prefix=OFF
 // RUN: attn-compile %s %cpu --compile-to=stream | FileCheck %s --check-prefix=OFF
 
-// 16 MB of rows, and a result of 8 KB that has room behind them in the pool's piece of 32 MB.
-// CHECK: util.global private @__attn_workspace : !stream.resource<transient>
+// 16 MB of rows, the rest of their piece, all of one for results but its end, and that. The two
+// that fill are given back.
+// CHECK: util.global private mutable @__attn_workspace : !stream.resource<transient>
+// CHECK: util.global private mutable @__attn_workspace_bytes : index
+// CHECK: util.global public @__attn_workspace_end_0 : !stream.resource<transient>
 // CHECK: util.initializer
 // CHECK: stream.resource.alloca uninitialized on(#hal.device.affinity<@__device_0>) : !stream.resource<transient>{%c16777216}
 // CHECK: stream.timepoint.await sync
 // CHECK: util.global.store %{{.*}}, @__attn_workspace
+// CHECK: %[[TAIL:.*]] = stream.timepoint.await sync
+// CHECK: %[[ROOM:.*]] = stream.timepoint.await sync {{.*}}{%c31457280}
+// CHECK: stream.timepoint.await sync {{.*}}{%c2097152}
+// CHECK: util.global.store %{{.*}}, @__attn_workspace_end_0
+// CHECK: stream.resource.dealloca {{.*}} %[[TAIL]]
+// CHECK: stream.resource.dealloca {{.*}} %[[ROOM]]
+
 // CHECK-LABEL: util.func public @known(
 // CHECK-NOT: alloca{{.*}}resource<transient>
 // CHECK: stream.resource.alloca{{.*}}!stream.resource<external>
@@ -19,9 +30,19 @@
 // CHECK: stream.cmd.execute {{.*}}%[[HELD]] as
 // CHECK-NOT: stream.resource.dealloca
 // CHECK-LABEL: util.func public @unknown(
-// CHECK: stream.resource.alloca{{.*}}!stream.resource<transient>{%{{[0-9]}}
-// CHECK: stream.resource.dealloca
-// TOLD: holds a workspace of 17 MB
+// CHECK: %[[HAS:.*]] = util.global.load @__attn_workspace_bytes : index
+// CHECK: %[[ENOUGH:.*]] = arith.cmpi ule, %{{.*}}, %[[HAS]] : index
+// CHECK: %[[HELD:.*]] = scf.if %[[ENOUGH]] -> (!stream.resource<transient>) {
+// CHECK: util.global.load @__attn_workspace
+// CHECK: } else {
+// CHECK: stream.resource.alloca {{.*}}!stream.resource<transient>{%[[WHOLE:.*]]} =>
+// CHECK: %[[FITS:.*]] = arith.cmpi ule, %[[WHOLE]], %c1073741824 : index
+// CHECK: scf.if %[[FITS]] {
+// CHECK: util.global.store %{{.*}}, @__attn_workspace
+// CHECK: util.global.store %[[WHOLE]], @__attn_workspace_bytes
+// CHECK: stream.cmd.execute {{.*}}%[[HELD]] as
+// CHECK-NOT: stream.resource.dealloca
+// TOLD: a workspace of 17 MB, and more once a call needs it; 32 MB for results
 // OFF-NOT: __attn_workspace
 // OFF-LABEL: util.func public @known(
 // OFF: stream.resource.dealloca

@@ -1,5 +1,5 @@
 // A loop that divides the number of an element by what divides the dim gets a dim for each digit;
-// one that divides by another number, or where the size is unknown, stays.
+// one that divides by another number, or where nothing is known of the size, stays.
 //
 // RUN: attn-opt %s --attn-split-indices | FileCheck %s
 
@@ -47,5 +47,45 @@ module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.execut
       linalg.yield %a : f16
     } -> tensor<512x128xf16>
     return %r : tensor<512x128xf16>
+  }
+  // Of an unknown number a known number of times: a multiple.
+  // CHECK-LABEL: func.func @unknown(
+  // CHECK: linalg.generic
+  // CHECK-SAME: outs(%{{.*}} : tensor<?x2x64xf16>)
+  // CHECK-NOT: arith.remsi
+  func.func @unknown(%x: tensor<?x2x64xf16>, %rows: index) -> tensor<?xf16> {
+    %width = arith.constant 64 : index
+    %whole = arith.constant 128 : index
+    %count = arith.muli %rows, %whole : index
+    %space = tensor.empty(%count) : tensor<?xf16>
+    %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+        outs(%space : tensor<?xf16>) {
+    ^bb0(%out: f16):
+      %at = linalg.index 0 : index
+      %row = arith.divsi %at, %whole : index
+      %place = arith.remsi %at, %whole : index
+      %half = arith.divsi %place, %width : index
+      %rest = arith.remsi %place, %width : index
+      %a = tensor.extract %x[%row, %half, %rest] : tensor<?x2x64xf16>
+      linalg.yield %a : f16
+    } -> tensor<?xf16>
+    return %r : tensor<?xf16>
+  }
+
+  // CHECK-LABEL: func.func @any(
+  // CHECK: arith.remsi
+  func.func @any(%x: tensor<?x64xf16>, %count: index) -> tensor<?xf16> {
+    %width = arith.constant 64 : index
+    %space = tensor.empty(%count) : tensor<?xf16>
+    %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+        outs(%space : tensor<?xf16>) {
+    ^bb0(%out: f16):
+      %at = linalg.index 0 : index
+      %row = arith.divsi %at, %width : index
+      %rest = arith.remsi %at, %width : index
+      %a = tensor.extract %x[%row, %rest] : tensor<?x64xf16>
+      linalg.yield %a : f16
+    } -> tensor<?xf16>
+    return %r : tensor<?xf16>
   }
 }

@@ -15,7 +15,7 @@ from iree.compiler import ir
 from ...attention.edit import edit
 from ...attention.facts import AttentionFacts
 from ...forms.decomposition import masked, product
-from ...ir import Builder, element_type, maps, sizes_of
+from ...ir import Builder, defining_op, element_type, maps, ranked_shape, sizes_of
 from ...machines import Target
 
 
@@ -51,10 +51,17 @@ def _cut(facts: AttentionFacts, head: int) -> None:
 
 
 def _part(facts: AttentionFacts, name: str, start: int, count: int, build: Builder) -> ir.Value:
-    """`count` elements of the heads of Q or K."""
+    """`count` elements of the heads of Q or K; where two tensors are joined so, one of them."""
     value = facts.value(name)
     axis, sizes = facts.map_of(name).index(facts.k1[0]), list(sizes_of(value))
     sizes[axis] = count
+    joined = defining_op(value)
+    if joined is not None and joined.name == "tensor.concat":
+        at = 0
+        for operand in joined.operands:
+            if at == start and tuple(sizes_of(operand)) == tuple(sizes):
+                return operand
+            at += ranked_shape(operand)[axis] or 0
     return build.extract_slice(value, [start if a == axis else 0 for a in range(len(sizes))], sizes)
 
 
@@ -70,8 +77,7 @@ def _mask(facts: AttentionFacts, scores: ir.Value, dims: Sequence[int], build: B
         positions.append(tuple(None if dim is None else place[dim] for dim in given))
 
     def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
-        factors = [x[0], inner.cast_float(facts.value("scale"), kind)]
-        scaled = inner.create("arith.mulf", [kind], factors).results[0]
+        scaled = inner.mulf(x[0], inner.cast_float(facts.value("scale"), kind))
         return [masked(inner, scaled, x[1]) if facts.has_mask else scaled]
 
     init = build.empty(sizes_of(scores), kind)

@@ -90,7 +90,9 @@ def _is_projection(function: ir.Operation) -> bool:
     if not is_to_be_lowered(function):
         # For its casts to fp8.
         return bool(collect(function, _is_product))
-    return bool(collect(function, lambda op: "mma_kind" in str(op.attributes.get(_TILES, ""))))
+    return bool(
+        collect(function, lambda op: bool(printed.mma_instruction(op.attributes.get(_TILES, ""))))
+    )
 
 
 def _is_attention(function: ir.Operation) -> bool:

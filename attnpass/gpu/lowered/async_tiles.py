@@ -299,10 +299,10 @@ def _fetch_ahead(tiles: AsyncTiles, count: int) -> None:
     # Groups end in the order in which they began: the oldest one is this step's tile.
     _wait(Builder(first), groups[0], count - 2)
     build = Builder(second)
-    done = build.apply("arith.divui", build.apply("arith.subi", tiles.position, low), step)
+    done = build.apply("arith.divui", build.subi(tiles.position, low), step)
     slot, free = (
         build.apply("arith.remui", turn, build.constant_index(count))
-        for turn in (done, build.apply("arith.addi", done, build.constant_index(count - 1)))
+        for turn in (done, build.addi(done, build.constant_index(count - 1)))
     )
     following = _steps_on(build, tiles.position, step, count - 1)
     # The last steps copy their own tile once more, which nobody reads: that takes no branch.
@@ -323,7 +323,7 @@ def _fetch_ahead(tiles: AsyncTiles, count: int) -> None:
 def _steps_on(build: Builder, position: ir.Value, step: ir.Value, count: int) -> ir.Value:
     """The loop's position some steps later."""
     for _ in range(count):
-        position = build.apply("arith.addi", position, step)
+        position = build.addi(position, step)
     return position
 
 

@@ -22,6 +22,7 @@ from ...report.records import Report
 _VARIANTS = ("hal.executable", "hal.executable.variant")
 _FUNCTIONS = ("builtin.module", "func.func")
 _LOADS = ("iree_codegen.load_from_buffer", "iree_tensor_ext.dispatch.tensor.load")
+STORES = ("iree_codegen.store_to_buffer", "iree_tensor_ext.dispatch.tensor.store")
 # What a kernel that is lowered here says of the pipeline it was for.
 _LOWERED_BY = "attnpass.lowered_by"
 GPU_LOWERING = "iree-llvmgpu-lower-executable-target"
@@ -82,6 +83,9 @@ def run_passes(function: ir.Operation, passes: str) -> str:
             passmanager.PassManager.parse(f"func.func({passes})").run(function)
         except ir.MLIRError:
             messages = messages or ["no reason given"]
+        except ValueError as error:
+            # Another IREE has no pass of that name, or no such option of it.
+            messages = [str(error).partition("error: ")[2] or str(error)]
         finally:
             context.emit_error_diagnostics = emits
     return messages[0].splitlines()[0] if messages else ""

@@ -59,9 +59,9 @@ def tanh(build: Builder, value: ir.Value, divisor: float = 1.0) -> ir.Value:
 
     one = build.splat(1.0, value.type)
     factor = build.splat(2.0 * math.log2(math.e) / divisor, value.type)
-    power = exp2(build, build.apply("arith.mulf", value, factor))
-    part = _each(build, f"{_RECIPROCAL} $0, $1;", build.apply("arith.addf", power, one))
-    return build.apply("arith.subf", one, build.apply("arith.mulf", part, 2.0))
+    power = exp2(build, build.mulf(value, factor))
+    part = _each(build, f"{_RECIPROCAL} $0, $1;", build.addf(power, one))
+    return build.subf(one, build.mulf(part, 2.0))
 
 
 def round_to_bf16(build: Builder, value: ir.Value) -> ir.Value:

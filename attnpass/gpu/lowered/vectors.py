@@ -134,7 +134,7 @@ class Vectors:
             return value
         kind = value.type
         kind = self.kind(*kind.shape) if isinstance(kind, ir.VectorType) else self.f32
-        return self.build.create("arith.extf", [kind], [value]).results[0]
+        return self.build.convert("arith.extf", value, kind)
 
     def insert(self, scalar: ir.Value, tensor: ir.Value, place: Sequence[ir.Value]) -> ir.Value:
         operands = [scalar, tensor, *place]
@@ -257,11 +257,11 @@ class Vectors:
             power = self.fma(power, part, coefficient)
         integers = self.kind(*x.type.shape, element=self.i32)
         exponent, bits = (
-            self.build.create("arith.bitcast", [integers], [v]).results[0] for v in (shifted, power)
+            self.build.convert("arith.bitcast", v, integers) for v in (shifted, power)
         )
         exponent = self.op("arith.shli", exponent, 23)
         bits = self.op("arith.addi", bits, exponent)
-        return self.build.create("arith.bitcast", [x.type], [bits]).results[0]
+        return self.build.convert("arith.bitcast", bits, x.type)
 
     def read(
         self,
@@ -336,7 +336,7 @@ class Vectors:
         i1 = ir.IntegerType.get_signless(1)
         if element_type(mask) != i1:
             bits = self.kind(*mask.type.shape, element=i1)
-            mask = self.build.create("arith.trunci", [bits], [mask]).results[0]
+            mask = self.build.convert("arith.trunci", mask, bits)
         values = [self.build.splat(number, kind) for number in (0.0, -math.inf)]
         return self.build.create("arith.select", [kind], [mask, *values]).results[0]
 

@@ -55,7 +55,7 @@ def configuration(facts: AttentionFacts, target: Target) -> dict[str, str] | str
 
 
 def own_is_wrong(facts: AttentionFacts, target: Target) -> str:
-    """What is wrong with IREE's own configuration of a settled attention, or ''."""
+    """What is wrong with IREE's own configuration of an attention as it is in a dispatch, or ''."""
     sizes = [facts.sizes[dim] for dim in facts.k1]
     if any(size is None or size > WIDEST_WHOLE for size in sizes):
         return (

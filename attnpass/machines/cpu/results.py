@@ -28,13 +28,13 @@ from . import loops as cpu_loops
 def write_transposed(module: ir.Operation, register_bytes: int) -> bool:
     """Lets attention write its result in the order of the loop behind it, where only that gives
     it vector loops, for a module at IREE's phase flow; returns whether IR changed."""
-    swept: list[ir.Operation] = []
+    dead_ops: list[ir.Operation] = []
     for facts in find(module):
         reader = None if facts.own_configuration else _reader(facts)
         if reader is not None and _needs_place(facts, register_bytes):
-            swept += _rewrite(facts, reader)
-    erase_dead(swept)
-    return bool(swept)
+            dead_ops += _rewrite(facts, reader)
+    erase_dead(dead_ops)
+    return bool(dead_ops)
 
 
 @dataclass(frozen=True)

@@ -5,25 +5,30 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers import CPU, has_gpu, run_module
+from iree import runtime
 from iree.compiler import ir
 from iree.compiler.tools import compile_str
 
 import attnpass
 from attnpass import Report
-from attnpass.gpu.hold_workspace import hold_workspace
+from attnpass.gpu import hold_workspace as workspaces
+from attnpass.gpu.hold_workspace import Held, hold_workspace
 
 _ROWS = 256
 
 
-def _function(name: str, factor: float) -> str:
-    """`factor` times the sums of rows, by way of a tensor in memory."""
-    rows, line = f"tensor<{_ROWS}x64xf32>", f"tensor<{_ROWS}xf32>"
+def _function(name: str, factor: float, rows: int | str = _ROWS) -> str:
+    """`factor` times the sums of rows, by way of a tensor in memory; '?' rows are any number."""
+    size, count = ("(%count)", "{%count}") if rows == "?" else ("()", "")
+    rows, line = f"tensor<{rows}x64xf32>", f"tensor<{rows}xf32>"
     return f"""
 func.func @{name}(%x: {rows}) -> {line} {{
+  %first = arith.constant 0 : index
+  %count = tensor.dim %x, %first : {rows}
   %factor = arith.constant {factor} : f32
   %none = arith.constant 0.0 : f32
-  %space = tensor.empty() : {rows}
-  %line = tensor.empty() : {line}
+  %space = tensor.empty{size} : {rows}
+  %line = tensor.empty{size} : {line}
   %made = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>,
       affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}}
       ins(%x : {rows}) outs(%space : {rows}) {{
@@ -31,7 +36,7 @@ func.func @{name}(%x: {rows}) -> {line} {{
     %b = arith.mulf %a, %factor : f32
     linalg.yield %b : f32
   }} -> {rows}
-  %stored = iree_tensor_ext.compute_barrier.start %made : {rows} -> {rows}
+  %stored = iree_tensor_ext.compute_barrier.start %made : {rows}{count} -> {rows}
   %zeros = linalg.fill ins(%none : f32) outs(%line : {line}) -> {line}
   %sums = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>,
       affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]}}
@@ -58,7 +63,7 @@ def test_one_allocation_serves_all_functions() -> None:
     at_stream = compile_str(_TEXT, extra_args=[*CPU, "--compile-to=stream"])
     with ir.Context() as context:
         module = ir.Module.parse(at_stream, context)
-        assert hold_workspace(module.operation) == 2 << 20
+        assert hold_workspace(module.operation) == Held(2 << 20, grows=False, pieces=0)
         text = str(module)
     assert text.count("stream.resource.alloca ") == 3 and "resource.dealloca" not in text
     program = compile_str(text, extra_args=[*CPU, "--compile-from=stream"])
@@ -101,7 +106,7 @@ util.func public @main() {
 def test_memory_of_the_same_commands_stays_apart() -> None:
     with ir.Context():
         module = ir.Module.parse(_TWO)
-        assert hold_workspace(module.operation) == 2 << 20
+        assert hold_workspace(module.operation) == Held(2 << 20, grows=False, pieces=0)
         module.operation.verify()
         text = str(module)
     # One is held, and allocated once; the other is allocated and given back as before.
@@ -109,18 +114,60 @@ def test_memory_of_the_same_commands_stays_apart() -> None:
     assert counts == [1, 2, 1]
 
 
-def test_nothing_is_held_for_memory_of_unknown_size() -> None:
+def test_nothing_is_held_where_devices_differ() -> None:
     with ir.Context():
-        text = _TWO.replace("@main()", "@main(%a: index)")
-        module = ir.Module.parse(text.replace("%a = arith.constant 4096 : index", ""))
-        assert hold_workspace(module.operation) == 0
+        other = "on(#hal.device.affinity<@__device_1>)"
+        text = _TWO.replace("on(#hal.device.affinity<@__device_0>)", other, 1)
+        module = ir.Module.parse(
+            text.replace("util.func", "util.global private @__device_1 : !hal.device\nutil.func", 1)
+        )
+        assert hold_workspace(module.operation) is None
         assert "global.load @__attn" not in str(module)
+
+
+@pytest.mark.parametrize("most", [1 << 30, 32 << 20])
+def test_calls_of_unknown_sizes(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On CPUs: the workspace grows with calls that need more, to `most` bytes; beyond that a call
+    has its own. A function of known size reads the same workspace in between."""
+    monkeypatch.setattr(workspaces, "_MOST", most)
+    text = _function("twice", 2.0) + _function("thrice", 3.0, rows="?")
+    at_stream = compile_str(text, extra_args=[*CPU, "--compile-to=stream"])
+    with ir.Context() as context:
+        module = ir.Module.parse(at_stream, context)
+        assert hold_workspace(module.operation) == Held(2 << 20, grows=True, pieces=1)
+        assert module.operation.verify()
+        program = compile_str(str(module), extra_args=[*CPU, "--compile-from=stream"])
+    config = runtime.Config("local-task")
+    loaded = runtime.load_vm_module(
+        runtime.VmModule.copy_buffer(config.vm_instance, program), config
+    )
+    # 64 KB, 10 MB, 160 MB and less again.
+    for seed, count in enumerate([_ROWS, 40_000, 8, 640_000, 200_000, 40_000]):
+        rows = np.random.default_rng(seed).standard_normal((count, 64)).astype(np.float32)
+        wanted = 3 * rows.astype(float).sum(1)
+        assert np.allclose(loaded["thrice"](rows).to_host(), wanted, atol=1e-3)
+        known = _rows(seed)
+        wanted = 2 * known.astype(float).sum(1)
+        assert np.allclose(loaded["twice"](known).to_host(), wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "used", "pieces"),
+    [
+        ([16 << 20], 16 << 20, 0),
+        ([16 << 20], 17 << 20, 1),
+        ([16 << 20, 16 << 20], 32 << 20, 2),
+        ([16 << 20, 14 << 20, 1], 20 << 20, 1),
+        ([40 << 20], 31 << 20, 0),
+        ([], 4 << 20, 0),
+    ],
+)
+def test_room_for_results(sizes: list[int], used: int, pieces: int) -> None:
+    assert workspaces._pieces(sizes, -used % (32 << 20)) == pieces
 
 
 @pytest.mark.skipif(not has_gpu(), reason="there is no CUDA device")
 def test_calls_on_a_gpu() -> None:
-    from iree import runtime
-
     report = Report()
     flags = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80"]
     program = attnpass.compile_str(_TEXT, extra_args=flags, report=report)

@@ -206,3 +206,57 @@ def test_a_form_is_one_kernel_of_right_numbers(form: object, kind: str, rows: st
     (found,) = run_gpu_module(lowered, given)
     name = form.__name__  # type: ignore[attr-defined]
     assert rel_error(found, wanted(name, *given)) < (1e-3 if kind == "f16" else 1e-6)
+
+
+def heads_in_front(kind: str, rows: str) -> str:
+    """Rows of heads that lie a head at a time: IREE joins a row's dims with the number of rows."""
+    count = "%rows" if rows == "?" else rows
+    whole, half, angle = (
+        f"tensor<{shape}x{kind}>"
+        for shape in (f"{HEADS}x{rows}x{WIDTH}", f"{HEADS}x{rows}x{HALF}", f"{rows}x{WIDTH}")
+    )
+    known, sizes = "()" if rows != "?" else "(%rows)", f"{HEADS}, {count}, {HALF}"
+    same, read = "affine_map<(h, r, d) -> (h, r, d)>", "affine_map<(h, r, d) -> (r, d)>"
+    loops = 'iterator_types = ["parallel", "parallel", "parallel"]'
+    body = "\n".join(turned("add", kind))
+    return f"""
+func.func @main(%x: {whole}, %cos: {angle}, %sin: {angle}) -> {whole} {{
+  %one = arith.constant 1 : index
+  %rows = tensor.dim %x, %one : {whole}
+  %a = tensor.extract_slice %x[0, 0, 0] [{sizes}] [1, 1, 1] : {whole} to {half}
+  %b = tensor.extract_slice %x[0, 0, {HALF}] [{sizes}] [1, 1, 1] : {whole} to {half}
+  %none = tensor.empty{known} : {half}
+  %negated = linalg.generic {{indexing_maps = [{same}, {same}], {loops}}}
+      ins(%b : {half}) outs(%none : {half}) {{
+  ^bb0(%e: {kind}, %out: {kind}):
+    %n = arith.negf %e : {kind}
+    linalg.yield %n : {kind}
+  }} -> {half}
+  %other = tensor.concat dim(2) %negated, %a : ({half}, {half}) -> {whole}
+  %space = tensor.empty{known} : {whole}
+  %made = linalg.generic {{indexing_maps = [{same}, {same}, {read}, {read}, {same}], {loops}}}
+      ins(%x, %other, %cos, %sin : {whole}, {whole}, {angle}, {angle}) outs(%space : {whole}) {{
+  ^bb0(%a0: {kind}, %a1: {kind}, %a2: {kind}, %a3: {kind}, %out: {kind}):
+    {body}
+    linalg.yield %y : {kind}
+  }} -> {whole}
+  return %made : {whole}
+}}"""
+
+
+@pytest.mark.parametrize("rows", [str(ROWS), "?"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_joined_rows_are_read_as_heads(kind: str, rows: str) -> None:
+    flags = [*CUDA, "--compile-to=executable-configurations"]
+    module = attnpass.compile_str(heads_in_front(kind, rows), extra_args=flags)
+    assert module is not None
+    text = module.decode()
+    # Neighbours are read at once where no index is divided.
+    assert "arith.remsi" not in text and f"x2x{HALF}x{kind}" in text
+    random = np.random.default_rng(5)
+    x = random.standard_normal((ROWS, HEADS, WIDTH)).astype(KINDS[kind])
+    cos, sin = random.standard_normal((2, ROWS, HALF)).astype(KINDS[kind])
+    given = [x.transpose(1, 0, 2).copy(), *(np.concatenate([one, one], 1) for one in (cos, sin))]
+    (found,) = run_gpu_module(lower(text), given)
+    right = wanted("halves", x, cos, sin).transpose(1, 0, 2)
+    assert rel_error(found, right) < (1e-3 if kind == "f16" else 1e-6)

@@ -1,0 +1,99 @@
+"""attn-order-concats: pieces of heads are put together in the order in which they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..attention.barrier import compute_barrier
+from ..ir import Builder, defining_op, maps, ranked_shape
+from ..ir.bodies import read_elementwise
+from ..ir.views import view_of
+from ..passes import OpPass
+from ..report.words import What
+
+# How many elementwise ops, as a norm has, may stand behind a transpose.
+_DEEPEST = 24
+
+
+@dataclass(frozen=True)
+class OrderConcats(OpPass):
+    """Makes a `tensor.concat` of transposed pieces, whatever is computed element by element behind
+    the transposes, a transpose of the concat of what they were made of, for CUDA.
+
+    Models that join tokens of two kinds (Flux, SD3) join their heads: along a dim with the heads
+    in front of it, where a piece is many runs of memory. In front of the transposes it is one, or
+    one a batch, and its producer writes it in place; kernels read the transposed whole by strides.
+    """
+
+    name: ClassVar[str] = "attn-order-concats"
+    summary: ClassVar[str] = "NVIDIA GPUs: pieces are put together in the order they are made in"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+    what: ClassVar[What] = "fitted"
+
+    def wanted(self, op: ir.Operation) -> bool:
+        return op.name == "tensor.concat"
+
+    def change(self, op: ir.Operation) -> str:
+        order = _common_order(op)
+        if order is None:
+            return ""
+        _reorder(op, order)
+        return "its pieces are put together before they are transposed, where each is one run"
+
+
+def _common_order(op: ir.Operation) -> tuple[int, ...] | None:
+    """The dims of what the pieces are made of that are dims 0, 1, ... of the pieces; None where
+    pieces differ in that, or where fewer dims would not stand in front of the joined one."""
+    orders = {_order(piece) for piece in op.operands}
+    if len(orders) != 1:
+        return None
+    (order,) = orders
+    if order is None:
+        return None
+    dim, shape = ir.IntegerAttr(op.attributes["dim"]).value, ranked_shape(op.results[0])
+    here = {at for at in range(dim) if shape[at] != 1}
+    there = {at for at, source in enumerate(order) if source < order[dim] and shape[at] != 1}
+    return order if there < here else None
+
+
+def _order(value: ir.Value, depth: int = _DEEPEST) -> tuple[int, ...] | None:
+    """Where each dim of a value stood before a transpose that it is made by, element by element."""
+    op = defining_op(value)
+    if op is None or not depth:
+        return None
+    view = view_of(op)
+    if view is not None:
+        found = view.projection
+        if found is None or None in found or len(found) != len(ranked_shape(value)):
+            return None
+        order = tuple(found.index(dim) for dim in range(len(found)))
+        return None if maps.is_identity(order) else order
+    made = read_elementwise(op)
+    if made is None:
+        return None
+    inputs = made.reads[: len(op.operands) - len(op.results)]
+    same = tuple(range(len(ranked_shape(value))))
+    orders = (_order(read.operand, depth - 1) for read in inputs if read.dims == same)
+    return next((order for order in orders if order is not None), None)
+
+
+def _reorder(op: ir.Operation, order: Sequence[int]) -> None:
+    """Gives the users of a concat a transpose of the concat in the order before."""
+    build = Builder(op)
+    before = maps.inverse(order)
+    pieces = [_before(piece, before, build) for piece in op.operands]
+    whole = build.concat(pieces, order[ir.IntegerAttr(op.attributes["dim"]).value])
+    # Stored: IREE would cut its dims in front of it for one of its readers, which then meets the
+    # others in no kernel.
+    op.results[0].replace_all_uses_with(build.transpose(compute_barrier(build, whole), order))
+
+
+def _before(piece: ir.Value, before: Sequence[int], build: Builder) -> ir.Value:
+    """A piece in the order before: what is transposed, or a transpose, which IREE moves through
+    what is computed element by element."""
+    view = view_of(defining_op(piece))
+    return build.transpose(piece, before) if view is None else view.source

@@ -1,0 +1,132 @@
+"""Kernels that reduce many short rows in a workgroup, interpreted in numpy: norms of heads in the
+forms that models write."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gpu_module import lower, run_gpu_module
+from helpers import rel_error
+from iree.compiler import ir
+from iree.compiler.tools import compile_str
+
+from attnpass import Report
+from attnpass.gpu import short_rows
+from attnpass.passes import PassContext
+
+CUDA = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80", "--iree-opt-level=O2")
+_KINDS = {"f16": (np.float16, 2e-3), "f32": (np.float32, 1e-6)}
+_MAPS = """
+#all = affine_map<(t, h, d) -> (t, h, d)>
+#turned = affine_map<(t, h, d) -> (h, t, d)>
+#row = affine_map<(t, h, d) -> (t, h)>
+#last = affine_map<(t, h, d) -> (d)>
+"""
+
+
+def _sum(name: str, source: str, kind: str, sizes: str, body: str, more: str = "") -> str:
+    rows = f"tensor<{sizes.rpartition('x')[0]}xf32>"
+    maps = "#all, #row, #row" if more else "#all, #row"
+    values, types = (f"{source}, {more}", f"{kind}, {rows}") if more else (source, kind)
+    scalars = "%a: KIND, %m: f32, %s: f32" if more else "%a: KIND, %s: f32"
+    return f"""
+  %{name}_space = tensor.empty() : {rows}
+  %{name}_zero = linalg.fill ins(%zero : f32) outs(%{name}_space : {rows}) -> {rows}
+  %{name} = linalg.generic {{indexing_maps = [{maps}],
+      iterator_types = ["parallel", "parallel", "reduction"]}}
+      ins({values} : {types}) outs(%{name}_zero : {rows}) {{
+  ^bb0({scalars}):
+    %b = WIDE
+    {body}
+    %t = arith.addf %y, %s : f32
+    linalg.yield %t : f32
+  }} -> {rows}"""
+
+
+def _text(form: str, kind: str, tokens: int, heads: int, width: int) -> str:
+    """An RMS norm, with the result (heads, tokens, width) where it is `turned`, or a layer norm."""
+    sizes = f"{tokens}x{heads}x{width}"
+    x, rows, w = (
+        f"tensor<{sizes}x{kind}>",
+        f"tensor<{tokens}x{heads}xf32>",
+        f"tensor<{width}x{kind}>",
+    )
+    out = f"tensor<{heads}x{tokens}x{width}x{kind}>" if form == "turned" else x
+    lines = ""
+    if form == "layer":
+        lines += _sum("mean", "%x", x, sizes, "%y = arith.divf %b, %count : f32")
+        body = "%c = arith.subf %b, %m : f32\n    %e = arith.mulf %c, %c : f32\n    "
+        lines += _sum("sum", "%x", x, sizes, f"{body}%y = arith.divf %e, %count : f32", "%mean")
+    else:
+        body = "%c = arith.mulf %b, %b : f32\n    %y = arith.divf %c, %count : f32"
+        lines += _sum("sum", "%x", x, sizes, body)
+    means = ", %mean" if form == "layer" else ""
+    text = f"""{_MAPS}
+func.func @main(%x: {x}, %w: {w}) -> {out} {{
+  %zero = arith.constant 0.0 : f32
+  %count = arith.constant {width}.0 : f32
+  %eps = arith.constant 1.0e-6 : f32
+  {lines}
+  %space = tensor.empty() : {out}
+  %made = linalg.generic {{indexing_maps = [#all, #row, #last{", #row" if means else ""},
+      {"#turned" if form == "turned" else "#all"}],
+      iterator_types = ["parallel", "parallel", "parallel"]}}
+      ins(%x, %sum, %w{means} : {x}, {rows}, {w}{", " + rows if means else ""})
+      outs(%space : {out}) {{
+  ^bb0(%a: KIND, %s: f32, %f: KIND, {"%m: f32, " if means else ""}%old: KIND):
+    %b = WIDE
+    %c = {"arith.subf %b, %m : f32" if means else "arith.addf %b, %zero : f32"}
+    %p = arith.addf %s, %eps : f32
+    %r = math.rsqrt %p : f32
+    %n = arith.mulf %c, %r : f32
+    %h = NARROW
+    %y = arith.mulf %h, %f : KIND
+    linalg.yield %y : KIND
+  }} -> {out}
+  return %made : {out}
+}}"""
+    wide = "arith.extf %a : f16 to f32" if kind == "f16" else "arith.addf %a, %zero : f32"
+    narrow = "arith.truncf %n : f32 to f16" if kind == "f16" else "arith.addf %n, %zero : f32"
+    return text.replace("WIDE", wide).replace("NARROW", narrow).replace("KIND", kind)
+
+
+def _configured(text: str) -> tuple[str, int]:
+    """The module with its kernels configured, and how many rows a workgroup takes."""
+    at_kernels = compile_str(text, extra_args=[*CUDA, "--compile-to=executable-configurations"])
+    report = Report()
+    context = ir.Context()
+    context.load_all_available_dialects()
+    with context:
+        module = ir.Module.parse(at_kernels)
+        short_rows.ShortRows().run(module.operation, PassContext(report))
+        records = report.found("fitted")
+        return str(module), records[0].details["rows"] if records else 1
+
+
+@pytest.mark.parametrize("width", [64, 128, 256])
+@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize("form", ["rms", "turned", "layer"])
+def test_norms(form: str, kind: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(short_rows, "_WORKGROUPS", 2)
+    tokens, heads = 16, 3
+    text, rows = _configured(_text(form, kind, tokens, heads, width))
+    numbers, bound = _KINDS[kind]
+    # 16 bytes a lane; what is wider than a subgroup's lanes then read is left.
+    assert rows == (1 if width * np.dtype(numbers).itemsize > 512 else 16)
+    random = np.random.default_rng(width)
+    x = random.standard_normal((tokens, heads, width)).astype(numbers)
+    w = random.standard_normal(width).astype(numbers)
+    (found,) = run_gpu_module(lower(text), [x, w])
+    wide = x.astype(float)
+    if form == "layer":
+        wide = wide - wide.mean(-1, keepdims=True)
+    wanted = wide / np.sqrt((wide**2).mean(-1, keepdims=True) + 1e-6) * w.astype(float)
+    if form == "turned":
+        wanted = wanted.transpose(1, 0, 2)
+    assert rel_error(found, wanted) < bound
+
+
+@pytest.mark.parametrize(("tokens", "heads", "width"), [(16, 3, 96), (15, 3, 128), (2, 1, 128)])
+def test_other_rows_are_left(tokens: int, heads: int, width: int) -> None:
+    """No whole number of rows a subgroup; odd numbers of rows; too few of them."""
+    assert _configured(_text("rms", "f16", tokens, heads, width))[1] == 1

@@ -1,0 +1,75 @@
+// A workgroup sums several rows of a head's width; rows that subgroups do not divide, and too few
+// of them, keep IREE's workgroups.
+//
+// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --iree-opt-level=O2 --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
+// RUN: FileCheck %s --check-prefix=TOLD < %t.json
+// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --iree-opt-level=O2 --compile-to=executable-configurations --attn-configure=false | FileCheck %s --check-prefix=OFF
+
+#all = affine_map<(r, d) -> (r, d)>
+#row = affine_map<(r, d) -> (r)>
+
+// Sixteen lanes read 16 bytes each of a row: two rows a subgroup, at four places, four times.
+// CHECK-LABEL: func.func @heads_dispatch_0
+// CHECK-SAME: workgroup_size = [128, 1, 1]
+// CHECK: lane_basis = {{\[}}[2, 16], [0, 1]]
+// CHECK-SAME: subgroup_basis = {{\[}}[4, 1], [0, 1]]
+// CHECK-SAME: thread = [1, 8], workgroup = [32, 0]
+// TOLD: a workgroup of it reduces 32 rows of 128, not one
+// OFF-LABEL: func.func @heads_dispatch_0
+// OFF-SAME: workgroup_size = [32, 1, 1]
+// OFF: workgroup = [1, 0]
+func.func @heads(%x: tensor<98304x128xf16>) -> tensor<98304x128xf16> {
+  %zero = arith.constant 0.0 : f32
+  %sums = tensor.empty() : tensor<98304xf32>
+  %none = linalg.fill ins(%zero : f32) outs(%sums : tensor<98304xf32>) -> tensor<98304xf32>
+  %sum = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<98304x128xf16>) outs(%none : tensor<98304xf32>) {
+  ^bb0(%a: f16, %s: f32):
+    %b = arith.extf %a : f16 to f32
+    %c = arith.mulf %b, %b : f32
+    %t = arith.addf %c, %s : f32
+    linalg.yield %t : f32
+  } -> tensor<98304xf32>
+  %space = tensor.empty() : tensor<98304x128xf16>
+  %made = linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %sum : tensor<98304x128xf16>, tensor<98304xf32>) outs(%space : tensor<98304x128xf16>) {
+  ^bb0(%a: f16, %s: f32, %out: f16):
+    %r = math.rsqrt %s : f32
+    %b = arith.truncf %r : f32 to f16
+    %c = arith.mulf %a, %b : f16
+    linalg.yield %c : f16
+  } -> tensor<98304x128xf16>
+  return %made : tensor<98304x128xf16>
+}
+
+// CHECK-LABEL: func.func @odd_dispatch_0
+// CHECK: workgroup = [1, 0]
+func.func @odd(%x: tensor<98303x128xf16>) -> tensor<98303xf32> {
+  %zero = arith.constant 0.0 : f32
+  %sums = tensor.empty() : tensor<98303xf32>
+  %none = linalg.fill ins(%zero : f32) outs(%sums : tensor<98303xf32>) -> tensor<98303xf32>
+  %sum = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<98303x128xf16>) outs(%none : tensor<98303xf32>) {
+  ^bb0(%a: f16, %s: f32):
+    %b = arith.extf %a : f16 to f32
+    %t = arith.addf %b, %s : f32
+    linalg.yield %t : f32
+  } -> tensor<98303xf32>
+  return %sum : tensor<98303xf32>
+}
+
+// CHECK-LABEL: func.func @few_dispatch_0
+// CHECK: workgroup = [1, 0]
+func.func @few(%x: tensor<256x128xf16>) -> tensor<256xf32> {
+  %zero = arith.constant 0.0 : f32
+  %sums = tensor.empty() : tensor<256xf32>
+  %none = linalg.fill ins(%zero : f32) outs(%sums : tensor<256xf32>) -> tensor<256xf32>
+  %sum = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<256x128xf16>) outs(%none : tensor<256xf32>) {
+  ^bb0(%a: f16, %s: f32):
+    %b = arith.extf %a : f16 to f32
+    %t = arith.addf %b, %s : f32
+    linalg.yield %t : f32
+  } -> tensor<256xf32>
+  return %sum : tensor<256xf32>
+}
