@@ -8,6 +8,7 @@ what is summed lane by lane with V^T are weights times values.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ AHEAD_BYTES = 16384
 LINE_BYTES = 64
 # Vectors of a key's head dim in a row: a loop costs little more, and code no less.
 UNROLLED = 8
+# Vectors of a row's scores in a row, as many as a block has where registers have 64 bytes: of
+# narrower ones a block has more, and LLVM takes seconds for the exponentials of all.
+SOFTMAX_UNROLLED = 16
 
 
 @dataclass(frozen=True)
@@ -119,12 +123,9 @@ class FewRows(TileLoops):
             v.loop(0, count, 1, [], lambda v, i, _: self.scores(v, first, i))
         if not whole:
             v.loop(count, self.tiles.keys, 1, [], lambda v, i, _: self.hide(v, i))
-        places = [v.number(low) for low in range(0, self.tiles.keys, self.tiles.lanes)]
         largest, sums = states[: self.count], states[self.count :]
         for row in range(self.count):
-            largest[row], sums[row] = self.softmax(
-                v, first, row, places, largest[row], sums[row], whole
-            )
+            largest[row], sums[row] = self.softmax(v, first, row, largest[row], sums[row], whole)
         return [*largest, *sums]
 
     def rows_together(self, v: Vectors) -> list[list[ir.Value]]:
@@ -266,33 +267,80 @@ class FewRows(TileLoops):
         v: Vectors,
         first: ir.Value,
         row: int,
-        places: list[ir.Value],
         old: ir.Value,
         total: ir.Value,
         whole: bool,
     ) -> tuple[ir.Value, ir.Value]:
-        """One row's scores to weights; its maximum, in all lanes, and its sums by lane."""
+        """One row's scores to weights; its maximum, in all lanes, and its sums by lane.
+
+        Where a block's scores are too many vectors for code without loops, they are stored as the
+        score function and the mask leave them, and read again for their exponentials.
+        """
         line, lanes = v.number(row), self.tiles.lanes
-        scores = [
-            self.changed(v, v.load(self.weights, lanes, line, place), whole) for place in places
-        ]
-        if self.facts.has_mask:
-            scores = [
-                v.op("arith.addf", score, self.bias(v, v.op("arith.addi", first, at), line, whole))
-                for score, at in zip(scores, places, strict=True)
-            ]
-        largest = scores[0]
-        for score in scores[1:]:
-            largest = v.larger(largest, score)
-        largest = v.larger(old, v.across("larger", largest))
+        places = [v.number(low) for low in range(0, self.tiles.keys, lanes)]
+        is_loop = len(places) > SOFTMAX_UNROLLED
+        scores: list[ir.Value] = []
+
+        def group(v: Vectors, at: ir.Value, size: int) -> list[ir.Value]:
+            return [v.build.multiply_add(at, lanes, i * lanes) for i in range(size)]
+
+        def limit(v: Vectors, at: ir.Value, states: list[ir.Value], size: int) -> list[ir.Value]:
+            places = group(v, at, size)
+            scores = self.final_scores(v, first, line, places, whole)
+            for score, place in zip(scores, places, strict=True):
+                v.store(score, self.weights, line, place)
+            return [functools.reduce(v.larger, scores, *states)]
+
+        def add(v: Vectors, at: ir.Value, states: list[ir.Value], size: int) -> list[ir.Value]:
+            places = group(v, at, size)
+            scores = [v.load(self.weights, lanes, line, place) for place in places]
+            return [self.add_weights(v, line, places, scores, largest, *states)]
+
+        if is_loop:
+            (largest,) = v.in_steps(len(places), SOFTMAX_UNROLLED, [old], limit)
+            largest = v.across("larger", largest)
+        else:
+            scores = self.final_scores(v, first, line, places, whole)
+            largest = v.larger(old, v.across("larger", functools.reduce(v.larger, scores)))
         decay = v.exp2(v.op("arith.subf", old, largest))
         v.store(decay, self.decay, line, v.number(0))
         total = v.op("arith.mulf", total, decay)
+        if is_loop:
+            (total,) = v.in_steps(len(places), SOFTMAX_UNROLLED, [total], add)
+        else:
+            total = self.add_weights(v, line, places, scores, largest, total)
+        return largest, total
+
+    def final_scores(
+        self, v: Vectors, first: ir.Value, row: ir.Value, places: list[ir.Value], whole: bool
+    ) -> list[ir.Value]:
+        """A row's scores at these places of the block, with the score function and the mask."""
+        lanes = self.tiles.lanes
+        scores = [
+            self.changed(v, v.load(self.weights, lanes, row, place), whole) for place in places
+        ]
+        if not self.facts.has_mask:
+            return scores
+        return [
+            v.op("arith.addf", score, self.bias(v, v.op("arith.addi", first, at), row, whole))
+            for score, at in zip(scores, places, strict=True)
+        ]
+
+    def add_weights(
+        self,
+        v: Vectors,
+        row: ir.Value,
+        places: list[ir.Value],
+        scores: list[ir.Value],
+        largest: ir.Value,
+        total: ir.Value,
+    ) -> ir.Value:
+        """Stores the weights of scores, and adds them to `total`."""
         for score, place in zip(scores, places, strict=True):
             weight = v.exp2(v.op("arith.subf", score, largest))
-            v.store(weight, self.weights, line, place)
+            v.store(weight, self.weights, row, place)
             total = v.op("arith.addf", total, weight)
-        return largest, total
+        return total
 
     def changed(self, v: Vectors, products: ir.Value, whole: bool) -> ir.Value:
         """The score function of a vector of products; keys that are none stay hidden."""

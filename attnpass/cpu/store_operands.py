@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..attention.barrier import compute_barrier, without_views
+from ..attention.barrier import store_operand, without_views
 from ..attention.facts import AttentionFacts, find
-from ..ir import Builder, defining_op, reduces
+from ..ir import defining_op, reduces
 from ..passes import Pass, PassContext, option
 
 _READ_OFTEN = ("key", "value", "mask")
@@ -52,6 +52,5 @@ def _store(facts: AttentionFacts, name: str) -> bool:
     made = defining_op(reader.operands[number])
     if made is None or made.name not in ("linalg.generic", "linalg.fill") or reduces(made):
         return False
-    barrier = compute_barrier(Builder(reader), reader.operands[number])
-    reader.operands[number] = barrier
+    store_operand(reader, number)
     return True

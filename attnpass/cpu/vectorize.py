@@ -18,17 +18,8 @@ from ..gpu.lowered.kernel import (
     kernels_by_target,
     load_of,
     mark_lowered,
-    run_passes,
 )
-from ..ir import (
-    DYNAMIC,
-    collect,
-    detached_copy,
-    erase,
-    printed,
-    restore,
-    set_attribute,
-)
+from ..ir import detached_copy, erase, printed, restore, set_attribute
 from ..machines import parse_target
 from ..machines.cpu import configurations as cpu
 from ..machines.cpu.loops import LoopTiles, marked, misfit, row_size, tile_rows
@@ -38,37 +29,10 @@ from ..report.ops import op_of
 from ..report.records import Report
 from .decode_loops import FewRows
 from .in_place import sum_in_place
+from .lowering import lower_vectors, tile, vectorize
 from .paired_rows import PairedRows
-from .plain_accesses import use_plain_accesses
 from .prefill_loops import ManyRows
 from .tile import TileLoops
-from .wide_ops import TILE_INNER, cut_wide_ops
-
-# IREE 3.13's pipeline LinalgExtTileAndVectorize (LLVMCPU/Passes.cpp), without what tiles keys.
-_TILE = ",".join(
-    (
-        "iree-codegen-tile-and-distribute-to-workgroups-using-forall-op",
-        "iree-codegen-bufferize-dispatch-tensor-load-store",
-        "iree-codegen-combine-result-layout-transformation",
-        "iree-codegen-config-tracking-canonicalize",
-        "cse",
-        "iree-codegen-fuse-tensor-pad-with-consumer",
-        "iree-codegen-concretize-pad-result-shape",
-        "iree-codegen-propagate-dispatch-size-bounds",
-        "iree-llvmcpu-tile-and-fuse-producer-consumer{tiling-level=vector_common_parallel}",
-        "iree-codegen-forall-to-for",
-    )
-)
-_VECTORIZE = ",".join(
-    (
-        "iree-codegen-generic-vectorization{enable-vector-masking=true}",
-        "canonicalize",
-        "cse",
-        "iree-llvmcpu-verify-vector-size-legality",
-    )
-)
-_BUFFERS = "canonicalize,cse,iree-codegen-llvmcpu-bufferization-pipeline"
-_VECTORS = "iree-codegen-llvmcpu-vector-lowering-pipeline"
 
 
 def use_loops(module: ir.Operation, report: Report) -> bool:
@@ -77,7 +41,11 @@ def use_loops(module: ir.Operation, report: Report) -> bool:
     """
     changed = False
     for function, target in kernels_by_target(module):
-        if '<"llvm-cpu"' in target and is_to_be_lowered(function) and _asked(function):
+        if (
+            "llvm-cpu" in printed.backends(target)
+            and is_to_be_lowered(function)
+            and _asked(function)
+        ):
             changed |= _rewrite_kernel(function, target, report)
     return changed
 
@@ -126,29 +94,14 @@ def _lower(function: ir.Operation, tiles: LoopTiles, rows: int, target: str) -> 
     facts = describe(ops[0])
     config = cpu.lowering_config(facts, (rows, 0), _workgroup_rows(facts, tiles, rows))
     set_attribute(ops[0], "lowering_config", config)
-    why = run_passes(function, _TILE)
-    if why:
-        return f"IREE says of its tiles: {why}"
-    for op in find_ops(function):
-        sum_in_place(op)
-    if cut_wide_ops(function, tiles.lanes):
-        why = run_passes(function, TILE_INNER)
-    why = why or run_passes(function, _VECTORIZE)
-    if why:
-        return f"IREE says of its vectors: {why}"
-    why = _put_loops(find_ops(function), tiles, target)
+    why = tile(function)
     if why:
         return why
-    why = run_passes(function, _BUFFERS)
-    if why:
-        return f"IREE says of its buffers: {why}"
-    taken = _stack_bytes(function)
-    stack_limit = printed.number(target, "max_stack_allocation_size")
-    if taken > stack_limit:
-        return f"it needs {taken} bytes of stack, and may have {stack_limit}"
-    use_plain_accesses(function)
-    why = run_passes(function, _VECTORS)
-    return f"IREE says of its vectors: {why}" if why else ""
+    for op in find_ops(function):
+        sum_in_place(op)
+    why = vectorize(function, tiles.lanes)
+    why = why or _put_loops(find_ops(function), tiles, target)
+    return why or lower_vectors(function, target)
 
 
 def _workgroup_rows(facts: AttentionFacts, tiles: LoopTiles, rows: int) -> int:
@@ -197,21 +150,6 @@ def _unfit(facts: AttentionFacts) -> str:
         if name in facts.operand_names and load_of(facts.value(name)) is None
     ]
     return f"its {computed[0]} is computed in the kernel" if computed else ""
-
-
-def _stack_bytes(function: ir.Operation) -> int:
-    total = 0
-    for op in collect(function, lambda op: op.name == "memref.alloca"):
-        kind = ir.MemRefType(op.results[0].type)
-        size = 1
-        for extent in kind.shape:
-            size *= 1 if extent == DYNAMIC else extent
-        total += size * _bits(kind.element_type) // 8
-    return total
-
-
-def _bits(kind: ir.Type) -> int:
-    return kind.width if isinstance(kind, ir.IntegerType | ir.FloatType) else 64
 
 
 @dataclass(frozen=True)

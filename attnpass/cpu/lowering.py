@@ -1,0 +1,80 @@
+"""IREE's pipeline for tiles and vectors on CPUs, run in parts, with loops of ours in between."""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from ..gpu.lowered.kernel import run_passes
+from ..ir import DYNAMIC, collect, printed
+from .plain_accesses import use_plain_accesses
+from .wide_ops import TILE_INNER, cut_wide_ops
+
+# IREE 3.13's pipeline LinalgExtTileAndVectorize (LLVMCPU/Passes.cpp), without what tiles keys.
+_TILE = ",".join(
+    (
+        "iree-codegen-tile-and-distribute-to-workgroups-using-forall-op",
+        "iree-codegen-bufferize-dispatch-tensor-load-store",
+        "iree-codegen-combine-result-layout-transformation",
+        "iree-codegen-config-tracking-canonicalize",
+        "cse",
+        "iree-codegen-fuse-tensor-pad-with-consumer",
+        "iree-codegen-concretize-pad-result-shape",
+        "iree-codegen-propagate-dispatch-size-bounds",
+        "iree-llvmcpu-tile-and-fuse-producer-consumer{tiling-level=vector_common_parallel}",
+        "iree-codegen-forall-to-for",
+    )
+)
+_VECTORIZE = ",".join(
+    (
+        "iree-codegen-generic-vectorization{enable-vector-masking=true}",
+        "canonicalize",
+        "cse",
+        "iree-llvmcpu-verify-vector-size-legality",
+    )
+)
+_BUFFERS = "canonicalize,cse,iree-codegen-llvmcpu-bufferization-pipeline"
+_VECTORS = "iree-codegen-llvmcpu-vector-lowering-pipeline"
+
+
+def tile(function: ir.Operation) -> str:
+    """Cuts a kernel as its configuration says; why IREE cannot, with the kernel in any state."""
+    why = run_passes(function, _TILE)
+    return f"IREE says of its tiles: {why}" if why else ""
+
+
+def vectorize(function: ir.Operation, lanes: int) -> str:
+    """Makes vector code of the tiles of a kernel's ops; why IREE cannot."""
+    why = ""
+    if cut_wide_ops(function, lanes):
+        why = run_passes(function, TILE_INNER)
+    why = why or run_passes(function, _VECTORIZE)
+    return f"IREE says of its vectors: {why}" if why else ""
+
+
+def lower_vectors(function: ir.Operation, target: str) -> str:
+    """Lowers vector code on tensors to buffers; why it cannot be, or ''."""
+    why = run_passes(function, _BUFFERS)
+    if why:
+        return f"IREE says of its buffers: {why}"
+    taken = _stack_bytes(function)
+    stack_limit = printed.number(target, "max_stack_allocation_size")
+    if taken > stack_limit:
+        return f"it needs {taken} bytes of stack, and may have {stack_limit}"
+    use_plain_accesses(function)
+    why = run_passes(function, _VECTORS)
+    return f"IREE says of its vectors: {why}" if why else ""
+
+
+def _stack_bytes(function: ir.Operation) -> int:
+    total = 0
+    for op in collect(function, lambda op: op.name == "memref.alloca"):
+        kind = ir.MemRefType(op.results[0].type)
+        size = 1
+        for extent in kind.shape:
+            size *= 1 if extent == DYNAMIC else extent
+        total += size * _bits(kind.element_type) // 8
+    return total
+
+
+def _bits(kind: ir.Type) -> int:
+    return kind.width if isinstance(kind, ir.IntegerType | ir.FloatType) else 64

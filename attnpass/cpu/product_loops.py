@@ -1,0 +1,403 @@
+"""Products of few rows with a matrix of weights, on a CPU: each weight is read once, as it lies.
+
+Weights that lie as (columns, depth) have the depth in the lanes: some columns at a time, whose
+vectors of sums are folded into numbers of the result. Those that lie as (depth, columns) have
+columns in the lanes: blocks of some lines go through the rows, whose elements are spread over
+vectors, and sums stand in the result. Either way memory is fetched ahead.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+from ..gpu.lowered.kernel import load_of
+from ..gpu.lowered.vectors import Vectors
+from ..ir import Builder, body_names, element_bytes, element_type_name
+from ..ir.contractions import ContractionFacts, read_contraction
+from ..machines.cpu.few_rows import BLOCK_LINES, LEAST_WEIGHTS, MOST_ROWS, RowTiles
+from .decode_loops import AHEAD_BYTES, LINE_BYTES
+
+# Vectors of the depth in a step of a loop, by the sums that each is added to.
+STEP_PRODUCTS = 16
+_TYPES = ("f32", "f16", "bf16")
+
+# Elements of the rows that a block has on the stack, where the depth is in the lanes.
+GIVEN_ELEMENTS = 4096
+
+Place = Mapping[int, ir.Value]
+Block = Callable[[Vectors, ir.Value, int, ir.Value], ir.Value]
+
+
+@dataclass(frozen=True)
+class RowProduct:
+    """A product of few rows with a matrix: `rows` and `weights` are numbers of operands, the loops
+    `row_loops` count rows (and have a batch of one), `outer` and, innermost, `column` the columns,
+    and `depth` what is summed over."""
+
+    facts: ContractionFacts
+    rows: int
+    weights: int
+
+    @property
+    def op(self) -> ir.Operation:
+        return self.facts.op
+
+    def loops_of(self, operand: int) -> tuple[int | None, ...]:
+        return (self.facts.left, self.facts.right, self.facts.result)[operand]
+
+    @property
+    def depth(self) -> int:
+        return self.facts.k[0]
+
+    @property
+    def column(self) -> int:
+        return _columns(self.facts, self.weights)[-1]
+
+    @property
+    def outer(self) -> tuple[int, ...]:
+        return _columns(self.facts, self.weights)[:-1]
+
+    @property
+    def row_loops(self) -> tuple[int, ...]:
+        columns = _columns(self.facts, self.weights)
+        return tuple(loop for loop in self.facts.kept if loop not in columns)
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        sizes = [self.facts.sizes[loop] for loop in self.row_loops]
+        assert all(isinstance(size, int) for size in sizes)
+        return math.prod(size for size in sizes if isinstance(size, int))
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether the depth is innermost in the weights."""
+        return self.loops_of(self.weights)[-1] == self.depth
+
+    @property
+    def weight_bytes(self) -> int:
+        return element_bytes(self.op.operands[self.weights])
+
+
+def _columns(facts: ContractionFacts, weights: int) -> tuple[int, ...]:
+    """Loops of the columns, in the result's order, if operand `weights` has the weights."""
+    return facts.n if weights == 1 else facts.m
+
+
+def read_row_product(op: ir.Operation, least_weights: int = LEAST_WEIGHTS) -> RowProduct | None:
+    """The product of few rows with a matrix that `op` is; None for another op, for more rows or a
+    number of them that is known only at run time, for few weights, for several matrices, and for a
+    sum over several dims."""
+    facts = read_contraction(op)
+    if facts is None or len(facts.k) != 1 or any(facts.sizes[loop] != 1 for loop in facts.batch):
+        return None
+    if any(None in dims for dims in (facts.left, facts.right, facts.result)):
+        return None
+    sizes = facts.sizes
+    found = [
+        RowProduct(facts, 1 - weights, weights)
+        for weights in (1, 0)
+        if (columns := _columns(facts, weights))
+        and _are_few([sizes[loop] for loop in facts.kept if loop not in columns])
+    ]
+    if not found:
+        return None
+    # Of two vectors of numbers the longer one is the weights.
+    counts = [_count(sizes[loop] for loop in (one.column, *one.outer)) for one in found]
+    count = max(counts)
+    few = count * _count([sizes[facts.k[0]]]) < least_weights
+    return None if few else found[counts.index(count)]
+
+
+def _are_few(sizes: Sequence[object]) -> bool:
+    numbers = [size for size in sizes if isinstance(size, int)]
+    return len(numbers) == len(sizes) and math.prod(numbers) <= MOST_ROWS
+
+
+def _count(sizes: Iterable[object]) -> int:
+    """The product of sizes, of which unknown ones are large."""
+    return math.prod(size if isinstance(size, int) else 1 << 30 for size in sizes)
+
+
+def unfit(product: RowProduct) -> str:
+    """Why a product cannot have loops, or ''."""
+    op = product.op
+    kinds = [element_type_name(value) for value in op.operands]
+    if kinds[2] != "f32" or not set(kinds) <= set(_TYPES):
+        return f"its types are {', '.join(kinds)}"
+    if op.name == "linalg.generic" and not _sums_products_in_f32(op):
+        return "it does not sum up products in f32"
+    if product.loops_of(2)[-1] != product.column:
+        return "its result has another dim innermost than the columns"
+    if product.loops_of(product.weights)[-1] not in (product.depth, product.column):
+        return "its weights have another dim innermost than the depth and the columns"
+    if product.loops_of(product.rows)[-1] != product.depth:
+        return "its rows have another dim innermost than the depth"
+    if not isinstance(product.facts.sizes[product.depth], int):
+        return "its depth is known only at run time"
+    computed = [
+        name
+        for name, number in (("rows", product.rows), ("weights", product.weights))
+        if load_of(op.operands[number]) is None
+    ]
+    return f"its {computed[0]} are computed in the kernel" if computed else ""
+
+
+def _sums_products_in_f32(op: ir.Operation) -> bool:
+    names = body_names(op)
+    if not set(names) <= {"arith.extf", "arith.mulf", "arith.addf", "linalg.yield"}:
+        return False
+    product = next(one for one in op.regions[0].blocks[0].operations if one.name == "arith.mulf")
+    return isinstance(product.operation.results[0].type, ir.F32Type)
+
+
+class RowLoops:
+    """The vector code of a product of few rows."""
+
+    def __init__(self, product: RowProduct, tiles: RowTiles):
+        self.product, self.tiles = product, tiles
+        self.op = product.op
+        sizes = product.facts.sizes
+        depth, columns = sizes[product.depth], sizes[product.column]
+        assert isinstance(depth, int)
+        self.depth = depth
+        v = Vectors(Builder(self.op))
+        if isinstance(columns, int):
+            self.columns: int | ir.Value = columns
+        else:
+            where = v.number(product.loops_of(2).index(product.column))
+            init = self.op.operands[2]
+            self.columns = v.build.create("tensor.dim", [v.index], [init, where]).results[0]
+        counts = [range(size) for loop in product.row_loops if isinstance(size := sizes[loop], int)]
+        # The indices of each row.
+        self.indices = list(itertools.product(*counts))
+        self.rows = range(len(self.indices))
+        weights = self.op.operands[product.weights]
+        load = load_of(weights)
+        assert load is not None
+        self.buffer = None
+        if isinstance(load.operands[0].type, ir.MemRefType):
+            self.buffer = v.buffer(weights, load.operands[0].type.memory_space)
+
+    def emit(self) -> ir.Value:
+        """The op's result."""
+        v = Vectors(Builder(self.op))
+        return self.deep(v) if self.product.is_deep else self.wide(v)
+
+    def group(self, low: int) -> range:
+        """The rows from `low` on that go together."""
+        return self.rows[low : low + self.tiles.rows]
+
+    def place(self, v: Vectors, operand: int, row: int, at: Place) -> list[ir.Value]:
+        """Indices into an operand: those of a row, and the column and the depth that are given; a
+        tile has one index of the outer columns."""
+        found = dict(zip(self.product.row_loops, self.indices[row], strict=True))
+        return [
+            at[loop] if loop in at else v.number(found.get(loop, 0))
+            for loop in self.product.loops_of(operand)
+            if loop is not None
+        ]
+
+    def read(self, v: Vectors, operand: int, row: int, at: Place, lanes: int) -> ir.Value:
+        """A vector of the innermost dim of an operand, in f32."""
+        tensor = self.op.operands[operand]
+        last = len(self.product.loops_of(operand)) - 1
+        return v.wide(v.read(tensor, self.place(v, operand, row, at), [last], [lanes], [True]))
+
+    def weights(self, v: Vectors, at: Place, lanes: int) -> ir.Value:
+        return self.read(v, self.product.weights, 0, at, lanes)
+
+    def old(self, v: Vectors, output: ir.Value, row: int, column: ir.Value, lanes: int) -> ir.Value:
+        """Numbers of the result so far."""
+        place = self.place(v, 2, row, {self.product.column: column})
+        return v.read(output, place, [len(place) - 1], [lanes], [True])
+
+    def written(
+        self, v: Vectors, value: ir.Value, output: ir.Value, row: int, column: ir.Value
+    ) -> ir.Value:
+        place = self.place(v, 2, row, {self.product.column: column})
+        return v.write(value, output, place, [len(place) - 1], [True])
+
+    def fetch_ahead(self, v: Vectors, at: Place, offset: int) -> None:
+        """Has the weights at a place fetched, whose lanes start `offset` elements behind others
+        that are read with them."""
+        if self.buffer is not None and offset * self.product.weight_bytes % LINE_BYTES == 0:
+            v.prefetch(self.buffer, self.place(v, self.product.weights, 0, at))
+
+    def in_blocks(self, v: Vectors, most: int, body: Block) -> ir.Value:
+        """The result behind blocks of the depth, of `most` elements at most, whose elements of the
+        rows are on the stack, in f32."""
+        most = min(most, self.depth)
+        self.given = v.scratch(len(self.rows), most)
+
+        def block(v: Vectors, first: ir.Value, count: int, output: ir.Value) -> list[ir.Value]:
+            self.take_rows(v, first, count)
+            return [body(v, first, count, output)]
+
+        whole = self.depth - self.depth % most
+        (output,) = v.loop(
+            0, whole, most, [self.op.operands[2]], lambda v, i, x: block(v, i, most, x[0])
+        )
+        if rest := self.depth - whole:
+            (output,) = block(v, v.number(whole), rest, output)
+        return output
+
+    def take_rows(self, v: Vectors, first: ir.Value, count: int) -> None:
+        """Puts `count` elements of the rows from `first` on where loops read them."""
+        lanes = self.tiles.lanes
+        whole = count - count % lanes
+
+        def some(v: Vectors, at: ir.Value, width: int) -> list[ir.Value]:
+            depth = {self.product.depth: v.op("arith.addi", first, at)}
+            for number, row in enumerate(self.rows):
+                part = self.read(v, self.product.rows, row, depth, width)
+                v.store(part, self.given, v.number(number), at)
+            return []
+
+        if whole:
+            v.loop(0, whole, lanes, [], lambda v, i, _: some(v, i, lanes))
+        if count > whole:
+            some(v, v.number(whole), count - whole)
+
+    # the depth in the lanes
+
+    def deep(self, v: Vectors) -> ir.Value:
+        most = GIVEN_ELEMENTS // len(self.rows)
+        return self.in_blocks(v, most - most % (4 * self.tiles.lanes), self.deep_block)
+
+    def deep_block(self, v: Vectors, first: ir.Value, count: int, output: ir.Value) -> ir.Value:
+        def some(
+            v: Vectors, column: ir.Value, output: Sequence[ir.Value], width: int
+        ) -> list[ir.Value]:
+            (value,) = output
+            for low in range(0, len(self.rows), self.tiles.rows):
+                value = self.dot_products(v, low, first, count, column, width, value)
+            return [value]
+
+        (output,) = v.in_steps(self.columns, self.tiles.across, [output], some)
+        return output
+
+    def dot_products(
+        self,
+        v: Vectors,
+        low: int,
+        first: ir.Value,
+        count: int,
+        column: ir.Value,
+        width: int,
+        output: ir.Value,
+    ) -> ir.Value:
+        """Adds the products of rows from `low` on with `count` elements of `width` columns."""
+        lanes, product, rows = self.tiles.lanes, self.product, self.group(low)
+        piece = width * count * product.weight_bytes
+        ahead = width * -(-AHEAD_BYTES // piece)
+
+        def add(
+            v: Vectors, start: ir.Value, offset: int, sums: list[ir.Value], wide: int
+        ) -> list[ir.Value]:
+            at = v.at(start, offset)
+            depth = v.op("arith.addi", first, at)
+            given = [v.load(self.given, wide, v.number(row), at) for row in rows]
+            for j in range(width):
+                if not low:
+                    far = {product.column: v.at(column, j + ahead), product.depth: depth}
+                    self.fetch_ahead(v, far, offset)
+                place = {product.column: v.at(column, j), product.depth: depth}
+                part = self.weights(v, place, wide)
+                for number, one in zip(range(j, len(sums), width), given, strict=True):
+                    sums[number] = v.fma(one, part, sums[number])
+            return sums
+
+        def several(v: Vectors, at: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
+            for i in range(unrolled):
+                sums = add(v, at, i * lanes, sums, lanes)
+            return sums
+
+        whole = count - count % lanes
+        # A line of the cache at least.
+        most = max(STEP_PRODUCTS // (len(rows) * width), 4 // product.weight_bytes)
+        unrolled = math.gcd(whole // lanes, 1 << (most.bit_length() - 1))
+        sums = [v.zeros(lanes)] * (len(rows) * width)
+        if whole:
+            sums = v.loop(0, whole, lanes * unrolled, sums, several)
+        if rest := count % lanes:
+            more = add(v, v.number(whole), 0, [v.zeros(rest)] * len(sums), rest)
+            sums = [
+                v.op("arith.addf", x, v.widened(y, lanes)) for x, y in zip(sums, more, strict=True)
+            ]
+        found = v.lane_sums(sums)
+        for number, row in enumerate(rows):
+            part = v.shuffle(found, found, range(number * width, (number + 1) * width))
+            part = v.op("arith.addf", self.old(v, output, row, column, width), part)
+            output = self.written(v, part, output, row, column)
+        return output
+
+    # columns in the lanes
+
+    def wide(self, v: Vectors) -> ir.Value:
+        return self.in_blocks(v, BLOCK_LINES, self.wide_block)
+
+    def wide_block(self, v: Vectors, first: ir.Value, count: int, output: ir.Value) -> ir.Value:
+        lanes, columns = self.tiles.lanes, self.columns
+        assert isinstance(columns, int), "tiles of columns divide them"
+        step = lanes * self.tiles.across
+        whole = columns - columns % step
+        for low in range(0, len(self.rows), self.tiles.rows):
+
+            def some(
+                v: Vectors, column: ir.Value, output: ir.Value, vectors: int, low: int = low
+            ) -> ir.Value:
+                return self.add_lines(v, low, first, count, column, vectors, output)
+
+            if whole:
+                (output,) = v.loop(
+                    0,
+                    whole,
+                    step,
+                    [output],
+                    lambda v, i, x, some=some: [some(v, i, x[0], self.tiles.across)],
+                )
+            if columns > whole:
+                output = some(v, v.number(whole), output, (columns - whole) // lanes)
+        return output
+
+    def add_lines(
+        self,
+        v: Vectors,
+        low: int,
+        first: ir.Value,
+        count: int,
+        column: ir.Value,
+        vectors: int,
+        output: ir.Value,
+    ) -> ir.Value:
+        """Adds the products of rows from `low` on with `count` lines of `vectors` vectors."""
+        product, lanes, rows = self.product, self.tiles.lanes, self.group(low)
+        columns = [v.at(column, j * lanes) for j in range(vectors)]
+        sums = [self.old(v, output, row, at, lanes) for row in rows for at in columns]
+
+        def step(v: Vectors, i: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
+            depth = v.op("arith.addi", first, i)
+            parts: list[ir.Value] = []
+            for j, at in enumerate(columns):
+                place = {product.depth: depth, product.column: at}
+                parts.append(self.weights(v, place, lanes))
+                if not low:
+                    far = place | {product.depth: v.at(depth, BLOCK_LINES)}
+                    self.fetch_ahead(v, far, j * lanes)
+            for number, row in enumerate(rows):
+                one = v.spread(v.load_one(self.given, v.number(row), i), lanes)
+                for j, part in enumerate(parts, number * vectors):
+                    sums[j] = v.fma(one, part, sums[j])
+            return sums
+
+        sums = v.loop(0, count, 1, sums, step)
+        for number, row in enumerate(rows):
+            for j, at in enumerate(columns):
+                output = self.written(v, sums[number * vectors + j], output, row, at)
+        return output

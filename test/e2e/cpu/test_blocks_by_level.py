@@ -1,0 +1,121 @@
+"""Whole layers on llvm-cpu at each of IREE's levels: which of their kernels are vector loops of
+ours, which products read packed weights, and that numbers are PyTorch's in float64."""
+
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from helpers import compile_text, rel_error, run_module
+
+from attnpass import Report
+
+torch = pytest.importorskip("torch")
+
+from bench.device import torch_type  # noqa: E402
+from bench.models.blocks import block_of, fill, text_of  # noqa: E402
+
+# Names that reports have for loops, by what stands in the lanes.
+DECODE, PREFILL, BY_DEPTH, BY_COLUMN = "the head dim", "rows", "the depth", "columns"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A block of `bench.models.blocks` with the shapes of its inputs; (1,) is a place in a cache,
+    and a `padding` mask has integers. `loops` are those at O2 and O3, `at_o0` those at O0."""
+
+    name: str
+    model: str
+    sizes: Mapping[str, Any]
+    shapes: tuple[tuple[int, ...], ...]
+    loops: Mapping[str, int]
+    at_o0: Mapping[str, int]
+    packed: int = 0
+    kind: str = "f32"
+    tolerance: float = 5e-6
+
+    def inputs(self) -> list[Any]:
+        torch.manual_seed(1)
+        given = []
+        for shape in self.shapes:
+            if len(shape) == 1:
+                given.append(torch.tensor([150]))
+            elif self.model == "encoders" and len(shape) == 2:
+                given.append((torch.arange(shape[1]) < shape[1] - 30).long().expand(shape).clone())
+            else:
+                given.append(torch.randn(shape).to(torch_type(self.kind)))
+        return given
+
+
+STEP = ((1, 1, 512), (1, 64), (1, 64), (1,), (1, 2, 256, 64), (1, 2, 256, 64))
+SIZES = {"width": 512, "count": 8, "groups": 2, "hidden": 1024}
+# Q, K and V (one kernel for both), what comes of attention, gate, up and down.
+STEP_LOOPS = {DECODE: 1, BY_DEPTH: 6}
+ENCODERS = {"layers": 1, "width": 256, "count": 4, "hidden": 512, "behind": True}
+LAYERS = (
+    Layer("decode", "decode", SIZES, STEP, STEP_LOOPS, {DECODE: 1, BY_COLUMN: 6}),
+    Layer(
+        "decode_bf16",
+        "decode",
+        SIZES,
+        STEP,
+        STEP_LOOPS,
+        {DECODE: 1, BY_COLUMN: 6},
+        kind="bf16",
+        tolerance=2e-2,
+    ),
+    Layer("bert", "encoders", ENCODERS, ((1, 512, 256), (1, 512)), {PREFILL: 1}, {PREFILL: 1}, 6),
+    Layer(
+        "gpt2",
+        "gpt2",
+        {"layers": 1, "width": 256, "count": 4},
+        ((1, 512, 256),),
+        {PREFILL: 1},
+        {PREFILL: 1},
+        4,
+    ),
+)
+
+
+@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
+def test_loops_and_numbers(layer: Layer, level: str) -> None:
+    block, inputs = (
+        block_of(layer.model, layer.sizes, torch_type(layer.kind), "cpu"),
+        layer.inputs(),
+    )
+    fill(block)
+    wide = block_of(layer.model, layer.sizes, torch.float64, "cpu")
+    wide.load_state_dict(block.state_dict())
+    with torch.no_grad():
+        wanted = wide(*(x.double() if x.is_floating_point() else x for x in inputs))
+
+    report = Report()
+    flags = ["--iree-llvmcpu-target-cpu=host", f"--iree-opt-level={level}"]
+    text = text_of(block, inputs, [None] * len(inputs))
+    vmfb = compile_text(text, mode="cost", flags=[*flags, "--iree-input-type=torch"], report=report)
+    found = Counter(one.details["lanes"] for one in report.found("loops"))
+    assert found == (layer.at_o0 if level == "O0" else layer.loops)
+    assert not report.found("no-loops", "fallback")
+    packed = [one for one in report.found("fitted") if "weights" in one.reason]
+    assert len(packed) == layer.packed
+
+    given = [_array(one) for one in (*inputs, *block.parameters())]
+    results = run_module(vmfb, given)
+    several = results if isinstance(results, list | tuple) else [results]
+    for got, right in zip(several, wanted if isinstance(wanted, tuple) else [wanted], strict=True):
+        error = rel_error(np.asarray(got).astype(np.float64).reshape(right.shape), right.numpy())
+        assert error < layer.tolerance
+
+
+def _array(tensor: Any) -> np.ndarray:
+    if tensor.dtype == torch.bfloat16:
+        return tensor.detach().float().numpy().astype(ml_dtypes.bfloat16)
+    return tensor.detach().numpy()

@@ -1,0 +1,298 @@
+"""attn-vectorize-products on llvm-cpu: right numbers from loops for few rows, however the weights
+lie, and from what stands behind them.
+
+All forms stand in one module: a compile for each level and size of registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+import pytest
+from helpers import compile_text, rel_error, run_module
+
+from attnpass import Report
+
+TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
+# Attention is what the library is for.
+ATTENTION = """
+func.func @attention(%q: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
+  %scale = arith.constant 0.25 : f32
+  %e = tensor.empty() : tensor<2x8x16xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [
+      affine_map<(b, m, n, d, k) -> (b, m, d)>, affine_map<(b, m, n, d, k) -> (b, k, d)>,
+      affine_map<(b, m, n, d, k) -> (b, k, n)>, affine_map<(b, m, n, d, k) -> ()>,
+      affine_map<(b, m, n, d, k) -> (b, m, n)>]>
+      ins(%q, %q, %q, %scale : tensor<2x8x16xf32>, tensor<2x8x16xf32>, tensor<2x8x16xf32>, f32)
+      outs(%e : tensor<2x8x16xf32>) {
+  ^bb0(%s: f32):
+    iree_linalg_ext.yield %s : f32
+  } -> tensor<2x8x16xf32>
+  return %r : tensor<2x8x16xf32>
+}
+"""
+
+
+@dataclass(frozen=True)
+class Product:
+    """`rows` x `depth` of type `kind` times weights of type `weight_kind` that lie as (columns,
+    depth) if `deep`; `behind`: x tanh(x) of the sum with a bias is computed behind it, and both are
+    returned; `start`: what the sums begin with."""
+
+    name: str
+    rows: int
+    columns: int
+    depth: int
+    deep: bool
+    kind: str = "f32"
+    weight_kind: str = ""
+    behind: bool = False
+    start: float = 0.0
+    loops: bool = True
+
+    @property
+    def kinds(self) -> tuple[str, str]:
+        return self.kind, self.weight_kind or self.kind
+
+    def text(self) -> str:
+        left, right = self.kinds
+        sizes = (self.columns, self.depth) if self.deep else (self.depth, self.columns)
+        x, b = f"tensor<{self.rows}x{self.depth}x{left}>", f"tensor<{self.columns}xf32>"
+        w, r = f"tensor<{sizes[0]}x{sizes[1]}x{right}>", f"tensor<{self.rows}x{self.columns}xf32>"
+        widen = [
+            f"%{name}w = arith.extf %{name} : {kind} to f32" if kind != "f32" else ""
+            for name, kind in zip("ac", (left, right), strict=True)
+        ]
+        a, c = (f"%{name}w" if text else f"%{name}" for name, text in zip("ac", widen, strict=True))
+        made = f"""
+func.func @{self.name}(%x: {x}, %w: {w}, %b: {b}) -> ({r}, {r}) {{
+  %start = arith.constant {self.start:e} : f32
+  %e = tensor.empty() : {r}
+  %f = linalg.fill ins(%start : f32) outs(%e : {r}) -> {r}
+  %p = linalg.generic {{indexing_maps = [affine_map<(m, n, k) -> (m, k)>,
+      affine_map<(m, n, k) -> {"(n, k)" if self.deep else "(k, n)"}>,
+      affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]}}
+      ins(%x, %w : {x}, {w}) outs(%f : {r}) {{
+  ^bb0(%a: {left}, %c: {right}, %o: f32):
+    {widen[0]}
+    {widen[1]}
+    %y = arith.mulf {a}, {c} : f32
+    %z = arith.addf %o, %y : f32
+    linalg.yield %z : f32
+  }} -> {r}
+"""
+        if not self.behind:
+            return f"{made}  return %p, %p : {r}, {r}\n}}\n"
+        return f"""{made}
+  %h = linalg.generic {{indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (n)>,
+      affine_map<(m, n) -> (m, n)>], iterator_types = ["parallel", "parallel"]}}
+      ins(%p, %b : {r}, {b}) outs(%e : {r}) {{
+  ^bb0(%a: f32, %c: f32, %o: f32):
+    %s = arith.addf %a, %c : f32
+    %t = math.tanh %s : f32
+    %y = arith.mulf %s, %t : f32
+    linalg.yield %y : f32
+  }} -> {r}
+  return %p, %h : {r}, {r}
+}}
+"""
+
+    def check(self, vmfb: bytes) -> None:
+        random = np.random.default_rng(len(self.name))
+        left, right = (TYPES[kind] for kind in self.kinds)
+        x = random.standard_normal((self.rows, self.depth), np.float32).astype(left)
+        w = random.standard_normal((self.columns, self.depth), np.float32) / self.depth**0.5
+        w = w.astype(right)
+        b = random.standard_normal(self.columns, np.float32)
+        given = w if self.deep else np.ascontiguousarray(w.T)
+        plain, last = run_module(vmfb, [x, given, b], self.name)
+        wanted = x.astype(np.float64) @ w.astype(np.float64).T + self.start
+        assert rel_error(plain, wanted) < 2e-6, self.name
+        if self.behind:
+            wanted = (wanted + b) * np.tanh(wanted + b)
+        assert rel_error(last, wanted) < 2e-6, self.name
+
+
+PRODUCTS = (
+    Product("one", 1, 256, 512, True),
+    Product("one_wide", 1, 512, 256, False),
+    # Tails: of columns, of the depth, of blocks of the depth.
+    Product("odd", 1, 131, 523, True, behind=True),
+    Product("odd_wide", 1, 144, 523, False, behind=True),
+    Product("deep_blocks", 16, 70, 1111, True, behind=True, start=0.5),
+    Product("two", 2, 130, 700, True, "f16"),
+    Product("three", 3, 192, 600, True, "bf16", behind=True),
+    Product("three_wide", 3, 320, 300, False, "bf16", behind=True),
+    Product("five", 5, 160, 512, True, behind=True),
+    Product("five_wide", 5, 1040, 80, False, "f16", start=-1.5),
+    Product("eight", 8, 200, 400, True, "f16", behind=True),
+    Product("nine_wide", 9, 272, 500, False, "f16", behind=True),
+    Product("eleven", 11, 128, 777, True, "bf16"),
+    Product("sixteen_wide", 16, 256, 640, False, behind=True),
+    Product("narrow_weights", 4, 256, 320, True, "f32", "bf16", behind=True),
+    Product("narrow_weights_wide", 4, 256, 320, False, "f32", "f16", behind=True),
+    # More rows, few weights, and columns that are no whole vectors.
+    Product("many", 17, 256, 512, True, loops=False),
+    Product("small", 2, 64, 128, True, loops=False),
+    Product("uneven", 2, 131, 520, False, loops=False),
+)
+
+
+@pytest.mark.parametrize(("cpu", "level"), [("host", "O2"), ("haswell", "O3"), ("x86-64-v4", "O0")])
+def test_numbers(cpu: str, level: str) -> None:
+    report = Report()
+    flags = [f"--iree-llvmcpu-target-cpu={cpu}", f"--iree-opt-level={level}"]
+    text = ATTENTION + "".join(product.text() for product in PRODUCTS)
+    vmfb = compile_text(text, mode="cost", flags=flags, report=report)
+    assert not report.found("fallback")
+    loops = [
+        one for one in report.found("loops") if one.details["lanes"] in ("the depth", "columns")
+    ]
+    kernels = sorted(one.op.function.partition("_dispatch_")[0] for one in loops)
+    assert kernels == sorted(product.name for product in PRODUCTS if product.loops)
+    assert {one.op.function.partition("_dispatch_")[0] for one in report.found("no-loops")} == {
+        "uneven"
+    }
+    for product in PRODUCTS:
+        product.check(vmfb)
+
+
+# Named ops, batches of one, weights in front, weights that two results read, a result whose dims
+# are cut and turned, sums that are narrowed.
+FORMS = """
+func.func @matvec(%w: tensor<320x256xf32>, %x: tensor<256xf32>) -> tensor<320xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<320xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<320xf32>) -> tensor<320xf32>
+  %r = linalg.matvec ins(%w, %x : tensor<320x256xf32>, tensor<256xf32>)
+      outs(%f : tensor<320xf32>) -> tensor<320xf32>
+  return %r : tensor<320xf32>
+}
+func.func @vecmat(%w: tensor<256x320xf32>, %x: tensor<256xf32>) -> tensor<320xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<320xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<320xf32>) -> tensor<320xf32>
+  %r = linalg.vecmat ins(%x, %w : tensor<256xf32>, tensor<256x320xf32>)
+      outs(%f : tensor<320xf32>) -> tensor<320xf32>
+  return %r : tensor<320xf32>
+}
+func.func @batch(%w: tensor<1x256x320xf16>, %x: tensor<1x3x256xf16>) -> tensor<1x3x320xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x3x320xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x3x320xf32>) -> tensor<1x3x320xf32>
+  %r = linalg.batch_matmul ins(%x, %w : tensor<1x3x256xf16>, tensor<1x256x320xf16>)
+      outs(%f : tensor<1x3x320xf32>) -> tensor<1x3x320xf32>
+  return %r : tensor<1x3x320xf32>
+}
+func.func @sequences(%w: tensor<320x256xf16>, %x: tensor<2x3x256xf16>) -> tensor<2x4x3x80xf16> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x3x320xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x3x320xf32>) -> tensor<2x3x320xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(b, m, n, k) -> (b, m, k)>,
+      affine_map<(b, m, n, k) -> (n, k)>, affine_map<(b, m, n, k) -> (b, m, n)>],
+      iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<2x3x256xf16>, tensor<320x256xf16>) outs(%f : tensor<2x3x320xf32>) {
+  ^bb0(%a: f16, %c: f16, %o: f32):
+    %aw = arith.extf %a : f16 to f32
+    %cw = arith.extf %c : f16 to f32
+    %y = arith.mulf %aw, %cw : f32
+    %z = arith.addf %y, %o : f32
+    linalg.yield %z : f32
+  } -> tensor<2x3x320xf32>
+  %h = tensor.empty() : tensor<2x3x320xf16>
+  %t = linalg.generic {indexing_maps = [affine_map<(b, m, n) -> (b, m, n)>,
+      affine_map<(b, m, n) -> (b, m, n)>], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%p : tensor<2x3x320xf32>) outs(%h : tensor<2x3x320xf16>) {
+  ^bb0(%a: f32, %o: f16):
+    %y = arith.truncf %a : f32 to f16
+    linalg.yield %y : f16
+  } -> tensor<2x3x320xf16>
+  %cut = tensor.expand_shape %t [[0], [1], [2, 3]] output_shape [2, 3, 4, 80]
+      : tensor<2x3x320xf16> into tensor<2x3x4x80xf16>
+  %te = tensor.empty() : tensor<2x4x3x80xf16>
+  %r = linalg.transpose ins(%cut : tensor<2x3x4x80xf16>) outs(%te : tensor<2x4x3x80xf16>)
+      permutation = [0, 2, 1, 3]
+  return %r : tensor<2x4x3x80xf16>
+}
+func.func @in_front(%w: tensor<320x256xf32>, %x: tensor<256x5xf32>) -> tensor<320x5xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<320x5xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<320x5xf32>) -> tensor<320x5xf32>
+  %r = linalg.matmul ins(%w, %x : tensor<320x256xf32>, tensor<256x5xf32>)
+      outs(%f : tensor<320x5xf32>) -> tensor<320x5xf32>
+  return %r : tensor<320x5xf32>
+}
+func.func @gated(%w: tensor<320x256xf32>, %x: tensor<2x256xf32>) -> tensor<2x320xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x320xf32>
+  %held = arith.constant dense<0.0625> : tensor<256x320xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x320xf32>) -> tensor<2x320xf32>
+  %p = linalg.matmul indexing_maps = [affine_map<(m, n, k) -> (m, k)>,
+      affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>]
+      ins(%x, %w : tensor<2x256xf32>, tensor<320x256xf32>)
+      outs(%f : tensor<2x320xf32>) -> tensor<2x320xf32>
+  %q = linalg.matmul ins(%x, %held : tensor<2x256xf32>, tensor<256x320xf32>)
+      outs(%f : tensor<2x320xf32>) -> tensor<2x320xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, n)>,
+      affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m, n)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%p, %q : tensor<2x320xf32>, tensor<2x320xf32>) outs(%e : tensor<2x320xf32>) {
+  ^bb0(%a: f32, %c: f32, %o: f32):
+    %y = arith.mulf %a, %c : f32
+    linalg.yield %y : f32
+  } -> tensor<2x320xf32>
+  return %r : tensor<2x320xf32>
+}
+func.func @any_rows(%w: tensor<320x256xf32>, %x: tensor<?x256xf32>) -> tensor<?x320xf32> {
+  %zero = arith.constant 0.0 : f32
+  %first = arith.constant 0 : index
+  %rows = tensor.dim %x, %first : tensor<?x256xf32>
+  %e = tensor.empty(%rows) : tensor<?x320xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x320xf32>) -> tensor<?x320xf32>
+  %r = linalg.matmul indexing_maps = [affine_map<(m, n, k) -> (m, k)>,
+      affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>]
+      ins(%x, %w : tensor<?x256xf32>, tensor<320x256xf32>)
+      outs(%f : tensor<?x320xf32>) -> tensor<?x320xf32>
+  return %r : tensor<?x320xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
+def test_forms(level: str) -> None:
+    report = Report()
+    flags = ["--iree-llvmcpu-target-cpu=host", f"--iree-opt-level={level}"]
+    vmfb = compile_text(ATTENTION + FORMS, mode="cost", flags=flags, report=report)
+    assert not report.found("fallback")
+    loops = [
+        one for one in report.found("loops") if one.details["lanes"] in ("the depth", "columns")
+    ]
+    named = {one.op.function.partition("_dispatch_")[0] for one in loops}
+    # Rows innermost, and rows of unknown number, stay as they are.
+    assert named == {"matvec", "vecmat", "batch", "sequences", "gated"}
+    random = np.random.default_rng(9)
+
+    def given(*shapes: tuple[int, ...], kind: str = "f32") -> list[np.ndarray]:
+        return [random.standard_normal(shape, np.float32).astype(TYPES[kind]) for shape in shapes]
+
+    def check(name: str, inputs: list[np.ndarray], wanted: np.ndarray, most: float = 2e-6) -> None:
+        assert rel_error(run_module(vmfb, inputs, name), wanted) < most, name
+
+    w, x = given((320, 256), (256,))
+    check("matvec", [w, x], w.astype(np.float64) @ x)
+    check("vecmat", [np.ascontiguousarray(w.T), x], w.astype(np.float64) @ x)
+    w, x = given((1, 256, 320), (1, 3, 256), kind="f16")
+    check("batch", [w, x], x.astype(np.float64) @ w.astype(np.float64))
+    w, x = given((320, 256), (2, 3, 256), kind="f16")
+    wanted = (x.astype(np.float64) @ w.astype(np.float64).T).reshape(2, 3, 4, 80)
+    check("sequences", [w, x], wanted.transpose(0, 2, 1, 3), 1e-3)
+    w, x = given((320, 256), (256, 5))
+    check("in_front", [w, x], w.astype(np.float64) @ x)
+    w, x = given((320, 256), (2, 256))
+    wide = x.astype(np.float64)
+    check("gated", [w, x], (wide @ w.T) * (wide.sum(-1, keepdims=True) / 16))
+    for rows in (1, 7):
+        w, x = given((320, 256), (rows, 256))
+        check("any_rows", [w, x], x.astype(np.float64) @ w.T)

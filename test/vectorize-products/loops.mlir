@@ -1,0 +1,72 @@
+// Products of few rows are loops that read each weight once: the depth stands in the lanes, or the
+// columns do, whichever is innermost in the weights. Memory is fetched ahead.
+
+// DEFINE: %{cpu} = --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-cpu=x86-64-v4
+// RUN: attn-compile %s %{cpu} --compile-to=executable-configurations --attn-summary 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=REPORT --input-file=%t.txt
+
+// REPORT-DAG: kernel deep_dispatch_0_{{.*}} is vector loops of ours, with the depth across the lanes
+// REPORT-DAG: kernel wide_dispatch_0_{{.*}} is vector loops of ours, with columns across the lanes
+
+func.func @attention(%q: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
+  %scale = arith.constant 0.25 : f32
+  %e = tensor.empty() : tensor<2x8x16xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [affine_map<(b, m, n, d, k) -> (b, m, d)>, affine_map<(b, m, n, d, k) -> (b, k, d)>, affine_map<(b, m, n, d, k) -> (b, k, n)>, affine_map<(b, m, n, d, k) -> ()>, affine_map<(b, m, n, d, k) -> (b, m, n)>]>
+      ins(%q, %q, %q, %scale : tensor<2x8x16xf32>, tensor<2x8x16xf32>, tensor<2x8x16xf32>, f32) outs(%e : tensor<2x8x16xf32>) {
+  ^bb0(%s: f32):
+    iree_linalg_ext.yield %s : f32
+  } -> tensor<2x8x16xf32>
+  return %r : tensor<2x8x16xf32>
+}
+
+// Three rows of 512 on the stack, times four columns of halves: 12 sums. A line of the cache is
+// fetched for two vectors of a column. What stands behind is in the kernel.
+// CHECK: func.func @deep_dispatch_0_
+// CHECK-SAME: #iree_codegen.no_pipeline
+// CHECK: memref.alloca() {{.*}} : memref<3x512xf32>
+// CHECK: scf.for
+// CHECK: iter_args({{.*}}) -> (vector<16xf32>, {{.*}}) {
+// CHECK-COUNT-4: memref.prefetch {{.*}}, read, locality<2>, data
+// CHECK-NOT: memref.prefetch
+// CHECK: math.absf
+// CHECK-NOT: linalg
+// CHECK: return
+func.func @deep(%x: tensor<3x512xf16>, %w: tensor<256x512xf16>) -> tensor<3x256xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<3x256xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<3x256xf32>) -> tensor<3x256xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<3x512xf16>, tensor<256x512xf16>) outs(%f : tensor<3x256xf32>) {
+  ^bb0(%a: f16, %b: f16, %o: f32):
+    %aw = arith.extf %a : f16 to f32
+    %bw = arith.extf %b : f16 to f32
+    %y = arith.mulf %aw, %bw : f32
+    %z = arith.addf %o, %y : f32
+    linalg.yield %z : f32
+  } -> tensor<3x256xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m, n)>], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<3x256xf32>) outs(%e : tensor<3x256xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %y = math.absf %a : f32
+    linalg.yield %y : f32
+  } -> tensor<3x256xf32>
+  return %r : tensor<3x256xf32>
+}
+
+// Blocks of 16 lines of 32 columns, two vectors and lines of the cache.
+// CHECK: func.func @wide_dispatch_0_
+// CHECK-SAME: #iree_codegen.no_pipeline
+// CHECK: memref.alloca() {{.*}} : memref<2x16xf32>
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK-SAME: -> (vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>)
+// CHECK-COUNT-2: memref.prefetch {{.*}}, read, locality<2>, data
+// CHECK-NOT: memref.prefetch
+// CHECK-NOT: linalg
+// CHECK: return
+func.func @wide(%x: tensor<2x256xf32>, %w: tensor<256x512xf32>) -> tensor<2x512xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x512xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x512xf32>) -> tensor<2x512xf32>
+  %r = linalg.matmul ins(%x, %w : tensor<2x256xf32>, tensor<256x512xf32>) outs(%f : tensor<2x512xf32>) -> tensor<2x512xf32>
+  return %r : tensor<2x512xf32>
+}
