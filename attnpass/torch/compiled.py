@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch.export import ExportedProgram
 from ..driver.modules import holds_module, module_bytes, operation_of, updates_tensors
 from ..errors import AttnError
 from ..program.compiler import ProgramCompiler
-from ..program.executable import Executable
+from ..program.executable import Executable, is_aligned
 from ..report.records import Report
 from .exported import (
     StatelessProgram,
@@ -66,6 +67,8 @@ class TensorProgram:
     def __init__(self, executable: Executable, updates: bool):
         self._executable, self._updates = executable, updates
         self.device = executable.device
+        # By place: where a tensor of the call before lay, its sizes, and the view of its memory.
+        self._kept: dict[int, tuple[int, torch.Size, runtime.HalBufferView]] = {}
 
     def __call__(self, values: Sequence[Any], own: Collection[int] = ()) -> list[Any]:
         """Runs on tensors and numbers, of which the program may change those at the places `own`.
@@ -75,20 +78,43 @@ class TensorProgram:
         2. A result that is an argument's memory is copied: that goes away with the argument.
         """
         memory = [_memory(value) for value in values]
+        counts = Counter(memory)
         given: list[Any] = []
+        views: list[Any] = []
         for place, value in enumerate(values):
-            shared = memory.count(memory[place]) > 1
-            copied = shared if place in own else self._updates
+            copied = counts[memory[place]] > 1 if place in own else self._updates
             given.append(_copied(value) if copied else _in_order(value))
-        views = [self._put(v) if isinstance(v, torch.Tensor) else v for v in given]
+            if not isinstance(value, torch.Tensor):
+                views.append(value)
+            elif place in own and given[-1] is value:
+                views.append(self._put_kept(place, value))
+            else:
+                views.append(self._put(given[-1]))
         on_gpu = any(isinstance(value, torch.Tensor) and value.is_cuda for value in given)
         if on_gpu:
             # The runtime has streams of its own.
             torch.cuda.current_stream().synchronize()
         results = [self._take(value, on_gpu) for value in self._executable.call(views)]
-        kept = {_memory(given[place]) for place in own if given[place] is values[place]}
-        lent = {_memory(value) for value in given} - kept - {None}
+        owned = {memory[place] for place in own if given[place] is values[place]}
+        lent = {_memory(value) for value in given} - owned - {None}
         return [_copied(value) if _memory(value) in lent else value for value in results]
+
+    def _put_kept(self, place: int, tensor: torch.Tensor) -> runtime.HalBufferView:
+        """`_put` of a weight: the view of the call before, if that was of the same memory."""
+        pointer, shape = tensor.data_ptr(), tensor.shape
+        kept = self._kept.get(place)
+        if kept is not None and kept[:2] == (pointer, shape):
+            return kept[2]
+        view = self._put(tensor)
+        if self._reads_in_place(tensor):
+            self._kept[place] = (pointer, shape, view)
+        return view
+
+    def _reads_in_place(self, tensor: torch.Tensor) -> bool:
+        """Whether a view is of the tensor's memory, not of a copy."""
+        if not self.device.on_host:
+            return tensor.is_cuda and tensor.numel() > 0
+        return tensor.device.type == "cpu" and is_aligned(tensor.data_ptr())
 
     def _put(self, tensor: torch.Tensor) -> runtime.HalBufferView:
         if tensor.dtype not in _ELEMENTS:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,70 +20,12 @@ from torch.export.graph_signature import (
 )
 
 from ..errors import AttnError, first_line
+from .flex import write_out
+from .recipes import COMPOSED, DECOMPOSED, RECIPES, library_recipes
 from .views import split_views
 
 aten = torch.ops.aten
 
-# What IREE 3.13's import from torch leaves as it is, or lowers worse than what it is made of: the
-# list of iree-turbine, which tests it against IREE.
-_DECOMPOSED = (
-    aten.norm.ScalarOpt_dim,
-    aten.native_group_norm,
-    aten.upsample_bilinear2d.vec,
-    aten.native_layer_norm,
-    aten.masked_fill.Tensor,
-    aten.masked_fill.Scalar,
-    aten.t,
-    aten.addmm,
-    aten._native_batch_norm_legit_functional,
-    aten._native_batch_norm_legit_no_training,
-    aten._native_batch_norm_legit,
-    aten._native_batch_norm_legit.no_stats,
-    aten.squeeze.dims,
-    aten.soft_margin_loss,
-    aten.im2col,
-    aten._euclidean_dist,
-    aten.index_copy,
-    aten.index_copy_,
-    aten.grid_sampler_2d,
-    aten.log_sigmoid_forward,
-    aten.unsafe_split.Tensor,
-    aten.dot,
-    aten._adaptive_avg_pool2d,
-    aten._prelu_kernel,
-    aten.full,
-    aten._log_softmax,
-    aten._to_copy,
-    aten.lift_fresh_copy.default,
-    aten._unsafe_index.Tensor,
-    aten.unbind.int,
-    aten.linspace.Tensor_Tensor,
-)
-# What torch makes of others by itself, and IREE 3.13's import fails on.
-_COMPOSED = (
-    *("aten._weight_norm.default", "aten._weight_norm_interface.default"),
-    *("aten.meshgrid.default", "aten.meshgrid.indexing"),
-    *("aten.logsumexp.default", "aten.instance_norm.default", "aten.isfinite.default"),
-    *(f"aten._upsample_nearest_exact{dims}d.vec" for dims in (1, 2, 3)),
-)
-
-
-def _with_tensor(op: Any) -> Any:
-    return lambda x, y: op(x, torch.full((), y, dtype=x.dtype, device=x.device))
-
-
-def _fmod(x: Any, y: Any) -> Any:
-    return x - torch.div(x, y, rounding_mode="trunc") * y
-
-
-# What neither IREE nor torch takes apart.
-_RECIPES = {
-    aten.bitwise_or.Scalar: _with_tensor(aten.bitwise_or.Tensor),
-    aten.bitwise_xor.Scalar: _with_tensor(aten.bitwise_xor.Tensor),
-    aten.fmod.Scalar: _fmod,
-    aten.fmod.Tensor: _fmod,
-    aten.log10.default: lambda x: torch.log2(x) * 0.30102999566398120,
-}
 # What gives other numbers at each call.
 _RANDOM = ("dropout", "native_dropout", "bernoulli", "rand_like", "randn_like", "rand", "randn")
 # What says where an op comes from.
@@ -121,7 +64,7 @@ def export(
 ) -> ExportedProgram:
     """The model as torch.export sees it; AttnError, with torch's words, where it does not."""
     try:
-        with torch.no_grad():
+        with torch.no_grad(), _masks_are_not_looked_at():
             program = torch.export.export(
                 model,
                 tuple(args),
@@ -137,18 +80,65 @@ def export(
     return program
 
 
+@contextlib.contextmanager
+def _masks_are_not_looked_at() -> Iterator[None]:
+    """torch.nn.TransformerDecoder looks whether its mask is the causal one, to say so beside it: a
+    look at numbers, which torch.export refuses. With the mask alone they are the same."""
+    module = torch.nn.modules.transformer
+    original = module._detect_is_causal_mask
+
+    def detect(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+        return bool(is_causal)
+
+    module._detect_is_causal_mask = detect
+    try:
+        yield
+    finally:
+        module._detect_is_causal_mask = original
+
+
 def decomposed(program: ExportedProgram, more: Collection[str] = ()) -> ExportedProgram:
     """The program without the ops that IREE's import lacks; those named in `more` (as
     `aten.foo.default`), too, where torch says what they are made of."""
-    table = dict(torch._decomp.get_decompositions(_DECOMPOSED))
+    table = dict(torch._decomp.get_decompositions(DECOMPOSED))
     known = {**torch._decomp.decomposition_table, **default_decompositions()}
-    table |= {op: parts for op, parts in known.items() if str(op) in (*_COMPOSED, *more)}
-    table |= _RECIPES
+    table |= {op: parts for op, parts in known.items() if str(op) in (*COMPOSED, *more)}
+    table |= RECIPES | library_recipes()
+    _join_names(program)
+    write_out(program, _PLACES)
     try:
         with torch.no_grad():
             return program.run_decompositions(table)
     except Exception as error:
         raise AttnError(f"torch cannot decompose the program: {first_line(error)}") from error
+
+
+def _join_names(program: ExportedProgram) -> None:
+    """A tensor that the model knows by several names (a cache of transformers: a buffer, and a
+    plain tensor of its layer) goes by the first, in place: torch takes none apart that changes."""
+    signature = program.graph_signature
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    first: dict[Any, str] = {}
+    kept = []
+    for spec in signature.input_specs:
+        target = str(spec.target)
+        value = program.state_dict.get(target, program.constants.get(target))
+        if (
+            isinstance(value, torch.Tensor)
+            and value.numel()
+            and isinstance(spec.arg, TensorArgument)
+        ):
+            key = (value.data_ptr(), value.dtype, value.shape, value.stride(), value.device)
+            name = first.setdefault(key, spec.arg.name)
+            if name != spec.arg.name and spec.kind == InputKind.CONSTANT_TENSOR:
+                node = nodes[spec.arg.name]
+                node.replace_all_uses_with(nodes[name])
+                program.graph.erase_node(node)
+                continue
+        kept.append(spec)
+    if len(kept) < len(signature.input_specs):
+        signature.input_specs[:] = kept
+        program.graph_module.recompile()
 
 
 def has_doubles(program: ExportedProgram) -> bool:
@@ -160,14 +150,15 @@ def has_doubles(program: ExportedProgram) -> bool:
 def normalize(program: ExportedProgram) -> ExportedProgram:
     """The program as IREE 3.13 imports it right, changed in place.
 
-    1. Masks have as many dims as queries: the import fails on fewer, which torch broadcasts.
+    1. The operands of attention have the same dims in front, masks as many as queries, and there is
+       a batch: the import fails on fewer, which torch broadcasts.
     2. FlexAttention has no tensors of blocks, and no mask that hides nothing: the import reads its
        functions alone, and lacks ops that compute these (argsort, new_ones).
     3. Views of unknown sizes change one run of dims each.
     """
     for node in program.graph.nodes:
         if node.target is aten.scaled_dot_product_attention.default:
-            _give_mask_all_dims(node)
+            _give_all_dims(node)
         elif node.target is torch.ops.higher_order.flex_attention:
             _forget_blocks(node)
         elif node.target is aten._assert_tensor_metadata.default:
@@ -194,18 +185,64 @@ def _hides_nothing(mask: torch.fx.Node) -> bool:
     return bool(called) and called <= {aten.new_ones.default, aten.ones.default}
 
 
-def _give_mask_all_dims(node: torch.fx.Node) -> None:
+def _give_all_dims(node: torch.fx.Node) -> None:
+    query, key, value = node.args[:3]
     mask = _argument(node, 3, "attn_mask", None)
-    if not isinstance(mask, torch.fx.Node):
-        return
-    full = mask
-    for _ in range(node.args[0].meta["val"].dim() - mask.meta["val"].dim()):
-        value = aten.unsqueeze.default(full.meta["val"], 0)
+    shapes = [operand.meta["val"].shape for operand in (query, key, value)]
+    rank = max(3, *(len(shape) for shape in shapes))
+    for operand in (query, key, value, mask):
+        if isinstance(operand, torch.fx.Node):
+            full = operand
+            for _ in range(rank - operand.meta["val"].dim()):
+                full = _put_before(node, aten.unsqueeze.default, full, 0)
+            _replace(node, operand, full)
+    groups = bool(_argument(node, 7, "enable_gqa", False))
+    _share_batches(node, range(3), rank - 2 - groups)
+    if node.meta["val"].dim() < rank:
         with node.graph.inserting_before(node):
-            full = node.graph.call_function(aten.unsqueeze.default, (full, 0))
-        full.meta = {key: mask.meta[key] for key in _PLACES if key in mask.meta}
-        full.meta["val"] = value
-    node.replace_input_with(mask, full)
+            batched = node.graph.call_function(node.target, node.args, node.kwargs)
+        batched.meta = {key: node.meta[key] for key in _PLACES if key in node.meta}
+        batched.meta["val"] = node.meta["val"].unsqueeze(0)
+        node.target, node.args, node.kwargs = aten.squeeze.dim, (batched, 0), {}
+
+
+def _share_batches(node: torch.fx.Node, places: Iterable[int], count: int) -> None:
+    """Repeats operands along the dims in front that they have once and others more often."""
+    nodes = [node.args[place] for place in places]
+    shapes = [operand.meta["val"].shape for operand in nodes]
+    for operand, shape in zip(nodes, shapes, strict=True):
+        sizes = [
+            next((other[dim] for other in shapes if not _is_one(other[dim])), 1)
+            for dim in range(count)
+        ]
+        repeated = [
+            size if _is_one(own) and isinstance(size, int) else -1
+            for own, size in zip(shape[:count], sizes, strict=True)
+        ]
+        if any(size not in (-1, 1) for size in repeated):
+            sizes = [*repeated, *[-1] * (len(shape) - count)]
+            _replace(node, operand, _put_before(node, aten.expand.default, operand, sizes))
+
+
+def _is_one(size: int | torch.SymInt) -> bool:
+    return isinstance(size, int) and size == 1
+
+
+def _replace(node: torch.fx.Node, old: torch.fx.Node, new: torch.fx.Node) -> None:
+    if old is not new:
+        node.replace_input_with(old, new)
+
+
+def _put_before(
+    node: torch.fx.Node, target: Any, operand: torch.fx.Node, argument: Any
+) -> torch.fx.Node:
+    """A node in front of another: `target` of an operand."""
+    value = target(operand.meta["val"], argument)
+    with node.graph.inserting_before(node):
+        made = node.graph.call_function(target, (operand, argument))
+    made.meta = {key: operand.meta[key] for key in _PLACES if key in operand.meta}
+    made.meta["val"] = value
+    return made
 
 
 def stateless(program: ExportedProgram) -> StatelessProgram:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,18 +35,32 @@ class CallSignature:
             tree = (tuple(args), reorder_kwargs(dict(kwargs), self.arguments))
         except (ValueError, AssertionError) as error:
             raise AttnError(f"these are not the arguments it was compiled for: {error}") from None
-        paths, spec = pytree.tree_flatten_with_path(tree)
+        leaves, spec = pytree.tree_flatten(tree)
         if spec != self.arguments:
             raise AttnError(
                 f"it was compiled for arguments of this form: {_shown(self.arguments)}; "
                 f"not {_shown(spec)}"
             )
         sizes: dict[Any, int] = {}
-        for (path, leaf), expected in zip(paths, self.inputs, strict=True):
-            for wrong in self._wrong(leaf, expected, sizes):
+        for place, (leaf, known) in enumerate(zip(leaves, self._known, strict=True)):
+            # Most are weights, as they were.
+            if isinstance(leaf, torch.Tensor) and (leaf.dtype, leaf.shape) == known:
+                continue
+            for wrong in self._wrong(leaf, self.inputs[place], sizes):
+                path = pytree.tree_flatten_with_path(tree)[0][place][0]
                 raise AttnError(f"argument {_path_text(path)}: {wrong}; compile again for others")
-        pairs = zip((leaf for _, leaf in paths), self.inputs, strict=True)
+        pairs = zip(leaves, self.inputs, strict=True)
         return [leaf for leaf, expected in pairs if not isinstance(expected, ConstantArgument)]
+
+    @functools.cached_property
+    def _known(self) -> list[tuple[torch.dtype, torch.Size] | None]:
+        """The types and sizes of inputs that are tensors of known sizes."""
+        return [
+            (one.dtype, torch.Size(one.shape))
+            if isinstance(one, torch.Tensor) and all(isinstance(size, int) for size in one.shape)
+            else None
+            for one in self.inputs
+        ]
 
     def tree(self, values: Sequence[Any]) -> Any:
         """The results as the model gives them: `values`, and the constants between them."""

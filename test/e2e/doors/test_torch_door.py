@@ -327,6 +327,56 @@ def test_torch_compile() -> None:
         torch.compile(SelfAttention(), backend=backend)(torch.randn(1, 4, WIDTH))
 
 
+class Mixed(torch.nn.Module):
+    """Weights of several kinds: tied, alone, and one that begins where no program reads it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(16, 16, bias=False)
+        self.second = torch.nn.Linear(16, 16, bias=False)
+        self.tied = torch.nn.Linear(16, 16, bias=False)
+        self.tied.weight = self.first.weight
+        self.shift = torch.nn.Parameter(torch.randn(17)[1:])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.tied(torch.relu(self.second(self.first(x)))) + self.shift
+
+
+def test_weights_are_read_as_they_are_at_each_call() -> None:
+    """Views of weights are kept between calls; their numbers and places may change between two."""
+    from attnpass.torch.dynamo import backend
+
+    torch.manual_seed(3)
+    model = Mixed().eval()
+    fast = torch.compile(model, backend=backend)
+    x = torch.randn(5, 16)
+
+    def same() -> None:
+        with torch.no_grad():
+            assert _error(fast(x), _reference(model, x)) < 1e-6
+
+    same()
+    same()
+    with torch.no_grad():
+        model.first.weight.mul_(2)
+        model.second.weight.add_(1)
+        model.shift.sub_(3)
+    same()
+    model.second.weight.data = torch.randn(16, 16)
+    model.shift.data = torch.randn(16)
+    same()
+    model.load_state_dict({key: torch.randn_like(one) for key, one in model.state_dict().items()})
+    same()
+    # A weight whose dims lie in another order, and one of which there are two views.
+    model.second.weight.data = torch.randn(16, 16).t()
+    same()
+    both = torch.randn(32, 16)
+    model.first.weight.data, model.second.weight.data = both[:16], both[16:]
+    same()
+    both.neg_()
+    same()
+
+
 def test_the_backend_is_an_entry_point() -> None:
     from attnpass.torch.dynamo import backend
 

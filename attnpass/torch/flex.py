@@ -1,0 +1,148 @@
+"""FlexAttention written out, where IREE 3.13's import does not take it as an op."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx.experimental.proxy_tensor import make_fx
+
+aten = torch.ops.aten
+FLEX = torch.ops.higher_order.flex_attention
+_WHERE = aten.where.self
+
+# What the import takes in functions of scores and masks. On others it fails.
+_TAKEN = frozenset(
+    (
+        *("abs", "add", "bitwise_and", "bitwise_not", "clamp", "cos", "div", "eq", "exp", "ge"),
+        *("gt", "le", "log", "logical_and", "logical_not", "logical_or", "lt", "maximum"),
+        *("minimum", "mul", "ne", "neg", "new_ones", "ones", "pow", "relu", "remainder", "rsqrt"),
+        *("rsub", "sigmoid", "sin", "sqrt", "sub", "tanh", "__and__"),
+    )
+)
+
+
+def write_out(program: ExportedProgram, kept: Sequence[str]) -> None:
+    """Makes each FlexAttention that the import fails on products and a softmax, in place: one that
+    reads tensors of the model in its functions, has fewer heads of keys, both functions, or ops
+    that the import lacks there. New nodes have the entries of `meta` that are named in `kept`."""
+    for node in list(program.graph.nodes):
+        if node.target is FLEX and not _is_taken(node):
+            _write(node, kept)
+
+
+def _is_taken(node: torch.fx.Node) -> bool:
+    query, key = (node.args[place].meta["val"] for place in range(2))
+    if any(node.args[7:9]) or query.shape[0] != key.shape[0] or query.shape[1] != key.shape[1]:
+        return False
+    score, mask = (_targets(node, name) for name in (node.args[3], node.args[4][-1]))
+    # An op with both may fail in the import: the keys that are hidden get wrong scores then.
+    if score and not mask <= {aten.new_ones.default, aten.ones.default}:
+        return False
+    names = {
+        getattr(getattr(target, "overloadpacket", None), "__name__", "")
+        for target in (score | mask) - {_WHERE}
+    }
+    return names <= _TAKEN
+
+
+def _targets(node: torch.fx.Node, name: Any) -> set[Any]:
+    """The ops of a function of scores or masks."""
+    nodes = _function(node, name).graph.nodes
+    return {inner.target for inner in nodes if inner.op not in ("placeholder", "output")}
+
+
+def _function(node: torch.fx.Node, name: Any) -> torch.fx.GraphModule:
+    return getattr(node.graph.owning_module, name.target)
+
+
+def _write(node: torch.fx.Node, kept: Sequence[str]) -> None:
+    query, key, value, score, blocks, scale, _, *tensors = node.args
+    score_tensors, mask_tensors = (tuple(group) for group in (*tensors, (), ())[:2])
+    score_function, mask_function = (_function(node, name) for name in (score, blocks[-1]))
+
+    def attention(q: Any, k: Any, v: Any, *others: Any) -> Any:
+        count = len(score_tensors)
+        return _attention(
+            q, k, v, scale, score_function, others[:count], mask_function, others[count:]
+        )
+
+    operands = [query, key, value, *score_tensors, *mask_tensors]
+    values = [operand.meta["val"] for operand in operands]
+    with values[0].fake_mode, torch.no_grad():
+        traced = make_fx(attention)(*values)
+    known: dict[torch.fx.Node, Any] = {}
+    given = iter(operands)
+    results: Sequence[Any] = ()
+    with node.graph.inserting_before(node):
+        for inner in traced.graph.nodes:
+            if inner.op == "placeholder":
+                known[inner] = next(given)
+            elif inner.op == "output":
+                results = [known[result] for result in inner.args[0]]
+            else:
+                known[inner] = node.graph.node_copy(inner, lambda old: known[old])
+                known[inner].meta = {
+                    **{name: node.meta[name] for name in kept if name in node.meta},
+                    "val": inner.meta["val"],
+                }
+    for user in list(node.users):
+        assert user.target is operator.getitem, "its results are a tuple"
+        user.replace_all_uses_with(results[user.args[1]])
+        node.graph.erase_node(user)
+    node.graph.erase_node(node)
+
+
+def _attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    scale: float,
+    score_function: Any,
+    score_tensors: Sequence[Any],
+    mask_function: Any,
+    mask_tensors: Sequence[Any],
+) -> Any:
+    """What PyTorch's own form without a kernel computes: the result, and of each row the logarithm
+    of its sum and its largest score, both to the base of 2."""
+    exact = torch.float64 if query.dtype == torch.float64 else torch.float32
+    key, value = (_of_all_heads(tensor, query) for tensor in (key, value))
+    scores = query.to(exact) @ key.to(exact).transpose(-2, -1) * scale
+    places = [torch.arange(size, device=scores.device) for size in scores.shape]
+    scored = _over_all(score_function, 1, len(score_tensors))(scores, *places, *score_tensors)
+    seen = _over_all(mask_function, 0, len(mask_tensors))(*places, *mask_tensors)
+    scores = torch.where(seen, scored, float("-inf")).to(exact)
+    weights = torch._safe_softmax(scores, -1)
+    largest = scores.amax(-1)
+    base = math.log(2)
+    sums = torch.logsumexp(scores, -1) / base
+    return weights.to(query.dtype) @ value, sums, largest / base
+
+
+def _of_all_heads(tensor: Any, query: Any) -> Any:
+    """Keys or values, repeated for the heads that share them, and for the batches."""
+    batch, heads = query.shape[:2]
+    if tensor.shape[1] != heads:
+        groups = heads // tensor.shape[1]
+        sizes = (tensor.shape[0], tensor.shape[1], groups, *tensor.shape[2:])
+        tensor = tensor.unsqueeze(2).expand(sizes).flatten(1, 2)
+    if tensor.shape[0] != batch:
+        tensor = tensor.expand(batch, *tensor.shape[1:])
+    return tensor
+
+
+def _over_all(function: Any, scores: int, tensors: int) -> Any:
+    """A function of one score and its place as one of all scores and places."""
+    rest = (None,) * tensors
+    for dims in (
+        (None, None, None, 0),
+        (None, None, 0, None),
+        (None, 0, None, None),
+        (0, *[None] * 3),
+    ):
+        function = torch.vmap(function, in_dims=(*(0,) * scores, *dims, *rest))
+    return function

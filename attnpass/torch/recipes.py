@@ -1,0 +1,317 @@
+"""What ops of torch are made of, where IREE 3.13's import lacks them or fails on them."""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+aten = torch.ops.aten
+
+# What IREE 3.13's import from torch leaves as it is, or lowers worse than what it is made of: the
+# list of iree-turbine, which tests it against IREE.
+DECOMPOSED = (
+    aten.norm.ScalarOpt_dim,
+    aten.native_group_norm,
+    aten.upsample_bilinear2d.vec,
+    aten.native_layer_norm,
+    aten.masked_fill.Tensor,
+    aten.masked_fill.Scalar,
+    aten.t,
+    aten.addmm,
+    aten._native_batch_norm_legit_functional,
+    aten._native_batch_norm_legit_no_training,
+    aten._native_batch_norm_legit,
+    aten._native_batch_norm_legit.no_stats,
+    aten.squeeze.dims,
+    aten.soft_margin_loss,
+    aten.im2col,
+    aten._euclidean_dist,
+    aten.index_copy,
+    aten.index_copy_,
+    aten.grid_sampler_2d,
+    aten.log_sigmoid_forward,
+    aten.unsafe_split.Tensor,
+    aten.dot,
+    aten._adaptive_avg_pool2d,
+    aten._prelu_kernel,
+    aten.full,
+    aten._log_softmax,
+    aten._to_copy,
+    aten.lift_fresh_copy.default,
+    aten._unsafe_index.Tensor,
+    aten.unbind.int,
+    aten.linspace.Tensor_Tensor,
+)
+# What torch makes of others by itself, and IREE 3.13's import fails on.
+COMPOSED = (
+    *("aten._weight_norm.default", "aten._weight_norm_interface.default"),
+    *("aten.meshgrid.default", "aten.meshgrid.indexing"),
+    *("aten.logsumexp.default", "aten.instance_norm.default", "aten.isfinite.default"),
+    *(f"aten._upsample_nearest_exact{dims}d.vec" for dims in (1, 2, 3)),
+)
+
+
+def _with_tensor(op: Any) -> Any:
+    return lambda x, y: op(x, torch.full((), y, dtype=x.dtype, device=x.device))
+
+
+def _fmod(x: Any, y: Any) -> Any:
+    return x - torch.div(x, y, rounding_mode="trunc") * y
+
+
+def _topk(x: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """In order where any order would do, of which the import knows nothing."""
+    return NotImplemented if sorted else aten.topk.default(x, k, dim, largest, True)
+
+
+def _times_real(x: Any, y: Any) -> Any:
+    """A complex tensor times a real number or tensor, in either order."""
+    if isinstance(y, torch.Tensor) and y.is_complex():
+        x, y = y, x
+    if not x.is_complex() or isinstance(y, complex) or getattr(y, "is_complex", bool)():
+        return NotImplemented
+    factor = y.unsqueeze(-1) if isinstance(y, torch.Tensor) else y
+    return torch.view_as_complex(torch.view_as_real(x) * factor)
+
+
+def _power_of_integers(x: Any, y: Any) -> Any:
+    if x.is_floating_point() or not isinstance(y, int) or not 0 <= y <= 16:
+        return NotImplemented
+    return math.prod([x] * y, start=torch.ones_like(x))
+
+
+def _histogram(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
+    if min == max:
+        return NotImplemented
+    bucket = ((x - min) * (bins / (max - min))).floor().clamp(max=bins - 1)
+    found = bucket.reshape(-1, 1) == torch.arange(bins, device=x.device)
+    inside = ((x >= min) & (x <= max)).reshape(-1, 1)
+    return (found & inside).sum(0).to(x.dtype)
+
+
+def _grouped_product(x: Any, weights: Any, ends: Any) -> Any:
+    """Rows of group g, up to row `ends[g]`, times the weights of g; rows behind the last are 0.
+
+    Few rows read their own weights; of many every group computes all.
+    """
+    rows, groups = x.shape[0], weights.shape[0]
+    place = torch.arange(rows, device=x.device)[:, None]
+    group = (place >= ends).sum(-1)
+    if rows <= groups:
+        own = weights.index_select(0, group.clamp(max=groups - 1))
+        result = torch.bmm(x[:, None], own)[:, 0]
+        return result.masked_fill((group == groups)[:, None], 0)
+    chosen = (group == torch.arange(groups, device=x.device)[:, None])[:, :, None]
+    return torch.where(chosen, torch.matmul(x, weights), 0).sum(0)
+
+
+def _grouped_mm(x: Any, weights: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None):
+    if x.dim() != 2 or weights.dim() != 3 or offs is None or bias is not None:
+        return NotImplemented
+    return _grouped_product(x, weights, offs).to(out_dtype or x.dtype)
+
+
+def _copysign(x: Any, y: Any) -> Any:
+    return torch.where(_signbit(y), -x.abs(), x.abs())
+
+
+def _signbit(x: Any) -> Any:
+    """Whether a number has a minus, as -0.0 has."""
+    return (x < 0) | ((x == 0) & (1 / x < 0)) if x.is_floating_point() else x < 0
+
+
+def _xlogy(x: Any, y: Any) -> Any:
+    return torch.where((x == 0) & ~torch.isnan(y), 0, x * torch.log(y))
+
+
+def _prelu(x: Any, weight: Any) -> Any:
+    channels = [1, -1, *[1] * (x.dim() - 2)] if x.dim() > 1 and weight.numel() > 1 else [-1]
+    return torch.where(x > 0, x, weight.reshape(channels) * x)
+
+
+def _roll(x: Any, shifts: Any, dims: Any = ()) -> Any:
+    """Without dims all of it rolls as one."""
+    if dims:
+        return NotImplemented
+    return torch.roll(x.reshape(-1), shifts, (0,)).reshape(x.shape)
+
+
+def _cross_entropy(
+    x: Any,
+    target: Any,
+    weight: Any = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Any:
+    """Of class numbers; by `reduction` one a row (0), their mean (1) or sum (2)."""
+    if weight is not None or target.is_floating_point():
+        return NotImplemented
+    classes = 1 if x.dim() > 1 else 0
+    logs = torch.log_softmax(x, classes)
+    kept = target != ignore_index
+    place = torch.where(kept, target, 0).unsqueeze(classes)
+    losses = -torch.gather(logs, classes, place).squeeze(classes)
+    if label_smoothing:
+        even = -logs.mean(classes)
+        losses = (1 - label_smoothing) * losses + label_smoothing * even
+    losses = torch.where(kept, losses, 0)
+    if reduction == 0:
+        return losses
+    return losses.sum() / kept.sum() if reduction == 1 else losses.sum()
+
+
+def _einsum(equation: str, operands: Any, path: Any = None) -> Any:
+    """Takes diagonals and sums of one operand alone first, and multiplies what has no dims of its
+    own, and says what the result is: the import fails on them in a product."""
+    spelled = _spelled(equation.replace(" ", ""), operands)
+    terms, _, result = spelled.partition("->")
+    if "." in spelled:
+        return NotImplemented
+    before = terms.split(",")
+    after, tensors = [], []
+    for place, (term, tensor) in enumerate(zip(before, operands, strict=True)):
+        others = result + "".join(before[:place] + before[place + 1 :])
+        for letter in sorted(set(term)):
+            while term.count(letter) > 1:
+                first = term.index(letter)
+                second = term.index(letter, first + 1)
+                tensor = torch.diagonal(tensor, dim1=first, dim2=second)
+                term = term[:first] + term[first + 1 : second] + term[second + 1 :] + letter
+            if letter not in others:
+                tensor = tensor.sum(term.index(letter))
+                term = term.replace(letter, "")
+        after.append(term)
+        tensors.append(tensor)
+    if len(tensors) == 1 and after != before:
+        return tensors[0].permute([after[0].index(letter) for letter in result])
+    if len(tensors) == 2 and set(after[0]) == set(after[1]):
+        order = [*result, *(letter for letter in after[0] if letter not in result)]
+        one, other = (
+            tensor.permute([term.index(letter) for letter in order])
+            for term, tensor in zip(after, tensors, strict=True)
+        )
+        summed = list(range(len(result), len(order)))
+        return (one * other).sum(summed) if summed else one * other
+    if after == before and "->" in equation:
+        return NotImplemented
+    return torch.einsum(f"{','.join(after)}->{result}", tensors)
+
+
+def _spelled(equation: str, operands: Any) -> str:
+    """An einsum with letters in place of its dots, and a result; as it is where dots are dims that
+    operands do not share."""
+    terms, arrow, result = equation.partition("->")
+    named = terms.replace("...", "").replace(",", "")
+    if not arrow:
+        result = "..." * ("..." in terms)
+        result += "".join(sorted(letter for letter in set(named) if named.count(letter) == 1))
+    shapes = {
+        tuple(tensor.shape[term.index(".") : tensor.dim() - len(term.partition("...")[2])])
+        for term, tensor in zip(terms.split(","), operands, strict=True)
+        if "." in term
+    }
+    if len(shapes) > 1:
+        return equation
+    count = len(next(iter(shapes), ()))
+    free = "".join(letter for letter in string.ascii_letters if letter not in named)[:count]
+    return f"{terms}->{result}".replace("...", free)
+
+
+def _unbatched(op: Any, dims: int) -> Callable[..., Any]:
+    """A convolution whose import takes batches alone."""
+
+    def convolution(x: Any, weight: Any, *rest: Any, **named: Any) -> Any:
+        if x.dim() != dims + 1:
+            return NotImplemented
+        return op(x.unsqueeze(0), weight, *rest, **named).squeeze(0)
+
+    return convolution
+
+
+def _same_padding(dims: int) -> Callable[..., Any]:
+    """A convolution with as many results as elements, padded on both sides or one more behind."""
+
+    def convolution(
+        x: Any,
+        weight: Any,
+        bias: Any = None,
+        stride: Any = 1,
+        padding: str = "valid",
+        dilation: Any = 1,
+        groups: int = 1,
+    ) -> Any:
+        stride, dilation = (
+            [size] * dims if isinstance(size, int) else [*size] * (dims // len(size))
+            for size in (stride, dilation)
+        )
+        total = [step * (size - 1) for step, size in zip(dilation, weight.shape[2:], strict=True)]
+        if padding == "valid" or not any(size % 2 for size in total):
+            return NotImplemented
+        sides = [side for size in reversed(total) for side in (size // 2, size - size // 2)]
+        batched = x if x.dim() == dims + 2 else x.unsqueeze(0)
+        plain = getattr(aten, f"conv{dims}d").default
+        result = plain(F.pad(batched, sides), weight, bias, stride, [0] * dims, dilation, groups)
+        return result if x.dim() == dims + 2 else result.squeeze(0)
+
+    return convolution
+
+
+def _pad(x: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
+    """Round a circle: what is cut off at one end of a dim is put in front of the other."""
+    if mode != "circular":
+        return NotImplemented
+    for place, dim in enumerate(range(x.dim() - 1, x.dim() - 1 - len(pad) // 2, -1)):
+        front, behind = pad[2 * place : 2 * place + 2]
+        middle = x.narrow(dim, max(-front, 0), x.shape[dim] + min(front, 0) + min(behind, 0))
+        parts = [middle]
+        if front > 0:
+            parts.insert(0, middle.narrow(dim, middle.shape[dim] - front, front))
+        if behind > 0:
+            parts.append(middle.narrow(dim, 0, behind))
+        x = torch.cat(parts, dim) if len(parts) > 1 else middle
+    return x
+
+
+# What neither IREE nor torch takes apart; a recipe may leave what it is not for (NotImplemented).
+RECIPES: dict[Any, Callable[..., Any]] = {
+    aten.bitwise_or.Scalar: _with_tensor(aten.bitwise_or.Tensor),
+    aten.bitwise_xor.Scalar: _with_tensor(aten.bitwise_xor.Tensor),
+    aten.fmod.Scalar: _fmod,
+    aten.fmod.Tensor: _fmod,
+    aten.log10.default: lambda x: torch.log2(x) * 0.30102999566398120,
+    aten.topk.default: _topk,
+    aten.mul.Scalar: _times_real,
+    aten.mul.Tensor: _times_real,
+    aten.pow.Tensor_Scalar: _power_of_integers,
+    aten.histc.default: _histogram,
+    aten._grouped_mm.default: _grouped_mm,
+    aten.hypot.default: lambda x, y: torch.sqrt(x * x + y * y),
+    aten.signbit.default: _signbit,
+    aten.copysign.Tensor: _copysign,
+    aten.xlogy.Tensor: _xlogy,
+    aten.prelu.default: _prelu,
+    aten.roll.default: _roll,
+    aten.cross_entropy_loss.default: _cross_entropy,
+    aten.einsum.default: _einsum,
+    aten.pad.default: _pad,
+    **{
+        getattr(aten, f"conv{dims}d").default: _unbatched(
+            getattr(aten, f"conv{dims}d").default, dims
+        )
+        for dims in (1, 2, 3)
+    },
+    **{getattr(aten, f"conv{dims}d").padding: _same_padding(dims) for dims in (1, 2, 3)},
+}
+
+
+def library_recipes() -> dict[Any, Callable[..., Any]]:
+    """Recipes of ops that other packages register, where they are loaded: transformers' product of
+    experts' rows."""
+    found = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
+    return {} if found is None else {found.default: _grouped_product}

@@ -1,0 +1,172 @@
+"""What ops of torch are made of where IREE's import lacks them, against torch in float64."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+import torch.nn.functional as F  # noqa: E402
+
+import attnpass.torch  # noqa: E402
+
+
+def _doubled(value: Any) -> Any:
+    change = isinstance(value, torch.Tensor) and value.is_floating_point()
+    return value.double() if change else value
+
+
+def _same(model: Any, *args: Any, **kwargs: Any) -> Any:
+    """Compiles a model, and holds its results against those of float64."""
+    with torch.no_grad():
+        wanted = copy.deepcopy(model).double()(
+            *map(_doubled, args), **{name: _doubled(value) for name, value in kwargs.items()}
+        )
+    fast = attnpass.torch.compile(model, args, kwargs)
+    got = fast(*args, **kwargs)
+    leaves = torch.utils._pytree.tree_leaves
+    for ours, theirs in zip(leaves(got), leaves(wanted), strict=True):
+        assert ours.shape == theirs.shape
+        torch.testing.assert_close(ours.double(), theirs.double(), rtol=1e-5, atol=2e-6)
+    return fast
+
+
+class Of(torch.nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Any):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+def test_elementwise_ops() -> None:
+    def ops(x: Any, y: Any, i: Any) -> Any:
+        return (
+            *(torch.hypot(x, y), torch.copysign(x, y), torch.xlogy(x.abs(), y.abs())),
+            *(torch.signbit(x), torch.copysign(x, -0.0 * x.abs()), torch.signbit(i - 2)),
+            *(i**2, (i - 3) ** 3, x**2, F.prelu(x, 0.2 * x[0, :, 0])),
+            *(torch.roll(x, 3), torch.roll(x, (1, -2), (1, 2))),
+            torch.topk(x, 3, 1, sorted=False)[0].sum(1),
+            torch.view_as_real(0.5 * torch.polar(x.abs(), y) * x),
+            torch.histc(i.float(), 4, 0, 4),
+        )
+
+    x, y = torch.randn(2, 2, 6, 8).unbind()
+    x[0, 0, 0] = 0.0
+    _same(Of(ops), x, y, torch.randint(0, 6, (40,)))
+
+
+def test_einsums_and_losses() -> None:
+    def ops(x: Any, y: Any, classes: Any) -> Any:
+        return (
+            *(torch.einsum("bij,bij->b", x, y), torch.einsum("...i,...i", x, y)),
+            *(torch.einsum("bii->ib", x[:, :, :6]), torch.einsum("bij->ji", x)),
+            *(torch.einsum("bij,bkj->bk", x, y), torch.einsum("b...j,bkj->b...k", x, y)),
+            *(torch.einsum("bij,bkj", x, y), torch.einsum("...ij,jk->...ik", x, y[0].mT)),
+            F.cross_entropy(x.reshape(-1, 8), classes),
+            F.cross_entropy(x.reshape(-1, 8), classes, reduction="sum", label_smoothing=0.1),
+            F.cross_entropy(x.mT, classes.view(2, 6), reduction="none"),
+        )
+
+    classes = torch.tensor([1, 2, -100, 3] * 3)
+    _same(Of(ops), torch.randn(2, 6, 8), torch.randn(2, 6, 8), classes)
+
+
+def test_convolutions() -> None:
+    class Convolutions(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            conv = torch.nn.Conv2d
+            self.plain = conv(4, 6, 3)
+            self.same = conv(4, 6, (4, 3), padding="same", dilation=(1, 2))
+            self.circle = conv(4, 6, 3, padding=(2, 1), padding_mode="circular")
+            self.line = torch.nn.Conv1d(4, 4, 4, padding="same", groups=2)
+
+        def forward(self, x: Any) -> Any:
+            circle = F.pad(x, (2, -1, 0, 3), mode="circular")
+            return (
+                *(self.plain(x[0]), self.same(x), self.same(x[0]), self.circle(x), circle),
+                *(self.line(x[:, :, 0]), self.line(x[0, :, 0])),
+            )
+
+    _same(Convolutions().eval(), torch.randn(2, 4, 8, 8))
+
+
+@pytest.mark.parametrize("rows", [3, 40])
+def test_experts_of_grouped_products(rows: int) -> None:
+    """Rows behind the last group are 0; a group may have none."""
+
+    def mixed(x: Any, weights: Any, ends: Any) -> Any:
+        return F.grouped_mm(x, weights, offs=ends)
+
+    ends = torch.tensor([rows // 3, rows // 3, rows // 2, rows - 1], dtype=torch.int32)
+    x = torch.randn(rows, 16).bfloat16()
+    weights = torch.randn(4, 16, 8).bfloat16()
+    got = attnpass.torch.compile(Of(mixed), (x, weights, ends))(x, weights, ends)
+    wanted = torch.zeros(rows, 8, dtype=torch.double)
+    for group, (start, end) in enumerate(zip([0, *ends.tolist()], ends.tolist(), strict=False)):
+        wanted[start:end] = x[start:end].double() @ weights[group].double()
+    torch.testing.assert_close(got.double(), wanted, rtol=1e-2, atol=1e-2)
+
+
+def test_attention_of_any_rank_and_batches_that_are_shared() -> None:
+    attend = F.scaled_dot_product_attention
+    x, y = torch.randn(2, 3, 13, 16), torch.randn(1, 3, 9, 16)
+
+    def shapes(q: Any, k: Any) -> Any:
+        return (
+            attend(q[0, 0], k[0, 0], k[0, 1]),
+            attend(q[0, 0], k[0, 0], k[0, 0], attn_mask=q[0, 0, :, :9]),
+            attend(q[0], k[0], k[0], is_causal=True),
+            *(attend(q, k, k), attend(k, q, q), attend(q[0, 0], k, k)),
+            *(attend(q, k[0], k[0]), attend(q, k[:, :1], k[:, :1])),
+            attend(q.repeat(1, 2, 1, 1), k, k, enable_gqa=True),
+        )
+
+    _same(Of(shapes), x, y)
+
+
+def test_a_decoder_whose_mask_is_an_argument() -> None:
+    layer = torch.nn.TransformerDecoderLayer(32, 4, 64, batch_first=True)
+    model = torch.nn.TransformerDecoder(layer, 1).eval()
+    mask = torch.nn.Transformer.generate_square_subsequent_mask(9)
+    fast = _same(model, torch.randn(2, 9, 32), torch.randn(2, 7, 32), tgt_mask=mask)
+    x, memory = torch.randn(2, 9, 32), torch.randn(2, 7, 32)
+    other = torch.randn(9, 9)
+    with torch.no_grad():
+        wanted = model(x, memory, tgt_mask=other)
+    torch.testing.assert_close(fast(x, memory, tgt_mask=other), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_cache_of_two_names() -> None:
+    """As transformers' static cache: a buffer, and a plain tensor of another object."""
+
+    class Held:
+        keys: Any
+
+    class Cached(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.held = Held()
+            self.held.keys = torch.randn(1, 2, 8, 4)
+            self.register_buffer("keys", self.held.keys, persistent=False)
+
+        def forward(self, x: Any, at: Any) -> Any:
+            self.held.keys.index_copy_(2, at, x)
+            return F.scaled_dot_product_attention(x, self.held.keys, self.held.keys)
+
+    model = Cached().eval()
+    keys = model.keys.clone()
+    fast = attnpass.torch.compile(model, (torch.randn(1, 2, 1, 4), torch.tensor([0])))
+    for place in range(3):
+        x = torch.randn(1, 2, 1, 4)
+        keys[:, :, place] = x[:, :, 0]
+        wanted = F.scaled_dot_product_attention(x.double(), keys.double(), keys.double())
+        got = fast(x, torch.tensor([place]))
+        torch.testing.assert_close(got.double(), wanted, rtol=1e-5, atol=1e-6)
+    assert torch.equal(model.keys, keys) and torch.equal(model.held.keys, keys)
