@@ -131,7 +131,7 @@ class Case:
     @property
     def bytes(self) -> int:
         """Of K and V."""
-        width = 1 if self.kept.startswith("f8") else 2
+        width = 1 if self.kept.startswith("f8") else 4 if self.kept == "f32" else 2
         columns = self.head + (0 if self.latent else self.columns)
         return self.heads * self.keys * columns * width
 

@@ -8,7 +8,8 @@ from attnpass.attention.facts import find
 from attnpass.machines import DEFAULT_TARGET, Target, named_target
 from attnpass.machines.amd import machine as amd
 from attnpass.machines.nvidia import machine as nvidia
-from bench.markdown import size, table, text_table
+from attnpass.report.gains import size_words
+from bench.markdown import table, text_table
 
 # What is shown of the targets' worth: target, rows, head dim, types of Q and V.
 WORTH = (
@@ -70,5 +71,5 @@ def _target_row(target: Target) -> list[str]:
         target.name,
         f"{target.bytes_per_second / 1e9:.0f}",
         f"{launch * 1e6:.0f}",
-        size(round(launch * target.bytes_per_second)),
+        size_words(round(launch * target.bytes_per_second)),
     ]

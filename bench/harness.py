@@ -26,17 +26,14 @@ from bench.results import ROOT, Results, Row
 BENCHES = (
     "blocks",
     "configure",
-    "copies",
     "cpu",
     "kernels",
     "known",
     "layers",
     "models",
+    "models_on_cpu",
     "product_kernels",
-    "products",
     "projection",
-    "split_k",
-    "split_k_cpu",
 )
 # Seconds that a case may be silent, where its bench says nothing else.
 CASE_SECONDS = 120

@@ -10,7 +10,7 @@ from bench.results import ROOT
 
 DOCS = ROOT / "docs"
 COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b")
-WIDTH, HEIGHT, MARGIN = 640, 360, 60
+WIDTH, LEFT, STEP = 800, 300, 16
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], align: str = "---:") -> str:
@@ -36,69 +36,32 @@ def write_block(page: str, name: str, text: str) -> None:
     path.write_text(head + begin + text.rstrip() + "\n" + end + tail)
 
 
-def size(count: int | None) -> str:
-    """Bytes for a reader."""
-    if count is None:
-        return "?"
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= scale:
-            return f"{count / scale:.3g} {unit}"
-    return f"{count} B"
-
-
 def ratios_plot(title: str, ratios: Mapping[str, Mapping[str, float]], names: Sequence[str]) -> str:
     """SVG: a line for each case, with a dot for each name's ratio on a logarithmic axis."""
-    left, step = 300, 16
 
     def place(ratio: float) -> float:
-        return left + (math.log10(ratio) + 1) / 3.5 * (WIDTH + 160 - left - 20)
+        return LEFT + (math.log10(ratio) + 1) / 3.5 * (WIDTH - LEFT - 20)
 
-    height = 90 + step * len(ratios)
-    parts = _head(height, title, WIDTH + 160)
+    height = 90 + STEP * len(ratios)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+        'font-family="sans-serif">',
+        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+        _text("60", "30", title),
+    ]
     for tick in (0.1, 0.3, 1, 3, 10, 30, 100, 300):
         x, color = place(tick), "black" if tick == 1 else "#ddd"
         parts.append(f'<path d="M{x:.1f},60 V{height - 20}" stroke="{color}"/>')
         parts.append(_text(f"{x - 8:.1f}", "54", f"{tick:g}"))
     for i, (case, row) in enumerate(ratios.items()):
-        y = 74 + step * i
+        y = 74 + STEP * i
         parts.append(_text("10", str(y + 4), case))
         for name, ratio in row.items():
             color = COLORS[names.index(name)]
             parts.append(f'<circle cx="{place(ratio):.1f}" cy="{y}" r="4" fill="{color}"/>')
     for i, name in enumerate(names):
-        parts.append(_text(str(left + 80 * i), str(height - 4), name, COLORS[i]))
+        parts.append(_text(str(LEFT + 80 * i), str(height - 4), name, COLORS[i]))
     return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def lines_plot(title: str, lines: Mapping[str, Sequence[tuple[int, float]]], top: int) -> str:
-    """SVG: a line for each name over powers of two up to 128; the other axis ends at `top`."""
-
-    def place(x: float, y: float) -> str:
-        across = MARGIN + math.log2(x) / 7 * (WIDTH - 2 * MARGIN)
-        return f"{across:.1f},{HEIGHT - MARGIN - y / top * (HEIGHT - 2 * MARGIN):.1f}"
-
-    parts = _head(HEIGHT, title)
-    for power in range(1, 8):
-        x, y = place(2**power, 0).split(",")
-        parts.append(_text(x, str(float(y) + 18), str(2**power)))
-    for tick in range(0, top + 500, 1000):
-        x, y = place(1, tick).split(",")
-        parts.append(_text("15", y, str(tick)))
-        parts.append(f'<path d="M{x},{y} H{WIDTH - MARGIN}" stroke="#ddd"/>')
-    for i, (name, points) in enumerate(lines.items()):
-        path = " ".join(place(*point) for point in sorted(points))
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{COLORS[i]}"/>')
-        parts.append(_text(str(WIDTH - 150), str(200 + 16 * i), name, COLORS[i]))
-    return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def _head(height: int, title: str, width: int = WIDTH) -> list[str]:
-    return [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        'font-family="sans-serif">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        _text(str(MARGIN), "30", title),
-    ]
 
 
 def _text(x: str, y: str, words: str, color: str = "black") -> str:

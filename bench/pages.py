@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from attnpass.report.gains import size_words
 from bench import cost_tables, pass_table
 from bench.cases import blocks as gpu_blocks
 from bench.cases.configure import NARROW_VARIANTS, WRONG
-from bench.markdown import DOCS, lines_plot, ratios_plot, size, table, text_table, write_block
+from bench.markdown import DOCS, ratios_plot, table, text_table, write_block
 from bench.results import FOLDER, Results, Row, load
 
 Ways = dict[str, Row]
@@ -356,41 +357,6 @@ def projection() -> str:
     return "\n\n".join(parts)
 
 
-def copies() -> str:
-    """Microseconds of copies beside attention."""
-    results = load("copies_h200")
-    lines = []
-    for case, rows in results.by_case().items():
-        before, after = (rows[way]["us"] for way in ("iree", "attnpass"))
-        rate = results.cases[case]["megabytes"] / after
-        lines.append(
-            [case, f"{before:.1f}", f"{after:.1f}", f"{before / after:.1f}", f"{rate:.1f}"]
-        )
-    return f"{on(results, 'microseconds')}; results are equal to PyTorch's.\n\n" + table(
-        ["copy", "IREE", "configured", "times as fast", "TB/s"], lines
-    )
-
-
-def decode() -> str:
-    names = ("iree", "attnpass", "torch FA2", "torch cuDNN")
-    results = load("split_k_h200")
-    cases = results.by_case("attention", lambda row: row.get("splits") in (None, "", "auto"))
-    lines = [
-        [shape, *(f"{rows[n]['GB/s']:.0f}" if n in rows else "-" for n in names)]
-        for shape, rows in cases.items()
-    ]
-    return "GB/s of K and V, f16, head dim 128.\n\n" + table(["heads x rows x keys", *names], lines)
-
-
-def sweep() -> str:
-    """GB/s over the number of chunks, a line a shape."""
-    lines: dict[str, list[tuple[int, float]]] = {}
-    for row in load("split_k_h200").flat("attention"):
-        if row.get("splits", "").isdigit():
-            lines.setdefault(row["case"], []).append((int(row["splits"]), row["GB/s"]))
-    return lines_plot("decode, GB/s of K and V over the number of chunks of keys", lines, 4500)
-
-
 # docs/notes/kernels.md
 
 
@@ -430,9 +396,23 @@ def kernel_prefill() -> str:
 
     def wanted(row: Row) -> bool:
         is_large = not _is_decode(row) and row["keys"] >= 512 and not row.get("cap")
+        is_large = is_large and row["dtype"] != "f32"
         return is_large and not _is_widened(row) and not row.get("latent")
 
     return _beside_peers(_kernels(wanted), "TFLOPS")
+
+
+def kernel_floats() -> str:
+    """TFLOPS in f32, beside memory-efficient attention's."""
+    lines = []
+    for case, rows in _kernels(lambda row: row["dtype"] == "f32" and not row["own"]).items():
+        ways = [rows.get(name, {}) for name in ("iree", "torch_efficient")]
+        cells = [f"{w['TFLOPS']} ({short_time(w['ms'])})" if "ms" in w else "-" for w in ways]
+        ratio = f"{ways[1]['ms'] / ways[0]['ms']:.2f}" if "ms" in ways[1] else "-"
+        errors = [f"{way['error']:.1e}" if "error" in way else "-" for way in ways]
+        lines.append([case, *cells, ratio, *errors])
+    head = ["case", "kernel", "memory-efficient", "its time / kernel's", "error", "its error"]
+    return table(head, lines)
 
 
 def widened() -> str:
@@ -477,7 +457,7 @@ def thresholds() -> str:
     return table(["case", "kernel", "IREE, configured"], lines)
 
 
-# docs/notes/cpu.md, docs/notes/split-k.md, docs/notes/layers.md
+# docs/notes/cpu.md
 
 STEPS = 8
 WAITS = (
@@ -488,6 +468,15 @@ IN_A_CALL = (
     f"Attention {STEPS} times in a call, each with the last result as its queries, ms a step, "
     "threads as both come, and where both wait in the same way:"
 )
+
+MODELS_ON_CPU = tuple(path.stem for path in sorted(FOLDER.glob("models_on_cpu*.json")))
+MODEL_WAYS = {
+    "iree": "IREE",
+    "attnpass": "arguments",
+    "constants": "constants",
+    "torch": "torch",
+    "torch compile": "torch.compile",
+}
 
 
 def cpu() -> str:
@@ -513,6 +502,24 @@ def _cpu_machine(results: Results) -> str:
         if steps:
             text += f"{IN_A_CALL}\n\n{_steps_table(steps)}\n"
     return text
+
+
+def models_on_cpu() -> str:
+    """A table for each machine and number of threads: ms, medians, and the best calls."""
+    text = ""
+    for name in MODELS_ON_CPU:
+        results = load(name)
+        text += f"{results.about['machine']}. {results.about.get('note', '')}\n\n"
+        for threads in dict.fromkeys(row["threads"] for row in results.rows):
+            rows = results.by_case(where=lambda row, of=threads: row["threads"] == of)
+            lines = []
+            for case, ways in rows.items():
+                found = [ways.get(way, {}) for way in MODEL_WAYS]
+                times = [f"{one['ms']:.4g} ({one['best']:.4g})" if one else "" for one in found]
+                lines.append([case, *times, ", ".join(f"{w['error']:.0e}" for w in found if w)])
+            heads = [f"layers, ms, threads: {threads}", *MODEL_WAYS.values(), "errors"]
+            text += f"{table(heads, lines)}\n"
+    return text.rstrip() + "\n"
 
 
 def _cpu_table(cases: dict[str, Ways]) -> str:
@@ -558,37 +565,6 @@ def _steps_table(cases: dict[str, Ways]) -> str:
     return table([*head, "both sleeping", "both spinning", "errors"], lines)
 
 
-def split_k_cpu() -> str:
-    """Medians and best calls of decode, whole and in chunks."""
-    lines = [
-        [
-            shape.replace("x", " x "),
-            *(f"{row['ms']:.3g} ({row['best']:.3g})" for row in ways.values()),
-        ]
-        for shape, ways in load("split_k_cpu").by_case().items()
-    ]
-    head = ["heads x rows x keys", "IREE default", "whole", "2 chunks", "4 chunks", "8 chunks"]
-    return table(head, lines)
-
-
-def blocks() -> str:
-    """Attention blocks of Llama's sizes on a CPU."""
-    results = load("layers_cpu")
-    lines = []
-    for case, ways in results.by_case().items():
-        for way, row in ways.items():
-            times = [f"{row[key]:.1f}" for key in ("ms", "attention_ms", "movement_ms")]
-            counts = f"{row['dispatches']} ({row['moving']})"
-            moved = f"{size(row['bytes'])} ({size(row['moved'])})"
-            gain = f"{row['speedup']:.2f}" if way == "cost" else ""
-            label = {"default": "IREE", "cost": "attnpass"}[way]
-            lines.append([case, label, *times, counts, moved, f"{row['error']:.0e}", gain])
-    head = ["layer", "program", "ms", "attention ms", "moving ms", "dispatches (moving)"]
-    about = results.about
-    where = f"{about['machine']}, {about['cores']} cores, IREE {about['versions']['iree']}.\n\n"
-    return where + table([*head, "bytes (moved)", "error", "speed-up"], lines)
-
-
 # docs/notes/models.md
 
 
@@ -614,9 +590,13 @@ def _model_counts(cases: dict[str, Ways]) -> str:
         for way in ways.values():
             line.append(" ".join(dict.fromkeys(way["v"])) or "-")
             line.append(f"{way['dispatches']} ({way['moving']})")
-            line.append(f"{size(way['bytes'])} ({size(way['moved'])})")
+            line.append(f"{_size(way['bytes'])} ({_size(way['moved'])})")
         lines.append([*line, worst(ways.values())])
     return table([*head, "worst error"], lines)
+
+
+def _size(count: int | None) -> str:
+    return "?" if count is None else size_words(count)
 
 
 def _model_whys(modules: Ways, cases: dict[str, Ways]) -> str:
@@ -648,9 +628,13 @@ class Block:
 
 
 def _run(name: str) -> str:
-    about = load(name).about
-    when = f"{about['date']}, commit {about['commit']}"
-    return f"Run: `bench/results/{name}.json` ({when}).\n"
+    """The file that a table is made of, with its last run and those of rows from before."""
+    found = load(name)
+    last = (found.about["date"], found.about["commit"])
+    before = {(one["date"], one["commit"]) for one in found.rows if {"date", "commit"} <= {*one}}
+    runs = [f"{day}, commit {commit}" for day, commit in (last, *sorted(before - {last}))]
+    older = f"; rows from before: {'; '.join(runs[1:])}" if runs[1:] else ""
+    return f"Run: `bench/results/{name}.json` ({runs[0]}{older}).\n"
 
 
 CPUS = tuple(path.stem for path in sorted(FOLDER.glob("cpu*.json")))
@@ -667,21 +651,19 @@ BLOCKS: dict[tuple[str, str], Block] = {
     ("notes/gpu.md", "narrow"): Block(narrow, ("configure_h200",)),
     ("notes/gpu.md", "f32"): Block(f32, ("configure_f32_h200",)),
     ("notes/gpu.md", "projection"): Block(projection, ("projection_h200",)),
-    ("notes/gpu.md", "copies"): Block(copies, ("copies_h200",)),
-    ("notes/gpu.md", "decode"): Block(decode, ("split_k_h200",)),
     ("notes/kernels.md", "decode"): Block(kernel_decode, ("kernels_h200",)),
     ("notes/kernels.md", "prefill"): Block(kernel_prefill, ("kernels_h200",)),
+    ("notes/kernels.md", "floats"): Block(kernel_floats, ("kernels_h200",)),
     ("notes/kernels.md", "widened"): Block(widened, ("kernels_h200",)),
     ("notes/kernels.md", "caps"): Block(caps, ("kernels_h200",)),
     ("notes/kernels.md", "thresholds"): Block(thresholds, ("kernels_h200",)),
     ("notes/cpu.md", "cpu"): Block(cpu, CPUS),
-    ("notes/split-k.md", "cpu"): Block(split_k_cpu, ("split_k_cpu",)),
-    ("notes/layers.md", "layers"): Block(blocks, ("layers_cpu",)),
+    ("notes/cpu.md", "models on cpu"): Block(models_on_cpu, MODELS_ON_CPU),
     ("notes/models.md", "models"): Block(models, ("models",)),
     ("notes/cost-model.md", "targets"): Block(cost_tables.targets),
     ("notes/cost-model.md", "worth"): Block(cost_tables.worth),
 }
-PLOTS = {"notes/prefill.svg": speedups, "notes/split-k.svg": sweep}
+PLOTS = {"notes/prefill.svg": speedups}
 
 
 def write() -> None:

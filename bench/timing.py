@@ -61,14 +61,11 @@ def kernels_of(call: Callable[[], Any]) -> list[tuple[str, float]]:
     return [(event.name, event.time_range.elapsed_us()) for event in events]
 
 
-def gpu_microseconds(
-    calls: Mapping[str, Callable[[], Any]], turns: int, is_counted: Callable[[str], bool]
-) -> dict[str, float]:
-    """Of a call of each name, the median over `turns` of what its counted kernels take."""
+def gpu_microseconds(calls: Mapping[str, Callable[[], Any]], turns: int) -> dict[str, float]:
+    """Of a call of each name, the median over `turns` of what its kernels take."""
     spent: dict[str, list[float]] = {name: [] for name in calls}
     for name in in_turns(list(calls), turns):
-        kernels = kernels_of(calls[name])
-        spent[name].append(sum(us for kernel, us in kernels if is_counted(kernel)))
+        spent[name].append(sum(us for _, us in kernels_of(calls[name])))
     return {name: round(statistics.median(times), 2) for name, times in spent.items()}
 
 
@@ -133,13 +130,9 @@ def call_seconds(
     return least
 
 
-def slopes(
-    ways: Mapping[str, Mapping[int, Callable[[], Any]]],
-    repeats: int,
-    middle: Callable[[Sequence[float]], float] = statistics.median,
-) -> dict[str, float]:
+def slopes(ways: Mapping[str, Mapping[int, Callable[[], Any]]], repeats: int) -> dict[str, float]:
     """Seconds a step of each way: the difference between calls of few and of many steps, the
-    `middle` of each. Each way has calls by their number of steps; the first of each warms up."""
+    median of each. Each way has calls by their number of steps; the first of each warms up."""
     calls = {(name, count): call for name, of in ways.items() for count, call in of.items()}
     times: dict[tuple[str, int], list[float]] = {key: [] for key in calls}
     for call in calls.values():
@@ -149,8 +142,8 @@ def slopes(
     found = {}
     for name, of in ways.items():
         few, many = min(of), max(of)
-        difference = middle(times[name, many]) - middle(times[name, few])
-        found[name] = difference / (many - few)
+        medians = [statistics.median(times[name, count]) for count in (many, few)]
+        found[name] = (medians[0] - medians[1]) / (many - few)
     return found
 
 

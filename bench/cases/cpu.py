@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.cases.steps import Shape, steps_module
+from bench.attention import V_T, K, Q, V, fresh_attention
 from bench.device import load, to_iree
 from bench.results import ROOT, Row, row
 from bench.timing import relative_error
@@ -45,7 +45,7 @@ from bench.timing import relative_error
 WAYS = {
     "iree": None,
     "configured": "attn-configure",
-    "vectorized": "attn-configure,attn-vectorize",
+    "vectorized": "attn-split-k{configured=true},attn-configure,attn-vectorize",
 }
 COMPILE_SECONDS = 120
 # Attention steps, each after the last, in a call of decode's function `steps`.
@@ -74,32 +74,37 @@ WAITING = {"programs": "spinning", "torch": "sleeping"}
 
 @dataclass(frozen=True)
 class Case:
-    shape: Shape
+    """`heads`, each with `rows` queries over `keys` keys of `head` columns, all of type `kind`;
+    `transposed`: V comes with its keys innermost."""
+
+    heads: int
+    rows: int
+    keys: int
+    head: int
+    kind: str = "f32"
     mask: str = ""
     dynamic: bool = False
     transposed: bool = False
 
     @property
     def name(self) -> str:
-        shape = self.shape
-        words = [f"{shape.heads} heads", f"{shape.rows} x {shape.keys}", f"d {shape.head_dim}"]
-        words += [shape.element, self.mask, "keys at run time" if self.dynamic else ""]
+        words = [f"{self.heads} heads", f"{self.rows} x {self.keys}", f"d {self.head}"]
+        words += [self.kind, self.mask, "keys at run time" if self.dynamic else ""]
         words += ["V^T"] if self.transposed else []
         return ", ".join(word for word in words if word)
 
     @property
     def functions(self) -> dict[str, int]:
         """The functions of its programs, and how many attention steps each has."""
-        few_rows = self.shape.rows < self.shape.head_dim
-        return {"one": 1, "steps": STEPS} if few_rows else {"one": 1}
+        return {"one": 1, "steps": STEPS} if self.rows < self.head else {"one": 1}
 
 
 def prefill(heads: int, length: int, head: int, kind: str = "f32", **more: Any) -> Case:
-    return Case(Shape(heads, length, length, head, kind), **more)
+    return Case(heads, length, length, head, kind, **more)
 
 
-def decode(rows: int, keys: int, kind: str = "f32", **more: Any) -> Case:
-    return Case(Shape(8, rows, keys, 128, kind), **more)
+def decode(rows: int, keys: int, kind: str = "f32", heads: int = 8, **more: Any) -> Case:
+    return Case(heads, rows, keys, 128, kind, **more)
 
 
 CASES = (
@@ -135,6 +140,9 @@ CASES = (
     prefill(8, 512, 128, "f16", transposed=True),
     decode(4, 4096, transposed=True),
     decode(4, 4096, "f16", transposed=True),
+    # Few heads, which are cut into chunks of their keys.
+    decode(4, 16384, heads=1),
+    decode(4, 65536, heads=1),
 )
 
 
@@ -147,9 +155,7 @@ def compile(folder: Path, wanted: list[Case], options: argparse.Namespace) -> No
     for case in wanted:
         place = folder_of(folder, case)
         place.mkdir(parents=True, exist_ok=True)
-        text = steps_module(
-            case.shape, case.functions, bool(case.mask), case.dynamic, case.transposed
-        )
+        text = steps_module(case)
         for way, passes in WAYS.items():
             (place / f"{way}.vmfb").write_bytes(compile_text(text, passes, options.cpu))
         print(case.name, flush=True)
@@ -159,6 +165,27 @@ def compile(folder: Path, wanted: list[Case], options: argparse.Namespace) -> No
 def about(folder: Path) -> dict[str, Any]:
     """For which processor the programs are."""
     return json.loads((folder / "cpu.json").read_text())
+
+
+def steps_module(case: Case) -> str:
+    """MLIR text: each function of a case, whose attention steps each read the last one's result."""
+    heads, keys, kind = case.heads, "?" if case.dynamic else case.keys, case.kind
+    q = f"tensor<{heads}x{case.rows}x{case.head}x{kind}>"
+    k = f"tensor<{heads}x{keys}x{case.head}x{kind}>"
+    v = f"tensor<{heads}x{case.head}x{keys}x{kind}>" if case.transposed else k
+    mask = f"tensor<{heads}x{case.rows}x{keys}xi1>"
+    read = [("%k", k, K), ("%v", v, V_T if case.transposed else V), ("%scale", kind, "")]
+    read += [("%mask", mask, "b, m, k2")] if case.mask else []
+    functions = []
+    for name, count in case.functions.items():
+        steps = [fresh_attention(f"%q{i + 1}", [(f"%q{i}", q, Q), *read], q) for i in range(count)]
+        functions.append(
+            f"func.func @{name}(%q0: {q}, %k: {k}, %v: {v}"
+            f"{', %mask: ' + mask if case.mask else ''}) -> {q} {{\n"
+            f"  %scale = arith.constant {case.head**-0.5} : {kind}"
+            f"{''.join(steps)}\n  return %q{count} : {q}\n}}\n"
+        )
+    return "\n".join(functions)
 
 
 def folder_of(folder: Path, case: Case) -> Path:
@@ -303,28 +330,27 @@ def inputs(case: Case) -> list[np.ndarray]:
     """q, k, v (or V^T) in the case's type and the mask, if it has one."""
     import ml_dtypes
 
-    kind = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}[case.shape.element]
+    kind = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}[case.kind]
     random = np.random.default_rng(0)
-    shape = case.shape
-    sizes = [(shape.heads, count, shape.head_dim) for count in (shape.rows, *[shape.keys] * 2)]
+    sizes = [(case.heads, count, case.head) for count in (case.rows, *[case.keys] * 2)]
     arrays = [random.standard_normal(size, np.float32).astype(kind) for size in sizes]
     if case.transposed:
         arrays[2] = np.ascontiguousarray(arrays[2].swapaxes(1, 2))
-    seen = np.ones((shape.heads, shape.rows, shape.keys), np.bool_)
+    seen = np.ones((case.heads, case.rows, case.keys), np.bool_)
     if case.mask == "causal":
         seen = np.tril(seen)
     elif case.mask == "padding":
-        seen[:, :, shape.keys * 3 // 4 :] = False
+        seen[:, :, case.keys * 3 // 4 :] = False
     return [*arrays, seen] if case.mask else arrays
 
 
 def reference(case: Case, arrays: list[np.ndarray], steps: int) -> np.ndarray:
     results = []
-    for head in range(case.shape.heads):
+    for head in range(case.heads):
         q, k, v = (array[head].astype(np.float64) for array in arrays[:3])
         v = v.T if case.transposed else v
         for _ in range(steps):
-            scores = q @ k.T / math.sqrt(case.shape.head_dim)
+            scores = q @ k.T / math.sqrt(case.head)
             if case.mask:
                 scores[~arrays[3][head]] = -np.inf
             weights = np.exp(scores - scores.max(-1, keepdims=True))
@@ -383,7 +409,7 @@ def torch_call(
     from torch.nn.functional import scaled_dot_product_attention
 
     torch.set_num_threads(threads)
-    kind = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[case.shape.element]
+    kind = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[case.kind]
     q, k, v = (torch.from_numpy(x.astype(np.float32)).to(kind)[None].clone() for x in arrays[:3])
     v = v.mT if case.transposed else v
     causal = case.mask == "causal"

@@ -24,7 +24,7 @@ from attnpass.ir.views import repeat_of
 from attnpass.layout.rules.loop_nest import is_contraction
 from bench.models import families
 from bench.models.check import OFF, build, compile_model, load_model, worst_error
-from bench.models.flow import Flow, read_flow, walk
+from bench.models.flow import read_flow, walk
 from bench.models.trace import Model
 from bench.results import Row, row
 
@@ -65,7 +65,8 @@ def run(folder: Path, case: Case, _: argparse.Namespace) -> Iterator[Row]:
     for name, (mode, flags) in VARIANTS.items():
         built = build(model, mode, flags)
         flow = read_flow(built.flow)
-        ways[name] = facts_of(flow) | {"error": worst_error(built.vmfb, model)}
+        read = ["k2" if inner else "n" for inner in flow.v_innermost]
+        ways[name] = flow.counts | {"v": read, "error": worst_error(built.vmfb, model)}
         if mode:
             ways[name]["decisions"] = decisions(built.report)
     given = [chain.startswith(GIVEN) for chain in chains]
@@ -73,17 +74,6 @@ def run(folder: Path, case: Case, _: argparse.Namespace) -> Iterator[Row]:
     yield row(case.name, "module", found)
     for name, way in ways.items():
         yield row(case.name, name, way)
-
-
-def facts_of(flow: Flow) -> dict[str, Any]:
-    """Counts of a module at `flow`."""
-    return {
-        "dispatches": len(flow.dispatches),
-        "moving": len(flow.moving),
-        "bytes": flow.bytes,
-        "moved": flow.moved,
-        "v": ["k2" if inner else "n" for inner in flow.v_innermost],
-    }
 
 
 def decisions(report: Report) -> list[dict[str, str]]:

@@ -9,6 +9,7 @@ torch's own function, or written out, as eager models have it.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -376,3 +377,23 @@ def text_of(block: Any, inputs: Sequence[Tensor], unknown: Sequence[Any]) -> str
     program = export(Called(block, len(inputs)), [*inputs, *weights], None, open_sizes, False)
     module, _ = imported(stateless(normalize(decomposed(program))))
     return str(module)
+
+
+def with_parameters(text: str, inputs: int) -> str:
+    """A program of `text_of` whose weights are no arguments but parameters `w0`, `w1`, ... of scope
+    `model`, which the runtime reads when it loads the program."""
+    start, end = text.index("(%arg0"), text.index(") -> ")
+    arguments = text[start + 1 : end].split(", %")
+    given, weights = arguments[:inputs], arguments[inputs:]
+    declared, loaded = "", ""
+    for number, argument in enumerate(weights):
+        name, kind = argument.split(": ")
+        builtin = re.sub(r"!torch.vtensor<\[([\d,]*)\],(\w+)>", r"tensor<\1x\2>", kind)
+        builtin = builtin.replace(",", "x")
+        named = f'#flow.parameter.named<"model"::"w{number}">'
+        declared += f"  util.global private @w{number} = {named} : {builtin}\n"
+        loaded += f"    %w{number} = util.global.load @w{number} : {builtin}\n"
+        loaded += f"    %{name} = torch_c.from_builtin_tensor %w{number} : {builtin} -> {kind}\n"
+    function, body = text.rindex("  func.func", 0, start), text.index("{\n", end) + 2
+    signature = text[function : start + 1] + ", %".join(given) + text[end:body]
+    return text[:function] + declared + signature + loaded + text[body:]

@@ -12,7 +12,7 @@ import numpy as np
 
 import attnpass
 from attnpass import Report
-from bench.device import to_iree
+from bench.device import load, to_iree
 from bench.models.trace import Array, Model, numpy_type
 
 TARGET = [
@@ -34,8 +34,9 @@ def compile_model(
     """With the passes in `mode`, or by IREE alone where that is None."""
     extra = [*TARGET, *cpu, *flags]
     if mode is None:
-        return compile_by_iree(model.text, extra)
-    data = attnpass.compile_str(model.text, mode=mode, report=report, extra_args=extra)
+        data = attnpass.compile_str(model.text, extra_args=["--attn-disable", *extra])
+    else:
+        data = attnpass.compile_str(model.text, mode=mode, report=report, extra_args=extra)
     assert data is not None
     return data
 
@@ -54,26 +55,14 @@ def build(
     mode: str | None,
     flags: Sequence[str] = (),
     cpu: Sequence[str] = GENERIC,
-    edit: Callable[[str], str] | None = None,
 ) -> Built:
-    """Compiles to the end, and reads the text at `flow` on the way; with `edit`, compiles to
-    `flow`, and the edited text from there on, with the pass that works behind `flow` on a CPU."""
+    """Compiles to the end, and reads the text at `flow` on the way."""
     report = Report()
-    if edit is None:
-        with tempfile.TemporaryDirectory() as folder:
-            dump = f"--dump-compilation-phases-to={folder}"
-            vmfb = compile_model(model, mode, [*flags, dump], report, cpu)
-            (path,) = Path(folder).glob("*.flow.mlir")
-            return Built(path.read_text(), vmfb, report)
-    flow = flow_text(model, mode, flags, cpu)
-    extra = [*TARGET, *cpu, *flags, "--compile-from=flow"]
-    if mode is None:
-        return Built(flow, compile_by_iree(edit(flow), extra), report)
-    vmfb = attnpass.compile_str(
-        edit(flow), pipeline="attn-vectorize", report=report, extra_args=extra
-    )
-    assert vmfb is not None
-    return Built(flow, vmfb, report)
+    with tempfile.TemporaryDirectory() as folder:
+        dump = f"--dump-compilation-phases-to={folder}"
+        vmfb = compile_model(model, mode, [*flags, dump], report, cpu)
+        (path,) = Path(folder).glob("*.flow.mlir")
+        return Built(path.read_text(), vmfb, report)
 
 
 def flow_text(
@@ -83,35 +72,24 @@ def flow_text(
     return compile_model(model, mode, [*flags, "--compile-to=flow"], None, cpu).decode()
 
 
-def compile_by_iree(text: str, extra: list[str]) -> bytes:
-    """What iree-compile makes of a module's text."""
-    from iree.compiler.tools import compile_str
-
-    data = compile_str(text, extra_args=extra)
-    assert data is not None
-    return data
-
-
 def run(vmfb: bytes, inputs: Sequence[Array]) -> list[Array]:
     """What the only public function gives for `inputs`."""
     return [np.array(result.to_host()) for result in loaded(vmfb, inputs)()]
 
 
-def loaded(vmfb: bytes, inputs: Sequence[Array], device: Any = None) -> Callable[[], list[Any]]:
-    """A call of the only public function on `inputs`, which lie on the device already (the
-    one given, else all cores); it returns when the results, device arrays, are there."""
+def loaded(vmfb: bytes, inputs: Sequence[Array]) -> Callable[[], list[Any]]:
+    """A call of the only public function on `inputs`, which lie on the device already (all cores);
+    it returns when the results, device arrays, are there."""
     import iree.runtime as runtime
 
-    config = runtime.Config(device=device) if device else runtime.Config("local-task")
-    context = runtime.SystemContext(config=config)
-    module = runtime.VmModule.copy_buffer(config.vm_instance, vmfb)
-    context.add_vm_module(module)
-    names = [n for n in module.function_names if not n.startswith("__") and "$" not in n]
-    function = context.modules[module.name][names[0]]
+    config = runtime.Config("local-task")
+    functions = load(config, vmfb)
+    names = [n for n in functions.vm_module.function_names if not n.startswith("__")]
+    (name,) = (n for n in names if "$" not in n)
     given = [to_iree(config.device, array) for array in inputs]
 
     def call() -> list[Any]:
-        results: Any = function(*given)
+        results: Any = functions[name](*given)
         results = list(results) if isinstance(results, tuple | list) else [results]
         for result in results:
             result.to_host()

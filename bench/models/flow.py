@@ -83,6 +83,16 @@ class Flow:
         return _sum([*(d.bytes for d in self.moving), *self.copied])
 
     @property
+    def counts(self) -> dict[str, int | None]:
+        """Dispatches and bytes, and what of them only moves."""
+        return {
+            "dispatches": len(self.dispatches),
+            "moving": len(self.moving),
+            "bytes": self.bytes,
+            "moved": self.moved,
+        }
+
+    @property
     def v_innermost(self) -> list[bool]:
         """Per attention: whether k2 is innermost in V's map."""
         return [inner for d in self.dispatches for inner in d.v_innermost]
