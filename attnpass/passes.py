@@ -52,6 +52,7 @@ REGISTRY: dict[str, str] = {
     "attn-mask-positions": "attnpass.repair.mask_positions:MaskPositions",
     "attn-natural-scores": "attnpass.repair.natural_scores:NaturalScores",
     "attn-normal-form": "attnpass.forms.normal_form:NormalForm",
+    "attn-order-concats": "attnpass.layout.order_concats:OrderConcats",
     "attn-order-products": "attnpass.repair.order_products:OrderProducts",
     "attn-order-factors": "attnpass.repair.order_factors:OrderFactors",
     "attn-order-dims": "attnpass.forms.normal_form:OrderDims",
@@ -74,6 +75,8 @@ REGISTRY: dict[str, str] = {
     "attn-same-types": "attnpass.repair.same_types:SameTypes",
     "attn-scatter-rows": "attnpass.forms.scatter_rows:ScatterRows",
     "attn-scatter-indices": "attnpass.repair.scatter_indices:ScatterIndices",
+    "attn-short-rows": "attnpass.gpu.short_rows:ShortRows",
+    "attn-spin-waits": "attnpass.gpu.spin_waits:SpinWaits",
     "attn-split-indices": "attnpass.gpu.split_indices:SplitIndices",
     "attn-split-k": "attnpass.split_k.split_k:SplitK",
     "attn-store-gathers": "attnpass.repair.store_gathers:StoreGathers",
@@ -86,6 +89,7 @@ REGISTRY: dict[str, str] = {
     "attn-use-kernels": "attnpass.kernels.use_kernels:UseKernels",
     "attn-use-products": "attnpass.kernels.use_products:UseProducts",
     "attn-vectorize": "attnpass.cpu.vectorize:Vectorize",
+    "attn-vectorize-products": "attnpass.cpu.vectorize_products:VectorizeProducts",
     "attn-wide-sums": "attnpass.repair.wide_sums:WideSums",
     "attn-plain-indices": "attnpass.repair.plain_indices:PlainIndices",
     "attn-widen": "attnpass.gpu.widen:Widen",
@@ -202,6 +206,46 @@ class Pass:
         Raises AttnError for input that the pass cannot work on.
         """
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class OpPass(Pass):
+    """A pass that does one thing to each op of a kind, in modules for its `backends`, and tells a
+    reader `what` it was; `kind` is what such an op is called, if not by its name.
+
+    Ops are found before any is changed, the last first with `backwards`; `in_bodies` of linalg ops,
+    too, where scalars are wanted.
+    """
+
+    what: ClassVar[What] = "repaired"
+    kind: ClassVar[str] = ""
+    backwards: ClassVar[bool] = False
+    in_bodies: ClassVar[bool] = False
+
+    def wanted(self, op: ir.Operation) -> bool:
+        """Whether this may be such an op."""
+        raise NotImplementedError
+
+    def change(self, op: ir.Operation) -> str:
+        """Does it to an op, and says what; '' where the op stays. An op that has no users behind
+        it is erased."""
+        raise NotImplementedError
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        from .ir import collect, erase_dead
+        from .report.ops import op_of
+
+        if self.backends and not self.is_for(module):
+            return False
+        changed: list[ir.Operation] = []
+        found = collect(module, self.wanted, bodies=self.in_bodies)
+        for op in reversed(found) if self.backwards else found:
+            about = op_of(op, self.kind)
+            if said := self.change(op):
+                context.report.record(about, self.what, said)
+                changed.append(op)
+        erase_dead(changed)
+        return bool(changed)
 
 
 @dataclass(frozen=True)

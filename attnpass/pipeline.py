@@ -43,6 +43,7 @@ class PipelineOptions:
     hardware_exp2: bool = _choice(True, "the GPU's exp2 and fp8 casts in CUDA kernels")
     shared_memory: bool = _choice(True, "CUDA tiles in shared memory as tensor cores read them")
     workspace: bool = _choice(True, "CUDA: memory that the module holds between calls")
+    spin: bool = _choice(True, "CUDA: looking for the end of a call before a thread sleeps")
     raise_attention: bool = _choice(
         True, "attention made of products and a softmax between them", flag="raise"
     )
@@ -121,6 +122,7 @@ STEPS = (
     Step("attn-fuse-normalization", "attention that divides by its sum itself has more kernels"),
     Step("attn-mask-positions", "IREE numbers positions wrong where it joins or cuts dims"),
     Step("attn-share-masks", "a mask is read once, not once a head"),
+    Step("attn-order-concats", "IREE joins heads behind their transposes in many runs", _CONFIGURE),
     Step(
         "attn-explicit-repeats",
         "rules hand layouts through broadcasts, not through reads by index",
@@ -160,8 +162,12 @@ STEPS = (
     Step("attn-tile-products", "rows of products fit a kernel's tiles", _CONFIGURE),
     Step("attn-pack-products", "IREE reads weights as they lie, from a page a row", _CONFIGURE),
     Step("attn-generic-products", "IREE lowers named products wrong below O2"),
+    Step(
+        "attn-scatter-rows",
+        "IREE imports a write of rows of a cache as one of elements; before attn-fuse-pieces, "
+        "behind which nobody sees how the table of indices is made",
+    ),
     Step("attn-fuse-pieces", "IREE copies parts of heads out and back in", _CONFIGURE),
-    Step("attn-scatter-rows", "IREE imports a write of rows of a cache as one of elements"),
     Step("attn-scatter-indices", "IREE fuses what makes a scatter's indices into its kernel"),
     Step("attn-gather-indices", "IREE takes wrong rows in gathers, or has no program for them"),
     Step("attn-store-gathers", "IREE fuses rows that several ops read into one op's kernel"),
@@ -212,7 +218,14 @@ STEPS = (
     # executable-configurations
     Step("attn-lone-lanes", "IREE adds up the first subgroup alone, or too few of them"),
     Step("attn-whole-sums", "IREE loses parts of some sums, and sums beyond others"),
+    Step("attn-short-rows", "IREE has a workgroup for each row of a head's norm", _CONFIGURE),
     Step("attn-hidden-rows", "a division by a sum of 0 is NaN"),
+    Step(
+        "attn-vectorize-products",
+        "IREE reads weights for few rows at a fraction of the memory's speed; before attention, "
+        "beside which they stand, is loops itself",
+        _CONFIGURE,
+    ),
     Step("attn-vectorize", "IREE multiplies scores one by one on CPUs", _CONFIGURE),
     Step(
         "attn-lower-cuda",
@@ -232,6 +245,11 @@ STEPS = (
     ),
     # hal
     Step("attn-empty-dispatches", "a GPU refuses a grid of no workgroup"),
+    Step(
+        "attn-spin-waits",
+        "a thread that IREE's CUDA driver wakes runs again long after the GPU's last kernel",
+        ("spin",),
+    ),
 )
 
 

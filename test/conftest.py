@@ -1,15 +1,18 @@
-"""What Python's tests share: compiles by commands that are loaded once, and hypothesis profiles:
-the same few examples each time, or, with ATTNPASS_EXAMPLES=<count> in the environment, that many
-random ones per property."""
+"""What Python's tests share: compiles by commands that are loaded once, the rule that each pass
+says what it has changed, and hypothesis profiles: the same few examples each time, or, with
+ATTNPASS_EXAMPLES=<count> in the environment, that many random ones per property."""
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import warm
 from hypothesis import HealthCheck, settings
 
 from attnpass.driver import tools
+from attnpass.passes import REGISTRY
+from attnpass.report.records import Report, report_from_dict
 
 slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=slow)
@@ -26,3 +29,17 @@ if "ATTNPASS_EXAMPLES" in os.environ:
 
 # `attnpass.compile_str` and what else runs attn-compile as a command.
 tools.attn_compile_command = lambda *arguments: [*warm.command("attn-compile"), *arguments]
+
+
+def _told_report(data: dict[str, Any]) -> Report:
+    """The report of a compile, in which each pass of ours that changed the module has a record."""
+    report = report_from_dict(data)
+    told = {one.pass_name for one in report.records}
+    told |= {one.pass_name for attention in report.attentions for one in attention.operands}
+    changed = {step.name for step in report.steps if step.changed}
+    silent = {name for name in changed - told if name.partition("{")[0] in REGISTRY}
+    assert not silent, f"changed the module without a record: {silent}"
+    return report
+
+
+tools.report_from_dict = _told_report

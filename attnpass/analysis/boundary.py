@@ -55,9 +55,7 @@ def public_function(op: ir.Operation) -> ir.Operation | None:
         if op.parent is None:
             return None
         op = op.parent.operation
-    attributes = op.attributes
-    hidden = "sym_visibility" in attributes and "private" in str(attributes["sym_visibility"])
-    return None if hidden else op
+    return None if printed.is_hidden(op) else op
 
 
 def argument_number(value: ir.Value) -> int | None:

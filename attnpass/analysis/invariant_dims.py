@@ -34,7 +34,7 @@ Dims = frozenset[int]
 _DEEPEST = 100
 
 
-class SpareDims:
+class InvariantDims:
     """Answers for the values of one module; those that `without` makes are made once."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class SpareDims:
         return self._known[tensor]
 
     def without(self, tensor: ir.Value, dims: Dims) -> ir.Value:
-        """The elements of `tensor`, of size one along `dims`, which must be among its spare
+        """The elements of `tensor`, of size one along `dims`, which must be among its invariant
         ones."""
         lost = frozenset(dim for dim in dims if ranked_shape(tensor)[dim] != 1)
         if not lost:
@@ -58,7 +58,7 @@ class SpareDims:
         key = tensor, lost
         if key not in self._made:
             op = defining_op(tensor)
-            assert op is not None, "a dim of what nothing makes is not spare"
+            assert op is not None, "a dim of what nothing makes is not invariant"
             self._made[key] = self._make(op, tensor, lost)
         return self._made[key]
 
@@ -96,7 +96,7 @@ class SpareDims:
         return new.results[0]
 
 
-Spare = Callable[[ir.Value], Dims]
+Invariant = Callable[[ir.Value], Dims]
 
 
 def _truth(tensor: ir.Value) -> bool | None:
@@ -118,31 +118,31 @@ def _made(op: ir.Operation) -> ElementwiseFacts | None:
 
 
 def _inputs(op: ir.Operation) -> list[tuple[ir.Value, maps.Positions]]:
-    """What a linalg op without a spare dim reads, with the dim of its result that stands at each
-    dim of that; None for none."""
+    """What a linalg op without an invariant dim reads, with the dim of its result that stands at
+    each dim of that; None for none."""
     if op.name == "linalg.fill":
         return [(op.operands[0], ())]
     view = view_of(op)
     if view is not None and view.projection is not None:
         return [(view.source, view.projection)]
     made = _made(op)
-    assert made is not None, "only such generics have a spare dim"
+    assert made is not None, "only such generics have an invariant dim"
     return [(read.operand, read.dims) for read in made.reads[:-1]]
 
 
-def _viewed(op: ir.Operation, spare: Spare) -> Dims:
+def _viewed(op: ir.Operation, invariant: Invariant) -> Dims:
     """A dim that is cut into several stays, since they may not all be wanted."""
     view = view_of(op)
     if view is None:
         return frozenset()
-    sizes, found = ranked_shape(view.result), spare(view.source)
+    sizes, found = ranked_shape(view.result), invariant(view.source)
     long = {run: [dim for dim in run.result if sizes[dim] != 1] for run in view.runs}
     return frozenset(
         dims[0] for run, dims in long.items() if {*run.source} <= found and len(dims) == 1
     )
 
 
-def _computed(op: ir.Operation, spare: Spare) -> Dims:
+def _computed(op: ir.Operation, invariant: Invariant) -> Dims:
     """Of a generic that computes each element of the result for itself."""
     made = _made(op)
     if made is None:
@@ -151,17 +151,17 @@ def _computed(op: ir.Operation, spare: Spare) -> Dims:
         dim
         for read in made.reads[:-1]
         for at, dim in enumerate(read.dims)
-        if at not in spare(read.operand)
+        if at not in invariant(read.operand)
     }
     needed |= {made.dim_of[index_dim(inner)] for inner in index_ops(op)}
     return frozenset(dim for dim in range(len(made.dim_of)) if dim not in needed)
 
 
-def _filled(op: ir.Operation, spare: Spare) -> Dims:
+def _filled(op: ir.Operation, invariant: Invariant) -> Dims:
     return frozenset(range(len(ranked_shape(op.results[0]))))
 
 
-_OPS: dict[str, Callable[[ir.Operation, Spare], Any]] = {
+_OPS: dict[str, Callable[[ir.Operation, Invariant], Any]] = {
     "linalg.generic": _computed,
     "linalg.fill": _filled,
     **dict.fromkeys((*REORDERS, "linalg.broadcast"), _viewed),

@@ -30,8 +30,7 @@ def keep_v_layouts(module: ir.Operation) -> bool:
             producer = defining_op(source)
             if producer is None or producer.name == BARRIER:
                 continue
-            number = list(reader.operands).index(source)
-            reader.operands[number] = compute_barrier(Builder(reader), source)
+            store_operand(reader, list(reader.operands).index(source))
             changed = True
     return changed
 
@@ -41,6 +40,11 @@ def compute_barrier(build: Builder, value: ir.Value) -> ir.Value:
     dispatches are formed."""
     dynamic = [build.size(size) for size in sizes_of(value) if not isinstance(size, int)]
     return build.create(BARRIER, [value.type], [value, *dynamic]).results[0]
+
+
+def store_operand(op: ir.Operation, number: int) -> None:
+    """Has an op read an operand behind a barrier."""
+    op.operands[number] = compute_barrier(Builder(op), op.operands[number])
 
 
 def barrier_behind(op: ir.Operation) -> bool:

@@ -259,9 +259,7 @@ class AttentionEdit:
             attributes: dict[str, ir.Attribute] = {"dim": ir.IntegerAttr.get(old.type, dim)}
             part = build.create(INDEX, kinds, [], attributes).results[0]
             if number:
-                factors = [position, outside.size(size)]
-                before = build.create("arith.muli", kinds, factors).results[0]
-                part = build.create("arith.addi", kinds, [before, part]).results[0]
+                part = build.addi(build.muli(position, outside.size(size)), part)
             position = part
         return position
 

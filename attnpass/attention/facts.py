@@ -31,6 +31,7 @@ from ..ir import (
     symbol_name,
 )
 from ..ir.limits import ASSUMED_EXTENT
+from ..report.entries import AttentionRecord
 from ..report.ops import located
 from ..report.records import Report
 
@@ -89,6 +90,20 @@ class AttentionFacts:
     def function(self) -> str:
         """Name of the enclosing function, or the empty string."""
         return _function_of(self.op)
+
+    def record_in(self, report: Report) -> AttentionRecord:
+        """Its record in a report, made at its first use."""
+        return report.record_of(
+            AttentionRecord(
+                self.location,
+                self.function,
+                self.kind,
+                self.shapes,
+                self.element_types,
+                number=self.number,
+                path=self.path,
+            )
+        )
 
     def index(self, operand: str) -> int:
         """Position of `query`, `key`, `value`, `scale`, `mask`, `output`, ... in operands."""

@@ -102,14 +102,12 @@ def rescale(op: ir.Operation) -> None:
     build, last = Builder(inside[0]), Builder(inside[-1])
     if element_bytes(op.operands[_QUERY]) > 1:
         factor = build.constant_float(1 / math.log2(math.e), kind)
-        behind = last.constant_float(math.log2(math.e), kind)
-        product = last.create("arith.mulf", [kind], [inside[-1].operands[0], behind])
-        inside[-1].operands[0] = product.results[0]
+        inside[-1].operands[0] = last.mulf(inside[-1].operands[0], math.log2(math.e))
     else:
         scale = op.operands[_SCALE]
         factor = build.cast_float(scale, kind)
         op.operands[_SCALE] = Builder(op).constant_float(1.0, scale.type)
-    scaled = build.create("arith.mulf", [kind], [given, factor]).results[0]
+    scaled = build.mulf(given, factor)
     given.replace_all_uses_except(scaled, defining_op(scaled))
 
 
@@ -300,13 +298,11 @@ def _all_hold(
     build: Builder, mask: ir.Value | None, steps: Iterable[tuple[PositionStep, ir.Value]]
 ) -> ir.Value:
     """Whether a key is seen."""
-    i1 = ir.IntegerType.get_signless(1)
     for step, value in steps:
         if step.sign < 0:
-            operands = [value, build.constant_number(1, i1)]
-            value = build.create("arith.xori", [i1], operands).results[0]
+            value = build.xori(value, 1)
         if mask is not None:
-            value = build.create("arith.andi", [i1], [mask, value]).results[0]
+            value = build.andi(mask, value)
         mask = value
     assert mask is not None, "a mask of nothing"
     return mask
@@ -331,4 +327,4 @@ def _sum(
         return total
     if not is_float(mask.type):
         return build.select(mask, total, build.constant_float(float("-inf"), kind))
-    return build.create("arith.addf", [kind], [total, build.cast_float(mask, kind)]).results[0]
+    return build.addf(total, build.cast_float(mask, kind))

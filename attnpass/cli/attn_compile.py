@@ -23,8 +23,9 @@ from ..driver.flags import CompileOptions, backends_of, iree_compile, parse_argu
 from ..errors import AttnError, CompileError, PassError
 from ..pipeline import choices, shown
 from ..pipeline import usage as pipeline_usage
+from ..report.entries import Event
 from ..report.page import page
-from ..report.records import Event, Report
+from ..report.records import Report
 from ..report.remarks import remarks
 from .attempts import CompileState, Done, Failed, Tell, compile_in_children
 from .diagnostics import run_tool, split_chunks

@@ -10,9 +10,10 @@ from typing import Any
 
 from ..driver.files import STANDARD, check_all_differ, check_writable, read_input, write_output
 from ..errors import AttnError
+from ..report.entries import VERSION
 from ..report.page import page
 from ..report.profile import Profile, read_profile
-from ..report.records import VERSION, Report, report_from_dict
+from ..report.records import Report, report_from_dict
 from .arguments import Spec, parse_options
 from .diagnostics import run_tool
 

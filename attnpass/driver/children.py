@@ -7,8 +7,9 @@ import os
 import signal
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 
@@ -64,6 +65,32 @@ class Child:
 
 
 AChild = TypeVar("AChild", bound=Child)
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Has Python's handlers of signals that end a process wait for the end of the block.
+
+    A handler that raises between a child's start and its place in a list would leave it running.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        # Handlers run in the main thread alone.
+        yield
+        return
+    came: list[int] = []
+    numbers = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    waiting = [number for number, handler in handlers.items() if callable(handler)]
+    for number in waiting:
+        signal.signal(number, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        for number in waiting:
+            signal.signal(number, handlers[number])
+        for number in came:
+            signal.raise_signal(number)
 
 
 def run_children(
@@ -75,7 +102,8 @@ def run_children(
     try:
         while waiting or active:
             while waiting and len(active) < at_once:
-                active.append(waiting.pop(0)())
+                with _undisturbed():
+                    active.append(waiting.pop(0)())
             for child in [child for child in active if child.ended()]:
                 active.remove(child)
                 done(child)

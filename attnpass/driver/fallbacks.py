@@ -78,6 +78,7 @@ def fallbacks(changed: Mapping[str, str]) -> list[Fallback]:
             "its lowering steps",
             "--attn-hardware-exp2=false --attn-shared-memory=false",
             "attn-vectorize",
+            "attn-vectorize-products",
             hardware_exp2=False,
             shared_memory=False,
         ),

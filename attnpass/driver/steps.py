@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..ir.printed import comparable
-from ..report.records import Report, StepRecord
+from ..report.entries import StepRecord
+from ..report.records import Report
 from ..runner import Instrumentation, Stage, stage_name
 
 if TYPE_CHECKING:

@@ -127,8 +127,7 @@ def product(
 def masked(build: Builder, value: ir.Value, mask: ir.Value) -> ir.Value:
     """A score, a float, under an element of a mask: a number is added, false hides."""
     if is_float(mask.type):
-        operands = [value, build.cast_float(mask, value.type)]
-        return build.create("arith.addf", [value.type], operands).results[0]
+        return build.addf(value, build.cast_float(mask, value.type))
     hidden = build.constant_float(-math.inf, value.type)
     return build.select(mask, value, hidden)
 
@@ -197,7 +196,7 @@ class _Writer:
         converted = NATURAL_SCORES in op.attributes and element_bytes(op.operands[0]) > 1
         unit = _LOG2E if converted else 1.0
         scale = build.cast_float(self.facts.value("scale"), self.kind)
-        scaled = build.create("arith.mulf", [self.kind], [dot, scale]).results[0]
+        scaled = build.mulf(dot, scale)
         names = {given: build.cast_float(self.times(build, scaled, unit), given.type)}
 
         def counted(dim: int) -> ir.Value:
@@ -210,11 +209,8 @@ class _Writer:
         """Scores times log2(e), finite where they were."""
 
         def body(build: Builder, x: Scalars, index: Index) -> ir.Value:
-            low, hidden = (
-                build.constant_float(x, self.kind) for x in (LOG2E_LOWEST_SCORE, -math.inf)
-            )
-            operands = [self.times(build, x[0], _LOG2E), low]
-            finite = build.create("arith.maximumf", [self.kind], operands).results[0]
+            hidden = build.constant_float(-math.inf, self.kind)
+            finite = build.maximumf(self.times(build, x[0], _LOG2E), LOG2E_LOWEST_SCORE)
             return build.select(build.compare_floats("oeq", x[0], hidden), hidden, finite)
 
         dims = score_dims(self.facts)
@@ -224,10 +220,9 @@ class _Writer:
         """Powers of scores relative to the largest of their row, or to 0 where all are hidden."""
 
         def body(build: Builder, x: Scalars, index: Index) -> ir.Value:
-            zero, hidden = (build.constant_float(x, self.kind) for x in (0.0, -math.inf))
-            shift = build.select(build.compare_floats("oeq", x[1], hidden), zero, x[1])
-            below = build.create("arith.subf", [self.kind], [x[0], shift])
-            return build.create(power, [self.kind], below.results).results[0]
+            zero = build.constant_float(0.0, self.kind)
+            shift = build.select(build.compare_floats("oeq", x[1], -math.inf), zero, x[1])
+            return build.apply(power, build.subf(x[0], shift))
 
         return self.apart(self.each([scores, largest], scores[1], body))
 
@@ -235,15 +230,14 @@ class _Writer:
         """Weights over the sum of their row, 0 where that is 0."""
 
         def body(build: Builder, x: Scalars, index: Index) -> ir.Value:
-            zero = build.constant_float(0.0, self.kind)
-            share = build.create("arith.divf", [self.kind], x[:2]).results[0]
+            zero, share = build.constant_float(0.0, self.kind), build.divf(x[0], x[1])
             return build.select(build.compare_floats("oeq", x[1], zero), zero, share)
 
         return self.apart(self.each([weights, total], weights[1], body))
 
     def larger(self, left: Operand, right: Operand) -> ir.Value:
         def body(build: Builder, x: Scalars, index: Index) -> ir.Value:
-            return build.create("arith.maximumf", [self.kind], x[:2]).results[0]
+            return build.maximumf(x[0], x[1])
 
         return self.each([left, right], left[1], body)
 
@@ -251,8 +245,7 @@ class _Writer:
         """`value` plus `given` times `factor`, along the dims of `given`."""
 
         def body(build: Builder, x: Scalars, index: Index) -> ir.Value:
-            before = build.create("arith.mulf", [self.kind], x[1:3]).results[0]
-            return build.create("arith.addf", [self.kind], [x[0], before]).results[0]
+            return build.addf(x[0], build.mulf(x[1], x[2]))
 
         return self.each([(value, given[1]), given, factor], given[1], body)
 
@@ -260,9 +253,8 @@ class _Writer:
         """The products of two operands over `dims`, summed over all others."""
 
         def body(build: Builder, x: Scalars, index: Index) -> ir.Value:
-            factors = [self.number(build, factor) for factor in x[:2]]
-            term = build.create("arith.mulf", [self.kind], factors).results[0]
-            return build.create("arith.addf", [self.kind], [x[2], term]).results[0]
+            left, right = (self.number(build, factor) for factor in x[:2])
+            return build.addf(x[2], build.mulf(left, right))
 
         factors = [self.of_one_type(left, right), right]
         return _generic(self.build, factors, (self.filled(0.0, dims), dims), body)
@@ -302,7 +294,7 @@ class _Writer:
         def body(build: Builder, x: Scalars, index: Index) -> ir.Value:
             if is_float(kind):
                 return build.cast_float(x[0], kind)
-            return build.create("arith.fptosi", [kind], [x[0]]).results[0]
+            return build.convert("arith.fptosi", x[0], kind)
 
         return self.each([(value, dims)], dims, body, kind)
 
@@ -310,13 +302,12 @@ class _Writer:
         """A scalar in the type `kind`; integers have a sign."""
         if is_float(value.type):
             return build.cast_float(value, self.kind)
-        return build.create("arith.sitofp", [self.kind], [value]).results[0]
+        return build.convert("arith.sitofp", value, self.kind)
 
     def times(self, build: Builder, value: ir.Value, factor: float) -> ir.Value:
         if factor == 1.0:
             return value
-        operands = [value, build.constant_float(factor, self.kind)]
-        return build.create("arith.mulf", [self.kind], operands).results[0]
+        return build.mulf(value, factor)
 
     def each(
         self,

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..attention.barrier import compute_barrier
+from ..attention.barrier import store_operand
 from ..attention.facts import AttentionFacts, find
-from ..ir import Builder, defining_op, ranked_shape, sizes_of
+from ..ir import defining_op, ranked_shape, sizes_of
 from ..ir.bodies import read_elementwise
 from ..ir.views import RESHAPES, below_views, repeat_of
 from ..layout.repeated_dims import repeats_to_keep
@@ -54,8 +54,7 @@ class JoinDims(Pass):
         for facts in find(module):
             reasons = _reasons(facts)
             for (reader, number), reason in reasons:
-                barrier = compute_barrier(Builder(reader), reader.operands[number])
-                reader.operands[number] = barrier
+                store_operand(reader, number)
                 context.report.record(facts.op, "repaired", reason)
             apart = tell_operands_apart(facts)
             if apart:

@@ -12,15 +12,14 @@ from ..ir import (
     Builder,
     DynamicSize,
     Size,
-    collect,
     defining_op,
-    erase_dead,
     is_ranked_tensor,
     next_op,
     ranked_shape,
     sizes_of,
 )
-from ..passes import Pass, PassContext
+from ..passes import OpPass
+from ..report.words import What
 
 # Ops that take sizes of tensors, or hand them on.
 _SIZED = ("tensor.empty", "tensor.extract_slice", "tensor.expand_shape", "arith.index_cast")
@@ -29,7 +28,7 @@ Groups = tuple[list[list[int]], list[list[int]]]
 
 
 @dataclass(frozen=True)
-class MatchReshapes(Pass):
+class MatchReshapes(OpPass):
     """Writes a `tensor.reshape` as a `tensor.collapse_shape` and a `tensor.expand_shape` where the
     sizes say which dims are whose, for CUDA.
 
@@ -43,13 +42,13 @@ class MatchReshapes(Pass):
     summary: ClassVar[str] = "NVIDIA GPUs: reshapes with computed sizes cut and join dims"
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        if not self.is_for(module):
-            return False
-        reshapes = collect(module, lambda op: op.name == "tensor.reshape", bodies=False)
-        matched = [op for op in reshapes if _match(op)]
-        erase_dead(matched)
-        return bool(matched)
+    what: ClassVar[What] = "fitted"
+
+    def wanted(self, op: ir.Operation) -> bool:
+        return op.name == "tensor.reshape"
+
+    def change(self, op: ir.Operation) -> str:
+        return "its sizes say which dims it cuts and joins" if _match(op) else ""
 
 
 def _match(op: ir.Operation) -> bool:

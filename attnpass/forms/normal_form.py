@@ -30,18 +30,20 @@ from ..machines import GPUS, Target
 from ..machines.cpu.configurations import fills_tiles
 from ..machines.gpu.configurations import is_f32, tiled
 from ..passes import Pass, PassContext
+from ..report.records import Report
 
 _PACKED = "#iree_encoding.packed_storage"
 _BYTE = 8
 
 
-def order_dims(facts: AttentionFacts, target: Target | None) -> bool:
+def order_dims(facts: AttentionFacts, target: Target | None, report: Report) -> bool:
     """Numbers the iteration dims of an attention in the normal order, in place; returns whether
     they stood in another. A configuration of the op's own says what its numbers are."""
     order = _normal_order(facts, target)
     if facts.own_configuration or maps.is_identity(order):
         return False
     edit(facts).renumber(maps.inverse(order)).in_place()
+    report.record(facts.op, "fitted", "its iteration dims stand in its result's order now")
     return True
 
 
@@ -97,7 +99,7 @@ def _lowest_bits(mask: ir.Value, build: Builder) -> ir.Value:
     everywhere = tuple(range(len(sizes_of(mask))))
 
     def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
-        return [inner.create("arith.trunci", [i1], [x[0]]).results[0]]
+        return [inner.convert("arith.trunci", x[0], i1)]
 
     init = build.empty(sizes_of(mask), i1)
     return build.generic([mask], [init], [everywhere, everywhere], body)[0]
@@ -120,17 +122,17 @@ def _unpacked(mask: ir.Value, build: Builder) -> ir.Value:
         index = ir.IndexType.get(mask.context)
         place = inner.constant_index(0)
         for loop, extent in enumerate(extents):
-            place = inner.create("arith.muli", [index], [place, extent]).results[0]
-            place = inner.create("arith.addi", [index], [place, inner.loop_index(loop)]).results[0]
+            place = inner.muli(place, extent)
+            place = inner.addi(place, inner.loop_index(loop))
         eight = inner.constant_index(_BYTE)
         at, bit = (
             inner.create(f"arith.{name}", [index], [place, eight]).results[0]
             for name in ("divui", "remui")
         )
         byte = inner.extract(packed, [at])
-        shift = inner.create("arith.index_cast", [i8], [bit]).results[0]
-        shifted = inner.create("arith.shrui", [i8], [byte, shift]).results[0]
-        return [inner.create("arith.trunci", [i1], [shifted]).results[0]]
+        shift = inner.convert("arith.index_cast", bit, i8)
+        shifted = inner.apply("arith.shrui", byte, shift)
+        return [inner.convert("arith.trunci", shifted, i1)]
 
     return build.generic([], [build.empty(sizes, i1)], [tuple(range(len(sizes)))], body)[0]
 
@@ -159,7 +161,7 @@ class NormalForm(Pass):
             if had:
                 why = f"its mask is of truth values now; it was of {had}"
                 context.report.record(facts.op, "fitted", why)
-            changed |= bool(had) | order_dims(facts, target)
+            changed |= bool(had) | order_dims(facts, target, context.report)
         return changed
 
 
@@ -180,4 +182,4 @@ class OrderDims(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         target = context.target_for(module)
-        return any([order_dims(facts, target) for facts in find(module)])
+        return any([order_dims(facts, target, context.report) for facts in find(module)])

@@ -228,7 +228,7 @@ def _indices(writes: _Writes, sizes: Sequence[Size], build: Builder) -> ir.Value
             for axis in () if column.table is not None else column.dims[0]:
                 at = inner.multiply_add(at, counts[axis], inner.loop_index(loops[axis]))
             place = inner.multiply_add(place, factor, at)
-        return [inner.create("arith.index_cast", [i64], [place]).results[0]]
+        return [inner.convert("arith.index_cast", place, i64)]
 
     (numbers,) = build.generic(given, [init], [*reads, tuple(range(rank))], body)
     rows = product(writes.sizes(writes.batch))

@@ -13,37 +13,37 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..analysis.invariant_dims import SpareDims
+from ..analysis.invariant_dims import InvariantDims
 from ..attention.edit import edit
 from ..attention.facts import AttentionFacts, find
 from ..attention.visible_keys import hides_nothing
 from ..ir import Builder, defining_op, element_type, erase_dead, sizes_of
-from ..layout.attention_rewrite import Swept
+from ..layout.attention_rewrite import DeadOps
 from ..layout.layout import permuted
 from ..layout.sources import Source, find_source, fold_through_reshapes, sources
 from ..machines import backends
 from ..passes import Pass, PassContext
 
 
-def share_mask(facts: AttentionFacts, spare: SpareDims, swept: Swept) -> bool:
+def share_mask(facts: AttentionFacts, invariant: InvariantDims, dead_ops: DeadOps) -> bool:
     """Lets an attention read its mask without copies along dims of its batch and rows; returns
     whether there were some. Dims of keys stay as they are."""
     if not facts.has_mask or facts.own_configuration:
         return False
-    while _make_once(facts, spare, swept):
+    while _make_once(facts, invariant, dead_ops):
         pass
     source = find_source(facts, "mask")
     if source is None or not _is_repeated(source) or not _keeps_scores(facts, source):
         return False
-    return fold_through_reshapes(facts, "mask", swept) is not None
+    return fold_through_reshapes(facts, "mask", dead_ops) is not None
 
 
-def drop_mask(facts: AttentionFacts, swept: Swept) -> bool:
+def drop_mask(facts: AttentionFacts, dead_ops: DeadOps) -> bool:
     """Takes from an attention a mask that hides nothing; returns whether it had one."""
     if not facts.has_mask or facts.own_configuration or not hides_nothing(facts):
         return False
     edit(facts).without_mask().replace()
-    swept.append(facts.op)
+    dead_ops.append(facts.op)
     return True
 
 
@@ -65,7 +65,7 @@ def _keeps_scores(facts: AttentionFacts, source: Source) -> bool:
     return all(len(axes) == 1 for axes in scores) and lies[len(lies) - len(flat) :] == flat
 
 
-def _make_once(facts: AttentionFacts, spare: SpareDims, swept: Swept) -> bool:
+def _make_once(facts: AttentionFacts, invariant: InvariantDims, dead_ops: DeadOps) -> bool:
     """Where what makes the mask, below reshapes and repeats, makes copies along dims of the batch
     or of rows: makes one of them, and a repeat of it for who reads them."""
     value = facts.value("mask")
@@ -83,7 +83,7 @@ def _make_once(facts: AttentionFacts, spare: SpareDims, swept: Swept) -> bool:
         if p in facts.batch or p in facts.m
         for axis in axes
     }
-    copied = spare.of(bottom.value)
+    copied = invariant.of(bottom.value)
     lost = frozenset(
         dim
         for dim, axes in enumerate(bottom.layout.dims)
@@ -91,14 +91,14 @@ def _make_once(facts: AttentionFacts, spare: SpareDims, swept: Swept) -> bool:
     )
     if not lost:
         return False
-    one = spare.without(bottom.value, lost)
+    one = invariant.without(bottom.value, lost)
     everywhere = tuple(range(len(bottom.layout.dims)))
     kept = tuple(None if dim in lost else dim for dim in everywhere)
     build = Builder(op)
     init = build.empty(sizes_of(bottom.value), element_type(bottom.value))
     repeat = build.generic([one], [init], [kept, everywhere], lambda _, x: [x[0]])
     bottom.value.replace_all_uses_with(repeat[0])
-    swept.append(op)
+    dead_ops.append(op)
     return True
 
 
@@ -116,15 +116,15 @@ class ShareMasks(Pass):
     summary: ClassVar[str] = "heads, sequences and rows read one mask where theirs are copies of it"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        swept: Swept = []
-        spare = SpareDims()
+        dead_ops: DeadOps = []
+        invariant = InvariantDims()
         # On GPUs kernels of ours see it themselves, and IREE's were not run without.
         drops = not {"cuda", "rocm"} & backends(module)
         for facts in find(module):
-            if drops and drop_mask(facts, swept):
+            if drops and drop_mask(facts, dead_ops):
                 context.report.record(facts.op, "fitted", "its mask hides nothing, and is gone")
-            elif share_mask(facts, spare, swept):
+            elif share_mask(facts, invariant, dead_ops):
                 why = "its heads, sequences or rows read one mask"
                 context.report.record(facts.op, "fitted", why)
-        erase_dead(swept)
-        return bool(swept)
+        erase_dead(dead_ops)
+        return bool(dead_ops)

@@ -20,6 +20,7 @@ from .bodies import (
     body_names,
     body_of,
     body_ops,
+    constant_number,
     element_number,
     filled_with,
     index_dim,
@@ -27,6 +28,7 @@ from .bodies import (
     scalar_number,
     splat_number,
     summand,
+    whole_number,
     yielded,
 )
 from .builder import Builder, fill_builtin_region
@@ -94,6 +96,7 @@ __all__ = [
     "body_of",
     "body_ops",
     "collect",
+    "constant_number",
     "copied_attributes",
     "copy_generic",
     "copy_product",
@@ -148,6 +151,7 @@ __all__ = [
     "symbol_name",
     "tensor_bytes",
     "users",
+    "whole_number",
     "with_element",
     "yielded",
 ]

@@ -73,15 +73,28 @@ def needed_ops(op: ir.Operation, wanted: Sequence[ir.Value]) -> list[ir.Operatio
     return found
 
 
-def splat_number(value: ir.Value) -> float | None:
-    """The float that a constant, or each element of one, is; None for all other values."""
+def constant_number(value: ir.Value) -> float | int | None:
+    """The number that a constant, or each element of one, is, an int of integers; None for all
+    other values."""
     op = defining_op(value)
     if op is None or op.name != "arith.constant":
         return None
     attribute: ir.Attribute = op.attributes["value"]
     if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
         attribute = attribute.get_splat_value()
-    return attribute.value if isinstance(attribute, ir.FloatAttr) else None
+    return attribute.value if isinstance(attribute, ir.FloatAttr | ir.IntegerAttr) else None
+
+
+def whole_number(value: ir.Value) -> int | None:
+    """The integer that a constant, or each element of one, is; None for all other values."""
+    number = constant_number(value)
+    return number if isinstance(number, int) else None
+
+
+def splat_number(value: ir.Value) -> float | None:
+    """The float that a constant, or each element of one, is; None for all other values."""
+    number = constant_number(value)
+    return number if isinstance(number, float) else None
 
 
 def scalar_number(value: ir.Value) -> float | None:

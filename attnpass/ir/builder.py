@@ -113,6 +113,21 @@ class Builder(ScalarBuilder):
             self.fill_block(region.blocks.append(), "scf.yield", body)
         return list(op.results)
 
+    def count_while(self, condition: Callable[[Builder, ir.Value], ir.Value]) -> ir.Value:
+        """`scf.while` that counts from 0 while `condition` of a builder and the count is true; the
+        count that it ends with."""
+        op = self.create("scf.while", [ir.IndexType.get()], [self.constant_index(0)], regions=2)
+        kinds, where = [ir.IndexType.get()], [self.location]
+        test, step = (region.blocks.append(*kinds, arg_locs=where) for region in op.regions)
+        count = test.arguments[0]
+        self.fill_block(test, "scf.condition", lambda inner: [condition(inner, count), count])
+
+        def next_count(inner: Builder) -> list[ir.Value]:
+            return [inner.addi(step.arguments[0], inner.constant_index(1))]
+
+        self.fill_block(step, "scf.yield", next_count)
+        return op.results[0]
+
     def loop(
         self,
         bounds: Sequence[ir.Value],
@@ -234,6 +249,18 @@ class Builder(ScalarBuilder):
         if len(keep) == len(counts):
             return value
         return self.expand(value, _attach_units(len(counts), keep), sizes)
+
+    def concat(self, values: Sequence[ir.Value], dim: int) -> ir.Value:
+        """`tensor.concat`; the joined dim's size is known where those of all values are."""
+        shape = ranked_shape(values[0])
+        sizes = [ranked_shape(value)[dim] for value in values]
+        joined = None if None in sizes else sum(size or 0 for size in sizes)
+        whole = [*shape[:dim], joined, *shape[dim + 1 :]]
+        known = [DYNAMIC if size is None else size for size in whole]
+        kind = self.tensor_type(known, element_type(values[0]))
+        i64 = ir.IntegerType.get_signless(64, self.anchor.context)
+        attributes: dict[str, ir.Attribute] = {"dim": ir.IntegerAttr.get(i64, dim)}
+        return self.create("tensor.concat", [kind], values, attributes).results[0]
 
     def extract_slice(
         self, value: ir.Value, offsets: Sequence[Size], sizes: Sequence[Size]

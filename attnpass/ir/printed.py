@@ -18,6 +18,7 @@ from iree.compiler import ir
 _BACKEND = re.compile(r'#hal\.executable\.target<"([^"]+)"')
 _PIPELINE = re.compile(r"#iree_[cg]pu\.pipeline<\w+>")
 _ASSUMED = re.compile(r"\b(umin|umax|udiv) = (\d+)")
+_MMA = re.compile(r"mma_kind = #iree_gpu\.\w+<(\w+)")
 _PTX = re.compile(r"ptx(\d+)")
 # Numbers in brackets, or such lists in brackets.
 _LIST = r"\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\]"
@@ -69,6 +70,24 @@ def with_numbers(text: object, name: str, change: Callable[[list[Any]], list[Any
 def backends(target: object) -> list[str]:
     """The backends of the executable targets in a text, in its order."""
     return _BACKEND.findall(str(target))
+
+
+def mma_instruction(configuration: object) -> str:
+    """The matrix instruction that a lowering configuration names; '' for none."""
+    found = _MMA.search(str(configuration))
+    return found[1] if found else ""
+
+
+def is_hidden(op: ir.Operation) -> bool:
+    """Whether a function or a global is private."""
+    name = "sym_visibility"
+    return name in op.attributes and "private" in str(op.attributes[name])
+
+
+def is_for_cpu(configuration: object) -> bool | None:
+    """Whether a configuration is one for CPUs, or for GPUs; None where it says neither."""
+    text = str(configuration)
+    return True if "#iree_cpu." in text else False if "#iree_gpu." in text else None
 
 
 def ptx_version(target: object) -> int:
@@ -174,8 +193,8 @@ def configuration_words(text: object) -> str:
     ]
     if promoted := numbers(text, "promote_operands"):
         found.append(f"operands {', '.join(map(str, promoted))} in shared memory")
-    if instruction := re.search(r"mma_kind = #iree_gpu\.\w+<(\w+)", str(text)):
-        found.append(instruction[1])
+    if instruction := mma_instruction(text):
+        found.append(instruction)
     if threads := numbers(text, "workgroup_size"):
         subgroup = number(text, "subgroup_size")
         within = f" in subgroups of {subgroup}" if subgroup else ""

@@ -54,14 +54,13 @@ class StandIn:
 
 
 def put_in_place(op: ir.Operation, name: str, attributes: dict[str, ir.Attribute]) -> ir.Operation:
-    """Puts an op of another name with these attributes in the place of `op`: it has the same
-    operands, results and body."""
+    """Gives the users of `op` an op of another name with these attributes, on the same operands and
+    with the same body."""
     kinds = [result.type for result in op.results]
     new = Builder(op).create(name, kinds, list(op.operands), attributes, regions=1)
     copy_region(op, new)
     for old, value in zip(op.results, new.results, strict=True):
         old.replace_all_uses_with(value)
-    erase_dead([op])
     return new
 
 

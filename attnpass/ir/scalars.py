@@ -24,6 +24,13 @@ _SIZE_OPS: dict[str, Callable[[int, int], int]] = {
 }
 
 
+def _binary(name: str) -> Callable[[ScalarBuilder, ir.Value, ir.Value | float], ir.Value]:
+    def create(self: ScalarBuilder, first: ir.Value, second: ir.Value | float) -> ir.Value:
+        return self.apply(name, first, second)
+
+    return create
+
+
 class ScalarBuilder:
     """Creates ops before `anchor`, at its location unless another is given.
 
@@ -75,8 +82,30 @@ class ScalarBuilder:
     def apply(self, name: str, first: ir.Value, *others: ir.Value | float) -> ir.Value:
         """An op such as `arith.addf` of values of one type, which its result has; numbers become
         constants of it."""
-        values = [x if isinstance(x, ir.Value) else self.splat(x, first.type) for x in others]
-        return self.create(name, [first.type], [first, *values]).results[0]
+        return self.create(name, [first.type], self._all_values(first, *others)).results[0]
+
+    def _all_values(self, first: ir.Value, *others: ir.Value | float) -> list[ir.Value]:
+        """Values, and numbers as constants of the type of the first."""
+        return [
+            first,
+            *(x if isinstance(x, ir.Value) else self.splat(x, first.type) for x in others),
+        ]
+
+    # Of two values of one type, or of one and a number.
+    addf = _binary("arith.addf")
+    subf = _binary("arith.subf")
+    mulf = _binary("arith.mulf")
+    divf = _binary("arith.divf")
+    maximumf = _binary("arith.maximumf")
+    addi = _binary("arith.addi")
+    subi = _binary("arith.subi")
+    muli = _binary("arith.muli")
+    andi = _binary("arith.andi")
+    xori = _binary("arith.xori")
+
+    def convert(self, name: str, value: ir.Value, kind: ir.Type) -> ir.Value:
+        """An op such as `arith.extf` that makes of a value one of type `kind`."""
+        return self.create(name, [kind], [value]).results[0]
 
     def tensor_type(self, sizes: Sequence[Size], element: ir.Type) -> ir.RankedTensorType:
         shape = [size if isinstance(size, int) else DYNAMIC for size in sizes]
@@ -119,7 +148,7 @@ class ScalarBuilder:
         if isinstance(size, SizeProduct):
             total = self.size(size.factors[0])
             for factor in size.factors[1:]:
-                total = self.create("arith.muli", [index], [total, self.size(factor)]).results[0]
+                total = self.muli(total, self.size(factor))
             return total
         if size.dim is None:
             return size.value
@@ -130,9 +159,7 @@ class ScalarBuilder:
         """`arith.<name>` of two sizes, a number where both are: one of `_SIZE_OPS`."""
         if isinstance(left, int) and isinstance(right, int):
             return _SIZE_OPS[name](left, right)
-        index = ir.IndexType.get(self.anchor.context)
-        operands = [self.size(left), self.size(right)]
-        return DynamicSize(self.create(f"arith.{name}", [index], operands).results[0])
+        return DynamicSize(self.apply(f"arith.{name}", self.size(left), self.size(right)))
 
     def loop_index(self, loop: int) -> ir.Value:
         """`linalg.index`, for the body of a linalg op."""
@@ -144,16 +171,14 @@ class ScalarBuilder:
     def to_index(self, scalar: ir.Value) -> ir.Value:
         """An integer as an index."""
         index = ir.IndexType.get(self.anchor.context)
-        if scalar.type == index:
-            return scalar
-        return self.create("arith.index_cast", [index], [scalar]).results[0]
+        return scalar if scalar.type == index else self.convert("arith.index_cast", scalar, index)
 
-    def compare(self, predicate: str, left: ir.Value, right: ir.Value) -> ir.Value:
+    def compare(self, predicate: str, left: ir.Value, right: ir.Value | int) -> ir.Value:
         """`arith.cmpi` of two integers or indices, or vectors of them: `ult`, `eq`, and so on."""
         predicates = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
         return self._compare("arith.cmpi", predicates.index(predicate), left, right)
 
-    def compare_floats(self, predicate: str, left: ir.Value, right: ir.Value) -> ir.Value:
+    def compare_floats(self, predicate: str, left: ir.Value, right: ir.Value | float) -> ir.Value:
         """`arith.cmpf` of two floats or vectors of them: `ogt`, false where one is NaN, and so
         on; `uno` says whether one is."""
         ordered = ("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord")
@@ -161,13 +186,13 @@ class ScalarBuilder:
         number = (*ordered, *unordered).index(predicate)
         return self._compare("arith.cmpf", number, left, right)
 
-    def _compare(self, name: str, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:
-        context = self.anchor.context
-        i64, i1 = (ir.IntegerType.get_signless(width, context) for width in (64, 1))
+    def _compare(
+        self, name: str, predicate: int, left: ir.Value, right: ir.Value | float
+    ) -> ir.Value:
+        i64, i1 = (ir.IntegerType.get_signless(bits, self.anchor.context) for bits in (64, 1))
         attributes: dict[str, ir.Attribute] = {"predicate": ir.IntegerAttr.get(i64, predicate)}
-        return self.create(name, [with_element(left.type, i1)], [left, right], attributes).results[
-            0
-        ]
+        operands = self._all_values(left, right)
+        return self.create(name, [with_element(left.type, i1)], operands, attributes).results[0]
 
     def select(self, condition: ir.Value, true: ir.Value, false: ir.Value) -> ir.Value:
         """`arith.select` of two values of the same type."""
@@ -177,21 +202,15 @@ class ScalarBuilder:
         self, value: ir.Value, factor: ir.Value | int, addend: ir.Value | int
     ) -> ir.Value:
         """value * factor + addend of indices."""
-        kinds = [value.type]
-        if factor != 1:
-            times = self.constant_index(factor) if isinstance(factor, int) else factor
-            value = self.create("arith.muli", kinds, [value, times]).results[0]
-        if addend == 0:
-            return value
-        other = self.constant_index(addend) if isinstance(addend, int) else addend
-        return self.create("arith.addi", kinds, [value, other]).results[0]
+        value = value if factor == 1 else self.muli(value, factor)
+        return value if addend == 0 else self.addi(value, addend)
 
     def cast_float(self, value: ir.Value, kind: ir.Type) -> ir.Value:
         """A float scalar in another float type."""
         if value.type == kind:
             return value
         wider = ir.FloatType(kind).width > ir.FloatType(value.type).width
-        return self.create("arith.extf" if wider else "arith.truncf", [kind], [value]).results[0]
+        return self.convert("arith.extf" if wider else "arith.truncf", value, kind)
 
     def extract(self, tensor: ir.Value, indices: Sequence[ir.Value]) -> ir.Value:
         """`tensor.extract`: one element."""

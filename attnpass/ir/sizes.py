@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from .bodies import whole_number
 from .queries import defining_op
 from .types import DYNAMIC, ranked_shape
 from .views import IN_PLACE, view_of
@@ -101,6 +102,12 @@ def _size_operand(op: ir.Operation, dim: int) -> ir.Value | None:
         # Dims that are dropped are static, so the dynamic ones stand in the same order.
         offsets = sum(offset == DYNAMIC for offset in op.attributes["static_offsets"])
         return op.operands[1 + offsets + _dynamic_rank(ranked_shape(op.results[0]), dim)]
+    if op.name == "iree_tensor_ext.dispatch.tensor.load":
+        sizes, segments = list(op.attributes["static_sizes"]), op.attributes["operandSegmentSizes"]
+        # The tensor, its sizes and offsets stand in front.
+        first = sum(list(segments)[:3])
+        known = len(sizes) == len(ranked_shape(op.results[0]))
+        return op.operands[first + _dynamic_rank(sizes, dim)] if known else None
     if op.name == "tensor.reshape":
         shape = defining_op(op.operands[1])
         if shape is not None and shape.name == "tensor.from_elements":
@@ -148,9 +155,8 @@ def _dynamic_rank(shape: Sequence[int | None], dim: int) -> int:
 def _index_size(value: ir.Value) -> Size:
     op = defining_op(value)
     if op is not None and op.name == "tensor.dim":
-        where = defining_op(op.operands[1])
-        if where is not None and where.name == "arith.constant":
-            dim = ir.IntegerAttr(where.attributes["value"]).value
+        dim = whole_number(op.operands[1])
+        if dim is not None:
             source = op.operands[0]
             static = ranked_shape(source)[dim] is not None
             return DynamicSize(source, dim) if static else _trace_size(source, dim)

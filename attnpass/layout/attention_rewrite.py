@@ -28,7 +28,7 @@ from .planner import Node, nodes_of
 
 # Ops that a rewrite leaves without uses. They are erased together at the end of a pass, by
 # one call, so that no handle of them is used when they are gone.
-Swept = list[ir.Operation]
+DeadOps = list[ir.Operation]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class OperandPlan:
 
 
 def commit_attention(
-    plans: Sequence[OperandPlan], committer: Committer, swept: Swept
+    plans: Sequence[OperandPlan], committer: Committer, dead_ops: DeadOps
 ) -> ir.Operation:
     """Rewrites one attention for its operands' plans; returns the op that stands for it now."""
     facts = plans[0].facts
@@ -65,7 +65,7 @@ def commit_attention(
     if all(plan.node.is_complete for plan in plans):
         _permute_operands(facts, plans, values)
         return facts.op
-    return _split_iteration_space(facts, plans, values, swept)
+    return _split_iteration_space(facts, plans, values, dead_ops)
 
 
 def _permute_operands(
@@ -85,7 +85,7 @@ def _split_iteration_space(
     facts: AttentionFacts,
     plans: Sequence[OperandPlan],
     values: dict[str, ir.Value],
-    swept: Swept,
+    dead_ops: DeadOps,
 ) -> ir.Operation:
     """Operands that lack part of a dim: that dim becomes several, and all maps follow."""
     cuts = _cuts(facts, plans)
@@ -93,7 +93,7 @@ def _split_iteration_space(
     for plan in plans:
         operand = _partial_operand(plan, values[plan.operand], cuts, build)
         made = made.operand(plan.operand, *operand)
-    swept.append(facts.op)
+    dead_ops.append(facts.op)
     return made.replace()
 
 
@@ -138,7 +138,7 @@ def _parts_of(plan: OperandPlan) -> dict[int, list[tuple[Size, bool]]]:
         for dim, position in zip(plan.order, plan.map_after, strict=True)
         if sizes[dim] != 1 and position is not None
     ]
-    return {dim: list(parts) for dim, parts in zip(dims, plan.node.pieces, strict=True)}
+    return {dim: list(parts) for dim, parts in zip(dims, plan.node.parts, strict=True)}
 
 
 def _partial_operand(
@@ -233,7 +233,7 @@ def find_result_fold(facts: AttentionFacts, through_reshapes: bool = True) -> Re
     return None if layout.is_row_major else ResultFold(facts, op, layout.merged().layout)
 
 
-def fold_result(fold: ResultFold, swept: Swept) -> ir.Operation | None:
+def fold_result(fold: ResultFold, dead_ops: DeadOps) -> ir.Operation | None:
     """Lets attention write its result in the order that the transpose makes.
 
     Returns the new attention op; None, with nothing changed, where the destination cannot
@@ -274,7 +274,7 @@ def fold_result(fold: ResultFold, swept: Swept) -> ir.Operation | None:
     after = Builder(fold.transpose)
     flat = after.split_dims(new.results[0], [[] if size == 1 else [size] for size in sizes])
     transposed.replace_all_uses_with(_reshape(after, flat, layout.sizes, sizes_of(transposed)))
-    swept += [fold.transpose, facts.op]
+    dead_ops += [fold.transpose, facts.op]
     return new
 
 

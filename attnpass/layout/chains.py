@@ -10,7 +10,7 @@ from ..analysis.boundary import FUNCTIONS
 from ..ir import defining_op, is_ranked_tensor, location_text, product
 from ..ir.contractions import is_contraction
 from ..ir.views import RESHAPES, view_before
-from ..report.records import Fate, Link
+from ..report.entries import Fate, Link
 from .choose import Choice, epilogue_products
 from .planner import Node, nodes_of
 from .sources import find_source
@@ -81,7 +81,7 @@ def _planned(node: Node, absorber: Node | None) -> tuple[str, Fate]:
     """The tensor that a plan makes of a value, and what becomes of the op."""
     if node.alternative is None:
         return "", "stays"
-    present = [[size for size, there in pieces if there] for pieces in node.pieces]
+    present = [[size for size, there in pieces if there] for pieces in node.parts]
     sizes = [product(parts) for parts in present if parts]
     kept = [str(size) if isinstance(size, int) else "?" for size in sizes]
     element = str(ir.RankedTensorType(node.value.type).element_type)

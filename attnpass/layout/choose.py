@@ -26,7 +26,7 @@ from ..ir import (
 from ..ir.contractions import is_contraction
 from ..ir.views import RESHAPES
 from ..machines import Target, Worth
-from ..report.records import OperandRecord, PricedLayout
+from ..report.entries import OperandRecord, PricedLayout
 from .attention_rewrite import OperandPlan, moves_nothing, transpose_behind
 from .cost import FREE, Cost
 from .layout import permuted

@@ -1,8 +1,8 @@
 """Builds the values that plans stand for. Refused plans never come here.
 
-Names of a variable (a loop's carried value, an argument of a private function) change type
-in place, so until all values are built a stand-in is read for each. `finish` then gives the
-variable its new sources and its names their type.
+Aliases of a carried value (a loop's, an argument of a private function) change type in place, so
+until all values are built a stand-in is read for each. `finish` then gives the carried value its
+new sources and its aliases their type.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Committer:
 
     def __init__(self) -> None:
         self._built: dict[int, tuple[ir.Value, ir.Operation]] = {}
-        # The nodes of variables that are read in their new layout.
-        self._variables: list[Node] = []
+        # The nodes of carried values that are read in their new layout.
+        self._carried: list[Node] = []
         self._seen: set[int] = set()
         self._stand_ins: dict[ir.Value, StandIn] = {}
 
@@ -56,49 +56,49 @@ class Committer:
         kind = ir.RankedTensorType(node.value.type)
         return put_back(new, node.demand.layout, kind, self.builder(node, op))
 
-    def finish(self, swept: list[ir.Operation]) -> None:
-        """Changes the variables that the plans go through. Call when all else is built."""
-        for node in self._variables:  # Grows: what feeds one may come from another.
-            self._feed(node, swept)
-        for node in self._variables:
+    def finish(self, dead_ops: list[ir.Operation]) -> None:
+        """Changes the carried values that the plans go through. Call when all else is built."""
+        for node in self._carried:  # Grows: what feeds one may come from another.
+            self._feed(node, dead_ops)
+        for node in self._carried:
             self._finalize(node)
 
-    def _feed(self, node: Node, swept: list[ir.Operation]) -> None:
-        variable = node.variable
-        assert variable is not None
-        for (op, number), child in zip(variable.sources, node.children, strict=True):
+    def _feed(self, node: Node, dead_ops: list[ir.Operation]) -> None:
+        carried = node.carried
+        assert carried is not None
+        for (op, number), child in zip(carried.sources, node.children, strict=True):
             old = op.operands[number]
             if child is None:
                 build = Builder(op)
-                layout = variable.layout_of(node.demand.layout, old)
+                layout = carried.layout_of(node.demand.layout, old)
                 assert layout is not None
                 new = put_in_order(old, layout, build)
             else:
                 new, build = self.value(child, op), self.builder(child, op)
             op.operands[number] = build.cast(new, node.demand.layout.sizes)
-            swept += [made] if (made := defining_op(old)) is not None else []
+            dead_ops += [made] if (made := defining_op(old)) is not None else []
 
     def _finalize(self, node: Node) -> None:
-        variable, layout = node.variable, node.demand.layout
-        assert variable is not None
-        for name in variable.names:
-            kind = ir.RankedTensorType(name.type)
-            self._stand_in(name, node).finalize(
+        carried, layout = node.carried, node.demand.layout
+        assert carried is not None
+        for alias in carried.aliases:
+            kind = ir.RankedTensorType(alias.type)
+            self._stand_in(alias, node).finalize(
                 lambda new, build, kind=kind: put_back(new, layout, kind, build)
             )
-        variable.finalize(layout)
+        carried.finalize(layout)
 
-    def _stand_in(self, name: ir.Value, variable: Node) -> StandIn:
-        """What is read for `name` while its variable changes as the node `variable` says."""
-        if name not in self._stand_ins:
-            self._stand_ins[name] = StandIn(name, variable.demand.layout.sizes)
-        if id(variable) not in self._seen:
-            self._seen.add(id(variable))
-            self._variables.append(variable)
-        return self._stand_ins[name]
+    def _stand_in(self, alias: ir.Value, carried: Node) -> StandIn:
+        """What is read for `alias` while its carried value changes as the node `carried` says."""
+        if alias not in self._stand_ins:
+            self._stand_ins[alias] = StandIn(alias, carried.demand.layout.sizes)
+        if id(carried) not in self._seen:
+            self._seen.add(id(carried))
+            self._carried.append(carried)
+        return self._stand_ins[alias]
 
-    def _read_name(self, node: Node, variable: Node, build: Builder) -> ir.Value:
-        new = self._stand_in(node.value, variable).value
+    def _read_alias(self, node: Node, carried: Node, build: Builder) -> ir.Value:
+        new = self._stand_in(node.value, carried).value
         merged = node.demand.layout.merged()
         new = build.cast(new, merged.layout.sizes)
         return build.split_dims(
@@ -106,15 +106,15 @@ class Committer:
         )
 
     def _is_missing(self, node: Node | None) -> bool:
-        if node is None or node.alternative is None or node.named:
+        if node is None or node.alternative is None or node.aliased:
             return False
         return id(node) not in self._built
 
     def _operand(self, node: Node, build: Builder) -> ir.Value:
         if node.alternative is None:
             return read_row_major(node.value, node.demand.layout, build)
-        if node.named:
-            return self._read_name(node, node.named, build)
+        if node.aliased:
+            return self._read_alias(node, node.aliased, build)
         return self._built[id(node)][0]
 
     def _build(self, node: Node) -> tuple[ir.Value, ir.Operation]:
@@ -143,7 +143,7 @@ class Committer:
             return build.cast(build.join_dims(value, [len(axes) for axes in view], sizes), sizes)
         if child.is_complete:
             # From here on an axis is missing: one dim per piece, so that the rest is plain.
-            return build.split_dims(value, [[size for size, _ in p] for p in child.pieces])
+            return build.split_dims(value, [[size for size, _ in p] for p in child.parts])
         return value
 
 

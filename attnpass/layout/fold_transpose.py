@@ -16,13 +16,14 @@ from ..attention.facts import AttentionFacts, describe, find
 from ..ir import Builder, defining_op, erase_dead, maps
 from ..ir.views import views_above
 from ..passes import Pass, PassContext, option
-from ..report.records import OperandRecord, Report
-from .attention_rewrite import Swept, find_result_fold, fold_result
+from ..report.entries import OperandRecord
+from ..report.records import Report
+from .attention_rewrite import DeadOps, find_result_fold, fold_result
 from .choose import innermost
 from .sources import fold_through_reshapes
 
 
-def fold_direct(facts: AttentionFacts, operand: str, swept: Swept) -> int:
+def fold_direct(facts: AttentionFacts, operand: str, dead_ops: DeadOps) -> int:
     """Folds the transposes that directly make `operand` into its map; returns how many."""
     count = 0
     positions = list(facts.map_of(operand))
@@ -33,27 +34,30 @@ def fold_direct(facts: AttentionFacts, operand: str, swept: Swept) -> int:
     if count:
         old = defining_op(facts.value(operand))
         edit(facts).operand(operand, value, tuple(positions)).in_place()
-        swept += [old] if old is not None else []
+        dead_ops += [old] if old is not None else []
     return count
 
 
 def fold_all(facts: AttentionFacts, through_reshapes: bool) -> list[str]:
     """Folds everything around one attention; returns what was folded, by operand name."""
     folded: list[str] = []
-    swept: Swept = []
+    dead_ops: DeadOps = []
     for operand in ("query", "key", "value", "mask"):
         if operand not in facts.operand_names:
             continue
-        if fold_direct(facts, operand, swept):
+        if fold_direct(facts, operand, dead_ops):
             folded.append(operand)
             facts = describe(facts.op)
-        if through_reshapes and (new := fold_through_reshapes(facts, operand, swept)) is not None:
+        if (
+            through_reshapes
+            and (new := fold_through_reshapes(facts, operand, dead_ops)) is not None
+        ):
             folded += [operand] if operand not in folded else []
             facts = describe(new)
     fold = find_result_fold(facts, through_reshapes)
-    if fold is not None and fold_result(fold, swept) is not None:
+    if fold is not None and fold_result(fold, dead_ops) is not None:
         folded.append("output")
-    erase_dead(swept)
+    erase_dead(dead_ops)
     return folded
 
 
@@ -62,7 +66,7 @@ def fold_and_record(
 ) -> bool:
     """`fold_all`, with a record for each operand folded; returns whether IR changed."""
     before = {name: maps.show(facts.map_of(name)) for name in facts.tensor_operands}
-    record = report.record_of(facts)
+    record = facts.record_in(report)
     what = "transposes, reshapes and broadcasts" if through_reshapes else "transposes"
     folded = fold_all(facts, through_reshapes)
     for name in folded:
@@ -93,7 +97,7 @@ def bubble_value(facts: AttentionFacts, report: Report, pass_name: str) -> bool:
     """Puts a transpose before V so that k2 is innermost; returns whether IR changed."""
     before = maps.show(facts.map_of("value"))
     operand = OperandRecord("value", "kept", "", before, before, pass_name=pass_name)
-    report.record_of(facts).decide(operand)
+    facts.record_in(report).decide(operand)
     if facts.is_innermost("value", facts.k2):
         operand.reason, operand.cause = "k2 is innermost in V already", "innermost"
         return False

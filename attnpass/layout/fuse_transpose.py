@@ -12,7 +12,7 @@ from ..attention.facts import AttentionFacts, find
 from ..ir import erase_dead, location_text, maps, sizes_of
 from ..ir.views import view_before
 from ..passes import Pass, PassContext, option
-from ..report.records import OperandRecord
+from ..report.entries import OperandRecord
 from .commit import Committer
 from .layout import permuted
 from .planner import Node, Planner, graph_cost, nodes_of
@@ -64,9 +64,9 @@ def fuse_transposes(
         build = committer.builder(push.node, push.transpose)
         counts = [0 if size == 1 else 1 for size in sizes]
         result.replace_all_uses_with(build.join_dims(value, counts, sizes))
-    swept = [push.transpose for push in pushes.values()]
-    committer.finish(swept)
-    erase_dead(swept)
+    dead_ops = [push.transpose for push in pushes.values()]
+    committer.finish(dead_ops)
+    erase_dead(dead_ops)
     return True
 
 
@@ -85,7 +85,7 @@ def _plan(
     op = view.op
     shown = maps.show(facts.map_of(operand))
     record = OperandRecord(operand, "refused", "", shown, shown, pass_name=pass_name)
-    context.report.record_of(facts).decide(record)
+    facts.record_in(context.report).decide(record)
     records.append((op, record))
     sizes = sizes_of(op.results[0])
     found = permuted(sizes, range(len(sizes))).through(view.runs, sizes_of(view.source))

@@ -61,6 +61,8 @@ class ExplicitRepeats(Pass):
             (op, reads) for op in _producers(find(module)) if (reads := _reads_of(op)) is not None
         ]
         for op, reads in indexed:
+            why = "repeats what it reads by index, as a broadcast does that stands for it now"
+            context.report.record(op, "fitted", why)
             _broadcast(op, *reads)
         erase_dead([op for op, _ in indexed])
         return bool(indexed)

@@ -27,7 +27,7 @@ from .rules.carried_values import CarriedValue, CarriedValues, owner_of
 
 # An axis as it was delivered: its parts, major to minor, and whether each is there or was
 # left out because the value does not change along it.
-Pieces = tuple[tuple[Size, bool], ...]
+AxisParts = tuple[tuple[Size, bool], ...]
 
 
 @dataclass(eq=False)
@@ -36,11 +36,11 @@ class Node:
 
     `rule` is None where the value has the layout already, up to a reshape. `children` are
     the nodes of the operands that the alternative asks for, None where one is read as it
-    is. `pieces[i]` tells how axis i of the demand is delivered.
+    is. `parts[i]` tells how axis i of the demand is delivered.
 
-    A node of a `variable` has the demand on all its names, and a child per source, None for
-    one that is transposed on its way in. A value that names the variable has a node of its
-    own above that, its only child.
+    A node of a `carried` value has the demand on all its aliases, and a child per source, None
+    for one that is transposed on its way in. An alias has a node of its own above that, its only
+    child.
     """
 
     value: ir.Value
@@ -48,25 +48,25 @@ class Node:
     rule: Rule | None
     alternative: Alternative | None
     children: tuple[Node | None, ...]
-    pieces: tuple[Pieces, ...]
+    parts: tuple[AxisParts, ...]
     own_cost: Cost
     total: Cost = field(default=FREE)
-    variable: CarriedValue | None = None
+    carried: CarriedValue | None = None
 
     def become(self, other: Node) -> None:
         """Makes this node, which was promised, the plan that it stands for."""
         self.__dict__.update(other.__dict__)
 
     @property
-    def named(self) -> Node | None:
-        """The node of the variable that the value names, if it is one's name."""
+    def aliased(self) -> Node | None:
+        """The node of the carried value that the value is an alias of, if it is one."""
         child = self.children[0] if len(self.children) == 1 else None
-        return child if child is not None and child.variable and not self.variable else None
+        return child if child is not None and child.carried and not self.carried else None
 
     @property
     def is_complete(self) -> bool:
         """Whether every axis of the demand is there."""
-        return all(present for parts in self.pieces for _, present in parts)
+        return all(present for parts in self.parts for _, present in parts)
 
     @property
     def creates_op(self) -> bool:
@@ -79,12 +79,12 @@ class Node:
 
 
 Plan = Node | Refusal
-# What is planned: a value, or all names of a variable, in a layout.
+# What is planned: a value, or all aliases of a carried value, in a layout.
 Key = tuple[ir.Value | CarriedValue, Demand]
 Solving = Generator[Key, Plan, Plan]
 
-# A name of a variable, and the variable itself: committing them makes no op.
-_AS_NAMED = Alternative((), view=())
+# An alias of a carried value, and that itself: committing them makes no op.
+_AS_ALIAS = Alternative((), view=())
 
 
 class Planner:
@@ -100,8 +100,8 @@ class Planner:
         self.target = target
         self.computes_windows = computes_windows
         self.moved: dict[ir.Value, ir.Value] = {}
-        self.variables = CarriedValues()
-        # A variable has one layout, whoever asks: this is the first that it can have.
+        self.carried_values = CarriedValues()
+        # A carried value has one layout, whoever asks: this is the first that it can have.
         self._layout_of: dict[CarriedValue, Layout] = {}
         self._memo: dict[Key, Plan] = {}
         # What is being planned, with its promised node where it was asked for meanwhile.
@@ -112,7 +112,7 @@ class Planner:
         """The planner beside this one that computes windows."""
         if self._narrowing is None:
             self._narrowing = Planner(self.target, computes_windows=True)
-            self._narrowing.variables = self.variables
+            self._narrowing.carried_values = self.carried_values
             self._narrowing._layout_of = self._layout_of
         return self._narrowing
 
@@ -151,7 +151,7 @@ class Planner:
         before = len(self._memo)
         self._open[key] = None
         if isinstance(what, CarriedValue):
-            found = yield from self._solve_variable(what, demand)
+            found = yield from self._solve_carried(what, demand)
         else:
             found = yield from self._solve_value(what, demand)
         promised = self._open.pop(key)
@@ -179,27 +179,27 @@ class Planner:
             return best if self._is_better(best, whole) else whole
         return best
 
-    def _solve_variable(self, variable: CarriedValue, demand: Demand) -> Solving:
+    def _solve_carried(self, carried: CarriedValue, demand: Demand) -> Solving:
         layout = demand.layout
-        if self._layout_of.setdefault(variable, layout) != layout:
+        if self._layout_of.setdefault(carried, layout) != layout:
             return Refusal("another of its readers wants it in another layout", None)
-        operands = [op.operands[number] for op, number in variable.sources]
-        inner = [variable.layout_of(layout, operand) for operand in operands]
-        refusal = variable.check(layout)
+        operands = [op.operands[number] for op, number in carried.sources]
+        inner = [carried.layout_of(layout, operand) for operand in operands]
+        refusal = carried.check(layout)
         if any(wanted is None for wanted in inner):
             refusal = Refusal("its sizes are known otherwise where it is made", None)
         answers: list[Plan] = []
         for operand, wanted in zip(operands, inner, strict=True):
             if refusal is None and wanted is not None:
                 answers.append((yield operand, Demand(wanted)))
-        refusal = refusal or _why_not_carried(variable, answers)
+        refusal = refusal or _why_not_carried(carried, answers)
         if refusal is not None:
-            del self._layout_of[variable]
-            return replace(refusal, reason=variable.title + refusal.reason)
+            del self._layout_of[carried]
+            return replace(refusal, reason=carried.title + refusal.reason)
         copied = [x for x, a in zip(operands, answers, strict=True) if isinstance(a, Refusal)]
         own = Cost(sum(2 * tensor_bytes(operand) for operand in copied), len(copied))
         children = tuple(answer if isinstance(answer, Node) else None for answer in answers)
-        return _carried(variable, demand, children, own)
+        return _carried(carried, demand, children, own)
 
     def _as_it_is(self, value: ir.Value, demand: Demand) -> Plan:
         layout = demand.layout
@@ -208,24 +208,24 @@ class Planner:
         return _no_rule(value)
 
     def _ask_producer(self, value: ir.Value, demand: Demand) -> Solving:
-        variable = self.variables.of(value)
-        if variable is None:
+        carried = self.carried_values.of(value)
+        if carried is None:
             return (yield from self._ask_rules(value, demand))
-        if isinstance(variable, Refusal):
-            return variable
+        if isinstance(carried, Refusal):
+            return carried
         owner, layout = owner_of(value), demand.layout
         if layout.is_row_major:
             return Refusal("it has this layout, and nothing is dropped on the way", owner)
         if layout.windows:
             return Refusal("only a slice is wanted of what this op hands on whole", owner)
-        whole = variable.layout_of(layout.merged().layout, variable.names[0])
+        whole = carried.layout_of(layout.merged().layout, carried.aliases[0])
         if whole is None:
             return Refusal("a dim of dynamic size would be split on its way through", owner)
-        node = yield variable, Demand(whole)
+        node = yield carried, Demand(whole)
         if isinstance(node, Refusal):
             return node
-        pieces = _whole(layout)
-        return Node(value, demand, None, _AS_NAMED, (node,), pieces, FREE, node.total)
+        parts = _whole(layout)
+        return Node(value, demand, None, _AS_ALIAS, (node,), parts, FREE, node.total)
 
     def _ask_rules(self, value: ir.Value, demand: Demand) -> Solving:
         op = defining_op(value)
@@ -266,8 +266,8 @@ class Planner:
             else:
                 children.append(child)
                 total += child.total
-        pieces = _delivered(demand, alternative, children)
-        return Node(value, demand, rule, alternative, tuple(children), pieces, own, total + own)
+        parts = _delivered(demand, alternative, children)
+        return Node(value, demand, rule, alternative, tuple(children), parts, own, total + own)
 
     def _reads_old(self, op: ir.Operation, fallback: Cost | None, child: Node) -> bool:
         """Whether `op` reads its old operand rather than `child`: where that is cheaper, or as
@@ -328,7 +328,7 @@ def _is_shared(node: Node) -> bool:
         if not has_one_use(node.value):
             return True
         (child, *others) = node.children or (None,)
-        if node.creates_op or node.named or child is None or others:
+        if node.creates_op or node.aliased or child is None or others:
             return False
         node = child
     return False
@@ -336,45 +336,45 @@ def _is_shared(node: Node) -> bool:
 
 def _delivered(
     demand: Demand, alternative: Alternative, children: list[Node | None]
-) -> tuple[Pieces, ...]:
+) -> tuple[AxisParts, ...]:
     sizes = demand.layout.sizes
     if alternative.view is None:
         return _whole(demand.layout)
     (child,) = children
     assert child is not None
     return tuple(
-        _pieces_of(size, [piece for axis in axes for piece in child.pieces[axis]])
+        _parts_of(size, [piece for axis in axes for piece in child.parts[axis]])
         for size, axes in zip(sizes, alternative.view, strict=True)
     )
 
 
-def _pieces_of(size: Size, parts: list[tuple[Size, bool]]) -> Pieces:
+def _parts_of(size: Size, parts: list[tuple[Size, bool]]) -> AxisParts:
     """An axis of this size made of `parts`: a cast may say its size in another way."""
     if not parts:
         return ((size, False),)
     return ((size, True),) if len(parts) == 1 and parts[0][1] else tuple(parts)
 
 
-def _whole(layout: Layout) -> tuple[Pieces, ...]:
+def _whole(layout: Layout) -> tuple[AxisParts, ...]:
     """Every axis is there, in one piece."""
     return tuple(((size, True),) for size in layout.sizes)
 
 
 def _carried(
-    variable: CarriedValue, demand: Demand, children: tuple[Node | None, ...], own: Cost
+    carried: CarriedValue, demand: Demand, children: tuple[Node | None, ...], own: Cost
 ) -> Node:
     total = own
     for child in children:
         total += FREE if child is None else child.total
-    name, pieces = variable.names[0], _whole(demand.layout)
-    return Node(name, demand, None, _AS_NAMED, children, pieces, own, total, variable)
+    alias, parts = carried.aliases[0], _whole(demand.layout)
+    return Node(alias, demand, None, _AS_ALIAS, children, parts, own, total, carried)
 
 
-def _why_not_carried(variable: CarriedValue, answers: list[Plan]) -> Refusal | None:
-    """Why a variable cannot have a layout, given what its sources answer: one that refuses is
+def _why_not_carried(carried: CarriedValue, answers: list[Plan]) -> Refusal | None:
+    """Why a carried value cannot have a layout, given what its sources answer: one that refuses is
     transposed on its way in, unless all do or it is required."""
     refusals = {i: answer for i, answer in enumerate(answers) if isinstance(answer, Refusal)}
-    needed = [refusals[i] for i in refusals if i in variable.required]
+    needed = [refusals[i] for i in refusals if i in carried.required]
     if needed:
         return needed[0]
     return refusals[0] if answers and len(refusals) == len(answers) else None

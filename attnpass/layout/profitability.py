@@ -24,14 +24,14 @@ def drop_what_does_not_pay(
     """
     while True:
         taken = [choice for choice in choices if choice.plans]
-        remains = residual_uses_of([plan.root for c in taken for plan in c.plans], planner)
+        residual = residual_uses_of([plan.root for c in taken for plan in c.plans], planner)
         bad = [
             (choice, why)
             for choice in taken
-            if (why := _why_not(choice, remains, target)) is not None
+            if (why := _why_not(choice, residual, target)) is not None
         ]
         if not bad:
-            return remains
+            return residual
         for choice, why in bad:
             choice.plans = []
             record = choice.record
@@ -41,8 +41,8 @@ def drop_what_does_not_pay(
             record.reason, record.cause = why, "costs"
 
 
-def _why_not(choice: Choice, remains: ResidualUses, target: Target | None) -> str | None:
-    nodes, left = choice.nodes, remains.costs
+def _why_not(choice: Choice, residual: ResidualUses, target: Target | None) -> str | None:
+    nodes, left = choice.nodes, residual.costs
     cost = total_cost(nodes)
     kept = [node for node in nodes if id(node) in left]
     for node in kept:
@@ -58,7 +58,7 @@ def _why_not(choice: Choice, remains: ResidualUses, target: Target | None) -> st
         return None
     if kept and kept[0].op is not None:
         op = kept[0].op
-        if kept[0] in remains.split:
+        if kept[0] in residual.split:
             return (
                 f"V^T cannot be absorbed: {op.name} at {location_text(op.location)} makes more "
                 "than V, in one launch; a second one for V alone does not pay"

@@ -47,20 +47,20 @@ def propagate(
 
     `mode` is `cost`, `always` (whatever is fully absorbed) or `never` (records only).
     """
-    choices, remains = _choose_all(found, mode, operands, target)
+    choices, residual = _choose_all(found, mode, operands, target)
     for choice in choices:
         choice.record.pass_name = pass_name
         _record(choice, report)
     taken = [choice for choice in choices if choice.plans or choice.reads_source]
     if mode == "never" or not taken:
         return False
-    commit_choices(taken, remains, [])
+    commit_choices(taken, residual, [])
     return True
 
 
 def _record(choice: Choice, report: Report) -> None:
     """Says what was chosen, unless that is to keep what an earlier pass has absorbed."""
-    about = report.record_of(choice.facts)
+    about = choice.facts.record_in(report)
     if choice.record.decision != "kept" or not about.is_absorbed(choice.record.operand):
         about.decide(choice.record)
 
@@ -88,14 +88,14 @@ def _choose_all(
         if "value" in operands:
             planned = {plan.operand for choice in others for plan in choice.plans}
             choices.append(choose_v(facts, mode, target, planner, may_drop, planned))
-    remains = drop_what_does_not_pay(choices, target, planner)
+    residual = drop_what_does_not_pay(choices, target, planner)
     if mode != "never":
         for choice in choices:
             read_source(choice, target, may_drop_broadcasts(choice.facts))
     record_chains(choices)
     for choice in choices:
         record_taken(choice)
-    return choices, remains
+    return choices, residual
 
 
 OPERANDS = {"v": "value", "k": "key", "q": "query", "mask": "mask"}

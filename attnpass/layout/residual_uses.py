@@ -27,7 +27,7 @@ from ..ir import (
 )
 from ..ir.contractions import is_contraction
 from ..ir.views import IN_PLACE, RESHAPES, SLICE, below_views
-from .attention_rewrite import Swept, moves_nothing
+from .attention_rewrite import DeadOps, moves_nothing
 from .commit import Committer
 from .cost import FREE, Cost
 from .layout import Layout, make_layout
@@ -65,14 +65,14 @@ class ResidualUses:
     narrowed: list[Narrowing] = field(default_factory=list)
     costs: dict[int, Cost] = field(default_factory=dict)
 
-    def commit(self, committer: Committer, swept: Swept) -> None:
+    def commit(self, committer: Committer, dead_ops: DeadOps) -> None:
         """Gives those who still read what they need. Call before attention is rewritten."""
         for node in self.restored:
             replace_reads(node.value, committer.restore(node))
-            swept += [node.op] if node.op is not None else []
+            dead_ops += [node.op] if node.op is not None else []
         for narrowing in self.narrowed:
             _commit_narrowing(narrowing, committer)
-            swept += narrowing.slices
+            dead_ops += narrowing.slices
 
 
 class _Uses:
@@ -122,25 +122,25 @@ Root = tuple[Node, ir.Operation, int]
 def residual_uses_of(roots: Sequence[Root], planner: Planner) -> ResidualUses:
     """What is left once the plans are committed."""
     nodes = nodes_of(node for node, _, _ in roots)
-    variables = [(node, node.variable) for node in nodes if node.variable is not None]
-    roots = [*roots, *(root for node, variable in variables for root in _fed(node, variable))]
+    carried_nodes = [(node, node.carried) for node in nodes if node.carried is not None]
+    roots = [*roots, *(root for node, carried in carried_nodes for root in _fed(node, carried))]
     # Ops that hand a value on live, whatever their results are.
-    kept = {defining_op(name) for _, variable in variables for name in variable.names}
-    uses, remains = _Uses({(reader, number) for _, reader, number in roots}, kept), ResidualUses()
+    kept = {defining_op(alias) for _, carried in carried_nodes for alias in carried.aliases}
+    uses, residual = _Uses({(reader, number) for _, reader, number in roots}, kept), ResidualUses()
     for _, reader, number in roots:
         uses.drop(reader.operands[number])
     for source, slices in _sliced(nodes).items():
         narrowing = _narrow(source, uses, planner)
         if narrowing is None:
             continue
-        remains.narrowed.append(narrowing)
+        residual.narrowed.append(narrowing)
         for op in narrowing.slices:
             uses.dead.add(op)
             uses.drop(source)
         if not any(_is_copied(op) for op in slices):
-            remains.split.update(_maker(node) for node in nodes if node.value == source)
-    for node in remains.split:
-        remains.costs[id(node)] = Cost(0, 1)
+            residual.split.update(_maker(node) for node in nodes if node.value == source)
+    for node in residual.split:
+        residual.costs[id(node)] = Cost(0, 1)
     for node in nodes:
         op = node.op
         if op is None or op in uses.dead or op in kept or op.name in _MADE_TWICE:
@@ -148,27 +148,27 @@ def residual_uses_of(roots: Sequence[Root], planner: Planner) -> ResidualUses:
         if not node.creates_op:
             if node.own_cost:
                 # A repeat that attention reads past is still made for its other readers.
-                remains.costs[id(node)] = Cost(-node.own_cost.bytes, -node.own_cost.launches)
+                residual.costs[id(node)] = Cost(-node.own_cost.bytes, -node.own_cost.launches)
             continue
         if node.demand.layout.windows:
             moved = sum(tensor_bytes(operand) for operand in op.operands)
-            remains.costs[id(node)] = Cost(moved, 1)
+            residual.costs[id(node)] = Cost(moved, 1)
             continue
         restoring, keeping = _cost_for_readers(node.value, uses), _cost_of_keeping(node)
         if keeping is not None and planner.seconds(keeping) < planner.seconds(restoring):
-            remains.costs[id(node)] = keeping
+            residual.costs[id(node)] = keeping
             continue
-        remains.costs[id(node)] = restoring
-        remains.restored.append(node)
+        residual.costs[id(node)] = restoring
+        residual.restored.append(node)
         uses.drop_all(node.value)
     again = _read_again(nodes)
-    for node, variable in variables:
-        for name in variable.names:
-            copy = Cost(2 * tensor_bytes(name), 1)
-            cost = copy if name in again else _cost_for_readers(name, uses)
+    for node, carried in carried_nodes:
+        for alias in carried.aliases:
+            copy = Cost(2 * tensor_bytes(alias), 1)
+            cost = copy if alias in again else _cost_for_readers(alias, uses)
             if cost:
-                remains.costs[id(node)] = remains.costs.get(id(node), FREE) + cost
-    return remains
+                residual.costs[id(node)] = residual.costs.get(id(node), FREE) + cost
+    return residual
 
 
 def _read_again(nodes: Sequence[Node]) -> set[ir.Value]:
@@ -185,9 +185,9 @@ def _read_again(nodes: Sequence[Node]) -> set[ir.Value]:
     return found
 
 
-def _fed(node: Node, variable: CarriedValue) -> list[Root]:
-    """The plans of what feeds a variable; a source without one stays, and is transposed."""
-    pairs = zip(node.children, variable.sources, strict=True)
+def _fed(node: Node, carried: CarriedValue) -> list[Root]:
+    """The plans of what feeds a carried value; a source without one stays, and is transposed."""
+    pairs = zip(node.children, carried.sources, strict=True)
     return [(child, op, number) for child, (op, number) in pairs if child is not None]
 
 

@@ -13,7 +13,7 @@ from ..attention.facts import AttentionFacts
 from ..ir import Builder, Size, defining_op, product, sizes_of
 from ..ir.views import RESHAPES, View, view_before
 from .attention_rewrite import (
-    Swept,
+    DeadOps,
     moves_nothing,
 )
 from .layout import Layout, Refinement, permuted
@@ -111,7 +111,9 @@ def _may_drop(
     )
 
 
-def fold_through_reshapes(facts: AttentionFacts, operand: str, swept: Swept) -> ir.Operation | None:
+def fold_through_reshapes(
+    facts: AttentionFacts, operand: str, dead_ops: DeadOps
+) -> ir.Operation | None:
     """Lets attention read the source of `operand` itself; None where nothing stands before it.
 
     Iteration dims that the source has in pieces are split, which changes the op's rank, so
@@ -151,7 +153,7 @@ def fold_through_reshapes(facts: AttentionFacts, operand: str, swept: Swept) -> 
     value = build.join_dims(value, counts, sizes)
     new = edit(facts).cut(cuts).operand(operand, value, tuple(new_map)).replace()
     old = defining_op(facts.value(operand))
-    swept += [facts.op, *([old] if old is not None else [])]
+    dead_ops += [facts.op, *([old] if old is not None else [])]
     return new
 
 

@@ -36,7 +36,7 @@ from ..kernels.demand import with_later_kernels
 from ..machines import Target
 from ..passes import Pass, PassContext, option
 from ..report.ops import MODULE
-from .attention_rewrite import Swept
+from .attention_rewrite import DeadOps
 from .choose import Choice, choose_v, demand_for, may_drop_broadcasts, transposed_v
 from .commit_choices import commit_choices
 from .layout import Layout
@@ -89,8 +89,8 @@ class TransposeCaches(Pass):
             report.record(change.function, "transposed", str(change), kind=change.of, **details)
         for choice in plan.choices:
             choice.record.pass_name = self.name
-            report.record_of(choice.facts).decide(choice.record)
-        commit_choices(plan.choices, plan.remains, plan.swept)
+            choice.facts.record_in(report).decide(choice.record)
+        commit_choices(plan.choices, plan.residual, plan.dead_ops)
         return True
 
 
@@ -100,8 +100,8 @@ class _Plan:
     ops to sweep, and what changed at the boundary already."""
 
     choices: list[Choice]
-    remains: ResidualUses
-    swept: Swept
+    residual: ResidualUses
+    dead_ops: DeadOps
     changes: list[BoundaryChange]
 
 
@@ -115,7 +115,7 @@ def _plan(module: ir.Operation, target: Target | None) -> _Plan | str:
     """Transposes the caches at the boundary and plans V^T for what reads them; or why V cannot be
     had so, for a module that is of no use then."""
     found = find(module)
-    swept: Swept = []
+    dead_ops: DeadOps = []
     demands = [
         (facts, demand_for(facts, "value", transposed_v(facts), may_drop_broadcasts(facts)))
         for facts in found
@@ -126,7 +126,7 @@ def _plan(module: ir.Operation, target: Target | None) -> _Plan | str:
         return "no cache is transposed for the caller"
     if find_missed(demands, caches) is not None:
         return "every cache keeps its layout, for another is read through ops that no rule knows"
-    changes = [change for cache in caches for change in cache.transpose(swept)]
+    changes = [change for cache in caches for change in cache.transpose(dead_ops)]
     readers = {id(facts) for cache in caches for facts in cache.readers}
     planner = Planner(target)
     choices = [
@@ -134,12 +134,12 @@ def _plan(module: ir.Operation, target: Target | None) -> _Plan | str:
         for facts in found
         if id(facts) in readers
     ]
-    remains = drop_what_does_not_pay(choices, target, planner)
+    residual = drop_what_does_not_pay(choices, target, planner)
     for choice in choices:
         if choice.record.decision != "absorbed":
             return f"every cache keeps its layout, for one cannot change: {choice.record.reason}"
     declare(changes)
-    return _Plan(choices, remains, swept, changes)
+    return _Plan(choices, residual, dead_ops, changes)
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Cache:
     order: tuple[int, ...]
     readers: list[AttentionFacts] = field(default_factory=list)
 
-    def transpose(self, swept: Swept) -> list[BoundaryChange]:
+    def transpose(self, dead_ops: DeadOps) -> list[BoundaryChange]:
         """Gives the argument and the results their new types, with transposes inside that
         keep all else as it is. Says what changed."""
         changes = []
@@ -181,7 +181,7 @@ class Cache:
             inside = Builder(_behind(self.argument)).transpose(self.argument, back)
             for use in reads:
                 use.owner.operation.operands[use.operand_number] = inside
-            swept.append(_maker(inside))
+            dead_ops.append(_maker(inside))
             change(f"argument {argument_number(self.argument)}", old, self.argument.type)
         for end in self.exits:
             old = end.value

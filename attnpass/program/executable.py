@@ -77,7 +77,7 @@ class Executable:
         usage = runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING
         kind = runtime.MemoryType.DEVICE_LOCAL | runtime.MemoryType.HOST_VISIBLE
         allocator: Any = self.device.hal.allocator
-        if self.device.on_host and data.size and data.ctypes.data % _ALIGNMENT == 0:
+        if self.device.on_host and data.size and is_aligned(data.ctypes.data):
             buffer = allocator.import_host_allocation(data, kind, usage)
         else:
             kind = kind if self.device.on_host else runtime.MemoryType.DEVICE_LOCAL
@@ -95,6 +95,11 @@ class Executable:
             view.get_buffer(), [view.byte_length], runtime.HalElementType.UINT_8
         )
         return runtime.DeviceArray(self.device.hal, bytes_of, implicit_host_transfer=True).to_host()
+
+
+def is_aligned(pointer: int) -> bool:
+    """Whether IREE's CPU code can read memory that begins there."""
+    return pointer % _ALIGNMENT == 0
 
 
 @functools.cache

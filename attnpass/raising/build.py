@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..attention.barrier import compute_barrier, without_views
+from ..attention.barrier import store_operand, without_views
 from ..attention.edit import attention_op, fill_score, no_key_seen
 from ..attention.facts import describe
 from ..attention.visible_keys import Mask, find_mask
@@ -58,14 +58,10 @@ def build_attention(written: Written) -> tuple[ir.Operation, ir.Value]:
     build = Builder(below, written.product.location)
     loops = _loops(written)
     scale, functions, factor = _scale(written.scores)
-    query, key, value = (
-        _arranged(build, written.axes, leaf.value, written.axes.dims(leaf.dims), dims)
-        for leaf, dims in (
-            (written.query, (*loops.batch, *loops.rows, *loops.depth)),
-            (written.key, (*loops.batch, *loops.keys, *loops.depth)),
-            (written.value, (*loops.batch, *loops.keys, *loops.width)),
-        )
-    )
+    rows, keys = (*loops.batch, *loops.rows), (*loops.batch, *loops.keys)
+    query = _whole(build, written, 0, rows, loops.depth)
+    key = _whole(build, written, 1, keys, loops.depth)
+    value = _arranged_leaf(build, written, written.value, (*keys, *loops.width))
     query = _times_row_factors(build, written, query, (*loops.batch, *loops.rows, *loops.depth))
     f32 = ir.F32Type.get(below.context)
     inputs = [query, key, value, build.constant_float(scale, f32)]
@@ -93,6 +89,22 @@ def build_attention(written: Written) -> tuple[ir.Operation, ir.Value]:
     result = written.result
     new = _arranged(build, written.axes, made, out, written.axes.dims(result.dims))
     return op, build.cast(new, sizes_of(result.value))
+
+
+def _whole(build: Builder, written: Written, which: int, dims: Dims, depth: Dims) -> ir.Value:
+    """Q or K with these dims and its head dim, which two tensors may have parts of."""
+    first = _arranged_leaf(build, written, (written.query, written.key)[which], (*dims, *depth))
+    if written.more is None:
+        return first
+    leaf = written.more[which]
+    own = frozenset(axis for dim in dims for axis in dim)
+    lie = [axis for dim in written.axes.dims(leaf.dims) for axis in dim]
+    rest = tuple(axis for axis in lie if axis not in own)
+    return build.concat([first, _arranged_leaf(build, written, leaf, (*dims, rest))], len(dims))
+
+
+def _arranged_leaf(build: Builder, written: Written, leaf: Leaf, dims: Dims) -> ir.Value:
+    return _arranged(build, written.axes, leaf.value, written.axes.dims(leaf.dims), dims)
 
 
 def _results(
@@ -136,12 +148,12 @@ def _with_sink(
     def weights(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
         score = x[2] if number is None else inner.constant_float(number, f32)
         score = _multiplied(inner, score, scale)
-        below = inner.create("arith.subf", [f32], [score, x[0]]).results[0]
-        power = inner.create("math.exp2", [f32], [below]).results[0]
-        return [inner.create("arith.addf", [f32], [x[1], power]).results[0]]
+        below = inner.subf(score, x[0])
+        power = inner.apply("math.exp2", below)
+        return [inner.addf(x[1], power)]
 
     def quotient(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
-        value = inner.create("arith.divf", [f32], x[:2]).results[0]
+        value = inner.divf(x[0], x[1])
         return [inner.cast_float(value, kind)]
 
     init = build.empty(sizes_of(total), f32)
@@ -171,7 +183,7 @@ def keep_mask_in_memory(op: ir.Operation, of_positions: bool) -> None:
     reader, number = without_views(op, facts.index("mask"))
     made = defining_op(reader.operands[number])
     if made is not None and made.name == "linalg.generic":
-        reader.operands[number] = compute_barrier(Builder(reader), made.results[0])
+        store_operand(reader, number)
 
 
 def _reads_elements(mask: ir.Value) -> bool:
@@ -219,8 +231,7 @@ def _score(
 def _multiplied(build: Builder, value: ir.Value, factor: float) -> ir.Value:
     if factor == 1:
         return value
-    operands = [value, build.constant_float(factor, value.type)]
-    return build.create("arith.mulf", [value.type], operands).results[0]
+    return build.mulf(value, factor)
 
 
 def _size(axes: Axes, dim: Sequence[int]) -> Size:
@@ -258,8 +269,8 @@ def _times_row_factors(build: Builder, written: Written, query: ir.Value, dims: 
     def make(body: _Body, given: Sequence[ir.Value]) -> ir.Value:
         (value,) = given
         for factor in factors:
-            operands = [value, body.build.cast_float(body.value(factor), value.type)]
-            value = body.build.create("arith.mulf", [value.type], operands).results[0]
+            factor = body.build.cast_float(body.value(factor), value.type)
+            value = body.build.mulf(value, factor)
         return value
 
     whole = _arranged(build, written.axes, query, dims, flat)
@@ -459,9 +470,9 @@ class _Body:
         total = self.build.loop_index(self.loop[axes[0]])
         for axis in axes[1:]:
             size = self.sizes.get(axis) or self.build.size(self.elements.axes.size(axis))
-            above = self.build.apply("arith.muli", total, size)
+            above = self.build.muli(total, size)
             place = self.build.loop_index(self.loop[axis])
-            total = self.build.create("arith.addi", [total.type], [above, place]).results[0]
+            total = self.build.addi(above, place)
         return total
 
 
@@ -487,7 +498,7 @@ def _sum(body: _Body, mask: Sum) -> ir.Value:
     terms = [_multiplied(build, _added(body, term), factor) for factor, term in mask.terms]
     total, f32 = terms[0], terms[0].type
     for term in terms[1:]:
-        total = build.create("arith.addf", [f32], [total, term]).results[0]
+        total = build.addf(total, term)
     if mask.kind == "f32":
         return total
     return build.cast_float(build.cast_float(total, ir.Type.parse(mask.kind)), f32)
@@ -495,15 +506,6 @@ def _sum(body: _Body, mask: Sum) -> ir.Value:
 
 def _hiding(build: Builder, value: ir.Value, start: float) -> ir.Value:
     """`lowered` of a value."""
-    kinds = [value.type]
-
-    def number(given: float) -> ir.Value:
-        return build.constant_float(given, value.type)
-
-    halved = build.create("arith.mulf", kinds, [value, number(0.5)]).results[0]
-    least = build.create(
-        "arith.addf", kinds, [halved, number(LOG2E_OVERFLOWS_IN_SUMS / 2)]
-    ).results[0]
-    low = _multiplied(build, value, lowering(start))
-    low = build.create("arith.maximumf", kinds, [low, least]).results[0]
-    return build.select(build.compare_floats("ogt", value, number(start)), value, low)
+    least = build.addf(build.mulf(value, 0.5), LOG2E_OVERFLOWS_IN_SUMS / 2)
+    low = build.maximumf(_multiplied(build, value, lowering(start)), least)
+    return build.select(build.compare_floats("ogt", value, start), value, low)

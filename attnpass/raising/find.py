@@ -23,7 +23,7 @@ from .elements import (
 from .products import Product, axes_of, read_product
 from .readers import made_of
 from .reductions import is_sum, summed
-from .scores import NotRaised, Scores, Shown, read_scores, settled, times
+from .scores import NotRaised, Scores, Shown, addable, given_of, read_scores, times, without_term
 from .sinks import Part, Sink, find_part, scores_beside, sink_in_sum
 
 # cmpf predicates that hold for a NaN beside itself.
@@ -33,8 +33,10 @@ _IS_NAN = (13, 14)
 @dataclass(frozen=True)
 class Written:
     """Attention that is written out. `result` is what the op is to stand for, a view of the
-    product with V. Axes by role: `batch` in all operands, `rows` in the query only, `depth` of
-    query and key, `keys` of key and value, `width` of the value and the result."""
+    product with V. `more` are Q and K of another product that is added to the scores: more of
+    their head dim, behind what `query` and `key` have. Axes by role: `batch` in all operands,
+    `rows` in the query only, `depth` of query and key, `keys` of key and value, `width` of the
+    value and the result."""
 
     elements: ExpressionReader
     query: Leaf
@@ -43,6 +45,7 @@ class Written:
     scores: Scores
     product: ir.Operation
     result: Leaf
+    more: tuple[Leaf, Leaf] | None
     batch: frozenset[int]
     rows: frozenset[int]
     depth: frozenset[int]
@@ -57,8 +60,10 @@ class Written:
         return self.elements.axes
 
 
-def read_attention(op: ir.Operation) -> Written:
-    """The attention whose product with V is `op`; NotRaised where it is none."""
+def read_attention(op: ir.Operation, joins_heads: bool = False) -> Written:
+    """The attention whose product with V is `op`; NotRaised where it is none. With `joins_heads`
+    scores that are the sum of two products, of which one reads V, are those of a longer head
+    dim."""
     elements = ExpressionReader(Axes())
     product = read_product(op, elements)
     if product is None:
@@ -68,7 +73,7 @@ def read_attention(op: ir.Operation) -> Written:
         part = find_part(elements, given)
         makers = [defining_op(leaf.value) for leaf in leaves_of(part.whole if part else given)]
         if any(_is_softmax(op) or is_sum(op) for op in makers):
-            return _with_weights(elements, product, given, part, value)
+            return _with_weights(elements, product, given, part, value, joins_heads)
     raise NotRaised("no factor of the product is a softmax")
 
 
@@ -78,6 +83,7 @@ def _with_weights(
     weights: Expression,
     part: Part | None,
     value: tuple[ir.Value, Dims],
+    joins_heads: bool,
 ) -> Written:
     axes = elements.axes
     keys = elements.axes_of(weights) - axes_of(product.result, axes)
@@ -95,9 +101,12 @@ def _with_weights(
     if sink is not None and (powers.shown or (part and powers.beside)):
         raise NotRaised("it has a sink, and a condition or another sink beside its softmax")
     scores, scored = _scores(elements, without_casts(exponent), keys)
+    joined = _joined(elements, scores, scored, keys, value) if joins_heads else None
+    if joined is not None:
+        scores, scored = joined.scores, joined.scored
     if sink is not None and scores.shifted:
         raise NotRaised("the scores of a row are all shifted, and the sink beside them is not")
-    scores = times(settled(scores), powers.factor)
+    scores = times(addable(scores), powers.factor)
     for where in powers.shown:
         scores = replace(scores, mask=Shown(where, True, scores.mask, -math.inf))
     first = _product_of(elements, scored)
@@ -112,20 +121,68 @@ def _with_weights(
             "memory"
         )
     keys = frozenset(axes.now(sorted(keys)))
-    factors = first.factors()
-    if keys & axes_of(factors[0][1], axes):
-        factors = factors[::-1]
-    if keys & axes_of(factors[0][1], axes) or not keys <= axes_of(factors[1][1], axes):
-        raise NotRaised("both factors of the scores have dims of the keys, or none has all")
+    factors = _query_and_key(first, keys, axes)
     result = _last_view(elements, product)
-    operands = _operands(elements, factors[0], factors[1], value)
+    operands = _operands(elements, *factors, value)
+    more: tuple[Leaf, Leaf] | None = None
+    if joined is not None:
+        own_query, own_key = _query_and_key(joined.other, keys, axes)
+        more = _keeping(elements, *own_query), elements.below_views(*own_key)
     if not scores.row_factors:
-        operands = _narrowed(elements, operands, _rounded(weights, part))
-    written = _sorted(elements, operands, scores, product, result, keys)
+        operands, more = _narrowed(elements, operands, more, _rounded(weights, part))
+    written = _sorted(elements, operands, more, scores, product, result, keys)
     if sink is not None and not elements.axes_of(sink.score) <= written.batch | written.rows:
         raise NotRaised("its sink has a dim that the result lacks")
     beside = tuple(op for op in made.products if op != product.op)
     return replace(written, sink=sink, beside=beside)
+
+
+def _query_and_key(
+    product: Product, keys: frozenset[int], axes: Axes
+) -> tuple[tuple[ir.Value, Dims], tuple[ir.Value, Dims]]:
+    """The factors of the scores, the one with the keys last."""
+    one, other = product.factors()
+    if keys & axes_of(one[1], axes):
+        one, other = other, one
+    if keys & axes_of(one[1], axes) or not keys <= axes_of(other[1], axes):
+        raise NotRaised("both factors of the scores have dims of the keys, or none has all")
+    return one, other
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """Scores made of the product `scored`, the one that reads what V is, to which `other` is
+    added before all else."""
+
+    scores: Scores
+    scored: Leaf
+    other: Product
+
+
+def _joined(
+    elements: ExpressionReader,
+    scores: Scores,
+    scored: Leaf,
+    keys: frozenset[int],
+    value: tuple[ir.Value, Dims],
+) -> _Joined | None:
+    """Two products that are added to each other, where one of them reads what V is."""
+    if scores.mask is None:
+        return None
+    cache = elements.below_views(*value).value
+    for given in given_of(scores.mask):
+        leaf = without_casts(given)
+        if not isinstance(leaf, Leaf) or not is_contraction(defining_op(leaf.value)):
+            continue
+        alone = without_term(scores, leaf, elements)
+        if alone is None or elements.axes_of(leaf) != elements.axes_of(scored):
+            continue
+        for first, second in ((scored, leaf), (leaf, scored)):
+            product = _product_of(elements, first)
+            key = _query_and_key(product, keys, elements.axes)[1]
+            if elements.below_views(*key).value == cache:
+                return _Joined(alone, first, _product_of(elements, second))
+    return None
 
 
 def _operands(
@@ -160,6 +217,7 @@ def _keeping(elements: ExpressionReader, value: ir.Value, dims: Dims) -> Leaf:
 def _sorted(
     elements: ExpressionReader,
     operands: tuple[Leaf, Leaf, Leaf],
+    more: tuple[Leaf, Leaf] | None,
     scores: Scores,
     product: Product,
     result: Leaf,
@@ -178,11 +236,17 @@ def _sorted(
         raise NotRaised("its head dim is known only at run time: IREE's attention is wrong then")
     if query != batch | rows | depth or key != batch | keys | depth:
         raise NotRaised("Q or K has a dim that the others lack")
+    if more is not None:
+        query, key = (axes_of(leaf.dims, axes) for leaf in more)
+        if query - key != rows or key - query != keys or not batch <= query & key:
+            raise NotRaised("the products that are added to each other differ in their dims")
     if value != batch | keys | width or out != batch | rows | width:
         raise NotRaised("V or the result has a dim that the others lack")
     if scores.row_factors and str(element_type(operands[0].value)) != "f32":
         raise NotRaised("the scores are multiplied by a tensor, which Q in fewer bits cannot be")
-    return Written(elements, *operands, scores, product.op, result, batch, rows, depth, keys, width)
+    return Written(
+        elements, *operands, scores, product.op, result, more, batch, rows, depth, keys, width
+    )
 
 
 def _rounded(weights: Expression, part: Part | None) -> Expression:
@@ -193,18 +257,21 @@ def _rounded(weights: Expression, part: Part | None) -> Expression:
 
 
 def _narrowed(
-    elements: ExpressionReader, operands: tuple[Leaf, Leaf, Leaf], weights: Expression
-) -> tuple[Leaf, Leaf, Leaf]:
+    elements: ExpressionReader,
+    operands: tuple[Leaf, Leaf, Leaf],
+    more: tuple[Leaf, Leaf] | None,
+    weights: Expression,
+) -> tuple[tuple[Leaf, Leaf, Leaf], tuple[Leaf, Leaf] | None]:
     """The operands before they are cast to a wider type, where the weights are rounded to the
     type that all had."""
-    below = [_before_cast(elements, leaf) for leaf in operands]
-    kinds = {str(element_type(leaf.value)) for leaf in below}
+    query, key, value, *others = (_before_cast(elements, at) for at in (*operands, *(more or ())))
+    kinds = {str(element_type(leaf.value)) for leaf in (query, key, value, *others)}
     rounded = weights
     while isinstance(rounded, ScalarStep) and rounded.name == "arith.extf":
         rounded = rounded.inputs[0]
     if not isinstance(rounded, ScalarStep) or {str(rounded.op.results[0].type)} != kinds:
-        return operands
-    return below[0], below[1], below[2]
+        return operands, more
+    return (query, key, value), (others[0], others[1]) if others else None
 
 
 def _before_cast(elements: ExpressionReader, leaf: Leaf) -> Leaf:

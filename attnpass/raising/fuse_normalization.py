@@ -22,7 +22,7 @@ from ..ir import (
 )
 from ..ir.limits import ABSORBS
 from ..passes import Pass, PassContext
-from ..repair.fully_masked_rows import guard_divisions, is_zero_test
+from ..repair.fully_masked_rows import ZERO_ROWS, guard_divisions, is_zero_test
 
 
 def find_normalization(facts: AttentionFacts) -> ir.Operation | None:
@@ -118,12 +118,10 @@ class FuseNormalization(Pass):
             divisions.append(division)
             return "the division by its sum of weights is part of it now"
 
-        def erase() -> None:
-            erase_dead(divisions)
-
-        def guard() -> bool:
-            return any([guard_divisions(op) for op in find_ops(module) if len(op.results) > 1])
-
         changed = context.replace_attention(module, replace)
-        erase()
-        return guard() or changed
+        erase_dead(divisions)
+        for op in find_ops(module):
+            if len(op.results) > 1 and guard_divisions(op):
+                context.report.record(op, "repaired", ZERO_ROWS)
+                changed = True
+        return changed

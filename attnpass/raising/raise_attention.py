@@ -25,10 +25,12 @@ def raise_all(
     report: Report,
     slower: Callable[[AttentionFacts], str],
     store_masks: bool,
+    joins_heads: bool,
 ) -> bool:
     """Makes attention ops of all that is written out and can be said so, unless `slower` says why
     the op would be slower, with a note for each; returns whether IR changed. `store_masks` that
-    are computed of positions alone, too. Needs a current context."""
+    are computed of positions alone, too; `joins_heads` as in `read_attention`. Needs a current
+    context."""
     changed = False
     old: list[ir.Operation] = []
     raised: set[ir.Operation] = set()
@@ -36,7 +38,7 @@ def raise_all(
         for product in products_behind(total):
             about = op_of(product, "products and a softmax")
             try:
-                written = read_attention(product)
+                written = read_attention(product, joins_heads)
                 _refuse_beside(written, raised)
             except NotRaised as reason:
                 report.record(about, "not-raised", str(reason))
@@ -111,4 +113,6 @@ class RaiseAttention(Pass):
         def slower(facts: AttentionFacts) -> str:
             return target.slower_than_decomposed(facts) if target else ""
 
-        return raise_all(module, context.report, slower, store_masks=on_cpu)
+        # Elsewhere the second product as a mask reads no cache twice, and copies none.
+        on_cuda = machine is not None and machine.backend == "cuda"
+        return raise_all(module, context.report, slower, store_masks=on_cpu, joins_heads=on_cuda)

@@ -111,7 +111,7 @@ def read_scores(
     expression: Expression, product: Leaf, elements: ExpressionReader, keys: frozenset[int]
 ) -> Scores:
     """The scores as made of `product`; NotRaised where attention has no words for it. Their mask
-    is still the program's: see `settled`."""
+    is still the program's: see `addable`."""
     return _ScoreReader(product, elements, keys).read(expression)
 
 
@@ -267,10 +267,43 @@ def _in_f32(number: float) -> float:
     return max(nearest(number, "f32"), LOWEST) if math.isfinite(number) else number
 
 
+def without_term(scores: Scores, added: Leaf, elements: ExpressionReader) -> Scores | None:
+    """The scores without `added`, a tensor, in their mask, if it is added to the product as it is
+    and with its factor; None where it is not."""
+    if scores.mask is None or scores.functions or scores.row_factors:
+        return None
+    found = _taken(scores.mask, added, elements)
+    if found is None or not math.isclose(found[0], scores.factor, rel_tol=1e-6):
+        return None
+    return replace(scores, mask=found[1])
+
+
+def _taken(
+    mask: MaskTerm, added: Leaf, elements: ExpressionReader
+) -> tuple[float, MaskTerm | None] | None:
+    """The factor of a tensor in a mask, and the mask without it."""
+    if isinstance(mask, Shown):
+        found = None if mask.mask is None else _taken(mask.mask, added, elements)
+        return None if found is None else (found[0], replace(mask, mask=found[1]))
+    if not isinstance(mask, Sum):
+        return None
+    for at, (factor, term) in enumerate(mask.terms):
+        rest = [*mask.terms[:at], *mask.terms[at + 1 :]]
+        if isinstance(term, Given):
+            if elements.same(term.what, added):
+                return factor, replace(mask, terms=tuple(rest)) if rest else None
+            continue
+        found = _taken(term, added, elements)
+        if found is not None:
+            rest += [] if found[1] is None else [(factor, found[1])]
+            return factor * found[0], replace(mask, terms=tuple(rest)) if rest else None
+    return None
+
+
 # What attention adds.
 
 
-def settled(scores: Scores) -> Scores:
+def addable(scores: Scores) -> Scores:
     """The scores with a mask that attention can add; NotRaised where rows that see no key would
     be other than they are."""
     if scores.mask is None:
@@ -281,10 +314,10 @@ def settled(scores: Scores) -> Scores:
     ):
         ((scale, mask),) = mask.terms
         factor *= scale
-    return replace(scores, mask=_scaled(_settled(mask), factor))
+    return replace(scores, mask=_scaled(_addable(mask), factor))
 
 
-def _settled(mask: MaskTerm) -> MaskTerm:
+def _addable(mask: MaskTerm) -> MaskTerm:
     numbers = [shown.hidden for shown in _conditions(mask)]
     weak = [number for number in numbers if number > HIDES_SCALED]
     if weak:

@@ -15,7 +15,7 @@ from iree.compiler import ir
 
 from ..analysis.arithmetic import compute
 from ..analysis.values import Linear, Value, add, apply
-from ..ir import DYNAMIC, DynamicSize, Size, defining_op, sizes_of
+from ..ir import DYNAMIC, DynamicSize, Size, defining_op, sizes_of, whole_number
 from .elements import (
     Expression,
     ExpressionReader,
@@ -155,13 +155,13 @@ def _in_terms_of(number: ir.Value | Size, size: Size) -> Linear | None:
 
 
 def _traced(value: ir.Value, size: Size, depth: int) -> Value | None:
-    op = defining_op(value)
+    op, number = defining_op(value), whole_number(value)
     if DynamicSize(value) == size:
         return Linear(0, ((0, 1),))
+    if number is not None:
+        return Linear(number)
     if op is None or depth == 0:
         return None
-    if op.name == "arith.constant" and isinstance(op.attributes["value"], ir.IntegerAttr):
-        return Linear(ir.IntegerAttr(op.attributes["value"]).value)
     if op.name == "tensor.dim":
         where = _traced(op.operands[1], size, depth - 1)
         dim = where.constant if isinstance(where, Linear) and not where.terms else None

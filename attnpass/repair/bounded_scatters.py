@@ -302,13 +302,13 @@ def _indices(op: ir.Operation, write: _Write, build: Builder) -> list[ir.Value]:
             first = _first(inner, indices, write, dim, loops)
             if dim.begins is not None:
                 fits = inner.compare("ult", first, inner.constant_index(dim.begins))
-                inside = fits if inside is None else inner.apply("arith.andi", inside, fits)
+                inside = fits if inside is None else inner.andi(inside, fits)
             if dim.along is not None:
-                first = inner.apply("arith.addi", inner.loop_index(loops[dim.along]), first)
+                first = inner.addi(inner.loop_index(loops[dim.along]), first)
             place = inner.multiply_add(place, dim.size, first)
         if inside is not None:
             place = inner.select(inside, place, inner.constant_index(0))
-        number = inner.create("arith.index_cast", [i64], [place]).results[0]
+        number = inner.convert("arith.index_cast", place, i64)
         return [number] if inside is None else [number, inside]
 
     made = build.generic([], inits, [tuple(range(rank))] * len(inits), body)

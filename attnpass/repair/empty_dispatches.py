@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..ir import Builder, collect, defining_op, descendants
+from ..ir import Builder, collect, defining_op
 from ..passes import Pass, PassContext
+from ..report.records import Report
 
 _DISPATCH = "hal.command_buffer.dispatch"
-_FORMAT = '"cuda-nvptx-fb"'
 # Of the op's operands: command buffer, executable and function stand in front of the three.
 _WORKGROUPS = slice(3, 6)
 
@@ -32,23 +32,23 @@ class EmptyDispatches(Pass):
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        binaries = descendants(module, "hal.executable", "hal.executable.binary")
-        if not any(_FORMAT in str(binary.attributes["format"]) for binary in binaries):
+        if not self.is_for(module):
             return False
         found = collect(module, lambda op: op.name == _DISPATCH)
-        return any([_skip_where_empty(dispatch) for dispatch in found])
+        return any([_skip_where_empty(dispatch, context.report) for dispatch in found])
 
 
-def _skip_where_empty(dispatch: ir.Operation) -> bool:
+def _skip_where_empty(dispatch: ir.Operation, report: Report) -> bool:
     """Whether the number of workgroups is not known."""
     makers = ((count, defining_op(count)) for count in dispatch.operands[_WORKGROUPS])
     counts = [count for count, op in makers if op is None or op.name != "arith.constant"]
     if not counts:
         return False
+    report.record(dispatch, "repaired", "is skipped where it has no workgroup")
     build = Builder(dispatch)
     product = counts[0]
     for count in counts[1:]:
-        product = build.apply("arith.muli", product, count)
+        product = build.muli(product, count)
     build.conditional(
         build.compare("ne", product, build.constant_index(0)),
         [],

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..ir import Builder, body_names, collect, remove_attributes
+from ..ir import Builder, body_names, collect, printed, remove_attributes
 from ..passes import Pass, PassContext
 
 _FLEX = "torch.hop_flex_attention"
@@ -77,7 +77,7 @@ def _join(module: ir.Operation, score: str, mask: str) -> bool:
         return False
     terminator = list(own.operations)[-1].operation
     build, made = Builder(terminator), terminator.operands[0]
-    if str(made.type) != "!torch.vtensor<[],f32>":
+    if printed.torch_element(made.type) != "f32" or printed.torch_shape(made.type):
         return False
     values = dict(zip(other.arguments, list(own.arguments)[1:], strict=True))
     for step in steps:

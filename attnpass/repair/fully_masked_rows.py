@@ -40,6 +40,8 @@ from ..ir.views import SLICE, WHOLE
 from ..passes import Pass, PassContext
 from .lowest_masks import raise_masks
 
+# What a report says of attention whose divisions are guarded.
+ZERO_ROWS = "rows that see no key are 0, as in PyTorch; IREE gives NaN"
 # The sum's place among the results of `online_attention`.
 _SUM = 2
 # What makes the same numbers of a tensor lie otherwise.
@@ -55,7 +57,7 @@ def may_see_nothing(facts: AttentionFacts) -> bool:
 
 def quotient_or_zero(build: Builder, above: ir.Value, below: ir.Value) -> ir.Value:
     """above / below, and 0 where `below`, a row's sum of weights, is 0."""
-    quotient = build.apply("arith.divf", above, below)
+    quotient = build.divf(above, below)
     return zero_without_keys(build, quotient, below)
 
 
@@ -71,9 +73,9 @@ def _zero_by_bits(build: Builder, value: ir.Value, total: ir.Value) -> ir.Value:
     bits = ir.IntegerType.get_signless(ir.FloatType(value.type).width)
     none = build.compare_floats("oeq", total, build.constant_float(0.0, total.type))
     kept = build.select(none, build.constant_number(0, bits), build.constant_number(-1, bits))
-    whole = build.create("arith.bitcast", [bits], [value]).results[0]
-    left = build.create("arith.andi", [bits], [whole, kept]).results[0]
-    return build.create("arith.bitcast", [value.type], [left]).results[0]
+    whole = build.convert("arith.bitcast", value, bits)
+    left = build.andi(whole, kept)
+    return build.convert("arith.bitcast", left, value.type)
 
 
 def _is_repeated_in_front(element: ir.Value) -> bool:
@@ -107,7 +109,7 @@ def guard_divisions(attention: ir.Operation) -> bool:
     return bool(quotients)
 
 
-def taken_apart(facts: AttentionFacts) -> ir.Value:
+def divided_by_sum(facts: AttentionFacts) -> ir.Value:
     """The result of an `attention` as `online_attention` and the division by its sum, guarded,
     built in front of it. Needs a current context."""
     build, output = Builder(facts.op), facts.map_of("output")
@@ -207,13 +209,12 @@ class HiddenRows(Pass):
                 continue
             if facts is not None and facts.kind == "attention":
                 with op.location:
-                    replace_reads(op.results[0], taken_apart(facts))
+                    replace_reads(op.results[0], divided_by_sum(facts))
                 apart.append(op)
             elif len(op.results) < 3 or not guard_divisions(op):
                 continue
             guarded.append(op)
         for op in guarded:
-            why = "rows that see no key are 0, as in PyTorch; IREE gives NaN"
-            context.report.record(op, "repaired", why)
+            context.report.record(op, "repaired", ZERO_ROWS)
         erase_dead(apart)
         return changed or bool(guarded)

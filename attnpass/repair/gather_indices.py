@@ -8,14 +8,14 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..ir import Builder, collect, set_attribute, sizes_of
-from ..passes import Pass, PassContext
+from ..ir import Builder, set_attribute, sizes_of
+from ..passes import OpPass
 
 _SOURCE, _INDICES = 0, 1
 
 
 @dataclass(frozen=True)
-class GatherIndices(Pass):
+class GatherIndices(OpPass):
     """Makes several indices a row one, of the indexed dims as one, and drops the last dim, of
     size one, of indices that address one dim.
 
@@ -34,32 +34,24 @@ class GatherIndices(Pass):
     summary: ClassVar[str] = "gathers take each row by one index, with no dim of size one for it"
     mends: ClassVar[str] = "gathers take wrong rows, or have no program"
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        several = collect(module, _has_several, bodies=False)
-        alone = collect(module, _has_unit_dim, bodies=False)
-        for op in several:
+    def wanted(self, op: ir.Operation) -> bool:
+        return op.name == "iree_linalg_ext.gather" and bool(len(op.results))
+
+    def change(self, op: ir.Operation) -> str:
+        if _depth(op) > 1:
             _join_indices(op, Builder(op))
-        for op in alone:
-            _drop_dim(op, Builder(op))
-        return bool(several or alone)
-
-
-def _has_several(op: ir.Operation) -> bool:
-    """Whether a gather addresses several dims."""
-    return _is_gather(op) and _depth(op) > 1
+            return "takes each row by one index now, of the indexed dims as one"
+        if not _has_unit_dim(op):
+            return ""
+        _drop_dim(op, Builder(op))
+        return "its indices have no dim of size one now"
 
 
 def _has_unit_dim(op: ir.Operation) -> bool:
-    """Whether a gather's indices have a dim of size one beside those of its result."""
-    if not _is_gather(op) or _depth(op) != 1:
-        return False
+    """Whether the indices of a gather by one have a dim of size one beside those of its result."""
     source, indices = (op.operands[number] for number in (_SOURCE, _INDICES))
     rows = len(sizes_of(op.results[0])) - (len(sizes_of(source)) - 1)
     return rows >= 1 and len(sizes_of(indices)) == rows + 1
-
-
-def _is_gather(op: ir.Operation) -> bool:
-    return op.name == "iree_linalg_ext.gather" and bool(len(op.results))
 
 
 def _depth(op: ir.Operation) -> int:
@@ -101,7 +93,7 @@ def _joined(
             column = inner.constant_index(places.index(dim))
             at = inner.to_index(inner.extract(indices, [*row, column]))
             total = at if total is None else inner.multiply_add(total, size, at)
-        return [inner.create("arith.index_cast", [i64], [total]).results[0]]
+        return [inner.convert("arith.index_cast", total, i64)]
 
     (joined,) = build.generic([], [init], [tuple(range(len(rows or (1,))))], body)
     return joined

@@ -40,6 +40,8 @@ class GatherSlices(Pass):
         found = [_slice_with_gaps(read.operands[0]) for read in reads]
         pieces = list(dict.fromkeys(piece for piece in found if piece is not None))
         for piece in pieces:
+            why = "is put in memory, since it is read by computed indices"
+            context.report.record(piece, "repaired", why)
             _store(piece)
         return bool(pieces)
 

@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from iree.compiler import ir
 
-from ..ir import Builder, collect, defining_op, scalar_number
-from ..passes import Pass, PassContext
+from ..ir import Builder, defining_op, scalar_number
+from ..passes import OpPass
 
 # What IREE's import multiplies by, and what PyTorch does.
 _GIVEN, _MEANT = 0.797724, math.sqrt(2 / math.pi)
@@ -18,7 +18,7 @@ _CUBIC = 0.044715
 
 
 @dataclass(frozen=True)
-class GeluTanh(Pass):
+class GeluTanh(OpPass):
     """Makes the factor 0.797724 of tanh(0.797724 (x + 0.044715 x^3)) the root of 2 / pi.
 
     IREE 3.13 imports `gelu(x, approximate="tanh")` of PyTorch with the first: an error of 5e-5,
@@ -30,15 +30,14 @@ class GeluTanh(Pass):
     phase: ClassVar[str] = "preprocessing"
     mends: ClassVar[str] = "GELU by tanh is imported from PyTorch with a factor of three digits"
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        found = collect(module, lambda op: op.name == "math.tanh")
-        done = [op for op in found if _give_factor(op)]
-        for op in done:
-            why = (
-                "the factor of GELU by tanh is the root of 2 / pi, where IREE's import has 0.797724"
-            )
-            context.report.record(op, "repaired", why)
-        return bool(done)
+    in_bodies: ClassVar[bool] = True
+
+    def wanted(self, op: ir.Operation) -> bool:
+        return op.name == "math.tanh"
+
+    def change(self, op: ir.Operation) -> str:
+        why = "the factor of GELU by tanh is the root of 2 / pi, where IREE's import has 0.797724"
+        return why if _give_factor(op) else ""
 
 
 def _give_factor(tanh: ir.Operation) -> bool:

@@ -8,16 +8,16 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.widening import widened_from
-from ..ir import Builder, collect, element_type, element_type_name, maps, put_in_place
+from ..ir import Builder, element_type, element_type_name, maps, put_in_place
 from ..ir.contractions import NAMED
-from ..passes import Pass, PassContext
+from ..passes import OpPass
 
 # Of these named products are right, and fast by configurations of ours.
 _LEFT = ("f16", "bf16")
 
 
 @dataclass(frozen=True)
-class GenericProducts(Pass):
+class GenericProducts(OpPass):
     """Writes each `linalg.contract`, `linalg.matmul` and `linalg.batch_matmul` of f32 (of anything
     but 16 bits) as a `linalg.generic` with the same maps and body.
 
@@ -34,17 +34,14 @@ class GenericProducts(Pass):
     mends: ClassVar[str] = "f32 products of several batch dims are wrong on CUDA below O2"
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        if not self.is_for(module):
-            return False
-        named = collect(module, _is_wrong, bodies=False)
-        for op in named:
-            _widen_inside(generalize(op))
-        return bool(named)
+    kind: ClassVar[str] = "contraction"
 
+    def wanted(self, op: ir.Operation) -> bool:
+        return op.name in NAMED and element_type_name(op.operands[0]) not in _LEFT
 
-def _is_wrong(op: ir.Operation) -> bool:
-    return op.name in NAMED and element_type_name(op.operands[0]) not in _LEFT
+    def change(self, op: ir.Operation) -> str:
+        _widen_inside(generalize(op))
+        return "is a generic, which IREE compiles right at each level"
 
 
 def _widen_inside(product: ir.Operation) -> None:
@@ -65,7 +62,7 @@ def _widen_inside(product: ir.Operation) -> None:
 
 
 def generalize(op: ir.Operation) -> ir.Operation:
-    """Puts a generic with the same maps and body in the place of a named product."""
+    """Gives the users of a named product a generic with the same maps and body."""
     attribute = ir.ArrayAttr(op.attributes["indexing_maps"])
     result = maps.positions_of(attribute)
     assert result is not None, "the maps of a contraction are projected permutations"

@@ -8,8 +8,7 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.barrier import barrier_behind
-from ..ir import collect
-from ..passes import Pass, PassContext
+from ..passes import OpPass
 
 _DIALECTS = ("linalg.", "iree_linalg_ext.", "arith.", "math.")
 _MOVES = ("tensor.concat", "tensor.extract_slice", "tensor.insert_slice", "tensor.pad")
@@ -18,7 +17,7 @@ _NUMBERS = ("linalg.fill", "arith.constant")
 
 
 @dataclass(frozen=True)
-class KeepApart(Pass):
+class KeepApart(OpPass):
     """Puts a compute barrier behind each op that computes a tensor, or moves elements of one, so
     that IREE fuses no two of them.
 
@@ -30,8 +29,11 @@ class KeepApart(Pass):
     name: ClassVar[str] = "attn-keep-apart"
     summary: ClassVar[str] = "each op in a kernel of its own: slow, for what IREE fails to compile"
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        return any([barrier_behind(op) for op in collect(module, computes, bodies=False)])
+    def wanted(self, op: ir.Operation) -> bool:
+        return computes(op)
+
+    def change(self, op: ir.Operation) -> str:
+        return "has a kernel of its own" if barrier_behind(op) else ""
 
 
 def computes(op: ir.Operation) -> bool:

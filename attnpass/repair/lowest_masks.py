@@ -53,7 +53,7 @@ def _raise_mask(facts: AttentionFacts) -> None:
 
     def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
         low, hidden = (inner.constant_float(value, kind) for value in (LOG2E_LOWEST, -math.inf))
-        raised = inner.create("arith.maximumf", [kind], [x[0], low]).results[0]
+        raised = inner.maximumf(x[0], low)
         if not hides:
             return [raised]
         return [inner.select(inner.compare_floats("oeq", x[0], hidden), hidden, raised)]

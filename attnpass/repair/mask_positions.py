@@ -35,12 +35,15 @@ class MaskPositions(Pass):
     mends: ClassVar[str] = "scores by position are those of other positions"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        simpler = [make_scalar(op) | compute_in_f32(op) for op in find_ops(module)]
+        simpler = [op for op in find_ops(module) if make_scalar(op) | compute_in_f32(op)]
+        for op in simpler:
+            why = "its score function is one of scalars in f32 now"
+            context.report.record(op, "repaired", why)
 
         def replace(facts: AttentionFacts) -> str | None:
             return _replace(facts, context) if facts.score_index_dims else None
 
-        return context.replace_attention(module, replace) or any(simpler)
+        return context.replace_attention(module, replace) or bool(simpler)
 
 
 def _replace(facts: AttentionFacts, context: PassContext) -> str | None:

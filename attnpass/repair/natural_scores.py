@@ -7,14 +7,14 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..attention.facts import find_ops
+from ..attention.facts import OP_NAMES
 from ..attention.scores import NATURAL_SCORES, is_homogeneous, rescale
 from ..ir import set_attribute
-from ..passes import Pass, PassContext
+from ..passes import OpPass
 
 
 @dataclass(frozen=True)
-class NaturalScores(Pass):
+class NaturalScores(OpPass):
     """Makes up, in attention's region, for how IREE 3.13 scales the scores that it hands over.
 
     IREE computes softmax with exp2. It multiplies the scale by log2(e) before the region
@@ -29,15 +29,13 @@ class NaturalScores(Pass):
     phase: ClassVar[str] = "flow"
     mends: ClassVar[str] = "score functions get scores in other units than they were written for"
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        changed = False
-        for op in find_ops(module):
-            if NATURAL_SCORES in op.attributes or is_homogeneous(op):
-                continue
-            with op.location:
-                rescale(op)
-            set_attribute(op, NATURAL_SCORES, "unit")
-            changed = True
-            why = "its score function is given scores in the units that it was written for"
-            context.report.record(op, "repaired", why)
-        return changed
+    def wanted(self, op: ir.Operation) -> bool:
+        return op.name in OP_NAMES
+
+    def change(self, op: ir.Operation) -> str:
+        if NATURAL_SCORES in op.attributes or is_homogeneous(op):
+            return ""
+        with op.location:
+            rescale(op)
+        set_attribute(op, NATURAL_SCORES, "unit")
+        return "its score function is given scores in the units that it was written for"

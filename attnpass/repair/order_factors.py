@@ -8,9 +8,9 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.facts import CONFIGURATION_ATTRIBUTES
-from ..ir import Builder, collect, copy_generic, descendants, element_bytes, erase_dead, maps
+from ..ir import Builder, copy_generic, element_bytes, erase, has_ancestor, maps
 from ..ir.contractions import NAMED, is_contraction
-from ..passes import Pass, PassContext
+from ..passes import OpPass
 from .generic_products import generalize
 
 # Others IREE multiplies without matrix instructions.
@@ -18,7 +18,7 @@ _NARROW = 2
 
 
 @dataclass(frozen=True)
-class OrderFactors(Pass):
+class OrderFactors(OpPass):
     """Swaps the factors of a contraction of 8 or 16 bits whose result has the dims of the second
     factor first, as where a transpose behind it was fused, and puts its loops in the order of the
     result. Contractions with a configuration stay; named ones become generics.
@@ -33,31 +33,29 @@ class OrderFactors(Pass):
     mends: ClassVar[str] = "products whose result is transposed have numbers swapped, on CUDA"
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        if not self.is_for(module):
+    kind: ClassVar[str] = "contraction"
+
+    def wanted(self, op: ir.Operation) -> bool:
+        if not has_ancestor(op, "flow.executable") or not is_contraction(op):
             return False
-        functions = descendants(module, "flow.executable", "builtin.module", "func.func")
-        return any([_order(function) for function in functions])
+        if "indexing_maps" not in op.attributes:
+            return False
+        if any(name in op.attributes for name in CONFIGURATION_ATTRIBUTES):
+            return False
+        return all(element_bytes(factor) <= _NARROW for factor in list(op.operands)[:2])
+
+    def change(self, op: ir.Operation) -> str:
+        positions = maps.positions_of(op.attributes["indexing_maps"])
+        if positions is None or not _is_unordered(*positions):
+            return ""
+        product = generalize(op) if op.name in NAMED else op
+        _order_product(product)
+        if product != op:
+            erase(product)
+        return "its factors and loops stand in the order of its result's dims now"
 
 
-def _order(function: ir.Operation) -> bool:
-    found = collect(function, _is_unordered, bodies=False)
-    for op in found:
-        _order_product(generalize(op) if op.name in NAMED else op)
-    return bool(found)
-
-
-def _is_unordered(op: ir.Operation) -> bool:
-    if not is_contraction(op) or "indexing_maps" not in op.attributes:
-        return False
-    if any(name in op.attributes for name in CONFIGURATION_ATTRIBUTES):
-        return False
-    if any(element_bytes(factor) > _NARROW for factor in list(op.operands)[:2]):
-        return False
-    positions = maps.positions_of(op.attributes["indexing_maps"])
-    if positions is None:
-        return False
-    left, right, result = positions
+def _is_unordered(left: maps.Positions, right: maps.Positions, result: maps.Positions) -> bool:
     kept = [dim for dim in result if dim is not None]
     if len(kept) < len(result) or not {*left, *right} - {*kept}:
         return False
@@ -85,4 +83,3 @@ def _order_product(op: ir.Operation) -> None:
     build = Builder(op, op.location)
     new = copy_generic(op, reads, kinds, build, order=factors, index_dims=index_dims)
     op.results[0].replace_all_uses_with(new.results[0])
-    erase_dead([op])

@@ -7,15 +7,15 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..attention.barrier import BARRIER, compute_barrier
-from ..ir import Builder, collect, defining_op
-from ..passes import Pass, PassContext
+from ..attention.barrier import BARRIER, store_operand
+from ..ir import defining_op
+from ..passes import OpPass
 
 _SCATTER = "iree_linalg_ext.scatter"
 
 
 @dataclass(frozen=True)
-class ScatterIndices(Pass):
+class ScatterIndices(OpPass):
     """Puts a compute barrier behind what makes the indices, the updates and the mask of a scatter.
 
     From `--iree-opt-level=O2` on IREE 3.13 fuses it into the scatter's kernel. On CUDA that
@@ -28,14 +28,14 @@ class ScatterIndices(Pass):
     mends: ClassVar[str] = "scatters write where unwritten indices point, on CUDA"
     backends: ClassVar[tuple[str, ...]] = ("cuda",)
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        if not self.is_for(module):
-            return False
-        changed = False
-        for scatter in collect(module, lambda op: op.name == _SCATTER, bodies=False):
-            for number, value in enumerate(list(scatter.operands)[:-1]):
-                producer = defining_op(value)
-                if producer is not None and producer.name != BARRIER:
-                    scatter.operands[number] = compute_barrier(Builder(scatter), value)
-                    changed = True
-        return changed
+    def wanted(self, op: ir.Operation) -> bool:
+        return op.name == _SCATTER
+
+    def change(self, op: ir.Operation) -> str:
+        said = ""
+        for number, value in enumerate(list(op.operands)[:-1]):
+            producer = defining_op(value)
+            if producer is not None and producer.name != BARRIER:
+                store_operand(op, number)
+                said = "what it reads is put in memory before its kernel runs"
+        return said

@@ -8,13 +8,13 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.barrier import barrier_behind
-from ..ir import body_names, collect, has_one_use, reduces, users
+from ..ir import body_names, has_one_use, reduces, users
 from ..ir.views import view_of
-from ..passes import Pass, PassContext
+from ..passes import OpPass
 
 
 @dataclass(frozen=True)
-class StoreGathers(Pass):
+class StoreGathers(OpPass):
     """Puts a compute barrier behind rows that are taken by index, with what elementwise ops make of
     them, where several ops read them: a sum of embeddings that a norm and a residual read.
 
@@ -27,16 +27,13 @@ class StoreGathers(Pass):
     mends: ClassVar[str] = "kernels of a norm whose rows are taken by index do not compile for GPUs"
     backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        if not self.is_for(module):
-            return False
-        ends = {_end(op) for op in collect(module, _takes_rows)}
-        shared = [end for end in ends if len(users(end.results[0])) > 1]
-        return any([barrier_behind(op) for op in shared])
+    def wanted(self, op: ir.Operation) -> bool:
+        return _is_elementwise(op) and "tensor.extract" in body_names(op)
 
-
-def _takes_rows(op: ir.Operation) -> bool:
-    return _is_elementwise(op) and "tensor.extract" in body_names(op)
+    def change(self, op: ir.Operation) -> str:
+        end = _end(op)
+        stored = len(users(end.results[0])) > 1 and barrier_behind(end)
+        return "the rows that it takes are put in memory: several ops read them" if stored else ""
 
 
 def _is_elementwise(op: ir.Operation) -> bool:

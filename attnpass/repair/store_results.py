@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..attention.barrier import compute_barrier
+from ..attention.barrier import store_operand
 from ..attention.facts import find_ops
-from ..ir import Builder, is_ranked_tensor, maps, ranked_shape, users
+from ..ir import is_ranked_tensor, maps, ranked_shape, users
 from ..ir.views import WHOLE, repeat_of
 from ..passes import Pass, PassContext
 
@@ -39,10 +39,11 @@ class StoreResults(Pass):
         changed = False
         for attention in find_ops(module):
             for op, numbers in _repeating(attention):
+                why = "its result is put in memory: an op behind it repeats it"
+                context.report.record(attention, "repaired", why)
                 for number in numbers:
-                    barrier = compute_barrier(Builder(op), op.operands[number])
-                    op.operands[number] = barrier
-                    changed = True
+                    store_operand(op, number)
+                changed = True
         return changed
 
 

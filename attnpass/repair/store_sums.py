@@ -9,17 +9,17 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.barrier import barrier_behind
-from ..ir import collect, defining_op, reduces, users
+from ..ir import defining_op, reduces, users
 from ..ir.contractions import is_contraction
 from ..ir.views import view_of
-from ..passes import Pass, PassContext
+from ..passes import OpPass
 
 # What a norm's kernel makes for itself.
 _MADE = ("arith.constant", "linalg.fill", "tensor.empty", "tensor.dim")
 
 
 @dataclass(frozen=True)
-class StoreSums(Pass):
+class StoreSums(OpPass):
     """Puts a compute barrier behind what an elementwise op makes where a norm, or another
     reduction, reads it and other kernels do: the sum that a layer normed in front passes on beside
     its norm.
@@ -35,15 +35,12 @@ class StoreSums(Pass):
     mends: ClassVar[str] = "norms of sums that a residual reads again do not compile for CPUs"
     backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        if not self.is_for(module):
-            return False
-        made = collect(module, _is_elementwise, bodies=False)
-        return any([barrier_behind(op) for op in made if _is_shared(op)])
+    def wanted(self, op: ir.Operation) -> bool:
+        return op.name == "linalg.generic" and len(op.results) == 1 and not reduces(op)
 
-
-def _is_elementwise(op: ir.Operation) -> bool:
-    return op.name == "linalg.generic" and len(op.results) == 1 and not reduces(op)
+    def change(self, op: ir.Operation) -> str:
+        stored = _is_shared(op) and barrier_behind(op)
+        return "its result is put in memory: a norm and others read it" if stored else ""
 
 
 def _is_shared(op: ir.Operation) -> bool:

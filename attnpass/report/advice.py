@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from .records import AttentionRecord, Decision, OperandRecord, Report
+from .entries import AttentionRecord, Decision, Entries, OperandRecord
 from .words import Cause
 
 _HALF = ("f16", "bf16", "f8")
@@ -22,26 +22,26 @@ class Advice:
         return f"{self.what}: {self.how}"
 
 
-def advice_of(report: Report) -> list[Advice]:
+def advice_of(report: Entries) -> list[Advice]:
     """What a user could change about this report, each once."""
     found = [advice for rule in _RULES for advice in rule(report)]
     return list(dict.fromkeys(found))
 
 
-def _mode(report: Report) -> list[Advice]:
+def _mode(report: Entries) -> list[Advice]:
     if report.mode not in ("never", "disabled"):
         return []
     return [Advice("no layout was changed", "--attn-mode=cost changes those that pay")]
 
 
-def _target(report: Report) -> list[Advice]:
+def _target(report: Entries) -> list[Advice]:
     if report.target or not report.attentions or report.mode == "disabled":
         return []
     how = "name one target (--iree-cuda-target=, --iree-rocm-target=, ...), or --attn-target=NAME"
     return [Advice("nothing could be priced", how)]
 
 
-def _caches(report: Report) -> list[Advice]:
+def _caches(report: Entries) -> list[Advice]:
     """V that a caller hands in can be held as V^T by the caller."""
     count = _with_cause(report, "handed-in", ("refused",))
     if not count:
@@ -50,7 +50,7 @@ def _caches(report: Report) -> list[Advice]:
     return [Advice(f"V of {_ops(count)} comes from the caller", how)]
 
 
-def _unknown_worth(report: Report) -> list[Advice]:
+def _unknown_worth(report: Entries) -> list[Advice]:
     count = _with_cause(report, "unmeasured", ("kept", "folded"))
     if not count or not report.target:
         return []
@@ -58,7 +58,7 @@ def _unknown_worth(report: Report) -> list[Advice]:
     return [Advice(f"what V^T is worth to {_ops(count)} was never measured there", how)]
 
 
-def _kernels(report: Report) -> list[Advice]:
+def _kernels(report: Entries) -> list[Advice]:
     asked = any(
         one.pass_name == "attn-use-kernels" for a in report.attentions for one in a.operands
     )
@@ -75,19 +75,19 @@ def _has_kernels(attention: AttentionRecord) -> bool:
     return narrow and attention.shapes["query"][-1:] in ([64], [128], [256])
 
 
-def _configurations(report: Report) -> list[Advice]:
+def _configurations(report: Entries) -> list[Advice]:
     if not report.found("not-configured", of="attention"):
         return []
     return [Advice("attention without a configuration of ours", "attn-tune searches for one")]
 
 
-def _decode(report: Report) -> list[Advice]:
+def _decode(report: Entries) -> list[Advice]:
     if not any("switch" in record.details for record in report.found("note")):
         return []
     return [Advice("attention that is written out", "leave out --attn-raise=false")]
 
 
-def _events(report: Report) -> list[Advice]:
+def _events(report: Entries) -> list[Advice]:
     kinds = {event.kind for event in report.events}
     found = []
     if "known-wrong" in kinds:
@@ -97,18 +97,18 @@ def _events(report: Report) -> list[Advice]:
     return found
 
 
-_RULES: tuple[Callable[[Report], list[Advice]], ...] = (
+_RULES: tuple[Callable[[Entries], list[Advice]], ...] = (
     *(_events, _mode, _target, _caches, _unknown_worth, _kernels, _configurations, _decode),
 )
 
 
-def _with_cause(report: Report, cause: Cause, decisions: Collection[Decision]) -> int:
+def _with_cause(report: Entries, cause: Cause, decisions: Collection[Decision]) -> int:
     """How many attentions keep V's order for this cause."""
     found = [one for _, one in _values(report) if one.decision in decisions]
     return sum(one.cause == cause for one in found)
 
 
-def _values(report: Report) -> list[tuple[AttentionRecord, OperandRecord]]:
+def _values(report: Entries) -> list[tuple[AttentionRecord, OperandRecord]]:
     return [(a, one) for a in report.attentions for one in a.operands if one.operand == "value"]
 
 

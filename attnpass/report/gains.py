@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .records import OperandRecord, Report
+from .entries import Entries, OperandRecord
 
 # Decisions that change what moves data; the rest leave the module as it was in this respect.
 _TAKEN = ("absorbed", "folded", "kernel")
@@ -23,7 +23,7 @@ class Gains:
     done: dict[str, int]
 
 
-def gains_of(report: Report) -> Gains:
+def gains_of(report: Entries) -> Gains:
     """The gains of all records."""
     operands = [one for attention in report.attentions for one in attention.operands]
     taken = [one for one in operands if one.decision in _TAKEN]
@@ -54,7 +54,7 @@ _DEEDS: tuple[tuple[str, str, str], ...] = (
 _DECIDED = (("kernel", "kernel taken precompiled"), ("split", "attention op cut into chunks"))
 
 
-def _done(report: Report) -> dict[str, int]:
+def _done(report: Entries) -> dict[str, int]:
     """How many ops something was done to, by what was done."""
     found: dict[str, int] = {}
     for what, kind, words in _DEEDS:
@@ -69,7 +69,7 @@ def _done(report: Report) -> dict[str, int]:
     return found
 
 
-def lines_of(report: Report) -> list[str]:
+def lines_of(report: Entries) -> list[str]:
     """What was gained, for a person."""
     gains = gains_of(report)
     found = [

@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .entries import AttentionRecord, Entries, Record
 from .ops import Op, Place, located
-from .records import AttentionRecord, Record, Report
 
 # As many records of one meaning as are said one by one.
 _SAID_APART = 2
@@ -50,7 +50,7 @@ class RecordGroup:
         return self.records[0]
 
 
-def layer_groups(report: Report) -> list[LayerGroup]:
+def layer_groups(report: Entries) -> list[LayerGroup]:
     """The attention ops of a report, equal ones together, in the order of the first of each."""
     functions: dict[str, list[AttentionRecord]] = {}
     for attention in report.attentions:
@@ -66,7 +66,7 @@ def layer_groups(report: Report) -> list[LayerGroup]:
     return found
 
 
-def record_groups(report: Report, records: Sequence[Record]) -> list[RecordGroup]:
+def record_groups(report: Entries, records: Sequence[Record]) -> list[RecordGroup]:
     """Records with what a reader is told of them; those that say the same as one."""
     layers = _Layers(report)
     groups: dict[object, list[Record]] = {}
@@ -137,7 +137,7 @@ def _meaning(attention: AttentionRecord) -> object:
 class _Layers:
     """Names of ops by the layers in which they stand."""
 
-    def __init__(self, report: Report):
+    def __init__(self, report: Entries):
         self._numbers: dict[tuple[str, int], int] = {}
         functions = {one.function for one in report.attentions}
         self._function = functions.pop() if len(functions) == 1 else ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from .entries import AttentionRecord, Entries, Record
 from .ops import MODULE
-from .records import AttentionRecord, Record, Report
 from .text import operand_words
 from .topics import topic_of
 from .words import EVENTS
@@ -34,7 +34,7 @@ class Remark:
         return self.location, 0, 0
 
 
-def remarks(report: Report) -> list[Remark]:
+def remarks(report: Entries) -> list[Remark]:
     """What a report says, in the order of places; without its events, which are warnings."""
     found = [one for attention in report.attentions for one in _of_attention(attention)]
     for record in report.records:

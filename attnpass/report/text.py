@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .advice import advice_of
+from .entries import AttentionRecord, Entries, OperandRecord, Record
 from .gains import lines_of, size_words
 from .groups import LayerGroup, layer_groups, places_of, record_groups, stretch, without_places
 from .ops import located
-from .records import AttentionRecord, OperandRecord, Record, Report
 from .words import EVENTS, NOT_DONE
 
 
-def render(report: Report) -> str:
+def render(report: Entries) -> str:
     """The whole report; ends in a newline."""
     lines = [_head(report)]
     if report.attentions or report.records:
@@ -30,23 +30,23 @@ def render(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def sentences(report: Report) -> list[str]:
+def sentences(report: Entries) -> list[str]:
     """What a reader is told besides events and what was decided for each operand."""
     return [str(record) for record in report.records if record.what not in EVENTS]
 
 
-def _head(report: Report) -> str:
+def _head(report: Entries) -> str:
     count = len(report.attentions)
     head = f"attnpass report: {count} attention op{'' if count == 1 else 's'}"
     facts = (("target", report.target), ("mode", report.mode), ("level", report.level))
     return head + "".join(f", {name} {value}" for name, value in facts if value)
 
 
-def _notes(report: Report, records: Sequence[Record]) -> list[str]:
+def _notes(report: Entries, records: Sequence[Record]) -> list[str]:
     return [f"  note: {group.text}" for group in record_groups(report, records)]
 
 
-def _not_done(report: Report) -> list[str]:
+def _not_done(report: Entries) -> list[str]:
     """Where V keeps its order, in a line."""
     kept = [group for group in layer_groups(report) if is_row_major_v(group.first)]
     count = sum(len(group.attentions) for group in kept)

@@ -77,7 +77,7 @@ def merge(operands: Operands, tail: Triple, given: Triple, build: Builder) -> Tr
     rows = operands.result_dims("max")
 
     def weighted(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
-        first = inner.apply("arith.mulf", x[0], _weight(inner, x[1], x[4]))
+        first = inner.mulf(x[0], _weight(inner, x[1], x[4]))
         return _multiply_add(inner, x[2], _weight(inner, x[3], x[4]), first)
 
     like = build.empty(sizes_of(tail[1]), element_type(tail[1]))
@@ -196,10 +196,10 @@ def _larger(build: Builder, x: Sequence[ir.Value]) -> ir.Value:
 
 def _weight(build: Builder, maximum: ir.Value, largest: ir.Value) -> ir.Value:
     """exp2(max - largest): what a partial result counts relative to the largest max."""
-    difference = build.apply("arith.subf", maximum, largest)
-    return build.create("math.exp2", [maximum.type], [difference]).results[0]
+    difference = build.subf(maximum, largest)
+    return build.apply("math.exp2", difference)
 
 
 def _multiply_add(build: Builder, value: ir.Value, weight: ir.Value, total: ir.Value) -> ir.Value:
-    product = build.apply("arith.mulf", value, weight)
-    return build.create("arith.addf", [value.type], [product, total]).results[0]
+    product = build.mulf(value, weight)
+    return build.addf(product, total)

@@ -14,7 +14,8 @@ from ..ir import erase_dead, maps
 from ..layout.sources import find_source, fold_through_reshapes
 from ..machines import DEFAULT_TARGET, Target
 from ..passes import Pass, PassContext, option
-from ..report.records import OperandRecord, Report
+from ..report.entries import OperandRecord
+from ..report.records import Report
 from .plan import SplitPlan, make_plan, refusal, split_dim
 from .rewrite import split
 
@@ -32,7 +33,7 @@ def split_all(
 
     An attention of which `unfit` says something is passed by, without a record.
     """
-    swept: list[ir.Operation] = []
+    dead_ops: list[ir.Operation] = []
     changed = False
     for facts in find(module):
         if unfit is not None and unfit(facts):
@@ -49,28 +50,28 @@ def split_all(
         operand.decision, operand.reason = "split", _words(plan)
         for name, count in repeats.items():
             if count > 1:
-                facts, words = _without_repeat(facts, name, count, swept)
+                facts, words = _without_repeat(facts, name, count, dead_ops)
                 operand.reason += words
         # The same plan, in the dims that folding left.
         split(facts, replace(plan, dim=split_dim(facts)))
-        swept.append(facts.op)
+        dead_ops.append(facts.op)
         changed = True
-    erase_dead(swept)
+    erase_dead(dead_ops)
     return changed
 
 
 def _record(facts: AttentionFacts, report: Report, pass_name: str) -> OperandRecord:
     before = maps.show(facts.map_of("key"))
     operand = OperandRecord("key", "refused", "", before, before, pass_name=pass_name)
-    report.record_of(facts).decide(operand)
+    facts.record_in(report).decide(operand)
     return operand
 
 
 def _without_repeat(
-    facts: AttentionFacts, operand: str, count: int, swept: list[ir.Operation]
+    facts: AttentionFacts, operand: str, count: int, dead_ops: list[ir.Operation]
 ) -> tuple[AttentionFacts, str]:
     """Attention that reads the operand below its grouped-query broadcast, and words for it."""
-    folded = fold_through_reshapes(facts, operand, swept)
+    folded = fold_through_reshapes(facts, operand, dead_ops)
     if folded is None:
         return facts, ""
     return describe(folded), f"; the {operand} is read without its {count}-fold repeat"

@@ -25,6 +25,7 @@ from ..ir import (
     defining_op,
     is_scalar,
     location_text,
+    printed,
     reduces,
 )
 
@@ -445,8 +446,7 @@ def _name_of(op: ir.Operation) -> str:
 
 
 def _is_public(op: ir.Operation) -> bool:
-    hidden = _has(op, "sym_visibility") and "private" in str(op.attributes["sym_visibility"])
-    return not hidden
+    return not printed.is_hidden(op)
 
 
 def text_of(module: ir.Module) -> str:

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
+from attnpass.report.entries import AttentionRecord, Link, OperandRecord, PricedLayout, StepRecord
 from attnpass.report.ops import Op, Place
-from attnpass.report.records import (
-    AttentionRecord,
-    Link,
-    OperandRecord,
-    PricedLayout,
-    Report,
-    StepRecord,
-)
+from attnpass.report.records import Report
 
 TENSORS = ("query", "key", "value", "output")
 

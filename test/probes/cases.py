@@ -382,9 +382,13 @@ _SLOW = "IREE's code is right without it, but slow: timings tell"
 # Passes that mend something, or that the table of steps gives a fault of IREE as the reason for.
 NOT_PROBED = {
     "attn-vectorize": _SLOW,
+    "attn-vectorize-products": _SLOW,
     "attn-fuse-pieces": _SLOW,
     "attn-hold-workspace": _SLOW,
     "attn-match-reshapes": _SLOW,
+    "attn-order-concats": _SLOW,
+    "attn-short-rows": _SLOW,
+    "attn-spin-waits": _SLOW,
     "attn-scatter-rows": _SLOW,
     "attn-pack-products": _SLOW,
     "attn-split-indices": _SLOW,

@@ -62,7 +62,7 @@ def _numbers(text: str) -> dict[str, int]:
     with ir.Context() as context:
         context.load_all_available_dialects()
         module = ir.Module.parse(text)
-        attnpass.run(module, "attn-use-kernels{target=sm_90 mode=always}")
+        attnpass.run(module, "attn-use-kernels{target=sm_90 mode=always kernel=[dl][ea]*}")
         (op,) = [
             op
             for op in descendants(module.operation, "func.func", "hal.dispatch.extern")

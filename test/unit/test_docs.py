@@ -85,7 +85,7 @@ def test_the_site_has_every_page() -> None:
 def test_pages_for_users_are_short() -> None:
     guide = [page for page in PAGES if page.parent.name != "notes"]
     words = sum(len(re.findall(r"\S*\w\S*", page.read_text())) for page in guide)
-    assert words < 12_000, "measurements, and what was tried, stand in docs/notes"
+    assert words < 12_500, "measurements, and what was tried, stand in docs/notes"
 
 
 def test_the_list_has_every_pass() -> None:

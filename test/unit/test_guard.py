@@ -8,8 +8,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import FrameType
 
 import pytest
+
+from attnpass.driver.children import Child, run_children
 
 ROOT = Path(__file__).parents[2]
 # Runs a body, of which both processes may say something first.
@@ -165,3 +168,25 @@ def test_an_interrupt_of_the_import_is_told(command: str, tmp_path: Path) -> Non
     _, errors = process.communicate(timeout=60)
     name = command.replace("_", "-")
     assert (process.returncode, errors) == (130, f"{name}: interrupted\n")
+
+
+def test_a_signal_waits_for_the_start_of_a_child() -> None:
+    """One that comes when the child runs and nobody knows it yet."""
+    started: list[Child] = []
+
+    def start() -> Child:
+        started.append(Child(["sleep", "61.5"], 60))
+        signal.raise_signal(signal.SIGTERM)
+        return started[0]
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        with pytest.raises(SystemExit):
+            run_children([start], 1, print)
+        assert signal.getsignal(signal.SIGTERM) is end
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert started[0].code == -signal.SIGKILL

@@ -16,10 +16,11 @@ from attnpass.cli import attn_compile, attn_explain, attn_opt
 from attnpass.driver.files import check_all_differ
 from attnpass.driver.steps import StepWatch
 from attnpass.errors import AttnError
+from attnpass.report.entries import StepRecord
 from attnpass.report.page import page
 from attnpass.report.page.html import el, escaped
 from attnpass.report.profile import Profile, read_profile
-from attnpass.report.records import Report, StepRecord, report_from_dict
+from attnpass.report.records import Report, report_from_dict
 
 
 class Checker(HTMLParser):

@@ -14,6 +14,7 @@ from iree.compiler import ir
 
 from attnpass import passes
 from attnpass.errors import AttnError, PassError, PipelineError
+from attnpass.gpu.lowered.kernel import run_passes
 from attnpass.passes import Pass, PassContext, option
 from attnpass.report.records import Report
 from attnpass.runner import (
@@ -304,3 +305,20 @@ def test_a_failing_foreign_pass_tells_the_place() -> None:
         run(ir.Module.parse(text, context), "iree-verify-input-legality")
     assert error.value.location == "-:3:10"
     assert "pass 'iree-verify-input-legality' failed: 'tosa.abs'" in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("passes", "why"),
+    [
+        ("cse,iree-no-such-pass", "'iree-no-such-pass' does not refer to a registered pass"),
+        ("iree-codegen-generic-vectorization{none=1}", "no such option none"),
+        ("cse", ""),
+    ],
+)
+def test_a_pass_that_iree_has_renamed_is_a_reason(passes: str, why: str) -> None:
+    """Rewrites of kernels leave the kernel to IREE then, and say why."""
+    with ir.Context():
+        module = ir.Module.parse("func.func @f() {\n  return\n}")
+        function = module.body.operations[0].operation
+        said = run_passes(function, passes)
+    assert why in said and bool(said) == bool(why)

@@ -14,7 +14,6 @@ READS_OTHER_TEXT = {
     "ir/printed.py",
     "machines/amd/machine.py",
     "machines/nvidia/machine.py",
-    "machines/nvidia/ptxas.py",
     "passes.py",
     "report/groups.py",
     "torch/importer.py",

@@ -9,10 +9,11 @@ import pytest
 from attnpass.errors import AttnError
 from attnpass.ir.printed import configuration_words
 from attnpass.report import topics
+from attnpass.report.entries import AttentionRecord, OperandRecord
 from attnpass.report.gains import size_words, time_words
 from attnpass.report.groups import spans
 from attnpass.report.ops import Op, Place
-from attnpass.report.records import AttentionRecord, OperandRecord, Report
+from attnpass.report.records import Report
 from attnpass.report.remarks import remarks
 
 INFO = (

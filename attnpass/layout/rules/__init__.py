@@ -90,6 +90,9 @@ class Alternative:
 
 # What a rule says to a demand.
 Ways = Sequence[Alternative] | Refusal
+# What answers the requests of a way: a value with one dim per demanded axis each, or None where the
+# old operand is read as it is.
+Operands = Sequence["ir.Value | None"]
 
 
 class Rule:
@@ -102,15 +105,9 @@ class Rule:
         raise NotImplementedError
 
     def rewrite(
-        self,
-        op: ir.Operation,
-        demand: Demand,
-        alternative: Alternative,
-        operands: Sequence[ir.Value | None],
-        build: Builder,
+        self, op: ir.Operation, demand: Demand, way: Alternative, operands: Operands, build: Builder
     ) -> ir.Value:
-        """The new value. operands[i] answers alternative.requests[i]: a value with one dim
-        per demanded axis, or None where the old operand is read as it is."""
+        """The new value. operands[i] answers way.requests[i]."""
         raise NotImplementedError
 
 

@@ -2,11 +2,11 @@
 
 A result of `scf.if` names what its branches yield, a loop's carried value its start and what
 the body yields, an argument of a private function what its call sites pass, the load of a
-global what was stored. Such names and what feeds them are one *variable*: a demand on one
-name is a demand on every source, and all of them change layout together or not at all. Their
+global what was stored. Such aliases and what feeds them are one *carried value*: a demand on one
+alias is a demand on every source, and all of them change layout together or not at all. Their
 ops are not made anew: operands, results and block arguments change in place.
 
-A kind of variable is a function from a value to its `CarriedValue` (or a Refusal), named in
+A kind of carried value is a function from a value to its `CarriedValue` (or a Refusal), named in
 `_RESULTS` by the op that makes the value, or in `_ARGUMENTS` by the op that a block argument
 belongs to.
 """
@@ -25,18 +25,18 @@ from ..layout import Layout
 from . import Refusal
 from .symbols import Symbols
 
-# An operand that feeds a variable.
+# An operand that feeds a carried value.
 Source = tuple[ir.Operation, int]
 
 
 @dataclass(eq=False)
 class CarriedValue:
-    """`names` are the values that read it, all of one type; `sources` the operands that
+    """`aliases` are the values that read it, all of one type; `sources` the operands that
     define it. Those whose numbers are in `required` must be had in the layout; the others
     may be transposed on their way in, at the price of a copy. `title` comes before the reason
-    where the variable cannot change."""
+    where it cannot change."""
 
-    names: tuple[ir.Value, ...]
+    aliases: tuple[ir.Value, ...]
     sources: tuple[Source, ...]
     required: frozenset[int] = frozenset()
     title: str = ""
@@ -46,10 +46,10 @@ class CarriedValue:
         return None
 
     def finalize(self, layout: Layout) -> None:
-        """Changes what else tells its type, once names and sources have theirs."""
+        """Changes what else tells its type, once aliases and sources have theirs."""
 
     def layout_of(self, layout: Layout, value: ir.Value) -> Layout | None:
-        """`layout`, wanted of a name, as a layout of `value`, a name or a source: the sizes
+        """`layout`, wanted of an alias, as a layout of `value`, one or a source: the sizes
         of one are not to be seen where the other stands. None where that needs a factor of
         a dynamic size."""
         sizes, own = list(layout.sizes), sizes_of(value)
@@ -63,7 +63,7 @@ class CarriedValue:
         return Layout(tuple(sizes), layout.dims)
 
 
-# From a value to its variable, why it cannot change, or None where it names nothing.
+# From an alias to its carried value, why it cannot change, or None for a value that is none.
 Finder = Callable[[ir.Value, Symbols], CarriedValue | Refusal | None]
 
 _RESULTS = {
@@ -87,18 +87,18 @@ _ARGUMENTS = {
 
 
 class CarriedValues:
-    """The variables of a module, each found once. The module must not change meanwhile."""
+    """The carried values of a module, each found once. The module must not change meanwhile."""
 
     def __init__(self) -> None:
         self._known: dict[ir.Value, CarriedValue | Refusal | None] = {}
         self._symbols = Symbols()
 
     def of(self, value: ir.Value) -> CarriedValue | Refusal | None:
-        """The variable that `value` names, why it cannot change, or None where it names none."""
+        """What `value` is an alias of, why it cannot change, or None where it is none."""
         if value not in self._known:
             found = self._find(value)
-            names = found.names if isinstance(found, CarriedValue) else (value,)
-            self._known.update(dict.fromkeys(names, found))
+            aliases = found.aliases if isinstance(found, CarriedValue) else (value,)
+            self._known.update(dict.fromkeys(aliases, found))
         return self._known[value]
 
     def _find(self, value: ir.Value) -> CarriedValue | Refusal | None:

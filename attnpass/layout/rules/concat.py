@@ -22,7 +22,7 @@ from ...ir import (
 )
 from ..cost import Cost
 from ..layout import Layout, make_layout
-from . import Alternative, Demand, Refusal, Request, Rule, Ways
+from . import Alternative, Demand, Operands, Refusal, Request, Rule, Ways
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,9 @@ class Concat(Rule):
         return [Alternative(tuple(requests), data=dims)]
 
     def rewrite(
-        self,
-        op: ir.Operation,
-        demand: Demand,
-        alternative: Alternative,
-        operands: Sequence[ir.Value | None],
-        build: Builder,
+        self, op: ir.Operation, demand: Demand, way: Alternative, operands: Operands, build: Builder
     ) -> ir.Value:
-        dims: ConcatDims = alternative.data
+        dims: ConcatDims = way.data
         pieces = [
             piece_value(value, old, dims, build)
             for value, old in zip(operands, op.operands, strict=True)
@@ -131,14 +126,9 @@ class Pad(Rule):
         return [Alternative((Request(0, Demand(layout)),), data=dims)]
 
     def rewrite(
-        self,
-        op: ir.Operation,
-        demand: Demand,
-        alternative: Alternative,
-        operands: Sequence[ir.Value | None],
-        build: Builder,
+        self, op: ir.Operation, demand: Demand, way: Alternative, operands: Operands, build: Builder
     ) -> ir.Value:
-        dims: ConcatDims = alternative.data
+        dims: ConcatDims = way.data
         source = piece_value(operands[0], op.operands[0], dims, build)
         rest = list(op.operands)[1:]
         low, high = (list(op.attributes[name]) for name in ("static_low", "static_high"))
@@ -179,14 +169,9 @@ class InsertSlice(Rule):
         return [Alternative(requests, data=dims)]
 
     def rewrite(
-        self,
-        op: ir.Operation,
-        demand: Demand,
-        alternative: Alternative,
-        operands: Sequence[ir.Value | None],
-        build: Builder,
+        self, op: ir.Operation, demand: Demand, way: Alternative, operands: Operands, build: Builder
     ) -> ir.Value:
-        dims: ConcatDims = alternative.data
+        dims: ConcatDims = way.data
         source = piece_value(operands[0], op.operands[0], dims, build)
         destination = piece_value(operands[1], op.operands[1], dims, build)
         new = build.insert_slice_like(op, source, destination, dims.order)

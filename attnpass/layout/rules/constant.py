@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from iree.compiler import ir
 
 from ...ir import Builder, maps, static_size
 from ...ir.constants import Elements, attribute_of, elements_of
 from ..layout import Layout
-from . import Alternative, Demand, Refusal, Rule, Ways
+from . import Alternative, Demand, Operands, Refusal, Rule, Ways
 
 
 class Constant(Rule):
@@ -24,14 +22,9 @@ class Constant(Rule):
         return [Alternative((), data=elements)]
 
     def rewrite(
-        self,
-        op: ir.Operation,
-        demand: Demand,
-        alternative: Alternative,
-        operands: Sequence[ir.Value | None],
-        build: Builder,
+        self, op: ir.Operation, demand: Demand, way: Alternative, operands: Operands, build: Builder
     ) -> ir.Value:
-        elements = alternative.data
+        elements = way.data
         kind = build.tensor_type(demand.layout.sizes, elements.kind)
         return build.constant(in_layout(elements, demand.layout, kind), kind)
 

@@ -19,7 +19,7 @@ from ...ir import (
     sizes_of,
 )
 from ...ir.contractions import NAMED
-from . import Alternative, Demand, Refusal, Request, Rule, Ways
+from . import Alternative, Demand, Operands, Refusal, Request, Rule, Ways
 from .loop_nest import (
     NestRewrite,
     add_units,
@@ -53,14 +53,9 @@ class Contraction(Rule):
         return [Alternative((init,), data=nest)]
 
     def rewrite(
-        self,
-        op: ir.Operation,
-        demand: Demand,
-        alternative: Alternative,
-        operands: Sequence[ir.Value | None],
-        build: Builder,
+        self, op: ir.Operation, demand: Demand, way: Alternative, operands: Operands, build: Builder
     ) -> ir.Value:
-        nest: NestRewrite = alternative.data
+        nest: NestRewrite = way.data
         positions = maps.positions_of(op.attributes["indexing_maps"])
         (init,) = operands
         assert positions is not None and init is not None

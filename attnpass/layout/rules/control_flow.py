@@ -53,9 +53,9 @@ def while_argument(value: ir.Value, symbols: Symbols) -> CarriedValue:
 
 
 def _handed_on(op: ir.Operation, number: int) -> CarriedValue:
-    names = (op.results[number], op.regions[1].blocks[0].arguments[number])
+    aliases = (op.results[number], op.regions[1].blocks[0].arguments[number])
     # The first operand of scf.condition is the condition.
-    return CarriedValue(names, ((_terminator(op.regions[0]), 1 + number),), frozenset((0,)))
+    return CarriedValue(aliases, ((_terminator(op.regions[0]), 1 + number),), frozenset((0,)))
 
 
 def block_argument(value: ir.Value) -> CarriedValue | Refusal:

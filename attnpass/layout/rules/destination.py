@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from iree.compiler import ir
 
 from ...ir import Builder, element_type
-from . import Alternative, Demand, Request, Rule, Ways
+from . import Alternative, Demand, Operands, Request, Rule, Ways
 
 
 class Empty(Rule):
@@ -19,12 +17,7 @@ class Empty(Rule):
         return [Alternative(())]
 
     def rewrite(
-        self,
-        op: ir.Operation,
-        demand: Demand,
-        alternative: Alternative,
-        operands: Sequence[ir.Value | None],
-        build: Builder,
+        self, op: ir.Operation, demand: Demand, way: Alternative, operands: Operands, build: Builder
     ) -> ir.Value:
         return build.empty(demand.layout.sizes, element_type(op.results[0]))
 
@@ -38,12 +31,7 @@ class Fill(Rule):
         return [Alternative((Request(1, Demand(demand.layout)),))]
 
     def rewrite(
-        self,
-        op: ir.Operation,
-        demand: Demand,
-        alternative: Alternative,
-        operands: Sequence[ir.Value | None],
-        build: Builder,
+        self, op: ir.Operation, demand: Demand, way: Alternative, operands: Operands, build: Builder
     ) -> ir.Value:
         (init,) = operands
         assert init is not None

@@ -3,12 +3,10 @@ them: the same op on its operands in the demanded layout."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from iree.compiler import ir
 
 from ...ir import Builder, copied_attributes, element_type, is_ranked_tensor
-from . import Alternative, Demand, Refusal, Request, Rule, Ways
+from . import Alternative, Demand, Operands, Refusal, Request, Rule, Ways
 
 
 class Elementwise(Rule):
@@ -54,12 +52,7 @@ class Elementwise(Rule):
         return [Alternative(tuple(Request(i, wanted) for i in range(len(op.operands))))]
 
     def rewrite(
-        self,
-        op: ir.Operation,
-        demand: Demand,
-        alternative: Alternative,
-        operands: Sequence[ir.Value | None],
-        build: Builder,
+        self, op: ir.Operation, demand: Demand, way: Alternative, operands: Operands, build: Builder
     ) -> ir.Value:
         given = [value for value in operands if value is not None]
         kind = build.tensor_type(demand.layout.sizes, element_type(op.results[0]))

@@ -18,7 +18,7 @@ _RETURNS = ("func.return", "util.return")
 
 @dataclass(eq=False)
 class Signature(CarriedValue):
-    """A variable that stands in the signature of `function`."""
+    """A carried value that stands in the signature of `function`."""
 
     function: ir.Operation | None = None
 
@@ -58,9 +58,9 @@ def call_result(value: ir.Value, symbols: Symbols) -> CarriedValue | Refusal:
             f"it is what {symbol.name} returns, which {why} and keeps its signature", call
         )
     number = list(call.results).index(value)
-    names = tuple(use.results[number] for use in symbol.uses)
+    aliases = tuple(use.results[number] for use in symbol.uses)
     sources = tuple((end, number) for end in returns_of(symbol.op))
-    return Signature(names, sources, function=symbol.op)
+    return Signature(aliases, sources, function=symbol.op)
 
 
 def _why_fixed(symbol: Symbol) -> str:

@@ -23,7 +23,7 @@ from ...ir import (
 )
 from ..cost import FREE, Cost
 from ..layout import Layout, permuted
-from . import Alternative, Demand, Refusal, Request, Rule, Ways
+from . import Alternative, Demand, Operands, Refusal, Request, Rule, Ways
 from .concat import ConcatDims, drop_units, piece_value, whole_dims
 from .loop_nest import NestRewrite, can_compute_index, finish, old_index, plan_nest, read_as_it_is
 
@@ -91,16 +91,11 @@ class Gather(Rule):
         return Alternative((), Cost(2 * tensor_bytes(op.results[0]), 1), data=nest)
 
     def rewrite(
-        self,
-        op: ir.Operation,
-        demand: Demand,
-        alternative: Alternative,
-        operands: Sequence[ir.Value | None],
-        build: Builder,
+        self, op: ir.Operation, demand: Demand, way: Alternative, operands: Operands, build: Builder
     ) -> ir.Value:
-        if isinstance(alternative.data, NestRewrite):
-            return _gather_elements(op, alternative.data, demand, build)
-        dims: ConcatDims = alternative.data
+        if isinstance(way.data, NestRewrite):
+            return _gather_elements(op, way.data, demand, build)
+        dims: ConcatDims = way.data
         indices, depth, batch = op.operands[1], _depth(op), _batch(op)
         order = dims.order[:batch]
         inner = range(batch, len(sizes_of(indices)))
@@ -167,14 +162,9 @@ class Scatter(Rule):
         return [Alternative(requests, data=dims)]
 
     def rewrite(
-        self,
-        op: ir.Operation,
-        demand: Demand,
-        alternative: Alternative,
-        operands: Sequence[ir.Value | None],
-        build: Builder,
+        self, op: ir.Operation, demand: Demand, way: Alternative, operands: Operands, build: Builder
     ) -> ir.Value:
-        dims: ConcatDims = alternative.data
+        dims: ConcatDims = way.data
         order = _update_order(op.operands[0], dims, _depth(op))
         updates = piece_value(operands[0], op.operands[0], order, build)
         original = piece_value(operands[1], op.operands[-1], dims, build)

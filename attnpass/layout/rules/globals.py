@@ -23,7 +23,7 @@ _PARAMETERS = ("#stream.parameter.", "#flow.parameter.")
 
 @dataclass(eq=False)
 class Global(CarriedValue):
-    """What `holder` holds: its loads are the names, what is stored are the sources."""
+    """What `holder` holds: its loads are the aliases, what is stored are the sources."""
 
     holder: ir.Operation | None = None
 
@@ -43,7 +43,7 @@ class Global(CarriedValue):
     def finalize(self, layout: Layout) -> None:
         holder = self.holder
         assert holder is not None
-        kind = ir.RankedTensorType(self.names[0].type)
+        kind = ir.RankedTensorType(self.aliases[0].type)
         initial = _initial_text(holder)
         if initial.startswith(_UNINITIALIZED):
             holder.attributes[_INITIAL] = ir.Attribute.parse(f"{_UNINITIALIZED} : {kind}")
@@ -63,10 +63,10 @@ def loaded(value: ir.Value, symbols: Symbols) -> CarriedValue | Refusal:
     if symbol.fixed:
         reason = f"it is loaded from {symbol.name}, which {symbol.fixed}"
         return Refusal(reason, load, "handed-in")
-    names = tuple(use.results[0] for use in symbol.uses if len(use.results))
+    aliases = tuple(use.results[0] for use in symbol.uses if len(use.results))
     sources = tuple((use, 0) for use in symbol.uses if not len(use.results))
     title = f"it is loaded from {symbol.name}: "
-    return Global(names, sources, title=title, holder=symbol.op)
+    return Global(aliases, sources, title=title, holder=symbol.op)
 
 
 def _initial_text(holder: ir.Operation) -> str:

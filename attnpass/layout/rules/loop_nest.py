@@ -38,7 +38,7 @@ from ...ir.contractions import is_contraction
 from ...ir.views import repeat_of
 from ..cost import FREE, Cost
 from ..layout import Layout, Refinement, Window, make_layout
-from . import Alternative, Demand, Refusal, Request, Rule, Ways
+from . import Alternative, Demand, Operands, Refusal, Request, Rule, Ways
 
 # A loop of the new nest: (old loop, which part of it).
 Loop = tuple[int, int]
@@ -244,19 +244,13 @@ class LoopNest(Rule):
         return None
 
     def rewrite(
-        self,
-        op: ir.Operation,
-        demand: Demand,
-        alternative: Alternative,
-        operands: Sequence[ir.Value | None],
-        build: Builder,
+        self, op: ir.Operation, demand: Demand, way: Alternative, operands: Operands, build: Builder
     ) -> ir.Value:
-        nest: NestRewrite = alternative.data
+        nest: NestRewrite = way.data
         positions = maps.positions_of(op.attributes["indexing_maps"])
         assert positions is not None
         given = {
-            request.operand: value
-            for request, value in zip(alternative.requests, operands, strict=True)
+            request.operand: value for request, value in zip(way.requests, operands, strict=True)
         }
         inputs = list(zip(list(op.operands)[:-1], positions, strict=False))
         if is_contraction(op) and all(is_ranked_tensor(x) for x, _ in inputs):

@@ -7,11 +7,12 @@ from importlib.resources import files
 from pathlib import PurePath
 
 from ..advice import advice_of
+from ..entries import AttentionRecord, OperandRecord, Record, StepRecord
 from ..gains import Gains, counted, gains_of, size_words, time_words
 from ..groups import LayerGroup, layer_groups, places_of, record_groups, stretch, without_places
 from ..ops import located
 from ..profile import Profile
-from ..records import AttentionRecord, OperandRecord, Record, Report, StepRecord
+from ..records import Report
 from ..text import tensor_words
 from ..words import EVENTS, NOT_DONE
 from .drawing import HUES, lane, prices, strip

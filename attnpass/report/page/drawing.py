@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ..entries import AttentionRecord, Link, OperandRecord, PricedLayout
 from ..gains import size_words, time_words
 from ..groups import LayerGroup
-from ..records import AttentionRecord, Link, OperandRecord, PricedLayout
 from .html import Html, el, join
 
 # Colours of groups, before they repeat; page.css has as many.

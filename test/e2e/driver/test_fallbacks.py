@@ -12,7 +12,8 @@ from helpers import compile_text, rel_error, run_module
 
 import attnpass
 
-CUDA = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90")
+# The code of IREE's that the passes configure.
+CUDA = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90", "--attn-kernels=never")
 APART = "attn-decompose,attn-keep-apart"
 FORMS = {
     "plain": Form(),

@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
 
-from attnpass.report.records import AttentionRecord, OperandRecord
+from attnpass.report.entries import AttentionRecord, OperandRecord
 from bench.models.check import OFF, build, compile_model, flow_text, worst_error
 from bench.models.families import MODELS
 from bench.models.flow import read_flow

@@ -13,7 +13,8 @@ from helpers import CPU, MAPS
 
 import attnpass
 from attnpass import Report
-from attnpass.report.records import Decision, report_from_dict
+from attnpass.report.entries import Decision
+from attnpass.report.records import report_from_dict
 from attnpass.report.words import EventKind, What
 
 CUDA = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80"]

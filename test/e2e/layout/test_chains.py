@@ -7,7 +7,7 @@ from dataclasses import replace
 from iree.compiler import ir
 
 import attnpass
-from attnpass.report.records import OperandRecord
+from attnpass.report.entries import OperandRecord
 from bench.models import families
 from bench.models.trace import Model
 

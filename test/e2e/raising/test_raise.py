@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from decomposed import CASES, in_order, inputs, program, reference
 from helpers import compile_and_run, rel_error
+from iree.compiler import ir
 
+import attnpass
 from attnpass import Report
 from attnpass.pipeline import default_pipeline
 
@@ -94,3 +96,26 @@ def test_numbers_rounded_beside_scores() -> None:
     weights = np.exp(np.where(seen, scores, -np.inf))
     wanted = weights / weights.sum(-1, keepdims=True) @ value.astype(np.float64)
     assert rel_error(got, wanted) < 1e-3
+
+
+def test_two_products_are_one_of_a_longer_head_dim() -> None:
+    text = (Path(__file__).parents[2] / "raise" / "joined.mlir").read_text()
+    rng = np.random.default_rng(0)
+    shapes = ((2, 4, 16), (2, 4, 4), (2, 8, 16), (2, 8, 4), (2, 8))
+    query, place, cache, places, mask = (
+        rng.standard_normal(shape).astype(np.float32) for shape in shapes
+    )
+    scores = np.einsum("bmd,bnd->bmn", query, cache) + np.einsum("bmd,bnd->bmn", place, places)
+    for part, name, given in (
+        (0, "latents", [query, place, cache, places]),
+        (1, "masked", [query, place, cache, places, mask]),
+    ):
+        with ir.Context() as context:
+            context.load_all_available_dialects()
+            raised = ir.Module.parse(text.split("// -----")[part])
+            attnpass.run(raised, "builtin.module(attn-raise)", target="sm_90")
+        assert str(raised).count("tensor.concat") == 2
+        added = scores / 4 + (mask[:, None] if name == "masked" else 0)
+        weights = np.exp(added.astype(np.float64))
+        wanted = weights / weights.sum(-1, keepdims=True) @ cache.astype(np.float64)
+        assert rel_error(compile_and_run(str(raised), given, function=name), wanted) < 2e-6

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from attnpass.ir import Builder, element_type
-from attnpass.layout.rules import Alternative, Demand, Refusal, Request, Rule
+from attnpass.layout.rules import Alternative, Demand, Operands, Refusal, Request, Rule
 
 
 class Floor(Rule):
@@ -21,12 +21,7 @@ class Floor(Rule):
         return [Alternative((Request(0, Demand(demand.layout)),))]
 
     def rewrite(
-        self,
-        op: ir.Operation,
-        demand: Demand,
-        alternative: Alternative,
-        operands: Sequence[ir.Value | None],
-        build: Builder,
+        self, op: ir.Operation, demand: Demand, way: Alternative, operands: Operands, build: Builder
     ) -> ir.Value:
         (value,) = operands
         assert value is not None
