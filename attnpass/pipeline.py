@@ -110,6 +110,7 @@ STEPS = (
     Step("attn-bounded-scatters", "the import of StableHLO writes outside of tensors"),
     # preprocessing
     Step("attn-match-reshapes", "IREE fuses nothing across reshapes to computed sizes"),
+    Step("attn-join-repeats", "IREE copies weights that are repeated along dims it joins"),
     Step("attn-gelu-tanh", "GELU by tanh is imported with a factor of three digits"),
     Step(
         "attn-raise",
@@ -168,6 +169,7 @@ STEPS = (
         "behind which nobody sees how the table of indices is made",
     ),
     Step("attn-fuse-pieces", "IREE copies parts of heads out and back in", _CONFIGURE),
+    Step("attn-place-pieces", "IREE transposes caches that grow by a row, and turns them back"),
     Step("attn-scatter-indices", "IREE fuses what makes a scatter's indices into its kernel"),
     Step("attn-gather-indices", "IREE takes wrong rows in gathers, or has no program for them"),
     Step("attn-store-gathers", "IREE fuses rows that several ops read into one op's kernel"),

@@ -58,6 +58,12 @@ def public_function(op: ir.Operation) -> ir.Operation | None:
     return None if printed.is_hidden(op) else op
 
 
+def is_held(value: ir.Value) -> bool:
+    """Whether a caller, a loop or a global holds a tensor: no op here makes it."""
+    op = defining_op(value)
+    return op is None or op.name in ("hal.tensor.import", "util.global.load")
+
+
 def argument_number(value: ir.Value) -> int | None:
     """Which of its function's arguments `value` is, None for any other value."""
     op = defining_op(value)

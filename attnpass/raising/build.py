@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from ..analysis.boundary import is_held
 from ..attention.barrier import store_operand, without_views
 from ..attention.edit import attention_op, fill_score, no_key_seen
 from ..attention.facts import describe
@@ -193,7 +194,7 @@ def _reads_elements(mask: ir.Value) -> bool:
     while pending:
         value = pending.pop()
         op = defining_op(value)
-        if op is None or op.name in ("util.global.load", "hal.tensor.import"):
+        if op is None or is_held(value):
             return True
         if op.name == "arith.constant" and is_ranked_tensor(value):
             attribute = op.attributes["value"]

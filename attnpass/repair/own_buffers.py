@@ -19,6 +19,7 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
+from ..analysis.boundary import is_held
 from ..attention.barrier import BARRIER, compute_barrier
 from ..ir import (
     Builder,
@@ -159,16 +160,10 @@ def keep_given(module: ir.Operation) -> list[ir.Operation]:
     found: list[ir.Operation] = []
     for op in collect(module, lambda op: op.name == _SORT, bodies=False):
         for number, value in enumerate(list(op.operands)):
-            if is_ranked_tensor(value) and _is_held(below_views(value, IN_PLACE)):
+            if is_ranked_tensor(value) and is_held(below_views(value, IN_PLACE)):
                 op.operands[number] = _copied(Builder(op), value)
                 found.append(op)
     return list(dict.fromkeys(found))
-
-
-def _is_held(value: ir.Value) -> bool:
-    """Whether a caller or a global holds a tensor: it is no result of an op here."""
-    op = defining_op(value)
-    return op is None or op.name in ("hal.tensor.import", "util.global.load")
 
 
 def _is_made_of(value: ir.Value, source: ir.Value, by_views: bool) -> bool:
