@@ -61,7 +61,7 @@ _GENERAL = 0.9e-6
 @dataclass(frozen=True)
 class ProductWork:
     """A product's size; `known` says whether its rows are, `count` of them are computed.
-    `activation` is what IREE's code does behind one of them."""
+    `activation` is what IREE's code does behind one of them, to `activated` of its columns."""
 
     rows: int
     n: int
@@ -69,6 +69,7 @@ class ProductWork:
     known: bool
     count: int = 1
     activation: str = "none"
+    activated: int = 0
 
     @property
     def bytes_moved(self) -> float:
@@ -78,7 +79,7 @@ class ProductWork:
 
 def iree_product_seconds(work: ProductWork, target: Target) -> float:
     """IREE's code for this product, configured by attnpass, and for what is behind it."""
-    behind = work.rows * work.n * _IREE_ACTIVATIONS.get(work.activation, 0.0)
+    behind = work.rows * work.activated * _IREE_ACTIVATIONS.get(work.activation, 0.0)
     if work.known and work.rows <= _IREE_FEW_ROWS:
         each = max(work.k * _IREE_DEPTH, work.bytes_moved / work.count / _IREE_RATE)
         return behind + work.count * (2e-6 + each)

@@ -257,9 +257,11 @@ def _plan(
     n, k = (pair[0].facts if pair else facts).n, facts.k
     assert isinstance(n, int) and isinstance(k, int)
     rows = facts.m if isinstance(facts.m, int) else _ASSUMED_ROWS
-    # Of both products the first has the activation.
-    behind = (pair[0].epilogue if pair else facts.epilogues[-1]).activation
-    work = ProductWork(rows, n, k, isinstance(facts.m, int), 2 if pair else 1, behind)
+    # Of both products, or of both halves of one, the first has the activation.
+    last = facts.epilogues[-1]
+    behind = (pair[0].epilogue if pair else last).activation
+    activated = n // 2 if last.halves and not pair else n
+    work = ProductWork(rows, n, k, isinstance(facts.m, int), 2 if pair else 1, behind, activated)
     own, taken = iree_product_seconds(work, target), product_seconds(work, kernel, target)
     left = _left_seconds(facts, epilogue, work)
     parts = pair or (ProductPart(facts, epilogue),)
