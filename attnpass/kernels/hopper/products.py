@@ -19,7 +19,9 @@ from ...ir import (
     is_ranked_tensor,
     ranked_shape,
     sizes_of,
+    users,
 )
+from ...ir.views import RESHAPES
 from ...machines import Target
 from .. import ProductOffer
 from ..products import Epilogue, ProductFacts, read_product
@@ -404,9 +406,22 @@ def _workgroups(facts: ProductFacts, plan: ProductPlan) -> int:
 
 def _result_sizes(facts: ProductFacts, epilogue: Epilogue) -> tuple[Size, ...]:
     """The sizes of the last result: those of the product, or, behind a reshape, its own."""
-    own = (*facts.lead, facts.n)
-    same = len(ranked_shape(epilogue.result)) == len(own)
-    return own if same else sizes_of(epilogue.result)
+    if _is_reshaped(facts.op, defining_op(epilogue.result)):
+        return sizes_of(epilogue.result)
+    return (*facts.lead, facts.n)
+
+
+def _is_reshaped(first: ir.Operation, last: ir.Operation | None) -> bool:
+    """Whether one of the ops from a product to what a kernel writes is a reshape."""
+    waiting, seen = [first], set[ir.Operation]()
+    while waiting:
+        op = waiting.pop()
+        if op.name in RESHAPES:
+            return True
+        if op != last and op not in seen and is_ranked_tensor(op.results[0]):
+            waiting += [user for user in users(op.results[0]) if user.results]
+        seen.add(op)
+    return False
 
 
 def _flat_rows(build: Builder, value: ir.Value) -> ir.Value:
