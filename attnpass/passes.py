@@ -77,6 +77,7 @@ REGISTRY: dict[str, str] = {
     "attn-same-types": "attnpass.repair.same_types:SameTypes",
     "attn-scatter-rows": "attnpass.forms.scatter_rows:ScatterRows",
     "attn-scatter-indices": "attnpass.repair.scatter_indices:ScatterIndices",
+    "attn-slice-heads": "attnpass.forms.slice_heads:SliceHeads",
     "attn-short-rows": "attnpass.gpu.short_rows:ShortRows",
     "attn-spin-waits": "attnpass.gpu.spin_waits:SpinWaits",
     "attn-split-indices": "attnpass.gpu.split_indices:SplitIndices",

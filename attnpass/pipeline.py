@@ -168,6 +168,7 @@ STEPS = (
         "IREE imports a write of rows of a cache as one of elements; before attn-fuse-pieces, "
         "behind which nobody sees how the table of indices is made",
     ),
+    Step("attn-slice-heads", "IREE copies slices that are reshaped"),
     Step("attn-fuse-pieces", "IREE copies parts of heads out and back in", _CONFIGURE),
     Step("attn-place-pieces", "IREE transposes caches that grow by a row, and turns them back"),
     Step("attn-scatter-indices", "IREE fuses what makes a scatter's indices into its kernel"),

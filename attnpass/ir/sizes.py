@@ -96,6 +96,8 @@ def _size_operand(op: ir.Operation, dim: int) -> ir.Value | None:
     """The index operand that says how large dynamic dim `dim` of the result is, if any."""
     if op.name == "tensor.empty":
         return op.operands[_dynamic_rank(ranked_shape(op.results[0]), dim)]
+    if op.name == "hal.tensor.import":
+        return op.operands[1 + _dynamic_rank(ranked_shape(op.results[0]), dim)]
     if op.name == "tensor.expand_shape":
         return op.operands[1 + _dynamic_rank(list(op.attributes["static_output_shape"]), dim)]
     if op.name == "tensor.extract_slice":

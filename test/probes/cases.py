@@ -389,6 +389,7 @@ NOT_PROBED = {
     "attn-match-reshapes": _SLOW,
     "attn-order-concats": _SLOW,
     "attn-short-rows": _SLOW,
+    "attn-slice-heads": _SLOW,
     "attn-spin-waits": _SLOW,
     "attn-place-pieces": _SLOW,
     "attn-scatter-rows": _SLOW,

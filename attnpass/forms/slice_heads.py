@@ -1,0 +1,112 @@
+"""attn-slice-heads: a slice of a packed tensor takes whole heads, not columns to be cut later."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..ir import Builder, Size, defining_op, ranked_shape, sizes_of, users
+from ..ir.attributes import index_array
+from ..ir.bodies import read_elementwise
+from ..ir.views import SLICE, DimRun, view_of
+from ..passes import OpPass
+from ..report.words import What
+
+
+@dataclass(frozen=True)
+class SliceHeads(OpPass):
+    """Cuts a packed tensor's columns into heads before it slices some of them, where ops read these
+    that compute each element for itself, as rotary embedding does.
+
+    Models pack what Q, K and V are projected by (Phi-3, InternLM, ChatGLM): of its result each is
+    some columns, cut into heads. IREE 3.13 reads a slice where it stands, but copies one that is
+    reshaped.
+    """
+
+    name: ClassVar[str] = "attn-slice-heads"
+    summary: ClassVar[str] = "parts of a packed tensor are sliced as heads, which needs no copy"
+    what: ClassVar[What] = "fitted"
+    kind: ClassVar[str] = "slice"
+
+    def wanted(self, op: ir.Operation) -> bool:
+        return op.name == "tensor.expand_shape"
+
+    def change(self, op: ir.Operation) -> str:
+        slice_op = defining_op(op.operands[0])
+        cut = None if slice_op is None or slice_op.name != SLICE else _cut(slice_op, op)
+        if cut is None or not all(map(_computes_elements, _readers(op.results[0]))):
+            return ""
+        assert slice_op is not None
+        _rewrite(slice_op, op, cut)
+        return "takes whole heads of what it is a part of, and is read where they stand"
+
+
+@dataclass(frozen=True)
+class _Heads:
+    """Along dim `dim` of a packed tensor, whose columns become those of `group`: how many heads
+    there are, and the first that is taken."""
+
+    dim: int
+    group: tuple[int, ...]
+    count: int
+    first: int
+
+
+def _cut(slice_op: ir.Operation, op: ir.Operation) -> _Heads | None:
+    """How the slice takes whole heads; None if it does not, or takes parts of several dims."""
+    view = view_of(slice_op)
+    same = view is not None and len(ranked_shape(view.source)) == len(ranked_shape(view.result))
+    if view is None or not same or any(run.step != 1 for run in view.runs):
+        return None
+    source, result = sizes_of(view.source), sizes_of(view.result)
+    parts = [run for run in view.runs if not _is_whole(run, source, result)]
+    if len(parts) != 1 or parts[0].start is None:
+        return None
+    (dim,), start = parts[0].source, parts[0].start
+    group = index_array(op.attributes["reassociation"])[dim]
+    inner = [ranked_shape(op.results[0])[each] for each in group[1:]]
+    width = math.prod(size or 0 for size in inner)
+    columns = source[dim]
+    if len(group) < 2 or not width or not isinstance(columns, int):
+        return None
+    if start % width or columns % width:
+        return None
+    return _Heads(dim, tuple(group), columns // width, start // width)
+
+
+def _is_whole(run: DimRun, source: Sequence[Size], result: Sequence[Size]) -> bool:
+    """Whether a slice has all of a dim."""
+    (dim,), (place,) = run.source, run.result
+    return run.start == 0 and source[dim] == result[place]
+
+
+def _readers(value: ir.Value) -> Iterator[ir.Operation]:
+    """The ops that read a value, behind transposes and slices of it."""
+    for user in users(value):
+        if user.name in ("linalg.transpose", SLICE):
+            yield from _readers(user.results[0])
+        elif user.name != "tensor.dim":
+            yield user
+
+
+def _computes_elements(op: ir.Operation) -> bool:
+    """Whether an op makes each element of its result for itself."""
+    is_generic = op.name == "linalg.generic" and read_elementwise(op) is not None
+    return is_generic or op.name == "tensor.concat"
+
+
+def _rewrite(slice_op: ir.Operation, op: ir.Operation, heads: _Heads) -> None:
+    build, packed = Builder(op), slice_op.operands[0]
+    wanted = sizes_of(op.results[0])
+    first = heads.group[0]
+    whole = [*wanted]
+    whole[first] = heads.count
+    groups = [list(group) for group in index_array(op.attributes["reassociation"])]
+    offsets = [0] * len(wanted)
+    offsets[first] = heads.first
+    cut = build.extract_slice(build.expand(packed, groups, whole), offsets, wanted)
+    op.results[0].replace_all_uses_with(cut)

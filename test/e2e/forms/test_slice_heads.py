@@ -1,0 +1,72 @@
+"""Heads that are sliced out of a packed tensor are the right ones, at each level."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from helpers import compile_text, rel_error, run_module
+
+from attnpass import Report
+
+_KINDS: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
+_ERRORS = {"f32": 1e-6, "f16": 1e-3, "bf16": 8e-3}
+_ROWS, _HEADS, _TAKEN, _FIRST, _WIDE = 9, 6, 2, 3, 8
+
+
+def _text(kind: str, turned: bool, unknown: bool) -> str:
+    """Two heads of six, behind a transpose if `turned`, times a row of cosines each."""
+    rows = "?" if unknown else str(_ROWS)
+    taken = _TAKEN * _WIDE
+    packed, columns = f"tensor<{rows}x{_HEADS * _WIDE}x{kind}>", f"tensor<{rows}x{taken}x{kind}>"
+    heads, lines = f"tensor<{rows}x{_TAKEN}x{_WIDE}x{kind}>", f"tensor<{rows}x{_WIDE}x{kind}>"
+    back = f"tensor<{_TAKEN}x{rows}x{_WIDE}x{kind}>"
+    result, loops = (back, "(h, s, d)") if turned else (heads, "(s, h, d)")
+    count = "(%rows)" if unknown else "()"
+    turn = f"""%read = linalg.transpose ins(%heads : {heads}) outs(%space : {back})
+    permutation = [1, 0, 2]"""
+    same = f"%read = tensor.cast %heads : {heads} to {heads}"
+    return f"""
+func.func @main(%x: {packed}, %cos: {lines}) -> {result} {{
+  %first = arith.constant 0 : index
+  %rows = tensor.dim %x, %first : {packed}
+  %part = tensor.extract_slice %x[0, {_FIRST * _WIDE}] [{"%rows" if unknown else _ROWS}, {taken}]
+    [1, 1] : {packed} to {columns}
+  %heads = tensor.expand_shape %part [[0], [1, 2]]
+    output_shape [{"%rows" if unknown else _ROWS}, {_TAKEN}, {_WIDE}] : {columns} into {heads}
+  %space = tensor.empty{count} : {result}
+  {turn if turned else same}
+  %r = linalg.generic {{indexing_maps = [affine_map<{loops} -> {loops}>,
+      affine_map<{loops} -> (s, d)>, affine_map<{loops} -> {loops}>],
+      iterator_types = ["parallel", "parallel", "parallel"]}}
+      ins(%read, %cos : {result}, {lines}) outs(%space : {result}) {{
+  ^bb0(%a: {kind}, %b: {kind}, %out: {kind}):
+    %c = arith.mulf %a, %b : {kind}
+    linalg.yield %c : {kind}
+  }} -> {result}
+  return %r : {result}
+}}
+"""
+
+
+@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
+@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
+@pytest.mark.parametrize("turned", [False, True], ids=["rows", "heads"])
+@pytest.mark.parametrize("kind", _KINDS)
+def test_heads(kind: str, turned: bool, unknown: bool, level: str) -> None:
+    random, report = np.random.default_rng(0), Report()
+    x = random.standard_normal((_ROWS, _HEADS * _WIDE)).astype(_KINDS[kind])
+    cos = random.standard_normal((_ROWS, _WIDE)).astype(_KINDS[kind])
+    program = compile_text(
+        _text(kind, turned, unknown),
+        mode="cost",
+        flags=[f"--iree-opt-level={level}"],
+        report=report,
+    )
+    assert any("takes whole heads" in one.reason for one in report.found("fitted"))
+    got = run_module(program, [x, cos])
+    heads = x.astype(float).reshape(_ROWS, _HEADS, _WIDE)[:, _FIRST : _FIRST + _TAKEN]
+    wanted = heads * cos.astype(float)[:, None]
+    assert rel_error(got, wanted.transpose(1, 0, 2) if turned else wanted) < _ERRORS[kind]
