@@ -9,7 +9,8 @@ from iree.compiler import ir
 
 from ..attention.barrier import store_operand, without_views
 from ..attention.facts import AttentionFacts, find
-from ..ir import defining_op, reduces
+from ..ir import defining_op, ranked_shape, reduces
+from ..ir.views import view_before
 from ..passes import Pass, PassContext, option
 
 _READ_OFTEN = ("key", "value", "mask")
@@ -18,10 +19,12 @@ _READ_OFTEN = ("key", "value", "mask")
 @dataclass(frozen=True)
 class StoreOperands(Pass):
     """Puts a compute barrier behind the elementwise op that makes K, V or the mask of an
-    attention, below the views and repeats between them, on llvm-cpu.
+    attention, below the views and repeats between them, on llvm-cpu; of a mask that is transposed
+    (T5's bias has its heads last) behind that.
 
     IREE fuses such an op into attention's kernel, all of them from `--iree-opt-level=O2` on, and
-    computes it anew for each tile of rows; a CPU's vector loops read memory alone.
+    computes it anew for each tile of rows; a CPU's vector loops read memory alone, of a mask the
+    keys of a row side by side.
     """
 
     name: ClassVar[str] = "attn-store-operands"
@@ -39,18 +42,39 @@ class StoreOperands(Pass):
             if facts.own_configuration:
                 continue
             for name in _READ_OFTEN:
-                if name in facts.operand_names and _store(facts, name):
-                    why = f"its {name} is computed, and put in memory before it"
-                    context.report.record(facts.op, "stored", why)
+                why = _store(facts, name) if name in facts.operand_names else ""
+                if why:
+                    context.report.record(facts.op, "stored", f"its {name} {why}")
                     changed = True
         return changed
 
 
-def _store(facts: AttentionFacts, name: str) -> bool:
-    """Puts what makes an operand behind a barrier, if an elementwise op does."""
-    reader, number = without_views(facts.op, facts.index(name))
+def _store(facts: AttentionFacts, name: str) -> str:
+    """Puts an operand, or what makes it, behind a barrier, and says why; '' where none is needed.
+
+    1. A mask that transposes bring to attention's order: its keys are to lie side by side, and
+       IREE would read it as it lay before.
+    2. What an elementwise op computes, below views and repeats of it.
+    """
+    number = facts.index(name)
+    if name == "mask" and _is_turned(facts):
+        store_operand(facts.op, number)
+        return "is transposed, and put in memory as loops read it"
+    reader, number = without_views(facts.op, number)
     made = defining_op(reader.operands[number])
     if made is None or made.name not in ("linalg.generic", "linalg.fill") or reduces(made):
-        return False
+        return ""
     store_operand(reader, number)
-    return True
+    return "is computed, and put in memory before it"
+
+
+def _is_turned(facts: AttentionFacts) -> bool:
+    """Whether a transpose brings the keys of a mask to its last dim."""
+    value = facts.value("mask")
+    while (view := view_before(value)) is not None:
+        if view.op.name == "linalg.transpose":
+            last = len(ranked_shape(view.source)) - 1
+            runs = [run for run in view.runs if run.source == (last,)]
+            return facts.is_innermost("mask", facts.k2) and runs[0].result != (last,)
+        value = view.source
+    return False

@@ -8,7 +8,7 @@
 // RUN: attn-compile %s %cpu --iree-opt-level=O3 --compile-to=executable-configurations | FileCheck %s --check-prefix=LOOPS
 // RUN: attn-opt %s --attn-store-operands | FileCheck %s --check-prefix=NO-TARGET
 
-// LOOPS-COUNT-2: attnpass.lowered_by
+// LOOPS-COUNT-3: attnpass.lowered_by
 // NO-TARGET-NOT: compute_barrier
 
 #i = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
@@ -16,6 +16,7 @@
 #k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
 #v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
 #s = affine_map<(b, m, n, k1, k2) -> ()>
+#mask = affine_map<(b, m, n, k1, k2) -> (b, m, k2)>
 #keys = affine_map<(b, m, n, k1, k2) -> (k2)>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
@@ -59,6 +60,26 @@ func.func @positions(%q: tensor<2x32x64xf32>, %k: tensor<2x40x64xf32>, %v: tenso
   } -> tensor<40xi1>
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #keys, #o]>
       ins(%q, %k, %v, %scale, %mask : tensor<2x32x64xf32>, tensor<2x40x64xf32>, tensor<2x40x64xf32>, f32, tensor<40xi1>) outs(%out : tensor<2x32x64xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x32x64xf32>
+  return %r : tensor<2x32x64xf32>
+}
+
+// A bias with its heads last (T5): its keys are to lie side by side.
+//
+// WHY: its mask is transposed, and put in memory as loops read it
+// CHECK-LABEL: func.func @heads_last
+// CHECK: %[[TURNED:.*]] = linalg.transpose
+// CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[TURNED]]
+// CHECK: iree_linalg_ext.attention {{.*}} ins({{.*}}%[[STORED]]
+func.func @heads_last(%q: tensor<2x32x64xf32>, %k: tensor<2x40x64xf32>, %v: tensor<2x40x64xf32>, %bias: tensor<32x40x2xf32>) -> tensor<2x32x64xf32> {
+  %scale = arith.constant 0.125 : f32
+  %out = tensor.empty() : tensor<2x32x64xf32>
+  %e = tensor.empty() : tensor<2x32x40xf32>
+  %mask = linalg.transpose ins(%bias : tensor<32x40x2xf32>) outs(%e : tensor<2x32x40xf32>) permutation = [2, 0, 1]
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #mask, #o]>
+      ins(%q, %k, %v, %scale, %mask : tensor<2x32x64xf32>, tensor<2x40x64xf32>, tensor<2x40x64xf32>, f32, tensor<2x32x40xf32>) outs(%out : tensor<2x32x64xf32>) {
     ^bb0(%score: f32):
       iree_linalg_ext.yield %score : f32
   } -> tensor<2x32x64xf32>
