@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..gpu.lowered.kernel import load_of
-from ..gpu.lowered.vectors import LOG2_E, Vectors
+from ..codegen.kernel import load_of
 from ..ir import element_bytes
 from .tile import Columns, TileLoops
+from .vectors import LOG2_E, Vectors
 
 # How far ahead of a read K and V are fetched, in lines of the cache. CPUs follow a stream by
 # themselves, but not far enough, nor over the end of a page: fetched into the second-level cache

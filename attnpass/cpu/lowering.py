@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..gpu.lowered.kernel import run_passes
+from ..codegen.kernel import run_passes
 from ..ir import DYNAMIC, collect, printed
 from .plain_accesses import use_plain_accesses
 from .wide_ops import TILE_INNER, cut_wide_ops

@@ -13,10 +13,10 @@ import math
 from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts
-from ..gpu.lowered.vectors import PAIR_LANES, Vectors, whole_steps
 from ..machines.cpu.loops import LoopTiles
 from .prefill_loops import ManyRows
 from .tile import Columns
+from .vectors import PAIR_LANES, Vectors, whole_steps
 
 
 class PairedRows(ManyRows):

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from iree.compiler import ir
 
-from ..gpu.lowered.vectors import LOG2_E, Vectors
 from ..ir import element_type
 from .tile import TileLoops
+from .vectors import LOG2_E, Vectors
 
 
 class ManyRows(TileLoops):

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..gpu.lowered.kernel import load_of
-from ..gpu.lowered.vectors import Vectors
+from ..codegen.kernel import load_of
 from ..ir import Builder, body_names, element_bytes, element_type_name
 from ..ir.contractions import ContractionFacts, read_contraction
 from ..machines.cpu.few_rows import BLOCK_LINES, LEAST_WEIGHTS, MOST_ROWS, RowTiles
 from .decode_loops import AHEAD_BYTES, LINE_BYTES
+from .vectors import Vectors
 
 # Vectors of the depth in a step of a loop, by the sums that each is added to.
 STEP_PRODUCTS = 16

@@ -15,9 +15,9 @@ from itertools import accumulate
 from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts
-from ..gpu.lowered.vectors import Vectors, whole_steps
 from ..ir import Builder
 from ..machines.cpu.loops import LoopTiles, row_dim
+from .vectors import Vectors, whole_steps
 
 
 @dataclass(frozen=True)

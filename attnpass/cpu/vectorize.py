@@ -13,7 +13,7 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts, describe, find_ops
-from ..gpu.lowered.kernel import (
+from ..codegen.kernel import (
     is_to_be_lowered,
     kernels_by_target,
     load_of,

@@ -12,7 +12,7 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.facts import find_ops
-from ..gpu.lowered.kernel import is_to_be_lowered, kernels_by_target, mark_lowered
+from ..codegen.kernel import is_to_be_lowered, kernels_by_target, mark_lowered
 from ..ir import (
     collect,
     detached_copy,

@@ -13,10 +13,10 @@ from ..attention.facts import AttentionFacts, find
 from ..ir import defining_op, ranked_shape, sizes_of
 from ..ir.bodies import read_elementwise
 from ..ir.views import RESHAPES, below_views, repeat_of
-from ..layout.repeated_dims import repeats_to_keep
-from ..layout.same_operands import tell_operands_apart
+from ..layout.axes import Axes, source_of
 from ..passes import Pass, PassContext
-from ..raising.axes import Axes, source_of
+from .repeated_dims import repeats_to_keep
+from .same_operands import tell_operands_apart
 
 # An op and the number of one of its operands.
 Use = tuple["ir.Operation", int]

@@ -28,8 +28,8 @@ from ..ir import (
 from ..ir.bodies import INDEX_OPS, index_dim, read_elementwise
 from ..ir.rewrite import erase_dead
 from ..ir.views import IN_PLACE
+from ..layout.axes import Axes, Dims, source_of
 from ..passes import Pass, PassContext
-from ..raising.axes import Axes, Dims, source_of
 
 _SCATTER = "iree_linalg_ext.scatter"
 

@@ -9,10 +9,10 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
+from ..codegen.kernel import STORES, cuda_kernels, load_of
 from ..ir import collect, element_bytes, maps, printed, ranked_shape, set_attribute, users
 from ..ir.limits import ASSUMED_EXTENT
 from ..passes import Pass, PassContext
-from .lowered.kernel import STORES, cuda_kernels, load_of
 
 _CONFIGURATION = "lowering_config"
 _PIPELINE = "VectorDistribute"

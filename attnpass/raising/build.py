@@ -27,7 +27,7 @@ from ..ir import (
     sizes_of,
 )
 from ..ir.limits import LOG2E_OVERFLOWS_IN_SUMS
-from .axes import Axes, Dims
+from ..layout.axes import Axes, Dims
 from .elements import Expression, ExpressionReader, Index, Leaf, Number, ScalarStep
 from .find import Written
 from .scores import Function, Given, Hiding, MaskTerm, Scores, Shown, Sum, lowering

@@ -12,7 +12,7 @@ from ..analysis.constants import constant
 from ..ir import defining_op, is_ranked_tensor
 from ..ir.bodies import ScalarReader, Scope, read_elementwise
 from ..ir.limits import DIGITS, INFINITE
-from .axes import Axes, Dims, source_of
+from ..layout.axes import Axes, Dims, source_of
 
 # Programs deeper than this compute more than a score or a mask.
 _DEEPEST = 80

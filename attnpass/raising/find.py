@@ -10,7 +10,7 @@ from iree.compiler import ir
 
 from ..ir import body_names, defining_op, element_type, has_one_use, maps, ranked_shape, users
 from ..ir.contractions import is_contraction
-from .axes import Axes, Dims, result_of
+from ..layout.axes import Axes, Dims, result_of
 from .elements import (
     Expression,
     ExpressionReader,

@@ -8,7 +8,7 @@ from iree.compiler import ir
 
 from ..ir import maps, ranked_shape, sizes_of
 from ..ir.contractions import read_contraction
-from .axes import Axes, Dims
+from ..layout.axes import Axes, Dims
 from .elements import ExpressionReader, Number
 
 

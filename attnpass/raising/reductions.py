@@ -17,7 +17,7 @@ from ..ir import (
     summand,
 )
 from ..ir.bodies import combined
-from .axes import Axes, Dims
+from ..layout.axes import Axes, Dims
 from .elements import (
     Expression,
     ExpressionReader,

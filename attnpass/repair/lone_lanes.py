@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..gpu.lowered.kernel import cuda_kernels
+from ..codegen.kernel import cuda_kernels
 from ..ir import collect, printed, set_attribute
 from ..passes import Pass, PassContext
 from ..report.records import Report

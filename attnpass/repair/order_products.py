@@ -13,8 +13,8 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.facts import OP_NAMES
-from ..gpu.lowered import ptx
-from ..gpu.lowered.kernel import cuda_kernels, rewrite_lowered
+from ..codegen import ptx
+from ..codegen.kernel import cuda_kernels, rewrite_lowered
 from ..ir import Builder, collect, defining_op, maps
 from ..passes import Pass, PassContext
 from ..report.ops import Op, op_of

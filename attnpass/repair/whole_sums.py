@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..gpu.lowered.kernel import GPU_LOWERING, cuda_kernels, run_passes
+from ..codegen.kernel import GPU_LOWERING, cuda_kernels, run_passes
 from ..ir import collect, detached_copy, maps, printed, restore, set_attribute, sizes_of
 from ..passes import Pass, PassContext
 from ..report.ops import op_of

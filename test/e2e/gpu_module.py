@@ -14,7 +14,7 @@ import numpy as np
 from gpu_interpreter import TYPES, Machine, run_whole_kernel
 from iree.compiler import ir, passmanager
 
-from attnpass.gpu.lowered.kernel import is_to_be_lowered
+from attnpass.codegen.kernel import is_to_be_lowered
 from attnpass.ir import DYNAMIC, collect
 
 _LOWER = "iree-llvmgpu-lower-executable-target"

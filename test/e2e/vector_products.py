@@ -9,8 +9,8 @@ from gpu_interpreter import Machine
 from helpers import rel_error
 from iree.compiler import ir, passmanager
 
+from attnpass.codegen.ptx import Machine as Instructions
 from attnpass.gpu.lower_cuda.hardware_math import LoweredKernel
-from attnpass.gpu.lowered.ptx import Machine as Instructions
 
 # Of loops: a and b are summed over, x and y a factor's own, z is of both and the result.
 EXTENTS = {"a": 2, "b": 3, "x": 2, "y": 3, "z": 2}

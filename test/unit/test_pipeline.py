@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from iree.compiler import ir
 
 from attnpass import passes
+from attnpass.codegen.kernel import run_passes
 from attnpass.errors import AttnError, PassError, PipelineError
-from attnpass.gpu.lowered.kernel import run_passes
 from attnpass.passes import Pass, PassContext, option
 from attnpass.report.records import Report
 from attnpass.runner import (

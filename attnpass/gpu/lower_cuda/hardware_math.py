@@ -15,6 +15,9 @@ from collections.abc import Callable, Iterator
 from iree.compiler import ir
 
 from ...attention.facts import OP_NAMES
+from ...codegen import fp8, ptx
+from ...codegen.fp8 import FORMATS, Fp8
+from ...codegen.kernel import is_to_be_lowered, kernels_by_target, rewrite_lowered
 from ...ir import (
     Builder,
     collect,
@@ -30,9 +33,6 @@ from ...ir import (
 from ...repair.order_products import Ordered, contractions, order_products
 from ...report.ops import op_of
 from ...report.records import Report
-from ..lowered import fp8, ptx
-from ..lowered.fp8 import FORMATS, Fp8
-from ..lowered.kernel import is_to_be_lowered, kernels_by_target, rewrite_lowered
 
 _CASTS = ("arith.truncf", "arith.extf")
 _ARITHMETIC = ("arith.", "math.", "vector.contract", "vector.reduction", "vector.multi_reduction")

@@ -11,6 +11,15 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from ...attention.facts import OP_NAMES
+from ...codegen import ptx
+from ...codegen.kernel import (
+    is_to_be_lowered,
+    kernels_by_target,
+    lower,
+    mark_lowered,
+    pipeline_of,
+    run_passes,
+)
 from ...ir import (
     Builder,
     collect,
@@ -22,20 +31,11 @@ from ...ir import (
 )
 from ...report.ops import op_of
 from ...report.records import Report
-from ..lowered import ptx
 from ..lowered.async_tiles import fetch_ahead
 from ..lowered.edge_masks import drop_edge_masks
 from ..lowered.fragments import use_ldmatrix
 from ..lowered.interleave import interleave
 from ..lowered.invariant_tiles import copy_before_loops
-from ..lowered.kernel import (
-    is_to_be_lowered,
-    kernels_by_target,
-    lower,
-    mark_lowered,
-    pipeline_of,
-    run_passes,
-)
 from ..lowered.rereads import read_in_loops, scale_before_loops
 from ..lowered.shared_buffers import are_aligned, space_rows
 from ..lowered.threads import Threads, dimension_x

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from ...codegen.kernel import blocks_of
 from ...ir import Builder, collect, element_bytes, printed, users
-from .kernel import blocks_of
 from .shared_buffers import is_plain_transfer
 from .threads import WARP, Threads, Values, dimension_x
 

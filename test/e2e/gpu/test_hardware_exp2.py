@@ -17,9 +17,9 @@ from iree.compiler import ir
 from iree.compiler.api import Output, Session, Source
 
 import attnpass
+from attnpass.codegen.ptx import Machine
 from attnpass.errors import CompileError
 from attnpass.gpu.lower_cuda.hardware_math import LoweredKernel
-from attnpass.gpu.lowered.ptx import Machine
 from attnpass.report.records import Report
 
 GPU = has_gpu()

@@ -19,7 +19,7 @@ from helpers import rel_error
 from iree.compiler import ir
 
 import attnpass
-from attnpass.gpu.lowered.kernel import run_passes
+from attnpass.codegen.kernel import run_passes
 from attnpass.ir import DYNAMIC, collect, defining_op
 from attnpass.pipeline import default_pipeline
 from attnpass.report.text import sentences

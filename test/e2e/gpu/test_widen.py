@@ -16,8 +16,8 @@ from helpers import compile_and_run, compile_text, run_module
 from iree.compiler import ir
 
 import attnpass
+from attnpass.codegen.ptx import Machine
 from attnpass.gpu.lower_cuda.hardware_math import LoweredKernel
-from attnpass.gpu.lowered.ptx import Machine
 
 TYPES = {
     "f16": np.float16,

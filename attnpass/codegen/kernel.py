@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from iree.compiler import ir, passmanager
 
-from ...ir import (
+from ..ir import (
     defining_op,
     descendants,
     detached_copy,
@@ -14,9 +14,9 @@ from ...ir import (
     restore,
     set_attribute,
 )
-from ...ir.views import IN_PLACE, SLICE, below_views
-from ...report.ops import op_of
-from ...report.records import Report
+from ..ir.views import IN_PLACE, SLICE, below_views
+from ..report.ops import op_of
+from ..report.records import Report
 
 # The path from a module at IREE's phase executable-configurations to its kernels.
 _VARIANTS = ("hal.executable", "hal.executable.variant")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ...ir import Builder, with_element
+from ..ir import Builder, with_element
 
 _MANTISSA = 23
 _BIAS = 127

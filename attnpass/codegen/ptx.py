@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ...ir import Builder, printed, with_element
+from ..ir import Builder, printed, with_element
 from .fp8 import Fp8, mark_overflow
 
 EXP2 = "ex2.approx.ftz.f32"

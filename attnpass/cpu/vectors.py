@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
-from ...ir import (
+from ..ir import (
     Builder,
     body_of,
     body_ops,

@@ -13,7 +13,7 @@ from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts
 from ..ir import defining_op, sizes_of, tensor_bytes
-from ..raising.axes import Axes, Dims, source_of
+from ..layout.axes import Axes, Dims, source_of
 
 _OPERANDS = ("query", "key", "value")
 

@@ -9,7 +9,7 @@ from iree.compiler import ir
 
 from ..ir import Size, product, sizes_of
 from ..ir.views import SLICE, view_of
-from ..layout.layout import common_refinement
+from .layout import common_refinement
 
 # The axes of each dim of a tensor, major to minor; a dim of size one has none.
 Dims = tuple[tuple[int, ...], ...]
