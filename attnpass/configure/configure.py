@@ -11,10 +11,7 @@ from ..attention.facts import AttentionFacts, describe, find_ops
 from ..errors import AttnError
 from ..ir import descendants, set_attribute, symbol_name
 from ..kernels import kernels_in
-from ..machines import GPUS, Target
-from ..machines.cpu import loops as cpu_loops
-from ..machines.cpu.machine import Cpu
-from ..machines.cpu.results import write_transposed
+from ..machines import Target
 from ..machines.gpu import copies as gpu_copies
 from ..machines.known_faults import own_is_wrong
 from ..machines.nvidia import contractions as nvidia_contraction
@@ -56,15 +53,14 @@ class Configure(Pass):
         if table and target and (others := table.without(target.name)):
             report.ignored(f"{file} has no entry for {target.name}, but for {others}")
         theirs = _configured_by_user(module, target, context.specs, report)
-        changed = isinstance(target, Cpu) and write_transposed(module, target.vector_bytes)
+        changed = target is not None and target.prepare(module)
         ops = find_ops(module)
         for op in ops:
             changed |= _configure_attention(op, target, table, theirs, report)
-        on_cuda = target is not None and target.backend == "cuda"
         attends = bool(ops or kernels_in(module))
-        if target and target.backend in GPUS and (changed or (on_cuda and attends)):
+        if target and (changed or (target.copies_were_timed and attends)):
             _configure_copies(module, target, theirs)
-        if changed and target and target.backend in GPUS:
+        if changed and target and target.is_gpu:
             block_divisor_inference(module)
         if isinstance(target, Nvidia) and self.contractions and attends:
             changed |= _configure_contractions(module, target, report, theirs)
@@ -96,9 +92,7 @@ def _configure_attention(
         if not facts.own_configuration and (why := own_is_wrong(facts, target)):
             report.known_wrong(why, op)
         return False
-    if isinstance(target, Cpu) and "decomposition_config" not in found:
-        loops = cpu_loops.tiles(facts, target.vector_bytes)
-        why = loops if isinstance(loops, str) else "the table has none for it"
+    if target and "decomposition_config" not in found and (why := target.loops_refusal(facts)):
         report.record(op, "no-loops", why)
     return True
 
@@ -124,8 +118,7 @@ def _configure_copies(module: ir.Operation, target: Target, theirs: dict[str, st
     if target.subgroup is None:
         return
     for function in _functions(module, without=theirs):
-        # On AMD's GPUs nothing was timed.
-        gpu_copies.configure(function, target.subgroup, all_copies=target.backend == "cuda")
+        gpu_copies.configure(function, target.subgroup, all_copies=target.copies_were_timed)
 
 
 def _configure_contractions(

@@ -26,7 +26,7 @@ from iree.compiler import ir
 from ..attention.edit import edit
 from ..attention.facts import AttentionFacts, find
 from ..ir import Builder, element_type, is_float, maps, product, sizes_of
-from ..machines import GPUS, Target
+from ..machines import Target
 from ..machines.cpu.configurations import fills_tiles
 from ..machines.gpu.configurations import is_f32, tiled
 from ..passes import Pass, PassContext
@@ -52,7 +52,7 @@ def _normal_order(facts: AttentionFacts, target: Target | None) -> list[int]:
     lanes = target is not None and target.backend == "cuda" and is_f32(facts)
     output = facts.map_of("output")
     outer = list(output if lanes else [dim for dim in output if dim not in facts.n])
-    if target is not None and target.backend in GPUS and facts.m:
+    if target is not None and target.is_gpu and facts.m:
         _put_last(outer, tiled(facts, "output", facts.m), facts.m)
     head = [dim for dim in facts.map_of("query") if dim in facts.k1]
     keys = [dim for dim in facts.map_of("key") if dim in facts.k2]

@@ -16,7 +16,6 @@ from iree.compiler import ir
 from ..ir import (
     Builder,
     Size,
-    collect,
     copied_attributes,
     copy_region,
     defining_op,
@@ -26,16 +25,16 @@ from ..ir import (
     sizes_of,
 )
 from ..ir.bodies import INDEX_OPS, index_dim, read_elementwise
-from ..ir.rewrite import erase_dead
 from ..ir.views import IN_PLACE
 from ..layout.axes import Axes, Dims, source_of
-from ..passes import Pass, PassContext
+from ..passes import OpPass
+from ..report.words import What
 
 _SCATTER = "iree_linalg_ext.scatter"
 
 
 @dataclass(frozen=True)
-class ScatterRows(Pass):
+class ScatterRows(OpPass):
     """Joins the indices of a scatter to one a row, where it can be seen how they are made.
 
     Indices of the last dims that only count the updates' own dims go: these dims become part of
@@ -48,17 +47,18 @@ class ScatterRows(Pass):
     name: ClassVar[str] = "attn-scatter-rows"
     summary: ClassVar[str] = "caches are written by one index a row, not by a table of elements"
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        changed = False
-        for op in collect(module, lambda op: op.name == _SCATTER, bodies=False):
-            writes = _writes(op) if _depth(op) > 1 else None
-            if writes is None:
-                continue
-            before = "x".join(str(size or "?") for size in ranked_shape(op.operands[1]))
-            context.report.record(op, "fitted", f"{writes} in place of a table of {before} indices")
-            _rewrite(op, writes)
-            changed = True
-        return changed
+    what: ClassVar[What] = "fitted"
+
+    def wanted(self, op: ir.Operation) -> bool:
+        return op.name == _SCATTER and _depth(op) > 1
+
+    def change(self, op: ir.Operation) -> str:
+        writes = _writes(op)
+        if writes is None:
+            return ""
+        before = "x".join(str(size or "?") for size in ranked_shape(op.operands[1]))
+        _rewrite(op, writes)
+        return f"{writes} in place of a table of {before} indices"
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,6 @@ def _rewrite(op: ir.Operation, writes: _Writes) -> None:
     set_attribute(new, "dimension_map", "array<i64: 0>")
     copy_region(op, new)
     op.results[0].replace_all_uses_with(build.expand(new.results[0], groups, full))
-    erase_dead([op])
 
 
 def _updates(writes: _Writes, build: Builder) -> ir.Value:

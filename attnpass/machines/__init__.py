@@ -50,9 +50,24 @@ class Target:
     features: tuple[str, ...] = ()
     shared_bytes: int = 0
 
+    # Workgroups that a compute unit wants of a decode step cut into chunks of its keys.
+    chunk_waves: ClassVar[int] = 8
+    # Whether a dispatch of no workgroup ends in an error.
+    refuses_empty_grids: ClassVar[bool] = False
+    # Whether attention reads a mask from memory alone, also one of positions.
+    stores_masks: ClassVar[bool] = False
+    # Whether scores that are sums of two products are one product of heads that are joined.
+    joins_heads: ClassVar[bool] = False
+    # Whether loops that copy were timed here, and are configured wherever attention is.
+    copies_were_timed: ClassVar[bool] = False
+
     @property
     def name(self) -> str:
         return f"{self.backend} {self.arch}".strip()
+
+    @property
+    def is_gpu(self) -> bool:
+        return self.backend in GPUS
 
     def worth_of_transposed_v(self, facts: AttentionFacts) -> Worth:
         """What it is worth to this attention to have k2 innermost in V."""
@@ -75,6 +90,18 @@ class Target:
         right numbers here; or why there are none."""
         del facts
         return f"there is no table for {self.name}"
+
+    def loops_refusal(self, facts: AttentionFacts) -> str:
+        """Why this attention has a configuration without vector loops of ours, or '' where there
+        are none such."""
+        del facts
+        return ""
+
+    def prepare(self, module: ir.Operation) -> bool:
+        """Rewrites what stands around attention, in a module at IREE's phase flow, so that
+        configurations fit; returns whether IR changed."""
+        del module
+        return False
 
     def decode_refusal(self, facts: AttentionFacts) -> str:
         """Why chunks of this attention's keys would get no decode configuration, or ''."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..attention.facts import AttentionFacts, describe, tell_apart
+from ..attention.facts import describe, tell_apart
 from ..ir import defining_op, erase_dead, location_text
-from ..machines import backends
+from ..machines import DEFAULT_TARGET, Target, backends
 from ..passes import Pass, PassContext, option
 from ..report.ops import op_of
 from ..report.records import Report
@@ -20,17 +19,10 @@ from .find import Written, read_attention
 from .scores import NotRaised
 
 
-def raise_all(
-    module: ir.Operation,
-    report: Report,
-    slower: Callable[[AttentionFacts], str],
-    store_masks: bool,
-    joins_heads: bool,
-) -> bool:
-    """Makes attention ops of all that is written out and can be said so, unless `slower` says why
-    the op would be slower, with a note for each; returns whether IR changed. `store_masks` that
-    are computed of positions alone, too; `joins_heads` as in `read_attention`. Needs a current
-    context."""
+def raise_all(module: ir.Operation, report: Report, target: Target, at_any_price: bool) -> bool:
+    """Makes attention ops of all that is written out and can be said so, with a record for each,
+    unless the op would be slower on the target; `at_any_price` also then. Returns whether IR
+    changed. Needs a current context."""
     changed = False
     old: list[ir.Operation] = []
     raised: set[ir.Operation] = set()
@@ -38,13 +30,13 @@ def raise_all(
         for product in products_behind(total):
             about = op_of(product, "products and a softmax")
             try:
-                written = read_attention(product, joins_heads)
+                written = read_attention(product, target.joins_heads)
                 _refuse_beside(written, raised)
             except NotRaised as reason:
                 report.record(about, "not-raised", str(reason))
                 continue
             op, result = build_attention(written)
-            why = slower(describe(op))
+            why = "" if at_any_price else target.slower_than_decomposed(describe(op))
             dead = defining_op(result if why else written.result.value)
             assert dead is not None
             old.append(dead)
@@ -53,7 +45,7 @@ def raise_all(
                 continue
             changed = True
             raised.add(product)
-            keep_mask_in_memory(op, store_masks)
+            keep_mask_in_memory(op, target.stores_masks)
             written.result.value.replace_all_uses_with(result)
             divided = "divided by its weights and its sink's" if written.sink else ""
             report.record(about, "raised", divided)
@@ -106,13 +98,5 @@ class RaiseAttention(Pass):
                     f"code for attention ops on {', '.join(others)}"
                 )
             return False
-        machine = context.target_for(module)
-        target = None if self.mode == "always" else machine
-        on_cpu = machine is not None and machine.backend == "llvm-cpu"
-
-        def slower(facts: AttentionFacts) -> str:
-            return target.slower_than_decomposed(facts) if target else ""
-
-        # Elsewhere the second product as a mask reads no cache twice, and copies none.
-        on_cuda = machine is not None and machine.backend == "cuda"
-        return raise_all(module, context.report, slower, store_masks=on_cpu, joins_heads=on_cuda)
+        target = context.target_for(module) or DEFAULT_TARGET
+        return raise_all(module, context.report, target, at_any_price=self.mode == "always")

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..ir import Builder, collect, defining_op
+from ..ir import Builder, defining_op
 from ..ir.printed import torch_element, torch_shape, torch_tensor
-from ..passes import Pass, PassContext
+from ..passes import OpPass
 
 _READ = "torch.aten.index.Tensor"
 _WRITES = ("torch.aten.index_put", "torch.aten._index_put_impl")
@@ -21,7 +21,7 @@ _I64_CODE = 4
 
 
 @dataclass(frozen=True)
-class PlainIndices(Pass):
+class PlainIndices(OpPass):
     """Gives `tensor[indices]` and `tensor[indices] = new` indices of 64 bits, and in writes none
     that is negative and none for dims on both sides of one without: that dim gets indices, too.
 
@@ -37,22 +37,21 @@ class PlainIndices(Pass):
     phase: ClassVar[str] = "start"
     mends: ClassVar[str] = "writes by negative positions change other rows"
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        changed = False
-        for op in collect(module, lambda op: op.name in (_READ, *_WRITES)):
-            made = defining_op(op.operands[_INDICES])
-            if made is None or made.name != _LIST:
-                continue
-            old = list(made.operands)
-            if any(torch_element(index.type) == "i1" for index in old):
-                continue
-            new, reasons = _plain(op, old)
-            if reasons:
-                kind = made.results[0].type
-                op.operands[_INDICES] = Builder(op).create(_LIST, [kind], new).results[0]
-                context.report.record(op, "repaired", "; ".join(reasons))
-                changed = True
-        return changed
+    def wanted(self, op: ir.Operation) -> bool:
+        return op.name in (_READ, *_WRITES)
+
+    def change(self, op: ir.Operation) -> str:
+        made = defining_op(op.operands[_INDICES])
+        if made is None or made.name != _LIST:
+            return ""
+        old = list(made.operands)
+        if any(torch_element(index.type) == "i1" for index in old):
+            return ""
+        new, reasons = _plain(op, old)
+        if reasons:
+            kind = made.results[0].type
+            op.operands[_INDICES] = Builder(op).create(_LIST, [kind], new).results[0]
+        return "; ".join(reasons)
 
 
 def _plain(op: ir.Operation, indices: list[ir.Value]) -> tuple[list[ir.Value], list[str]]:

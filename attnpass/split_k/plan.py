@@ -5,11 +5,11 @@ of K and V; a dynamic one counts as 1) and `length` = number of keys:
 
     wish = min(waves * compute_units / groups, length / minimum chunk, 64)
 
-`waves` is how many workgroups a compute unit wants: 8 on GPUs, 1 on CPUs. A wish below 2
-leaves the op alone. Chunks are whole kernel tiles of 64 keys: equal ones if a count from
-3/4 to 3/2 of the wish divides the length so, else `length / wish` rounded down, and the keys
-that fill no chunk form a shorter tail. A length known only at run time is cut into chunks
-of the size that `wish` gives at 8192 keys.
+`waves` is how many workgroups a compute unit wants: 8 on GPUs, 1 on CPUs (`Target.chunk_waves`).
+A wish below 2 leaves the op alone. Chunks are whole kernel tiles of 64 keys: equal ones if a count
+from 3/4 to 3/2 of the wish divides the length so, else `length / wish` rounded down, and the keys
+that fill no chunk form a shorter tail. A length known only at run time is cut into chunks of the
+size that `wish` gives at 8192 keys.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ TILE = 64
 # Fewer keys in a chunk are not worth a workgroup and a partial result.
 MINIMUM_CHUNK = 256
 MAXIMUM_SPLITS = 64
-_GPU_WAVES = 8
-_CPU_WAVES = 1
 
 
 @dataclass(frozen=True)
@@ -94,8 +92,7 @@ def make_plan(
     """
     dim = split_dim(facts)
     length = facts.sizes[dim]
-    if length is None and splits is None and target.backend == "cuda":
-        # Seen on an H200: INVALID_ARGUMENT, and the context is lost.
+    if length is None and splits is None and target.refuses_empty_grids:
         return (
             "the number of keys is known only at run time: chunks of a fixed size can be none, "
             "an empty dispatch that the CUDA driver refuses; splits=N cuts it into N"
@@ -139,8 +136,7 @@ def auto_plan(
     for batch in facts.batch:
         groups *= facts.sizes[batch] or 1
     groups = max(1, groups // repeats)
-    is_cpu = target.backend == "llvm-cpu"
-    slots = (_CPU_WAVES if is_cpu else _GPU_WAVES) * target.compute_units
+    slots = target.chunk_waves * target.compute_units
     others = [facts.sizes[k2] or 1 for k2 in facts.k2 if k2 != dim]
     tile, minimum = TILE, MINIMUM_CHUNK
     for size in others:

@@ -16,7 +16,6 @@ from ...forms.decomposition import decomposed, refusal
 from ...ir import Builder, replace_reads, sizes_of
 from ...machines import Target
 
-_GPUS = ("cuda", "rocm")
 # Lanes take so many elements of Q's and K's head dim at once, and subgroups of V's.
 _HEAD_STEP, _WIDTH_STEP = 4, 16
 _SMALLEST_WIDTH = 8
@@ -28,7 +27,7 @@ def mask_unknown_keys(facts: AttentionFacts, target: Target) -> str | None:
     """Gives attention over a number of keys known only at run time a mask that hides none, or
     writes it out where CUDA kernels cannot pad it."""
     known = all(facts.sizes[dim] is not None for dim in facts.k2)
-    if known or target.backend not in _GPUS:
+    if known or not target.is_gpu:
         return None
     if target.backend == "cuda" and (why := _write_out(facts)):
         return f"two products and a softmax now, as its number of keys is unknown: {why}"

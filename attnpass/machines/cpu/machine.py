@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
 
 from ...attention.facts import AttentionFacts
 from ...ir import element_bytes, printed
 from .. import Family, Target, Worth
 from .configurations import configuration, decodes
 from .loops import LoopTiles, fits_beside_result, tiles
+from .results import write_transposed
 
 # One thread of a Zen 4: multiplications and additions a second in loops and in configured tiles.
 _LOOPS_PER_SECOND, _TILES_PER_SECOND = 9e10, 3.5e10
@@ -29,6 +33,9 @@ class Cpu(Target):
     what IREE takes a vector register to hold."""
 
     vector_bytes: int = 16
+
+    chunk_waves: ClassVar[int] = 1
+    stores_masks: ClassVar[bool] = True
 
     @property
     def multiplies_pairs(self) -> bool:
@@ -68,6 +75,13 @@ class Cpu(Target):
 
     def configuration(self, facts: AttentionFacts) -> dict[str, str] | str:
         return configuration(facts, self)
+
+    def loops_refusal(self, facts: AttentionFacts) -> str:
+        loops = tiles(facts, self.vector_bytes)
+        return loops if isinstance(loops, str) else "the table has none for it"
+
+    def prepare(self, module: ir.Operation) -> bool:
+        return write_transposed(module, self.vector_bytes)
 
     def decode_refusal(self, facts: AttentionFacts) -> str:
         return decodes(facts, self)

@@ -20,7 +20,6 @@ from ...ir.contractions import ContractionFacts, read_contraction
 from ...ir.limits import ASSUMED_TILES
 from .. import Target
 from ..gpu.configurations import basis, mma, promote
-from .machine import Nvidia
 from .tiles import MMA
 
 # What may stand in a dispatch beside the contraction and elementwise ops.
@@ -152,7 +151,7 @@ def _tile_refusal(tile: ProductTile, facts: ContractionFacts, target: Target) ->
     if any(not isinstance(size, int) or size % step for size, step in pairs):
         words = " x ".join(str(size) if isinstance(size, int) else "?" for size in sizes)
         return f"{words} are no multiples of {tile.rows} x {tile.columns} x {tile.depth}"
-    if isinstance(target, Nvidia) and tile.shared_bytes > target.shared_bytes:
+    if tile.shared_bytes > target.shared_bytes:
         return f"two buffers of its tiles do not fit into {target.shared_bytes} bytes"
     return ""
 

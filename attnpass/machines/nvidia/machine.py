@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ...attention.facts import AttentionFacts
 from ...attention.widening import cast_operands, narrow_operands, wide_type
@@ -47,6 +48,12 @@ _TILE_ROWS = 16
 @dataclass(frozen=True)
 class Nvidia(Target):
     """A CUDA device."""
+
+    # Seen on an H200: INVALID_ARGUMENT, and the context is lost.
+    refuses_empty_grids: ClassVar[bool] = True
+    # A second product as a mask would be written and read, of each head, also of shared keys.
+    joins_heads: ClassVar[bool] = True
+    copies_were_timed: ClassVar[bool] = True
 
     def worth_of_transposed_v(self, facts: AttentionFacts) -> Worth:
         rows, keys = facts.assumed_extent(facts.m), facts.assumed_extent(facts.k2)
