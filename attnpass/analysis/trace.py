@@ -15,6 +15,7 @@ from iree.compiler import ir
 from ..ir import (
     body_names,
     body_ops,
+    concat_dim,
     defining_op,
     is_ranked_tensor,
     ranked_shape,
@@ -128,7 +129,7 @@ class Tracer(ScalarReader["Linear | None", Value]):
 
     def _tensor_concat(self, op: ir.Operation, indices: Indices) -> Value | None:
         """An expression that all pieces agree on, each where it stands."""
-        dim = ir.IntegerAttr(op.attributes["dim"]).value
+        dim = concat_dim(op)
         index = indices[dim]
         ends = None if index is None else pieces_at(op, index, self._sizes)
         if index is None or ends is None:
@@ -182,7 +183,7 @@ def pieces_at(
 ) -> list[tuple[int, int, ir.Value]] | None:
     """(start, size, piece) for each piece of a `tensor.concat` in which `index` along its dim may
     be, of variables of these sizes; None where that is not known."""
-    dim = ir.IntegerAttr(concat.attributes["dim"]).value
+    dim = concat_dim(concat)
     low, high = index.range(sizes)
     found, start = [], 0
     for piece in concat.operands:

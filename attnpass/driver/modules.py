@@ -70,11 +70,10 @@ def unconverted_for(stages: Sequence[Stage], module: ir.Operation) -> tuple[str,
 def unconverted(module: ir.Operation) -> tuple[str, str] | None:
     """(place, what to do) where `module` is what a front end wrote, in which our passes see no
     attention: IREE has not brought it to its own dialects yet."""
-    from ..ir import location_text
+    from ..ir import full_name, location_text
 
     for op in itertools.islice(_all_ops(module), _LOOKED_AT):
-        dialect = str(op.attributes["name"]).strip('"') if op.name == "torch.operator" else op.name
-        writer = _INPUT_DIALECTS.get(dialect.partition(".")[0])
+        writer = _INPUT_DIALECTS.get(full_name(op).partition(".")[0])
         if writer:
             return location_text(op.location), (
                 f"'{op.name}' is {writer}'s, from before IREE's input conversion: passes on "
@@ -90,10 +89,12 @@ def updates_tensors(module: ir.Operation) -> bool:
     caller's own argument then, where it has it: the ABI does not say that it is the caller's."""
     from iree.compiler import ir
 
+    from ..ir import full_name
+
     found: list[str] = []
 
     def look(op: ir.Operation) -> ir.WalkResult:
-        name = str(op.attributes["name"]) if op.name == "torch.operator" else op.name
+        name = full_name(op)
         if not _UPDATES.search(name):
             return ir.WalkResult.ADVANCE
         found.append(name)

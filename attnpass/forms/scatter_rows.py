@@ -16,6 +16,7 @@ from iree.compiler import ir
 from ..ir import (
     Builder,
     Size,
+    concat_dim,
     copied_attributes,
     copy_region,
     defining_op,
@@ -148,7 +149,7 @@ def _column(table: ir.Value, rows: tuple[int, ...], place: int, axes: Axes) -> _
 def _piece(table: ir.Value, place: int) -> ir.Value | None:
     """The table of one column that is column `place` of a table made of such."""
     op = defining_op(table)
-    if op is None or op.name != "tensor.concat" or ir.IntegerAttr(op.attributes["dim"]).value != 1:
+    if op is None or op.name != "tensor.concat" or concat_dim(op) != 1:
         return None
     if any(ranked_shape(piece)[1] != 1 for piece in op.operands):
         return None

@@ -36,8 +36,10 @@ from .locations import location_text, number_at, number_of, path_text, set_numbe
 from .printing import print_alone, print_as_function
 from .queries import (
     collect,
+    concat_dim,
     defining_op,
     descendants,
+    full_name,
     has_ancestor,
     has_one_use,
     is_used,
@@ -96,6 +98,7 @@ __all__ = [
     "body_of",
     "body_ops",
     "collect",
+    "concat_dim",
     "constant_number",
     "copied_attributes",
     "copy_generic",
@@ -115,6 +118,7 @@ __all__ = [
     "fill_builtin_region",
     "fill_region",
     "filled_with",
+    "full_name",
     "has_ancestor",
     "has_one_use",
     "index_array",

@@ -60,3 +60,6 @@ ASSUMED_EXTENT = 1024
 ASSUMED_HEADS = 32
 ASSUMED_KEYS = 8192
 ASSUMED_TILES = 8
+# The rows of a precompiled product: of more, larger tiles are up to 12% faster; of fewer, smaller
+# ones up to twice as fast.
+ASSUMED_ROWS = 512

@@ -59,6 +59,16 @@ def descendants(op: ir.Operation, *names: str) -> Iterator[ir.Operation]:
             yield from descendants(child, *names[1:])
 
 
+def concat_dim(op: ir.Operation) -> int:
+    """The dim along which a `tensor.concat` puts its operands together."""
+    return ir.IntegerAttr(op.attributes["dim"]).value
+
+
+def full_name(op: ir.Operation) -> str:
+    """An op's name; of a `torch.operator` that of what it stands for, as `onnx.ReduceSum`."""
+    return ir.StringAttr(op.attributes["name"]).value if op.name == "torch.operator" else op.name
+
+
 def symbol_name(op: ir.Operation) -> str:
     """The name of a function, global or other symbol."""
     return ir.StringAttr(op.attributes["sym_name"]).value

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from .bodies import whole_number
-from .queries import defining_op
+from .queries import concat_dim, defining_op
 from .types import DYNAMIC, ranked_shape
 from .views import IN_PLACE, view_of
 
@@ -137,7 +137,7 @@ def _same_size(op: ir.Operation, value: ir.Value, dim: int) -> tuple[ir.Value, i
         return (view.source, inner[0]) if len(inner) == len(run.result) == 1 else None
     if op.name == "tensor.insert_slice":
         return op.operands[1], dim
-    if op.name == "tensor.concat" and ir.IntegerAttr(op.attributes["dim"]).value != dim:
+    if op.name == "tensor.concat" and concat_dim(op) != dim:
         return op.operands[0], dim
     if op.name == "tensor.pad":
         padding = (op.attributes["static_low"][dim], op.attributes["static_high"][dim])

@@ -9,7 +9,7 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.barrier import compute_barrier
-from ..ir import Builder, defining_op, maps, ranked_shape
+from ..ir import Builder, concat_dim, defining_op, maps, ranked_shape
 from ..ir.bodies import read_elementwise
 from ..ir.views import view_of
 from ..passes import OpPass
@@ -54,7 +54,7 @@ def _common_order(op: ir.Operation) -> tuple[int, ...] | None:
     (order,) = orders
     if order is None:
         return None
-    dim, shape = ir.IntegerAttr(op.attributes["dim"]).value, ranked_shape(op.results[0])
+    dim, shape = concat_dim(op), ranked_shape(op.results[0])
     here = {at for at in range(dim) if shape[at] != 1}
     there = {at for at, source in enumerate(order) if source < order[dim] and shape[at] != 1}
     return order if there < here else None
@@ -86,7 +86,7 @@ def _reorder(op: ir.Operation, order: Sequence[int]) -> None:
     build = Builder(op)
     before = maps.inverse(order)
     pieces = [_before(piece, before, build) for piece in op.operands]
-    whole = build.concat(pieces, order[ir.IntegerAttr(op.attributes["dim"]).value])
+    whole = build.concat(pieces, order[concat_dim(op)])
     # Stored: IREE would cut its dims in front of it for one of its readers, which then meets the
     # others in no kernel.
     op.results[0].replace_all_uses_with(build.transpose(compute_barrier(build, whole), order))

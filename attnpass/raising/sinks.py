@@ -15,7 +15,7 @@ from iree.compiler import ir
 
 from ..analysis.arithmetic import compute
 from ..analysis.values import Linear, Value, add, apply
-from ..ir import DYNAMIC, DynamicSize, Size, defining_op, sizes_of, whole_number
+from ..ir import DYNAMIC, DynamicSize, Size, concat_dim, defining_op, sizes_of, whole_number
 from .elements import (
     Expression,
     ExpressionReader,
@@ -109,7 +109,7 @@ def _pieces(whole: ir.Value) -> tuple[int, list[ir.Value]] | None:
     """(dim, pieces) where a tensor is pieces side by side along a dim."""
     op = defining_op(whole)
     if op is not None and op.name == "tensor.concat":
-        return ir.IntegerAttr(op.attributes["dim"]).value, list(op.operands)
+        return concat_dim(op), list(op.operands)
     return None if op is None or op.name != "tensor.insert_slice" else _inserted(op)
 
 

@@ -21,6 +21,7 @@ from ...ir import (
     sizes_of,
     users,
 )
+from ...ir.limits import ASSUMED_ROWS
 from ...ir.views import RESHAPES
 from ...machines import Target
 from .. import ProductOffer
@@ -34,9 +35,6 @@ from .sources import unaligned_slice
 _MULTIPLE = 8
 _NARROW = "f8E4M3FN"
 _TILE_ROWS = 128
-# An unknown number of rows is taken to be this: of more, larger tiles are up to 12% faster; of
-# fewer, smaller ones up to twice as fast.
-_ASSUMED_ROWS = 512
 # A factor that all rows share is one of this many.
 _ALL_ROWS = 2**31 - 1
 # Ops that are looked at for the other product of a gate.
@@ -258,7 +256,7 @@ def _plan(
 ) -> ProductPlan:
     n, k = (pair[0].facts if pair else facts).n, facts.k
     assert isinstance(n, int) and isinstance(k, int)
-    rows = facts.m if isinstance(facts.m, int) else _ASSUMED_ROWS
+    rows = facts.m if isinstance(facts.m, int) else ASSUMED_ROWS
     # Of both products, or of both halves of one, the first has the activation.
     last = facts.epilogues[-1]
     behind = (pair[0].epilogue if pair else last).activation
