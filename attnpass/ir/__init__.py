@@ -33,7 +33,6 @@ from .bodies import (
 )
 from .builder import Builder, fill_builtin_region
 from .locations import location_text, number_at, number_of, path_text, set_number
-from .printing import print_alone, print_as_function
 from .queries import (
     collect,
     concat_dim,
@@ -134,8 +133,6 @@ __all__ = [
     "number_at",
     "number_of",
     "path_text",
-    "print_alone",
-    "print_as_function",
     "product",
     "put_in_place",
     "ranked_shape",

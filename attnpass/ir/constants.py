@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from iree.compiler import ir
 
-from . import print_alone
+from .printing import print_alone
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..ir import Builder, collect, copied_attributes, defining_op, full_name
+from ..ir import Builder, collect, copied_attributes, defining_op
 from ..ir.printed import torch_element, with_torch_element
 from ..ir.rewrite import erase
 from ..passes import Pass, PassContext
@@ -35,6 +35,7 @@ _ONNX_SUMS = frozenset(
 )
 # What torch calls the types, as numbers.
 _CODES = {"f16": 5, "f32": 6, "bf16": 15}
+_TORCH, _ONNX = "torch.aten.", "onnx."
 
 
 @dataclass(frozen=True)
@@ -67,11 +68,11 @@ def _is_narrow_sum(op: ir.Operation) -> bool:
 
 def _sums(op: ir.Operation) -> bool:
     """Whether an op of torch or ONNX sums, in a type that it is not told."""
-    dialect, _, name = full_name(op).partition(".")
-    if dialect == "onnx":
-        return name in _ONNX_SUMS
-    name = name.removeprefix("aten.")
-    if dialect != "torch" or name not in _SUMS:
+    if op.name == "torch.operator":
+        name = ir.StringAttr(op.attributes["name"]).value
+        return name.startswith(_ONNX) and name.removeprefix(_ONNX) in _ONNX_SUMS
+    name = op.name.removeprefix(_TORCH)
+    if name == op.name or name not in _SUMS:
         return False
     place = _SUMS[name]
     return place is None or _is_none(op.operands[place])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 
 from iree.compiler import ir
 
@@ -326,6 +326,67 @@ def _plan(
 ) -> KernelPlan | str | None:
     """The attention, of Q, K and V in these types, by this kernel; None if K and V cannot be had
     in its type, or a reason that is not that."""
+    given = _given(facts, kernel, types, row, placed, value_map)
+    if not isinstance(given, GivenOperands):
+        return given
+    lying = given.lying
+    work = _work(facts, row, mask, given.group, given.repeats, kernel)
+    own, kernel_time = iree_seconds(work), kernel_seconds(work, kernel, target)
+    copied = {*given.moved, *given.widened, *given.signed}
+    moving = _moving_seconds(facts, copied, given.widened, given, target)
+    spared = _moving_seconds(facts, lying.spared, {}, given, target)
+    words = _words((kernel_time, own, moving), kernel, facts, given) + lying.words
+    words += f", copies of slices would take {1e6 * spared:.0f} us" if spared else ""
+    return KernelPlan(
+        name=kernel.name,
+        seconds=own + spared - kernel_time - moving,
+        reason=words,
+        moved=given.moved,
+        widened=given.widened,
+        kernel=kernel,
+        row=row,
+        mask=mask,
+        mask_place=placed,
+        heads=_heads(facts),
+        group=given.group,
+        orders=given.orders,
+        sources=given.sources,
+        repeats=given.repeats,
+        programs=kernel.programs_per_unit * target.compute_units,
+        reader=lying.reader,
+        at_reader=lying.at_reader,
+        at_result=lying.at_result,
+        latent=given.latent,
+    )
+
+
+@dataclass(frozen=True)
+class GivenOperands:
+    """How an attention is given to a kernel: as `KernelPlan` has it, what is read and written where
+    it `lies`, and what is done to operands before, which are `signed` (negated), too. `narrow`:
+    K and V are read in 8 bits, before casts."""
+
+    group: tuple[int, ...]
+    orders: dict[str, tuple[int, ...]]
+    sources: dict[str, ir.Value]
+    repeats: int
+    narrow: bool
+    latent: LatentPlace | None
+    lying: Lying
+    moved: tuple[str, ...]
+    widened: dict[str, str]
+    signed: tuple[str, ...]
+
+
+def _given(
+    facts: AttentionFacts,
+    kernel: Kernel,
+    types: Types,
+    row: int,
+    placed: MaskPlace | None,
+    value_map: maps.Positions | None,
+) -> GivenOperands | str | None:
+    """How a kernel gets Q, K and V of these types; None and reasons as for `_plan`."""
     group = tuple(dim for dim in facts.map_of("query") if dim in facts.m and dim != row)
     orders = _orders(facts, kernel, row, group, value_map)
     if placed is not None:
@@ -339,48 +400,27 @@ def _plan(
         return None
     latent = None
     if kernel.kind == "latent":
-        given = {name: sources.get(name, facts.value(name)) for name in ("key", "value")}
-        ranks = {name: tuple(range(len(ranked_shape(source)))) for name, source in sources.items()}
-        latent = latent_place(facts, given, {**orders, **ranks}) if not value_map else _MOVED_V
+        read = {name: sources.get(name, facts.value(name)) for name in ("key", "value")}
+        given = orders | _as_they_are(sources)
+        latent = _MOVED_V if value_map else latent_place(facts, read, given)
         if isinstance(latent, str):
             return latent
         turned -= {"key", "value"}
     lying = _lying(facts, kernel, orders, sources, product([*_sizes(facts, group), repeats]))
-    reads = {} if value_map else lying.reads
-    in_place = {*reads, *(["output"] if lying.at_result or lying.reader else [])}
-    moved = tuple(name for name in orders if name in turned - in_place)
-    work = _work(facts, row, mask, group, repeats, kernel)
-    own, kernel_time = iree_seconds(work), kernel_seconds(work, kernel, target)
-    widened = _widened(facts, kernel, sources)
-    signed = ("query",) if sign_of(facts.value("scale")) == -1 else ()
-    copied = {*moved, *widened, *signed}
-    moving = _moving_seconds(facts, copied, widened, sources, repeats, target)
-    spared = () if value_map else lying.spared
-    spared_time = _moving_seconds(facts, spared, {}, sources, repeats, target)
-    done = _changes(kernel, moved, widened, bool(signed))
-    words = _words((kernel_time, own, moving), kernel, facts, done, repeats, narrow) + lying.words
-    words += f", copies of slices would take {1e6 * spared_time:.0f} us" if spared_time else ""
-    programs = kernel.programs_per_unit * target.compute_units
-    return KernelPlan(
-        name=kernel.name,
-        seconds=own + spared_time - kernel_time - moving,
-        reason=words,
-        moved=moved,
-        widened=widened,
-        kernel=kernel,
-        row=row,
-        mask=mask,
-        mask_place=placed,
-        heads=_heads(facts),
+    if value_map:
+        lying = replace(lying, reads={}, spared=())
+    in_place = {*lying.reads, *(["output"] if lying.at_result or lying.reader else [])}
+    return GivenOperands(
         group=group,
         orders=orders,
         sources=sources,
         repeats=repeats,
-        programs=programs,
-        reader=lying.reader,
-        at_reader=lying.at_reader,
-        at_result=lying.at_result,
+        narrow=narrow,
         latent=latent,
+        lying=lying,
+        moved=tuple(name for name in orders if name in turned - in_place),
+        widened=_widened(facts, kernel, sources),
+        signed=("query",) if sign_of(facts.value("scale")) == -1 else (),
     )
 
 
@@ -408,8 +448,7 @@ def _lying(
     if not kernel.strided:
         return Lying()
     values = {name: sources.get(name, facts.value(name)) for name in _READ}
-    ranks = {name: tuple(range(len(ranked_shape(source)))) for name, source in sources.items()}
-    reads = common_places(values, {**orders, **ranks}, group)
+    reads = common_places(values, orders | _as_they_are(sources), group)
     order, result = orders["output"], facts.op.results[0]
     hides = mask_may_hide_rows(facts)
     own = None if hides else written_place(result, order, reads, group)
@@ -429,6 +468,11 @@ def _lying(
         words += f"; read where it lies: {', '.join(read)}"
     reader, at_reader = own or (None, None)
     return Lying(reads, reader, at_reader, at_result, words, spared)
+
+
+def _as_they_are(sources: dict[str, ir.Value]) -> dict[str, tuple[int, ...]]:
+    """The orders of operands that are read without their repeats: as they lie."""
+    return {name: tuple(range(len(ranked_shape(value)))) for name, value in sources.items()}
 
 
 def _sizes(facts: AttentionFacts, dims: Sequence[int]) -> list[Size]:
@@ -464,32 +508,29 @@ def _words(
     seconds: tuple[float, float, float],
     kernel: Kernel,
     facts: AttentionFacts,
-    done: Sequence[str],
-    repeats: int,
-    narrow: bool,
+    given: GivenOperands,
 ) -> str:
     """Why the kernel is worth it, or not: `seconds` are the kernel's, those of IREE's code, and
-    those of what is `done` to operands for it."""
+    those of what is done to operands for it."""
     kernel_time, own, moving = (1e6 * each for each in seconds)
+    done = _changes(kernel, given)
     words = f"about {kernel_time:.0f} us instead of {own:.0f}"
     words += kernel.measured and f" (measured: {kernel.measured})"
     if done:
         words += f", and {moving:.0f} to {' and '.join(done)}"
-    if narrow and facts.element_types["key"] != kernel.cache_type:
+    if given.narrow and facts.element_types["key"] != kernel.cache_type:
         words += f"; K and V are read in {kernel.cache_type}, before they are widened"
-    if repeats > 1:
-        words += f"; K and V are read without their {repeats}-fold repeat"
+    if given.repeats > 1:
+        words += f"; K and V are read without their {given.repeats}-fold repeat"
     return words
 
 
-def _changes(
-    kernel: Kernel, moved: Sequence[str], widened: Iterable[str], signed: bool
-) -> list[str]:
+def _changes(kernel: Kernel, given: GivenOperands) -> list[str]:
     """What is done to operands before the kernel reads them, in words."""
-    done = [f"transpose the {' and the '.join(moved)}"] if moved else []
-    if widened:
-        done += [f"widen the {' and the '.join(widened)} to {kernel.element_type}"]
-    if signed:
+    done = [f"transpose the {' and the '.join(given.moved)}"] if given.moved else []
+    if given.widened:
+        done += [f"widen the {' and the '.join(given.widened)} to {kernel.element_type}"]
+    if given.signed:
         done += ["negate the query, as the scale is below zero"]
     return done
 
@@ -508,16 +549,15 @@ def _widened(facts: AttentionFacts, kernel: Kernel, sources: dict[str, ir.Value]
 def _moving_seconds(
     facts: AttentionFacts,
     copied: Collection[str],
-    widened: dict[str, str],
-    sources: dict[str, ir.Value],
-    repeats: int,
+    widened: Collection[str],
+    given: GivenOperands,
     target: Target,
 ) -> float:
     """The time to transpose, widen or negate operands; one dispatch does all to one of them."""
     seconds = 0.0
     for name in copied:
         value = facts.value(name)
-        elements = _elements(facts, name) / (repeats if name in sources else 1)
+        elements = _elements(facts, name) / (given.repeats if name in given.sources else 1)
         if name in widened:
             seconds += widening_seconds(elements, target)
         else:
