@@ -52,11 +52,16 @@ def kernels_by_target(module: ir.Operation) -> Iterator[tuple[ir.Operation, str]
         yield from ((function, target) for function in list(descendants(variant, *_FUNCTIONS)))
 
 
+def kernels_for(module: ir.Operation, backend: str) -> Iterator[tuple[ir.Operation, str]]:
+    """Those for a backend that IREE is yet to lower."""
+    for function, target in kernels_by_target(module):
+        if backend in printed.backends(target) and is_to_be_lowered(function):
+            yield function, target
+
+
 def cuda_kernels(module: ir.Operation) -> Iterator[ir.Operation]:
     """The kernels for CUDA that IREE is yet to lower."""
-    for function, target in kernels_by_target(module):
-        if "cuda" in printed.backends(target) and is_to_be_lowered(function):
-            yield function
+    return (function for function, _ in kernels_for(module, "cuda"))
 
 
 def is_to_be_lowered(function: ir.Operation) -> bool:

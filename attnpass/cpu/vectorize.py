@@ -14,12 +14,11 @@ from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts, describe, find_ops
 from ..codegen.kernel import (
-    is_to_be_lowered,
-    kernels_by_target,
+    kernels_for,
     load_of,
     mark_lowered,
 )
-from ..ir import detached_copy, erase, printed, restore, set_attribute
+from ..ir import detached_copy, erase, restore, set_attribute
 from ..machines import parse_target
 from ..machines.cpu import configurations as cpu
 from ..machines.cpu.loops import LoopTiles, marked, misfit, row_size, tile_rows
@@ -40,12 +39,8 @@ def use_loops(module: ir.Operation, report: Report) -> bool:
     executable-configurations) whose attention asks for loops; returns whether IR changed.
     """
     changed = False
-    for function, target in kernels_by_target(module):
-        if (
-            "llvm-cpu" in printed.backends(target)
-            and is_to_be_lowered(function)
-            and _asked(function)
-        ):
+    for function, target in kernels_for(module, "llvm-cpu"):
+        if _asked(function):
             changed |= _rewrite_kernel(function, target, report)
     return changed
 

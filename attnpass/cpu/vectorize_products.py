@@ -12,7 +12,7 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.facts import find_ops
-from ..codegen.kernel import is_to_be_lowered, kernels_by_target, mark_lowered
+from ..codegen.kernel import kernels_for, mark_lowered
 from ..ir import (
     collect,
     detached_copy,
@@ -37,9 +37,8 @@ def use_loops(module: ir.Operation, report: Report) -> bool:
     """Rewrites the llvm-cpu kernels of `module` (a builtin.module at IREE's phase
     executable-configurations) that multiply few rows by weights; returns whether IR changed."""
     changed = False
-    for function, target in kernels_by_target(module):
-        if '<"llvm-cpu"' in target and is_to_be_lowered(function):
-            changed |= _rewrite_kernel(function, target, report)
+    for function, target in kernels_for(module, "llvm-cpu"):
+        changed |= _rewrite_kernel(function, target, report)
     return changed
 
 

@@ -21,10 +21,10 @@ from .exported import (
     decomposed,
     export,
     has_doubles,
-    normalize,
     stateless,
 )
 from .importer import host_bytes, imported, unknown_ops
+from .normalize import normalize
 from .signature import CallSignature, signature_of
 
 _HAL: Any = runtime.HalElementType

@@ -369,8 +369,9 @@ def text_of(block: Any, inputs: Sequence[Tensor], unknown: Sequence[Any]) -> str
     """The block in IREE's torch dialect, its weights arguments behind its inputs; `unknown` are
     the sizes of each input that the program leaves open, as torch.export takes them. Tensors are
     not read."""
-    from attnpass.torch.exported import decomposed, export, normalize, stateless
+    from attnpass.torch.exported import decomposed, export, stateless
     from attnpass.torch.importer import imported
+    from attnpass.torch.normalize import normalize
 
     weights = list(block.parameters())
     open_sizes = ((*unknown, *([None] * len(weights))),)

@@ -17,7 +17,7 @@ from iree.compiler import ir
 from ...attention.facts import OP_NAMES
 from ...codegen import fp8, ptx
 from ...codegen.fp8 import FORMATS, Fp8
-from ...codegen.kernel import is_to_be_lowered, kernels_by_target, rewrite_lowered
+from ...codegen.kernel import kernels_for, rewrite_lowered
 from ...ir import (
     Builder,
     collect,
@@ -66,9 +66,9 @@ def translate_fp8(module: ir.Operation, report: Report) -> bool:
 
 def _kernels(module: ir.Operation) -> Iterator[tuple[ir.Operation, ptx.Machine]]:
     """The kernels for CUDA that IREE is yet to lower, each with what runs it."""
-    for function, target in kernels_by_target(module):
+    for function, target in kernels_for(module, "cuda"):
         machine = ptx.machine_of(target)
-        if machine is not None and is_to_be_lowered(function):
+        if machine is not None:
             yield function, machine
 
 
