@@ -38,15 +38,44 @@ _PIECE = 32 << 20
 # Sizes in the pool are rounded up to this; what is held of a piece so that it stays mapped.
 _STEP = 2 << 20
 _ROOM = _PIECE - _STEP
-# Beyond it a call takes far longer than its memory, which others may need.
+# The largest workspace: what needs more runs far longer than memory takes to map, and others may
+# need that memory.
 _MOST = 1 << 30
-# What results are given room in, at most.
-_MOST_PIECES = 8
+# Pieces that results are given room in, at most.
+_RESULT_PIECES = 8
 
 
 @dataclass(frozen=True)
-class _HeldMemory:
-    """Memory that one list of commands computes in; `size` is 0 where only a call knows it."""
+class HoldWorkspace(Pass):
+    """Allocates what calls compute in once, not at each call: when the module is loaded, and
+    where sizes are known only at run time, in the first call that needs so much.
+
+    Where one list of commands alone uses it, up to 1 GB. The module then holds 32 MB or more of
+    the GPU's memory for as long as it is loaded. IREE 3.13's CUDA driver has one stream, so calls
+    do not meet there. `--attn-workspace=false` leaves it.
+    """
+
+    name: ClassVar[str] = "attn-hold-workspace"
+    summary: ClassVar[str] = "CUDA: the memory that calls compute in stays allocated between them"
+    phase: ClassVar[str] = "stream"
+    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        if {*backends(module)} != {"cuda"}:
+            return False
+        workspace = hold_workspace(module)
+        if workspace is not None:
+            context.report.note(
+                f"the module holds {workspace}: IREE 3.13's CUDA driver would map it at each call",
+                bytes=workspace.size + workspace.pieces * _PIECE,
+            )
+        return workspace is not None
+
+
+@dataclass(frozen=True)
+class _Use:
+    """An allocation that one list of commands computes in, and its release; `size` is 0 where only
+    a call knows it."""
 
     allocation: ir.Operation
     commands: ir.Operation
@@ -55,7 +84,7 @@ class _HeldMemory:
 
 
 @dataclass(frozen=True)
-class Held:
+class Workspace:
     """What a module holds: bytes when it is loaded, whether calls may make it grow, and the
     pieces of memory in which there is room for results."""
 
@@ -69,35 +98,35 @@ class Held:
         return f"a workspace of {math.ceil(self.size / 1e6)} MB{more}{room}"
 
 
-def hold_workspace(module: ir.Operation) -> Held | None:
+def hold_workspace(module: ir.Operation) -> Workspace | None:
     """Has each list of commands compute in one allocation that the module holds; None where there
-    is nothing to hold. Needs a current context."""
+    is nothing to hold, or more than one device. Needs a current context."""
     functions = collect(module, lambda op: op.name == "util.func", bodies=False)
     allocations = [collect(one, lambda op: op.name == _ALLOCATION) for one in functions]
     found = [op for each in allocations for op in each]
     if len({str(_affinity(op)) for op in found}) != 1:
         return None
-    uses = _one_a_list([use for use in map(_use, found) if use is not None])
+    uses = _one_for_each_list([use for use in map(_read_use, found) if use is not None])
     if not uses:
         return None
     size = max(_STEP, *(use.size for use in uses))
-    returned = [sizes for each in allocations if (sizes := _returned_bytes(each))]
     grows = not all(use.size for use in uses)
-    # What is made anew elsewhere leaves its piece.
-    tail = 0 if grows else -size % _PIECE
-    pieces = max((_pieces(sizes, tail) for sizes in returned), default=0)
-    held = Held(size, grows, min(pieces, _MOST_PIECES))
-    _allocate(functions[0], held, _affinity(found[0]))
+    # Results have room in what the workspace leaves of its last piece; one that grows moves.
+    rest = 0 if grows else -size % _PIECE
+    returned = [sizes for each in allocations if (sizes := _returned_bytes(each))]
+    pieces = max((_pieces(sizes, rest) for sizes in returned), default=0)
+    workspace = Workspace(size, grows, min(pieces, _RESULT_PIECES))
+    _allocate(functions[0], workspace, _affinity(found[0]))
     for use in uses:
-        _replace(use, held)
-    return held
+        _replace(use, workspace)
+    return workspace
 
 
 def _affinity(op: ir.Operation) -> ir.Attribute | None:
     return op.attributes.get("affinity")
 
 
-def _use(allocation: ir.Operation) -> _HeldMemory | None:
+def _read_use(allocation: ir.Operation) -> _Use | None:
     """What an allocation is for, if one list of commands alone reads and writes it."""
     memory, size = allocation.results[0], whole_number(allocation.operands[0])
     names = sorted(op.name for op in users(memory))
@@ -106,12 +135,12 @@ def _use(allocation: ir.Operation) -> _HeldMemory | None:
     if size is not None and not 0 < size <= _MOST:
         return None
     commands, release = sorted(users(memory), key=lambda op: op.name)
-    return _HeldMemory(allocation, commands, release, size or 0)
+    return _Use(allocation, commands, release, size or 0)
 
 
-def _one_a_list(uses: Sequence[_HeldMemory]) -> list[_HeldMemory]:
+def _one_for_each_list(uses: Sequence[_Use]) -> list[_Use]:
     """The first of those that one list of commands has: others would be the same memory."""
-    found: list[_HeldMemory] = []
+    found: list[_Use] = []
     for use in uses:
         if all(use.commands != other.commands for other in found):
             found.append(use)
@@ -125,10 +154,10 @@ def _returned_bytes(allocations: Iterable[ir.Operation]) -> list[int]:
     return [_ROOM if size is None else size for size in sizes]
 
 
-def _pieces(sizes: Sequence[int], tail: int) -> int:
-    """How many pieces have room for results of these sizes, behind what `tail` bytes at the end
-    of the workspace have room for. What is larger than a piece is mapped at each call."""
-    left = [tail]
+def _pieces(sizes: Sequence[int], rest: int) -> int:
+    """How many pieces have room for results of these sizes, beside the `rest` bytes of a piece
+    that has other memory. What is larger than a piece is mapped at each call."""
+    left = [rest]
     for size in sorted((one for one in sizes if one <= _ROOM), reverse=True):
         size = math.ceil(size / _STEP) * _STEP
         place = next((at for at, room in enumerate(left) if room >= size), None)
@@ -164,7 +193,7 @@ class _Memory:
         return op.results[0]
 
 
-def _allocate(before: ir.Operation, held: Held, affinity: ir.Attribute | None) -> None:
+def _allocate(before: ir.Operation, workspace: Workspace, affinity: ir.Attribute | None) -> None:
     """Adds globals with memory that is allocated when the module is loaded.
 
     Each piece for results is filled but for its end, which is held, before anything is given
@@ -172,10 +201,10 @@ def _allocate(before: ir.Operation, held: Held, affinity: ir.Attribute | None) -
     """
     build = Builder(before)
     transient = ir.Type.parse(_TRANSIENT)
-    _declare(build, _NAME, transient, mutable=held.grows)
-    if held.grows:
+    _declare(build, _NAME, transient, mutable=workspace.grows)
+    if workspace.grows:
         _declare(build, _BYTES, ir.IndexType.get(), mutable=True)
-    ends = [f"{_END}_{number}" for number in range(held.pieces)]
+    ends = [f"{_END}_{number}" for number in range(workspace.pieces)]
     for name in ends:
         # Public: nobody reads it.
         _declare(build, name, transient, visibility="public")
@@ -190,13 +219,13 @@ def _allocate(before: ir.Operation, held: Held, affinity: ir.Attribute | None) -
             count = inner.constant_index(size)
             fillers.append((memory.made(count), count))
 
-        size = inner.constant_index(held.size)
+        size = inner.constant_index(workspace.size)
         _store(inner, _NAME, memory.made(size))
-        if held.grows:
+        if workspace.grows:
             _store(inner, _BYTES, size)
-        tail = -held.size % _PIECE // _STEP * _STEP
-        if ends and tail:
-            filled(tail)
+        rest = -workspace.size % _PIECE // _STEP * _STEP
+        if ends and rest:
+            filled(rest)
         for name in ends:
             filled(_ROOM)
             _store(inner, name, memory.made(inner.constant_index(_STEP)))
@@ -228,7 +257,7 @@ def _store(build: Builder, name: str, value: ir.Value) -> None:
     build.create("util.global.store", [], [value], {"global": ir.FlatSymbolRefAttr.get(name)})
 
 
-def _replace(use: _HeldMemory, held: Held) -> None:
+def _replace(use: _Use, workspace: Workspace) -> None:
     """Has the list of commands use the workspace, and wait for what the allocation waited for."""
     allocation, release = use.allocation, use.release
     build = Builder(allocation)
@@ -276,30 +305,3 @@ def _awaited(build: Builder, op: ir.Operation, number: int) -> ir.Value:
     if len(op.operands) > number:
         return op.operands[number]
     return build.create(_NO_WAIT, [ir.Type.parse(_TIMEPOINT)], []).results[0]
-
-
-@dataclass(frozen=True)
-class HoldWorkspace(Pass):
-    """Allocates what calls compute in once, not at each call: when the module is loaded, and
-    where sizes are known only at run time, in the first call that needs so much.
-
-    Where one list of commands alone uses it, up to 1 GB. The module then holds 32 MB or more of
-    the GPU's memory for as long as it is loaded. IREE 3.13's CUDA driver has one stream, so calls
-    do not meet there. `--attn-workspace=false` leaves it.
-    """
-
-    name: ClassVar[str] = "attn-hold-workspace"
-    summary: ClassVar[str] = "CUDA: the memory that calls compute in stays allocated between them"
-    phase: ClassVar[str] = "stream"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
-
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        if {*backends(module)} != {"cuda"}:
-            return False
-        held = hold_workspace(module)
-        if held is not None:
-            context.report.note(
-                f"the module holds {held}: IREE 3.13's CUDA driver would map it at each call",
-                bytes=held.size + held.pieces * _PIECE,
-            )
-        return held is not None

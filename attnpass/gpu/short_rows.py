@@ -26,21 +26,6 @@ _WORKGROUPS = 264
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """How a kernel takes rows of `size`: `lanes` of a subgroup have `width` elements each of one,
-    and a workgroup of `subgroups` takes `count` of them."""
-
-    size: int
-    width: int
-    subgroups: int
-    count: int
-
-    @property
-    def lanes(self) -> int:
-        return self.size // self.width
-
-
-@dataclass(frozen=True)
 class ShortRows(Pass):
     """Has a workgroup reduce many rows at once where each is a head or less, as norms of Q and K
     do (Qwen3, Flux, ViT-22B).
@@ -67,23 +52,39 @@ class ShortRows(Pass):
         return changed
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """How a kernel takes rows of `size`: `lanes` of a subgroup have `width` elements each of one,
+    and a workgroup of `subgroups` takes `count` of them."""
+
+    size: int
+    width: int
+    subgroups: int
+    count: int
+
+    @property
+    def lanes(self) -> int:
+        return self.size // self.width
+
+
 def _configure(function: ir.Operation) -> _Rows | None:
-    """Configures a kernel for several rows a workgroup; None where it is left."""
+    """Configures a kernel for several rows a workgroup; None where it is left:
+
+    1. where IREE does not have one subgroup take a row of each of its ops;
+    2. where no dim of the op that cuts the work into workgroups has enough rows;
+    3. where one of its ops has not just one loop along that dim.
+    """
     info = function.attributes["translation_info"]
     ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
-    if _PIPELINE not in printed.pipeline(info) or not ops:
-        return None
-    if printed.numbers(info, "workgroup_size") != [_LANES, 1, 1]:
-        return None
-    if not all(op.name == "linalg.generic" and _takes_a_row(op) for op in ops):
+    if not ops or not _has_one_subgroup(info) or not all(map(_takes_a_row, ops)):
         return None
     roots = [op for op in ops if printed.numbers(op.attributes[_CONFIGURATION], "workgroup")]
     loops = _SharedLoops(function)
-    along = _dim_of_rows(roots[0]) if len(roots) == 1 else None
+    along = _loop_over_rows(roots[0]) if len(roots) == 1 else None
     rows = None if along is None else _rows(roots[0], along, loops)
     if along is None or rows is None:
         return None
-    places = [loops.meeting(roots[0], along, op) for op in ops]
+    places = [loops.along_the_same(roots[0], along, op) for op in ops]
     if any(len(each) != 1 for each in places):
         return None
     for op, (place,) in zip(ops, places, strict=True):
@@ -95,21 +96,26 @@ def _configure(function: ir.Operation) -> _Rows | None:
     return rows
 
 
+def _has_one_subgroup(info: ir.Attribute) -> bool:
+    is_one = printed.numbers(info, "workgroup_size") == [_LANES, 1, 1]
+    return is_one and _PIPELINE in printed.pipeline(info)
+
+
 def _takes_a_row(op: ir.Operation) -> bool:
-    """Whether a subgroup takes a row of the op, its last loop, at once, and nothing beside it."""
-    told = op.attributes[_CONFIGURATION]
-    lanes, subgroups = (printed.numbers(told, name) for name in ("lane_basis", "subgroup_basis"))
-    parts = printed.numbers(told, "partial_reduction") or printed.numbers(told, "serial")
-    if len(lanes) != 2 or len(subgroups) != 2 or not parts:
+    """Whether a subgroup takes a row of a generic, its last loop, at once, and nothing beside
+    it."""
+    if op.name != "linalg.generic":
         return False
+    config = op.attributes[_CONFIGURATION]
     rank = maps.num_dims(op.attributes["indexing_maps"])
-    outer = [1] * (rank - 1)
-    straight = lanes[1] == subgroups[1] == list(range(rank))
+    outer, dims = [1] * (rank - 1), list(range(rank))
+    lanes, subgroups = (printed.numbers(config, name) for name in ("lane_basis", "subgroup_basis"))
+    parts = printed.numbers(config, "partial_reduction") or printed.numbers(config, "serial")
     return (
-        straight
-        and [*outer, _LANES] == lanes[0]
-        and [*outer, 1] == subgroups[0]
-        and (parts[:-1] == [0] * (rank - 1))
+        lanes == [[*outer, _LANES], dims]
+        and subgroups == [[*outer, 1], dims]
+        and bool(parts)
+        and parts[:-1] == [0] * (rank - 1)
     )
 
 
@@ -126,7 +132,7 @@ class _SharedLoops:
                     if loop is not None:
                         self._join((value, dim), (op.results[0], "loop", loop))
 
-    def meeting(self, op: ir.Operation, loop: int, other: ir.Operation) -> list[int]:
+    def along_the_same(self, op: ir.Operation, loop: int, other: ir.Operation) -> list[int]:
         """The loops of another op that run along the dim of this one's loop."""
         known = self._first((op.results[0], "loop", loop))
         count = maps.num_dims(other.attributes["indexing_maps"])
@@ -174,7 +180,7 @@ def _sizes(op: ir.Operation) -> dict[int, int | None]:
     }
 
 
-def _dim_of_rows(op: ir.Operation) -> int | None:
+def _loop_over_rows(op: ir.Operation) -> int | None:
     """The loop along whose dim a workgroup can best take several rows: that with the most factors
     of two, the last of those."""
     *outer, _ = sorted(_sizes(op).items())
@@ -222,12 +228,12 @@ def _with_rows(configuration: ir.Attribute, place: int, rows: _Rows) -> str:
         return [*numbers[:place], at_place, *numbers[place + 1 : -1], last]
 
     text = str(configuration)
-    lanes, each = rows.lanes, _LANES // rows.lanes
+    # A basis is (counts, dims), a tile has a size a dim.
     changes = {
-        "lane_basis": lambda told: [put(told[0], each, lanes), told[1]],
-        "subgroup_basis": lambda told: [put(told[0], rows.subgroups, 1), told[1]],
-        "thread": lambda told: put(told, 1, rows.width),
-        "workgroup": lambda told: put(told, rows.count, 0),
+        "lane_basis": lambda basis: [put(basis[0], _LANES // rows.lanes, rows.lanes), basis[1]],
+        "subgroup_basis": lambda basis: [put(basis[0], rows.subgroups, 1), basis[1]],
+        "thread": lambda tile: put(tile, 1, rows.width),
+        "workgroup": lambda tile: put(tile, rows.count, 0),
     }
     for name, change in changes.items():
         text = printed.with_numbers(text, name, change)

@@ -12,7 +12,7 @@ from iree.compiler.tools import compile_str
 import attnpass
 from attnpass import Report
 from attnpass.gpu import hold_workspace as workspaces
-from attnpass.gpu.hold_workspace import Held, hold_workspace
+from attnpass.gpu.hold_workspace import Workspace, hold_workspace
 
 _ROWS = 256
 
@@ -63,7 +63,7 @@ def test_one_allocation_serves_all_functions() -> None:
     at_stream = compile_str(_TEXT, extra_args=[*CPU, "--compile-to=stream"])
     with ir.Context() as context:
         module = ir.Module.parse(at_stream, context)
-        assert hold_workspace(module.operation) == Held(2 << 20, grows=False, pieces=0)
+        assert hold_workspace(module.operation) == Workspace(2 << 20, grows=False, pieces=0)
         text = str(module)
     assert text.count("stream.resource.alloca ") == 3 and "resource.dealloca" not in text
     program = compile_str(text, extra_args=[*CPU, "--compile-from=stream"])
@@ -106,7 +106,7 @@ util.func public @main() {
 def test_memory_of_the_same_commands_stays_apart() -> None:
     with ir.Context():
         module = ir.Module.parse(_TWO)
-        assert hold_workspace(module.operation) == Held(2 << 20, grows=False, pieces=0)
+        assert hold_workspace(module.operation) == Workspace(2 << 20, grows=False, pieces=0)
         module.operation.verify()
         text = str(module)
     # One is held, and allocated once; the other is allocated and given back as before.
@@ -134,7 +134,7 @@ def test_calls_of_unknown_sizes(most: int, monkeypatch: pytest.MonkeyPatch) -> N
     at_stream = compile_str(text, extra_args=[*CPU, "--compile-to=stream"])
     with ir.Context() as context:
         module = ir.Module.parse(at_stream, context)
-        assert hold_workspace(module.operation) == Held(2 << 20, grows=True, pieces=1)
+        assert hold_workspace(module.operation) == Workspace(2 << 20, grows=True, pieces=1)
         assert module.operation.verify()
         program = compile_str(str(module), extra_args=[*CPU, "--compile-from=stream"])
     config = runtime.Config("local-task")
