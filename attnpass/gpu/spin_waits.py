@@ -11,9 +11,11 @@ from ..ir import Builder, whole_number
 from ..passes import OpPass
 
 _AWAIT, _QUERY = "hal.fence.await", "hal.fence.query"
+# A wait without an end.
+_FOREVER = -1
 # What a query of a fence gives that is not signaled yet: IREE_STATUS_DEFERRED.
 _PENDING = 17
-# A query takes about 40 ns: behind some ms of them a thread's sleep is a small part of the call.
+# A query takes about 40 ns: behind 5 ms of them a thread's sleep is a small part of the call.
 _QUERIES = 1 << 17
 
 
@@ -33,7 +35,7 @@ class SpinWaits(OpPass):
     kind: ClassVar[str] = "wait"
 
     def wanted(self, op: ir.Operation) -> bool:
-        return op.name == _AWAIT and whole_number(op.operands[0]) == -1
+        return op.name == _AWAIT and whole_number(op.operands[0]) == _FOREVER
 
     def change(self, op: ir.Operation) -> str:
         spin_before(op)
@@ -41,8 +43,8 @@ class SpinWaits(OpPass):
 
 
 def spin_before(wait: ir.Operation) -> None:
-    """Has `wait`, a `hal.fence.await`, begin when its fences are signaled, failed, or were asked
-    for in vain `_QUERIES` times. Needs a current context."""
+    """Puts a loop in front of `wait`, a `hal.fence.await`, for each of its fences: it asks until
+    the fence is signaled or has failed, `_QUERIES` times at most. Needs a current context."""
     build = Builder(wait)
     number = ir.IntegerType.get_signless(32)
     pending, most = build.constant_number(_PENDING, number), build.constant_index(_QUERIES)

@@ -59,16 +59,17 @@ class SplitIndices(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         if not self.is_for(module):
             return False
-        loops = collect(module, _is_loop, bodies=False)
-        split = [_split_all(loop) for loop in loops]
-        for *_, loop in (found for found in split if found[1:] or _reads_by_index(found[0])):
-            copies.attach(loop, _SUBGROUP)
-        for first, *others in split:
-            if others:
+        replaced: list[ir.Operation] = []
+        for loop in collect(module, _is_loop, bodies=False):
+            *before, last = _split_all(loop)
+            if before or _reads_by_index(loop):
+                copies.attach(last, _SUBGROUP)
+            if before:
                 why = "has a dim for each digit of the indices that it divides"
-                context.report.record(first, "fitted", why)
-        erase_dead([op for found in split for op in found[:-1]])
-        return any(found[1:] for found in split)
+                context.report.record(loop, "fitted", why)
+            replaced += before
+        erase_dead(replaced)
+        return bool(replaced)
 
 
 def _is_loop(op: ir.Operation) -> bool:
@@ -85,12 +86,14 @@ def _is_alone(op: ir.Operation) -> bool:
 
 
 def _reads_by_index(loop: ir.Operation) -> bool:
+    """Whether a loop takes elements by computed indices, and does arithmetic, but nothing else."""
     names = {name for name in body_names(loop) if not name.startswith(("arith.", "linalg."))}
     return names == {"tensor.extract"}
 
 
 def _split_all(loop: ir.Operation) -> list[ir.Operation]:
-    """A loop, and what stands for it while its dims are split until no index is divided."""
+    """The loop, and each loop that takes the place of the last, with one dim more, until no index
+    is divided."""
     loops = [loop]
     while (found := next(_divided(loops[-1]), None)) is not None:
         loops.append(_split(loops[-1], *found))
@@ -188,8 +191,9 @@ def _split(loop: ir.Operation, dim: int, by: int) -> ir.Operation:
 
 
 def _name_digits(loop: ir.Operation, dim: int, by: int, rest_dim: int) -> None:
-    """Makes the index of `dim` in a body that of its quotient, and what was the rest the index of
-    the dim `rest_dim`, which the copy of the loop will have."""
+    """Makes the index of `dim` in a body that of its quotient by `by`, and what was the rest the
+    index of the dim `rest_dim`, which the copy of the loop will have; who reads the index itself
+    gets it from both."""
     for index in [op for op in index_ops(loop) if index_dim(op) == dim]:
         quotient, readers = index.results[0], users(index.results[0])
         build = Builder(next_op(index))

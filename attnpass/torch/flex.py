@@ -36,6 +36,8 @@ def write_out(program: ExportedProgram, kept: Sequence[str]) -> None:
 
 
 def _is_taken(node: torch.fx.Node) -> bool:
+    """Whether the import takes a FlexAttention as an op: one on as many heads of keys, without
+    tensors of the model, with one function of ops that it knows."""
     query, key = (node.args[place].meta["val"] for place in range(2))
     if any(node.args[7:9]) or query.shape[0] != key.shape[0] or query.shape[1] != key.shape[1]:
         return False
@@ -61,6 +63,7 @@ def _function(node: torch.fx.Node, name: Any) -> torch.fx.GraphModule:
 
 
 def _write(node: torch.fx.Node, kept: Sequence[str]) -> None:
+    """Traces what a FlexAttention computes, and puts the ops of that in its place."""
     query, key, value, score, blocks, scale, _, *tensors = node.args
     score_tensors, mask_tensors = (tuple(group) for group in (*tensors, (), ())[:2])
     score_function, mask_function = (_function(node, name) for name in (score, blocks[-1]))
@@ -136,7 +139,8 @@ def _of_all_heads(tensor: Any, query: Any) -> Any:
 
 
 def _over_all(function: Any, scores: int, tensors: int) -> Any:
-    """A function of one score and its place as one of all scores and places."""
+    """A function of one score (`scores` 1, or 0) and its place (batch, head, row, key), and so
+    many tensors, as one of all scores and places."""
     rest = (None,) * tensors
     for dims in (
         (None, None, None, 0),
