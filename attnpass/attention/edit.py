@@ -30,6 +30,7 @@ from ..ir import (
     copy_region,
     defining_op,
     element_type,
+    erase,
     fill_region,
     maps,
     sizes_of,
@@ -248,7 +249,7 @@ class AttentionEdit:
                 continue
             position = self._position(Builder(inner), Builder(op), old)
             inner.results[0].replace_all_uses_with(position)
-            inner.erase()
+            erase(inner)
 
     def _position(self, build: Builder, outside: Builder, old: ir.IntegerAttr) -> ir.Value:
         """The position in an old dim, in the region of the new op; sizes come from `outside`."""

@@ -22,7 +22,7 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..ir import Builder, collect, fill_region, users, whole_number
+from ..ir import Builder, collect, erase, fill_region, users, whole_number
 from ..machines import backends
 from ..passes import Pass, PassContext
 
@@ -269,8 +269,8 @@ def _replace(use: _Use, workspace: Workspace) -> None:
     memory.replace_all_uses_with(ours)
     ready.replace_all_uses_with(_awaited(build, allocation, 1))
     release.results[0].replace_all_uses_with(_awaited(Builder(release), release, 2))
-    release.erase()
-    allocation.erase()
+    erase(release)
+    erase(allocation)
 
 
 def _grown(

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..ir import Builder, collect, defining_op
+from ..ir import Builder, collect, defining_op, erase
 from ..passes import Pass, PassContext
 from ..report.records import Report
 
@@ -55,5 +55,5 @@ def _skip_where_empty(dispatch: ir.Operation, report: Report) -> bool:
         lambda inner: inner.copy(dispatch).results,
         lambda _: [],
     )
-    dispatch.erase()
+    erase(dispatch)
     return True

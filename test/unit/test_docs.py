@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from attnpass.cli import attn_compile, attn_opt, attn_tune, attn_verify
-from attnpass.passes import ALIASES, load_pass, pass_names
+from attnpass.passes import ALIASES, REGISTRY, load_pass, pass_names
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -52,10 +52,22 @@ def test_files(page: Path) -> None:
 
 
 def test_the_walk_names_files_that_are_there() -> None:
-    """Paths in docs/architecture.md are those of a room, of the repository, or of the plugin."""
+    """Paths in docs/architecture.md are those of a room, of the repository, or of the plugin; names
+    alone are those of a file of a room."""
+    text = (DOCS / "architecture.md").read_text()
     places = [ROOT / name for name in ("attnpass", "", "test/plugin")]
-    for path in re.findall(r"`([\w/]+/\w+\.py)`", (DOCS / "architecture.md").read_text()):
+    for path in re.findall(r"`([\w/]+/\w+\.py)`", text):
         assert any((place / path).exists() for place in places), path
+    for name in re.findall(r"`(\w+\.py)`", text):
+        assert any((ROOT / "attnpass").rglob(name)), name
+
+
+def test_the_walk_leads_to_every_pass() -> None:
+    """Each pass is in a room that the walk describes; the walk fits on two pages."""
+    text = (DOCS / "architecture.md").read_text()
+    rooms = {re.sub(r"attnpass\.(\w+)\..*", r"\1", path) for path in REGISTRY.values()}
+    assert {room for room in rooms if f"`{room}/`" not in text} == set()
+    assert len(text.split()) < 1_300
 
 
 def test_links(page: Path) -> None:

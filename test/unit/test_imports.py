@@ -136,3 +136,17 @@ def test_a_class_name_has_one_meaning() -> None:
                 name = node.name.lstrip("_")
                 assert name not in found, f"{name} is a class of {path} and of {found[name]}"
                 found[name] = str(path)
+
+
+def test_the_room_of_the_ir_alone_erases_ops() -> None:
+    """A handle of an erased op must not be used again: `ir/rewrite.py` says when that is safe."""
+    for path in ROOT.rglob("*.py"):
+        erased = [
+            node.lineno
+            for node in _nodes(path)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "erase"
+            and not node.args
+        ]
+        assert _room(path) == "ir" or not erased, (path, erased)
