@@ -1,7 +1,7 @@
-"""Launches a decode kernel and the one that combines its partial results.
+"""Launches a kernel that takes pieces of the keys, and the one that combines its partial results.
 
 The tiles of keys of all heads stand in one line, which the programs cut into equal pieces;
-the arithmetic of that is said in hopper_decode.py and done here.
+the arithmetic of that is said in hopper_decode.py and hopper_latent.py, and done here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .offers import KernelPlan
 
 
-def launch_decode(
+def launch_pieces(
     build: Builder,
     plan: KernelPlan,
     numbers: dict[str, Size | ir.Value],
@@ -28,56 +28,37 @@ def launch_decode(
     elsewhere: bool,
 ) -> ir.Value:
     """Attention of the heads, rows, group and keys that `numbers` says; the result, whose
-    sizes and element type are given; `elsewhere` as in `launch`."""
-    kernel, compute = plan.kernel, build.size_op
-    rows = _size(numbers["rows"])
-    heads, group = _size(numbers["heads"]), _size(numbers["group"])
-    own_rows = product([group, rows])
-    blocks = compute("ceildivui", own_rows, kernel.rows_per_workgroup)
-    start, tiles = _seen_tiles(build, plan, rows, _size(numbers["keys"]))
-    units = product([heads, blocks])
-    pieces = compute("ceildivui", product([units, tiles]), plan.programs)
-    slots = _slots(build, tiles, pieces)
-    numbers = {**numbers, "blocks": blocks, "first_tile": start, "tiles": tiles}
-    numbers |= {"per_program": pieces, "slots": slots}
-    f32, height = ir.F32Type.get(), kernel.rows_per_workgroup
-    partial = [
-        ([units, slots, height, kernel.head_dims[1]], f32),
-        ([units, slots, 2, height], f32),
-    ]
-    found = launch(build, kernel, (plan.programs, 1), numbers, tensors, partial, elsewhere)[:2]
-    numbers["rows"] = own_rows
-    return _combined(build, kernel, numbers, found, heads, result, elsewhere)
+    sizes and element type are given; `elsewhere` as in `launch`.
 
-
-def launch_latent(
-    build: Builder,
-    plan: KernelPlan,
-    numbers: dict[str, Size | ir.Value],
-    tensors: Sequence[ir.Value],
-    result: tuple[Sequence[Size], ir.Type],
-    elsewhere: bool,
-) -> ir.Value:
-    """As `launch_decode`, by a kernel for latents: pieces are cut of the tiles of all heads of K,
-    and each block of rows of a piece has a program, as hopper_latent.py says."""
+    1. A decode kernel has a program for each piece of the tiles of all blocks of rows.
+    2. A kernel for latents cuts the tiles of all heads of K, and has a program for each block of
+       rows of a piece.
+    """
     kernel, compute = plan.kernel, build.size_op
     rows, heads = _size(numbers["rows"]), _size(numbers["heads"])
     own_rows = product([_size(numbers["group"]), rows])
     blocks = compute("ceildivui", own_rows, kernel.rows_per_workgroup)
     start, tiles = _seen_tiles(build, plan, rows, _size(numbers["keys"]))
-    count = compute("maxui", compute("divui", plan.programs, blocks), 1)
-    pieces = compute("ceildivui", product([heads, tiles]), count)
+    count: Size = plan.programs
+    units, programs = product([heads, blocks]), (count, 1)
+    height: Size = kernel.rows_per_workgroup
+    combined: dict[str, Size | ir.Value] = {"rows": own_rows}
+    if plan.latent is not None:
+        count = compute("maxui", compute("divui", plan.programs, blocks), 1)
+        units, programs = heads, (count, blocks)
+        height = product([blocks, height])
+        combined |= {"blocks": 1, "height": height}
+    pieces = compute("ceildivui", product([units, tiles]), count)
     slots = _slots(build, tiles, pieces)
     numbers = {**numbers, "blocks": blocks, "first_tile": start, "tiles": tiles}
     numbers |= {"per_program": pieces, "slots": slots}
-    f32, height = ir.F32Type.get(), product([blocks, kernel.rows_per_workgroup])
+    f32 = ir.F32Type.get()
     partial = [
-        ([heads, slots, height, kernel.head_dims[1]], f32),
-        ([heads, slots, 2, height], f32),
+        ([units, slots, height, kernel.head_dims[1]], f32),
+        ([units, slots, 2, height], f32),
     ]
-    found = launch(build, kernel, (count, blocks), numbers, tensors, partial, elsewhere)[:2]
-    numbers |= {"rows": own_rows, "blocks": 1, "height": height}
-    return _combined(build, kernel, numbers, found, heads, result, elsewhere)
+    found = launch(build, kernel, programs, numbers, tensors, partial, elsewhere)[:2]
+    return _combined(build, kernel, numbers | combined, found, heads, result, elsewhere)
 
 
 def _seen_tiles(build: Builder, plan: KernelPlan, rows: Size, keys: Size) -> tuple[int, Size]:

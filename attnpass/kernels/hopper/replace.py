@@ -22,7 +22,7 @@ from ...ir import (
     sizes_of,
     static_size,
 )
-from .decode import launch_decode, launch_latent
+from .decode import launch_pieces
 from .extern import launch, runs_on_hopper
 from .places import UNIT, HeadPlace, common_places, numbers_of, ordered_place, rows_of
 from .scale import magnitude, signed_query
@@ -95,8 +95,7 @@ def _by_kernel(
     numbers["heads"] = product([heads, inner])
     if kernel.combined:
         numbers["heads"] = _kv_heads(build, plan, heads)
-        launch_both = launch_decode if plan.latent is None else launch_latent
-        new = launch_both(build, plan, numbers, operands, result, elsewhere)
+        new = launch_pieces(build, plan, numbers, operands, result, elsewhere)
     else:
         workgroups = _workgroups(build, plan, heads, inner, rows)
         new = launch(build, kernel, workgroups, numbers, operands, [result], elsewhere)[0]
