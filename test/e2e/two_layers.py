@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+from helpers import MAPS
 
 BATCH, LENGTH, WIDTH = 2, 40, 16
 PADDED = 11
 
 # Two layers: what attention gives is Q, K and V of the next.
-LAYERS = """
+LAYERS = (
+    MAPS
+    + """
 #ij = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
-#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
-#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
-#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
-#s = affine_map<(b, m, n, k1, k2) -> ()>
 #m = affine_map<(b, m, n, k1, k2) -> (b, m, k2)>
-#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 !x = tensor<BxLx16xf32>
 !m = tensor<BxLxLxKIND>
 func.func @layer(%x: !x, %mask: !m) -> !x attributes {inlining_policy = #util.inline.always} {
@@ -35,6 +33,7 @@ func.func @main(%x: !x, %mask: !m) -> !x {
   return %b : !x
 }
 """
+)
 
 
 def program(kind: str, dynamic: bool) -> str:

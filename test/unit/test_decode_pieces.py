@@ -6,21 +6,21 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from helpers import MAPS
 from iree.compiler import ir
 
 import attnpass
 from attnpass.ir import descendants
 from attnpass.kernels.hopper.manifest import load_kernels
 
-TEXT = """
+TEXT = (
+    MAPS
+    + """
 func.func @main(%q: tensor<{heads}x{rows}x128xf16>, %k: tensor<{heads}x{keys}x128xf16>,
     %v: tensor<{heads}x{keys}x128xf16>) -> tensor<{heads}x{rows}x128xf16> {{
   %scale = arith.constant 0.125 : f32
   %e = tensor.empty() : tensor<{heads}x{rows}x128xf16>
-  %r = iree_linalg_ext.attention <indexing_maps = [
-      affine_map<(b, m, n, k1, k2) -> (b, m, k1)>, affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>,
-      affine_map<(b, m, n, k1, k2) -> (b, k2, n)>, affine_map<(b, m, n, k1, k2) -> ()>,
-      affine_map<(b, m, n, k1, k2) -> (b, m, n)>]>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
       ins(%q, %k, %v, %scale : tensor<{heads}x{rows}x128xf16>, tensor<{heads}x{keys}x128xf16>,
           tensor<{heads}x{keys}x128xf16>, f32) outs(%e : tensor<{heads}x{rows}x128xf16>) {{
   ^bb0(%x: f32):
@@ -29,10 +29,13 @@ func.func @main(%q: tensor<{heads}x{rows}x128xf16>, %k: tensor<{heads}x{keys}x12
   return %r : tensor<{heads}x{rows}x128xf16>
 }}
 """
+)
 
 
 # K is the cache's keys from `start` on, V what its first 512 columns are.
-LATENTS = """
+LATENTS = (
+    MAPS
+    + """
 func.func @main(%q: tensor<{heads}x{rows}x576xf16>, %c: tensor<{heads}x1x9000x576xf16>)
     -> tensor<{heads}x{rows}x512xf16> {{
   %scale = arith.constant 0.125 : f32
@@ -43,10 +46,7 @@ func.func @main(%q: tensor<{heads}x{rows}x576xf16>, %c: tensor<{heads}x1x9000x57
       : tensor<{heads}x1x{keys}x576xf16> into tensor<{heads}x{keys}x576xf16>
   %v = tensor.extract_slice %k[0, 0, 0] [{heads}, {keys}, 512] [1, 1, 1]
       : tensor<{heads}x{keys}x576xf16> to tensor<{heads}x{keys}x512xf16>
-  %r = iree_linalg_ext.attention <indexing_maps = [
-      affine_map<(b, m, n, k1, k2) -> (b, m, k1)>, affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>,
-      affine_map<(b, m, n, k1, k2) -> (b, k2, n)>, affine_map<(b, m, n, k1, k2) -> ()>,
-      affine_map<(b, m, n, k1, k2) -> (b, m, n)>]>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
       ins(%q, %k, %v, %scale : tensor<{heads}x{rows}x576xf16>, tensor<{heads}x{keys}x576xf16>,
           tensor<{heads}x{keys}x512xf16>, f32) outs(%e : tensor<{heads}x{rows}x512xf16>) {{
   ^bb0(%x: f32):
@@ -55,6 +55,7 @@ func.func @main(%q: tensor<{heads}x{rows}x576xf16>, %c: tensor<{heads}x1x9000x57
   return %r : tensor<{heads}x{rows}x512xf16>
 }}
 """
+)
 
 
 def _numbers(text: str) -> dict[str, int]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from helpers import MAPS
 from iree.compiler import ir
 
 from attnpass.attention.facts import find
@@ -16,14 +17,13 @@ from attnpass.machines.cpu.loops import LoopTiles, misfit, tiles
 from attnpass.machines.search import BUILT_IN, search
 from attnpass.machines.table import Entry, load_table, signature, table_text
 
-MODULE = """
+MODULE = (
+    MAPS
+    + """
 func.func @main(%q: {q}, %k: {k}, %v: {k}) -> {q} {{
   %scale = arith.constant 0.25 : {kind}
   %empty = tensor.empty() : {q}
-  %r = iree_linalg_ext.attention <indexing_maps = [
-      affine_map<(b, m, n, k1, k2) -> (b, m, k1)>, affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>,
-      affine_map<(b, m, n, k1, k2) -> (b, k2, n)>, affine_map<(b, m, n, k1, k2) -> ()>,
-      affine_map<(b, m, n, k1, k2) -> (b, m, n)>]>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
       ins(%q, %k, %v, %scale : {q}, {k}, {k}, {kind}) outs(%empty : {q}) {{
     ^bb0(%score: f32):
       iree_linalg_ext.yield %score : f32
@@ -31,6 +31,7 @@ func.func @main(%q: {q}, %k: {k}, %v: {k}) -> {q} {{
   return %r : {q}
 }}
 """
+)
 
 
 @pytest.fixture

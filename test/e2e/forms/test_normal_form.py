@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from helpers import compile_text, rel_error, run_module
+from helpers import MAPS, compile_text, rel_error, run_module
 
 ROWS, KEYS, HEAD = 9, 36, 16
 PACKED = "i1, #iree_encoding.packed_storage"
@@ -26,10 +26,8 @@ func.func @{name}(%q: {q}, %k: {k}, %v: {v}, %given: {given}) -> {q} {{
   {cast}
   %scale = arith.constant 0.25 : f32
   %e = tensor.empty() : {q}
-  %r = iree_linalg_ext.attention <indexing_maps = [affine_map<(b, m, n, k1, k2) -> (b, m, k1)>,
-      affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>, affine_map<(b, m, n, k1, k2) -> (b, k2, n)>,
-      affine_map<(b, m, n, k1, k2) -> ()>, affine_map<(b, m, n, k1, k2) -> (m, k2)>,
-      affine_map<(b, m, n, k1, k2) -> (b, m, n)>]>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s,
+      affine_map<(b, m, n, k1, k2) -> (m, k2)>, #o]>
       ins(%q, %k, %v, %scale, {made or "%mask"} : {q}, {k}, {v}, f32, {mask}) outs(%e : {q}) {{
     ^bb0(%x: f32):
       iree_linalg_ext.yield %x : f32
@@ -41,7 +39,7 @@ func.func @{name}(%q: {q}, %k: {k}, %v: {v}, %given: {given}) -> {q} {{
 
 @cache
 def compiled(cpu: str) -> bytes:
-    text = "".join(
+    text = MAPS + "".join(
         attention(f"{name}_{width}", kind, head)
         for name, kind in TYPES.items()
         for width, head in HEADS.items()

@@ -8,20 +8,20 @@ import struct
 from importlib.resources import files
 
 import pytest
+from helpers import MAPS
 
 import attnpass.kernels.hopper
 from attnpass.kernels.hopper.manifest import Kernel, load_kernels
 
-ATTENTION = """
+ATTENTION = (
+    MAPS
+    + """
 func.func @main(%q: tensor<{heads}x?x{d}x{t}>, %k: tensor<{heads}x?x{d}x{t}>, %v: {v}) -> {o} {{
   %c1 = arith.constant 1 : index
   %m = tensor.dim %q, %c1 : tensor<{heads}x?x{d}x{t}>
   %scale = arith.constant 0.125 : f32
   %e = tensor.empty(%m) : {o}
-  %r = iree_linalg_ext.attention <indexing_maps = [
-      affine_map<(b, m, n, k1, k2) -> (b, m, k1)>, affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>,
-      affine_map<(b, m, n, k1, k2) -> (b, k2, n)>, affine_map<(b, m, n, k1, k2) -> ()>,
-      affine_map<(b, m, n, k1, k2) -> (b, m, n)>]>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
       ins(%q, %k, %v, %scale : tensor<{heads}x?x{d}x{t}>, tensor<{heads}x?x{d}x{t}>, {v}, f32)
       outs(%e : {o}) {{
   ^bb0(%x: f32):
@@ -30,6 +30,7 @@ func.func @main(%q: tensor<{heads}x?x{d}x{t}>, %k: tensor<{heads}x?x{d}x{t}>, %v
   return %r : {o}
 }}
 """
+)
 
 
 @pytest.mark.parametrize("kernel", load_kernels(), ids=lambda kernel: kernel.name)
@@ -86,7 +87,9 @@ def test_iree_embeds_the_kernel_as_it_is(element: str, value: str, head: int, tm
     assert not re.findall(rb"main_dispatch_\d+_elementwise", data)
 
 
-PROJECTED = """
+PROJECTED = (
+    MAPS
+    + """
 func.func @main(%q: tensor<32x1024x128xf8E4M3FN>, %k: tensor<32x1024x128xf8E4M3FN>,
     %x: tensor<1024x512xf16>, %w: tensor<512x4096xf16>) -> tensor<32x1024x128xf16> {
   %zero = arith.constant 0.0 : f32
@@ -109,10 +112,7 @@ func.func @main(%q: tensor<32x1024x128xf8E4M3FN>, %k: tensor<32x1024x128xf8E4M3F
       outs(%e1 : tensor<32x1024x128xf8E4M3FN>) permutation = [1, 0, 2]
   %scale = arith.constant 0.125 : f32
   %e = tensor.empty() : tensor<32x1024x128xf16>
-  %r = iree_linalg_ext.attention <indexing_maps = [
-      affine_map<(b, m, n, k1, k2) -> (b, m, k1)>, affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>,
-      affine_map<(b, m, n, k1, k2) -> (b, k2, n)>, affine_map<(b, m, n, k1, k2) -> ()>,
-      affine_map<(b, m, n, k1, k2) -> (b, m, n)>]>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
       ins(%q, %k, %v, %scale : tensor<32x1024x128xf8E4M3FN>, tensor<32x1024x128xf8E4M3FN>,
           tensor<32x1024x128xf8E4M3FN>, f32) outs(%e : tensor<32x1024x128xf16>) {
   ^bb0(%s: f32):
@@ -121,6 +121,7 @@ func.func @main(%q: tensor<32x1024x128xf8E4M3FN>, %k: tensor<32x1024x128xf8E4M3F
   return %r : tensor<32x1024x128xf16>
 }
 """
+)
 
 
 def test_a_projection_delivers_the_layout_that_the_kernel_wants() -> None:
@@ -141,17 +142,16 @@ def test_a_projection_delivers_the_layout_that_the_kernel_wants() -> None:
     assert set(re.findall(rb"main_dispatch_(\d+_[a-z]+)", data)) == {b"0_matmul"}
 
 
-LATENTS = """
+LATENTS = (
+    MAPS
+    + """
 func.func @main(%q: tensor<2x16x576xbf16>, %c: tensor<2x999x512xbf16>, %p: tensor<2x999x64xbf16>)
     -> tensor<2x16x512xbf16> {
   %k = tensor.concat dim(2) %c, %p
       : (tensor<2x999x512xbf16>, tensor<2x999x64xbf16>) -> tensor<2x999x576xbf16>
   %scale = arith.constant 0.125 : f32
   %e = tensor.empty() : tensor<2x16x512xbf16>
-  %r = iree_linalg_ext.attention <indexing_maps = [
-      affine_map<(b, m, n, k1, k2) -> (b, m, k1)>, affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>,
-      affine_map<(b, m, n, k1, k2) -> (b, k2, n)>, affine_map<(b, m, n, k1, k2) -> ()>,
-      affine_map<(b, m, n, k1, k2) -> (b, m, n)>]>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
       ins(%q, %k, %c, %scale : tensor<2x16x576xbf16>, tensor<2x999x576xbf16>,
           tensor<2x999x512xbf16>, f32) outs(%e : tensor<2x16x512xbf16>) {
   ^bb0(%s: f32):
@@ -160,6 +160,7 @@ func.func @main(%q: tensor<2x16x576xbf16>, %c: tensor<2x999x512xbf16>, %p: tenso
   return %r : tensor<2x16x512xbf16>
 }
 """
+)
 
 
 def test_latents_are_read_where_they_lie_by_default() -> None:
@@ -177,14 +178,13 @@ def test_latents_are_read_where_they_lie_by_default() -> None:
     assert b"main_dispatch" not in data
 
 
-FLOATS = """
+FLOATS = (
+    MAPS
+    + """
 func.func @main(%q: {q}, %k: {k}, %v: {k}) -> {q} {{
   %scale = arith.constant 0.125 : f32
   %e = tensor.empty() : {q}
-  %r = iree_linalg_ext.attention <indexing_maps = [
-      affine_map<(b, m, n, k1, k2) -> (b, m, k1)>, affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>,
-      affine_map<(b, m, n, k1, k2) -> (b, k2, n)>, affine_map<(b, m, n, k1, k2) -> ()>,
-      affine_map<(b, m, n, k1, k2) -> (b, m, n)>]>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
       ins(%q, %k, %v, %scale : {q}, {k}, {k}, f32) outs(%e : {q}) {{
   ^bb0(%s: f32):
     iree_linalg_ext.yield %s : f32
@@ -192,6 +192,7 @@ func.func @main(%q: {q}, %k: {k}, %v: {k}) -> {q} {{
   return %r : {q}
 }}
 """
+)
 
 
 @pytest.mark.parametrize(("rows", "taken"), [(512, True), (1, False)])
