@@ -35,7 +35,7 @@ class StoreOperands(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         target = context.target_for(module, self.target)
-        if target is None or target.backend != "llvm-cpu":
+        if target is None or not self.concerns({target.backend}):
             return False
         changed = False
         for facts in find(module):

@@ -343,7 +343,7 @@ class TileProducts(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         target = context.target_for(module, self.target)
-        if target is None or target.backend != "cuda":
+        if target is None or not self.concerns({target.backend}):
             return False
         if not (find_ops(module) or kernels_in(module)):
             return False

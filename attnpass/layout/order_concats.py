@@ -47,7 +47,8 @@ class OrderConcats(OpPass):
 
 def _common_order(op: ir.Operation) -> tuple[int, ...] | None:
     """The dims of what the pieces are made of that are dims 0, 1, ... of the pieces; None where
-    pieces differ in that, or where fewer dims would not stand in front of the joined one."""
+    pieces differ in that, or where no dim fewer would stand in front of the joined one, that is,
+    where pieces would be as many runs of memory as before."""
     orders = {_order(piece) for piece in op.operands}
     if len(orders) != 1:
         return None
@@ -84,16 +85,15 @@ def _order(value: ir.Value, depth: int = _DEEPEST) -> tuple[int, ...] | None:
 def _reorder(op: ir.Operation, order: Sequence[int]) -> None:
     """Gives the users of a concat a transpose of the concat in the order before."""
     build = Builder(op)
-    before = maps.inverse(order)
-    pieces = [_before(piece, before, build) for piece in op.operands]
+    pieces = [_untransposed(piece, maps.inverse(order), build) for piece in op.operands]
     whole = build.concat(pieces, order[concat_dim(op)])
     # Stored: IREE would cut its dims in front of it for one of its readers, which then meets the
     # others in no kernel.
     op.results[0].replace_all_uses_with(build.transpose(compute_barrier(build, whole), order))
 
 
-def _before(piece: ir.Value, before: Sequence[int], build: Builder) -> ir.Value:
-    """A piece in the order before: what is transposed, or a transpose, which IREE moves through
-    what is computed element by element."""
+def _untransposed(piece: ir.Value, back: Sequence[int], build: Builder) -> ir.Value:
+    """A piece in the order that it was made in: what it is a transpose of or, where something is
+    computed behind that, a transpose back, which IREE moves up to the first."""
     view = view_of(defining_op(piece))
-    return build.transpose(piece, before) if view is None else view.source
+    return build.transpose(piece, back) if view is None else view.source

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-import string
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+
+from .einsums import einsum
 
 aten = torch.ops.aten
 
@@ -166,63 +167,6 @@ def _cross_entropy(
     return losses.sum() / kept.sum() if reduction == 1 else losses.sum()
 
 
-def _einsum(equation: str, operands: Any, path: Any = None) -> Any:
-    """Takes diagonals and sums of one operand alone first, and multiplies what has no dims of its
-    own, and says what the result is: the import fails on them in a product."""
-    spelled = _spelled(equation.replace(" ", ""), operands)
-    terms, _, result = spelled.partition("->")
-    if "." in spelled:
-        return NotImplemented
-    before = terms.split(",")
-    after, tensors = [], []
-    for place, (term, tensor) in enumerate(zip(before, operands, strict=True)):
-        others = result + "".join(before[:place] + before[place + 1 :])
-        for letter in sorted(set(term)):
-            while term.count(letter) > 1:
-                first = term.index(letter)
-                second = term.index(letter, first + 1)
-                tensor = torch.diagonal(tensor, dim1=first, dim2=second)
-                term = term[:first] + term[first + 1 : second] + term[second + 1 :] + letter
-            if letter not in others:
-                tensor = tensor.sum(term.index(letter))
-                term = term.replace(letter, "")
-        after.append(term)
-        tensors.append(tensor)
-    if len(tensors) == 1 and after != before:
-        return tensors[0].permute([after[0].index(letter) for letter in result])
-    if len(tensors) == 2 and set(after[0]) == set(after[1]):
-        order = [*result, *(letter for letter in after[0] if letter not in result)]
-        one, other = (
-            tensor.permute([term.index(letter) for letter in order])
-            for term, tensor in zip(after, tensors, strict=True)
-        )
-        summed = list(range(len(result), len(order)))
-        return (one * other).sum(summed) if summed else one * other
-    if after == before and "->" in equation:
-        return NotImplemented
-    return torch.einsum(f"{','.join(after)}->{result}", tensors)
-
-
-def _spelled(equation: str, operands: Any) -> str:
-    """An einsum with letters in place of its dots, and a result; as it is where dots are dims that
-    operands do not share."""
-    terms, arrow, result = equation.partition("->")
-    named = terms.replace("...", "").replace(",", "")
-    if not arrow:
-        result = "..." * ("..." in terms)
-        result += "".join(sorted(letter for letter in set(named) if named.count(letter) == 1))
-    shapes = {
-        tuple(tensor.shape[term.index(".") : tensor.dim() - len(term.partition("...")[2])])
-        for term, tensor in zip(terms.split(","), operands, strict=True)
-        if "." in term
-    }
-    if len(shapes) > 1:
-        return equation
-    count = len(next(iter(shapes), ()))
-    free = "".join(letter for letter in string.ascii_letters if letter not in named)[:count]
-    return f"{terms}->{result}".replace("...", free)
-
-
 def _unbatched(op: Any, dims: int) -> Callable[..., Any]:
     """A convolution whose import takes batches alone."""
 
@@ -284,7 +228,7 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.bitwise_xor.Scalar: _with_tensor(aten.bitwise_xor.Tensor),
     aten.fmod.Scalar: _fmod,
     aten.fmod.Tensor: _fmod,
-    aten.log10.default: lambda x: torch.log2(x) * 0.30102999566398120,
+    aten.log10.default: lambda x: torch.log2(x) * math.log10(2),
     aten.topk.default: _topk,
     aten.mul.Scalar: _times_real,
     aten.mul.Tensor: _times_real,
@@ -298,7 +242,7 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.prelu.default: _prelu,
     aten.roll.default: _roll,
     aten.cross_entropy_loss.default: _cross_entropy,
-    aten.einsum.default: _einsum,
+    aten.einsum.default: einsum,
     aten.pad.default: _pad,
     **{
         getattr(aten, f"conv{dims}d").default: _unbatched(

@@ -1,0 +1,83 @@
+"""Einsums as IREE 3.13's import takes them: products of two tensors, each dim of which is in the
+other one or in the result, and a result that is named."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+def einsum(equation: str, operands: Any, path: Any = None) -> Any:
+    """The same by other ops; NotImplemented where the import takes it as it is.
+
+    1. Of each operand diagonals are taken, and sums over dims that it has alone.
+    2. One operand is permuted then.
+    3. Two of the same dims are multiplied element by element, and summed up.
+    4. All else is an einsum again, with its result.
+    """
+    spelled = _spelled(equation.replace(" ", ""), operands)
+    if "." in spelled:
+        return NotImplemented
+    terms, _, result = spelled.partition("->")
+    before = terms.split(",")
+    after, tensors = [], []
+    for place, (term, tensor) in enumerate(zip(before, operands, strict=True)):
+        others = result + "".join(before[:place] + before[place + 1 :])
+        term, tensor = _without_own_dims(term, tensor, others)
+        after.append(term)
+        tensors.append(tensor)
+    if len(tensors) == 1 and after != before:
+        return tensors[0].permute([after[0].index(letter) for letter in result])
+    if len(tensors) == 2 and set(after[0]) == set(after[1]):
+        return _summed_up(after, tensors, result)
+    if after == before and "->" in equation:
+        return NotImplemented
+    return torch.einsum(f"{','.join(after)}->{result}", tensors)
+
+
+def _without_own_dims(term: str, tensor: Any, others: str) -> tuple[str, Any]:
+    """Case 1, of an operand; `others` are the dims of the result and of other operands."""
+    for letter in sorted(set(term)):
+        while term.count(letter) > 1:
+            first = term.index(letter)
+            second = term.index(letter, first + 1)
+            tensor = torch.diagonal(tensor, dim1=first, dim2=second)
+            term = term[:first] + term[first + 1 : second] + term[second + 1 :] + letter
+        if letter not in others:
+            tensor = tensor.sum(term.index(letter))
+            term = term.replace(letter, "")
+    return term, tensor
+
+
+def _summed_up(terms: Sequence[str], tensors: Sequence[Any], result: str) -> Any:
+    """Case 3."""
+    order = [*result, *(letter for letter in terms[0] if letter not in result)]
+    one, other = (
+        tensor.permute([term.index(letter) for letter in order])
+        for term, tensor in zip(terms, tensors, strict=True)
+    )
+    summed = list(range(len(result), len(order)))
+    return (one * other).sum(summed) if summed else one * other
+
+
+def _spelled(equation: str, operands: Any) -> str:
+    """An einsum with letters in place of its dots, and a result; as it is where dots are dims that
+    operands do not share."""
+    terms, arrow, result = equation.partition("->")
+    named = terms.replace("...", "").replace(",", "")
+    if not arrow:
+        result = "..." * ("..." in terms)
+        result += "".join(sorted(letter for letter in set(named) if named.count(letter) == 1))
+    shapes = {
+        tuple(tensor.shape[term.index(".") : tensor.dim() - len(term.partition("...")[2])])
+        for term, tensor in zip(terms.split(","), operands, strict=True)
+        if "." in term
+    }
+    if len(shapes) > 1:
+        return equation
+    count = len(next(iter(shapes), ()))
+    free = "".join(letter for letter in string.ascii_letters if letter not in named)[:count]
+    return f"{terms}->{result}".replace("...", free)
