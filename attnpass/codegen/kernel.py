@@ -133,5 +133,5 @@ def mark_lowered(function: ir.Operation) -> None:
 def pipeline_of(function: ir.Operation) -> str:
     """The pipeline of IREE that lowers a kernel, or has lowered it here; '' for none."""
     attributes = function.attributes
-    told = printed.pipeline(attributes.get(_LOWERED_BY, ""))
-    return told or printed.pipeline(attributes.get("translation_info", ""))
+    lowered_by = printed.pipeline(attributes.get(_LOWERED_BY, ""))
+    return lowered_by or printed.pipeline(attributes.get("translation_info", ""))

@@ -42,7 +42,7 @@ class Stream:
     keys_ahead: int
 
 
-class FewRows(TileLoops):
+class DecodeLoops(TileLoops):
     """All rows of a head, each of its own."""
 
     @property

@@ -14,12 +14,12 @@ from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts
 from ..machines.cpu.loops import LoopTiles
-from .prefill_loops import ManyRows
+from .prefill_loops import PrefillLoops
 from .tile import Columns
 from .vectors import PAIR_LANES, Vectors, whole_steps
 
 
-class PairedRows(ManyRows):
+class PairedRows(PrefillLoops):
     """A tile of rows whose products are summed up in pairs."""
 
     @staticmethod

@@ -16,7 +16,7 @@ from .tile import TileLoops
 from .vectors import LOG2_E, Vectors
 
 
-class ManyRows(TileLoops):
+class PrefillLoops(TileLoops):
     """A tile of as many rows as some vectors have lanes, or the rest of them."""
 
     @property

@@ -26,11 +26,11 @@ from ..machines.cpu.machine import Cpu
 from ..passes import Pass, PassContext
 from ..report.ops import op_of
 from ..report.records import Report
-from .decode_loops import FewRows
+from .decode_loops import DecodeLoops
 from .in_place import sum_in_place
 from .lowering import lower_vectors, tile, vectorize
 from .paired_rows import PairedRows
-from .prefill_loops import ManyRows
+from .prefill_loops import PrefillLoops
 from .tile import TileLoops
 
 
@@ -127,10 +127,10 @@ def _put_loops(ops: list[ir.Operation], tiles: LoopTiles, target: str) -> str:
 def _loops(facts: AttentionFacts, tiles: LoopTiles, target: str) -> type[TileLoops]:
     """The loops that these tiles are for on a target."""
     if not tiles.row_vectors:
-        return FewRows
+        return DecodeLoops
     machine = parse_target(target)
     pairs = isinstance(machine, Cpu) and machine.multiplies_pairs
-    return PairedRows if pairs and PairedRows.fits(facts, tiles) else ManyRows
+    return PairedRows if pairs and PairedRows.fits(facts, tiles) else PrefillLoops
 
 
 def _unfit(facts: AttentionFacts) -> str:

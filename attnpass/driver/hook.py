@@ -169,11 +169,11 @@ class PipelineHook:
                 )
         is_open = range(phase_index(_FIRST_OPEN), phase_index(_LAST_OPEN) + 1)
         reached = [index for index in map(phase_index, groups) if first <= index <= last]
-        told = min((index for index in reached if index in is_open), default=None)
+        first_open = min((index for index in reached if index in is_open), default=None)
         for phase, stages in groups.items():
             if phase_index(phase) in reached:
                 wanted[phase] = self._at(
-                    phase, stages, keep_v, cuda, phase_index(phase) == told, specs
+                    phase, stages, keep_v, cuda, phase_index(phase) == first_open, specs
                 )
             elif stages:
                 names = ", ".join(stage_name(stage) for stage in stages)

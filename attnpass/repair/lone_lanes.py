@@ -68,14 +68,14 @@ def _mend_reduction(function: ir.Operation) -> int:
     """Case 1: by how much the subgroups of a kernel without attention were too many; 0 where it is
     left."""
     ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
-    told = [op.attributes[_CONFIGURATION] for op in ops]
+    configurations = [op.attributes[_CONFIGURATION] for op in ops]
     size = printed.numbers(function.attributes["translation_info"], "workgroup_size")
-    subgroups = {math.prod(_first(each, "subgroup_basis")) for each in told}
-    if size[1:] != [1, 1] or not any(printed.lists(each, _PARTS) for each in told):
+    subgroups = {math.prod(_first(each, "subgroup_basis")) for each in configurations}
+    if size[1:] != [1, 1] or not any(printed.lists(each, _PARTS) for each in configurations):
         return 0
-    if len(subgroups) != 1 or subgroups == {1} or any(map(_shares, told)):
+    if len(subgroups) != 1 or subgroups == {1} or any(map(_shares, configurations)):
         return 0
-    for op, each in zip(ops, told, strict=True):
+    for op, each in zip(ops, configurations, strict=True):
         counts = dict(enumerate(_first(each, "subgroup_basis")))
         fewer = _with_fewer_subgroups(each, counts)
         set_attribute(op, _CONFIGURATION, _with_fewer_terms(fewer, counts, _TILES))

@@ -22,9 +22,9 @@ def render(report: Entries) -> str:
         lines.append(f"  {event.kind}{place}: {event.reason}")
     for group in layer_groups(report):
         lines += _attention(group)
-    told = [record for record in report.records if record.what not in EVENTS]
-    lines += _notes(report, [one for one in told if one.what not in NOT_DONE])
-    lines += _notes(report, [one for one in told if one.what in NOT_DONE])
+    records = [record for record in report.records if record.what not in EVENTS]
+    lines += _notes(report, [one for one in records if one.what not in NOT_DONE])
+    lines += _notes(report, [one for one in records if one.what in NOT_DONE])
     lines += [f"  not done: {words}" for words in _not_done(report)]
     lines += [f"  you could change: {advice}" for advice in advice_of(report)]
     return "\n".join(lines) + "\n"

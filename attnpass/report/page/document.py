@@ -348,19 +348,19 @@ _LINES = {"+": "add", "-": "del", "@": "cut"}
 def _ops(report: Report) -> Html:
     """What was done to ops that are no attention, and what is said of the module."""
     places = {(one.location, one.number) for one in report.attentions}
-    told = [
+    done = [
         record
         for record in report.records
         if record.what not in (*EVENTS, *NOT_DONE)
         and not any((one.location, one.number) in places for one in record.op.places)
     ]
-    lines = [el("li", _sentence(group.text)) for group in record_groups(report, told)]
+    lines = [el("li", _sentence(group.text)) for group in record_groups(report, done)]
     return _section("ops", "What was done to other ops", el("ul", *lines)) if lines else Html("")
 
 
 def _changes(report: Report) -> Html:
-    told = [record for record in report.records if record.what in NOT_DONE]
-    lines = [el("li", _sentence(group.text)) for group in record_groups(report, told)]
+    not_done = [record for record in report.records if record.what in NOT_DONE]
+    lines = [el("li", _sentence(group.text)) for group in record_groups(report, not_done)]
     advice = [
         el("li", el("b", _sentence(one.what)), join(": ", one.how)) for one in advice_of(report)
     ]
