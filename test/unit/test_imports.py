@@ -77,7 +77,7 @@ def _room(path: Path) -> str:
 
 
 def _imported(path: Path) -> Iterator[str]:
-    """The rooms that a file imports from at run time; what only types name is no dependency."""
+    """The rooms that a file imports from."""
     package = ("attnpass", *path.relative_to(ROOT).parent.parts)
     for node in _imports(path):
         base = package[: len(package) - node.level + 1]
@@ -89,12 +89,9 @@ def _imported(path: Path) -> Iterator[str]:
 
 
 def _imports(path: Path) -> Iterator[ast.ImportFrom]:
-    """The imports from ours in a file, but for those that only types name."""
-    skipped: set[ast.stmt] = set()
+    """The imports from ours in a file, those that only types name, too."""
     for node in _nodes(path):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            skipped |= {*node.body}
-        if isinstance(node, ast.ImportFrom) and node.level and node not in skipped:
+        if isinstance(node, ast.ImportFrom) and node.level:
             yield node
 
 
@@ -118,7 +115,7 @@ def _module(path: Path) -> str:
 
 
 def _imported_files(path: Path, files: Mapping[str, Path]) -> Iterator[str]:
-    """The files that a file imports from at run time."""
+    """The files that a file imports from."""
     package = path.relative_to(ROOT).parent.parts
     for node in _imports(path):
         base = package[: len(package) - node.level + 1]

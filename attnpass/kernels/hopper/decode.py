@@ -7,16 +7,13 @@ the arithmetic of that is said in hopper_decode.py and hopper_latent.py, and don
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from iree.compiler import ir
 
 from ...ir import Builder, Size, product
 from .extern import launch
 from .manifest import Kernel, load_kernels
-
-if TYPE_CHECKING:
-    from .offers import KernelPlan
+from .plan import KernelPlan
 
 
 def launch_pieces(

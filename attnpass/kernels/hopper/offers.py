@@ -27,6 +27,7 @@ from .places import (
     result_place,
     written_place,
 )
+from .plan import KernelPlan, MaskPlace
 from .replace import replace_by_kernel
 from .scale import sign_of
 from .sources import find_sources, narrow_type, unaligned_slice
@@ -47,66 +48,20 @@ _ORDERED = (*_READ, "output")
 Types = tuple[str, str, str]
 
 
-@dataclass(frozen=True)
-class MaskPlace:
-    """Which mask a head reads, of those that a mask operand holds one after the other.
-
-    `order` is the order of the operand's dims that the kernel reads; `heads` are the iteration
-    dims among its dims that number masks, `inner` those of the query's heads behind them;
-    `by_row` says whether each row has its own.
-    """
-
-    order: tuple[int, ...]
-    heads: tuple[int, ...]
-    inner: tuple[int, ...]
-    by_row: bool
-
-
 @dataclass(frozen=True, kw_only=True)
-class KernelPlan(Offer):
-    """A kernel and how an attention is given to it; `programs` of it run at once.
-
-    `row`, `heads` and `group` are iteration dims: the query rows, the batch dims that K and V
-    have, and those they lack. `orders[operand]` is the order of dims the kernel reads: dim i
-    of what it gets is dim orders[operand][i] of the operand. `sources` are K and V without the
-    repeat of each head for `repeats` query heads, where they come from one. `mask_place` is
-    for masks that are operands. `reader` is the transpose that alone reads the result, if the
-    kernel could write what that makes, rows at `at_reader`; `at_result` is where they are in the
-    result itself, None if the kernel cannot write it. `latent` is where a kernel for latents finds
-    K and V.
-    """
-
-    kernel: Kernel
-    row: int
-    mask: Mask
-    mask_place: MaskPlace | None
-    heads: tuple[int, ...]
-    group: tuple[int, ...]
-    orders: dict[str, tuple[int, ...]]
-    sources: dict[str, ir.Value]
-    repeats: int
-    programs: int
-    reader: ir.Operation | None
-    at_reader: HeadPlace | None
-    at_result: HeadPlace | None
-    latent: LatentPlace | None
-
-    def order_of(self, name: str, value: ir.Value) -> tuple[int, ...]:
-        """The order in which the kernel wants the dims of `value`, an operand."""
-        if name in self.sources:
-            return tuple(range(len(ranked_shape(value))))
-        return self.orders[name]
+class KernelOffer(KernelPlan):
+    """A plan that may be taken."""
 
     def replace(self, facts: AttentionFacts, elsewhere: bool) -> None:
         replace_by_kernel(facts, self, elsewhere)
 
     def as_fast_as(self, other: Offer) -> bool:
-        return isinstance(other, KernelPlan) and equally_fast(self.kernel, other.kernel)
+        return isinstance(other, KernelOffer) and equally_fast(self.kernel, other.kernel)
 
 
 def offers(
     facts: AttentionFacts, target: Target, value_map: maps.Positions | None = None
-) -> list[KernelPlan] | str:
+) -> list[KernelOffer] | str:
     """The plans for this attention, or the reason why no kernel fits. Changes nothing.
 
     Where an operand has 8 bits, kernels for a 16-bit type that holds all of them exactly
@@ -133,7 +88,7 @@ def _own_types(facts: AttentionFacts) -> Types:
 
 def _offers(
     facts: AttentionFacts, types: Types, target: Target, value_map: maps.Positions | None
-) -> list[KernelPlan] | str:
+) -> list[KernelOffer] | str:
     """`offers` of the kernels for Q, K and V of these types."""
     kernels = _fitting(facts, types)
     if isinstance(kernels, str):
@@ -159,7 +114,7 @@ def _offers(
         for kernel in kernels
         if kernel.head_dims == least[kernel.kind]
     ]
-    plans = [plan for plan in found if isinstance(plan, KernelPlan)]
+    plans = [plan for plan in found if isinstance(plan, KernelOffer)]
     problems = [plan for plan in found if isinstance(plan, str)]
     if not plans and problems:
         return problems[0]
@@ -323,7 +278,7 @@ def _plan(
     placed: MaskPlace | None,
     target: Target,
     value_map: maps.Positions | None,
-) -> KernelPlan | str | None:
+) -> KernelOffer | str | None:
     """The attention, of Q, K and V in these types, by this kernel; None if K and V cannot be had
     in its type, or a reason that is not that."""
     given = _given(facts, kernel, types, row, placed, value_map)
@@ -337,7 +292,7 @@ def _plan(
     spared = _moving_seconds(facts, lying.spared, {}, given, target)
     words = _words((kernel_time, own, moving), kernel, facts, given) + lying.words
     words += f", copies of slices would take {1e6 * spared:.0f} us" if spared else ""
-    return KernelPlan(
+    return KernelOffer(
         name=kernel.name,
         seconds=own + spared - kernel_time - moving,
         reason=words,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from iree.compiler import ir
 
@@ -25,11 +24,9 @@ from ...ir import (
 from .decode import launch_pieces
 from .extern import launch, runs_on_hopper
 from .places import UNIT, HeadPlace, common_places, numbers_of, ordered_place, rows_of
+from .plan import KernelPlan
 from .scale import magnitude, signed_query
 from .unseen import row_maximum, with_zeros, within_range, without_absorbed
-
-if TYPE_CHECKING:
-    from .offers import KernelPlan
 
 
 def replace_by_kernel(facts: AttentionFacts, plan: KernelPlan, elsewhere: bool) -> None:
