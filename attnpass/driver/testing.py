@@ -67,13 +67,13 @@ def check(
     return report
 
 
-def decisions(report: Report, operand: str = "value") -> list[str]:
-    """What was decided for `operand`, attention by attention."""
+def decisions(report: Report) -> list[str]:
+    """What was decided for V, attention by attention."""
     return [
         record.decision
         for attention in report.attentions
         for record in attention.operands
-        if record.operand == operand
+        if record.operand == "value"
     ]
 
 

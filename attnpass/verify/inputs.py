@@ -36,6 +36,7 @@ from .program import Program
 # Lengths of dims that are known only at run time, one after the other: first those that reshapes
 # divide, then odd ones.
 _EVEN, _ODD = (48, 32, 64, 16, 80, 96), (37, 23, 61, 19, 83, 101)
+_USUAL_LENGTH = 64
 _SEEN, _HIDDEN = 0.7, -1e4
 _INTEGERS = {"i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8}
 _VIEWS = (*IN_PLACE, "tensor.reshape")
@@ -320,9 +321,9 @@ def _fit(array: np.ndarray, argument: Argument, path: str) -> np.ndarray:
     return array.astype(np.bool_ if kind == "i1" else _INTEGERS.get(kind, np.int64))
 
 
-def bytes_of(kind: str, assumed: int = 64) -> int:
-    """Bytes of a value of this type; of dims known only at run time, `assumed`."""
-    sizes = [assumed if size is None else size for size in printed.shape(kind)]
+def bytes_of(kind: str) -> int:
+    """About how many bytes a value of this type has, whose unknown dims are drawn here."""
+    sizes = [_USUAL_LENGTH if size is None else size for size in printed.shape(kind)]
     width = re.search(r"(\d+)", element(kind))
     return math.prod(sizes) * max(1, int(width[1]) // 8 if width else 8)
 
