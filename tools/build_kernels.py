@@ -37,7 +37,8 @@ import build_products
 KERNELS = Path(__file__).resolve().parent.parent / "attnpass" / "kernels" / "hopper"
 RESULTS = KERNELS.parent.parent.parent / "bench" / "results" / "kernels_h200.json"
 TRITON = "3.6.0"
-TYPES = {"f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "f8E4M3FN": "*fp8e4nv"}
+TYPES = {"f16": "*fp16", "bf16": "*bf16", "f32": "*fp32"}
+TYPES |= {"f8E4M3FN": "*fp8e4nv", "f8E5M2": "*fp8e5"}
 MASK_TYPES = {"none": "*i8", "f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "i8": "*i8"}
 MASK_WIDTHS = {"f16": 2, "bf16": 2, "f32": 4, "i8": 1}
 POINTERS = ("query", "key", "value", "mask", "output", "scratch")
@@ -191,7 +192,8 @@ class NarrowVariant(Variant):
 
     @property
     def constants(self) -> tuple[str, ...]:
-        return (*CONSTANTS, "heads", "scale")
+        window = WINDOW_CONSTANTS if self.window else ()
+        return (*CONSTANTS, *window, "heads", "columns", "scale")
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -514,14 +516,26 @@ def prefill_variants() -> list[Variant]:
         found.append(
             Variant("hopper_attention", *kinds, options, 4, q_stages=2, value_type=value, lazy=True)
         )
-    for v_transposed, causal in itertools.product((True, False), (False, True)):
-        # Without V^T another four warps want registers.
-        registers = 240 if v_transposed else 208
-        options = (("KEYS", 128), ("STAGES", 3), ("REGISTERS", registers))
-        variant = NarrowVariant(
-            "hopper_fp8", "f8E4M3FN", "f16", 128, causal, v_transposed, options, 4
-        )
-        found.append(variant)
+    return [*found, *narrow_variants()]
+
+
+def narrow_variants() -> list[NarrowVariant]:
+    """Kernels for 8 bits: head dims up to 64, 128 and 256. Where V is row-major four more warps
+    turn it, for which heads of 256 leave no registers. Windows are for e4m3 and V^T."""
+    found = []
+    for element, head, v_transposed in itertools.product(
+        ("f8E4M3FN", "f8E5M2"), (64, 128, 256), (True, False)
+    ):
+        if head == 256 and not v_transposed:
+            continue
+        options = (("KEYS", 128), ("STAGES", 2 if head == 256 else 3))
+        options += (("REGISTERS", 240 if v_transposed else 208),)
+        kinds = ("hopper_fp8", element, "f16", head, False, v_transposed, options, 4)
+        plain = NarrowVariant(*kinds, padded=True)
+        causal = replace(plain, causal=True)
+        found += [plain, causal]
+        if v_transposed and element == "f8E4M3FN":
+            found.append(replace(causal, window=True))
     return found
 
 

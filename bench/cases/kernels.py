@@ -53,6 +53,8 @@ def module_text(case: Case) -> str:
     c = case.columns
     few = case.is_decode or case.latent
     dynamic = "" if not case.dynamic else "bn" if few else "bgmn"
+    if case.dynamic and not few and case.values.startswith("f8") and case.keys % 16 == 0:
+        dynamic = "bgm"  # kernels for 8 bits want to know the keys
     named = zip("bgmn", (b, g, m, n), strict=True)
     bs, gs, ms, ns = ("?" if dim in dynamic else str(size) for dim, size in named)
     transposed = case.layout == "transposed"

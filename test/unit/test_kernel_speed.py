@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -109,3 +110,17 @@ def test_divided_keys_take_as_long_as_estimated(
     (kernel,) = [kernel for kernel in load_kernels() if kernel.name == name]
     estimated = kernel_seconds(work, kernel, named_target("sm_90")) * 1e6
     assert abs(estimated - measured) < 0.2 * measured
+
+
+NARROW = [row for row in ROWS.values() if row.get("kernel", "").startswith("attention_f8")]
+
+
+@pytest.mark.parametrize("row", NARROW, ids=lambda row: row["case"])
+def test_8_bits_take_as_long_as_estimated(row: dict[str, Any]) -> None:
+    """Where V is transposed in front, its time comes on top."""
+    kernel = _kernel(row)
+    seen = 0.5 if row["causal"] else 1.0
+    seen = (row["behind"] + 1) / row["keys"] if row["behind"] else seen
+    work = dataclasses.replace(_work(row), seen=seen)
+    estimated = kernel_seconds(work, kernel, named_target("sm_90")) * 1e3
+    assert abs(estimated - row["ms"]) < 0.25 * row["ms"] + 0.01

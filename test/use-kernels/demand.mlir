@@ -164,28 +164,28 @@ func.func @decode_fp8(%q: tensor<32x1x128xf8E4M3FN>, %k: tensor<32x4096x128xf8E4
 #s = affine_map<(b, m, n, k1, k2) -> ()>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
-// And where V is widened, too: the projection rounds it to 8 bits itself then.
+// And where V is widened, too (16 does not divide the number of keys): the projection rounds it to 8 bits itself then.
 // CHECK-LABEL: func.func @prefill_narrow_value(
 // CHECK: hal.dispatch.extern "attention_f16_d64_wide_vt"
 // REMARK: value absorbed: k2 innermost in V, absorbed by linalg.matmul at {{.*}}; the dispatch of its own that transposes V goes; there are kernels for both layouts
 // REMARK: output kernel: attention_f16_d64_wide_vt: {{.*}} to widen the query and the key and the value to f16
-func.func @prefill_narrow_value(%q: tensor<64x4096x64xf8E4M3FN>, %k: tensor<64x4096x64xf8E4M3FN>, %x: tensor<4096x4096xf16>, %w: tensor<4096x4096xf16>) -> tensor<64x4096x64xf16> {
+func.func @prefill_narrow_value(%q: tensor<64x4096x64xf8E4M3FN>, %k: tensor<64x4104x64xf8E4M3FN>, %x: tensor<4104x4096xf16>, %w: tensor<4096x4096xf16>) -> tensor<64x4096x64xf16> {
   %zero = arith.constant 0.0 : f32
-  %p0 = tensor.empty() : tensor<4096x4096xf32>
-  %p1 = linalg.fill ins(%zero : f32) outs(%p0 : tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
-  %p = linalg.matmul ins(%x, %w : tensor<4096x4096xf16>, tensor<4096x4096xf16>) outs(%p1 : tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
-  %n0 = tensor.empty() : tensor<4096x4096xf8E4M3FN>
-  %n = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<4096x4096xf32>) outs(%n0 : tensor<4096x4096xf8E4M3FN>) {
+  %p0 = tensor.empty() : tensor<4104x4096xf32>
+  %p1 = linalg.fill ins(%zero : f32) outs(%p0 : tensor<4104x4096xf32>) -> tensor<4104x4096xf32>
+  %p = linalg.matmul ins(%x, %w : tensor<4104x4096xf16>, tensor<4096x4096xf16>) outs(%p1 : tensor<4104x4096xf32>) -> tensor<4104x4096xf32>
+  %n0 = tensor.empty() : tensor<4104x4096xf8E4M3FN>
+  %n = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<4104x4096xf32>) outs(%n0 : tensor<4104x4096xf8E4M3FN>) {
   ^bb0(%wide: f32, %out: f8E4M3FN):
     %narrow = arith.truncf %wide : f32 to f8E4M3FN
     linalg.yield %narrow : f8E4M3FN
-  } -> tensor<4096x4096xf8E4M3FN>
-  %h = tensor.expand_shape %n [[0], [1, 2]] output_shape [4096, 64, 64] : tensor<4096x4096xf8E4M3FN> into tensor<4096x64x64xf8E4M3FN>
-  %t0 = tensor.empty() : tensor<64x4096x64xf8E4M3FN>
-  %v = linalg.transpose ins(%h : tensor<4096x64x64xf8E4M3FN>) outs(%t0 : tensor<64x4096x64xf8E4M3FN>) permutation = [1, 0, 2]
+  } -> tensor<4104x4096xf8E4M3FN>
+  %h = tensor.expand_shape %n [[0], [1, 2]] output_shape [4104, 64, 64] : tensor<4104x4096xf8E4M3FN> into tensor<4104x64x64xf8E4M3FN>
+  %t0 = tensor.empty() : tensor<64x4104x64xf8E4M3FN>
+  %v = linalg.transpose ins(%h : tensor<4104x64x64xf8E4M3FN>) outs(%t0 : tensor<64x4104x64xf8E4M3FN>) permutation = [1, 0, 2]
   %scale = arith.constant 0.125 : f32
   %e = tensor.empty() : tensor<64x4096x64xf16>
-  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<64x4096x64xf8E4M3FN>, tensor<64x4096x64xf8E4M3FN>, tensor<64x4096x64xf8E4M3FN>, f32) outs(%e : tensor<64x4096x64xf16>) {
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<64x4096x64xf8E4M3FN>, tensor<64x4104x64xf8E4M3FN>, tensor<64x4104x64xf8E4M3FN>, f32) outs(%e : tensor<64x4096x64xf16>) {
   ^bb0(%s: f32):
     iree_linalg_ext.yield %s : f32
   } -> tensor<64x4096x64xf16>

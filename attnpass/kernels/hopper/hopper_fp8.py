@@ -8,9 +8,9 @@ differs where the exponentials, not the products, take most of the time:
 - One program stays on each multiprocessor and takes every 132nd block of 128 rows (the number
   of programs, to be exact; `place_of`: which, if causal). TMA descriptors are made once, and the
   next block's tiles arrive while the last one's result is written.
-- A warpgroup starts Q.K of a tile and P.V of the last one, waits for both, and computes the new
-  tile's weights under the other warpgroup's products. They take turns: the other starts its
-  exponentials when this one is HANDED_OVER with its own (the idea: FlashAttention-3).
+- A warpgroup starts Q.K of a tile and P.V of the last one, and computes the new tile's weights
+  under P.V and the other warpgroup's products. They take turns: the other starts its exponentials
+  when this one is HANDED_OVER with its own (the idea: FlashAttention-3).
 - Rows mostly keep the maximum that they have. A thread compares its own scores with it, and only
   where one is too large for e4m3 do threads ask each other, and does the output shrink (the
   idea: FlashAttention-4). Sums, too, are added up across threads at the end alone.
@@ -50,7 +50,7 @@ WITH_OTHER = gl.constexpr(256)
 FIRST_TOP = gl.constexpr(6.585)
 TOP = gl.constexpr(8.0)
 LIMIT = gl.constexpr(8.75)
-# Groups of 16 keys, of a tile's, after whose exponentials it is the other warpgroup's turn.
+# Eighths of a tile's keys after whose exponentials it is the other warpgroup's turn.
 HANDED_OVER = gl.constexpr(6)
 # Stages of row-major V, where V must be transposed.
 RAW_STAGES = gl.constexpr(2)
@@ -109,16 +109,18 @@ def place_of(
     heads,
     section,
     keys,
-    diagonal,
+    limits,
     KEYS: gl.constexpr,
     CAUSAL: gl.constexpr,
+    WINDOW: gl.constexpr,
 ):
-    """Head, first row and number of key tiles of a block of rows.
+    """Head, first row, first key tile and number of key tiles of a block of rows.
 
     The blocks of a causal kernel are numbered by section, then by length, then by head. Every
     other section begins with its shortest: neighbouring turns have about the same lengths, and
     the last section ends with its shortest.
     """
+    diagonal, behind = limits
     if CAUSAL:
         item = item_of(turn)
         number = item // (section * blocks)
@@ -133,7 +135,12 @@ def place_of(
         head = turn // blocks
         block = turn % blocks
         end = keys
-    return head, block * 128, gl.maximum((end + KEYS - 1) // KEYS, 1)
+    first_row = block * 128
+    tiles = gl.maximum((end + KEYS - 1) // KEYS, 1)
+    first_tile = 0
+    if WINDOW:
+        first_tile = gl.minimum(gl.maximum(first_row - behind, 0) // KEYS, tiles - 1)
+    return head, first_row, first_tile, tiles - first_tile
 
 
 @gluon.jit
@@ -149,11 +156,13 @@ def load_tiles(
     rows,
     keys,
     group,
-    diagonal,
+    limits,
     heads,
+    columns,
     HEAD: gl.constexpr,
     KEYS: gl.constexpr,
     CAUSAL: gl.constexpr,
+    WINDOW: gl.constexpr,
     V_TRANSPOSED: gl.constexpr,
     STAGES: gl.constexpr,
 ):
@@ -164,27 +173,27 @@ def load_tiles(
     V_STAGES: gl.constexpr = STAGES if V_TRANSPOSED else RAW_STAGES
     kv_heads = heads // group
     q_desc = tma.make_tensor_descriptor(
-        query, [heads * rows, HEAD], [HEAD, 1], [64, HEAD], q_tiles.index(0).layout
+        query, [heads * rows, columns], [columns, 1], [64, HEAD], q_tiles.index(0).layout
     )
     # K's rows in the order of `key_of`.
     K_BLOCK: gl.constexpr = [KEYS // 16, 2, 4, 2, HEAD]
     k_desc = tma.make_tensor_descriptor(
         key,
-        [kv_heads * (keys // 16), 2, 4, 2, HEAD],
-        [16 * HEAD, 2 * HEAD, 4 * HEAD, HEAD, 1],
+        [kv_heads * (keys // 16), 2, 4, 2, columns],
+        [16 * columns, 2 * columns, 4 * columns, columns, 1],
         K_BLOCK,
         gl.NVMMASharedLayout.get_default_for(K_BLOCK, dtype),
     )
     if V_TRANSPOSED:
         v_desc = tma.make_tensor_descriptor(
-            value, [kv_heads * HEAD, keys], [keys, 1], [HEAD, KEYS], v_tiles.index(0).layout
+            value, [kv_heads * columns, keys], [keys, 1], [HEAD, KEYS], v_tiles.index(0).layout
         )
     else:
         V_BLOCK: gl.constexpr = [1, KEYS, HEAD]
         v_desc = tma.make_tensor_descriptor(
             value,
-            [kv_heads, keys, HEAD],
-            [keys.to(gl.int64) * HEAD, HEAD, 1],
+            [kv_heads, keys, columns],
+            [keys.to(gl.int64) * columns, columns, 1],
             V_BLOCK,
             gl.NVMMASharedLayout.get_default_for(V_BLOCK, dtype),
         )
@@ -194,20 +203,20 @@ def load_tiles(
     loaded = 0
     first, end, step = turns_of(heads * blocks, CAUSAL)
     for turn in range(first, end, step):
-        head, first_row, tiles = place_of(
-            turn, blocks, heads, section, keys, diagonal, KEYS, CAUSAL
+        head, first_row, first_tile, tiles = place_of(
+            turn, blocks, heads, section, keys, limits, KEYS, CAUSAL, WINDOW
         )
         half = done & 1
         if done >= 2:
             wait_for(Q_FREE + half, WITH_WARP)
         done += 1
         kv_head = head // group
-        for tile in range(tiles):
+        for tile in range(first_tile, first_tile + tiles):
             stage = loaded % STAGES
             v_stage = loaded % V_STAGES
             if loaded >= STAGES:
                 wait_for(K_FREE + stage, WITH_WARP)
-            if tile == 0:
+            if tile == first_tile:
                 mbarrier.expect(
                     k_full.index(stage), k_desc.block_type.nbytes + 2 * q_desc.block_type.nbytes
                 )
@@ -235,7 +244,7 @@ def load_tiles(
             v_tile = v_tiles.index(v_stage)
             if V_TRANSPOSED:
                 tma.async_copy_global_to_shared(
-                    v_desc, [kv_head * HEAD, tile * KEYS], v_full.index(v_stage), v_tile
+                    v_desc, [kv_head * columns, tile * KEYS], v_full.index(v_stage), v_tile
                 )
             else:
                 tma.async_copy_global_to_shared(
@@ -257,6 +266,22 @@ def load_tiles(
             wait_for(RAW_FREE + old % RAW_STAGES, GROUP_WITH_WARP)
 
 
+@gluon.constexpr_function
+def squares(keys, head):
+    """The layout of a tile of V of which threads have squares of 4 x 4 elements. Warps have 32
+    columns each, or, where there are fewer than four times as many, other keys."""
+    further_keys = [[16 << i, 0] for i in range((keys // 16).bit_length() - 1)]
+    further_columns = [[0, 32 << i] for i in range((head // 32).bit_length() - 1)]
+    apart = [*further_columns, *further_keys]
+    return gl.DistributedLinearLayout(
+        reg_bases=[[0, 1], [0, 2], [1, 0], [2, 0], *apart[2:]],
+        lane_bases=[[0, 4], [0, 8], [4, 0], [8, 0], [0, 16]],
+        warp_bases=apart[:2],
+        block_bases=[],
+        shape=[keys, head],
+    )
+
+
 @gluon.jit
 def turn_tiles(
     raw_tiles,
@@ -266,30 +291,25 @@ def turn_tiles(
     rows,
     keys,
     group,
-    diagonal,
+    limits,
     heads,
     HEAD: gl.constexpr,
     KEYS: gl.constexpr,
     CAUSAL: gl.constexpr,
+    WINDOW: gl.constexpr,
     STAGES: gl.constexpr,
 ):
     """Four warps that transpose tiles of row-major V from one buffer into another.
 
     A thread turns squares of 4 x 4 bytes in registers, so that it writes words.
     """
-    SQUARES: gl.constexpr = gl.DistributedLinearLayout(
-        reg_bases=[[0, 1], [0, 2], [1, 0], [2, 0], [16, 0], [32, 0], [64, 0]],
-        lane_bases=[[0, 4], [0, 8], [4, 0], [8, 0], [0, 16]],
-        warp_bases=[[0, 32], [0, 64]],
-        block_bases=[],
-        shape=[KEYS, HEAD],
-    )
+    SQUARES: gl.constexpr = squares(KEYS, HEAD)
     blocks = (rows + 127) // 128
     section = section_of(heads, keys, group, HEAD)
     turned = 0
     first, end, step = turns_of(heads * blocks, CAUSAL)
     for turn in range(first, end, step):
-        _, _, tiles = place_of(turn, blocks, heads, section, keys, diagonal, KEYS, CAUSAL)
+        _, _, _, tiles = place_of(turn, blocks, heads, section, keys, limits, KEYS, CAUSAL, WINDOW)
         for _ in range(tiles):
             raw = turned % RAW_STAGES
             stage = turned % STAGES
@@ -323,23 +343,30 @@ def hide_keys(
     tile,
     first_row,
     keys,
-    diagonal,
+    limits,
     KEYS: gl.constexpr,
     CAUSAL: gl.constexpr,
+    WINDOW: gl.constexpr,
     LAYOUT: gl.constexpr,
 ):
-    """Scores of keys behind the end or above the diagonal become -1e30. Only the tiles that
-    have such keys pay for it. -1e30 instead of -inf keeps the running maximum finite."""
+    """Scores of keys behind the end, above the diagonal or before the window become -1e30.
+    Only the tiles that have such keys pay for it. -1e30 instead of -inf keeps the running
+    maximum finite."""
+    diagonal, behind = limits
     last_key = (tile + 1) * KEYS - 1
     needed = last_key >= keys
     if CAUSAL:
         needed = needed | (last_key > first_row + diagonal)
+    if WINDOW:
+        needed = needed | (tile * KEYS < first_row + 63 - behind)
     if needed:
         column = tile * KEYS + key_of(gl.arange(0, KEYS, layout=gl.SliceLayout(0, LAYOUT)))
         if CAUSAL:
             row = first_row + gl.arange(0, 64, layout=gl.SliceLayout(1, LAYOUT))
             limit = gl.minimum(row + diagonal, keys - 1)
             scores = gl.where(limit[:, None] >= column[None, :], scores, -1.0e30)
+            if WINDOW:
+                scores = gl.where((row - behind)[:, None] <= column[None, :], scores, -1.0e30)
         else:
             scores = gl.where((column < keys)[None, :], scores, -1.0e30)
     return scores
@@ -352,15 +379,14 @@ def weight_code(groups, first, mine, other):
     A thread has two rows, and of each group of 16 keys four scores of both: eight operands, of
     which numbers 0, 1, 4, 5 are those of one row and 2, 3, 6, 7 those of the other. The results
     of a row are 0: its four weights, 1: its new maximum, 4: what it shrinks by, 5: the thread's
-    sum of weights. More operands are what the output has so far, in place, the scores, the
-    maxima and the factor of the scores.
+    sum of weights. More operands are the scores, the maxima and the factor of the scores.
     """
     count = 8 * groups
     rows = [
         [[8 * group + 2 * row + i for i in (0, 1, 4, 5)] for group in range(groups)]
         for row in range(2)
     ]
-    out, scores, peaks, factor = count, 2 * count, 3 * count, f"${4 * count}"
+    scores, peaks, factor = count, 2 * count, f"${3 * count}"
     code = ["{", ".reg .f32 w<4>, most<2>, peak<2>, less<2>, shrink<2>, sum<2>;"]
     code += [".reg .pred yes;", ".reg .b16 low, high;"]
     for row, own in enumerate(rows):
@@ -370,6 +396,9 @@ def weight_code(groups, first, mine, other):
         code += [f"max.f32 w{i % 4}, w{i % 4}, {x};" for i, x in enumerate(values) if i >= 4]
         code += ["max.f32 w0, w0, w1;", "max.f32 w2, w2, w3;", f"max.f32 most{row}, w0, w2;"]
         code += [f"mul.f32 most{row}, most{row}, {factor};"]
+        # Far above hidden scores and below all others: hidden keys weigh 0 in rows that have seen
+        # none yet.
+        code += [f"max.f32 most{row}, most{row}, {-1e20:.1f};"] if first else []
         code += [f"mov.f32 peak{row}, ${peaks + own[0][0]};", f"mov.f32 shrink{row}, 1.0;"]
     if not first:
         code += [f"sub.f32 w{row}, most{row}, peak{row};" for row in range(2)]
@@ -384,8 +413,6 @@ def weight_code(groups, first, mine, other):
         code += [] if first else [f"max.f32 peak{row}, peak{row}, w{row};"]
         code += [f"sub.f32 shrink{row}, w{row}, peak{row};"]
         code += [f"ex2.approx.ftz.f32 shrink{row}, shrink{row};"]
-    if not first:
-        code += [f"mul.f32 ${out + i}, ${out + i}, shrink{i // 2 % 2};" for i in range(count)]
     code += ["same:", "neg.f32 less0, peak0;", "neg.f32 less1, peak1;"]
     code += [f"bar.sync {mine}, {WITH_OTHER.value};"]
     for group in range(groups):
@@ -399,7 +426,7 @@ def weight_code(groups, first, mine, other):
             code += [f"mov.b32 ${own[0]}, {{low, high}};"]
             code += ["add.f32 w0, w0, w1;", "add.f32 w2, w2, w3;", "add.f32 w0, w0, w2;"]
             code += [f"add.f32 sum{row}, sum{row}, w0;" if group else f"mov.f32 sum{row}, w0;"]
-        if group == HANDED_OVER.value - 1:
+        if group == groups * HANDED_OVER.value // 8 - 1:
             # Always, but only when the sums are there, which are not negative.
             code += ["add.f32 w0, sum0, sum1;", "setp.geu.f32 yes, w0, -1.0;"]
             code += [f"@yes bar.arrive {other}, {WITH_OTHER.value};"]
@@ -411,18 +438,28 @@ def weight_code(groups, first, mine, other):
 
 
 @gluon.constexpr_function
-def weight_operands(count):
-    """Results, the output, scores, maxima, factors, the output in its place."""
-    names = ["=r"] * count + ["=f"] * count + ["f"] * (3 * count)
-    return ",".join(names + [str(count + i) for i in range(count)])
+def shrink_code(count):
+    """PTX of `shrink_rows`: each two operands of four are those of one row."""
+    code = ["{", ".reg .f32 less;", ".reg .pred yes;", f"min.f32 less, ${count}, ${count + 2};"]
+    code += ["setp.lt.f32 yes, less, 1.0;", "vote.sync.any.pred yes, yes, -1;", "@!yes bra same;"]
+    code += [f"mul.f32 ${i}, ${i}, ${count + i};" for i in range(count)]
+    return "\n".join([*code, "same:", "}"])
+
+
+@gluon.constexpr_function
+def operands(results, kind, others, in_place=0):
+    """What an inline assembly has of operands: results, others (f32), results in their place."""
+    names = [f"={kind}"] * results + ["f"] * others + [str(i) for i in range(in_place)]
+    return ",".join(names)
 
 
 @gluon.jit
 def one_copy(x, COPIES: gl.constexpr):
     """What stands in each of the copies: (64, COPIES, 4) to (64, 4)."""
     x = x.permute([0, 2, 1])
-    x, _ = gl.split(x.reshape([64, 4, COPIES // 2, 2]))
-    x, _ = gl.split(x.reshape([64, 4, COPIES // 4, 2]))
+    HALVINGS: gl.constexpr = COPIES.bit_length() - 1
+    for halving in gl.static_range(1, HALVINGS):
+        x, _ = gl.split(x.reshape([64, 4, COPIES >> halving, 2]))
     x, _ = gl.split(x)
     return x
 
@@ -450,10 +487,22 @@ def spread(x, COLUMNS: gl.constexpr, LAYOUT: gl.constexpr):
 
 
 @gluon.jit
+def shrink_rows(out, shrink, COLUMNS: gl.constexpr, LAYOUT: gl.constexpr):
+    """The output so far in terms of new maxima: only warps whose rows have any multiply."""
+    return gl.inline_asm_elementwise(
+        shrink_code(COLUMNS // 2),
+        operands(COLUMNS // 2, "f", COLUMNS // 2, COLUMNS // 2),
+        [spread(shrink, COLUMNS, LAYOUT), out],
+        dtype=gl.float32,
+        is_pure=False,
+        pack=COLUMNS // 2,
+    )
+
+
+@gluon.jit
 def weigh(
     scores,
     peak,
-    out,
     factor,
     KEYS: gl.constexpr,
     FIRST: gl.constexpr,
@@ -461,8 +510,7 @@ def weigh(
     OTHER: gl.constexpr,
     LAYOUT: gl.constexpr,
 ):
-    """A tile's weights, the rows' new maxima, what they shrink by and the thread's sums; the
-    output so far, shrunk.
+    """A tile's weights, the rows' new maxima, what they shrink by and the thread's sums.
 
     Weights lie between 0 and 430 (LIMIT) instead of 0 and 1, which uses the range of e4m3
     (largest value 448); the row sums have the same factor, so it cancels. `peak` is what has a
@@ -472,19 +520,18 @@ def weigh(
     Exponentials wait for the warpgroup's turn at the barrier MINE, and give the other its turn.
     """
     CODE: gl.constexpr = weight_code(KEYS // 16, FIRST, MINE, OTHER)
-    OPERANDS: gl.constexpr = weight_operands(KEYS // 2)
-    results, out = gl.inline_asm_elementwise(
+    results = gl.inline_asm_elementwise(
         CODE,
-        OPERANDS,
-        [scores, spread(peak, KEYS, LAYOUT), gl.full([64, KEYS], factor, gl.float32, LAYOUT), out],
-        dtype=(gl.int32, gl.float32),
+        operands(KEYS // 2, "r", 3 * KEYS // 2),
+        [scores, spread(peak, KEYS, LAYOUT), gl.full([64, KEYS], factor, gl.float32, LAYOUT)],
+        dtype=gl.int32,
         is_pure=False,
         pack=KEYS // 2,
     )
     words, peak, shrink, total = by_kind(results, KEYS)
     peak = peak.to(gl.float32, bitcast=True)
     shrink = shrink.to(gl.float32, bitcast=True)
-    return words, peak, shrink, total.to(gl.float32, bitcast=True), out
+    return words, peak, shrink, total.to(gl.float32, bitcast=True)
 
 
 @gluon.jit
@@ -523,12 +570,14 @@ def attend(
     rows,
     keys,
     group,
-    diagonal,
+    limits,
     heads,
+    columns,
     PART: gl.constexpr,
     HEAD: gl.constexpr,
     KEYS: gl.constexpr,
     CAUSAL: gl.constexpr,
+    WINDOW: gl.constexpr,
     STAGES: gl.constexpr,
     V_USERS: gl.constexpr,
 ):
@@ -555,8 +604,8 @@ def attend(
     if first < end:
         mbarrier.wait(k_full.index(0), 0)
     for turn in range(first, end, step):
-        head, block_row, tiles = place_of(
-            turn, blocks, heads, section, keys, diagonal, KEYS, CAUSAL
+        head, block_row, first_tile, tiles = place_of(
+            turn, blocks, heads, section, keys, limits, KEYS, CAUSAL, WINDOW
         )
         first_row = block_row + 64 * PART
         another = turn + step < end
@@ -567,19 +616,21 @@ def attend(
         scores = warpgroup_mma(q, k_tiles.index(stage).permute((1, 0)), zero, use_acc=False)
         arrive_at(K_FREE + stage, WITH_WARP)
         wait_for_next(used, (tiles > 1) | another, k_full, STAGES)
-        scores = hide_keys(scores, 0, first_row, keys, diagonal, KEYS, CAUSAL, SCORES)
-        out = gl.zeros([64, HEAD], gl.float32, OUT)
-        words, peak, _, total, out = weigh(
-            scores, peak, out, factor, KEYS, True, MINE, OTHER, SCORES
+        scores = hide_keys(
+            scores, first_tile, first_row, keys, limits, KEYS, CAUSAL, WINDOW, SCORES
         )
+        out = gl.zeros([64, HEAD], gl.float32, OUT)
+        words, peak, _, total = weigh(scores, peak, factor, KEYS, True, MINE, OTHER, SCORES)
         mbarrier.wait(v_full.index(stage), (used // STAGES) & 1)
-        for tile in range(1, tiles):
+        last = first_tile + tiles - 1
+        for tile in range(first_tile + 1, last + 1):
             before = stage
             used += 1
             stage = used % STAGES
             next_scores = warpgroup_mma(
                 q, k_tiles.index(stage).permute((1, 0)), zero, use_acc=False, is_async=True
             )
+            words_before = words
             next_out = warpgroup_mma(
                 as_operand(words, KEYS, WEIGHTS),
                 v_tiles.index(before).permute((1, 0)),
@@ -587,14 +638,24 @@ def attend(
                 is_async=True,
             )
             mbarrier.wait(v_full.index(stage), (used // STAGES) & 1)
-            wait_for_next(used, (tile + 1 < tiles) | another, k_full, STAGES)
-            scores, out = warpgroup_mma_wait(num_outstanding=0, deps=(next_scores, next_out))
+            wait_for_next(used, (tile < last) | another, k_full, STAGES)
+            if HEAD <= 128:
+                scores = warpgroup_mma_wait(num_outstanding=1, deps=(next_scores,))
+            else:
+                # There are no registers for the weights of two tiles.
+                scores, out = warpgroup_mma_wait(num_outstanding=0, deps=(next_scores, next_out))
+                arrive_at(V_FREE + before, V_USERS)
             arrive_at(K_FREE + stage, WITH_WARP)
-            arrive_at(V_FREE + before, V_USERS)
-            scores = hide_keys(scores, tile, first_row, keys, diagonal, KEYS, CAUSAL, SCORES)
-            words, peak, shrink, more, out = weigh(
-                scores, peak, out, factor, KEYS, False, MINE, OTHER, SCORES
+            scores = hide_keys(scores, tile, first_row, keys, limits, KEYS, CAUSAL, WINDOW, SCORES)
+            words, peak, shrink, more = weigh(
+                scores, peak, factor, KEYS, False, MINE, OTHER, SCORES
             )
+            if HEAD <= 128:
+                # Naming the weights as a dependence keeps their registers until P.V has read them.
+                waited = warpgroup_mma_wait(num_outstanding=0, deps=(next_out, words_before))
+                arrive_at(V_FREE + before, V_USERS)
+                out = waited[0]
+            out = shrink_rows(out, shrink, HEAD, OUT)
             total = total * shrink + more
         arrive_at(Q_FREE + half, WITH_WARP)
         out = warpgroup_mma(
@@ -605,9 +666,10 @@ def attend(
         done += 1  # noqa: SIM113 (Gluon has no enumerate)
         out = out * gl.convert_layout(1.0 / gl.sum(total, 1), OUT_ROWS)[:, None]
         row = first_row + gl.arange(0, 64, layout=OUT_ROWS)
-        place = row[:, None] * HEAD + gl.arange(0, HEAD, layout=gl.SliceLayout(0, OUT))[None, :]
-        inside = (row < rows)[:, None] & (gl.full([1, HEAD], 1, gl.int1, OUT))
-        start = output + head.to(gl.int64) * rows * HEAD
+        column = gl.arange(0, HEAD, layout=gl.SliceLayout(0, OUT))
+        place = row[:, None] * columns + column[None, :]
+        inside = (row < rows)[:, None] & (column < columns)[None, :]
+        start = output + head.to(gl.int64) * rows * columns
         gl.store(start + place, out.to(output.dtype.element_ty), mask=inside)
     if PART == 0:
         wait_for(MINE, WITH_OTHER)
@@ -624,22 +686,27 @@ def attention(
     keys,
     group,
     diagonal,
+    behind,
     heads,
+    columns,
     scale,
     HEAD: gl.constexpr,
     KEYS: gl.constexpr,
     CAUSAL: gl.constexpr,
+    WINDOW: gl.constexpr,
     V_TRANSPOSED: gl.constexpr,
     STAGES: gl.constexpr,
     REGISTERS: gl.constexpr,
 ):
     """softmax(scale * Q K^T) V for every head.
 
-    query and output: (heads, rows, HEAD); key: (heads / group, keys, HEAD); value: the same,
-    or (heads / group, HEAD, keys) if V_TRANSPOSED; all dense and 16-byte aligned. Row i sees
-    keys 0 to i + diagonal if CAUSAL, where diagonal >= 0. The grid is any number of programs
-    in one dim; more than blocks of 128 rows, of all heads, have nothing to do. `scratch` is
-    not read: the build puts the memory of the TMA descriptors in its place.
+    query and output: (heads, rows, head dim); key: (heads / group, keys, head dim); value: the
+    same, or (heads / group, head dim, keys) if V_TRANSPOSED; all dense and 16-byte aligned. The
+    head dim is 16 * columns, HEAD or less: the memory engine fills tiles up with zeros. Row i sees
+    keys 0 to i + diagonal if CAUSAL, where diagonal >= 0; if WINDOW too, none before key i -
+    behind. The grid is any number of programs in one dim; more than blocks of 128 rows, of all
+    heads, have nothing to do. `scratch` is not read: the build puts the memory of the TMA
+    descriptors in its place.
     """
     gl.static_assert(STAGES <= 3)
     dtype: gl.constexpr = query.dtype.element_ty
@@ -664,6 +731,8 @@ def attention(
     fence_async_shared()
 
     factor = scale * 1.4426950408889634
+    columns = columns * 16
+    limits = (diagonal, behind)
     # A part is listed for each of its numbers, because each compiled part knows its rows.
     if V_TRANSPOSED:
         gl.warp_specialize(
@@ -671,17 +740,20 @@ def attention(
                 (
                     attend,
                     (output, q_tiles, k_tiles, v_tiles, k_full, v_full, factor, rows, keys,
-                     group, diagonal, heads, 0, HEAD, KEYS, CAUSAL, STAGES, WITH_WARP),
+                     group, limits, heads, columns, 0, HEAD, KEYS, CAUSAL, WINDOW, STAGES,
+                     WITH_WARP),
                 ),
                 (
                     attend,
                     (output, q_tiles, k_tiles, v_tiles, k_full, v_full, factor, rows, keys,
-                     group, diagonal, heads, 1, HEAD, KEYS, CAUSAL, STAGES, WITH_WARP),
+                     group, limits, heads, columns, 1, HEAD, KEYS, CAUSAL, WINDOW, STAGES,
+                     WITH_WARP),
                 ),
                 (
                     load_tiles,
                     (query, key, value, q_tiles, k_tiles, v_tiles, k_full, v_full, rows,
-                     keys, group, diagonal, heads, HEAD, KEYS, CAUSAL, True, STAGES),
+                     keys, group, limits, heads, columns, HEAD, KEYS, CAUSAL, WINDOW, True,
+                     STAGES),
                 ),
             ],
             [4, 1],
@@ -693,22 +765,25 @@ def attention(
                 (
                     attend,
                     (output, q_tiles, k_tiles, v_tiles, k_full, v_full, factor, rows, keys,
-                     group, diagonal, heads, 0, HEAD, KEYS, CAUSAL, STAGES, WITH_GROUP),
+                     group, limits, heads, columns, 0, HEAD, KEYS, CAUSAL, WINDOW, STAGES,
+                     WITH_GROUP),
                 ),
                 (
                     attend,
                     (output, q_tiles, k_tiles, v_tiles, k_full, v_full, factor, rows, keys,
-                     group, diagonal, heads, 1, HEAD, KEYS, CAUSAL, STAGES, WITH_GROUP),
+                     group, limits, heads, columns, 1, HEAD, KEYS, CAUSAL, WINDOW, STAGES,
+                     WITH_GROUP),
                 ),
                 (
                     turn_tiles,
-                    (raw_tiles, v_tiles, raw_full, v_full, rows, keys, group, diagonal, heads,
-                     HEAD, KEYS, CAUSAL, STAGES),
+                    (raw_tiles, v_tiles, raw_full, v_full, rows, keys, group, limits, heads,
+                     HEAD, KEYS, CAUSAL, WINDOW, STAGES),
                 ),
                 (
                     load_tiles,
                     (query, key, value, q_tiles, k_tiles, raw_tiles, k_full, raw_full,
-                     rows, keys, group, diagonal, heads, HEAD, KEYS, CAUSAL, False, STAGES),
+                     rows, keys, group, limits, heads, columns, HEAD, KEYS, CAUSAL, WINDOW,
+                     False, STAGES),
                 ),
             ],
             [4, 4, 1],

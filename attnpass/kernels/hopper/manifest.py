@@ -96,8 +96,13 @@ class Kernel(DeviceCode):
         if not self.padded:
             return self.head_dims == head_dims
         own, value = head_dims
-        # Rows of columns are aligned, as strides are.
-        return own is not None and own == value and own <= self.head_dims[0] and own % 8 == 0
+        return own is not None and own == value and own <= self.head_dims[0] and not own % self.step
+
+    @property
+    def step(self) -> int:
+        """What divides the head dims that it fills up: rows of columns are aligned, as strides
+        are."""
+        return 16 if self.element_type.startswith("f8") else 8
 
     @property
     def over_cache(self) -> bool:

@@ -231,9 +231,9 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | str:
 
 def _dims_words(kernels: Sequence[Kernel]) -> list[str]:
     """The head dims that kernels take, in words."""
-    filled = max((k.head_dims for k in kernels if k.padded), default=None)
-    words = [f"multiples of 8 up to {filled[0]}"] if filled else []
-    others = sorted({k.head_dims for k in kernels if filled is None or k.head_dims > filled})
+    filled = max((k for k in kernels if k.padded), key=lambda k: k.head_dims, default=None)
+    words = [f"multiples of {filled.step} up to {filled.head_dims[0]}"] if filled else []
+    others = sorted({k.head_dims for k in kernels if not filled or k.head_dims > filled.head_dims})
     return [*words, *(str(k1) if k1 == n else f"{k1} with {n}" for k1, n in others)]
 
 

@@ -8,8 +8,8 @@ to; a unit test holds this rule against those pairs. In words:
   of 128 rows, which attnpass tiles smaller) or 300 TFLOPS; where head dims are no powers of two 150
   (273 for 96, 241 for 192 and 128, 150 for 40, and less than 50 with 257 or 729 rows). Kernel: 8.5
   us (a launch, and the memory engine's descriptors), and 11 ns a key and wave, or the speed that
-  the manifest has for it; with 8 bits that speed, in whole waves (9.5 ns a key, or 10.4 where V is
-  transposed). So IREE keeps up to 128 keys, and kernels win from 256 on.
+  the manifest has for it; with 8 bits that speed, in whole waves (head dim 128: 9.5 ns a key, or
+  10.4 where V is transposed). So IREE keeps up to 128 keys, and kernels win from 256 on.
 - decode, IREE: 4 us where the keys are too few to be split, else 10.5 us and 4.4 TB/s, 8 TB/s
   where they fit in the L2 cache. With grouped queries 21 us and 3.4 TB/s. Kernel: 9 us (two
   launches) and its speed. So IREE keeps up to 256 keys without groups, and about 20 to 50 MB of
@@ -41,6 +41,9 @@ _PREFILL_LAUNCH, _DECODE_LAUNCHES, _DIVIDED_LAUNCH = 8.5e-6, 9e-6, 8e-6
 # How many clusters of so many workgroups run at once: a cluster lies in one group of 16 or 18 of
 # the 132 multiprocessors.
 _CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 6: 17, 8: 15}
+# Operations a second of kernels for 8 bits, by head dim, where no module with them was timed: those
+# of launches of the kernel for V^T; one for row-major V has 0.93 of them (docs/notes/kernels.md).
+_NARROW_RATES = {64: 5.3e14, 128: 8.9e14, 256: 1.2e15}
 # Seconds a key and workgroup, by head dim.
 _DIVIDED_KEY = {64: 4.9e-9, 128: 8.2e-9}
 
@@ -116,7 +119,7 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     # heads of 64), and heads of 64 nearly as long as those of 128: the exponentials are as many.
     larger = (kernel.rows_per_workgroup / 128) ** 0.75
     a_key = 11e-9 * larger * max(head_dims / 256, 0.85)
-    rate = _prefill_rate(kernel) or (1e14 if kernel.element_type == "f32" else 5.5e14)
+    rate = _prefill_rate(kernel) or _untimed_rate(kernel)
     if kernel.element_type.startswith(("f8", "f32")):
         a_wave = target.compute_units * kernel.rows_per_workgroup
         a_key = 2 * a_wave * head_dims / rate
@@ -163,11 +166,24 @@ def _prefill_rate(kernel: Kernel) -> float:
     )
 
 
+def _untimed_rate(kernel: Kernel) -> float:
+    """The rate of a prefill kernel that no module was timed with."""
+    if kernel.value_type.startswith("f8"):
+        return _NARROW_RATES[kernel.head_dims[0]] * (1 if kernel.v_transposed else 0.93)
+    return 1e14 if kernel.element_type == "f32" else 5.5e14
+
+
 def equally_fast(one: Kernel, other: Kernel) -> bool:
-    """Whether the kernels differ by V's layout at most, and that does not matter: it does to
-    kernels for V of 8 bits, which must transpose it where it is row-major."""
-    if one.value_type.startswith("f8"):
-        return one.name == other.name
-    names = ("kind", "element_type", "cache_type", "value_type", "output_type", "head_dims")
-    names = (*names, "mask", "mask_type", "rows_per_workgroup", "soft_cap", "cluster")
-    return all(getattr(one, name) == getattr(other, name) for name in names)
+    """Whether the kernels differ at most by V's layout and by which of the 8-bit types they read.
+    The layout matters to kernels for V of 8 bits, which must transpose it where it is row-major."""
+    names = ("kind", "output_type", "head_dims", "mask", "mask_type", "rows_per_workgroup")
+    names = (*names, "soft_cap", "cluster")
+    names += ("v_layout",) if one.value_type.startswith("f8") else ()
+    same = all(getattr(one, name) == getattr(other, name) for name in names)
+    return same and _widths(one) == _widths(other)
+
+
+def _widths(kernel: Kernel) -> list[str]:
+    """The element types of Q, K and V; those of 8 bits are alike."""
+    types = (kernel.element_type, kernel.cache_type, kernel.value_type)
+    return [kind.replace("f8E5M2", "f8E4M3FN") for kind in types]
