@@ -54,6 +54,7 @@ REGISTRY: dict[str, str] = {
     "attn-hold-workspace": "attnpass.gpu.hold_workspace:HoldWorkspace",
     "attn-join-dims": "attnpass.forms.join_dims:JoinDims",
     "attn-join-repeats": "attnpass.forms.join_repeats:JoinRepeats",
+    "attn-join-reshapes": "attnpass.repair.join_reshapes:JoinReshapes",
     "attn-keep-apart": "attnpass.repair.keep_apart:KeepApart",
     "attn-keep-tiles": "attnpass.gpu.keep_tiles:KeepTiles",
     "attn-lone-lanes": "attnpass.repair.lone_lanes:LoneLanes",

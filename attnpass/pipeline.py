@@ -107,6 +107,7 @@ STEPS = (
         "attn-plain-indices",
         "the import takes negative positions as they are, and has no program for some indices",
     ),
+    Step("attn-join-reshapes", "the import of ONNX joins dims of unknown sizes to one of them"),
     Step("attn-bounded-scatters", "the import of StableHLO writes outside of tensors"),
     # preprocessing
     Step("attn-match-reshapes", "IREE fuses nothing across reshapes to computed sizes"),

@@ -13,7 +13,13 @@ the packages beside it, maps apart.
     printing                            shows an op alone
 """
 
-from .attributes import copied_attributes, index_array, remove_attributes, set_attribute
+from .attributes import (
+    copied_attributes,
+    index_array,
+    known_attribute,
+    remove_attributes,
+    set_attribute,
+)
 from .bodies import (
     INDEX_OPS,
     below_casts,
@@ -128,6 +134,7 @@ __all__ = [
     "is_scalar",
     "is_used",
     "iterator_kinds",
+    "known_attribute",
     "location_text",
     "next_op",
     "number_at",

@@ -15,6 +15,15 @@ def index_array(attribute: ir.Attribute) -> list[list[int]]:
     ]
 
 
+def known_attribute(op: ir.Operation, name: str) -> Any:
+    """An attribute of `op`; None where it has none of that name, or one that the bindings cannot
+    hand out: a constant of complex numbers."""
+    try:
+        return op.attributes.get(name)
+    except TypeError:
+        return None
+
+
 def copied_attributes(op: ir.Operation, *without: str) -> dict[str, ir.Attribute]:
     """The attributes of `op` but for those named."""
     attributes: Any = op.attributes

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from iree.compiler import ir
 
+from .attributes import known_attribute
 from .printing import print_alone
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def elements_of(op: ir.Operation) -> Elements | str:
     """What an `arith.constant` tensor or a `util.global` holds at first, or why that cannot be
     read."""
     is_global = op.name == "util.global"
-    attribute = _value(op, "initial_value" if is_global else "value")
+    attribute = known_attribute(op, "initial_value" if is_global else "value")
     kind = ir.TypeAttr(op.attributes["type"]).value if is_global else op.results[0].type
     kind = ir.RankedTensorType(kind)
     shape, element = tuple(kind.shape), kind.element_type
@@ -55,7 +56,7 @@ def elements_of(op: ir.Operation) -> Elements | str:
         return f"it is a constant whose {element} elements cannot be read"
     if not isinstance(element, ir.IntegerType | ir.FloatType):
         return f"it is a resource whose {element} elements cannot be read"
-    blob = _resource(op)
+    blob = resource_bytes(op)
     if blob is None:
         return "it is a resource whose bytes are not in the module"
     if len(blob) != _item_bytes(element) * _count(shape):
@@ -75,13 +76,6 @@ def attribute_of(array: Array, kind: ir.RankedTensorType, like: Elements) -> ir.
     # The bindings bit-cast one item to one element, and look at the item's size only.
     items = data.view(f"u{_item_bytes(like.kind)}")
     return ir.DenseElementsAttr.get(items, type=kind)
-
-
-def _value(op: ir.Operation, name: str) -> ir.Attribute | None:
-    try:
-        return op.attributes[name]
-    except TypeError:  # The bindings know no complex elements.
-        return None
 
 
 def _is_resource(attribute: ir.Attribute) -> bool:
@@ -121,7 +115,7 @@ def _raw_data(attribute: ir.Attribute, count: int) -> bytes:
     return ctypes.string_at(read(pointer(capsule, name(capsule))), count)
 
 
-def _resource(op: ir.Operation) -> bytes | None:
+def resource_bytes(op: ir.Operation) -> bytes | None:
     """The blob that the value of a constant names, None if the module lacks it."""
     text = print_alone(op)
     start = text.find('"0x', text.find("dialect_resources"))

@@ -116,6 +116,13 @@ def _imported(proto: onnx.ModelProto, folder: str) -> tuple[ir.Operation, dict[s
     except Exception as error:
         raise AttnError(f"IREE cannot import the model from ONNX: {first_line(error)}") from error
     weights = {initializer.name: initializer for initializer in proto.graph.initializer}
+    # Exporters write large tensors as ops, too.
+    weights |= {
+        node.output[0]: attribute.t
+        for node in proto.graph.node
+        for attribute in node.attribute
+        if node.op_type == "Constant" and attribute.name == "value"
+    }
     parameters = {
         symbol: array_bytes(onnx.numpy_helper.to_array(weights[name], base_dir=folder))
         for name, symbol in importer.globals

@@ -113,3 +113,29 @@ def test_sums_of_f16_are_as_exact_as_their_type() -> None:
     mean, norm = attnpass.onnx.compile(model)(rows)
     assert rel_error(mean, wide.mean(-1, keepdims=True)) < 1e-3
     assert rel_error(norm, np.sqrt((wide**2).sum(-1, keepdims=True))) < 1e-3
+
+
+def test_rows_of_any_batch_and_length_are_joined() -> None:
+    """`[batch, rows, heads, dim]` as `[-1, width]`, as exporters write it in front of a Gemm; a
+    large constant is an op, as the TorchScript exporter writes it."""
+    node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    weights = np.random.default_rng(0).standard_normal((32, 32)).astype(np.float32)
+    constant = onnx.numpy_helper.from_array(weights)
+    graph = onnx.helper.make_graph(
+        [
+            node("Constant", [], ["w"], value=constant),
+            node("Transpose", ["x"], ["t"], perm=[1, 0, 2, 3]),
+            node("Reshape", ["t", "shape"], ["r"]),
+            node("Gemm", ["r", "w"], ["y"], transB=1),
+        ],
+        "g",
+        [value("x", onnx.TensorProto.FLOAT, ["b", "n", 4, 8])],
+        [value("y", onnx.TensorProto.FLOAT, ["rows", 32])],
+        [onnx.numpy_helper.from_array(np.array([-1, 32]), "shape")],
+    )
+    opset = onnx.helper.make_opsetid("", 17)
+    fast = attnpass.onnx.compile(onnx.helper.make_model(graph, opset_imports=[opset]))
+    for batch, rows in ((2, 5), (1, 1), (3, 4)):
+        x = np.random.default_rng(rows).standard_normal((batch, rows, 4, 8)).astype(np.float32)
+        wanted = x.transpose(1, 0, 2, 3).reshape(-1, 32) @ weights.T
+        assert rel_error(fast(x), wanted) < 2e-5
