@@ -9,7 +9,7 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.barrier import barrier_behind
-from ..ir import defining_op, reduces, users
+from ..ir import body_names, defining_op, iterator_kinds, maps, ranked_shape, reduces, users
 from ..ir.contractions import is_contraction
 from ..ir.views import view_of
 from ..passes import OpPass
@@ -28,6 +28,9 @@ class StoreSums(OpPass):
     copies a tile of whole rows over the stack: rows of more than some 200 numbers do not compile
     ("exceeded stack allocation limit"), and the whole module falls back to O0. In front of the
     barrier the op joins the product whose result it adds to.
+
+    So are scores of a softmax over an unknown number of keys: their tile would be as long as the
+    longest row there may be.
     """
 
     name: ClassVar[str] = "attn-store-sums"
@@ -39,8 +42,40 @@ class StoreSums(OpPass):
         return op.name == "linalg.generic" and len(op.results) == 1 and not reduces(op)
 
     def change(self, op: ir.Operation) -> str:
+        if _is_in_softmax(op) and barrier_behind(op):
+            return "its result is put in memory: a softmax over an unknown number reads it"
         stored = _is_shared(op) and barrier_behind(op)
         return "its result is put in memory: a norm and others read it" if stored else ""
+
+
+def _is_in_softmax(op: ir.Operation) -> bool:
+    """Whether a softmax over an unknown number of elements reads what `op` makes, or such a
+    reduction and others do; exponentials are the softmax's own."""
+    readers = list(_readers(op))
+    if any(_is_unknown_softmax(reader) for reader in readers):
+        return True
+    is_power = "math.exp" in body_names(op)
+    return len(readers) > 1 and not is_power and any(map(_reduces_unknown, readers))
+
+
+def _is_unknown_softmax(op: ir.Operation) -> bool:
+    if op.name != "linalg.softmax":
+        return False
+    return ranked_shape(op.operands[0])[ir.IntegerAttr(op.attributes["dimension"]).value] is None
+
+
+def _reduces_unknown(op: ir.Operation) -> bool:
+    """Whether op reduces its first operand over a dim known only at run time."""
+    if not reduces(op) or is_contraction(op):
+        return False
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None:
+        return False
+    kinds = iterator_kinds(op)
+    return any(
+        loop is not None and kinds[loop] == "reduction" and size is None
+        for loop, size in zip(positions[0], ranked_shape(op.operands[0]), strict=True)
+    )
 
 
 def _is_shared(op: ir.Operation) -> bool:

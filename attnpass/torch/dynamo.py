@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,8 +25,9 @@ def backend(
     """A graph that TorchDynamo found, compiled; `options` (of torch.compile) are `device` and those
     of `attnpass.compile_str`.
 
-    Weights are arguments of such a graph, read where they lie at each call. Raises AttnError where
-    gradients are wanted: attnpass compiles inference.
+    Weights are arguments of such a graph, read where they lie at each call. Floats that Dynamo
+    leaves open are compiled for their values, again for others. Raises AttnError where gradients
+    are wanted: attnpass compiles inference.
     """
     require("torch")
     tensors = [value for value in example_inputs if isinstance(value, torch.Tensor)]
@@ -36,15 +38,64 @@ def backend(
         )
     chosen = dict(options or {})
     device = chosen.pop("device", None) or _device_of(tensors)
-    nodes = [node for node in module.graph.nodes if node.op == "placeholder"]
-    shapes = {"inputs": tuple(map(_dynamic, nodes))}
     example = [_plain(value) for value in example_inputs]
-    # What is exported is not part of what Dynamo traces.
-    with tracing(None), torch.utils._python_dispatch._disable_current_modes():
-        program = export(_Graph(module), example, None, shapes, strict=False)
-        compiled = compile_program(program, device, None, chosen)
-    own = [place for place, node in enumerate(nodes) if _is_static(node, example[place])]
-    return _as_dynamo_calls(compiled, own)
+    open_numbers = _open_numbers(module, example)
+    kept = [place for place in range(len(example)) if place not in open_numbers]
+
+    @functools.cache
+    def compiled(*numbers: float) -> CompiledModel:
+        graph = _with_numbers(module, dict(zip(open_numbers, numbers, strict=True)))
+        nodes = [node for node in graph.graph.nodes if node.op == "placeholder"]
+        shapes = {"inputs": tuple(map(_dynamic, nodes))}
+        # What is exported is not part of what Dynamo traces.
+        with tracing(None), torch.utils._python_dispatch._disable_current_modes():
+            given = [example[place] for place in kept]
+            program = export(_Graph(graph), given, None, shapes, strict=False)
+            return compile_program(program, device, None, dict(chosen))
+
+    compiled(*(example[place].item() for place in open_numbers))
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    own = [
+        number
+        for number, place in enumerate(kept)
+        if _is_static(placeholders[place], example[place])
+    ]
+
+    def call(*arguments: Any) -> Any:
+        program = compiled(*(arguments[place].item() for place in open_numbers))
+        return program.call([arguments[place] for place in kept], {}, own)
+
+    return call
+
+
+def _open_numbers(module: torch.fx.GraphModule, example: Sequence[Any]) -> list[int]:
+    """The places of arguments that are Python's floats, which `torch.compile(..., dynamic=True)`
+    leaves open (the eps of a norm): tensors of f64 of which nothing is read but their `item`."""
+    nodes = [node for node in module.graph.nodes if node.op == "placeholder"]
+    return [
+        place
+        for place, (node, value) in enumerate(zip(nodes, example, strict=True))
+        if isinstance(value, torch.Tensor)
+        and value.dtype == torch.float64
+        and value.dim() == 0
+        and node.users
+        and all(user.op == "call_method" and user.target == "item" for user in node.users)
+    ]
+
+
+def _with_numbers(module: torch.fx.GraphModule, numbers: Mapping[int, float]) -> Any:
+    """The graph with these numbers in the place of its arguments at their places."""
+    if not numbers:
+        return module
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(module.graph, {}))
+    nodes = [node for node in graph.nodes if node.op == "placeholder"]
+    for place, number in numbers.items():
+        for user in list(nodes[place].users):
+            user.replace_all_uses_with(number)  # pyright: ignore[reportArgumentType]
+            graph.erase_node(user)
+        graph.erase_node(nodes[place])
+    return torch.fx.GraphModule(module, graph)
 
 
 class _Graph(torch.nn.Module):
@@ -57,13 +108,6 @@ class _Graph(torch.nn.Module):
 
     def forward(self, *inputs: Any) -> Any:
         return self.graph_module(*inputs)
-
-
-def _as_dynamo_calls(compiled: CompiledModel, own: Sequence[int]) -> Callable[..., Any]:
-    def call(*arguments: Any) -> Any:
-        return compiled.call(arguments, {}, own)
-
-    return call
 
 
 def _plain(value: Any) -> Any:

@@ -116,6 +116,52 @@ func.func @no_norm(%x: tensor<32x32xf32>, %y: tensor<32x32xf32>) -> (tensor<32x3
 
 // -----
 
+// The scores of a softmax over an unknown number of keys; not its exponentials.
+// CHECK-LABEL: func.func @softmax(
+// CHECK: %[[SCORES:.*]] = linalg.generic
+// CHECK: arith.mulf
+// CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[SCORES]]
+// CHECK: arith.maximumf
+// CHECK: ins(%[[STORED]], %{{.*}}
+// CHECK: math.exp
+// CHECK-NOT: compute_barrier
+// CHECK: return
+#map = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device]} {
+func.func @softmax(%x: tensor<8x?xf32>, %f: tensor<8xf32>, %g: tensor<8xf32>, %e: tensor<8x?xf32>) -> tensor<8x?xf32> {
+  %0 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x?xf32>) outs(%e : tensor<8x?xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.mulf %a, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<8x?xf32>
+  %1 = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%0 : tensor<8x?xf32>) outs(%f : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.maximumf %a, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %2 = linalg.generic {indexing_maps = [#map, #row, #map], iterator_types = ["parallel", "parallel"]} ins(%0, %1 : tensor<8x?xf32>, tensor<8xf32>) outs(%e : tensor<8x?xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %d = arith.subf %a, %b : f32
+    %s = math.exp %d : f32
+    linalg.yield %s : f32
+  } -> tensor<8x?xf32>
+  %3 = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%2 : tensor<8x?xf32>) outs(%g : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %a, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %4 = linalg.generic {indexing_maps = [#map, #row, #map], iterator_types = ["parallel", "parallel"]} ins(%2, %3 : tensor<8x?xf32>, tensor<8xf32>) outs(%e : tensor<8x?xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.divf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<8x?xf32>
+  return %4 : tensor<8x?xf32>
+}
+}
+
+// -----
+
 // CHECK-LABEL: func.func @for_gpus(
 // CHECK-NOT: compute_barrier
 #map = affine_map<(i, j) -> (i, j)>

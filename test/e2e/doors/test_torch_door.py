@@ -274,6 +274,38 @@ def test_a_cache_in_buffers_is_changed_by_calls() -> None:
         assert _error(model.values, eager.values) < 2e-5
 
 
+def test_a_softmax_over_any_number_of_keys() -> None:
+    """What attn-raise leaves, as scores that a condition replaces by a small number are, compiles
+    at O2, with positions that the function computes."""
+
+    class Weights(torch.nn.Module):
+        def forward(self, q: Any, k: Any) -> Any:
+            scores = q @ k.transpose(-1, -2)
+            place = torch.arange(q.shape[2])[:, None] + k.shape[2] - q.shape[2]
+            far = (torch.arange(k.shape[2]) - place).abs() > 3
+            return torch.softmax(torch.where(far, -5.0, scores), -1) @ k
+
+    rows, keys = (torch.export.Dim(name, max=512) for name in ("rows", "keys"))
+    shapes = ({0: torch.export.Dim.DYNAMIC, 2: rows}, {0: torch.export.Dim.DYNAMIC, 2: keys})
+    args = torch.randn(2, HEADS, 5, 8), torch.randn(2, HEADS, 9, 8)
+    fast = attnpass.torch.compile(Weights(), args, dynamic_shapes=shapes)
+    assert not fast.report.events
+    for batch, m, n in ((2, 5, 9), (1, 1, 17), (3, 40, 40)):
+        args = torch.randn(batch, HEADS, m, 8), torch.randn(batch, HEADS, n, 8)
+        assert _error(fast(*args), _reference(Weights(), *args)) < 2e-5
+
+
+def test_numbers_that_dynamo_leaves_open() -> None:
+    """With `dynamic=True` the eps of a norm is an argument of the graph."""
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8, eps=1e-2)).eval()
+    fast = torch.compile(model, backend="attnpass", dynamic=True)
+    with torch.no_grad():
+        for rows, eps in ((4, 1e-2), (7, 1e-2), (7, 5.0)):
+            model[1].eps = eps
+            x = torch.randn(rows, 8)
+            assert _error(fast(x), _reference(model, x)) < 2e-5
+
+
 @pytest.mark.parametrize(("dtype", "bound"), [("float16", 5e-3), ("bfloat16", 2e-2)])
 def test_narrow_types(dtype: str, bound: float) -> None:
     model = Block().eval().to(getattr(torch, dtype))
