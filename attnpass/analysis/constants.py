@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _NUMPY = {"i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "f16": "f2", "f32": "f4", "f64": "f8"}
 
 
-def constant(attribute: ir.Attribute) -> Value | None:
-    """The value of a scalar constant."""
+def constant(attribute: Any) -> Value | None:
+    """The value of a scalar constant, an attribute or None."""
     if isinstance(attribute, ir.FloatAttr):
         return float(attribute.value)
     if isinstance(attribute, ir.BoolAttr):

@@ -18,6 +18,7 @@ from ..ir import (
     concat_dim,
     defining_op,
     is_ranked_tensor,
+    known_attribute,
     ranked_shape,
     symbol_name,
     yielded,
@@ -79,7 +80,7 @@ class Tracer(ScalarReader["Linear | None", Value]):
         return None
 
     def constant(self, op: ir.Operation) -> Value | None:
-        return constant(op.attributes["value"]) if op.name == "arith.constant" else None
+        return constant(known_attribute(op, "value")) if op.name == "arith.constant" else None
 
     def index(self, place: Linear | None) -> Value | None:
         return place

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ir import printed, set_attribute
+from ..ir import known_attribute, printed, set_attribute
 from ..report.records import Report
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def describe_targets(module: ir.Operation, arch: str, features: str, report: Rep
         if op.operation.name == "util.global"
     ]
     for op, name in holders:
-        text = str(op.attributes[name]) if name in op.attributes else ""
+        text = str(known_attribute(op, name) or "")
         if _UNDESCRIBED in text:
             set_attribute(op, name, text.replace(_UNDESCRIBED, described))
             changed = True

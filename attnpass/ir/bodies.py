@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 from iree.compiler import ir
 
 from . import maps
+from .attributes import known_attribute
 from .queries import collect, defining_op, reduces
 from .types import is_float, is_ranked_tensor
 
@@ -79,7 +80,7 @@ def constant_number(value: ir.Value) -> float | int | None:
     op = defining_op(value)
     if op is None or op.name != "arith.constant":
         return None
-    attribute: ir.Attribute = op.attributes["value"]
+    attribute = known_attribute(op, "value")
     if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
         attribute = attribute.get_splat_value()
     return attribute.value if isinstance(attribute, ir.FloatAttr | ir.IntegerAttr) else None

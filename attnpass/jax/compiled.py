@@ -50,7 +50,8 @@ def compile_function(
 ) -> CompiledJit:
     """`attnpass.jax.compile`."""
     try:
-        lowered = jax.jit(function, keep_unused=True).lower(*args, **dict(kwargs or {}))
+        traced = jax.jit(function, keep_unused=True).trace(*args, **dict(kwargs or {}))
+        lowered = _lowered(traced)
     except Exception as error:
         raise AttnError(f"JAX cannot trace the function: {first_line(error)}") from error
     text = lowered.as_text(debug_info=True)
@@ -60,6 +61,15 @@ def compile_function(
     vmfb = compiler.compile(text, "stablehlo", doubles)
     program = ArrayProgram(Executable(vmfb, compiler.device), types, _updates(text))
     return CompiledJit(program, lowered, vmfb, compiler.report)
+
+
+def _lowered(traced: Any) -> Any:
+    """The function in StableHLO. What JAX's own CPU backend lacks (products of f16 that are summed
+    in f32, as in its attention) is lowered for TPUs, for which the least is left to libraries."""
+    try:
+        return traced.lower()
+    except ValueError:
+        return traced.lower(lowering_platforms=("tpu",))
 
 
 def _updates(text: str) -> bool:

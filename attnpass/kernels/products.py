@@ -24,6 +24,7 @@ from ..ir import (
     element_type_name,
     is_ranked_tensor,
     is_used,
+    known_attribute,
     maps,
     product,
     ranked_shape,
@@ -511,7 +512,7 @@ class _Reader(ScalarReader["int | None", Term]):
     def constant(self, op: ir.Operation) -> Term | None:
         if op.name != "arith.constant":
             return None
-        given: ir.Attribute = op.attributes["value"]
+        given = known_attribute(op, "value")
         is_number = isinstance(given, ir.FloatAttr | ir.IntegerAttr)
         return ("number", float(given.value)) if is_number else None
 

@@ -236,11 +236,13 @@ def check_backend(module: ir.Operation, target: Target | None) -> None:
 
 
 def _target_attributes(module: ir.Operation) -> list[str]:
+    from ..ir import known_attribute
+
     texts: list[str] = []
     block = module.regions[0].blocks[0]
     for op in block.operations:
-        if op.operation.name == "util.global" and "initial_value" in op.operation.attributes:
-            texts.append(str(op.operation.attributes["initial_value"]))
+        if op.operation.name == "util.global":
+            texts.append(str(known_attribute(op.operation, "initial_value") or ""))
     attributes = module.attributes
     if "hal.device.targets" in attributes:
         texts.append(str(attributes["hal.device.targets"]))

@@ -22,6 +22,7 @@ from ..ir import (
     element_type,
     is_float,
     is_ranked_tensor,
+    known_attribute,
     maps,
     product,
     sizes_of,
@@ -197,7 +198,7 @@ def _reads_elements(mask: ir.Value) -> bool:
         if op is None or is_held(value):
             return True
         if op.name == "arith.constant" and is_ranked_tensor(value):
-            attribute = op.attributes["value"]
+            attribute = known_attribute(op, "value")
             if not isinstance(attribute, ir.DenseElementsAttr) or not attribute.is_splat:
                 return True
         pending += [given for given in op.operands if given not in seen]

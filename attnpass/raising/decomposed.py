@@ -7,6 +7,7 @@ from iree.compiler import ir
 
 from ..attention.facts import find_ops
 from ..ir import (
+    below_casts,
     body_names,
     body_of,
     collect,
@@ -64,7 +65,7 @@ def _is_softmax(op: ir.Operation) -> bool:
 
 
 def _powers(value: ir.Value) -> ir.Value | None:
-    """The exponentials that `value` holds, is a view of, or chooses by conditions."""
+    """The exponentials that `value` holds, is a view or a cast of, or chooses by conditions."""
     for _ in range(_MOST_CHOICES):
         op = defining_op(value)
         if op is not None and (op.name in _MOVES or repeat_of(op)):
@@ -82,12 +83,15 @@ def _powers(value: ir.Value) -> ir.Value | None:
 
 
 def _chosen(op: ir.Operation) -> ir.Value | None:
-    """The operand that an elementwise generic has elements of where a condition holds."""
-    select = defining_op(yielded(op))
-    if select is None or select.name != "arith.select":
-        return None
+    """The operand that an elementwise generic has elements of, cast to another float, or where a
+    condition holds."""
+    chosen = yielded(op)
+    select = defining_op(chosen)
+    if select is not None and select.name == "arith.select":
+        chosen = select.operands[1]
     operands = zip(body_of(op).arguments, op.operands, strict=True)
-    return next((value for argument, value in operands if argument == select.operands[1]), None)
+    below = below_casts(chosen)
+    return next((value for argument, value in operands if argument == below), None)
 
 
 def products_behind(total: ir.Operation) -> list[ir.Operation]:

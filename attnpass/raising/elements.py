@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from iree.compiler import ir
 
 from ..analysis.constants import constant
-from ..ir import defining_op, is_ranked_tensor
+from ..ir import defining_op, is_ranked_tensor, known_attribute
 from ..ir.bodies import ScalarReader, Scope, read_elementwise
 from ..ir.limits import DIGITS, INFINITE
 from ..layout.axes import Axes, Dims, source_of
@@ -163,6 +163,9 @@ class ExpressionReader(ScalarReader[tuple[int, ...], "Expression"]):
         inputs = self.inputs(op, scope)
         if None in inputs:
             return None
+        kind, (given, *_) = str(op.results[0].type), inputs
+        if op.name in CASTS and isinstance(given, Number) and kind in INFINITE:
+            return Number(rounded(given.number, kind), op.results[0])
         attributes = ", ".join(f"{name} = {op.attributes[name]}" for name in op.attributes)
         text = f"{op.name} {attributes} {op.results[0].type}"
         return ScalarStep(op, text, tuple(inputs))  # type: ignore[arg-type]
@@ -195,10 +198,10 @@ def _number(op: ir.Operation | None) -> float | None:
         return None if given is None or kind not in INFINITE else rounded(given, kind)
     if op.name != "arith.constant":
         return None
-    attribute = op.attributes["value"]
+    attribute = known_attribute(op, "value")
     if isinstance(attribute, ir.DenseElementsAttr):
         attribute = attribute.get_splat_value() if attribute.is_splat else None
-    value = None if attribute is None else constant(attribute)
+    value = constant(attribute)
     return value if isinstance(value, float) else None
 
 

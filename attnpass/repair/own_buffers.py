@@ -29,6 +29,7 @@ from ..ir import (
     element_type,
     fill_region,
     is_ranked_tensor,
+    known_attribute,
     next_op,
     remove_attributes,
     sizes_of,
@@ -67,10 +68,9 @@ def _begins_with_number(op: ir.Operation) -> bool:
     if op.name != "util.global" or "is_mutable" not in op.attributes:
         return False
     kind = ir.TypeAttr(op.attributes["type"]).value
-    if not isinstance(kind, ir.RankedTensorType) or _VALUE not in op.attributes:
-        return False
-    value = op.attributes[_VALUE]
-    return isinstance(value, ir.DenseElementsAttr) and value.is_splat
+    value = known_attribute(op, _VALUE)
+    is_tensor = isinstance(kind, ir.RankedTensorType)
+    return is_tensor and isinstance(value, ir.DenseElementsAttr) and value.is_splat
 
 
 def _initialize(op: ir.Operation) -> None:

@@ -1,4 +1,4 @@
-"""attn-wide-sums: norms, means and softmaxes of 16 bits are summed in f32."""
+"""attn-wide-sums: norms, means, softmaxes and JAX's products of 16 bits are summed in f32."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..ir import Builder, collect, copied_attributes, defining_op
+from ..ir import Builder, collect, copied_attributes, defining_op, element_type
 from ..ir.printed import torch_element, with_torch_element
 from ..ir.rewrite import erase
 from ..passes import Pass, PassContext
@@ -35,7 +35,11 @@ _ONNX_SUMS = frozenset(
 )
 # What torch calls the types, as numbers.
 _CODES = {"f16": 5, "f32": 6, "bf16": 15}
+_NARROW = ("f16", "bf16")
 _TORCH, _ONNX = "torch.aten.", "onnx."
+# Products of StableHLO, and what says how they are to be computed.
+_PRODUCTS = ("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution")
+_ALGORITHM = "algorithm"
 
 
 @dataclass(frozen=True)
@@ -46,20 +50,53 @@ class WideSums(Pass):
     IREE 3.13 imports them in the type of the tensor: the squares of a row of 4096 elements pass
     f16's largest number where their mean is 16. Works on the torch dialect, before IREE imports
     it. An op that is told the type of its result stays.
+
+    Products of StableHLO whose results are f16 or bf16 give f32, cast to that, as XLA computes
+    them: IREE adds their terms up in the type of the result. They lose their `algorithm`, which
+    IREE does not import: operands and sums have at least its precision.
     """
 
     name: ClassVar[str] = "attn-wide-sums"
-    summary: ClassVar[str] = "norms, means and softmaxes of 16 bits are summed in f32"
+    summary: ClassVar[str] = "norms, softmaxes and JAX's products of 16 bits are summed in f32"
     phase: ClassVar[str] = "start"
-    mends: ClassVar[str] = "norms, means and softmaxes are imported to be summed in f16 or bf16"
+    mends: ClassVar[str] = (
+        "norms, means, softmaxes and JAX's products are imported to be summed in f16 or bf16"
+    )
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        found = collect(module, _is_narrow_sum)
-        for op in found:
+        sums = collect(module, _is_narrow_sum)
+        for op in sums:
             why = "is summed in f32, as in PyTorch; IREE's import sums in 16 bits"
             context.report.record(op, "repaired", why)
             _widen(op)
-        return bool(found)
+        products = collect(module, _is_product)
+        for op in products:
+            is_narrow = _has_narrow_result(op)
+            fault = "sums in 16 bits" if is_narrow else "imports none that names its algorithm"
+            context.report.record(op, "repaired", f"is summed in f32, as in XLA; IREE {fault}")
+            if _ALGORITHM in op.attributes:
+                del op.attributes[_ALGORITHM]
+            if is_narrow:
+                _widen_product(op)
+        return bool(sums or products)
+
+
+def _is_product(op: ir.Operation) -> bool:
+    """Whether op is a product of StableHLO that is summed in 16 bits, or names its algorithm."""
+    return op.name in _PRODUCTS and (_ALGORITHM in op.attributes or _has_narrow_result(op))
+
+
+def _has_narrow_result(op: ir.Operation) -> bool:
+    return str(element_type(op.results[0])) in _NARROW
+
+
+def _widen_product(op: ir.Operation) -> None:
+    build, result = Builder(op), op.results[0]
+    kind = ir.RankedTensorType(result.type)
+    wide = ir.RankedTensorType.get(kind.shape, ir.F32Type.get(op.context), loc=op.location)
+    made = build.create(op.name, [wide], list(op.operands), copied_attributes(op))
+    result.replace_all_uses_with(build.create("stablehlo.convert", [kind], [made.result]).result)
+    erase(op)
 
 
 def _is_narrow_sum(op: ir.Operation) -> bool:

@@ -24,6 +24,7 @@ from ..ir import (
     collect,
     defining_op,
     is_scalar,
+    known_attribute,
     location_text,
     printed,
     reduces,
@@ -345,7 +346,7 @@ def _is_weight(op: ir.Operation) -> bool:
         return False
     if op.name == _LOAD:
         return not is_scalar(op.results[0])
-    value = op.attributes["value"]
+    value = known_attribute(op, "value")
     splat = isinstance(value, ir.DenseElementsAttr) and value.is_splat
     return not is_scalar(op.results[0]) and not splat
 

@@ -68,6 +68,32 @@ def _norm() -> Probe:
     return Probe(modules.LAYER_NORM, "attn-wide-sums", inputs=[x], wanted=lambda: [wanted])
 
 
+def _product_of_ones() -> Probe:
+    inputs = [np.ones((4, 4096), np.float16), np.ones((4096, 4), np.float16)]
+    wanted = np.full((4, 4), 4096.0)
+    return Probe(modules.ONES, "attn-wide-sums", inputs=inputs, wanted=lambda: [wanted])
+
+
+def _joined() -> Probe:
+    (x,) = random((2, 3, 4, 8))
+    wanted = x.reshape(-1, 32)
+    return Probe(modules.JOINED, "attn-join-reshapes", FAILED, inputs=[x], wanted=lambda: [wanted])
+
+
+def _near_keys() -> Probe:
+    (x,) = random((2, 3, 20))
+    powers = np.exp(np.where(np.arange(20) < 7, x, -5.0).astype(np.float64))
+    return Probe(
+        modules.NEAR_KEYS,
+        "attn-store-sums",
+        FAILED,
+        flags=["--iree-opt-level=O2"],
+        error="exceeded stack allocation limit",
+        inputs=[x],
+        wanted=lambda: [powers / powers.sum(-1, keepdims=True)],
+    )
+
+
 def _gathered() -> Probe:
     q, *pools = random((5, 8), (48, 8), (48, 8))
     at = np.random.default_rng(1).permutation(48)[:10].astype(np.int32)
@@ -203,6 +229,17 @@ PROBES = {
     ),
     "GELU by tanh": Probe(modules.GELU_TANH, "attn-gelu-tanh", r"7\.977240e-01", shown_at="flow"),
     "norms of 16 bits": _norm(),
+    "products of f16 from JAX": _product_of_ones(),
+    "products by an algorithm from JAX": Probe(
+        modules.BY_ALGORITHM,
+        "attn-wide-sums",
+        FAILED,
+        "compiled",
+        flags=CPU,
+        error="failed to legalize operation 'stablehlo.dot_general'",
+    ),
+    "heads joined to rows from ONNX": _joined(),
+    "softmax over unknown keys": _near_keys(),
     "norms of embeddings that are read again": Probe(
         modules.EMBEDDED,
         "attn-store-gathers",

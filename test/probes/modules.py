@@ -47,6 +47,59 @@ func.func @main(%x: !torch.vtensor<[4,4096],f16>) -> !torch.vtensor<[4,4096],f16
 }
 """
 
+# A product of JAX, its sums too large for f16 to count on.
+ONES = """
+func.func @main(%x: tensor<4x4096xf16>, %y: tensor<4096x4xf16>) -> tensor<4x4xf16> {
+  %r = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<4x4096xf16>, tensor<4096x4xf16>) -> tensor<4x4xf16>
+  return %r : tensor<4x4xf16>
+}
+"""
+
+# JAX's attention says so of its scores.
+BY_ALGORITHM = """
+func.func @main(%x: tensor<2x4x8xbf16>, %y: tensor<2x8x4xbf16>) -> tensor<2x4x4xf32> {
+  %r = stablehlo.dot_general %x, %y, batching_dims = [0] x [0], contracting_dims = [2] x [1], precision = [DEFAULT, DEFAULT], algorithm = <lhs_precision_type = bf16, rhs_precision_type = bf16, accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 1, allow_imprecise_accumulation = false> : (tensor<2x4x8xbf16>, tensor<2x8x4xbf16>) -> tensor<2x4x4xf32>
+  return %r : tensor<2x4x4xf32>
+}
+"""
+
+# Heads of any batch and length, joined to rows.
+JOINED = """
+func.func @main(%x: !torch.vtensor<[?,?,4,8],f32>) -> !torch.vtensor<[?,32],f32> attributes {torch.onnx_meta.ir_version = 9 : si64, torch.onnx_meta.opset_version = 17 : si64} {
+  %s = torch.operator "onnx.Constant"() {torch.onnx.value = dense<[-1, 32]> : tensor<2xsi64>} : () -> !torch.vtensor<[2],si64>
+  %r = torch.operator "onnx.Reshape"(%x, %s) : (!torch.vtensor<[?,?,4,8],f32>, !torch.vtensor<[2],si64>) -> !torch.vtensor<[?,32],f32>
+  return %r : !torch.vtensor<[?,32],f32>
+}
+"""
+
+# A softmax over any number of keys, of scores of which a number that is computed hides some.
+NEAR_KEYS = """
+#ij = affine_map<(b, i, j) -> (b, i, j)>
+func.func @main(%x: tensor<?x?x?xf32>) -> tensor<?x?x?xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c13 = arith.constant 13 : i64
+  %low = arith.constant -5.0 : f32
+  %b = tensor.dim %x, %c0 : tensor<?x?x?xf32>
+  %m = tensor.dim %x, %c1 : tensor<?x?x?xf32>
+  %n = tensor.dim %x, %c2 : tensor<?x?x?xf32>
+  %keys = arith.index_cast %n : index to i64
+  %far = arith.subi %keys, %c13 : i64
+  %e = tensor.empty(%b, %m, %n) : tensor<?x?x?xf32>
+  %0 = linalg.generic {indexing_maps = [#ij, #ij], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<?x?x?xf32>) outs(%e : tensor<?x?x?xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %j = linalg.index 2 : index
+    %at = arith.index_cast %j : index to i64
+    %seen = arith.cmpi slt, %at, %far : i64
+    %y = arith.select %seen, %in, %low : f32
+    linalg.yield %y : f32
+  } -> tensor<?x?x?xf32>
+  %1 = linalg.softmax dimension(2) ins(%0 : tensor<?x?x?xf32>) outs(%e : tensor<?x?x?xf32>) -> tensor<?x?x?xf32>
+  return %1 : tensor<?x?x?xf32>
+}
+"""
+
 # Embeddings, and their norm.
 EMBEDDED = """
 func.func @main(%table: !torch.vtensor<[1024,512],f32>, %at: !torch.vtensor<[2,512],si64>, %places: !torch.vtensor<[512,512],f32>) -> (!torch.vtensor<[2,512,512],f32>, !torch.vtensor<[2,512,512],f32>) {

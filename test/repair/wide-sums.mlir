@@ -4,6 +4,9 @@
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 
 // WHY-COUNT-4: is summed in f32, as in PyTorch; IREE's import sums in 16 bits
+// WHY: is summed in f32, as in XLA; IREE sums in 16 bits
+// WHY: is summed in f32, as in XLA; IREE imports none that names its algorithm
+// WHY: is summed in f32, as in XLA; IREE sums in 16 bits
 // WHY-NOT: is summed in f32
 
 // CHECK-LABEL: func.func @norm(
@@ -59,4 +62,24 @@ func.func @onnx(%x: !torch.vtensor<[8,64],f16>) -> (!torch.vtensor<[8,1],f16>, !
   %a = torch.operator "onnx.ReduceMean"(%x) {torch.onnx.axes = [-1 : si64], torch.onnx.keepdims = 1 : si64} : (!torch.vtensor<[8,64],f16>) -> !torch.vtensor<[8,1],f16>
   %b = torch.operator "onnx.ReduceMax"(%x) {torch.onnx.axes = [-1 : si64], torch.onnx.keepdims = 1 : si64} : (!torch.vtensor<[8,64],f16>) -> !torch.vtensor<[8,1],f16>
   return %a, %b : !torch.vtensor<[8,1],f16>, !torch.vtensor<[8,1],f16>
+}
+
+// Products of JAX, some of which say how they are to be computed.
+// CHECK-LABEL: func.func @products(
+// CHECK: %[[P:.*]] = stablehlo.dot_general %arg0, %arg1,
+// CHECK-NOT: algorithm
+// CHECK-SAME: -> tensor<8x8xf32>
+// CHECK: %[[C:.*]] = stablehlo.convert %[[P]] : (tensor<8x8xf32>) -> tensor<8x8xbf16>
+// CHECK: %[[F:.*]] = stablehlo.dot_general %arg0, %arg1,
+// CHECK-NOT: algorithm
+// CHECK-SAME: -> tensor<8x8xf32>
+// CHECK: %[[I:.*]] = stablehlo.convolution(%arg2, %arg3)
+// CHECK-SAME: -> tensor<1x6x6x4xf32>
+// CHECK: %[[IC:.*]] = stablehlo.convert %[[I]] : (tensor<1x6x6x4xf32>) -> tensor<1x6x6x4xf16>
+// CHECK: return %[[C]], %[[F]], %[[IC]]
+func.func @products(%a: tensor<8x64xbf16>, %b: tensor<64x8xbf16>, %x: tensor<1x8x8x2xf16>, %w: tensor<3x3x2x4xf16>) -> (tensor<8x8xbf16>, tensor<8x8xf32>, tensor<1x6x6x4xf16>) {
+  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] : (tensor<8x64xbf16>, tensor<64x8xbf16>) -> tensor<8x8xbf16>
+  %1 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT], algorithm = <lhs_precision_type = bf16, rhs_precision_type = bf16, accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 1, allow_imprecise_accumulation = false> : (tensor<8x64xbf16>, tensor<64x8xbf16>) -> tensor<8x8xf32>
+  %2 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {stride = [1, 1]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x8x8x2xf16>, tensor<3x3x2x4xf16>) -> tensor<1x6x6x4xf16>
+  return %0, %1, %2 : tensor<8x8xbf16>, tensor<8x8xf32>, tensor<1x6x6x4xf16>
 }

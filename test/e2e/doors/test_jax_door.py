@@ -36,6 +36,55 @@ def test_trees_in_and_out() -> None:
         fast(weights)
 
 
+@pytest.mark.parametrize(("dtype", "bound"), [("float16", 1e-3), ("bfloat16", 5e-3)])
+def test_jaxs_attention_in_16_bits(dtype: str, bound: float) -> None:
+    """Its scores are summed in f32: its CPU backend has no such product of f16, and IREE imports
+    none that says so. A softmax that sums exponentials of 16 bits in f32 is raised, too, with a
+    scale that is cast."""
+    random = np.random.default_rng(0)
+    q, k, v = (random.standard_normal((2, 9, heads, 16)).astype(dtype) for heads in (4, 2, 2))
+
+    def written(q, k, v):
+        k, v = (jax.numpy.repeat(x, 2, 2) for x in (k, v))
+        scores = jax.numpy.einsum("bqhd,bkhd->bhqk", q, k) / jax.numpy.sqrt(16).astype(q.dtype)
+        return jax.numpy.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(scores), v)
+
+    wide = [np.asarray(x, np.float64) for x in (q, k.repeat(2, 2), v.repeat(2, 2))]
+    powers = np.exp(np.einsum("bqhd,bkhd->bhqk", *wide[:2]) / 4)
+    wanted = np.einsum("bhqk,bkhd->bqhd", powers / powers.sum(-1, keepdims=True), wide[2])
+    for function in (jax.nn.dot_product_attention, written):
+        fast = attnpass.jax.compile(function, (q, k, v))
+        assert rel_error(np.asarray(fast(q, k, v), np.float64), wanted) < bound
+        assert len(fast.report.attentions) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_products_of_16_bits_are_as_exact_as_jaxs(dtype: str) -> None:
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(shape).astype(dtype) for shape in ((16, 4096), (4096, 8)))
+    wanted = np.asarray(a, np.float64) @ np.asarray(b, np.float64)
+    fast = attnpass.jax.compile(jax.numpy.matmul, (a, b))
+    ours, theirs = (
+        rel_error(np.asarray(one, np.float64), wanted)
+        for one in (fast(a, b), jax.numpy.matmul(a, b))
+    )
+    assert ours <= 1.1 * theirs
+
+
+def test_a_constant_of_complex_numbers() -> None:
+    """Rotary embedding by powers of e, of which the function holds the exponents."""
+    angles = 1j * np.outer(np.arange(8), [1, 0.3, 0.1, 0.01]).astype(np.float32)
+
+    def rotate(x):
+        turned = jax.lax.complex(x[..., ::2], x[..., 1::2]) * jax.numpy.exp(angles)
+        return jax.numpy.stack([turned.real, turned.imag], -1).reshape(x.shape)
+
+    x = np.random.default_rng(0).standard_normal((3, 8, 8)).astype(np.float32)
+    fast = attnpass.jax.compile(rotate, (x,))
+    assert rel_error(np.asarray(fast(x)), np.asarray(rotate(x))) < 2e-5
+    assert not fast.report.events
+
+
 def test_an_argument_stays_as_it_is() -> None:
     cache, row = jax.numpy.zeros((64, 16)), jax.numpy.ones((1, 16))
 
