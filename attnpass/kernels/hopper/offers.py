@@ -286,7 +286,8 @@ def _plan(
         return given
     lying = given.lying
     work = _work(facts, row, mask, given.group, given.repeats, kernel)
-    own, kernel_time = iree_seconds(work), kernel_seconds(work, kernel, target)
+    fitted = _moving_seconds(facts, _fitted(facts, target), {}, given, target)
+    own, kernel_time = iree_seconds(work) + fitted, kernel_seconds(work, kernel, target)
     copied = {*given.moved, *given.widened, *given.signed}
     moving = _moving_seconds(facts, copied, given.widened, given, target)
     spared = _moving_seconds(facts, lying.spared, {}, given, target)
@@ -313,6 +314,16 @@ def _plan(
         at_result=lying.at_result,
         latent=given.latent,
     )
+
+
+def _fitted(facts: AttentionFacts, target: Target) -> list[str]:
+    """The operands that attn-fit-tiles copies for IREE's code: keys, rows or head dims of them are
+    filled up to whole tiles."""
+    tiles = target.dynamic_tiles(facts)
+    dims = set() if isinstance(tiles, str) else {*tiles}
+    dims |= {*facts.k2} if target.padded_keys(facts) else set()
+    dims |= {*facts.k1, *facts.n} if target.padded_heads(facts) else set()
+    return [name for name in facts.tensor_operands if dims & {*facts.map_of(name)}]
 
 
 @dataclass(frozen=True)
