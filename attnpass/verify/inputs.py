@@ -29,6 +29,7 @@ from ..ir import (
     printed,
     sizes_of,
 )
+from ..ir.limits import HIDES_BESIDE_SEEN
 from ..ir.views import IN_PLACE, SLICE
 from ..tuning.measure import element, encoded
 from .program import Program
@@ -37,7 +38,8 @@ from .program import Program
 # divide, then odd ones.
 _EVEN, _ODD = (48, 32, 64, 16, 80, 96), (37, 23, 61, 19, 83, 101)
 _USUAL_LENGTH = 64
-_SEEN, _HIDDEN = 0.7, -1e4
+# The share of keys that a mask shows.
+_SEEN = 0.7
 _INTEGERS = {"i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8}
 _VIEWS = (*IN_PLACE, "tensor.reshape")
 _BITCAST = "flow.tensor.bitcast"
@@ -246,7 +248,9 @@ def _draw(
     given = wishes.ranges.get(number, wishes.ranges.get(None))
     if kind.startswith(("f", "bf")):
         if argument.use == "mask":
-            return encoded(np.where(_seen(random, shape), 0.0, _HIDDEN).astype(np.float32), kind)
+            return encoded(
+                np.where(_seen(random, shape), 0.0, HIDES_BESIDE_SEEN).astype(np.float32), kind
+            )
         return encoded(random.standard_normal(shape).astype(np.float32), kind)
     if argument.use == "mask" and given is None:
         return _seen(random, shape).astype(np.bool_ if kind == "i1" else _INTEGERS[kind])
