@@ -23,6 +23,7 @@ from ..program.arrays import ArrayProgram, array_bytes, check_array
 from ..program.compiler import ProgramCompiler
 from ..program.executable import SCOPE, Executable
 from ..report.records import Report
+from .prepare import prepared
 
 # Smaller tensors are constants, which the compiler may fold.
 _SMALLEST_PARAMETER = 256
@@ -100,7 +101,9 @@ def _loaded(model: str | os.PathLike[str] | onnx.ModelProto) -> tuple[onnx.Model
         versions = [each.version for each in proto.opset_import if each.domain in ("", "ai.onnx")]
         if versions and versions[0] < _OPSET:
             proto = onnx.version_converter.convert_version(proto, _OPSET)
-        return onnx.shape_inference.infer_shapes(proto, data_prop=True), folder
+        return prepared(proto), folder
+    except AttnError as error:
+        raise AttnError(error.message, name) from error
     except Exception as error:
         raise AttnError(f"onnx cannot read it: {first_line(error)}", name) from error
 

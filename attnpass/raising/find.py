@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from iree.compiler import ir
@@ -22,12 +22,13 @@ from .elements import (
 )
 from .products import Product, axes_of, read_product
 from .readers import made_of
-from .reductions import is_sum, summed
+from .reductions import is_maximum, is_sum, summed
 from .scores import NotRaised, Scores, Shown, addable, given_of, read_scores, times, without_term
 from .sinks import Part, Sink, find_part, scores_beside, sink_in_sum
 
 # cmpf predicates that hold for a NaN beside itself.
 _IS_NAN = (13, 14)
+_IS_EQUAL = (1, 8)
 
 
 @dataclass(frozen=True)
@@ -300,13 +301,14 @@ class _Powers:
 
 def _exponent(elements: ExpressionReader, weights: Expression, keys: frozenset[int]) -> _Powers:
     """The exponentials that the weights are made of."""
-    outside, expression = _shown(_unguarded(elements, without_casts(weights)))
+    largest, expression = _guarded(_unguarded(elements, without_casts(weights)))
+    outside, expression = _shown(expression)
     if isinstance(expression, Leaf) and _is_softmax(op := defining_op(expression.value)):
         assert op is not None
         along = expression.dims[ir.IntegerAttr(op.attributes["dimension"]).value]
         if set(elements.axes.now(along)) != keys:
             raise NotRaised("its softmax is not over the keys")
-        if outside:
+        if outside or largest is not None:
             raise NotRaised("a condition makes some weights 0 that their sum counts")
         return _Powers(elements.element(op.operands[0], expression.dims))
     if not isinstance(expression, ScalarStep):
@@ -331,6 +333,8 @@ def _exponent(elements: ExpressionReader, weights: Expression, keys: frozenset[i
         raise NotRaised("the exponentials are not divided by their own sum over the keys")
     counted, _ = _shown(without_casts(counted_all))
     exponent = numerator.inputs[0]
+    if largest is not None and not _hides_rows(elements, largest, exponent, keys):
+        raise NotRaised("a condition makes the weights of some rows 0")
     hidden = _hiding(without_casts(exponent))
     seen, known = [*outside, *inside, *hidden], [*counted, *hidden]
     if not (_among(elements, seen, known) and _among(elements, known, seen)):
@@ -352,6 +356,40 @@ def _unguarded(elements: ExpressionReader, expression: Expression) -> Expression
     nan = ir.IntegerAttr(test.op.attributes["predicate"]).value in _IS_NAN
     alike = all(elements.same(given, other) for given in test.inputs)
     return without_casts(other) if nan and alike else expression
+
+
+def _guarded(expression: Expression) -> tuple[Expression | None, Expression]:
+    """(y, x) where the expression is 0 where y is -inf, and x elsewhere; else (None, itself)."""
+    if isinstance(expression, ScalarStep) and expression.name == "arith.select":
+        test, then, other = expression.inputs
+        is_zero = isinstance(then, Number) and then.number == 0
+        if is_zero and isinstance(test, ScalarStep) and test.name == "arith.cmpf":
+            equal = ir.IntegerAttr(test.op.attributes["predicate"]).value in _IS_EQUAL
+            value, least = test.inputs
+            if equal and isinstance(least, Number) and least.number == -math.inf:
+                return without_casts(value), without_casts(other)
+    return None, expression
+
+
+def _hides_rows(
+    elements: ExpressionReader, largest: Expression, exponent: Expression, keys: frozenset[int]
+) -> bool:
+    """Whether the largest number over the keys of what is added to scores is given: where it is
+    -inf the row sees no key, and is 0 in any case."""
+    while isinstance(inner := without_casts(exponent), ScalarStep) and inner.name == "arith.subf":
+        exponent = inner.inputs[0]
+    added = _added(without_casts(exponent))
+    return isinstance(largest, Leaf) and any(
+        is_maximum(elements, largest, term, keys) for term in added
+    )
+
+
+def _added(expression: Expression) -> Iterator[Expression]:
+    """A sum, and what it adds up."""
+    yield expression
+    if isinstance(expression, ScalarStep) and expression.name == "arith.addf":
+        for given in expression.inputs:
+            yield from _added(without_casts(given))
 
 
 def _shown(expression: Expression) -> tuple[list[Expression], Expression]:

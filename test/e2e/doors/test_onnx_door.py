@@ -139,3 +139,96 @@ def test_rows_of_any_batch_and_length_are_joined() -> None:
         x = np.random.default_rng(rows).standard_normal((batch, rows, 4, 8)).astype(np.float32)
         wanted = x.transpose(1, 0, 2, 3).reshape(-1, 32) @ weights.T
         assert rel_error(fast(x), wanted) < 2e-5
+
+
+def _model(nodes, inputs, outputs, opset, initializers=()):
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [value(*each) for each in inputs],
+        [value(*each) for each in outputs],
+        [onnx.numpy_helper.from_array(array, name) for name, array in dict(initializers).items()],
+    )
+    opsets = [onnx.helper.make_opsetid("", opset), onnx.helper.make_opsetid("com.microsoft", 1)]
+    return onnx.helper.make_model(graph, opset_imports=opsets)
+
+
+def test_attention_of_opset_23() -> None:
+    """Grouped queries over a cache of any length, with a mask that hides all keys of a row: what
+    ONNX makes of the op is raised again."""
+    kind, flag = onnx.TensorProto.FLOAT, onnx.TensorProto.BOOL
+    model = _model(
+        [
+            onnx.helper.make_node("RMSNormalization", ["q", "weight"], ["n"], epsilon=1e-6),
+            onnx.helper.make_node(
+                "Attention", ["n", "k", "v", "mask", "pk", "pv"], ["y", "nk", "nv"], scale=0.3
+            ),
+        ],
+        [
+            ("q", kind, [2, 4, 3, 8]),
+            *((name, kind, [2, 2, 3, 8]) for name in ("k", "v")),
+            ("mask", flag, [3, "keys"]),
+            *((name, kind, [2, 2, "past", 8]) for name in ("pk", "pv")),
+        ],
+        [("y", kind, [2, 4, 3, 8]), *((name, kind, [2, 2, "keys", 8]) for name in ("nk", "nv"))],
+        23,
+        {"weight": np.linspace(0.5, 1.5, 8).astype(np.float32)},
+    )
+    fast = attnpass.onnx.compile(model)
+    assert len(fast.report.attentions) == 1
+    evaluator = pytest.importorskip("onnx.reference").ReferenceEvaluator(model)
+    random = np.random.default_rng(0)
+    for past in (5, 1):
+        q, k, v, pk, pv = (
+            random.standard_normal((2, heads, rows, 8)).astype(np.float32)
+            for heads, rows in ((4, 3), (2, 3), (2, 3), (2, past), (2, past))
+        )
+        mask = np.arange(past + 3) <= np.arange(3)[:, None] + past
+        mask[1] = False
+        feeds = {"q": q, "k": k, "v": v, "mask": mask, "pk": pk, "pv": pv}
+        wanted = evaluator.run(None, feeds)
+        assert not wanted[0][:, :, 1].any()
+        for got, one in zip(fast(**feeds), wanted, strict=True):
+            assert rel_error(got, one) < 2e-5
+
+
+def test_sizes_that_onnx_does_not_compute() -> None:
+    """A tensor whose number of dims is computed: as a shape of the sizes in front of others."""
+    node, kind = onnx.helper.make_node, onnx.TensorProto.FLOAT
+    numbers = {"zero": 0, "one": 1, "two": 2, "heads": [4, 8]}
+    model = _model(
+        [
+            node("Shape", ["x"], ["shape"]),
+            node("Sub", ["two", "zero"], ["end"]),
+            node("Reshape", ["end", "flat"], ["ends"]),
+            node("Slice", ["shape", "flat0", "ends"], ["front"]),
+            node("Concat", ["front", "heads"], ["sizes"], axis=0),
+            node("Reshape", ["x", "sizes"], ["cut"]),
+            node("Transpose", ["cut"], ["y"], perm=[0, 2, 1, 3]),
+        ],
+        [("x", kind, [2, 5, 32])],
+        [("y", kind, [2, 4, 5, 8])],
+        17,
+        {
+            **{name: np.array(number) for name, number in numbers.items()},
+            "flat": np.array([1]),
+            "flat0": np.array([0]),
+        },
+    )
+    x = np.random.default_rng(0).standard_normal((2, 5, 32)).astype(np.float32)
+    got = attnpass.onnx.compile(model)(x)
+    assert np.array_equal(got, x.reshape(2, 5, 4, 8).transpose(0, 2, 1, 3))
+
+
+def test_what_cannot_be_imported() -> None:
+    node, kind = onnx.helper.make_node, onnx.TensorProto.FLOAT
+    rows, result = [("x", kind, [2, 6, 32])], [("y", kind, [2, 6, 32])]
+    fused = node("Attention", ["x", "w", "b"], ["y"], domain="com.microsoft", num_heads=4)
+    given = [*rows, ("w", kind, [32, 96]), ("b", kind, [96])]
+    with pytest.raises(attnpass.AttnError, match=r"\(com\.microsoft\.Attention\).*onnxruntime"):
+        attnpass.onnx.compile(_model([fused], given, result, 17))
+    unknown = [node("Reshape", ["x", "s"], ["z"], name="/cut"), node("Relu", ["z"], ["y"])]
+    shape = ("s", onnx.TensorProto.INT64, ["n"])
+    with pytest.raises(attnpass.AttnError, match=r"how many dims 'z' has, which Reshape '/cut'"):
+        attnpass.onnx.compile(_model(unknown, [*rows, shape], [("y", kind, None)], 17))
