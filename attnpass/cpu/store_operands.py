@@ -14,6 +14,7 @@ from ..ir.views import view_before
 from ..passes import Pass, PassContext, option
 
 _READ_OFTEN = ("key", "value", "mask")
+_FUSED = ("linalg.generic", "linalg.fill", "tensor.reshape")
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class StoreOperands(Pass):
 
     IREE fuses such an op into attention's kernel, all of them from `--iree-opt-level=O2` on, and
     computes it anew for each tile of rows; a CPU's vector loops read memory alone, of a mask the
-    keys of a row side by side.
+    keys of a row side by side. A reshape to computed sizes, which no kernel of IREE's can be cut
+    across, stays outside in the same way.
     """
 
     name: ClassVar[str] = "attn-store-operands"
@@ -54,7 +56,7 @@ def _store(facts: AttentionFacts, name: str) -> str:
 
     1. A mask that transposes bring to attention's order: its keys are to lie side by side, and
        IREE would read it as it lay before.
-    2. What an elementwise op computes, below views and repeats of it.
+    2. What one of `_FUSED` makes, below views and repeats of it.
     """
     number = facts.index(name)
     if name == "mask" and _is_turned(facts):
@@ -62,7 +64,7 @@ def _store(facts: AttentionFacts, name: str) -> str:
         return "is transposed, and put in memory as loops read it"
     reader, number = without_views(facts.op, number)
     made = defining_op(reader.operands[number])
-    if made is None or made.name not in ("linalg.generic", "linalg.fill") or reduces(made):
+    if made is None or made.name not in _FUSED or reduces(made):
         return ""
     store_operand(reader, number)
     return "is computed, and put in memory before it"

@@ -8,7 +8,7 @@
 // RUN: attn-compile %s %cpu --iree-opt-level=O3 --compile-to=executable-configurations | FileCheck %s --check-prefix=LOOPS
 // RUN: attn-opt %s --attn-store-operands | FileCheck %s --check-prefix=NO-TARGET
 
-// LOOPS-COUNT-3: attnpass.lowered_by
+// LOOPS-COUNT-4: attnpass.lowered_by
 // NO-TARGET-NOT: compute_barrier
 
 #i = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
@@ -80,6 +80,24 @@ func.func @heads_last(%q: tensor<2x32x64xf32>, %k: tensor<2x40x64xf32>, %v: tens
   %mask = linalg.transpose ins(%bias : tensor<32x40x2xf32>) outs(%e : tensor<2x32x40xf32>) permutation = [2, 0, 1]
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #mask, #o]>
       ins(%q, %k, %v, %scale, %mask : tensor<2x32x64xf32>, tensor<2x40x64xf32>, tensor<2x40x64xf32>, f32, tensor<2x32x40xf32>) outs(%out : tensor<2x32x64xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x32x64xf32>
+  return %r : tensor<2x32x64xf32>
+}
+
+// A mask that is cut to computed sizes.
+// WHY: its mask is computed, and put in memory before it
+// CHECK-LABEL: func.func @reshaped
+// CHECK: %[[M:.*]] = tensor.reshape
+// CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[M]]
+// CHECK: iree_linalg_ext.attention {{.*}} ins({{.*}}%[[STORED]]
+func.func @reshaped(%q: tensor<2x32x64xf32>, %k: tensor<2x40x64xf32>, %v: tensor<2x40x64xf32>, %m: tensor<?x40xf32>, %shape: tensor<2xi64>) -> tensor<2x32x64xf32> {
+  %scale = arith.constant 0.125 : f32
+  %out = tensor.empty() : tensor<2x32x64xf32>
+  %mask = tensor.reshape %m(%shape) : (tensor<?x40xf32>, tensor<2xi64>) -> tensor<32x40xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, affine_map<(b, m, n, k1, k2) -> (m, k2)>, #o]>
+      ins(%q, %k, %v, %scale, %mask : tensor<2x32x64xf32>, tensor<2x40x64xf32>, tensor<2x40x64xf32>, f32, tensor<32x40xf32>) outs(%out : tensor<2x32x64xf32>) {
     ^bb0(%score: f32):
       iree_linalg_ext.yield %score : f32
   } -> tensor<2x32x64xf32>

@@ -295,6 +295,34 @@ def test_a_softmax_over_any_number_of_keys() -> None:
         assert _error(fast(*args), _reference(Weights(), *args)) < 2e-5
 
 
+def test_padded_keys_of_any_batch_and_length() -> None:
+    """torch.nn.MultiheadAttention joins and cuts batch and heads of its mask: what is left of that
+    is not in attention's kernel, which IREE has no code for then."""
+
+    class Cross(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = torch.nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
+
+        def forward(self, x: Any, y: Any, padded: Any) -> Any:
+            return self.attention(x, y, y, key_padding_mask=padded, need_weights=False)[0]
+
+    batch, rows, keys = (torch.export.Dim(name, max=64) for name in ("batch", "rows", "keys"))
+    shapes = {0: batch, 1: rows}, {0: batch, 1: keys}, {0: batch, 1: keys}
+
+    def arguments(batch: int, rows: int, keys: int) -> tuple[Any, ...]:
+        padded = torch.zeros(batch, keys, dtype=torch.bool)
+        padded[0, keys // 2 + 1 :] = True
+        return torch.randn(batch, rows, WIDTH), torch.randn(batch, keys, WIDTH), padded
+
+    model = Cross().eval()
+    fast = attnpass.torch.compile(model, arguments(2, 5, 7), dynamic_shapes=shapes)
+    assert not fast.report.events and len(fast.report.attentions) == 1
+    for sizes in ((2, 5, 7), (1, 1, 3), (3, 9, 40)):
+        args = arguments(*sizes)
+        assert _error(fast(*args), _reference(model, *args)) < 2e-5
+
+
 def test_numbers_that_dynamo_leaves_open() -> None:
     """With `dynamic=True` the eps of a norm is an argument of the graph."""
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8, eps=1e-2)).eval()
