@@ -162,7 +162,7 @@ STEPS = (
     ),
     Step("attn-fit-tiles", "IREE's kernels for GPUs count keys that are not there", only="mask"),
     Step("attn-tile-products", "rows of products fit a kernel's tiles", _CONFIGURE),
-    Step("attn-pack-products", "IREE reads weights as they lie, from a page a row", _CONFIGURE),
+    Step("attn-pack-products", "constant weights are packed once", _CONFIGURE),
     Step("attn-generic-products", "IREE lowers named products wrong below O2"),
     Step(
         "attn-scatter-rows",
@@ -226,8 +226,8 @@ STEPS = (
     Step("attn-hidden-rows", "a division by a sum of 0 is NaN"),
     Step(
         "attn-vectorize-products",
-        "IREE reads weights for few rows at a fraction of the memory's speed; before attention, "
-        "beside which they stand, is loops itself",
+        "IREE reads weights at a fraction of the memory's speed, and masks rows that its tiles do "
+        "not divide; before attention, beside which they stand, is loops itself",
         _CONFIGURE,
     ),
     Step("attn-vectorize", "IREE multiplies scores one by one on CPUs", _CONFIGURE),

@@ -1,11 +1,11 @@
-"""attn-pack-products: CPUs: the weights of products of many rows lie as their loops read them.
+"""attn-pack-products: CPUs: constant weights of products of many rows lie as their loops read them.
 
 IREE 3.13 multiplies matrices as they lie: a step of its loops reads columns of the weights from as
 many pages as it takes elements of the depth. Here weights are copied into tiles of as many columns
-as registers hold sums of, one element of the depth behind the other: constant ones once, when the
-module is loaded, arguments in each call. Rows stay as they are, and so does the result, whose
-columns are cut in tiles by a view; elementwise ops behind the product are, too, so that IREE fuses
-them into its kernel.
+as registers hold sums of, one element of the depth behind the other, once, when the module is
+loaded. (Loops of `attn-vectorize-products` pack others, in the cache, for each tile of rows.) Rows
+stay as they are, and so does the result, whose columns are cut in tiles by a view; elementwise ops
+behind the product are, too, so that IREE fuses them into its kernel.
 """
 
 from __future__ import annotations
@@ -187,13 +187,15 @@ def _mutable_globals(module: ir.Operation) -> set[str]:
 
 @dataclass(frozen=True)
 class PackProducts(Pass):
-    """Copies the weights of products in f32, f16 and bf16 beside attention (projections, MLPs) into
-    tiles on CPUs, where their rows are known and many: 1024 x 3072 x 768 takes a thread of a Zen 4
-    45 ms for 58, in f16, half the rows, 45 for 112. Sums are in f32.
+    """Copies constant weights of products in f32, f16 and bf16 beside attention (projections, MLPs)
+    into tiles on CPUs, where their rows are known and many: 1024 x 3072 x 768 takes a thread of a
+    Zen 4 45 ms for 58, in f16, half the rows, 45 for 112. Sums are in f32.
     """
 
     name: ClassVar[str] = "attn-pack-products"
-    summary: ClassVar[str] = "CPUs: the weights of products of many rows lie as loops read them"
+    summary: ClassVar[str] = (
+        "CPUs: constant weights of products of many rows lie as loops read them"
+    )
     backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
 
     target: str = option("", "target to decide for, instead of the module's own")
@@ -206,18 +208,13 @@ class PackProducts(Pass):
         # The last first: a sum of two results joins the later product, which it has to wait for.
         for op in reversed(collect(module, is_contraction, bodies=False)):
             product = describe(op)
-            if product is None:
+            if product is None or not _is_constant(product.weights, mutable):
                 continue
-            tile = _tile(product, mutable, target)
+            sizes = (product.count, product.columns, product.depth)
+            tile = product_tile(*sizes, target.vector_bytes)
             if isinstance(tile, tuple):
                 why = f"its weights are copied into tiles of {tile[1]} columns"
                 context.report.record(op, "fitted", why, kind="contraction", tile=tile[1])
                 erase_dead(pack(product, tile))
                 changed = True
         return changed
-
-
-def _tile(product: RowsTimesWeights, mutable: set[str], target: Cpu) -> tuple[int, int] | str:
-    constant = _is_constant(product.weights, mutable)
-    sizes = (product.count, product.columns, product.depth)
-    return product_tile(*sizes, constant, target.vector_bytes)

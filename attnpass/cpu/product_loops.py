@@ -35,7 +35,7 @@ Block = Callable[[Vectors, ir.Value, int, ir.Value], ir.Value]
 
 @dataclass(frozen=True)
 class RowProduct:
-    """A product of few rows with a matrix: `rows` and `weights` are numbers of operands, the loops
+    """A product of rows with a matrix: `rows` and `weights` are numbers of operands, the loops
     `row_loops` count rows (and have a batch of one), `outer` and, innermost, `column` the columns,
     and `depth` what is summed over."""
 
@@ -68,6 +68,16 @@ class RowProduct:
         return tuple(loop for loop in self.facts.kept if loop not in columns)
 
     @property
+    def row(self) -> int:
+        """The innermost loop of several rows, or of one where there is but one."""
+        sizes = self.facts.sizes
+        return next((loop for loop in self.row_loops[::-1] if sizes[loop] != 1), self.row_loops[-1])
+
+    @property
+    def is_few(self) -> bool:
+        return _are_few([self.facts.sizes[loop] for loop in self.row_loops])
+
+    @property
     def count(self) -> int:
         """The number of rows."""
         sizes = [self.facts.sizes[loop] for loop in self.row_loops]
@@ -89,7 +99,7 @@ def _columns(facts: ContractionFacts, weights: int) -> tuple[int, ...]:
     return facts.n if weights == 1 else facts.m
 
 
-def read_row_product(op: ir.Operation, least_weights: int = LEAST_WEIGHTS) -> RowProduct | None:
+def read_few_rows(op: ir.Operation, least_weights: int = LEAST_WEIGHTS) -> RowProduct | None:
     """The product of few rows with a matrix that `op` is; None for another op, for more rows or a
     number of them that is known only at run time, for few weights, for several matrices, and for a
     sum over several dims."""
@@ -112,6 +122,32 @@ def read_row_product(op: ir.Operation, least_weights: int = LEAST_WEIGHTS) -> Ro
     count = max(counts)
     few = count * _count([sizes[facts.k[0]]]) < least_weights
     return None if few else found[counts.index(count)]
+
+
+def read_many_rows(op: ir.Operation, least_weights: int = LEAST_WEIGHTS) -> RowProduct | None:
+    """The product of more rows, or of any number of them, with a matrix whose columns are innermost
+    in the result; None for another op, for few weights, for several matrices, and for a sum over
+    several dims."""
+    facts = read_contraction(op)
+    if facts is None or len(facts.k) != 1 or any(facts.sizes[loop] != 1 for loop in facts.batch):
+        return None
+    if any(None in dims for dims in (facts.left, facts.right, facts.result)):
+        return None
+    if not facts.m or not facts.n:
+        return None
+    found = RowProduct(facts, 0, 1) if facts.result[-1] in facts.n else RowProduct(facts, 1, 0)
+    sizes, columns = facts.sizes, (*found.outer, found.column)
+    # Weights that lie in tiles already have loops of IREE's.
+    lies = tuple(loop for loop in found.loops_of(found.weights) if loop not in facts.batch)
+    if lies not in ((*columns, found.depth), (found.depth, *columns)):
+        return None
+    weights = _count(sizes[loop] for loop in (*columns, found.depth))
+    return found if weights >= least_weights else None
+
+
+def known(size: object) -> int | None:
+    """A size, if it is known."""
+    return size if isinstance(size, int) else None
 
 
 def _are_few(sizes: Sequence[object]) -> bool:

@@ -1,4 +1,4 @@
-"""attn-vectorize-products: CPUs: products of few rows as vector loops of our own.
+"""attn-vectorize-products: CPUs: products with weights as vector loops of our own.
 
 As `attn-vectorize` does of attention: tiling, fusion, vectors and buffers of what surrounds the
 product are IREE's, and a kernel that does not come out as it should is put back.
@@ -26,16 +26,18 @@ from ..ir.contractions import is_contraction
 from ..machines import parse_target
 from ..machines.cpu.few_rows import RowTiles, row_tiles
 from ..machines.cpu.machine import Cpu
+from ..machines.cpu.many_rows import TallTiles, tall_tiles
 from ..passes import Pass, PassContext
 from ..report.ops import op_of
 from ..report.records import Report
 from .lowering import lower_vectors, tile, vectorize
-from .product_loops import RowLoops, RowProduct, read_row_product, unfit
+from .product_loops import RowLoops, RowProduct, known, read_few_rows, read_many_rows, unfit
+from .tall_loops import TallLoops
 
 
 def use_loops(module: ir.Operation, report: Report) -> bool:
     """Rewrites the llvm-cpu kernels of `module` (a builtin.module at IREE's phase
-    executable-configurations) that multiply few rows by weights; returns whether IR changed."""
+    executable-configurations) that multiply rows by weights; returns whether IR changed."""
     changed = False
     for function, target in kernels_for(module, "llvm-cpu"):
         changed |= _rewrite_kernel(function, target, report)
@@ -43,13 +45,12 @@ def use_loops(module: ir.Operation, report: Report) -> bool:
 
 
 def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool:
-    products = _products(function)
-    machine = parse_target(target)
+    products, machine = _products(function), parse_target(target)
     if len(products) != 1 or not isinstance(machine, Cpu):
         return False
     (product,) = products
     kernel, copy = op_of(function), detached_copy(function)
-    lanes = "the depth" if product.is_deep else "columns"
+    lanes = "the depth" if product.is_few and product.is_deep else "columns"
     why = _refusal(function, product) or _lower(function, product, target, machine)
     if not why:
         mark_lowered(function)
@@ -60,8 +61,8 @@ def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool
     return False
 
 
-def _products(function: ir.Operation, **least: int) -> list[RowProduct]:
-    found = (read_row_product(op, **least) for op in collect(function, is_contraction))
+def _products(function: ir.Operation) -> list[RowProduct]:
+    found = [read_few_rows(op) or read_many_rows(op) for op in collect(function, is_contraction)]
     return [product for product in found if product is not None]
 
 
@@ -85,12 +86,7 @@ def _structured(function: ir.Operation) -> list[ir.Operation]:
 
 def _lower(function: ir.Operation, product: RowProduct, target: str, machine: Cpu) -> str:
     """Lowers a kernel for a target; why it cannot be, with the kernel in any state, or nothing."""
-    columns = product.facts.sizes[product.column]
-    if not isinstance(columns, int):
-        return "its columns are of unknown number"
-    tiles = row_tiles(
-        product.count, columns, product.is_deep, product.weight_bytes, machine.vector_bytes
-    )
+    tiles = _tiles(product, machine)
     if isinstance(tiles, str):
         return tiles
     for op in _structured(function):
@@ -103,29 +99,52 @@ def _lower(function: ir.Operation, product: RowProduct, target: str, machine: Cp
     return why or lower_vectors(function, target)
 
 
-def _configuration(product: RowProduct, tiles: RowTiles) -> str:
-    """Workgroups of all rows and some columns."""
+def _tiles(product: RowProduct, machine: Cpu) -> RowTiles | TallTiles | str:
+    columns = known(product.facts.sizes[product.column])
+    if columns is None:
+        return "its columns are of unknown number"
+    if product.is_few:
+        return row_tiles(
+            product.count, columns, product.is_deep, product.weight_bytes, machine.vector_bytes
+        )
+    return tall_tiles(known(product.facts.sizes[product.row]), columns, machine.vector_bytes)
+
+
+def _configuration(product: RowProduct, tiles: RowTiles | TallTiles) -> str:
+    """Workgroups of some columns, and of all rows where they are few, else of some of one dim."""
     sizes = product.facts.sizes
-    rows = product.row_loops
-    cut = [size if loop in rows and isinstance(size, int) else 0 for loop, size in enumerate(sizes)]
-    for loop in product.outer:
-        cut[loop] = 1
+    cut = [0 if loop == product.depth else 1 for loop in range(len(sizes))]
+    if isinstance(tiles, TallTiles):
+        cut[product.row] = tiles.tall
+    else:
+        for loop in product.row_loops:
+            cut[loop] = known(sizes[loop]) or 0
     cut[product.column] = tiles.columns
     return f"#iree_cpu.lowering_config<distribution = {cut}, vector_common_parallel = {cut}>"
 
 
-def _put(function: ir.Operation, tiles: RowTiles) -> str:
-    products = _products(function, least_weights=0)
+def _put(function: ir.Operation, tiles: RowTiles | TallTiles) -> str:
+    read = read_many_rows if isinstance(tiles, TallTiles) else read_few_rows
+    found = (read(op, least_weights=0) for op in collect(function, is_contraction))
+    products = [product for product in found if product is not None]
     if len(products) != 1:
         return "IREE made several products of one, or none"
     (product,) = products
-    if any(product.facts.sizes[loop] != 1 for loop in product.outer):
-        return "its tiles hold columns of several heads"
+    sizes, whole = product.facts.sizes, list(product.outer)
+    if isinstance(tiles, TallTiles):
+        whole += [loop for loop in product.row_loops if loop != product.row]
+        if sizes[product.column] != tiles.columns:
+            return f"its tiles do not have {tiles.columns} columns"
+    if any(sizes[loop] != 1 for loop in whole):
+        return "its tiles hold rows or columns of several heads"
     why = unfit(product)
     if why:
         return why
     with product.op.location:
-        result = RowLoops(product, tiles).emit()
+        if isinstance(tiles, TallTiles):
+            result = TallLoops(product, tiles).emit()
+        else:
+            result = RowLoops(product, tiles).emit()
     product.op.results[0].replace_all_uses_with(result)
     erase(product.op)
     return ""
@@ -133,13 +152,14 @@ def _put(function: ir.Operation, tiles: RowTiles) -> str:
 
 @dataclass(frozen=True)
 class VectorizeProducts(Pass):
-    """Lowers products of up to 16 rows with a matrix of weights beside attention, on llvm-cpu, to
-    loops that read each weight once, as it lies, with memory fetched ahead: in f32, f16 and bf16,
-    with sums in f32. What is computed behind a product, element by element, stays in its kernel.
+    """Lowers products with a matrix of weights beside attention, on llvm-cpu, to loops in f32, f16
+    and bf16, with sums in f32. With up to 16 rows each weight is read once, as it lies; with more,
+    or any number, weights are packed in the cache for up to 128 rows. Memory is fetched ahead. What
+    is computed behind a product, element by element, stays in its kernel.
     """
 
     name: ClassVar[str] = "attn-vectorize-products"
-    summary: ClassVar[str] = "CPUs: products of few rows as vector loops of our own"
+    summary: ClassVar[str] = "CPUs: products with weights as vector loops of our own"
     phase: ClassVar[str] = "executable-configurations"
     backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
 

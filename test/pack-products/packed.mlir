@@ -1,4 +1,4 @@
-// Products of many rows read their weights from tiles, and elementwise ops behind them stand on tiles, too.
+// Products of many rows read constant weights from tiles, and elementwise ops behind them stand on tiles, too.
 
 // RUN: attn-opt %s --attn-pack-products | FileCheck %s
 
@@ -11,6 +11,7 @@
 #column = affine_map<(i, j, k) -> (k)>
 #row = affine_map<(i, j, k) -> (i, j)>
 module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64", {cpu = "znver4", native_vector_size = 64 : i64}>]> : !hal.device]} {
+util.global private @shared = #util.uninitialized : tensor<512x256xf32>
 util.global private @held = #util.uninitialized : tensor<512x256xf32>
 util.global private mutable @written : tensor<512x256xf32>
 
@@ -27,7 +28,8 @@ func.func @attention(%q: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
 
 // Weights as (columns, depth), repeated for each sequence; a bias and a sum behind, which an argument joins.
 // CHECK-LABEL: func.func @linear(
-// CHECK-SAME: %[[X:.*]]: tensor<2x512x256xf32>, %[[W:.*]]: tensor<512x256xf32>, %[[B:.*]]: tensor<512xf32>, %[[R:.*]]: tensor<2x512x512xf32>
+// CHECK-SAME: %[[X:.*]]: tensor<2x512x256xf32>, %[[B:.*]]: tensor<512xf32>, %[[R:.*]]: tensor<2x512x512xf32>
+// CHECK-DAG: %[[W:.*]] = util.global.load @shared
 // CHECK-DAG: %[[ROWS:.*]] = tensor.collapse_shape %[[X]] {{\[\[}}0, 1], [2]] : tensor<2x512x256xf32> into tensor<1024x256xf32>
 // CHECK-DAG: %[[PACKED:.*]] = linalg.pack %[[W]] outer_dims_perm = [0, 1] inner_dims_pos = [0, 1] inner_tiles = [32, 1] into {{.*}} -> tensor<16x256x32x1xf32>
 // CHECK-DAG: %[[TILES:.*]] = tensor.collapse_shape %[[PACKED]] {{.*}} into tensor<16x256x32xf32>
@@ -38,8 +40,9 @@ func.func @attention(%q: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
 // CHECK: %[[MATRIX:.*]] = tensor.collapse_shape {{.*}} into tensor<1024x512xf32>
 // CHECK: iree_tensor_ext.compute_barrier.start %[[MATRIX]]
 // CHECK-NOT: linalg.batch_matmul
-func.func @linear(%x: tensor<2x512x256xf32>, %w: tensor<512x256xf32>, %b: tensor<512xf32>, %residual: tensor<2x512x512xf32>) -> tensor<2x512x512xf32> {
+func.func @linear(%x: tensor<2x512x256xf32>, %b: tensor<512xf32>, %residual: tensor<2x512x512xf32>) -> tensor<2x512x512xf32> {
   %zero = arith.constant 0.0 : f32
+  %w = util.global.load @shared : tensor<512x256xf32>
   %t = tensor.empty() : tensor<256x512xf32>
   %turned = linalg.transpose ins(%w : tensor<512x256xf32>) outs(%t : tensor<256x512xf32>) permutation = [1, 0]
   %u = tensor.empty() : tensor<2x256x512xf32>
@@ -60,7 +63,7 @@ func.func @linear(%x: tensor<2x512x256xf32>, %w: tensor<512x256xf32>, %b: tensor
   return %r : tensor<2x512x512xf32>
 }
 
-// Constant weights pay from fewer rows on: they are copied once. What is divided by a number a row stays behind.
+// What is divided by a number a row stays behind.
 // CHECK-LABEL: func.func @constant(
 // CHECK: linalg.pack {{.*}} outer_dims_perm = [1, 0] inner_dims_pos = [1, 0] inner_tiles = [32, 1] into {{.*}} -> tensor<8x512x32x1xf32>
 // CHECK: iree_tensor_ext.compute_barrier.start

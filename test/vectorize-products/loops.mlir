@@ -6,6 +6,7 @@
 // RUN: FileCheck %s --check-prefix=REPORT --input-file=%t.txt
 
 // REPORT-DAG: kernel deep_dispatch_0_{{.*}} is vector loops of ours, with the depth across the lanes
+// REPORT-DAG: kernel tall_dispatch_0_{{.*}} is vector loops of ours, with columns across the lanes
 // REPORT-DAG: kernel wide_dispatch_0_{{.*}} is vector loops of ours, with columns across the lanes
 
 func.func @attention(%q: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
@@ -69,4 +70,24 @@ func.func @wide(%x: tensor<2x256xf32>, %w: tensor<256x512xf32>) -> tensor<2x512x
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x512xf32>) -> tensor<2x512xf32>
   %r = linalg.matmul ins(%x, %w : tensor<2x256xf32>, tensor<256x512xf32>) outs(%f : tensor<2x512xf32>) -> tensor<2x512xf32>
   return %r : tensor<2x512xf32>
+}
+
+// Tiles of 104 rows and 32 columns: blocks of 96 are packed, two times 16 x 16 turned at once, and 8
+// rows go through them, then 4, 2 and 1. Rows are widened beside.
+// CHECK: func.func @tall_dispatch_0_
+// CHECK-SAME: #iree_codegen.no_pipeline
+// CHECK-DAG: memref.alloca() {{.*}} : memref<96x32xf32>
+// CHECK-DAG: memref.alloca() {{.*}} : memref<8x96xf32>
+// CHECK: scf.for
+// CHECK: memref.prefetch {{.*}}, read, locality<2>, data
+// CHECK: %{{[0-9]+}}:16 = scf.for {{.*}} -> (vector<16xf32>, {{.*}}) {
+// CHECK-NOT: linalg
+// CHECK: return
+func.func @tall(%x: tensor<1000x384xf16>, %w: tensor<256x384xf16>) -> tensor<1000x256xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1000x256xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1000x256xf32>) -> tensor<1000x256xf32>
+  %r = linalg.matmul indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>]
+      ins(%x, %w : tensor<1000x384xf16>, tensor<256x384xf16>) outs(%f : tensor<1000x256xf32>) -> tensor<1000x256xf32>
+  return %r : tensor<1000x256xf32>
 }

@@ -1,8 +1,8 @@
-"""Which products on a CPU read their weights from tiles, and from which.
+"""Which products with constant weights on a CPU read them from tiles, and from which.
 
-Measured in f32 on one thread of a Zen 4, 1024 x 3072 x 768: as the matrices lie 58 ms, in tiles 47;
-with registers of 32 bytes 70 and 55. Copying the weights takes 2 ms each time, unless they are
-constants (docs/notes/cpu.md).
+Measured in f32 on one thread of a Zen 4, 1024 x 3072 x 768: as the matrices lie 58 ms, in tiles 45,
+in loops that pack weights in the cache 48; with registers of 32 bytes 70 and 55
+(docs/notes/cpu.md).
 """
 
 from __future__ import annotations
@@ -12,19 +12,17 @@ from __future__ import annotations
 TILES = {64: (8, 32), 32: (6, 16)}
 # Of fewer rows twice as many columns, with large registers; fewer than the least were not measured.
 FEW_ROWS, LEAST_TILE_ROWS = 4, {64: 1, 32: 3}
-# Rows from which on copies pay: those of weights that are made once, and those made in each call.
-LEAST_ROWS, LEAST_ROWS_COPIED = 64, 512
+# Rows from which on copies pay, which are made once.
+LEAST_ROWS = 64
 # Multiplications of a product that is worth another kernel.
 LEAST_WORK = 1 << 25
 # Rows and columns of a workgroup, and how many are enough for many cores.
-WORKGROUP, LEAST_WORKGROUPS = (64, 128), 64
+WORKGROUP, LEAST_WORKGROUPS = (128, 128), 64
 
 
-def product_tile(
-    rows: int, columns: int, depth: int, constant: bool, register_bytes: int
-) -> tuple[int, int] | str:
-    """The tile (rows, columns) for a product in f32 whose weights are `constant` or not, on vector
-    registers of so many bytes; or why it stays as it is."""
+def product_tile(rows: int, columns: int, depth: int, register_bytes: int) -> tuple[int, int] | str:
+    """The tile (rows, columns) for a product in f32 on vector registers of so many bytes; or why it
+    stays as it is."""
     if register_bytes not in TILES:
         return f"nothing was measured for vector registers of {register_bytes} bytes"
     most, wide = TILES[register_bytes]
@@ -34,9 +32,8 @@ def product_tile(
         wide *= 2
     if high < LEAST_TILE_ROWS[register_bytes] or columns % wide:
         return f"{rows} rows and {columns} columns are cut into no whole tiles of many"
-    least = LEAST_ROWS if constant else LEAST_ROWS_COPIED
-    if rows < least:
-        return f"{rows} rows are too few to copy its weights for: {least} pay"
+    if rows < LEAST_ROWS:
+        return f"{rows} rows are too few to copy its weights for: {LEAST_ROWS} pay"
     if rows * columns * depth < LEAST_WORK:
         return "it is too small to copy its weights for"
     return high, wide

@@ -1,5 +1,5 @@
-"""attn-vectorize-products on llvm-cpu: right numbers from loops for few rows, however the weights
-lie, and from what stands behind them.
+"""attn-vectorize-products on llvm-cpu: right numbers from loops, however many the rows and however
+the weights lie, and from what stands behind them.
 
 All forms stand in one module: a compile for each level and size of registers.
 """
@@ -133,10 +133,19 @@ PRODUCTS = (
     Product("sixteen_wide", 16, 256, 640, False, behind=True),
     Product("narrow_weights", 4, 256, 320, True, "f32", "bf16", behind=True),
     Product("narrow_weights_wide", 4, 256, 320, False, "f32", "f16", behind=True),
-    # More rows, few weights, and columns that are no whole vectors.
-    Product("many", 17, 256, 512, True, loops=False),
+    # More rows: a rest of each size, blocks of the depth and tails of them, one vector of columns,
+    # types that are widened, both in one kernel with what stands behind.
+    Product("many", 17, 256, 512, True),
+    Product("many_wide", 30, 128, 600, False, behind=True),
+    Product("hundred", 100, 272, 331, True, behind=True, start=0.25),
+    Product("tail", 151, 160, 500, False, "bf16", behind=True),
+    Product("tail_deep", 135, 96, 701, True, "f16", start=-2.0),
+    Product("tall", 577, 144, 480, True, "bf16", behind=True),
+    Product("tall_wide", 1022, 192, 384, False, "f32", "f16", behind=True),
+    # Few weights, and columns that are no whole vectors.
     Product("small", 2, 64, 128, True, loops=False),
     Product("uneven", 2, 131, 520, False, loops=False),
+    Product("uneven_many", 40, 131, 520, True, loops=False),
 )
 
 
@@ -153,7 +162,8 @@ def test_numbers(cpu: str, level: str) -> None:
     kernels = sorted(one.op.function.partition("_dispatch_")[0] for one in loops)
     assert kernels == sorted(product.name for product in PRODUCTS if product.loops)
     assert {one.op.function.partition("_dispatch_")[0] for one in report.found("no-loops")} == {
-        "uneven"
+        "uneven",
+        "uneven_many",
     }
     for product in PRODUCTS:
         product.check(vmfb)
@@ -245,6 +255,53 @@ func.func @gated(%w: tensor<320x256xf32>, %x: tensor<2x256xf32>) -> tensor<2x320
   } -> tensor<2x320xf32>
   return %r : tensor<2x320xf32>
 }
+func.func @heads(%w: tensor<320x256xf16>, %x: tensor<2x33x256xf16>) -> tensor<2x4x33x80xf16> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x33x320xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x33x320xf32>) -> tensor<2x33x320xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(b, m, n, k) -> (b, m, k)>,
+      affine_map<(b, m, n, k) -> (n, k)>, affine_map<(b, m, n, k) -> (b, m, n)>],
+      iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<2x33x256xf16>, tensor<320x256xf16>) outs(%f : tensor<2x33x320xf32>) {
+  ^bb0(%a: f16, %c: f16, %o: f32):
+    %aw = arith.extf %a : f16 to f32
+    %cw = arith.extf %c : f16 to f32
+    %y = arith.mulf %aw, %cw : f32
+    %z = arith.addf %y, %o : f32
+    linalg.yield %z : f32
+  } -> tensor<2x33x320xf32>
+  %h = tensor.empty() : tensor<2x33x320xf16>
+  %t = linalg.generic {indexing_maps = [affine_map<(b, m, n) -> (b, m, n)>,
+      affine_map<(b, m, n) -> (b, m, n)>], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%p : tensor<2x33x320xf32>) outs(%h : tensor<2x33x320xf16>) {
+  ^bb0(%a: f32, %o: f16):
+    %y = arith.truncf %a : f32 to f16
+    linalg.yield %y : f16
+  } -> tensor<2x33x320xf16>
+  %cut = tensor.expand_shape %t [[0], [1], [2, 3]] output_shape [2, 33, 4, 80]
+      : tensor<2x33x320xf16> into tensor<2x33x4x80xf16>
+  %te = tensor.empty() : tensor<2x4x33x80xf16>
+  %r = linalg.transpose ins(%cut : tensor<2x33x4x80xf16>) outs(%te : tensor<2x4x33x80xf16>)
+      permutation = [0, 2, 1, 3]
+  return %r : tensor<2x4x33x80xf16>
+}
+func.func @pairs(%w: tensor<256x4x80xf32>, %x: tensor<3x?x256xf32>) -> tensor<3x4x?x80xf32> {
+  %zero = arith.constant 0.0 : f32
+  %first = arith.constant 1 : index
+  %rows = tensor.dim %x, %first : tensor<3x?x256xf32>
+  %e = tensor.empty(%rows) : tensor<3x4x?x80xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<3x4x?x80xf32>) -> tensor<3x4x?x80xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(b, h, m, n, k) -> (b, m, k)>,
+      affine_map<(b, h, m, n, k) -> (k, h, n)>, affine_map<(b, h, m, n, k) -> (b, h, m, n)>],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<3x?x256xf32>, tensor<256x4x80xf32>) outs(%f : tensor<3x4x?x80xf32>) {
+  ^bb0(%a: f32, %c: f32, %o: f32):
+    %y = arith.mulf %a, %c : f32
+    %z = arith.addf %y, %o : f32
+    linalg.yield %z : f32
+  } -> tensor<3x4x?x80xf32>
+  return %r : tensor<3x4x?x80xf32>
+}
 func.func @any_rows(%w: tensor<320x256xf32>, %x: tensor<?x256xf32>) -> tensor<?x320xf32> {
   %zero = arith.constant 0.0 : f32
   %first = arith.constant 0 : index
@@ -270,8 +327,17 @@ def test_forms(level: str) -> None:
         one for one in report.found("loops") if one.details["lanes"] in ("the depth", "columns")
     ]
     named = {one.op.function.partition("_dispatch_")[0] for one in loops}
-    # Rows innermost, and rows of unknown number, stay as they are.
-    assert named == {"matvec", "vecmat", "batch", "sequences", "gated"}
+    # Rows innermost stay as they are.
+    assert named == {
+        "matvec",
+        "vecmat",
+        "batch",
+        "sequences",
+        "gated",
+        "any_rows",
+        "heads",
+        "pairs",
+    }
     random = np.random.default_rng(9)
 
     def given(*shapes: tuple[int, ...], kind: str = "f32") -> list[np.ndarray]:
@@ -293,6 +359,12 @@ def test_forms(level: str) -> None:
     w, x = given((320, 256), (2, 256))
     wide = x.astype(np.float64)
     check("gated", [w, x], (wide @ w.T) * (wide.sum(-1, keepdims=True) / 16))
-    for rows in (1, 7):
+    w, x = given((320, 256), (2, 33, 256), kind="f16")
+    wanted = (x.astype(np.float64) @ w.astype(np.float64).T).reshape(2, 33, 4, 80)
+    check("heads", [w, x], wanted.transpose(0, 2, 1, 3), 1e-3)
+    for rows in (1, 40, 131):
+        w, x = given((256, 4, 80), (3, rows, 256))
+        check("pairs", [w, x], np.einsum("bmk,khn->bhmn", x.astype(np.float64), w))
+    for rows in (1, 7, 129, 300):
         w, x = given((320, 256), (rows, 256))
         check("any_rows", [w, x], x.astype(np.float64) @ w.T)

@@ -1,0 +1,198 @@
+"""Products of many rows with a matrix of weights, on a CPU: weights are packed in the cache.
+
+A tile has as many columns as some vectors hold. Blocks of the depth go one after the other: the
+weights of a block are copied to the stack, one element of the depth behind the other, in f32, and
+stay in the first-level cache while the tile's rows go through them, some at a time, whose sums are
+in registers. Between blocks sums stand in the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from iree.compiler import ir
+
+from ..gpu.lowered.kernel import load_of
+from ..gpu.lowered.vectors import Vectors, whole_steps
+from ..ir import Builder, element_type
+from ..machines.cpu.many_rows import TallTiles
+from .product_loops import RowProduct
+
+Place = Mapping[int, ir.Value]
+
+
+class TallLoops:
+    """The vector code of a tile of a product: many rows of one dim, and some vectors of columns."""
+
+    def __init__(self, product: RowProduct, tiles: TallTiles):
+        self.product, self.tiles = product, tiles
+        self.op = product.op
+        sizes = product.facts.sizes
+        depth = sizes[product.depth]
+        assert isinstance(depth, int)
+        self.depth = depth
+        v = Vectors(Builder(self.op))
+        self.rows = self.size(v, product.row)
+        weights = self.op.operands[product.weights]
+        load, self.buffer = load_of(weights), None
+        if load is not None and isinstance(load.operands[0].type, ir.MemRefType):
+            self.buffer = v.buffer(weights, load.operands[0].type.memory_space)
+
+    def size(self, v: Vectors, loop: int) -> int | ir.Value:
+        """The size of a loop of the result."""
+        known = self.product.facts.sizes[loop]
+        if isinstance(known, int):
+            return known
+        where = v.number(self.product.loops_of(2).index(loop))
+        return v.build.create("tensor.dim", [v.index], [self.op.operands[2], where]).results[0]
+
+    def emit(self) -> ir.Value:
+        """The op's result."""
+        v, tiles = Vectors(Builder(self.op)), self.tiles
+        most = min(tiles.depth, self.depth)
+        self.packed = v.scratch(most, tiles.columns)
+        self.given = v.scratch(tiles.rows[0], most) if self.is_narrow else None
+
+        def block(v: Vectors, first: ir.Value, count: int, output: ir.Value) -> list[ir.Value]:
+            self.pack(v, first, count)
+            return [self.add_block(v, first, count, output)]
+
+        whole = self.depth - self.depth % most
+        (output,) = v.loop(
+            0, whole, most, [self.op.operands[2]], lambda v, i, x: block(v, i, most, x[0])
+        )
+        if rest := self.depth - whole:
+            (output,) = block(v, v.number(whole), rest, output)
+        return output
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether rows are of a narrower type than sums."""
+        return not isinstance(element_type(self.op.operands[self.product.rows]), ir.F32Type)
+
+    def place(self, v: Vectors, operand: int, at: Place) -> list[ir.Value]:
+        """Indices into an operand: those that are given by loop, 0 elsewhere."""
+        return [
+            at[loop] if loop in at else v.number(0)
+            for loop in self.product.loops_of(operand)
+            if loop is not None
+        ]
+
+    def dim(self, operand: int, loop: int) -> int:
+        return self.product.loops_of(operand).index(loop)
+
+    def vectors(self, v: Vectors) -> list[ir.Value]:
+        """First columns of the tile's vectors."""
+        return [v.number(low) for low in range(0, self.tiles.columns, self.tiles.lanes)]
+
+    # packing
+
+    def pack(self, v: Vectors, first: ir.Value, count: int) -> None:
+        """Copies the weights of `count` elements of the depth from `first` on."""
+        if self.product.is_deep:
+            v.in_chunks(count, self.tiles.lanes, [], lambda v, i, _, n: self.turn(v, first, i, n))
+        else:
+            v.loop(0, count, 1, [], lambda v, i, _: self.copy(v, first, i))
+
+    def turn(self, v: Vectors, first: ir.Value, at: ir.Value, count: int) -> list[ir.Value]:
+        """Packs `count` elements of the depth, which lie side by side, of all columns."""
+        product, operand, lanes = self.product, self.product.weights, self.tiles.lanes
+        dims = [self.dim(operand, product.column), self.dim(operand, product.depth)]
+        depth = v.op("arith.addi", first, at)
+        for column in self.vectors(v):
+            place = self.place(v, operand, {product.column: column, product.depth: depth})
+            tile = v.read(self.op.operands[operand], place, dims, [lanes, count], [True, True])
+            tile = v.transposed(v.wide(tile))
+            for i in range(count):
+                v.store(v.row(tile, i), self.packed, v.at(at, i), column)
+            for i in range(lanes):
+                self.fetch_ahead(v, depth, v.at(column, i))
+        return []
+
+    def copy(self, v: Vectors, first: ir.Value, at: ir.Value) -> list[ir.Value]:
+        """Packs an element of the depth, of which columns lie side by side."""
+        product, operand = self.product, self.product.weights
+        dims, depth = [self.dim(operand, product.column)], v.op("arith.addi", first, at)
+        for column in self.vectors(v):
+            place = self.place(v, operand, {product.column: column, product.depth: depth})
+            part = v.read(self.op.operands[operand], place, dims, [self.tiles.lanes], [True])
+            v.store(v.wide(part), self.packed, at, column)
+            self.fetch_ahead(v, depth, column)
+        return []
+
+    def fetch_ahead(self, v: Vectors, depth: ir.Value, column: ir.Value) -> None:
+        """Has the weights of the next block fetched that lie a block behind a place."""
+        if self.buffer is not None:
+            product, next_depth = self.product, v.at(depth, self.tiles.depth)
+            place = {product.column: column, product.depth: next_depth}
+            v.prefetch(self.buffer, self.place(v, product.weights, place))
+
+    # multiplying
+
+    def add_block(self, v: Vectors, first: ir.Value, count: int, output: ir.Value) -> ir.Value:
+        """Adds the products of all rows with the packed weights."""
+        low: int | ir.Value = 0
+        for rows in self.tiles.rows:
+            high = whole_steps(v, self.rows, rows)
+            if not isinstance(low, int) or not isinstance(high, int) or low < high:
+                (output,) = v.loop(
+                    low,
+                    high,
+                    rows,
+                    [output],
+                    lambda v, i, x, rows=rows: [self.multiply(v, first, count, i, rows, x[0])],
+                )
+            low = high
+        return output
+
+    def multiply(
+        self, v: Vectors, first: ir.Value, count: int, row: ir.Value, rows: int, output: ir.Value
+    ) -> ir.Value:
+        """Adds the products of `rows` rows from `row` on with the packed weights."""
+        product, lanes = self.product, self.tiles.lanes
+        lines, columns = [v.at(row, i) for i in range(rows)], self.vectors(v)
+        places = [
+            self.place(v, 2, {product.row: line, product.column: column})
+            for line in lines
+            for column in columns
+        ]
+        across = [self.dim(2, product.column)]
+        sums = [v.read(output, place, across, [lanes], [True]) for place in places]
+        if self.given is not None:
+            self.widen(v, first, count, lines)
+
+        def one(v: Vectors, i: int, at: ir.Value) -> ir.Value:
+            if self.given is not None:
+                return v.load_one(self.given, v.number(i), at)
+            depth = v.op("arith.addi", first, at)
+            place = self.place(v, product.rows, {product.row: lines[i], product.depth: depth})
+            return v.build.extract(self.op.operands[product.rows], place)
+
+        def step(v: Vectors, at: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
+            parts = [v.load(self.packed, lanes, at, column) for column in columns]
+            for i in range(rows):
+                value = v.spread(one(v, i, at), lanes)
+                for j, part in enumerate(parts, i * len(parts)):
+                    sums[j] = v.fma(value, part, sums[j])
+            return sums
+
+        sums = v.loop(0, count, 1, sums, step)
+        for place, value in zip(places, sums, strict=True):
+            output = v.write(value, output, place, across, [True])
+        return output
+
+    def widen(self, v: Vectors, first: ir.Value, count: int, lines: list[ir.Value]) -> None:
+        """Puts a block's elements of some rows where they are read, in f32."""
+        product, tensor = self.product, self.op.operands[self.product.rows]
+        dims, given = [self.dim(product.rows, product.depth)], self.given
+        assert given is not None
+
+        def some(v: Vectors, at: ir.Value, _: list[ir.Value], width: int) -> list[ir.Value]:
+            depth = v.op("arith.addi", first, at)
+            for i, line in enumerate(lines):
+                place = self.place(v, product.rows, {product.row: line, product.depth: depth})
+                part = v.wide(v.read(tensor, place, dims, [width], [True]))
+                v.store(part, given, v.number(i), at)
+            return []
+
+        v.in_chunks(count, self.tiles.lanes, [], some)
