@@ -122,7 +122,9 @@ def pack(product: RowsTimesWeights, tile: tuple[int, int]) -> list[ir.Operation]
     (value,) = build.generic([rows, weights], [init], positions, _multiply_and_add)
     made = defining_op(value)
     assert made is not None
-    set_attribute(made, "compilation_info", configuration(tile, product.count, product.columns))
+    set_attribute(
+        made, "compilation_info", configuration(tile, product.count, product.columns, product.depth)
+    )
     found = {product.op.results[0]: value}
     behind = elementwise_behind(product.op.results[0])
     for op in behind:

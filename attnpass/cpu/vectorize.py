@@ -8,6 +8,7 @@ does not come out as it should is put back, for IREE to lower by the configurati
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import ClassVar
 
 from iree.compiler import ir
@@ -23,6 +24,7 @@ from ..machines import parse_target
 from ..machines.cpu import configurations as cpu
 from ..machines.cpu.loops import LoopTiles, marked, misfit, row_size, tile_rows
 from ..machines.cpu.machine import Cpu
+from ..machines.cpu.workgroups import busy
 from ..passes import Pass, PassContext
 from ..report.ops import op_of
 from ..report.records import Report
@@ -32,6 +34,9 @@ from .lowering import lower_vectors, tile, vectorize
 from .paired_rows import PairedRows
 from .prefill_loops import PrefillLoops
 from .tile import TileLoops
+
+# Tiles of many rows that a workgroup may have.
+MANY_TILES = (2, 1, 4, 8)
 
 
 def use_loops(module: ir.Operation, report: Report) -> bool:
@@ -103,7 +108,11 @@ def _workgroup_rows(facts: AttentionFacts, tiles: LoopTiles, rows: int) -> int:
     """Rows of a workgroup whose tiles are of `rows` each: of groups of few a whole number, so
     that none is left with another number of them."""
     if tiles.row_vectors:
-        return cpu.WORKGROUP_ROWS
+        size, heads = facts.sizes[facts.m[-1]], facts.extent((*facts.batch, *facts.m[:-1]))
+        if size is None or heads is None:
+            return cpu.WORKGROUP_ROWS
+        sizes = [tiles.rows * count for count in MANY_TILES]
+        return max(sizes, key=lambda most: busy(heads * ceil(size / most)))
     groups = row_size(facts) // rows
     most = max(cpu.WORKGROUP_ROWS // rows, 1)
     return rows * next(count for count in range(most, 0, -1) if groups % count == 0)

@@ -114,13 +114,14 @@ def _configuration(product: RowProduct, tiles: RowTiles | TallTiles) -> str:
     """Workgroups of some columns, and of all rows where they are few, else of some of one dim."""
     sizes = product.facts.sizes
     cut = [0 if loop == product.depth else 1 for loop in range(len(sizes))]
-    if isinstance(tiles, TallTiles):
-        cut[product.row] = tiles.tall
-    else:
+    cut[product.column] = tiles.columns
+    if not isinstance(tiles, TallTiles):
         for loop in product.row_loops:
             cut[loop] = known(sizes[loop]) or 0
-    cut[product.column] = tiles.columns
-    return f"#iree_cpu.lowering_config<distribution = {cut}, vector_common_parallel = {cut}>"
+        return f"#iree_cpu.lowering_config<distribution = {cut}, vector_common_parallel = {cut}>"
+    cut[product.row] = tiles.tall
+    workgroup = [tiles.across if loop == product.column else size for loop, size in enumerate(cut)]
+    return f"#iree_cpu.lowering_config<distribution = {workgroup}, vector_common_parallel = {cut}>"
 
 
 def _put(function: ir.Operation, tiles: RowTiles | TallTiles) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from .workgroups import busy, divisors
+
 # Rows that have their sums in registers together, then what the rest goes by, and vectors of
 # columns beside them, by bytes of a register.
 TOGETHER = {64: (8, 4, 2, 1), 32: (6, 2, 1)}
@@ -16,18 +18,19 @@ VECTORS = 2
 # Elements of the depth in a block: with the result's tile it has room on the stack, and the
 # weights stay in the first-level cache.
 BLOCK = 96
-# Rows of a tile, the most and the least, and tiles that keep many cores busy.
-MOST_TALL, LEAST_TALL, LEAST_TILES = 128, 32, 48
+# Rows of a tile, and those that cost as much as packing weights for them.
+TALL, PACKING_ROWS = (128, 64, 32), 16
 
 
 @dataclass(frozen=True)
 class TallTiles:
     """How a product of many rows is cut: `lanes` of a vector, `columns` of a tile and `tall` rows,
-    `rows` that go together, most first, and `depth` of a block."""
+    `across`, columns of a workgroup, `rows` that go together, most first, `depth` of a block."""
 
     lanes: int
     columns: int
     tall: int
+    across: int
     rows: tuple[int, ...]
     depth: int
 
@@ -41,12 +44,20 @@ def tall_tiles(rows: int | None, columns: int, register_bytes: int) -> TallTiles
     wide = next((n * lanes for n in (VECTORS, 1) if columns % (n * lanes) == 0), 0)
     if not wide:
         return f"{columns} columns are cut into no whole vectors"
-    tall = MOST_TALL
-    if rows is not None:
-        while tall > LEAST_TALL and ceil(rows / tall) * (columns // wide) < LEAST_TILES:
-            tall //= 2
-        tall = _even(rows, tall, together[0])
-    return TallTiles(lanes, wide, tall, together, BLOCK)
+    if rows is None:
+        return TallTiles(lanes, wide, TALL[0], wide, together, BLOCK)
+    found = [
+        (_even(rows, most, together[0]), wide * count)
+        for most in TALL
+        for count in divisors(columns // wide)
+    ]
+    tall, across = max(found, key=lambda tile: _speed(*tile, rows, columns))
+    return TallTiles(lanes, wide, tall, across, together, BLOCK)
+
+
+def _speed(tall: int, across: int, rows: int, columns: int) -> float:
+    """The part of their speed that many cores reach."""
+    return busy(ceil(rows / tall) * columns // across) * tall / (tall + PACKING_ROWS)
 
 
 def _even(rows: int, most: int, step: int) -> int:

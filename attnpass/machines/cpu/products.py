@@ -7,6 +7,10 @@ in loops that pack weights in the cache 48; with registers of 32 bytes 70 and 55
 
 from __future__ import annotations
 
+from math import ceil
+
+from .workgroups import busy, divisors
+
 # The most rows, and columns, of a tile whose sums stay in registers, by bytes of one: each element
 # of the rows is spread over a register for two of columns.
 TILES = {64: (8, 32), 32: (6, 16)}
@@ -16,8 +20,9 @@ FEW_ROWS, LEAST_TILE_ROWS = 4, {64: 1, 32: 3}
 LEAST_ROWS = 64
 # Multiplications of a product that is worth another kernel.
 LEAST_WORK = 1 << 25
-# Rows and columns of a workgroup, and how many are enough for many cores.
-WORKGROUP, LEAST_WORKGROUPS = (128, 128), 64
+# Rows of a workgroup, those that cost as much as reading its weights, and bytes of these: they stay
+# in the second-level cache.
+WORKGROUP_ROWS, READING_ROWS, MOST_WEIGHTS = (128, 64, 32, 16), 16, 3 << 19
 
 
 def product_tile(rows: int, columns: int, depth: int, register_bytes: int) -> tuple[int, int] | str:
@@ -39,23 +44,32 @@ def product_tile(rows: int, columns: int, depth: int, register_bytes: int) -> tu
     return high, wide
 
 
-def configuration(tile: tuple[int, int], rows: int, columns: int) -> str:
+def configuration(tile: tuple[int, int], rows: int, columns: int, depth: int) -> str:
     """The `compilation_info` of a product over loops of rows, tiles of columns, columns of a tile
-    and the depth.
-
-    A workgroup's weights stay in the second-level cache; its rows take them in turn.
-    """
-    high, wide = WORKGROUP
-    while rows * columns < LEAST_WORKGROUPS * high * wide and high > tile[0]:
-        high //= 2
-    # Whole tiles, and in each workgroup as many: else IREE masks them.
-    most = max(high // tile[0], 1)
-    tiles = next(n for n in range(most, 0, -1) if rows % (tile[0] * n) == 0 or tile[0] == 1)
-    high = tile[0] * tiles
+    and the depth. The rows of a workgroup take its weights in turn."""
+    found = [
+        (high, count)
+        for most in WORKGROUP_ROWS
+        if (high := _whole(rows, most, tile[0]))
+        for count in divisors(columns // tile[1])
+        if count == 1 or 4 * count * tile[1] * depth <= MOST_WEIGHTS
+    ]
+    high, wide = max(found, key=lambda each: _speed(*each, rows, columns // tile[1]))
     return (
         "#iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<"
-        f"distribution = [{high}, {wide // tile[1]}, {tile[1]}, 0], "
+        f"distribution = [{high}, {wide}, {tile[1]}, 0], "
         f"vector_common_parallel = [{tile[0]}, 1, {tile[1]}, 0], "
         "vector_reduction = [0, 0, 0, 1]>, translation_info = #iree_codegen.translation_info<"
         "pipeline = #iree_cpu.pipeline<DoubleTilingExpert>>>"
     )
+
+
+def _whole(rows: int, most: int, step: int) -> int:
+    """Rows of a workgroup, at most so many: whole tiles, in each as many, or IREE masks them."""
+    counts = range(max(most // step, 1), 0, -1)
+    return step * next(n for n in counts if rows % (step * n) == 0 or step == 1)
+
+
+def _speed(high: int, wide: int, rows: int, tiles: int) -> float:
+    """The part of their speed that many cores reach."""
+    return busy(ceil(rows / high) * tiles // wide) * high / (high + READING_ROWS)
