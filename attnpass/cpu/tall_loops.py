@@ -12,11 +12,11 @@ from collections.abc import Mapping
 
 from iree.compiler import ir
 
-from ..gpu.lowered.kernel import load_of
-from ..gpu.lowered.vectors import Vectors, whole_steps
+from ..codegen.kernel import load_of
 from ..ir import Builder, element_type
 from ..machines.cpu.many_rows import TallTiles
 from .product_loops import RowProduct
+from .vectors import Vectors, whole_steps
 
 Place = Mapping[int, ir.Value]
 
