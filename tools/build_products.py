@@ -25,7 +25,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +70,20 @@ GENERAL = tuple(Behind(False, name, general=True) for name in ("clamp", "gelu", 
 GENERAL_GATED = tuple(Behind(False, name, "none", True, True) for name in ("gelu", "sigmoid"))
 WIDE = Behind(False, "clamp", general=True, wide=True)
 GENERAL_CONSTANTS = ("flags", "share", "alpha", "beta", "slope", "cube")
+# Of batches: where products, rows and parts of the result's columns lie, in 16 bytes.
+BATCH_CONSTANTS = (
+    *("inner", "outer", "bias_step", "factor_step"),
+    *("a_start", "a_row", "a_inner", "a_outer"),
+    *("weights_start", "weights_row", "weights_inner", "weights_outer"),
+    *("out_width", "out_row", "out_part", "out_inner", "out_outer"),
+)
 
 
 @dataclass(frozen=True)
 class ProductVariant:
     """One kernel to build: `product` in tiles of `columns`, or `few_rows` and `narrow`, up to
-    `rows`; `weights` lie as (n, k) or (k, n). `written` is the type of the result."""
+    `rows`; `weights` lie as (n, k) or (k, n). `written` is the type of the result. `batched`: of
+    many products, each with its own operands, by strides."""
 
     source: str
     element: str
@@ -85,10 +93,12 @@ class ProductVariant:
     rows: int = 0
     macros: dict[str, int] = field(default_factory=dict)
     written: str = ""
+    batched: bool = False
 
     @property
     def name(self) -> str:
         size = f"few{self.rows}" if self.rows else f"tile{self.columns}"
+        size = f"batched_{size}" if self.batched else size
         lie = ["kn"] if self.weights == "kn" else []
         kinds = [self.element, *([self.written] if self.written else [])]
         return "_".join(["product", *kinds, size, *lie, *self.behind.words])
@@ -112,6 +122,7 @@ class ProductVariant:
             "WEIGHTS_KN": int(self.weights == "kn"),
             "LEAN": 1,
             "SCRATCH": int(not self.rows),
+            "BATCHED": int(self.batched),
             **self.macros,
         }
 
@@ -140,7 +151,22 @@ FEW = (PLAIN, BIAS, GELU, ADDED, BIAS_ADDED, SILU_TIMES)
 def variants() -> list[ProductVariant]:
     """All kernels, in the order of the manifest."""
     wide = [one for element in ELEMENTS[:2] for one in [*tiles(element), *few(element)]]
-    return [*wide, *(one for written in ELEMENTS[:2] for one in e4m3(written))]
+    narrow = [one for written in ELEMENTS[:2] for one in e4m3(written)]
+    return [*wide, *narrow, *(batched(one) for one in wide if is_batched(one))]
+
+
+def is_batched(variant: ProductVariant) -> bool:
+    """Whether there is such a kernel for batches: what is behind them they are told. No model has
+    batches with a GELU by erf."""
+    return variant.behind == PLAIN or (
+        variant.behind.general and variant.behind.activation != "gelu"
+    )
+
+
+def batched(variant: ProductVariant) -> ProductVariant:
+    """The kernel for batches: their products leave few units idle, and none is divided."""
+    macros = {key: value for key, value in variant.macros.items() if key != "SPLIT"}
+    return replace(variant, macros=macros, batched=True)
 
 
 def tiles(element: str) -> Iterator[ProductVariant]:
@@ -246,10 +272,15 @@ def build(variant: ProductVariant) -> tuple[dict[str, Any], bytes]:
         "columns_per_workgroup": {"few_rows": 16, "narrow": 128}.get(variant.source, 0),
         "cluster": variant.cluster,
         **{key: value for key, value in asdict(variant.behind).items() if key != "wide"},
+        "batched": variant.batched,
         "scratch_per_workgroup": 0 if variant.rows else DESCRIPTORS,
         "shared_memory": variant.shared_memory,
         "workgroup_size": 256 if variant.rows else 384,
-        "constants": ["m", "n", "k", *(GENERAL_CONSTANTS if variant.behind.general else ())],
+        "constants": [
+            *("m", "n", "k"),
+            *(GENERAL_CONSTANTS if variant.behind.general else ()),
+            *(BATCH_CONSTANTS if variant.batched else ()),
+        ],
         "source": f"cuda/{variant.source}.cu",
         "source_hash": hashed.hexdigest(),
         "file": f"{variant.name}.cubin.zz",

@@ -1,10 +1,10 @@
 """Products of rows with weights, and what a kernel can do behind them: one reader for all kernels.
 
 A product here is a contraction of rows (..., k) with weights of two dims, n and k, summed into
-(..., n). Behind it stand elementwise ops, on scalars or on whole tensors, which take its result and
-a number, a bias of each column, an activation, a number and a factor of each column, and a tensor
-like the result, in that order; casts are between them. What comes after the last of them is what a
-kernel would write.
+(..., n); or a batch of these, in which each product has rows or weights of its own. Behind it stand
+elementwise ops, on scalars or on whole tensors, which take its result and a number, a bias of each
+column, an activation, a number and a factor of each column, and a tensor like the result, in that
+order; casts are between them. What comes after the last of them is what a kernel would write.
 """
 
 from __future__ import annotations
@@ -62,10 +62,11 @@ class Epilogue:
     """What is done to a product: it is multiplied with `scale` and `scales`, tensors of one element
     (`one`) or of one for each of the `rows` or `columns`, a `bias` of each column is added, an
     `activation` (`none` or a key of `ACTIVATIONS`) follows, the result is multiplied with `rescale`
-    and a `factor` of each column, which may be another one for every `share` rows, and `operand`, a
-    tensor like the result, is added or multiplied as `other` says (`none`, `add`, `multiply`).
-    `result` is what it makes. Of a product whose columns are two of a gate `halves` are both, the
-    one with the activation first; `start` is the first column of such a half."""
+    and a `factor` of each column, and `operand`, a tensor like the result, is added or multiplied
+    as `other` says (`none`, `add`, `multiply`). The factor may be another one for every `share`
+    rows, the bias for every `bias_share`. `result` is what it makes. Of a product whose columns are
+    two of a gate `halves` are both, the one with the activation first; `start` is the first column
+    of such a half."""
 
     result: ir.Value
     scale: float = 1.0
@@ -74,7 +75,8 @@ class Epilogue:
     activation: str = "none"
     rescale: float = 1.0
     factor: ir.Value | None = None
-    share: int | None = None
+    share: Size | None = None
+    bias_share: Size | None = None
     other: str = "none"
     operand: ir.Value | None = None
     start: int = 0
@@ -99,7 +101,8 @@ class Epilogue:
     def words(self) -> str:
         done = ["a scale"] if (self.scale, self.rescale) != (1.0, 1.0) else []
         done += [{"one": "a scale"}.get(kind, f"a scale of {kind}") for kind, _ in self.scales]
-        done += ["a bias"] if self.bias is not None else []
+        if self.bias is not None:
+            done.append("a bias" + (" of each batch" if self.bias_share else ""))
         done += [ACTIVATIONS[self.activation]] if self.activation in ACTIVATIONS else []
         if self.factor is not None:
             done.append("a factor of each column" + (" and batch" if self.share else ""))
@@ -110,11 +113,37 @@ class Epilogue:
 
 
 @dataclass(frozen=True)
+class BatchLoops:
+    """The loops of a batch of products: those of the dims of rows, weights and result (None: one
+    element of the dim is read), and the sizes of all. The result ends in that of the columns."""
+
+    rows: maps.Positions
+    weights: maps.Positions
+    result: tuple[int, ...]
+    sizes: tuple[Size, ...]
+    depth: int
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """Loops that only rows have, in the result's order."""
+        return tuple(loop for loop in self._longer() if loop not in self.weights)
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """Loops of the products of the batch, in the result's order; they may share rows."""
+        return tuple(loop for loop in self._longer() if loop in self.weights)
+
+    def _longer(self) -> list[int]:
+        return [loop for loop in self.result[:-1] if self.sizes[loop] != 1]
+
+
+@dataclass(frozen=True)
 class ProductFacts:
     """A product of `rows` (dims `lead`, then k) with `weights`, which lie as (n, k) or, if not
     `by_columns`, as (k, n). `epilogues` is what may be done behind it, the least first; each has
     the rows' element type (of 8-bit rows: one of 16 bits) or, behind the last of these, f32. Scales
-    in front of the product are among them."""
+    in front of the product are among them. Where there are `loops` it is a batch of products, whose
+    operands lie as these say; `lead` are the rows of one."""
 
     op: ir.Operation
     rows: ir.Value
@@ -125,6 +154,7 @@ class ProductFacts:
     k: Size
     element_type: str
     epilogues: tuple[Epilogue, ...]
+    loops: BatchLoops | None = None
 
     @property
     def m(self) -> Size:
@@ -141,15 +171,7 @@ def read_product(op: ir.Operation) -> ProductFacts | str | None:
         found = _of_narrow(facts, number) or _with_weights(facts, number)
         if found is not None:
             return found
-    return "it is a batch of products, each with its own weights" if _is_batch(facts) else None
-
-
-def _is_batch(facts: ContractionFacts) -> bool:
-    """Whether it is products of 16-bit matrices of which a kernel could take but one."""
-    given = [_below_widening(value) for value in facts.op.operands[:2]]
-    narrow = all(element_type_name(value) in ("f16", "bf16") for value in given)
-    one = all(len(loops) == 1 for loops in (facts.m, facts.n, facts.k))
-    return narrow and one and any(facts.sizes[loop] != 1 for loop in facts.batch)
+    return _of_batch(facts)
 
 
 def _is_float_product(facts: ContractionFacts) -> bool:
@@ -173,7 +195,7 @@ def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | str | 
         rows, row_loops = _below_repeats(rows, row_loops)
         lead = tuple(loop for loop in lead if loop is not None and sizes[loop] != 1)
     if not lead or row_loops != (*lead, k):
-        return "its rows do not lie one behind the other"
+        return None
     kinds = [element_type_name(value) for value in (rows, weights)]
     if kinds[0] != kinds[1] or kinds[0] not in ("f16", "bf16"):
         if all(_is_of_narrow(value) for value in facts.op.operands[:2]):
@@ -185,10 +207,42 @@ def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | str | 
     dims = tuple(sizes[loop] for loop in lead if loop is not None)
     epilogues = _written(facts.op, kind)
     if not epilogues:
-        kinds = f"{element_type_name(facts.op.results[0])} and not {kind}"
-        return f"its result is {kinds}, and a kernel does nothing of what stands behind it"
+        return _unwritten(facts.op, kind)
     turned = loops == (n, k)
     return ProductFacts(facts.op, rows, weights, turned, dims, sizes[n], sizes[k], kind, epilogues)
+
+
+def _unwritten(op: ir.Operation, kind: str) -> str:
+    kinds = f"{element_type_name(op.results[0])} and not {kind}"
+    return f"its result is {kinds}, and a kernel does nothing of what stands behind it"
+
+
+def _of_batch(facts: ContractionFacts) -> ProductFacts | str | None:
+    """A batch of products of 16-bit rows and weights; None if these have other bits."""
+    given, columns = (facts.left, facts.right), facts.result[-1] if facts.result else None
+    operands = facts.op.operands
+    (kind, *others) = {element_type_name(_below_widening(one)) for one in [*operands][:2]}
+    if others or kind not in _WIDE:
+        return None
+    if len(facts.k) != 1:
+        return f"it sums over {len(facts.k)} dims"
+    holders = [number for number in (0, 1) if columns in given[number]]
+    if columns is None or None in facts.result or len(holders) != 1:
+        return "its last dim is not that of one operand's columns"
+    number, (depth,) = holders[0], facts.k
+    rows, row_loops = _below_all(operands[1 - number], given[1 - number])
+    weights, weight_loops = _below_all(operands[number], given[number])
+    if depth not in row_loops or depth not in weight_loops:
+        return "one operand is the same along the depth"
+    if element_number(operands[2]) != 0:
+        return "it is added to a tensor"
+    epilogues = _written(facts.op, kind)
+    if not epilogues:
+        return _unwritten(facts.op, kind)
+    loops = BatchLoops(row_loops, weight_loops, facts.kept, facts.sizes, depth)
+    lead = tuple(facts.sizes[loop] for loop in loops.lead) or (1,)
+    sizes = (facts.sizes[columns], facts.sizes[depth])
+    return ProductFacts(facts.op, rows, weights, True, lead, *sizes, kind, epilogues, loops)
 
 
 # Operands of 8 bits -------------------------------------------------------------------------------
@@ -305,6 +359,17 @@ def _below_widening(value: ir.Value) -> ir.Value:
 def _below_repeats(value: ir.Value, loops: maps.Positions) -> tuple[ir.Value, maps.Positions]:
     """What an operand is a repeat, a transpose or another shape of, or widened from, and the loops
     of its dims; those of size one left out."""
+    value, loops = _below_all(value, loops)
+    shape = ranked_shape(value)
+    if all(loop is not None or size == 1 for loop, size in zip(loops, shape, strict=True)):
+        kept = tuple(loop for loop, size in zip(loops, shape, strict=True) if size != 1)
+        return value, kept if len(kept) >= 2 else tuple(loops)
+    return value, loops
+
+
+def _below_all(value: ir.Value, loops: maps.Positions) -> tuple[ir.Value, maps.Positions]:
+    """What an operand is a repeat, a transpose or another shape of, or widened from, and the loop
+    of each of its dims."""
     while True:
         value = _below_widening(value)
         op = defining_op(value)
@@ -314,10 +379,6 @@ def _below_repeats(value: ir.Value, loops: maps.Positions) -> tuple[ir.Value, ma
             break
         loops = tuple(None if dim is None else loops[dim] for dim in places)
         value = view.source
-    shape = ranked_shape(value)
-    if all(loop is not None or size == 1 for loop, size in zip(loops, shape, strict=True)):
-        kept = tuple(loop for loop, size in zip(loops, shape, strict=True) if size != 1)
-        return value, kept if len(kept) >= 2 else tuple(loops)
     return value, loops
 
 
@@ -402,16 +463,21 @@ class _Reader(ScalarReader["int | None", Term]):
 
     def __init__(self, product: ir.Value):
         self.product = product
-        # That of the result of the op whose body is read.
-        self.shape = ranked_shape(product)
+        # The tensor of which an element is read, and its shape.
+        self.read, self.shape = product, ranked_shape(product)
         self.made: dict[ir.Value, Term | None] = {}
 
     def tensor(self, value: ir.Value) -> Term | None:
         """What each element of a tensor is."""
-        before, self.shape = self.shape, ranked_shape(value)
+        before = self._enter(value)
         term = self.element(value, tuple(range(len(self.shape))))
-        self.shape = before
+        self._enter(before)
         return term
+
+    def _enter(self, value: ir.Value) -> ir.Value:
+        """Reads elements of `value` from here on; returns what they were of."""
+        before, self.read, self.shape = self.read, value, ranked_shape(value)
+        return before
 
     def element(self, value: ir.Value, places: tuple[int | None, ...], /) -> Term | None:
         whole = self._is_like(value, places)
@@ -453,9 +519,9 @@ class _Reader(ScalarReader["int | None", Term]):
         made = read_elementwise(op)
         if made is None or len(made.dim_of) != rank:
             return None
-        before, self.shape = self.shape, ranked_shape(value)
+        before = self._enter(value)
         term = self.scalar(made.scalar, Scope.at(made, range(rank), None))
-        self.shape = before
+        self._enter(before)
         return term
 
     def _reshaped(self, op: ir.Operation) -> Term | None:
@@ -485,17 +551,16 @@ class _Reader(ScalarReader["int | None", Term]):
         rows = self._shared_rows(dims)
         return None if rows is None else ("shared", source, rows)
 
-    def _shared_rows(self, places: tuple[int | None, ...]) -> int | None:
+    def _shared_rows(self, places: tuple[int | None, ...]) -> Size | None:
         """How many rows one behind the other read the same elements, one for each column, of a
-        tensor with these places; None if none do, or if that is known only at run time."""
+        tensor with these places; None if none do."""
         long = [place for place in places if place is not None]
         lead = [dim for dim, size in enumerate(self.shape[:-1]) if size != 1]
         kept = len(long) - 1
         if kept < 1 or long != [*lead[:kept], len(self.shape) - 1]:
             return None
-        sizes = [self.shape[dim] for dim in lead[kept:]]
-        known = [size for size in sizes if size is not None]
-        return math.prod(known) if known and len(known) == len(sizes) else None
+        sizes = sizes_of(self.read)
+        return product([sizes[dim] for dim in lead[kept:]]) if kept < len(lead) else None
 
     def _is_columns(self, value: ir.Value, places: tuple[int | None, ...]) -> bool:
         """Whether an element is read for each column of the result."""
@@ -661,8 +726,9 @@ def _with_read(found: Epilogue, op: str, read: Term) -> Epilogue | None:
         return replace(found, scales=(*found.scales, (kind, value)))
     if op == "arith.mulf" and found.factor is None and kind in ("columns", "shared"):
         return replace(found, factor=value, share=read[2] if kind == "shared" else None)
-    if op == "arith.addf" and kind == "columns" and found.bias is None and found.is_linear:
-        return replace(found, bias=value)
+    if op == "arith.addf" and kind in ("columns", "shared") and found.bias is None:
+        share = read[2] if kind == "shared" else None
+        return replace(found, bias=value, bias_share=share) if found.is_linear else None
     return None
 
 

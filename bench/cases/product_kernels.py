@@ -2,7 +2,8 @@
 
 A product is rows x depth times weights stored (columns, depth), with what models do behind it:
 bias, GELU (erf or tanh), SiLU, times a tensor or the product with other weights, plus a residual;
-sums in f32, rounded to its type. `right` cases have odd sizes, and run three times: the bits must
+sums in f32, rounded to its type; in batches each product has its own weights, which may be stored
+(depth, columns). `right` cases have odd sizes, and run three times: the bits must
 be the same. `timed` cases are those of whole blocks. Errors are relative L2 distances to float64;
 times are the GPU's, from CUPTI through torch's profiler, programs taking turns, with operands in
 the cache where they fit.
@@ -41,6 +42,27 @@ FEW_SIZES = (
     (1, 8, 8), (8, 1000, 1000), (3, 264, 72), (5, 4104, 4096), (7, 1000, 328), (2, 520, 136),
     (16, 1032, 4096), (9, 264, 72), (12, 4104, 1000), (15, 520, 200), (16, 72, 328), (11, 1000, 64),
 )  # fmt: skip
+BATCH_SIZES = (
+    (3, 300, 1032, 200), (5, 64, 264, 72), (2, 513, 520, 4104), (4, 129, 1000, 1000),
+    (7, 5, 264, 72), (3, 16, 1032, 4096), (5, 33, 520, 200), (6, 77, 328, 328), (9, 1, 4104, 128),
+)  # fmt: skip
+BATCH_BEHIND = ("", "bias", "add", "silu gated", "bias silu", "", "bias add", "bias tanh", "")
+# IREE's code ends with an illegal address where tiles do not divide the rows, as 300 or 577.
+TIMED_BATCHES = (
+    ((8, 512, 4096, 4096), "nk", ""),
+    ((8, 512, 4096, 4096), "kn", ""),
+    ((8, 384, 7168, 2048), "nk", "silu gated"),
+    ((64, 64, 1408, 2048), "nk", ""),
+    ((8, 8, 14336, 2048), "kn", ""),
+    ((128, 16, 512, 128), "kn", ""),
+    ((32, 2048, 2048, 128), "nk", ""),
+    ((32, 2048, 128, 2048), "kn", ""),
+    ((64, 576, 576, 64), "nk", ""),
+    ((16, 1024, 1024, 1024), "nk", ""),
+    ((256, 1, 4096, 128), "nk", ""),
+    ((256, 1, 128, 4096), "kn", ""),
+    ((4, 128, 128, 128), "nk", ""),
+)
 TIMED = (
     ("f16", (4096, 4096, 4096), ""),
     ("bf16", (4096, 4096, 4096), ""),
@@ -63,11 +85,14 @@ class KernelProduct:
     depth: int
     behind: str = ""
     unknown: bool = False
+    batch: int = 0
+    weights: str = "nk"
 
     @property
     def name(self) -> str:
-        words = [self.kind, f"{self.rows}x{self.columns}x{self.depth}", *self.behind.split()]
-        return " ".join([*words, *["unknown rows"] * self.unknown])
+        size = [*[self.batch][: self.batch], self.rows, self.columns, self.depth]
+        words = [self.kind, "x".join(map(str, size)), *["kn"] * (self.weights == "kn")]
+        return " ".join([*words, *self.behind.split(), *["unknown rows"] * self.unknown])
 
     @property
     def function(self) -> str:
@@ -75,12 +100,15 @@ class KernelProduct:
 
     def operands(self) -> dict[str, tuple[int, ...]]:
         """Shapes by name, in the function's order."""
-        words, weights = self.behind.split(), (self.columns, self.depth)
-        found: dict[str, tuple[int, ...]] = {"left": (self.rows, self.depth), "w": weights}
+        words, lead = self.behind.split(), (self.batch,) if self.batch else ()
+        weights = (*lead, self.columns, self.depth)
+        if self.weights == "kn":
+            weights = (*lead, self.depth, self.columns)
+        found: dict[str, tuple[int, ...]] = {"left": (*lead, self.rows, self.depth), "w": weights}
         found |= {"gate": weights} if "gated" in words else {}
-        found |= {"bias": (self.columns,)} if "bias" in words else {}
+        found |= {"bias": (*lead, *(1 for _ in lead), self.columns)} if "bias" in words else {}
         beside = {"add", "multiply"} & set(words)
-        return found | ({"other": (self.rows, self.columns)} if beside else {})
+        return found | ({"other": (*lead, self.rows, self.columns)} if beside else {})
 
     def text(self) -> str:
         """A function in IREE's torch dialect."""
@@ -92,17 +120,27 @@ class KernelProduct:
             def forward(self, *given: Any) -> Any:
                 return _torch(product, dict(zip(product.operands(), given, strict=True)))
 
-        product, rows = self, torch.export.Dim("rows", max=1 << 16)
+        product = self
+        sizes = [torch.export.Dim(name, max=1 << 16) for name in ("batch", "rows")]
         kind, shapes = torch_type(self.kind), self.operands()
         given = [torch.empty(shape, dtype=kind) for shape in shapes.values()]
-        unknown = [{0: rows} if self.unknown and n in ("left", "other") else None for n in shapes]
+        unknown = [self._open(name, *sizes) if self.unknown else None for name in shapes]
         _, _, text = text_of(Block(), given, unknown).partition("{\n")
         return text.rpartition("}")[0].replace("@main", f"@{self.function}", 1)
+
+    def _open(self, name: str, batch: Any, rows: Any) -> dict[int, Any] | None:
+        """The sizes of an operand that the program leaves open."""
+        by_rows = name in ("left", "other")
+        if self.batch:
+            return {0: batch, 1: rows} if by_rows else {0: batch}
+        return {0: rows} if by_rows else None
 
 
 def cases() -> list[KernelProduct]:
     found = [KernelProduct("timed", kind, *size, behind) for kind, size, behind in TIMED]
     found.append(KernelProduct("timed", "f16", 1777, 14336, 4096, unknown=True))
+    for (batch, rows, n, k), weights, behind in TIMED_BATCHES:
+        found.append(KernelProduct("timed", "f16", rows, n, k, behind, False, batch, weights))
     for kind in ("f16", "bf16"):
         for place, behind in enumerate(BEHIND):
             unknown = UNKNOWN_SIZES[place]
@@ -110,6 +148,11 @@ def cases() -> list[KernelProduct]:
             found.append(KernelProduct("right", kind, *unknown, behind, unknown=True))
         for place, size in enumerate(FEW_SIZES):
             found.append(KernelProduct("right", kind, *size, FEW_BEHIND[place % 6]))
+        for place, (batch, m, n, k) in enumerate(BATCH_SIZES):
+            for lie, is_open in (("nk", False), ("kn", False), (("nk", "kn")[place % 2], True)):
+                behind, rows = BATCH_BEHIND[(place + 2 * is_open) % 9], m + 60 * is_open
+                made = KernelProduct("right", kind, rows, n, k, behind, is_open, batch, lie)
+                found.append(made)
     return found
 
 
@@ -153,7 +196,11 @@ def _torch(product: KernelProduct, given: dict[str, Any]) -> Any:
     """The product in PyTorch, in the operands' type."""
     from torch.nn import functional
 
-    value = given["left"] @ given["w"].T
+    def times(name: str) -> Any:
+        weights = given[name]
+        return given["left"] @ (weights.mT if product.weights == "nk" else weights)
+
+    value = times("w")
     for word in product.behind.split():
         if word in ("bias", "add"):
             value = value + given["bias" if word == "bias" else "other"]
@@ -162,5 +209,5 @@ def _torch(product: KernelProduct, given: dict[str, Any]) -> Any:
         elif word == "silu":
             value = functional.silu(value)
         else:
-            value = value * (given["left"] @ given["gate"].T if word == "gated" else given["other"])
+            value = value * (times("gate") if word == "gated" else given["other"])
     return value

@@ -16,6 +16,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import product_model
 from iree.compiler import ir
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -381,6 +382,9 @@ class _Frame:
         for i in range(low, high, step):
             now = _Frame(self.machine, self.values).block(op.regions[0].blocks[0], [i, *now])
         return now
+
+    def do_hal_dispatch_extern(self, op: ir.Operation, *operands: Any) -> list[Any]:
+        return product_model.launched(op, operands)
 
     def do_func_call(self, op: ir.Operation, *operands: Any) -> list[Any]:
         return self.machine.call(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, operands)

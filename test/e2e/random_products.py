@@ -1,5 +1,6 @@
 """Random products of rows with weights, and what models do behind them: alone, several of the same
-rows, MLPs, and attention between projections."""
+rows, MLPs, batches with weights of their own, caches that are returned, and attention between
+projections."""
 
 from __future__ import annotations
 
@@ -41,6 +42,7 @@ BODIES = {
     "multiply": ["%r = arith.mulf %in0, %in1 : T"],
     "factor": ["%r = arith.mulf %in0, %in1 : T"],
     "gate": ["%r = arith.mulf %in0, %in1 : T"],
+    "shift": ["%r = arith.addf %in0, %in1 : T"],
     "scale": ["%h = arith.constant 0.125 : T", "%r = arith.mulf %in0, %h : T"],
     "gelu": [
         "%one = arith.constant 1.0 : T",
@@ -267,7 +269,7 @@ class Products(Function):
             return self.step(x if x.element == "f32" else self.cast_to(x, "f32"), "add")
         if word in ("bias", "factor"):
             other, maps = self.argument(x.shape[-1:], x.element), [dims, dims[-1:]]
-        elif word == "gate":  # Of each sequence.
+        elif word in ("gate", "shift"):  # Of each sequence, or of each product of a batch.
             across = [dims[0], dims[-1]][-min(2, len(dims) - 1) :]
             other, maps = self.like(x, across), [dims, across]
         else:
@@ -367,6 +369,56 @@ class Products(Function):
         made = self.times_weights(x, n)
         return self.step(made, "bias") if self.choices.chance(40) else made
 
+    def batch(self) -> None:
+        """Products with operands of their own: experts, which may share rows or be a gate; scores;
+        heads of latents, which are read out of rows and written among these."""
+        c = self.choices
+        k, n = self.size(8), self.size(64)
+        count, rows = c.integer(1, 5), min(c.pick(c.pick([FEW_ROWS, ROWS])), int(MOST_WORK / n / k))
+        self.lead = (count, max(1, rows // count))
+        x, order = self.rows(k), ["b", "m", "k"]
+        if c.chance(30):  # (rows, batch, k)
+            self.lead = self.lead[::-1]
+            x, order = self.rows(k), ["m", "b", "k"]
+        elif c.chance(25):
+            self.lead = self.lead[1:]
+            x, order = self.rows(k), ["m", "k"]
+        if c.chance(30) and "b" in order:
+            x, order = self.transpose(x, [1, 0, 2]), [order[1], order[0], order[2]]
+        batch = x.dynamic[order.index("b")] if "b" in order else ""
+        base = Value("", (count, n, k), (batch, "", ""), self.kind)
+        by_columns = c.chance(60)
+        w = self.like(base, [0, 1, 2] if by_columns else [0, 2, 1])
+        self.fills[w.name] = lambda rng: self.rounded(rng.standard_normal(w.shape) / k**0.5)
+        written = ["b", "m", "n"] if c.chance(80) else ["m", "b", "n"]
+        size = {"b": (count, batch), "n": (n, "")}
+        size["m"] = (x.shape[order.index("m")], x.dynamic[order.index("m")])
+        shape, known = zip(*(size[loop] for loop in written), strict=True)
+        loops = ["b", "m", "n", "k"]
+        lies = ["b", "n", "k"] if by_columns else ["b", "k", "n"]
+        maps = [_map(4, [loops.index(loop) for loop in one]) for one in (order, lies, written)]
+        into, name = self.filled(shape, known, "f32"), self.fresh()
+        self.line(
+            f"{name} = linalg.contract indexing_maps = [{', '.join(maps)}] "
+            f"ins({x.name}, {w.name} : {x.type}, {w.type}) "
+            f"outs({into.name} : {into.type}) -> {into.type}"
+        )
+        made = Value(name, into.shape, into.dynamic, "f32")
+        made = made if c.chance(15) else self.narrowed(made)
+        if c.chance(30):
+            made = self.step(made, "shift")
+        made = self.behind(made, 2)
+        self.returned = [self.transpose(made) if c.chance(30) else made]
+
+    def cache(self) -> None:
+        """Heads of a projection in front of its rows, returned."""
+        c = self.choices
+        heads, head = c.pick([1, 2, 4]), c.pick([16, 64, 80, 128])
+        made = self.projected(self.rows(self.size(heads * head)), heads * head)
+        if c.chance(20):
+            made = self.step(made, c.pick(["gelu", "scale", "factor"]))
+        self.returned = [self.heads(made, heads)]
+
     def heads(self, x: Value, count: int) -> Value:
         """(..., rows, heads and what is in them) with the heads apart, in front of the rows."""
         rank = len(x.shape)
@@ -380,9 +432,12 @@ PROGRAMS: dict[str, Callable[[Products], None]] = {
     "product": Products.one,
     "several products": Products.several,
     "feed-forward": Products.feed_forward,
+    "batch": Products.batch,
+    "cache": Products.cache,
     "attention block": Products.attention_block,
 }
 _TURNS = ("product",) * 5 + ("several products",) + ("feed-forward",) * 2 + ("attention block",) * 2
+_TURNS += ("batch",) * 4 + ("cache",)
 
 
 def random_products(choices: Choices, name: str, turn: int) -> tuple[str, Products]:

@@ -132,7 +132,8 @@ class ProductKernel(DeviceCode):
     behind the product, in the words of `Epilogue`; where it is `gated` it multiplies the result
     with that of second weights. A `general` one is told at run time which of an epilogue's parts
     there are, and its `activation` is the kind of curve: `gelu`, `clamp` (not below a number) or
-    `sigmoid` (times one of a polynomial).
+    `sigmoid` (times one of a polynomial). A `batched` one computes many products, and is told where
+    the operands of each lie.
     """
 
     element_type: str
@@ -147,6 +148,7 @@ class ProductKernel(DeviceCode):
     other: str
     gated: bool
     general: bool
+    batched: bool
 
 
 @cache

@@ -74,11 +74,7 @@ def dense(value: ir.Value) -> Strided:
 
 def places_of(value: ir.Value) -> Iterator[Strided]:
     """Where `value` lies: below its views, the deepest of which moves something, or as it is."""
-    views: list[View] = []
-    below = value
-    while (view := _view(below)) is not None:
-        views.append(view)
-        below = view.source
+    views = _views_below(value)
     while views and views[-1].op.name in IN_PLACE:
         views.pop()
     if views:
@@ -139,7 +135,7 @@ def heads_of(
     pieces = joined(tuple(piece for dim in heads for piece in place.dims[dim]))
     step = rows[0].stride if rows else width
     strides = [step, *place.starts, *(piece.stride for piece in pieces)]
-    if any(_units(stride, unit) is None for stride in strides):
+    if any(in_units(stride, unit) is None for stride in strides):
         return None
     return HeadPlace(place.source, place.starts, pieces, step)
 
@@ -218,20 +214,24 @@ def result_place(
 
 def is_moved(value: ir.Value) -> bool:
     """Whether views that move elements, or leave some out, make `value`."""
-    while (view := _view(value)) is not None:
-        if view.op.name not in IN_PLACE:
-            return True
-        value = view.source
-    return False
+    return any(view.op.name not in IN_PLACE for view in _views_below(value))
 
 
 def is_cut_out(value: ir.Value) -> bool:
     """Whether `value` is made, by views, of a slice."""
-    while (view := _view(value)) is not None:
-        if view.op.name == "tensor.extract_slice":
-            return True
-        value = view.source
-    return False
+    return any(view.op.name == SLICE for view in _views_below(value))
+
+
+def is_stored(value: ir.Value) -> bool:
+    """Whether a caller, or a kernel of a provider, gets `value` in this or another shape: it will
+    lie in memory as it is."""
+    return any(_gives_away(op) for op in users(value))
+
+
+def _gives_away(op: ir.Operation) -> bool:
+    if op.name in IN_PLACE:
+        return is_stored(op.results[0])
+    return op.name.startswith("hal.") or op.name in ("util.return", "func.return")
 
 
 def read_by(result: ir.Value) -> tuple[View, tuple[Dim, ...]] | None:
@@ -298,6 +298,15 @@ def _two(heads: Dim, own: Size, row: Size) -> tuple[Size, Size]:
     if len(heads) == 2:
         return heads[0].stride, heads[1].stride
     return product([own, heads[0].stride]), heads[0].stride
+
+
+def _views_below(value: ir.Value) -> list[View]:
+    """The views that make `value`, the last first, down to what is stored anyway."""
+    found: list[View] = []
+    while not is_stored(value) and (view := _view(value)) is not None:
+        found.append(view)
+        value = view.source
+    return found
 
 
 def _view(value: ir.Value) -> View | None:
@@ -411,7 +420,7 @@ def divided(size: Size, by: Size) -> Size | None:
     return None
 
 
-def _units(size: Size, unit: int) -> Size | None:
+def in_units(size: Size, unit: int) -> Size | None:
     """A distance in units; None if it is not known to be one."""
     if isinstance(size, int):
         return size // unit if size % unit == 0 else None
@@ -424,7 +433,7 @@ def _units(size: Size, unit: int) -> Size | None:
 
 
 def _whole(size: Size, unit: int) -> Size:
-    found = _units(size, unit)
+    found = in_units(size, unit)
     assert found is not None, "a stride that was made sure of"
     return found
 

@@ -14,6 +14,11 @@ bench/results/product_kernels_h200.json are in modules):
   takes half a wave and 2 us (9232 x 1024 x 4096: 123 us for 131, 256 x 4096 x 4096: 19 for 25).
 - tiles of 128 x 128 of 8 bits take 3.1 ns (4096 x 4096 x 4096: 107 us, 101 in PyTorch).
 - few rows take 2.4 us and the weights at 3.75 TB/s (up to 8 rows), 3.1 (16) or 2.8 (64).
+- batches take the same waves (8 x 512 x 4096 x 4096: 198 us), or 3.4 TB/s (32 x 2048 x 2048 x 128:
+  97 us, 32 x 2048 x 128 x 2048: 80, 64 x 64 x 1408 x 2048: 108). Where they are told what to do
+  behind, 2 us more a wave (64 x 577 x 576 x 64: 35 us for 22). Kernels for few rows have workgroups
+  for 16 or 128 columns of each product, which take 2.1 to 3.3 us and the depth: they are for deep
+  products (8 x 8 x 14336 x 2048: 123 us, in tiles 137; 256 x 1 x 4096 x 128: 306 us, in tiles 86).
 
 IREE's code, as attnpass configures it, by shape:
 
@@ -47,6 +52,17 @@ _DIVIDED = 2e-6
 # To this depth they are not divided: it takes as long.
 _LEAST_DIVIDED = 640
 _FEW_ROWS = {8: 3.75e12, 16: 3.1e12, 64: 2.8e12}
+# Of batches: bytes a second of tiles and of few rows, what is told, and of a workgroup of few rows:
+# the seconds it takes, those of an element of depth, and how many of them run at once on a unit.
+_BATCH_TILE_RATE, _BATCH_GENERAL = 3.4e12, 2e-6
+_BATCH_FEW_ROWS = {8: 3.75e12, 16: 3.6e12, 64: 2.85e12}
+_BATCH_WORKGROUPS = {
+    (8, "nk"): (2.1e-6, 3.4e-9, 4),
+    (16, "nk"): (2.1e-6, 3.4e-9, 3),
+    (16, "kn"): (3.3e-6, 3.5e-9, 2),
+    (64, "nk"): (2.4e-6, 4.5e-9, 1),
+    (64, "kn"): (2.4e-6, 4.5e-9, 1),
+}
 # Rows, columns and seconds of IREE's tiles, as above.
 _IREE_TILES = ((64, 64, 7.1e-9), (64, 128, 9.0e-9), (128, 128, 15.5e-9), (128, 256, 20.8e-9))
 _IREE_FEW_ROWS, _IREE_DEPTH, _IREE_RATE = 16, 12.5e-9, 1.85e12
@@ -60,8 +76,9 @@ _GENERAL = 0.9e-6
 
 @dataclass(frozen=True)
 class ProductWork:
-    """A product's size; `known` says whether its rows are, `count` of them are computed.
-    `activation` is what IREE's code does behind one of them, to `activated` of its columns."""
+    """A product's size; `known` says whether its rows are, `count` of them are computed, and
+    `batch` times as many with other rows or weights. `activation` is what IREE's code does behind
+    one of them, to `activated` of its columns."""
 
     rows: int
     n: int
@@ -70,21 +87,28 @@ class ProductWork:
     count: int = 1
     activation: str = "none"
     activated: int = 0
+    batch: int = 1
 
     @property
     def bytes_moved(self) -> float:
         read = self.rows * self.k + self.n * self.k * self.count
-        return 2.0 * (read + self.rows * self.n)
+        return 2.0 * self.batch * (read + self.rows * self.n)
 
 
 def iree_product_seconds(work: ProductWork, target: Target) -> float:
     """IREE's code for this product, configured by attnpass, and for what is behind it."""
-    behind = work.rows * work.activated * _IREE_ACTIVATIONS.get(work.activation, 0.0)
+    elements = work.batch * work.rows * work.activated
+    behind = elements * _IREE_ACTIVATIONS.get(work.activation, 0.0)
     if work.known and work.rows <= _IREE_FEW_ROWS:
         each = max(work.k * _IREE_DEPTH, work.bytes_moved / work.count / _IREE_RATE)
         return behind + work.count * (2e-6 + each)
     waves = [
-        math.ceil(math.ceil(work.rows / rows) * math.ceil(work.n / columns) / target.compute_units)
+        math.ceil(
+            work.batch
+            * math.ceil(work.rows / rows)
+            * math.ceil(work.n / columns)
+            / target.compute_units
+        )
         * seconds
         for rows, columns, seconds in _IREE_TILES
     ]
@@ -100,17 +124,30 @@ def turn_seconds(work: ProductWork) -> float:
 
 def product_seconds(work: ProductWork, kernel: ProductKernel, target: Target) -> float:
     """The kernel's time: in whole waves of workgroups, or reading the weights once."""
+    if kernel.batched and kernel.most_rows:
+        return 2.4e-6 + _few_of_batch(work, kernel, target)
     if kernel.most_rows:
         return 2.4e-6 + work.bytes_moved / _FEW_ROWS[kernel.most_rows]
     columns = kernel.columns_per_tile // work.count
-    tiles = math.ceil(work.rows / _TILE_ROWS) * math.ceil(work.n / columns)
+    tiles = work.batch * math.ceil(work.rows / _TILE_ROWS) * math.ceil(work.n / columns)
     divides = kernel.cluster == 2 and work.k > _LEAST_DIVIDED
     waves, divided = _waves(tiles, work.known, divides, target)
-    behind = _ACTIVATIONS[kernel.activation] + (_GENERAL if kernel.general else 0.0)
+    told = _BATCH_GENERAL if kernel.batched else _GENERAL
+    behind = _ACTIVATIONS[kernel.activation] + (told if kernel.general else 0.0)
     behind *= kernel.columns_per_tile / 256
     narrow = kernel.element_type == "f8E4M3FN"
     a_wave = work.k * (_A_WAVE_OF_8_BITS if narrow else _A_WAVE[kernel.columns_per_tile]) + behind
-    return 5e-6 + divided + max(waves * a_wave, work.bytes_moved / _TILE_RATE)
+    rate = _BATCH_TILE_RATE if kernel.batched else _TILE_RATE
+    return 5e-6 + divided + max(waves * a_wave, work.bytes_moved / rate)
+
+
+def _few_of_batch(work: ProductWork, kernel: ProductKernel, target: Target) -> float:
+    """Of few rows in a batch: memory's time, or that of the workgroups."""
+    start, depth, resident = _BATCH_WORKGROUPS[kernel.most_rows, kernel.weights]
+    columns = math.ceil(work.n / kernel.columns_per_workgroup)
+    turns = math.ceil(work.batch * columns * kernel.cluster / (resident * target.compute_units))
+    rate = _BATCH_FEW_ROWS[kernel.most_rows]
+    return max(work.bytes_moved / rate, turns * (start + work.k * depth))
 
 
 def _waves(tiles: int, known: bool, divides: bool, target: Target) -> tuple[float, float]:

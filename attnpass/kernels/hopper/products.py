@@ -13,21 +13,26 @@ from ...attention.widening import widen
 from ...ir import (
     Builder,
     Size,
+    body_names,
     defining_op,
     element_type,
     element_type_name,
     is_ranked_tensor,
+    product,
     ranked_shape,
+    size_values,
     sizes_of,
     users,
 )
-from ...ir.limits import ASSUMED_ROWS
-from ...ir.views import RESHAPES
+from ...ir.limits import ASSUMED_HEADS, ASSUMED_ROWS
+from ...ir.views import IN_PLACE, RESHAPES, below_views
 from ...machines import Target
 from .. import ProductOffer
 from ..products import Epilogue, ProductFacts, read_product
+from .batches import BatchPlace, place_of_batch, place_of_heads
 from .extern import launch
 from .manifest import ProductKernel, load_products
+from .places import is_stored, read_by
 from .product_speed import ProductWork, iree_product_seconds, product_seconds, turn_seconds
 from .sources import unaligned_slice
 
@@ -43,6 +48,8 @@ _MOST_ABOVE = 24
 
 # Rows that a tile takes together: all read one line of factors.
 _SHARED_ROWS = 64
+# Columns that it writes together, or half as many.
+_LINE = 64
 _LOG2E = 1 / math.log(2)
 _BENT, _CUBE = math.sqrt(2 / math.pi), 0.044715
 # The curve of a general kernel for each activation, and its slope and cube, see cuda/epilogue.h.
@@ -58,10 +65,12 @@ _CURVES = {
 
 @dataclass(frozen=True)
 class ProductPart:
-    """A product and what is done behind it."""
+    """A product and what is done behind it; of a batch also where its operands lie, which
+    `facts` says of one of its products then."""
 
     facts: ProductFacts
     epilogue: Epilogue
+    place: BatchPlace | None = None
 
 
 # A product whose activation multiplies, and the one that is multiplied.
@@ -84,22 +93,39 @@ class ProductPlan(ProductOffer):
 
 def product_offers(facts: ProductFacts, target: Target) -> list[ProductPlan] | str:
     """The plans for this product, or the reason why no kernel fits. Changes nothing."""
-    problem = _unfit(facts)
-    if problem:
-        return problem
+    found = _placed(facts)
+    if isinstance(found, str):
+        return found
+    facts, place = found
     plans = [
-        _plan(facts, kernel, epilogue, pair, target)
+        _plan(facts, kernel, parts, target)
         # Of those as fast the one that does most.
-        for epilogue, pair in reversed([*_epilogues(facts)])
+        for parts in reversed([*_parts(facts, place)])
         for kernel in load_products()
-        if _fits(kernel, facts, epilogue, pair)
+        if _fits(kernel, parts)
     ]
     return plans or _no_kernel(facts)
 
 
 def _no_kernel(facts: ProductFacts) -> str:
     least = facts.epilogues[0].words
-    return f"there is no kernel for {facts.element_type}" + (f" with {least}" if least else "")
+    kind = f"batches of {facts.element_type}" if facts.loops else facts.element_type
+    return f"there is no kernel for {kind}" + (f" with {least}" if least else "")
+
+
+def _placed(facts: ProductFacts) -> tuple[ProductFacts, BatchPlace | None] | str:
+    """A product, of a batch one of its products, and where all of these lie; why no kernel fits."""
+    problem = _unfit(facts)
+    if problem or facts.loops is None:
+        return problem or (facts, None)
+    place = place_of_batch(facts)
+    if isinstance(place, str):
+        return place
+    for name, value in (("rows", place.rows), ("weights", place.weights)):
+        offset = unaligned_slice(value)
+        if offset:
+            return f"the {name} are {offset}"
+    return replace(facts, by_columns=place.by_columns, lead=(place.m,)), place
 
 
 def _unfit(facts: ProductFacts) -> str:
@@ -111,56 +137,102 @@ def _unfit(facts: ProductFacts) -> str:
         if size % multiple:
             return f"its {name} ({size}) must be a multiple of {multiple}"
     for name, value in (("rows", facts.rows), ("weights", facts.weights)):
-        offset = unaligned_slice(value)
+        offset = "" if facts.loops else unaligned_slice(value)
         if offset:
             return f"the {name} are {offset}"
     return ""
 
 
-def _epilogues(facts: ProductFacts) -> Iterator[tuple[Epilogue, Pair | None]]:
-    """What may be done behind a product, and with which product in front of that."""
+def _parts(facts: ProductFacts, place: BatchPlace | None) -> Iterator[tuple[ProductPart, ...]]:
+    """What may be done behind a product, alone or with another one."""
     for epilogue in facts.epilogues:
         biases = [one.bias for one in epilogue.halves or (epilogue,)]
         scales = [value for _, value in epilogue.scales]
         read = (epilogue.operand, epilogue.factor, *biases, *scales)
         if any(value is not None and unaligned_slice(value) for value in read):
             return
+        one = ProductPart(facts, epilogue, place)
         if not epilogue.halves:
-            yield epilogue, None
-        pair = _halves(facts, epilogue) if epilogue.halves else _pair(facts, epilogue)
+            yield (one,)
+        pair = _halves(one) if epilogue.halves else _pair(one)
         if pair is not None:
-            yield epilogue, pair
+            yield pair
+        if not epilogue.halves and epilogue.operand is None:
+            yield from _turned(one)
 
 
-def _halves(facts: ProductFacts, epilogue: Epilogue) -> Pair | None:
+def _turned(part: ProductPart) -> Iterator[tuple[ProductPart]]:
+    """A product that a kernel writes as a transpose would make it that alone reads it. Where it is
+    no other kernel's or caller's, IREE fuses the transpose with what reads it."""
+    facts, result = part.facts, part.epilogue.result
+    place = place_of_batch(facts, result) if facts.loops else place_of_heads(facts, result)
+    if not isinstance(place, BatchPlace) or place.reader is None:
+        return
+    written = place.reader.results[0]
+    if is_stored(written) and _has_sizes(written, facts):
+        yield (ProductPart(replace(facts, lead=(place.m,)), part.epilogue, place),)
+
+
+def _has_sizes(written: ir.Value, facts: ProductFacts) -> bool:
+    """Whether the sizes of what a kernel writes instead of a product are known without it, and the
+    last one divides the columns."""
+    made, value = [written], written
+    while (op := defining_op(value)) is not None and op != facts.op:
+        value = op.operands[0]
+        made.append(value)
+    sizes = sizes_of(written)
+    last, n = sizes[-1], facts.n
+    if not isinstance(last, int) or not isinstance(n, int) or n % last:
+        return False
+    return not any(value in made for value in size_values(sizes))
+
+
+def _halves(part: ProductPart) -> Pair | None:
     """A product whose columns are two of a gate as these; None if weights lie so that a half of
-    them does not lie together."""
-    if not facts.by_columns or epilogue.halves is None or not isinstance(facts.n, int):
+    them does not lie together, which those of batches need not."""
+    facts, epilogue = part.facts, part.epilogue
+    together = facts.by_columns or part.place is not None
+    if not together or epilogue.halves is None or not isinstance(facts.n, int):
         return None
     if facts.n // 2 % _MULTIPLE:
         return None
     half = replace(facts, n=facts.n // 2)
+    place = place_of_batch(half) if part.place else None
+    assert not isinstance(place, str), "half of what has a place"
     gate, factor = (replace(one, result=epilogue.result) for one in epilogue.halves)
-    return ProductPart(half, gate), ProductPart(half, factor)
+    return ProductPart(half, gate, place), ProductPart(half, factor, place)
 
 
-def _pair(facts: ProductFacts, epilogue: Epilogue) -> Pair | None:
+def _pair(part: ProductPart) -> Pair | None:
     """Both products of the same rows of which one's activation multiplies the other, and that
     nothing else reads."""
+    epilogue = part.epilogue
     if epilogue.other != "multiply" or epilogue.is_scaled or epilogue.operand is None:
         return None
     for op in _above(epilogue.operand):
-        found = read_product(op)
-        if not isinstance(found, ProductFacts) or _unfit(found):
+        read = read_product(op)
+        placed = _placed(read) if isinstance(read, ProductFacts) else ""
+        if isinstance(placed, str):
             continue
+        found, place = placed
         ends = [one for one in found.epilogues if one.result == epilogue.result]
-        same = (found.rows, found.n, found.k) == (facts.rows, facts.n, facts.k)
-        if same and len(ends) == 1 and not ends[0].is_scaled and ends[0].other == "multiply":
-            both = (ProductPart(facts, epilogue), ProductPart(found, ends[0]))
+        if not _is_beside(part, found, place):
+            continue
+        if len(ends) == 1 and not ends[0].is_scaled and ends[0].other == "multiply":
+            both = (part, ProductPart(found, ends[0], place))
             gates = [one for one in both if one.epilogue.activation != "none"]
             first, second = both if both[0] in gates else (both[1], both[0])
             return (first, second) if len(gates) == 1 else None
     return None
+
+
+def _is_beside(part: ProductPart, facts: ProductFacts, place: BatchPlace | None) -> bool:
+    """Whether another product is one of the same rows with weights that lie alike."""
+    own = part.facts
+    same = (facts.rows, facts.n, facts.k) == (own.rows, own.n, own.k)
+    if part.place is None or place is None:
+        return same and part.place is place
+    return same and part.place.reads_like(place) and facts.lead == own.lead
 
 
 def _above(value: ir.Value) -> Iterator[ir.Operation]:
@@ -175,21 +247,30 @@ def _above(value: ir.Value) -> Iterator[ir.Operation]:
             waiting += [each for each in op.operands if is_ranked_tensor(each)]
 
 
-def _fits(
-    kernel: ProductKernel, facts: ProductFacts, epilogue: Epilogue, pair: Pair | None
-) -> bool:
-    rows = facts.m
-    if isinstance(rows, int) and rows <= _most_rows():
+def _fits(kernel: ProductKernel, parts: Sequence[ProductPart]) -> bool:
+    facts, rows = parts[0].facts, parts[0].facts.m
+    if kernel.batched:
+        few = not kernel.most_rows or (isinstance(rows, int) and rows <= kernel.most_rows)
+    elif isinstance(rows, int) and rows <= _most_rows():
         # Two of them read their weights at memory's speed, where whole tiles do not.
-        few = pair is None and (not kernel.most_rows or rows <= kernel.most_rows)
+        few = len(parts) == 1 and (not kernel.most_rows or rows <= kernel.most_rows)
     else:
         few = not kernel.most_rows
-    parts = pair or (ProductPart(facts, epilogue),)
-    types = (facts.element_type, element_type_name(epilogue.result))
-    same = (kernel.element_type, kernel.result_type) == types and kernel.gated == (pair is not None)
+    types = (facts.element_type, element_type_name(parts[0].epilogue.result))
+    same = (kernel.element_type, kernel.result_type) == types and kernel.gated == (len(parts) > 1)
+    place = parts[0].place
+    same = same and kernel.batched == (place is not None)
+    same = same and (place is None or bool(kernel.most_rows) or _in_lines(place, facts.n))
     does = _does_generally if kernel.general else _does
-    reads = kernel.weights == "nk" or not any(part.facts.by_columns for part in parts)
+    by_columns = {part.facts.by_columns for part in parts}
+    turned = kernel.weights == "nk" and not kernel.batched
+    reads = turned or by_columns == {kernel.weights == "nk"}
     return few and same and reads and does(kernel, parts)
+
+
+def _in_lines(place: BatchPlace, n: Size) -> bool:
+    """Whether the columns that a tile writes at once lie together."""
+    return place.width == n or (isinstance(place.width, int) and place.width % _LINE == 0)
 
 
 def _does(kernel: ProductKernel, parts: Sequence[ProductPart]) -> bool:
@@ -199,7 +280,7 @@ def _does(kernel: ProductKernel, parts: Sequence[ProductPart]) -> bool:
     biases = [part.epilogue.bias for part in parts if part.epilogue.bias is not None]
     narrow = all(element_type_name(bias) == kernel.element_type for bias in biases)
     same = (kernel.bias, kernel.activation, kernel.other) == kind
-    if any(part.epilogue.start for part in parts):
+    if any(part.epilogue.start or part.epilogue.bias_share for part in parts):
         return False
     return same and narrow and not epilogue.is_scaled and len(biases) == kernel.bias
 
@@ -210,10 +291,21 @@ def _does_generally(kernel: ProductKernel, parts: Sequence[ProductPart]) -> bool
     read = [vector for part in parts for vector in (part.epilogue.bias, part.epilogue.factor)]
     kinds = {element_type_name(vector) for vector in read if vector is not None}
     wide = kernel.result_type if kernel.element_type == _NARROW else kernel.element_type
-    # Tiles take rows of one line of factors together.
-    shares = epilogue.share is None or kernel.most_rows or epilogue.share % _SHARED_ROWS == 0
     right = _CURVES[epilogue.activation][0] == kernel.activation
-    return right and bool(shares) and kinds <= {wide, "f32"} and _scales(kernel, parts)
+    return right and _shares(kernel, parts) and kinds <= {wide, "f32"} and _scales(kernel, parts)
+
+
+def _shares(kernel: ProductKernel, parts: Sequence[ProductPart]) -> bool:
+    """Whether a kernel finds factors and biases that some rows share."""
+    biases = {part.epilogue.bias_share for part in parts} - {None}
+    place, share = parts[0].place, parts[0].epilogue.share
+    if place is not None:
+        return not (biases | {share} - {None}) or (
+            place.in_front and biases | {share} <= {place.m, None}
+        )
+    # Tiles take rows of one line of factors together.
+    whole = isinstance(share, int) and (bool(kernel.most_rows) or share % _SHARED_ROWS == 0)
+    return not biases and (share is None or whole)
 
 
 def _scales(kernel: ProductKernel, parts: Sequence[ProductPart]) -> bool:
@@ -248,32 +340,41 @@ def _most_rows() -> int:
 
 
 def _plan(
-    facts: ProductFacts,
-    kernel: ProductKernel,
-    epilogue: Epilogue,
-    pair: Pair | None,
-    target: Target,
+    facts: ProductFacts, kernel: ProductKernel, parts: tuple[ProductPart, ...], target: Target
 ) -> ProductPlan:
-    n, k = (pair[0].facts if pair else facts).n, facts.k
+    n, k, place = parts[0].facts.n, facts.k, parts[0].place
     assert isinstance(n, int) and isinstance(k, int)
-    rows = facts.m if isinstance(facts.m, int) else ASSUMED_ROWS
+    m = parts[0].facts.m
+    rows = m if isinstance(m, int) else ASSUMED_ROWS
     # Of both products, or of both halves of one, the first has the activation.
-    last = facts.epilogues[-1]
-    behind = (pair[0].epilogue if pair else last).activation
-    activated = n // 2 if last.halves and not pair else n
-    work = ProductWork(rows, n, k, isinstance(facts.m, int), 2 if pair else 1, behind, activated)
-    own, taken = iree_product_seconds(work, target), product_seconds(work, kernel, target)
+    epilogue, last = parts[0].epilogue, facts.epilogues[-1]
+    behind = (epilogue if len(parts) > 1 else last).activation
+    activated = n // 2 if last.halves and len(parts) == 1 else n
+    batch = place.count if place else 1
+    known = isinstance(m, int) and isinstance(batch, int)
+    batch = batch if isinstance(batch, int) else ASSUMED_HEADS
+    work = ProductWork(rows, n, k, known, len(parts), behind, activated, batch)
+    # IREE's code takes all rows of one matrix of weights together.
+    whole = replace(work, rows=rows * batch, batch=1) if facts.loops is None else work
+    own, taken = iree_product_seconds(whole, target), product_seconds(work, kernel, target)
     left = _left_seconds(facts, epilogue, work)
-    parts = pair or (ProductPart(facts, epilogue),)
+    if place is None or place.reader is None:
+        left += _turning_seconds(epilogue.result, work)
+    left += sum(_gathering_seconds(part.facts.weights) for part in parts)
     turned = [part for part in parts if _turns(kernel, part.facts)]
     taken += len(turned) * turn_seconds(work)
-    fused = epilogue.words if epilogue.halves else parts[0].epilogue.words
+    halves = len(parts) > 1 and parts[0].facts.op == parts[1].facts.op
+    fused = f"{epilogue.words} of one half of the columns times the other"
+    fused = fused if halves else epilogue.words
     fused = fused and f", with {fused}"
     also = tuple(part.facts.op for part in parts if part.facts.op != facts.op)
     fused += ", and the product that it is multiplied with" if also else ""
+    fused += ", written as its reader wants it" if place and place.reader else ""
     fused += ", its weights turned from (k, n) to (n, k) first" if turned else ""
     words = f"about {taken * 1e6:.0f} us instead of {own * 1e6:.0f}{fused}"
-    assumed = "" if work.known else f" (for {rows} rows; their number is known only at run time)"
+    words += f", and about {left * 1e6:.0f} us beside it" if left > 5e-7 else ""
+    count = f"{batch} times {rows}" if place else f"{rows}"
+    assumed = "" if known else f" (for {count} rows; their number is known only at run time)"
     return ProductPlan(
         name=kernel.name,
         # Of each product: kernels for one compete.
@@ -290,31 +391,61 @@ def _left_seconds(facts: ProductFacts, epilogue: Epilogue, work: ProductWork) ->
     """The time of what a kernel could have done, and another dispatch does: it reads and writes
     the result."""
     last = facts.epilogues[-1]
-    if epilogue == last:
+    if epilogue.result == last.result or _does_as(epilogue, last):
         return 0.0
     activated = last.activation != epilogue.activation
-    return 4e-6 + work.rows * work.n * (4 / 3e12 + (6e-13 if activated else 0))
+    return 4e-6 + work.batch * work.rows * work.n * (4 / 3e12 + (6e-13 if activated else 0))
+
+
+def _does_as(epilogue: Epilogue, last: Epilogue) -> bool:
+    """Whether nothing but another shape is behind an epilogue, up to the last of its product."""
+    kinds = [element_type_name(one.result) for one in (epilogue, last)]
+    numbers = [(one.words, one.scale, one.rescale) for one in (epilogue, last)]
+    return kinds[0] == kinds[1] and numbers[0] == numbers[1]
+
+
+def _turning_seconds(result: ir.Value, work: ProductWork) -> float:
+    """The time of a transpose behind a kernel that does not do it, where what it makes is given
+    away: IREE's own code writes it so."""
+    read = read_by(result)
+    if read is None or not is_stored(read[0].result):
+        return 0.0
+    return 4e-6 + work.batch * work.rows * work.n * 4 / 3e12
+
+
+def _gathering_seconds(weights: ir.Value) -> float:
+    """The time in which weights that are read by index, as those of a row's expert, are written and
+    read again: IREE's code reads them where they are."""
+    op, shape = defining_op(below_views(weights, IN_PLACE)), ranked_shape(weights)
+    if op is None or op.name != "linalg.generic" or "tensor.extract" not in body_names(op):
+        return 0.0
+    elements = math.prod(ASSUMED_HEADS if size is None else size for size in shape)
+    return 4e-6 + elements * 4 / 3e12
 
 
 def _replace(plan: ProductPlan) -> ir.Operation:
-    facts, epilogue = plan.parts[0].facts, plan.parts[0].epilogue
-    last = defining_op(epilogue.result)
+    facts, epilogue, place = plan.parts[0].facts, plan.parts[0].epilogue, plan.parts[0].place
+    last = place.reader if place and place.reader else defining_op(epilogue.result)
     assert last is not None
+    written = last.results[0]
     build = Builder(last)
-    rows = _flat_rows(build, facts.rows)
-    weights = [_weights(build, part.facts, plan.kernel) for part in plan.parts]
+    rows = place.rows if place else _flat_rows(build, facts.rows)
+    weights = [_weights(build, part, plan.kernel) for part in plan.parts]
     read = _read_generally(build, plan, rows) if plan.kernel.general else _read(build, plan)
     numbers: dict[str, Size | ir.Value] = {"m": facts.m, "n": facts.n, "k": facts.k}
-    numbers |= _asked(plan)
-    groups = (_workgroups(facts, plan), 1)
-    results = [((facts.m, facts.n), element_type(epilogue.result))]
-    made = launch(build, plan.kernel, groups, numbers, [rows, *weights, *read], results)[0]
-    wanted = _result_sizes(facts, epilogue)
+    numbers |= _asked(plan) | _asked_of_batch(build, plan)
+    turned = place is not None and place.reader is not None
+    wanted = sizes_of(written) if turned else _result_sizes(facts, epilogue)
+    rows_written = wanted if turned else _whole_sizes(facts)
+    flat = (product(rows_written[:-1]), rows_written[-1])
+    results = [(flat, element_type(written))]
+    given = [rows, *weights, *read]
+    made = launch(build, plan.kernel, _workgroups(facts, plan), numbers, given, results)[0]
     lead = list(range(len(wanted) - 1))
     new = build.expand(made, [lead, [len(lead)]], wanted)
     # The program may leave open what the rows' type says.
-    new = build.cast(new, ir.RankedTensorType(epilogue.result.type).shape)
-    epilogue.result.replace_all_uses_with(new)
+    new = build.cast(new, ir.RankedTensorType(written.type).shape)
+    written.replace_all_uses_with(new)
     return last
 
 
@@ -370,9 +501,23 @@ def _asked(plan: ProductPlan) -> dict[str, int]:
             bit for part, bit in zip(plan.parts, (512, 1024), strict=True) if part.epilogue.start
         )
     _, slope, cube = _CURVES[epilogue.activation]
-    share = _ALL_ROWS if epilogue.share is None else epilogue.share
+    share = epilogue.share
+    share = share if isinstance(share, int) and not plan.kernel.batched else _ALL_ROWS
     floats = {"alpha": epilogue.scale, "beta": epilogue.rescale, "slope": slope, "cube": cube}
     return {"flags": flags, "share": share, **{name: _bits(x) for name, x in floats.items()}}
+
+
+def _asked_of_batch(build: Builder, plan: ProductPlan) -> dict[str, Size]:
+    """The numbers by which a kernel for batches is told where all lies."""
+    first, last = plan.parts[0], plan.parts[-1]
+    if first.place is None:
+        return {}
+    n = first.facts.n
+    bias = n if first.epilogue.bias_share else 0
+    second = last.epilogue.bias_share if plan.kernel.gated else first.epilogue.share
+    units = {"rows": 8, "weights": 8, "result": 4 if plan.kernel.result_type == "f32" else 8}
+    steps = {"bias_step": bias, "factor_step": n if second else 0}
+    return first.place.numbers(build, units) | steps
 
 
 def _asked_of_scales(epilogue: Epilogue) -> int:
@@ -388,25 +533,34 @@ def _bits(number: float) -> int:
     return struct.unpack("<i", struct.pack("<f", number))[0]
 
 
-def _workgroups(facts: ProductFacts, plan: ProductPlan) -> int:
-    """How many workgroups compute the product: those of tiles take one after the other."""
-    kernel, n = plan.kernel, facts.n
+def _workgroups(facts: ProductFacts, plan: ProductPlan) -> tuple[Size, Size]:
+    """How many workgroups compute the product, in all the product of both numbers: those of tiles
+    take one after the other."""
+    kernel, n, place = plan.kernel, plan.parts[0].facts.n, plan.parts[0].place
     assert isinstance(n, int)
+    batch = place.count if place else 1
     if kernel.most_rows:
-        return math.ceil(n / kernel.columns_per_workgroup) * kernel.cluster
+        return math.ceil(n / kernel.columns_per_workgroup) * kernel.cluster, batch
     units = plan.units // kernel.cluster * kernel.cluster
-    if not isinstance(facts.m, int):
-        return units
+    if not isinstance(facts.m, int) or not isinstance(batch, int):
+        return units, 1
     columns = kernel.columns_per_tile // 2 if kernel.gated else kernel.columns_per_tile
-    tiles = math.ceil(facts.m / _TILE_ROWS) * math.ceil(n / columns)
-    return min(units, tiles * kernel.cluster)
+    tiles = math.ceil(facts.m / _TILE_ROWS) * math.ceil(n / columns) * batch
+    return min(units, tiles * kernel.cluster), 1
+
+
+def _whole_sizes(facts: ProductFacts) -> tuple[Size, ...]:
+    """The sizes of the product, in its dims' order."""
+    if facts.loops is None:
+        return (*facts.lead, facts.n)
+    return (*(facts.loops.sizes[loop] for loop in facts.loops.result[:-1]), facts.n)
 
 
 def _result_sizes(facts: ProductFacts, epilogue: Epilogue) -> tuple[Size, ...]:
     """The sizes of the last result: those of the product, or, behind a reshape, its own."""
     if _is_reshaped(facts.op, defining_op(epilogue.result)):
         return sizes_of(epilogue.result)
-    return (*facts.lead, facts.n)
+    return _whole_sizes(facts)
 
 
 def _is_reshaped(first: ir.Operation, last: ir.Operation | None) -> bool:
@@ -428,8 +582,12 @@ def _flat_rows(build: Builder, value: ir.Value) -> ir.Value:
     return build.collapse(value, [list(range(last)), [last]])
 
 
-def _weights(build: Builder, facts: ProductFacts, kernel: ProductKernel) -> ir.Value:
-    """Weights as the kernel reads them, without dims of size one beside their two."""
+def _weights(build: Builder, part: ProductPart, kernel: ProductKernel) -> ir.Value:
+    """Weights as the kernel reads them, those of one product without dims of size one beside their
+    two."""
+    facts = part.facts
+    if part.place is not None:
+        return part.place.weights
     value, sizes = facts.weights, sizes_of(facts.weights)
     units = len(sizes) - 2
     pieces = []

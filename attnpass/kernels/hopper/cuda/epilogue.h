@@ -118,6 +118,41 @@ using Result = Written;
 #else
 #define SCRATCH_PARAMETER char *scratch,
 #endif
+// BATCHED kernels compute `outer` times `inner` products, one after the other. They are told where
+// operands begin, and how far rows and batches are apart, in 16 bytes; at a distance of 0 batches
+// share an operand. The result's columns lie in parts of `out_width`, `out_part` apart; `other` lies
+// as it does. Biases and factors of the next product are `bias_step`, `factor_step` elements further.
+#ifndef BATCHED
+#define BATCHED 0
+#endif
+#if BATCHED
+#define BATCH_PARAMETERS                                                                       \
+    , int inner, int outer, int bias_step, int factor_step, int a_start, int a_row, int a_inner,   \
+        int a_outer, int weights_start, int weights_row, int weights_inner, int weights_outer,     \
+        int out_width, int out_row, int out_part, int out_inner, int out_outer
+#define BATCH_ARGUMENTS                                                                        \
+    , inner, outer, bias_step, factor_step, a_start, a_row, a_inner, a_outer, weights_start,       \
+        weights_row, weights_inner, weights_outer, out_width, out_row, out_part, out_inner,        \
+        out_outer
+
+template <typename Kind> constexpr int UNIT = 16 / sizeof(Kind);  // elements in 16 bytes
+
+// Which of the products one is.
+struct InBatch {
+    int number, inner, outer;
+    __device__ InBatch(int number, int inner)
+        : number(number), inner(number % inner), outer(number / inner) {}
+    // Elements in front of what lies at these distances from a start.
+    template <typename Kind>
+    __device__ inline size_t before(int start, int by_inner, int by_outer) const {
+        return UNIT<Kind> * (start + static_cast<size_t>(by_inner) * inner +
+                             static_cast<size_t>(by_outer) * outer);
+    }
+};
+#else
+#define BATCH_PARAMETERS
+#define BATCH_ARGUMENTS
+#endif
 #if GENERAL
 // GENERAL kernels compute act(alpha * sum + bias) * (beta * factor), and add a tensor like `out` or
 // multiply with it, as the bits of `flags` say: 1 there is a bias of each column, 2 in f32; 4 a
@@ -143,7 +178,8 @@ using Result = Written;
 #define PARAMETERS                                                                             \
     const Element *a, const Element *weights, SECOND_PARAMETER const void *bias,               \
         const void *factor, SCALE_PARAMETER FULL_PARAMETER Result *out, SCRATCH_PARAMETER int m,   \
-        int n, int k, int flags, int share, float alpha, float beta, float slope, float cube
+        int n, int k, int flags, int share, float alpha, float beta, float slope, float cube       \
+            BATCH_PARAMETERS
 #define UNREAD SECOND_UNREAD FULL_UNREAD
 #define REQUESTED bias, factor, other, n, flags, share, alpha, beta, slope, cube
 
@@ -169,6 +205,11 @@ struct Behind {
     const void *bias, *factors, *other;
     int n, flags, share;
     float alpha, beta, slope, cube;
+#if BATCHED
+    size_t bias_at = 0, factor_at = 0;  // of one product
+#else
+    enum : size_t { bias_at = 0, factor_at = 0 };
+#endif
     __device__ Behind(const void *bias, const void *factors, const void *other, int n, int flags,
                       int share, float alpha, float beta, float slope, float cube)
         : bias(bias), factors(factors), other(other), n(n), flags(flags), share(share),
@@ -177,17 +218,18 @@ struct Behind {
     // Those of two columns.
     __device__ inline float2 shift(int column) const {
         if (GATED && flags & 512) column += n;
-        return flags & 1 ? two_at(bias, column, flags & 2) : make_float2(0, 0);
+        return flags & 1 ? two_at(bias, bias_at + column, flags & 2) : make_float2(0, 0);
     }
     __device__ inline float2 factor(int row, int column) const {
         if (GATED && flags & 1024) column += n;
-        if (GATED) return flags & 4 ? two_at(factors, column, flags & 8) : make_float2(0, 0);
+        if (GATED)
+            return flags & 4 ? two_at(factors, factor_at + column, flags & 8) : make_float2(0, 0);
         if (!(flags & 4)) return make_float2(beta, beta);
         if (ELEMENT == 2 && flags & 256) {
             const float one = beta * __ldg(reinterpret_cast<const float *>(factors));
             return make_float2(one, one);
         }
-        const size_t line = static_cast<size_t>(row / share) * n;
+        const size_t line = factor_at + static_cast<size_t>(row / share) * n;
         const float2 two = two_at(factors, line + column, flags & 8);
         return make_float2(beta * two.x, beta * two.y);
     }
@@ -211,12 +253,11 @@ struct Behind {
         if (flags & 32) return make_float2(made.x * there.x, made.y * there.y);
         return make_float2(made.x + there.x, made.y + there.y);
     }
-    // All of it, for two columns of a row.
-    __device__ inline float2 done(float2 sum, int row, int column) const {
+    // All of it, for two columns of a row, which lie at `place`.
+    __device__ inline float2 done(float2 sum, int row, int column, size_t place) const {
         float2 made = activated(sum, shift(column));
         const float2 by = factor(row, column);
         made.x *= by.x, made.y *= by.y;
-        const size_t place = static_cast<size_t>(row) * n + column;
         return reads_other() ? with(made, two_at(other, place, WIDE)) : made;
     }
 };
@@ -231,6 +272,43 @@ __device__ inline void write_two(Result *out, size_t place, float2 two) {
 #else
 #define PARAMETERS                                                                             \
     const Element *a, const Element *weights, SECOND_PARAMETER BIAS_PARAMETER OTHER_PARAMETER  \
-        Element *out, SCRATCH_PARAMETER int m, int n, int k
+        Element *out, SCRATCH_PARAMETER int m, int n, int k BATCH_PARAMETERS
 #define UNREAD SECOND_UNREAD BIAS_UNREAD OTHER_UNREAD
+#endif
+
+#if BATCHED
+// Where a workgroup's product lies, in kernels of few rows: `of_each` of them compute one.
+struct Places {
+    uint32_t workgroup;
+    int a_pitch, weights_pitch, out_width, out_row, out_part;
+    size_t a, weights, out;  // elements in front of its operands and its result
+    size_t bias_at, factor_at;
+    __device__ Places(int of_each BATCH_PARAMETERS)
+        : a_pitch(UNIT<Element> * a_row), weights_pitch(UNIT<Element> * weights_row),
+          out_width(out_width), out_row(out_row), out_part(out_part) {
+        const InBatch batch(blockIdx.x / of_each, inner);
+        workgroup = blockIdx.x - batch.number * of_each;
+        a = batch.before<Element>(a_start, a_inner, a_outer);
+        weights = batch.before<Element>(weights_start, weights_inner, weights_outer);
+        out = batch.before<Result>(0, out_inner, out_outer);
+        bias_at = static_cast<size_t>(batch.number) * bias_step;
+        factor_at = static_cast<size_t>(batch.number) * factor_step;
+    }
+    // The elements in front of one of the result.
+    __device__ inline size_t of_result(int row, int column) const {
+        const int part = column / out_width;
+        return out + column - part * out_width +
+               UNIT<Result> * (static_cast<size_t>(row) * out_row +
+                               static_cast<size_t>(part) * out_part);
+    }
+#if GENERAL
+    __device__ inline Behind of_product(Behind behind) const {
+        behind.bias_at = bias_at, behind.factor_at = factor_at;
+        return behind;
+    }
+#endif
+};
+#define PLACED(OF_BATCH, ALONE) OF_BATCH
+#else
+#define PLACED(OF_BATCH, ALONE) ALONE
 #endif

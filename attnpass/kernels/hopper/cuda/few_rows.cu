@@ -9,7 +9,7 @@
 // adds up its share of the columns out of the shared memory of all.
 //
 // Set by the build: ELEMENT, WEIGHTS_KN, BLOCKS, SPLITS, DEPTH_WARPS, BIAS, ACTIVATION, OTHER, RESIDENT
-// (workgroups on a multiprocessor), UNROLL (steps of 32 elements), NAME.
+// (workgroups on a multiprocessor), UNROLL (steps of 32 elements), BATCHED, NAME.
 
 #include "epilogue.h"
 
@@ -73,7 +73,11 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) __cluster_dim
     const int depth_warp = warp / COLUMN_WARPS, column_warp = warp % COLUMN_WARPS;
     uint32_t rank;
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    const int first = blockIdx.x / SPLITS * WIDTH;
+#if BATCHED
+    const Places places((n + WIDTH - 1) / WIDTH * SPLITS BATCH_ARGUMENTS);
+    a += places.a, weights += places.weights;
+#endif
+    const int first = PLACED(places.workgroup, blockIdx.x) / SPLITS * WIDTH;
     const int across = lane % 4 * 8, down = lane / 4;
 
     const int steps = (k + 31) / 32;
@@ -85,11 +89,13 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) __cluster_dim
     const Element *rows[BLOCKS];
 #pragma unroll
     for (int block = 0; block < BLOCKS; ++block)
-        rows[block] = a + static_cast<size_t>(min(8 * block + down, m - 1)) * k + across;
+        rows[block] = a + across +
+                      static_cast<size_t>(min(8 * block + down, m - 1)) * PLACED(places.a_pitch, k);
     float sums[TILES][BLOCKS][4] = {};
 #if WEIGHTS_KN
     const int column = first + 64 * column_warp + 8 * down;
-    const Element *there = weights + static_cast<size_t>(across) * n + min(column, n - 8);
+    const Element *there = weights + static_cast<size_t>(across) * PLACED(places.weights_pitch, n) +
+                           min(column, n - 8);
     for (int depth = begin; depth < end; depth += 32 * UNROLL) {
         uint4 found[UNROLL][8];
 #pragma unroll
@@ -97,8 +103,9 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) __cluster_dim
             const int at = depth + 32 * step;
 #pragma unroll
             for (int row = 0; row < 8; ++row)
-                found[step][row] =
-                    read_once(there + static_cast<size_t>(at + row) * n, at + across < end);
+                found[step][row] = read_once(
+                    there + static_cast<size_t>(at + row) * PLACED(places.weights_pitch, n),
+                    at + across < end);
         }
 #pragma unroll
         for (int step = 0; step < UNROLL; ++step) {
@@ -124,8 +131,11 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) __cluster_dim
     }
 #else
     const int column = first + 16 * column_warp + down;
-    const Element *upper = weights + static_cast<size_t>(min(column, n - 1)) * k + across;
-    const Element *lower = weights + static_cast<size_t>(min(column + 8, n - 1)) * k + across;
+    const Element *upper =
+        weights + static_cast<size_t>(min(column, n - 1)) * PLACED(places.weights_pitch, k) + across;
+    const Element *lower =
+        weights + static_cast<size_t>(min(column + 8, n - 1)) * PLACED(places.weights_pitch, k) +
+        across;
     for (int depth = begin; depth < end; depth += 32 * UNROLL) {
         uint4 high[UNROLL], low[UNROLL];
 #pragma unroll
@@ -176,8 +186,10 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) __cluster_dim
         }
         const int to = first + at;
         if (row < m && to < n) {
-            const size_t place = static_cast<size_t>(row) * n + to;
-            write_two(out, place, Behind(REQUESTED).done(sum, row, to));
+            const size_t place =
+                PLACED(places.of_result(row, to), static_cast<size_t>(row) * n + to);
+            const auto &behind = PLACED(places.of_product(Behind(REQUESTED)), Behind(REQUESTED));
+            write_two(out, place, behind.done(sum, row, to, place));
         }
     }
 #else
@@ -200,7 +212,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) __cluster_dim
         }
         const int to = first + at;
         if (row < m && to < n) {
-            const size_t place = static_cast<size_t>(row) * n + to;
+            const size_t place =
+                PLACED(places.of_result(row, to), static_cast<size_t>(row) * n + to);
             if (BIAS) sum += static_cast<float>(bias[to]);
             sum = activate(sum);
             if (OTHER == 1) sum += static_cast<float>(other[place]);

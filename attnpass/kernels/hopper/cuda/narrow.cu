@@ -7,7 +7,7 @@
 // shared memory of all: one launch, no scratch, always the same order.
 //
 // Set by the build: ELEMENT, WEIGHTS_KN, ROWS (16, 64), GROUPS (warpgroups), SPLITS, STAGES,
-// LINES (of 64 elements along the depth in a stage), BIAS, ACTIVATION, OTHER, NAME.
+// LINES (of 64 elements along the depth in a stage), BIAS, ACTIVATION, OTHER, BATCHED, NAME.
 
 #include "epilogue.h"
 #include "wgmma.h"
@@ -53,7 +53,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(SPLITS, 1
     const int group = warp / 4, lane = threadIdx.x % 32, in_group = threadIdx.x % 128;
     uint32_t rank;
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    const int first = blockIdx.x / SPLITS * WIDTH;
+#if BATCHED
+    const Places places((n + WIDTH - 1) / WIDTH * SPLITS BATCH_ARGUMENTS);
+    a += places.a, weights += places.weights;
+#endif
+    const int first = PLACED(places.workgroup, blockIdx.x) / SPLITS * WIDTH;
 
     const int steps = (k + DEPTH - 1) / DEPTH;
     const int begin = static_cast<int>(rank) * steps / SPLITS;
@@ -71,7 +75,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(SPLITS, 1
 #pragma unroll
                 for (int line = line0; line < DEPTH; line += 16) {
                     const bool there = depth + line < k && column < n;
-                    const size_t place = there ? static_cast<size_t>(depth + line) * n + column : 0;
+                    const int pitch = PLACED(places.weights_pitch, n);
+                    const size_t place =
+                        there ? static_cast<size_t>(depth + line) * pitch + column : 0;
                     copy_once(left + swizzled(line, piece), weights + place, there);
                 }
             } else {
@@ -82,7 +88,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(SPLITS, 1
                     for (int part = 0; part < LINES; ++part) {
                         const int at = depth + 64 * part + 8 * piece;
                         const bool there = column < n && at < k;
-                        const size_t place = there ? static_cast<size_t>(column) * k + at : 0;
+                        const int pitch = PLACED(places.weights_pitch, k);
+                        const size_t place = there ? static_cast<size_t>(column) * pitch + at : 0;
                         copy_once(left + part * 8192 + swizzled(row, piece), weights + place, there);
                     }
                 }
@@ -92,7 +99,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(SPLITS, 1
                 const int row = line % ROWS, part = line / ROWS;
                 const int at = depth + 64 * part + 8 * piece;
                 const bool there = row < m && at < k;
-                const size_t place = there ? static_cast<size_t>(row) * k + at : 0;
+                const int pitch = PLACED(places.a_pitch, k);
+                const size_t place = there ? static_cast<size_t>(row) * pitch + at : 0;
                 copy_often(right + part * (ROWS * 128) + swizzled(row, piece), a + place, there);
             }
         }
@@ -154,9 +162,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(SPLITS, 1
                          : "memory");
             x += left, y += right;
         }
-        const size_t place = static_cast<size_t>(row) * n + to;
+        const size_t place =
+            PLACED(places.of_result(row, to), static_cast<size_t>(row) * n + to);
 #if GENERAL
-        write_two(out, place, Behind(REQUESTED).done(make_float2(x, y), row, to));
+        const auto &behind = PLACED(places.of_product(Behind(REQUESTED)), Behind(REQUESTED));
+        write_two(out, place, behind.done(make_float2(x, y), row, to, place));
 #else
         if (BIAS) {
             const float2 added = unpack(*reinterpret_cast<const uint32_t *>(bias + to));

@@ -18,7 +18,8 @@
 // 128 rows that are gone through together), NAME. GENERAL kernels are told at run time what to do
 // behind the product, see epilogue.h; where they are WIDE, too, `out` and `other` are f32. Those of e4m3
 // are GENERAL; with PROMOTE their sums of 128 products, which the hardware adds up with 14 bits, are
-// added in f32.
+// added in f32. BATCHED ones compute many products, each of
+// tensors that lie where strides say: descriptors have more dims for these.
 
 #include "epilogue.h"
 #include "wgmma.h"
@@ -56,6 +57,7 @@ constexpr int MAPS = 5;               // a, weights, other, out, second weights
 constexpr bool PAIRED = CLUSTER == 2 || SPLIT;
 static_assert(!SPLIT || (CLUSTER == 1 && !GATED && COLUMNS % 128 == 0));
 static_assert(ELEMENT != 2 || (GENERAL && !WEIGHTS_KN && !GATED && !WIDE));
+static_assert(!BATCHED || (CLUSTER == 1 && !SPLIT && ELEMENT != 2));
 static_assert(!GENERAL || (CLUSTER == 1 && !SPLIT && COLUMNS % 128 == 0));
 constexpr int BAND_TILES = (BAND + CLUSTER - 1) / CLUSTER;
 
@@ -119,15 +121,16 @@ struct Place {
     }
 };
 
-// Writes a descriptor of (rows, columns) in boxes to `there`; by a warp.
-template <int KIND = OPERAND_KIND>
+// Writes a descriptor of (rows, columns) in boxes to `there`, and of what `more` adds; by a warp.
+template <int KIND = OPERAND_KIND, typename More>
 __device__ inline void describe(char *there, uint32_t made, const void *tensor, int columns,
-                                int rows, int box_columns, int box_rows) {
+                                int rows, int box_columns, int box_rows, size_t row_bytes,
+                                const More &more) {
     const int lane = threadIdx.x % 32;
     asm volatile("st.shared.b32 [%0], 0;" ::"r"(made + 4 * lane) : "memory");
     __syncwarp();
     if (lane == 0) {
-        const uint64_t stride = static_cast<uint64_t>(columns) * (KIND == 7 ? 4 : KIND ? 2 : 1);
+        const uint64_t stride = row_bytes;
         asm volatile(
             "{\n.reg .b64 map;\ncvt.u64.u32 map, %0;\n"
             "tensormap.replace.tile.global_address.shared::cta.b1024.b64 [map], %1;\n"
@@ -146,6 +149,7 @@ __device__ inline void describe(char *there, uint32_t made, const void *tensor, 
             "l"(tensor), "r"(columns), "r"(rows), "r"(box_columns), "r"(box_rows), "l"(stride),
             "n"(KIND)
             : "memory");
+        more();
     }
     __syncwarp();
     asm volatile("{\n.reg .b64 to, from;\ncvta.to.global.u64 to, %0;\ncvt.u64.u32 from, %1;\n"
@@ -155,9 +159,59 @@ __device__ inline void describe(char *there, uint32_t made, const void *tensor, 
                  : "memory");
 }
 
+// The same of a tensor whose rows lie one behind the other.
+template <int KIND = OPERAND_KIND>
+__device__ inline void describe(char *there, uint32_t made, const void *tensor, int columns,
+                                int rows, int box_columns, int box_rows) {
+    const size_t row_bytes = static_cast<size_t>(columns) * (KIND == 7 ? 4 : KIND ? 2 : 1);
+    describe<KIND>(there, made, tensor, columns, rows, box_columns, box_rows, row_bytes, [] {});
+}
+
+#if BATCHED
+// A dim behind the second of a descriptor, `step` times 16 bytes apart; 0: there is one element.
+template <int DIM> __device__ inline void describe_dim(uint32_t made, int size, int step) {
+    asm volatile("{\n.reg .b64 map;\ncvt.u64.u32 map, %0;\n"
+                 "tensormap.replace.tile.rank.shared::cta.b1024.b32 [map], %3;\n"
+                 "tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [map], %3, 1;\n"
+                 "tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [map], %3, %1;\n"
+                 "tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [map], %4, %2;\n"
+                 "tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [map], %3, 1;\n}" ::"r"(
+                     made),
+                 "r"(step ? size : 1), "l"(static_cast<uint64_t>(step ? step : 1) * 16), "n"(DIM),
+                 "n"(DIM - 1)
+                 : "memory");
+}
+#endif
+
 __device__ inline void acquire(const char *map) {
     asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
 }
+
+#if BATCHED
+__device__ inline void load(uint32_t to, const char *map, uint32_t barrier, int column, int row,
+                            int inner, int outer) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 " [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
+                 "l"(map), "r"(barrier), "r"(column), "r"(row), "r"(inner), "r"(outer)
+                 : "memory");
+}
+
+__device__ inline void load(uint32_t to, const char *map, uint32_t barrier, int column, int row,
+                            int part, int inner, int outer) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 " [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(to),
+                 "l"(map), "r"(barrier), "r"(column), "r"(row), "r"(part), "r"(inner), "r"(outer)
+                 : "memory");
+}
+
+__device__ inline void store(const char *map, uint32_t from, int column, int row, int part,
+                             int inner, int outer) {
+    asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}],"
+                 " [%1];" ::"l"(map),
+                 "r"(from), "r"(column), "r"(row), "r"(part), "r"(inner), "r"(outer)
+                 : "memory");
+}
+#endif
 
 __device__ inline void load(uint32_t to, const char *map, uint32_t barrier, int column, int row) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
@@ -211,9 +265,11 @@ struct Tiles {
     }
 };
 
-// The loading thread's part of a tile of weights.
+// The loading thread's part of a tile of weights; `batch` says of which product.
+template <typename... Batch>
 __device__ inline void load_weights(uint32_t to, const char *map, const char *second,
-                                    uint32_t barrier, int depth, int column, int rank) {
+                                    uint32_t barrier, int depth, int column, int rank,
+                                    Batch... batch) {
     if constexpr (WEIGHTS_KN) {
         constexpr int BOXES = COLUMNS / 64 / CLUSTER;
 #pragma unroll
@@ -224,23 +280,23 @@ __device__ inline void load_weights(uint32_t to, const char *map, const char *se
                 load_for_both(place, map, barrier, column + 64 * box, depth);
             else if constexpr (GATED)
                 load(place, box < BOXES / 2 ? map : second, barrier,
-                     column + 64 * (box % (BOXES / 2)), depth);
+                     column + 64 * (box % (BOXES / 2)), depth, batch...);
             else
-                load(place, map, barrier, column + 64 * box, depth);
+                load(place, map, barrier, column + 64 * box, depth, batch...);
         }
     } else if constexpr (GATED) {
         constexpr int SIZE = COLUMNS / 2 * DEPTH * OPERAND_BYTES;
         if constexpr (CLUSTER == 2) {
             load_for_both(to + rank * SIZE, rank ? second : map, barrier, depth, column);
         } else {
-            load(to, map, barrier, depth, column);
-            load(to + SIZE, second, barrier, depth, column);
+            load(to, map, barrier, depth, column, batch...);
+            load(to + SIZE, second, barrier, depth, column, batch...);
         }
     } else if constexpr (CLUSTER == 2) {
         const int first = rank * (COLUMNS / 2);
         load_for_both(to + first * DEPTH * OPERAND_BYTES, map, barrier, depth, column + first);
     } else {
-        load(to, map, barrier, depth, column);
+        load(to, map, barrier, depth, column, batch...);
     }
 }
 
@@ -301,6 +357,13 @@ extern "C" __global__ void __launch_bounds__(384, 1)
 #endif
         NAME(PARAMETERS) {
     UNREAD
+#if BATCHED
+    a += UNIT<Element> * static_cast<size_t>(a_start);
+    weights += UNIT<Element> * static_cast<size_t>(weights_start);
+#if GATED
+    second += UNIT<Element> * static_cast<size_t>(weights_start);
+#endif
+#endif
     extern __shared__ char memory[];
     const uint32_t tiles = (shared_address(memory) + 1023) & ~1023u;
     const uint32_t staging = tiles + STAGES * STAGE_BYTES;
@@ -315,11 +378,20 @@ extern "C" __global__ void __launch_bounds__(384, 1)
     if constexpr (PAIRED) asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
 
 #if GENERAL
+#if BATCHED
+    Behind behind(REQUESTED);
+#else
     const Behind behind(REQUESTED);
+#endif
     const bool with_other = !GATED && behind.reads_other();
 #if GATED
-    if (flags & 512) weights += static_cast<size_t>(n) * k;
-    if (flags & 1024) second += static_cast<size_t>(n) * k;
+#if BATCHED
+    const int half_row = WEIGHTS_KN ? 1 : weights_row * UNIT<Element>;
+#else
+    const int half_row = k;
+#endif
+    if (flags & 512) weights += static_cast<size_t>(n) * half_row;
+    if (flags & 1024) second += static_cast<size_t>(n) * half_row;
 #endif
 #else
     constexpr bool with_other = OTHER;
@@ -329,6 +401,33 @@ extern "C" __global__ void __launch_bounds__(384, 1)
 #else
     char *maps = scratch + static_cast<size_t>(blockIdx.x) * (MAPS * 128);
     constexpr int B_ROWS = GATED ? COLUMNS / 2 : COLUMNS / CLUSTER;
+#if BATCHED
+    if (warp == 0)
+        describe(maps, making, a, k, m, DEPTH, ROWS, 16 * static_cast<size_t>(a_row), [&] {
+            describe_dim<2>(making, inner, a_inner);
+            describe_dim<3>(making, outer, a_outer);
+        });
+    if (warp == 1 || (GATED && warp == 4)) {
+        const int at = warp == 1 ? 128 : 512;
+        const Element *from = warp == 1 ? weights : second;
+        describe(maps + at, making + at, from, WEIGHTS_KN ? n : k, WEIGHTS_KN ? k : n,
+                 WEIGHTS_KN ? 64 : DEPTH, WEIGHTS_KN ? DEPTH : B_ROWS,
+                 16 * static_cast<size_t>(weights_row), [&] {
+                     describe_dim<2>(making + at, inner, weights_inner);
+                     describe_dim<3>(making + at, outer, weights_outer);
+                 });
+    }
+    if (warp == 3 || (with_other && warp == 2)) {
+        const int at = 128 * warp;
+        const void *from = warp == 3 ? out : other;
+        describe<RESULT_KIND>(maps + at, making + at, from, out_width, m, CHUNK, 64,
+                              16 * static_cast<size_t>(out_row), [&] {
+                                  describe_dim<2>(making + at, n / out_width, out_part);
+                                  describe_dim<3>(making + at, inner, out_inner);
+                                  describe_dim<4>(making + at, outer, out_outer);
+                              });
+    }
+#else
     if (warp == 0) describe(maps, making, a, k, m, DEPTH, ROWS);
     if (warp == 1) {
         if (WEIGHTS_KN)
@@ -346,6 +445,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
             describe(maps + 512, making + 512, second, k, n, DEPTH, B_ROWS);
     }
 #endif
+#endif
     if (threadIdx.x == 160) {
         for (int stage = 0; stage < STAGES; ++stage) {
             barrier_init(full + 8 * stage, 1);
@@ -361,12 +461,17 @@ extern "C" __global__ void __launch_bounds__(384, 1)
     const int first = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER;
     const int depths = (k + DEPTH - 1) / DEPTH;
     // Tiles from `divided` on are computed by both workgroups of a cluster.
-    const int rest = all.count % step;
+#if BATCHED
+    const int count = all.count * inner * outer;
+#else
+    const int count = all.count;
+#endif
+    const int rest = count % step;
     // The exchange of halves takes as long as this depth does.
     const bool divides = SPLIT && rest && 2 * rest <= step && depths > 10;
-    const int divided = divides ? all.count - rest : all.count;
+    const int divided = divides ? count - rest : count;
     const int shared_tile = divided + blockIdx.x / 2;
-    const bool shares = divides && shared_tile < all.count;
+    const bool shares = divides && shared_tile < count;
     const int middle = depths / 2;
     const int turns = (divided - first + step - 1) / step;  // of this workgroup alone
     Place place;
@@ -379,16 +484,30 @@ extern "C" __global__ void __launch_bounds__(384, 1)
             for (int turn = 0; turn < turns + shares; ++turn) {
                 const bool halved = SPLIT && turn == turns;
                 int row, column;
-                all.at(halved ? shared_tile : first + turn * step, SPLIT ? 0 : rank, row, column);
+                const int tile = halved ? shared_tile : first + turn * step;
+#if BATCHED
+                const InBatch batch(tile / all.count, inner);
+                all.at(tile % all.count, 0, row, column);
+#else
+                all.at(tile, SPLIT ? 0 : rank, row, column);
+#endif
                 const int end = halved && rank == 0 ? middle : depths;
                 for (int depth = halved && rank ? middle : 0; depth < end; ++depth) {
                     const uint32_t barrier = full + 8 * place.stage;
                     const uint32_t to = tiles + place.stage * STAGE_BYTES;
                     barrier_wait(empty + 8 * place.stage, place.phase ^ 1);
                     barrier_expect(barrier, STAGE_BYTES);
+#if BATCHED
+                    load(to, maps, barrier, depth * DEPTH, row, a_inner ? batch.inner : 0,
+                         a_outer ? batch.outer : 0);
+                    load_weights(to + A_BYTES, maps + 128, maps + 512, barrier, depth * DEPTH,
+                                 column, 0, weights_inner ? batch.inner : 0,
+                                 weights_outer ? batch.outer : 0);
+#else
                     load(to, maps, barrier, depth * DEPTH, row);
                     load_weights(to + A_BYTES, maps + 128, maps + 512, barrier, depth * DEPTH,
                                  column, SPLIT ? 0 : rank);
+#endif
                     place.next();
                 }
             }
@@ -428,7 +547,32 @@ extern "C" __global__ void __launch_bounds__(384, 1)
         for (int turn = 0; turn < turns + shares; ++turn) {
             const bool halved = SPLIT && turn == turns;
             int row, column;
-            all.at(halved ? shared_tile : first + turn * step, SPLIT ? 0 : rank, row, column);
+            const int tile = halved ? shared_tile : first + turn * step;
+#if BATCHED
+            const InBatch batch(tile / all.count, inner);
+            all.at(tile % all.count, 0, row, column);
+#if GENERAL
+            behind.bias_at = static_cast<size_t>(batch.number) * bias_step;
+            behind.factor_at = static_cast<size_t>(batch.number) * factor_step;
+#endif
+            // Columns of the result from `at` on, in its part.
+            const auto load_other = [&](uint32_t to, uint32_t barrier, int at) {
+                const int part = at / out_width;
+                load(to, maps + 256, barrier, at - part * out_width, row, part, batch.inner,
+                     batch.outer);
+            };
+            const auto store_out = [&](uint32_t from, int at) {
+                const int part = at / out_width;
+                store(maps + 384, from, at - part * out_width, row, part, batch.inner,
+                      batch.outer);
+            };
+#else
+            all.at(tile, SPLIT ? 0 : rank, row, column);
+            const auto load_other = [&](uint32_t to, uint32_t barrier, int at) {
+                load(to, maps + 256, barrier, at, row);
+            };
+            const auto store_out = [&](uint32_t from, int at) { store(maps + 384, from, at, row); };
+#endif
             row += 64 * half;
             const int first_chunk = halved ? rank * (CHUNKS / 2) : 0;
             const int last_chunk = halved ? first_chunk + CHUNKS / 2 : CHUNKS;
@@ -458,8 +602,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                 for (int chunk = first_chunk; chunk < min(first_chunk + 2, last_chunk); ++chunk) {
                     const uint32_t barrier = others + 8 * (chunk % 2);
                     barrier_expect(barrier, CHUNK_BYTES);
-                    load(buffers + chunk % 2 * CHUNK_BYTES, maps + 256, barrier,
-                         column + CHUNK * chunk, row);
+                    load_other(buffers + chunk % 2 * CHUNK_BYTES, barrier, column + CHUNK * chunk);
                 }
             };
             const auto multiply_tile = [&](Accumulators<COLUMNS> &to, bool more) {
@@ -653,12 +796,12 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                 sync_warpgroup(half);
                 if (leads) {
                     const int at = column + CHUNK * chunk;
-                    if (row < m && at < n) store(maps + 384, buffer, at, row);
+                    if (row < m && at < n) store_out(buffer, at);
                     commit_store();  // Of nothing, too: waits count groups, one for each chunk.
                     if (with_other && chunk + 2 < last_chunk) {
                         wait_for_stores<0>();
                         barrier_expect(others + 8 * (chunk % 2), CHUNK_BYTES);
-                        load(buffer, maps + 256, others + 8 * (chunk % 2), at + 2 * CHUNK, row);
+                        load_other(buffer, others + 8 * (chunk % 2), at + 2 * CHUNK);
                     }
                 }
             }

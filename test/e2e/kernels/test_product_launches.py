@@ -1,0 +1,147 @@
+"""What products' kernels are told: programs before and after they are launched, in numpy.
+
+The kernels are those of product_model.py, which read and write where they are told. That the code
+for GPUs does so was measured (bench/cases/product_kernels.py).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from interpreter import Machine, interpret
+from iree.compiler import ir
+from random_modules import seeded
+from random_products import PROGRAMS, Products
+
+import attnpass
+
+# Programs round the constants of a GELU to 16 bits, kernels have their own.
+TOLERANCE = 4e-3
+FAMILIES = ("product", "several products", "feed-forward", "batch", "cache")
+PASS = "attn-use-products{target=sm_90 mode=always}"
+
+
+# Heads are read out of rows and of slices, and written among the rows.
+LATENTS = """
+#id = affine_map<(b, m, n) -> (b, m, n)>
+func.func @main(%q: tensor<2x72x4x48xf16>, %w: tensor<4x56x64xf16>) -> tensor<2x72x4x64xf16> {
+  %zero = arith.constant 0.0 : f32
+  %qs = tensor.extract_slice %q[0, 0, 0, 8] [2, 72, 4, 40] [1, 1, 1, 1]
+      : tensor<2x72x4x48xf16> to tensor<2x72x4x40xf16>
+  %ws = tensor.extract_slice %w[0, 16, 0] [4, 40, 64] [1, 1, 1]
+      : tensor<4x56x64xf16> to tensor<4x40x64xf16>
+  %eq = tensor.empty() : tensor<4x2x72x40xf16>
+  %qt = linalg.transpose ins(%qs : tensor<2x72x4x40xf16>) outs(%eq : tensor<4x2x72x40xf16>)
+      permutation = [2, 0, 1, 3]
+  %qc = tensor.collapse_shape %qt [[0], [1, 2], [3]]
+      : tensor<4x2x72x40xf16> into tensor<4x144x40xf16>
+  %e = tensor.empty() : tensor<4x144x64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x144x64xf32>) -> tensor<4x144x64xf32>
+  %p = linalg.batch_matmul ins(%qc, %ws : tensor<4x144x40xf16>, tensor<4x40x64xf16>)
+      outs(%f : tensor<4x144x64xf32>) -> tensor<4x144x64xf32>
+  %h = tensor.empty() : tensor<4x144x64xf16>
+  %r = linalg.generic {indexing_maps = [#id, #id],
+      iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%p : tensor<4x144x64xf32>) outs(%h : tensor<4x144x64xf16>) {
+  ^bb0(%i: f32, %o: f16):
+    %t = arith.truncf %i : f32 to f16
+    linalg.yield %t : f16
+  } -> tensor<4x144x64xf16>
+  %x = tensor.expand_shape %r [[0], [1, 2], [3]] output_shape [4, 2, 72, 64]
+      : tensor<4x144x64xf16> into tensor<4x2x72x64xf16>
+  %et = tensor.empty() : tensor<2x72x4x64xf16>
+  %t = linalg.transpose ins(%x : tensor<4x2x72x64xf16>) outs(%et : tensor<2x72x4x64xf16>)
+      permutation = [1, 2, 0, 3]
+  return %t : tensor<2x72x4x64xf16>
+}
+"""
+# Experts of the same rows, which multiply one half of their columns with the other.
+EXPERTS = """
+#id = affine_map<(b, m, n) -> (b, m, n)>
+#shared = affine_map<(b, m, n) -> (m, n)>
+func.func @main(%a: tensor<70x24xf16>, %w: tensor<3x24x144xf16>) -> tensor<3x70x72xf16> {
+  %zero = arith.constant 0.0 : f16
+  %ea = tensor.empty() : tensor<3x70x24xf16>
+  %all = linalg.generic {indexing_maps = [#shared, #id],
+      iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%a : tensor<70x24xf16>) outs(%ea : tensor<3x70x24xf16>) {
+  ^bb0(%i: f16, %o: f16):
+    linalg.yield %i : f16
+  } -> tensor<3x70x24xf16>
+  %e = tensor.empty() : tensor<3x70x144xf16>
+  %f = linalg.fill ins(%zero : f16) outs(%e : tensor<3x70x144xf16>) -> tensor<3x70x144xf16>
+  %p = linalg.batch_matmul ins(%all, %w : tensor<3x70x24xf16>, tensor<3x24x144xf16>)
+      outs(%f : tensor<3x70x144xf16>) -> tensor<3x70x144xf16>
+  %up = tensor.extract_slice %p[0, 0, 0] [3, 70, 72] [1, 1, 1]
+      : tensor<3x70x144xf16> to tensor<3x70x72xf16>
+  %gate = tensor.extract_slice %p[0, 0, 72] [3, 70, 72] [1, 1, 1]
+      : tensor<3x70x144xf16> to tensor<3x70x72xf16>
+  %h = tensor.empty() : tensor<3x70x72xf16>
+  %r = linalg.generic {indexing_maps = [#id, #id, #id],
+      iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%gate, %up : tensor<3x70x72xf16>, tensor<3x70x72xf16>) outs(%h : tensor<3x70x72xf16>) {
+  ^bb0(%i: f16, %j: f16, %o: f16):
+    %one = arith.constant 1.0 : f16
+    %n = arith.negf %i : f16
+    %x = math.exp %n : f16
+    %d = arith.addf %x, %one : f16
+    %s = arith.divf %i, %d : f16
+    %y = arith.mulf %s, %j : f16
+    linalg.yield %y : f16
+  } -> tensor<3x70x72xf16>
+  return %r : tensor<3x70x72xf16>
+}
+"""
+
+
+def launches_of(module: ir.Module) -> int:
+    return str(module).count('hal.dispatch.extern "')
+
+
+def check(function: Products, seed: int) -> int:
+    """Holds a program against itself with launches; returns how many there are."""
+    calls = function.calls(np.random.default_rng(seed))[:1]
+    with ir.Context() as context, ir.Location.unknown():
+        context.load_all_available_dialects()
+        module = ir.Module.parse(function.text())
+        wanted = [Machine(module).call(function.name, call) for call in calls]
+        attnpass.run(module, PASS)
+        got = [Machine(module).call(function.name, call) for call in calls]
+        for one, other in zip(got[0], wanted[0], strict=True):
+            assert np.linalg.norm(one - other) <= TOLERANCE * np.linalg.norm(other)
+        return launches_of(module)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_launches_compute_what_the_products_did(family: str) -> None:
+    launches = 0
+    for seed in range(40):
+        function = Products(f"p{seed}", seeded(seed), may_be_dynamic=seed % 2 == 0)
+        function.setup()
+        PROGRAMS[family](function)
+        launches += check(function, seed)
+    assert launches > 15
+
+
+@pytest.mark.parametrize(
+    ("text", "kernel", "left"),
+    [
+        (LATENTS, "product_f16_batched_tile128_kn", "linalg.transpose"),
+        (EXPERTS, "product_f16_batched_tile256_kn_sigmoid_gated_general", "linalg.generic"),
+    ],
+    ids=["latents", "experts"],
+)
+def test_operands_are_read_where_they_lie(text: str, kernel: str, left: str) -> None:
+    """One launch, without copies in front of it or behind."""
+    generator = np.random.default_rng(3)
+    with ir.Context() as context, ir.Location.unknown():
+        context.load_all_available_dialects()
+        module = ir.Module.parse(text)
+        types = module.body.operations[0].type.inputs
+        inputs = [generator.standard_normal(ir.RankedTensorType(kind).shape) for kind in types]
+        (wanted,) = interpret(module, inputs)
+        attnpass.run(module, f"{PASS},cse")
+        (got,) = interpret(module, inputs)
+        assert f'hal.dispatch.extern "{kernel}"' in str(module)
+        assert launches_of(module) == 1 and left not in str(module)
+    assert np.allclose(got, wanted, rtol=1e-6, atol=1e-6)

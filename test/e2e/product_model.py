@@ -1,0 +1,189 @@
+"""The kernels for products in numpy: what a launch of one computes, element by element, from the
+numbers that it is told.
+
+It reads memory where the kernel would, in tensors laid out row by row; reading or writing beside
+them is an IndexError, and what is never written is NaN.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from iree.compiler import ir
+
+from attnpass.kernels.hopper.manifest import ProductKernel, load_products
+
+_ALL_ROWS = 2**31 - 1
+_erf = np.vectorize(math.erf, otypes=[float])
+
+
+def launched(op: ir.Operation, operands: Sequence[Any]) -> list[Any]:
+    """The results of a `hal.dispatch.extern` that launches one of the kernels."""
+    name = ir.StringAttr(op.attributes["export_name"]).value
+    (kernel,) = [one for one in load_products() if one.name == name]
+    parts = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    arguments = operands[parts[0] : parts[0] + parts[1]]
+    given = [int(number) for number in arguments[: len(kernel.constants)]]
+    numbers = dict(zip(kernel.constants, given, strict=True))
+    tensors = [np.ravel(tensor) for tensor in arguments[len(kernel.constants) :]]
+    sizes = iter(int(size) for size in operands[sum(parts[:3]) :])
+    dynamic = ir.ShapedType.get_dynamic_size()
+    shapes = [ir.RankedTensorType(result.type).shape for result in op.results]
+    shapes = [[next(sizes) if size == dynamic else size for size in shape] for shape in shapes]
+    out = np.full(math.prod(shapes[0]), np.nan)
+    _Launch(kernel, _with_batch(kernel, numbers), tensors).write(out)
+    return [out.reshape(shapes[0]), *(np.zeros(shape) for shape in shapes[1:])]
+
+
+def _with_batch(kernel: ProductKernel, numbers: dict[str, int]) -> dict[str, int]:
+    """The numbers of a kernel for one product, as one for batches has them, in elements."""
+    m, n, k = numbers["m"], numbers["n"], numbers["k"]
+    unit = {"f8E4M3FN": 16}.get(kernel.element_type, 8)
+    written = 4 if kernel.result_type == "f32" else 8
+    found = {"inner": 1, "outer": 1, "bias_step": 0, "factor_step": 0, "out_width": n}
+    pitch = n if kernel.weights == "kn" else k
+    lies = {"a_row": k, "weights_row": pitch, "out_row": n, "out_part": 0}
+    for name in ("a", "weights", "out"):
+        lies |= {f"{name}_inner": 0, f"{name}_outer": 0, f"{name}_start": 0}
+    if kernel.batched:
+        told = {name: numbers.get(name, 0) for name in lies}
+        lies = {
+            name: step * (written if name.startswith("out") else unit)
+            for name, step in told.items()
+        }
+        # In lines that a tile writes at once.
+        line = 2 if kernel.most_rows else (32 if written == 4 else 64)
+        assert numbers["out_width"] in (n, 0) or numbers["out_width"] % line == 0
+    assert not kernel.most_rows or m <= kernel.most_rows
+    assert n % 8 == 0 and k % unit == 0
+    return {**found, **numbers, **lies}
+
+
+class _Launch:
+    def __init__(
+        self, kernel: ProductKernel, numbers: dict[str, int], tensors: Sequence[np.ndarray]
+    ):
+        self.kernel, self.numbers = kernel, numbers
+        self.flags = numbers.get("flags", 0)
+        rest = iter(tensors)
+        self.a, self.weights = next(rest), next(rest)
+        self.second = next(rest) if kernel.gated else self.weights
+        if kernel.general:
+            self.bias, self.factor = next(rest), next(rest)
+            self.row_factors = next(rest) if kernel.element_type == "f8E4M3FN" else self.a
+            self.other = self.a if kernel.gated else next(rest)
+        else:
+            self.bias = next(rest) if kernel.bias else self.a
+            self.other = next(rest) if kernel.other != "none" else self.a
+        assert not list(rest), "operands that the kernel does not take"
+
+    def write(self, out: np.ndarray) -> None:
+        """Writes (outer, inner, rows, columns) to where they lie."""
+        made = self._general() if self.kernel.general else self._plain()
+        where = self._places("out", self.numbers["m"], self.numbers["n"])
+        assert len(np.unique(where)) == where.size, "two results at one place"
+        out[where] = made
+
+    def _plain(self) -> np.ndarray:
+        kernel, n = self.kernel, self.numbers["n"]
+        made = self._product(self.weights, 0)
+        if kernel.bias:
+            made = made + self.bias[np.arange(n)]
+        made = _ACTIVATIONS[kernel.activation](made)
+        if kernel.gated:
+            made = made * self._product(self.second, 0)
+        if kernel.other == "none":
+            return made
+        other = self.other[self._places("out", self.numbers["m"], n)]
+        return made + other if kernel.other == "add" else made * other
+
+    def _general(self) -> np.ndarray:
+        n, flags, kernel = self.numbers["n"], self.flags, self.kernel
+        alpha, beta, slope, cube = map(self._float, ("alpha", "beta", "slope", "cube"))
+        made = self._product(self.weights, n if flags & 512 else 0)
+        factor = beta
+        if not kernel.gated:
+            factor = factor * (self._factor() if flags & 4 else 1.0)
+        if kernel.element_type == "f8E4M3FN":
+            made, factor = made * factor * self._row_factor(), 1.0
+        shift = self._vector(self.bias, "bias_step", 512) if flags & 1 else 0.0
+        x = made * alpha + shift
+        if kernel.activation == "clamp":
+            x = np.maximum(x, slope)
+        elif kernel.activation == "sigmoid":
+            with np.errstate(over="ignore"):
+                x = x / (1 + np.exp2(x * (slope + cube * x * x)))
+        else:
+            x = _ACTIVATIONS[kernel.activation](x)
+        if kernel.gated:
+            second = self._product(self.second, n if flags & 1024 else 0)
+            return x * (
+                second + (self._vector(self.factor, "factor_step", 1024) if flags & 4 else 0)
+            )
+        x = x * factor
+        if not flags & 48:
+            return x
+        other = self.other[self._places("out", self.numbers["m"], n)]
+        return x * other if flags & 32 else x + other
+
+    def _float(self, name: str) -> float:
+        return struct.unpack("<f", struct.pack("<I", self.numbers[name] & 0xFFFFFFFF))[0]
+
+    def _product(self, weights: np.ndarray, first: int) -> np.ndarray:
+        """The products of all batches with columns from `first` on: (outer, inner, m, n)."""
+        m, n, k = (self.numbers[name] for name in "mnk")
+        a = self.a[self._places("a", m, k)]
+        if self.kernel.weights == "kn":
+            return a @ weights[self._places("weights", k, n) + first]
+        begin = first * self.numbers["weights_row"]
+        return a @ weights[self._places("weights", n, k) + begin].swapaxes(-1, -2)
+
+    def _places(self, name: str, rows: int, columns: int) -> np.ndarray:
+        """Where the elements (outer, inner, row, column) of a tensor lie."""
+        find = self.numbers.__getitem__
+        outer, inner = np.arange(find("outer")), np.arange(find("inner"))
+        row, column = np.arange(rows), np.arange(columns)
+        if name == "out":
+            column = column % find("out_width") + column // find("out_width") * find("out_part")
+        place = outer[:, None, None, None] * find(f"{name}_outer")
+        place = place + inner[:, None, None] * find(f"{name}_inner")
+        return find(f"{name}_start") + place + row[:, None] * find(f"{name}_row") + column
+
+    def _vector(self, vector: np.ndarray, step: str, half: int) -> np.ndarray:
+        """A number of each column, of each product its own if there is a step."""
+        n, inner, outer = (self.numbers[name] for name in ("n", "inner", "outer"))
+        first = n if self.kernel.gated and self.flags & half else 0
+        batches = np.arange(inner * outer).reshape(outer, inner, 1, 1)
+        return vector[batches * self.numbers[step] + first + np.arange(n)]
+
+    def _factor(self) -> np.ndarray:
+        m, n, share = (self.numbers[name] for name in ("m", "n", "share"))
+        if self.kernel.batched:
+            assert share == _ALL_ROWS
+            return self._vector(self.factor, "factor_step", 0)
+        if self.flags & 256:
+            return self.factor[:1]
+        return self.factor[np.arange(m)[:, None] // share * n + np.arange(n)]
+
+    def _row_factor(self) -> Any:
+        if not self.flags & 64:
+            return 1.0
+        rows = np.arange(self.numbers["m"])[:, None]
+        return self.row_factors[np.zeros_like(rows) if self.flags & 128 else rows]
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-x))
+
+
+_ACTIVATIONS = {
+    "none": lambda x: x,
+    "gelu": lambda x: x * (1 + _erf(x / math.sqrt(2))) / 2,
+    "gelu_tanh": lambda x: x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2,
+    "silu": lambda x: x * _sigmoid(x),
+}
