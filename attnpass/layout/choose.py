@@ -377,7 +377,22 @@ def _dispatch_between(facts: AttentionFacts, operand: str) -> Cost:
     source = find_source(facts, operand)
     if source is None or source.layout.is_row_major or not epilogue_products(source.value):
         return FREE
+    if _is_read_beside(facts.value(operand), source.value):
+        return FREE
     return Cost(-2 * tensor_bytes(source.value), -1)
+
+
+def _is_read_beside(value: ir.Value, source: ir.Value) -> bool:
+    """Whether another op than attention reads what is made of `source` on the way to `value`: it
+    needs the transpose that is there."""
+    while value != source:
+        op = defining_op(value)
+        if op is None or not op.operands:
+            return False
+        value = op.operands[0]
+        if value != source and not has_one_use(value):
+            return True
+    return False
 
 
 def epilogue_products(value: ir.Value) -> list[ir.Operation]:

@@ -29,6 +29,12 @@ EXPECTED = {
         {"add": 2, "silu": 1, "gated": 1},
         {"reduction": 2, "transpose": 2},
     ),
+    # K and V are returned, heads in front of rows: the transposes are those of rotary embedding.
+    "cache": (
+        {"product": 6, "attention": 1},
+        {"add": 2, "silu": 1, "gated": 1},
+        {"reduction": 2, "transpose": 2},
+    ),
     "vit": (
         {"product": 4, "attention": 1},
         {"bias": 4, "add": 2, "gelu": 1},
