@@ -29,6 +29,9 @@ class StoreSums(OpPass):
     ("exceeded stack allocation limit"), and the whole module falls back to O0. In front of the
     barrier the op joins the product whose result it adds to.
 
+    A reduction that an op reads in two orders (the numbers of documents of rows and of keys, which
+    a mask compares) stands in memory: fused, IREE reads one of them in the other's place.
+
     So are scores of a softmax over an unknown number of keys: their tile would be as long as the
     longest row there may be.
     """
@@ -39,13 +42,36 @@ class StoreSums(OpPass):
     backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
 
     def wanted(self, op: ir.Operation) -> bool:
-        return op.name == "linalg.generic" and len(op.results) == 1 and not reduces(op)
+        return op.name == "linalg.generic" and len(op.results) == 1
 
     def change(self, op: ir.Operation) -> str:
+        if reduces(op):
+            stored = _is_crossed(op) and barrier_behind(op)
+            return "its result is put in memory: an op reads it in two orders" if stored else ""
         if _is_in_softmax(op) and barrier_behind(op):
             return "its result is put in memory: a softmax over an unknown number reads it"
         stored = _is_shared(op) and barrier_behind(op)
         return "its result is put in memory: a norm and others read it" if stored else ""
+
+
+def _is_crossed(op: ir.Operation) -> bool:
+    """Whether an op reads what a reduction makes as two operands, each in another way."""
+    ways: dict[ir.Operation, set[tuple[ir.Value, str]]] = {}
+    for reader, number in _reads(op):
+        if reader.name == "linalg.generic":
+            way = reader.operands[number], str(reader.attributes["indexing_maps"][number])
+            ways.setdefault(reader, set()).add(way)
+    return any(len(found) > 1 for found in ways.values())
+
+
+def _reads(op: ir.Operation) -> Iterator[tuple[ir.Operation, int]]:
+    """The ops that read the elements of an op's result, by views or not, and as which operand."""
+    for use in op.results[0].uses:
+        user = use.owner.operation
+        if view_of(user) is not None:
+            yield from _reads(user)
+        else:
+            yield user, use.operand_number
 
 
 def _is_in_softmax(op: ir.Operation) -> bool:

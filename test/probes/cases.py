@@ -80,6 +80,13 @@ def _joined() -> Probe:
     return Probe(modules.JOINED, "attn-join-reshapes", FAILED, inputs=[x], wanted=lambda: [wanted])
 
 
+def _crossed() -> Probe:
+    (x,) = random((20, 3))
+    sums = x.astype(np.float64).sum(-1)
+    wanted = sums[:, None] - sums
+    return Probe(modules.CROSSED, "attn-store-sums", inputs=[x], wanted=lambda: [wanted])
+
+
 def _near_keys() -> Probe:
     (x,) = random((2, 3, 20))
     powers = np.exp(np.where(np.arange(20) < 7, x, -5.0).astype(np.float64))
@@ -240,6 +247,7 @@ PROBES = {
     ),
     "heads joined to rows from ONNX": _joined(),
     "softmax over unknown keys": _near_keys(),
+    "sums read in two orders": _crossed(),
     "norms of embeddings that are read again": Probe(
         modules.EMBEDDED,
         "attn-store-gathers",

@@ -72,6 +72,30 @@ func.func @main(%x: !torch.vtensor<[?,?,4,8],f32>) -> !torch.vtensor<[?,32],f32>
 }
 """
 
+# The sums of rows, each beside each.
+CROSSED = """
+#ij = affine_map<(i, j) -> (i, j)>
+#i = affine_map<(i, j) -> (i)>
+#j = affine_map<(i, j) -> (j)>
+func.func @main(%x: tensor<20x3xf32>) -> tensor<20x20xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<20xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<20xf32>) -> tensor<20xf32>
+  %0 = linalg.generic {indexing_maps = [#ij, #i], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<20x3xf32>) outs(%f : tensor<20xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %a, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<20xf32>
+  %r = tensor.empty() : tensor<20x20xf32>
+  %1 = linalg.generic {indexing_maps = [#i, #j, #ij], iterator_types = ["parallel", "parallel"]} ins(%0, %0 : tensor<20xf32>, tensor<20xf32>) outs(%r : tensor<20x20xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %d = arith.subf %a, %b : f32
+    linalg.yield %d : f32
+  } -> tensor<20x20xf32>
+  return %1 : tensor<20x20xf32>
+}
+"""
+
 # A softmax over any number of keys, of scores of which a number that is computed hides some.
 NEAR_KEYS = """
 #ij = affine_map<(b, i, j) -> (b, i, j)>

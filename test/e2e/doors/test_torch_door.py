@@ -323,6 +323,23 @@ def test_padded_keys_of_any_batch_and_length() -> None:
         assert _error(fast(*args), _reference(model, *args)) < 2e-5
 
 
+@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
+def test_documents_that_are_counted(level: str) -> None:
+    """The document of a row and of a key by one sum: IREE alone reads one in the other's place."""
+
+    class Documents(torch.nn.Module):
+        def forward(self, x: Any, starts: Any) -> Any:
+            place = torch.arange(20)
+            document = (place[None] >= starts[:, None]).sum(0)
+            seen = (document[:, None] == document[None]) & (place[:, None] >= place[None])
+            return F.scaled_dot_product_attention(x, x, x, attn_mask=seen)
+
+    args = torch.randn(1, HEADS, 20, 8), torch.tensor([0, 5, 13])
+    flags = [f"--iree-opt-level={level}"]
+    fast = attnpass.torch.compile(Documents(), args, extra_args=flags)
+    assert _error(fast(*args), _reference(Documents(), *args)) < 2e-5
+
+
 def test_numbers_that_dynamo_leaves_open() -> None:
     """With `dynamic=True` the eps of a norm is an argument of the graph."""
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8, eps=1e-2)).eval()
