@@ -438,6 +438,5 @@ NOT_PROBED = {
     "attn-spin-waits": _SLOW,
     "attn-place-pieces": _SLOW,
     "attn-scatter-rows": _SLOW,
-    "attn-pack-products": _SLOW,
     "attn-split-indices": _SLOW,
 }

@@ -558,9 +558,10 @@ def _whole_sizes(facts: ProductFacts) -> tuple[Size, ...]:
 
 def _result_sizes(facts: ProductFacts, epilogue: Epilogue) -> tuple[Size, ...]:
     """The sizes of the last result: those of the product, or, behind a reshape, its own."""
-    if _is_reshaped(facts.op, defining_op(epilogue.result)):
-        return sizes_of(epilogue.result)
-    return _whole_sizes(facts)
+    own, last = _whole_sizes(facts), defining_op(epilogue.result)
+    # A product may drop dims of size one.
+    same_rank = len(own) == len(ranked_shape(epilogue.result))
+    return own if same_rank and not _is_reshaped(facts.op, last) else sizes_of(epilogue.result)
 
 
 def _is_reshaped(first: ir.Operation, last: ir.Operation | None) -> bool:
