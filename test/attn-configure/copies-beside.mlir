@@ -41,3 +41,25 @@ func.func @left(%numbers: tensor<64x4096xi32>, %apart: tensor<64x4096xf16>) -> (
   %1 = tensor.extract_slice %apart[0, 1] [64, 1024] [1, 2] : tensor<64x4096xf16> to tensor<64x1024xf16>
   return %0, %1 : tensor<64x1024xi32>, tensor<64x1024xf16>
 }
+
+// A cache of unknown length that grows.
+// CHECK-LABEL: flow.executable private @grown_dispatch_0
+// CHECK: slow_memcpy(
+// CHECK: %[[LOADED:.+]] = iree_tensor_ext.dispatch.tensor.load
+// CHECK: %[[COPY:.+]] = linalg.generic {{.*}} outs(%{{.+}} : tensor<8x?x128xf16>) attrs = {{.*}}lowering_config = #iree_gpu.lowering_config<{thread = [1, 1, 8], workgroup = [8, 1, 128]}>
+// CHECK: tensor.extract %[[LOADED]]
+// CHECK: iree_tensor_ext.dispatch.tensor.store %[[COPY]]
+// CHECK-LABEL: util.func public @grown
+func.func @grown(%cache: tensor<8x?x128xf16>, %new: tensor<8x1x128xf16>) -> tensor<8x?x128xf16> {
+  %0 = tensor.concat dim(1) %cache, %new : (tensor<8x?x128xf16>, tensor<8x1x128xf16>) -> tensor<8x?x128xf16>
+  return %0 : tensor<8x?x128xf16>
+}
+
+// Rows of unknown length may start anywhere.
+// CHECK-LABEL: flow.executable private @ragged_dispatch_0
+// CHECK-NOT: thread =
+// CHECK-LABEL: util.func public @ragged
+func.func @ragged(%rows: tensor<8x?xf16>, %more: tensor<8x1xf16>) -> tensor<8x?xf16> {
+  %0 = tensor.concat dim(1) %rows, %more : (tensor<8x?xf16>, tensor<8x1xf16>) -> tensor<8x?xf16>
+  return %0 : tensor<8x?xf16>
+}

@@ -11,9 +11,11 @@ to; a unit test holds this rule against those pairs. In words:
   the manifest has for it; with 8 bits that speed, in whole waves (head dim 128: 9.5 ns a key, or
   10.4 where V is transposed). So IREE keeps up to 128 keys, and kernels win from 256 on.
 - decode, IREE: 4 us where the keys are too few to be split, else 10.5 us and 4.4 TB/s, 8 TB/s
-  where they fit in the L2 cache. With grouped queries 21 us and 3.4 TB/s. Kernel: 9 us (two
-  launches) and its speed. So IREE keeps up to 256 keys without groups, and about 20 to 50 MB of
-  cache; other caches are won by a little (up to 10%), or by 1.3 to 2.5 times with groups.
+  where they fit in the L2 cache. With grouped queries 21 us and 3.4 TB/s. Keys that fill no tile
+  of 64 have no configuration: 200 ns a key and wave of heads (80 heads of 64, 220 keys that are
+  left of 1500: 44.5 us). Kernel: 9 us (two launches) and its speed. So IREE keeps up to 256 keys
+  without groups, and about 20 to 50 MB of cache; other caches are won by a little (up to 10%), or
+  by 1.3 to 2.5 times with groups.
 
 - few rows whose keys a cluster divides: 8 us and 8.2 ns a key of a workgroup (head dim 128; 4.9
   with 64; three times as much with a mask), in whole waves of clusters, or 4.4 TB/s
@@ -35,11 +37,14 @@ from ...machines import Target
 from .manifest import Kernel, load_kernels
 
 # Fewer keys than this are not split by attn-split-k: two chunks of 256.
-_SPLIT_KEYS = 512
+_SPLIT_KEYS, _CHUNK_KEYS, _TILE_KEYS = 512, 256, 64
+# Seconds a key and wave of heads of IREE's decode without a configuration.
+_UNCONFIGURED_KEY = 2e-7
 _L2_BYTES = 50e6
 _PREFILL_LAUNCH, _DECODE_LAUNCHES, _DIVIDED_LAUNCH = 8.5e-6, 9e-6, 8e-6
+_COMPUTE_UNITS = 132
 # How many clusters of so many workgroups run at once: a cluster lies in one group of 16 or 18 of
-# the 132 multiprocessors.
+# the multiprocessors.
 _CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 6: 17, 8: 15}
 # Operations a second of kernels for 8 bits, by head dim, where no module with them was timed: those
 # of launches of the kernel for V^T; one for row-major V has 0.93 of them (docs/notes/kernels.md).
@@ -87,6 +92,10 @@ def iree_seconds(work: Work) -> float:
         is_whole = work.head_dims & (work.head_dims - 1) == 0
         rate = 3.7e13 if work.head_dims > 1024 else 3e14 if is_whole else 1.5e14
         return 4e-6 + max(a_key * work.keys, work.flops / rate)
+    return _iree_decode_seconds(work) + _unconfigured_seconds(work)
+
+
+def _iree_decode_seconds(work: Work) -> float:
     # 8-bit caches were not timed: an element is taken to cost what one of 16 bits does.
     cache_bytes = work.cache_bytes * max(work.width, 2) / work.width
     if work.keys < _SPLIT_KEYS and work.own_rows == 1:
@@ -94,6 +103,15 @@ def iree_seconds(work: Work) -> float:
     if work.own_rows > 1:
         return 21e-6 + cache_bytes / 3.4e12
     return 10.5e-6 + cache_bytes / (8e12 if cache_bytes < _L2_BYTES else 4.4e12)
+
+
+def _unconfigured_seconds(work: Work) -> float:
+    """What decode spends on keys for which attnpass has no configuration: all of few, or the
+    chunk that is left of many, where they fill no tile."""
+    if work.keys % _TILE_KEYS == 0:
+        return 0.0
+    left = work.keys if work.keys < _SPLIT_KEYS else work.keys % _CHUNK_KEYS
+    return _UNCONFIGURED_KEY * left * math.ceil(work.kv_heads / _COMPUTE_UNITS)
 
 
 def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:

@@ -86,7 +86,7 @@ def _configure_move(ops: list[ir.Operation], subgroup: int) -> None:
     if not isinstance(value.type, ir.RankedTensorType) or store.operands[0] != value:
         return
     sizes = ranked_shape(value)
-    if not sizes or None in sizes:
+    if not sizes:
         return
     for op in moves:
         lines = [list(op.attributes[name])[-1] for name in ("static_sizes", "static_strides")]
