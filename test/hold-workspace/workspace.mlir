@@ -1,5 +1,5 @@
 // What lists of commands compute in is one allocation of the module, made when it is loaded and
-// made anew by a call that needs more; what is returned has room in a piece whose end is held.
+// made anew by a call that needs more; what is returned has room between two ends that are held.
 //
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=stream --attn-report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=TOLD < %t.json
@@ -7,19 +7,22 @@
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=stream --attn-workspace=false | FileCheck %s --check-prefix=OFF
 // RUN: attn-compile %s %cpu --compile-to=stream | FileCheck %s --check-prefix=OFF
 
-// 16 MB of rows, the rest of their piece, all of one for results but its end, and that. The two
-// that fill are given back.
+// 16 MB of rows, the rest of their piece, two pieces for results of unknown size but their ends, and
+// these. The two that fill are given back.
 // CHECK: util.global private mutable @__attn_workspace : !stream.resource<transient>
 // CHECK: util.global private mutable @__attn_workspace_bytes : index
 // CHECK: util.global public @__attn_workspace_end_0 : !stream.resource<transient>
+// CHECK: util.global public @__attn_workspace_end_1 : !stream.resource<transient>
 // CHECK: util.initializer
 // CHECK: stream.resource.alloca uninitialized on(#hal.device.affinity<@__device_0>) : !stream.resource<transient>{%c16777216}
 // CHECK: stream.timepoint.await sync
 // CHECK: util.global.store %{{.*}}, @__attn_workspace
 // CHECK: %[[TAIL:.*]] = stream.timepoint.await sync
-// CHECK: %[[ROOM:.*]] = stream.timepoint.await sync {{.*}}{%c31457280}
-// CHECK: stream.timepoint.await sync {{.*}}{%c2097152}
+// CHECK: stream.timepoint.await sync {{.*}}{%c2097152{{.*}}}
 // CHECK: util.global.store %{{.*}}, @__attn_workspace_end_0
+// CHECK: %[[ROOM:.*]] = stream.timepoint.await sync {{.*}}{%c62914560}
+// CHECK: stream.timepoint.await sync {{.*}}{%c2097152{{.*}}}
+// CHECK: util.global.store %{{.*}}, @__attn_workspace_end_1
 // CHECK: stream.resource.dealloca {{.*}} %[[TAIL]]
 // CHECK: stream.resource.dealloca {{.*}} %[[ROOM]]
 
@@ -42,7 +45,7 @@
 // CHECK: util.global.store %[[WHOLE]], @__attn_workspace_bytes
 // CHECK: stream.cmd.execute {{.*}}%[[HELD]] as
 // CHECK-NOT: stream.resource.dealloca
-// TOLD: a workspace of 17 MB, and more once a call needs it; 32 MB for results
+// TOLD: a workspace of 17 MB, and more once a call needs it; 64 MB for results
 // OFF-NOT: __attn_workspace
 // OFF-LABEL: util.func public @known(
 // OFF: stream.resource.dealloca

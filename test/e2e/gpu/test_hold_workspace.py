@@ -63,7 +63,7 @@ def test_one_allocation_serves_all_functions() -> None:
     at_stream = compile_str(_TEXT, extra_args=[*CPU, "--compile-to=stream"])
     with ir.Context() as context:
         module = ir.Module.parse(at_stream, context)
-        assert hold_workspace(module.operation) == Workspace(2 << 20, grows=False, pieces=0)
+        assert hold_workspace(module.operation) == Workspace(2 << 20, grows=False, rooms=[])
         text = str(module)
     assert text.count("stream.resource.alloca ") == 3 and "resource.dealloca" not in text
     program = compile_str(text, extra_args=[*CPU, "--compile-from=stream"])
@@ -106,7 +106,7 @@ util.func public @main() {
 def test_memory_of_the_same_commands_stays_apart() -> None:
     with ir.Context():
         module = ir.Module.parse(_TWO)
-        assert hold_workspace(module.operation) == Workspace(2 << 20, grows=False, pieces=0)
+        assert hold_workspace(module.operation) == Workspace(2 << 20, grows=False, rooms=[])
         module.operation.verify()
         text = str(module)
     # One is held, and allocated once; the other is allocated and given back as before.
@@ -134,7 +134,7 @@ def test_calls_of_unknown_sizes(most: int, monkeypatch: pytest.MonkeyPatch) -> N
     at_stream = compile_str(text, extra_args=[*CPU, "--compile-to=stream"])
     with ir.Context() as context:
         module = ir.Module.parse(at_stream, context)
-        assert hold_workspace(module.operation) == Workspace(2 << 20, grows=True, pieces=1)
+        assert hold_workspace(module.operation) == Workspace(2 << 20, grows=True, rooms=[2])
         assert module.operation.verify()
         program = compile_str(str(module), extra_args=[*CPU, "--compile-from=stream"])
     config = runtime.Config("local-task")
@@ -152,18 +152,23 @@ def test_calls_of_unknown_sizes(most: int, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    ("sizes", "used", "pieces"),
+    ("sizes", "used", "rooms"),
     [
-        ([16 << 20], 16 << 20, 0),
-        ([16 << 20], 17 << 20, 1),
-        ([16 << 20, 16 << 20], 32 << 20, 2),
-        ([16 << 20, 14 << 20, 1], 20 << 20, 1),
-        ([40 << 20], 31 << 20, 0),
-        ([], 4 << 20, 0),
+        ([16 << 20], 16 << 20, []),
+        ([16 << 20], 17 << 20, [1]),
+        ([16 << 20, 16 << 20], 32 << 20, [1, 1]),
+        ([16 << 20, 14 << 20, 1], 20 << 20, [1]),
+        ([40 << 20, 20 << 20], 31 << 20, [2]),
+        ([67 << 20], 31 << 20, [3]),
+        ([], 4 << 20, []),
     ],
 )
-def test_room_for_results(sizes: list[int], used: int, pieces: int) -> None:
-    assert workspaces._pieces(sizes, -used % (32 << 20)) == pieces
+def test_rooms_for_results(sizes: list[int], used: int, rooms: list[int]) -> None:
+    assert workspaces._rooms(sizes, -used % (32 << 20)) == rooms
+
+
+def test_eight_pieces_stay_mapped_for_results() -> None:
+    assert workspaces._at_most(8, [3, 2, 2, 1, 2, 1]) == [3, 2, 2, 1, 1]
 
 
 @pytest.mark.skipif(not has_gpu(), reason="there is no CUDA device")
