@@ -277,11 +277,13 @@ class DecodeVariant:
 @dataclass(frozen=True)
 class CombineVariant:
     """The kernel that adds up what the programs of a decode kernel found, whose units have `height`
-    rows (0: it is told) and a row `columns` for each program, from `slots` slots at a time."""
+    rows (0: it is told) and a row `columns` for each program, from `slots` slots at a time, or from
+    `few` where there are no more."""
 
     output_type: str
     head_dim: int
     height: int = 16
+    few: int = 8
     slots: int = 128
     columns: int = 32
 
@@ -294,7 +296,10 @@ class CombineVariant:
 
     @property
     def name(self) -> str:
-        return f"combine_{self.output_type}_d{self.head_dim}"
+        words = [self.output_type, f"d{self.head_dim}"]
+        # Of units that are told their height there are kernels of several widths.
+        words += [f"by{self.columns}"] if not self.height and self.columns < self.head_dim else []
+        return "combine_" + "_".join(words)
 
     @property
     def constants(self) -> tuple[str, ...]:
@@ -308,7 +313,8 @@ class CombineVariant:
     @property
     def values(self) -> dict[str, int]:
         height = {"height": self.height} if self.height else {}
-        return {"HEAD": self.head_dim, "SLOTS": self.slots, "COLUMNS": self.columns, **height}
+        slots = {"FEW": self.few, "SLOTS": self.slots}
+        return {"HEAD": self.head_dim, **slots, "COLUMNS": self.columns, **height}
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -610,7 +616,9 @@ def latent_variants() -> list[LatentVariant | CombineVariant]:
     found: list[LatentVariant | CombineVariant] = []
     for element in ("f16", "bf16"):
         found += [LatentVariant(element, mask) for mask in ("none", element, "f32", "i8")]
-        found.append(CombineVariant(element, 512, height=0, slots=32, columns=128))
+        few = CombineVariant(element, 512, height=0, few=4, slots=8, columns=512)
+        # Where rows are few each has many slots, and a program for each quarter of it.
+        found += [few, replace(few, slots=32, columns=128)]
     return found
 
 

@@ -83,6 +83,20 @@ def _constant(value: ir.Value) -> int:
 
 
 @pytest.mark.parametrize(
+    ("heads", "rows", "parts"), [(1, 16, 4), (3, 21, 4), (4, 16, 1), (2, 200, 1)]
+)
+def test_few_rows_are_added_up_by_several_programs_each(heads: int, rows: int, parts: int) -> None:
+    with ir.Context() as context:
+        context.load_all_available_dialects()
+        module = ir.Module.parse(LATENTS.format(heads=heads, rows=rows, start=8, keys=5000))
+        attnpass.run(module, "attn-use-kernels{target=sm_90 mode=always kernel=latent*}")
+        ops = descendants(module.operation, "func.func", "hal.dispatch.extern")
+        names = {ir.StringAttr(op.attributes["export_name"]).value: op for op in ops}
+        op = names["combine_f16_d512" if parts == 1 else "combine_f16_d512_by128"]
+        assert [_constant(op.operands[at]) for at in (0, 1)] == [rows, heads * parts]
+
+
+@pytest.mark.parametrize(
     ("heads", "rows", "keys"),
     [(64, 1, 16384), (1, 1, 777), (8, 1, 65536), (3, 40, 5001), (300, 1, 4096), (7, 16, 129)],
 )

@@ -15,6 +15,9 @@ from .extern import launch
 from .manifest import Kernel, load_kernels
 from .plan import KernelPlan
 
+# Of whose partial results several programs add up one row's each.
+_FEW_ROWS = 64
+
 
 def launch_pieces(
     build: Builder,
@@ -89,17 +92,20 @@ def _combined(
     elsewhere: bool,
 ) -> ir.Value:
     """The partial results of a kernel, added up; `rows` is all of a head's by now."""
-    combine = _combine(kernel)
+    own_rows = _size(numbers["rows"])
+    combine = _combine(kernel, product([heads, own_rows]))
     parts = combine.head_dims[1] // combine.columns_per_workgroup
-    workgroups = (_size(numbers["rows"]), product([heads, parts]))
+    workgroups = (own_rows, product([heads, parts]))
     return launch(build, combine, workgroups, numbers, partial, [result], elsewhere)[0]
 
 
-def _combine(kernel: Kernel) -> Kernel:
-    """The kernel that combines the results of this one."""
+def _combine(kernel: Kernel, rows: Size) -> Kernel:
+    """The kernel that combines the results of this one, of so many rows. One program for all of a
+    row starts least; where rows are few each has many slots, which several programs read sooner."""
     wanted = ("combine", kernel.output_type, (kernel.head_dims[1],) * 2)
-    (found,) = [k for k in load_kernels() if (k.kind, k.output_type, k.head_dims) == wanted]
-    return found
+    found = [k for k in load_kernels() if (k.kind, k.output_type, k.head_dims) == wanted]
+    narrow = isinstance(rows, int) and rows < _FEW_ROWS
+    return sorted(found, key=lambda k: k.columns_per_workgroup, reverse=not narrow)[0]
 
 
 def _size(number: Size | ir.Value) -> Size:

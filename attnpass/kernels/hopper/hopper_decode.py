@@ -247,6 +247,35 @@ def attention(
 
 
 @triton.jit
+def add_slots(
+    state,
+    place,
+    start,
+    count,
+    height,
+    HEAD: tl.constexpr,
+    SLOTS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Adds SLOTS partial results of a row, from number `start` on, those of them that there are."""
+    peak, total, out = state
+    values, stats, column = place
+    slot = start + tl.arange(0, SLOTS)
+    there = slot < count
+    at_row = stats + slot * (2 * height)
+    own_peak = tl.load(at_row, mask=there, other=-1.0e30)
+    own_total = tl.load(at_row + height, mask=there, other=0.0)
+    at = (slot.to(tl.int64) * height * HEAD)[:, None] + column[None, :]
+    own = tl.load(values + at, mask=there[:, None], other=0.0)
+    new_peak = tl.maximum(peak, tl.max(own_peak, 0))
+    weight = tl.math.exp2(own_peak - new_peak)
+    shrink = tl.math.exp2(peak - new_peak)
+    total = total * shrink + tl.sum(own_total * weight, 0)
+    out = out * shrink + tl.sum(own * weight[:, None], 0)
+    return new_peak, total, out
+
+
+@triton.jit
 def combine(
     partial,
     stats,
@@ -258,11 +287,13 @@ def combine(
     per_program,
     slots,
     HEAD: tl.constexpr,
+    FEW: tl.constexpr,
     SLOTS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
     """Adds up the partial results of `attention`, or of another kernel whose units have `height`
-    rows each; `rows` are those of a group of query heads.
+    rows each; `rows` are those of a group of query heads. SLOTS results are read at a time, or
+    FEW where there are no more: those that are not there take time, too.
 
     output: (heads, rows, HEAD); the grid is heads * rows * (HEAD / COLUMNS) programs.
     """
@@ -273,22 +304,16 @@ def combine(
     first = unit * tiles // per_program
     count = ((unit + 1) * tiles - 1) // per_program - first + 1
     column = tl.program_id(0) % parts * COLUMNS + tl.arange(0, COLUMNS)
+    at = unit * slots
+    values = partial + (at.to(tl.int64) * height + row % height) * HEAD
+    place = (values, stats + at * (2 * height) + row % height, column)
     peak = tl.full([], -1.0e20, tl.float32)
-    total = tl.zeros([], tl.float32)
-    out = tl.zeros([COLUMNS], tl.float32)
-    for start in range(0, count, SLOTS):
-        slot = start + tl.arange(0, SLOTS)
-        at = unit * slots + slot
-        at_row = stats + at * (2 * height)
-        own_peak = tl.load(at_row + row % height, mask=slot < count, other=-1.0e30)
-        own_total = tl.load(at_row + height + row % height, mask=slot < count, other=0.0)
-        place = (at.to(tl.int64) * height + row % height)[:, None] * HEAD + column[None, :]
-        values = tl.load(partial + place, mask=(slot < count)[:, None], other=0.0)
-        new_peak = tl.maximum(peak, tl.max(own_peak, 0))
-        weight = tl.math.exp2(own_peak - new_peak)
-        shrink = tl.math.exp2(peak - new_peak)
-        total = total * shrink + tl.sum(own_total * weight, 0)
-        out = out * shrink + tl.sum(values * weight[:, None], 0)
-        peak = new_peak
+    state = (peak, tl.zeros([], tl.float32), tl.zeros([COLUMNS], tl.float32))
+    if count <= FEW:
+        state = add_slots(state, place, 0, count, height, HEAD, FEW, COLUMNS)
+    else:
+        for start in range(0, count, SLOTS):
+            state = add_slots(state, place, start, count, height, HEAD, SLOTS, COLUMNS)
+    peak, total, out = state
     place = program.to(tl.int64) * HEAD + column
     tl.store(output + place, (out / total).to(output.dtype.element_ty))

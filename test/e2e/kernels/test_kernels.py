@@ -172,7 +172,7 @@ def test_latents_are_read_where_they_lie_by_default() -> None:
     data = attnpass.compile_str(LATENTS, report=report, extra_args=flags)
     (output,) = [o for o in report.attentions[0].operands if o.operand == "output"]
     assert output.decision == "kernel" and data is not None
-    for name in ("latent_bf16_d576x512", "combine_bf16_d512"):
+    for name in ("latent_bf16_d576x512", "combine_bf16_d512_by128"):
         (kernel,) = [kernel for kernel in load_kernels() if kernel.name == name]
         assert kernel.image() in data
     assert b"main_dispatch" not in data
