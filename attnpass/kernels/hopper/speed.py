@@ -22,7 +22,8 @@ to; a unit test holds this rule against those pairs. In words:
   (docs/notes/kernels.md).
 
 - decode over latents (head dims 576 and 512), IREE: 37 TFLOPS. Kernel: 550 TFLOPS of whole blocks
-  of rows, or the cache, once, at 4 TB/s; and 1.5 ns a row to add partial results up.
+  of rows, or the cache, once, at 4 TB/s; and to add partial results up 1.5 ns a row, or 50 ns for
+  each of a row's.
 
 IREE's numbers are those where attnpass has a configuration for the attention. Where it has
 none IREE takes longer (53 TFLOPS, and 0.4 TB/s for groups), so what is said here to win does.
@@ -122,7 +123,7 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
         rate = _rate(kernel, _DECODE_LAUNCHES) or 4.4e12
         return _DECODE_LAUNCHES + blocks * work.seen * work.cache_bytes / rate
     if kernel.kind == "latent":
-        return _latent_seconds(work, kernel)
+        return _latent_seconds(work, kernel, target)
     if kernel.kind == "divided":
         return _divided_seconds(work, kernel, target)
     heads = work.kv_heads * work.group
@@ -146,7 +147,7 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     return _PREFILL_LAUNCH + max(a_key * waves * seen, flops / rate, reading)
 
 
-def _latent_seconds(work: Work, kernel: Kernel) -> float:
+def _latent_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     """A kernel for latents: over all keys whole blocks of rows, or the cache at the speed of
     memory, which is read once for all blocks; then what adds up its partial results."""
     height, (columns, value) = kernel.rows_per_workgroup, kernel.head_dims
@@ -154,7 +155,8 @@ def _latent_seconds(work: Work, kernel: Kernel) -> float:
     scores = work.kv_heads * rows * work.keys * work.seen
     rate = _rate(kernel, _DECODE_LAUNCHES) or 5.5e14
     read = work.kv_heads * work.keys * work.seen * columns * work.width
-    adding = 1.5e-9 * work.kv_heads * work.own_rows
+    slots = target.compute_units * height / (work.kv_heads * rows)
+    adding = max(1.5e-9 * work.kv_heads * work.own_rows, 50e-9 * slots)
     return _DECODE_LAUNCHES + max(2 * scores * (columns + value) / rate, read / 4e12) + adding
 
 
