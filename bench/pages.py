@@ -191,6 +191,7 @@ def value_layouts_alone() -> str:
 PYTORCH = {"torch": "eager", "torch graph": "graph", "torch compile": "compiled"}
 # What stands behind a product, by the words of its case.
 BEHIND = {
+    "bias": "bias",
     "bias gelu": "bias and GELU",
     "bias add": "bias and residual",
     "silu gated": "SiLU of one times another",

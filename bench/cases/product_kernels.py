@@ -2,8 +2,9 @@
 
 A product is rows x depth times weights stored (columns, depth), with what models do behind it:
 bias, GELU (erf or tanh), SiLU, times a tensor or the product with other weights, plus a residual;
-sums in f32, rounded to its type; in batches each product has its own weights, which may be stored
-(depth, columns). `right` cases have odd sizes, and run three times: the bits must
+sums in f32, rounded to its type; in batches each product has its own weights. Weights may be stored
+(depth, columns), results of sequences written with heads of 64 columns in front of rows, or
+transposed. `right` cases have odd sizes, and run three times: the bits must
 be the same. `timed` cases are those of whole blocks. Errors are relative L2 distances to float64;
 times are the GPU's, from CUPTI through torch's profiler, programs taking turns, with operands in
 the cache where they fit.
@@ -38,6 +39,16 @@ UNKNOWN_SIZES = (
     (130, 520, 72), (300, 264, 4096), (257, 1032, 328), (200, 776, 200),
     (515, 264, 64), (77, 520, 136), (333, 392, 1000),
 )  # fmt: skip
+# Weights stored (depth, columns), of known rows and of unknown ones.
+TURNED_SIZES = (
+    (1333, 1032, 200), (700, 328, 72), (2051, 776, 1000), (999, 2056, 136), (129, 1000, 4104),
+    (3001, 520, 264),
+)  # fmt: skip
+# Sequences, rows of each, columns, depth; rows of transposes are the columns of a product.
+SEQUENCES = {
+    "heads": ((3, 77, 320, 200), (2, 513, 1024, 264)),
+    "transposed": ((3, 200, 328, 136), (2, 520, 1000, 264)),
+}
 FEW_SIZES = (
     (1, 8, 8), (8, 1000, 1000), (3, 264, 72), (5, 4104, 4096), (7, 1000, 328), (2, 520, 136),
     (16, 1032, 4096), (9, 264, 72), (12, 4104, 1000), (15, 520, 200), (16, 72, 328), (11, 1000, 64),
@@ -70,6 +81,11 @@ TIMED = (
     ("f16", (9232, 4096, 1024), "bias gelu"),
     ("f16", (8, 14336, 4096), ""),
     ("f16", (9232, 1024, 4096), "bias add"),
+    ("f16", (9232, 1024, 1024), "bias add"),
+    ("f16", (7501, 3072, 1024), "bias"),
+    ("f16", (4112, 1280, 5120), "bias add"),
+    ("f16", (11664, 1152, 4304), "bias add"),
+    ("f16", (1777, 6144, 4096), ""),
     ("f16", (2048, 14336, 4096), "silu gated"),
     ("f16", (16, 4096, 4096), ""),
     ("f16", (64, 4096, 4096), ""),
@@ -87,16 +103,24 @@ class KernelProduct:
     unknown: bool = False
     batch: int = 0
     weights: str = "nk"
+    sequences: int = 0
+    written: str = ""
 
     @property
     def name(self) -> str:
-        size = [*[self.batch][: self.batch], self.rows, self.columns, self.depth]
+        lead = [size for size in (self.batch, self.sequences) if size]
+        size = [*lead, self.rows, self.columns, self.depth]
         words = [self.kind, "x".join(map(str, size)), *["kn"] * (self.weights == "kn")]
+        words += [self.written] if self.written else []
         return " ".join([*words, *self.behind.split(), *["unknown rows"] * self.unknown])
 
     @property
     def function(self) -> str:
         return "p_" + self.name.replace(" ", "_")
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        return tuple(WAYS) if self.part == "timed" else ("kernel",)
 
     def operands(self) -> dict[str, tuple[int, ...]]:
         """Shapes by name, in the function's order."""
@@ -104,7 +128,8 @@ class KernelProduct:
         weights = (*lead, self.columns, self.depth)
         if self.weights == "kn":
             weights = (*lead, self.depth, self.columns)
-        found: dict[str, tuple[int, ...]] = {"left": (*lead, self.rows, self.depth), "w": weights}
+        rows = (self.sequences, self.rows) if self.sequences else (*lead, self.rows)
+        found: dict[str, tuple[int, ...]] = {"left": (*rows, self.depth), "w": weights}
         found |= {"gate": weights} if "gated" in words else {}
         found |= {"bias": (*lead, *(1 for _ in lead), self.columns)} if "bias" in words else {}
         beside = {"add", "multiply"} & set(words)
@@ -133,12 +158,15 @@ class KernelProduct:
         by_rows = name in ("left", "other")
         if self.batch:
             return {0: batch, 1: rows} if by_rows else {0: batch}
+        if self.sequences:
+            return {1: rows} if by_rows else None
         return {0: rows} if by_rows else None
 
 
 def cases() -> list[KernelProduct]:
     found = [KernelProduct("timed", kind, *size, behind) for kind, size, behind in TIMED]
-    found.append(KernelProduct("timed", "f16", 1777, 14336, 4096, unknown=True))
+    for columns in (14336, 6144, 4096):
+        found.append(KernelProduct("timed", "f16", 1777, columns, 4096, unknown=True))
     for (batch, rows, n, k), weights, behind in TIMED_BATCHES:
         found.append(KernelProduct("timed", "f16", rows, n, k, behind, False, batch, weights))
     for kind in ("f16", "bf16"):
@@ -146,6 +174,16 @@ def cases() -> list[KernelProduct]:
             unknown = UNKNOWN_SIZES[place]
             found.append(KernelProduct("right", kind, *SIZES[place], behind))
             found.append(KernelProduct("right", kind, *unknown, behind, unknown=True))
+        for place, size in enumerate(TURNED_SIZES):
+            for is_open in (False, True):
+                behind = BEHIND[place]
+                found.append(KernelProduct("right", kind, *size, behind, is_open, 0, "kn"))
+        for written, sizes in SEQUENCES.items():
+            for sequences, rows, n, k in sizes:
+                behind = "bias" if written == "heads" else ""
+                for is_open in (False, True)[: 2 if behind else 1]:
+                    lies = (0, "nk", sequences, written)
+                    found.append(KernelProduct("right", kind, rows, n, k, behind, is_open, *lies))
         for place, size in enumerate(FEW_SIZES):
             found.append(KernelProduct("right", kind, *size, FEW_BEHIND[place % 6]))
         for place, (batch, m, n, k) in enumerate(BATCH_SIZES):
@@ -158,9 +196,10 @@ def cases() -> list[KernelProduct]:
 
 def compile(folder: Path, wanted: list[KernelProduct], _: argparse.Namespace) -> None:
     """Writes a .vmfb for each way, with a function for each product. Needs torch."""
-    source = folder / "source.mlir"
-    source.write_text("".join(["module {\n", *(product.text() for product in wanted), "}\n"]))
     for way, mode in WAYS.items():
+        source = folder / f"{way}.mlir"
+        texts = [product.text() for product in wanted if way in product.ways]
+        source.write_text("".join(["module {\n", *texts, "}\n"]))
         must_compile(source, folder / f"{way}.vmfb", f"--attn-products={mode}", *SM_90)
 
 
@@ -180,7 +219,7 @@ def run(folder: Path, product: KernelProduct, _: argparse.Namespace) -> Iterator
         "torch": {"error": relative_error(peer.double().cpu().numpy(), wanted)}
     }
     calls: dict[str, Any] = {"torch": lambda: (_torch(product, given), torch.cuda.synchronize())}
-    for way in WAYS if product.part == "timed" else ("kernel",):
+    for way in product.ways:
         function = load(config, folder / f"{way}.vmfb")[product.function]
         got = [to_torch(function(*placed), kind) for _ in range(3)]
         errors[way] = {"error": relative_error(got[0].double().cpu().numpy(), wanted)}
@@ -198,6 +237,8 @@ def _torch(product: KernelProduct, given: dict[str, Any]) -> Any:
 
     def times(name: str) -> Any:
         weights = given[name]
+        if product.written == "transposed":
+            return weights @ given["left"].mT
         return given["left"] @ (weights.mT if product.weights == "nk" else weights)
 
     value = times("w")
@@ -210,4 +251,6 @@ def _torch(product: KernelProduct, given: dict[str, Any]) -> Any:
             value = functional.silu(value)
         else:
             value = value * (times("gate") if word == "gated" else given["other"])
+    if product.written == "heads":
+        return value.unflatten(-1, (-1, 64)).transpose(1, 2).contiguous()
     return value

@@ -6,11 +6,34 @@ from collections.abc import Iterator
 
 import pytest
 
-from attnpass.kernels.hopper.product_speed import ProductWork, iree_product_seconds
+from attnpass.kernels.hopper.manifest import load_products
+from attnpass.kernels.hopper.product_speed import (
+    ProductWork,
+    iree_product_seconds,
+    product_seconds,
+)
 from attnpass.machines import named_target
 from bench.results import load
 
 _ROWS = load("product_tiles_h200").rows
+# Microseconds of kernels for one tile of 128 x 256 and for many, of docs/notes/kernels.md.
+_KERNELS = {
+    (9232, 3072, 1024): (105.0, 101.7),
+    (9232, 1024, 1024): (42.6, 35.0),
+    (9232, 4096, 1024): (123.3, 124.2),
+    (9232, 1024, 4096): (160.6, 122.7),
+    (7501, 1024, 4096): (106.8, 103.1),
+    (4112, 1280, 1280): (32.8, 24.1),
+    (4096, 1024, 1024): (16.4, 17.3),
+    (4096, 4096, 1024): (55.8, 60.3),
+    (2048, 4096, 4096): (110.0, 112.4),
+    (1777, 6144, 4096): (155.9, 138.6),
+    (1777, 4096, 14336): (368.6, 328.3),
+    (11664, 1152, 1152): (62.9, 55.1),
+    (4096, 4096, 4096): (207.2, 217.2),
+    (512, 4096, 4096): (50.0, 29.4),
+    (256, 4096, 4096): (43.2, 18.7),
+}
 
 
 def _measured() -> Iterator[tuple[str, bool, float]]:
@@ -34,3 +57,19 @@ def test_iree_takes_about_what_was_measured(size: str, known: bool, us: float) -
     rows, columns, depth = map(int, size.split("x"))
     seconds = iree_product_seconds(ProductWork(rows, columns, depth, known), named_target("sm_90"))
     assert 0.5 * us < seconds * 1e6 < 1.4 * us
+
+
+@pytest.mark.parametrize(("size", "measured"), _KERNELS.items())
+def test_kernels_take_about_what_was_measured(
+    size: tuple[int, int, int], measured: tuple[float, float]
+) -> None:
+    """Within 9%, one tile for many rows alone; the one that is taken is at most 1% slower."""
+    rows, columns, depth = size
+    work, target = ProductWork(rows, columns, depth, True), named_target("sm_90")
+    kernels = {kernel.name: kernel for kernel in load_products()}
+    both = [kernels["product_f16_tile256"], kernels["product_f16_tiles"]]
+    priced = [1e6 * product_seconds(work, kernel, target) for kernel in both]
+    assert priced[1] == pytest.approx(measured[1], rel=0.09)
+    if rows > 512:
+        assert priced[0] == pytest.approx(measured[0], rel=0.09)
+    assert measured[priced.index(min(priced))] <= 1.01 * min(measured)

@@ -191,9 +191,9 @@ func.func @gated_residual(%a: tensor<2x128x64xf16>, %w: tensor<520x64xf16>, %b: 
 
 // Tiles would have rows of both sequences: the bias alone is taken.
 // CHECK-LABEL: func.func @uneven(
-// CHECK: hal.dispatch.extern "product_f16_tile128_bias"[
+// CHECK: hal.dispatch.extern "product_f16_tiles_bias"[
 // CHECK-NOT: linalg.matmul
-// REMARK: product_f16_tile128_bias: about {{[0-9]+}} us instead of {{[0-9]+}}, with a bias, and about {{[0-9]+}} us beside it{{$}}
+// REMARK: product_f16_tiles_bias: about {{[0-9]+}} us instead of {{[0-9]+}}, with a bias, and about {{[0-9]+}} us beside it{{$}}
 func.func @uneven(%a: tensor<2x100x64xf16>, %w: tensor<520x64xf16>, %b: tensor<520xf16>, %g0: tensor<2x520xf16>, %o: tensor<2x100x520xf16>) -> tensor<2x100x520xf16> {
   %z = arith.constant 0.0 : f32
   %e32 = tensor.empty() : tensor<2x100x520xf32>

@@ -10,7 +10,7 @@
 #columns = affine_map<(a, b, n) -> (n)>
 
 // CHECK-LABEL: func.func @windows(
-// CHECK: %[[MADE:[0-9]+]]:2 = hal.dispatch.extern "product_f16_tile128_bias"
+// CHECK: %[[MADE:[0-9]+]]:2 = hal.dispatch.extern "product_f16_tile256_bias"
 // CHECK: %[[OUT:.*]] = tensor.expand_shape %[[MADE]]#0 {{\[\[}}0, 1], [2]] output_shape [75, 40, 520]
 // CHECK: return %[[OUT]] : tensor<75x40x520xf16>
 func.func @windows(%x: tensor<50x60x64xf16>, %w: tensor<520x64xf16>, %b: tensor<520xf16>) -> tensor<75x40x520xf16> {
@@ -43,7 +43,7 @@ func.func @windows(%x: tensor<50x60x64xf16>, %w: tensor<520x64xf16>, %b: tensor<
 //
 // CHECK-LABEL: func.func @some_windows(
 // CHECK-SAME: %[[COUNT:[a-z0-9]+]]: index)
-// CHECK: %[[MADE:[0-9]+]]:2 = hal.dispatch.extern "product_f16_tile128_bias"
+// CHECK: %[[MADE:[0-9]+]]:2 = hal.dispatch.extern "product_f16_tiles_bias"
 // CHECK: tensor.expand_shape %[[MADE]]#0 {{\[\[}}0, 1], [2]] output_shape [%[[COUNT]], 40, 520]
 func.func @some_windows(%x: tensor<?x60x64xf16>, %w: tensor<520x64xf16>, %b: tensor<520xf16>, %n: index, %count: index) -> tensor<?x40x520xf16> {
   %zero = arith.constant 0.0 : f32

@@ -13,11 +13,11 @@
 // A bias, and torch's GELU by erf.
 // CHECK-LABEL: func.func @gelu(
 // CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<300x64xf16>, %[[W:[a-z0-9]+]]: tensor<520x64xf16>, %[[B:[a-z0-9]+]]: tensor<520xf16>
-// CHECK: %[[P:.*]]:2 = hal.dispatch.extern "product_f16_tile128_bias_gelu"[%c30, %c1](%{{.*}}, %{{.*}}, %{{.*}}, %[[A]], %[[W]], %[[B]])
-// CHECK-SAME: tensor<19200xi8>
+// CHECK: %[[P:.*]]:2 = hal.dispatch.extern "product_f16_tiles_bias_gelu"[%c132, %c1](%{{.*}}, %{{.*}}, %{{.*}}, %[[A]], %[[W]], %[[B]])
+// CHECK-SAME: tensor<84480xi8>
 // CHECK-NOT: linalg.generic
 // CHECK: return %[[P]]#0
-// REMARK: product at {{.*}} is a precompiled kernel now: product_f16_tile128_bias_gelu: about {{[0-9]+}} us instead of {{[0-9]+}}, with a bias and GELU
+// REMARK: product at {{.*}} is a precompiled kernel now: product_f16_tiles_bias_gelu: about {{[0-9]+}} us instead of {{[0-9]+}}, with a bias and GELU
 func.func @gelu(%a: tensor<300x64xf16>, %w: tensor<520x64xf16>, %b: tensor<520xf16>) -> tensor<300x520xf16> {
   %zero = arith.constant 0.0 : f32
   %one = arith.constant 1.0 : f16
@@ -59,7 +59,7 @@ func.func @gelu(%a: tensor<300x64xf16>, %w: tensor<520x64xf16>, %b: tensor<520xf
 // CHECK-NOT: linalg.transpose
 // CHECK-DAG: %[[ROWS:.*]] = tensor.collapse_shape %[[A]] {{\[}}[0, 1], [2]] : tensor<2x?x64xbf16> into tensor<?x64xbf16>
 // CHECK-DAG: %[[OTHER:.*]] = tensor.collapse_shape %[[X]] {{\[}}[0, 1], [2]]
-// CHECK: hal.dispatch.extern "product_bf16_tile{{[0-9]+}}_add"[%c132, %c1{{[_0-9]*}}]({{.*}}, %[[ROWS]], %[[W]], %[[OTHER]])
+// CHECK: hal.dispatch.extern "product_bf16_tiles_add"[%c132, %c1{{[_0-9]*}}]({{.*}}, %[[ROWS]], %[[W]], %[[OTHER]])
 // CHECK: tensor.expand_shape {{.*}} {{\[}}[0, 1], [2]]
 // REMARK: with a residual (for 512 rows; their number is known only at run time)
 func.func @rows(%a: tensor<2x?x64xbf16>, %w: tensor<264x64xbf16>, %x: tensor<2x?x264xbf16>) -> tensor<2x?x264xbf16> {
@@ -94,9 +94,9 @@ func.func @rows(%a: tensor<2x?x64xbf16>, %w: tensor<264x64xbf16>, %x: tensor<2x?
 // CHECK-LABEL: func.func @addmm(
 // CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<300x64xf16>, %[[W:[a-z0-9]+]]: tensor<64x520xf16>, %[[B:[a-z0-9]+]]: tensor<520xf16>
 // CHECK-NOT: linalg.transpose
-// CHECK: hal.dispatch.extern "product_f16_tile128_kn_bias_gelu_tanh"{{.*}}(%{{.*}}, %{{.*}}, %{{.*}}, %[[A]], %[[W]], %[[B]])
+// CHECK: hal.dispatch.extern "product_f16_tiles_kn_bias_gelu_tanh"{{.*}}(%{{.*}}, %{{.*}}, %{{.*}}, %[[A]], %[[W]], %[[B]])
 // CHECK-NOT: math.tanh
-// REMARK: product_f16_tile128_kn_bias_gelu_tanh: {{.*}}, with a bias and GELU by tanh
+// REMARK: product_f16_tiles_kn_bias_gelu_tanh: {{.*}}, with a bias and GELU by tanh
 func.func @addmm(%a: tensor<300x64xf16>, %w: tensor<64x520xf16>, %b: tensor<520xf16>) -> tensor<300x520xf16> {
   %zero = arith.constant 0.0 : f32
   %one = arith.constant 1.0 : f16
@@ -159,7 +159,7 @@ func.func @addmm(%a: tensor<300x64xf16>, %w: tensor<64x520xf16>, %b: tensor<520x
 // CHECK-LABEL: func.func @widened(
 // CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<1000x64xf16>, %[[W:[a-z0-9]+]]: tensor<4104x64xf16>, %[[B:[a-z0-9]+]]: tensor<4104xf16>
 // CHECK-NOT: arith.extf
-// CHECK: %[[P:.*]]:2 = hal.dispatch.extern "product_f16_tile{{[0-9]+}}_bias_gelu_tanh"[%{{.*}}](%{{.*}}, %{{.*}}, %{{.*}}, %[[A]], %[[W]], %[[B]])
+// CHECK: %[[P:.*]]:2 = hal.dispatch.extern "product_f16_tiles_bias_gelu_tanh"[%{{.*}}](%{{.*}}, %{{.*}}, %{{.*}}, %[[A]], %[[W]], %[[B]])
 // CHECK: return %[[P]]#0
 func.func @widened(%a: tensor<1000x64xf16>, %w: tensor<4104x64xf16>, %b: tensor<4104xf16>) -> tensor<1000x4104xf16> {
   %zero = arith.constant 0.0 : f32
@@ -207,7 +207,7 @@ func.func @widened(%a: tensor<1000x64xf16>, %w: tensor<4104x64xf16>, %b: tensor<
 // A bias that is repeated for each row, and a residual, by ops on whole tensors.
 // CHECK-LABEL: func.func @mapped(
 // CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<300x64xbf16>, %[[W:[a-z0-9]+]]: tensor<264x64xbf16>, %[[B:[a-z0-9]+]]: tensor<264xbf16>, %[[X:[a-z0-9]+]]: tensor<300x264xbf16>
-// CHECK: %[[P:.*]]:2 = hal.dispatch.extern "product_bf16_tile128_bias_add"[%{{.*}}](%{{.*}}, %{{.*}}, %{{.*}}, %[[A]], %[[W]], %[[B]], %[[X]])
+// CHECK: %[[P:.*]]:2 = hal.dispatch.extern "product_bf16_tiles_bias_add"[%{{.*}}](%{{.*}}, %{{.*}}, %{{.*}}, %[[A]], %[[W]], %[[B]], %[[X]])
 // CHECK: return %[[P]]#0
 func.func @mapped(%a: tensor<300x64xbf16>, %w: tensor<264x64xbf16>, %b: tensor<264xbf16>, %x: tensor<300x264xbf16>) -> tensor<300x264xbf16> {
   %zero = arith.constant 0.0 : f32
@@ -232,9 +232,9 @@ func.func @mapped(%a: tensor<300x64xbf16>, %w: tensor<264x64xbf16>, %b: tensor<2
 
 // GELU as x * (0.5 + 0.5 * erf(x / sqrt(2))), rounded once.
 // CHECK-LABEL: func.func @half_and_half(
-// CHECK: hal.dispatch.extern "product_f16_tile128_bias_gelu"
+// CHECK: hal.dispatch.extern "product_f16_tiles_bias_gelu"
 // CHECK-NOT: linalg.generic
-// REMARK: product_f16_tile128_bias_gelu: {{.*}}, with a bias and GELU
+// REMARK: product_f16_tiles_bias_gelu: {{.*}}, with a bias and GELU
 func.func @half_and_half(%a: tensor<300x64xf16>, %w: tensor<520x64xf16>, %b: tensor<520xf16>) -> tensor<300x520xf16> {
   %zero = arith.constant 0.0 : f32
   %one = arith.constant 1.0 : f32
@@ -272,9 +272,9 @@ func.func @half_and_half(%a: tensor<300x64xf16>, %w: tensor<520x64xf16>, %b: ten
 
 // GELU by tanh, of x * (1 + 0.044715 * x * x).
 // CHECK-LABEL: func.func @factored(
-// CHECK: hal.dispatch.extern "product_f16_tile128_bias_gelu_tanh"
+// CHECK: hal.dispatch.extern "product_f16_tiles_bias_gelu_tanh"
 // CHECK-NOT: linalg.generic
-// REMARK: product_f16_tile128_bias_gelu_tanh: {{.*}}, with a bias and GELU by tanh
+// REMARK: product_f16_tiles_bias_gelu_tanh: {{.*}}, with a bias and GELU by tanh
 func.func @factored(%a: tensor<300x64xf16>, %w: tensor<520x64xf16>, %b: tensor<520xf16>) -> tensor<300x520xf16> {
   %zero = arith.constant 0.0 : f32
   %one = arith.constant 1.0 : f32
@@ -316,9 +316,9 @@ func.func @factored(%a: tensor<300x64xf16>, %w: tensor<520x64xf16>, %b: tensor<5
 
 // The same by a sigmoid of twice the argument.
 // CHECK-LABEL: func.func @as_sigmoid(
-// CHECK: hal.dispatch.extern "product_f16_tile128_bias_gelu_tanh"
+// CHECK: hal.dispatch.extern "product_f16_tiles_bias_gelu_tanh"
 // CHECK-NOT: linalg.generic
-// REMARK: product_f16_tile128_bias_gelu_tanh: {{.*}}, with a bias and GELU by tanh
+// REMARK: product_f16_tiles_bias_gelu_tanh: {{.*}}, with a bias and GELU by tanh
 func.func @as_sigmoid(%a: tensor<300x64xf16>, %w: tensor<520x64xf16>, %b: tensor<520xf16>) -> tensor<300x520xf16> {
   %zero = arith.constant 0.0 : f32
   %one = arith.constant 1.0 : f32

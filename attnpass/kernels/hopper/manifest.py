@@ -126,14 +126,14 @@ class ProductKernel(DeviceCode):
     """A kernel for products of 16-bit rows with weights, as products.json describes it.
 
     It writes `result_type`. `weights` says how these lie: `nk` or `kn`. It computes tiles of 128
-    rows and `columns_per_tile` columns, or, where `most_rows` is not 0, up to so many rows at the
-    speed of memory, `columns_per_workgroup` of the result by each `cluster` of workgroups; of
-    tiles, a cluster of two divides the last ones. `bias`, `activation` and `other` are what it does
-    behind the product, in the words of `Epilogue`; where it is `gated` it multiplies the result
-    with that of second weights. A `general` one is told at run time which of an epilogue's parts
-    there are, and its `activation` is the kind of curve: `gelu`, `clamp` (not below a number) or
-    `sigmoid` (times one of a polynomial). A `batched` one computes many products, and is told where
-    the operands of each lie.
+    rows and `columns_per_tile` columns, or that one of `tiles` (columns, rows) which is done
+    soonest, or, where `most_rows` is not 0, up to so many rows at the speed of memory,
+    `columns_per_workgroup` of the result by each `cluster` of workgroups. `bias`, `activation` and
+    `other` are what it does behind the product, in the words of `Epilogue`; where it is `gated` it
+    multiplies the result with that of second weights. A `general` one is told at run time which of
+    an epilogue's parts there are, and its `activation` is the kind of curve: `gelu`, `clamp` (not
+    below a number) or `sigmoid` (times one of a polynomial). A `batched` one computes many
+    products, and is told where the operands of each lie.
     """
 
     element_type: str
@@ -149,6 +149,7 @@ class ProductKernel(DeviceCode):
     gated: bool
     general: bool
     batched: bool
+    tiles: tuple[tuple[int, int], ...] = ()
 
 
 @cache
@@ -172,5 +173,17 @@ def load_products() -> tuple[ProductKernel, ...]:
     """Every kernel for products."""
     entries = json.loads(_FILES.joinpath("products.json").read_text())["kernels"]
     return tuple(
-        ProductKernel(**{**entry, "constants": tuple(entry["constants"])}) for entry in entries
+        ProductKernel(
+            **{
+                **entry,
+                "constants": tuple(entry["constants"]),
+                "tiles": tuple(_tile(words) for words in entry.get("tiles", "").split()),
+            }
+        )
+        for entry in entries
     )
+
+
+def _tile(words: str) -> tuple[int, int]:
+    columns, _, rows = words.partition("x")
+    return int(columns), int(rows)

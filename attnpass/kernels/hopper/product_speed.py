@@ -3,15 +3,16 @@
 Read off runs of the kernels alone on an NVIDIA H200, operands not in the cache, in words (those of
 bench/results/product_kernels_h200.json are in modules):
 
-- tiles of 128 x 256 take 11.2 ns for each element of depth and wave of workgroups, those of
-  128 x 128 6.4 (2048 x 4096 x 4096 with a residual: 100 us for 106; 1777 x 4096 x 14336: 304 for
-  321, in modules), and 5 us in all beside that. What is done behind a product adds to each wave:
-  2.6 us of GELU, half of it for half of the columns; nothing that counts of a residual; 0.9 us more
-  where it is told at run time (9232 x 4096 x 1024: 142 us for 132 with a GELU, 135 for 129 with one
-  by tanh). Where
-  weights take longer, 2.6 TB/s: 8, 32 and 64 rows of 14336 columns took 52, 52 and 45 us.
-  Those of 128 x 128 divide the last tiles between two workgroups where these are enough, which
-  takes half a wave and 2 us (9232 x 1024 x 4096: 123 us for 131, 256 x 4096 x 4096: 19 for 25).
+- tiles take 0.331 ps for each of their sums and element of depth and 4.95 ps for each of their
+  rows and columns, and 3 us in all beside that: fitted to 180 products (turned.cu), within 3% on
+  average, while the GPU held its power (2026-11-24; products of PyTorch's took as long, 4096 x
+  4096 x 4096 208 us); a cooler one is faster with both. Tiles run in waves; of units without one
+  in the last wave, 14% go to the others, as power. What is done behind a product adds to each wave
+  and sum 18 ps, 37 where a kernel chooses among tiles; 27 more where one that does not is told at
+  run time; 100 of GELU, 80 of other curves (9232 x 4096 x 1024: 123 us, 153 with a GELU), nothing
+  that counts of a residual. Where weights take longer, 2.6 TB/s.
+  Predicted and measured: 9232 x 1024 x 4096 122 and 123 us, 4112 x 1280 x 1280 25 and 24,
+  1777 x 6144 x 4096 140 and 139, 11664 x 1152 x 1152 55 and 55.
 - tiles of 128 x 128 of 8 bits take 3.1 ns (4096 x 4096 x 4096: 107 us, 101 in PyTorch).
 - few rows take 2.4 us and the weights at 3.75 TB/s (up to 8 rows), 3.1 (16) or 2.8 (64).
 - batches take the same waves (8 x 512 x 4096 x 4096: 198 us), or 3.4 TB/s (32 x 2048 x 2048 x 128:
@@ -38,23 +39,28 @@ Where nothing is configured, in modules without attention, it takes 2 to 3 times
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import geometric_mean
 
 from ...machines import Target
 from .manifest import ProductKernel
 
 _TILE_ROWS = 128
-_A_WAVE = {256: 11.2e-9, 128: 6.4e-9}
+# Seconds for each sum of a tile and element of depth, and for each row or column.
+OF_SUM, OF_END = 0.331e-12, 4.95e-12
+# The share of idle units' time that busy ones save.
+IDLE = 0.14
+_START = 3e-6
 _A_WAVE_OF_8_BITS = 3.1e-9
 _TILE_RATE = 2.6e12
-# What two workgroups take to exchange their halves of a tile.
-_DIVIDED = 2e-6
-# To this depth they are not divided: it takes as long.
-_LEAST_DIVIDED = 640
+# An unknown number of rows is taken to be each of these: about ASSUMED_ROWS, which they are for
+# other code.
+_LIKELY_ROWS = (100, 300, 500, 777, 1777)
 _FEW_ROWS = {8: 3.75e12, 16: 3.1e12, 64: 2.8e12}
-# Of batches: bytes a second of tiles and of few rows, what is told, and of a workgroup of few rows:
-# the seconds it takes, those of an element of depth, and how many of them run at once on a unit.
-_BATCH_TILE_RATE, _BATCH_GENERAL = 3.4e12, 2e-6
+# Of batches: bytes a second of tiles and of few rows; seconds of each sum where it is told at run
+# time what is behind it; of a workgroup of few rows: the seconds it takes, those of an element of
+# depth, and how many of them run at once on a unit.
+_BATCH_TILE_RATE, _BATCH_GENERAL = 3.4e12, 61e-12
 _BATCH_FEW_ROWS = {8: 3.75e12, 16: 3.6e12, 64: 2.85e12}
 _BATCH_WORKGROUPS = {
     (8, "nk"): (2.1e-6, 3.4e-9, 4),
@@ -69,9 +75,10 @@ _IREE_FEW_ROWS, _IREE_DEPTH, _IREE_RATE = 16, 12.5e-9, 1.85e12
 _IREE_ODD = 1.3
 _IREE_ACTIVATIONS = {"none": 0.0, "gelu": 10e-12, "gelu_tanh": 4e-12, "silu": 4e-12}
 _IREE_ACTIVATIONS |= {"quick_gelu": 4e-12}
-_ACTIVATIONS = {"none": 0.8e-6, "gelu": 2.6e-6, "gelu_tanh": 2.2e-6, "silu": 2.2e-6}
-_ACTIVATIONS |= {"clamp": 0.8e-6, "sigmoid": 2.2e-6}
-_GENERAL = 0.9e-6
+# Seconds behind each sum: of a kernel for one tile, or for many; told at run time; of curves.
+_BEHIND, BEHIND_MANY, _GENERAL = 18e-12, 37e-12, 27e-12
+CURVES = {"none": 0.0, "clamp": 0.0, "gelu": 100e-12, "gelu_tanh": 80e-12, "silu": 80e-12}
+CURVES |= {"sigmoid": 80e-12}
 
 
 @dataclass(frozen=True)
@@ -123,22 +130,34 @@ def turn_seconds(work: ProductWork) -> float:
 
 
 def product_seconds(work: ProductWork, kernel: ProductKernel, target: Target) -> float:
-    """The kernel's time: in whole waves of workgroups, or reading the weights once."""
+    """The kernel's time: in waves of workgroups, or reading the weights once."""
     if kernel.batched and kernel.most_rows:
         return 2.4e-6 + _few_of_batch(work, kernel, target)
     if kernel.most_rows:
         return 2.4e-6 + work.bytes_moved / _FEW_ROWS[kernel.most_rows]
-    columns = kernel.columns_per_tile // work.count
-    tiles = work.batch * math.ceil(work.rows / _TILE_ROWS) * math.ceil(work.n / columns)
-    divides = kernel.cluster == 2 and work.k > _LEAST_DIVIDED
-    waves, divided = _waves(tiles, work.known, divides, target)
-    told = _BATCH_GENERAL if kernel.batched else _GENERAL
-    behind = _ACTIVATIONS[kernel.activation] + (told if kernel.general else 0.0)
-    behind *= kernel.columns_per_tile / 256
-    narrow = kernel.element_type == "f8E4M3FN"
-    a_wave = work.k * (_A_WAVE_OF_8_BITS if narrow else _A_WAVE[kernel.columns_per_tile]) + behind
+    if not work.known and not kernel.batched:
+        # Each of them counts as much.
+        likely = (replace(work, rows=rows, known=True) for rows in _LIKELY_ROWS)
+        return geometric_mean(product_seconds(one, kernel, target) for one in likely)
+    tiles = kernel.tiles or ((kernel.columns_per_tile, _TILE_ROWS),)
+    waves = min(_waves_seconds(work, kernel, *tile, target.compute_units) for tile in tiles)
     rate = _BATCH_TILE_RATE if kernel.batched else _TILE_RATE
-    return 5e-6 + divided + max(waves * a_wave, work.bytes_moved / rate)
+    return _START + max(waves, work.bytes_moved / rate)
+
+
+def _waves_seconds(
+    work: ProductWork, kernel: ProductKernel, columns: int, rows: int, units: int
+) -> float:
+    """All waves of tiles of so many of the weights' columns and rows."""
+    tiles = work.batch * math.ceil(work.rows / rows) * math.ceil(work.n * work.count / columns)
+    part = tiles / units
+    waves = (1 - IDLE) * math.ceil(part) + IDLE * part if work.known else max(part, 1)
+    narrow = kernel.element_type == "f8E4M3FN"
+    each = _A_WAVE_OF_8_BITS if narrow else OF_SUM * columns * rows + OF_END * (columns + rows)
+    told = _BATCH_GENERAL if kernel.batched else _GENERAL
+    behind = BEHIND_MANY if kernel.tiles else _BEHIND + kernel.general * told
+    behind += CURVES[kernel.activation] / work.count
+    return waves * (work.k * each + behind * columns * rows)
 
 
 def _few_of_batch(work: ProductWork, kernel: ProductKernel, target: Target) -> float:
@@ -148,15 +167,3 @@ def _few_of_batch(work: ProductWork, kernel: ProductKernel, target: Target) -> f
     turns = math.ceil(work.batch * columns * kernel.cluster / (resident * target.compute_units))
     rate = _BATCH_FEW_ROWS[kernel.most_rows]
     return max(work.bytes_moved / rate, turns * (start + work.k * depth))
-
-
-def _waves(tiles: int, known: bool, divides: bool, target: Target) -> tuple[float, float]:
-    """How many waves of workgroups the tiles are, and the seconds of an exchange where the last
-    ones are divided along the depth: two workgroups of a cluster take a tile each where half of
-    all are enough."""
-    full, rest = divmod(tiles, target.compute_units)
-    halves = divides and 0 < 2 * rest <= target.compute_units
-    exchange = _DIVIDED if halves else 0.0
-    if not known:
-        return max(tiles / target.compute_units, 0.5 if divides else 1), exchange
-    return full + (0.5 if halves else float(rest > 0)), exchange

@@ -541,12 +541,11 @@ def _workgroups(facts: ProductFacts, plan: ProductPlan) -> tuple[Size, Size]:
     batch = place.count if place else 1
     if kernel.most_rows:
         return math.ceil(n / kernel.columns_per_workgroup) * kernel.cluster, batch
-    units = plan.units // kernel.cluster * kernel.cluster
-    if not isinstance(facts.m, int) or not isinstance(batch, int):
-        return units, 1
+    if kernel.tiles or not isinstance(facts.m, int) or not isinstance(batch, int):
+        return plan.units, 1
     columns = kernel.columns_per_tile // 2 if kernel.gated else kernel.columns_per_tile
     tiles = math.ceil(facts.m / _TILE_ROWS) * math.ceil(n / columns) * batch
-    return min(units, tiles * kernel.cluster), 1
+    return min(plan.units, tiles), 1
 
 
 def _whole_sizes(facts: ProductFacts) -> tuple[Size, ...]:

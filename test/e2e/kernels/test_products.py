@@ -45,7 +45,8 @@ FLAGS = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90"]
 @pytest.mark.parametrize("kernel", load_products(), ids=lambda kernel: kernel.name)
 def test_files_match_the_manifest(kernel: ProductKernel) -> None:
     folder = files(attnpass.kernels.hopper)
-    names = sorted([kernel.source, "cuda/epilogue.h", "cuda/wgmma.h"])
+    headers = ["epilogue.h", "wgmma.h", *(["tma.h", "turned.h"] if kernel.tiles else [])]
+    names = sorted([kernel.source, *(f"cuda/{name}" for name in headers)])
     sources = b"".join(folder.joinpath(name).read_bytes() for name in names)
     assert hashlib.sha256(kernel.image()).hexdigest() == kernel.hash
     # A changed source needs tools/build_products.py to be run again.
@@ -74,7 +75,7 @@ def test_the_module_holds_the_kernel_where_it_is_asked_for(products: str, rows: 
     the result's type leaves open what the rows' says."""
     text = LINEAR.replace("tensor<?x64xf16>", f"tensor<{rows}x64xf16>")
     data = attnpass.compile_str(text, products=products, extra_args=FLAGS)
-    (kernel,) = [one for one in load_products() if one.name == "product_f16_tile128_bias"]
+    (kernel,) = [one for one in load_products() if one.name == "product_f16_tiles_bias"]
     taken = kernel.image() in data
     assert taken == (products == "always")
     assert bool(re.search(rb"main_dispatch_\d+", data)) != taken

@@ -105,3 +105,29 @@ head = head.replace(
     "",
 )
 Path("weights.h").write_text(head + body)
+
+
+def into(n):
+    """64 columns of weights times n rows, of either kind; those of the left operand lie along the
+    depth or, where KN is 1, across it."""
+    r = n // 2
+    regs = ", ".join(f"%{i}" for i in range(r))
+    outs = ", ".join(f'"+f"(v[{i}])' for i in range(r))
+    one = f"""\\
+    asm volatile("{{\\n.reg .pred more;\\nsetp.ne.b32 more, %{r + 2}, 0;\\n" \\
+        "wgmma.mma_async.sync.aligned.m64n{n}k16.f32." KIND " {{{regs}}}, %{r}, %{r + 1}, more, 1, 1, %{r + 3}, 0;\\n}}" \\
+        : {outs} : "l"(left), "l"(right), "r"(more), "n"(KN))"""
+    return f"""#define TIMES_{n}(KIND) {one}
+TURNED({n})
+"""
+
+
+# Weights on the left, any multiple of 8 rows: sums in a part of an array.
+head = """// Written by gen.py.
+#pragma once
+template <int BF16, int KN, int N> struct Turned;
+#define TURNED(N) \\
+    template <int KN> struct Turned<0, KN, N> { __device__ static inline void multiply(float *v, uint64_t left, uint64_t right, int more) { TIMES_##N("f16.f16"); } }; \\
+    template <int KN> struct Turned<1, KN, N> { __device__ static inline void multiply(float *v, uint64_t left, uint64_t right, int more) { TIMES_##N("bf16.bf16"); } };
+"""
+Path("turned.h").write_text(head + "".join(into(n) for n in range(64, 193, 8)))
