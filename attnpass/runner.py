@@ -74,8 +74,7 @@ def parse_pipeline(text: str) -> list[Stage]:
         if element.name.startswith(PREFIX):
             if element.children is not None:
                 raise PipelineError(f"'{element.name}' is a pass: nothing can be nested under it")
-            named = make_pass(element.name, parse_options(element.name, element.options))
-            stages += named.stages()
+            stages.append(make_pass(element.name, parse_options(element.name, element.options)))
             continue
         _refuse_nested(element)
         stages.append(Foreign(element.text()))
