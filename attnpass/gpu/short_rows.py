@@ -91,7 +91,7 @@ def _configure(function: ir.Operation) -> _Rows | None:
         set_attribute(op, _CONFIGURATION, _with_rows(op.attributes[_CONFIGURATION], place, rows))
     size = [_LANES * rows.subgroups, 1, 1]
     set_attribute(
-        function, "translation_info", printed.with_numbers(info, "workgroup_size", lambda _: size)
+        function, "translation_info", printed.with_numbers(info, {"workgroup_size": lambda _: size})
     )
     return rows
 
@@ -227,7 +227,6 @@ def _with_rows(configuration: ir.Attribute, place: int, rows: _Rows) -> str:
     def put(numbers: Sequence[int], at_place: int, last: int) -> list[int]:
         return [*numbers[:place], at_place, *numbers[place + 1 : -1], last]
 
-    text = str(configuration)
     # A basis is (counts, dims), a tile has a size a dim.
     changes = {
         "lane_basis": lambda basis: [put(basis[0], _LANES // rows.lanes, rows.lanes), basis[1]],
@@ -235,6 +234,4 @@ def _with_rows(configuration: ir.Attribute, place: int, rows: _Rows) -> str:
         "thread": lambda tile: put(tile, 1, rows.width),
         "workgroup": lambda tile: put(tile, rows.count, 0),
     }
-    for name, change in changes.items():
-        text = printed.with_numbers(text, name, change)
-    return text
+    return printed.with_numbers(configuration, changes)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from iree.compiler import ir
@@ -58,13 +58,18 @@ def array(text: object, name: str) -> list[int]:
     return [int(word) for word in found[1].split(",")] if found else []
 
 
-def with_numbers(text: object, name: str, change: Callable[[list[Any]], list[Any]]) -> str:
-    """The text with `change` made to each entry `name = [...]`."""
+def behind(text: object, name: str) -> str:
+    """What stands behind `name = `, to the end of the text; '' where it has no such entry."""
+    return str(text).partition(f"{name} = ")[2]
+
+
+def with_numbers(text: object, changes: Mapping[str, Callable[[list[Any]], list[Any]]]) -> str:
+    """The text with the change of its name made to each entry `name = [...]`."""
 
     def write(found: re.Match[str]) -> str:
-        return f"{name} = {change(json.loads(found[1]))}"
+        return f"{found[1]} = {changes[found[1]](json.loads(found[2]))}"
 
-    return re.sub(rf"\b{name} = ({_LIST})", write, str(text))
+    return re.sub(rf"\b({'|'.join(changes)}) = ({_LIST})", write, str(text))
 
 
 def backends(target: object) -> list[str]:

@@ -15,7 +15,7 @@ from ..ir.printed import torch_element, torch_shape, torch_tensor
 from ..passes import OpPass
 
 _OPERATOR = "torch.operator"
-_VALUE = "torch.onnx.value"
+_VALUE, _ALLOW_ZERO = "torch.onnx.value", "torch.onnx.allowzero"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class JoinReshapes(OpPass):
             for place, number in enumerate(numbers)
         ]
         kind = torch_tensor(sizes, torch_element(source.type))
-        more = copied_attributes(op, "torch.onnx.allowzero")
+        more = copied_attributes(op, _ALLOW_ZERO)
         between = build.create(_OPERATOR, [kind], [source, shape.results[0]], more)
         op.operands[0] = between.results[0]
         return "is two reshapes: IREE's import pairs unknown dims with others"
@@ -66,7 +66,7 @@ def _first_shape(op: ir.Operation) -> list[int]:
     """The shape that comes between, as ONNX writes it (0: the dim as it is); empty for reshapes
     that IREE reads right."""
     sizes, numbers = torch_shape(op.operands[0].type), _numbers(op.operands[1])
-    if not numbers or not sizes or (0 in numbers and "allowzero = 1" in str(op)):
+    if not numbers or not sizes or (0 in numbers and _takes_zeros(op)):
         return []
     copied = next((place for place, number in enumerate(numbers) if number), len(numbers))
     source, result = sizes[copied:], numbers[copied:]
@@ -82,6 +82,12 @@ def _first_shape(op: ir.Operation) -> list[int]:
     if is_alike and None not in behind:
         return [0] * (copied + len(source) - len(have)) + [math.prod(have), *map(int, behind)]  # pyright: ignore[reportArgumentType]
     return [0] * copied + [-1]
+
+
+def _takes_zeros(op: ir.Operation) -> bool:
+    """Whether a 0 in the shape is a size."""
+    given = known_attribute(op, _ALLOW_ZERO)
+    return given is not None and ir.IntegerAttr(given).value == 1
 
 
 def _known_behind(sizes: Sequence[int | None]) -> list[int]:

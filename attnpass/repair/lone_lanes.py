@@ -16,7 +16,7 @@ from ..report.records import Report
 
 _CONFIGURATION, _PRODUCTS = "lowering_config", "decomposition_config"
 # The second product of attention, of weights and values.
-_OF_VALUES = "pv_attrs = "
+_OF_VALUES = "pv_attrs"
 _PARTS = "partial_reduction"
 _TILES = (_PARTS, "reduction", "serial")
 
@@ -50,8 +50,7 @@ def _mend(function: ir.Operation, report: Report) -> bool:
         return False
     info = printed.with_numbers(
         function.attributes["translation_info"],
-        "workgroup_size",
-        lambda size: [size[0] // factor, *size[1:]],
+        {"workgroup_size": lambda size: [size[0] // factor, *size[1:]]},
     )
     set_attribute(function, "translation_info", info)
     report.record(
@@ -115,7 +114,7 @@ def _mend_attention(function: ir.Operation) -> int:
 def _too_many(products: ir.Attribute, steps: ir.Attribute) -> list[tuple[int, int]]:
     """Of each key dim, where it stands in the bases and by how much its subgroups are too many;
     nothing where none are, or where it cannot be told."""
-    of_values = str(products).partition(_OF_VALUES)[2]
+    of_values = printed.behind(products, _OF_VALUES)
     lanes, subgroups = (
         printed.numbers(of_values, name) for name in ("lane_basis", "subgroup_basis")
     )
@@ -131,19 +130,16 @@ def _too_many(products: ir.Attribute, steps: ir.Attribute) -> list[tuple[int, in
 
 def _with_fewer_subgroups(configuration: ir.Attribute, factors: Mapping[int, int]) -> str:
     """A configuration whose counts of subgroups are divided, by their places."""
-    return printed.with_numbers(
-        configuration, "subgroup_basis", lambda basis: [_divided(basis[0], factors), *basis[1:]]
-    )
+    fewer = {"subgroup_basis": lambda basis: [_divided(basis[0], factors), *basis[1:]]}
+    return printed.with_numbers(configuration, fewer)
 
 
 def _with_fewer_terms(
     configuration: object, factors: Mapping[int, int], tiles: Sequence[str]
 ) -> str:
     """A configuration with `tiles` whose sizes are divided, by the dims that they are of."""
-    text = str(configuration)
-    for name in tiles:
-        text = printed.with_numbers(text, name, lambda tile: _divided(tile, factors))
-    return text
+    fewer = dict.fromkeys(tiles, lambda tile: _divided(tile, factors))
+    return printed.with_numbers(configuration, fewer)
 
 
 def _divided(sizes: Sequence[int], factors: Mapping[int, int]) -> list[int]:

@@ -140,6 +140,6 @@ def _give_whole_sums(function: ir.Operation) -> bool:
     set_attribute(op, _CONFIGURATION, f"#iree_gpu.lowering_config<{{{words}}}>")
     info = function.attributes["translation_info"]
     info = printed.with_pipeline(info, "#iree_gpu.pipeline<TileAndFuse>")
-    info = printed.with_numbers(info, "workgroup_size", lambda _: [_THREADS, 1, 1])
+    info = printed.with_numbers(info, {"workgroup_size": lambda _: [_THREADS, 1, 1]})
     set_attribute(function, "translation_info", info)
     return True

@@ -56,11 +56,11 @@ def test_lists() -> None:
 
 
 def test_lists_are_written_in_place() -> None:
-    halved = printed.with_numbers(BASIS, "subgroup_basis", lambda basis: [[2, 1], basis[1]])
+    halved = printed.with_numbers(BASIS, {"subgroup_basis": lambda basis: [[2, 1], basis[1]]})
     assert halved == BASIS.replace("[[4, 1], [0, 1]]", "[[2, 1], [0, 1]]")
-    twice = printed.with_numbers(f"{INFO} {INFO}", "workgroup_size", lambda _: [64, 1, 1])
+    twice = printed.with_numbers(f"{INFO} {INFO}", {"workgroup_size": lambda _: [64, 1, 1]})
     assert twice.count("[64, 1, 1]") == 2
-    assert printed.with_numbers(INFO, "size", lambda _: [0]) == INFO
+    assert printed.with_numbers(INFO, {"size": lambda _: [0]}) == INFO
 
 
 def test_pipelines() -> None:
