@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from iree.compiler import ir
 
+from ..ir import Refusal
 from ..ir.constants import elements_of
 from . import values as symbolic
 from .values import ALWAYS, NEVER, Condition, Indices, Linear, Value
@@ -98,7 +99,7 @@ def array_of(op: ir.Operation) -> np.ndarray[Any, Any] | None:
     import numpy as np
 
     elements = elements_of(op)
-    if isinstance(elements, str):
+    if isinstance(elements, Refusal):
         return None
     kind = str(elements.kind)
     if kind == "i1" and not elements.blob:

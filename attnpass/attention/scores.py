@@ -15,6 +15,7 @@ from iree.compiler import ir
 
 from ..ir import (
     Builder,
+    Refusal,
     body_of,
     body_ops,
     copy_steps,
@@ -198,7 +199,7 @@ def holds_regions(op: ir.Operation) -> str:
     return f"its region holds a {nested[0]}" if nested else ""
 
 
-def split_region(op: ir.Operation) -> tuple[ir.Value, list[PositionStep]] | str:
+def split_region(op: ir.Operation) -> tuple[ir.Value, list[PositionStep]] | Refusal:
     """A region of scalars as one of its values that reads no position, and what positions do to
     that, in their order; or why they cannot be had apart."""
     indices = [inner.results[0] for inner in index_ops(op)]
@@ -206,18 +207,18 @@ def split_region(op: ir.Operation) -> tuple[ir.Value, list[PositionStep]] | str:
     value, steps = yielded(op), []
     while value in on_place:
         found = _outermost(value, on_score)
-        if isinstance(found, str):
+        if isinstance(found, Refusal):
             return found
         value, step = found
         steps.insert(0, step)
     return value, steps
 
 
-def _outermost(value: ir.Value, on_score: set[ir.Value]) -> tuple[ir.Value, PositionStep] | str:
+def _outermost(value: ir.Value, on_score: set[ir.Value]) -> tuple[ir.Value, PositionStep] | Refusal:
     """The value of a score before the last step on its way to `value`, and that step."""
     op = defining_op(value)
     if value not in on_score or op is None:
-        return "its scores are positions alone"
+        return Refusal("its scores are positions alone")
     plain = [operand not in on_score for operand in op.operands]
     if op.name == "arith.addf" and any(plain):
         place = plain.index(True)
@@ -229,7 +230,7 @@ def _outermost(value: ir.Value, on_score: set[ir.Value]) -> tuple[ir.Value, Posi
             hidden = scalar_number(op.operands[place])
             if hidden is not None and hidden <= HIDES_ADDED:
                 return op.operands[3 - place], PositionStep(op.operands[0], sign, hidden)
-    return f"positions decide what its {op.name} makes of a score"
+    return Refusal(f"positions decide what its {op.name} makes of a score")
 
 
 def position_mask(

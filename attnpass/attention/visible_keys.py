@@ -9,6 +9,7 @@ from ..analysis.trace import Tracer
 from ..analysis.values import SCORE, Condition, Linear, Score, Select, Value
 from ..attention.scores import score
 from ..ir import (
+    Refusal,
     ranked_shape,
     yielded,
 )
@@ -28,7 +29,7 @@ class Mask:
     cap: float = 0.0
 
 
-def find_mask(facts: AttentionFacts, row: int) -> Mask | str:
+def find_mask(facts: AttentionFacts, row: int) -> Mask | Refusal:
     """The mask of this attention, its score region included, or why the kernels have none.
 
     `row` is the iteration dim of the query's rows. Masks that are traced: of i1 (true: seen)
@@ -40,15 +41,17 @@ def find_mask(facts: AttentionFacts, row: int) -> Mask | str:
     scores = _score(facts, tracer)
     seen, cap = _seen(scores), _cap(scores)
     if seen is None or cap is None:
-        return "its region changes the scores, other than by a soft-cap"
+        return Refusal("its region changes the scores, other than by a soft-cap")
     if not facts.has_mask:
         found = _classified(facts, seen, row)
-        return replace(found, cap=cap) if found else "its region hides keys as no kernel does"
+        return (
+            replace(found, cap=cap) if found else Refusal("its region hides keys as no kernel does")
+        )
     given = _mask_condition(facts, tracer)
     together = None if given is None else symbolic.both(seen, given)
     known = None if together is None else _classified(facts, together, row)
     if known is None and not seen.always:
-        return f"its region and its mask ({mask_words(facts)}) both hide keys"
+        return Refusal(f"its region and its mask ({mask_words(facts)}) both hide keys")
     return replace(known or Mask("operand"), cap=cap)
 
 

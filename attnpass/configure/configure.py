@@ -9,7 +9,7 @@ from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts, describe, find_ops
 from ..errors import AttnError
-from ..ir import descendants, set_attribute, symbol_name
+from ..ir import Refusal, descendants, set_attribute, symbol_name
 from ..kernels import kernels_in
 from ..machines import Target
 from ..machines.gpu import copies as gpu_copies
@@ -88,7 +88,8 @@ def _configure_attention(
         report.record(op, "configured-by-user", flag=flag)
         return False
     found, source = _configuration(facts, target, table)
-    if not _attach(op_of(op), op, found, target, report, source):
+    is_attached = _attach(op_of(op), op, found, target, report, source)
+    if isinstance(found, Refusal) or not is_attached:
         if not facts.own_configuration and (why := own_is_wrong(facts, target)):
             report.known_wrong(why, op)
         return False
@@ -137,15 +138,15 @@ def _configure_contractions(
 def _attach(
     about: Op,
     op: ir.Operation,
-    found: dict[str, str] | str,
+    found: dict[str, str] | Refusal,
     target: Target | None,
     report: Report,
     source: str = "",
 ) -> bool:
     """Gives an op the attributes found, or says of it why there are none; `source` says where
     they come from, if not from the built-in tables."""
-    if isinstance(found, str):
-        report.record(about, "not-configured", found)
+    if isinstance(found, Refusal):
+        report.record(about, "not-configured", found.reason)
         return False
     for name, text in found.items():
         set_attribute(op, name, text)
@@ -161,14 +162,14 @@ def _attach(
 
 def _configuration(
     facts: AttentionFacts, target: Target | None, table: Table | None
-) -> tuple[dict[str, str] | str, str]:
+) -> tuple[dict[str, str] | Refusal, str]:
     """The attributes to attach, as text by name, or why there are none; words for the table
     that they come from."""
     if facts.own_configuration:
-        return f"it has a {facts.own_configuration}", ""
+        return Refusal(f"it has a {facts.own_configuration}"), ""
     if target is None:
-        return "the module names no single target", ""
+        return Refusal("the module names no single target"), ""
     entry = table.find(facts, target.name) if table else None
     if table is None or entry is None:
         return target.configuration(facts), ""
-    return entry.configuration or f"{table.source} says so", f" from {table.source}"
+    return entry.configuration or Refusal(f"{table.source} says so"), f" from {table.source}"

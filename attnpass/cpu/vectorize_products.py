@@ -14,6 +14,7 @@ from iree.compiler import ir
 from ..attention.facts import find_ops
 from ..codegen.kernel import kernels_for, mark_lowered
 from ..ir import (
+    Refusal,
     collect,
     detached_copy,
     erase,
@@ -87,8 +88,8 @@ def _structured(function: ir.Operation) -> list[ir.Operation]:
 def _lower(function: ir.Operation, product: RowProduct, target: str, machine: Cpu) -> str:
     """Lowers a kernel for a target; why it cannot be, with the kernel in any state, or nothing."""
     tiles = _tiles(product, machine)
-    if isinstance(tiles, str):
-        return tiles
+    if isinstance(tiles, Refusal):
+        return tiles.reason
     for op in _structured(function):
         if "lowering_config" in op.attributes:
             remove_attributes(op, "lowering_config")
@@ -99,10 +100,10 @@ def _lower(function: ir.Operation, product: RowProduct, target: str, machine: Cp
     return why or lower_vectors(function, target)
 
 
-def _tiles(product: RowProduct, machine: Cpu) -> RowTiles | TallTiles | str:
+def _tiles(product: RowProduct, machine: Cpu) -> RowTiles | TallTiles | Refusal:
     columns = known(product.facts.sizes[product.column])
     if columns is None:
-        return "its columns are of unknown number"
+        return Refusal("its columns are of unknown number")
     if product.is_few:
         return row_tiles(
             product.count, columns, product.is_deep, product.weight_bytes, machine.vector_bytes

@@ -8,6 +8,7 @@ the packages beside it, maps apart.
     types, queries, attributes, sizes   read the IR
     bodies                              reads scalars in the bodies of ops
     locations                           show and number the places of ops
+    refusal                             says why, in place of a result
     scalars, builder, regions           make new ops
     rewrite                             replaces, erases and restores ops
     printing                            shows an op alone
@@ -54,6 +55,7 @@ from .queries import (
     symbol_name,
     users,
 )
+from .refusal import Refusal
 from .regions import (
     add_function,
     append_op,
@@ -93,6 +95,7 @@ __all__ = [
     "INDEX_OPS",
     "Builder",
     "DynamicSize",
+    "Refusal",
     "Size",
     "SizeProduct",
     "StandIn",

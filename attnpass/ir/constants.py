@@ -14,6 +14,7 @@ from iree.compiler import ir
 
 from .attributes import known_attribute
 from .printing import print_alone
+from .refusal import Refusal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +41,7 @@ class Elements:
         return np.frombuffer(data, f"V{width}").reshape(self.shape)
 
 
-def elements_of(op: ir.Operation) -> Elements | str:
+def elements_of(op: ir.Operation) -> Elements | Refusal:
     """What an `arith.constant` tensor or a `util.global` holds at first, or why that cannot be
     read."""
     is_global = op.name == "util.global"
@@ -51,16 +52,16 @@ def elements_of(op: ir.Operation) -> Elements | str:
     if attribute is not None and isinstance(attribute, ir.DenseElementsAttr):
         if attribute.is_splat or isinstance(element, ir.IntegerType | ir.FloatType | ir.IndexType):
             return Elements(attribute, shape, element)
-        return f"it is a constant whose {element} elements cannot be read"
+        return Refusal(f"it is a constant whose {element} elements cannot be read")
     if attribute is None or not _is_resource(attribute):
-        return f"it is a constant whose {element} elements cannot be read"
+        return Refusal(f"it is a constant whose {element} elements cannot be read")
     if not isinstance(element, ir.IntegerType | ir.FloatType):
-        return f"it is a resource whose {element} elements cannot be read"
+        return Refusal(f"it is a resource whose {element} elements cannot be read")
     blob = resource_bytes(op)
     if blob is None:
-        return "it is a resource whose bytes are not in the module"
+        return Refusal("it is a resource whose bytes are not in the module")
     if len(blob) != _item_bytes(element) * _count(shape):
-        return f"it is a resource whose {element} elements are packed"
+        return Refusal(f"it is a resource whose {element} elements are packed")
     return Elements(attribute, shape, element, blob)
 
 

@@ -108,10 +108,10 @@ class _Plan:
 def _refusal(module: ir.Operation, target: Target | None) -> str:
     """Why no cache of this module, a copy to try it on, becomes V^T; '' if they do."""
     found = _plan(module, target)
-    return found if isinstance(found, str) else ""
+    return found.reason if isinstance(found, Refusal) else ""
 
 
-def _plan(module: ir.Operation, target: Target | None) -> _Plan | str:
+def _plan(module: ir.Operation, target: Target | None) -> _Plan | Refusal:
     """Transposes the caches at the boundary and plans V^T for what reads them; or why V cannot be
     had so, for a module that is of no use then."""
     found = find(module)
@@ -123,9 +123,11 @@ def _plan(module: ir.Operation, target: Target | None) -> _Plan | str:
     ]
     caches = find_caches(demands)
     if not caches:
-        return "no cache is transposed for the caller"
+        return Refusal("no cache is transposed for the caller")
     if find_missed(demands, caches) is not None:
-        return "every cache keeps its layout, for another is read through ops that no rule knows"
+        return Refusal(
+            "every cache keeps its layout, for another is read through ops that no rule knows"
+        )
     changes = [change for cache in caches for change in cache.transpose(dead_ops)]
     readers = {id(facts) for cache in caches for facts in cache.readers}
     planner = Planner(target)
@@ -137,7 +139,9 @@ def _plan(module: ir.Operation, target: Target | None) -> _Plan | str:
     residual = drop_what_does_not_pay(choices, target, planner)
     for choice in choices:
         if choice.record.decision != "absorbed":
-            return f"every cache keeps its layout, for one cannot change: {choice.record.reason}"
+            return Refusal(
+                f"every cache keeps its layout, for one cannot change: {choice.record.reason}"
+            )
     declare(changes)
     return _Plan(choices, residual, dead_ops, changes)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from .. import plugins
 from ..errors import AttnError, PluginError
+from ..ir import Refusal
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -85,11 +86,11 @@ class Target:
         del facts
         return ""
 
-    def configuration(self, facts: AttentionFacts) -> dict[str, str] | str:
+    def configuration(self, facts: AttentionFacts) -> dict[str, str] | Refusal:
         """The attributes to configure this attention with, as text by name, each known to give
         right numbers here; or why there are none."""
         del facts
-        return f"there is no table for {self.name}"
+        return Refusal(f"there is no table for {self.name}")
 
     def loops_refusal(self, facts: AttentionFacts) -> str:
         """Why this attention has a configuration without vector loops of ours, or '' where there
@@ -132,11 +133,11 @@ class Target:
         del facts
         return None
 
-    def dynamic_tiles(self, facts: AttentionFacts) -> dict[int, int] | str:
+    def dynamic_tiles(self, facts: AttentionFacts) -> dict[int, int] | Refusal:
         """Sizes, by iteration dim, of the tiles that an attention over an unknown number of keys,
         or of grouped rows, needs for a configuration; or why tiles would not help."""
         del facts
-        return f"there is no table for {self.name}"
+        return Refusal(f"there is no table for {self.name}")
 
     @property
     def subgroup(self) -> int | None:

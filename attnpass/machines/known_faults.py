@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..attention.facts import AttentionFacts, describe, whole_facts
 from ..errors import AttnError
-from ..ir import maps, users
+from ..ir import Refusal, maps, users
 from ..ir.views import view_before
 from . import Target
 from .amd import configurations as amd
@@ -48,7 +48,7 @@ def _will_be_configured(op: ir.Operation, target: Target) -> bool:
     except AttnError:
         return False
     kinds = (facts.k1, facts.k2, facts.n)
-    return all(kinds) and not isinstance(target.configuration(facts), str)
+    return all(kinds) and not isinstance(target.configuration(facts), Refusal)
 
 
 def no_code(facts: AttentionFacts) -> str:

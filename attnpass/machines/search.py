@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ..attention.facts import AttentionFacts
+from ..ir import Refusal
 from . import Target
 from .cpu import configurations as cpu
 from .cpu import loops as cpu_loops
@@ -67,10 +68,10 @@ class CandidateSearch:
     candidates: list[Candidate] = field(default_factory=list)
     pruned: Counter[str] = field(default_factory=Counter)
 
-    def offer(self, choice: str, found: dict[str, str] | str) -> None:
+    def offer(self, choice: str, found: dict[str, str] | Refusal) -> None:
         """Takes a configuration that is new, or the reason why there is none."""
-        if isinstance(found, str):
-            self.pruned[found] += 1
+        if isinstance(found, Refusal):
+            self.pruned[found.reason] += 1
         elif any(found == other.configuration for other in self.candidates):
             self.pruned["the same kernel as another candidate"] += 1
         else:
@@ -86,7 +87,7 @@ def search(facts: AttentionFacts, target: Target, plain: bool) -> CandidateSearc
         found.pruned[why] += 1
         return found
     first = target.configuration(facts)
-    if isinstance(first, str):
+    if isinstance(first, Refusal):
         first = {}
     elif plain and target.backend == "llvm-cpu":
         first.pop("decomposition_config", None)
@@ -118,7 +119,7 @@ def _refusal(facts: AttentionFacts, target: Target) -> str:
     return f"there are no configurations for {target.name}"
 
 
-Offers = Iterator[tuple[str, dict[str, str] | str]]
+Offers = Iterator[tuple[str, dict[str, str] | Refusal]]
 
 
 def _steps(facts: AttentionFacts, target: Target) -> Offers:
@@ -135,11 +136,14 @@ def _steps(facts: AttentionFacts, target: Target) -> Offers:
         for group in _CPU_WORKGROUP_ROWS:
             choice = f"{step[0]} rows, {step[1]} keys, workgroups of {group} rows"
             if (rows or group) < step[0] or (keys or step[1]) < step[1]:
-                yield choice, "a step larger than the attention"
+                yield choice, Refusal("a step larger than the attention")
             elif group < step[0] or group % step[0]:
-                yield choice, "a workgroup of no whole number of steps"
+                yield choice, Refusal("a workgroup of no whole number of steps")
             elif registers(step) >= _CPU_TOO_MANY_REGISTERS:
-                yield choice, f"IREE refuses vectors of {_CPU_TOO_MANY_REGISTERS} registers"
+                yield (
+                    choice,
+                    Refusal(f"IREE refuses vectors of {_CPU_TOO_MANY_REGISTERS} registers"),
+                )
             else:
                 yield choice, {"compilation_info": cpu.compilation_info(facts, step, group)}
 
@@ -166,9 +170,9 @@ def _loops(facts: AttentionFacts, target: Target, known: dict[str, str]) -> Offe
         sums = (tiles.score_keys * tiles.row_vectors, tiles.output_rows * tiles.output_vectors)
         problem = cpu_loops.problem(facts, tiles)
         if problem:
-            yield choice, problem
+            yield choice, Refusal(problem)
         elif max(sums) > registers:
-            yield choice, f"sums of more than {registers} vector registers"
+            yield choice, Refusal(f"sums of more than {registers} vector registers")
         else:
             yield choice, {**known, "decomposition_config": tiles.to_attribute()}
 
@@ -186,7 +190,7 @@ def _nvidia(facts: AttentionFacts, target: Target) -> Offers:
                 f"{lanes.key_subgroups} of {lanes.step} keys"
             )
             if lanes.head * lanes.key_subgroups > nvidia.MOST_DECODE_LANES:
-                yield choice, "lanes that give wrong numbers in IREE 3.13"
+                yield choice, Refusal("lanes that give wrong numbers in IREE 3.13")
             else:
                 yield choice, nvidia.decode_with(lanes, facts)
     else:
@@ -221,11 +225,11 @@ def _tiles(facts: AttentionFacts, target: Target) -> Offers:
         )
         sums = tile.rows * (tile.columns + tile.keys) / tile.threads
         if tile.column_subgroups > 1 and width < 128:
-            yield choice, "a head dim too narrow for several subgroups"
+            yield choice, Refusal("a head dim too narrow for several subgroups")
         elif tile.threads > _GPU_MOST_THREADS:
-            yield choice, f"more than {_GPU_MOST_THREADS} threads"
+            yield choice, Refusal(f"more than {_GPU_MOST_THREADS} threads")
         elif sums > _GPU_REGISTERS:
-            yield choice, f"sums of more than {_GPU_REGISTERS} registers a thread"
+            yield choice, Refusal(f"sums of more than {_GPU_REGISTERS} registers a thread")
         else:
             yield choice, nvidia.prefill_with(tile, facts, target, rows, keys)
 
@@ -245,6 +249,6 @@ def _lane_tiles(facts: AttentionFacts) -> Offers:
             f"{tile.keys_each} of {tile.keys} keys, {tile.subgroups} subgroups"
         )
         if registers(tile) > _GPU_REGISTERS:
-            yield choice, f"sums of more than {_GPU_REGISTERS} registers a thread"
+            yield choice, Refusal(f"sums of more than {_GPU_REGISTERS} registers a thread")
         else:
             yield choice, nvidia.lanes_with(tile, facts)

@@ -12,7 +12,7 @@ from ..attention.facts import AttentionFacts, find_ops
 from ..attention.scores import holds_regions, keep_only, make_scalar, position_mask, split_region
 from ..attention.wide_scores import compute_in_f32
 from ..forms.decomposition import decomposed, describe_any, refusal
-from ..ir import replace_reads
+from ..ir import Refusal, replace_reads
 from ..passes import Pass, PassContext
 
 
@@ -50,8 +50,9 @@ def _replace(facts: AttentionFacts, context: PassContext) -> str | None:
     """Gives the users of an attention one that reads no positions; what became of it."""
     loose = describe_any(facts.op)
     why = refusal(loose)
-    found = why or holds_regions(facts.op) or split_region(facts.op)
-    if not isinstance(found, str):
+    whole = why or holds_regions(facts.op)
+    found = Refusal(whole) if whole else split_region(facts.op)
+    if not isinstance(found, Refusal):
         rest, steps = found
         mask, dims = position_mask(facts, steps)
         edit(facts).score(keep_only(facts.op, rest)).mask(mask, dims).replace()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .entries import AttentionRecord, Decision, Entries, OperandRecord
-from .words import Cause
+
+if TYPE_CHECKING:
+    from ..ir.refusal import Cause
 
 _HALF = ("f16", "bf16", "f8")
 

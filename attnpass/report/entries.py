@@ -4,11 +4,14 @@ each op, which steps ran. Passes write them through `Report`; its views read the
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .ops import MODULE, Op
 from .topics import tell, topic_of
-from .words import EVENTS, Cause, EventKind, What, sentence
+from .words import EVENTS, EventKind, What, sentence
+
+if TYPE_CHECKING:
+    from ..ir.refusal import Cause
 
 VERSION = 4
 

@@ -18,11 +18,6 @@ NOT_DONE = (
     *("not-lowered", "no-kernel", "not-transposed", "not-run", "left"),
 )
 
-# Why an operand has the layout that it has, where a reader may want to change that: nothing was to
-# be changed, it has the layout, its caller (or a global) has the layout, its worth was never
-# measured on this target, or it costs more than it saves.
-Cause = Literal["", "mode", "innermost", "handed-in", "unmeasured", "costs"]
-
 What = Literal[
     "raised",  # products and a softmax are an attention op
     "not-raised",

@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass, replace
 
 from ..attention.facts import AttentionFacts
-from ..ir import body_of
+from ..ir import Refusal, body_of
 from ..ir.limits import ASSUMED_KEYS
 from ..machines import Target
 
@@ -84,7 +84,7 @@ def split_dim(facts: AttentionFacts) -> int:
 
 def make_plan(
     facts: AttentionFacts, splits: int | None, target: Target, repeats: int = 1
-) -> SplitPlan | str:
+) -> SplitPlan | Refusal:
     """The chunks for `splits` (None: auto), or why there are none.
 
     `repeats` is how often the batch dims repeat the same K and V (a grouped-query
@@ -93,7 +93,7 @@ def make_plan(
     dim = split_dim(facts)
     length = facts.sizes[dim]
     if length is None and splits is None and target.refuses_empty_grids:
-        return (
+        return Refusal(
             "the number of keys is known only at run time: chunks of a fixed size can be none, "
             "an empty dispatch that the CUDA driver refuses; splits=N cuts it into N"
         )
@@ -101,37 +101,37 @@ def make_plan(
         plan = fixed_plan(dim, length, splits)
     else:
         plan = auto_plan(facts, dim, length, target, repeats)
-    if isinstance(plan, str) or plan.is_exact or facts.extent((*facts.batch, *facts.m)) != 1:
+    if isinstance(plan, Refusal) or plan.is_exact or facts.extent((*facts.batch, *facts.m)) != 1:
         return plan
     return _without_tail(plan)
 
 
-def _without_tail(plan: SplitPlan) -> SplitPlan | str:
+def _without_tail(plan: SplitPlan) -> SplitPlan | Refusal:
     """The nearest plan without a tail: llvm-cpu cannot compile partial attention whose max
     and sum have one element."""
     why = "one head with one row cannot have a tail"
     if plan.length is None:
-        return f"the number of keys is known only at run time, and {why}"
+        return Refusal(f"the number of keys is known only at run time, and {why}")
     wish = (plan.splits or 1) + 1
     divisors = [n for n in range(wish, 1, -1) if plan.length % n == 0]
     if not divisors:
-        return f"{plan.length} keys have no divisor from 2 to {wish}, and {why}"
+        return Refusal(f"{plan.length} keys have no divisor from 2 to {wish}, and {why}")
     splits = divisors[0]
     return replace(plan, splits=splits, chunk=plan.length // splits)
 
 
-def fixed_plan(dim: int, length: int | None, splits: int) -> SplitPlan | str:
+def fixed_plan(dim: int, length: int | None, splits: int) -> SplitPlan | Refusal:
     if splits < 2:
-        return f"splits={splits} leaves it whole"
+        return Refusal(f"splits={splits} leaves it whole")
     if length is not None and length < splits:
-        return f"{length} keys are fewer than splits={splits}"
+        return Refusal(f"{length} keys are fewer than splits={splits}")
     chunk = None if length is None else length // splits
     return SplitPlan(dim, length, splits, chunk, f"splits={splits}")
 
 
 def auto_plan(
     facts: AttentionFacts, dim: int, length: int | None, target: Target, repeats: int
-) -> SplitPlan | str:
+) -> SplitPlan | Refusal:
     groups = 1
     for batch in facts.batch:
         groups *= facts.sizes[batch] or 1
@@ -145,9 +145,9 @@ def auto_plan(
     wish = min(slots / groups, MAXIMUM_SPLITS)
     where = f"{target.name} with {target.compute_units} compute units"
     if wish < 2:
-        return f"{groups} batch x heads fill {where} without a split"
+        return Refusal(f"{groups} batch x heads fill {where} without a split")
     if length is not None and length < 2 * minimum:
-        return f"{length} keys are fewer than two chunks of {minimum}"
+        return Refusal(f"{length} keys are fewer than two chunks of {minimum}")
     reason = f"{groups} batch x heads on {where}"
     if length is None:
         chunk = _round_down(max(minimum, ASSUMED_KEYS // int(wish)), tile)

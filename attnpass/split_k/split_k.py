@@ -10,7 +10,7 @@ from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts, describe, find
 from ..errors import PipelineError
-from ..ir import erase_dead, maps
+from ..ir import Refusal, erase_dead, maps
 from ..layout.sources import find_source, fold_through_reshapes
 from ..machines import DEFAULT_TARGET, Target
 from ..passes import Pass, PassContext, option
@@ -44,8 +44,8 @@ def split_all(
             continue
         repeats = {name: _repeats(facts, name) for name in ("key", "value")}
         plan = make_plan(facts, splits, target, min(repeats.values()))
-        if isinstance(plan, str):
-            operand.decision, operand.reason = "kept", plan
+        if isinstance(plan, Refusal):
+            operand.decision, operand.reason = "kept", plan.reason
             continue
         operand.decision, operand.reason = "split", _words(plan)
         for name, count in repeats.items():

@@ -17,6 +17,7 @@ from ...attention.edit import Dims, edit, iteration_size
 from ...attention.facts import AttentionFacts, start_number
 from ...ir import (
     Builder,
+    Refusal,
     Size,
     element_type,
     is_float,
@@ -123,7 +124,7 @@ def tile_unknown_sizes(facts: AttentionFacts, target: Target) -> str | None:
     """Gives attention over a number of keys known only at run time tiles of a known size; rows of
     grouped queries, of an unknown number or of one that leaves a tile incomplete, too."""
     sizes = target.dynamic_tiles(facts)
-    if isinstance(sizes, str) or not sizes:
+    if isinstance(sizes, Refusal) or not sizes:
         return None
     view_as_tiles(facts, sizes)
     keys = [

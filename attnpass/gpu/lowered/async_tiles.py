@@ -15,6 +15,7 @@ from iree.compiler import ir
 
 from ...ir import (
     Builder,
+    Refusal,
     collect,
     copied_attributes,
     defining_op,
@@ -79,10 +80,10 @@ def fetch_ahead(
     loops = collect(function, lambda op: op.name == "scf.for")
     # What is asked about first is asked of the IR as IREE left it.
     found = [_tiles(loop, threads) for loop in loops if collect(loop, _is_barrier)]
-    refused = [tiles for tiles in found if isinstance(tiles, str)]
+    refused = [tiles.reason for tiles in found if isinstance(tiles, Refusal)]
     count = 0
     for tiles in found:
-        if isinstance(tiles, str):
+        if isinstance(tiles, Refusal):
             continue
         refusals = [_room_refusal(function, tiles, threads, limit, n) for n in range(2, most + 1)]
         if "" not in refusals:
@@ -117,14 +118,14 @@ def _room_refusal(
     return ""
 
 
-def _tiles(loop: ir.Operation, threads: Threads) -> AsyncTiles | str:
+def _tiles(loop: ir.Operation, threads: Threads) -> AsyncTiles | Refusal:
     """What the loop copies, or why that cannot be done ahead."""
     body = [view.operation for view in loop.regions[0].blocks[0]]
     barriers = [op for op in body if _is_barrier(op)]
     if len(barriers) != 2 or len(collect(loop, _is_barrier)) != 2:
-        return "its loop does not have two barriers"
+        return Refusal("its loop does not have two barriers")
     if _is_in_loop(loop):
-        return "its loop is in another one"
+        return Refusal("its loop is in another one")
     first, second = (body.index(op) for op in barriers)
     between, behind = body[first:second], body[second:]
     writes = collect(loop, lambda op: op.name == WRITE and printed.is_shared(op.operands[1].type))
@@ -132,19 +133,19 @@ def _tiles(loop: ir.Operation, threads: Threads) -> AsyncTiles | str:
     for write in writes:
         read = defining_op(write.operands[0])
         if read is None or write not in between or read not in between:
-            return "its loop writes to shared memory what it computes"
+            return Refusal("its loop writes to shared memory what it computes")
         why = _copy_refusal(read, write, threads) or _repeat_refusal(read, write, loop)
         if why:
-            return why
+            return Refusal(why)
         copies.append(Copy(read, write))
     buffers = [op for write in writes if (op := defining_op(write.operands[1])) is not None]
     buffers = list(dict.fromkeys(buffers))
     for buffer in buffers:
         transfers = transfers_of(buffer) if buffer.name == "memref.alloc" else None
         if transfers is None or any(op not in writes and op not in behind for op in transfers):
-            return "what it copies is read at other places than behind the barriers"
+            return Refusal("what it copies is read at other places than behind the barriers")
     if not copies:
-        return "its loop copies nothing to shared memory"
+        return Refusal("its loop copies nothing to shared memory")
     return AsyncTiles(loop, (barriers[0], barriers[1]), copies, buffers)
 
 

@@ -12,7 +12,7 @@ from ...attention.facts import AttentionFacts
 from ...attention.scores import NATURAL_SCORES
 from ...attention.visible_keys import Mask, find_mask, mask_words
 from ...attention.widening import wide_type
-from ...ir import Size, element_bytes, element_type_name, maps, product, ranked_shape
+from ...ir import Refusal, Size, element_bytes, element_type_name, maps, product, ranked_shape
 from ...ir.limits import ASSUMED_HEADS
 from ...machines import Target, widening_seconds
 from .. import Offer
@@ -95,8 +95,8 @@ def _offers(
         return kernels
     row = _row(facts, any(kernel.kind == "latent" for kernel in kernels))
     mask = find_mask(facts, row)
-    if isinstance(mask, str):
-        return mask
+    if isinstance(mask, Refusal):
+        return mask.reason
     placed = _place_mask(facts, row) if mask.kind == "operand" else None
     if isinstance(placed, str):
         return placed
@@ -320,7 +320,7 @@ def _fitted(facts: AttentionFacts, target: Target) -> list[str]:
     """The operands that attn-fit-tiles copies for IREE's code: keys, rows or head dims of them are
     filled up to whole tiles."""
     tiles = target.dynamic_tiles(facts)
-    dims = set() if isinstance(tiles, str) else {*tiles}
+    dims = set() if isinstance(tiles, Refusal) else {*tiles}
     dims |= {*facts.k2} if target.padded_keys(facts) else set()
     dims |= {*facts.k1, *facts.n} if target.padded_heads(facts) else set()
     return [name for name in facts.tensor_operands if dims & {*facts.map_of(name)}]

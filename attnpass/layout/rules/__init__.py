@@ -31,8 +31,7 @@ from typing import Any
 from iree.compiler import ir
 
 from ... import plugins
-from ...ir import Builder, location_text
-from ...report.words import Cause
+from ...ir import Builder, Refusal
 from ..cost import FREE, Cost
 from ..layout import Layout
 
@@ -47,20 +46,6 @@ class Demand:
 
     layout: Layout
     droppable: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why a demand cannot be met, as the end of a sentence, and the op it is about; the `cause`,
-    where a reader may want to change that."""
-
-    reason: str
-    op: ir.Operation | None
-    cause: Cause = ""
-
-    def __str__(self) -> str:
-        where = f" ({self.op.name} at {location_text(self.op.location)})" if self.op else ""
-        return self.reason + where
 
 
 @dataclass(frozen=True)

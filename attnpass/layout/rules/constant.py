@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from iree.compiler import ir
 
 from ...ir import Builder, maps, static_size
@@ -17,8 +19,8 @@ class Constant(Rule):
 
     def match(self, op: ir.Operation, number: int, demand: Demand) -> Ways:
         elements = elements_of(op)
-        if isinstance(elements, str):
-            return Refusal(elements, op)
+        if isinstance(elements, Refusal):
+            return replace(elements, op=op)
         return [Alternative((), data=elements)]
 
     def rewrite(

@@ -5,7 +5,7 @@ An initial value is transposed here, at compile time. What a parameter file hold
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iree.compiler import ir
 
@@ -38,7 +38,7 @@ class Global(CarriedValue):
         if not initial or initial.startswith(_UNINITIALIZED):
             return None
         elements = elements_of(self.holder)
-        return Refusal(elements, self.holder) if isinstance(elements, str) else None
+        return replace(elements, op=self.holder) if isinstance(elements, Refusal) else None
 
     def finalize(self, layout: Layout) -> None:
         holder = self.holder
@@ -49,7 +49,7 @@ class Global(CarriedValue):
             holder.attributes[_INITIAL] = ir.Attribute.parse(f"{_UNINITIALIZED} : {kind}")
         elif initial:
             elements = elements_of(holder)
-            assert not isinstance(elements, str)
+            assert not isinstance(elements, Refusal)
             holder.attributes[_INITIAL] = in_layout(elements, layout, kind)
         holder.attributes["type"] = ir.TypeAttr.get(kind)
 

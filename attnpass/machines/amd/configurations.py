@@ -11,6 +11,7 @@ instructions. Counts: docs/notes/amd.md.
 from __future__ import annotations
 
 from ...attention.facts import AttentionFacts
+from ...ir import Refusal
 from .. import Target
 from ..gpu.configurations import (
     TILE_ROWS,
@@ -42,23 +43,23 @@ _OWN = 64
 _WIDEST, _WIDEST_F32 = 512, 128
 
 
-def configuration(facts: AttentionFacts, target: Target) -> Attributes | str:
+def configuration(facts: AttentionFacts, target: Target) -> Attributes | Refusal:
     """The attributes for this attention, or why it keeps IREE's own configuration."""
     why = _refusal(facts, target) or loops_refusal(facts) or unit_refusal(facts)
     if not why and not own_is_wrong(facts, target):
         why = _own_is_good(facts, target)
     if why:
-        return why
+        return Refusal(why)
     if rows_of(facts) == 1:
         return decode_with(_decode_lanes(target), facts)
     tile = _find_tile(facts, target, keys_of(facts))
     if isinstance(tile, LaneTile):
         return lane_attributes(tile, facts)
-    if isinstance(tile, str):
+    if isinstance(tile, Refusal):
         return tile
     if not _whole(rows_of(facts), tile.rows) and not _whole(keys_of(facts), tile.keys):
         # IREE 3.13 then "failed to distribute".
-        return f"{tile.rows} rows and {tile.keys} keys at a time both leave some over"
+        return Refusal(f"{tile.rows} rows and {tile.keys} keys at a time both leave some over")
     return with_tile(tile, facts, _products(facts, target))
 
 
@@ -96,10 +97,10 @@ def _step(facts: AttentionFacts, target: Target) -> int:
     if rows_of(facts) == 1:
         return _decode_lanes(target).step if own_is_wrong(facts, target) else 1
     tile = _find_tile(facts, target, keys_of(facts))
-    if isinstance(tile, str):
+    if isinstance(tile, Refusal):
         # Lanes take whole steps of keys only.
         tile = _find_tile(facts, target, WHOLE_TILES)
-        return 1 if isinstance(tile, str) else tile.keys
+        return 1 if isinstance(tile, Refusal) else tile.keys
     return 1 if isinstance(tile, LaneTile) or _whole(rows_of(facts), tile.rows) else tile.keys
 
 
@@ -114,21 +115,21 @@ def padded_heads(facts: AttentionFacts, target: Target) -> tuple[int, int] | Non
     if facts.kind != "attention" or _refusal(facts, target):
         return None
     family, shape = family_of(target), shape_of(facts, WHOLE_TILES)
-    if family is None or not isinstance(_find_tile(facts, target, WHOLE_TILES), str):
+    if family is None or not isinstance(_find_tile(facts, target, WHOLE_TILES), Refusal):
         return None
     return wider_heads(
-        shape, COLUMNS, lambda wider: not isinstance(find_tile(wider, family, target), str)
+        shape, COLUMNS, lambda wider: not isinstance(find_tile(wider, family, target), Refusal)
     )
 
 
-def dynamic_tiles(facts: AttentionFacts, target: Target) -> dict[int, int] | str:
+def dynamic_tiles(facts: AttentionFacts, target: Target) -> dict[int, int] | Refusal:
     """The tiles that an unknown number of keys, and of rows, is to be viewed as, by iteration
     dim; or why there are none."""
     why = dynamic_refusal(facts) or _refusal(facts, target)
     if why:
-        return why
+        return Refusal(why)
     tile = _find_tile(facts, target, WHOLE_TILES)
-    return tile if isinstance(tile, str) else unknown_as_tiles(facts, tile)
+    return tile if isinstance(tile, Refusal) else unknown_as_tiles(facts, tile)
 
 
 def _refusal(facts: AttentionFacts, target: Target) -> str:
@@ -186,7 +187,7 @@ def _is_power(size: int) -> bool:
 
 def _find_tile(
     facts: AttentionFacts, target: Target, keys: int | None
-) -> AttentionTile | LaneTile | str:
+) -> AttentionTile | LaneTile | Refusal:
     """The tile for this attention over so many keys, or why there is none."""
     family, shape = family_of(target), shape_of(facts, keys)
     assert family is not None, "_refusal looks for it"
@@ -198,8 +199,9 @@ def _find_tile(
 
 def _products(facts: AttentionFacts, target: Target) -> tuple[str, str]:
     family = family_of(target)
-    found = products_of(shape_of(facts, None), family) if family else ""
-    assert not isinstance(found, str), "there is a tile"
+    assert family is not None, "_refusal looks for it"
+    found = products_of(shape_of(facts, None), family)
+    assert not isinstance(found, Refusal), "there is a tile"
     return found[0].words, found[1].words
 
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from ...attention.facts import AttentionFacts
-from ...ir import printed
+from ...ir import Refusal, printed
 from .. import Family, Target
 from . import configurations
 
@@ -22,7 +22,7 @@ _UNITS = {"gfx942": (5.3e12, 304), "gfx950": (8e12, 256), "gfx1100": (9.6e11, 96
 class Amd(Target):
     """A GPU of AMD's."""
 
-    def configuration(self, facts: AttentionFacts) -> dict[str, str] | str:
+    def configuration(self, facts: AttentionFacts) -> dict[str, str] | Refusal:
         return configurations.configuration(facts, self)
 
     def padded_keys(self, facts: AttentionFacts) -> int | None:
@@ -31,7 +31,7 @@ class Amd(Target):
     def padded_heads(self, facts: AttentionFacts) -> tuple[int, int] | None:
         return configurations.padded_heads(facts, self)
 
-    def dynamic_tiles(self, facts: AttentionFacts) -> dict[int, int] | str:
+    def dynamic_tiles(self, facts: AttentionFacts) -> dict[int, int] | Refusal:
         return configurations.dynamic_tiles(facts, self)
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ...ir import Refusal
 from .. import Target
 from ..gpu.tiles import WHOLE_TILES, AttentionTile, Shape, fit
 
@@ -148,15 +149,15 @@ def family_of(target: Target) -> MatrixFamily | None:
     return next((f for name, f in _FAMILIES.items() if target.arch.startswith(name)), None)
 
 
-def find_tile(shape: Shape, family: MatrixFamily, target: Target) -> AttentionTile | str:
+def find_tile(shape: Shape, family: MatrixFamily, target: Target) -> AttentionTile | Refusal:
     """The prefill tile for attention of this shape, whose types the family has instructions for;
     or why there is none. The last tile of keys may be incomplete: IREE masks what is missing."""
     table = family.f32_tiles if shape.query == "f32" else family.tiles
     tiles = next((tiles for most, tiles in table if shape.width <= most), ())
     if not tiles:
-        return f"head dim {shape.width} is wider than any whose kernels were looked at"
+        return Refusal(f"head dim {shape.width} is wider than any whose kernels were looked at")
     products = products_of(shape, family)
-    if isinstance(products, str):
+    if isinstance(products, Refusal):
         return products
     depths = products[0].depth, products[1].depth, COLUMNS
     if shape.keys is not None:
@@ -168,10 +169,10 @@ def find_tile(shape: Shape, family: MatrixFamily, target: Target) -> AttentionTi
 
 def products_of(
     shape: Shape, family: MatrixFamily
-) -> tuple[MatrixInstruction, MatrixInstruction] | str:
+) -> tuple[MatrixInstruction, MatrixInstruction] | Refusal:
     """The instructions for Q K and for V, or why there are none."""
     query, value = family.query[shape.query], family.value[shape.value]
     found = next((product for product in query if shape.head % product.depth == 0), None)
     if found is None:
-        return f"head dim {shape.head} is no multiple of {query[-1].depth}"
+        return Refusal(f"head dim {shape.head} is no multiple of {query[-1].depth}")
     return found, value

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from ...attention.facts import AttentionFacts
-from ...ir import element_bytes
+from ...ir import Refusal, element_bytes
 from .. import Target
 from ..common_faults import common_fault
 from . import loops as cpu_loops
@@ -37,14 +37,16 @@ WIDEST_WHOLE = 128
 MEASURED_TYPES = frozenset({"f32", "f16", "bf16", "i1"})
 
 
-def configuration(facts: AttentionFacts, target: Target) -> dict[str, str] | str:
+def configuration(facts: AttentionFacts, target: Target) -> dict[str, str] | Refusal:
     """The attributes for this attention, as text by name, or why it keeps IREE's own."""
     why = refusal(facts, target)
     if why:
-        return why
+        return Refusal(why)
     step = _step(facts, register_bytes(target))
     if step is None:
-        return f"head dim {widest(facts)} is too wide for vectors of {register_bytes(target)} bytes"
+        return Refusal(
+            f"head dim {widest(facts)} is too wide for vectors of {register_bytes(target)} bytes"
+        )
     found = {"compilation_info": compilation_info(facts, step, WORKGROUP_ROWS)}
     if _has_several_dims(facts):
         return found
@@ -85,8 +87,8 @@ def decodes(facts: AttentionFacts, target: Target) -> str:
     if _has_several_dims(facts):
         return "it has several head or key dims"
     loops = cpu_loops.tiles(facts, register_bytes(target))
-    if isinstance(loops, str):
-        return loops
+    if isinstance(loops, Refusal):
+        return loops.reason
     if loops.row_vectors or cpu_loops.row_size(facts) > loops.lanes:
         return "many query rows are no decode step"
     (keys,) = (facts.sizes[dim] for dim in facts.k2)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...ir import Refusal
+
 # The most rows that reading the weights once is worth loops for.
 MOST_ROWS = 16
 # Weights that are worth a kernel of ours.
@@ -38,12 +40,12 @@ class RowTiles:
 
 def row_tiles(
     rows: int, columns: int, deep: bool, weight_bytes: int, register_bytes: int
-) -> RowTiles | str:
+) -> RowTiles | Refusal:
     """The tiles for a product of so many rows, whose weights of `weight_bytes` an element lie as
     (columns, depth) if `deep`, else as (depth, columns), on vector registers of so many bytes; or
     why it gets no loops."""
     if register_bytes not in (32, 64):
-        return f"nothing was measured for vector registers of {register_bytes} bytes"
+        return Refusal(f"nothing was measured for vector registers of {register_bytes} bytes")
     lanes = register_bytes // 4
     # Half of the registers have sums.
     sums = 16 if register_bytes == 64 else 8
@@ -53,7 +55,7 @@ def row_tiles(
         return RowTiles(lanes, min(DEEP_COLUMNS, columns), together, streams)
     wide = _line(columns, lanes, weight_bytes)
     if not wide:
-        return f"{columns} columns are cut into no whole vectors"
+        return Refusal(f"{columns} columns are cut into no whole vectors")
     together = min(rows, MOST_TOGETHER, sums // 2)
     return RowTiles(lanes, wide, together, min(MOST_VECTORS, sums // together))
 

@@ -14,7 +14,7 @@ from dataclasses import astuple, dataclass, replace
 from iree.compiler import ir
 
 from ...attention.facts import AttentionFacts
-from ...ir import body_ops
+from ...ir import Refusal, body_ops
 
 # Where `attn-configure` leaves the tiles for `attn-vectorize`: in the op's
 # `decomposition_config`, whose other entries IREE reads.
@@ -68,7 +68,7 @@ def marked(op: ir.Operation) -> LoopTiles | None:
 
 def tiles(
     facts: AttentionFacts, register_bytes: int, transposed: bool | None = None
-) -> LoopTiles | str:
+) -> LoopTiles | Refusal:
     """The tiles for an attention that `cpu` has a configuration for, on vector registers of so
     many bytes, or why it gets no loops. `transposed` has keys innermost in V, or the head dim,
     whichever is there; None takes V as it lies."""
@@ -91,11 +91,11 @@ def tiles(
             for group in _groups(rows or 0, lanes)[:1]
         ]
     if why:
-        return why
+        return Refusal(why)
     fitting = (found for found in candidates if not problem(facts, found, transposed))
     depth, width = facts.sizes[facts.k1[0]] or 0, facts.sizes[facts.n[0]] or 0
     none = f"head dim {max(depth, width)} needs more than {STACK_BYTES} bytes of stack"
-    return next(fitting, none)
+    return next(fitting, Refusal(none))
 
 
 def problem(facts: AttentionFacts, found: LoopTiles, transposed: bool | None = None) -> str:

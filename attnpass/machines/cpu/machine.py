@@ -14,7 +14,7 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ...attention.facts import AttentionFacts
-from ...ir import element_bytes, printed
+from ...ir import Refusal, element_bytes, printed
 from .. import Family, Target, Worth
 from .configurations import configuration, decodes
 from .loops import LoopTiles, fits_beside_result, tiles
@@ -73,12 +73,12 @@ class Cpu(Target):
             "measured with AVX-512, V^T costs loops of few rows up to 34%",
         )
 
-    def configuration(self, facts: AttentionFacts) -> dict[str, str] | str:
+    def configuration(self, facts: AttentionFacts) -> dict[str, str] | Refusal:
         return configuration(facts, self)
 
     def loops_refusal(self, facts: AttentionFacts) -> str:
         loops = tiles(facts, self.vector_bytes)
-        return loops if isinstance(loops, str) else "the table has none for it"
+        return loops.reason if isinstance(loops, Refusal) else "the table has none for it"
 
     def prepare(self, module: ir.Operation) -> bool:
         return write_transposed(module, self.vector_bytes)
@@ -89,7 +89,7 @@ class Cpu(Target):
     def slower_than_decomposed(self, facts: AttentionFacts) -> str:
         """IREE's own code for the op is slower, 1.2 to 12 times: attention needs loops of ours."""
         loops = tiles(facts, self.vector_bytes)
-        if isinstance(loops, str):
+        if isinstance(loops, Refusal):
             return f"an attention op has no vector loops on this CPU, and is slower then: {loops}"
         partial = facts.kind == "online_attention"
         if partial and not any(fits_beside_result(facts, one) for one in loops.from_best()):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from ...ir import Refusal
 from .workgroups import busy, divisors
 
 # Rows that have their sums in registers together, then what the rest goes by, and vectors of
@@ -35,15 +36,15 @@ class TallTiles:
     depth: int
 
 
-def tall_tiles(rows: int | None, columns: int, register_bytes: int) -> TallTiles | str:
+def tall_tiles(rows: int | None, columns: int, register_bytes: int) -> TallTiles | Refusal:
     """The tiles for a product of so many rows, None for an unknown number, and columns on vector
     registers of so many bytes; or why it gets no loops."""
     if register_bytes not in TOGETHER:
-        return f"nothing was measured for vector registers of {register_bytes} bytes"
+        return Refusal(f"nothing was measured for vector registers of {register_bytes} bytes")
     lanes, together = register_bytes // 4, TOGETHER[register_bytes]
     wide = next((n * lanes for n in (VECTORS, 1) if columns % (n * lanes) == 0), 0)
     if not wide:
-        return f"{columns} columns are cut into no whole vectors"
+        return Refusal(f"{columns} columns are cut into no whole vectors")
     if rows is None:
         return TallTiles(lanes, wide, TALL[0], wide, together, BLOCK)
     found = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from math import ceil
 
+from ...ir import Refusal
 from .workgroups import busy, divisors
 
 # The most rows, and columns, of a tile whose sums stay in registers, by bytes of one: each element
@@ -25,22 +26,24 @@ LEAST_WORK = 1 << 25
 WORKGROUP_ROWS, READING_ROWS, MOST_WEIGHTS = (128, 64, 32, 16), 16, 3 << 19
 
 
-def product_tile(rows: int, columns: int, depth: int, register_bytes: int) -> tuple[int, int] | str:
+def product_tile(
+    rows: int, columns: int, depth: int, register_bytes: int
+) -> tuple[int, int] | Refusal:
     """The tile (rows, columns) for a product in f32 on vector registers of so many bytes; or why it
     stays as it is."""
     if register_bytes not in TILES:
-        return f"nothing was measured for vector registers of {register_bytes} bytes"
+        return Refusal(f"nothing was measured for vector registers of {register_bytes} bytes")
     most, wide = TILES[register_bytes]
     # Rows of another number would be masked, three times slower.
     high = next(size for size in range(most, 0, -1) if rows % size == 0)
     if register_bytes == 64 and high <= FEW_ROWS and columns % (2 * wide) == 0:
         wide *= 2
     if high < LEAST_TILE_ROWS[register_bytes] or columns % wide:
-        return f"{rows} rows and {columns} columns are cut into no whole tiles of many"
+        return Refusal(f"{rows} rows and {columns} columns are cut into no whole tiles of many")
     if rows < LEAST_ROWS:
-        return f"{rows} rows are too few to copy its weights for: {LEAST_ROWS} pay"
+        return Refusal(f"{rows} rows are too few to copy its weights for: {LEAST_ROWS} pay")
     if rows * columns * depth < LEAST_WORK:
-        return "it is too small to copy its weights for"
+        return Refusal("it is too small to copy its weights for")
     return high, wide
 
 

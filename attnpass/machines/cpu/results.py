@@ -15,6 +15,7 @@ from ...attention.edit import edit
 from ...attention.facts import AttentionFacts, find
 from ...ir import (
     Builder,
+    Refusal,
     element_type,
     erase_dead,
     has_one_use,
@@ -68,7 +69,7 @@ def _reader(facts: AttentionFacts) -> _ResultLoop | None:
 def _needs_place(facts: AttentionFacts, register_bytes: int) -> bool:
     """Whether attention has vector loops only where nothing copies its result."""
     found = cpu_loops.tiles(facts, register_bytes)
-    if isinstance(found, str):
+    if isinstance(found, Refusal):
         return False
     return not any(cpu_loops.fits_beside_result(facts, tiles) for tiles in found.from_best())
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ...attention.facts import AttentionFacts, begins_with_numbers
-from ...ir import element_bytes
+from ...ir import Refusal, element_bytes
 from .lanes import HEAD_ELEMENTS, LANES, LaneTile
 from .tiles import AttentionTile, Shape
 
@@ -155,12 +155,12 @@ def unit_refusal(facts: AttentionFacts) -> str:
 
 def with_tile(
     tile: AttentionTile, facts: AttentionFacts, products: tuple[str, str]
-) -> Attributes | str:
+) -> Attributes | Refusal:
     """The attributes for a tile, or why IREE cannot take it; `products` are the matrix
     instructions of Q K and of V, as `mma` writes them."""
     why = rows_refusal(facts, tile)
     if why:
-        return why
+        return Refusal(why)
     n, k1, k2 = facts.n[0], facts.k1[0], tiled(facts, "key", facts.k2)
     m = tiled(facts, "output", facts.m)
     qk, pv = products
@@ -184,13 +184,16 @@ def with_tile(
     )
 
 
-def lane_attributes(tile: LaneTile, facts: AttentionFacts) -> Attributes | str:
+def lane_attributes(tile: LaneTile, facts: AttentionFacts) -> Attributes | Refusal:
     """The attributes for a tile of lanes, or why IREE cannot take it."""
     rows = rows_of(facts)
     is_padded = rows is not None and rows < tile.rows and keys_of(facts) == tile.keys
     if is_padded and facts.value("query") in (facts.value("key"), facts.value("value")):
-        return "Q is K or V, too, and IREE gives a value that is read whole tiles of one size"
-    return rows_refusal(facts, tile) or with_lanes(tile, facts)
+        return Refusal(
+            "Q is K or V, too, and IREE gives a value that is read whole tiles of one size"
+        )
+    why = rows_refusal(facts, tile)
+    return Refusal(why) if why else with_lanes(tile, facts)
 
 
 def with_lanes(tile: LaneTile, facts: AttentionFacts) -> Attributes:
@@ -226,11 +229,11 @@ def with_lanes(tile: LaneTile, facts: AttentionFacts) -> Attributes:
     )
 
 
-def decode_with(lanes: Lanes, facts: AttentionFacts) -> Attributes | str:
+def decode_with(lanes: Lanes, facts: AttentionFacts) -> Attributes | Refusal:
     """The attributes for one row of queries whose dot products go over these lanes."""
     why = decode_refusal(facts, lanes) or keys_refusal(facts, lanes.step)
     if why:
-        return why
+        return Refusal(why)
     n, k1, k2 = facts.n[0], facts.k1[0], facts.k2[0]
     partial = [0] * facts.num_dims
     spread, subgroups = ([1] * facts.num_dims for _ in range(2))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from ...ir import Refusal
 from .tiles import Shape
 
 LANES = 32
@@ -68,32 +69,32 @@ LANE_TILES = (
 )
 
 
-def find_lane_tile(shape: Shape, others: int, units: int) -> LaneTile | str:
+def find_lane_tile(shape: Shape, others: int, units: int) -> LaneTile | Refusal:
     """The tile for attention of this shape, or why there is none. It has fewer subgroups where
     else less than one workgroup came to each of the GPU's `units`; `others` counts what else
     has workgroups: batch and heads."""
     wider = max(shape.head, shape.width)
     tiles = next((tiles for most, tiles in LANE_TILES if wider <= most), ())
     if not tiles:
-        return f"head dim {wider} is wider than any that was measured"
+        return Refusal(f"head dim {wider} is wider than any that was measured")
     fitted = [fit_lanes(tile, shape) for tile in tiles]
     tile = next((tile for tile in fitted if isinstance(tile, LaneTile)), fitted[0])
-    if isinstance(tile, str) or shape.rows is None:
+    if isinstance(tile, Refusal) or shape.rows is None:
         return tile
     while tile.subgroups > 1 and others * -(-shape.rows // tile.rows) < units:
         tile = replace(tile, subgroups=tile.subgroups // 2)
     return tile
 
 
-def fit_lanes(tile: LaneTile, shape: Shape) -> LaneTile | str:
+def fit_lanes(tile: LaneTile, shape: Shape) -> LaneTile | Refusal:
     """The tile for fewer rows, its keys a divisor of the shape's; or what forbids it."""
     if shape.head % (tile.head_lanes * HEAD_ELEMENTS) or not tile.columns_each(shape.width):
-        return f"the lanes of no tile divide head dims {shape.head} and {shape.width}"
+        return Refusal(f"the lanes of no tile divide head dims {shape.head} and {shape.width}")
     step = tile.key_lanes * tile.keys_each
     if shape.keys is None or shape.keys % step:
         known = shape.keys is not None
         number = f"{shape.keys} keys" if known else "a number of keys known only at run time"
-        return f"{number} may leave a step of {step} keys incomplete"
+        return Refusal(f"{number} may leave a step of {step} keys incomplete")
     subgroups = tile.subgroups
     if shape.rows is not None:
         subgroups = min(subgroups, -(-shape.rows // tile.subgroup_rows))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from ...ir import Refusal
 from .. import Target
 
 _BYTES = {"f32": 4, "f16": 2, "bf16": 2}
@@ -58,7 +59,7 @@ def bytes_of(kind: str) -> int:
 
 def fit(
     tile: AttentionTile, shape: Shape, depths: tuple[int, int, int], target: Target
-) -> AttentionTile | str:
+) -> AttentionTile | Refusal:
     """The tile for fewer rows and narrower heads, its keys a divisor of the shape's; or what
     forbids it. `depths` is how many products a matrix instruction adds up, of Q K and of V, and
     what V's head dim must be a multiple of."""
@@ -66,24 +67,26 @@ def fit(
     head, width, keys = shape.head, shape.width, shape.keys
     if head % depth or width % step or width < 32:
         multiples = f"{depth}" if depth == step else f"{depth} and {step}"
-        return f"head dims {head} and {width} are no multiples of {multiples} from 32 on"
+        return Refusal(f"head dims {head} and {width} are no multiples of {multiples} from 32 on")
     if keys is None or keys % value_depth:
         # IREE 3.13 then "failed to distribute".
         number = "a number of keys known only at run time" if keys is None else f"{keys} keys"
-        return f"{number} may leave a matrix instruction of {value_depth} incomplete"
+        return Refusal(f"{number} may leave a matrix instruction of {value_depth} incomplete")
     per_subgroup, most = tile.rows // tile.row_subgroups, tile.row_subgroups
     fewest = most if shape.rows is None else min(most, -(-shape.rows // per_subgroup))
     narrow = replace(tile, columns=min(tile.columns, width), keys=math.gcd(tile.keys, keys))
     if narrow.keys % value_depth:
-        return f"{narrow.keys} keys at a time do not fill a matrix instruction of {value_depth}"
+        return Refusal(
+            f"{narrow.keys} keys at a time do not fill a matrix instruction of {value_depth}"
+        )
     counts = range(fewest, most + 1)
     sized = (replace(narrow, rows=n * per_subgroup, row_subgroups=n) for n in counts)
     fitted = next((new for new in sized if copies_divide(new, shape)), None)
     if fitted is None or width % fitted.columns:
-        return f"no tile's copies of head dims {head} and {width} divide among its threads"
+        return Refusal(f"no tile's copies of head dims {head} and {width} divide among its threads")
     shared = shared_bytes(fitted, shape)
     if shared > target.shared_bytes:
-        return (
+        return Refusal(
             f"{shared} bytes of shared memory are needed; {target.arch} has {target.shared_bytes}"
         )
     return fitted

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...attention.facts import AttentionFacts
+from ...ir import Refusal
 from .. import Target
 from ..gpu.configurations import (
     TILE_ROWS,
@@ -59,17 +60,18 @@ _LANES = Lanes()
 assert _LANES.head * _LANES.key_subgroups <= MOST_DECODE_LANES
 
 
-def configuration(facts: AttentionFacts, target: Target) -> Attributes | str:
+def configuration(facts: AttentionFacts, target: Target) -> Attributes | Refusal:
     """The attributes for this attention, or why it keeps IREE's own configuration."""
     why = refusal(facts, target)
     if why:
-        return why
+        return Refusal(why)
     rows = rows_of(facts)
     if rows == 1:
         return decode_with(_LANES, facts)
     if is_decode(facts) and not is_f32(facts) and (facts.sizes[facts.n[0]] or 0) <= _ONE_WARP:
         return grouped_with(32, facts)
-    return _idle(facts, target) or _prefill(facts, target, keys_of(facts))
+    idle = _idle(facts, target)
+    return Refusal(idle) if idle else _prefill(facts, target, keys_of(facts))
 
 
 def refusal(facts: AttentionFacts, target: Target) -> str:
@@ -108,10 +110,10 @@ def padded_keys(facts: AttentionFacts, target: Target) -> int | None:
     keys = facts.sizes[facts.k2[0]]
     if keys is None or facts.k2[0] in facts.score_index_dims:
         return None
-    if not isinstance(_find_tile(shape_of(facts, keys), facts, target), str):
+    if not isinstance(_find_tile(shape_of(facts, keys), facts, target), Refusal):
         return None
     tile = _find_tile(shape_of(facts, WHOLE_TILES), facts, target)
-    return None if isinstance(tile, str) else -(-keys // tile.keys) * tile.keys
+    return None if isinstance(tile, Refusal) else -(-keys // tile.keys) * tile.keys
 
 
 def padded_heads(facts: AttentionFacts, target: Target) -> tuple[int, int] | None:
@@ -122,11 +124,11 @@ def padded_heads(facts: AttentionFacts, target: Target) -> tuple[int, int] | Non
     if _refusal(facts, target) or _idle(facts, target):
         return None
     shape = shape_of(facts, WHOLE_TILES)
-    if not isinstance(_find_tile(shape, facts, target), str):
+    if not isinstance(_find_tile(shape, facts, target), Refusal):
         return None
     depth = MMA[shape.query][1] if shape.query in MMA else HEAD_ELEMENTS
     return wider_heads(
-        shape, depth, lambda wider: not isinstance(_find_tile(wider, facts, target), str)
+        shape, depth, lambda wider: not isinstance(_find_tile(wider, facts, target), Refusal)
     )
 
 
@@ -151,20 +153,20 @@ def cut_head(facts: AttentionFacts, target: Target) -> int | None:
     return next(fitting, None)
 
 
-def dynamic_tiles(facts: AttentionFacts, target: Target) -> dict[int, int] | str:
+def dynamic_tiles(facts: AttentionFacts, target: Target) -> dict[int, int] | Refusal:
     """The tiles that an unknown number of keys, and of rows, is to be viewed as, by iteration
     dim; or why there are none."""
     why = dynamic_refusal(facts)
     if why:
-        return why
+        return Refusal(why)
     rows = rows_of(facts)
     if rows is not None and rows < TILE_ROWS:
-        return f"{rows} query rows are no prefill"
+        return Refusal(f"{rows} query rows are no prefill")
     why = _refusal(facts, target) or _idle(facts, target)
     if why:
-        return why
+        return Refusal(why)
     tile = _find_tile(shape_of(facts, WHOLE_TILES), facts, target)
-    return tile if isinstance(tile, str) else unknown_as_tiles(facts, tile)
+    return tile if isinstance(tile, Refusal) else unknown_as_tiles(facts, tile)
 
 
 def decodes(facts: AttentionFacts, target: Target) -> str:
@@ -176,7 +178,7 @@ def decodes(facts: AttentionFacts, target: Target) -> str:
     if why or rows == 1 or not is_f32(facts):
         return why or decode_refusal(facts, _LANES)
     tile = _find_tile(shape_of(facts, WHOLE_TILES), facts, target)
-    return tile if isinstance(tile, str) else ""
+    return tile.reason if isinstance(tile, Refusal) else ""
 
 
 def _refusal(facts: AttentionFacts, target: Target) -> str:
@@ -218,12 +220,12 @@ def _idle(facts: AttentionFacts, target: Target) -> str:
     return f"{workgroups} workgroups leave most of {target.compute_units} compute units idle"
 
 
-def _prefill(facts: AttentionFacts, target: Target, keys: int | None) -> Attributes | str:
+def _prefill(facts: AttentionFacts, target: Target, keys: int | None) -> Attributes | Refusal:
     why = loops_refusal(facts)
     if why:
-        return why
+        return Refusal(why)
     tile = _find_tile(shape_of(facts, keys), facts, target)
-    if isinstance(tile, str):
+    if isinstance(tile, Refusal):
         return tile
     if isinstance(tile, LaneTile):
         return lane_attributes(tile, facts)
@@ -232,7 +234,7 @@ def _prefill(facts: AttentionFacts, target: Target, keys: int | None) -> Attribu
 
 def _find_tile(
     shape: Shape, facts: AttentionFacts, target: Target
-) -> AttentionTile | LaneTile | str:
+) -> AttentionTile | LaneTile | Refusal:
     """The prefill tile for attention of this shape, or why there is none."""
     if shape.query in MMA:
         return find_tile(shape, target)
@@ -243,14 +245,14 @@ def _find_tile(
 
 def prefill_with(
     tile: AttentionTile, facts: AttentionFacts, target: Target, rows: int | None, keys: int | None
-) -> Attributes | str:
+) -> Attributes | Refusal:
     """The attributes for a tile, made smaller where the attention is, or what forbids it."""
     why = loops_refusal(facts)
     if why:
-        return why
+        return Refusal(why)
     shape = replace(shape_of(facts, keys), rows=rows)
     fitted = fit(tile, shape, depths(shape), target)
-    return fitted if isinstance(fitted, str) else with_tile(fitted, facts, _products(facts))
+    return fitted if isinstance(fitted, Refusal) else with_tile(fitted, facts, _products(facts))
 
 
 def _products(facts: AttentionFacts) -> tuple[str, str]:
@@ -259,22 +261,26 @@ def _products(facts: AttentionFacts) -> tuple[str, str]:
     return query, value
 
 
-def lanes_with(tile: LaneTile, facts: AttentionFacts) -> Attributes | str:
+def lanes_with(tile: LaneTile, facts: AttentionFacts) -> Attributes | Refusal:
     """The attributes for a tile of lanes, made smaller where the attention is, or what forbids
     it."""
-    fitted = loops_refusal(facts) or fit_lanes(tile, shape_of(facts, keys_of(facts)))
-    return fitted if isinstance(fitted, str) else lane_attributes(fitted, facts)
+    if why := loops_refusal(facts):
+        return Refusal(why)
+    fitted = fit_lanes(tile, shape_of(facts, keys_of(facts)))
+    return fitted if isinstance(fitted, Refusal) else lane_attributes(fitted, facts)
 
 
-def grouped_with(keys: int, facts: AttentionFacts) -> Attributes | str:
+def grouped_with(keys: int, facts: AttentionFacts) -> Attributes | Refusal:
     """A few rows that share K and V: one warp, one tensor-core tile of rows, `keys` at once."""
     why = decode_refusal(facts, _LANES) or keys_refusal(facts, _LANES.step)
     if why:
-        return why
+        return Refusal(why)
     n, k1, k2 = facts.n[0], facts.k1[0], facts.k2[0]
     shape = shape_of(facts, keys)
     if not copies_divide(AttentionTile(TILE_ROWS, shape.width, keys, 1), shape):
-        return f"copies of head dims {shape.head} and {shape.width} do not divide among a warp"
+        return Refusal(
+            f"copies of head dims {shape.head} and {shape.width} do not divide among a warp"
+        )
     workgroup = decode_workgroup(facts)
     workgroup[facts.m[-1]] = TILE_ROWS
     reduction = [0] * facts.num_dims

@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from ...attention.facts import CONFIGURATION_ATTRIBUTES
-from ...ir import body_names, defining_op, element_type_name, filled_with, maps, static_size
+from ...ir import (
+    Refusal,
+    body_names,
+    defining_op,
+    element_type_name,
+    filled_with,
+    maps,
+    static_size,
+)
 from ...ir.contractions import ContractionFacts, read_contraction
 from ...ir.limits import ASSUMED_TILES
 from .. import Target
@@ -100,10 +108,10 @@ def find(function: ir.Operation) -> ContractionFacts | None:
     return found[0]
 
 
-def configuration(facts: ContractionFacts, target: Target) -> dict[str, str] | str:
+def configuration(facts: ContractionFacts, target: Target) -> dict[str, str] | Refusal:
     """The attributes for this contraction, or why it keeps IREE's own configuration."""
     tile = _find_tile(facts, target)
-    if isinstance(tile, str):
+    if isinstance(tile, Refusal):
         return tile
     workgroup, subgroups = ([1] * len(facts.sizes) for _ in range(2))
     m, n, (k,) = facts.m[-1], facts.n[-1], facts.k
@@ -125,22 +133,24 @@ def configuration(facts: ContractionFacts, target: Target) -> dict[str, str] | s
     }
 
 
-def _find_tile(facts: ContractionFacts, target: Target) -> ProductTile | str:
+def _find_tile(facts: ContractionFacts, target: Target) -> ProductTile | Refusal:
     """The tile for this contraction, or why there is none."""
     own = next((name for name in CONFIGURATION_ATTRIBUTES if name in facts.op.attributes), "")
     if own:
-        return f"it has a {own}"
+        return Refusal(f"it has a {own}")
     if not facts.m or not facts.n or len(facts.k) != 1:
-        return "it is no product of matrices"
+        return Refusal("it is no product of matrices")
     single = [dim for dim in facts.kept if dim not in facts.batch]
     if single[-1] not in facts.n:
-        return "IREE 3.13 computes wrong numbers where the first factor has the last dim"
+        return Refusal("IREE 3.13 computes wrong numbers where the first factor has the last dim")
     if not facts.m[-1] < facts.n[-1] < facts.k[0]:
-        return "IREE 3.13 computes wrong numbers where loops are not over rows, columns and depth"
+        return Refusal(
+            "IREE 3.13 computes wrong numbers where loops are not over rows, columns and depth"
+        )
     refusals = {tile: _tile_refusal(tile, facts, target) for tile in TILES}
     able = [tile for tile, why in refusals.items() if not why]
     if not able:
-        return refusals[TILES[-1]]
+        return Refusal(refusals[TILES[-1]])
     return min(able, key=lambda tile: _nanoseconds(tile, facts, target))
 
 

@@ -27,7 +27,7 @@ from typing import ClassVar
 
 from ...attention.facts import AttentionFacts
 from ...attention.widening import cast_operands, narrow_operands, wide_type
-from ...ir import printed
+from ...ir import Refusal, printed
 from .. import Family, Target, Worth, widening_seconds
 from ..gpu.lanes import LANES
 from . import configurations
@@ -95,7 +95,7 @@ class Nvidia(Target):
             seconds, words if seconds > 0 else "the casts would take longer than they save"
         )
 
-    def configuration(self, facts: AttentionFacts) -> dict[str, str] | str:
+    def configuration(self, facts: AttentionFacts) -> dict[str, str] | Refusal:
         return configurations.configuration(facts, self)
 
     def decode_refusal(self, facts: AttentionFacts) -> str:
@@ -110,7 +110,7 @@ class Nvidia(Target):
     def cut_head(self, facts: AttentionFacts) -> int | None:
         return configurations.cut_head(facts, self)
 
-    def dynamic_tiles(self, facts: AttentionFacts) -> dict[int, int] | str:
+    def dynamic_tiles(self, facts: AttentionFacts) -> dict[int, int] | Refusal:
         return configurations.dynamic_tiles(facts, self)
 
     @property

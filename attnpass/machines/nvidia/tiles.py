@@ -5,6 +5,7 @@ Knows shapes only, no IR. All of it was measured on an H200.
 
 from __future__ import annotations
 
+from ...ir import Refusal
 from .. import Target
 from ..gpu.tiles import AttentionTile, Shape, fit
 
@@ -34,14 +35,14 @@ TILES = (
 FEW_ROWS = (512, AttentionTile(16, 512, 32, 1, 4))
 
 
-def find_tile(shape: Shape, target: Target) -> AttentionTile | str:
+def find_tile(shape: Shape, target: Target) -> AttentionTile | Refusal:
     """The prefill tile for attention of this shape, or why there is none."""
     tiles = next((tiles for most, tiles in TILES if shape.width <= most), ())
     most, few = FEW_ROWS
     if tiles and tiles[0].columns == most and shape.rows is not None and shape.rows <= few.rows:
         tiles = (few, *tiles)
     if not tiles:
-        return f"head dim {shape.width} is wider than any that was measured"
+        return Refusal(f"head dim {shape.width} is wider than any that was measured")
     fitted = [fit(tile, shape, depths(shape), target) for tile in tiles]
     found = next((tile for tile in fitted if isinstance(tile, AttentionTile)), None)
     return found or fitted[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attnpass.attention.facts import AttentionFacts
-from attnpass.ir import printed
+from attnpass.ir import Refusal, printed
 from attnpass.machines import Family, Target, Worth
 from attnpass.machines.cpu.configurations import compilation_info
 from attnpass.machines.cpu.machine import Cpu
@@ -22,9 +22,9 @@ class SampleCpu(Cpu):
         elements = facts.assumed_extent((*facts.batch, *facts.k2, *facts.n))
         return Worth(1e-6 * elements, "a sample CPU reads V along its keys")
 
-    def configuration(self, facts: AttentionFacts) -> dict[str, str] | str:
+    def configuration(self, facts: AttentionFacts) -> dict[str, str] | Refusal:
         if facts.element_types["query"] != "f32":
-            return "a sample CPU has tiles for f32 alone"
+            return Refusal("a sample CPU has tiles for f32 alone")
         return {"compilation_info": compilation_info(facts, step=(2, 4), workgroup_rows=16)}
 
 
