@@ -33,7 +33,6 @@ BENCHES = (
     "models",
     "models_on_cpu",
     "product_kernels",
-    "projection",
 )
 # Seconds that a case may be silent, where its bench says nothing else.
 CASE_SECONDS = 120

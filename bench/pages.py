@@ -36,13 +36,6 @@ def ms(row: Row | None) -> str:
     return f"{row['ms']:.3f}" if row.get("ms", 0) > 0 else "-"
 
 
-def ms_and_error(row: Row) -> str:
-    if row.get("failed"):
-        return "does not compile"
-    error = f"({row['error']:.1e})"
-    return f"{row['ms']:.3f} {error}" if "ms" in row else error
-
-
 def three_digits(row: Row) -> str:
     return f"{row['ms']:.3g}" if row["ms"] < 1000 else f"{row['ms']:.0f}"
 
@@ -311,51 +304,6 @@ def speedups() -> str:
             ratios[case] = {name: spent / ours for name, spent in others.items()}
     title = "prefill on an H200: time over that of attnpass (right of 1: attnpass is faster)"
     return ratios_plot(title, ratios, names)
-
-
-def projection() -> str:
-    """Milliseconds and errors of a projection into attention by form and variant, what its
-    kernels take, and the errors of the forms that were not timed."""
-    results = load("projection_h200")
-    cases = results.by_case()
-    timed = {case: rows for case, rows in cases.items() if "ms" in rows["attnpass V^T"]}
-    names = {
-        "iree": "IREE",
-        "attnpass, V as it is": "V as it is",
-        "attnpass V^T": "V^T",
-        "attnpass": "by price",
-        "kernels, V as it is": "kernels, V as it is",
-        "kernels, V^T": "kernels, V^T",
-        "kernels": "kernels, by price",
-        "FA2": "FA2",
-        "cuDNN": "cuDNN",
-    }
-    purposes = ("projection", "transposition", "casts", "attention")
-    spent = []
-    for case, rows in timed.items():
-        for name, words in names.items():
-            if found := rows[name].get("microseconds"):
-                cells = (f"{found[one]:.0f}" if one in found else "-" for one in purposes)
-                spent.append([case, words, *cells])
-    parts = [
-        f"{on(results)} (error against float32).",
-        table(
-            ["form, types, batch, model width, rows", *names.values()],
-            [[case, *(ms_and_error(rows[name]) for name in names)] for case, rows in timed.items()],
-        ),
-        "Microseconds of the kernels:",
-        table(["case", "variant", *purposes], spent),
-        "Errors of the forms that were not timed:",
-        table(
-            ["form, type, batch, model width, rows", "IREE", "V as it is", "V^T"],
-            [
-                [case, *(f"{rows[name]['error']:.1e}" for name in list(names)[:3])]
-                for case, rows in cases.items()
-                if case not in timed
-            ],
-        ),
-    ]
-    return "\n\n".join(parts)
 
 
 # docs/notes/kernels.md
@@ -651,7 +599,6 @@ BLOCKS: dict[tuple[str, str], Block] = {
     ("notes/gpu.md", "prefill"): Block(prefill, ("configure_h200",)),
     ("notes/gpu.md", "narrow"): Block(narrow, ("configure_h200",)),
     ("notes/gpu.md", "f32"): Block(f32, ("configure_f32_h200",)),
-    ("notes/gpu.md", "projection"): Block(projection, ("projection_h200",)),
     ("notes/kernels.md", "decode"): Block(kernel_decode, ("kernels_h200",)),
     ("notes/kernels.md", "prefill"): Block(kernel_prefill, ("kernels_h200",)),
     ("notes/kernels.md", "floats"): Block(kernel_floats, ("kernels_h200",)),

@@ -8,7 +8,6 @@ Programs that are compared take turns, because a clock follows what ran before.
 
 from __future__ import annotations
 
-import itertools
 import random
 import statistics
 import time
@@ -72,32 +71,12 @@ def gpu_microseconds(calls: Mapping[str, Callable[[], Any]], turns: int) -> dict
 def on_device(call: Callable[[str], Any]) -> float:
     """Seconds of the GPU for an attention: the median over calls of the sum of what runs there,
     by their number of attentions. What a call fetches for the host is left out."""
-    (calls,) = kernels_in_turns({"": call}).values()
-    return statistics.median(sum(spent for _, spent in kernels) for kernels in calls)
-
-
-def kernels_in_turns(
-    ways: dict[str, Callable[[str], Any]], repeats: int = REPEATS
-) -> dict[str, list[list[tuple[str, float]]]]:
-    """For each of `ways` and each of its `repeats` calls, what ran on the GPU: names, and seconds
-    for an attention. Each way calls `few` or `many`, and waits for its end."""
-    which = {name: _fitting(call) for name, call in ways.items()}
-    each = {name: len(kernels_of(lambda n=name: ways[n](which[n]))) for name in ways}
-    turns = list(in_turns(list(ways), repeats))
-
-    def take_turns() -> None:
-        for name in turns:
-            ways[name](which[name])
-
-    events = kernels_of(take_turns)
-    assert len(events) == repeats * sum(each.values()), f"{repeats} calls, {len(events)} events"
-    found: dict[str, list[list[tuple[str, float]]]] = {name: [] for name in ways}
-    rest = iter(events)
-    for name in turns:
-        kernels = itertools.islice(rest, each[name])
-        attentions = COUNTS[which[name]]
-        found[name].append([(kernel, us / attentions / 1e6) for kernel, us in kernels])
-    return found
+    which = _fitting(call)
+    each = len(kernels_of(lambda: call(which)))
+    events = kernels_of(lambda: [call(which) for _ in range(REPEATS)])
+    assert len(events) == REPEATS * each, f"{REPEATS} calls, {len(events)} events"
+    spent = [sum(us for _, us in events[at : at + each]) for at in range(0, len(events), each)]
+    return statistics.median(spent) / COUNTS[which] / 1e6
 
 
 def _fitting(call: Callable[[str], Any]) -> str:

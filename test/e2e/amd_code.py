@@ -9,8 +9,6 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.cases.projection_forms import Case, module_text
-
 OWN_TRANSPOSE = "--iree-global-opt-enable-attention-v-transpose"
 VARIANTS = {
     "row-major": ["--attn-disable", f"{OWN_TRANSPOSE}=false"],
@@ -27,6 +25,48 @@ NARROW_STORE = re.compile(
     r"(?:buffer|global|flat)_store_(?:d16_hi_)?(?:byte|short|b8|b16)(_d16_hi)?"
 )
 MATRIX = re.compile(r"v_(?:mfma|smfmac|wmma|swmmac)_\w+")
+
+
+# A projection, whose heads are brought forward, into attention of 2 heads, in one type.
+_PROJECTION = """
+func.func @main(%q: HEADS, %k: HEADS, %x: FLAT, %w: FLAT) -> HEADS {
+  %zero = arith.constant 0.0 : f32
+  %scale = arith.constant 8.838835e-02 : KIND
+  %1 = tensor.empty() : tensor<256x256xf32>
+  %2 = linalg.fill ins(%zero : f32) outs(%1 : tensor<256x256xf32>) -> tensor<256x256xf32>
+  %3 = linalg.matmul ins(%x, %w : FLAT, FLAT) outs(%2 : tensor<256x256xf32>) -> tensor<256x256xf32>
+  %4 = tensor.empty() : FLAT
+  %5 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>,
+      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%3 : tensor<256x256xf32>) outs(%4 : FLAT) {
+  ^bb0(%a: f32, %o: KIND):
+    %c = arith.truncf %a : f32 to KIND
+    linalg.yield %c : KIND
+  } -> FLAT
+  %6 = tensor.expand_shape %5 [[0, 1], [2, 3]] output_shape [1, 256, 2, 128]
+      : FLAT into tensor<1x256x2x128xKIND>
+  %7 = tensor.empty() : tensor<1x2x256x128xKIND>
+  %8 = linalg.transpose ins(%6 : tensor<1x256x2x128xKIND>)
+      outs(%7 : tensor<1x2x256x128xKIND>) permutation = [0, 2, 1, 3]
+  %9 = tensor.collapse_shape %8 [[0, 1], [2], [3]] : tensor<1x2x256x128xKIND> into HEADS
+  %10 = tensor.empty() : HEADS
+  %11 = iree_linalg_ext.attention <indexing_maps = [
+      affine_map<(b, m, n, k1, k2) -> (b, m, k1)>, affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>,
+      affine_map<(b, m, n, k1, k2) -> (b, k2, n)>, affine_map<(b, m, n, k1, k2) -> ()>,
+      affine_map<(b, m, n, k1, k2) -> (b, m, n)>]>
+      ins(%q, %k, %9, %scale : HEADS, HEADS, HEADS, KIND) outs(%10 : HEADS) {
+  ^bb0(%s: f32):
+    iree_linalg_ext.yield %s : f32
+  } -> HEADS
+  return %11 : HEADS
+}
+"""
+
+
+def projection(kind: str) -> str:
+    """The module of element type `kind`."""
+    heads = _PROJECTION.replace("HEADS", "tensor<2x256x128xKIND>")
+    return heads.replace("FLAT", "tensor<256x256xKIND>").replace("KIND", kind)
 
 
 @dataclass
@@ -48,11 +88,11 @@ class Kernel:
     lds: int = 0
 
 
-def compile_case(target: str, case: Case, variant: str) -> str:
-    """The assembly of a case; CalledProcessError if it does not compile."""
+def compile_module(target: str, text: str, variant: str) -> str:
+    """The assembly of a module; CalledProcessError if it does not compile."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "model.mlir")
-        source.write_text(module_text(case))
+        source.write_text(text)
         command = [sys.executable, "-m", "attnpass.cli.attn_compile", str(source)]
         command += ["--iree-hal-target-device=hip", f"--iree-rocm-target={target}"]
         command += [f"--iree-hal-dump-executable-intermediates-to={folder}"]

@@ -8,17 +8,14 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from amd_code import Kernel, compile_case, read_kernels, the_kernel
-
-from bench.cases.projection_forms import Case
+from amd_code import Kernel, compile_module, projection, read_kernels, the_kernel
 
 TARGETS = [("gfx942", "f16"), ("gfx1201", "f8E4M3FN")]
 
 
 @cache
 def kernels(target: str, kind: str, variant: str) -> dict[str, Kernel]:
-    case = Case("matmul", kind, heads=2, kv_heads=2, rows=256, keys=256, head=128, model=256)
-    return read_kernels(compile_case(target, case, variant))
+    return read_kernels(compile_module(target, projection(kind), variant))
 
 
 @pytest.mark.parametrize(("target", "kind"), TARGETS)
