@@ -23,7 +23,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import statistics
 import subprocess
 import sys
@@ -36,9 +35,10 @@ from typing import Any
 
 import numpy as np
 
+from bench import on_cpu
 from bench.attention import V_T, K, Q, V, fresh_attention
 from bench.device import load, to_iree
-from bench.results import ROOT, Row, row
+from bench.results import Row, row
 from bench.timing import relative_error
 
 # Passes of each program; None is iree-compile.
@@ -62,7 +62,7 @@ CASE_SECONDS = 3600
 SPIN_MICROSECONDS = 10_000
 # What `run` calls in processes of their own, and what it sets there; the last two with several
 # threads.
-PARTS = {
+PARTS: dict[str, dict[str, str]] = {
     "programs": {},
     "torch": {},
     "spinning": {},
@@ -245,23 +245,9 @@ def median_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def run_part(folder: Path, case: Case, threads: int, part: str) -> dict[str, Any]:
     """Columns of a case measured in a process, which prints them."""
-    cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
-    command = ["taskset", "-c", cores, sys.executable, "-m", "bench.cases.cpu"]
-    command += [part, str(folder), str(CASES.index(case)), str(threads)]
-    # Set before numpy and torch start their threads.
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), **PARTS[part]}
-    try:
-        done = subprocess.run(
-            command,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=PART_SECONDS,
-            cwd=ROOT,
-        )
-    except subprocess.TimeoutExpired:
-        return {"": {"failed": f"took more than {PART_SECONDS} s"}}
-    return json.loads(done.stdout) if done.stdout else {"": {"failed": done.stderr[-500:]}}
+    words = (part, folder, CASES.index(case), threads)
+    found = on_cpu.measured_apart("cpu", words, threads, PART_SECONDS, **PARTS[part])
+    return {"": found} if "failed" in found else found
 
 
 @dataclass(frozen=True)
@@ -274,20 +260,20 @@ class Call:
 
 def measure_programs(folder: Path, case: Case, threads: int) -> dict[str, Any]:
     """Milliseconds and relative errors of each compiled program."""
-    arrays, device = inputs(case), cpu_device(threads)
+    arrays, place = inputs(case), on_cpu.device(threads)
     programs = {path.stem: path.read_bytes() for path in sorted(folder.glob("*.vmfb"))}
     calls: dict[str, Call] = {}
     for name, program in programs.items():
-        calls |= iree_calls(name, program, case, arrays, device, threads)
+        calls |= iree_calls(name, program, case, arrays, place, threads)
     return measure(case, arrays, calls, threads)
 
 
 def measure_spinning(folder: Path, case: Case, threads: int) -> dict[str, Any]:
     """Milliseconds and relative errors of our loops, called by workers that spin."""
-    arrays, device = inputs(case), cpu_device(threads, SPIN_MICROSECONDS)
+    arrays, place = inputs(case), on_cpu.device(threads, SPIN_MICROSECONDS)
     program = (folder / "vectorized.vmfb").read_bytes()
     return measure(
-        case, arrays, iree_calls("spinning", program, case, arrays, device, threads), threads
+        case, arrays, iree_calls("spinning", program, case, arrays, place, threads), threads
     )
 
 
@@ -357,18 +343,6 @@ def reference(case: Case, arrays: list[np.ndarray], steps: int) -> np.ndarray:
             q = weights / weights.sum(-1, keepdims=True) @ v
         results.append(q)
     return np.stack(results)
-
-
-def cpu_device(threads: int, spin: int = 0) -> Any:
-    """IREE's device with workers that wait for `spin` microseconds before they sleep."""
-    from iree import runtime
-
-    if threads == 1:
-        return runtime.get_device("local-sync")
-    runtime.flags.parse_flags(
-        f"--task_topology_group_count={threads}", f"--task_worker_spin_us={spin}"
-    )
-    return runtime.get_device("local-task")
 
 
 def iree_calls(

@@ -16,9 +16,7 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import json
-import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -28,9 +26,10 @@ from typing import Any
 
 import numpy as np
 
+from bench import on_cpu
 from bench.device import load, to_iree, torch_type
 from bench.harness import attn_compile
-from bench.results import ROOT, Row, row
+from bench.results import Row, row
 from bench.timing import relative_error
 
 IS_ON_CPU = True
@@ -131,28 +130,17 @@ def run(folder: Path, case: Block, options: argparse.Namespace) -> Iterator[Row]
 
 
 def _part(folder: Path, case: Block, threads: int, part: str) -> dict[str, Any]:
-    """What a process that is pinned to so many cores prints."""
-    cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
-    command = ["taskset", "-c", cores, sys.executable, "-m", "bench.cases.models_on_cpu"]
-    command += [part, str(folder), str(_number(case)), str(threads)]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    """What a process of its own measures."""
     # Inductor tries each set of vector instructions in a process of its own: minutes where
     # processes start slowly.
-    environment["TORCHINDUCTOR_VEC_ISA_OK"] = "1"
-    try:
-        done = subprocess.run(
-            command,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=PART_SECONDS,
-            cwd=ROOT,
-        )
-    except subprocess.TimeoutExpired as late:
-        said = (late.stderr or b"").decode(errors="replace")[-600:]
-        return {part: {"failed": f"took more than {PART_SECONDS} s: {said}"}}
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    return json.loads(lines[-1]) if lines else {part: {"failed": done.stderr[-300:] or "ended"}}
+    found = on_cpu.measured_apart(
+        "models_on_cpu",
+        (part, folder, _number(case), threads),
+        threads,
+        PART_SECONDS,
+        TORCHINDUCTOR_VEC_ISA_OK="1",
+    )
+    return {part: found} if "failed" in found else found
 
 
 def measure(part: str, folder: Path, case: Block, threads: int) -> dict[str, Any]:
@@ -230,10 +218,7 @@ def _programs(
     """What makes a call of each program that was compiled."""
     from iree import runtime
 
-    runtime.flags.parse_flags(
-        f"--task_topology_group_count={threads}", f"--task_worker_spin_us={SPIN_MICROSECONDS}"
-    )
-    device = runtime.get_device("local-sync" if threads == 1 else "local-task")
+    device = on_cpu.device(threads, SPIN_MICROSECONDS)
     weights = list(block.parameters())
     given = [to_iree(device, one) for one in inputs]
     as_arguments = [to_iree(device, one) for one in weights]

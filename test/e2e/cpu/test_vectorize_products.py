@@ -171,6 +171,41 @@ def test_numbers(cpu: str, level: str) -> None:
 
 # Named ops, batches of one, weights in front, weights that two results read, a result whose dims
 # are cut and turned, sums that are narrowed.
+# Products of two sequences' rows whose results are heads in front of their rows.
+_HEADS = """
+func.func @NAME(%w: tensor<320x256xf16>, %x: tensor<2xROWSx256xf16>) -> tensor<2x4xROWSx80xf16> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2xROWSx320xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2xROWSx320xf32>) -> tensor<2xROWSx320xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(b, m, n, k) -> (b, m, k)>,
+      affine_map<(b, m, n, k) -> (n, k)>, affine_map<(b, m, n, k) -> (b, m, n)>],
+      iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<2xROWSx256xf16>, tensor<320x256xf16>) outs(%f : tensor<2xROWSx320xf32>) {
+  ^bb0(%a: f16, %c: f16, %o: f32):
+    %aw = arith.extf %a : f16 to f32
+    %cw = arith.extf %c : f16 to f32
+    %y = arith.mulf %aw, %cw : f32
+    %z = arith.addf %y, %o : f32
+    linalg.yield %z : f32
+  } -> tensor<2xROWSx320xf32>
+  %h = tensor.empty() : tensor<2xROWSx320xf16>
+  %t = linalg.generic {indexing_maps = [affine_map<(b, m, n) -> (b, m, n)>,
+      affine_map<(b, m, n) -> (b, m, n)>], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%p : tensor<2xROWSx320xf32>) outs(%h : tensor<2xROWSx320xf16>) {
+  ^bb0(%a: f32, %o: f16):
+    %y = arith.truncf %a : f32 to f16
+    linalg.yield %y : f16
+  } -> tensor<2xROWSx320xf16>
+  %cut = tensor.expand_shape %t [[0], [1], [2, 3]] output_shape [2, ROWS, 4, 80]
+      : tensor<2xROWSx320xf16> into tensor<2xROWSx4x80xf16>
+  %te = tensor.empty() : tensor<2x4xROWSx80xf16>
+  %r = linalg.transpose ins(%cut : tensor<2xROWSx4x80xf16>) outs(%te : tensor<2x4xROWSx80xf16>)
+      permutation = [0, 2, 1, 3]
+  return %r : tensor<2x4xROWSx80xf16>
+}
+"""
+
+
 FORMS = """
 func.func @matvec(%w: tensor<320x256xf32>, %x: tensor<256xf32>) -> tensor<320xf32> {
   %zero = arith.constant 0.0 : f32
@@ -195,36 +230,6 @@ func.func @batch(%w: tensor<1x256x320xf16>, %x: tensor<1x3x256xf16>) -> tensor<1
   %r = linalg.batch_matmul ins(%x, %w : tensor<1x3x256xf16>, tensor<1x256x320xf16>)
       outs(%f : tensor<1x3x320xf32>) -> tensor<1x3x320xf32>
   return %r : tensor<1x3x320xf32>
-}
-func.func @sequences(%w: tensor<320x256xf16>, %x: tensor<2x3x256xf16>) -> tensor<2x4x3x80xf16> {
-  %zero = arith.constant 0.0 : f32
-  %e = tensor.empty() : tensor<2x3x320xf32>
-  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x3x320xf32>) -> tensor<2x3x320xf32>
-  %p = linalg.generic {indexing_maps = [affine_map<(b, m, n, k) -> (b, m, k)>,
-      affine_map<(b, m, n, k) -> (n, k)>, affine_map<(b, m, n, k) -> (b, m, n)>],
-      iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
-      ins(%x, %w : tensor<2x3x256xf16>, tensor<320x256xf16>) outs(%f : tensor<2x3x320xf32>) {
-  ^bb0(%a: f16, %c: f16, %o: f32):
-    %aw = arith.extf %a : f16 to f32
-    %cw = arith.extf %c : f16 to f32
-    %y = arith.mulf %aw, %cw : f32
-    %z = arith.addf %y, %o : f32
-    linalg.yield %z : f32
-  } -> tensor<2x3x320xf32>
-  %h = tensor.empty() : tensor<2x3x320xf16>
-  %t = linalg.generic {indexing_maps = [affine_map<(b, m, n) -> (b, m, n)>,
-      affine_map<(b, m, n) -> (b, m, n)>], iterator_types = ["parallel", "parallel", "parallel"]}
-      ins(%p : tensor<2x3x320xf32>) outs(%h : tensor<2x3x320xf16>) {
-  ^bb0(%a: f32, %o: f16):
-    %y = arith.truncf %a : f32 to f16
-    linalg.yield %y : f16
-  } -> tensor<2x3x320xf16>
-  %cut = tensor.expand_shape %t [[0], [1], [2, 3]] output_shape [2, 3, 4, 80]
-      : tensor<2x3x320xf16> into tensor<2x3x4x80xf16>
-  %te = tensor.empty() : tensor<2x4x3x80xf16>
-  %r = linalg.transpose ins(%cut : tensor<2x3x4x80xf16>) outs(%te : tensor<2x4x3x80xf16>)
-      permutation = [0, 2, 1, 3]
-  return %r : tensor<2x4x3x80xf16>
 }
 func.func @in_front(%w: tensor<320x256xf32>, %x: tensor<256x5xf32>) -> tensor<320x5xf32> {
   %zero = arith.constant 0.0 : f32
@@ -254,36 +259,6 @@ func.func @gated(%w: tensor<320x256xf32>, %x: tensor<2x256xf32>) -> tensor<2x320
     linalg.yield %y : f32
   } -> tensor<2x320xf32>
   return %r : tensor<2x320xf32>
-}
-func.func @heads(%w: tensor<320x256xf16>, %x: tensor<2x33x256xf16>) -> tensor<2x4x33x80xf16> {
-  %zero = arith.constant 0.0 : f32
-  %e = tensor.empty() : tensor<2x33x320xf32>
-  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x33x320xf32>) -> tensor<2x33x320xf32>
-  %p = linalg.generic {indexing_maps = [affine_map<(b, m, n, k) -> (b, m, k)>,
-      affine_map<(b, m, n, k) -> (n, k)>, affine_map<(b, m, n, k) -> (b, m, n)>],
-      iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
-      ins(%x, %w : tensor<2x33x256xf16>, tensor<320x256xf16>) outs(%f : tensor<2x33x320xf32>) {
-  ^bb0(%a: f16, %c: f16, %o: f32):
-    %aw = arith.extf %a : f16 to f32
-    %cw = arith.extf %c : f16 to f32
-    %y = arith.mulf %aw, %cw : f32
-    %z = arith.addf %y, %o : f32
-    linalg.yield %z : f32
-  } -> tensor<2x33x320xf32>
-  %h = tensor.empty() : tensor<2x33x320xf16>
-  %t = linalg.generic {indexing_maps = [affine_map<(b, m, n) -> (b, m, n)>,
-      affine_map<(b, m, n) -> (b, m, n)>], iterator_types = ["parallel", "parallel", "parallel"]}
-      ins(%p : tensor<2x33x320xf32>) outs(%h : tensor<2x33x320xf16>) {
-  ^bb0(%a: f32, %o: f16):
-    %y = arith.truncf %a : f32 to f16
-    linalg.yield %y : f16
-  } -> tensor<2x33x320xf16>
-  %cut = tensor.expand_shape %t [[0], [1], [2, 3]] output_shape [2, 33, 4, 80]
-      : tensor<2x33x320xf16> into tensor<2x33x4x80xf16>
-  %te = tensor.empty() : tensor<2x4x33x80xf16>
-  %r = linalg.transpose ins(%cut : tensor<2x33x4x80xf16>) outs(%te : tensor<2x4x33x80xf16>)
-      permutation = [0, 2, 1, 3]
-  return %r : tensor<2x4x33x80xf16>
 }
 func.func @pairs(%w: tensor<256x4x80xf32>, %x: tensor<3x?x256xf32>) -> tensor<3x4x?x80xf32> {
   %zero = arith.constant 0.0 : f32
@@ -315,6 +290,10 @@ func.func @any_rows(%w: tensor<320x256xf32>, %x: tensor<?x256xf32>) -> tensor<?x
   return %r : tensor<?x320xf32>
 }
 """
+FORMS += "".join(
+    _HEADS.replace("NAME", name).replace("ROWS", str(rows))
+    for name, rows in (("sequences", 3), ("heads", 33))
+)
 
 
 @pytest.mark.parametrize("level", ["O0", "O2", "O3"])
