@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from ..codegen.kernel import load_of
-from ..ir import element_bytes
+from ..ir import element_bytes, ranked_shape
+from .computed_lines import widened_from
 from .tile import Columns, TileLoops
 from .vectors import LOG2_E, Vectors
 
@@ -35,9 +36,11 @@ SOFTMAX_UNROLLED = 16
 
 @dataclass(frozen=True)
 class Stream:
-    """How an operand is fetched: the buffer that it lies in, and how many keys ahead."""
+    """How an operand is fetched: the buffer that it, or the codes that it is made of, lies in, by
+    these of its dims, and how many keys ahead."""
 
     buffer: ir.Value
+    dims: tuple[int | None, ...]
     element_bytes: int
     keys_ahead: int
 
@@ -70,6 +73,9 @@ class DecodeLoops(TileLoops):
     def stream(self, v: Vectors, operand: str) -> Stream | None:
         """How an operand is fetched; None where it does not lie in one buffer."""
         tensor = self.facts.value(operand)
+        dims: tuple[int | None, ...] = tuple(range(len(ranked_shape(tensor))))
+        if (codes := widened_from(tensor)) is not None:
+            tensor, dims = codes.operand, codes.dims
         load = load_of(tensor)
         if load is None or not isinstance(load.operands[0].type, ir.MemRefType):
             return None
@@ -77,14 +83,17 @@ class DecodeLoops(TileLoops):
         size = element_bytes(tensor)
         row = size * (self.depth if operand == "key" else self.width)
         ahead = self.tiles.keys if self.is_transposed(operand) else -(-AHEAD_BYTES // row)
-        return Stream(v.buffer(tensor, space), size, ahead)
+        return Stream(v.buffer(tensor, space), dims, size, ahead)
 
     def fetch_ahead(self, v: Vectors, operand: str, offset: int, **at: ir.Value) -> None:
         stream = self.streams[operand]
         if stream is None or offset * stream.element_bytes % LINE_BYTES:
             return
         at["key"] = v.at(at["key"], stream.keys_ahead)
-        v.prefetch(stream.buffer, self.place(v, operand, **at))
+        place = self.place(v, operand, **at)
+        v.prefetch(
+            stream.buffer, [v.number(0) if dim is None else place[dim] for dim in stream.dims]
+        )
 
     def pieces(self, v: Vectors) -> list[tuple[ir.Value, int]]:
         """Vectors, as (first element, lanes), that the head dim goes into."""
@@ -231,8 +240,7 @@ class DecodeLoops(TileLoops):
 
     def dot_product(self, v: Vectors, key: ir.Value, rows: Sequence[ir.Value]) -> list[ir.Value]:
         """Products of rows with one key."""
-        lanes, tensor = self.tiles.lanes, self.facts.value("key")
-        dim = self.facts.map_of("key").index(self.head)
+        lanes, dim = self.tiles.lanes, self.facts.map_of("key").index(self.head)
 
         def add(
             v: Vectors, start: ir.Value, offset: int, sums: list[ir.Value], width: int
@@ -240,7 +248,7 @@ class DecodeLoops(TileLoops):
             head = v.at(start, offset)
             self.fetch_ahead(v, "key", offset, key=key, head=head)
             place = self.place(v, "key", key=key, head=head)
-            part = v.wide(v.read(tensor, place, [dim], [width], [True]))
+            part = self.line(v, "key", place, dim, width)
             queries = [v.load(self.queries, width, row, head) for row in rows]
             return [v.fma(query, part, x) for query, x in zip(queries, sums, strict=True)]
 

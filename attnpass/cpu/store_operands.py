@@ -1,4 +1,6 @@
-"""attn-store-operands: CPUs: K, V and masks that are computed stand in memory before attention."""
+"""attn-store-operands: CPUs: K, V and masks that are computed stand in memory before attention,
+unless few rows read them from codes.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,13 @@ from iree.compiler import ir
 
 from ..attention.barrier import store_operand, without_views
 from ..attention.facts import AttentionFacts, find
-from ..ir import defining_op, ranked_shape, reduces
+from ..ir import defining_op, ranked_shape, reduces, users
 from ..ir.views import view_before
+from ..machines import Target
+from ..machines.cpu.loops import row_size, tiles
+from ..machines.cpu.machine import Cpu
 from ..passes import Pass, PassContext, option
+from .computed_lines import sources_of, widened_from
 
 _READ_OFTEN = ("key", "value", "mask")
 _FUSED = ("linalg.generic", "linalg.fill", "tensor.reshape")
@@ -24,8 +30,9 @@ class StoreOperands(Pass):
     (T5's bias has its heads last) behind that.
 
     IREE fuses such an op into attention's kernel, all of them from `--iree-opt-level=O2` on, and
-    computes it anew for each tile of rows; a CPU's vector loops read memory alone, of a mask the
-    keys of a row side by side. A reshape to computed sizes, which no kernel of IREE's can be cut
+    computes it anew for each tile of rows; a CPU's vector loops read memory, of a mask the keys of
+    a row side by side. Loops of few rows read each element once: codes of a quantised cache stay
+    as they lie for them. A reshape to computed sizes, which no kernel of IREE's can be cut
     across, stays outside in the same way.
     """
 
@@ -44,7 +51,13 @@ class StoreOperands(Pass):
             if facts.own_configuration:
                 continue
             for name in _READ_OFTEN:
-                why = _store(facts, name) if name in facts.operand_names else ""
+                if name not in facts.operand_names:
+                    continue
+                if _is_read_once(facts, name, target):
+                    why = f"its {name} is widened in registers, from codes as they lie"
+                    context.report.record(facts.op, "note", why)
+                    continue
+                why = _store(facts, name)
                 if why:
                     context.report.record(facts.op, "stored", f"its {name} {why}")
                     changed = True
@@ -68,6 +81,31 @@ def _store(facts: AttentionFacts, name: str) -> str:
         return ""
     store_operand(reader, number)
     return "is computed, and put in memory before it"
+
+
+def _is_read_once(facts: AttentionFacts, name: str, target: Target) -> bool:
+    """Whether loops of few rows read K or V in attention's kernel from what is narrower in memory
+    (codes of a quantised cache and their scales), each element once."""
+    if name == "mask" or not isinstance(target, Cpu) or facts.is_innermost(name, facts.k2):
+        return False
+    loops, value = tiles(facts, target.vector_bytes), _below_views_of_lines(facts.value(name))
+    if isinstance(loops, str) or loops.row_vectors or row_size(facts) > loops.lanes:
+        return False
+    if value is None or widened_from(value) is None:
+        return False
+    made = [defining_op(source.operand) for source in sources_of(value) or []]
+    return not any(op is not None and op.name in _FUSED for op in made)
+
+
+def _below_views_of_lines(value: ir.Value) -> ir.Value | None:
+    """What a value shows below views that leave the last dim as it is, which IREE folds into what
+    makes it; None where something else reads it on the way, too."""
+    while len(users(value)) == 1 and (view := view_before(value)) is not None:
+        last = len(ranked_shape(view.source)) - 1, len(ranked_shape(value)) - 1
+        if not any(run.source == last[:1] and run.result == last[1:] for run in view.runs):
+            return None
+        value = view.source
+    return value if len(users(value)) == 1 else None
 
 
 def _is_turned(facts: AttentionFacts) -> bool:

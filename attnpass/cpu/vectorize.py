@@ -28,6 +28,7 @@ from ..machines.cpu.workgroups import busy
 from ..passes import Pass, PassContext
 from ..report.ops import op_of
 from ..report.records import Report
+from .computed_lines import sources_of, widened_from
 from .decode_loops import DecodeLoops
 from .in_place import sum_in_place
 from .lowering import lower_vectors, tile, vectorize
@@ -99,8 +100,8 @@ def _lower(function: ir.Operation, tiles: LoopTiles, rows: int, target: str) -> 
         return why
     for op in find_ops(function):
         sum_in_place(op)
-    why = vectorize(function, tiles.lanes)
-    why = why or _put_loops(find_ops(function), tiles, target)
+    # Before vectors are made of what computes K and V, which loops read as it is.
+    why = _put_loops(find_ops(function), tiles, target) or vectorize(function, tiles.lanes)
     return why or lower_vectors(function, target)
 
 
@@ -122,7 +123,7 @@ def _put_loops(ops: list[ir.Operation], tiles: LoopTiles, target: str) -> str:
     if len(ops) != 1:
         return "IREE made several attention ops of one"
     facts = describe(ops[0])
-    why = _unfit(facts) or misfit(facts, tiles)
+    why = _unfit(facts, tiles) or misfit(facts, tiles)
     if why:
         return why
     with facts.op.location:
@@ -142,7 +143,7 @@ def _loops(facts: AttentionFacts, tiles: LoopTiles, target: str) -> type[TileLoo
     return PairedRows if pairs and PairedRows.fits(facts, tiles) else PrefillLoops
 
 
-def _unfit(facts: AttentionFacts) -> str:
+def _unfit(facts: AttentionFacts, tiles: LoopTiles) -> str:
     """Why the loops cannot stand for this tile of an attention."""
     if facts.kind != "online_attention":
         return f"it is {facts.kind}"
@@ -151,9 +152,21 @@ def _unfit(facts: AttentionFacts) -> str:
     computed = [
         name
         for name in ("key", "value", "mask")
-        if name in facts.operand_names and load_of(facts.value(name)) is None
+        if name in facts.operand_names and not _is_read(facts, tiles, name)
     ]
     return f"its {computed[0]} is computed in the kernel" if computed else ""
+
+
+def _is_read(facts: AttentionFacts, tiles: LoopTiles, name: str) -> bool:
+    """Whether loops read an operand: what lies in memory, and where rows are few K and V that are
+    widened from it, with the head dim innermost."""
+    value = facts.value(name)
+    if load_of(value) is not None:
+        return True
+    if name == "mask" or tiles.row_vectors or facts.is_innermost(name, facts.k2):
+        return False
+    sources = sources_of(value)
+    return widened_from(value) is not None and all(load_of(x.operand) for x in sources or [])
 
 
 @dataclass(frozen=True)
