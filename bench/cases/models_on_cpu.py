@@ -3,9 +3,10 @@
 Blocks are those of bench/models/blocks.py. `iree` is IREE 3.13 with no pass of ours, `attnpass`
 the code of the passes, both with weights as arguments; `constants` has weights as parameters that
 are read, and packed, when the program is loaded. Programs of a number of threads take turns in a
-process, PyTorch's in another, pinned to as many cores. Times are medians of a call, `best` the
-least; IREE's workers spin between calls, as PyTorch's do. Errors are relative L2 distances from
-float64, the largest of all results. What fails is a row that says why.
+process, PyTorch's in another, pinned to as many cores; all compile and warm up at once, and are
+measured one by one. Times are medians of a call, `best` the least; IREE's workers spin between
+calls, as PyTorch's do. Errors are relative L2 distances from float64, the largest of all results.
+What fails is a row that says why.
 """
 
 # pyright: reportMissingImports=false
@@ -16,10 +17,12 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import json
+import os
 import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +32,7 @@ import numpy as np
 from bench import on_cpu
 from bench.device import load, to_iree, torch_type
 from bench.harness import attn_compile
-from bench.results import Row, row
+from bench.results import ROOT, Row, row
 from bench.timing import relative_error
 
 IS_ON_CPU = True
@@ -48,7 +51,9 @@ WAYS: dict[str, tuple[tuple[str, ...], bool]] = {
 }
 # What `run` measures in processes of their own.
 PARTS = ("programs", "torch", "torch compile")
+# Seconds that a process may take until it is ready, and to be measured.
 PART_SECONDS = 100
+READY = "ready\n"
 SPIN_MICROSECONDS = 1000
 # Seconds that a program is called for, and the calls at least and at most.
 SECONDS, LEAST, MOST = 0.5, 3, 40
@@ -122,33 +127,76 @@ def _number(case: Block) -> int:
 
 
 def run(folder: Path, case: Block, options: argparse.Namespace) -> Iterator[Row]:
-    _write_reference(folder, case)
-    for threads in options.threads:
-        for part in PARTS:
-            for way, found in _part(folder, case, threads, part).items():
-                yield row(case.name, way, found, threads=threads)
+    yield from run_all(folder, [case], options.threads)
 
 
-def _part(folder: Path, case: Block, threads: int, part: str) -> dict[str, Any]:
-    """What a process of its own measures."""
+def run_all(folder: Path, wanted: Iterable[Block], threads: Sequence[int]) -> Iterator[Row]:
+    """The rows of some blocks with each number of threads."""
+    started: list[tuple[Block, int, Part]] = []
+    for case in wanted:
+        write_reference(folder, case)
+        for count in threads:
+            for name in PARTS:
+                started.append((case, count, Part(folder, case, count, name, len(started))))
+    for _, _, part in started:
+        part.wait()
+    for case, count, part in started:
+        for way, found in part.measured().items():
+            yield row(case.name, way, found, threads=count)
+
+
+class Part:
+    """A process that is pinned to so many cores, from the one of number `first` on: it is ready
+    once all of its programs have been called, and measures them when it is told to."""
+
+    def __init__(self, folder: Path, case: Block, threads: int, name: str, first: int):
+        self.name = name
+        cores = sorted(os.sched_getaffinity(0))
+        mine = ",".join(str(cores[(first + i) % len(cores)]) for i in range(threads))
+        command = ["taskset", "-c", mine, sys.executable, "-m", "bench.cases.models_on_cpu"]
+        command += [name, str(folder), str(_number(case)), str(threads)]
+        self.log = folder / f"{_number(case)}.{threads}.{name}.log"
+        with self.log.open("w") as said:
+            self.process = subprocess.Popen(
+                command,
+                env=_environment(threads),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+                cwd=ROOT,
+            )
+
+    def wait(self) -> None:
+        """Until the process is ready, or has ended."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line == READY:
+                return
+
+    def measured(self) -> dict[str, Any]:
+        """What the process has measured, by way."""
+        printed, _ = self.process.communicate("\n" if self.process.poll() is None else None)
+        lines = [line for line in printed.splitlines() if line.startswith("{")]
+        if lines:
+            return json.loads(lines[-1])
+        return {self.name: {"failed": self.log.read_text()[-600:] or "ended"}}
+
+
+def _environment(threads: int) -> dict[str, str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     # Inductor tries each set of vector instructions in a process of its own: minutes where
     # processes start slowly.
-    found = on_cpu.measured_apart(
-        "models_on_cpu",
-        (part, folder, _number(case), threads),
-        threads,
-        PART_SECONDS,
-        TORCHINDUCTOR_VEC_ISA_OK="1",
-    )
-    return {part: found} if "failed" in found else found
+    environment["TORCHINDUCTOR_VEC_ISA_OK"] = "1"
+    return environment
 
 
 def measure(part: str, folder: Path, case: Block, threads: int) -> dict[str, Any]:
     """Milliseconds and errors of the programs, or of PyTorch's ways, by name."""
     import torch
 
-    # Says where it stood, if it is ended.
-    faulthandler.dump_traceback_later(PART_SECONDS - 5)
+    # Says where it stood, and ends.
+    faulthandler.dump_traceback_later(PART_SECONDS, exit=True)
     torch.set_num_threads(threads)
     with torch.no_grad():
         return _measure(part, folder, case, threads)
@@ -175,6 +223,10 @@ def _measure(part: str, folder: Path, case: Block, threads: int) -> dict[str, An
             calls[way] = call
         except Exception as problem:
             found[way] = {"failed": f"{type(problem).__name__}: {problem}"[:400]}
+    print(READY, end="", flush=True)
+    faulthandler.cancel_dump_traceback_later()
+    sys.stdin.readline()
+    faulthandler.dump_traceback_later(PART_SECONDS, exit=True)
     for way, seconds in _in_turns(calls).items():
         found[way] |= {
             "ms": round(1e3 * statistics.median(seconds), 3),
@@ -184,7 +236,7 @@ def _measure(part: str, folder: Path, case: Block, threads: int) -> dict[str, An
     return found
 
 
-def _write_reference(folder: Path, case: Block) -> None:
+def write_reference(folder: Path, case: Block) -> None:
     """Writes the block's results in float64, by all cores, where they are not there yet."""
     import torch
 
