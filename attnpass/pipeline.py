@@ -171,7 +171,7 @@ STEPS = (
     ),
     Step("attn-slice-heads", "IREE copies slices that are reshaped"),
     Step("attn-fuse-pieces", "IREE copies parts of heads out and back in", _CONFIGURE),
-    Step("attn-place-pieces", "IREE transposes caches that grow by a row, and turns them back"),
+    Step("attn-place-pieces", "IREE transposes what it joins along inner dims, and turns it back"),
     Step("attn-scatter-indices", "IREE fuses what makes a scatter's indices into its kernel"),
     Step("attn-gather-indices", "IREE takes wrong rows in gathers, or has no program for them"),
     Step("attn-store-gathers", "IREE fuses rows that several ops read into one op's kernel"),

@@ -1,4 +1,4 @@
-"""attn-place-pieces: pieces that are in memory already are copied to where they stand."""
+"""attn-place-pieces: pieces of a concat are written to where they stand."""
 
 from __future__ import annotations
 
@@ -7,26 +7,23 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..analysis.boundary import is_held
-from ..ir import Builder, Size, element_type, ranked_shape, sizes_of, tensor_bytes
-from ..ir.views import IN_PLACE, SLICE, below_views
+from ..ir import Builder, Size, element_type, ranked_shape, sizes_of
 from ..passes import OpPass
 from ..report.words import What
 
 
 @dataclass(frozen=True)
 class PlacePieces(OpPass):
-    """Writes a `tensor.concat` as a `tensor.insert_slice` for each piece, where callers or globals
-    hold pieces that are half of it or more, as a cache is that a decode step appends a row to.
+    """Writes a `tensor.concat` as a `tensor.insert_slice` for each piece.
 
     IREE 3.13 joins along outermost dims, from `--iree-opt-level=O1` on: it transposes the pieces
-    and turns the whole back, so that a cache is read and written twice. What computes a piece can
-    write it transposed for nothing; so concats of such pieces stay, and those along a dim that is
-    outermost already.
+    and turns the whole back, so that a cache that grows by a row is read and written twice, and an
+    image that is rolled (`torch.roll`) four times. Concats along a dim that is outermost already,
+    but for dims of size one, stay: each piece is one run of memory.
     """
 
     name: ClassVar[str] = "attn-place-pieces"
-    summary: ClassVar[str] = "caches that grow by a row are copied once, not transposed and back"
+    summary: ClassVar[str] = "pieces of a concat are copied once, not transposed and back"
     what: ClassVar[What] = "fitted"
 
     def wanted(self, op: ir.Operation) -> bool:
@@ -35,16 +32,10 @@ class PlacePieces(OpPass):
     def change(self, op: ir.Operation) -> str:
         dim = ir.IntegerAttr(op.attributes["dim"]).value
         outer = ranked_shape(op.results[0])[:dim]
-        if all(size == 1 for size in outer) or not _is_mostly_held(op):
+        if all(size == 1 for size in outer):
             return ""
         _place(op, dim)
         return "its pieces are copied to where they stand, and not transposed and back"
-
-
-def _is_mostly_held(op: ir.Operation) -> bool:
-    """Whether pieces that are in memory before the module's ops run are half of a concat."""
-    held = [piece for piece in op.operands if is_held(below_views(piece, (*IN_PLACE, SLICE)))]
-    return 2 * sum(map(tensor_bytes, held)) >= sum(map(tensor_bytes, op.operands))
 
 
 def _place(op: ir.Operation, dim: int) -> None:

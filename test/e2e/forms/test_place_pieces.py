@@ -1,4 +1,4 @@
-"""Caches that grow by rows hold what they should, at each level."""
+"""Caches that grow by rows, and images that are rolled, hold what they should, at each level."""
 
 from __future__ import annotations
 
@@ -78,3 +78,59 @@ def test_caches_grow(case: str, element: str, unknown: bool, level: str) -> None
     wanted = np.concatenate(pieces, dim)
     assert np.array_equal(joined.astype(float), wanted.astype(float))
     assert np.array_equal(double.astype(float), 2 * wanted.astype(float))
+
+
+# The window of an image that is rolled along both dims, computed in front of that, and a class
+# token in front of its rows: what shifted windows and vision transformers do.
+_IMAGE = """
+#row = affine_map<(b, h, w, c) -> (b, h, w, c)>
+func.func @main(
+    %x: tensor<2x5x7x8x{kind}>, %cls: tensor<2x1x8x{kind}>) -> tensor<2x36x8x{kind}> {{
+  %space = tensor.empty() : tensor<2x5x7x8x{kind}>
+  %double = linalg.generic {{indexing_maps = [#row, #row],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
+      ins(%x : tensor<2x5x7x8x{kind}>) outs(%space : tensor<2x5x7x8x{kind}>) {{
+  ^bb0(%a: {kind}, %out: {kind}):
+    %c = arith.addf %a, %a : {kind}
+    linalg.yield %c : {kind}
+  }} -> tensor<2x5x7x8x{kind}>
+  %lower = tensor.extract_slice %double[0, 2, 0, 0] [2, 3, 7, 8] [1, 1, 1, 1]
+    : tensor<2x5x7x8x{kind}> to tensor<2x3x7x8x{kind}>
+  %upper = tensor.extract_slice %double[0, 0, 0, 0] [2, 2, 7, 8] [1, 1, 1, 1]
+    : tensor<2x5x7x8x{kind}> to tensor<2x2x7x8x{kind}>
+  %down = tensor.concat dim(1) %lower, %upper
+    : (tensor<2x3x7x8x{kind}>, tensor<2x2x7x8x{kind}>) -> tensor<2x5x7x8x{kind}>
+  %right = tensor.extract_slice %down[0, 0, 3, 0] [2, 5, 4, 8] [1, 1, 1, 1]
+    : tensor<2x5x7x8x{kind}> to tensor<2x5x4x8x{kind}>
+  %left = tensor.extract_slice %down[0, 0, 0, 0] [2, 5, 3, 8] [1, 1, 1, 1]
+    : tensor<2x5x7x8x{kind}> to tensor<2x5x3x8x{kind}>
+  %rolled = tensor.concat dim(2) %right, %left
+    : (tensor<2x5x4x8x{kind}>, tensor<2x5x3x8x{kind}>) -> tensor<2x5x7x8x{kind}>
+  %rows = tensor.collapse_shape %rolled [[0], [1, 2], [3]]
+    : tensor<2x5x7x8x{kind}> into tensor<2x35x8x{kind}>
+  %all = tensor.concat dim(1) %cls, %rows
+    : (tensor<2x1x8x{kind}>, tensor<2x35x8x{kind}>) -> tensor<2x36x8x{kind}>
+  return %all : tensor<2x36x8x{kind}>
+}}
+"""
+
+
+@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
+@pytest.mark.parametrize("element", ["f32", "f16"])
+def test_images_are_rolled(element: str, level: str) -> None:
+    random, report = np.random.default_rng(1), Report()
+    image, token = (
+        random.integers(-60, 60, shape).astype(_KINDS[element])
+        for shape in ((2, 5, 7, 8), (2, 1, 8))
+    )
+    program = compile_text(
+        _IMAGE.format(kind=element),
+        mode="cost",
+        flags=[f"--iree-opt-level={level}"],
+        report=report,
+    )
+    placed = [one for one in report.found("fitted") if "copied to where they stand" in one.reason]
+    assert len(placed) == 3
+    rolled = np.roll(2.0 * image.astype(float), (-2, -3), (1, 2)).reshape(2, 35, 8)
+    wanted = np.concatenate([token.astype(float), rolled], 1)
+    assert np.array_equal(run_module(program, [image, token]).astype(float), wanted)

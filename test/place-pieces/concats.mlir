@@ -1,5 +1,4 @@
-// Pieces that callers hold are copied to where they stand; what is computed, and what is joined
-// along the outermost dim, stays a concat.
+// Pieces are copied to where they stand; what is joined along the outermost dim stays a concat.
 //
 // RUN: attn-opt %s --attn-place-pieces | FileCheck %s
 
@@ -40,10 +39,13 @@ func.func @rows(%old: tensor<1x7x8xf16>, %new: tensor<1x1x8xf16>) -> tensor<1x8x
   return %both : tensor<1x8x8xf16>
 }
 
-// What computes most of it can write it transposed.
+// A piece that is computed, too.
 //
 // CHECK-LABEL: func.func @computed(
-// CHECK: tensor.concat
+// CHECK: %[[DOUBLED:.*]] = linalg.generic
+// CHECK: %[[FIRST:.*]] = tensor.insert_slice %[[DOUBLED]]
+// CHECK: tensor.insert_slice %{{.*}} into %[[FIRST]][0, 0, 7, 0]
+// CHECK-NOT: tensor.concat
 func.func @computed(%x: tensor<2x4x7x8xf16>, %new: tensor<2x4x1x8xf16>) -> tensor<2x4x8x8xf16> {
   %space = tensor.empty() : tensor<2x4x7x8xf16>
   %old = linalg.generic {indexing_maps = [#row, #row], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
@@ -54,4 +56,19 @@ func.func @computed(%x: tensor<2x4x7x8xf16>, %new: tensor<2x4x1x8xf16>) -> tenso
   } -> tensor<2x4x7x8xf16>
   %both = tensor.concat dim(2) %old, %new : (tensor<2x4x7x8xf16>, tensor<2x4x1x8xf16>) -> tensor<2x4x8x8xf16>
   return %both : tensor<2x4x8x8xf16>
+}
+
+// A row of an image, rolled: parts of one tensor change places.
+//
+// CHECK-LABEL: func.func @rolled(
+// CHECK: %[[LAST:.*]] = tensor.extract_slice %{{.*}}[0, 3, 0]
+// CHECK: %[[FIRST:.*]] = tensor.extract_slice %{{.*}}[0, 0, 0]
+// CHECK: %[[PART:.*]] = tensor.insert_slice %[[LAST]] into %{{.*}}[0, 0, 0] [4, 5, 6] [1, 1, 1]
+// CHECK: tensor.insert_slice %[[FIRST]] into %[[PART]][0, 5, 0] [4, 3, 6] [1, 1, 1]
+// CHECK-NOT: tensor.concat
+func.func @rolled(%x: tensor<4x8x6xf16>) -> tensor<4x8x6xf16> {
+  %last = tensor.extract_slice %x[0, 3, 0] [4, 5, 6] [1, 1, 1] : tensor<4x8x6xf16> to tensor<4x5x6xf16>
+  %first = tensor.extract_slice %x[0, 0, 0] [4, 3, 6] [1, 1, 1] : tensor<4x8x6xf16> to tensor<4x3x6xf16>
+  %both = tensor.concat dim(1) %last, %first : (tensor<4x5x6xf16>, tensor<4x3x6xf16>) -> tensor<4x8x6xf16>
+  return %both : tensor<4x8x6xf16>
 }
