@@ -7,7 +7,7 @@ from iree.compiler import ir
 from ..codegen.kernel import run_passes
 from ..ir import DYNAMIC, collect, printed
 from .plain_accesses import use_plain_accesses
-from .wide_ops import TILE_INNER, cut_wide_ops
+from .wide_ops import OPEN_ROWS, TILE_INNER, cut_wide_ops
 
 # IREE 3.13's pipeline LinalgExtTileAndVectorize (LLVMCPU/Passes.cpp), without what tiles keys.
 _TILE = ",".join(
@@ -42,10 +42,11 @@ def tile(function: ir.Operation) -> str:
     return f"IREE says of its tiles: {why}" if why else ""
 
 
-def vectorize(function: ir.Operation, lanes: int) -> str:
-    """Makes vector code of the tiles of a kernel's ops; why IREE cannot."""
+def vectorize(function: ir.Operation, lanes: int, most_rows: int = OPEN_ROWS) -> str:
+    """Makes vector code of the tiles of a kernel's ops, of up to `most_rows` where their number is
+    open; why IREE cannot."""
     why = ""
-    if cut_wide_ops(function, lanes):
+    if cut_wide_ops(function, lanes, most_rows):
         why = run_passes(function, TILE_INNER)
     why = why or run_passes(function, _VECTORIZE)
     return f"IREE says of its vectors: {why}" if why else ""

@@ -34,6 +34,7 @@ from ..report.records import Report
 from .lowering import lower_vectors, tile, vectorize
 from .product_loops import RowLoops, RowProduct, known, read_few_rows, read_many_rows, unfit
 from .tall_loops import TallLoops
+from .wide_ops import OPEN_ROWS
 
 
 def use_loops(module: ir.Operation, report: Report) -> bool:
@@ -96,7 +97,8 @@ def _lower(function: ir.Operation, product: RowProduct, target: str, machine: Cp
     set_attribute(product.op, "lowering_config", _configuration(product, tiles))
     why = tile(function)
     # Before vectors are made, which the product would become, too.
-    why = why or _put(function, tiles) or vectorize(function, tiles.lanes)
+    rows = tiles.tall if isinstance(tiles, TallTiles) else OPEN_ROWS
+    why = why or _put(function, tiles) or vectorize(function, tiles.lanes, rows)
     return why or lower_vectors(function, target)
 
 

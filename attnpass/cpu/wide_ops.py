@@ -15,16 +15,17 @@ from ..ir import DYNAMIC, collect, set_attribute
 
 # Elements of a vector that LLVM compiles in no time: rows by a head dim of up to 100.
 MOST_ELEMENTS = 1024
-# What a number of rows that a tile's end leaves open may come to.
-MOST_ROWS = 32
+# What a number of rows that a tile's end leaves open may come to, in tiles of attention.
+OPEN_ROWS = 32
 # Vectors of a step.
 VECTORS = 4
 TILE_INNER = "iree-llvmcpu-tile{tiling-level=vector_inner_parallel},canonicalize,cse"
 
 
-def cut_wide_ops(function: ir.Operation, lanes: int) -> bool:
-    """Marks the ops that TILE_INNER cuts; whether there are any."""
-    wide = collect(function, _is_wide)
+def cut_wide_ops(function: ir.Operation, lanes: int, most_rows: int) -> bool:
+    """Marks the ops that TILE_INNER cuts, with up to `most_rows` where a tile's end leaves their
+    number open; whether there are any."""
+    wide = collect(function, lambda op: _is_wide(op, most_rows))
     for op in wide:
         shape = op.results[0].type.shape
         sizes = [1] * (len(shape) - 1) + [lanes * VECTORS]
@@ -33,14 +34,14 @@ def cut_wide_ops(function: ir.Operation, lanes: int) -> bool:
     return bool(wide)
 
 
-def _is_wide(op: ir.Operation) -> bool:
+def _is_wide(op: ir.Operation, most_rows: int) -> bool:
     """Whether an op writes a tile too large for one vector, element by element."""
     if op.name not in ("linalg.fill", "linalg.generic") or len(op.results) != 1:
         return False
     shape = ir.RankedTensorType(op.results[0].type).shape
     if not shape or shape[-1] == DYNAMIC:
         return False
-    if prod(MOST_ROWS if size == DYNAMIC else size for size in shape) <= MOST_ELEMENTS:
+    if prod(most_rows if size == DYNAMIC else size for size in shape) <= MOST_ELEMENTS:
         return False
     return op.name == "linalg.fill" or _writes_in_order(op)
 
