@@ -120,8 +120,10 @@ def _is_worker(connection: socket.socket) -> bool:
     """Forks: true in the process for the command. The other tells the client how that ended, or
     ends it where the client is gone, and ends."""
     worker = os.fork()
+    # Both set it: the one may kill the group, and the other fork, before the other gets to it.
+    with contextlib.suppress(PermissionError, ProcessLookupError):
+        os.setpgid(worker, worker)
     if worker == 0:
-        os.setpgid(0, 0)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         return True
     ended = os.pidfd_open(worker)

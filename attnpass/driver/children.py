@@ -12,6 +12,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+# A group that was killed is gone at once, but for a process that no parent takes note of.
+_MOST_WAIT_SECONDS = 2.0
+
 
 class Child:
     """A command that runs, for at most `limit` seconds."""
@@ -52,11 +55,20 @@ class Child:
         return self._errors.read()
 
     def kill(self) -> None:
-        """Ends the process and what it started."""
+        """Ends the process and what it started, and waits for the end of all of them."""
         # Once the process is waited for, its group's number may be another's.
-        if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        if self._process.returncode is not None:
+            return
+        group = self._process.pid
+        until = time.monotonic() + _MOST_WAIT_SECONDS
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+            self._process.wait()
+            # As long as one is in it, the number is this group's. A killed process ends the call
+            # that it is in, which may make a file.
+            while time.monotonic() < until:
+                os.killpg(group, 0)
+                time.sleep(0.002)
         self._process.wait()
 
     def close(self) -> None:

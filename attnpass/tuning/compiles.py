@@ -1,7 +1,8 @@
 """Compiles into a folder, each in a process of its own, and kept as soon as it has ended.
 
 A compile is named by a hash of all that it comes from: compiled/KEY.vmfb is its result, and
-compiled/KEY.json says how it went, which a folder that is begun anew does not ask again.
+compiled/KEY.json says how it went, which a folder that is begun anew does not ask again. While it
+runs, all that it writes is in a folder compiled/.KEY.
 """
 
 from __future__ import annotations
@@ -41,6 +42,11 @@ def kept_state(folder: Path, key: str, limit: float) -> dict[str, Any]:
     return {} if state["status"] == "late" and state["limit"] < limit else state
 
 
+def scratch_path(folder: Path, key: str) -> Path:
+    """The folder that a compile writes in: one that is killed in a write leaves a part of it."""
+    return folder / "compiled" / f".{key}"
+
+
 class KeptCompile(Child):
     """A compile that runs. `command` lacks the output, `title` is for the progress; once it has
     ended, `status` and `reason` say how it went."""
@@ -48,7 +54,9 @@ class KeptCompile(Child):
     def __init__(self, folder: Path, key: str, title: str, command: Sequence[str], limit: float):
         self.folder, self.key, self.title = folder, key, title
         self.status, self.reason = "", ""
-        self.output = folder / "compiled" / f".{key}.vmfb"
+        self.scratch = scratch_path(folder, key)
+        self.scratch.mkdir(exist_ok=True)
+        self.output = self.scratch / "module.vmfb"
         super().__init__([*command, "-o", str(self.output)], limit)
 
     def finish(self) -> None:
@@ -69,7 +77,7 @@ class KeptCompile(Child):
         return "compiled", ""
 
     def close(self) -> None:
-        self.output.unlink(missing_ok=True)
+        shutil.rmtree(self.scratch, ignore_errors=True)
         super().close()
 
 

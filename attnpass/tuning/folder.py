@@ -32,7 +32,7 @@ from ..machines.search import BUILT_IN, Candidate
 from ..machines.table import Entry, table_text
 from ..report.records import report_from_dict
 from . import measure
-from .compiles import KeptCompile, kept_state, make_folder, run_compiles
+from .compiles import KeptCompile, kept_state, make_folder, run_compiles, scratch_path
 from .measure import FORMAT, VERSION, write_json
 
 IREES_OWN = "IREE's own"
@@ -227,7 +227,7 @@ class _CandidateCompile(KeptCompile):
 
     def __init__(self, run: CandidateRun, folder: Path, settings: TuneSettings):
         self.run = run
-        self.report = folder / "compiled" / f".{run.id}.report.json"
+        self.report = scratch_path(folder, run.id) / "report.json"
         source = folder / "problems" / f"{run.problem}.mlir"
         table = folder / "candidates" / f"{run.id}.json"
         passes = f"attn-configure{{source={{{table}}}}}{run.behind}"
@@ -251,7 +251,3 @@ class _CandidateCompile(KeptCompile):
         if unmade and MARK in str(self.run.configuration) and not self.run.baseline:
             return "failed", f"no loops of ours: {unmade[0].reason}"
         return "compiled", ""
-
-    def close(self) -> None:
-        self.report.unlink(missing_ok=True)
-        super().close()

@@ -170,6 +170,18 @@ def test_an_interrupt_of_the_import_is_told(command: str, tmp_path: Path) -> Non
     assert (process.returncode, errors) == (130, f"{name}: interrupted\n")
 
 
+def test_none_of_a_killed_group_is_left() -> None:
+    """What a child started may be in a call that makes a file; the files are removed after."""
+    process = "import os; os.fork()\nwhile True: open(os.devnull).close()"
+    for _ in range(8):
+        child = Child([sys.executable, "-c", process], 60)
+        time.sleep(0.1)
+        child.kill()
+        with pytest.raises(ProcessLookupError):
+            os.killpg(child._process.pid, 0)
+        child.close()
+
+
 def test_a_signal_waits_for_the_start_of_a_child() -> None:
     """One that comes when the child runs and nobody knows it yet."""
     started: list[Child] = []
