@@ -12,6 +12,12 @@ from .views import split_views
 
 aten = torch.ops.aten
 
+_SCATTERS = [
+    getattr(op, name)
+    for op in (aten.scatter, aten.scatter_add, aten.scatter_reduce)
+    for name in op.overloads()
+    if not name.endswith(("out", "dimname"))
+]
 # What says where an op comes from.
 PLACES = ("stack_trace", "nn_module_stack")
 
@@ -23,13 +29,16 @@ def normalize(program: ExportedProgram) -> ExportedProgram:
        a batch: the import fails on fewer, which torch broadcasts.
     2. FlexAttention has no tensors of blocks, and no mask that hides nothing: the import reads its
        functions alone, and lacks ops that compute these (argsort, new_ones).
-    3. Views of unknown sizes change one run of dims each.
+    3. The dim of a scatter is counted from the front: of -1 the import makes a crash of IREE.
+    4. Views of unknown sizes change one run of dims each.
     """
     for node in program.graph.nodes:
         if node.target is aten.scaled_dot_product_attention.default:
             _give_all_dims(node)
         elif node.target is torch.ops.higher_order.flex_attention:
             _forget_blocks(node)
+        elif node.target in _SCATTERS:
+            node.update_arg(1, node.args[1] % max(node.meta["val"].dim(), 1))
         elif node.target is aten._assert_tensor_metadata.default:
             # It keeps what computes blocks.
             program.graph.erase_node(node)

@@ -70,6 +70,11 @@ def _topk(x: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = Tr
     return NotImplemented if sorted else aten.topk.default(x, k, dim, largest, True)
 
 
+def _stable_sort(x: Any, *, stable: Any = None, dim: int = -1, descending: bool = False) -> Any:
+    """IREE's sort keeps the order of equal elements."""
+    return aten.sort.default(x, dim, descending)
+
+
 def _times_real(x: Any, y: Any) -> Any:
     """A complex tensor times a real number or tensor, in either order."""
     if isinstance(y, torch.Tensor) and y.is_complex():
@@ -230,6 +235,7 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.fmod.Tensor: _fmod,
     aten.log10.default: lambda x: torch.log2(x) * math.log10(2),
     aten.topk.default: _topk,
+    aten.sort.stable: _stable_sort,
     aten.mul.Scalar: _times_real,
     aten.mul.Tensor: _times_real,
     aten.pow.Tensor_Scalar: _power_of_integers,

@@ -61,6 +61,31 @@ def test_elementwise_ops() -> None:
     _same(Of(ops), x, y, torch.randint(0, 6, (40,)))
 
 
+def test_scatters_by_a_dim_from_behind() -> None:
+    """The gates of experts: what a router chose, put where it chose it."""
+
+    def ops(x: Any) -> Any:
+        gates, chosen = torch.topk(x.softmax(-1), 2, -1)
+        return (
+            torch.zeros_like(x).scatter(-1, chosen, gates),
+            x.scatter(-1, chosen, 1.5),
+            x.scatter_add(-1, chosen, gates),
+            x.scatter_reduce(-1, chosen, gates, "amax"),
+            torch.zeros_like(x, dtype=torch.bool).scatter_(-1, chosen, True),
+            x.scatter(-2, chosen[:, :1], gates[:, :1]),
+        )
+
+    _same(Of(ops), torch.randn(2, 5, 4))
+
+
+def test_sorts_that_keep_the_order_of_equals() -> None:
+    def ops(x: Any) -> Any:
+        down = torch.sort(x, dim=0, descending=True, stable=True)
+        return *torch.sort(x, stable=True), *down, torch.argsort(x, dim=1, stable=True)
+
+    _same(Of(ops), torch.randint(0, 4, (30, 40)).float())
+
+
 def test_einsums_and_losses() -> None:
     def ops(x: Any, y: Any, classes: Any) -> Any:
         return (
