@@ -52,7 +52,7 @@ BLOCKS = (
 TILES = " ".join(f"{128 * across}x{down * rows}" for across, down, rows in BLOCKS)
 # Bytes of its ring, descriptors and barriers.
 SHARED_MEMORY = 1023 + 230400 + DESCRIPTORS + 8 * 24
-HEADERS = {"turned": ("tma.h", "turned.h")}
+HEADERS = {"turned": ("tma.h", "turned.h"), "product": ("tma.h",)}
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def tiles(element: str) -> Iterator[ProductVariant]:
     """Kernels for any number of rows; two weights are read as (n, k) alone."""
     for columns in (256, 128):
         macros: dict[str, int | str] = {"COLUMNS": columns, "STAGES": 4 if columns == 256 else 6}
-        macros |= {"CLUSTER": 1, "STAGGER": int(columns == 256), "BAND": 16}
+        macros |= {"STAGGER": int(columns == 256), "BAND": 16}
         for weights in ("nk", "kn"):
             gated = (GATED,) if (columns, weights) == (256, "nk") else ()
             for behind in (*ELEMENTWISE, *gated, *GENERAL, WIDE):
@@ -215,7 +215,7 @@ def tiles(element: str) -> Iterator[ProductVariant]:
 
 def e4m3(written: str) -> Iterator[ProductVariant]:
     """Kernels for operands of 8 bits."""
-    macros: dict[str, int | str] = {"COLUMNS": 128, "STAGES": 6, "CLUSTER": 1, "STAGGER": 0}
+    macros: dict[str, int | str] = {"COLUMNS": 128, "STAGES": 6, "STAGGER": 0}
     macros |= {"BAND": 16, "PROMOTE": 1}
     yield ProductVariant(
         "product", "f8E4M3FN", GENERAL[0], columns=128, macros=macros, written=written

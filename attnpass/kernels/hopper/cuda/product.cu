@@ -7,21 +7,17 @@
 // *empty* one that all warps that read it are done. While a result is written, the next tiles
 // arrive.
 //
-// A cluster of two workgroups, if CLUSTER is 2, computes two blocks of rows of the same columns:
-// each loads half of the weights' tile, for both.
-//
-// Set by the build: ELEMENT (0 f16, 1 bf16, 2 e4m3), COLUMNS (of a tile: 128 or 256), STAGES, CLUSTER,
-// WEIGHTS_KN (weights are (k, n), else (n, k)), GATED (two weights; out = act(first) * second), SPLIT
-// (the last tiles, if they occupy at most half of the workgroups, are divided along the depth
-// between the two of a cluster; without CLUSTER and GATED), BIAS, ACTIVATION (0 none, 1 GELU, 2 GELU
-// by tanh, 3 SiLU), OTHER (0 none, 1 adds a tensor like `out`, 2 multiplies with it), BAND (blocks of
-// 128 rows that are gone through together), NAME. GENERAL kernels are told at run time what to do
-// behind the product, see epilogue.h; where they are WIDE, too, `out` and `other` are f32. Those of e4m3
-// are GENERAL; with PROMOTE their sums of 128 products, which the hardware adds up with 14 bits, are
-// added in f32. BATCHED ones compute many products, each of
-// tensors that lie where strides say: descriptors have more dims for these.
+// Set by the build: ELEMENT (0 f16, 1 bf16, 2 e4m3), COLUMNS (of a tile: 128 or 256), STAGES,
+// WEIGHTS_KN (weights are (k, n), else (n, k)), GATED (two weights; out = act(first) * second), BIAS,
+// ACTIVATION (0 none, 1 GELU, 2 GELU by tanh, 3 SiLU), OTHER (0 none, 1 adds a tensor like `out`, 2
+// multiplies with it), BAND (blocks of 128 rows that are gone through together), NAME. GENERAL kernels
+// are told at run time what to do behind the product, see epilogue.h; where they are WIDE, too, `out`
+// and `other` are f32. Those of e4m3 are GENERAL; with PROMOTE their sums of 128 products, which the
+// hardware adds up with 14 bits, are added in f32. BATCHED ones compute many products, each of tensors
+// that lie where strides say: descriptors have more dims for these.
 
 #include "epilogue.h"
+#include "tma.h"
 #include "wgmma.h"
 
 #ifndef STAGGER
@@ -29,12 +25,6 @@
 #endif
 #ifndef PROMOTE
 #define PROMOTE 0
-#endif
-#ifndef SPLIT
-#define SPLIT 0
-#endif
-#ifndef HOST_MAPS
-#define HOST_MAPS 0
 #endif
 
 constexpr int ROWS = 128;             // of a tile, 64 for each of two warpgroups
@@ -54,63 +44,9 @@ constexpr int OUT_BYTES = HALVES * 2 * CHUNK_BYTES;
 #define OPERAND_KIND (ELEMENT == 2 ? 0 : KIND_OF_16)
 #define RESULT_KIND (WIDE ? 7 : KIND_OF_16)
 constexpr int MAPS = 5;               // a, weights, other, out, second weights
-constexpr bool PAIRED = CLUSTER == 2 || SPLIT;
-static_assert(!SPLIT || (CLUSTER == 1 && !GATED && COLUMNS % 128 == 0));
 static_assert(ELEMENT != 2 || (GENERAL && !WEIGHTS_KN && !GATED && !WIDE));
-static_assert(!BATCHED || (CLUSTER == 1 && !SPLIT && ELEMENT != 2));
-static_assert(!GENERAL || (CLUSTER == 1 && !SPLIT && COLUMNS % 128 == 0));
-constexpr int BAND_TILES = (BAND + CLUSTER - 1) / CLUSTER;
-
-__device__ inline uint32_t shared_address(const void *pointer) {
-    return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-__device__ inline void barrier_init(uint32_t barrier, uint32_t count) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
-}
-
-__device__ inline void barrier_expect(uint32_t barrier, uint32_t bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-                 : "memory");
-}
-
-__device__ inline void barrier_arrive(uint32_t barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-// Arrives at the barrier at the same place in a workgroup of the cluster.
-__device__ inline void barrier_arrive_at(uint32_t barrier, uint32_t rank) {
-    asm volatile("{\n.reg .b32 there;\n"
-                 "mapa.shared::cluster.u32 there, %0, %1;\n"
-                 "mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(barrier),
-                 "r"(rank)
-                 : "memory");
-}
-
-__device__ inline bool barrier_done(uint32_t barrier, uint32_t phase) {
-    uint32_t done;
-    asm volatile("{\n.reg .pred done;\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
-                 "selp.u32 %0, 1, 0, done;\n}"
-                 : "=r"(done)
-                 : "r"(barrier), "r"(phase)
-                 : "memory");
-    return done;
-}
-
-__device__ inline void barrier_wait(uint32_t barrier, uint32_t phase) {
-#ifdef GUARD
-    for (int tries = 0; !barrier_done(barrier, phase); ++tries)
-        if (tries > GUARD) __trap();
-#else
-    while (!barrier_done(barrier, phase)) {
-    }
-#endif
-}
-
-__device__ inline void sync_warpgroup(int number) {
-    asm volatile("bar.sync %0, 128;" ::"r"(number + 1) : "memory");
-}
+static_assert(!BATCHED || ELEMENT != 2);
+static_assert(!GENERAL || COLUMNS % 128 == 0);
 
 // A place in a ring, and the parity of the round.
 struct Place {
@@ -121,182 +57,43 @@ struct Place {
     }
 };
 
-// Writes a descriptor of (rows, columns) in boxes to `there`, and of what `more` adds; by a warp.
-template <int KIND = OPERAND_KIND, typename More>
-__device__ inline void describe(char *there, uint32_t made, const void *tensor, int columns,
-                                int rows, int box_columns, int box_rows, size_t row_bytes,
-                                const More &more) {
-    const int lane = threadIdx.x % 32;
-    asm volatile("st.shared.b32 [%0], 0;" ::"r"(made + 4 * lane) : "memory");
-    __syncwarp();
-    if (lane == 0) {
-        const uint64_t stride = row_bytes;
-        asm volatile(
-            "{\n.reg .b64 map;\ncvt.u64.u32 map, %0;\n"
-            "tensormap.replace.tile.global_address.shared::cta.b1024.b64 [map], %1;\n"
-            "tensormap.replace.tile.rank.shared::cta.b1024.b32 [map], 1;\n"
-            "tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [map], 0, %4;\n"
-            "tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [map], 1, %5;\n"
-            "tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [map], 0, %2;\n"
-            "tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [map], 1, %3;\n"
-            "tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [map], 0, %6;\n"
-            "tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [map], 0, 1;\n"
-            "tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [map], 1, 1;\n"
-            "tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [map], %7;\n"
-            "tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [map], 0;\n"
-            "tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [map], 3;\n"
-            "tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [map], 0;\n}" ::"r"(made),
-            "l"(tensor), "r"(columns), "r"(rows), "r"(box_columns), "r"(box_rows), "l"(stride),
-            "n"(KIND)
-            : "memory");
-        more();
-    }
-    __syncwarp();
-    asm volatile("{\n.reg .b64 to, from;\ncvta.to.global.u64 to, %0;\ncvt.u64.u32 from, %1;\n"
-                 "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu"
-                 ".sync.aligned [to], [from], 128;\n}" ::"l"(there),
-                 "r"(made)
-                 : "memory");
-}
-
-// The same of a tensor whose rows lie one behind the other.
-template <int KIND = OPERAND_KIND>
-__device__ inline void describe(char *there, uint32_t made, const void *tensor, int columns,
-                                int rows, int box_columns, int box_rows) {
-    const size_t row_bytes = static_cast<size_t>(columns) * (KIND == 7 ? 4 : KIND ? 2 : 1);
-    describe<KIND>(there, made, tensor, columns, rows, box_columns, box_rows, row_bytes, [] {});
-}
-
-#if BATCHED
-// A dim behind the second of a descriptor, `step` times 16 bytes apart; 0: there is one element.
-template <int DIM> __device__ inline void describe_dim(uint32_t made, int size, int step) {
-    asm volatile("{\n.reg .b64 map;\ncvt.u64.u32 map, %0;\n"
-                 "tensormap.replace.tile.rank.shared::cta.b1024.b32 [map], %3;\n"
-                 "tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [map], %3, 1;\n"
-                 "tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [map], %3, %1;\n"
-                 "tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [map], %4, %2;\n"
-                 "tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [map], %3, 1;\n}" ::"r"(
-                     made),
-                 "r"(step ? size : 1), "l"(static_cast<uint64_t>(step ? step : 1) * 16), "n"(DIM),
-                 "n"(DIM - 1)
-                 : "memory");
-}
-#endif
-
-__device__ inline void acquire(const char *map) {
-    asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
-}
-
-#if BATCHED
-__device__ inline void load(uint32_t to, const char *map, uint32_t barrier, int column, int row,
-                            int inner, int outer) {
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-                 " [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
-                 "l"(map), "r"(barrier), "r"(column), "r"(row), "r"(inner), "r"(outer)
-                 : "memory");
-}
-
-__device__ inline void load(uint32_t to, const char *map, uint32_t barrier, int column, int row,
-                            int part, int inner, int outer) {
-    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-                 " [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(to),
-                 "l"(map), "r"(barrier), "r"(column), "r"(row), "r"(part), "r"(inner), "r"(outer)
-                 : "memory");
-}
-
-__device__ inline void store(const char *map, uint32_t from, int column, int row, int part,
-                             int inner, int outer) {
-    asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}],"
-                 " [%1];" ::"l"(map),
-                 "r"(from), "r"(column), "r"(row), "r"(part), "r"(inner), "r"(outer)
-                 : "memory");
-}
-#endif
-
-__device__ inline void load(uint32_t to, const char *map, uint32_t barrier, int column, int row) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-                 " [%0], [%1, {%3, %4}], [%2];" ::"r"(to),
-                 "l"(map), "r"(barrier), "r"(column), "r"(row)
-                 : "memory");
-}
-
-__device__ inline void load_for_both(uint32_t to, const char *map, uint32_t barrier, int column,
-                                     int row) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-                 ".multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
-                 "l"(map), "r"(barrier), "r"(column), "r"(row), "h"(static_cast<uint16_t>(3))
-                 : "memory");
-}
-
-__device__ inline void store(const char *map, uint32_t from, int column, int row) {
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(
-                     map),
-                 "r"(from), "r"(column), "r"(row)
-                 : "memory");
-}
-
-__device__ inline void commit_store() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-
-template <int LEFT>
-__device__ inline void wait_for_stores() {
-    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(LEFT) : "memory");
-}
-
-__device__ inline void cluster_sync() {
-    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
-                     : "memory");
-}
-
 struct Tiles {
     int row_tiles, column_tiles, count;
     __device__ Tiles(int m, int n)
-        : row_tiles((m + ROWS * CLUSTER - 1) / (ROWS * CLUSTER)),
+        : row_tiles((m + ROWS - 1) / ROWS),
           column_tiles((n + OUT_COLUMNS - 1) / OUT_COLUMNS),
           count(row_tiles * column_tiles) {}
     // First row and column of a tile: bands of rows, so that what runs at once shares operands.
-    __device__ inline void at(int number, int rank, int &row, int &column) const {
-        const int in_band = BAND_TILES * column_tiles;
+    __device__ inline void at(int number, int &row, int &column) const {
+        const int in_band = BAND * column_tiles;
         const int band = number / in_band;
         const int rest = number - band * in_band;
-        const int height = min(row_tiles - band * BAND_TILES, BAND_TILES);
+        const int height = min(row_tiles - band * BAND, BAND);
         const int across = rest / height;
-        row = ((band * BAND_TILES + rest - across * height) * CLUSTER + rank) * ROWS;
+        row = (band * BAND + rest - across * height) * ROWS;
         column = across * OUT_COLUMNS;
     }
 };
 
-// The loading thread's part of a tile of weights; `batch` says of which product.
+// Loads a tile of weights; `batch` says of which product.
 template <typename... Batch>
 __device__ inline void load_weights(uint32_t to, const char *map, const char *second,
-                                    uint32_t barrier, int depth, int column, int rank,
-                                    Batch... batch) {
+                                    uint32_t barrier, int depth, int column, Batch... batch) {
     if constexpr (WEIGHTS_KN) {
-        constexpr int BOXES = COLUMNS / 64 / CLUSTER;
+        constexpr int BOXES = COLUMNS / 64;
 #pragma unroll
-        for (int each = 0; each < BOXES; ++each) {
-            const int box = rank * BOXES + each;
+        for (int box = 0; box < BOXES; ++box) {
             const uint32_t place = to + box * (64 * DEPTH * OPERAND_BYTES);
-            if constexpr (CLUSTER == 2)
-                load_for_both(place, map, barrier, column + 64 * box, depth);
-            else if constexpr (GATED)
+            if constexpr (GATED)
                 load(place, box < BOXES / 2 ? map : second, barrier,
                      column + 64 * (box % (BOXES / 2)), depth, batch...);
             else
                 load(place, map, barrier, column + 64 * box, depth, batch...);
         }
-    } else if constexpr (GATED) {
-        constexpr int SIZE = COLUMNS / 2 * DEPTH * OPERAND_BYTES;
-        if constexpr (CLUSTER == 2) {
-            load_for_both(to + rank * SIZE, rank ? second : map, barrier, depth, column);
-        } else {
-            load(to, map, barrier, depth, column, batch...);
-            load(to + SIZE, second, barrier, depth, column, batch...);
-        }
-    } else if constexpr (CLUSTER == 2) {
-        const int first = rank * (COLUMNS / 2);
-        load_for_both(to + first * DEPTH * OPERAND_BYTES, map, barrier, depth, column + first);
     } else {
         load(to, map, barrier, depth, column, batch...);
+        if constexpr (GATED)
+            load(to + COLUMNS / 2 * DEPTH * OPERAND_BYTES, second, barrier, depth, column, batch...);
     }
 }
 
@@ -315,47 +112,7 @@ __device__ inline void add(Accumulators<COLUMNS> &to, const Accumulators<COLUMNS
 }
 #endif
 
-// Each workgroup of a cluster gets the other one's sums of its half of the columns, through the
-// ring, which is empty then: both wait for all that was loaded.
-__device__ inline void exchange(Accumulators<COLUMNS> &sums, uint32_t ring, int rank) {
-    constexpr int HALF = COLUMNS / 4;  // values of a thread in half of the columns
-    const uint32_t mine = ring + 16 * (threadIdx.x - 128);
-    cluster_sync();
-    uint32_t there;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(mine), "r"(rank ^ 1));
-#pragma unroll
-    for (int each = 0; each < HALF; each += 4) {
-        float given[4];
-#pragma unroll
-        for (int at = 0; at < 4; ++at)
-            given[at] = rank ? sums.values[each + at] : sums.values[HALF + each + at];
-        asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(there + 1024 * each),
-                     "f"(given[0]), "f"(given[1]), "f"(given[2]), "f"(given[3])
-                     : "memory");
-    }
-    cluster_sync();
-#pragma unroll
-    for (int each = 0; each < HALF; each += 4) {
-        float got[4];
-        asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                     : "=f"(got[0]), "=f"(got[1]), "=f"(got[2]), "=f"(got[3])
-                     : "r"(mine + 1024 * each)
-                     : "memory");
-#pragma unroll
-        for (int at = 0; at < 4; ++at) {
-            if (rank)
-                sums.values[HALF + each + at] += got[at];
-            else
-                sums.values[each + at] += got[at];
-        }
-    }
-}
-
-extern "C" __global__ void __launch_bounds__(384, 1)
-#if CLUSTER == 2 || SPLIT
-    __cluster_dims__(2, 1, 1)
-#endif
-        NAME(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
     UNREAD
 #if BATCHED
     a += UNIT<Element> * static_cast<size_t>(a_start);
@@ -374,8 +131,6 @@ extern "C" __global__ void __launch_bounds__(384, 1)
     // Uniform for the compiler, too: else no part gets more registers than the kernel starts with.
     const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
     const int group = warp / 4;
-    int rank = 0;
-    if constexpr (PAIRED) asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
 
 #if GENERAL
 #if BATCHED
@@ -396,26 +151,25 @@ extern "C" __global__ void __launch_bounds__(384, 1)
 #else
     constexpr bool with_other = OTHER;
 #endif
-#if HOST_MAPS
-    char *maps = scratch;
-#else
     char *maps = scratch + static_cast<size_t>(blockIdx.x) * (MAPS * 128);
-    constexpr int B_ROWS = GATED ? COLUMNS / 2 : COLUMNS / CLUSTER;
+    constexpr int B_ROWS = GATED ? COLUMNS / 2 : COLUMNS;
 #if BATCHED
     if (warp == 0)
-        describe(maps, making, a, k, m, DEPTH, ROWS, 16 * static_cast<size_t>(a_row), [&] {
-            describe_dim<2>(making, inner, a_inner);
-            describe_dim<3>(making, outer, a_outer);
-        });
+        describe<OPERAND_KIND>(maps, making, a, k, m, DEPTH, ROWS,
+                               16 * static_cast<size_t>(a_row), [&] {
+                                   describe_dim<2>(making, inner, a_inner);
+                                   describe_dim<3>(making, outer, a_outer);
+                               });
     if (warp == 1 || (GATED && warp == 4)) {
         const int at = warp == 1 ? 128 : 512;
         const Element *from = warp == 1 ? weights : second;
-        describe(maps + at, making + at, from, WEIGHTS_KN ? n : k, WEIGHTS_KN ? k : n,
-                 WEIGHTS_KN ? 64 : DEPTH, WEIGHTS_KN ? DEPTH : B_ROWS,
-                 16 * static_cast<size_t>(weights_row), [&] {
-                     describe_dim<2>(making + at, inner, weights_inner);
-                     describe_dim<3>(making + at, outer, weights_outer);
-                 });
+        describe<OPERAND_KIND>(maps + at, making + at, from, WEIGHTS_KN ? n : k,
+                               WEIGHTS_KN ? k : n, WEIGHTS_KN ? 64 : DEPTH,
+                               WEIGHTS_KN ? DEPTH : B_ROWS,
+                               16 * static_cast<size_t>(weights_row), [&] {
+                                   describe_dim<2>(making + at, inner, weights_inner);
+                                   describe_dim<3>(making + at, outer, weights_outer);
+                               });
     }
     if (warp == 3 || (with_other && warp == 2)) {
         const int at = 128 * warp;
@@ -428,52 +182,42 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                               });
     }
 #else
-    if (warp == 0) describe(maps, making, a, k, m, DEPTH, ROWS);
+    if (warp == 0) describe<OPERAND_KIND>(maps, making, a, k, m, DEPTH, ROWS);
     if (warp == 1) {
         if (WEIGHTS_KN)
-            describe(maps + 128, making + 128, weights, n, k, 64, DEPTH);
+            describe<OPERAND_KIND>(maps + 128, making + 128, weights, n, k, 64, DEPTH);
         else
-            describe(maps + 128, making + 128, weights, k, n, DEPTH, B_ROWS);
+            describe<OPERAND_KIND>(maps + 128, making + 128, weights, k, n, DEPTH, B_ROWS);
     }
     if (with_other && warp == 2)
         describe<RESULT_KIND>(maps + 256, making + 256, other, n, m, CHUNK, 64);
     if (warp == 3) describe<RESULT_KIND>(maps + 384, making + 384, out, n, m, CHUNK, 64);
     if (GATED && warp == 4) {
         if (WEIGHTS_KN)
-            describe(maps + 512, making + 512, second, n, k, 64, DEPTH);
+            describe<OPERAND_KIND>(maps + 512, making + 512, second, n, k, 64, DEPTH);
         else
-            describe(maps + 512, making + 512, second, k, n, DEPTH, B_ROWS);
+            describe<OPERAND_KIND>(maps + 512, making + 512, second, k, n, DEPTH, B_ROWS);
     }
-#endif
 #endif
     if (threadIdx.x == 160) {
         for (int stage = 0; stage < STAGES; ++stage) {
             barrier_init(full + 8 * stage, 1);
-            barrier_init(empty + 8 * stage, HALVES * 4 * CLUSTER);  // each warp
+            barrier_init(empty + 8 * stage, HALVES * 4);  // each warp
         }
         for (int each = 0; each < 2 * HALVES; ++each) barrier_init(arrived + 8 * each, 1);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();
-    if constexpr (PAIRED) cluster_sync();
 
     const Tiles all(m, n);
-    const int first = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER;
+    const int first = blockIdx.x, step = gridDim.x;
     const int depths = (k + DEPTH - 1) / DEPTH;
-    // Tiles from `divided` on are computed by both workgroups of a cluster.
 #if BATCHED
     const int count = all.count * inner * outer;
 #else
     const int count = all.count;
 #endif
-    const int rest = count % step;
-    // The exchange of halves takes as long as this depth does.
-    const bool divides = SPLIT && rest && 2 * rest <= step && depths > 10;
-    const int divided = divides ? count - rest : count;
-    const int shared_tile = divided + blockIdx.x / 2;
-    const bool shares = divides && shared_tile < count;
-    const int middle = depths / 2;
-    const int turns = (divided - first + step - 1) / step;  // of this workgroup alone
+    const int turns = (count - first + step - 1) / step;
     Place place;
     if (group == 0) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
@@ -481,18 +225,16 @@ extern "C" __global__ void __launch_bounds__(384, 1)
             acquire(maps);
             acquire(maps + 128);
             if (GATED) acquire(maps + 512);
-            for (int turn = 0; turn < turns + shares; ++turn) {
-                const bool halved = SPLIT && turn == turns;
+            for (int turn = 0; turn < turns; ++turn) {
                 int row, column;
-                const int tile = halved ? shared_tile : first + turn * step;
+                const int tile = first + turn * step;
 #if BATCHED
                 const InBatch batch(tile / all.count, inner);
-                all.at(tile % all.count, 0, row, column);
+                all.at(tile % all.count, row, column);
 #else
-                all.at(tile, SPLIT ? 0 : rank, row, column);
+                all.at(tile, row, column);
 #endif
-                const int end = halved && rank == 0 ? middle : depths;
-                for (int depth = halved && rank ? middle : 0; depth < end; ++depth) {
+                for (int depth = 0; depth < depths; ++depth) {
                     const uint32_t barrier = full + 8 * place.stage;
                     const uint32_t to = tiles + place.stage * STAGE_BYTES;
                     barrier_wait(empty + 8 * place.stage, place.phase ^ 1);
@@ -501,22 +243,18 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                     load(to, maps, barrier, depth * DEPTH, row, a_inner ? batch.inner : 0,
                          a_outer ? batch.outer : 0);
                     load_weights(to + A_BYTES, maps + 128, maps + 512, barrier, depth * DEPTH,
-                                 column, 0, weights_inner ? batch.inner : 0,
+                                 column, weights_inner ? batch.inner : 0,
                                  weights_outer ? batch.outer : 0);
 #else
                     load(to, maps, barrier, depth * DEPTH, row);
                     load_weights(to + A_BYTES, maps + 128, maps + 512, barrier, depth * DEPTH,
-                                 column, SPLIT ? 0 : rank);
+                                 column);
 #endif
                     place.next();
                 }
             }
         }
         __syncwarp();
-        if (SPLIT && divides) {
-            cluster_sync();
-            cluster_sync();
-        }
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int half = group - 1;
@@ -544,13 +282,12 @@ extern "C" __global__ void __launch_bounds__(384, 1)
         Accumulators<COLUMNS> sums;
 #pragma unroll
         for (int each = 0; each < COLUMNS / 2; ++each) sums.values[each] = 0;
-        for (int turn = 0; turn < turns + shares; ++turn) {
-            const bool halved = SPLIT && turn == turns;
+        for (int turn = 0; turn < turns; ++turn) {
             int row, column;
-            const int tile = halved ? shared_tile : first + turn * step;
+            const int tile = first + turn * step;
 #if BATCHED
             const InBatch batch(tile / all.count, inner);
-            all.at(tile % all.count, 0, row, column);
+            all.at(tile % all.count, row, column);
 #if GENERAL
             behind.bias_at = static_cast<size_t>(batch.number) * bias_step;
             behind.factor_at = static_cast<size_t>(batch.number) * factor_step;
@@ -567,16 +304,13 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                       batch.outer);
             };
 #else
-            all.at(tile, SPLIT ? 0 : rank, row, column);
+            all.at(tile, row, column);
             const auto load_other = [&](uint32_t to, uint32_t barrier, int at) {
                 load(to, maps + 256, barrier, at, row);
             };
             const auto store_out = [&](uint32_t from, int at) { store(maps + 384, from, at, row); };
 #endif
             row += 64 * half;
-            const int first_chunk = halved ? rank * (CHUNKS / 2) : 0;
-            const int last_chunk = halved ? first_chunk + CHUNKS / 2 : CHUNKS;
-            const int deep = halved ? (rank ? depths - middle : middle) : depths;
 #if GENERAL
             float2 shift = make_float2(0, 0), factor = shift;  // of two columns
             if (2 * in_group < OUT_COLUMNS && column + 2 * in_group < n) {
@@ -599,7 +333,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
             // Tiles of `other` for the first two chunks, once the tile before is written.
             const auto load_others = [&] {
                 wait_for_stores<0>();
-                for (int chunk = first_chunk; chunk < min(first_chunk + 2, last_chunk); ++chunk) {
+                for (int chunk = 0; chunk < min(2, CHUNKS); ++chunk) {
                     const uint32_t barrier = others + 8 * (chunk % 2);
                     barrier_expect(barrier, CHUNK_BYTES);
                     load_other(buffers + chunk % 2 * CHUNK_BYTES, barrier, column + CHUNK * chunk);
@@ -634,15 +368,15 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                     if (lane == 0) barrier_arrive(empty + 8 * last);
                     add(sums, before);
                 }
-                if (with_other && leads && depth == min(2, deep - 1)) load_others();
+                if (with_other && leads && depth == min(2, depths - 1)) load_others();
                 last = place.stage;
                 place.next();
             };
-            for (int depth = 0; depth < deep; depth += 2) {
+            for (int depth = 0; depth < depths; depth += 2) {
                 step(even, odd, depth);
-                if (depth + 1 < deep) step(odd, even, depth + 1);
+                if (depth + 1 < depths) step(odd, even, depth + 1);
             }
-            if (deep % 2) {
+            if (depths % 2) {
                 wgmma_wait<0>(even);
                 add(sums, even);
             } else {
@@ -651,28 +385,18 @@ extern "C" __global__ void __launch_bounds__(384, 1)
             }
             if (lane == 0) barrier_arrive(empty + 8 * last);
 #else
-            for (int depth = 0; depth < deep; ++depth) {
+            for (int depth = 0; depth < depths; ++depth) {
                 multiply_tile(sums, depth);
                 wgmma_wait<1>(sums);
                 if (depth) {
-                    if (lane < CLUSTER) {
-                        if constexpr (CLUSTER == 2)
-                            barrier_arrive_at(empty + 8 * last, lane);
-                        else
-                            barrier_arrive(empty + 8 * last);
-                    }
+                    if (lane == 0) barrier_arrive(empty + 8 * last);
                 }
-                if (with_other && leads && depth == min(2, deep - 1)) load_others();
+                if (with_other && leads && depth == min(2, depths - 1)) load_others();
                 last = place.stage;
                 place.next();
             }
             wgmma_wait<0>(sums);
-            if (lane < CLUSTER) {
-                if constexpr (CLUSTER == 2)
-                    barrier_arrive_at(empty + 8 * last, lane);
-                else
-                    barrier_arrive(empty + 8 * last);
-            }
+            if (lane == 0) barrier_arrive(empty + 8 * last);
 #endif
 #if BIAS
             sync_warpgroup(half);  // All have read those of the tile before.
@@ -680,12 +404,8 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                          : "memory");
             sync_warpgroup(half);
 #endif
-            if constexpr (SPLIT) {
-                if (halved) exchange(sums, tiles, rank);
-            }
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-                if (SPLIT && (chunk < first_chunk || chunk >= last_chunk)) continue;
                 const uint32_t buffer = buffers + chunk % 2 * CHUNK_BYTES;
 #if GENERAL
                 // Those of a chunk lie as f32 side by side; all have read those of the one before.
@@ -713,7 +433,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                 } else {
                     // An odd number of chunks ends with the buffer that the next tile begins with.
                     if (leads) {
-                        if ((CHUNKS % 2 && chunk == 0) || (SPLIT && halved))
+                        if (CHUNKS % 2 && chunk == 0)
                             wait_for_stores<0>();
                         else
                             wait_for_stores<1>();
@@ -798,7 +518,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                     const int at = column + CHUNK * chunk;
                     if (row < m && at < n) store_out(buffer, at);
                     commit_store();  // Of nothing, too: waits count groups, one for each chunk.
-                    if (with_other && chunk + 2 < last_chunk) {
+                    if (with_other && chunk + 2 < CHUNKS) {
                         wait_for_stores<0>();
                         barrier_expect(others + 8 * (chunk % 2), CHUNK_BYTES);
                         load_other(buffer, others + 8 * (chunk % 2), at + 2 * CHUNK);
@@ -806,13 +526,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                 }
             }
         }
-        if (SPLIT && divides && !shares) {
-            cluster_sync();
-            cluster_sync();
-        }
         if (leads) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
         __syncwarp();
     }
-    // A workgroup may not end while the other one of its cluster arrives at its barriers.
-    if constexpr (PAIRED) cluster_sync();
 }

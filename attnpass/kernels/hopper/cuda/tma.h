@@ -43,15 +43,16 @@ __device__ inline void sync_warpgroup(int number) {
     asm volatile("bar.sync %0, 128;" ::"r"(number + 1) : "memory");
 }
 
-// Writes a descriptor of (rows, columns) in boxes to `there`; by a warp.
-template <int KIND>
+// Writes a descriptor of (rows, columns) in boxes to `there`, and of what `more` adds; by a warp.
+template <int KIND, typename More>
 __device__ inline void describe(char *there, uint32_t made, const void *tensor, int columns,
-                                int rows, int box_columns, int box_rows) {
+                                int rows, int box_columns, int box_rows, size_t row_bytes,
+                                const More &more) {
     const int lane = threadIdx.x % 32;
     asm volatile("st.shared.b32 [%0], 0;" ::"r"(made + 4 * lane) : "memory");
     __syncwarp();
     if (lane == 0) {
-        const uint64_t stride = static_cast<uint64_t>(columns) * (KIND == 7 ? 4 : KIND ? 2 : 1);
+        const uint64_t stride = row_bytes;
         asm volatile(
             "{\n.reg .b64 map;\ncvt.u64.u32 map, %0;\n"
             "tensormap.replace.tile.global_address.shared::cta.b1024.b64 [map], %1;\n"
@@ -70,6 +71,7 @@ __device__ inline void describe(char *there, uint32_t made, const void *tensor, 
             "l"(tensor), "r"(columns), "r"(rows), "r"(box_columns), "r"(box_rows), "l"(stride),
             "n"(KIND)
             : "memory");
+        more();
     }
     __syncwarp();
     asm volatile("{\n.reg .b64 to, from;\ncvta.to.global.u64 to, %0;\ncvt.u64.u32 from, %1;\n"
@@ -79,9 +81,59 @@ __device__ inline void describe(char *there, uint32_t made, const void *tensor, 
                  : "memory");
 }
 
+// The same of a tensor whose rows lie one behind the other.
+template <int KIND>
+__device__ inline void describe(char *there, uint32_t made, const void *tensor, int columns,
+                                int rows, int box_columns, int box_rows) {
+    const size_t row_bytes = static_cast<size_t>(columns) * (KIND == 7 ? 4 : KIND ? 2 : 1);
+    describe<KIND>(there, made, tensor, columns, rows, box_columns, box_rows, row_bytes, [] {});
+}
+
+#if BATCHED
+// A dim behind the second of a descriptor, `step` times 16 bytes apart; 0: there is one element.
+template <int DIM> __device__ inline void describe_dim(uint32_t made, int size, int step) {
+    asm volatile("{\n.reg .b64 map;\ncvt.u64.u32 map, %0;\n"
+                 "tensormap.replace.tile.rank.shared::cta.b1024.b32 [map], %3;\n"
+                 "tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [map], %3, 1;\n"
+                 "tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [map], %3, %1;\n"
+                 "tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [map], %4, %2;\n"
+                 "tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [map], %3, 1;\n}" ::"r"(
+                     made),
+                 "r"(step ? size : 1), "l"(static_cast<uint64_t>(step ? step : 1) * 16), "n"(DIM),
+                 "n"(DIM - 1)
+                 : "memory");
+}
+#endif
+
 __device__ inline void acquire(const char *map) {
     asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
 }
+
+#if BATCHED
+__device__ inline void load(uint32_t to, const char *map, uint32_t barrier, int column, int row,
+                            int inner, int outer) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 " [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
+                 "l"(map), "r"(barrier), "r"(column), "r"(row), "r"(inner), "r"(outer)
+                 : "memory");
+}
+
+__device__ inline void load(uint32_t to, const char *map, uint32_t barrier, int column, int row,
+                            int part, int inner, int outer) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 " [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(to),
+                 "l"(map), "r"(barrier), "r"(column), "r"(row), "r"(part), "r"(inner), "r"(outer)
+                 : "memory");
+}
+
+__device__ inline void store(const char *map, uint32_t from, int column, int row, int part,
+                             int inner, int outer) {
+    asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}],"
+                 " [%1];" ::"l"(map),
+                 "r"(from), "r"(column), "r"(row), "r"(part), "r"(inner), "r"(outer)
+                 : "memory");
+}
+#endif
 
 __device__ inline void load(uint32_t to, const char *map, uint32_t barrier, int column, int row) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
