@@ -213,6 +213,7 @@ STEPS = (
     ),
     Step("attn-order-factors", "IREE swaps rows and columns where the second factor comes first"),
     Step("attn-natural-scores", "IREE scales scores by log2(e) before a score function runs"),
+    Step("attn-integers-to-bf16", "IREE links no program that makes bf16 of integers on CPUs"),
     # stream
     Step(
         "attn-hold-workspace",

@@ -11,7 +11,7 @@ from iree.compiler import ir
 
 from ..attention.barrier import store_operand, without_views
 from ..attention.facts import AttentionFacts, find
-from ..ir import defining_op, ranked_shape, reduces, users
+from ..ir import Refusal, defining_op, ranked_shape, reduces, users
 from ..ir.views import view_before
 from ..machines import Target
 from ..machines.cpu.loops import row_size, tiles
@@ -89,7 +89,7 @@ def _is_read_once(facts: AttentionFacts, name: str, target: Target) -> bool:
     if name == "mask" or not isinstance(target, Cpu) or facts.is_innermost(name, facts.k2):
         return False
     loops, value = tiles(facts, target.vector_bytes), _below_views_of_lines(facts.value(name))
-    if isinstance(loops, str) or loops.row_vectors or row_size(facts) > loops.lanes:
+    if isinstance(loops, Refusal) or loops.row_vectors or row_size(facts) > loops.lanes:
         return False
     if value is None or widened_from(value) is None:
         return False

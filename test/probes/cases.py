@@ -235,6 +235,14 @@ PROBES = {
         error="failed to legalize operation",
     ),
     "GELU by tanh": Probe(modules.GELU_TANH, "attn-gelu-tanh", r"7\.977240e-01", shown_at="flow"),
+    "integers that become bf16": Probe(
+        modules.INTEGERS_TO_BF16,
+        "attn-integers-to-bf16",
+        FAILED,
+        "compiled",
+        flags=CPU,
+        error="undefined symbol: __truncsfbf2",
+    ),
     "norms of 16 bits": _norm(),
     "products of f16 from JAX": _product_of_ones(),
     "products by an algorithm from JAX": Probe(

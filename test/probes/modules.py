@@ -419,6 +419,20 @@ func.func @main(%l: {types[0]}, %r: {types[1]}) -> {types[2]} {{
 """
 
 
+INTEGERS_TO_BF16 = """
+func.func @main(%x: tensor<3x1xi8>) -> tensor<3x1xbf16> {
+  %e = tensor.empty() : tensor<3x1xbf16>
+  %r = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>],
+      iterator_types = ["parallel", "parallel"]} ins(%x : tensor<3x1xi8>) outs(%e : tensor<3x1xbf16>) {
+    ^bb0(%i: i8, %o: bf16):
+      %f = arith.sitofp %i : i8 to bf16
+      linalg.yield %f : bf16
+  } -> tensor<3x1xbf16>
+  return %r : tensor<3x1xbf16>
+}
+"""
+
+
 def repeated(operand: str) -> str:
     """Attention whose K has each key twice, or whose V each column."""
     k, v = "tensor<4x20x16xf32>", "tensor<4x20x8xf32>"

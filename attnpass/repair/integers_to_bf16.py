@@ -1,0 +1,53 @@
+"""attn-integers-to-bf16: whole numbers become bf16 by way of f32, for CPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..ir import Builder
+from ..passes import OpPass
+
+_CONVERSIONS = ("arith.sitofp", "arith.uitofp")
+
+
+@dataclass(frozen=True)
+class IntegersToBf16(OpPass):
+    """Makes a conversion of an integer to bf16 one to f32, whose bits are then rounded to bf16.
+
+    For the first LLVM calls a function of a library (`__truncsfbf2`) that IREE 3.13 does not link,
+    where the CPU has no instruction for it. `arith.truncf` behind a conversion would be folded to
+    the first again. No integer is infinite or no number in f32, so that no bits need be told apart.
+    Runs behind all that reads masks.
+    """
+
+    name: ClassVar[str] = "attn-integers-to-bf16"
+    summary: ClassVar[str] = "CPUs: integers become bf16 by way of f32"
+    phase: ClassVar[str] = "flow"
+    backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
+    mends: ClassVar[str] = "integers and masks that become bf16 do not link on CPUs"
+
+    in_bodies: ClassVar[bool] = True
+
+    def wanted(self, op: ir.Operation) -> bool:
+        return op.name in _CONVERSIONS and isinstance(op.results[0].type, ir.BF16Type)
+
+    def change(self, op: ir.Operation) -> str:
+        f32 = ir.F32Type.get(op.context)
+        i32, i16 = (ir.IntegerType.get_signless(width, op.context) for width in (32, 16))
+        build = Builder(op)
+        exact = build.create(op.name, [f32], [op.operands[0]]).results[0]
+        bits = build.create("arith.bitcast", [i32], [exact]).results[0]
+        # To the nearest, of two that are as near to the even one.
+        half, one, low = (build.splat(number, i32) for number in (0x7FFF, 1, 16))
+        kept = build.create("arith.shrui", [i32], [bits, low]).results[0]
+        odd = build.create("arith.andi", [i32], [kept, one]).results[0]
+        more = build.create("arith.addi", [i32], [half, odd]).results[0]
+        total = build.create("arith.addi", [i32], [bits, more]).results[0]
+        high = build.create("arith.shrui", [i32], [total, low]).results[0]
+        short = build.create("arith.trunci", [i16], [high]).results[0]
+        rounded = build.create("arith.bitcast", [op.results[0].type], [short]).results[0]
+        op.results[0].replace_all_uses_with(rounded)
+        return "goes by way of f32: IREE links no program of the direct conversion"
