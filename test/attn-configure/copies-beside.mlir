@@ -63,3 +63,12 @@ func.func @ragged(%rows: tensor<8x?xf16>, %more: tensor<8x1xf16>) -> tensor<8x?x
   %0 = tensor.concat dim(1) %rows, %more : (tensor<8x?xf16>, tensor<8x1xf16>) -> tensor<8x?xf16>
   return %0 : tensor<8x?xf16>
 }
+
+// 28 lines of 192 are 672 threads of 16 bytes: tiles have whole subgroups of them.
+// CHECK-LABEL: flow.executable private @rolled_dispatch_0
+// CHECK: linalg.generic {{.*}} outs(%{{.+}} : tensor<16x25x28x192xf16>) attrs = {{.*}}lowering_config = #iree_gpu.lowering_config<{thread = [1, 1, 1, 8], workgroup = [2, 1, 4, 192]}>
+// CHECK-LABEL: util.func public @rolled
+func.func @rolled(%x: tensor<16x28x28x192xf16>) -> tensor<16x25x28x192xf16> {
+  %0 = tensor.extract_slice %x[0, 3, 0, 0] [16, 25, 28, 192] [1, 1, 1, 1] : tensor<16x28x28x192xf16> to tensor<16x25x28x192xf16>
+  return %0 : tensor<16x25x28x192xf16>
+}

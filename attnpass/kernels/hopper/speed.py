@@ -17,8 +17,8 @@ to; a unit test holds this rule against those pairs. In words:
   without groups, and about 20 to 50 MB of cache; other caches are won by a little (up to 10%), or
   by 1.3 to 2.5 times with groups.
 
-- few rows whose keys a cluster divides: 8 us and 8.2 ns a key of a workgroup (head dim 128; 4.9
-  with 64; three times as much with a mask), in whole waves of clusters, or 4.4 TB/s
+- few rows whose keys a cluster divides: 3 us and, for each wave of clusters, 5 us and 8.2 ns a key
+  of a workgroup (head dim 128; 4.9 with 64; three times as much with a mask), or 4.4 TB/s
   (docs/notes/kernels.md).
 
 - decode over latents (head dims 576 and 512), IREE: 37 TFLOPS. Kernel: 550 TFLOPS of whole blocks
@@ -42,7 +42,9 @@ _SPLIT_KEYS, _CHUNK_KEYS, _TILE_KEYS = 512, 256, 64
 # Seconds a key and wave of heads of IREE's decode without a configuration.
 _UNCONFIGURED_KEY = 2e-7
 _L2_BYTES = 50e6
-_PREFILL_LAUNCH, _DECODE_LAUNCHES, _DIVIDED_LAUNCH = 8.5e-6, 9e-6, 8e-6
+_PREFILL_LAUNCH, _DECODE_LAUNCHES = 8.5e-6, 9e-6
+# A launch, and what a wave of clusters takes beside its keys.
+_DIVIDED_LAUNCH, _DIVIDED_WAVE = 3e-6, 5e-6
 _COMPUTE_UNITS = 132
 # How many clusters of so many workgroups run at once: a cluster lies in one group of 16 or 18 of
 # the multiprocessors.
@@ -170,7 +172,8 @@ def _divided_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     keys = min(work.keys, work.keys * work.seen + work.rows / 2)
     a_key = _DIVIDED_KEY[kernel.head_dims[0]] * (3 if kernel.mask == "operand" else 1)
     reading = work.cache_bytes * work.seen / 4.4e12
-    return _DIVIDED_LAUNCH + max(waves * a_key * keys / kernel.cluster, reading)
+    computing = waves * (_DIVIDED_WAVE + a_key * keys / kernel.cluster)
+    return _DIVIDED_LAUNCH + max(computing, _DIVIDED_WAVE + reading)
 
 
 def _rate(kernel: Kernel, launches: float) -> float:

@@ -9,8 +9,9 @@ f16 to heads first 21 us, the same cut out of a packed projection 41).
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from iree.compiler import ir
 
@@ -30,6 +31,8 @@ from ...ir import (
 
 # What a thread reads at once, and a workgroup writes at most.
 _THREAD_BYTES, _WORKGROUP_BYTES = 16, 4096
+# Tiles that are looked at.
+_TRIES = 200
 
 
 def configure(function: ir.Operation, subgroup: int, all_copies: bool) -> None:
@@ -135,18 +138,24 @@ def _tile(sizes: Sequence[int | None], written: ir.Value, subgroup: int) -> list
     if not is_float(element_type(written)):
         return []
     width = _THREAD_BYTES // element_bytes(written)
-    tile = [1] * len(sizes)
-    left = _WORKGROUP_BYTES // element_bytes(written)
-    for dim in reversed(range(len(sizes))):
-        size = sizes[dim]
-        if not size:
-            # Unknown, or nothing to copy.
-            continue
-        tile[dim] = max(part for part in range(1, min(size, left) + 1) if size % part == 0)
-        left //= tile[dim]
-    threads, rest = divmod(math.prod(tile), width)
-    lost = rest or math.prod(_thread(tile, width)) != width
-    return [] if lost or threads % subgroup else tile
+    for tile in itertools.islice(_tiles(sizes, _WORKGROUP_BYTES // element_bytes(written)), _TRIES):
+        threads, rest = divmod(math.prod(tile), width)
+        if not rest and threads % subgroup == 0 and math.prod(_thread(tile, width)) == width:
+            return tile
+    return []
+
+
+def _tiles(sizes: Sequence[int | None], most: int) -> Iterator[list[int]]:
+    """Tiles of at most so many elements that divide dims of these sizes, with the largest parts of
+    the last ones first. A dim of unknown size, or none, has parts of one."""
+    if not sizes:
+        yield []
+        return
+    *outer, size = sizes
+    for part in range(min(size or 1, most), 0, -1):
+        if (size or 1) % part == 0:
+            for tile in _tiles(outer, most // part):
+                yield [*tile, part]
 
 
 def _thread(tile: Sequence[int], width: int) -> list[int]:
