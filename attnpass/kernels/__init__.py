@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from .. import plugins
+from ..ir import Refusal
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -94,17 +95,19 @@ class KernelProvider:
 
     def offers(
         self, facts: AttentionFacts, target: Target, value_map: maps.Positions | None = None
-    ) -> Sequence[Offer] | str:
+    ) -> Sequence[Offer] | Refusal:
         """The kernels for this attention, or the reason why none fits. Changes nothing.
 
         `value_map` stands for V's map, where V could have another layout than it has.
         """
         raise NotImplementedError
 
-    def product_offers(self, facts: ProductFacts, target: Target) -> Sequence[ProductOffer] | str:
+    def product_offers(
+        self, facts: ProductFacts, target: Target
+    ) -> Sequence[ProductOffer] | Refusal:
         """The kernels for this product, or the reason why none fits. Changes nothing."""
         del facts, target
-        return "there are no kernels for products"
+        return Refusal("there are no kernels for products")
 
     def launches_in(self, module: ir.Operation) -> bool:
         """Whether a module, at IREE's phase preprocessing or flow, launches one of the kernels
@@ -123,11 +126,13 @@ def providers() -> tuple[KernelProvider, ...]:
     return tuple(entry.make(KernelProvider) for entry in found.values())
 
 
-def providers_for(module: ir.Operation, target: Target | None) -> tuple[KernelProvider, ...] | str:
+def providers_for(
+    module: ir.Operation, target: Target | None
+) -> tuple[KernelProvider, ...] | Refusal:
     """Those whose kernels can run on the target; why there are none."""
     problems = {provider: provider.unfit_target(module, target) for provider in providers()}
     found = tuple(provider for provider, problem in problems.items() if not problem)
-    return found or "; ".join(problems.values())
+    return found or Refusal("; ".join(problems.values()))
 
 
 # `auto` is `cost` where the target has kernels, `never` elsewhere.
@@ -138,7 +143,7 @@ def mode_for(mode: str, module: ir.Operation, target: Target | None) -> str:
     """What the mode `auto` of a pass is: `cost` if some kernels can run on the target, else ''."""
     if mode != "auto":
         return mode
-    return "" if isinstance(providers_for(module, target), str) else "cost"
+    return "" if isinstance(providers_for(module, target), Refusal) else "cost"
 
 
 def note_default(report: Report, what: str, option: str) -> None:
@@ -155,32 +160,33 @@ def best_offer(
     target: Target,
     value_map: maps.Positions | None = None,
     only: str = "",
-) -> Offer | str:
+) -> Offer | Refusal:
     """The best offer of these providers, or the reasons why none has any. `only` is the name of
     the one kernel that may be taken, or a pattern of names, if not empty; for `value_map` see
     `KernelProvider`."""
     offers = _offered([provider.offers(facts, target, value_map) for provider in sources])
-    if isinstance(offers, str):
+    if isinstance(offers, Refusal):
         return offers
     offers = [offer for offer in offers if not only or fnmatchcase(offer.name, only)]
     if not offers:
-        return f"it does not fit the kernel {only}, and no other may be taken"
+        return Refusal(f"it does not fit the kernel {only}, and no other may be taken")
     # What is widened is transposed for nothing, and better not.
     return max(offers, key=lambda offer: (offer.seconds, -len(offer.moved)))
 
 
 def best_product_offer(
     sources: Sequence[KernelProvider], facts: ProductFacts, target: Target
-) -> ProductOffer | str:
+) -> ProductOffer | Refusal:
     """The best offer for a product, or the reasons why there is none."""
     offers = _offered([provider.product_offers(facts, target) for provider in sources])
-    return offers if isinstance(offers, str) else max(offers, key=lambda offer: offer.seconds)
+    return offers if isinstance(offers, Refusal) else max(offers, key=lambda offer: offer.seconds)
 
 
-def _offered(answers: Sequence[Sequence[AnOffer] | str]) -> list[AnOffer] | str:
+def _offered(answers: Sequence[Sequence[AnOffer] | Refusal]) -> list[AnOffer] | Refusal:
     """All that providers offer, or the reasons why that is nothing."""
-    offers = [offer for answer in answers if not isinstance(answer, str) for offer in answer]
-    return offers or "; ".join(answer for answer in answers if isinstance(answer, str))
+    offers = [offer for answer in answers if not isinstance(answer, Refusal) for offer in answer]
+    problems = [str(answer) for answer in answers if isinstance(answer, Refusal)]
+    return offers or Refusal("; ".join(problems))
 
 
 def kernels_in(module: ir.Operation) -> bool:

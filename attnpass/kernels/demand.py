@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts
-from ..ir import maps
+from ..ir import Refusal, maps
 from ..machines import DEFAULT_TARGET, Target, Worth
 from ..passes import PassContext
 from . import KernelProvider, Offer, best_offer, mode_for, providers_for
@@ -32,7 +32,7 @@ class KernelTarget(Target):
         turned = (*(dim for dim in given if dim not in facts.k2), *facts.k2)
         before, after = self._offer(facts), self._offer(facts, turned)
         saved = [self._saved(before), self._saved(after)]
-        if saved == [None, None] or isinstance(before, str) or isinstance(after, str):
+        if saved == [None, None] or isinstance(before, Refusal) or isinstance(after, Refusal):
             return own
         both = None not in saved and "value" not in (*before.moved, *after.moved)
         if both and before.as_fast_as(after):
@@ -45,16 +45,18 @@ class KernelTarget(Target):
 
     def kernel_for(self, facts: AttentionFacts) -> str:
         offer = self._offer(facts)
-        if isinstance(offer, str) or self._saved(offer) is None:
+        if isinstance(offer, Refusal) or self._saved(offer) is None:
             return ""
         return offer.name
 
-    def _offer(self, facts: AttentionFacts, value_map: maps.Positions | None = None) -> Offer | str:
+    def _offer(
+        self, facts: AttentionFacts, value_map: maps.Positions | None = None
+    ) -> Offer | Refusal:
         return best_offer(self.sources, facts, self.device, value_map)
 
-    def _saved(self, offer: Offer | str) -> float | None:
+    def _saved(self, offer: Offer | Refusal) -> float | None:
         """What the kernel saves against IREE's code; None where it is not taken."""
-        if isinstance(offer, str) or (self.mode == "cost" and offer.seconds <= 0):
+        if isinstance(offer, Refusal) or (self.mode == "cost" and offer.seconds <= 0):
             return None
         return offer.seconds
 
@@ -83,7 +85,7 @@ def with_kernels(
     if mode == "never" or device is None:
         return target
     sources = providers_for(module, device)
-    if isinstance(sources, str):
+    if isinstance(sources, Refusal):
         return target
     base = target or DEFAULT_TARGET
     known = {field.name: getattr(base, field.name) for field in fields(Target)}

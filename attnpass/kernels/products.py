@@ -18,6 +18,7 @@ from iree.compiler import ir
 
 from ..attention.widening import widened_from
 from ..ir import (
+    Refusal,
     Size,
     defining_op,
     element_number,
@@ -161,7 +162,7 @@ class ProductFacts:
         return product(self.lead)
 
 
-def read_product(op: ir.Operation) -> ProductFacts | str | None:
+def read_product(op: ir.Operation) -> ProductFacts | Refusal | None:
     """The product with weights that an op is; None for an op that is none, and for one of which no
     kernel's operands are made, as two activations; else why it cannot be one."""
     facts = read_contraction(op)
@@ -179,7 +180,7 @@ def _is_float_product(facts: ContractionFacts) -> bool:
     return all(kind in (*_WIDE, "f32", _NARROW) for kind in kinds) and len(kinds) == 3
 
 
-def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | str | None:
+def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | Refusal | None:
     """The product whose weights are operand `number`; None if that has rows."""
     given = (facts.left, facts.right)
     weights, loops = _below_repeats(facts.op.operands[number], given[number])
@@ -199,10 +200,12 @@ def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | str | 
     kinds = [element_type_name(value) for value in (rows, weights)]
     if kinds[0] != kinds[1] or kinds[0] not in ("f16", "bf16"):
         if all(_is_of_narrow(value) for value in facts.op.operands[:2]):
-            return "what is done to its 8-bit operands, or its result's type, is none of a kernel"
-        return f"there are no kernels for {kinds[0]} times {kinds[1]}"
+            return Refusal(
+                "what is done to its 8-bit operands, or its result's type, is none of a kernel"
+            )
+        return Refusal(f"there are no kernels for {kinds[0]} times {kinds[1]}")
     if element_number(facts.op.operands[2]) != 0:
-        return "it is added to a tensor"
+        return Refusal("it is added to a tensor")
     kind = kinds[0]
     dims = tuple(sizes[loop] for loop in lead if loop is not None)
     epilogues = _written(facts.op, kind)
@@ -212,12 +215,12 @@ def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | str | 
     return ProductFacts(facts.op, rows, weights, turned, dims, sizes[n], sizes[k], kind, epilogues)
 
 
-def _unwritten(op: ir.Operation, kind: str) -> str:
+def _unwritten(op: ir.Operation, kind: str) -> Refusal:
     kinds = f"{element_type_name(op.results[0])} and not {kind}"
-    return f"its result is {kinds}, and a kernel does nothing of what stands behind it"
+    return Refusal(f"its result is {kinds}, and a kernel does nothing of what stands behind it")
 
 
-def _of_batch(facts: ContractionFacts) -> ProductFacts | str | None:
+def _of_batch(facts: ContractionFacts) -> ProductFacts | Refusal | None:
     """A batch of products of 16-bit rows and weights; None if these have other bits."""
     given, columns = (facts.left, facts.right), facts.result[-1] if facts.result else None
     operands = facts.op.operands
@@ -225,17 +228,17 @@ def _of_batch(facts: ContractionFacts) -> ProductFacts | str | None:
     if others or kind not in _WIDE:
         return None
     if len(facts.k) != 1:
-        return f"it sums over {len(facts.k)} dims"
+        return Refusal(f"it sums over {len(facts.k)} dims")
     holders = [number for number in (0, 1) if columns in given[number]]
     if columns is None or None in facts.result or len(holders) != 1:
-        return "its last dim is not that of one operand's columns"
+        return Refusal("its last dim is not that of one operand's columns")
     number, (depth,) = holders[0], facts.k
     rows, row_loops = _below_all(operands[1 - number], given[1 - number])
     weights, weight_loops = _below_all(operands[number], given[number])
     if depth not in row_loops or depth not in weight_loops:
-        return "one operand is the same along the depth"
+        return Refusal("one operand is the same along the depth")
     if element_number(operands[2]) != 0:
-        return "it is added to a tensor"
+        return Refusal("it is added to a tensor")
     epilogues = _written(facts.op, kind)
     if not epilogues:
         return _unwritten(facts.op, kind)

@@ -9,7 +9,7 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts, find
-from ..ir import erase_dead, maps
+from ..ir import Refusal, erase_dead, maps
 from ..machines import DEFAULT_TARGET, Target
 from ..passes import Pass, PassContext, option
 from ..report.entries import OperandRecord
@@ -39,13 +39,13 @@ def use_kernels(
     `only` names the one kernel that may be taken. Needs a current context."""
     attentions = find(module)
     found = providers_for(module, target)
-    sources, problem = ((), found) if isinstance(found, str) else (found, "")
+    sources, problem = ((), str(found)) if isinstance(found, Refusal) else (found, "")
     device = target or DEFAULT_TARGET
     taken = []
     for facts in attentions:
         order = maps.show(facts.map_of("output"))
         record = OperandRecord("output", "refused", problem, order, order, pass_name=pass_name)
-        offer = best_offer(sources, facts, device, only=only) if sources else problem
+        offer = best_offer(sources, facts, device, only=only) if sources else Refusal(problem)
         if _take(offer, facts, mode, record, elsewhere):
             taken.append(facts.op)
         of_attention = facts.record_in(report)
@@ -57,15 +57,15 @@ def use_kernels(
 
 
 def _take(
-    offer: Offer | str,
+    offer: Offer | Refusal,
     facts: AttentionFacts,
     mode: str,
     record: OperandRecord,
     elsewhere: bool,
 ) -> bool:
     """Takes an offer where it pays; returns whether it did, and records why."""
-    if isinstance(offer, str):
-        record.reason = offer
+    if isinstance(offer, Refusal):
+        record.reason = str(offer)
         return False
     why = offer.why_not(mode)
     if why:
@@ -91,7 +91,7 @@ def note_priced_out(
     kernel may fit afterwards."""
     for facts in find(module):
         offer = best_offer(sources, facts, target)
-        why = "" if isinstance(offer, str) else offer.why_not(mode)
+        why = "" if isinstance(offer, Refusal) else offer.why_not(mode)
         if why:
             order = maps.show(facts.map_of("output"))
             record = OperandRecord("output", "kept", why, order, order, pass_name=pass_name)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..ir import collect, erase_dead
+from ..ir import Refusal, collect, erase_dead
 from ..machines import DEFAULT_TARGET, Target
 from ..report.records import Report
 from . import (
@@ -34,8 +34,8 @@ def use_products(module: ir.Operation, target: Target | None, mode: str, report:
         if facts is None:
             continue
         offer = _offer(facts, found, target or DEFAULT_TARGET)
-        why = offer if isinstance(offer, str) else offer.why_not(mode)
-        if isinstance(offer, str) or isinstance(facts, str) or why:
+        why = str(offer) if isinstance(offer, Refusal) else offer.why_not(mode)
+        if isinstance(offer, Refusal) or isinstance(facts, Refusal) or why:
             report.record(op, "no-kernel", why, kind=_KIND)
             continue
         for each in (op, *offer.also):
@@ -47,11 +47,13 @@ def use_products(module: ir.Operation, target: Target | None, mode: str, report:
 
 
 def _offer(
-    facts: ProductFacts | str, sources: tuple[KernelProvider, ...] | str, target: Target
-) -> ProductOffer | str:
+    facts: ProductFacts | Refusal, sources: tuple[KernelProvider, ...] | Refusal, target: Target
+) -> ProductOffer | Refusal:
     """The best offer for a product, or why there is none."""
-    if isinstance(facts, str) or isinstance(sources, str):
-        return facts if isinstance(facts, str) else str(sources)
+    if isinstance(facts, Refusal):
+        return facts
+    if isinstance(sources, Refusal):
+        return sources
     return best_product_offer(sources, facts, target)
 
 

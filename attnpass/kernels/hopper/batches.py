@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ...ir import Builder, Size, maps, product
+from ...ir import Builder, Refusal, Size, maps, product
 from ..products import BatchLoops, ProductFacts
 from .places import (
     Dim,
@@ -87,7 +87,7 @@ class BatchPlace:
         return source
 
 
-def place_of_batch(facts: ProductFacts, result: ir.Value | None = None) -> BatchPlace | str:
+def place_of_batch(facts: ProductFacts, result: ir.Value | None = None) -> BatchPlace | Refusal:
     """How a kernel finds its way through a batch; why it cannot. With `result`, that of what is
     behind the batch, it writes what a transpose makes of it that alone reads it.
 
@@ -100,15 +100,12 @@ def place_of_batch(facts: ProductFacts, result: ir.Value | None = None) -> Batch
     if result is not None:
         read = read_by(result)
         if read is None or len(read[1]) != len(written):
-            return "no transpose reads it"
+            return Refusal("no transpose reads it")
         written, reader = read[1], read[0].op
-    problem = ""
-    for cut in range(max(1, len(facts.loops.lead))):
-        found = _place(facts, facts.loops, facts.loops.lead[:cut], written, reader)
-        if isinstance(found, BatchPlace):
-            return found
-        problem = problem or found
-    return problem
+    cuts = range(max(1, len(facts.loops.lead)))
+    lead = facts.loops.lead
+    found = [_place(facts, facts.loops, lead[:cut], written, reader) for cut in cuts]
+    return next((place for place in found if isinstance(place, BatchPlace)), found[0])
 
 
 def _place(
@@ -117,7 +114,7 @@ def _place(
     counted: Sequence[int],
     written: tuple[Dim, ...],
     reader: ir.Operation | None,
-) -> BatchPlace | str:
+) -> BatchPlace | Refusal:
     """`place_of_batch`, where `counted` are loops of rows that count products, and the dims of the
     result lie as `written`."""
     batch = [loop for loop in loops.result if loop in (*loops.batch, *counted)]
@@ -131,18 +128,18 @@ def _place(
             found["weights"] = place
             break
     if "weights" not in found:
-        return "neither the columns nor the depth of its weights lie side by side"
+        return Refusal("neither the columns nor the depth of its weights lie side by side")
     rows = _find(facts.rows, loops.rows, batch, lead, loops.depth, loops)
     if rows is None:
-        return "its rows do not lie one behind the other"
+        return Refusal("its rows do not lie one behind the other")
     place = Strided(facts.op.results[0], (), written)
     result = _heads(place, loops.result, batch, lead, last, loops)
     if result is None:
-        return "its result's rows are not at equal distances"
+        return Refusal("its result's rows are not at equal distances")
     found |= {"rows": rows, "result": result}
     sizes = _counts(found, product([loops.sizes[loop] for loop in batch]))
     if sizes is None:
-        return "its batches lie in more than two dims"
+        return Refusal("its batches lie in more than two dims")
     in_front = list(loops.result[: len(batch)]) == batch
     m = product([loops.sizes[loop] for loop in lead])
     return BatchPlace(found, by_columns, m, *sizes, in_front, facts.n, 0, reader)

@@ -9,7 +9,16 @@ from dataclasses import dataclass, replace
 from iree.compiler import ir
 
 from ...attention.facts import AttentionFacts
-from ...ir import Builder, Size, defining_op, element_bytes, product, ranked_shape, sizes_of
+from ...ir import (
+    Builder,
+    Refusal,
+    Size,
+    defining_op,
+    element_bytes,
+    product,
+    ranked_shape,
+    sizes_of,
+)
 from ...ir.views import IN_PLACE, below_views
 from .places import UNIT, HeadPlace, Piece, divided, heads_of, lying_in, numbers_of_heads
 
@@ -40,7 +49,7 @@ class LatentPlace:
 
 def latent_place(
     facts: AttentionFacts, sources: Mapping[str, ir.Value], orders: Mapping[str, Sequence[int]]
-) -> LatentPlace | str:
+) -> LatentPlace | Refusal:
     """Where a kernel for latents reads K and V; why it cannot. `sources` are both without their
     repeats, in the orders in which it wants their dims."""
     columns = facts.extent(facts.n)
@@ -54,12 +63,12 @@ def latent_place(
     found += _joined(key, orders["key"], columns)
     same = [each for each in found if each.key in values]
     if not same:
-        return (
+        return Refusal(
             f"V is not known to be the first {columns} columns of K: kernels for head dims "
             f"{facts.extent(facts.k1)} and {columns} read one cache for both"
         )
     near = [each for each in same if len(each.key.heads) < 2]
-    return near[0] if near else "the heads of K and V do not lie at equal distances"
+    return near[0] if near else Refusal("the heads of K and V do not lie at equal distances")
 
 
 def _rows(value: ir.Value, order: Sequence[int]) -> Iterator[HeadPlace]:

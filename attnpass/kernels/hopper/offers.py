@@ -38,7 +38,7 @@ from .unseen import mask_may_hide_rows
 _DECODE_ROWS = 64
 # Fewer keys are not divided: no fewer were measured.
 _DIVIDED_KEYS = 512
-_MOVED_V = "a V of another layout is no part of the cache"
+_MOVED_V = Refusal("a V of another layout is no part of the cache")
 _READ = ("query", "key", "value")
 # Bytes of an element of K or V, where these are not 2.
 _WIDTHS = {"f8E4M3FN": 1, "f8E5M2": 1, "f32": 4}
@@ -61,7 +61,7 @@ class KernelOffer(KernelPlan):
 
 def offers(
     facts: AttentionFacts, target: Target, value_map: maps.Positions | None = None
-) -> list[KernelOffer] | str:
+) -> list[KernelOffer] | Refusal:
     """The plans for this attention, or the reason why no kernel fits. Changes nothing.
 
     Where an operand has 8 bits, kernels for a 16-bit type that holds all of them exactly
@@ -70,14 +70,14 @@ def offers(
     """
     problem = _unfit(facts)
     if problem:
-        return problem
+        return Refusal(problem)
     own = _offers(facts, _own_types(facts), target, value_map)
     wide = wide_type(facts)
     if not wide:
         return own
     widened = _offers(facts, (wide, wide, wide), target, value_map)
-    found = [plan for plans in (own, widened) if not isinstance(plans, str) for plan in plans]
-    return found or f"{own}; widened to {wide}: {widened}"
+    found = [plan for plans in (own, widened) if not isinstance(plans, Refusal) for plan in plans]
+    return found or Refusal(f"{own}; widened to {wide}: {widened}")
 
 
 def _own_types(facts: AttentionFacts) -> Types:
@@ -88,17 +88,17 @@ def _own_types(facts: AttentionFacts) -> Types:
 
 def _offers(
     facts: AttentionFacts, types: Types, target: Target, value_map: maps.Positions | None
-) -> list[KernelOffer] | str:
+) -> list[KernelOffer] | Refusal:
     """`offers` of the kernels for Q, K and V of these types."""
     kernels = _fitting(facts, types)
-    if isinstance(kernels, str):
+    if isinstance(kernels, Refusal):
         return kernels
     row = _row(facts, any(kernel.kind == "latent" for kernel in kernels))
     mask = find_mask(facts, row)
     if isinstance(mask, Refusal):
-        return mask.reason
+        return Refusal(mask.reason)
     placed = _place_mask(facts, row) if mask.kind == "operand" else None
-    if isinstance(placed, str):
+    if isinstance(placed, Refusal):
         return placed
     kind = _mask_type(facts) if mask.kind == "operand" else "none"
     kernels = [kernel for kernel in kernels if _has_mask(kernel, mask, kind)]
@@ -115,13 +115,13 @@ def _offers(
         if kernel.head_dims == least[kernel.kind]
     ]
     plans = [plan for plan in found if isinstance(plan, KernelOffer)]
-    problems = [plan for plan in found if isinstance(plan, str)]
+    problems = [plan for plan in found if isinstance(plan, Refusal)]
     if not plans and problems:
         return problems[0]
     if not plans:
         words = f" ({mask_words(facts)})" if facts.has_mask else ""
         words += " and a soft-cap" if mask.cap else ""
-        return f"no kernel for {_type_words(types)} has its kind of mask{words}"
+        return Refusal(f"no kernel for {_type_words(types)} has its kind of mask{words}")
     return plans
 
 
@@ -180,7 +180,7 @@ def _unfit(facts: AttentionFacts) -> str:
     return ""
 
 
-def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | str:
+def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | Refusal:
     """The kernels that could compute this attention of Q, K and V in these types, whatever its
     mask; why there are none."""
     output = facts.element_types["output"]
@@ -193,9 +193,10 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | str:
         and (k.cache_type, k.value_type) in caches
     ]
     if not kernels:
-        return f"there is no kernel for {', '.join(wanted)}"
+        return Refusal(f"there is no kernel for {', '.join(wanted)}")
     if not any(k.output_type == output for k in kernels):
-        return f"the kernels for {_type_words(wanted)} write {kernels[0].output_type}, not {output}"
+        written = kernels[0].output_type
+        return Refusal(f"the kernels for {_type_words(wanted)} write {written}, not {output}")
     kernels = [k for k in kernels if k.output_type == output]
     rows = facts.extent(facts.m)
     if rows is None or rows > _DECODE_ROWS:
@@ -204,13 +205,13 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | str:
         # Most are prompts, of many rows.
         kernels = [k for k in kernels if k.kind != "divided"]
     if not kernels:
-        return f"kernels for {', '.join(wanted)} take up to {_DECODE_ROWS} query rows"
+        return Refusal(f"kernels for {', '.join(wanted)} take up to {_DECODE_ROWS} query rows")
     heads = (facts.extent(facts.k1), facts.extent(facts.n))
     fitting = [k for k in kernels if k.takes(heads)]
     if not fitting:
         known = ", ".join(_dims_words(kernels))
         words = " and ".join("?" if size is None else str(size) for size in heads)
-        return f"its head dims are {words}; kernels for {_type_words(wanted)} have {known}"
+        return Refusal(f"its head dims are {words}; kernels for {_type_words(wanted)} have {known}")
     keys = facts.extent(facts.k2)
     if rows is not None and rows <= _DECODE_ROWS and keys is None:
         # One program would read all keys of a head, however many there are.
@@ -219,11 +220,12 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | str:
         fitting = [k for k in fitting if k.kind != "divided"]
     if not fitting:
         words = " and ".join(map(str, heads))
-        return f"there is no decode kernel for head dims {words}, and how many keys is not known"
+        unknown = "how many keys is not known"
+        return Refusal(f"there is no decode kernel for head dims {words}, and {unknown}")
     found = [k for k in fitting if k.keys_multiple == 1 or (keys and keys % k.keys_multiple == 0)]
     if not found:
         length = "known only at run time" if keys is None else str(keys)
-        return (
+        return Refusal(
             f"the number of keys ({length}) must be a known multiple of {fitting[0].keys_multiple}"
         )
     return found
@@ -248,19 +250,19 @@ def _mask_type(facts: AttentionFacts) -> str:
     return "i8" if kind == "i1" else kind
 
 
-def _place_mask(facts: AttentionFacts, row: int) -> MaskPlace | str:
+def _place_mask(facts: AttentionFacts, row: int) -> MaskPlace | Refusal:
     """How a kernel finds its way in the mask; why it cannot."""
     positions, key = facts.map_of("mask"), facts.k2[0]
     if key not in positions:
-        return f"its mask ({mask_words(facts)}) does not depend on the key"
+        return Refusal(f"its mask ({mask_words(facts)}) does not depend on the key")
     query = facts.map_of("query")
     batch = [dim for dim in query if dim in facts.batch]
     heads = [*batch, *(dim for dim in query if dim in facts.m and dim != row)]
     used = [number for number, dim in enumerate(heads) if dim in positions]
     if used and used != list(range(used[0], used[-1] + 1)):
-        return f"its mask ({mask_words(facts)}) skips a dim of the heads between others"
+        return Refusal(f"its mask ({mask_words(facts)}) skips a dim of the heads between others")
     if not {*heads, row, key} >= {dim for dim in positions if dim is not None}:
-        return f"its mask ({mask_words(facts)}) has a dim that the scores lack"
+        return Refusal(f"its mask ({mask_words(facts)}) has a dim that the scores lack")
     inner = tuple(heads[used[-1] + 1 :]) if used else ()
     own = tuple(heads[number] for number in used)
     wanted = [*own, *([row] if row in positions else []), key]
@@ -278,7 +280,7 @@ def _plan(
     placed: MaskPlace | None,
     target: Target,
     value_map: maps.Positions | None,
-) -> KernelOffer | str | None:
+) -> KernelOffer | Refusal | None:
     """The attention, of Q, K and V in these types, by this kernel; None if K and V cannot be had
     in its type, or a reason that is not that."""
     given = _given(facts, kernel, types, row, placed, value_map)
@@ -351,7 +353,7 @@ def _given(
     row: int,
     placed: MaskPlace | None,
     value_map: maps.Positions | None,
-) -> GivenOperands | str | None:
+) -> GivenOperands | Refusal | None:
     """How a kernel gets Q, K and V of these types; None and reasons as for `_plan`."""
     group = tuple(dim for dim in facts.map_of("query") if dim in facts.m and dim != row)
     orders = _orders(facts, kernel, row, group, value_map)
@@ -369,7 +371,7 @@ def _given(
         read = {name: sources.get(name, facts.value(name)) for name in ("key", "value")}
         given = orders | _as_they_are(sources)
         latent = _MOVED_V if value_map else latent_place(facts, read, given)
-        if isinstance(latent, str):
+        if isinstance(latent, Refusal):
             return latent
         turned -= {"key", "value"}
     lying = _lying(facts, kernel, orders, sources, product([*_sizes(facts, group), repeats]))

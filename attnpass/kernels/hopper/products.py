@@ -12,6 +12,7 @@ from iree.compiler import ir
 from ...attention.widening import widen
 from ...ir import (
     Builder,
+    Refusal,
     Size,
     body_names,
     defining_op,
@@ -91,10 +92,10 @@ class ProductPlan(ProductOffer):
         return _replace(self)
 
 
-def product_offers(facts: ProductFacts, target: Target) -> list[ProductPlan] | str:
+def product_offers(facts: ProductFacts, target: Target) -> list[ProductPlan] | Refusal:
     """The plans for this product, or the reason why no kernel fits. Changes nothing."""
     found = _placed(facts)
-    if isinstance(found, str):
+    if isinstance(found, Refusal):
         return found
     facts, place = found
     plans = [
@@ -107,24 +108,24 @@ def product_offers(facts: ProductFacts, target: Target) -> list[ProductPlan] | s
     return plans or _no_kernel(facts)
 
 
-def _no_kernel(facts: ProductFacts) -> str:
+def _no_kernel(facts: ProductFacts) -> Refusal:
     least = facts.epilogues[0].words
     kind = f"batches of {facts.element_type}" if facts.loops else facts.element_type
-    return f"there is no kernel for {kind}" + (f" with {least}" if least else "")
+    return Refusal(f"there is no kernel for {kind}" + (f" with {least}" if least else ""))
 
 
-def _placed(facts: ProductFacts) -> tuple[ProductFacts, BatchPlace | None] | str:
+def _placed(facts: ProductFacts) -> tuple[ProductFacts, BatchPlace | None] | Refusal:
     """A product, of a batch one of its products, and where all of these lie; why no kernel fits."""
     problem = _unfit(facts)
     if problem or facts.loops is None:
-        return problem or (facts, None)
+        return Refusal(problem) if problem else (facts, None)
     place = place_of_batch(facts)
-    if isinstance(place, str):
+    if isinstance(place, Refusal):
         return place
     for name, value in (("rows", place.rows), ("weights", place.weights)):
         offset = unaligned_slice(value)
         if offset:
-            return f"the {name} are {offset}"
+            return Refusal(f"the {name} are {offset}")
     return replace(facts, by_columns=place.by_columns, lead=(place.m,)), place
 
 
@@ -198,7 +199,7 @@ def _halves(part: ProductPart) -> Pair | None:
         return None
     half = replace(facts, n=facts.n // 2)
     place = place_of_batch(half) if part.place else None
-    assert not isinstance(place, str), "half of what has a place"
+    assert not isinstance(place, Refusal), "half of what has a place"
     gate, factor = (replace(one, result=epilogue.result) for one in epilogue.halves)
     return ProductPart(half, gate, place), ProductPart(half, factor, place)
 
@@ -211,8 +212,8 @@ def _pair(part: ProductPart) -> Pair | None:
         return None
     for op in _above(epilogue.operand):
         read = read_product(op)
-        placed = _placed(read) if isinstance(read, ProductFacts) else ""
-        if isinstance(placed, str):
+        placed = _placed(read) if isinstance(read, ProductFacts) else None
+        if placed is None or isinstance(placed, Refusal):
             continue
         found, place = placed
         ends = [one for one in found.epilogues if one.result == epilogue.result]

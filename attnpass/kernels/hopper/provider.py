@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ...ir import Refusal
 from ...machines import resolve_target
 from .. import KernelProvider, Offer, ProductOffer
 
@@ -36,12 +37,14 @@ class Hopper(KernelProvider):
 
     def offers(
         self, facts: AttentionFacts, target: Target, value_map: maps.Positions | None = None
-    ) -> Sequence[Offer] | str:
+    ) -> Sequence[Offer] | Refusal:
         from .offers import offers
 
         return offers(facts, target, value_map)
 
-    def product_offers(self, facts: ProductFacts, target: Target) -> Sequence[ProductOffer] | str:
+    def product_offers(
+        self, facts: ProductFacts, target: Target
+    ) -> Sequence[ProductOffer] | Refusal:
         from .products import product_offers
 
         return product_offers(facts, target)

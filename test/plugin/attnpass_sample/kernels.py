@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from iree.compiler import ir
 
-from attnpass.ir import Builder
+from attnpass.ir import Builder, Refusal
 from attnpass.kernels import KernelProvider, Offer
 
 from .machine import SampleCpu
@@ -45,13 +45,13 @@ class SampleKernels(KernelProvider):
 
     def offers(
         self, facts: AttentionFacts, target: Target, value_map: maps.Positions | None = None
-    ) -> Sequence[Offer] | str:
+    ) -> Sequence[Offer] | Refusal:
         if facts.kind != "attention" or facts.has_mask or facts.changes_scores:
-            return "the sample's kernel has no masks, and no scores of its own"
+            return Refusal("the sample's kernel has no masks, and no scores of its own")
         if {facts.element_types[name] for name in ("query", "key", "value", "output")} != {"f32"}:
-            return "the sample's kernel is for f32"
+            return Refusal("the sample's kernel is for f32")
         if None in facts.sizes or any(None in dims for dims in facts.maps) or len(facts.k2) != 1:
-            return "the sample's kernel wants every dim and its size, and one of keys"
+            return Refusal("the sample's kernel wants every dim and its size, and one of keys")
         if (value_map or facts.map_of("value"))[-1] in facts.k2:
             return [SampleKernel(name="sample_attention_vt", seconds=1e-3, reason="it reads V^T")]
         return [SampleKernel(name="sample_attention", seconds=1e-5, reason="it reads V")]
