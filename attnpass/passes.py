@@ -100,6 +100,18 @@ REGISTRY: dict[str, str] = {
     "attn-widen": "attnpass.gpu.widen:Widen",
 }
 
+# Names that passes had, for one release: the pass that has taken each over, and the value of its
+# option `only` that leaves what the old one did.
+ALIASES: dict[str, tuple[str, str]] = {
+    "attn-cut-heads": ("attn-fit-tiles", "cut"),
+    "attn-hardware-exp2": ("attn-lower-cuda", "exp2"),
+    "attn-mask-dynamic-keys": ("attn-fit-tiles", "mask"),
+    "attn-pad-heads": ("attn-fit-tiles", "heads"),
+    "attn-pad-keys": ("attn-fit-tiles", "keys"),
+    "attn-shared-memory": ("attn-lower-cuda", "shared-memory"),
+    "attn-tile-dynamic": ("attn-fit-tiles", "tiles"),
+}
+
 
 @dataclass
 class PassContext:
@@ -186,6 +198,11 @@ class Pass:
         from .machines import backends
 
         return bool({*self.backends} & backends(module))
+
+    def stages(self) -> tuple[Pass, ...]:
+        """The passes that a pipeline runs where it names this one: more than itself where an
+        option of old stands for another pass."""
+        return (self,)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         """Rewrites `module` (a `builtin.module`) in place, its context current; returns whether it
@@ -288,6 +305,11 @@ def load_pass(name: str) -> type[Pass]:
 
 def make_pass(name: str, options: dict[str, str]) -> Pass:
     """A pass with its options parsed from text; PipelineError names what is wrong."""
+    if name in ALIASES:
+        now, part = ALIASES[name]
+        if "only" in options:
+            raise PipelineError(f"pass '{name}' is '{now}{{only={part}}}', and runs nothing else")
+        return make_pass(now, {**options, "only": part})
     cls = load_pass(name)
     fields = {f.name: f for f in dataclasses.fields(cls)}
     values: dict[str, Any] = {}

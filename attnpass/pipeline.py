@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import PipelineError
-from .passes import load_pass, plugin_names
+from .passes import ALIASES, load_pass, plugin_names
 
 MODES = ("cost", "always", "never")
 # `auto` is `cost` where the target has kernels, `never` elsewhere.
@@ -278,8 +278,9 @@ def steps(chosen: PipelineOptions) -> list[Step]:
 
 
 def _is(step: Step, name: str) -> bool:
-    """Whether a step is meant by the name of its pass, or by its label."""
-    return name in (step.name, step.label)
+    """Whether a step is meant by the name of its pass, its label, or a name that it had."""
+    now, only = ALIASES.get(name, (name, ""))
+    return name == step.label or (now == step.name and only in ("", *step.only.split(",")))
 
 
 def default_pipeline(mode: str = "cost", **options: Any) -> str:

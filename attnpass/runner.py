@@ -74,7 +74,8 @@ def parse_pipeline(text: str) -> list[Stage]:
         if element.name.startswith(PREFIX):
             if element.children is not None:
                 raise PipelineError(f"'{element.name}' is a pass: nothing can be nested under it")
-            stages.append(make_pass(element.name, parse_options(element.name, element.options)))
+            named = make_pass(element.name, parse_options(element.name, element.options))
+            stages += named.stages()
             continue
         _refuse_nested(element)
         stages.append(Foreign(element.text()))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from iree.compiler import ir
@@ -30,6 +30,7 @@ from .planner import Planner
 from .profitability import drop_what_does_not_pay
 from .residual_uses import ResidualUses
 from .sources import moved_into_place
+from .transpose_caches import TransposeCaches
 
 
 def propagate(
@@ -117,7 +118,15 @@ class PropagateLayout(Pass):
 
     mode: str = option("cost", "what is committed", ("cost", "always", "never"))
     operands: tuple[str, ...] = option(("v",), "operands to plan", tuple(OPERANDS))
+    cache: str = option(
+        "kept", "transposed: as attn-transpose-caches in front of it", ("kept", "transposed")
+    )
     target: str = option("", "target to price for, instead of the module's own")
+
+    def stages(self) -> tuple[Pass, ...]:
+        if self.cache == "kept" or self.mode == "never":
+            return (self,)
+        return TransposeCaches(target=self.target), replace(self, cache="kept")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         target = context.target_for(module, self.target)

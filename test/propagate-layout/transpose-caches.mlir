@@ -1,6 +1,9 @@
-// V caches cross the function's boundary with the keys as their last dim.
-// RUN: attn-opt %s --attn-transpose-caches --attn-propagate-layout --split-input-file --remarks 2>&1 | FileCheck %s
+// V caches cross the function's boundary with the keys as their last dim. An option of
+// attn-propagate-layout still says the same.
+// RUN: attn-opt %s --attn-transpose-caches --attn-propagate-layout --split-input-file --remarks > %t.new 2>&1 && FileCheck %s < %t.new
+// RUN: attn-opt %s --attn-propagate-layout=cache=transposed --split-input-file --remarks > %t.old 2>&1 && diff %t.new %t.old
 // RUN: attn-opt %s --attn-transpose-caches --split-input-file --remarks 2>&1 | FileCheck %s
+// RUN: attn-opt %s --attn-propagate-layout=mode=never,cache=transposed --split-input-file > %t.0 && attn-opt %s --split-input-file > %t.1 && diff %t.0 %t.1
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
 #k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from attnpass.cli import attn_compile, attn_opt, attn_tune, attn_verify
-from attnpass.passes import REGISTRY, load_pass, pass_names
+from attnpass.passes import ALIASES, REGISTRY, load_pass, pass_names
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -38,7 +38,7 @@ def test_options_of_tools(page: Path) -> None:
 def test_passes_and_their_options(page: Path) -> None:
     text = page.read_text()
     named = set(re.findall(r"(?<![\w/-])attn-[a-z0-9-]+", text)) - set(TOOLS)
-    assert named <= {*pass_names()}
+    assert named <= {*pass_names(), *ALIASES}
     for name, braced, single in re.findall(OPTIONS, text):
         fields = {field.name.replace("_", "-") for field in dataclasses.fields(load_pass(name))}
         given = {word.partition("=")[0] for word in (braced or single).split()}

@@ -11,7 +11,7 @@ from attnpass import plugins
 from attnpass.driver.flags import CompileOptions, backends_of
 from attnpass.driver.tools import PassOptions
 from attnpass.errors import PipelineError
-from attnpass.passes import REGISTRY, Pass, load_pass
+from attnpass.passes import ALIASES, REGISTRY, Pass, load_pass
 from attnpass.phases import phase_index
 from attnpass.pipeline import (
     STEPS,
@@ -128,19 +128,41 @@ def test_a_plugins_pass_joins_behind_the_step_that_it_names(
     assert "attn-last" in shown(PipelineOptions())
 
 
-@pytest.mark.parametrize("after", ["attn-fit-tiles{only=keys}", "attn-fit-tiles"])
+@pytest.mark.parametrize("after", ["attn-pad-keys", "attn-fit-tiles{only=keys}", "attn-fit-tiles"])
 def test_a_plugins_pass_joins_behind_a_part(monkeypatch: pytest.MonkeyPatch, after: str) -> None:
-    """By the part's name, and behind the last part of the pass."""
+    """By the part's old name, by its own, and behind the last part of the pass."""
     monkeypatch.setattr(Last, "after", after)
     _plugin(monkeypatch, Last)
     labels = [step.label for step in steps(PipelineOptions())]
     assert labels[labels.index("attn-fit-tiles{only=keys}") + 1] == "attn-last"
 
 
+@pytest.mark.parametrize("alias", ALIASES)
+def test_an_old_name_is_a_part_of_a_pass(alias: str) -> None:
+    now, only = ALIASES[alias]
+    (old, new) = parse_pipeline(f"{alias},{now}{{only={only}}}")
+    assert old == new and stage_name(old) == f"{now}{{only={only}}}"
+    assert alias not in REGISTRY
+
+
 def test_a_plugins_pass_behind_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
     _plugin(monkeypatch, Lost)
     with pytest.raises(PipelineError, match=r"'attn-last' of a plugin .* 'attn-nowhere'"):
         default_pipeline()
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ("mode=always cache=transposed", ["attn-transpose-caches", "attn-propagate-layout"]),
+        ("mode=never cache=transposed", ["attn-propagate-layout"]),
+        ("cache=kept", ["attn-propagate-layout"]),
+    ],
+)
+def test_an_option_of_old_stands_for_a_pass(options: str, wanted: list[str]) -> None:
+    stages = parse_pipeline(f"attn-propagate-layout{{{options}}}")
+    assert [stage_name(stage) for stage in stages] == wanted
+    assert stages[-1].cache == "kept" or "never" in options  # pyright: ignore
 
 
 def test_what_is_off_by_default_says_its_flag() -> None:
