@@ -213,7 +213,6 @@ STEPS = (
     ),
     Step("attn-order-factors", "IREE swaps rows and columns where the second factor comes first"),
     Step("attn-natural-scores", "IREE scales scores by log2(e) before a score function runs"),
-    Step("attn-integers-to-bf16", "IREE links no program that makes bf16 of integers on CPUs"),
     # stream
     Step(
         "attn-hold-workspace",
@@ -232,6 +231,10 @@ STEPS = (
         _CONFIGURE,
     ),
     Step("attn-vectorize", "IREE multiplies scores one by one on CPUs", _CONFIGURE),
+    Step(
+        "attn-integers-to-bf16",
+        "IREE links no program that makes bf16 of integers on CPUs; behind loops that read codes",
+    ),
     Step(
         "attn-lower-cuda",
         "IREE makes polynomials of exp2 and tanh",

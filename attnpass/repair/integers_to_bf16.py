@@ -20,23 +20,26 @@ class IntegersToBf16(OpPass):
     For the first LLVM calls a function of a library (`__truncsfbf2`) that IREE 3.13 does not link,
     where the CPU has no instruction for it. `arith.truncf` behind a conversion would be folded to
     the first again. No integer is infinite or no number in f32, so that no bits need be told apart.
-    Runs behind all that reads masks.
+    Runs behind all that reads masks and codes.
     """
 
     name: ClassVar[str] = "attn-integers-to-bf16"
     summary: ClassVar[str] = "CPUs: integers become bf16 by way of f32"
-    phase: ClassVar[str] = "flow"
+    phase: ClassVar[str] = "executable-configurations"
     backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
     mends: ClassVar[str] = "integers and masks that become bf16 do not link on CPUs"
 
     in_bodies: ClassVar[bool] = True
 
     def wanted(self, op: ir.Operation) -> bool:
-        return op.name in _CONVERSIONS and isinstance(op.results[0].type, ir.BF16Type)
+        return op.name in _CONVERSIONS and _element(op.results[0].type) == ir.BF16Type.get(
+            op.context
+        )
 
     def change(self, op: ir.Operation) -> str:
-        f32 = ir.F32Type.get(op.context)
-        i32, i16 = (ir.IntegerType.get_signless(width, op.context) for width in (32, 16))
+        integer = ir.IntegerType.get_signless
+        elements = (ir.F32Type.get(op.context), integer(32, op.context), integer(16, op.context))
+        f32, i32, i16 = (_like(op.results[0], element) for element in elements)
         build = Builder(op)
         exact = build.create(op.name, [f32], [op.operands[0]]).results[0]
         bits = build.create("arith.bitcast", [i32], [exact]).results[0]
@@ -51,3 +54,17 @@ class IntegersToBf16(OpPass):
         rounded = build.create("arith.bitcast", [op.results[0].type], [short]).results[0]
         op.results[0].replace_all_uses_with(rounded)
         return "goes by way of f32: IREE links no program of the direct conversion"
+
+
+def _element(kind: ir.Type) -> ir.Type:
+    return kind.element_type if isinstance(kind, ir.VectorType) else kind
+
+
+def _like(value: ir.Value, element: ir.Type) -> ir.Type:
+    """`element`, or a vector of it where `value` is a vector: loops of ours hold some."""
+    kind = value.type
+    if not isinstance(kind, ir.VectorType):
+        return element
+    return ir.VectorType.get(
+        kind.shape, element, scalable=kind.scalable_dims, loc=value.owner.location
+    )

@@ -5,6 +5,7 @@
 
 // WHY: sitofp at {{.*}}: goes by way of f32
 // WHY: uitofp at {{.*}}: goes by way of f32
+// WHY: sitofp at {{.*}}: goes by way of f32
 // WHY-NOT: itofp at
 
 // CHECK-LABEL: func.func @main(
@@ -33,6 +34,15 @@ func.func @main(%x: tensor<8xi8>, %m: tensor<8xi1>) -> tensor<8xbf16> {
     linalg.yield %y : bf16
   } -> tensor<8xbf16>
   return %r : tensor<8xbf16>
+}
+
+// CHECK-LABEL: func.func @vectors(
+// CHECK: arith.sitofp %{{.*}} : vector<2x4xi8> to vector<2x4xf32>
+// CHECK: arith.trunci %{{.*}} : vector<2x4xi32> to vector<2x4xi16>
+// CHECK: arith.bitcast %{{.*}} : vector<2x4xi16> to vector<2x4xbf16>
+func.func @vectors(%x: vector<2x4xi8>) -> vector<2x4xbf16> {
+  %f = arith.sitofp %x : vector<2x4xi8> to vector<2x4xbf16>
+  return %f : vector<2x4xbf16>
 }
 
 // CHECK-LABEL: func.func @half(

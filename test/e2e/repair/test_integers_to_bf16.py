@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import CPU, run_module
+from helpers import CPU, rel_error, run_module
 
 import attnpass
 
@@ -40,3 +40,49 @@ def test_integers_to_bf16(kind: str, op: str, dtype: type, level: str) -> None:
     np.testing.assert_array_equal(
         got.astype(np.float64), x.astype(np.float32).astype(ml_dtypes.bfloat16).astype(np.float64)
     )
+
+
+ATTENTION = """
+func.func @main(%q: tensor<2xROWSx32xbf16>, %k: tensor<2x40x32xbf16>, %c: tensor<2x40x32xi8>)
+    -> tensor<2xROWSx32xbf16> {
+  %scale = arith.constant 0.177 : bf16
+  %e = tensor.empty() : tensor<2x40x32xbf16>
+  %v = linalg.generic {indexing_maps = [affine_map<(b, k, n) -> (b, k, n)>,
+      affine_map<(b, k, n) -> (b, k, n)>], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%c : tensor<2x40x32xi8>) outs(%e : tensor<2x40x32xbf16>) {
+    ^bb0(%i: i8, %o: bf16):
+      %f = arith.sitofp %i : i8 to bf16
+      linalg.yield %f : bf16
+  } -> tensor<2x40x32xbf16>
+  %z = tensor.empty() : tensor<2xROWSx32xbf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [
+      affine_map<(b, m, n, k, d) -> (b, m, d)>, affine_map<(b, m, n, k, d) -> (b, k, d)>,
+      affine_map<(b, m, n, k, d) -> (b, k, n)>, affine_map<(b, m, n, k, d) -> ()>,
+      affine_map<(b, m, n, k, d) -> (b, m, n)>]>
+      ins(%q, %k, %v, %scale : tensor<2xROWSx32xbf16>, tensor<2x40x32xbf16>,
+          tensor<2x40x32xbf16>, bf16) outs(%z : tensor<2xROWSx32xbf16>) {
+    ^bb0(%s: f32):
+      iree_linalg_ext.yield %s : f32
+  } -> tensor<2xROWSx32xbf16>
+  return %r : tensor<2xROWSx32xbf16>
+}
+"""
+
+
+@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
+@pytest.mark.parametrize("rows", [1, 64])
+def test_codes_of_attention(rows: int, level: str) -> None:
+    """Loops over codes, and what widens them in memory, of few rows and of many."""
+    rng = np.random.default_rng(0)
+    q, k = (rng.standard_normal((2, n, 32)).astype(ml_dtypes.bfloat16) for n in (rows, 40))
+    codes = rng.integers(-100, 100, (2, 40, 32)).astype(np.int8)
+    text = ATTENTION.replace("ROWS", str(rows))
+    report = attnpass.Report()
+    flags = [*CPU, f"--iree-opt-level={level}"]
+    program = attnpass.compile_str(text, extra_args=flags, report=report)
+    assert program
+    assert not report.found("fallback")
+    scores = 0.177 * q.astype(float) @ k.astype(float).transpose(0, 2, 1)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    wanted = weights / weights.sum(-1, keepdims=True) @ codes.astype(float)
+    assert rel_error(run_module(program, [q, k, codes]), wanted) < 1e-2
