@@ -271,16 +271,13 @@ class RowLoops:
         most = min(most, self.depth)
         self.given = v.scratch(len(self.rows), most)
 
-        def block(v: Vectors, first: ir.Value, count: int, output: ir.Value) -> list[ir.Value]:
+        def block(
+            v: Vectors, first: ir.Value, outputs: Sequence[ir.Value], count: int
+        ) -> list[ir.Value]:
             self.take_rows(v, first, count)
-            return [body(v, first, count, output)]
+            return [body(v, first, count, outputs[0])]
 
-        whole = self.depth - self.depth % most
-        (output,) = v.loop(
-            0, whole, most, [self.op.operands[2]], lambda v, i, x: block(v, i, most, x[0])
-        )
-        if rest := self.depth - whole:
-            (output,) = block(v, v.number(whole), rest, output)
+        (output,) = v.in_chunks(self.depth, most, [self.op.operands[2]], block)
         return output
 
     def take_rows(self, v: Vectors, first: ir.Value, count: int) -> None:

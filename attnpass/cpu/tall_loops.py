@@ -8,7 +8,7 @@ in registers. Between blocks sums stand in the result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -53,16 +53,13 @@ class TallLoops:
         self.packed = v.scratch(most, tiles.columns)
         self.given = v.scratch(tiles.rows[0], most) if self.is_narrow else None
 
-        def block(v: Vectors, first: ir.Value, count: int, output: ir.Value) -> list[ir.Value]:
+        def block(
+            v: Vectors, first: ir.Value, outputs: Sequence[ir.Value], count: int
+        ) -> list[ir.Value]:
             self.pack(v, first, count)
-            return [self.add_block(v, first, count, output)]
+            return [self.add_block(v, first, count, outputs[0])]
 
-        whole = self.depth - self.depth % most
-        (output,) = v.loop(
-            0, whole, most, [self.op.operands[2]], lambda v, i, x: block(v, i, most, x[0])
-        )
-        if rest := self.depth - whole:
-            (output,) = block(v, v.number(whole), rest, output)
+        (output,) = v.in_chunks(self.depth, most, [self.op.operands[2]], block)
         return output
 
     @property
