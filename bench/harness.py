@@ -29,7 +29,6 @@ BENCHES = (
     "cpu",
     "kernels",
     "known",
-    "layers",
     "models",
     "models_on_cpu",
     "product_kernels",

@@ -65,8 +65,8 @@ def gains() -> str:
         _gpu_gain(f"{attention}, f16, 32 heads of 128", "f16_32x1_4096x4096_d128"),
         _gpu_gain(f"{attention}, f16, 4 heads of 1024", "f16_4x1_4096x4096_d1024"),
         _gpu_gain(f"{attention}, f32, 32 heads of 128", "f32_32x1_4096x4096_d128"),
-        _block_gain("prefill of 512 rows", "prefill, 512 rows, f32"),
-        _block_gain("decode over 4096 keys", "decode, 4096 keys, f32"),
+        _layers_gain("BERT-base, 2 layers, 512 rows, padded, f32"),
+        _layers_gain("decode step, 2048 wide, 4096 keys, f32"),
         _cpu_gain("512 rows and keys, 32 heads of 128", "32 heads, 512 x 512, d 128, f32"),
         _cpu_gain("4 rows, 4096 keys, 8 heads of 128", "8 heads, 4 x 4096, d 128, f32"),
     ]
@@ -80,10 +80,13 @@ def _whole_blocks() -> list[list[str]]:
         if "iree" not in ways:
             continue
         times = [_told(ways.get(way, {})) for way in ("iree", "attnpass", "kernels")]
-        best = _best_of_pytorch(ways)
-        peer = f"{three_digits(ways[best])} ({PYTORCH[best]})"
-        lines.append([_machine(run), names[case], *times, peer, _runs(run)])
+        lines.append([_machine(run), names[case], *times, _peer(ways), _runs(run)])
     return lines
+
+
+def _peer(ways: Ways) -> str:
+    best = _best_of_pytorch(ways)
+    return f"{three_digits(ways[best])} ({PYTORCH[best]})"
 
 
 def _told(row: Row) -> str:
@@ -111,13 +114,12 @@ def _gpu_gain(words: str, case: str) -> list[str]:
     return [_machine(run), words, *ours, ", ".join(peers) or "no fused kernel", runs]
 
 
-def _block_gain(words: str, case: str) -> list[str]:
-    run = "layers_cpu"
-    rows = load(run).by_case()[case]
-    times = [three_digits(rows[way]) for way in ("default", "cost")]
-    words = f"attention block of Llama, f32, {words}"
+def _layers_gain(case: str) -> list[str]:
+    run = "models_on_cpu_emeraldrapids"
+    ways = load(run).by_case()[case]
+    times = [three_digits(ways[way]) for way in ("iree", "attnpass")]
     where = f"{_machine(run)}, {load(run).about['cores']} cores"
-    return [where, words, *times, "-", "-", _runs(run)]
+    return [where, case, *times, "-", _peer(ways), _runs(run)]
 
 
 def _cpu_gain(words: str, case: str) -> list[str]:

@@ -1,7 +1,7 @@
 """A grouped-query Llama layer with known answers, as MLIR: a prefill and a decode step.
 
-    python tools/llama.py prefill > layer.mlir
-    python tools/llama.py decode > step.mlir
+    python -m bench.models.llama prefill > layer.mlir
+    python -m bench.models.llama decode > step.mlir
 
 The structure is that of a PyTorch export: RMSNorm, rotary position embedding, 8 query heads
 over 2 key/value heads, causal mask, SwiGLU. Weights are random and small.

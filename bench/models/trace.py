@@ -73,7 +73,6 @@ class Trace:
 
     seed: int = 0
     element: str = "f32"
-    weights_are_arguments: bool = False
     lines: list[str] = field(default_factory=list)
     arguments: list[Value] = field(default_factory=list)
     constants: dict[str, str] = field(default_factory=dict)
@@ -96,8 +95,7 @@ class Trace:
 
     def weight(self, *shape: int, mean: float = 0.0) -> Value:
         """A random constant, scaled so that a product with it keeps its input's size."""
-        drawn = mean + self.random.standard_normal(shape) * shape[-1] ** -0.5
-        return self.given(drawn) if self.weights_are_arguments else self.constant(drawn)
+        return self.constant(mean + self.random.standard_normal(shape) * shape[-1] ** -0.5)
 
     def constant(self, array: Array, kind: str = "") -> Value:
         kind = kind or self.element
