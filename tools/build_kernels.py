@@ -27,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -57,26 +58,46 @@ STRIDE_CONSTANTS = (
 WINDOW_CONSTANTS = ("behind",)
 MASK_CONSTANTS = ("mask_stride", "mask_divisor", "mask_count")
 
-DECODE_POINTERS = ("query", "key", "value", "mask", "partial", "stats", "scratch")
 # Which rows and keys there are, and who computes what: see hopper_decode.py.
 DECODE_CONSTANTS = ("heads", "rows", "keys", "group", "diagonal", "behind", "blocks")
 PIECES = ("first_tile", "tiles", "per_program", "slots")
-DECODE_WARPS = 4
-LATENT_POINTERS = ("query", "key", "rest", "mask", "partial", "stats", "scratch")
 # Where the latents and the columns that V lacks lie: see hopper_latent.py.
 LATENT_CONSTANTS = ("key_start", "key_head", "key_row", "rest_start", "rest_head", "rest_row")
 # How many workgroups may divide the keys.
 DIVIDED_PARTS, MASKED_PARTS = (1, 2, 3, 4, 6, 8), (2, 4, 8)
 
 
+def fields(
+    kind: str,
+    types: Sequence[str],
+    head_dims: tuple[int, int],
+    mask: str = "none",
+    hides: str = "none",
+    **more: Any,
+) -> dict[str, Any]:
+    """What the manifest says about a kernel of this kind: the types of Q, K, V and the result, the
+    head dims of Q and V, the type of a mask or what else hides keys, and `more`."""
+    names = ("element_type", "cache_type", "value_type", "output_type")
+    return {
+        "kind": kind,
+        **dict(zip(names, types, strict=True)),
+        "head_dims": list(head_dims),
+        "v_layout": "row-major",
+        "mask": "operand" if mask != "none" else hides,
+        "mask_type": mask,
+        **more,
+    }
+
+
 @dataclass(frozen=True)
 class Variant:
-    """One kernel to build: what it computes, and the tile sizes it is built with.
+    """A prefill kernel: what it computes, and the tile sizes it is built with.
 
     `value_type` is V's element type and `value_dim` its head dim, if not those of Q and K; kernels
     that are `padded` are told the head dim, which may be smaller. `parts` is the number of
     warpgroups of 64 rows. Where there are `mask_stages` of a mask's tiles in shared memory, its
-    rows must be aligned to 16 bytes.
+    rows must be aligned to 16 bytes. Of kernels for 8 bits (hopper_fp8) each multiprocessor runs
+    one program; those for f32 (hopper_f32) find their tiles without descriptors.
     """
 
     source: str
@@ -86,7 +107,6 @@ class Variant:
     causal: bool
     v_transposed: bool
     options: tuple[tuple[str, int], ...]
-    num_warps: int
     window: bool = False
     mask: str = "none"
     parts: int = 2
@@ -98,8 +118,7 @@ class Variant:
     value_dim: int = 0
     padded: bool = False
 
-    function = "attention"
-    gluon = True
+    function, gluon, num_warps = "attention", True, 4
 
     @property
     def name(self) -> str:
@@ -116,29 +135,33 @@ class Variant:
         return "attention_" + "_".join(words)
 
     @property
+    def is_narrow(self) -> bool:
+        return self.source == "hopper_fp8"
+
+    @property
     def pointers(self) -> tuple[str, ...]:
-        return tuple(name for name in POINTERS if name != "mask" or self.mask != "none")
+        lacks = {"mask"} if self.mask == "none" else set()
+        lacks |= {"scratch"} if self.source == "hopper_f32" else set()
+        return tuple(name for name in POINTERS if name not in lacks)
 
     @property
     def constants(self) -> tuple[str, ...]:
-        """The kernel's 32-bit parameters, in order."""
-        names = [*CONSTANTS]
-        names += ["heads"] if self.q_stages else []
-        names += WINDOW_CONSTANTS if self.window else ()
+        window = WINDOW_CONSTANTS if self.window else ()
+        if self.is_narrow:
+            return (*CONSTANTS, *window, "heads", "columns", "scale")
+        names = [*CONSTANTS, *(["heads"] if self.q_stages else []), *window]
         names += MASK_CONSTANTS if self.mask != "none" else ()
         names += [*STRIDE_CONSTANTS, *(["columns"] if self.padded else []), "scale"]
         return (*names, *(["cap"] if self.soft_cap else []))
 
     @property
     def types(self) -> dict[str, str]:
-        """Triton's types of the pointers."""
         own, value = TYPES[self.element_type], TYPES[self.value_type or self.element_type]
         kinds = {"query": own, "key": own, "value": value, "mask": MASK_TYPES[self.mask]}
         return kinds | {"output": TYPES[self.output_type]}
 
     @property
     def values(self) -> dict[str, int]:
-        """The function's compile-time parameters."""
         return {
             "HEAD": self.head_dim,
             "V_HEAD": self.value_dim or self.head_dim,
@@ -158,60 +181,31 @@ class Variant:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What the manifest says about this kind of kernel."""
         # TMA wants 16-byte strides: V^T and masks have rows of `keys` elements.
         widths = [2] if self.v_transposed else []
         widths += [MASK_WIDTHS[self.mask]] if self.mask_stages else []
-        kind = "causal" if self.causal else "none"
-        kind = "window" if self.window else kind
-        return {
-            "kind": "prefill",
-            "element_type": self.element_type,
-            "cache_type": self.element_type,
-            "value_type": self.value_type or self.element_type,
-            "output_type": self.output_type,
-            "head_dims": [self.head_dim, self.value_dim or self.head_dim],
-            "v_layout": "transposed" if self.v_transposed else "row-major",
-            "mask": "operand" if self.mask != "none" else kind,
-            "mask_type": self.mask,
-            "soft_cap": self.soft_cap,
-            "keys_multiple": 16 // min(widths, default=16),
-            "rows_per_workgroup": 64 * self.parts,
-            **({"programs_per_unit": 1} if self.q_stages else {}),
-        }
-
-
-@dataclass(frozen=True)
-class NarrowVariant(Variant):
-    """A kernel for 8-bit operands, of which each multiprocessor runs one program: it is told
-    how many heads there are."""
-
-    @property
-    def pointers(self) -> tuple[str, ...]:
-        return tuple(name for name in POINTERS if name != "mask")
-
-    @property
-    def constants(self) -> tuple[str, ...]:
-        window = WINDOW_CONSTANTS if self.window else ()
-        return (*CONSTANTS, *window, "heads", "columns", "scale")
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        return {**super().fields, "keys_multiple": 16, "programs_per_unit": 1}
-
-
-@dataclass(frozen=True)
-class WideVariant(Variant):
-    """A kernel for f32 operands, which finds its tiles without descriptors."""
-
-    @property
-    def pointers(self) -> tuple[str, ...]:
-        return tuple(name for name in super().pointers if name != "scratch")
+        multiple = 16 if self.is_narrow else 16 // min(widths, default=16)
+        own, hides = self.element_type, "causal" if self.causal else "none"
+        hides = "window" if self.window else hides
+        return fields(
+            "prefill",
+            (own, own, self.value_type or own, self.output_type),
+            (self.head_dim, self.value_dim or self.head_dim),
+            self.mask,
+            hides,
+            v_layout="transposed" if self.v_transposed else "row-major",
+            soft_cap=self.soft_cap,
+            keys_multiple=multiple,
+            rows_per_workgroup=64 * self.parts,
+            **({"programs_per_unit": 1} if self.q_stages or self.is_narrow else {}),
+        )
 
 
 @dataclass(frozen=True)
 class DecodeVariant:
-    """A kernel for few rows over a cache; `programs` of it share a multiprocessor."""
+    """A kernel for few rows over a cache, in tiles of `keys`; `programs` of it share a
+    multiprocessor. Where V has a head dim of its own, `value_dim`, it is the first columns of K,
+    which are latents."""
 
     element_type: str
     cache_type: str
@@ -219,59 +213,65 @@ class DecodeVariant:
     mask: str
     keys: int
     programs: int
+    value_dim: int = 0
 
-    source = "hopper_decode"
-    function = "attention"
-    gluon = True
-    num_warps = DECODE_WARPS
+    function, gluon, num_warps = "attention", True, 4
+
+    @property
+    def kind(self) -> str:
+        return "latent" if self.value_dim else "decode"
+
+    @property
+    def source(self) -> str:
+        return f"hopper_{self.kind}"
 
     @property
     def name(self) -> str:
         words = [self.element_type.lower()]
         words += [self.cache_type.lower()] if self.cache_type != self.element_type else []
-        words += [f"d{self.head_dim}"]
+        words += [f"d{self.head_dim}" + (f"x{self.value_dim}" if self.value_dim else "")]
         words += [f"mask_{self.mask}"] if self.mask != "none" else []
-        return "decode_" + "_".join(words)
+        return "_".join([self.kind, *words])
 
     @property
     def pointers(self) -> tuple[str, ...]:
-        return tuple(name for name in DECODE_POINTERS if name != "mask" or self.mask != "none")
+        mask = ["mask"] if self.mask != "none" else []
+        value = "rest" if self.value_dim else "value"
+        return ("query", "key", value, *mask, "partial", "stats", "scratch")
 
     @property
     def constants(self) -> tuple[str, ...]:
-        masks = MASK_CONSTANTS if self.mask != "none" else ()
-        return (*DECODE_CONSTANTS, *PIECES, *masks, "scale", "cap")
+        names = [*DECODE_CONSTANTS, *PIECES, *(LATENT_CONSTANTS if self.value_dim else ())]
+        return (*names, *(MASK_CONSTANTS if self.mask != "none" else ()), "scale", "cap")
 
     @property
     def types(self) -> dict[str, str]:
-        cache, f32 = TYPES[self.cache_type], "*fp32"
-        kinds = {"query": TYPES[self.element_type], "key": cache, "value": cache}
-        return kinds | {"mask": MASK_TYPES[self.mask], "partial": f32, "stats": f32}
+        kinds = dict.fromkeys(self.pointers[1:3], TYPES[self.cache_type])
+        kinds |= dict.fromkeys(("partial", "stats"), "*fp32")
+        return kinds | {"query": TYPES[self.element_type], "mask": MASK_TYPES[self.mask]}
 
     @property
     def values(self) -> dict[str, int]:
-        mask = _mask_number(self.mask)
-        sizes = {"HEAD": self.head_dim, "KEYS": self.keys, "STAGES": 3}
-        return {**sizes, "MASK": mask, "WARPS": DECODE_WARPS}
+        sizes = {"KEYS": self.keys, "MASK": _mask_number(self.mask)}
+        if not self.value_dim:
+            return {**sizes, "HEAD": self.head_dim, "STAGES": 3, "WARPS": self.num_warps}
+        sizes |= {"LATENT": self.value_dim, "REST_COLUMNS": self.head_dim - self.value_dim}
+        return {**sizes, "STAGES": 2, "REGISTERS": 232}
 
     @property
     def fields(self) -> dict[str, Any]:
-        return {
-            "kind": "decode",
-            "element_type": self.element_type,
-            "cache_type": self.cache_type,
-            "value_type": self.cache_type,
-            "output_type": "f16" if self.element_type.startswith("f8") else self.element_type,
-            "head_dims": [self.head_dim, self.head_dim],
-            "v_layout": "row-major",
-            "mask": "operand" if self.mask != "none" else "none",
-            "mask_type": self.mask,
-            "soft_cap": True,
-            "keys_multiple": 1,
-            "rows_per_workgroup": 16,
-            "keys_per_tile": self.keys,
-            "programs_per_unit": self.programs,
-        }
+        output = "f16" if self.element_type.startswith("f8") else self.element_type
+        return fields(
+            self.kind,
+            (self.element_type, self.cache_type, self.cache_type, output),
+            (self.head_dim, self.value_dim or self.head_dim),
+            self.mask,
+            soft_cap=True,
+            keys_multiple=1,
+            rows_per_workgroup=64 if self.value_dim else 16,
+            keys_per_tile=self.keys,
+            programs_per_unit=self.programs,
+        )
 
 
 @dataclass(frozen=True)
@@ -288,10 +288,7 @@ class CombineVariant:
     columns: int = 32
 
     source = "hopper_decode"
-    function = "combine"
-    gluon = False
-    num_warps = 4
-    mask = "none"
+    function, gluon, num_warps = "combine", False, 4
     pointers = ("partial", "stats", "output")
 
     @property
@@ -318,82 +315,14 @@ class CombineVariant:
 
     @property
     def fields(self) -> dict[str, Any]:
-        return {
-            "kind": "combine",
-            "element_type": "f32",
-            "cache_type": "f32",
-            "value_type": "f32",
-            "output_type": self.output_type,
-            "head_dims": [self.head_dim, self.head_dim],
-            "v_layout": "row-major",
-            "mask": "none",
-            "mask_type": "none",
-            "keys_multiple": 1,
-            "rows_per_workgroup": 1,
-            "columns_per_workgroup": self.columns,
-        }
-
-
-@dataclass(frozen=True)
-class LatentVariant:
-    """A kernel for few rows over a cache of latents, whose first columns are V."""
-
-    element_type: str
-    mask: str
-    head_dim: int = 576
-    value_dim: int = 512
-    keys: int = 64
-
-    source = "hopper_latent"
-    function = "attention"
-    gluon = True
-    num_warps = 4
-
-    @property
-    def name(self) -> str:
-        words = [self.element_type, f"d{self.head_dim}x{self.value_dim}"]
-        words += [f"mask_{self.mask}"] if self.mask != "none" else []
-        return "latent_" + "_".join(words)
-
-    @property
-    def pointers(self) -> tuple[str, ...]:
-        return tuple(name for name in LATENT_POINTERS if name != "mask" or self.mask != "none")
-
-    @property
-    def constants(self) -> tuple[str, ...]:
-        masks = MASK_CONSTANTS if self.mask != "none" else ()
-        return (*DECODE_CONSTANTS, *PIECES, *LATENT_CONSTANTS, *masks, "scale", "cap")
-
-    @property
-    def types(self) -> dict[str, str]:
-        own, f32 = TYPES[self.element_type], "*fp32"
-        kinds = {"query": own, "key": own, "rest": own}
-        return kinds | {"mask": MASK_TYPES[self.mask], "partial": f32, "stats": f32}
-
-    @property
-    def values(self) -> dict[str, int]:
-        sizes = {"LATENT": self.value_dim, "REST_COLUMNS": self.head_dim - self.value_dim}
-        sizes |= {"KEYS": self.keys, "STAGES": 2, "REGISTERS": 232}
-        return {**sizes, "MASK": _mask_number(self.mask)}
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        return {
-            "kind": "latent",
-            "element_type": self.element_type,
-            "cache_type": self.element_type,
-            "value_type": self.element_type,
-            "output_type": self.element_type,
-            "head_dims": [self.head_dim, self.value_dim],
-            "v_layout": "row-major",
-            "mask": "operand" if self.mask != "none" else "none",
-            "mask_type": self.mask,
-            "soft_cap": True,
-            "keys_multiple": 1,
-            "rows_per_workgroup": 64,
-            "keys_per_tile": self.keys,
-            "programs_per_unit": 1,
-        }
+        return fields(
+            "combine",
+            (*["f32"] * 3, self.output_type),
+            (self.head_dim, self.head_dim),
+            keys_multiple=1,
+            rows_per_workgroup=1,
+            columns_per_workgroup=self.columns,
+        )
 
 
 @dataclass(frozen=True)
@@ -435,36 +364,21 @@ class DividedVariant:
         return 1023 + tiles + self.rows * self.head_dim * 2 + 256 + 32 * self.stages + 1024
 
     @property
-    def entry(self) -> dict[str, Any]:
-        """What the manifest says about it, but for its files."""
-        own = self.element_type
-        kinds = dict.fromkeys(("element_type", "cache_type", "value_type", "output_type"), own)
-        return {
-            "name": self.name,
-            "target": "sm_90a",
-            "kind": "divided",
-            **kinds,
-            "head_dims": [self.head_dim, self.head_dim],
-            "v_layout": "row-major",
-            "mask": "operand" if self.mask != "none" else "none",
-            "mask_type": self.mask,
-            "soft_cap": True,
-            "keys_multiple": 1,
-            "rows_per_workgroup": self.rows,
-            "keys_per_tile": self.keys,
-            "cluster": self.parts,
-            "grouped": True,
-            "dynamic": True,
-            "alignment": 16,
-            "scratch_per_workgroup": 256,
-            "shared_memory": self.shared_memory,
-            "workgroup_size": 384,
-            "constants": list(self.constants),
-            "source": "cuda/divided.cu",
-        }
+    def fields(self) -> dict[str, Any]:
+        return fields(
+            "divided",
+            [self.element_type] * 4,
+            (self.head_dim, self.head_dim),
+            self.mask,
+            soft_cap=True,
+            keys_multiple=1,
+            rows_per_workgroup=self.rows,
+            keys_per_tile=self.keys,
+            cluster=self.parts,
+        )
 
 
-TritonVariant = Variant | DecodeVariant | CombineVariant | LatentVariant
+TritonVariant = Variant | DecodeVariant | CombineVariant
 AnyVariant = TritonVariant | DividedVariant
 
 
@@ -491,7 +405,7 @@ def prefill_variants() -> list[Variant]:
     ):
         options = (("KEYS", 128), ("STAGES", 2), ("REGISTERS", 232))
         plain = Variant(
-            "hopper_attention", element, element, head, causal, v_t, options, 4, q_stages=2
+            "hopper_attention", element, element, head, causal, v_t, options, q_stages=2
         )
         found.append(plain)
         if head == 64:
@@ -500,7 +414,7 @@ def prefill_variants() -> list[Variant]:
     for element, head in itertools.product(("f16", "bf16"), (64, 128, 256)):
         keys = 64 if head == 256 else 128
         options = (("KEYS", keys), ("STAGES", 2), ("REGISTERS", 232))
-        plain = Variant("hopper_attention", element, element, head, False, False, options, 4)
+        plain = Variant("hopper_attention", element, element, head, False, False, options)
         stages = 1 if head == 256 else 2
         lasting = replace(plain, q_stages=stages)
         if head == 256:
@@ -520,12 +434,12 @@ def prefill_variants() -> list[Variant]:
         options = (("KEYS", 128), ("STAGES", 3), ("REGISTERS", 232))
         kinds = ("f8E4M3FN", value, 128, causal, v_t)
         found.append(
-            Variant("hopper_attention", *kinds, options, 4, q_stages=2, value_type=value, lazy=True)
+            Variant("hopper_attention", *kinds, options, q_stages=2, value_type=value, lazy=True)
         )
     return [*found, *narrow_variants()]
 
 
-def narrow_variants() -> list[NarrowVariant]:
+def narrow_variants() -> list[Variant]:
     """Kernels for 8 bits: head dims up to 64, 128 and 256. Where V is row-major four more warps
     turn it, for which heads of 256 leave no registers. Windows are for e4m3 and V^T."""
     found = []
@@ -536,8 +450,8 @@ def narrow_variants() -> list[NarrowVariant]:
             continue
         options = (("KEYS", 128), ("STAGES", 2 if head == 256 else 3))
         options += (("REGISTERS", 240 if v_transposed else 208),)
-        kinds = ("hopper_fp8", element, "f16", head, False, v_transposed, options, 4)
-        plain = NarrowVariant(*kinds, padded=True)
+        kinds = ("hopper_fp8", element, "f16", head, False, v_transposed, options)
+        plain = Variant(*kinds, padded=True)
         causal = replace(plain, causal=True)
         found += [plain, causal]
         if v_transposed and element == "f8E4M3FN":
@@ -545,13 +459,13 @@ def narrow_variants() -> list[NarrowVariant]:
     return found
 
 
-def wide_variants() -> list[WideVariant]:
+def wide_variants() -> list[Variant]:
     """Kernels for f32: head dims up to 64, and up to 128."""
     found = []
     for head in (64, 128):
         options = (("KEYS", 64), ("STAGES", 1 if head == 128 else 2), ("REGISTERS", 216))
         kinds = ("hopper_f32", "f32", "f32", head, False, False)
-        plain = WideVariant(*kinds, options, 4, padded=True)
+        plain = Variant(*kinds, options, padded=True)
         causal = replace(plain, causal=True)
         found += [plain, causal, replace(causal, window=True)]
         found += [replace(plain, mask=mask) for mask in ("f32", "i8")]
@@ -563,7 +477,7 @@ def slab_variants(element: str) -> list[Variant]:
     with 128 of V, for which there is no soft-cap. Masks and windows are for those of 96, what is
     causal for those of 80 or 96."""
     options = (("KEYS", 128), ("STAGES", 2), ("REGISTERS", 240))
-    plain = Variant("hopper_attention", element, element, 192, False, False, options, 4)
+    plain = Variant("hopper_attention", element, element, 192, False, False, options)
     wide = replace(plain, value_dim=128)
     smaller = replace(plain, head_dim=96, padded=True)
     lasting = [replace(smaller, q_stages=2), replace(wide, q_stages=1)]
@@ -611,11 +525,12 @@ def decode_variants() -> list[DecodeVariant | CombineVariant]:
     return found
 
 
-def latent_variants() -> list[LatentVariant | CombineVariant]:
+def latent_variants() -> list[DecodeVariant | CombineVariant]:
     """Kernels for decode over latents, and what combines them."""
-    found: list[LatentVariant | CombineVariant] = []
+    found: list[DecodeVariant | CombineVariant] = []
     for element in ("f16", "bf16"):
-        found += [LatentVariant(element, mask) for mask in ("none", element, "f32", "i8")]
+        for mask in ("none", element, "f32", "i8"):
+            found.append(DecodeVariant(element, element, 576, mask, 64, 1, value_dim=512))
         few = CombineVariant(element, 512, height=0, few=4, slots=8, columns=512)
         # Where rows are few each has many slots, and a program for each quarter of it.
         found += [few, replace(few, slots=32, columns=128)]
@@ -691,8 +606,33 @@ def check(folder: Path, text: str) -> int:
 
 def build(variant: AnyVariant) -> tuple[dict[str, Any], bytes]:
     """The manifest entry and the compressed machine code of one kernel."""
-    if isinstance(variant, DividedVariant):
-        return build_divided(variant)
+    made = build_divided(variant) if isinstance(variant, DividedVariant) else build_triton(variant)
+    image, scratch, shared, threads, sources = made
+    hashed = hashlib.sha256(b"".join(path.read_bytes() for path in sources))
+    entry = {
+        "name": variant.name,
+        "target": "sm_90a",
+        **variant.fields,
+        "grouped": True,
+        "dynamic": True,
+        "alignment": 16,
+        "scratch_per_workgroup": scratch,
+        "shared_memory": shared,
+        "workgroup_size": threads,
+        "constants": list(variant.constants),
+        "source": sources[0].relative_to(KERNELS).as_posix(),
+        "source_hash": hashed.hexdigest(),
+        "file": f"{variant.name}.cubin.zz",
+        "hash": image_hash(image),
+    }
+    return with_speed(entry), zlib.compress(image, 9)
+
+
+# Machine code, bytes of scratch and shared memory, threads of a workgroup, sources.
+Made = tuple[bytes, int, int, int, list[Path]]
+
+
+def build_triton(variant: TritonVariant) -> Made:
     import triton
     from triton.backends.compiler import GPUTarget
 
@@ -707,38 +647,15 @@ def build(variant: AnyVariant) -> tuple[dict[str, Any], bytes]:
     image = assemble(iree_ptx(compiled.asm["ptx"], variant))
     if bool(scratch) != ("scratch" in variant.pointers) or getattr(meta, "profile_scratch_size", 0):
         raise RuntimeError(f"{variant.name}: expected scratch memory for descriptors alone")
-    entry = {
-        "name": variant.name,
-        "target": "sm_90a",
-        **variant.fields,
-        "grouped": True,
-        "dynamic": True,
-        "alignment": 16,
-        "scratch_per_workgroup": scratch,
-        "shared_memory": meta.shared,
-        "workgroup_size": meta.num_warps * 32,
-        "constants": list(variant.constants),
-        "source": source.name,
-        "source_hash": hashlib.sha256(source.read_bytes()).hexdigest(),
-        "file": f"{variant.name}.cubin.zz",
-        "hash": image_hash(image),
-    }
-    return with_speed(entry), zlib.compress(image, 9)
+    return image, scratch, meta.shared, meta.num_warps * 32, [source]
 
 
-def build_divided(variant: DividedVariant) -> tuple[dict[str, Any], bytes]:
-    """`build` for a kernel whose source is CUDA's."""
+def build_divided(variant: DividedVariant) -> Made:
     folder = KERNELS / "cuda"
-    source = folder / "divided.cu"
-    ptx = build_products.ptx_of(source.name, variant.name, variant.defines, folder)
+    ptx = build_products.ptx_of("divided.cu", variant.name, variant.defines, folder)
     image = build_products.assemble(variant.name, ptx)
-    entry = {
-        **variant.entry,
-        "source_hash": hashlib.sha256(source.read_bytes()).hexdigest(),
-        "file": f"{variant.name}.cubin.zz",
-        "hash": image_hash(image),
-    }
-    return with_speed(entry), zlib.compress(image, 9)
+    sources = [folder / name for name in ("divided.cu", "tma.h", "weights.h")]
+    return image, 256, variant.shared_memory, 384, sources
 
 
 def with_speed(entry: dict[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ using uint64_t = unsigned long long;
 #else
 #include <stdint.h>
 #endif
+#include "tma.h"
 #include "weights.h"
 
 #ifndef MASK
@@ -78,44 +79,6 @@ __device__ inline float exp2_of(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
-}
-
-__device__ inline uint32_t shared_address(const void *pointer) {
-    return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-__device__ inline void barrier_init(uint32_t barrier, uint32_t count) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
-}
-
-__device__ inline void barrier_expect(uint32_t barrier, uint32_t bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-                 : "memory");
-}
-
-__device__ inline void barrier_arrive(uint32_t barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-__device__ inline bool barrier_done(uint32_t barrier, uint32_t phase) {
-    uint32_t done;
-    asm volatile("{\n.reg .pred done;\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
-                 "selp.u32 %0, 1, 0, done;\n}"
-                 : "=r"(done)
-                 : "r"(barrier), "r"(phase)
-                 : "memory");
-    return done;
-}
-
-__device__ inline void barrier_wait(uint32_t barrier, uint32_t phase) {
-#ifdef GUARD
-    for (int tries = 0; !barrier_done(barrier, phase); ++tries)
-        if (tries > GUARD) __trap();
-#else
-    while (!barrier_done(barrier, phase)) {
-    }
-#endif
 }
 
 __device__ inline void cluster_sync() {
