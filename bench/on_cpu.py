@@ -1,40 +1,79 @@
-"""What benches on CPUs share: processes pinned to cores, and IREE's device in them."""
+"""What benches on CPUs share: processes pinned to cores, IREE's device in them, and times."""
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
+import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bench.results import ROOT
 
+READY = "ready\n"
 
-def measured_apart(
-    bench: str, words: Sequence[object], threads: int, seconds: int, **environment: str
-) -> dict[str, Any]:
-    """What a process of a bench, called with these words, prints as its last line of JSON; `failed`
-    alone, with the reason, where there is none within so many seconds. The process is pinned to as
-    many cores as it gets threads, and its `environment` is set before numpy and torch start
-    theirs."""
-    cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
-    command = ["taskset", "-c", cores, sys.executable, "-m", f"bench.cases.{bench}"]
-    try:
-        done = subprocess.run(
+
+class Part:
+    """A process of a bench, called with these words, that is pinned to as many cores as it gets
+    threads, from the one of number `first` on; its `environment` is set before numpy and torch
+    start theirs."""
+
+    def __init__(
+        self,
+        bench: str,
+        words: Sequence[object],
+        threads: int,
+        environment: Mapping[str, str],
+        first: int = 0,
+    ):
+        cores = sorted(os.sched_getaffinity(0))
+        mine = ",".join(str(cores[(first + i) % len(cores)]) for i in range(threads))
+        command = ["taskset", "-c", mine, sys.executable, "-m", f"bench.cases.{bench}"]
+        self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115 (what a pipe cannot hold)
+        self.process = subprocess.Popen(
             [*command, *map(str, words)],
             env={**os.environ, "OMP_NUM_THREADS": str(threads), **environment},
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.said,
             text=True,
-            timeout=seconds,
             cwd=ROOT,
         )
-    except subprocess.TimeoutExpired as late:
-        said = (late.stderr or b"").decode(errors="replace")[-600:]
-        return {"failed": f"took more than {seconds} s: {said}"}
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    return json.loads(lines[-1]) if lines else {"failed": done.stderr[-500:] or "ended"}
+
+    def wait(self) -> None:
+        """Until the process is ready, or has ended."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line == READY:
+                return
+
+    def measured(self) -> dict[str, Any]:
+        """What the process prints as its last line of JSON; `failed` alone, with the reason, where
+        there is none."""
+        printed, _ = self.process.communicate("\n" if self.process.poll() is None else None)
+        lines = [line for line in printed.splitlines() if line.startswith("{")]
+        if lines:
+            return json.loads(lines[-1])
+        self.said.seek(0)
+        return {"failed": self.said.read()[-600:] or "ended"}
+
+
+def until_told(seconds: int) -> None:
+    """In a part that is ready: waits, and gets so many seconds from then on."""
+    print(READY, end="", flush=True)
+    faulthandler.cancel_dump_traceback_later()
+    sys.stdin.readline()
+    end_after(seconds)
+
+
+def end_after(seconds: int) -> None:
+    """A part that takes longer says where it stood, and ends."""
+    faulthandler.dump_traceback_later(seconds, exit=True)
 
 
 def device(threads: int, spin: int = 0) -> Any:
@@ -47,3 +86,33 @@ def device(threads: int, spin: int = 0) -> Any:
         f"--task_topology_group_count={threads}", f"--task_worker_spin_us={spin}"
     )
     return runtime.get_device("local-task")
+
+
+def in_turns(
+    calls: Mapping[str, Callable[[], Any]],
+    rounds: int,
+    seconds: float,
+    least: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, list[float]]:
+    """Seconds of calls, of each program until they are so many `seconds`, and `least` calls. In a
+    round each is called once that is not counted, which finds its data where the program before
+    has left it, then four times, or once where it is slow."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            if len(times[name]) >= least and sum(times[name]) > seconds:
+                continue
+            call()
+            for _ in range(4 if not times[name] or max(times[name]) < seconds / 8 else 1):
+                start = clock()
+                call()
+                times[name].append(clock() - start)
+    return times
+
+
+def milliseconds(seconds: Sequence[float], steps: int = 1) -> dict[str, Any]:
+    """What a row says of calls of so many steps each."""
+    each = [1e3 * one / steps for one in seconds]
+    median, best = round(statistics.median(each), 3), round(min(each), 3)
+    return {"ms": median, "best": best, "rounds": len(each)}

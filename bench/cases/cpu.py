@@ -50,9 +50,6 @@ WAYS = {
 COMPILE_SECONDS = 120
 # Attention steps, each after the last, in a call of decode's function `steps`.
 STEPS = 8
-# The calls of a round, and what a program gets that takes much time; one that takes little gets
-# more rounds where clocks are elapsed time.
-CALLS, LEAST_ROUNDS = 3, 2
 PART_SECONDS = 150
 IS_ON_CPU = True
 # Of all parts, threads and processes of a case together.
@@ -246,7 +243,7 @@ def median_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def run_part(folder: Path, case: Case, threads: int, part: str) -> dict[str, Any]:
     """Columns of a case measured in a process, which prints them."""
     words = (part, folder, CASES.index(case), threads)
-    found = on_cpu.measured_apart("cpu", words, threads, PART_SECONDS, **PARTS[part])
+    found = on_cpu.Part("cpu", words, threads, PARTS[part]).measured()
     return {"": found} if "failed" in found else found
 
 
@@ -304,11 +301,12 @@ def measure(
         name: {"error": relative_error(call.run(), right[call.steps])}
         for name, call in calls.items()
     }
-    for name, seconds in in_turns(calls, threads).items():
-        milliseconds = [1e3 * one / calls[name].steps for one in seconds]
-        rows[name]["ms"] = round(statistics.median(milliseconds), 3)
-        rows[name]["best"] = round(min(milliseconds), 3)
-        rows[name]["rounds"] = len(seconds)
+    runs = {name: call.run for name, call in calls.items()}
+    # Elapsed time is that of other work, too: many rounds.
+    clock = time.process_time if threads == 1 else time.perf_counter
+    rounds, seconds = (7, 1.5) if threads == 1 else (50, 0.7)
+    for name, spent in on_cpu.in_turns(runs, rounds, seconds, least=2, clock=clock).items():
+        rows[name] |= on_cpu.milliseconds(spent, calls[name].steps)
     return rows
 
 
@@ -401,26 +399,9 @@ def torch_call(
     return lambda: call().float().numpy() if kind != torch.float32 else call().numpy()
 
 
-def in_turns(calls: dict[str, Call], threads: int) -> dict[str, list[float]]:
-    """Seconds of calls. A turn is a call that is not counted, which finds its data where the
-    program before has left it, and some that are."""
-    clock = time.process_time if threads == 1 else time.perf_counter
-    rounds, round_seconds = (7, 1.5) if threads == 1 else (50, 0.7)
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, call in calls.items():
-            if len(times[name]) >= LEAST_ROUNDS and sum(times[name]) > round_seconds:
-                continue
-            call.run()
-            for _ in range(CALLS):
-                begin = clock()
-                call.run()
-                times[name].append(clock() - begin)
-    return times
-
-
 def measure_part(part: str, where: str, number: str, count: str) -> dict[str, Any]:
     """One case of one of PARTS, in this process."""
+    on_cpu.end_after(PART_SECONDS)
     case, folder, threads = CASES[int(number)], Path(where, number), int(count)
     if part == "programs":
         return measure_programs(folder, case, threads)
