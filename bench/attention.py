@@ -1,12 +1,8 @@
-"""Attention as benches write it, in MLIR, and what it should give."""
-
-# pyright: reportMissingImports=false
-# (torch is on the GPU machine only)
+"""Attention as benches write it, in MLIR."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 # A value, its type, and the iteration dims of its dims, as in a map.
 Operand = tuple[str, str, str]
@@ -47,28 +43,3 @@ def fresh_attention(
     empty = f"{result}_e"
     line = f"\n  {empty} = tensor.empty({sizes}) : {kind}"
     return line + attention(result, inputs, (empty, kind, written), **more)
-
-
-def scores_of(q: Any, k: Any, scale: float, cap: float = 0.0) -> Any:
-    """Scaled scores of rows (.., rows, dim) and keys (keys, dim), soft-capped where `cap` is not 0,
-    in the type of both."""
-    import torch
-
-    scores = q @ k.T * scale
-    return cap * torch.tanh(scores / cap) if cap else scores
-
-
-def reference(q: Any, k: Any, v: Any, mask: Any = None, exact: str = "float64") -> Any:
-    """Attention of q (heads, [group,] rows, dim) over k and v (heads, keys, dim), in torch's type
-    `exact`, a head at a time; `mask` (rows, keys), or one a head, is true where a key is seen."""
-    import torch
-
-    torch.backends.cuda.matmul.allow_tf32 = False
-    kind, heads = getattr(torch, exact), []
-    for head in range(len(q)):
-        scores = scores_of(q[head].to(kind), k[head].to(kind), q.shape[-1] ** -0.5)
-        if mask is not None:
-            seen = mask if mask.dim() == 2 else mask[head]
-            scores = scores.masked_fill(~seen, float("-inf"))
-        heads.append(torch.softmax(scores, -1) @ v[head].to(kind))
-    return torch.stack(heads)

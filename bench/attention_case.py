@@ -1,4 +1,4 @@
-"""One attention of a bench, and the lists of them that benches have as data.
+"""One attention of a bench, what it should give, and the lists of them that benches have as data.
 
 A list is a file of names, one a line, in the order in which cases are measured. Lines that end in
 a colon say of those below whether they are `checked:` alone or `timed:`, too; `#` begins a comment.
@@ -7,6 +7,7 @@ a colon say of those below whether they are `checked:` alone or `timed:`, too; `
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -183,3 +184,57 @@ def case_of(name: str) -> Case:
     columns, _, own = head.removeprefix("d").partition("x")
     given |= {"value_head": int(own)} if own else {}
     return Case(dtype, heads, rows, keys, int(columns), group, **given)
+
+
+def reference(
+    case: Case,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any = None,
+    only: Sequence[int] | None = None,
+    exact: str = "float64",
+) -> Any:
+    """Attention in torch's type `exact`, a query head at a time: of q (heads, group, rows, head)
+    over k and v (heads, keys, head), or of `only` some heads. A mask has dims (heads, group, rows,
+    keys), which may be 1, and is true where a key is seen, or added to scores."""
+    import torch
+
+    kind, heads = getattr(torch, exact), []
+    for head in range(len(q)) if only is None else only:
+        rows = []
+        for number, member in enumerate(q[head]):
+            x = member.to(kind)
+            own = None if mask is None else _own_mask(mask, head, number)
+            for _ in range(case.steps):
+                x = _exact(x, k[head].to(kind), v[head].to(kind), case, own)
+                x = x.to(member.dtype).to(kind) if case.steps > 1 else x
+            rows.append(x)
+        heads.append(torch.stack(rows))
+    return torch.stack(heads)
+
+
+def _own_mask(mask: Any, head: int, member: int) -> Any:
+    """The mask (m, n) of one query head; m may be 1."""
+    return mask[min(head, mask.shape[0] - 1), min(member, mask.shape[1] - 1)]
+
+
+def _exact(q: Any, k: Any, v: Any, case: Case, mask: Any) -> Any:
+    """Softmax attention of one head, in blocks of rows; row i sees keys 0 to i if causal."""
+    import torch
+
+    blocks = []
+    for start in range(0, len(q), 2048):
+        scores = q[start : start + 2048] @ k.T * case.head**-0.5
+        scores = case.cap * torch.tanh(scores / case.cap) if case.cap else scores
+        part = mask if mask is None or len(mask) == 1 else mask[start : start + 2048]
+        if part is not None and part.dtype == torch.bool:
+            scores = scores.masked_fill(~part, float("-inf"))
+        elif part is not None:
+            scores = scores + part.to(scores.dtype)
+        elif case.causal:
+            row = torch.arange(start, start + len(scores), device=q.device) + case.offset
+            key = torch.arange(len(k), device=q.device)
+            scores = scores.masked_fill(key[None] > row[:, None], float("-inf"))
+        blocks.append(torch.softmax(scores, -1) @ v)
+    return torch.cat(blocks)

@@ -9,6 +9,7 @@ from attnpass.machines import DEFAULT_TARGET, Target, named_target
 from attnpass.machines.amd import machine as amd
 from attnpass.machines.nvidia import machine as nvidia
 from attnpass.report.gains import size_words
+from bench.attention import OUT, K, Q, V, attention
 from bench.markdown import table, text_table
 
 # What is shown of the targets' worth: target, rows, head dim, types of Q and V.
@@ -44,16 +45,11 @@ def _worth_row(case: tuple[str, int, int, str, str]) -> list[str]:
     name, rows, head, query, value = case
     kinds = ((rows, query), (4096, query), (4096, value))
     q, k, v = (f"tensor<32x{count}x{head}x{kind}>" for count, kind in kinds)
-    maps = ("(b, m, d)", "(b, k, d)", "(b, k, n)", "()", "(b, m, n)")
-    shown = ", ".join(f"affine_map<(b, m, n, d, k) -> {x}>" for x in maps)
     out = f"tensor<32x{rows}x{head}xf32>"
+    read = [("%q", q, Q), ("%k", k, K), ("%v", v, V), ("%scale", "f32", "")]
     text = f"""
-      func.func @main(%q: {q}, %k: {k}, %v: {v}, %s: f32, %o: {out}) -> {out} {{
-        %r = iree_linalg_ext.attention <indexing_maps = [{shown}]>
-            ins(%q, %k, %v, %s : {q}, {k}, {v}, f32) outs(%o : {out}) {{
-          ^bb0(%x: f32):
-            iree_linalg_ext.yield %x : f32
-        }} -> {out}
+      func.func @main(%q: {q}, %k: {k}, %v: {v}, %scale: f32, %o: {out}) -> {out} {{
+        {attention("%r", read, ("%o", out, OUT))}
         return %r : {out}
       }}"""
     with ir.Context() as context, ir.Location.unknown():

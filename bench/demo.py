@@ -9,7 +9,6 @@ attention configured. Exits with 1 if a number is wrong.
 from __future__ import annotations
 
 import re
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from bench.models import llama
 from bench.models.check import HOST, build, compile_model, loaded, worst_error
 from bench.models.flow import read_flow
 from bench.models.trace import Model
+from bench.timing import call_seconds
 
 TOLERANCE = 1e-5
 CASES = {
@@ -80,16 +80,10 @@ def show_speed() -> bool:
     }
     errors = {name: worst_error(program, model) for name, program in programs.items()}
     calls = {name: loaded(program, model.inputs) for name, program in programs.items()}
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(ROUNDS):
-        for name, call in calls.items():
-            started = time.perf_counter()
-            call()
-            times[name].append(time.perf_counter() - started)
     print(f"\n== prefill, {ROWS} rows, head dim {SIZES.dim}, for this machine's CPU\n")
     print(f"  {'compiled by':30s} {'ms a layer':>10s} {'error':>24s}")
-    for name, seconds in times.items():
-        print(f"  {name:30s} {statistics.median(seconds) * 1e3:10.1f} {errors[name]:24.1e}")
+    for name, seconds in call_seconds(calls, ROUNDS).items():
+        print(f"  {name:30s} {seconds * 1e3:10.1f} {errors[name]:24.1e}")
     for sentence in sentences(report):
         print(f"\n  {sentence}")
     return max(errors.values()) < TOLERANCE

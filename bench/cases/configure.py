@@ -20,8 +20,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from bench.attention import V_T, K, Operand, V, fresh_attention, reference
-from bench.attention_case import Case, listed_cases
+from bench.attention import V_T, K, Operand, V, fresh_attention
+from bench.attention_case import Case, listed_cases, reference
 from bench.device import gpu, load, to_iree, to_torch, torch_type
 from bench.harness import Manifest, attn_compile
 from bench.results import Row, row
@@ -173,8 +173,10 @@ def run(folder: Path, case: Case, _: argparse.Namespace) -> Iterator[Row]:
     for keys in lengths:
         of = replace(case, keys=keys)
         q, k, v, mask = tensors(of)
+        query = q[0].view(case.heads, case.group, *q[0].shape[-2:])
+        seen = mask[0][None, None] if mask else None
         exact = "float64" if case.dtype == "f32" else "float32"
-        right = reference(q[0], k[0], v[0], *mask, exact=exact).cpu().numpy()
+        right = reference(case, query, k[0], v[0], seen, exact=exact).view(q[0].shape).cpu().numpy()
         if case.timed and not case.seen:
             yield from peers(q, k, v, right, case)
         placed = {

@@ -23,8 +23,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bench.attention import V_T, K, V, fresh_attention, scores_of
-from bench.attention_case import Case, listed_cases
+from bench.attention import V_T, K, V, fresh_attention
+from bench.attention_case import Case, listed_cases, reference
 from bench.device import gpu, load, to_iree, to_torch, torch_type
 from bench.results import Row, row
 from bench.timing import backends, captured, ms, slopes
@@ -242,7 +242,7 @@ def run(folder: Path, case: Case, options: argparse.Namespace) -> Iterator[Row]:
     if mask is not None:
         device.append(to_iree(config.device, mask.to(torch.uint8) if case.mask == "i1" else mask))
     full = _full_mask(case, mask)
-    wanted = reference(case, q, k, v, full)
+    wanted = reference(case, q, k, v, full, _heads(case))
     names = (FEW, many(case)) if case.timed else (1,)
     start = time.perf_counter()
     functions = {
@@ -351,49 +351,6 @@ def _full_mask(case: Case, mask: Any) -> Any:
 def _heads(case: Case) -> list[int]:
     """The heads of K and V that are compared: the first and the last, for long ones."""
     return [0, case.heads - 1] if case.timed else list(range(case.heads))
-
-
-def reference(case: Case, q: Any, k: Any, v: Any, mask: Any) -> Any:
-    """Attention of `_heads(case)` in float64, a query head at a time."""
-    import torch
-
-    heads = []
-    for head in _heads(case):
-        rows = []
-        for number, member in enumerate(q[head]):
-            x = member.double()
-            own = None if mask is None else _own_mask(mask, head, number)
-            for _ in range(case.steps):
-                x = _exact(x, k[head].double(), v[head].double(), case, own)
-                x = x.to(member.dtype).double() if case.steps > 1 else x
-            rows.append(x)
-        heads.append(torch.stack(rows))
-    return torch.stack(heads)
-
-
-def _own_mask(mask: Any, head: int, member: int) -> Any:
-    """The mask (m, n) of one query head; m may be 1."""
-    return mask[min(head, mask.shape[0] - 1), min(member, mask.shape[1] - 1)]
-
-
-def _exact(q: Any, k: Any, v: Any, case: Case, mask: Any) -> Any:
-    """Softmax attention of one head, in blocks of rows; row i sees keys 0 to i if causal."""
-    import torch
-
-    blocks = []
-    for start in range(0, len(q), 2048):
-        scores = scores_of(q[start : start + 2048], k, case.head**-0.5, case.cap)
-        part = mask if mask is None or len(mask) == 1 else mask[start : start + 2048]
-        if part is not None and part.dtype == torch.bool:
-            scores = scores.masked_fill(~part, -math.inf)
-        elif part is not None:
-            scores = scores + part.double()
-        elif case.causal:
-            row = torch.arange(start, start + len(scores), device=q.device) + case.offset
-            key = torch.arange(len(k), device=q.device)
-            scores = scores.masked_fill(key[None] > row[:, None], -math.inf)
-        blocks.append(torch.softmax(scores, -1) @ v)
-    return torch.cat(blocks)
 
 
 def relative_error(output: Any, wanted: Any) -> float:

@@ -6,12 +6,7 @@ description: the module has the ops of a PyTorch export, the answers are numpy's
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
 
 from attnpass.report.entries import AttentionRecord, OperandRecord
 from bench.models.check import OFF, build, compile_model, flow_text, worst_error
