@@ -40,11 +40,15 @@ def load(config: Any, module: Path | bytes) -> Any:
 
 
 def to_iree(device: Any, values: Any) -> Any:
-    """A device array with the bits of a numpy array or a torch tensor; KeyError for a type
-    that is not in ELEMENTS."""
+    """A device array with the bits of a numpy array or a torch tensor; numbers stay. KeyError for
+    a tensor of a type that is not in ELEMENTS."""
     from iree import runtime
 
+    if isinstance(values, float | int):
+        return values
     name = str(values.dtype).removeprefix("torch.")
+    if isinstance(values, np.ndarray) and (name not in ELEMENTS or not values.size):
+        return runtime.asdevicearray(device, np.array(values, order="C"))
     view = device.allocator.allocate_buffer_copy(
         memory_type=runtime.MemoryType.DEVICE_LOCAL,
         allowed_usage=runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING,

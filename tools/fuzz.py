@@ -66,6 +66,8 @@ from fuzz_graphs import (  # noqa: E402
     graph_of_products,
 )
 
+from bench.device import load, to_iree  # noqa: E402
+
 LOCAL = ("--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu")
 CUDA = ("--iree-hal-target-device=cuda",)
 TARGETS: dict[str, tuple[str, ...]] = {
@@ -398,11 +400,7 @@ def _run_all(vmfb: Path, graphs: list[Graph], driver: str, results: Path) -> int
     with results.open("a") as out:
         for graph in graphs:
             try:
-                context = runtime.SystemContext(config=config)
-                module = runtime.VmModule.mmap(config.vm_instance, str(vmfb))
-                context.add_vm_module(module)
-                (name,) = [m for m in context.modules if m != "hal"]
-                function = context.modules[name][graph.name]
+                function = load(config, vmfb)[graph.name]
                 error = max(
                     graph.error(number, _called(function, config.device, call))
                     for number, call in enumerate(graph.calls)
@@ -419,28 +417,9 @@ def _run_all(vmfb: Path, graphs: list[Graph], driver: str, results: Path) -> int
 
 
 def _called(function: Any, device: Any, arguments: Sequence[Any]) -> list[np.ndarray]:
-    results = function(*(to_device(device, array) for array in arguments))
+    results = function(*(to_iree(device, array) for array in arguments))
     results = results if isinstance(results, tuple | list) else [results]
     return [np.array(result.to_host()) for result in results]
-
-
-def to_device(device: Any, array: np.ndarray) -> Any:
-    """An array as the runtime takes it; it has no names for the types of ml_dtypes."""
-    from iree import runtime
-
-    kinds = runtime.HalElementType
-    named = {"bfloat16": kinds.BFLOAT_16, "float8_e4m3fn": kinds.FLOAT_8_E4M3_FN}
-    if array.dtype.name not in named or not array.size:
-        return runtime.asdevicearray(device, np.array(array, order="C"))
-    bits = np.array(array, order="C").view(f"u{array.dtype.itemsize}")
-    view = device.allocator.allocate_buffer_copy(
-        memory_type=runtime.MemoryType.DEVICE_LOCAL,
-        allowed_usage=runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING,
-        device=device,
-        buffer=bits,
-        element_type=named[array.dtype.name],
-    )
-    return runtime.DeviceArray(device, view)
 
 
 # a process for each batch

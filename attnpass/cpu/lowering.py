@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from iree.compiler import ir
 
-from ..codegen.kernel import run_passes
-from ..ir import DYNAMIC, collect, printed
+from ..codegen.kernel import mark_lowered, run_passes
+from ..ir import DYNAMIC, collect, detached_copy, printed, restore
+from ..report.ops import op_of
+from ..report.records import Report
 from .plain_accesses import use_plain_accesses
 from .wide_ops import OPEN_ROWS, TILE_INNER, cut_wide_ops
 
@@ -34,6 +38,29 @@ _VECTORIZE = ",".join(
 )
 _BUFFERS = "canonicalize,cse,iree-codegen-llvmcpu-bufferization-pipeline"
 _VECTORS = "iree-codegen-llvmcpu-vector-lowering-pipeline"
+
+
+def lower_kernel(
+    function: ir.Operation,
+    attempts: Iterable[tuple[str, Callable[[ir.Operation], str]]],
+    report: Report,
+    why: str = "",
+) -> bool:
+    """Lowers a kernel by the first attempt that does not say why it cannot be; each comes with what
+    stands in the lanes. Where none does, the kernel stays as it was, for IREE, with the last reason
+    (`why` where there is no attempt)."""
+    kernel = op_of(function)
+    for lanes, lower in attempts:
+        copy = detached_copy(function)
+        why = lower(function)
+        if not why:
+            mark_lowered(function)
+            report.record(kernel, "loops", lanes=lanes)
+            return True
+        restore(function, copy)
+        function = copy
+    report.record(kernel, "no-loops", why)
+    return False
 
 
 def tile(function: ir.Operation) -> str:

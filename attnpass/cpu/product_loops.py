@@ -192,33 +192,46 @@ def _sums_products_in_f32(op: ir.Operation) -> bool:
     return isinstance(product.operation.results[0].type, ir.F32Type)
 
 
-class RowLoops:
-    """The vector code of a product of few rows."""
+class ProductLoops:
+    """What the vector code of products with weights has in common. Loop `along` of the result is as
+    long as `length`; `buffer` is what the weights lie in, if that is one."""
 
-    def __init__(self, product: RowProduct, tiles: RowTiles):
-        self.product, self.tiles = product, tiles
-        self.op = product.op
-        sizes = product.facts.sizes
-        depth, columns = sizes[product.depth], sizes[product.column]
+    def __init__(self, product: RowProduct, along: int):
+        self.product, self.op = product, product.op
+        depth, length = (product.facts.sizes[loop] for loop in (product.depth, along))
         assert isinstance(depth, int)
         self.depth = depth
         v = Vectors(Builder(self.op))
-        if isinstance(columns, int):
-            self.columns: int | ir.Value = columns
-        else:
-            where = v.number(product.loops_of(2).index(product.column))
-            init = self.op.operands[2]
-            self.columns = v.build.create("tensor.dim", [v.index], [init, where]).results[0]
+        dim = product.loops_of(2).index(along)
+        self.length = length if isinstance(length, int) else v.dim(self.op.operands[2], dim)
+        weights = self.op.operands[product.weights]
+        load, self.buffer = load_of(weights), None
+        if load is not None and isinstance(load.operands[0].type, ir.MemRefType):
+            self.buffer = v.buffer(weights, load.operands[0].type.memory_space)
+
+    def indices(
+        self, v: Vectors, operand: int, at: Place, row: Mapping[int, int]
+    ) -> list[ir.Value]:
+        """Indices into an operand: those that are given by loop, those of a row, 0 elsewhere."""
+        return [
+            at[loop] if loop in at else v.number(row.get(loop, 0))
+            for loop in self.product.loops_of(operand)
+            if loop is not None
+        ]
+
+
+class RowLoops(ProductLoops):
+    """The vector code of a product of few rows."""
+
+    def __init__(self, product: RowProduct, tiles: RowTiles):
+        super().__init__(product, product.column)
+        self.tiles, sizes = tiles, product.facts.sizes
         counts = [range(size) for loop in product.row_loops if isinstance(size := sizes[loop], int)]
         # The indices of each row.
-        self.indices = list(itertools.product(*counts))
-        self.rows = range(len(self.indices))
-        weights = self.op.operands[product.weights]
-        load = load_of(weights)
-        assert load is not None
-        self.buffer = None
-        if isinstance(load.operands[0].type, ir.MemRefType):
-            self.buffer = v.buffer(weights, load.operands[0].type.memory_space)
+        self.places = [
+            dict(zip(product.row_loops, place, strict=True)) for place in itertools.product(*counts)
+        ]
+        self.rows = range(len(self.places))
 
     def emit(self) -> ir.Value:
         """The op's result."""
@@ -232,12 +245,7 @@ class RowLoops:
     def place(self, v: Vectors, operand: int, row: int, at: Place) -> list[ir.Value]:
         """Indices into an operand: those of a row, and the column and the depth that are given; a
         tile has one index of the outer columns."""
-        found = dict(zip(self.product.row_loops, self.indices[row], strict=True))
-        return [
-            at[loop] if loop in at else v.number(found.get(loop, 0))
-            for loop in self.product.loops_of(operand)
-            if loop is not None
-        ]
+        return self.indices(v, operand, at, self.places[row])
 
     def read(self, v: Vectors, operand: int, row: int, at: Place, lanes: int) -> ir.Value:
         """A vector of the innermost dim of an operand, in f32."""
@@ -312,7 +320,7 @@ class RowLoops:
                 value = self.dot_products(v, low, first, count, column, width, value)
             return [value]
 
-        (output,) = v.in_steps(self.columns, self.tiles.across, [output], some)
+        (output,) = v.in_steps(self.length, self.tiles.across, [output], some)
         return output
 
     def dot_products(
@@ -376,7 +384,7 @@ class RowLoops:
         return self.in_blocks(v, BLOCK_LINES, self.wide_block)
 
     def wide_block(self, v: Vectors, first: ir.Value, count: int, output: ir.Value) -> ir.Value:
-        lanes, columns = self.tiles.lanes, self.columns
+        lanes, columns = self.tiles.lanes, self.length
         assert isinstance(columns, int), "tiles of columns divide them"
         step = lanes * self.tiles.across
         whole = columns - columns % step

@@ -8,43 +8,22 @@ in registers. Between blocks sums stand in the result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from ..codegen.kernel import load_of
 from ..ir import Builder, element_type
 from ..machines.cpu.many_rows import TallTiles
-from .product_loops import RowProduct
+from .product_loops import Place, ProductLoops, RowProduct
 from .vectors import Vectors, whole_steps
 
-Place = Mapping[int, ir.Value]
 
-
-class TallLoops:
+class TallLoops(ProductLoops):
     """The vector code of a tile of a product: many rows of one dim, and some vectors of columns."""
 
     def __init__(self, product: RowProduct, tiles: TallTiles):
-        self.product, self.tiles = product, tiles
-        self.op = product.op
-        sizes = product.facts.sizes
-        depth = sizes[product.depth]
-        assert isinstance(depth, int)
-        self.depth = depth
-        v = Vectors(Builder(self.op))
-        self.rows = self.size(v, product.row)
-        weights = self.op.operands[product.weights]
-        load, self.buffer = load_of(weights), None
-        if load is not None and isinstance(load.operands[0].type, ir.MemRefType):
-            self.buffer = v.buffer(weights, load.operands[0].type.memory_space)
-
-    def size(self, v: Vectors, loop: int) -> int | ir.Value:
-        """The size of a loop of the result."""
-        known = self.product.facts.sizes[loop]
-        if isinstance(known, int):
-            return known
-        where = v.number(self.product.loops_of(2).index(loop))
-        return v.build.create("tensor.dim", [v.index], [self.op.operands[2], where]).results[0]
+        super().__init__(product, product.row)
+        self.tiles = tiles
 
     def emit(self) -> ir.Value:
         """The op's result."""
@@ -69,11 +48,7 @@ class TallLoops:
 
     def place(self, v: Vectors, operand: int, at: Place) -> list[ir.Value]:
         """Indices into an operand: those that are given by loop, 0 elsewhere."""
-        return [
-            at[loop] if loop in at else v.number(0)
-            for loop in self.product.loops_of(operand)
-            if loop is not None
-        ]
+        return self.indices(v, operand, at, {})
 
     def dim(self, operand: int, loop: int) -> int:
         return self.product.loops_of(operand).index(loop)
@@ -130,7 +105,7 @@ class TallLoops:
         """Adds the products of all rows with the packed weights."""
         low: int | ir.Value = 0
         for rows in self.tiles.rows:
-            high = whole_steps(v, self.rows, rows)
+            high = whole_steps(v, self.length, rows)
             if not isinstance(low, int) or not isinstance(high, int) or low < high:
                 (output,) = v.loop(
                     low,

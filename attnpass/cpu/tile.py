@@ -97,10 +97,7 @@ class TileLoops:
         known = self.facts.sizes[dim]
         if known is not None:
             return known
-        where = v.number(self.facts.map_of(operand).index(dim))
-        return v.build.create("tensor.dim", [v.index], [self.facts.value(operand), where]).results[
-            0
-        ]
+        return v.dim(self.facts.value(operand), self.facts.map_of(operand).index(dim))
 
     def place(self, v: Vectors, operand: str, **at: ir.Value) -> list[ir.Value]:
         """Indices into an operand: `row`, `key`, `head`, `column` as given, 0 elsewhere."""

@@ -7,6 +7,7 @@ does not come out as it should is put back, for IREE to lower by the configurati
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from math import ceil
 from typing import ClassVar
@@ -14,24 +15,19 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts, describe, find_ops
-from ..codegen.kernel import (
-    kernels_for,
-    load_of,
-    mark_lowered,
-)
-from ..ir import detached_copy, erase, restore, set_attribute
+from ..codegen.kernel import kernels_for, load_of
+from ..ir import erase, set_attribute
 from ..machines import parse_target
 from ..machines.cpu import configurations as cpu
 from ..machines.cpu.loops import LoopTiles, marked, misfit, row_size, tile_rows
 from ..machines.cpu.machine import Cpu
 from ..machines.cpu.workgroups import busy
 from ..passes import Pass, PassContext
-from ..report.ops import op_of
 from ..report.records import Report
 from .computed_lines import sources_of, widened_from
 from .decode_loops import DecodeLoops
 from .in_place import sum_in_place
-from .lowering import lower_vectors, tile, vectorize
+from .lowering import lower_kernel, lower_vectors, tile, vectorize
 from .paired_rows import PairedRows
 from .prefill_loops import PrefillLoops
 from .tile import TileLoops
@@ -40,32 +36,16 @@ from .tile import TileLoops
 MANY_TILES = (2, 1, 4, 8)
 
 
-def use_loops(module: ir.Operation, report: Report) -> bool:
-    """Rewrites the llvm-cpu kernels of `module` (a builtin.module at IREE's phase
-    executable-configurations) whose attention asks for loops; returns whether IR changed.
-    """
-    changed = False
-    for function, target in kernels_for(module, "llvm-cpu"):
-        if _asked(function):
-            changed |= _rewrite_kernel(function, target, report)
-    return changed
-
-
 def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool:
-    kernel = op_of(function)
     why = "its rows need more of the stack than there is"
-    for tiles, rows in _attempts(function):
-        copy = detached_copy(function)
-        why = _lower(function, tiles, rows, target)
-        if not why:
-            mark_lowered(function)
-            lanes = "rows" if tiles.row_vectors else "the head dim"
-            report.record(kernel, "loops", lanes=lanes)
-            return True
-        restore(function, copy)
-        function = copy
-    report.record(kernel, "no-loops", why)
-    return False
+    attempts = [
+        (
+            "rows" if tiles.row_vectors else "the head dim",
+            functools.partial(_lower, tiles=tiles, rows=rows, target=target),
+        )
+        for tiles, rows in _attempts(function)
+    ]
+    return lower_kernel(function, attempts, report, why)
 
 
 def _attempts(function: ir.Operation) -> list[tuple[LoopTiles, int]]:
@@ -185,4 +165,5 @@ class Vectorize(Pass):
     backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        return use_loops(module, context.report)
+        kernels = [each for each in kernels_for(module, "llvm-cpu") if _asked(each[0])]
+        return any([_rewrite_kernel(*each, context.report) for each in kernels])

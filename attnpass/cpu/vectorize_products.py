@@ -12,38 +12,19 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..attention.facts import find_ops
-from ..codegen.kernel import kernels_for, mark_lowered
-from ..ir import (
-    Refusal,
-    collect,
-    detached_copy,
-    erase,
-    reduces,
-    remove_attributes,
-    restore,
-    set_attribute,
-)
+from ..codegen.kernel import kernels_for
+from ..ir import Refusal, collect, erase, reduces, remove_attributes, set_attribute
 from ..ir.contractions import is_contraction
 from ..machines import parse_target
 from ..machines.cpu.few_rows import RowTiles, row_tiles
 from ..machines.cpu.machine import Cpu
 from ..machines.cpu.many_rows import TallTiles, tall_tiles
 from ..passes import Pass, PassContext
-from ..report.ops import op_of
 from ..report.records import Report
-from .lowering import lower_vectors, tile, vectorize
+from .lowering import lower_kernel, lower_vectors, tile, vectorize
 from .product_loops import RowLoops, RowProduct, known, read_few_rows, read_many_rows, unfit
 from .tall_loops import TallLoops
 from .wide_ops import OPEN_ROWS
-
-
-def use_loops(module: ir.Operation, report: Report) -> bool:
-    """Rewrites the llvm-cpu kernels of `module` (a builtin.module at IREE's phase
-    executable-configurations) that multiply rows by weights; returns whether IR changed."""
-    changed = False
-    for function, target in kernels_for(module, "llvm-cpu"):
-        changed |= _rewrite_kernel(function, target, report)
-    return changed
 
 
 def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool:
@@ -51,16 +32,12 @@ def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool
     if len(products) != 1 or not isinstance(machine, Cpu):
         return False
     (product,) = products
-    kernel, copy = op_of(function), detached_copy(function)
     lanes = "the depth" if product.is_few and product.is_deep else "columns"
-    why = _refusal(function, product) or _lower(function, product, target, machine)
-    if not why:
-        mark_lowered(function)
-        report.record(kernel, "loops", lanes=lanes)
-        return True
-    restore(function, copy)
-    report.record(kernel, "no-loops", why)
-    return False
+
+    def lower(function: ir.Operation) -> str:
+        return _refusal(function, product) or _lower(function, product, target, machine)
+
+    return lower_kernel(function, [(lanes, lower)], report)
 
 
 def _products(function: ir.Operation) -> list[RowProduct]:
@@ -168,4 +145,5 @@ class VectorizeProducts(Pass):
     backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        return bool(find_ops(module)) and use_loops(module, context.report)
+        kernels = list(kernels_for(module, "llvm-cpu")) if find_ops(module) else []
+        return any([_rewrite_kernel(*each, context.report) for each in kernels])

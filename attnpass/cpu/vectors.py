@@ -61,6 +61,11 @@ class Vectors:
         """The index base + offset."""
         return base if not offset else self.build.multiply_add(base, 1, offset)
 
+    def dim(self, tensor: ir.Value, where: int) -> ir.Value:
+        """The size of a dim of a tensor."""
+        operands = [tensor, self.number(where)]
+        return self.build.create("tensor.dim", [self.index], operands).results[0]
+
     def index_of(self, size: int | ir.Value) -> ir.Value:
         return size if isinstance(size, ir.Value) else self.number(size)
 

@@ -120,10 +120,7 @@ def _error(made: dict[str, Any]) -> float:
     """The worst relative error of the results of a module."""
     config = gpu()
     functions = load(config, made["module"])
-    given = [
-        to_iree(config.device, one) if isinstance(one, np.ndarray) else one
-        for one in made["inputs"]
-    ]
+    given = [to_iree(config.device, one) for one in made["inputs"]]
     results = functions[made["function"]](*given)
     results = results if isinstance(results, list | tuple) else [results]
     worst = 0.0

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from bench.device import load, to_iree
+
 CPU = (
     "--iree-hal-target-device=local",
     "--iree-hal-local-target-device-backends=llvm-cpu",
@@ -64,11 +66,8 @@ def run_module(
     from iree import runtime
 
     config = runtime.Config(driver)
-    context = runtime.SystemContext(config=config)
-    context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, vmfb))
-    (name,) = [m for m in context.modules if m != "hal"]
-    device = [_to_device(config.device, array) for array in inputs]
-    results = context.modules[name][function](*device)
+    given = [to_iree(config.device, array) for array in inputs]
+    results = load(config, vmfb)[function](*given)
     # Copies: the results are views of memory that the module owns.
     if isinstance(results, tuple | list):
         return [np.array(result.to_host()) for result in results]
@@ -94,21 +93,3 @@ def rel_error(a: np.ndarray, ref: np.ndarray) -> float:
     got = np.asarray(a, np.float64)
     assert got.shape == wanted.shape, (got.shape, wanted.shape)
     return float(np.linalg.norm(got - wanted) / np.linalg.norm(wanted))
-
-
-def _to_device(device: Any, array: np.ndarray | float) -> Any:
-    from iree import runtime
-
-    if isinstance(array, float | int):
-        return array
-    if array.dtype.name != "bfloat16":
-        return runtime.asdevicearray(device, np.array(array, order="C"))
-    # numpy's buffer protocol cannot name bfloat16: its bits go in with the type beside them.
-    view = device.allocator.allocate_buffer_copy(
-        memory_type=runtime.MemoryType.DEVICE_LOCAL,
-        allowed_usage=runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING,
-        device=device,
-        buffer=np.ascontiguousarray(array).view(np.uint16),
-        element_type=runtime.HalElementType.BFLOAT_16,
-    )
-    return runtime.DeviceArray(device, view)
