@@ -22,9 +22,9 @@ from bench.harness import attn_compile
 
 @dataclass(frozen=True)
 class Input:
-    """An argument: random numbers, or the `place` of a row in a cache, or a `padding` mask: each
-    sequence is shorter than the one before, one alone fills three quarters. `unknown` names the
-    sizes, by dim, that the program leaves open."""
+    """An argument: random numbers, `distances` (0 to 31), the `place` of a row in a cache, or a
+    `padding` mask: each sequence is shorter than the one before, one alone fills three quarters.
+    `unknown` names the sizes, by dim, that the program leaves open."""
 
     shape: tuple[int, ...]
     what: str = "random"
@@ -36,6 +36,8 @@ class Input:
 
         if self.what == "random":
             return torch.randn(self.shape, device=device).to(kind)
+        if self.what == "distances":
+            return torch.randint(32, self.shape, device=device)
         if self.what == "place":
             return torch.tensor([length - 96], device=device)
         batch, keys = self.shape
@@ -46,7 +48,8 @@ class Input:
 
 @dataclass(frozen=True)
 class Block:
-    """`words` are what pages call it, `level` is that at which IREE alone compiles it."""
+    """`words` are what pages call it, `level` is that at which IREE alone compiles it. Of an
+    `other` block the kernels' program alone is measured, beside eager PyTorch and its graph."""
 
     name: str
     model: str
@@ -55,6 +58,7 @@ class Block:
     kind: str = "f16"
     words: str = ""
     level: str = "O2"
+    other: bool = False
 
     def file(self, folder: Path, way: str) -> Path:
         return folder / f"{self.name}.{way}.vmfb"

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from bench.results import ROOT
@@ -21,7 +22,7 @@ READY = "ready\n"
 class Part:
     """A process of a bench, called with these words, that is pinned to as many cores as it gets
     threads, from the one of number `first` on; its `environment` is set before numpy and torch
-    start theirs."""
+    start theirs. All parts are measured on the same cores."""
 
     def __init__(
         self,
@@ -31,7 +32,7 @@ class Part:
         environment: Mapping[str, str],
         first: int = 0,
     ):
-        cores = sorted(os.sched_getaffinity(0))
+        self.threads, cores = threads, cores_apart()
         mine = ",".join(str(cores[(first + i) % len(cores)]) for i in range(threads))
         command = ["taskset", "-c", mine, sys.executable, "-m", f"bench.cases.{bench}"]
         self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115 (what a pipe cannot hold)
@@ -55,12 +56,27 @@ class Part:
     def measured(self) -> dict[str, Any]:
         """What the process prints as its last line of JSON; `failed` alone, with the reason, where
         there is none."""
+        if self.process.poll() is None:
+            for thread in os.listdir(f"/proc/{self.process.pid}/task"):
+                os.sched_setaffinity(int(thread), cores_apart()[: self.threads])
         printed, _ = self.process.communicate("\n" if self.process.poll() is None else None)
         lines = [line for line in printed.splitlines() if line.startswith("{")]
         if lines:
             return json.loads(lines[-1])
         self.said.seek(0)
         return {"failed": self.said.read()[-600:] or "ended"}
+
+
+def cores_apart() -> list[int]:
+    """The CPUs that this process may use: one of each core, then those that share theirs."""
+
+    def beside(cpu: int) -> str:
+        listed = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        return listed.read_text() if listed.exists() else str(cpu)
+
+    cpus = sorted(os.sched_getaffinity(0))
+    first = {beside(cpu): cpu for cpu in reversed(cpus)}
+    return sorted(cpus, key=lambda cpu: (first[beside(cpu)] != cpu, cpu))
 
 
 def until_told(seconds: int) -> None:

@@ -18,6 +18,7 @@ import argparse
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ WAYS = {
 LONGEST = 10
 # Sizes of models.
 LLAMA = {"width": 4096, "count": 32, "groups": 8, "hidden": 14336}
+PHI_PACKED = {"width": 3072, "count": 32, "hidden": 8192}
 PHI = {"width": 3072, "count": 32, "groups": 32, "hidden": 8192}
 BERT = {"layers": 4, "width": 1024, "count": 16, "hidden": 4096, "behind": True}
 VIT_L = {"layers": 4, "width": 1024, "count": 16, "hidden": 4096, "joint": True}
@@ -99,14 +101,216 @@ def cases() -> list[Block]:
         _block("deepseek2048", latent, "latent", DEEPSEEK, (1, 2048, 7168), *places),
         _block("flux4096x512", flux, "streams", FLUX, *tokens),
         _block("whisper4x1500", whisper, "encoders", WHISPER, (4, 1500, 1280)),
+        *(replace(case, other=True) for case in _others()),
+    ]
+
+
+def _others() -> list[Block]:
+    def turned(rows: int, size: int, unknown: bool = False) -> list[Input]:
+        return [Input((rows, size), unknown={0: "rows"} if unknown else {})] * 2
+
+    def caches(
+        heads: int, length: int, size: int, batch: int, unknown: bool = False
+    ) -> list[Input]:
+        return [Input((batch, heads, length, size), unknown={2: "keys"} if unknown else {})] * 2
+
+    place, row = Input((1,), "place"), (8, 1, 4096)
+    unknown = {0: "batch", 1: "rows"}
+    bert = {**BERT, "layers": 1}
+    padded = [Input((8, 512, 1024), unknown=unknown), Input((8, 512), "padding", unknown)]
+    gemma = {"width": 2304, "count": 8, "groups": 4, "size": 256, "hidden": 9216}
+    qwen = {"width": 3584, "count": 28, "groups": 4, "hidden": 18944}
+    neox, falcon = {"width": 2048, "count": 16}, {"width": 4544, "count": 71}
+    opt = {"width": 2048, "count": 32, "hidden": 8192}
+    clip = {"width": 768, "count": 12, "hidden": 3072}
+    swin = {"width": 192, "count": 6, "window": 7, "shift": 3}
+    sam = {"width": 768, "count": 12, "window": 14, "shift": 0}
+    t5 = {"width": 1024, "count": 16, "hidden": 2816}
+    experts = {"width": 1024, "count": 8, "hidden": 2048}
+    whisper = {"width": 1280, "count": 20}
+    steps = "Llama 8B layer, a step of 8 sequences, caches by cat"
+    return [
+        _block("t5", "T5 large, 8 x 512", "t5", t5, (8, 512, 1024), Input((512, 512), "distances")),
+        _block(
+            "gemma2", "Gemma 2 2B, 2048 rows", "gemma2", gemma, (1, 2048, 2304), *turned(2048, 256)
+        ),
+        _block(
+            "qwen2", "Qwen2 7B, 2048 rows", "prefill", qwen, (1, 2048, 3584), *turned(2048, 128)
+        ),
+        _block(
+            "experts", "8 experts of 1024 x 2048, 1024 rows", "experts", experts, (2, 512, 1024)
+        ),
+        _block(
+            "swin",
+            "Swin, shifted windows, 16 x 28 x 28",
+            "windows",
+            swin,
+            (16, 28, 28, 192),
+            (16, 49, 49),
+        ),
+        _block("sam", "SAM, windows, 2 x 64 x 64", "windows", sam, (2, 64, 64, 768)),
+        _block(
+            "dit",
+            "DiT-XL, 8 x 1024",
+            "dit",
+            {"width": 1152, "count": 16},
+            (8, 1024, 1152),
+            (8, 1152),
+        ),
+        _block(
+            "sdxl",
+            "SDXL, 2 x 1024, 77 of text",
+            "sdxl",
+            {**whisper, "text": 2048},
+            (2, 1024, 1280),
+            (2, 77, 2048),
+        ),
+        _block(
+            "sd3",
+            "SD3, 4096 + 154 tokens",
+            "streams",
+            {"width": 1536, "count": 24},
+            (1, 4096, 1536),
+            (1, 154, 1536),
+            (1, 1536),
+        ),
+        _block(
+            "bart",
+            "BART decoder, 8 x 128 over 512",
+            "bart",
+            {"width": 1024, "count": 16},
+            (8, 128, 1024),
+            (8, 512, 1024),
+            Input((8, 512), "padding"),
+        ),
+        _block(
+            "bert_unknown",
+            "BERT-large layer, batch and rows unknown, run at 8 x 512",
+            "encoders",
+            bert,
+            *padded,
+        ),
+        _block(
+            "whisper_step",
+            "Whisper large, a step of 4 sequences",
+            "whisper",
+            whisper,
+            (4, 1, 1280),
+            *caches(20, 1500, 64, 4),
+            place,
+            *caches(20, 448, 64, 4),
+        ),
+        _block(
+            "phi_packed",
+            "Phi-3 mini layer, packed, 2048 rows",
+            "packed",
+            PHI_PACKED,
+            (1, 2048, 3072),
+            *turned(2048, 96),
+        ),
+        _block(
+            "phi_unknown",
+            "Phi-3 mini layer, packed, rows unknown, run at 1777",
+            "packed",
+            PHI_PACKED,
+            Input((1, 1777, 3072), unknown={1: "rows"}),
+            *turned(1777, 96, True),
+        ),
+        _block(
+            "neox",
+            "GPT-NeoX layer, 2 x 1024",
+            "parallel",
+            {**neox, "shared": False},
+            (2, 1024, 2048),
+            *turned(1024, 32),
+        ),
+        _block(
+            "falcon",
+            "Falcon 7B layer, 2048 rows",
+            "parallel",
+            {**falcon, "shared": True},
+            (1, 2048, 4544),
+            *turned(2048, 64),
+        ),
+        _block("bloom", "BLOOM layer, 2 x 1024", "bloom", neox, (2, 1024, 2048), (16,)),
+        _block("opt", "OPT layer, 2 x 1024", "other", {**opt, "causal": True}, (2, 1024, 2048)),
+        _block(
+            "clip",
+            "CLIP text layer, 16 x 77",
+            "other",
+            {**clip, "causal": False},
+            (16, 77, 768),
+            (77, 77),
+        ),
+        _block(
+            "prefill",
+            "Llama 8B layer, 2048 rows, returns K and V",
+            "prefill",
+            LLAMA,
+            (1, 2048, 4096),
+            *turned(2048, 128),
+        ),
+        _block(
+            "prefill_unknown",
+            "the same, rows unknown, run at 1777",
+            "prefill",
+            LLAMA,
+            Input((1, 1777, 4096), unknown={1: "rows"}),
+            *turned(1777, 128, True),
+        ),
+        _block(
+            "chunk",
+            "Llama 8B layer, 512 rows into a cache of 4096",
+            "chunk",
+            LLAMA,
+            (1, 512, 4096),
+            *turned(512, 128),
+            place,
+            *caches(8, 4096, 128, 1),
+        ),
+        _block(
+            "cat",
+            f"{steps}, 2047 keys",
+            "growing",
+            LLAMA,
+            row,
+            *turned(1, 128),
+            *caches(8, 2047, 128, 8),
+        ),
+        _block(
+            "cat_unknown",
+            "the same, how many keys is unknown",
+            "growing",
+            LLAMA,
+            row,
+            *turned(1, 128),
+            *caches(8, 2047, 128, 8, True),
+        ),
+        _block(
+            "cat_window",
+            "the same, a window of 2048",
+            "growing",
+            {**LLAMA, "window": True},
+            row,
+            *turned(1, 128),
+            *caches(8, 2048, 128, 8),
+        ),
+        _block(
+            "lora",
+            "a projection with LoRA, 2048 x 4096",
+            "lora",
+            {"width": 4096, "rank": 16},
+            (1, 2048, 4096),
+        ),
     ]
 
 
 def compile(folder: Path, wanted: list[Block], _: argparse.Namespace) -> None:
     """Writes each block as MLIR and a .vmfb for each way that compiles. Needs torch."""
     for case in wanted:
-        levels = {way: case.level if way == "iree" else "O2" for way in WAYS}
-        ways = {w: (*CUDA, *of, f"--iree-opt-level={levels[w]}") for w, of in WAYS.items()}
+        own = {"kernels": WAYS["kernels"]} if case.other else WAYS
+        levels = {way: case.level if way == "iree" else "O2" for way in own}
+        ways = {w: (*CUDA, *of, f"--iree-opt-level={levels[w]}") for w, of in own.items()}
         compile_block(folder, case, ways)
 
 
@@ -122,7 +326,7 @@ def _run(folder: Path, case: Block, options: argparse.Namespace) -> Iterator[Row
 
     block, inputs = case.filled("cuda"), case.given("cuda")
     wanted = case.exact(block, inputs)
-    calls = _peers(block, inputs, compiled=not options.numbers)
+    calls = _peers(block, inputs, compiled=not (options.numbers or case.other))
     found: dict[str, dict[str, Any]] = {
         way: {"error": worst_error(calls[way](), wanted)} for way in calls if way != "torch graph"
     }

@@ -40,7 +40,7 @@ WAYS = {"iree": ("--attn-disable",), "attnpass": (), "constants": ()}
 # What `run` measures in processes of their own.
 PARTS = ("programs", "torch", "torch compile")
 # Seconds that a process may take until it is ready, and to be measured.
-PART_SECONDS = 100
+PART_SECONDS = 200
 SPIN_MICROSECONDS = 1000
 # Inductor tries each set of vector instructions in a process of its own: minutes where processes
 # start slowly.

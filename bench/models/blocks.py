@@ -295,20 +295,22 @@ class Stream(nn.Module):
 
 
 class TwoStreams(nn.Module):
-    """A block of Flux: text and image have weights of their own, and attend to one another."""
+    """A block of Flux: text and image have weights of their own, and attend to one another. SD3
+    has no rotary embedding."""
 
     def __init__(self, width: int, count: int):
         super().__init__()
         self.image, self.text = Stream(width, count), Stream(width, count)
 
     def forward(
-        self, image: Tensor, text: Tensor, step: Tensor, cos: Tensor, sin: Tensor
+        self, image: Tensor, text: Tensor, step: Tensor, *rotation: Tensor
     ) -> tuple[Tensor, Tensor]:
         both = ((self.text, text), (self.image, image))
         shifts = [stream.shifts(F.silu(step)).chunk(6, -1) for stream, _ in both]
         parts = [s.project(x, shift) for (s, x), shift in zip(both, shifts, strict=True)]
         q, k, v = (torch.cat(pair, 2) for pair in zip(*parts, strict=True))
-        q, k = rotated_pairs(q, cos, sin), rotated_pairs(k, cos, sin)
+        if rotation:
+            q, k = rotated_pairs(q, *rotation), rotated_pairs(k, *rotation)
         attended = joined(F.scaled_dot_product_attention(q, k, v))
         sizes = [text.shape[1], image.shape[1]]
         ends = [
@@ -330,8 +332,10 @@ MODELS = {
 
 def block_of(model: str, sizes: Mapping[str, Any], kind: Any, device: str) -> Any:
     """A block with memory for its weights, which has any numbers in it."""
+    from bench.models import others
+
     with torch.device("meta"):
-        block = MODELS[model](**sizes)
+        block = (MODELS | others.MODELS)[model](**sizes)
     return block.to(kind).to_empty(device=device).eval().requires_grad_(False)
 
 
@@ -346,8 +350,8 @@ def fill(block: Any, seed: int = 7) -> None:
 
 
 def _scaled(noise: Tensor, name: str, by_rows: bool) -> Tensor:
-    if noise.dim() == 2:
-        return noise / math.sqrt(noise.shape[0 if by_rows else 1])
+    if noise.dim() > 1:
+        return noise / math.sqrt(noise.shape[-2 if by_rows or noise.dim() > 2 else -1])
     return 0.1 * noise + (0.0 if name == "bias" else 1.0)
 
 
