@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -42,6 +43,13 @@ FAILED = 3
 class Case(Protocol):
     @property
     def name(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Named:
+    """A case that is all in its name."""
+
+    name: str
 
 
 class Bench(Protocol):

@@ -15,13 +15,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bench.device import gpu, load, to_iree
+from bench.harness import Named
 from bench.results import ROOT, Row, row
 
 TESTS = ROOT / "test" / "e2e"
@@ -32,22 +32,17 @@ SECONDS = 120
 CASE_SECONDS = len(LEVELS) * SECONDS + 30
 
 
-@dataclass(frozen=True)
-class Known:
-    name: str
+def cases() -> list[Named]:
+    return [Named(path.stem) for path in sorted((TESTS / "known").glob("*.mlir"))]
 
 
-def cases() -> list[Known]:
-    return [Known(path.stem) for path in sorted((TESTS / "known").glob("*.mlir"))]
-
-
-def cases_in(folder: Path) -> list[Known]:
+def cases_in(folder: Path) -> list[Named]:
     return [
-        Known(name) for name in sorted({one.name.split(".")[0] for one in folder.glob("*.pickle")})
+        Named(name) for name in sorted({one.name.split(".")[0] for one in folder.glob("*.pickle")})
     ]
 
 
-def compile(folder: Path, wanted: list[Known], _: argparse.Namespace) -> None:
+def compile(folder: Path, wanted: list[Named], _: argparse.Namespace) -> None:
     """Writes a file with the module, the inputs and the results for each case and level."""
     sys.path.insert(0, str(TESTS))
     import known_cases
@@ -94,7 +89,7 @@ def _compile_one(folder: Path, name: str, case: dict[str, Any], level: str) -> N
     (folder / f"{name}.{level}.pickle").write_bytes(pickle.dumps(row))
 
 
-def run(folder: Path, case: Known, _: argparse.Namespace) -> Iterator[Row]:
+def run(folder: Path, case: Named, _: argparse.Namespace) -> Iterator[Row]:
     """Each level in a process of its own: what a kernel breaks stays broken in its process."""
     for level in LEVELS:
         path = folder / f"{case.name}.{level}.pickle"

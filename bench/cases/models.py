@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from attnpass.attention.facts import OP_NAMES, describe
 from attnpass.ir import defining_op, users
 from attnpass.ir.views import repeat_of
 from attnpass.layout.rules.loop_nest import is_contraction
+from bench.harness import Named
 from bench.models import families
 from bench.models.check import OFF, build, compile_model, load_model, worst_error
 from bench.models.flow import read_flow, walk
@@ -43,22 +43,17 @@ GIVEN = ("import", "concat", "scatter")
 ROUNDING = 3.0
 
 
-@dataclass(frozen=True)
-class Case:
-    name: str
+def cases() -> list[Named]:
+    return [Named(name) for name in families.MODELS]
 
 
-def cases() -> list[Case]:
-    return [Case(name) for name in families.MODELS]
-
-
-def cases_in(folder: Path) -> list[Case]:
+def cases_in(folder: Path) -> list[Named]:
     """A user's own models, where there are any."""
     own = sorted(path.parent.name for path in folder.glob("*/input.mlir"))
-    return [Case(name) for name in own] or cases()
+    return [Named(name) for name in own] or cases()
 
 
-def run(folder: Path, case: Case, _: argparse.Namespace) -> Iterator[Row]:
+def run(folder: Path, case: Named, _: argparse.Namespace) -> Iterator[Row]:
     own = folder / case.name
     model = load_model(own) if own.exists() else families.MODELS[case.name]()
     chains, ways = v_chains(model), {}
