@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 import torch.nn.functional as F  # noqa: E402
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # noqa: E402
 
 import attnpass.torch  # noqa: E402
 from attnpass.driver.modules import module_bytes  # noqa: E402
@@ -28,7 +29,8 @@ class Case:
     or minus infinity; it is computed, or an `argument`, which hides the first keys of the second
     sequence and all keys from its first row. The softmax is in f32 where it is `wide`, and has the
     largest score taken off where it is `shifted`. `form`: the sink is a `column` of the scores, a
-    `key` of zeros that scaled_dot_product_attention gets, or weighs what is without it (`lse`)."""
+    `key` of zeros that scaled_dot_product_attention gets, or weighs what is without it: by a
+    sigmoid (`lse`), or `side_by_side` with the logarithm of the sum, behind `flex` as well."""
 
     kind: str = "f32"
     rows: int = 48
@@ -132,11 +134,45 @@ class Written(torch.nn.Module):
         mask = torch.cat([mask, column], -1)
         return F.scaled_dot_product_attention(query, key, value, mask).transpose(1, 2)
 
-    def lse(self, query: Any, key: Any, value: Any, sinks: Any, mask: Any) -> Any:
+    def without(
+        self, query: Any, key: Any, value: Any, sinks: Any, mask: Any
+    ) -> tuple[Any, Any, Any]:
         scores = (query @ key.transpose(2, 3)).float() * query.shape[-1] ** -0.5 + mask.float()
-        without = scores.softmax(-1).to(value.dtype) @ value
-        weight = torch.sigmoid(scores.logsumexp(-1, True) - sinks.reshape(1, -1, 1, 1).float())
-        return (without * weight).to(query.dtype).transpose(1, 2)
+        result = scores.softmax(-1).to(value.dtype) @ value
+        return result, scores.logsumexp(-1, True), sinks.reshape(1, -1, 1, 1).float()
+
+    def lse(self, query: Any, *others: Any) -> Any:
+        result, lse, sinks = self.without(query, *others)
+        return (result * torch.sigmoid(lse - sinks)).to(query.dtype).transpose(1, 2)
+
+    def side_by_side(self, query: Any, *others: Any) -> Any:
+        result, lse, sinks = self.without(query, *others)
+        both = torch.cat([lse, sinks.expand(*lse.shape)], -1).logsumexp(-1, True)
+        return (result * torch.exp(lse - both)).to(query.dtype).transpose(1, 2)
+
+
+class Flex(Written):
+    """FlexAttention on grouped heads, as transformers calls it."""
+
+    def forward(self, query: Any, key: Any, value: Any, sinks: Any) -> Any:
+        window = self.case.window
+
+        def seen(b: Any, h: Any, row: Any, place: Any) -> Any:
+            return (row >= place) & (row - place < window) if window else row >= place
+
+        sizes = (query.shape[2], key.shape[2])
+        blocks = create_block_mask(seen, None, None, *sizes, device="cpu")
+        result, lse = flex_attention(
+            query, key, value, block_mask=blocks, enable_gqa=True, return_lse=True
+        )
+        lse = lse[..., None]
+        both = torch.cat([lse, sinks.view(1, -1, 1, 1).expand(*lse.shape)], -1)
+        share = torch.exp(lse - both.logsumexp(-1, True))
+        return (result * share).to(query.dtype).transpose(1, 2)
+
+
+def written(case: Case) -> Written:
+    return (Flex if case.form == "flex" else Written)(case).eval()
 
 
 # Of f16, numbers to 65504.
@@ -154,6 +190,10 @@ CASES = {
     "tokens in a window": Case("f32", rows=3, keys=512, window=100),
     "key": Case("f32", form="key", lowest=False),
     "lse": Case("f32", form="lse", lowest=False),
+    "lse in a window": Case("f16", form="lse", window=9),
+    "side by side": Case("f32", form="side_by_side", lowest=False),
+    "flex": Case("f32", form="flex"),
+    "flex in a window": Case("bf16", form="flex", window=9),
 }
 
 
@@ -161,10 +201,10 @@ CASES = {
 def test_numbers(name: str) -> None:
     case = CASES[name]
     inputs = case.inputs()
-    fast = attnpass.torch.compile(Written(case).eval(), inputs, device="cpu")
+    fast = attnpass.torch.compile(written(case), inputs, device="cpu")
     got, wanted = fast(*inputs).double(), case.wanted(inputs)
     assert float((got - wanted).norm() / wanted.norm()) < TOLERANCE[case.kind]
-    if case.form == "column":
+    if case.form != "key":
         assert "an attention op now, divided by its weights and its sink's" in fast.report.to_text()
 
 
@@ -173,7 +213,7 @@ def test_unknown_lengths(kind: str) -> None:
     case = Case(kind)
     length = torch.export.Dim("length", min=2, max=512)
     shapes = ({2: length}, {2: length}, {2: length}, None)
-    model = Written(case).eval()
+    model = written(case)
     fast = attnpass.torch.compile(model, case.inputs(), device="cpu", dynamic_shapes=shapes)
     for rows in (48, 77):
         inputs = replace(case, rows=rows, keys=rows).inputs()
@@ -196,6 +236,8 @@ KERNELS = {
         replace(LARGE, argument=True, rows=333, keys=517, sequences=2),
         "attention_f16_d64_mask_f32_sink",
     ),
+    "lse": (replace(LARGE, form="lse", lowest=False), "attention_f16_d64_wide_causal_sink"),
+    "flex": (replace(LARGE, form="flex", window=128), "attention_f16_d64_window_sink"),
     "decode": (STEP, "combine_f16_d64_sink"),
     "decode, wide heads": (replace(STEP, heads=32, head_dim=128), "combine_f16_d128_sink"),
 }
@@ -205,7 +247,7 @@ KERNELS = {
 def test_kernels_for_hopper(name: str) -> None:
     case, kernel = KERNELS[name]
     flags = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90", "--compile-to=flow"]
-    *_, module, _ = _imported(export(Written(case).eval(), case.inputs(), None, None, False))
+    *_, module, _ = _imported(export(written(case), case.inputs(), None, None, False))
     text = attnpass.compile_str(module_bytes(module), input_type="torch", extra_args=flags)
     assert text is not None
     assert f"@{kernel}" in text.decode()
