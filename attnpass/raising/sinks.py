@@ -367,6 +367,8 @@ def _log_of_sum(
         return False
     for logarithm, shift in _ways(sum_of_both, "arith.addf"):
         total = _input(logarithm, "math.log")
+        # JAX takes the absolute value of the sum, which is positive.
+        total = total and (_input(total, "math.absf") or total)
         if total is not None and elements.axes_of(shift).isdisjoint(along):
             found = summed(elements, total, along, partial(shifted, shift))
             if found is not None:
