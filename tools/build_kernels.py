@@ -42,7 +42,7 @@ TYPES = {"f16": "*fp16", "bf16": "*bf16", "f32": "*fp32"}
 TYPES |= {"f8E4M3FN": "*fp8e4nv", "f8E5M2": "*fp8e5"}
 MASK_TYPES = {"none": "*i8", "f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "i8": "*i8"}
 MASK_WIDTHS = {"f16": 2, "bf16": 2, "f32": 4, "i8": 1}
-POINTERS = ("query", "key", "value", "mask", "output", "scratch")
+POINTERS = ("query", "key", "value", "mask", "sinks", "output", "scratch")
 CONSTANTS = ("rows", "keys", "group", "diagonal")
 # Where the operands of prefill kernels lie, and the result: see hopper_attention.py.
 STRIDE_CONSTANTS = (
@@ -57,6 +57,7 @@ STRIDE_CONSTANTS = (
 # What only some kernels take.
 WINDOW_CONSTANTS = ("behind",)
 MASK_CONSTANTS = ("mask_stride", "mask_divisor", "mask_count")
+SINK_CONSTANTS = ("sink_count",)
 
 # Which rows and keys there are, and who computes what: see hopper_decode.py.
 DECODE_CONSTANTS = ("heads", "rows", "keys", "group", "diagonal", "behind", "blocks")
@@ -117,6 +118,7 @@ class Variant:
     lazy: bool = False
     value_dim: int = 0
     padded: bool = False
+    sink: bool = False
 
     function, gluon, num_warps = "attention", True, 4
 
@@ -132,6 +134,7 @@ class Variant:
         words += [f"mask_{self.mask}"] if self.mask != "none" else []
         words += ["aligned"] if self.mask_stages else []
         words += ["cap"] if self.soft_cap else []
+        words += ["sink"] if self.sink else []
         return "attention_" + "_".join(words)
 
     @property
@@ -141,6 +144,7 @@ class Variant:
     @property
     def pointers(self) -> tuple[str, ...]:
         lacks = {"mask"} if self.mask == "none" else set()
+        lacks |= set() if self.sink else {"sinks"}
         lacks |= {"scratch"} if self.source == "hopper_f32" else set()
         return tuple(name for name in POINTERS if name not in lacks)
 
@@ -151,6 +155,7 @@ class Variant:
             return (*CONSTANTS, *window, "heads", "columns", "scale")
         names = [*CONSTANTS, *(["heads"] if self.q_stages else []), *window]
         names += MASK_CONSTANTS if self.mask != "none" else ()
+        names += SINK_CONSTANTS if self.sink else ()
         names += [*STRIDE_CONSTANTS, *(["columns"] if self.padded else []), "scale"]
         return (*names, *(["cap"] if self.soft_cap else []))
 
@@ -158,7 +163,7 @@ class Variant:
     def types(self) -> dict[str, str]:
         own, value = TYPES[self.element_type], TYPES[self.value_type or self.element_type]
         kinds = {"query": own, "key": own, "value": value, "mask": MASK_TYPES[self.mask]}
-        return kinds | {"output": TYPES[self.output_type]}
+        return kinds | {"sinks": TYPES["f32"], "output": TYPES[self.output_type]}
 
     @property
     def values(self) -> dict[str, int]:
@@ -176,6 +181,7 @@ class Variant:
             "PERSISTENT": bool(self.q_stages),
             "Q_STAGES": max(self.q_stages, 1),
             "LAZY": self.lazy,
+            "SINK": self.sink,
             **dict(self.options),
         }
 
@@ -198,6 +204,7 @@ class Variant:
             keys_multiple=multiple,
             rows_per_workgroup=64 * self.parts,
             **({"programs_per_unit": 1} if self.q_stages or self.is_narrow else {}),
+            **({"sink": True} if self.sink else {}),
         )
 
 
@@ -286,32 +293,40 @@ class CombineVariant:
     few: int = 8
     slots: int = 128
     columns: int = 32
+    sink: bool = False
 
     source = "hopper_decode"
     function, gluon, num_warps = "combine", False, 4
-    pointers = ("partial", "stats", "output")
+
+    @property
+    def pointers(self) -> tuple[str, ...]:
+        return ("partial", "stats", *(["sinks"] if self.sink else []), "output")
 
     @property
     def name(self) -> str:
         words = [self.output_type, f"d{self.head_dim}"]
         # Of units that are told their height there are kernels of several widths.
         words += [f"by{self.columns}"] if not self.height and self.columns < self.head_dim else []
+        words += ["sink"] if self.sink else []
         return "combine_" + "_".join(words)
 
     @property
     def constants(self) -> tuple[str, ...]:
         height = [] if self.height else ["height"]
-        return ("rows", "blocks", *height, *PIECES[1:])
+        sinks = ("sink_rows", *SINK_CONSTANTS) if self.sink else ()
+        return ("rows", "blocks", *height, *PIECES[1:], *sinks)
 
     @property
     def types(self) -> dict[str, str]:
-        return {"partial": "*fp32", "stats": "*fp32", "output": TYPES[self.output_type]}
+        kinds = dict.fromkeys(("partial", "stats", "sinks"), "*fp32")
+        return {**kinds, "output": TYPES[self.output_type]}
 
     @property
     def values(self) -> dict[str, int]:
         height = {"height": self.height} if self.height else {}
         slots = {"FEW": self.few, "SLOTS": self.slots}
-        return {"HEAD": self.head_dim, **slots, "COLUMNS": self.columns, **height}
+        sizes = {"HEAD": self.head_dim, **slots, "COLUMNS": self.columns}
+        return {**sizes, "SINK": self.sink, **height}
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -322,6 +337,7 @@ class CombineVariant:
             keys_multiple=1,
             rows_per_workgroup=1,
             columns_per_workgroup=self.columns,
+            **({"sink": True} if self.sink else {}),
         )
 
 
@@ -426,6 +442,7 @@ def prefill_variants() -> list[Variant]:
         capped = [replace(plain, causal=True, window=True)]
         capped += [mask_variants(plain, mask)[1] for mask in (element, "i8")]
         found += [replace(variant, soft_cap=True) for variant in capped]
+    found += [replace(variant, sink=True) for variant in found if _has_sinks(variant)]
     for element in ("f16", "bf16"):
         found += slab_variants(element)
     for value, v_t, causal in itertools.product(("f16", "bf16"), (False, True), (False, True)):
@@ -437,6 +454,13 @@ def prefill_variants() -> list[Variant]:
             Variant("hopper_attention", *kinds, options, q_stages=2, value_type=value, lazy=True)
         )
     return [*found, *narrow_variants()]
+
+
+def _has_sinks(variant: Variant) -> bool:
+    """Whether models with sinks have such attention: heads of 64, causal or in a window, or under a
+    mask that is given. Limits that hide nothing make the first of none."""
+    plain = variant.head_dim == 64 and not (variant.v_transposed or variant.soft_cap)
+    return plain and (variant.causal or variant.mask in ("f32", "i8"))
 
 
 def narrow_variants() -> list[Variant]:
@@ -516,7 +540,7 @@ def decode_variants() -> list[DecodeVariant | CombineVariant]:
     for element, head in itertools.product(("f16", "bf16"), (64, 128, 256)):
         for mask in ("none", element, "f32", "i8"):
             found.append(DecodeVariant(element, element, head, mask, 8192 // head, 2))
-        found.append(CombineVariant(element, head))
+        found += [CombineVariant(element, head, sink=sink) for sink in (False, True)]
     narrow = "f8E4M3FN"
     for element, head in itertools.product(("f16", "bf16", narrow), (64, 128)):
         own = "f16" if element == narrow else element

@@ -68,6 +68,16 @@ class AttentionFacts:
         return self.op.name.rpartition(".")[2]
 
     @property
+    def last_op(self) -> ir.Operation:
+        """The op whose result is the attention's."""
+        return self.op
+
+    @property
+    def result(self) -> ir.Value:
+        """What attention gives: of online attention its sums."""
+        return self.last_op.results[0]
+
+    @property
     def location(self) -> str:
         return location_text(self.op.location)
 

@@ -22,13 +22,12 @@ from .elements import (
 )
 from .products import Product, axes_of, read_product
 from .readers import made_of
-from .reductions import is_maximum, is_sum, summed
+from .reductions import IS_EQUAL, all_hidden, is_maximum, is_sum, summed, unshifted
 from .scores import NotRaised, Scores, Shown, addable, given_of, read_scores, times, without_term
-from .sinks import Part, Sink, find_part, scores_beside, sink_in_sum
+from .sinks import Part, Sink, find_part, find_rescaling, scores_beside, sink_in_sum
 
 # cmpf predicates that hold for a NaN beside itself.
 _IS_NAN = (13, 14)
-_IS_EQUAL = (1, 8)
 
 
 @dataclass(frozen=True)
@@ -99,6 +98,12 @@ def _with_weights(
     elif powers.beside is not None:
         exponent, score = sink_in_sum(elements, exponent, powers.beside, powers.name, keys)
         sink = Sink(score, powers.factor)
+    result, rescaling = _last_view(elements, product.op.results[0], product.result), None
+    if sink is None and not powers.shown and powers.name == "math.exp":
+        rescaling = find_rescaling(elements, result, exponent, keys)
+    if rescaling is not None:
+        exponent, sink = rescaling.scores, Sink(rescaling.sink, 1.0)
+        result = _last_view(elements, rescaling.result.value, rescaling.result.dims)
     if sink is not None and (powers.shown or (part and powers.beside)):
         raise NotRaised("it has a sink, and a condition or another sink beside its softmax")
     scores, scored = _scores(elements, without_casts(exponent), keys)
@@ -111,7 +116,7 @@ def _with_weights(
     for where in powers.shown:
         scores = replace(scores, mask=Shown(where, True, scores.mask, -math.inf))
     first = _product_of(elements, scored)
-    made = made_of(scored.value)
+    made = made_of(scored.value, rescaling.op if rescaling else None)
     if sink is not None and any(leaf.value in made for leaf in leaves_of(sink.score)):
         raise NotRaised("it has a sink that is made of its scores")
     if any(leaf.value in made for where in powers.shown for leaf in leaves_of(where)):
@@ -123,7 +128,7 @@ def _with_weights(
         )
     keys = frozenset(axes.now(sorted(keys)))
     factors = _query_and_key(first, keys, axes)
-    result = _last_view(elements, product)
+    result = Leaf(result.value, axes.dims(result.dims))
     operands = _operands(elements, *factors, value)
     more: tuple[Leaf, Leaf] | None = None
     if joined is not None:
@@ -301,16 +306,19 @@ class _Powers:
 
 def _exponent(elements: ExpressionReader, weights: Expression, keys: frozenset[int]) -> _Powers:
     """The exponentials that the weights are made of."""
-    largest, expression = _guarded(_unguarded(elements, without_casts(weights)))
+    blind, expression = _guarded_rows(elements, without_casts(weights), keys)
+    largest, expression = _guarded(_unguarded(elements, expression))
     outside, expression = _shown(expression)
     if isinstance(expression, Leaf) and _is_softmax(op := defining_op(expression.value)):
         assert op is not None
         along = expression.dims[ir.IntegerAttr(op.attributes["dimension"]).value]
         if set(elements.axes.now(along)) != keys:
             raise NotRaised("its softmax is not over the keys")
+        exponent = elements.element(op.operands[0], expression.dims)
         if outside or largest is not None:
             raise NotRaised("a condition makes some weights 0 that their sum counts")
-        return _Powers(elements.element(op.operands[0], expression.dims))
+        _refuse_other_rows(elements, blind, exponent, keys)
+        return _Powers(exponent)
     if not isinstance(expression, ScalarStep):
         raise NotRaised("the weights are no quotient of exponentials")
     numerator, total = _quotient(expression)
@@ -333,6 +341,7 @@ def _exponent(elements: ExpressionReader, weights: Expression, keys: frozenset[i
         raise NotRaised("the exponentials are not divided by their own sum over the keys")
     counted, _ = _shown(without_casts(counted_all))
     exponent = numerator.inputs[0]
+    _refuse_other_rows(elements, blind, exponent, keys)
     if largest is not None and not _hides_rows(elements, largest, exponent, keys):
         raise NotRaised("a condition makes the weights of some rows 0")
     hidden = _hiding(without_casts(exponent))
@@ -358,13 +367,38 @@ def _unguarded(elements: ExpressionReader, expression: Expression) -> Expression
     return without_casts(other) if nan and alike else expression
 
 
+def _guarded_rows(
+    elements: ExpressionReader, expression: Expression, keys: frozenset[int]
+) -> tuple[Expression | None, Expression]:
+    """(y, x) where the expression is 0 in rows all of whose y are -inf, and x elsewhere; else
+    (None, itself)."""
+    if isinstance(expression, ScalarStep) and expression.name == "arith.select":
+        test, then, other = expression.inputs
+        scores = all_hidden(elements, test, keys)
+        if scores is not None and isinstance(then, Number) and then.number == 0:
+            return scores, without_casts(other)
+    return None, expression
+
+
+def _refuse_other_rows(
+    elements: ExpressionReader, blind: Expression | None, exponent: Expression, keys: frozenset[int]
+) -> None:
+    """NotRaised where the rows that `_guarded_rows` found are not those that see no key, which are
+    0 in any case."""
+    if blind is None:
+        return
+    scores, _ = unshifted(elements, exponent, keys)
+    if not elements.same(blind, scores):
+        raise NotRaised("a condition makes the weights of some rows 0")
+
+
 def _guarded(expression: Expression) -> tuple[Expression | None, Expression]:
     """(y, x) where the expression is 0 where y is -inf, and x elsewhere; else (None, itself)."""
     if isinstance(expression, ScalarStep) and expression.name == "arith.select":
         test, then, other = expression.inputs
         is_zero = isinstance(then, Number) and then.number == 0
         if is_zero and isinstance(test, ScalarStep) and test.name == "arith.cmpf":
-            equal = ir.IntegerAttr(test.op.attributes["predicate"]).value in _IS_EQUAL
+            equal = ir.IntegerAttr(test.op.attributes["predicate"]).value in IS_EQUAL
             value, least = test.inputs
             if equal and isinstance(least, Number) and least.number == -math.inf:
                 return without_casts(value), without_casts(other)
@@ -462,10 +496,9 @@ def _product_of(elements: ExpressionReader, scored: Leaf) -> Product:
     return product
 
 
-def _last_view(elements: ExpressionReader, product: Product) -> Leaf:
+def _last_view(elements: ExpressionReader, value: ir.Value, dims: Dims) -> Leaf:
     """The last of the views behind the product with V, and of what rounds it to fewer bits, each
     read by the next alone."""
-    value, dims = product.op.results[0], product.result
     while has_one_use(value):
         (user,) = users(value)
         if len(user.results) != 1 or user.operands[0] != value:

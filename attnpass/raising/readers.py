@@ -26,8 +26,9 @@ class Made:
         return defining_op(value) in self.ops
 
 
-def made_of(value: ir.Value) -> Made:
-    """What is made of a tensor; of more ops than a softmax has the last is one of `others`."""
+def made_of(value: ir.Value, last: ir.Operation | None = None) -> Made:
+    """What is made of a tensor, as far as `last`; of more ops than a softmax has the last is one of
+    `others`."""
     found = Made()
     source = defining_op(value)
     if source is not None:
@@ -35,7 +36,8 @@ def made_of(value: ir.Value) -> Made:
     pending = [value]
     while pending:
         for user in users(pending.pop()):
-            if user in found.ops or user in found.products or user.name == "tensor.dim":
+            known = user in found.ops or user in found.products or (last and user == last)
+            if known or user.name == "tensor.dim":
                 continue
             if is_contraction(user):
                 found.products.append(user)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 from iree.compiler import ir
@@ -28,6 +29,8 @@ from .elements import (
     without_casts,
 )
 
+# cmpf predicates of numbers that are equal.
+IS_EQUAL = (1, 8)
 _MAXIMA = ("arith.maximumf", "arith.maxnumf")
 
 
@@ -74,6 +77,29 @@ def is_maximum(
         or _is_largest(elements, leaf, keys, alike)
         for leaf in leaves_of(shift)
     )
+
+
+def all_hidden(
+    elements: ExpressionReader, test: Expression, keys: frozenset[int]
+) -> Expression | None:
+    """The scores that a test says are minus infinity for all of the keys."""
+    op = defining_op(test.value) if isinstance(test, Leaf) else None
+    if op is None or not isinstance(test, Leaf) or len(op.operands) != 2:
+        return None
+    found: list[Expression] = []
+
+    def is_hidden(given: Expression) -> bool:
+        if not isinstance(given, ScalarStep) or given.name != "arith.cmpf":
+            return False
+        scores, least = given.inputs
+        equal = ir.IntegerAttr(given.op.attributes["predicate"]).value in IS_EQUAL
+        found[:] = [without_casts(scores)]
+        return equal and isinstance(least, Number) and least.number == -math.inf
+
+    every = combined(op, ("arith.andi",), 0)
+    if every is None or every != body_of(op).arguments[0]:
+        return None
+    return found[0] if _reduced(elements, op, test, keys, is_hidden) is not None else None
 
 
 def unshifted(

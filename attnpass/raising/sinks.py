@@ -2,20 +2,34 @@
 
 It takes its share of the softmax and gives nothing. As gpt-oss writes it, it is one more column of
 the scores, whose weights are dropped again; others add its exponential to the sum of the keys', as
-does a softmax with 1 beside its sum, whose sink is 0.
+does a softmax with 1 beside its sum, whose sink is 0. Or the result without it is multiplied by the
+share of the keys, which the logarithm of their sum gives: sigmoid(lse - sink), as behind
+FlexAttention.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from iree.compiler import ir
 
 from ..analysis.arithmetic import compute
 from ..analysis.values import Linear, Value, add, apply
-from ..ir import DYNAMIC, DynamicSize, Size, concat_dim, defining_op, sizes_of, whole_number
+from ..ir import (
+    DYNAMIC,
+    DynamicSize,
+    Size,
+    concat_dim,
+    defining_op,
+    has_one_use,
+    maps,
+    sizes_of,
+    users,
+    whole_number,
+)
 from .elements import (
     Expression,
     ExpressionReader,
@@ -25,7 +39,7 @@ from .elements import (
     leaves_of,
     without_casts,
 )
-from .reductions import unshifted
+from .reductions import summed, unshifted
 from .scores import NotRaised
 
 # Ops from a size in the program to the sizes that it is computed of.
@@ -220,3 +234,165 @@ def sink_in_sum(
     if shifts:
         raise NotRaised("what is added to the sum of the exponentials is no sink's, shifted alike")
     return scores, sink
+
+
+@dataclass(frozen=True)
+class Rescaling:
+    """A product with V times the keys' share of weights that count a sink's, too: the op that
+    multiplies, its result, and the scores of the keys and of the sink."""
+
+    op: ir.Operation
+    result: Leaf
+    scores: Expression
+    sink: Expression
+
+
+def find_rescaling(
+    elements: ExpressionReader, given: Leaf, exponent: Expression, keys: frozenset[int]
+) -> Rescaling | None:
+    """What alone reads `given`, a product of V with the softmax of an exponent, and multiplies it
+    by a sigmoid of the logarithm of the sum of its exponentials less a sink, in whatever words."""
+    op = users(given.value)[0] if has_one_use(given.value) else None
+    positions = None if op is None else maps.positions_of(_maps_of(op))
+    if op is None or not positions or len(op.results) != 1:
+        return None
+    place = list(op.operands).index(given.value)
+    loops = dict(zip(positions[place], given.dims, strict=True))
+    if any(loop not in loops for loop in positions[-1]):
+        return None
+    result = Leaf(op.results[0], tuple(loops[loop] for loop in positions[-1]))
+    whole = without_casts(elements.element(result.value, result.dims))
+    alone = elements.element(given.value, given.dims)
+    scores, _ = unshifted(elements, exponent, keys)
+    for one, share in _ways(whole, "arith.mulf"):
+        sink = _sink_of_share(elements, share, scores, keys) if elements.same(one, alone) else None
+        if sink is not None:
+            return Rescaling(op, result, scores, sink)
+    return None
+
+
+def _maps_of(op: ir.Operation) -> ir.Attribute:
+    is_generic = op.name == "linalg.generic"
+    return op.attributes["indexing_maps"] if is_generic else ir.ArrayAttr.get([], op.context)
+
+
+def _ways(expression: Expression, name: str) -> list[tuple[Expression, Expression]]:
+    """The inputs of the op `name`, below casts, both ways round."""
+    step = without_casts(expression)
+    if not isinstance(step, ScalarStep) or step.name != name:
+        return []
+    one, other = map(without_casts, step.inputs)
+    return [(one, other), (other, one)]
+
+
+def _input(expression: Expression, name: str) -> Expression | None:
+    """The one input of the op `name`, below casts."""
+    step = without_casts(expression)
+    if not isinstance(step, ScalarStep) or step.name != name:
+        return None
+    return without_casts(step.inputs[0])
+
+
+def _sink_of_share(
+    elements: ExpressionReader, share: Expression, scores: Expression, keys: frozenset[int]
+) -> Expression | None:
+    """The sink that leaves the keys this share of all weights:
+
+    1. 1 / (1 + exp(sink - lse)), where lse is the logarithm of the sum of the scores' exponentials;
+    2. exp(lse - the same logarithm of lse and the sink side by side).
+    """
+    is_lse = _lse_test(elements, scores, keys)
+    quotient = without_casts(share)
+    if isinstance(quotient, ScalarStep) and quotient.name == "arith.divf":
+        above, below = quotient.inputs
+        for one, power in _ways(below, "arith.addf"):
+            exponent = _input(power, "math.exp")
+            if not _is_one(above) or not _is_one(one) or exponent is None:
+                continue
+            negated = _input(exponent, "arith.negf")
+            for first, second in _ways(negated or exponent, "arith.subf")[:1]:
+                lse, sink = (first, second) if negated else (second, first)
+                return sink if is_lse(lse) else None
+    exponent = _input(share, "math.exp")
+    for lse, both in _ways(exponent, "arith.subf")[:1] if exponent else ():
+        return _beside_lse(elements, lse, both) if is_lse(lse) else None
+    return None
+
+
+def _without_factors(expression: Expression) -> tuple[Expression, float]:
+    """(x, factor) where an expression is x times numbers, or divided by them."""
+    step, factor = without_casts(expression), 1.0
+    while isinstance(step, ScalarStep) and step.name in ("arith.mulf", "arith.divf"):
+        one, other = map(without_casts, step.inputs)
+        if step.name == "arith.mulf" and isinstance(one, Number):
+            one, other = other, one
+        if not isinstance(other, Number) or other.number == 0:
+            break
+        factor = factor * other.number if step.name == "arith.mulf" else factor / other.number
+        step = one
+    return step, factor
+
+
+def _is_one(expression: Expression) -> bool:
+    number = without_casts(expression)
+    return isinstance(number, Number) and number.number == 1
+
+
+def _lse_test(
+    elements: ExpressionReader, scores: Expression, keys: frozenset[int]
+) -> Callable[[Expression], bool]:
+    """Whether an expression is the logarithm of the sum of the scores' exponentials."""
+
+    def alike(given: Expression) -> bool:
+        return elements.same(unshifted(elements, given, keys)[0], scores)
+
+    return lambda expression: _log_of_sum(elements, expression, keys, alike)
+
+
+def _log_of_sum(
+    elements: ExpressionReader,
+    expression: Expression,
+    along: frozenset[int],
+    wanted: Callable[[Expression], bool],
+) -> bool:
+    """Whether an expression is log(sum(exp(x - shift))) + shift over axes, with an x as wanted."""
+
+    def shifted(shift: Expression, given: Expression) -> bool:
+        below = _input(given, "math.exp")
+        ways = _ways(below, "arith.subf")[:1] if below is not None else []
+        return any(elements.same(by, shift) and wanted(x) for x, by in ways)
+
+    sum_of_both, factor = _without_factors(expression)
+    if not math.isclose(factor, 1, rel_tol=1e-5):
+        return False
+    for logarithm, shift in _ways(sum_of_both, "arith.addf"):
+        total = _input(logarithm, "math.log")
+        # JAX takes the absolute value of the sum, which is positive.
+        total = total and (_input(total, "math.absf") or total)
+        if total is not None and elements.axes_of(shift).isdisjoint(along):
+            found = summed(elements, total, along, partial(shifted, shift))
+            if found is not None:
+                return True
+    return False
+
+
+def _beside_lse(elements: ExpressionReader, lse: Expression, both: Expression) -> Expression | None:
+    """What stands beside `lse` in a tensor, where `both` is the logarithm of the sum of their
+    exponentials."""
+    (axis,) = elements.axes.new(2)
+    found: list[Expression] = []
+
+    def pair(given: Expression) -> bool:
+        joined = _pieces(given.value) if isinstance(given, Leaf) else None
+        if joined is None or not isinstance(given, Leaf) or len(joined[1]) != 2:
+            return False
+        dim, pieces = joined
+        if elements.axes.now(given.dims[dim]) != (axis,):
+            return False
+        dims = tuple(() if d == dim else axes for d, axes in enumerate(given.dims))
+        parts = [elements.element(piece, dims) for piece in pieces]
+        rest = [part for part in parts if not elements.same(part, lse)]
+        found[:] = rest
+        return len(rest) == 1
+
+    return found[0] if _log_of_sum(elements, both, frozenset({axis}), pair) else None

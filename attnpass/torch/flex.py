@@ -113,8 +113,9 @@ def _attention(
     """What PyTorch's own form without a kernel computes: the result, and of each row the logarithm
     of its sum and its largest score, both to the base of 2."""
     exact = torch.float64 if query.dtype == torch.float64 else torch.float32
-    key, value = (_of_all_heads(tensor, query) for tensor in (key, value))
-    scores = query.to(exact) @ key.to(exact).transpose(-2, -1) * scale
+    # Widened before they are repeated: repeats and casts are seen through in this order.
+    key, value = (_of_all_heads(tensor, query) for tensor in (key.to(exact), value))
+    scores = query.to(exact) @ key.transpose(-2, -1) * scale
     places = [torch.arange(size, device=scores.device) for size in scores.shape]
     scored = _over_all(score_function, 1, len(score_tensors))(scores, *places, *score_tensors)
     seen = _over_all(mask_function, 0, len(mask_tensors))(*places, *mask_tensors)

@@ -539,3 +539,117 @@ func.func @product_beside(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tens
   %t = linalg.batch_matmul ins(%s, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
   return %r, %t : tensor<2x6x8xf32>, tensor<2x6x8xf32>
 }
+
+// -----
+
+// The share of keys with other scores than those of the softmax.
+// WHY: func.return reads what is made of the scores, too: they are needed in memory
+
+// CHECK-LABEL: func.func @share_of_others(
+// CHECK-NOT: online_attention
+// CHECK: return
+#s = affine_map<(b, m, k) -> (b, m, k)>
+#r = affine_map<(b, m, k) -> (b, m)>
+#rows = affine_map<(b, m) -> (b, m)>
+#heads = affine_map<(b, m) -> (b)>
+func.func @share_of_others(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>, %sink: tensor<2xf32>) -> tensor<2x6x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %lowest = arith.constant 0xFF800000 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %twice = linalg.generic {indexing_maps = [#s, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %a: f32):
+    %two = arith.constant 2.0 : f32
+    %y = arith.mulf %x, %two : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6x5xf32>
+  %w = linalg.softmax dimension(2) ins(%twice : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %o = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %er = tensor.empty() : tensor<2x6xf32>
+  %m0 = linalg.fill ins(%lowest : f32) outs(%er : tensor<2x6xf32>) -> tensor<2x6xf32>
+  %m = linalg.generic {indexing_maps = [#s, #r], iterator_types = ["parallel", "parallel", "reduction"]} ins(%s : tensor<2x6x5xf32>) outs(%m0 : tensor<2x6xf32>) {
+  ^bb0(%x: f32, %a: f32):
+    %y = arith.maximumf %x, %a : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6xf32>
+  %p = linalg.generic {indexing_maps = [#s, #r, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s, %m : tensor<2x6x5xf32>, tensor<2x6xf32>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %b: f32, %a: f32):
+    %y = arith.subf %x, %b : f32
+    %z = math.exp %y : f32
+    linalg.yield %z : f32
+  } -> tensor<2x6x5xf32>
+  %t0 = linalg.fill ins(%zero : f32) outs(%er : tensor<2x6xf32>) -> tensor<2x6xf32>
+  %t = linalg.generic {indexing_maps = [#s, #r], iterator_types = ["parallel", "parallel", "reduction"]} ins(%p : tensor<2x6x5xf32>) outs(%t0 : tensor<2x6xf32>) {
+  ^bb0(%x: f32, %a: f32):
+    %y = arith.addf %x, %a : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6xf32>
+  %lse = linalg.generic {indexing_maps = [#rows, #rows, #rows], iterator_types = ["parallel", "parallel"]} ins(%t, %m : tensor<2x6xf32>, tensor<2x6xf32>) outs(%er : tensor<2x6xf32>) {
+  ^bb0(%x: f32, %b: f32, %a: f32):
+    %y = math.log %x : f32
+    %z = arith.addf %y, %b : f32
+    linalg.yield %z : f32
+  } -> tensor<2x6xf32>
+  %f = linalg.generic {indexing_maps = [#rows, #heads, #rows], iterator_types = ["parallel", "parallel"]} ins(%lse, %sink : tensor<2x6xf32>, tensor<2xf32>) outs(%er : tensor<2x6xf32>) {
+  ^bb0(%x: f32, %c: f32, %a: f32):
+    %d = arith.subf %x, %c : f32
+    %y = arith.negf %d : f32
+    %z = math.exp %y : f32
+    %g = arith.addf %z, %one : f32
+    %h = arith.divf %one, %g : f32
+    linalg.yield %h : f32
+  } -> tensor<2x6xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(b, m, n) -> (b, m, n)>, affine_map<(b, m, n) -> (b, m)>, affine_map<(b, m, n) -> (b, m, n)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%o, %f : tensor<2x6x8xf32>, tensor<2x6xf32>) outs(%eo : tensor<2x6x8xf32>) {
+  ^bb0(%x: f32, %c: f32, %a: f32):
+    %y = arith.mulf %x, %c : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}
+
+// -----
+
+// Rows all of whose biases are minus infinity become 0, a test that is not of the scores.
+// WHY: a condition makes the weights of some rows 0
+#s = affine_map<(b, m, k) -> (b, m, k)>
+#r = affine_map<(b, m, k) -> (b, m)>
+func.func @rows_by_bias(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>, %other: tensor<2x6x5xf32>) -> tensor<2x6x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %true = arith.constant true
+  %lowest = arith.constant 0xFF800000 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %p = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.generic {indexing_maps = [#s, #s, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%p, %other : tensor<2x6x5xf32>, tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %y: f32, %o: f32):
+    %z = arith.addf %x, %y : f32
+    linalg.yield %z : f32
+  } -> tensor<2x6x5xf32>
+  %w = linalg.softmax dimension(2) ins(%s : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %ei = tensor.empty() : tensor<2x6x5xi1>
+  %h = linalg.generic {indexing_maps = [#s, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%other : tensor<2x6x5xf32>) outs(%ei : tensor<2x6x5xi1>) {
+  ^bb0(%x: f32, %o: i1):
+    %z = arith.cmpf oeq, %x, %lowest : f32
+    linalg.yield %z : i1
+  } -> tensor<2x6x5xi1>
+  %er = tensor.empty() : tensor<2x6xi1>
+  %all0 = linalg.fill ins(%true : i1) outs(%er : tensor<2x6xi1>) -> tensor<2x6xi1>
+  %all = linalg.generic {indexing_maps = [#s, #r], iterator_types = ["parallel", "parallel", "reduction"]} ins(%h : tensor<2x6x5xi1>) outs(%all0 : tensor<2x6xi1>) {
+  ^bb0(%x: i1, %o: i1):
+    %z = arith.andi %x, %o : i1
+    linalg.yield %z : i1
+  } -> tensor<2x6xi1>
+  %g = linalg.generic {indexing_maps = [#s, #r, #s], iterator_types = ["parallel", "parallel", "parallel"]} ins(%w, %all : tensor<2x6x5xf32>, tensor<2x6xi1>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %c: i1, %o: f32):
+    %z = arith.select %c, %zero, %x : f32
+    linalg.yield %z : f32
+  } -> tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%g, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}

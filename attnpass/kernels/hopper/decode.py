@@ -28,7 +28,8 @@ def launch_pieces(
     elsewhere: bool,
 ) -> ir.Value:
     """Attention of the heads, rows, group and keys that `numbers` says; the result, whose
-    sizes and element type are given; `elsewhere` as in `launch`.
+    sizes and element type are given; `elsewhere` as in `launch`. The last of `tensors` are the
+    sinks, if there are any.
 
     1. A decode kernel has a program for each piece of the tiles of all blocks of rows.
     2. A kernel for latents cuts the tiles of all heads of K, and has a program for each block of
@@ -52,13 +53,15 @@ def launch_pieces(
     slots = _slots(build, tiles, pieces)
     numbers = {**numbers, "blocks": blocks, "first_tile": start, "tiles": tiles}
     numbers |= {"per_program": pieces, "slots": slots}
+    *tensors, sinks = tensors if plan.sink else (*tensors, None)
     f32 = ir.F32Type.get()
     partial = [
         ([units, slots, height, kernel.head_dims[1]], f32),
         ([units, slots, 2, height], f32),
     ]
     found = launch(build, kernel, programs, numbers, tensors, partial, elsewhere)[:2]
-    return _combined(build, kernel, numbers | combined, found, heads, result, elsewhere)
+    found += [] if sinks is None else [sinks]
+    return _combined(build, plan, numbers | combined, found, heads, result, elsewhere)
 
 
 def _seen_tiles(build: Builder, plan: KernelPlan, rows: Size, keys: Size) -> tuple[int, Size]:
@@ -84,26 +87,27 @@ def _slots(build: Builder, tiles: Size, pieces: Size) -> Size:
 
 def _combined(
     build: Builder,
-    kernel: Kernel,
+    plan: KernelPlan,
     numbers: dict[str, Size | ir.Value],
     partial: Sequence[ir.Value],
     heads: Size,
     result: tuple[Sequence[Size], ir.Type],
     elsewhere: bool,
 ) -> ir.Value:
-    """The partial results of a kernel, added up; `rows` is all of a head's by now."""
+    """The partial results of a kernel, and sinks, added up; `rows` is all of a head's by now."""
     own_rows = _size(numbers["rows"])
-    combine = _combine(kernel, product([heads, own_rows]))
+    combine = _combine(plan, product([heads, own_rows]))
     parts = combine.head_dims[1] // combine.columns_per_workgroup
     workgroups = (own_rows, product([heads, parts]))
     return launch(build, combine, workgroups, numbers, partial, [result], elsewhere)[0]
 
 
-def _combine(kernel: Kernel, rows: Size) -> Kernel:
+def _combine(plan: KernelPlan, rows: Size) -> Kernel:
     """The kernel that combines the results of this one, of so many rows. One program for all of a
     row starts least; where rows are few each has many slots, which several programs read sooner."""
-    wanted = ("combine", kernel.output_type, (kernel.head_dims[1],) * 2)
-    found = [k for k in load_kernels() if (k.kind, k.output_type, k.head_dims) == wanted]
+    kernel, sink = plan.kernel, plan.sink is not None
+    wanted = ("combine", kernel.output_type, kernel.head_dims[1], sink)
+    found = [k for k in load_kernels() if (k.kind, k.output_type, k.head_dims[1], k.sink) == wanted]
     narrow = isinstance(rows, int) and rows < _FEW_ROWS
     return sorted(found, key=lambda k: k.columns_per_workgroup, reverse=not narrow)[0]
 

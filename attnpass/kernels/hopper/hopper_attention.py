@@ -850,11 +850,15 @@ def attend(
     PERSISTENT: gl.constexpr,
     Q_STAGES: gl.constexpr,
     LAZY: gl.constexpr,
+    SINK: gl.constexpr,
     PART: gl.constexpr,
 ):
     """A multiplying warpgroup: rows 64 * PART to 64 * PART + 63 of the program's block, or, if
     PERSISTENT, of one block after the other."""
-    output, strides, mask, shared, barriers, place, work, scale_log2, cap_log2 = given
+    (
+        output, strides, mask, sinks, sink_count, shared, barriers, place, work, scale_log2,
+        cap_log2
+    ) = given  # fmt: skip
     heads, group, sections, limits, batch_heads = work
     if PERSISTENT:
         own = batch_heads * group
@@ -871,12 +875,15 @@ def attend(
                     turn, first_head, sections[1], limits, heads, rows, keys, 64 * PARTS,
                     KEYS, CAUSAL, WINDOW
                 )  # fmt: skip
+                sink = sinks
+                if SINK:
+                    sink += head % sink_count
                 attend_block(
-                    rows_of(output, strides, head // own, head % own), strides[2], mask, shared,
-                    barriers, (first_row, first_tile, tiles, rows, keys, mask_stride), limits,
-                    done, used, scale_log2, cap_log2, columns, PARTS, HEAD, V_HEAD, KEYS,
-                    CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES, MASK_STAGES, CAP, True, Q_STAGES,
-                    LAZY, PART
+                    rows_of(output, strides, head // own, head % own), strides[2], mask,
+                    sink, shared, barriers,
+                    (first_row, first_tile, tiles, rows, keys, mask_stride), limits, done, used,
+                    scale_log2, cap_log2, columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK,
+                    V_TRANSPOSED, STAGES, MASK_STAGES, CAP, True, Q_STAGES, LAZY, SINK, PART
                 )  # fmt: skip
                 done += 1
                 used += tiles
@@ -885,9 +892,9 @@ def attend(
             wait_for_turn(PART)
     else:
         attend_block(
-            output, strides[2], mask, shared, barriers, place, limits, 0, 0, scale_log2, cap_log2,
-            columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED, STAGES,
-            MASK_STAGES, CAP, False, Q_STAGES, False, PART
+            output, strides[2], mask, sinks, shared, barriers, place, limits, 0, 0, scale_log2,
+            cap_log2, columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK, V_TRANSPOSED,
+            STAGES, MASK_STAGES, CAP, False, Q_STAGES, False, SINK, PART
         )  # fmt: skip
 
 
@@ -896,6 +903,7 @@ def attend_block(
     output,
     row_stride,
     mask,
+    sink,
     shared,
     barriers,
     place,
@@ -919,6 +927,7 @@ def attend_block(
     PERSISTENT: gl.constexpr,
     Q_STAGES: gl.constexpr,
     LAZY: gl.constexpr,
+    SINK: gl.constexpr,
     PART: gl.constexpr,
 ):
     """64 rows of a block. `done` blocks and `used` tiles of K and of V came before."""
@@ -938,6 +947,8 @@ def attend_block(
     if CAP:
         factor = 1.0
         mask_unit = 1.4426950408889634
+    if SINK:
+        sink_log2 = gl.load(sink) * 1.4426950408889634
     q_stage = stage_of(done, Q_STAGES)
     q = of_number(q_tiles, q_stage * PARTS + PART)
     zero = gl.zeros([64, KEYS], gl.float32, SCORES)
@@ -1054,9 +1065,13 @@ def attend_block(
             mbarrier.arrive(k_empty.index(stage), count=1)
             mbarrier.wait(v_full.index(stage), ((used + tile) // STAGES) & 1)
             mbarrier.arrive(v_empty.index(stage), count=1)
+    sums = gl.sum(total, 1)
+    if SINK:
+        # Where the sink is far above all scores, infinity: the result is 0.
+        sums += gl.exp2(sink_log2 - gl.convert_layout(peak, sums.type.layout))
     for slab in gl.static_range(SLABS(V_HEAD)):
         store_slab(
-            out[slab], gl.sum(total, 1), output, first_row, rows, columns, row_stride,
+            out[slab], sums, output, first_row, rows, columns, row_stride,
             FIRST(V_HEAD, slab), PERSISTENT
         )  # fmt: skip
 
@@ -1136,6 +1151,7 @@ def attention(
     key,
     value,
     mask,
+    sinks,
     output,
     scratch,
     rows,
@@ -1147,6 +1163,7 @@ def attention(
     mask_stride,
     mask_divisor,
     mask_count,
+    sink_count,
     batch_heads,
     query_start,
     query_batch,
@@ -1182,6 +1199,7 @@ def attention(
     Q_STAGES: gl.constexpr,
     LAZY: gl.constexpr,
     PADDED: gl.constexpr,
+    SINK: gl.constexpr,
 ):
     """softmax(scale * Q K^T) V for every head.
 
@@ -1198,6 +1216,8 @@ def attention(
     each of (rows, keys), or of (keys) if mask_stride, the distance of its rows, is 0. MASK_STAGES
     is how many tiles of a mask are kept in shared memory; then its rows start at multiples of 16
     bytes; 0 for any mask. If CAP, a scaled score s becomes cap * tanh(s / cap), before the mask.
+    If SINK, the weight of a score that belongs to no key is added to a row's sum of weights: head h
+    has number h % sink_count of `sinks`, in f32. These are not LAZY.
     Arguments that a kernel does not need are not among its parameters.
     The grid is heads * ceil(rows / (64 * PARTS)) programs in one dim, or, if PERSISTENT, any
     number: each takes one block of rows after the other, and Q_STAGES blocks of Q have room in
@@ -1211,7 +1231,7 @@ def attention(
     KEY_BITS: gl.constexpr = HEAD * dtype.primitive_bitwidth + V_HEAD * v_dtype.primitive_bitwidth
     blocks = (rows + ROWS - 1) // ROWS
     gl.static_assert(not PERSISTENT or MASK == 0)
-    gl.static_assert(not LAZY or (PERSISTENT and not WINDOW and not CAP))
+    gl.static_assert(not LAZY or (PERSISTENT and not WINDOW and not CAP and not SINK))
     if PADDED:
         columns = elements(columns, dtype).to(gl.int32)
     query += elements(query_start, dtype)
@@ -1240,6 +1260,8 @@ def attention(
         output = rows_of(output, o_strides, batch, own_head)
         key = rows_of(key, k_strides, batch, kv_head)
         value = rows_of(value, v_strides, batch, kv_head)
+        if SINK:
+            sinks += number % sink_count
     v_tiles = tiles_of(v_dtype, STAGES, KEYS, V_HEAD, V_TRANSPOSED)
     q_tiles = tiles_of(dtype, Q_STAGES * PARTS, 64, HEAD, False)
     k_tiles = tiles_of(dtype, STAGES, KEYS, HEAD, False)
@@ -1305,7 +1327,10 @@ def attention(
         elements(key_row, dtype),
         elements(value_row, v_dtype),
     )
-    own = (output, o_strides, mask, shared, barriers, place, work, scale_log2, cap_log2)
+    own = (
+        output, o_strides, mask, sinks, sink_count, shared, barriers, place, work, scale_log2,
+        cap_log2
+    )  # fmt: skip
     of_all = (query, key, value, mask, shared, barriers, place, steps)
     of_q = (query, q_strides, q_tiles, q_full, q_empty, place, work)
     of_k = (key, k_strides, k_tiles, k_full, k_empty, k_first, place, work)
@@ -1316,9 +1341,11 @@ def attention(
         gl.warp_specialize(
             [
                 (attend, (own, columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK,
-                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, 0)),
+                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, SINK,
+                          0)),
                 (attend, (own, columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK,
-                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, 1)),
+                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, SINK,
+                          1)),
                 (load_tiles, (of_all, columns, PARTS, HEAD, V_HEAD, KEYS, V_TRANSPOSED, STAGES,
                               MASK_STAGES)),
             ],
@@ -1329,9 +1356,11 @@ def attention(
         gl.warp_specialize(
             [
                 (attend, (own, columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK,
-                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, 0)),
+                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, SINK,
+                          0)),
                 (attend, (own, columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK,
-                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, 1)),
+                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, SINK,
+                          1)),
                 (load_rows, (of_q, columns, PARTS, HEAD, KEYS, CAUSAL, WINDOW, Q_STAGES)),
                 (load_keys, (of_k, columns, PARTS, HEAD, KEYS, CAUSAL, WINDOW, False, STAGES,
                              False)),
@@ -1345,13 +1374,17 @@ def attention(
         gl.warp_specialize(
             [
                 (attend, (own, columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK,
-                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, 0)),
+                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, SINK,
+                          0)),
                 (attend, (own, columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK,
-                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, 1)),
+                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, SINK,
+                          1)),
                 (attend, (own, columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK,
-                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, 2)),
+                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, SINK,
+                          2)),
                 (attend, (own, columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK,
-                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, 3)),
+                          V_TRANSPOSED, STAGES, MASK_STAGES, CAP, PERSISTENT, Q_STAGES, LAZY, SINK,
+                          3)),
                 (load_rows, (of_q, columns, PARTS, HEAD, KEYS, CAUSAL, WINDOW, Q_STAGES)),
                 (load_keys, (of_k, columns, PARTS, HEAD, KEYS, CAUSAL, WINDOW, False, STAGES,
                              False)),

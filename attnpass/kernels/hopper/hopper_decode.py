@@ -279,6 +279,7 @@ def add_slots(
 def combine(
     partial,
     stats,
+    sinks,
     output,
     rows,
     blocks,
@@ -286,14 +287,20 @@ def combine(
     tiles,
     per_program,
     slots,
+    sink_rows,
+    sink_count,
     HEAD: tl.constexpr,
     FEW: tl.constexpr,
     SLOTS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    SINK: tl.constexpr,
 ):
     """Adds up the partial results of `attention`, or of another kernel whose units have `height`
     rows each; `rows` are those of a group of query heads. SLOTS results are read at a time, or
     FEW where there are no more: those that are not there take time, too.
+
+    If SINK, the weight of a score that belongs to no key is added to a row's sum of weights:
+    `sink_rows` rows are a query head's, and head h has number h % sink_count of `sinks`, in f32.
 
     output: (heads, rows, HEAD); the grid is heads * rows * (HEAD / COLUMNS) programs.
     """
@@ -315,5 +322,9 @@ def combine(
         for start in range(0, count, SLOTS):
             state = add_slots(state, place, start, count, height, HEAD, SLOTS, COLUMNS)
     peak, total, out = state
+    if SINK:
+        # Where the sink is far above all scores, infinity: the result is 0.
+        sink = tl.load(sinks + program // sink_rows % sink_count)
+        total += tl.math.exp2(sink * 1.4426950408889634 - peak)
     place = program.to(tl.int64) * HEAD + column
     tl.store(output + place, (out / total).to(output.dtype.element_ty))

@@ -53,7 +53,8 @@ class Kernel(DeviceCode):
     every operand aligned to `alignment` bytes. Decode kernels read the keys in tiles of
     `keys_per_tile`; `programs_per_unit` of them fit on a multiprocessor at once; prefill
     kernels that have it, too, do all the work with so many programs. Those that combine take
-    `columns_per_workgroup` elements of a row at a time. `measured` is the best speed that
+    `columns_per_workgroup` elements of a row at a time. Those with a `sink` add the weight of a
+    score that belongs to no key, and are for nothing else. `measured` is the best speed that
     bench/results/kernels_h200.json has for the kernel, in words; it did `measured_work`
     (operations, with those on what it fills up; of decode kernels: bytes of K and V) in
     `measured_seconds`. Empty, and 0, where it was not timed.
@@ -78,6 +79,7 @@ class Kernel(DeviceCode):
     programs_per_unit: int = 0
     columns_per_workgroup: int = 0
     cluster: int = 1
+    sink: bool = False
     measured: str = ""
     measured_work: float = 0
     measured_seconds: float = 0
@@ -114,6 +116,15 @@ class Kernel(DeviceCode):
     def combined(self) -> bool:
         """Whether another kernel adds up its partial results."""
         return self.kind in ("decode", "latent")
+
+    @property
+    def takes_sinks(self) -> bool:
+        """Whether it adds a sink's weight, or a kernel that adds up its partial results does."""
+        if not self.combined:
+            return self.sink
+        wanted = (self.output_type, self.head_dims[1])
+        found = [k for k in load_kernels() if k.kind == "combine" and k.sink]
+        return wanted in [(k.output_type, k.head_dims[1]) for k in found]
 
     @property
     def strided(self) -> bool:

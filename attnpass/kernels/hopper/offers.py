@@ -10,6 +10,7 @@ from iree.compiler import ir
 from ...attention.edit import iteration_size
 from ...attention.facts import AttentionFacts
 from ...attention.scores import NATURAL_SCORES
+from ...attention.sinks import AttentionWithSink, with_sink
 from ...attention.visible_keys import Mask, find_mask, mask_words
 from ...attention.widening import wide_type
 from ...ir import Refusal, Size, element_bytes, element_type_name, maps, product, ranked_shape
@@ -27,7 +28,7 @@ from .places import (
     result_place,
     written_place,
 )
-from .plan import KernelPlan, MaskPlace
+from .plan import KernelPlan, MaskPlace, SinkPlace
 from .replace import replace_by_kernel
 from .scale import sign_of
 from .sources import find_sources, narrow_type, unaligned_slice
@@ -53,7 +54,7 @@ class KernelOffer(KernelPlan):
     """A plan that may be taken."""
 
     def replace(self, facts: AttentionFacts, elsewhere: bool) -> None:
-        replace_by_kernel(facts, self, elsewhere)
+        replace_by_kernel(with_sink(facts), self, elsewhere)
 
     def as_fast_as(self, other: Offer) -> bool:
         return isinstance(other, KernelOffer) and equally_fast(self.kernel, other.kernel)
@@ -68,6 +69,7 @@ def offers(
     compete with those for the operands as they are. `value_map` stands for V's map, where V
     could have another layout than it has.
     """
+    facts = with_sink(facts)
     problem = _unfit(facts)
     if problem:
         return Refusal(problem)
@@ -141,6 +143,8 @@ def _has_mask(kernel: Kernel, mask: Mask, mask_type: str) -> bool:
     compare every key with both limits and prefill kernels with a soft-cap know windows alone, so
     that they need no kinds of their own for limits."""
     kind = mask.kind
+    if kind == "none" and kernel.sink:
+        kind = "causal"  # With limits that hide nothing.
     if kind != "operand" and kernel.over_cache:
         kind = "none"
     elif kind != "operand" and mask.cap:
@@ -198,6 +202,12 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | Refusal:
         written = kernels[0].output_type
         return Refusal(f"the kernels for {_type_words(wanted)} write {written}, not {output}")
     kernels = [k for k in kernels if k.output_type == output]
+    if isinstance(facts, AttentionWithSink):
+        kernels = [k for k in kernels if k.takes_sinks]
+    else:
+        kernels = [k for k in kernels if not k.sink]
+    if not kernels:
+        return Refusal(f"it has a sink, which no kernel for {_type_words(wanted)} takes")
     rows = facts.extent(facts.m)
     if rows is None or rows > _DECODE_ROWS:
         kernels = [k for k in kernels if k.kind != "decode"]
@@ -286,6 +296,9 @@ def _plan(
     given = _given(facts, kernel, types, row, placed, value_map)
     if not isinstance(given, GivenOperands):
         return given
+    sink = _place_sink(facts, kernel, (*_heads(facts), *given.group), row)
+    if isinstance(sink, Refusal):
+        return sink
     lying = given.lying
     work = _work(facts, row, mask, given.group, given.repeats, kernel)
     fitted = _moving_seconds(facts, _fitted(facts, target), {}, given, target)
@@ -314,8 +327,26 @@ def _plan(
         reader=lying.reader,
         at_reader=lying.at_reader,
         at_result=lying.at_result,
+        sink=sink,
         latent=given.latent,
     )
+
+
+def _place_sink(
+    facts: AttentionFacts, kernel: Kernel, heads: tuple[int, ...], row: int
+) -> SinkPlace | Refusal | None:
+    """How the kernel finds its way in the sinks; None where there are none."""
+    if not isinstance(facts, AttentionWithSink):
+        return None
+    # What adds up partial results knows each row; the others know heads.
+    order = (*heads, row) if kernel.combined else heads
+    if not {*facts.sink.dims} <= {*order}:
+        return Refusal("its sink changes from row to row, the kernels take one for each head")
+    used = [place for place, dim in enumerate(order) if dim in facts.sink.dims]
+    if not used:
+        return SinkPlace((), ())
+    end = used[-1] + 1 if kernel.combined else len(order)
+    return SinkPlace(order[used[0] : end], order[end:])
 
 
 def _fitted(facts: AttentionFacts, target: Target) -> list[str]:
@@ -417,7 +448,7 @@ def _lying(
         return Lying()
     values = {name: sources.get(name, facts.value(name)) for name in _READ}
     reads = common_places(values, orders | _as_they_are(sources), group)
-    order, result = orders["output"], facts.op.results[0]
+    order, result = orders["output"], facts.result
     hides = mask_may_hide_rows(facts)
     own = None if hides else written_place(result, order, reads, group)
     at_result = result_place(result, order, reads, group)
@@ -488,6 +519,8 @@ def _words(
         words += f", and {moving:.0f} to {' and '.join(done)}"
     if given.narrow and facts.element_types["key"] != kernel.cache_type:
         words += f"; K and V are read in {kernel.cache_type}, before they are widened"
+    if isinstance(facts, AttentionWithSink):
+        words += "; the sink's weight is added to the sums there"
     if given.repeats > 1:
         words += f"; K and V are read without their {given.repeats}-fold repeat"
     return words

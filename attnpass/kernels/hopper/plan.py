@@ -29,6 +29,15 @@ class MaskPlace:
     by_row: bool
 
 
+@dataclass(frozen=True)
+class SinkPlace:
+    """Which sink a row has, of those that a tensor with the iteration dims `dims` holds one after
+    the other: rows that differ by `inner`, the dims behind these, have the same."""
+
+    dims: tuple[int, ...]
+    inner: tuple[int, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class KernelPlan(Offer):
     """A kernel and how an attention is given to it; `programs` of it run at once.
@@ -39,8 +48,8 @@ class KernelPlan(Offer):
     repeat of each head for `repeats` query heads, where they come from one. `mask_place` is
     for masks that are operands. `reader` is the transpose that alone reads the result, if the
     kernel could write what that makes, rows at `at_reader`; `at_result` is where they are in the
-    result itself, None if the kernel cannot write it. `latent` is where a kernel for latents finds
-    K and V.
+    result itself, None if the kernel cannot write it. `sink` is for attention with one.
+    `latent` is where a kernel for latents finds K and V.
     """
 
     kernel: Kernel
@@ -56,6 +65,7 @@ class KernelPlan(Offer):
     reader: ir.Operation | None
     at_reader: HeadPlace | None
     at_result: HeadPlace | None
+    sink: SinkPlace | None
     latent: LatentPlace | None
 
     def order_of(self, name: str, value: ir.Value) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from iree.compiler import ir
 
 from ...attention.edit import edit, iteration_size
 from ...attention.facts import AttentionFacts
+from ...attention.sinks import AttentionWithSink
 from ...attention.widening import cast_elements, widen
 from ...ir import (
     Builder,
@@ -33,7 +34,7 @@ def replace_by_kernel(facts: AttentionFacts, plan: KernelPlan, elsewhere: bool) 
     """Makes the attention's users read the kernel's result; the attention is left without
     uses. With `elsewhere` the module tells at run time whether the device has the kernel, and
     runs a copy of the attention where it has not. Needs a current context."""
-    build, old = Builder(facts.op), facts.op.results[0]
+    build, old = Builder(facts.last_op), facts.result
     if not elsewhere:
         _replace_result(facts, plan)
         return
@@ -41,21 +42,27 @@ def replace_by_kernel(facts: AttentionFacts, plan: KernelPlan, elsewhere: bool) 
         runs_on_hopper(build),
         [old.type],
         lambda inner: [_by_kernel(facts, plan, inner, True)],
-        lambda inner: [edit(facts, inner).build().results[0]],
+        lambda inner: [_again(facts, inner)],
     )
     old.replace_all_uses_with(new)
 
 
+def _again(facts: AttentionFacts, build: Builder) -> ir.Value:
+    if isinstance(facts, AttentionWithSink):
+        return facts.again(build)
+    return edit(facts, build).build().results[0]
+
+
 def _replace_result(facts: AttentionFacts, plan: KernelPlan) -> None:
     """Makes those who read the result, or what alone transposes it, read the kernel's."""
-    old = facts.op.results[0]
+    old = facts.result
     if plan.reader is None:
-        old.replace_all_uses_with(_by_kernel(facts, plan, Builder(facts.op), False))
+        old.replace_all_uses_with(_by_kernel(facts, plan, Builder(facts.last_op), False))
         return
     build = Builder(plan.reader, facts.op.location)
     plan.reader.results[0].replace_all_uses_with(_by_kernel(facts, plan, build, False))
     # What is left of it are its sizes.
-    old.replace_all_uses_with(Builder(facts.op).empty(sizes_of(old), element_type(old)))
+    old.replace_all_uses_with(Builder(facts.last_op).empty(sizes_of(old), element_type(old)))
     erase_dead([plan.reader])
 
 
@@ -89,6 +96,12 @@ def _by_kernel(
     place = plan.at_result if reader is None else plan.at_reader
     operands, strides = _lying(facts, plan, build, values, place)
     numbers |= strides
+    if isinstance(facts, AttentionWithSink) and plan.sink is not None:
+        operands.append(facts.sink.in_order(build, facts, plan.sink.dims))
+        numbers |= {
+            "sink_count": product([iteration_size(facts, dim) for dim in plan.sink.dims]),
+            "sink_rows": product([iteration_size(facts, dim) for dim in plan.sink.inner]),
+        }
     numbers["heads"] = product([heads, inner])
     if kernel.combined:
         numbers["heads"] = _kv_heads(build, plan, heads)
@@ -173,11 +186,11 @@ def _lying(
         found.append(_in_order(plan, build, name, value) if source is None else source)
         if name not in places and name != "mask":
             (places[name],) = rows_of(found[-1], range(len(orders[name])), False)
-    places["output"] = written or ordered_place(facts.op.results[0], plan.orders["output"])
+    places["output"] = written or ordered_place(facts.result, plan.orders["output"])
     heads = product([iteration_size(facts, dim) for dim in plan.heads])
     kv_heads = _kv_heads(build, plan, heads)
     units = {name: UNIT // element_bytes(value) for name, value in values.items()}
-    units["output"] = UNIT // element_bytes(facts.op.results[0])
+    units["output"] = UNIT // element_bytes(facts.result)
     return found, numbers_of(build, places, kv_heads, group, units)
 
 

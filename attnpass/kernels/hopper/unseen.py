@@ -16,6 +16,7 @@ from iree.compiler import ir
 
 from ...attention.facts import AttentionFacts
 from ...attention.mask_numbers import may_hide, may_hold_below, shows_each_row_a_key
+from ...attention.sinks import AttentionWithSink
 from ...ir import Builder, element_type, element_type_name, is_float, sizes_of
 from ...ir.limits import ABSORBS_IN_KERNELS, FAR_IN_KERNELS, HIDES_IN_KERNELS
 
@@ -41,6 +42,9 @@ def with_zeros(facts: AttentionFacts, result: ir.Value, build: Builder) -> ir.Va
 def row_maximum(facts: AttentionFacts, build: Builder) -> ir.Value | None:
     """The largest number of each row of a mask whose rows may hold nothing but numbers that the
     kernels cannot add; None where there is no such row."""
+    # A sink's weight has to be compared with those of keys that are far below it.
+    if isinstance(facts, AttentionWithSink):
+        return None
     if not _holds_below(facts, FAR_IN_KERNELS) or shows_each_row_a_key(facts):
         return None
     reduced, _ = _axes(facts)
@@ -114,7 +118,9 @@ def _axes(facts: AttentionFacts) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def mask_may_hide_rows(facts: AttentionFacts) -> bool:
-    """Whether the mask could hide all keys of some rows."""
+    """Whether the mask could hide all keys of some rows, and nothing else has weight there."""
+    if isinstance(facts, AttentionWithSink):
+        return False
     if not facts.has_mask or not set(facts.k2) & set(facts.map_of("mask")):
         return False
     return may_hide(facts.value("mask")) and not shows_each_row_a_key(facts)

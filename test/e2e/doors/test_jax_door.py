@@ -36,6 +36,24 @@ def test_trees_in_and_out() -> None:
         fast(weights)
 
 
+def test_a_sink_by_the_share_of_the_keys() -> None:
+    """A result without the sink, times sigmoid(lse - sink), as one attention with a sink."""
+
+    def attention(q, k, v, sinks):
+        scores = jax.numpy.einsum("bhqe,bhke->bhqk", q, k) / 4.0
+        lse = jax.nn.logsumexp(scores, -1, keepdims=True)
+        out = jax.numpy.einsum("bhqk,bhke->bhqe", jax.nn.softmax(scores), v)
+        return out * jax.nn.sigmoid(lse - sinks[:, None, None])
+
+    random = np.random.default_rng(1)
+    arrays = [random.standard_normal((2, 4, rows, 16)).astype("float32") for rows in (9, 13, 13)]
+    arrays.append(np.array([-6.0, 0.0, 2.0, 900.0], "float32"))
+    fast = attnpass.jax.compile(attention, arrays)
+    got, wanted = np.asarray(fast(*arrays)), np.asarray(attention(*arrays))
+    assert rel_error(got, wanted) < 2e-6
+    assert "divided by its weights and its sink's" in fast.report.to_text()
+
+
 @pytest.mark.parametrize(("dtype", "bound"), [("float16", 1e-3), ("bfloat16", 5e-3)])
 def test_jaxs_attention_in_16_bits(dtype: str, bound: float) -> None:
     """Its scores are summed in f32: its CPU backend has no such product of f16, and IREE imports
