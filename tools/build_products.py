@@ -53,6 +53,14 @@ TILES = " ".join(f"{128 * across}x{down * rows}" for across, down, rows in BLOCK
 # Bytes of its ring, descriptors and barriers.
 SHARED_MEMORY = 1023 + 230400 + DESCRIPTORS + 8 * 24
 HEADERS = {"turned": ("tma.h", "turned.h"), "product": ("tma.h",)}
+HEADERS |= {"streamed": HEADERS["turned"]}
+# Columns of a workgroup's result, or of a block of them.
+COLUMNS = {"few_rows": 16, "narrow": 128, "streamed": 64}
+# How `streamed` is built: rows at most, workgroups of a cluster and on a multiprocessor, blocks of
+# 64 columns in a tile. See attnpass/kernels/hopper/few_rows.py for when each is taken.
+STREAMED = ((16, 4, 2, 1), (16, 2, 3, 2), (64, 4, 2, 1), (64, 2, 1, 1), (64, 2, 2, 2))
+# Bytes of shared memory of each of so many workgroups.
+ROOMS = {1: 226 * 1024, 2: 111 * 1024, 3: 73 * 1024}
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,7 @@ class Behind:
 PLAIN, BIAS = Behind(), Behind(bias=True)
 GELU, TANH = Behind(True, "gelu"), Behind(True, "gelu_tanh")
 ADDED, BIAS_ADDED = Behind(other="add"), Behind(bias=True, other="add")
-SILU_TIMES, GATED = Behind(False, "silu", "multiply"), Behind(False, "silu", gated=True)
+GATED = Behind(False, "silu", gated=True)
 GENERAL = tuple(Behind(False, name, general=True) for name in ("clamp", "gelu", "sigmoid"))
 GENERAL_GATED = tuple(Behind(False, name, "none", True, True) for name in ("gelu", "sigmoid"))
 WIDE = Behind(False, "clamp", general=True, wide=True)
@@ -95,9 +103,10 @@ BATCH_CONSTANTS = (
 
 @dataclass(frozen=True)
 class ProductVariant:
-    """One kernel to build: `product` in tiles of `columns`, `turned` in tiles of BLOCKS, or
-    `few_rows` and `narrow`, up to `rows`; `weights` lie as (n, k) or (k, n). `written` is the type
-    of the result. `batched`: of many products, each with its own operands, by strides."""
+    """One kernel to build: `product` in tiles of `columns`, `turned` in tiles of BLOCKS, or, up to
+    `rows`, `streamed` and, of batches, `few_rows` and `narrow`; `weights` lie as (n, k) or (k, n).
+    `written` is the type of the result. `batched`: of many products, each with its own operands, by
+    strides."""
 
     source: str
     element: str
@@ -113,6 +122,7 @@ class ProductVariant:
     def name(self) -> str:
         size = "tiles" if self.source == "turned" else f"tile{self.columns}"
         size = f"few{self.rows}" if self.rows else size
+        size += f"_{self.cluster}x{self.macros['RESIDENT']}" if self.source == "streamed" else ""
         size = f"batched_{size}" if self.batched else size
         lie = ["kn"] if self.weights == "kn" else []
         kinds = [self.element, *([self.written] if self.written else [])]
@@ -144,6 +154,8 @@ class ProductVariant:
     @property
     def cluster(self) -> int:
         """How many workgroups work together."""
+        if self.source == "streamed":
+            return int(self.macros["CLUSTER"])
         return int(self.macros["SPLITS"]) if self.rows else 1
 
     @property
@@ -152,6 +164,8 @@ class ProductVariant:
         if self.source in ("few_rows", "turned"):
             return 0 if self.rows else SHARED_MEMORY
         macros = {name: int(value) for name, value in self.macros.items()}
+        if self.source == "streamed":
+            return 1023 + macros["ROOM"]
         stages = macros["STAGES"]
         if self.rows:
             ends = 64 * macros["GROUPS"] + macros["ROWS"]
@@ -161,18 +175,15 @@ class ProductVariant:
 
 
 ELEMENTWISE = (PLAIN, BIAS, GELU, TANH, ADDED, BIAS_ADDED)
-FEW = (PLAIN, BIAS, GELU, ADDED, BIAS_ADDED, SILU_TIMES)
 
 
 def variants() -> list[ProductVariant]:
     """All kernels, in the order of the manifest."""
-    wide = [
-        one
-        for element in ELEMENTS[:2]
-        for one in [*tiles(element), *turned(element), *few(element)]
-    ]
-    narrow = [one for written in ELEMENTS[:2] for one in e4m3(written)]
-    many = [replace(one, batched=True) for one in wide if is_batched(one)]
+    kinds = ELEMENTS[:2]
+    wide = [one for kind in kinds for one in [*tiles(kind), *turned(kind), *streamed(kind)]]
+    narrow = [one for written in kinds for one in e4m3(written)]
+    many = [one for kind in kinds for one in [*tiles(kind), *few(kind)] if is_batched(one)]
+    many = [replace(one, batched=True) for one in many]
     return [*(one for one in wide if not is_replaced(one)), *narrow, *many]
 
 
@@ -180,7 +191,7 @@ def is_batched(variant: ProductVariant) -> bool:
     """Whether there is such a kernel for batches: what is behind them they are told. No model has
     batches with a GELU by erf."""
     told = variant.behind.general and variant.behind.activation != "gelu"
-    return variant.source != "turned" and (variant.behind == PLAIN or told)
+    return variant.behind == PLAIN or told
 
 
 def is_replaced(variant: ProductVariant) -> bool:
@@ -222,17 +233,28 @@ def e4m3(written: str) -> Iterator[ProductVariant]:
     )
 
 
+def streamed(element: str) -> Iterator[ProductVariant]:
+    """Kernels for few rows, all told at run time what is behind the product: that takes no longer
+    where it is done to few elements."""
+    for weights in ("nk", "kn"):
+        for rows, cluster, resident, most in STREAMED:
+            macros: dict[str, int | str] = {"ROWS": rows, "MOST": most, "CLUSTER": cluster}
+            macros |= {"RESIDENT": resident, "ROOM": ROOMS[resident]}
+            for behind in (*GENERAL, WIDE):
+                yield ProductVariant("streamed", element, behind, weights, rows=rows, macros=macros)
+
+
 def few(element: str) -> Iterator[ProductVariant]:
-    """Kernels for few rows: those of `narrow` where `few_rows` is slower or has none."""
+    """Kernels for batches of few rows: those of `narrow` where `few_rows` is slower or has none."""
     for blocks, resident in ((1, 4), (2, 3)):
         macros: dict[str, int | str] = {"BLOCKS": blocks, "SPLITS": 1, "DEPTH_WARPS": 8}
         macros |= {"RESIDENT": resident, "UNROLL": 4}
-        for behind in (*FEW, *GENERAL, WIDE):
+        for behind in (PLAIN, *GENERAL, WIDE):
             yield ProductVariant("few_rows", element, behind, rows=8 * blocks, macros=macros)
     for weights, rows in (("kn", 16), ("nk", 64), ("kn", 64)):
         macros: dict[str, int | str] = {"ROWS": rows, "GROUPS": 2, "LINES": 2}
         macros |= {"SPLITS": 4, "STAGES": 3} if rows == 16 else {"SPLITS": 2, "STAGES": 4}
-        for behind in (*FEW, TANH, *GENERAL, WIDE):
+        for behind in (PLAIN, *GENERAL, WIDE):
             yield ProductVariant("narrow", element, behind, weights, rows=rows, macros=macros)
 
 
@@ -298,8 +320,10 @@ def build(variant: ProductVariant) -> tuple[dict[str, Any], bytes]:
         "weights": variant.weights,
         "columns_per_tile": variant.columns,
         **({"tiles": TILES} if variant.source == "turned" else {}),
+        **({"most_blocks": variant.macros["MOST"]} if variant.source == "streamed" else {}),
+        **({"resident": variant.macros["RESIDENT"]} if variant.source == "streamed" else {}),
         "most_rows": variant.rows,
-        "columns_per_workgroup": {"few_rows": 16, "narrow": 128}.get(variant.source, 0),
+        "columns_per_workgroup": COLUMNS.get(variant.source, 0),
         "cluster": variant.cluster,
         **{key: value for key, value in asdict(variant.behind).items() if key != "wide"},
         "batched": variant.batched,
@@ -310,6 +334,7 @@ def build(variant: ProductVariant) -> tuple[dict[str, Any], bytes]:
             *("m", "n", "k"),
             *(GENERAL_CONSTANTS if variant.behind.general else ()),
             *(BATCH_CONSTANTS if variant.batched else ()),
+            *(("division",) if variant.source == "streamed" else ()),
         ],
         "source": f"cuda/{variant.source}.cu",
         "source_hash": hashed.hexdigest(),

@@ -35,6 +35,8 @@ def launched(op: ir.Operation, operands: Sequence[Any]) -> list[Any]:
     shapes = [ir.RankedTensorType(result.type).shape for result in op.results]
     shapes = [[next(sizes) if size == dynamic else size for size in shape] for shape in shapes]
     out = np.full(math.prod(shapes[0]), np.nan)
+    if kernel.most_blocks:
+        _divides(kernel, numbers, math.prod(int(number) for number in operands[: parts[0]]))
     _Launch(kernel, _with_batch(kernel, numbers), tensors).write(out)
     return [out.reshape(shapes[0]), *(np.zeros(shape) for shape in shapes[1:])]
 
@@ -61,6 +63,16 @@ def _with_batch(kernel: ProductKernel, numbers: dict[str, int]) -> dict[str, int
     assert not kernel.most_rows or m <= kernel.most_rows
     assert n % 8 == 0 and k % unit == 0
     return {**found, **numbers, **lies}
+
+
+def _divides(kernel: ProductKernel, numbers: dict[str, int], workgroups: int) -> None:
+    """Makes sure that so many workgroups compute all columns, each part of the depth once."""
+    told = numbers["division"]
+    parts, width, rounds = told & 15, told >> 4 & 15, told >> 8
+    assert workgroups % kernel.cluster == kernel.cluster % parts == 0 and 1 in (parts, rounds)
+    assert width in (1, kernel.most_blocks)
+    columns = width * kernel.columns_per_workgroup
+    assert workgroups // parts * rounds * columns >= numbers["n"]
 
 
 class _Launch:

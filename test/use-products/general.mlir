@@ -235,9 +235,9 @@ func.func @uneven(%a: tensor<2x100x64xf16>, %w: tensor<520x64xf16>, %b: tensor<5
 // A bias in f32, in front of the rounding: flags 1 + 2.
 // CHECK-LABEL: func.func @wide_bias(
 // CHECK: arith.index_cast %c3{{[_0-9]*}} : index to i32
-// CHECK: hal.dispatch.extern "product_f16_few16_gelu_general"[
+// CHECK: hal.dispatch.extern "product_f16_few16_4x2_gelu_general"[
 // CHECK-NOT: linalg.matmul
-// REMARK: product_f16_few16_gelu_general: {{.*}}, with a bias and GELU
+// REMARK: product_f16_few16_4x2_gelu_general: {{.*}}, with a bias and GELU
 func.func @wide_bias(%a: tensor<12x64xf16>, %w: tensor<520x64xf16>, %b: tensor<520xf32>) -> tensor<12x520xf16> {
   %z = arith.constant 0.0 : f32
   %c1 = arith.constant 1.0 : f16
@@ -536,9 +536,9 @@ func.func @last_half(%a: tensor<2x300x64xf16>, %w: tensor<528x64xf16>) -> tensor
 
 // Kernels for few rows compute one product each: the gate is left.
 // CHECK-LABEL: func.func @few_halves(
-// CHECK: hal.dispatch.extern "product_f16_few16"[
+// CHECK: hal.dispatch.extern "product_f16_few16_4x2_clamp_general"[
 // CHECK: linalg.generic
-// REMARK: product_f16_few16: about {{[0-9]+}} us instead of {{[0-9]+}}, and about 4 us beside it
+// REMARK: product_f16_few16_4x2_clamp_general: about {{[0-9]+}} us instead of {{[0-9]+}}, and about 4 us beside it
 func.func @few_halves(%a: tensor<12x64xf16>, %w: tensor<528x64xf16>) -> tensor<12x264xf16> {
   %z = arith.constant 0.0 : f32
   %c1 = arith.constant 1.0 : f16

@@ -14,7 +14,10 @@ bench/results/product_kernels_h200.json are in modules):
   Predicted and measured: 9232 x 1024 x 4096 122 and 123 us, 4112 x 1280 x 1280 25 and 24,
   1777 x 6144 x 4096 140 and 139, 11664 x 1152 x 1152 55 and 55.
 - tiles of 128 x 128 of 8 bits take 3.1 ns (4096 x 4096 x 4096: 107 us, 101 in PyTorch).
-- few rows take 2.4 us and the weights at 3.75 TB/s (up to 8 rows), 3.1 (16) or 2.8 (64).
+- few rows take 2.2 us, 0.3 more where parts of the depth are added up, and all that is read at 4.2
+  TB/s, or what one multiprocessor reads at 52 GB/s, 70 where more than one workgroup runs there (8
+  x 14336 x 4096: 30 us, 64 x 14336 x 4096: 32, 8 x 4096 x 4096: 11, 64 x 4096 x 14336: 35, each
+  launch alone).
 - batches take the same waves (8 x 512 x 4096 x 4096: 198 us), or 3.4 TB/s (32 x 2048 x 2048 x 128:
   97 us, 32 x 2048 x 128 x 2048: 80, 64 x 64 x 1408 x 2048: 108). Where they are told what to do
   behind, 2 us more a wave (64 x 577 x 576 x 64: 35 us for 22). Kernels for few rows have workgroups
@@ -43,6 +46,7 @@ from dataclasses import dataclass, replace
 from statistics import geometric_mean
 
 from ...machines import Target
+from .few_rows import division
 from .manifest import ProductKernel
 
 _TILE_ROWS = 128
@@ -56,7 +60,10 @@ _TILE_RATE = 2.6e12
 # An unknown number of rows is taken to be each of these: about ASSUMED_ROWS, which they are for
 # other code.
 _LIKELY_ROWS = (100, 300, 500, 777, 1777)
-_FEW_ROWS = {8: 3.75e12, 16: 3.1e12, 64: 2.8e12}
+# Of few rows: what they take beside, for parts of the depth, too; bytes a second of all, of a
+# multiprocessor with one workgroup, and with more.
+_FEW_START, _OF_PARTS = 2.2e-6, 0.3e-6
+_FEW_RATE, _ALONE_RATE, _UNIT_RATE = 4.2e12, 52e9, 70e9
 # Of batches: bytes a second of tiles and of few rows; seconds of each sum where it is told at run
 # time what is behind it; of a workgroup of few rows: the seconds it takes, those of an element of
 # depth, and how many of them run at once on a unit.
@@ -134,7 +141,7 @@ def product_seconds(work: ProductWork, kernel: ProductKernel, target: Target) ->
     if kernel.batched and kernel.most_rows:
         return 2.4e-6 + _few_of_batch(work, kernel, target)
     if kernel.most_rows:
-        return 2.4e-6 + work.bytes_moved / _FEW_ROWS[kernel.most_rows]
+        return _few_rows(work, kernel, target.compute_units)
     if not work.known and not kernel.batched:
         # Each of them counts as much.
         likely = (replace(work, rows=rows, known=True) for rows in _LIKELY_ROWS)
@@ -158,6 +165,18 @@ def _waves_seconds(
     behind = BEHIND_MANY if kernel.tiles else _BEHIND + kernel.general * told
     behind += CURVES[kernel.activation] / work.count
     return waves * (work.k * each + behind * columns * rows)
+
+
+def _few_rows(work: ProductWork, kernel: ProductKernel, units: int) -> float:
+    """Memory's time, or that in which a multiprocessor reads the tiles of its workgroups."""
+    divided = division(kernel, work.n, units)
+    assert divided is not None, "a kernel that fits"
+    resident = math.ceil(divided.workgroups / units)
+    columns = divided.width * kernel.columns_per_workgroup
+    tile = 2.0 * (columns + work.rows) * work.k / divided.parts
+    read = resident * divided.rounds * tile / (_ALONE_RATE if resident == 1 else _UNIT_RATE)
+    start = _FEW_START + (_OF_PARTS if divided.parts > 1 else 0.0)
+    return start + max(work.bytes_moved / _FEW_RATE, read)
 
 
 def _few_of_batch(work: ProductWork, kernel: ProductKernel, target: Target) -> float:

@@ -32,6 +32,7 @@ from .. import ProductOffer
 from ..products import Epilogue, ProductFacts, read_product
 from .batches import BatchPlace, place_of_batch, place_of_heads
 from .extern import launch
+from .few_rows import Division, division
 from .manifest import ProductKernel, load_products
 from .places import is_stored, read_by
 from .product_speed import ProductWork, iree_product_seconds, product_seconds, turn_seconds
@@ -103,7 +104,7 @@ def product_offers(facts: ProductFacts, target: Target) -> list[ProductPlan] | R
         # Of those as fast the one that does most.
         for parts in reversed([*_parts(facts, place)])
         for kernel in load_products()
-        if _fits(kernel, parts)
+        if _fits(kernel, parts, target.compute_units)
     ]
     return plans or _no_kernel(facts)
 
@@ -248,8 +249,10 @@ def _above(value: ir.Value) -> Iterator[ir.Operation]:
             waiting += [each for each in op.operands if is_ranked_tensor(each)]
 
 
-def _fits(kernel: ProductKernel, parts: Sequence[ProductPart]) -> bool:
+def _fits(kernel: ProductKernel, parts: Sequence[ProductPart], units: int) -> bool:
     facts, rows = parts[0].facts, parts[0].facts.m
+    if kernel.most_blocks and not _divides(kernel, facts, units):
+        return False
     if kernel.batched:
         few = not kernel.most_rows or (isinstance(rows, int) and rows <= kernel.most_rows)
     elif isinstance(rows, int) and rows <= _most_rows():
@@ -267,6 +270,15 @@ def _fits(kernel: ProductKernel, parts: Sequence[ProductPart]) -> bool:
     turned = kernel.weights == "nk" and not kernel.batched
     reads = turned or by_columns == {kernel.weights == "nk"}
     return few and same and reads and does(kernel, parts)
+
+
+def _divides(kernel: ProductKernel, facts: ProductFacts, units: int) -> bool:
+    """Whether a kernel for few rows is meant for so many of them, and for so many columns."""
+    assert isinstance(facts.n, int)
+    rows = facts.m
+    others = {one.most_rows for one in load_products() if one.most_blocks}
+    least = isinstance(rows, int) and min((one for one in others if rows <= one), default=0)
+    return least == kernel.most_rows and division(kernel, facts.n, units) is not None
 
 
 def _in_lines(place: BatchPlace, n: Size) -> bool:
@@ -438,6 +450,7 @@ def _replace(plan: ProductPlan) -> ir.Operation:
     read = _read_generally(build, plan, rows) if plan.kernel.general else _read(build, plan)
     numbers: dict[str, Size | ir.Value] = {"m": facts.m, "n": facts.n, "k": facts.k}
     numbers |= _asked(plan) | _asked_of_batch(build, plan)
+    numbers |= {"division": _division(plan).number} if plan.kernel.most_blocks else {}
     turned = place is not None and place.reader is not None
     wanted = sizes_of(written) if turned else _result_sizes(facts, epilogue)
     rows_written = wanted if turned else _whole_sizes(facts)
@@ -543,6 +556,8 @@ def _workgroups(facts: ProductFacts, plan: ProductPlan) -> tuple[Size, Size]:
     kernel, n, place = plan.kernel, plan.parts[0].facts.n, plan.parts[0].place
     assert isinstance(n, int)
     batch = place.count if place else 1
+    if kernel.most_blocks:
+        return _division(plan).workgroups, 1
     if kernel.most_rows:
         return math.ceil(n / kernel.columns_per_workgroup) * kernel.cluster, batch
     if kernel.tiles or not isinstance(facts.m, int) or not isinstance(batch, int):
@@ -550,6 +565,14 @@ def _workgroups(facts: ProductFacts, plan: ProductPlan) -> tuple[Size, Size]:
     columns = kernel.columns_per_tile // 2 if kernel.gated else kernel.columns_per_tile
     tiles = math.ceil(facts.m / _TILE_ROWS) * math.ceil(n / columns) * batch
     return min(plan.units, tiles), 1
+
+
+def _division(plan: ProductPlan) -> Division:
+    n = plan.parts[0].facts.n
+    assert isinstance(n, int)
+    found = division(plan.kernel, n, plan.units)
+    assert found is not None, "a kernel that fits"
+    return found
 
 
 def _whole_sizes(facts: ProductFacts) -> tuple[Size, ...]:

@@ -42,7 +42,7 @@ EXPECTED = {
     ),
     "decode": (
         {"product": 7, "attention": 1, "combine": 1},
-        {"add": 2, "general": 2},
+        {"general": 7},
         {"reduction": 3, "scatter": 2, "elementwise": 6},
     ),
 }
@@ -94,6 +94,14 @@ def test_products_and_attention_are_kernels(name: str) -> None:
     assert words == behind
     found = Counter(map(purpose, others))
     assert all(count <= most.get(word, 0) for word, count in found.items()), others
+
+
+def test_kernels_for_few_rows_add_the_residuals_and_multiply_the_gate() -> None:
+    """They are told to at run time: the report says so."""
+    records = compiled("decode")[1]["records"]
+    reasons = [one["reason"] for one in records if one["op"]["kind"] == "product"]
+    done = Counter(reason.partition(", with ")[2] for reason in reasons)
+    assert done == {"a residual": 2, "SiLU": 1, "another product's result": 1, "": 3}
 
 
 @pytest.mark.parametrize("name", HEAD_DIMS)

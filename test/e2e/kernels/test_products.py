@@ -45,8 +45,9 @@ FLAGS = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90"]
 @pytest.mark.parametrize("kernel", load_products(), ids=lambda kernel: kernel.name)
 def test_files_match_the_manifest(kernel: ProductKernel) -> None:
     folder = files(attnpass.kernels.hopper)
-    headers = ["epilogue.h", "wgmma.h", *(["turned.h"] if kernel.tiles else [])]
-    headers += [] if kernel.most_rows else ["tma.h"]
+    headers = ["epilogue.h", "wgmma.h"]
+    headers += ["turned.h"] if kernel.tiles or kernel.most_blocks else []
+    headers += ["tma.h"] if kernel.most_blocks or not kernel.most_rows else []
     names = sorted([kernel.source, *(f"cuda/{name}" for name in headers)])
     sources = b"".join(folder.joinpath(name).read_bytes() for name in names)
     assert hashlib.sha256(kernel.image()).hexdigest() == kernel.hash

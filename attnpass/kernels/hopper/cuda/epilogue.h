@@ -308,7 +308,4 @@ struct Places {
     }
 #endif
 };
-#define PLACED(OF_BATCH, ALONE) OF_BATCH
-#else
-#define PLACED(OF_BATCH, ALONE) ALONE
 #endif

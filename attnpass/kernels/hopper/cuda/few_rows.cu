@@ -1,15 +1,13 @@
-// Products of few rows for Hopper: out = f(a x weights); bound by memory.
+// Batches of products of few rows for Hopper: out = f(a x weights), weights (n, k); bound by memory.
 //
-// A warp multiplies 16 columns of the result, or 64 where weights are (k, n), with up to
-// 8 * BLOCKS rows of `a` (mma.sync, the weights on the left). Weights go from memory to registers:
-// a thread takes 16 bytes of a row at a time. Of (n, k) that permutes the depth, and `a` is read
-// in the same order; of (k, n) it permutes the columns, and pairs along the depth are made from
-// two rows. Depth is divided among the
+// A warp multiplies 16 columns of the result with up to 8 * BLOCKS rows of `a` (mma.sync, the
+// weights on the left). Weights go from memory to registers: a thread takes 16 bytes of a row at a
+// time, which permutes the depth, and `a` is read in the same order. Depth is divided among the
 // workgroups of a cluster (SPLITS) and DEPTH_WARPS of their warps; in the end each workgroup
 // adds up its share of the columns out of the shared memory of all.
 //
-// Set by the build: ELEMENT, WEIGHTS_KN, BLOCKS, SPLITS, DEPTH_WARPS, BIAS, ACTIVATION, OTHER, RESIDENT
-// (workgroups on a multiprocessor), UNROLL (steps of 32 elements), BATCHED, NAME.
+// Set by the build: ELEMENT, BLOCKS, SPLITS, DEPTH_WARPS, GENERAL and what it needs, RESIDENT
+// (workgroups on a multiprocessor), UNROLL (steps of 32 elements), NAME.
 
 #include "epilogue.h"
 
@@ -19,8 +17,7 @@
 
 constexpr int WARPS = 8;
 constexpr int COLUMN_WARPS = WARPS / DEPTH_WARPS;
-constexpr int TILES = WEIGHTS_KN ? 4 : 1;  // of 16 columns that a warp multiplies
-constexpr int WIDTH = 16 * TILES * COLUMN_WARPS;  // columns of a workgroup's result
+constexpr int WIDTH = 16 * COLUMN_WARPS;  // columns of a workgroup's result
 constexpr int LINE = WIDTH + 4;           // keeps banks apart
 constexpr int SHARE = WIDTH / SPLITS;     // columns a workgroup adds up
 
@@ -50,20 +47,6 @@ __device__ inline void multiply(float (&sums)[4], uint32_t a0, uint32_t a1, uint
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-#if WEIGHTS_KN
-// Four tiles of neighbouring columns, from 16 bytes of four rows: a tile takes every fourth pair.
-__device__ inline void multiply_four(float (&sums)[TILES][BLOCKS][4], int block, const uint4 *rows,
-                                     uint32_t b0, uint32_t b1) {
-    const auto words = reinterpret_cast<const uint32_t(*)[4]>(rows);
-#pragma unroll
-    for (int tile = 0; tile < TILES; ++tile) {
-        const uint32_t *w0 = words[0], *w1 = words[1], *w2 = words[2], *w3 = words[3];
-        multiply(sums[tile][block], __byte_perm(w0[tile], w1[tile], 0x5410),
-                 __byte_perm(w0[tile], w1[tile], 0x7632), __byte_perm(w2[tile], w3[tile], 0x5410),
-                 __byte_perm(w2[tile], w3[tile], 0x7632), b0, b1);
-    }
-}
-#endif
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) __cluster_dims__(SPLITS, 1, 1)
     NAME(PARAMETERS) {
@@ -73,11 +56,9 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) __cluster_dim
     const int depth_warp = warp / COLUMN_WARPS, column_warp = warp % COLUMN_WARPS;
     uint32_t rank;
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-#if BATCHED
     const Places places((n + WIDTH - 1) / WIDTH * SPLITS BATCH_ARGUMENTS);
     a += places.a, weights += places.weights;
-#endif
-    const int first = PLACED(places.workgroup, blockIdx.x) / SPLITS * WIDTH;
+    const int first = places.workgroup / SPLITS * WIDTH;
     const int across = lane % 4 * 8, down = lane / 4;
 
     const int steps = (k + 31) / 32;
@@ -90,52 +71,13 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) __cluster_dim
 #pragma unroll
     for (int block = 0; block < BLOCKS; ++block)
         rows[block] = a + across +
-                      static_cast<size_t>(min(8 * block + down, m - 1)) * PLACED(places.a_pitch, k);
-    float sums[TILES][BLOCKS][4] = {};
-#if WEIGHTS_KN
-    const int column = first + 64 * column_warp + 8 * down;
-    const Element *there = weights + static_cast<size_t>(across) * PLACED(places.weights_pitch, n) +
-                           min(column, n - 8);
-    for (int depth = begin; depth < end; depth += 32 * UNROLL) {
-        uint4 found[UNROLL][8];
-#pragma unroll
-        for (int step = 0; step < UNROLL; ++step) {
-            const int at = depth + 32 * step;
-#pragma unroll
-            for (int row = 0; row < 8; ++row)
-                found[step][row] = read_once(
-                    there + static_cast<size_t>(at + row) * PLACED(places.weights_pitch, n),
-                    at + across < end);
-        }
-#pragma unroll
-        for (int step = 0; step < UNROLL; ++step) {
-            const int at = depth + 32 * step;
-#pragma unroll
-            for (int block = 0; block < BLOCKS; ++block) {
-                const uint4 x = read_often(rows[block] + at, at + across < end);
-                multiply_four(sums, block, &found[step][0], x.x, x.y);
-                multiply_four(sums, block, &found[step][4], x.z, x.w);
-            }
-        }
-    }
-#pragma unroll
-    for (int block = 0; block < BLOCKS; ++block) {
-#pragma unroll
-        for (int tile = 0; tile < TILES; ++tile) {
-            const float(&sum)[4] = sums[tile][block];
-            float *to = &partial[depth_warp][8 * block + lane % 4 * 2]
-                                [64 * column_warp + 8 * down + 2 * tile];
-            to[0] = sum[0], to[LINE] = sum[1];
-            to[1] = sum[2], to[LINE + 1] = sum[3];
-        }
-    }
-#else
+                      static_cast<size_t>(min(8 * block + down, m - 1)) * places.a_pitch;
+    float sums[BLOCKS][4] = {};
     const int column = first + 16 * column_warp + down;
     const Element *upper =
-        weights + static_cast<size_t>(min(column, n - 1)) * PLACED(places.weights_pitch, k) + across;
+        weights + static_cast<size_t>(min(column, n - 1)) * places.weights_pitch + across;
     const Element *lower =
-        weights + static_cast<size_t>(min(column + 8, n - 1)) * PLACED(places.weights_pitch, k) +
-        across;
+        weights + static_cast<size_t>(min(column + 8, n - 1)) * places.weights_pitch + across;
     for (int depth = begin; depth < end; depth += 32 * UNROLL) {
         uint4 high[UNROLL], low[UNROLL];
 #pragma unroll
@@ -151,19 +93,18 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) __cluster_dim
 #pragma unroll
             for (int block = 0; block < BLOCKS; ++block) {
                 const uint4 x = read_often(rows[block] + at, at + across < end);
-                multiply(sums[0][block], h.x, l.x, h.y, l.y, x.x, x.y);
-                multiply(sums[0][block], h.z, l.z, h.w, l.w, x.z, x.w);
+                multiply(sums[block], h.x, l.x, h.y, l.y, x.x, x.y);
+                multiply(sums[block], h.z, l.z, h.w, l.w, x.z, x.w);
             }
         }
     }
 #pragma unroll
     for (int block = 0; block < BLOCKS; ++block) {
-        const float(&sum)[4] = sums[0][block];
+        const float(&sum)[4] = sums[block];
         float *to = &partial[depth_warp][8 * block + lane % 4 * 2][16 * column_warp + down];
         to[0] = sum[0], to[LINE] = sum[1];
         to[8] = sum[2], to[LINE + 8] = sum[3];
     }
-#endif
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
                      : "memory");
 #if GENERAL
@@ -186,9 +127,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) __cluster_dim
         }
         const int to = first + at;
         if (row < m && to < n) {
-            const size_t place =
-                PLACED(places.of_result(row, to), static_cast<size_t>(row) * n + to);
-            const auto &behind = PLACED(places.of_product(Behind(REQUESTED)), Behind(REQUESTED));
+            const size_t place = places.of_result(row, to);
+            const auto &behind = places.of_product(Behind(REQUESTED));
             write_two(out, place, behind.done(sum, row, to, place));
         }
     }
@@ -212,12 +152,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) __cluster_dim
         }
         const int to = first + at;
         if (row < m && to < n) {
-            const size_t place =
-                PLACED(places.of_result(row, to), static_cast<size_t>(row) * n + to);
-            if (BIAS) sum += static_cast<float>(bias[to]);
-            sum = activate(sum);
-            if (OTHER == 1) sum += static_cast<float>(other[place]);
-            if (OTHER == 2) sum *= static_cast<float>(other[place]);
+            const size_t place = places.of_result(row, to);
             out[place] = static_cast<Element>(sum);
         }
     }

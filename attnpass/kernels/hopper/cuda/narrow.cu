@@ -1,4 +1,4 @@
-// Products of few rows for Hopper: out = f(a x weights), 1 to ROWS rows; bound by memory.
+// Batches of products of few rows for Hopper: out = f(a x weights), 1 to ROWS rows; bound by memory.
 //
 // The product is turned: 64 columns of the result for each warpgroup are the 64 rows of wgmma,
 // the rows of `a` its columns (16 or 64). Tiles of weights and of `a` come by cp.async, 16 bytes a
@@ -7,7 +7,7 @@
 // shared memory of all: one launch, no scratch, always the same order.
 //
 // Set by the build: ELEMENT, WEIGHTS_KN, ROWS (16, 64), GROUPS (warpgroups), SPLITS, STAGES,
-// LINES (of 64 elements along the depth in a stage), BIAS, ACTIVATION, OTHER, BATCHED, NAME.
+// LINES (of 64 elements along the depth in a stage), GENERAL and what it needs, NAME.
 
 #include "epilogue.h"
 #include "wgmma.h"
@@ -53,11 +53,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(SPLITS, 1
     const int group = warp / 4, lane = threadIdx.x % 32, in_group = threadIdx.x % 128;
     uint32_t rank;
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-#if BATCHED
     const Places places((n + WIDTH - 1) / WIDTH * SPLITS BATCH_ARGUMENTS);
     a += places.a, weights += places.weights;
-#endif
-    const int first = PLACED(places.workgroup, blockIdx.x) / SPLITS * WIDTH;
+    const int first = places.workgroup / SPLITS * WIDTH;
 
     const int steps = (k + DEPTH - 1) / DEPTH;
     const int begin = static_cast<int>(rank) * steps / SPLITS;
@@ -75,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(SPLITS, 1
 #pragma unroll
                 for (int line = line0; line < DEPTH; line += 16) {
                     const bool there = depth + line < k && column < n;
-                    const int pitch = PLACED(places.weights_pitch, n);
+                    const int pitch = places.weights_pitch;
                     const size_t place =
                         there ? static_cast<size_t>(depth + line) * pitch + column : 0;
                     copy_once(left + swizzled(line, piece), weights + place, there);
@@ -88,7 +86,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(SPLITS, 1
                     for (int part = 0; part < LINES; ++part) {
                         const int at = depth + 64 * part + 8 * piece;
                         const bool there = column < n && at < k;
-                        const int pitch = PLACED(places.weights_pitch, k);
+                        const int pitch = places.weights_pitch;
                         const size_t place = there ? static_cast<size_t>(column) * pitch + at : 0;
                         copy_once(left + part * 8192 + swizzled(row, piece), weights + place, there);
                     }
@@ -99,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(SPLITS, 1
                 const int row = line % ROWS, part = line / ROWS;
                 const int at = depth + 64 * part + 8 * piece;
                 const bool there = row < m && at < k;
-                const int pitch = PLACED(places.a_pitch, k);
+                const int pitch = places.a_pitch;
                 const size_t place = there ? static_cast<size_t>(row) * pitch + at : 0;
                 copy_often(right + part * (ROWS * 128) + swizzled(row, piece), a + place, there);
             }
@@ -162,22 +160,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(SPLITS, 1
                          : "memory");
             x += left, y += right;
         }
-        const size_t place =
-            PLACED(places.of_result(row, to), static_cast<size_t>(row) * n + to);
+        const size_t place = places.of_result(row, to);
 #if GENERAL
-        const auto &behind = PLACED(places.of_product(Behind(REQUESTED)), Behind(REQUESTED));
+        const auto &behind = places.of_product(Behind(REQUESTED));
         write_two(out, place, behind.done(make_float2(x, y), row, to, place));
 #else
-        if (BIAS) {
-            const float2 added = unpack(*reinterpret_cast<const uint32_t *>(bias + to));
-            x += added.x, y += added.y;
-        }
-        x = activate(x), y = activate(y);
-        if (OTHER) {
-            const float2 there = unpack(*reinterpret_cast<const uint32_t *>(other + place));
-            x = OTHER == 1 ? x + there.x : x * there.x;
-            y = OTHER == 1 ? y + there.y : y * there.y;
-        }
         *reinterpret_cast<uint32_t *>(out + place) = pack(x, y);
 #endif
     }

@@ -4,6 +4,21 @@ template <int BF16, int KN, int N> struct Turned;
 #define TURNED(N) \
     template <int KN> struct Turned<0, KN, N> { __device__ static inline void multiply(float *v, uint64_t left, uint64_t right, int more) { TIMES_##N("f16.f16"); } }; \
     template <int KN> struct Turned<1, KN, N> { __device__ static inline void multiply(float *v, uint64_t left, uint64_t right, int more) { TIMES_##N("bf16.bf16"); } };
+#define TIMES_8(KIND) \
+    asm volatile("{\n.reg .pred more;\nsetp.ne.b32 more, %6, 0;\n" \
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32." KIND " {%0, %1, %2, %3}, %4, %5, more, 1, 1, %7, 0;\n}" \
+        : "+f"(v[0]), "+f"(v[1]), "+f"(v[2]), "+f"(v[3]) : "l"(left), "l"(right), "r"(more), "n"(KN))
+TURNED(8)
+#define TIMES_16(KIND) \
+    asm volatile("{\n.reg .pred more;\nsetp.ne.b32 more, %10, 0;\n" \
+        "wgmma.mma_async.sync.aligned.m64n16k16.f32." KIND " {%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, more, 1, 1, %11, 0;\n}" \
+        : "+f"(v[0]), "+f"(v[1]), "+f"(v[2]), "+f"(v[3]), "+f"(v[4]), "+f"(v[5]), "+f"(v[6]), "+f"(v[7]) : "l"(left), "l"(right), "r"(more), "n"(KN))
+TURNED(16)
+#define TIMES_32(KIND) \
+    asm volatile("{\n.reg .pred more;\nsetp.ne.b32 more, %18, 0;\n" \
+        "wgmma.mma_async.sync.aligned.m64n32k16.f32." KIND " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, %17, more, 1, 1, %19, 0;\n}" \
+        : "+f"(v[0]), "+f"(v[1]), "+f"(v[2]), "+f"(v[3]), "+f"(v[4]), "+f"(v[5]), "+f"(v[6]), "+f"(v[7]), "+f"(v[8]), "+f"(v[9]), "+f"(v[10]), "+f"(v[11]), "+f"(v[12]), "+f"(v[13]), "+f"(v[14]), "+f"(v[15]) : "l"(left), "l"(right), "r"(more), "n"(KN))
+TURNED(32)
 #define TIMES_64(KIND) \
     asm volatile("{\n.reg .pred more;\nsetp.ne.b32 more, %34, 0;\n" \
         "wgmma.mma_async.sync.aligned.m64n64k16.f32." KIND " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, more, 1, 1, %35, 0;\n}" \
