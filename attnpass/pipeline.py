@@ -107,11 +107,16 @@ STEPS = (
         "attn-plain-indices",
         "the import takes negative positions as they are, and has no program for some indices",
     ),
+    Step("attn-select-writes", "IREE writes by index in one thread, one element after the other"),
     Step("attn-join-reshapes", "the import of ONNX joins dims of unknown sizes to one of them"),
     Step("attn-bounded-scatters", "the import of StableHLO writes outside of tensors"),
     # preprocessing
     Step("attn-match-reshapes", "IREE fuses nothing across reshapes to computed sizes"),
     Step("attn-join-repeats", "IREE copies weights that are repeated along dims it joins"),
+    Step("attn-rank-sorts", "IREE sorts a row in one thread"),
+    Step("attn-sum-scans", "IREE adds up a running sum in one thread"),
+    Step("attn-find-writes", "IREE writes by index in one thread, whatever is written"),
+    Step("attn-split-products", "IREE transposes the weights of experts at each call"),
     Step("attn-gelu-tanh", "GELU by tanh is imported with a factor of three digits"),
     Step(
         "attn-raise",
@@ -153,6 +158,7 @@ STEPS = (
         ("products",),
         lambda chosen: f"mode={chosen.products}",
     ),
+    Step("attn-gather-weights", "IREE reads weights that are taken by index one by one"),
     Step("attn-widen", "GPUs multiply by 16 bits faster than they cast in a kernel", _CONFIGURE),
     Step(
         "attn-fit-tiles",

@@ -15,6 +15,7 @@ from ..machines import Target
 from ..machines.gpu import copies as gpu_copies
 from ..machines.known_faults import own_is_wrong
 from ..machines.nvidia import contractions as nvidia_contraction
+from ..machines.nvidia import taken_weights
 from ..machines.nvidia.machine import Nvidia
 from ..machines.table import Table, load_table
 from ..machines.user_specs import UserSpecs
@@ -64,6 +65,8 @@ class Configure(Pass):
             block_divisor_inference(module)
         if isinstance(target, Nvidia) and self.contractions and attends:
             changed |= _configure_contractions(module, target, report, theirs)
+        if isinstance(target, Nvidia):
+            changed |= _configure_taken_weights(module, target, report, theirs)
         return changed
 
 
@@ -131,6 +134,18 @@ def _configure_contractions(
         if facts is not None:
             found = nvidia_contraction.configuration(facts, target)
             about = op_of(facts.op, "contraction")
+            changed |= _attach(about, facts.op, found, target, report)
+    return changed
+
+
+def _configure_taken_weights(
+    module: ir.Operation, target: Target, report: Report, theirs: dict[str, str]
+) -> bool:
+    changed = False
+    for function in _functions(module, without=theirs):
+        for facts in taken_weights.find(function):
+            about = op_of(facts.op, "contraction")
+            found = taken_weights.configuration(facts)
             changed |= _attach(about, facts.op, found, target, report)
     return changed
 

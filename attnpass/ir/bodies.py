@@ -55,6 +55,13 @@ def index_ops(op: ir.Operation) -> list[ir.Operation]:
     return [inner for inner in body_ops(op) if inner.name in INDEX_OPS]
 
 
+def takes_by_index(op: ir.Operation | None) -> bool:
+    """Whether an op takes elements or rows of a tensor by indices that another has."""
+    if op is None or op.name != "linalg.generic":
+        return op is not None and op.name == "iree_linalg_ext.gather"
+    return "tensor.extract" in body_names(op)
+
+
 def depending(op: ir.Operation, sources: Sequence[ir.Value]) -> set[ir.Value]:
     """The values of the body that depend on `sources`, these included."""
     found = set(sources)

@@ -23,6 +23,8 @@ _IMPLIED: dict[str, tuple[maps.Positions, maps.Positions, maps.Positions]] = {
     "linalg.batch_matvec": ((0, 1, 2), (0, 2), (0, 1)),
     "linalg.batch_vecmat": ((0, 2), (0, 2, 1), (0, 1)),
 }
+# Products of so many rows take as long as it takes to read their weights.
+FEW_ROWS = 8
 _PRODUCTS = ("arith.mulf", "arith.muli")
 
 

@@ -34,8 +34,8 @@ from ..ir import (
     splat_number,
     users,
 )
-from ..ir.bodies import ScalarReader, Scope, read_elementwise
-from ..ir.contractions import ContractionFacts, read_contraction
+from ..ir.bodies import ScalarReader, Scope, read_elementwise, takes_by_index
+from ..ir.contractions import FEW_ROWS, ContractionFacts, read_contraction
 from ..ir.views import IN_PLACE, RESHAPES, SLICE, WHOLE, View, repeat_of, view_of
 
 # Ops behind a product that are looked at.
@@ -51,6 +51,7 @@ ACTIVATIONS = {
     "quick_gelu": "GELU by a sigmoid",
     "relu": "ReLU",
 }
+_TAKEN = "its weights are taken by index, where IREE reads them: a kernel would need a copy"
 # Element types of operands.
 _WIDE, _NARROW = ("f16", "bf16"), "f8E4M3FN"
 # A scalar behind a product: a number, or an op's name and what it takes.
@@ -211,8 +212,19 @@ def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | Refusa
     epilogues = _written(facts.op, kind)
     if not epilogues:
         return _unwritten(facts.op, kind)
+    if _is_taken_for_few(weights, product(dims)):
+        return Refusal(_TAKEN)
     turned = loops == (n, k)
     return ProductFacts(facts.op, rows, weights, turned, dims, sizes[n], sizes[k], kind, epilogues)
+
+
+def _is_taken_for_few(weights: ir.Value, rows: Size) -> bool:
+    """Whether weights are taken by index, as those of a token's experts, for few rows: IREE reads
+    them where they are, and for a kernel they would be copied."""
+    op = defining_op(weights)
+    while op is not None and op.name in WHOLE:
+        op = defining_op(op.operands[0])
+    return takes_by_index(op) and isinstance(rows, int) and rows <= FEW_ROWS
 
 
 def _unwritten(op: ir.Operation, kind: str) -> Refusal:
@@ -244,6 +256,8 @@ def _of_batch(facts: ContractionFacts) -> ProductFacts | Refusal | None:
         return _unwritten(facts.op, kind)
     loops = BatchLoops(row_loops, weight_loops, facts.kept, facts.sizes, depth)
     lead = tuple(facts.sizes[loop] for loop in loops.lead) or (1,)
+    if _is_taken_for_few(weights, product(lead)):
+        return Refusal(_TAKEN)
     sizes = (facts.sizes[columns], facts.sizes[depth])
     return ProductFacts(facts.op, rows, weights, True, lead, *sizes, kind, epilogues, loops)
 

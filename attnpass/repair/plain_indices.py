@@ -9,7 +9,8 @@ from typing import ClassVar
 from iree.compiler import ir
 
 from ..ir import Builder, defining_op
-from ..ir.printed import torch_element, torch_shape, torch_tensor
+from ..ir.printed import torch_element, torch_shape
+from ..ir.torch_ops import TorchBuilder
 from ..passes import OpPass
 
 _READ = "torch.aten.index.Tensor"
@@ -17,7 +18,6 @@ _WRITES = ("torch.aten.index_put", "torch.aten._index_put_impl")
 _LIST = "torch.prim.ListConstruct"
 _BELOW = "torch.aten.lt.Scalar"
 _TENSOR, _INDICES = 0, 1
-_I64_CODE = 4
 
 
 @dataclass(frozen=True)
@@ -88,31 +88,8 @@ def _may_be_negative(index: ir.Value) -> bool:
     return below is None or below.name != _BELOW or below.operands[0] != op.operands[2]
 
 
-class _Build(Builder):
-    """Makes the ops of torch that are needed here."""
-
-    def op(self, name: str, kind: ir.Type, *operands: ir.Value) -> ir.Value:
-        return self.create(f"torch.{name}", [kind], operands).results[0]
-
-    def number(self, number: int) -> ir.Value:
-        value = {"value": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)}
-        return self.create("torch.constant.int", [self._whole], [], value).results[0]
-
-    @property
-    def _whole(self) -> ir.Type:
-        return ir.Type.parse("!torch.int")
-
-    def wide(self, index: ir.Value) -> ir.Value:
-        kind = torch_tensor(torch_shape(index.type), "si64")
-        return self.op("prims.convert_element_type", kind, index, self.number(_I64_CODE))
-
-    def from_start(self, index: ir.Value, tensor: ir.Value, dim: int) -> ir.Value:
-        """`index`, and where it is negative `index` and the size of `dim`."""
-        truths = torch_tensor(torch_shape(index.type), "i1")
-        below = self.op(_BELOW.removeprefix("torch."), truths, index, self.number(0))
-        size = self._size(tensor, dim)
-        moved = self.op("aten.add.Scalar", index.type, index, size, self.number(1))
-        return self.op("aten.where.self", index.type, below, moved, index)
+class _Build(TorchBuilder):
+    """Makes indices."""
 
     def with_dims_between(
         self, indices: Sequence[ir.Value], given: Sequence[int], tensor: ir.Value
@@ -123,33 +100,11 @@ class _Build(Builder):
         others = [dim for dim in range(given[-1]) if dim not in given]
         found = []
         for dim in range(given[-1] + 1):
-            index = indices[dim] if dim in given else self._numbers(tensor, dim)
+            index = indices[dim] if dim in given else self.places(tensor, dim)
             front = rank - len(torch_shape(index.type))
             if dim in others:
                 front = rank + others.index(dim)
-            index = self._with_units(index, front, 0)
+            index = self.with_units(index, front, 0)
             behind = rank + len(others) - len(torch_shape(index.type))
-            found.append(self._with_units(index, 0, behind))
+            found.append(self.with_units(index, 0, behind))
         return found
-
-    def _size(self, tensor: ir.Value, dim: int) -> ir.Value:
-        size = torch_shape(tensor.type)[dim]
-        if size is not None:
-            return self.number(size)
-        return self.op("aten.size.int", self._whole, tensor, self.number(dim))
-
-    def _numbers(self, tensor: ir.Value, dim: int) -> ir.Value:
-        """The places along a dim: 0, 1, and so on."""
-        kind = torch_tensor([torch_shape(tensor.type)[dim]], "si64")
-        none = self.op("constant.none", ir.Type.parse("!torch.none"))
-        size, code = self._size(tensor, dim), self.number(_I64_CODE)
-        return self.op("aten.arange", kind, size, code, none, none, none)
-
-    def _with_units(self, index: ir.Value, front: int, behind: int) -> ir.Value:
-        """`index` with more dims of size one."""
-        for place in (*([0] * front), *([-1] * behind)):
-            shape = torch_shape(index.type)
-            wanted = [1, *shape] if place == 0 else [*shape, 1]
-            kind = torch_tensor(wanted, "si64")
-            index = self.op("aten.unsqueeze", kind, index, self.number(place))
-        return index

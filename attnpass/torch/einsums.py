@@ -15,8 +15,10 @@ def einsum(equation: str, operands: Any, path: Any = None) -> Any:
 
     1. Of each operand diagonals are taken, and sums over dims that it has alone.
     2. One operand is permuted then.
-    3. Two of the same dims are multiplied element by element, and summed up.
-    4. All else is an einsum again, with its result.
+    3. Two of the same dims are multiplied element by element, and summed up; so are two of which
+       nothing is summed.
+    4. Of three and more the first two are an einsum, and their result one with the others.
+    5. All else is an einsum again, with its result.
     """
     spelled = _spelled(equation.replace(" ", ""), operands)
     if "." in spelled:
@@ -31,8 +33,14 @@ def einsum(equation: str, operands: Any, path: Any = None) -> Any:
         tensors.append(tensor)
     if len(tensors) == 1 and after != before:
         return tensors[0].permute([after[0].index(letter) for letter in result])
-    if len(tensors) == 2 and set(after[0]) == set(after[1]):
+    letters = [set(term) for term in after]
+    if len(tensors) == 2 and (letters[0] == letters[1] or set.union(*letters) == set(result)):
         return _summed_up(after, tensors, result)
+    if len(tensors) > 2:
+        needed = set(result).union(*letters[2:])
+        first = "".join(sorted((letters[0] | letters[1]) & needed))
+        joined = torch.einsum(f"{after[0]},{after[1]}->{first}", tensors[:2])
+        return torch.einsum(f"{','.join([first, *after[2:]])}->{result}", [joined, *tensors[2:]])
     if after == before and "->" in equation:
         return NotImplemented
     return torch.einsum(f"{','.join(after)}->{result}", tensors)
@@ -55,12 +63,18 @@ def _without_own_dims(term: str, tensor: Any, others: str) -> tuple[str, Any]:
 def _summed_up(terms: Sequence[str], tensors: Sequence[Any], result: str) -> Any:
     """Case 3."""
     order = [*result, *(letter for letter in terms[0] if letter not in result)]
-    one, other = (
-        tensor.permute([term.index(letter) for letter in order])
-        for term, tensor in zip(terms, tensors, strict=True)
-    )
+    one, other = (_along(tensor, term, order) for term, tensor in zip(terms, tensors, strict=True))
     summed = list(range(len(result), len(order)))
     return (one * other).sum(summed) if summed else one * other
+
+
+def _along(tensor: Any, term: str, order: Sequence[str]) -> Any:
+    """A tensor with its dims in this order, and one of size one for each that it lacks."""
+    tensor = tensor.permute([term.index(letter) for letter in order if letter in term])
+    for place, letter in enumerate(order):
+        if letter not in term:
+            tensor = tensor.unsqueeze(place)
+    return tensor
 
 
 def _spelled(equation: str, operands: Any) -> str:

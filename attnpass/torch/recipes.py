@@ -94,10 +94,11 @@ def _power_of_integers(x: Any, y: Any) -> Any:
 def _histogram(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     if min == max:
         return NotImplemented
-    bucket = ((x - min) * (bins / (max - min))).floor().clamp(max=bins - 1)
-    found = bucket.reshape(-1, 1) == torch.arange(bins, device=x.device)
-    inside = ((x >= min) & (x <= max)).reshape(-1, 1)
-    return (found & inside).sum(0).to(x.dtype)
+    bucket = ((x - min) * (bins / (max - min))).floor().clamp(max=bins - 1).to(torch.float32)
+    place = torch.arange(bins, device=x.device, dtype=torch.float32).reshape(-1, 1)
+    counted = (bucket.reshape(1, -1) == place) & ((x >= min) & (x <= max)).reshape(1, -1)
+    # IREE 3.13 has no program for CUDA for a sum of whole numbers that compares floats.
+    return counted.to(torch.float32).sum(1).to(x.dtype)
 
 
 def _grouped_product(x: Any, weights: Any, ends: Any) -> Any:

@@ -447,4 +447,10 @@ NOT_PROBED = {
     "attn-place-pieces": _SLOW,
     "attn-scatter-rows": _SLOW,
     "attn-split-indices": _SLOW,
+    "attn-rank-sorts": _SLOW,
+    "attn-select-writes": _SLOW,
+    "attn-split-products": _SLOW,
+    "attn-gather-weights": _SLOW,
+    "attn-find-writes": _SLOW,
+    "attn-sum-scans": _SLOW,
 }

@@ -86,6 +86,19 @@ def test_sorts_that_keep_the_order_of_equals() -> None:
     _same(Of(ops), torch.randint(0, 4, (30, 40)).float())
 
 
+def test_einsums_of_routers() -> None:
+    """Of three tensors, and of two of which nothing is summed, as GShard spreads tokens."""
+
+    def ops(gates: Any, experts: Any, places: Any) -> Any:
+        return (
+            torch.einsum("tk,tke,tkc->tec", gates, experts, places),
+            torch.einsum("tk,tke->tke", gates, experts),
+            torch.einsum("e,tk->ket", experts[0, 0], gates),
+        )
+
+    _same(Of(ops), torch.randn(6, 2), torch.randn(6, 2, 5), torch.randn(6, 2, 3))
+
+
 def test_einsums_and_losses() -> None:
     def ops(x: Any, y: Any, classes: Any) -> Any:
         return (

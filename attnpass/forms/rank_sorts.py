@@ -1,0 +1,259 @@
+"""attn-rank-sorts: sorts become comparisons of all pairs, as experts are chosen for a token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..attention.barrier import compute_barrier
+from ..ir import (
+    Builder,
+    Size,
+    body_of,
+    body_ops,
+    copy_steps,
+    defining_op,
+    element_type,
+    is_used,
+    ranked_shape,
+    sizes_of,
+    users,
+)
+from ..ir.bodies import INDEX_OPS, index_dim, read_elementwise
+from ..ir.rewrite import erase
+from ..passes import OpPass
+from ..report.words import What
+
+_SORT, _TOPK = "iree_linalg_ext.sort", "iree_linalg_ext.topk"
+_SLICE = "tensor.extract_slice"
+# Predicates of arith.cmpf by number, those that are false where an operand is NaN.
+_GREATER, _GREATER_OR_EQUAL, _LESS, _LESS_OR_EQUAL = 2, 3, 4, 5
+
+
+@dataclass(frozen=True)
+class RankSorts(OpPass):
+    """Makes of a sort along a dim of n elements
+
+        rank[i] = how many elements stand in front of element i        (n comparisons each)
+        order[s] = the element whose rank is s                         (n comparisons each)
+        result[s] = operand[order[s]]
+
+    where s goes as far as the results are read: to k, for the largest k of a row (`topk`).
+
+    IREE 3.13 has one thread for a row, which swaps neighbours in memory, n x n times: an argsort of
+    all tokens' experts is one thread's work. Here all elements are looked at side by side. Equal
+    elements stay in order, as in IREE. NaN is larger than all numbers, as in PyTorch, where the
+    order is that of floats; IREE's sort leaves such rows unsorted.
+    """
+
+    name: ClassVar[str] = "attn-rank-sorts"
+    summary: ClassVar[str] = "sorts are comparisons side by side"
+    what: ClassVar[What] = "fitted"
+
+    def wanted(self, op: ir.Operation) -> bool:
+        return len(op.results) > 0 and op.name in (_SORT, _TOPK)
+
+    def change(self, op: ir.Operation) -> str:
+        sort = _Sort(op)
+        if not sort.is_pure:
+            return ""
+        order = sort.order(sort.ranks())
+        for number, result in enumerate(op.results):
+            if is_used(result):
+                sort.replace(result, sort.result(number, order))
+        rows = "x".join(str(size or "?") for size in ranked_shape(op.operands[0]))
+        return f"finds the places of {rows} elements by comparisons side by side"
+
+
+class _Sort:
+    """A sort along `dim`, of whose results the first `kept` elements are read."""
+
+    def __init__(self, op: ir.Operation):
+        self.op, self.build = op, Builder(op)
+        # The largest elements are written to two tensors, of which nothing is read.
+        self.is_topk = op.name == _TOPK
+        self.operands = list(op.operands)[: -len(op.results) if self.is_topk else None]
+        self.sizes = sizes_of(self.operands[0])
+        self.dim = ir.IntegerAttr(op.attributes["dimension"]).value
+        self.rank = len(self.sizes)
+        self.all_dims = tuple(range(self.rank))
+        self.kept = self._kept()
+        self.i32 = ir.IntegerType.get_signless(32, op.context)
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether the order of two elements is told by ops on scalars alone."""
+        return all(inner.name.startswith(("arith.", "math.")) for inner in body_ops(self.op)[:-1])
+
+    def ranks(self) -> ir.Value:
+        """For each element how many stand in front of it."""
+        arguments = list(body_of(self.op).arguments)
+        read = [
+            number
+            for number in range(len(self.operands))
+            if any(_is_read(argument) for argument in arguments[2 * number : 2 * number + 2])
+        ]
+        other = self._at(self.rank)
+        for number in read:
+            # In a kernel of what makes them, elements would be made n times, and IREE does not end.
+            self.operands[number] = compute_barrier(self.build, self.operands[number])
+
+        def body(inner: Builder, scalars: Sequence[ir.Value]) -> Sequence[ir.Value]:
+            own, others = scalars[: len(read)], scalars[len(read) : 2 * len(read)]
+            first = self._in_front(inner, read, others, own)
+            second = self._in_front(inner, read, own, others)
+            # Where both or none may stand in front of the other, the one that does stays there.
+            not_second = inner.xori(second, True)
+            may = inner.apply("arith.ori", first, not_second)
+            must = inner.andi(first, not_second)
+            is_earlier = inner.compare(
+                "ult", inner.loop_index(self.rank), inner.loop_index(self.dim)
+            )
+            counts = inner.select(is_earlier, may, must)
+            return [inner.addi(scalars[-1], inner.convert("arith.extui", counts, self.i32))]
+
+        inputs = [self.operands[number] for number in read]
+        maps = [*[self.all_dims] * len(read), *[other] * len(read), self.all_dims]
+        init = self._zeros(self.sizes)
+        return self.build.generic([*inputs, *inputs], [init], maps, body)[0]
+
+    def order(self, ranks: ir.Value) -> ir.Value:
+        """For each place that is read the number of the element that stands there."""
+
+        def body(inner: Builder, scalars: Sequence[ir.Value]) -> Sequence[ir.Value]:
+            rank, total = scalars
+            place = inner.convert("arith.index_cast", inner.loop_index(self.dim), self.i32)
+            number = inner.convert("arith.index_cast", inner.loop_index(self.rank), self.i32)
+            here = inner.compare("eq", rank, place)
+            return [inner.addi(total, inner.select(here, number, inner.splat(0, self.i32)))]
+
+        maps = [self._at(self.rank), self.all_dims]
+        return self.build.generic([ranks], [self._zeros(self._kept_sizes())], maps, body)[0]
+
+    def result(self, number: int, order: ir.Value) -> ir.Value:
+        """What the op gives as this result: the elements of an operand in their order, or their
+        numbers."""
+        kind = element_type(self.op.results[number])
+        operand = self.operands[number] if number < len(self.operands) else None
+        init = self.build.empty(self._kept_sizes(), kind)
+
+        def body(inner: Builder, scalars: Sequence[ir.Value]) -> Sequence[ir.Value]:
+            place = inner.to_index(scalars[0])
+            if operand is None or _counts_along(operand, self.dim):
+                return [inner.convert("arith.index_cast", place, kind)]
+            places = [inner.loop_index(loop) for loop in self.all_dims]
+            places[self.dim] = place
+            return [inner.extract(operand, places)]
+
+        return self.build.generic([order], [init], [self.all_dims, self.all_dims], body)[0]
+
+    def replace(self, old: ir.Value, new: ir.Value) -> None:
+        """Gives the readers of a result what stands in its place."""
+        if self.is_topk or self.kept == self.sizes[self.dim]:
+            old.replace_all_uses_with(new)
+            return
+        for reader in users(old):
+            cut = new
+            if reader.results[0].type != new.type:
+                zeros, sizes = [0] * self.rank, sizes_of(reader.results[0])
+                cut = Builder(reader).extract_slice(new, zeros, sizes)
+            reader.results[0].replace_all_uses_with(cut)
+            erase(reader)
+
+    def _in_front(
+        self,
+        inner: Builder,
+        read: Sequence[int],
+        one: Sequence[ir.Value],
+        other: Sequence[ir.Value],
+    ) -> ir.Value:
+        """Whether the sort lets `one` stand in front of `other`."""
+        arguments = list(body_of(self.op).arguments)
+        given: dict[ir.Value, ir.Value] = {}
+        for number, first, second in zip(read, one, other, strict=True):
+            given[arguments[2 * number]], given[arguments[2 * number + 1]] = first, second
+        *steps, end = body_ops(self.op)
+        compared = steps[0] if len(steps) == 1 and steps[0].name == "arith.cmpf" else None
+        if compared is not None and end.operands[0] == compared.results[0]:
+            return _compare_with_nan(inner, compared, [given[x] for x in compared.operands])
+        made = copy_steps(steps, inner, given, inner.loop_index)
+        return made.get(end.operands[0], end.operands[0])
+
+    def _at(self, loop: int) -> tuple[int, ...]:
+        """All dims, `loop` in place of the one that is sorted."""
+        return (*self.all_dims[: self.dim], loop, *self.all_dims[self.dim + 1 :])
+
+    def _kept_sizes(self) -> list[Size]:
+        return [*self.sizes[: self.dim], self.kept, *self.sizes[self.dim + 1 :]]
+
+    def _kept(self) -> Size:
+        """How many elements of each row are read at the most."""
+        if self.is_topk:
+            return sizes_of(self.op.results[0])[self.dim]
+        most = 0
+        for reader in (user for result in self.op.results for user in users(result)):
+            size = _first_elements(reader, self.dim)
+            if size is None:
+                return self.sizes[self.dim]
+            most = max(most, size)
+        return most or self.sizes[self.dim]
+
+    def _zeros(self, sizes: Sequence[Size]) -> ir.Value:
+        return self.build.fill(self.build.splat(0, self.i32), self.build.empty(sizes, self.i32))
+
+
+def _compare_with_nan(inner: Builder, op: ir.Operation, operands: Sequence[ir.Value]) -> ir.Value:
+    """What a comparison of floats says, where NaN is the largest of all and equal to itself."""
+    number = ir.IntegerAttr(op.attributes["predicate"]).value
+    one, other = operands
+    if number in (_LESS, _LESS_OR_EQUAL):
+        one, other = other, one
+    if number in (_GREATER_OR_EQUAL, _LESS_OR_EQUAL):
+        return inner.apply(
+            "arith.ori",
+            inner.compare_floats("oge", one, other),
+            inner.compare_floats("uno", one, one),
+        )
+    if number in (_GREATER, _LESS):
+        return inner.andi(
+            inner.compare_floats("ugt", one, other), inner.compare_floats("ord", other, other)
+        )
+    return copy_steps([op], inner, dict(zip(op.operands, operands, strict=True)), inner.loop_index)[
+        op.results[0]
+    ]
+
+
+def _is_read(argument: ir.Value) -> bool:
+    return any(True for _ in argument.uses)
+
+
+def _first_elements(op: ir.Operation, dim: int) -> int | None:
+    """How many elements along a dim a slice takes from its start, all along other dims; None for
+    any other op."""
+    if op.name != _SLICE or len(op.operands) > 1:
+        return None
+    offsets, sizes, strides = (
+        list(op.attributes[f"static_{name}"]) for name in ("offsets", "sizes", "strides")
+    )
+    shape = ranked_shape(op.operands[0])
+    others = [size for place, size in enumerate(sizes) if place != dim]
+    whole = [size for place, size in enumerate(shape) if place != dim]
+    same_rank = len(ranked_shape(op.results[0])) == len(shape)
+    if any(offsets) or any(stride != 1 for stride in strides) or others != whole or not same_rank:
+        return None
+    return sizes[dim]
+
+
+def _counts_along(value: ir.Value, dim: int) -> bool:
+    """Whether each element of a tensor is the number of its place along a dim."""
+    made = read_elementwise(defining_op(value)) if defining_op(value) is not None else None
+    scalar = None if made is None else defining_op(made.scalar)
+    if scalar is None or scalar.name != "arith.index_cast":
+        return False
+    index = defining_op(scalar.operands[0])
+    if index is None or index.name not in INDEX_OPS:
+        return False
+    return made is not None and made.dim_of.get(index_dim(index)) == dim

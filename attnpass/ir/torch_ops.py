@@ -1,0 +1,70 @@
+"""New ops of the torch dialect."""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from .builder import Builder
+from .printed import torch_element, torch_shape, torch_tensor
+
+_I64_CODE = 4
+
+
+class TorchBuilder(Builder):
+    """`Builder` for ops of torch on tensors."""
+
+    def op(self, name: str, kind: ir.Type, *operands: ir.Value) -> ir.Value:
+        """`torch.<name>` with one result of type `kind`."""
+        return self.create(f"torch.{name}", [kind], operands).results[0]
+
+    def number(self, number: int) -> ir.Value:
+        value = {"value": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)}
+        return self.create("torch.constant.int", [self._whole], [], value).results[0]
+
+    @property
+    def _whole(self) -> ir.Type:
+        return ir.Type.parse("!torch.int")
+
+    def wide(self, index: ir.Value) -> ir.Value:
+        """Integers in 64 bits."""
+        kind = torch_tensor(torch_shape(index.type), "si64")
+        return self.op("prims.convert_element_type", kind, index, self.number(_I64_CODE))
+
+    def from_start(self, index: ir.Value, tensor: ir.Value, dim: int) -> ir.Value:
+        """`index`, and where it is negative `index` and the size of `dim`."""
+        truths = torch_tensor(torch_shape(index.type), "i1")
+        below = self.op("aten.lt.Scalar", truths, index, self.number(0))
+        size = self.size_of(tensor, dim)
+        moved = self.op("aten.add.Scalar", index.type, index, size, self.number(1))
+        return self.op("aten.where.self", index.type, below, moved, index)
+
+    def size_of(self, tensor: ir.Value, dim: int) -> ir.Value:
+        size = torch_shape(tensor.type)[dim]
+        if size is not None:
+            return self.number(size)
+        return self.op("aten.size.int", self._whole, tensor, self.number(dim))
+
+    def places(self, tensor: ir.Value, dim: int) -> ir.Value:
+        """The places along a dim: 0, 1, and so on."""
+        kind = torch_tensor([torch_shape(tensor.type)[dim]], "si64")
+        none = self.op("constant.none", ir.Type.parse("!torch.none"))
+        size, code = self.size_of(tensor, dim), self.number(_I64_CODE)
+        return self.op("aten.arange", kind, size, code, none, none, none)
+
+    def with_units(self, value: ir.Value, front: int, behind: int) -> ir.Value:
+        """A tensor with more dims of size one."""
+        for place in (*([0] * front), *([-1] * behind)):
+            shape = torch_shape(value.type)
+            wanted = [1, *shape] if place == 0 else [*shape, 1]
+            kind = torch_tensor(wanted, torch_element(value.type))
+            value = self.op("aten.unsqueeze", kind, value, self.number(place))
+        return value
+
+    def element_of(self, value: ir.Value, dim: int, place: int) -> ir.Value:
+        """The part of a tensor at a place along a dim, which it keeps with size one."""
+        shape = torch_shape(value.type)
+        if shape[dim] == 1:
+            return value
+        kind = torch_tensor([*shape[:dim], 1, *shape[dim + 1 :]], torch_element(value.type))
+        bounds = (dim, place, place + 1, 1)
+        return self.op("aten.slice.Tensor", kind, value, *(self.number(x) for x in bounds))

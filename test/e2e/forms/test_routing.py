@@ -1,0 +1,313 @@
+"""Sorts, writes by index and running sums, of which routers are made, give the numbers that IREE's
+own ops stand for, at each level."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from helpers import CPU, compile_text, run_module
+from iree.compiler import ir
+from iree.compiler.tools import compile_str
+
+import attnpass
+from attnpass import Report
+
+LEVELS = ["O0", "O2", "O3"]
+KINDS: dict[str, Any] = {
+    "f32": np.float32,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "si64": np.int64,
+    "si32": np.int32,
+}
+CUDA = (
+    'module attributes {hal.device.targets = [#hal.device.target<"cuda", '
+    '[#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device]} '
+)
+
+
+def _tensor(shape: tuple[int, ...], kind: str, unknown: bool = False) -> str:
+    sizes = ",".join("?" if unknown and size != 1 else str(size) for size in shape)
+    return f"!torch.vtensor<[{sizes}],{kind}>"
+
+
+def _compiled(text: str, level: str = "O2", said: str = "", kind: str = "torch") -> bytes:
+    report = Report()
+    binary = compile_text(
+        text, mode="cost", input_type=kind, flags=[f"--iree-opt-level={level}"], report=report
+    )
+    assert said in report.to_text()
+    return binary
+
+
+def _topk(shape: tuple[int, ...], k: int, dim: int, largest: bool, kind: str) -> str:
+    x = _tensor(shape, kind)
+    kept = (*shape[: dim % len(shape)], k, *shape[dim % len(shape) + 1 :])
+    values, places = _tensor(kept, kind), _tensor(kept, "si64")
+    return f"""
+func.func @main(%x: {x}) -> ({values}, {places}) {{
+  %k = torch.constant.int {k}
+  %d = torch.constant.int {dim}
+  %l = torch.constant.bool {str(largest).lower()}
+  %s = torch.constant.bool true
+  %v, %i = torch.aten.topk %x, %k, %d, %l, %s : {x}, !torch.int, !torch.int, !torch.bool, !torch.bool -> {values}, {places}
+  return %v, %i : {values}, {places}
+}}"""  # noqa: E501
+
+
+def _numbers(shape: tuple[int, ...], kind: str) -> np.ndarray:
+    """With many equal ones, both zeros and infinities."""
+    given = np.random.default_rng(0).integers(-9, 9, shape)
+    if kind.startswith("si"):
+        return given.astype(KINDS[kind])
+    given = given.astype(np.float32) / 2
+    given.flat[::7], given.flat[::11], given.flat[::13] = -0.0, np.inf, -np.inf
+    return given.astype(KINDS[kind])
+
+
+@pytest.mark.parametrize(
+    ("shape", "k", "dim", "kind", "level"),
+    [
+        *[((33, 8), 2, -1, "f32", level) for level in LEVELS],
+        *[((33, 8), 2, -1, kind, "O2") for kind in KINDS if kind != "f32"],
+        ((5, 64), 64, 1, "f32", "O2"),
+        ((7, 3, 6), 2, 1, "f32", "O2"),
+        ((19,), 5, 0, "f32", "O2"),
+    ],
+)
+def test_largest(shape: tuple[int, ...], k: int, dim: int, kind: str, level: str) -> None:
+    x = _numbers(shape, kind)
+    for largest in (True, False):
+        text = _topk(shape, k, dim, largest, kind)
+        values, places = run_module(_compiled(text, level, "side by side"), [x])
+        key = x.astype(np.float64)
+        order = np.argsort(-key if largest else key, axis=dim, kind="stable")
+        wanted = np.take(order, range(k), dim)
+        assert np.array_equal(places, wanted)
+        assert np.array_equal(values, np.take_along_axis(x, wanted, dim))
+
+
+def test_nan_is_the_largest() -> None:
+    x = np.array([[1.0, np.nan, 3.0, np.nan], [np.nan, np.inf, 2.0, -np.inf]], np.float32)
+    down = run_module(_compiled(_topk(x.shape, 3, 1, True, "f32")), [x])[1]
+    up = run_module(_compiled(_topk(x.shape, 4, 1, False, "f32")), [x])[1]
+    assert down.tolist() == [[1, 3, 2], [0, 1, 2]]
+    assert up.tolist() == [[0, 2, 1, 3], [3, 2, 1, 0]]
+
+
+def test_sorts_of_unknown_sizes() -> None:
+    text = """
+func.func @main(%x: !torch.vtensor<[?,?],f32>) -> (!torch.vtensor<[?,?],f32>, !torch.vtensor<[?,?],si64>) {
+  %d = torch.constant.int 1
+  %down = torch.constant.bool true
+  %v, %i = torch.aten.sort %x, %d, %down : !torch.vtensor<[?,?],f32>, !torch.int, !torch.bool -> !torch.vtensor<[?,?],f32>, !torch.vtensor<[?,?],si64>
+  return %v, %i : !torch.vtensor<[?,?],f32>, !torch.vtensor<[?,?],si64>
+}"""  # noqa: E501
+    binary = _compiled(text, said="side by side")
+    for shape in ((3, 17), (1, 1), (9, 40)):
+        x = _numbers(shape, "f32")
+        values, places = run_module(binary, [x])
+        wanted = np.argsort(-x, axis=1, kind="stable")
+        assert np.array_equal(places, wanted)
+        assert np.array_equal(values, np.take_along_axis(x, wanted, 1))
+
+
+def test_sorts_by_more_than_one_comparison() -> None:
+    """Pairs, by the first and then by the second, as JAX compares several keys."""
+    text = """
+func.func @main(%a: tensor<40xi32>, %b: tensor<40xf32>) -> (tensor<40xi32>, tensor<40xf32>) {
+  %0:2 = "stablehlo.sort"(%a, %b) <{dimension = 0 : i64, is_stable = true}> ({
+  ^bb0(%a0: tensor<i32>, %a1: tensor<i32>, %b0: tensor<f32>, %b1: tensor<f32>):
+    %less = stablehlo.compare LT, %a0, %a1, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %same = stablehlo.compare EQ, %a0, %a1, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %more = stablehlo.compare GT, %b0, %b1, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %then = stablehlo.and %same, %more : tensor<i1>
+    %r = stablehlo.or %less, %then : tensor<i1>
+    stablehlo.return %r : tensor<i1>
+  }) : (tensor<40xi32>, tensor<40xf32>) -> (tensor<40xi32>, tensor<40xf32>)
+  return %0#0, %0#1 : tensor<40xi32>, tensor<40xf32>
+}"""
+    random = np.random.default_rng(1)
+    a, b = random.integers(0, 5, 40).astype(np.int32), random.standard_normal(40).astype(np.float32)
+    binary = _compiled(text, said="side by side", kind="stablehlo")
+    first, second = run_module(binary, [a, b])
+    order = np.lexsort((-b, a))
+    assert np.array_equal(first, a[order]) and np.array_equal(second, b[order])
+
+
+def _scatter(name: str, shape: tuple[int, ...], index: tuple[int, ...], dim: int, kind: str) -> str:
+    x, at, new = _tensor(shape, kind), _tensor(index, "si64"), _tensor(index, kind)
+    given, new_type = (f", %new: {new}", new) if name != "scatter.value" else ("", "!torch.float")
+    value = "" if given else "%new = torch.constant.float 1.5"
+    return f"""
+func.func @main(%x: {x}, %at: {at}{given}) -> {x} {{
+  %d = torch.constant.int {dim}
+  {value}
+  %r = torch.aten.{name} %x, %d, %at, %new : {x}, !torch.int, {at}, {new_type} -> {x}
+  return %r : {x}
+}}"""
+
+
+def _written(x: np.ndarray, dim: int, at: np.ndarray, new: Any, adds: bool) -> np.ndarray:
+    """In the order of the writes."""
+    wanted, new = x.copy(), np.broadcast_to(new, at.shape)
+    for place in itertools.product(*map(range, at.shape)):
+        where = list(place)
+        where[dim] = at[place]
+        add = wanted[tuple(where)] if adds else 0
+        wanted[tuple(where)] = new[place] + add
+    return wanted
+
+
+@pytest.mark.parametrize(
+    ("shape", "index", "dim", "name", "level"),
+    [
+        *[((9, 8), (9, 2), 1, "scatter.src", level) for level in LEVELS],
+        *[((9, 8), (9, 2), 1, name, "O2") for name in ("scatter.value", "scatter_add")],
+        ((6, 5, 4), (6, 3, 4), -2, "scatter.src", "O2"),
+        ((12, 3), (1, 3), 0, "scatter_add", "O2"),
+        ((7,), (4,), 0, "scatter.src", "O2"),
+    ],
+)
+def test_writes_to_rows(
+    shape: tuple[int, ...], index: tuple[int, ...], dim: int, name: str, level: str
+) -> None:
+    random = np.random.default_rng(2)
+    x, new = (random.standard_normal(s).astype(np.float32) for s in (shape, index))
+    at = np.argsort(random.standard_normal((*shape, 1)), axis=dim % len(shape))[..., 0]
+    at = np.take(at, range(index[dim]), dim).astype(np.int64)
+    if name == "scatter_add":
+        at %= 2
+    text = _scatter(name, shape, index, dim, "f32")
+    given = [x, at] if name == "scatter.value" else [x, at, new]
+    out = run_module(_compiled(text, level, "that are written"), given)
+    wanted = _written(x, dim % len(shape), at, 1.5 if len(given) == 2 else new, "add" in name)
+    assert np.allclose(out, wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_writes_to_fewer_rows_stay() -> None:
+    text = _scatter("scatter.src", (9, 8), (4, 2), 1, "f32")
+    random, report = np.random.default_rng(3), Report()
+    x, new = (random.standard_normal(s).astype(np.float32) for s in ((9, 8), (4, 2)))
+    at = np.array([[0, 3], [7, 1], [2, 5], [4, 6]])
+    binary = compile_text(text, mode="cost", input_type="torch", report=report)
+    assert "that are written" not in report.to_text()
+    assert np.array_equal(run_module(binary, [x, at, new]), _written(x, 1, at, new, False))
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_writes_of_onnx_count_from_the_end(reduction: str) -> None:
+    x, at = _tensor((6, 8), "f32"), _tensor((6, 2), "si64")
+    new = _tensor((6, 2), "f32")
+    text = f"""
+func.func @main(%x: {x}, %at: {at}, %new: {new}) -> {x} attributes {{torch.onnx_meta.ir_version = 9 : si64, torch.onnx_meta.opset_version = 18 : si64}} {{
+  %r = torch.operator "onnx.ScatterElements"(%x, %at, %new) {{torch.onnx.axis = 1 : si64, torch.onnx.reduction = "{reduction}"}} : ({x}, {at}, {new}) -> {x}
+  return %r : {x}
+}}"""  # noqa: E501
+    random = np.random.default_rng(4)
+    given, values = (random.standard_normal(s).astype(np.float32) for s in ((6, 8), (6, 2)))
+    places = np.array([[0, -1], [-8, 3], [5, 4], [-2, 1], [7, 0], [2, -3]])
+    out = run_module(_compiled(text, said="that are written", kind="onnx"), [given, places, values])
+    wanted = _written(given, 1, places % 8, values, reduction == "add")
+    assert np.allclose(out, wanted, rtol=1e-6)
+
+
+# Passes for GPUs, whose ops mean the same on a CPU.
+
+
+def _rewritten(text: str, name: str) -> str:
+    """What a pass for CUDA makes of a function, as a module for any target."""
+    context = ir.Context()
+    context.load_all_available_dialects()
+    module = ir.Module.parse(CUDA + "{" + text + "}", context)
+    attnpass.run(module, name)
+    del module.operation.attributes["hal.device.targets"]
+    return str(module)
+
+
+def _run(text: str, inputs: list[np.ndarray]) -> Any:
+    binary = compile_str(text, extra_args=[*CPU])
+    assert binary is not None
+    return run_module(binary, inputs)
+
+
+def _write_text(rows: str, updates: str, original: str, masked: bool, adds: bool) -> str:
+    kind, name = "f32", "arith.addf"
+    mask, ins = (f", %mask: tensor<{rows}xi1>", f", tensor<{rows}xi1>") if masked else ("", "")
+    body = f"%s = {name} %new, %old : {kind}" if adds else ""
+    return f"""
+func.func @main(%new: {updates}, %at: tensor<{rows}xi64>{mask}, %x: {original}) -> {original} {{
+  %zero = arith.constant dense<0.0> : {original}
+  %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false)
+      ins(%new, %at{", %mask" if masked else ""} : {updates}, tensor<{rows}xi64>{ins}) outs(%x : {original}) {{
+  ^bb0(%n: {kind}, %o: {kind}):
+    {body.replace("%new", "%n").replace("%old", "%o")}
+    iree_linalg_ext.yield {"%s" if adds else "%n"} : {kind}
+  }} -> {original}
+  return %r : {original}
+}}"""  # noqa: E501
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])
+@pytest.mark.parametrize("adds", [False, True], ids=["writes", "adds"])
+def test_elements_find_what_is_written(masked: bool, adds: bool) -> None:
+    text = _write_text("40", "tensor<40xf32>", "tensor<24xf32>", masked, adds)
+    rewritten = _rewritten(text, "attn-find-writes")
+    assert "iree_linalg_ext.scatter" not in rewritten
+    random = np.random.default_rng(5)
+    new, x = (random.standard_normal(size).astype(np.float32) for size in (40, 24))
+    at, mask = random.integers(0, 20, 40), random.integers(0, 2, 40).astype(bool)
+    wanted = x.copy()
+    for number in range(40):
+        if mask[number] or not masked:
+            wanted[at[number]] = new[number] + (wanted[at[number]] if adds else 0)
+    out = _run(rewritten, [new, at, *([mask] if masked else []), x])
+    assert np.allclose(out, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_rows_find_what_is_written() -> None:
+    text = _write_text("9", "tensor<9x5xf32>", "tensor<12x5xf32>", False, False)
+    kept = _rewritten(text, "attn-find-writes")
+    assert "iree_linalg_ext.scatter" in kept, "a tensor that is read, and may be a cache"
+    constant = text.replace("dense<0.0>", "dense<2.0>").replace("outs(%x", "outs(%zero")
+    rewritten = _rewritten(constant, "attn-find-writes")
+    assert "iree_linalg_ext.scatter" not in rewritten
+    random = np.random.default_rng(6)
+    new, x = (random.standard_normal((size, 5)).astype(np.float32) for size in (9, 12))
+    at = random.permutation(12)[:9]
+    wanted = np.full((12, 5), 2, np.float32)
+    wanted[at] = new
+    assert np.array_equal(_run(rewritten, [new, at, x]), wanted)
+
+
+@pytest.mark.parametrize("kind", ["f32", "i64"])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_running_sums(dim: int, kind: str) -> None:
+    others = 7 if dim == 0 else 30
+    x, last = f"tensor<30x7x{kind}>", f"tensor<{others}x{kind}>"
+    name, zero = ("arith.addf", "0.0") if kind == "f32" else ("arith.addi", "0")
+    text = f"""
+func.func @main(%x: {x}) -> {x} {{
+  %c = arith.constant {zero} : {kind}
+  %e = tensor.empty() : {x}
+  %l = tensor.empty() : {last}
+  %f = linalg.fill ins(%c : {kind}) outs(%l : {last}) -> {last}
+  %r:2 = iree_linalg_ext.scan dimension({dim}) inclusive(true) ins(%x : {x}) outs(%e, %f : {x}, {last}) {{
+  ^bb0(%a: {kind}, %b: {kind}):
+    %s = {name} %a, %b : {kind}
+    iree_linalg_ext.yield %s : {kind}
+  }} -> {x}, {last}
+  return %r#0 : {x}
+}}"""  # noqa: E501
+    rewritten = _rewritten(text, "attn-sum-scans")
+    assert "iree_linalg_ext.scan" not in rewritten
+    given = (
+        np.random.default_rng(7)
+        .integers(-9, 9, (30, 7))
+        .astype(np.dtype(kind.replace("f", "float").replace("i", "int")))
+    )
+    assert np.array_equal(_run(rewritten, [given]), given.cumsum(dim))

@@ -1,0 +1,97 @@
+// A sort is two counts of comparisons and a read by index, as far as its results are read. Run twice
+// the pass adds nothing.
+
+// RUN: attn-opt %s --attn-rank-sorts --split-input-file --report=%t.json | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// RUN: attn-opt %s --attn-rank-sorts --split-input-file > %t.1 && attn-opt %s --attn-rank-sorts --attn-rank-sorts --split-input-file > %t.2 && diff %t.1 %t.2
+// WHY: finds the places of 16x8 elements by comparisons side by side
+// WHY: finds the places of ?x4 elements by comparisons side by side
+// WHY: finds the places of 16x8 elements by comparisons side by side
+// WHY-NOT: finds the places
+
+// The two largest of eight, as PyTorch's are imported: NaN is in front of all.
+// CHECK-LABEL: func.func @largest(
+// CHECK-SAME: %[[X:.*]]: tensor<16x8xf32>
+// CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[X]]
+// CHECK: %[[RANKS:.*]] = linalg.generic {{.*}}"reduction"]} ins(%[[STORED]], %[[STORED]] : {{.*}}) outs(%{{.*}} : tensor<16x8xi32>)
+// CHECK: ^bb0(%[[OWN:.*]]: f32, %[[OTHER:.*]]: f32
+// CHECK: arith.cmpf oge, %[[OTHER]], %[[OWN]]
+// CHECK: arith.cmpf uno, %[[OTHER]], %[[OTHER]]
+// CHECK: %[[ORDER:.*]] = linalg.generic {{.*}}"reduction"]} ins(%[[RANKS]] : tensor<16x8xi32>) outs(%{{.*}} : tensor<16x2xi32>)
+// CHECK: %[[VALUES:.*]] = linalg.generic {{.*}} ins(%[[ORDER]] : tensor<16x2xi32>)
+// CHECK: tensor.extract %[[STORED]]
+// CHECK: %[[PLACES:.*]] = linalg.generic {{.*}} ins(%[[ORDER]] : tensor<16x2xi32>)
+// CHECK-NOT: tensor.extract
+// CHECK: return %[[VALUES]], %[[PLACES]]
+func.func @largest(%x: tensor<16x8xf32>) -> (tensor<16x2xf32>, tensor<16x2xi64>) {
+  %e = tensor.empty() : tensor<16x8xi64>
+  %n = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<16x8xi64>) {
+  ^bb0(%o: i64):
+    %i = linalg.index 1 : index
+    %c = arith.index_cast %i : index to i64
+    linalg.yield %c : i64
+  } -> tensor<16x8xi64>
+  %0:2 = iree_linalg_ext.sort dimension(1) outs(%x, %n : tensor<16x8xf32>, tensor<16x8xi64>) {
+  ^bb0(%a: f32, %b: f32, %i: i64, %j: i64):
+    %c = arith.cmpf oge, %a, %b : f32
+    iree_linalg_ext.yield %c : i1
+  } -> tensor<16x8xf32>, tensor<16x8xi64>
+  %v = tensor.extract_slice %0#0[0, 0] [16, 2] [1, 1] : tensor<16x8xf32> to tensor<16x2xf32>
+  %p = tensor.extract_slice %0#1[0, 0] [16, 2] [1, 1] : tensor<16x8xi64> to tensor<16x2xi64>
+  return %v, %p : tensor<16x2xf32>, tensor<16x2xi64>
+}
+
+// -----
+
+// Along the first dim, whole numbers.
+// CHECK-LABEL: func.func @columns(
+// CHECK: arith.cmpi slt
+// CHECK: outs(%{{.*}} : tensor<?x4xi32>)
+// CHECK-NOT: iree_linalg_ext.sort
+func.func @columns(%x: tensor<?x4xi32>) -> tensor<?x4xi32> {
+  %0 = iree_linalg_ext.sort dimension(0) outs(%x : tensor<?x4xi32>) {
+  ^bb0(%a: i32, %b: i32):
+    %c = arith.cmpi slt, %a, %b : i32
+    iree_linalg_ext.yield %c : i1
+  } -> tensor<?x4xi32>
+  return %0 : tensor<?x4xi32>
+}
+
+// -----
+
+// As JAX's are imported.
+// CHECK-LABEL: func.func @topk(
+// CHECK: arith.cmpf ugt
+// CHECK-NOT: iree_linalg_ext.topk
+func.func @topk(%x: tensor<16x8xf32>) -> (tensor<16x2xf32>, tensor<16x2xi32>) {
+  %low = arith.constant 0xFF800000 : f32
+  %last = arith.constant 2147483647 : i32
+  %e = tensor.empty() : tensor<16x2xf32>
+  %g = tensor.empty() : tensor<16x2xi32>
+  %f = linalg.fill ins(%low : f32) outs(%e : tensor<16x2xf32>) -> tensor<16x2xf32>
+  %h = linalg.fill ins(%last : i32) outs(%g : tensor<16x2xi32>) -> tensor<16x2xi32>
+  %0:2 = iree_linalg_ext.topk dimension(1) ins(%x : tensor<16x8xf32>) outs(%f, %h : tensor<16x2xf32>, tensor<16x2xi32>) {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.cmpf ogt, %a, %b : f32
+    iree_linalg_ext.yield %c : i1
+  } -> tensor<16x2xf32>, tensor<16x2xi32>
+  return %0#0, %0#1 : tensor<16x2xf32>, tensor<16x2xi32>
+}
+
+// -----
+
+// What tells the order reads another tensor.
+// CHECK-LABEL: func.func @by_table(
+// CHECK: iree_linalg_ext.sort
+func.func @by_table(%x: tensor<16xi32>, %table: tensor<64xf32>) -> tensor<16xi32> {
+  %0 = iree_linalg_ext.sort dimension(0) outs(%x : tensor<16xi32>) {
+  ^bb0(%a: i32, %b: i32):
+    %i = arith.index_cast %a : i32 to index
+    %j = arith.index_cast %b : i32 to index
+    %u = tensor.extract %table[%i] : tensor<64xf32>
+    %v = tensor.extract %table[%j] : tensor<64xf32>
+    %c = arith.cmpf olt, %u, %v : f32
+    iree_linalg_ext.yield %c : i1
+  } -> tensor<16xi32>
+  return %0 : tensor<16xi32>
+}
