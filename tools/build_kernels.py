@@ -178,6 +178,7 @@ class Variant:
             "keys_multiple": 16 // min(widths, default=16),
             "rows_per_workgroup": 64 * self.parts,
             **({"programs_per_unit": 1} if self.q_stages else {}),
+            **({"settles_unseen": True} if self.mask != "none" else {}),
         }
 
 
