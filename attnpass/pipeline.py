@@ -208,6 +208,7 @@ STEPS = (
     # global-optimization
     Step("attn-keep-tiles", "IREE joins known rows to unknown dims", _CONFIGURE),
     # flow
+    Step("attn-merge-copies", "IREE writes pieces before it copies them to where they stand"),
     Step("attn-drop-unit-dims", "IREE's folding leaves dims of size one beside others"),
     Step("attn-order-dims", "IREE's folding leaves dims in other orders"),
     Step("attn-split-indices", "IREE reads what lies behind a division one by one", _CONFIGURE),

@@ -205,6 +205,7 @@ class Variant:
             rows_per_workgroup=64 * self.parts,
             **({"programs_per_unit": 1} if self.q_stages or self.is_narrow else {}),
             **({"sink": True} if self.sink else {}),
+            **({"settles_unseen": True} if self.mask != "none" else {}),
         )
 
 

@@ -1,4 +1,5 @@
-"""attn-slice-heads: a slice of a packed tensor takes whole heads, not columns to be cut later."""
+"""attn-slice-heads: a slice of a packed tensor takes whole heads, as they lie in it: not columns to
+be cut later, nor a part of all heads transposed."""
 
 from __future__ import annotations
 
@@ -9,12 +10,14 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..ir import Builder, Size, defining_op, ranked_shape, sizes_of, users
+from ..ir import Builder, Size, defining_op, maps, ranked_shape, sizes_of, users
 from ..ir.attributes import index_array
-from ..ir.bodies import read_elementwise
-from ..ir.views import SLICE, DimRun, view_of
+from ..ir.contractions import is_contraction
+from ..ir.views import REORDERS, SLICE, DimRun, view_of
 from ..passes import OpPass
 from ..report.words import What
+
+_MOVES = (*REORDERS, SLICE)
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,9 @@ class SliceHeads(OpPass):
 
     Models pack what Q, K and V are projected by (Phi-3, InternLM, ChatGLM): of its result each is
     some columns, cut into heads. IREE 3.13 reads a slice where it stands, but copies one that is
-    reshaped.
+    reshaped. Others transpose all three and take each then (Nomic-BERT, Flux, HunyuanVideo): IREE
+    writes all of them transposed where it would read one in another order. So each is transposed
+    behind its slice.
     """
 
     name: ClassVar[str] = "attn-slice-heads"
@@ -33,12 +38,14 @@ class SliceHeads(OpPass):
     kind: ClassVar[str] = "slice"
 
     def wanted(self, op: ir.Operation) -> bool:
-        return op.name == "tensor.expand_shape"
+        return op.name in ("tensor.expand_shape", SLICE)
 
     def change(self, op: ir.Operation) -> str:
+        if op.name == SLICE:
+            return "is transposed alone, by what reads it" if _slice_before_transpose(op) else ""
         slice_op = defining_op(op.operands[0])
         cut = None if slice_op is None or slice_op.name != SLICE else _cut(slice_op, op)
-        if cut is None or not all(map(_computes_elements, _readers(op.results[0]))):
+        if cut is None or not all(map(_reads_in_place, _readers(op.results[0]))):
             return ""
         assert slice_op is not None
         _rewrite(slice_op, op, cut)
@@ -85,18 +92,40 @@ def _is_whole(run: DimRun, source: Sequence[Size], result: Sequence[Size]) -> bo
 
 
 def _readers(value: ir.Value) -> Iterator[ir.Operation]:
-    """The ops that read a value, behind transposes and slices of it."""
+    """The ops that read a value, behind transposes, reshapes and slices of it."""
     for user in users(value):
-        if user.name in ("linalg.transpose", SLICE):
+        if user.name in _MOVES:
             yield from _readers(user.results[0])
         elif user.name != "tensor.dim":
             yield user
 
 
-def _computes_elements(op: ir.Operation) -> bool:
-    """Whether an op makes each element of its result for itself."""
-    is_generic = op.name == "linalg.generic" and read_elementwise(op) is not None
+def _reads_in_place(op: ir.Operation) -> bool:
+    """Whether an op's kernel reads a slice where it stands: one that computes elements, or sums up
+    rows of them, as norms do."""
+    is_generic = op.name == "linalg.generic" and not is_contraction(op)
     return is_generic or op.name == "tensor.concat"
+
+
+def _slice_before_transpose(op: ir.Operation) -> bool:
+    """Transposes a slice behind it, not what it is a part of; whether it does."""
+    transpose = defining_op(op.operands[0])
+    view = view_of(op)
+    if transpose is None or transpose.name != "linalg.transpose" or view is None:
+        return False
+    source, result = sizes_of(view.source), sizes_of(view.result)
+    if len(source) != len(result) or any(run.step != 1 or run.start is None for run in view.runs):
+        return False
+    if not all(map(_reads_in_place, _readers(op.results[0]))):
+        return False
+    turned = maps.inverse([*ir.DenseI64ArrayAttr(transpose.attributes["permutation"])])
+    starts = {run.source[0]: run.start or 0 for run in view.runs}
+    build = Builder(op)
+    cut = build.extract_slice(
+        transpose.operands[0], [starts[dim] for dim in turned], [result[dim] for dim in turned]
+    )
+    op.results[0].replace_all_uses_with(build.transpose(cut, maps.inverse(turned)))
+    return True
 
 
 def _rewrite(slice_op: ir.Operation, op: ir.Operation, heads: _Heads) -> None:

@@ -16,11 +16,15 @@ from ..ir import (
     Size,
     SizeProduct,
     body_names,
+    body_of,
+    body_ops,
     collect,
     copy_generic,
     defining_op,
+    element_type,
     erase,
     erase_dead,
+    has_one_use,
     index_dim,
     index_ops,
     iterator_kinds,
@@ -60,6 +64,8 @@ class SplitIndices(Pass):
         if not self.is_for(module):
             return False
         replaced: list[ir.Operation] = []
+        for cast in collect(module, _is_cast_for_loop, bodies=False):
+            _cast_in_loop(cast)
         for loop in collect(module, _is_loop, bodies=False):
             *before, last = _split_all(loop)
             if before or _reads_by_index(loop):
@@ -83,6 +89,34 @@ def _is_loop(op: ir.Operation) -> bool:
 def _is_alone(op: ir.Operation) -> bool:
     others = (child.operation for child in op.block.operations)
     return not any(one.name.startswith(_COMPUTES) and one != op for one in others)
+
+
+def _is_cast_for_loop(op: ir.Operation) -> bool:
+    """Whether an op casts elements for one loop, which reads others by index: heads that a norm
+    widens, too."""
+    if op.name != "linalg.generic" or len(op.operands) != 2 or not has_one_use(op.results[0]):
+        return False
+    (reader,) = users(op.results[0])
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    casts = set(body_names(op)) <= {"arith.extf", "linalg.yield"} and read_elementwise(op)
+    if not casts or not positions or positions[0] != tuple(range(len(positions[1]))):
+        return False
+    loops = reader.name == "linalg.generic" and reader.block == op.block
+    return loops and read_elementwise(reader) is not None and _reads_by_index(reader)
+
+
+def _cast_in_loop(cast: ir.Operation) -> None:
+    """Casts in the body of the loop that reads what a cast makes."""
+    (use,) = cast.results[0].uses
+    loop, number = use.owner.operation, use.operand_number
+    argument = body_of(loop).arguments[number]
+    step, *_ = body_ops(cast)
+    (first, *_) = body_ops(loop)
+    copy = Builder(first).copy(step, [argument])
+    argument.replace_all_uses_except(copy.results[0], copy)
+    argument.set_type(element_type(cast.operands[0]))
+    loop.operands[number] = cast.operands[0]
+    erase(cast)
 
 
 def _reads_by_index(loop: ir.Operation) -> bool:

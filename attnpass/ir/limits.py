@@ -25,6 +25,9 @@ HIDES_ADDED = -1e9
 # Precompiled kernels: a mask's number that hides its key, and that at which a row is moved to 0.
 HIDES_IN_KERNELS = -3e7
 FAR_IN_KERNELS = -1e7
+# A mask's number that kernels which settle unseen rows take for a score, below their -3.5e7: a row
+# of nothing else is even. Of 8 digits, and times log2(e) rounded by 2 at most.
+EVEN_IN_KERNELS = -float(153 * 2**18)
 
 # Added to a score, numbers from here down are themselves in f32, and so they are behind a product
 # with log2(e): rows of nothing else stay even.

@@ -440,6 +440,7 @@ NOT_PROBED = {
     "attn-hold-workspace": _SLOW,
     "attn-join-repeats": _SLOW,
     "attn-match-reshapes": _SLOW,
+    "attn-merge-copies": _SLOW,
     "attn-order-concats": _SLOW,
     "attn-short-rows": _SLOW,
     "attn-slice-heads": _SLOW,

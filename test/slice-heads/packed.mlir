@@ -71,3 +71,37 @@ func.func @returned(%x: tensor<7x48xf16>) -> tensor<7x2x8xf16> {
   %heads = tensor.expand_shape %k [[0], [1, 2]] output_shape [7, 2, 8] : tensor<7x16xf16> into tensor<7x2x8xf16>
   return %heads : tensor<7x2x8xf16>
 }
+
+// One of three that are transposed together is transposed alone, by what reads it; attention reads
+// all of the others as they are.
+//
+// CHECK-LABEL: func.func @one_of_three(
+// CHECK-SAME: %[[X:.*]]: tensor<7x3x2x8xf16>
+// CHECK: %[[K:.*]] = tensor.extract_slice %[[X]][0, 1, 0, 0] [7, 1, 2, 8] [1, 1, 1, 1]
+// CHECK: linalg.transpose ins(%[[K]] : tensor<7x1x2x8xf16>) outs(%{{.*}} : tensor<1x2x7x8xf16>) permutation = [1, 2, 0, 3]
+func.func @one_of_three(%x: tensor<7x3x2x8xf16>) -> tensor<1x2x7x8xf16> {
+  %to = tensor.empty() : tensor<3x2x7x8xf16>
+  %t = linalg.transpose ins(%x : tensor<7x3x2x8xf16>) outs(%to : tensor<3x2x7x8xf16>) permutation = [1, 2, 0, 3]
+  %k = tensor.extract_slice %t[1, 0, 0, 0] [1, 2, 7, 8] [1, 1, 1, 1] : tensor<3x2x7x8xf16> to tensor<1x2x7x8xf16>
+  %space = tensor.empty() : tensor<1x2x7x8xf16>
+  %r = linalg.generic {indexing_maps = [affine_map<(a, b, c, d) -> (a, b, c, d)>, affine_map<(a, b, c, d) -> (a, b, c, d)>],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%k : tensor<1x2x7x8xf16>) outs(%space : tensor<1x2x7x8xf16>) {
+  ^bb0(%a: f16, %out: f16):
+    %b = arith.addf %a, %a : f16
+    linalg.yield %b : f16
+  } -> tensor<1x2x7x8xf16>
+  return %r : tensor<1x2x7x8xf16>
+}
+
+// The caller reads it: it stays.
+//
+// CHECK-LABEL: func.func @handed_out(
+// CHECK: linalg.transpose ins(%{{.*}} : tensor<7x3x2x8xf16>)
+// CHECK: tensor.extract_slice
+func.func @handed_out(%x: tensor<7x3x2x8xf16>) -> tensor<1x2x7x8xf16> {
+  %to = tensor.empty() : tensor<3x2x7x8xf16>
+  %t = linalg.transpose ins(%x : tensor<7x3x2x8xf16>) outs(%to : tensor<3x2x7x8xf16>) permutation = [1, 2, 0, 3]
+  %k = tensor.extract_slice %t[1, 0, 0, 0] [1, 2, 7, 8] [1, 1, 1, 1] : tensor<3x2x7x8xf16> to tensor<1x2x7x8xf16>
+  return %k : tensor<1x2x7x8xf16>
+}

@@ -1,9 +1,33 @@
-// The precompiled kernels give NaN in rows that see no key: a mask that may hide rows is asked for
-// those. They subtract a row's maximum, rounded, from scores that are not: a row of large negative
-// numbers is moved to begin at 0, what is far below hides its key, and the query is 0 where scores
-// would not change the mask's numbers.
+// Precompiled kernels subtract a row's maximum, rounded, from scores that are not: a row of large
+// negative numbers is moved to begin at 0, and what is far below hides its key. Prefill kernels
+// settle rows that see no key: one whose mask's numbers scores would not change has a number that
+// says so. Others give NaN in such rows: a mask that may hide rows is asked for those, and the query
+// is 0 where scores would not change the mask's numbers.
 
-// RUN: attn-opt %s "--attn-use-kernels=target=sm_90 mode=always kernel=[ad][te]*" | FileCheck %s
+// RUN: attn-opt %s "--attn-use-kernels=target=sm_90 mode=always kernel=attention_*" | FileCheck %s --check-prefix=SETTLED
+// RUN: attn-opt %s "--attn-use-kernels=target=sm_90 mode=always kernel=divided_*" | FileCheck %s
+
+// SETTLED-LABEL: func.func @booleans(
+// SETTLED: %[[R:[0-9]+]]{{.*}} = hal.dispatch.extern "attention_f16_d128_mask_i8
+// SETTLED-NOT: dispatch.region
+// SETTLED: return %[[R]]#0
+
+// SETTLED-LABEL: func.func @numbers(
+// SETTLED: %[[MOST:.*]] = flow.dispatch.region -> (tensor<2x512xf32>)
+// SETTLED: arith.maximumf
+// SETTLED: %[[MASK:.*]] = linalg.generic {{.*}} ins(%arg3, %[[MOST]] : tensor<2x512x512xf32>, tensor<2x512xf32>)
+// SETTLED: %[[NEAR:.*]] = arith.subf
+// SETTLED: %[[EVEN:.*]] = arith.constant 0xCC190000 : f32
+// SETTLED: %[[SHOWN:.*]] = arith.select %{{.*}}, %[[EVEN]], %[[NEAR]]
+// SETTLED: arith.select %{{.*}}, %{{.*}}, %[[SHOWN]]
+// SETTLED: %[[R:[0-9]+]]{{.*}} = hal.dispatch.extern "attention_f16_d128_mask_f32{{.*}}%arg0, %arg1, %arg2, %[[MASK]]
+// SETTLED-NOT: dispatch.region
+// SETTLED: return %[[R]]#0
+
+// SETTLED-LABEL: func.func @halves(
+// SETTLED-NOT: linalg.generic
+// SETTLED: hal.dispatch.extern "attention_f16_d128_mask_f16{{.*}}%arg0, %arg1, %arg2, %arg3
+// SETTLED-NOT: linalg.generic
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
 #k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
@@ -14,7 +38,7 @@
 !t = tensor<2x512x128xf16>
 
 // CHECK-LABEL: func.func @booleans(
-// CHECK: %[[R:[0-9]+]]{{.*}} = hal.dispatch.extern "attention_f16_d128_mask_i8
+// CHECK: %[[R:[0-9]+]]{{.*}} = hal.dispatch.extern "divided_f16_d128_{{.*}}mask_i8
 // CHECK: %[[SEEN:.*]] = flow.dispatch.region -> (tensor<2x512xi32>)
 // CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction"]} ins(%arg3 : tensor<2x512x512xi1>)
 // CHECK: arith.maxui
@@ -42,7 +66,7 @@ func.func @booleans(%q: !t, %k: !t, %v: !t, %mask: tensor<2x512x512xi1>) -> !t {
 // CHECK: %[[NEAR:.*]] = arith.subf %{{.*}}, %[[BASE]]
 // CHECK: %[[LOW:.*]] = arith.cmpf olt, %[[NEAR]]
 // CHECK: arith.select %[[LOW]], %{{.*}}, %[[NEAR]]
-// CHECK: hal.dispatch.extern "attention_f16_d128_mask_f32{{.*}}%[[Q]], %arg1, %arg2, %[[MASK]]
+// CHECK: hal.dispatch.extern "divided_f16_d128_{{.*}}mask_f32{{.*}}%[[Q]], %arg1, %arg2, %[[MASK]]
 // CHECK: arith.maximumf
 // CHECK: arith.cmpf une
 func.func @numbers(%q: !t, %k: !t, %v: !t, %mask: tensor<2x512x512xf32>) -> !t {
@@ -58,7 +82,7 @@ func.func @numbers(%q: !t, %k: !t, %v: !t, %mask: tensor<2x512x512xf32>) -> !t {
 // No f16 is so low.
 // CHECK-LABEL: func.func @halves(
 // CHECK-NOT: arith.cmpf olt
-// CHECK: hal.dispatch.extern "attention_f16_d128_mask_f16
+// CHECK: hal.dispatch.extern "divided_f16_d128_{{.*}}mask_f16
 // CHECK: arith.maximumf
 // CHECK: arith.cmpf une
 func.func @halves(%q: !t, %k: !t, %v: !t, %mask: tensor<2x512x512xf16>) -> !t {

@@ -753,7 +753,8 @@ def capped(scores, to_cap, cap_log2, DTYPE: gl.constexpr):
 @gluon.jit
 def masked(scores, given, unit, BOOLEAN: gl.constexpr):
     """Scores with a mask: `given` times `unit` is added, or, if BOOLEAN, -5.9e29 where it is 0
-    and nothing where it is 1: bytes 0xF0F00000 of an f32, made for four keys at once."""
+    and nothing where it is 1: bytes 0xF0F00000 of an f32, made for four keys at once. A number
+    below -3.5e7, which f16 has none of, takes the score's place: a row of nothing else is even."""
     if BOOLEAN:
         bias = gl.inline_asm_elementwise(
             """{
@@ -773,7 +774,10 @@ def masked(scores, given, unit, BOOLEAN: gl.constexpr):
         )
         scores = scores + bias
     else:
-        scores = scores + given.to(gl.float32) * unit
+        number = given.to(gl.float32)
+        if given.dtype != gl.float16:
+            scores = gl.where(number < -3.5e7, 0.0, scores)
+        scores = scores + number * unit
     return scores
 
 
@@ -977,7 +981,7 @@ def attend_block(
     peak = gl.max(scores, 1) * factor
     if MASK or WINDOW:
         # Far above hidden scores and below all others: hidden keys weigh 0 in rows that have
-        # seen none yet. A row that never sees one is 0 / 0: NaN, as IREE's attention gives.
+        # seen none yet.
         peak = gl.maximum(peak, -1.0e20)
     weights = gl.exp2(scores * factor - peak[:, None])
     total = row_sums(weights, KEYS)
@@ -1072,19 +1076,22 @@ def attend_block(
     for slab in gl.static_range(SLABS(V_HEAD)):
         store_slab(
             out[slab], sums, output, first_row, rows, columns, row_stride,
-            FIRST(V_HEAD, slab), PERSISTENT
+            FIRST(V_HEAD, slab), PERSISTENT, MASK != 0
         )  # fmt: skip
 
 
 @gluon.jit
 def store_slab(
     out, total, output, first_row, rows, columns, row_stride, FIRST_COLUMN: gl.constexpr,
-    PERSISTENT: gl.constexpr,
+    PERSISTENT: gl.constexpr, HIDES: gl.constexpr,
 ):  # fmt: skip
-    """Writes a slab of 64 rows, divided by their sums of weights."""
+    """Writes a slab of 64 rows, divided by their sums of weights. A row that has seen no key is 0
+    where a mask HIDES keys, else NaN."""
     OUT: gl.constexpr = out.type.layout
     OUT_ROWS: gl.constexpr = gl.SliceLayout(1, OUT)
     HEAD: gl.constexpr = out.shape[1]
+    if HIDES:
+        total = gl.where(total == 0.0, 1.0, total)
     if PERSISTENT:
         out = out * gl.convert_layout(1.0 / total, OUT_ROWS)[:, None]
     else:

@@ -327,17 +327,18 @@ def attend(
         if MASK:
             factor = 1.0
             scores = scores * scale_log2
-            if MASK == 2:  # noqa: SIM108 (known to the compiler)
+            if MASK == 2:
                 scores = gl.where(given != 0, scores, -5.9e29)
             else:
-                scores = scores + given * LOG2E
+                # As in hopper_attention.py: a row of nothing but such numbers is even.
+                scores = gl.where(given < -3.5e7, 0.0, scores) + given * LOG2E
         scores = hide_keys(
             scores, number, first_row, keys, diagonal, behind, KEYS, CAUSAL, WINDOW, SCORES
         )
         new_peak = gl.maximum(peak, gl.max(scores, 1) * factor)
         if MASK or WINDOW:
             # Far above hidden scores and below all others: hidden keys weigh 0 in rows that have
-            # seen none yet. A row that never sees one is 0 / 0: NaN, as IREE's attention gives.
+            # seen none yet.
             new_peak = gl.maximum(new_peak, -1.0e20)
         weights = gl.exp2(scores * factor - new_peak[:, None])
         shrink = gl.exp2(peak - new_peak)
@@ -349,6 +350,8 @@ def attend(
         own = values_of((high, middle, low), v_tiles, stage, none)
         mbarrier.arrive(v_empty.index(stage), count=1)
         out = out + own
+    if MASK:
+        total = gl.where(total == 0.0, 1.0, total)
     out = out / gl.convert_layout(total, OUT_ROWS)[:, None]
     row = first_row + gl.arange(0, 64, layout=OUT_ROWS)
     column = gl.arange(0, HEAD, layout=gl.SliceLayout(0, OUT))

@@ -106,6 +106,9 @@ def _offers(
     kernels = [kernel for kernel in kernels if _has_mask(kernel, mask, kind)]
     if mask.kind == "operand" and unaligned_slice(facts.value("mask")):
         kernels = [kernel for kernel in kernels if kernel.keys_multiple == 1]
+    elif mask.kind == "operand" and any(map(_loads_tiles, kernels)):
+        # Those that load a mask's elements one by one are for masks that are not aligned.
+        kernels = [one for one in kernels if one.kind != "prefill" or _loads_tiles(one)]
     # What fills up least is never slower, of one kind.
     least = {
         kind: min(kernel.head_dims for kernel in kernels if kernel.kind == kind)
@@ -125,6 +128,11 @@ def _offers(
         words += " and a soft-cap" if mask.cap else ""
         return Refusal(f"no kernel for {_type_words(types)} has its kind of mask{words}")
     return plans
+
+
+def _loads_tiles(kernel: Kernel) -> bool:
+    """Whether a prefill kernel for masks loads tiles of one."""
+    return kernel.kind == "prefill" and kernel.keys_multiple > 1 and not kernel.v_transposed
 
 
 def _row(facts: AttentionFacts, over_latents: bool) -> int:
@@ -301,6 +309,9 @@ def _plan(
         return sink
     lying = given.lying
     work = _work(facts, row, mask, given.group, given.repeats, kernel)
+    if placed is not None:
+        mask_bytes = _elements(facts, "mask") * element_bytes(facts.value("mask"))
+        work = replace(work, mask_bytes=mask_bytes, mask_by_row=placed.by_row)
     fitted = _moving_seconds(facts, _fitted(facts, target), {}, given, target)
     own, kernel_time = iree_seconds(work) + fitted, kernel_seconds(work, kernel, target)
     copied = {*given.moved, *given.widened, *given.signed}
@@ -449,7 +460,7 @@ def _lying(
     values = {name: sources.get(name, facts.value(name)) for name in _READ}
     reads = common_places(values, orders | _as_they_are(sources), group)
     order, result = orders["output"], facts.result
-    hides = mask_may_hide_rows(facts)
+    hides = mask_may_hide_rows(facts) and not kernel.settles_unseen
     own = None if hides else written_place(result, order, reads, group)
     at_result = result_place(result, order, reads, group)
     moved = [name for name, value in values.items() if is_moved(value)]

@@ -113,7 +113,7 @@ def _by_kernel(
         return new
     if plan.at_result is None:
         new = build.transpose(new, maps.inverse(plan.orders["output"]))
-    return with_zeros(facts, new, build)
+    return new if kernel.settles_unseen else with_zeros(facts, new, build)
 
 
 def _kv_heads(build: Builder, plan: KernelPlan, heads: Size) -> Size:
@@ -201,13 +201,14 @@ def _value(
     each row of the mask where that matters."""
     value = plan.sources.get(name, facts.value(name))
     if name == "mask":
-        value = within_range(build, facts, most)
+        value = within_range(build, facts, most, plan.kernel.settles_unseen)
     if name in plan.widened:
         value = widen(build, value, plan.widened[name])
     elif element_type_name(value) == "i1":
         value = cast_elements(build, value, ir.IntegerType.get_signless(8), "arith.extui")
     if name == "query":
-        value = without_absorbed(build, facts, value, most)
+        if not plan.kernel.settles_unseen:
+            value = without_absorbed(build, facts, value, most)
         value = signed_query(build, value, facts.value("scale"))
     return value
 

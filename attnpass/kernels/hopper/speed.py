@@ -9,7 +9,13 @@ to; a unit test holds this rule against those pairs. In words:
   (273 for 96, 241 for 192 and 128, 150 for 40, and less than 50 with 257 or 729 rows). Kernel: 8.5
   us (a launch, and the memory engine's descriptors), and 11 ns a key and wave, or the speed that
   the manifest has for it; with 8 bits that speed, in whole waves (head dim 128: 9.5 ns a key, or
-  10.4 where V is transposed). So IREE keeps up to 128 keys, and kernels win from 256 on.
+  10.4 where V is transposed). So IREE keeps up to 128 keys, and kernels win from 256 on. A mask
+  that is a tensor costs IREE 0.3 ps a score and its bytes at 4 TB/s. Kernels that load tiles of one
+  do not stay on their multiprocessors: 3.5 us a wave, 11 where all rows have one mask, and a key
+  9.3 ns and 0.07 for each column of a head, 3 more with bf16, 2.5 with truth values, 8 with f32. So
+  IREE keeps up to 512 keys of heads of 64. (8 x 512, 16 heads of 64, a launch: padding 84 us by the
+  kernel with bf16, 74 with truth values, 43 and 39 by IREE; causal and padded 54; T5, f32, 67 and
+  66; HunyuanVideo, 24 heads of 128, 4352 keys, 569.)
 - decode, IREE: 4 us where the keys are too few to be split, else 10.5 us and 4.4 TB/s, 8 TB/s
   where they fit in the L2 cache. With grouped queries 21 us and 3.4 TB/s. Keys that fill no tile
   of 64 have no configuration: 200 ns a key and wave of heads (80 heads of 64, 220 keys that are
@@ -45,6 +51,9 @@ _L2_BYTES = 50e6
 _PREFILL_LAUNCH, _DECODE_LAUNCHES = 8.5e-6, 9e-6
 # A launch, and what a wave of clusters takes beside its keys.
 _DIVIDED_LAUNCH, _DIVIDED_WAVE = 3e-6, 5e-6
+# What a wave of a prefill kernel that loads a mask takes beside its keys, by whether each row has
+# a mask of its own.
+_MASKED_WAVE = {True: 3.5e-6, False: 11e-6}
 _COMPUTE_UNITS = 132
 # How many clusters of so many workgroups run at once: a cluster lies in one group of 16 or 18 of
 # the multiprocessors.
@@ -61,7 +70,8 @@ class Work:
     """An attention's size: heads of K and V, rows that share them (`group` heads of `rows`
     rows each), keys, both head dims together, and the bytes of an element, those of K and V on
     average. `seen` is the share of the keys that a causal mask or a window leaves, which kernels
-    profit from; `known` is False where the number of heads or rows is an assumption."""
+    profit from; `known` is False where the number of heads or rows is an assumption. `mask_bytes`
+    are those of a mask that is a tensor, which all rows share if not `mask_by_row`."""
 
     kv_heads: float
     group: int
@@ -71,6 +81,8 @@ class Work:
     width: float
     seen: float = 1.0
     known: bool = True
+    mask_bytes: float = 0.0
+    mask_by_row: bool = True
 
     @property
     def own_rows(self) -> int:
@@ -94,8 +106,15 @@ def iree_seconds(work: Work) -> float:
         a_key = (13e-9 + 23e-9 * min(1, max(0, blocks - 16) / 48)) * work.head_dims / 256
         is_whole = work.head_dims & (work.head_dims - 1) == 0
         rate = 3.7e13 if work.head_dims > 1024 else 3e14 if is_whole else 1.5e14
-        return 4e-6 + max(a_key * work.keys, work.flops / rate)
+        return 4e-6 + max(a_key * work.keys, work.flops / rate) + _iree_mask_seconds(work)
     return _iree_decode_seconds(work) + _unconfigured_seconds(work)
+
+
+def _iree_mask_seconds(work: Work) -> float:
+    """What IREE's code spends on a mask that is a tensor, for each score and on its bytes."""
+    if not work.mask_bytes:
+        return 0.0
+    return 3e-13 * work.flops / (2 * work.head_dims) + work.mask_bytes / 4e12
 
 
 def _iree_decode_seconds(work: Work) -> float:
@@ -132,6 +151,9 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     blocks = heads * math.ceil(work.rows / kernel.rows_per_workgroup)
     waves = max(blocks / target.compute_units, 1)
     waves = math.ceil(waves) if work.known else waves
+    if kernel.mask == "operand" and kernel.keys_multiple > 1:
+        a_wave = _MASKED_WAVE[work.mask_by_row] + _masked_key(kernel) * work.keys
+        return _PREFILL_LAUNCH + waves * a_wave
     seen = work.keys * work.seen
     # What a kernel fills up takes as long.
     head_dims = sum(kernel.head_dims)
@@ -147,6 +169,12 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     # Not timed: a prefill kernel loads less at once than a decode kernel.
     reading = work.seen * work.cache_bytes / 3.5e12
     return _PREFILL_LAUNCH + max(a_key * waves * seen, flops / rate, reading)
+
+
+def _masked_key(kernel: Kernel) -> float:
+    """Seconds a key and wave of a prefill kernel that loads tiles of a mask."""
+    nanoseconds = 9.3 + 0.035 * sum(kernel.head_dims)
+    return 1e-9 * (nanoseconds + {"bf16": 3, "i8": 2.5, "f32": 8}.get(kernel.mask_type, 0))
 
 
 def _latent_seconds(work: Work, kernel: Kernel, target: Target) -> float:

@@ -1,10 +1,12 @@
 """What the precompiled kernels need around them for rows that see no key, and for masks of large
 numbers.
 
-They divide by a sum of weights that is 0 where a row sees no key, and their code is fixed: what
-they give is NaN, so that others say which rows those are. They subtract a row's maximum, rounded,
-from scores that are not: with masks of large numbers that difference is no longer near 0, and its
-power of 2 no number of f16.
+They subtract a row's maximum, rounded, from scores that are not: with masks of large numbers that
+difference is no longer near 0, and its power of 2 no number of f16. So numbers far below a row's
+largest become -infinity, and a row of nothing but low numbers is moved to 0. Where its numbers
+absorb the scores the row is the mean of V: kernels that settle unseen rows find `EVEN_IN_KERNELS`
+there, and take it for the scores; before others Q is 0. Those divide by a sum of weights that is 0
+where a row sees no key, too: others say which rows those are.
 """
 
 from __future__ import annotations
@@ -18,7 +20,12 @@ from ...attention.facts import AttentionFacts
 from ...attention.mask_numbers import may_hide, may_hold_below, shows_each_row_a_key
 from ...attention.sinks import AttentionWithSink
 from ...ir import Builder, element_type, element_type_name, is_float, sizes_of
-from ...ir.limits import ABSORBS_IN_KERNELS, FAR_IN_KERNELS, HIDES_IN_KERNELS
+from ...ir.limits import (
+    ABSORBS_IN_KERNELS,
+    EVEN_IN_KERNELS,
+    FAR_IN_KERNELS,
+    HIDES_IN_KERNELS,
+)
 
 
 def with_zeros(facts: AttentionFacts, result: ir.Value, build: Builder) -> ir.Value:
@@ -51,24 +58,31 @@ def row_maximum(facts: AttentionFacts, build: Builder) -> ir.Value | None:
     return _most_seen(facts.value("mask"), reduced, build)
 
 
-def within_range(build: Builder, facts: AttentionFacts, most: ir.Value | None) -> ir.Value:
-    """The mask, in numbers that the kernels can add: far below the largest of its row (`most`, of
+def within_range(
+    build: Builder, facts: AttentionFacts, most: ir.Value | None, settles: bool
+) -> ir.Value:
+    """The mask, in numbers that the kernel can add: far below the largest of its row (`most`, of
     `row_maximum`) it hides keys, and a row that is far below 0 is moved there, which changes no
-    weight."""
+    weight. For a kernel that `settles` unseen rows, those that absorb scores say so."""
     mask = facts.value("mask")
     if not _holds_below(facts, FAR_IN_KERNELS):
         return mask
     kind = element_type(mask)
+    evens = settles and _holds_below(facts, ABSORBS_IN_KERNELS)
 
     def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
         near, limit = x[0], inner.constant_float(HIDES_IN_KERNELS, kind)
+        shown = near
         if most is not None:
-            base = inner.select(
-                _far_below(inner, x[1], FAR_IN_KERNELS), x[1], inner.constant_float(0.0, kind)
-            )
+            zero = inner.constant_float(0.0, kind)
+            base = inner.select(_far_below(inner, x[1], FAR_IN_KERNELS), x[1], zero)
             near = inner.create("arith.subf", [kind], [near, base]).results[0]
+            shown = near
+        if most is not None and evens:
+            even = inner.constant_float(EVEN_IN_KERNELS, kind)
+            shown = inner.select(_far_below(inner, x[1], ABSORBS_IN_KERNELS), even, near)
         hidden = inner.constant_float(-math.inf, kind)
-        return [inner.select(inner.compare_floats("olt", near, limit), hidden, near)]
+        return [inner.select(inner.compare_floats("olt", near, limit), hidden, shown)]
 
     everywhere = tuple(range(len(sizes_of(mask))))
     _, kept = _axes(facts)
