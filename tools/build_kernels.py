@@ -40,6 +40,8 @@ TRITON = "3.6.0"
 TYPES = {"f16": "*fp16", "bf16": "*bf16", "f32": "*fp32"}
 TYPES |= {"f8E4M3FN": "*fp8e4nv", "f8E5M2": "*fp8e5"}
 MASK_TYPES = {"none": "*i8", "f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "i8": "*i8"}
+# One row of keys for all rows.
+MASK_TYPES |= {"keys": "*fp32"}
 MASK_WIDTHS = {"f16": 2, "bf16": 2, "f32": 4, "i8": 1}
 POINTERS = ("query", "key", "value", "mask", "output", "scratch")
 CONSTANTS = ("rows", "keys", "group", "diagonal")
@@ -125,7 +127,7 @@ class Variant:
         names = [*CONSTANTS]
         names += ["heads"] if self.q_stages else []
         names += WINDOW_CONSTANTS if self.window else ()
-        names += MASK_CONSTANTS if self.mask != "none" else ()
+        names += MASK_CONSTANTS[self.mask == "keys" :] if self.mask != "none" else ()
         names += [*STRIDE_CONSTANTS, *(["columns"] if self.padded else []), "scale"]
         return (*names, *(["cap"] if self.soft_cap else []))
 
@@ -172,8 +174,8 @@ class Variant:
             "output_type": self.output_type,
             "head_dims": [self.head_dim, self.value_dim or self.head_dim],
             "v_layout": "transposed" if self.v_transposed else "row-major",
-            "mask": "operand" if self.mask != "none" else kind,
-            "mask_type": self.mask,
+            "mask": {"none": kind, "keys": "keys"}.get(self.mask, "operand"),
+            "mask_type": "f32" if self.mask == "keys" else self.mask,
             "soft_cap": self.soft_cap,
             "keys_multiple": 16 // min(widths, default=16),
             "rows_per_workgroup": 64 * self.parts,
@@ -470,7 +472,7 @@ AnyVariant = TritonVariant | DividedVariant
 
 def _mask_number(mask: str) -> int:
     """How the sources number the kinds of masks."""
-    return {"none": 0, "i8": 2}.get(mask, 1)
+    return {"none": 0, "i8": 2, "keys": 3}.get(mask, 1)
 
 
 def variants() -> list[AnyVariant]:
@@ -497,6 +499,8 @@ def prefill_variants() -> list[Variant]:
         if head == 64:
             options = (("KEYS", 64), ("STAGES", 4), ("REGISTERS", 112))
             found.append(replace(plain, parts=4, options=options))
+            if not v_t and not causal:
+                found += [replace(one, mask="keys") for one in found[-2:]]
     for element, head in itertools.product(("f16", "bf16"), (64, 128, 256)):
         keys = 64 if head == 256 else 128
         options = (("KEYS", keys), ("STAGES", 2), ("REGISTERS", 232))
@@ -655,7 +659,7 @@ def main() -> int:
         old = json.loads((arguments.out / "manifest.json").read_text())["kernels"]
         names = [variant.name for variant in every]
         kept = {entry["name"]: entry for entry in [*old, *entries]}
-        entries = [kept[name] for name in names]
+        entries = [kept[name] for name in names if name in kept]
     manifest = {"version": 1, "triton": TRITON, "kernels": entries}
     text = json.dumps(manifest, indent=1) + "\n"
     if arguments.check:
