@@ -41,6 +41,8 @@ TRITON = "3.6.0"
 TYPES = {"f16": "*fp16", "bf16": "*bf16", "f32": "*fp32"}
 TYPES |= {"f8E4M3FN": "*fp8e4nv", "f8E5M2": "*fp8e5"}
 MASK_TYPES = {"none": "*i8", "f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "i8": "*i8"}
+# One row of keys for all rows.
+MASK_TYPES |= {"keys": "*fp32"}
 MASK_WIDTHS = {"f16": 2, "bf16": 2, "f32": 4, "i8": 1}
 POINTERS = ("query", "key", "value", "mask", "sinks", "output", "scratch")
 CONSTANTS = ("rows", "keys", "group", "diagonal")
@@ -154,7 +156,7 @@ class Variant:
         if self.is_narrow:
             return (*CONSTANTS, *window, "heads", "columns", "scale")
         names = [*CONSTANTS, *(["heads"] if self.q_stages else []), *window]
-        names += MASK_CONSTANTS if self.mask != "none" else ()
+        names += MASK_CONSTANTS[self.mask == "keys" :] if self.mask != "none" else ()
         names += SINK_CONSTANTS if self.sink else ()
         names += [*STRIDE_CONSTANTS, *(["columns"] if self.padded else []), "scale"]
         return (*names, *(["cap"] if self.soft_cap else []))
@@ -193,12 +195,12 @@ class Variant:
         multiple = 16 if self.is_narrow else 16 // min(widths, default=16)
         own, hides = self.element_type, "causal" if self.causal else "none"
         hides = "window" if self.window else hides
-        return fields(
+        found = fields(
             "prefill",
             (own, own, self.value_type or own, self.output_type),
             (self.head_dim, self.value_dim or self.head_dim),
-            self.mask,
-            hides,
+            "none" if self.mask == "keys" else self.mask,
+            "keys" if self.mask == "keys" else hides,
             v_layout="transposed" if self.v_transposed else "row-major",
             soft_cap=self.soft_cap,
             keys_multiple=multiple,
@@ -207,6 +209,7 @@ class Variant:
             **({"sink": True} if self.sink else {}),
             **({"settles_unseen": True} if self.mask != "none" else {}),
         )
+        return found | ({"mask_type": "f32"} if self.mask == "keys" else {})
 
 
 @dataclass(frozen=True)
@@ -338,7 +341,7 @@ class CombineVariant:
             keys_multiple=1,
             rows_per_workgroup=1,
             columns_per_workgroup=self.columns,
-            **({"sink": True} if self.sink else {}),
+            **({"sink": True} if self.sink else dict[str, Any]()),
         )
 
 
@@ -401,7 +404,7 @@ AnyVariant = TritonVariant | DividedVariant
 
 def _mask_number(mask: str) -> int:
     """How the sources number the kinds of masks."""
-    return {"none": 0, "i8": 2}.get(mask, 1)
+    return {"none": 0, "i8": 2, "keys": 3}.get(mask, 1)
 
 
 def variants() -> list[AnyVariant]:
@@ -428,6 +431,8 @@ def prefill_variants() -> list[Variant]:
         if head == 64:
             options = (("KEYS", 64), ("STAGES", 4), ("REGISTERS", 112))
             found.append(replace(plain, parts=4, options=options))
+            if not v_t and not causal:
+                found += [replace(one, mask="keys") for one in found[-2:]]
     for element, head in itertools.product(("f16", "bf16"), (64, 128, 256)):
         keys = 64 if head == 256 else 128
         options = (("KEYS", keys), ("STAGES", 2), ("REGISTERS", 232))
@@ -595,7 +600,7 @@ def main() -> int:
         old = json.loads((arguments.out / "manifest.json").read_text())["kernels"]
         names = [variant.name for variant in every]
         kept = {entry["name"]: entry for entry in [*old, *entries]}
-        entries = [kept[name] for name in names]
+        entries = [kept[name] for name in names if name in kept]
     manifest = {"version": 1, "triton": TRITON, "kernels": entries}
     text = json.dumps(manifest, indent=1) + "\n"
     if arguments.check:

@@ -12,7 +12,7 @@ so the tensor cores work while the exponentials are computed. With small heads t
 take as long as the products, and four warpgroups, whose turns interleave, beat two.
 
 A program's start and end take as long as two or three tiles. Kernels that are PERSISTENT (all
-without a mask operand and a soft-cap) pay once: one program stays on each multiprocessor and
+without a mask of rows and a soft-cap) pay once: one program stays on each multiprocessor and
 computes one block of rows after the other. Q, K and V have a loading warp each, which makes its
 descriptor while the others make theirs, and goes on to the next block while the multiplying
 warpgroups write their result.
@@ -684,6 +684,13 @@ def load_mask(
 
 
 @gluon.jit
+def load_mask_row(mask, tile, keys, KEYS: gl.constexpr):
+    """A row of a mask of keys for one tile, a key a thread; 0 outside of it."""
+    column = tile * KEYS + gl.arange(0, KEYS, layout=gl.BlockedLayout([1], [32], [4], [0]))
+    return gl.load(mask + column, mask=column < keys, other=0)
+
+
+@gluon.jit
 def hide_keys(
     scores,
     tile,
@@ -864,6 +871,7 @@ def attend(
         cap_log2
     ) = given  # fmt: skip
     heads, group, sections, limits, batch_heads = work
+    own_mask = mask
     if PERSISTENT:
         own = batch_heads * group
         rows, keys, mask_stride = place[3], place[4], place[5]
@@ -879,11 +887,14 @@ def attend(
                     turn, first_head, sections[1], limits, heads, rows, keys, 64 * PARTS,
                     KEYS, CAUSAL, WINDOW
                 )  # fmt: skip
+                if MASK:
+                    divisor, count = place[6], place[7]
+                    own_mask = mask + gl.to_tensor(head // divisor % count).to(gl.int64) * keys
                 sink = sinks
                 if SINK:
                     sink += head % sink_count
                 attend_block(
-                    rows_of(output, strides, head // own, head % own), strides[2], mask,
+                    rows_of(output, strides, head // own, head % own), strides[2], own_mask,
                     sink, shared, barriers,
                     (first_row, first_tile, tiles, rows, keys, mask_stride), limits, done, used,
                     scale_log2, cap_log2, columns, PARTS, HEAD, V_HEAD, KEYS, CAUSAL, WINDOW, MASK,
@@ -960,6 +971,9 @@ def attend_block(
     for slab in gl.static_range(SLABS(V_HEAD)):
         out += (no_product(WIDTH(V_HEAD, slab), dtype),)
 
+    if MASK == 3:
+        # Loaded a tile ahead: one register, and nobody waits for memory.
+        row_ahead = load_mask_row(mask, first_tile, keys, KEYS)
     stage = stage_of(used, STAGES)
     mbarrier.wait(q_full.index(q_stage), (done // Q_STAGES) & 1)
     mbarrier.wait(k_full.index(stage), (used // STAGES) & 1)
@@ -969,6 +983,9 @@ def attend_block(
         mbarrier.wait(m_full.index(0), 0)
         given = m_tiles.index(PART).load(SCORES)
         mbarrier.arrive(m_empty.index(0), count=1)
+    elif MASK == 3:
+        given = gl.convert_layout(row_ahead, gl.SliceLayout(0, SCORES))[None, :]
+        row_ahead = load_mask_row(mask, first_tile + 1, keys, KEYS)
     elif MASK:
         given = load_mask(mask, first_tile, first_row, rows, keys, mask_stride, KEYS, SCORES)
     if CAP:
@@ -1011,6 +1028,9 @@ def attend_block(
             mask_stage = tile % MASK_STAGES
             mbarrier.wait(m_full.index(mask_stage), (tile // MASK_STAGES) & 1)
             given = m_tiles.index(mask_stage * PARTS + PART).load(SCORES)
+        elif MASK == 3:
+            given = gl.convert_layout(row_ahead, gl.SliceLayout(0, SCORES))[None, :]
+            row_ahead = load_mask_row(mask, number + 1, keys, KEYS)
         elif MASK:
             given = load_mask(mask, number, first_row, rows, keys, mask_stride, KEYS, SCORES)
         scores = warpgroup_mma_wait(num_outstanding=SLABS(V_HEAD), deps=(next_scores,))
@@ -1219,8 +1239,9 @@ def attention(
     aligned. Query and key have one type, value and output one of 16 bits. Row i sees keys 0 to i +
     diagonal if CAUSAL, where diagonal >= 0; if WINDOW too, none before key i - behind. MASK is 0
     for none, 1 for a mask that is added to the scaled scores (then scale > 0), 2 for bytes that
-    are 1 where a key is seen and else 0. Head h reads mask number h / mask_divisor % mask_count,
-    each of (rows, keys), or of (keys) if mask_stride, the distance of its rows, is 0. MASK_STAGES
+    are 1 where a key is seen and else 0, 3 for one that is added, too, and has one row of keys for
+    all rows. Head h reads mask number h / mask_divisor % mask_count, each of (rows, keys), or of
+    (keys) if mask_stride, the distance of its rows, is 0, or MASK is 3. MASK_STAGES
     is how many tiles of a mask are kept in shared memory; then its rows start at multiples of 16
     bytes; 0 for any mask. If CAP, a scaled score s becomes cap * tanh(s / cap), before the mask.
     If SINK, the weight of a score that belongs to no key is added to a row's sum of weights: head h
@@ -1228,8 +1249,8 @@ def attention(
     Arguments that a kernel does not need are not among its parameters.
     The grid is heads * ceil(rows / (64 * PARTS)) programs in one dim, or, if PERSISTENT, any
     number: each takes one block of rows after the other, and Q_STAGES blocks of Q have room in
-    shared memory. Then MASK must be 0. LAZY kernels must be PERSISTENT, and have neither a window
-    nor a cap.
+    shared memory. Then MASK must be 0 or 3. LAZY kernels must be PERSISTENT, and have neither a
+    window nor a cap.
     `scratch` is not read: the build puts the memory of the TMA descriptors in its place.
     """
     ROWS: gl.constexpr = 64 * PARTS
@@ -1237,7 +1258,7 @@ def attention(
     v_dtype: gl.constexpr = value.dtype.element_ty
     KEY_BITS: gl.constexpr = HEAD * dtype.primitive_bitwidth + V_HEAD * v_dtype.primitive_bitwidth
     blocks = (rows + ROWS - 1) // ROWS
-    gl.static_assert(not PERSISTENT or MASK == 0)
+    gl.static_assert(not PERSISTENT or MASK == 0 or MASK == 3)
     gl.static_assert(not LAZY or (PERSISTENT and not WINDOW and not CAP and not SINK))
     if PADDED:
         columns = elements(columns, dtype).to(gl.int32)
@@ -1307,11 +1328,11 @@ def attention(
             mbarrier.init(m_empty.index(stage), count=PARTS)
     fence_async_shared()
 
-    place = (0, 0, 0, rows, keys, mask_stride)
+    place = (0, 0, 0, rows, keys, mask_stride, mask_divisor, mask_count)
     if not PERSISTENT:
         first_tile, tiles = key_tiles(first_row, keys, diagonal, behind, ROWS, KEYS, CAUSAL, WINDOW)
         place = (first_row, first_tile, tiles, rows, keys, mask_stride)
-    if MASK:
+    if MASK and not PERSISTENT:
         size = keys.to(gl.int64)
         if mask_stride != 0:
             size = size * rows

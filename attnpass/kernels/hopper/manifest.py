@@ -47,8 +47,9 @@ class Kernel(DeviceCode):
     query, `cache_type` that of K and `value_type` that of V. `head_dims` are those of Q.K and of
     V; kernels that are told how many `columns` there are take fewer, too.
     `v_layout` is `row-major` (keys, head dim) or `transposed`; `mask` is `none`, `causal`,
-    `window` (causal, and no keys far behind) or `operand` (a tensor of `mask_type`); `soft_cap`
-    says whether it caps scores (a decode kernel only where it is told to); the number of keys
+    `window` (causal, and no keys far behind), `operand` (a tensor of `mask_type`) or `keys` (one
+    row of it for all rows); `soft_cap` says whether it caps scores (a decode kernel only where it
+    is told to); the number of keys
     must be a multiple of `keys_multiple` (for the rows of V^T or of a mask to be aligned) and
     every operand aligned to `alignment` bytes. Decode kernels read the keys in tiles of
     `keys_per_tile`; `programs_per_unit` of them fit on a multiprocessor at once; prefill

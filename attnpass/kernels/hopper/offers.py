@@ -103,12 +103,16 @@ def _offers(
     if isinstance(placed, Refusal):
         return placed
     kind = _mask_type(facts) if mask.kind == "operand" else "none"
-    kernels = [kernel for kernel in kernels if _has_mask(kernel, mask, kind)]
+    kernels = [kernel for kernel in kernels if _has_mask(kernel, mask, kind, placed)]
     if mask.kind == "operand" and unaligned_slice(facts.value("mask")):
         kernels = [kernel for kernel in kernels if kernel.keys_multiple == 1]
     elif mask.kind == "operand" and any(map(_loads_tiles, kernels)):
         # Those that load a mask's elements one by one are for masks that are not aligned.
-        kernels = [one for one in kernels if one.kind != "prefill" or _loads_tiles(one)]
+        kernels = [
+            one
+            for one in kernels
+            if one.kind != "prefill" or one.mask == "keys" or _loads_tiles(one)
+        ]
     # What fills up least is never slower, of one kind.
     least = {
         kind: min(kernel.head_dims for kernel in kernels if kernel.kind == kind)
@@ -146,11 +150,14 @@ def _row(facts: AttentionFacts, over_latents: bool) -> int:
     return max(reversed(dims), key=lambda dim: facts.assumed_extent((dim,)))
 
 
-def _has_mask(kernel: Kernel, mask: Mask, mask_type: str) -> bool:
+def _has_mask(kernel: Kernel, mask: Mask, mask_type: str, placed: MaskPlace | None) -> bool:
     """Whether the kernel computes masks of this kind, and a soft-cap or none; decode kernels
     compare every key with both limits and prefill kernels with a soft-cap know windows alone, so
-    that they need no kinds of their own for limits."""
+    that they need no kinds of their own for limits. A row of keys that all rows share is small, and
+    made f32 of any type for kernels that know such masks."""
     kind = mask.kind
+    if kernel.mask == "keys":
+        return placed is not None and not placed.by_row and not mask.cap and mask_type in _ADDED
     if kind == "none" and kernel.sink:
         kind = "causal"  # With limits that hide nothing.
     if kind != "operand" and kernel.over_cache:
@@ -260,6 +267,10 @@ def _dims_words(kernels: Sequence[Kernel]) -> list[str]:
 def _type_words(types: Types) -> str:
     """Element types in words: the one of all of Q, K and V, or those of each."""
     return types[0] if len({*types}) == 1 else ", ".join(types)
+
+
+# Types of masks that become f32: truth values 0 or -inf.
+_ADDED = ("i8", "f16", "bf16", "f32")
 
 
 def _mask_type(facts: AttentionFacts) -> str:

@@ -27,7 +27,7 @@ from .extern import launch, runs_on_hopper
 from .places import UNIT, HeadPlace, common_places, numbers_of, ordered_place, rows_of
 from .plan import KernelPlan
 from .scale import magnitude, signed_query
-from .unseen import row_maximum, with_zeros, within_range, without_absorbed
+from .unseen import as_numbers, row_maximum, with_zeros, within_range, without_absorbed
 
 
 def replace_by_kernel(facts: AttentionFacts, plan: KernelPlan, elsewhere: bool) -> None:
@@ -202,7 +202,9 @@ def _value(
     value = plan.sources.get(name, facts.value(name))
     if name == "mask":
         value = within_range(build, facts, most, plan.kernel.settles_unseen)
-    if name in plan.widened:
+    if name == "mask" and plan.kernel.mask == "keys":
+        value = as_numbers(build, value)
+    elif name in plan.widened:
         value = widen(build, value, plan.widened[name])
     elif element_type_name(value) == "i1":
         value = cast_elements(build, value, ir.IntegerType.get_signless(8), "arith.extui")

@@ -61,6 +61,8 @@ _CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 6: 17, 8: 15}
 # Operations a second of kernels for 8 bits, by head dim, where no module with them was timed: those
 # of launches of the kernel for V^T; one for row-major V has 0.93 of them (docs/notes/kernels.md).
 _NARROW_RATES = {64: 5.3e14, 128: 8.9e14, 256: 1.2e15}
+# How much longer a key takes under a mask of keys.
+_KEYS_MASK = 1.8
 # Seconds a key and workgroup, by head dim.
 _DIVIDED_KEY = {64: 4.9e-9, 128: 8.2e-9}
 
@@ -162,6 +164,7 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     # heads of 64), and heads of 64 nearly as long as those of 128: the exponentials are as many.
     larger = (kernel.rows_per_workgroup / 128) ** 0.75
     a_key = 11e-9 * larger * max(head_dims / 256, 0.85)
+    a_key *= _KEYS_MASK if kernel.mask == "keys" else 1
     rate = _prefill_rate(kernel) or _untimed_rate(kernel)
     if kernel.element_type.startswith(("f8", "f32")):
         a_wave = target.compute_units * kernel.rows_per_workgroup

@@ -19,6 +19,7 @@ from iree.compiler import ir
 from ...attention.facts import AttentionFacts
 from ...attention.mask_numbers import may_hide, may_hold_below, shows_each_row_a_key
 from ...attention.sinks import AttentionWithSink
+from ...attention.widening import widen
 from ...ir import Builder, element_type, element_type_name, is_float, sizes_of
 from ...ir.limits import (
     ABSORBS_IN_KERNELS,
@@ -89,6 +90,21 @@ def within_range(
     init = build.empty(sizes_of(mask), kind)
     inputs, places = ([mask], [everywhere]) if most is None else ([mask, most], [everywhere, kept])
     return build.generic(inputs, [init], [*places, everywhere], body)[0]
+
+
+def as_numbers(build: Builder, mask: ir.Value) -> ir.Value:
+    """A mask of numbers, or of truth values, which become 0 and -inf, as what is added, in f32."""
+    f32 = ir.F32Type.get()
+    if is_float(element_type(mask)):
+        return widen(build, mask, "f32")
+
+    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
+        nothing, hidden = (inner.constant_float(value, f32) for value in (0.0, -math.inf))
+        return [inner.select(_shows(inner, x[0]), nothing, hidden)]
+
+    everywhere = tuple(range(len(sizes_of(mask))))
+    init = build.empty(sizes_of(mask), f32)
+    return build.generic([mask], [init], [everywhere, everywhere], body)[0]
 
 
 def without_absorbed(

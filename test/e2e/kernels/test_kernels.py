@@ -53,7 +53,9 @@ def test_parameters_are_those_that_iree_passes(kernel: Kernel) -> None:
     found = re.findall(rb"\x04\x17\x0c\x00(.{12})", image, re.S)
     parameters = sorted(struct.unpack("<4xHHI", entry) for entry in found)
     pointers = {"prefill": 4, "divided": 4, "decode": 5, "latent": 5, "combine": 3}[kernel.kind]
-    pointers += (kernel.mask == "operand") + bool(kernel.scratch_per_workgroup) + kernel.sink
+    pointers += (
+        (kernel.mask in ("operand", "keys")) + bool(kernel.scratch_per_workgroup) + kernel.sink
+    )
     sizes = [8] * pointers + [4] * len(kernel.constants)
     assert [entry[2] >> 18 for entry in parameters] == sizes
     assert [entry[1] for entry in parameters] == [sum(sizes[:i]) for i in range(len(sizes))]
