@@ -72,6 +72,7 @@ REGISTRY: dict[str, str] = {
     "attn-own-buffers": "attnpass.repair.own_buffers:OwnBuffers",
     "attn-pack-products": "attnpass.cpu.pack_products:PackProducts",
     "attn-place-pieces": "attnpass.forms.place_pieces:PlacePieces",
+    "attn-plain-einsums": "attnpass.repair.plain_einsums:PlainEinsums",
     "attn-plain-indices": "attnpass.repair.plain_indices:PlainIndices",
     "attn-propagate-layout": "attnpass.layout.propagate_layout:PropagateLayout",
     "attn-raise": "attnpass.raising.raise_attention:RaiseAttention",

@@ -80,6 +80,13 @@ def _joined() -> Probe:
     return Probe(modules.JOINED, "attn-join-reshapes", FAILED, inputs=[x], wanted=lambda: [wanted])
 
 
+def _einsum() -> Probe:
+    x, w = random((2, 3, 4), (4, 8))
+    wanted = x.astype(np.float64) @ w
+    name = "attn-plain-einsums"
+    return Probe(modules.EINSUM, name, FAILED, inputs=[x, w], wanted=lambda: [wanted])
+
+
 def _crossed() -> Probe:
     (x,) = random((20, 3))
     sums = x.astype(np.float64).sum(-1)
@@ -254,6 +261,7 @@ PROBES = {
         error="failed to legalize operation 'stablehlo.dot_general'",
     ),
     "heads joined to rows from ONNX": _joined(),
+    "einsums of any batch and length from ONNX": _einsum(),
     "softmax over unknown keys": _near_keys(),
     "sums read in two orders": _crossed(),
     "norms of embeddings that are read again": Probe(

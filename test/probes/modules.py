@@ -72,6 +72,13 @@ func.func @main(%x: !torch.vtensor<[?,?,4,8],f32>) -> !torch.vtensor<[?,32],f32>
 }
 """
 
+EINSUM = """
+func.func @main(%x: !torch.vtensor<[?,?,4],f32>, %w: !torch.vtensor<[4,8],f32>) -> !torch.vtensor<[?,?,8],f32> attributes {torch.onnx_meta.ir_version = 9 : si64, torch.onnx_meta.opset_version = 17 : si64} {
+  %r = torch.operator "onnx.Einsum"(%x, %w) {torch.onnx.equation = "bik,kn->bin"} : (!torch.vtensor<[?,?,4],f32>, !torch.vtensor<[4,8],f32>) -> !torch.vtensor<[?,?,8],f32>
+  return %r : !torch.vtensor<[?,?,8],f32>
+}
+"""
+
 # The sums of rows, each beside each.
 CROSSED = """
 #ij = affine_map<(i, j) -> (i, j)>
