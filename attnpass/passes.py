@@ -52,6 +52,7 @@ REGISTRY: dict[str, str] = {
     "attn-generic-products": "attnpass.repair.generic_products:GenericProducts",
     "attn-hidden-rows": "attnpass.repair.fully_masked_rows:HiddenRows",
     "attn-hold-workspace": "attnpass.gpu.hold_workspace:HoldWorkspace",
+    "attn-instance-norms": "attnpass.repair.instance_norms:InstanceNorms",
     "attn-integers-to-bf16": "attnpass.repair.integers_to_bf16:IntegersToBf16",
     "attn-join-dims": "attnpass.forms.join_dims:JoinDims",
     "attn-join-repeats": "attnpass.forms.join_repeats:JoinRepeats",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from iree.compiler import ir
 
@@ -13,6 +13,7 @@ from .printed import torch_element, torch_shape, torch_tensor
 from .queries import defining_op
 
 _OPERATOR = "torch.operator"
+_OPSET = "torch.onnx_meta.opset_version"
 _PREFIX, _VALUE, _PERM = "onnx.", "torch.onnx.value", "torch.onnx.perm"
 
 
@@ -32,6 +33,14 @@ def onnx_numbers(value: ir.Value) -> list[int]:
     blob = resource_bytes(op) or b""
     places = range(0, len(blob), 8)
     return [int.from_bytes(blob[at : at + 8], "little", signed=True) for at in places]
+
+
+def onnx_opset(op: ir.Operation) -> int:
+    """The version of ONNX's ops in a function; 0 where it does not say."""
+    function = op.parent
+    while function is not None and _OPSET not in function.attributes:
+        function = function.parent
+    return ir.IntegerAttr(function.attributes[_OPSET]).value if function is not None else 0
 
 
 class OnnxBuilder(Builder):
@@ -56,12 +65,25 @@ class OnnxBuilder(Builder):
         value = {_VALUE: ir.Attribute.parse(text, self.anchor.context)}
         return self.onnx("Constant", [], [len(numbers)], value, "si64")
 
+    def onnx_number(self, number: float, element: str) -> ir.Value:
+        """One number, a tensor without dims."""
+        text = f"dense<{number:.17e}> : tensor<{element}>"
+        value = {_VALUE: ir.Attribute.parse(text, self.anchor.context)}
+        return self.onnx("Constant", [], [], value, element)
+
+    def si64(self, number: int) -> ir.Attribute:
+        """A number as ONNX's attributes hold it."""
+        return ir.Attribute.parse(f"{number} : si64", self.anchor.context)
+
+    def si64s(self, numbers: Iterable[int]) -> ir.Attribute:
+        """`si64`, of a list."""
+        return ir.ArrayAttr.get([self.si64(number) for number in numbers], self.anchor.context)
+
     def onnx_transpose(self, value: ir.Value, order: Sequence[int]) -> ir.Value:
         """Dim i of the result is dim order[i] of `value`."""
         if list(order) == sorted(order):
             return value
-        text = f"[{', '.join(f'{dim} : si64' for dim in order)}]"
-        perm = {_PERM: ir.Attribute.parse(text, self.anchor.context)}
+        perm = {_PERM: self.si64s(order)}
         sizes = torch_shape(value.type)
         return self.onnx("Transpose", [value], [sizes[dim] for dim in order], perm)
 

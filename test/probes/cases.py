@@ -87,6 +87,16 @@ def _einsum() -> Probe:
     return Probe(modules.EINSUM, name, FAILED, inputs=[x, w], wanted=lambda: [wanted])
 
 
+def _instance_norm() -> Probe:
+    x, w, b = random((2, 4, 9), (4,), (4,))
+    wide = x.astype(np.float64)
+    normed = (wide - wide.mean(-1, keepdims=True)) / np.sqrt(wide.var(-1, keepdims=True) + 1e-5)
+    wanted = normed * w[:, None] + b[:, None]
+    name = "attn-instance-norms"
+    others, inputs = "attn-store-sums", [x, w, b]
+    return Probe(modules.INSTANCE_NORM, name, inputs=inputs, wanted=lambda: [wanted], beside=others)
+
+
 def _crossed() -> Probe:
     (x,) = random((20, 3))
     sums = x.astype(np.float64).sum(-1)
@@ -261,6 +271,7 @@ PROBES = {
         error="failed to legalize operation 'stablehlo.dot_general'",
     ),
     "heads joined to rows from ONNX": _joined(),
+    "norms of images of any size from ONNX": _instance_norm(),
     "einsums of any batch and length from ONNX": _einsum(),
     "softmax over unknown keys": _near_keys(),
     "sums read in two orders": _crossed(),

@@ -72,6 +72,13 @@ func.func @main(%x: !torch.vtensor<[?,?,4,8],f32>) -> !torch.vtensor<[?,32],f32>
 }
 """
 
+INSTANCE_NORM = """
+func.func @main(%x: !torch.vtensor<[2,4,?],f32>, %w: !torch.vtensor<[4],f32>, %b: !torch.vtensor<[4],f32>) -> !torch.vtensor<[2,4,?],f32> attributes {torch.onnx_meta.ir_version = 9 : si64, torch.onnx_meta.opset_version = 17 : si64} {
+  %r = torch.operator "onnx.InstanceNormalization"(%x, %w, %b) : (!torch.vtensor<[2,4,?],f32>, !torch.vtensor<[4],f32>, !torch.vtensor<[4],f32>) -> !torch.vtensor<[2,4,?],f32>
+  return %r : !torch.vtensor<[2,4,?],f32>
+}
+"""
+
 EINSUM = """
 func.func @main(%x: !torch.vtensor<[?,?,4],f32>, %w: !torch.vtensor<[4,8],f32>) -> !torch.vtensor<[?,?,8],f32> attributes {torch.onnx_meta.ir_version = 9 : si64, torch.onnx_meta.opset_version = 17 : si64} {
   %r = torch.operator "onnx.Einsum"(%x, %w) {torch.onnx.equation = "bik,kn->bin"} : (!torch.vtensor<[?,?,4],f32>, !torch.vtensor<[4,8],f32>) -> !torch.vtensor<[?,?,8],f32>

@@ -154,6 +154,44 @@ def _model(nodes, inputs, outputs, opset, initializers=()):
     return onnx.helper.make_model(graph, opset_imports=opsets)
 
 
+@pytest.mark.parametrize("kind", ["FLOAT", "FLOAT16"])
+@pytest.mark.parametrize("opset", [17, 21])
+def test_group_norms_of_images_of_any_size(kind: str, opset: int) -> None:
+    """As exporters write them: an instance norm of the groups, joined and cut again. It is to
+    compile at the default level."""
+    node, element = onnx.helper.make_node, getattr(onnx.TensorProto, kind)
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(element)
+    shape = ["b", 8, "h", "w"]
+    model = _model(
+        [
+            node("Reshape", ["x", "groups"], ["g"]),
+            node("InstanceNormalization", ["g", "one", "zero"], ["n"], epsilon=1e-6),
+            node("Shape", ["x"], ["sizes"]),
+            node("Reshape", ["n", "sizes"], ["r"]),
+            node("Mul", ["r", "scale"], ["y"]),
+        ],
+        [("x", element, shape)],
+        [("y", element, shape)],
+        opset,
+        {
+            "groups": np.array([0, 2, -1]),
+            "one": np.ones(2, dtype),
+            "zero": np.zeros(2, dtype),
+            "scale": np.linspace(0.5, 1.5, 8).astype(dtype).reshape(8, 1, 1),
+        },
+    )
+    fast = attnpass.onnx.compile(model)
+    assert "fallback" not in fast.report.to_text()
+    random = np.random.default_rng(0)
+    for sizes in ((2, 8, 5, 6), (1, 8, 3, 1)):
+        x = (random.standard_normal(sizes) * 6 + 30).astype(dtype)
+        groups = x.astype(np.float64).reshape(sizes[0], 2, -1)
+        normed = groups - groups.mean(-1, keepdims=True)
+        normed /= np.sqrt((normed**2).mean(-1, keepdims=True) + 1e-6)
+        wanted = normed.reshape(sizes) * np.linspace(0.5, 1.5, 8).reshape(8, 1, 1)
+        assert rel_error(fast(x), wanted) < (5e-3 if kind == "FLOAT16" else 2e-5)
+
+
 # Operands' sizes: letters that are unknown, and sizes of the others.
 EINSUMS = (
     ("bik,kn->bin", "bi", {"k": 16, "n": 8}),
