@@ -82,6 +82,7 @@ REGISTRY: dict[str, str] = {
     "attn-scatter-rows": "attnpass.forms.scatter_rows:ScatterRows",
     "attn-share-masks": "attnpass.forms.share_masks:ShareMasks",
     "attn-short-rows": "attnpass.gpu.short_rows:ShortRows",
+    "attn-signed-powers": "attnpass.repair.signed_powers:SignedPowers",
     "attn-slice-heads": "attnpass.forms.slice_heads:SliceHeads",
     "attn-spin-waits": "attnpass.gpu.spin_waits:SpinWaits",
     "attn-split-indices": "attnpass.gpu.split_indices:SplitIndices",

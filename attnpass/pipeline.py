@@ -114,6 +114,7 @@ STEPS = (
     # preprocessing
     Step("attn-match-reshapes", "IREE fuses nothing across reshapes to computed sizes"),
     Step("attn-join-repeats", "IREE copies weights that are repeated along dims it joins"),
+    Step("attn-signed-powers", "IREE's power of a negative number is NaN on CPUs"),
     Step("attn-gelu-tanh", "GELU by tanh is imported with a factor of three digits"),
     Step(
         "attn-raise",

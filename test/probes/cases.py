@@ -97,6 +97,12 @@ def _instance_norm() -> Probe:
     return Probe(modules.INSTANCE_NORM, name, inputs=inputs, wanted=lambda: [wanted], beside=others)
 
 
+def _powers() -> Probe:
+    x, y = (np.array(each, np.float32) for each in ((-2, -2, 0, 3), (3, 2, 0, 2)))
+    wanted = np.array((-8.0, 4, 1, 9))
+    return Probe(modules.POWERS, "attn-signed-powers", inputs=[x, y], wanted=lambda: [wanted])
+
+
 def _crossed() -> Probe:
     (x,) = random((20, 3))
     sums = x.astype(np.float64).sum(-1)
@@ -271,6 +277,7 @@ PROBES = {
         error="failed to legalize operation 'stablehlo.dot_general'",
     ),
     "heads joined to rows from ONNX": _joined(),
+    "powers of negative numbers": _powers(),
     "norms of images of any size from ONNX": _instance_norm(),
     "einsums of any batch and length from ONNX": _einsum(),
     "softmax over unknown keys": _near_keys(),
