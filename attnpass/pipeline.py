@@ -100,6 +100,8 @@ STEPS = (
     # start
     Step("attn-flex-masks", "the import of FlexAttention calls hidden keys a score of -inf"),
     Step("attn-tensor-and", "the import fails on `a & b` of two tensors"),
+    Step("attn-instance-norms", "the import of ONNX divides by another count than unknown sizes'"),
+    Step("attn-plain-einsums", "the import of ONNX joins dims of einsums to one of them"),
     Step(
         "attn-wide-sums", "norms, means and softmaxes of 16 bits are imported to be summed in them"
     ),
@@ -117,6 +119,7 @@ STEPS = (
     Step("attn-sum-scans", "IREE adds up a running sum in one thread"),
     Step("attn-find-writes", "IREE writes by index in one thread, whatever is written"),
     Step("attn-split-products", "IREE transposes the weights of experts at each call"),
+    Step("attn-signed-powers", "IREE's power of a negative number is NaN on CPUs"),
     Step("attn-gelu-tanh", "GELU by tanh is imported with a factor of three digits"),
     Step(
         "attn-raise",

@@ -272,6 +272,7 @@ class DecodeVariant:
     @property
     def fields(self) -> dict[str, Any]:
         output = "f16" if self.element_type.startswith("f8") else self.element_type
+        more: dict[str, Any] = {"sink": True} if self.sink else {}
         return fields(
             self.kind,
             (self.element_type, self.cache_type, self.cache_type, output),
@@ -341,7 +342,7 @@ class CombineVariant:
             keys_multiple=1,
             rows_per_workgroup=1,
             columns_per_workgroup=self.columns,
-            **({"sink": True} if self.sink else dict[str, Any]()),
+            **more,
         )
 
 

@@ -9,13 +9,12 @@ from typing import ClassVar
 
 from iree.compiler import ir
 
-from ..ir import Builder, copied_attributes, defining_op, known_attribute
-from ..ir.constants import resource_bytes
-from ..ir.printed import torch_element, torch_shape, torch_tensor
+from ..ir import copied_attributes, known_attribute
+from ..ir.onnx_ops import OnnxBuilder, is_onnx, onnx_numbers
+from ..ir.printed import torch_shape
 from ..passes import OpPass
 
-_OPERATOR = "torch.operator"
-_VALUE, _ALLOW_ZERO = "torch.onnx.value", "torch.onnx.allowzero"
+_ALLOW_ZERO = "torch.onnx.allowzero"
 
 
 @dataclass(frozen=True)
@@ -39,33 +38,26 @@ class JoinReshapes(OpPass):
     mends: ClassVar[str] = "reshapes of ONNX that join dims of unknown sizes drop all but one"
 
     def wanted(self, op: ir.Operation) -> bool:
-        return _is_onnx(op, "Reshape") and bool(_first_shape(op))
+        return is_onnx(op, "Reshape") and bool(_first_shape(op))
 
     def change(self, op: ir.Operation) -> str:
         source, numbers = op.operands[0], _first_shape(op)
-        build = Builder(op)
-        text = f"dense<{numbers}> : tensor<{len(numbers)}xsi64>"
-        attributes = {
-            "name": ir.StringAttr.get("onnx.Constant", op.context),
-            _VALUE: ir.Attribute.parse(text, op.context),
-        }
-        shape = build.create(_OPERATOR, [torch_tensor([len(numbers)], "si64")], [], attributes)
+        build = OnnxBuilder(op)
         known = torch_shape(source.type)
         sizes = [
             known[place] if number == 0 else None if number < 0 else number
             for place, number in enumerate(numbers)
         ]
-        kind = torch_tensor(sizes, torch_element(source.type))
-        more = copied_attributes(op, _ALLOW_ZERO)
-        between = build.create(_OPERATOR, [kind], [source, shape.results[0]], more)
-        op.operands[0] = between.results[0]
+        more = copied_attributes(op, "name", _ALLOW_ZERO)
+        between = build.onnx("Reshape", [source, build.onnx_constant(numbers)], sizes, more)
+        op.operands[0] = between
         return "is two reshapes: IREE's import pairs unknown dims with others"
 
 
 def _first_shape(op: ir.Operation) -> list[int]:
     """The shape that comes between, as ONNX writes it (0: the dim as it is); empty for reshapes
     that IREE reads right."""
-    sizes, numbers = torch_shape(op.operands[0].type), _numbers(op.operands[1])
+    sizes, numbers = torch_shape(op.operands[0].type), onnx_numbers(op.operands[1])
     if not numbers or not sizes or (0 in numbers and _takes_zeros(op)):
         return []
     copied = next((place for place, number in enumerate(numbers) if number), len(numbers))
@@ -98,20 +90,3 @@ def _known_behind(sizes: Sequence[int | None]) -> list[int]:
             break
         known.insert(0, size)
     return known
-
-
-def _numbers(value: ir.Value) -> list[int]:
-    """The numbers in a constant of ONNX; none for other values."""
-    op = defining_op(value)
-    if op is None or not _is_onnx(op, "Constant"):
-        return []
-    attribute = known_attribute(op, _VALUE)
-    if isinstance(attribute, ir.DenseElementsAttr):
-        return [int(number) for number in ir.DenseIntElementsAttr(attribute)]
-    blob = resource_bytes(op) or b""
-    places = range(0, len(blob), 8)
-    return [int.from_bytes(blob[at : at + 8], "little", signed=True) for at in places]
-
-
-def _is_onnx(op: ir.Operation, name: str) -> bool:
-    return op.name == _OPERATOR and ir.StringAttr(op.attributes["name"]).value == f"onnx.{name}"

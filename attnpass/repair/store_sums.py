@@ -32,8 +32,8 @@ class StoreSums(OpPass):
     A reduction that an op reads in two orders (the numbers of documents of rows and of keys, which
     a mask compares) stands in memory: fused, IREE reads one of them in the other's place.
 
-    So are scores of a softmax over an unknown number of keys: their tile would be as long as the
-    longest row there may be.
+    So do scores of a softmax over an unknown number of keys, and what a norm of an unknown number
+    squares: their tile would be as long as the longest row there may be.
     """
 
     name: ClassVar[str] = "attn-store-sums"
@@ -49,7 +49,7 @@ class StoreSums(OpPass):
             stored = _is_crossed(op) and barrier_behind(op)
             return "its result is put in memory: an op reads it in two orders" if stored else ""
         if _is_in_softmax(op) and barrier_behind(op):
-            return "its result is put in memory: a softmax over an unknown number reads it"
+            return "its result is put in memory: a softmax or norm over an unknown number reads it"
         stored = _is_shared(op) and barrier_behind(op)
         return "its result is put in memory: a norm and others read it" if stored else ""
 
@@ -81,7 +81,16 @@ def _is_in_softmax(op: ir.Operation) -> bool:
     if any(_is_unknown_softmax(reader) for reader in readers):
         return True
     is_power = "math.exp" in body_names(op)
-    return len(readers) > 1 and not is_power and any(map(_reduces_unknown, readers))
+    return len(readers) > 1 and not is_power and any(map(_is_reduced_unknown, readers))
+
+
+def _is_reduced_unknown(op: ir.Operation) -> bool:
+    """Whether op reduces over a dim known only at run time, or makes what alone such a reduction
+    reads (the squares of a norm)."""
+    if op.name != "linalg.generic" or reduces(op):
+        return _reduces_unknown(op)
+    readers = list(_readers(op))
+    return len(readers) == 1 and _is_reduced_unknown(readers[0])
 
 
 def _is_unknown_softmax(op: ir.Operation) -> bool:

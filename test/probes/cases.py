@@ -80,6 +80,29 @@ def _joined() -> Probe:
     return Probe(modules.JOINED, "attn-join-reshapes", FAILED, inputs=[x], wanted=lambda: [wanted])
 
 
+def _einsum() -> Probe:
+    x, w = random((2, 3, 4), (4, 8))
+    wanted = x.astype(np.float64) @ w
+    name = "attn-plain-einsums"
+    return Probe(modules.EINSUM, name, FAILED, inputs=[x, w], wanted=lambda: [wanted])
+
+
+def _instance_norm() -> Probe:
+    x, w, b = random((2, 4, 9), (4,), (4,))
+    wide = x.astype(np.float64)
+    normed = (wide - wide.mean(-1, keepdims=True)) / np.sqrt(wide.var(-1, keepdims=True) + 1e-5)
+    wanted = normed * w[:, None] + b[:, None]
+    name = "attn-instance-norms"
+    others, inputs = "attn-store-sums", [x, w, b]
+    return Probe(modules.INSTANCE_NORM, name, inputs=inputs, wanted=lambda: [wanted], beside=others)
+
+
+def _powers() -> Probe:
+    x, y = (np.array(each, np.float32) for each in ((-2, -2, 0, 3), (3, 2, 0, 2)))
+    wanted = np.array((-8.0, 4, 1, 9))
+    return Probe(modules.POWERS, "attn-signed-powers", inputs=[x, y], wanted=lambda: [wanted])
+
+
 def _crossed() -> Probe:
     (x,) = random((20, 3))
     sums = x.astype(np.float64).sum(-1)
@@ -254,6 +277,9 @@ PROBES = {
         error="failed to legalize operation 'stablehlo.dot_general'",
     ),
     "heads joined to rows from ONNX": _joined(),
+    "powers of negative numbers": _powers(),
+    "norms of images of any size from ONNX": _instance_norm(),
+    "einsums of any batch and length from ONNX": _einsum(),
     "softmax over unknown keys": _near_keys(),
     "sums read in two orders": _crossed(),
     "norms of embeddings that are read again": Probe(

@@ -116,6 +116,47 @@ func.func @no_norm(%x: tensor<32x32xf32>, %y: tensor<32x32xf32>) -> (tensor<32x3
 
 // -----
 
+// What a norm over an unknown number takes the mean from, which it squares and divides.
+// CHECK-LABEL: func.func @norm(
+// CHECK: %[[CENTERED:.*]] = linalg.generic
+// CHECK: arith.subf
+// CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[CENTERED]]
+// CHECK: ins(%[[STORED]] :
+// CHECK: arith.mulf
+// CHECK: ins(%[[STORED]], %{{.*}}
+// CHECK: arith.divf
+// CHECK-NOT: compute_barrier
+// CHECK: return
+#map = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device]} {
+func.func @norm(%x: tensor<8x?xf32>, %mean: tensor<8xf32>, %f: tensor<8xf32>, %e: tensor<8x?xf32>) -> tensor<8x?xf32> {
+  %0 = linalg.generic {indexing_maps = [#map, #row, #map], iterator_types = ["parallel", "parallel"]} ins(%x, %mean : tensor<8x?xf32>, tensor<8xf32>) outs(%e : tensor<8x?xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.subf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<8x?xf32>
+  %1 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]} ins(%0 : tensor<8x?xf32>) outs(%e : tensor<8x?xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.mulf %a, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<8x?xf32>
+  %2 = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%1 : tensor<8x?xf32>) outs(%f : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %a, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %3 = linalg.generic {indexing_maps = [#map, #row, #map], iterator_types = ["parallel", "parallel"]} ins(%0, %2 : tensor<8x?xf32>, tensor<8xf32>) outs(%e : tensor<8x?xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.divf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<8x?xf32>
+  return %3 : tensor<8x?xf32>
+}
+}
+
+// -----
+
 // The scores of a softmax over an unknown number of keys; not its exponentials.
 // CHECK-LABEL: func.func @softmax(
 // CHECK: %[[SCORES:.*]] = linalg.generic

@@ -154,6 +154,80 @@ def _model(nodes, inputs, outputs, opset, initializers=()):
     return onnx.helper.make_model(graph, opset_imports=opsets)
 
 
+@pytest.mark.parametrize("kind", ["FLOAT", "FLOAT16"])
+@pytest.mark.parametrize("opset", [17, 21])
+def test_group_norms_of_images_of_any_size(kind: str, opset: int) -> None:
+    """As exporters write them: an instance norm of the groups, joined and cut again. It is to
+    compile at the default level."""
+    node, element = onnx.helper.make_node, getattr(onnx.TensorProto, kind)
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(element)
+    shape = ["b", 8, "h", "w"]
+    model = _model(
+        [
+            node("Reshape", ["x", "groups"], ["g"]),
+            node("InstanceNormalization", ["g", "one", "zero"], ["n"], epsilon=1e-6),
+            node("Shape", ["x"], ["sizes"]),
+            node("Reshape", ["n", "sizes"], ["r"]),
+            node("Mul", ["r", "scale"], ["y"]),
+        ],
+        [("x", element, shape)],
+        [("y", element, shape)],
+        opset,
+        {
+            "groups": np.array([0, 2, -1]),
+            "one": np.ones(2, dtype),
+            "zero": np.zeros(2, dtype),
+            "scale": np.linspace(0.5, 1.5, 8).astype(dtype).reshape(8, 1, 1),
+        },
+    )
+    fast = attnpass.onnx.compile(model)
+    assert "fallback" not in fast.report.to_text()
+    random = np.random.default_rng(0)
+    for sizes in ((2, 8, 5, 6), (1, 8, 3, 1)):
+        x = (random.standard_normal(sizes) * 6 + 30).astype(dtype)
+        groups = x.astype(np.float64).reshape(sizes[0], 2, -1)
+        normed = groups - groups.mean(-1, keepdims=True)
+        normed /= np.sqrt((normed**2).mean(-1, keepdims=True) + 1e-6)
+        wanted = normed.reshape(sizes) * np.linspace(0.5, 1.5, 8).reshape(8, 1, 1)
+        assert rel_error(fast(x), wanted) < (5e-3 if kind == "FLOAT16" else 2e-5)
+
+
+# Operands' sizes: letters that are unknown, and sizes of the others.
+EINSUMS = (
+    ("bik,kn->bin", "bi", {"k": 16, "n": 8}),
+    ("...k,kn->...n", "bi", {"k": 16, "n": 8}),
+    ("bnd,dhe->bhne", "bn", {"d": 16, "h": 2, "e": 4}),
+    ("bhne,hed->bnd", "bn", {"d": 16, "h": 2, "e": 4}),
+    ("bihd,bjhd->bhij", "bhij", {"d": 8}),
+    ("bhid,ijd->bhij", "bij", {"h": 2, "d": 8}),
+    ("bnd,bnd->bn", "bn", {"d": 8}),
+    ("dab,dn->nab", "n", {"d": 4, "a": 3, "b": 5}),
+    ("ab,bcn->acn", "abn", {"c": 3}),
+    ("i,j->ij", "ij", {}),
+)
+
+
+@pytest.mark.parametrize(("equation", "unknown", "known"), EINSUMS, ids=[e[0] for e in EINSUMS])
+def test_einsums_of_unknown_sizes(equation: str, unknown: str, known: dict[str, int]) -> None:
+    spelled = equation.replace("...", "bi")
+    terms, result = spelled.split("->")
+    inputs = [
+        (name, onnx.TensorProto.FLOAT, [known.get(letter, letter) for letter in term])
+        for name, term in zip("xy", terms.split(","), strict=True)
+    ]
+    node = onnx.helper.make_node("Einsum", ["x", "y"], ["z"], equation=equation)
+    kind = ("z", onnx.TensorProto.FLOAT, [known.get(letter, letter) for letter in result])
+    fast = attnpass.onnx.compile(_model([node], inputs, [kind], 17))
+    random = np.random.default_rng(0)
+    for first in (2, 1):
+        sizes = {**known, **{letter: first + n for n, letter in enumerate(unknown)}}
+        x, y = (
+            random.standard_normal([sizes[letter] for letter in term]).astype(np.float32)
+            for term in terms.split(",")
+        )
+        assert rel_error(fast(x, y), np.einsum(spelled, x.astype(np.float64), y)) < 2e-5
+
+
 def test_attention_of_opset_23() -> None:
     """Grouped queries over a cache of any length, with a mask that hides all keys of a row: what
     ONNX makes of the op is raised again."""

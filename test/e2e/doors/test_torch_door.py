@@ -526,3 +526,19 @@ def test_other_doors_name_this_one() -> None:
         attnpass.compile_str(torch.nn.Identity())
     with pytest.raises(TypeError, match=r"unknown option 'taget'; did you mean 'target'\?"):
         attnpass.torch.compile(torch.nn.Identity(), (torch.ones(2),), taget="sm_80")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_powers_are_numbers_below_zero(dtype: torch.dtype) -> None:
+    class Powers(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return x**y, (-1.0) ** y, x**3
+
+    infinite = float("inf")
+    bases = [0, 0, 0, 0, -1, -2, -2, -2, 2, infinite, -infinite, 1, -3]
+    exponents = [0, 1, 2, -1, 3, 2, 0.5, 0, 0, 0, 3, infinite, -2]
+    given = torch.tensor(bases, dtype=dtype), torch.tensor(exponents, dtype=dtype)
+    for got, wanted in zip(
+        attnpass.torch.compile(Powers(), given)(*given), Powers()(*given), strict=True
+    ):
+        assert torch.allclose(got, wanted, rtol=2e-2, equal_nan=True)

@@ -1,0 +1,43 @@
+// Powers whose exponent is computed get the sign of their base; others stay.
+
+// RUN: attn-opt %s --attn-signed-powers --remarks 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
+
+// WHY-COUNT-1: has the sign of its base: IREE's power of a negative number is NaN
+// WHY-NOT: has the sign
+
+module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device]} {
+
+// CHECK-LABEL: func.func @powers(
+// CHECK: ^bb0(%[[X:.*]]: f32, %[[Y:.*]]: f32, %{{.*}}: f32):
+// CHECK: %[[SIZE:.*]] = math.absf %[[X]]
+// CHECK: math.powf %[[SIZE]], %[[Y]]
+// CHECK: arith.fptosi
+// CHECK: arith.negf
+// CHECK-COUNT-3: arith.select
+// CHECK-NOT: math.powf
+// CHECK: linalg.yield
+func.func @powers(%x: tensor<8xf32>, %y: tensor<8xf32>, %e: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%x, %y : tensor<8xf32>, tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = math.powf %a, %b : f32
+    linalg.yield %p : f32
+  } -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// A number as the exponent, and frequencies of positions.
+// CHECK-LABEL: func.func @numbers(
+// CHECK-NOT: math.absf
+func.func @numbers(%x: tensor<8xf32>, %e: tensor<8xf32>) -> tensor<8xf32> {
+  %cubed = arith.constant 3.0 : f32
+  %base = arith.constant 10000.0 : f32
+  %0 = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %p = math.powf %a, %cubed : f32
+    %q = math.powf %base, %p : f32
+    linalg.yield %q : f32
+  } -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+}
