@@ -272,7 +272,6 @@ class DecodeVariant:
     @property
     def fields(self) -> dict[str, Any]:
         output = "f16" if self.element_type.startswith("f8") else self.element_type
-        more: dict[str, Any] = {"sink": True} if self.sink else {}
         return fields(
             self.kind,
             (self.element_type, self.cache_type, self.cache_type, output),
@@ -335,6 +334,7 @@ class CombineVariant:
 
     @property
     def fields(self) -> dict[str, Any]:
+        more: dict[str, Any] = {"sink": True} if self.sink else {}
         return fields(
             "combine",
             (*["f32"] * 3, self.output_type),
