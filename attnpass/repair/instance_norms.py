@@ -29,7 +29,7 @@ class InstanceNorms(Pass):
     """
 
     name: ClassVar[str] = "attn-instance-norms"
-    summary: ClassVar[str] = "ONNX's instance norms of unknown sizes are written out"
+    summary: ClassVar[str] = "ONNX's instance norms of unknown sizes"
     phase: ClassVar[str] = "start"
     mends: ClassVar[str] = "instance norms of ONNX of unknown sizes divide by another count"
 

@@ -39,7 +39,7 @@ class PlainEinsums(Pass):
     """
 
     name: ClassVar[str] = "attn-plain-einsums"
-    summary: ClassVar[str] = "ONNX's einsums of unknown sizes are MatMuls"
+    summary: ClassVar[str] = "ONNX's einsums of unknown sizes"
     phase: ClassVar[str] = "start"
     mends: ClassVar[str] = "einsums of ONNX that join dims of unknown sizes drop all but one"
 
@@ -64,7 +64,7 @@ def _as_product(op: ir.Operation) -> ir.Value | None:
     spelled = _spelled(equation.replace(" ", ""), [len(shape) for shape in shapes])
     sizes = _sizes(spelled, shapes)
     for swapped in (False, True):
-        product = _PlainProduct.of(spelled, sizes, swapped)
+        product = _MatMul.of(spelled, sizes, swapped)
         if product is None or (product.is_imported_right() and "->" in equation):
             return None
         if product.can_be_built():
@@ -103,7 +103,7 @@ def _sizes(spelled: Sequence[str], shapes: Sequence[Sequence[int | None]]) -> Si
 
 
 @dataclass(frozen=True)
-class _PlainProduct:
+class _MatMul:
     """An einsum of two operands as a MatMul: the letters of both, of the result and of each kind of
     dim, in the order in which they are joined."""
 
@@ -117,7 +117,7 @@ class _PlainProduct:
     sizes: Sizes
 
     @staticmethod
-    def of(spelled: Sequence[str], sizes: Sizes, swapped: bool) -> _PlainProduct | None:
+    def of(spelled: Sequence[str], sizes: Sizes, swapped: bool) -> _MatMul | None:
         """None where a letter stands twice in a term, or in one operand alone."""
         if len(spelled) != 3:
             return None
@@ -133,7 +133,7 @@ class _PlainProduct:
         rows = "".join(x for x in result if x not in other)
         columns = "".join(x for x in result if x not in one)
         summed = "".join(x for x in one if x not in result)
-        return _PlainProduct(one, other, result, shared, rows, columns, summed, sizes)
+        return _MatMul(one, other, result, shared, rows, columns, summed, sizes)
 
     def is_imported_right(self) -> bool:
         kinds = (self.shared, self.rows, self.columns, self.summed)

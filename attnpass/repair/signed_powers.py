@@ -27,7 +27,7 @@ class SignedPowers(OpPass):
     """
 
     name: ClassVar[str] = "attn-signed-powers"
-    summary: ClassVar[str] = "CPUs: powers of negative numbers are numbers"
+    summary: ClassVar[str] = "CPUs: powers of negative numbers"
     backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
     mends: ClassVar[str] = "powers of negative numbers by computed exponents are NaN on CPUs"
 
