@@ -201,6 +201,8 @@ def blocks_on_gpu() -> str:
     names = {case.name: case.words for case in gpu_blocks.cases()}
     lines = []
     for case, ways in results.by_case().items():
+        if "iree" not in ways:
+            continue
         times = [_told(ways.get(way, {})) for way in ("iree", "attnpass", "kernels", *PYTORCH)]
         ours, best = ways["kernels"], _best_of_pytorch(ways)
         spent = [f"{way['device_ms']:.3f}" for way in (ours, ways[best])]
@@ -212,6 +214,22 @@ def blocks_on_gpu() -> str:
     words = "a call with its synchronisation; errors against float64, those of PyTorch in brackets"
     where = f"{on(results)}, {words}; torch {results.about['versions']['torch']}:\n\n"
     return where + table([*head, "error"], lines)
+
+
+def other_blocks_on_gpu() -> str:
+    """Milliseconds of layers of other models, beside PyTorch's CUDA graph."""
+    results = load("blocks_h200")
+    names = {case.name: case.words for case in gpu_blocks.cases()}
+    lines = []
+    for case, ways in results.by_case().items():
+        if "iree" in ways:
+            continue
+        both = [ways[way] for way in ("kernels", "torch graph")]
+        spent = [f"{one['device_ms']:.3f}" for one in both]
+        errors = f"{ways['kernels']['error']:.0e} ({ways['torch']['error']:.0e})"
+        lines.append([names[case], *spent, *map(three_digits, both), errors])
+    head = ["layer, f16", "GPU", "GPU, PyTorch", "a call", "a call, PyTorch", "error"]
+    return f"{on(results)}:\n\n" + table(head, lines)
 
 
 def _best_of_pytorch(ways: Ways) -> str:
@@ -599,6 +617,7 @@ BLOCKS: dict[tuple[str, str], Block] = {
     ("nvidia.md", "products"): Block(product_kernels, ("product_kernels_h200",)),
     ("passes.md", "passes"): Block(pass_table.passes),
     ("notes/gpu.md", "prefill"): Block(prefill, ("configure_h200",)),
+    ("notes/gpu.md", "other blocks"): Block(other_blocks_on_gpu, ("blocks_h200",)),
     ("notes/gpu.md", "narrow"): Block(narrow, ("configure_h200",)),
     ("notes/gpu.md", "f32"): Block(f32, ("configure_f32_h200",)),
     ("notes/kernels.md", "decode"): Block(kernel_decode, ("kernels_h200",)),

@@ -325,9 +325,10 @@ class _Executables:
         )
 
     def reads_whole(self, dispatch: ir.Operation, number: int) -> bool:
-        """Whether a dispatch is of loops, and loads all of this operand where it reads it."""
+        """Whether a dispatch is of loops, and loads all of this operand where it reads it. What is
+        read by computed indices may have no gaps (attn-gather-slices)."""
         function = self._loops(dispatch)
-        if function is None:
+        if function is None or collect(function, lambda op: op.name == "tensor.extract"):
             return False
         readers = users(function.regions[0].blocks[0].arguments[number])
         value = dispatch.operands[number]

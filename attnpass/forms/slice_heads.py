@@ -116,6 +116,9 @@ def _slice_before_transpose(op: ir.Operation) -> bool:
     source, result = sizes_of(view.source), sizes_of(view.result)
     if len(source) != len(result) or any(run.step != 1 or run.start is None for run in view.runs):
         return False
+    # Not of halves of heads (rotary embedding): what makes both can write them transposed.
+    if not any(size == 1 != of for size, of in zip(result, source, strict=True)):
+        return False
     if not all(map(_reads_in_place, _readers(op.results[0]))):
         return False
     turned = maps.inverse([*ir.DenseI64ArrayAttr(transpose.attributes["permutation"])])
