@@ -106,8 +106,8 @@ def _offers(
     kernels = [kernel for kernel in kernels if _has_mask(kernel, mask, kind, placed)]
     if mask.kind == "operand" and unaligned_slice(facts.value("mask")):
         kernels = [kernel for kernel in kernels if kernel.keys_multiple == 1]
-    elif mask.kind == "operand" and any(map(_loads_tiles, kernels)):
-        # Those that load a mask's elements one by one are for masks that are not aligned.
+    if any(one.mask == "keys" or _loads_tiles(one) for one in kernels if one.mask_type != "none"):
+        # Those that load a mask's elements one by one are for all other masks.
         kernels = [
             one
             for one in kernels
