@@ -13,9 +13,10 @@ to; a unit test holds this rule against those pairs. In words:
   that is a tensor costs IREE 0.3 ps a score and its bytes at 4 TB/s. Kernels that load tiles of one
   do not stay on their multiprocessors: 3.5 us a wave, 11 where all rows have one mask, and a key
   9.3 ns and 0.07 for each column of a head, 3 more with bf16, 2.5 with truth values, 8 with f32. So
-  IREE keeps up to 512 keys of heads of 64. (8 x 512, 16 heads of 64, a launch: padding 84 us by the
-  kernel with bf16, 74 with truth values, 43 and 39 by IREE; causal and padded 54; T5, f32, 67 and
-  66; HunyuanVideo, 24 heads of 128, 4352 keys, 569.)
+  IREE keeps up to 512 keys of heads of 64. Kernels for masks of keys stay, and take 1.8 times as
+  long for a key as those without a mask (41 us there). (8 x 512, 16 heads of 64, a launch: padding
+  84 us by the kernel with bf16, 74 with truth values, 43 and 39 by IREE; causal and padded 54; T5,
+  f32, 67 and 66; HunyuanVideo, 24 heads of 128, 4352 keys, 569.)
 - decode, IREE: 4 us where the keys are too few to be split, else 10.5 us and 4.4 TB/s, 8 TB/s
   where they fit in the L2 cache. With grouped queries 21 us and 3.4 TB/s. Keys that fill no tile
   of 64 have no configuration: 200 ns a key and wave of heads (80 heads of 64, 220 keys that are
