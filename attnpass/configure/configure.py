@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -37,9 +36,9 @@ class Configure(Pass):
     and one that no entry is known to be right for is left, with the reason in the report.
     """
 
-    name: ClassVar[str] = "attn-configure"
-    summary: ClassVar[str] = "attach kernel configurations to attention and projections"
-    phase: ClassVar[str] = "flow"
+    name = "attn-configure"
+    summary = "attach kernel configurations to attention and projections"
+    phase = "flow"
 
     source: str = option("table", "where configurations come from: table, none or a file")
     contractions: bool = option(True, "configure projections too, on NVIDIA GPUs")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -80,9 +79,9 @@ class Decompose(Pass):
     them at a time.
     """
 
-    name: ClassVar[str] = "attn-decompose"
-    summary: ClassVar[str] = "attention as products and a softmax in f32: right, not fast"
-    mends: ClassVar[str] = "some attention is computed wrong by IREE's own code"
+    name = "attn-decompose"
+    summary = "attention as products and a softmax in f32: right, not fast"
+    mends = "some attention is computed wrong by IREE's own code"
 
     only: str = option("all", "which attention: all, or what is computed wrong", ("all", "wrong"))
     configured: bool = option(False, "whether attn-configure comes behind")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..attention.edit import edit, iteration_size
@@ -12,7 +9,6 @@ from ..attention.facts import AttentionFacts
 from ..passes import Pass, PassContext
 
 
-@dataclass(frozen=True)
 class DropUnitDims(Pass):
     """Takes dims of size one out of attention that has several key or head dims.
 
@@ -22,9 +18,9 @@ class DropUnitDims(Pass):
     computes wrong numbers for wide heads.
     """
 
-    name: ClassVar[str] = "attn-drop-unit-dims"
-    summary: ClassVar[str] = "keys and head dims lose what has size one beside another dim"
-    phase: ClassVar[str] = "flow"
+    name = "attn-drop-unit-dims"
+    summary = "keys and head dims lose what has size one beside another dim"
+    phase = "flow"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         def replace(facts: AttentionFacts) -> str | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -22,7 +20,6 @@ from .same_operands import tell_operands_apart
 Use = tuple["ir.Operation", int]
 
 
-@dataclass(frozen=True)
 class JoinDims(Pass):
     """Keeps attention's rows, keys and head dims one dim each where operands are views of more.
 
@@ -46,8 +43,8 @@ class JoinDims(Pass):
     it to all ("Rank Mismatch").
     """
 
-    name: ClassVar[str] = "attn-join-dims"
-    summary: ClassVar[str] = "rows, keys and head dims stay one dim each where IREE would cut them"
+    name = "attn-join-dims"
+    summary = "rows, keys and head dims stay one dim each where IREE would cut them"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         changed = False

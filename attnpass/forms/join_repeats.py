@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..ir import Builder, defining_op, element_type, product, sizes_of, users
 from ..ir.contractions import read_contraction
 from ..ir.views import View, repeat_of, view_of
 from ..passes import OpPass
-from ..report.words import What
 
 
-@dataclass(frozen=True)
 class JoinRepeats(OpPass):
     """Repeats a factor of products along as many dims as these have, where it was repeated along
     more, which a `tensor.collapse_shape` joined.
@@ -26,10 +21,10 @@ class JoinRepeats(OpPass):
     Dims that are joined with one of the tensor's own stay: heads that share keys are such.
     """
 
-    name: ClassVar[str] = "attn-join-repeats"
-    summary: ClassVar[str] = "weights that are repeated along several dims are read as they lie"
-    what: ClassVar[What] = "fitted"
-    kind: ClassVar[str] = "repeat"
+    name = "attn-join-repeats"
+    summary = "weights that are repeated along several dims are read as they lie"
+    what = "fitted"
+    kind = "repeat"
 
     def wanted(self, op: ir.Operation) -> bool:
         if op.name != "tensor.collapse_shape":

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -19,7 +17,6 @@ from ..ir import (
     sizes_of,
 )
 from ..passes import OpPass
-from ..report.words import What
 
 # Ops that take sizes of tensors, or hand them on.
 _SIZED = ("tensor.empty", "tensor.extract_slice", "tensor.expand_shape", "arith.index_cast")
@@ -27,7 +24,6 @@ _SIZED = ("tensor.empty", "tensor.extract_slice", "tensor.expand_shape", "arith.
 Groups = tuple[list[list[int]], list[list[int]]]
 
 
-@dataclass(frozen=True)
 class MatchReshapes(OpPass):
     """Writes a `tensor.reshape` as a `tensor.collapse_shape` and a `tensor.expand_shape` where the
     sizes say which dims are whose, for CUDA.
@@ -38,11 +34,11 @@ class MatchReshapes(OpPass):
     are equal.
     """
 
-    name: ClassVar[str] = "attn-match-reshapes"
-    summary: ClassVar[str] = "NVIDIA GPUs: reshapes with computed sizes cut and join dims"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+    name = "attn-match-reshapes"
+    summary = "NVIDIA GPUs: reshapes with computed sizes cut and join dims"
+    backends = ("cuda",)
 
-    what: ClassVar[What] = "fitted"
+    what = "fitted"
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name == "tensor.reshape"

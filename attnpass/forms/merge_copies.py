@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -47,7 +46,6 @@ _BESIDE = (
 )
 
 
-@dataclass(frozen=True)
 class MergeCopies(Pass):
     """Has kernels of loops do what a kernel of its own copies, where places are known:
 
@@ -58,9 +56,9 @@ class MergeCopies(Pass):
        that a norm reads as rows and rotary embedding as pairs (Flux, HunyuanVideo).
     """
 
-    name: ClassVar[str] = "attn-merge-copies"
-    summary: ClassVar[str] = "pieces are written, and slices read, where they stand, not copied"
-    phase: ClassVar[str] = "flow"
+    name = "attn-merge-copies"
+    summary = "pieces are written, and slices read, where they stand, not copied"
+    phase = "flow"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         kernels, merged = _Executables(module), False

@@ -18,8 +18,6 @@ attn-order-dims: attention's iteration dims in one order, when its result's orde
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -137,7 +135,6 @@ def _unpacked(mask: ir.Value, build: Builder) -> ir.Value:
     return build.generic([], [build.empty(sizes, i1)], [tuple(range(len(sizes)))], body)[0]
 
 
-@dataclass(frozen=True)
 class NormalForm(Pass):
     """Brings attention into the form that all other passes and configurations know.
 
@@ -147,11 +144,9 @@ class NormalForm(Pass):
     3.13 computes wrong numbers of other orders there. Maps are relabelled, nothing is moved.
     """
 
-    name: ClassVar[str] = "attn-normal-form"
-    summary: ClassVar[str] = "masks of truth values; iteration dims in one order, by relabelling"
-    mends: ClassVar[str] = (
-        "masks of i8, and dims in another order than those of the result, are wrong on GPUs"
-    )
+    name = "attn-normal-form"
+    summary = "masks of truth values; iteration dims in one order, by relabelling"
+    mends = "masks of i8, and dims in another order than those of the result, are wrong on GPUs"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         changed = False
@@ -165,7 +160,6 @@ class NormalForm(Pass):
         return changed
 
 
-@dataclass(frozen=True)
 class OrderDims(Pass):
     """Puts iteration dims in the order that `attn-normal-form` gives them, once more.
 
@@ -173,12 +167,10 @@ class OrderDims(Pass):
     another order, or the iteration space other dims. Maps are relabelled, nothing is moved.
     """
 
-    name: ClassVar[str] = "attn-order-dims"
-    summary: ClassVar[str] = "iteration dims in one order again, after IREE's folding"
-    phase: ClassVar[str] = "flow"
-    mends: ClassVar[str] = (
-        "attention whose dims stand in another order than its result's is wrong on GPUs"
-    )
+    name = "attn-order-dims"
+    summary = "iteration dims in one order again, after IREE's folding"
+    phase = "flow"
+    mends = "attention whose dims stand in another order than its result's is wrong on GPUs"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         target = context.target_for(module)

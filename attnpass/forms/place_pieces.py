@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..ir import Builder, Size, element_type, ranked_shape, sizes_of
 from ..passes import OpPass
-from ..report.words import What
 
 
-@dataclass(frozen=True)
 class PlacePieces(OpPass):
     """Writes a `tensor.concat` as a `tensor.insert_slice` for each piece.
 
@@ -22,9 +17,9 @@ class PlacePieces(OpPass):
     but for dims of size one, stay: each piece is one run of memory.
     """
 
-    name: ClassVar[str] = "attn-place-pieces"
-    summary: ClassVar[str] = "pieces of a concat are copied once, not transposed and back"
-    what: ClassVar[What] = "fitted"
+    name = "attn-place-pieces"
+    summary = "pieces of a concat are copied once, not transposed and back"
+    what = "fitted"
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name == "tensor.concat"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -25,7 +23,6 @@ from ..ir import (
 from ..ir.bodies import INDEX_OPS, index_dim, read_elementwise
 from ..ir.rewrite import erase
 from ..passes import OpPass
-from ..report.words import What
 
 _SORT, _TOPK = "iree_linalg_ext.sort", "iree_linalg_ext.topk"
 _SLICE = "tensor.extract_slice"
@@ -33,7 +30,6 @@ _SLICE = "tensor.extract_slice"
 _GREATER, _GREATER_OR_EQUAL, _LESS, _LESS_OR_EQUAL = 2, 3, 4, 5
 
 
-@dataclass(frozen=True)
 class RankSorts(OpPass):
     """Makes of a sort along a dim of n elements
 
@@ -49,9 +45,9 @@ class RankSorts(OpPass):
     order is that of floats; IREE's sort leaves such rows unsorted.
     """
 
-    name: ClassVar[str] = "attn-rank-sorts"
-    summary: ClassVar[str] = "sorts are comparisons side by side"
-    what: ClassVar[What] = "fitted"
+    name = "attn-rank-sorts"
+    summary = "sorts are comparisons side by side"
+    what = "fitted"
 
     def wanted(self, op: ir.Operation) -> bool:
         return len(op.results) > 0 and op.name in (_SORT, _TOPK)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -29,12 +28,10 @@ from ..ir.bodies import INDEX_OPS, index_dim, read_elementwise
 from ..ir.views import IN_PLACE
 from ..layout.axes import Axes, Dims, source_of
 from ..passes import OpPass
-from ..report.words import What
 
 _SCATTER = "iree_linalg_ext.scatter"
 
 
-@dataclass(frozen=True)
 class ScatterRows(OpPass):
     """Joins the indices of a scatter to one a row, where it can be seen how they are made.
 
@@ -45,10 +42,10 @@ class ScatterRows(OpPass):
     A table that comes in from outside stays, and so does one made in a way that is not read here.
     """
 
-    name: ClassVar[str] = "attn-scatter-rows"
-    summary: ClassVar[str] = "caches are written by one index a row, not by a table of elements"
+    name = "attn-scatter-rows"
+    summary = "caches are written by one index a row, not by a table of elements"
 
-    what: ClassVar[What] = "fitted"
+    what = "fitted"
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name == _SCATTER and _depth(op) > 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -30,7 +29,6 @@ _TOPK, _SIZE = "torch.aten.topk", "torch.aten.size.int"
 _FULL = ("torch.aten.zeros", "torch.aten.ones", "torch.aten.full", "torch.aten.empty.memory_format")
 
 
-@dataclass(frozen=True)
 class SelectWrites(Pass):
     """Makes a scatter along one dim, of up to 16 elements a row of up to 1024, a choice of each
     element of the tensor:
@@ -43,9 +41,9 @@ class SelectWrites(Pass):
     tokens on an H200). Works on ops of torch and ONNX, before IREE imports them.
     """
 
-    name: ClassVar[str] = "attn-select-writes"
-    summary: ClassVar[str] = "few writes to a row are choices"
-    phase: ClassVar[str] = "start"
+    name = "attn-select-writes"
+    summary = "few writes to a row are choices"
+    phase = "start"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         changed = False

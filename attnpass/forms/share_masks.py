@@ -8,9 +8,6 @@ memory and read once a head, 2 GB of f32 for 32 heads of 4096 rows and keys.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..analysis.invariant_dims import InvariantDims
@@ -102,7 +99,6 @@ def _make_once(facts: AttentionFacts, invariant: InvariantDims, dead_ops: DeadOp
     return True
 
 
-@dataclass(frozen=True)
 class ShareMasks(Pass):
     """Leaves broadcasts of a mask along dims of the batch and of rows to attention's indexing map.
 
@@ -112,8 +108,8 @@ class ShareMasks(Pass):
     batch is unknown, from transformers 5 on) is dropped, but for GPUs.
     """
 
-    name: ClassVar[str] = "attn-share-masks"
-    summary: ClassVar[str] = "heads, sequences and rows read one mask where theirs are copies of it"
+    name = "attn-share-masks"
+    summary = "heads, sequences and rows read one mask where theirs are copies of it"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         dead_ops: DeadOps = []

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -15,12 +14,10 @@ from ..ir.attributes import index_array
 from ..ir.contractions import is_contraction
 from ..ir.views import REORDERS, SLICE, DimRun, view_of
 from ..passes import OpPass
-from ..report.words import What
 
 _MOVES = (*REORDERS, SLICE)
 
 
-@dataclass(frozen=True)
 class SliceHeads(OpPass):
     """Cuts a packed tensor's columns into heads before it slices some of them, where ops read these
     that compute each element for itself, as rotary embedding does.
@@ -32,10 +29,10 @@ class SliceHeads(OpPass):
     behind its slice.
     """
 
-    name: ClassVar[str] = "attn-slice-heads"
-    summary: ClassVar[str] = "parts of a packed tensor are sliced as heads, which needs no copy"
-    what: ClassVar[What] = "fitted"
-    kind: ClassVar[str] = "slice"
+    name = "attn-slice-heads"
+    summary = "parts of a packed tensor are sliced as heads, which needs no copy"
+    what = "fitted"
+    kind = "slice"
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name in ("tensor.expand_shape", SLICE)

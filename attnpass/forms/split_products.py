@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -29,10 +28,8 @@ from ..ir.contractions import ContractionFacts, read_contraction
 from ..ir.views import RESHAPES
 from ..layout.axes import Axes, Dims, source_of
 from ..passes import OpPass
-from ..report.words import What
 
 
-@dataclass(frozen=True)
 class SplitProducts(OpPass):
     """Gives a product whose columns are several dims, joined behind a transpose of its weights, a
     loop for each of these, so that it reads the weights in front of the transpose.
@@ -43,10 +40,10 @@ class SplitProducts(OpPass):
     a copy where dims are joined behind; so these are split, too, in whatever order they are.
     """
 
-    name: ClassVar[str] = "attn-split-products"
-    summary: ClassVar[str] = "experts' weights are read as they lie"
-    what: ClassVar[What] = "fitted"
-    kind: ClassVar[str] = "product"
+    name = "attn-split-products"
+    summary = "experts' weights are read as they lie"
+    what = "fitted"
+    kind = "product"
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name.startswith("linalg.") and len(op.operands) == 3 and len(op.results) == 1

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -19,7 +17,6 @@ from ..ir import (
 )
 from ..ir.bodies import constant_number
 from ..passes import OpPass
-from ..report.words import What
 
 _SCATTER = "iree_linalg_ext.scatter"
 _ADDS = ("arith.addf", "arith.addi")
@@ -27,7 +24,6 @@ _ADDS = ("arith.addf", "arith.addi")
 _LONGEST, _MOST = 1 << 16, 1 << 31
 
 
-@dataclass(frozen=True)
 class FindWrites(OpPass):
     """Makes of writes of N rows by one index each to a tensor of E rows that is a constant
 
@@ -41,10 +37,10 @@ class FindWrites(OpPass):
     tokens, `inverse[order] = arange(2048)`, takes some 180 us.
     """
 
-    name: ClassVar[str] = "attn-find-writes"
-    summary: ClassVar[str] = "GPUs: elements find what is written to them"
-    backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
-    what: ClassVar[What] = "fitted"
+    name = "attn-find-writes"
+    summary = "GPUs: elements find what is written to them"
+    backends = ("cuda", "rocm")
+    what = "fitted"
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name == _SCATTER and len(op.results) == 1 and len(op.operands) in (3, 4)

@@ -14,7 +14,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from iree.compiler import ir
 
@@ -23,7 +23,6 @@ from ..ir import Builder, concat_dim, defining_op, element_type, ranked_shape, s
 from ..ir.bodies import read_elementwise
 from ..ir.views import view_of
 from ..passes import OpPass
-from ..report.words import What
 from .element_expressions import (
     Expression,
     PieceReader,
@@ -41,7 +40,6 @@ _MOST_TENSORS = 4
 _DEEPEST = 12
 
 
-@dataclass(frozen=True)
 class FusePieces(OpPass):
     """Makes a `tensor.concat` of pieces that are computed from one tensor, or that several hold
     for its rows, a loop that computes each element where it stands, for CUDA.
@@ -52,13 +50,13 @@ class FusePieces(OpPass):
     K of DeepSeek, a part of each head beside one that all share, it joins transposed.
     """
 
-    name: ClassVar[str] = "attn-fuse-pieces"
-    summary: ClassVar[str] = "NVIDIA GPUs: parts of a tensor are put together where they are made"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+    name = "attn-fuse-pieces"
+    summary = "NVIDIA GPUs: parts of a tensor are put together where they are made"
+    backends = ("cuda",)
 
-    what: ClassVar[What] = "fitted"
+    what = "fitted"
     # Of nested ones the last reads what the others put together.
-    backwards: ClassVar[bool] = True
+    backwards = True
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name == "tensor.concat"

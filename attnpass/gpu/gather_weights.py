@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -24,12 +22,10 @@ from ..ir.bodies import needed_ops, read_elementwise
 from ..ir.contractions import FEW_ROWS, read_contraction
 from ..ir.views import WHOLE
 from ..passes import OpPass
-from ..report.words import What
 
 _EXTRACT, _GATHER = "tensor.extract", "iree_linalg_ext.gather"
 
 
-@dataclass(frozen=True)
 class GatherWeights(OpPass):
     """Makes of a loop that takes matrices by index, `weights[experts]`, which products of up to 8
     rows read, an `iree_linalg_ext.gather` of them.
@@ -38,10 +34,10 @@ class GatherWeights(OpPass):
     neighbours might be anywhere; of the gather 16 bytes at once, where they lie side by side.
     """
 
-    name: ClassVar[str] = "attn-gather-weights"
-    summary: ClassVar[str] = "GPUs: weights taken by index are read in vectors"
-    backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
-    what: ClassVar[What] = "fitted"
+    name = "attn-gather-weights"
+    summary = "GPUs: weights taken by index are read in vectors"
+    backends = ("cuda", "rocm")
+    what = "fitted"
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name == "linalg.generic" and len(op.operands) == 2 and len(op.results) == 1

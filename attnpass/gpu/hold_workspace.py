@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -48,7 +47,6 @@ _MOST = 1 << 30
 _RESULT_PIECES = 8
 
 
-@dataclass(frozen=True)
 class HoldWorkspace(Pass):
     """Allocates what calls compute in once, not at each call: when the module is loaded, and
     where sizes are known only at run time, in the first call that needs so much.
@@ -58,10 +56,10 @@ class HoldWorkspace(Pass):
     do not meet there. `--attn-workspace=false` leaves it.
     """
 
-    name: ClassVar[str] = "attn-hold-workspace"
-    summary: ClassVar[str] = "CUDA: the memory that calls compute in stays allocated between them"
-    phase: ClassVar[str] = "stream"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+    name = "attn-hold-workspace"
+    summary = "CUDA: the memory that calls compute in stays allocated between them"
+    phase = "stream"
+    backends = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         if {*backends(module)} != {"cuda"}:

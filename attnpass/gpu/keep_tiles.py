@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
 from ..ir import copied_attributes, element_type_name, put_in_place, ranked_shape
 from ..ir.contractions import is_contraction
 from ..passes import OpPass
-from ..report.words import What
 
 _KINDS = ("f16", "bf16")
 
 
-@dataclass(frozen=True)
 class KeepTiles(OpPass):
     """Writes a product as `linalg.contract` where a dim of unknown size stands before one of known
     size in its result, for CUDA.
@@ -27,13 +23,13 @@ class KeepTiles(OpPass):
     joins no dims of a `linalg.contract`.
     """
 
-    name: ClassVar[str] = "attn-keep-tiles"
-    summary: ClassVar[str] = "NVIDIA GPUs: known rows of products are not joined to unknown dims"
-    phase: ClassVar[str] = "global-optimization"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+    name = "attn-keep-tiles"
+    summary = "NVIDIA GPUs: known rows of products are not joined to unknown dims"
+    phase = "global-optimization"
+    backends = ("cuda",)
 
-    what: ClassVar[What] = "fitted"
-    kind: ClassVar[str] = "contraction"
+    what = "fitted"
+    kind = "contraction"
 
     def wanted(self, op: ir.Operation) -> bool:
         if op.name != "linalg.generic" or not is_contraction(op):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -25,7 +24,6 @@ _SUBGROUPS, _ROWS = 4, 4
 _WORKGROUPS = 264
 
 
-@dataclass(frozen=True)
 class ShortRows(Pass):
     """Has a workgroup reduce many rows at once where each is a head or less, as norms of Q and K
     do (Qwen3, Flux, ViT-22B).
@@ -36,10 +34,10 @@ class ShortRows(Pass):
     take up to four times as many.
     """
 
-    name: ClassVar[str] = "attn-short-rows"
-    summary: ClassVar[str] = "CUDA: workgroups that reduce many short rows"
-    phase: ClassVar[str] = "executable-configurations"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+    name = "attn-short-rows"
+    summary = "CUDA: workgroups that reduce many short rows"
+    phase = "executable-configurations"
+    backends = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         changed = False

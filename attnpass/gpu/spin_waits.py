@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..ir import Builder, whole_number
@@ -19,7 +16,6 @@ _PENDING = 17
 _QUERIES = 1 << 17
 
 
-@dataclass(frozen=True)
 class SpinWaits(OpPass):
     """Has a call ask for some ms whether the GPU is done before its thread sleeps until it is.
 
@@ -28,11 +24,11 @@ class SpinWaits(OpPass):
     after a time are left. `--attn-spin=false` leaves them all.
     """
 
-    name: ClassVar[str] = "attn-spin-waits"
-    summary: ClassVar[str] = "CUDA: calls ask for some ms whether the GPU is done, then sleep"
-    phase: ClassVar[str] = "hal"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
-    kind: ClassVar[str] = "wait"
+    name = "attn-spin-waits"
+    summary = "CUDA: calls ask for some ms whether the GPU is done, then sleep"
+    phase = "hal"
+    backends = ("cuda",)
+    kind = "wait"
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name == _AWAIT and whole_number(op.operands[0]) == _FOREVER

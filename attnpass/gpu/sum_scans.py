@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -20,14 +18,12 @@ from ..ir import (
     sizes_of,
 )
 from ..passes import OpPass
-from ..report.words import What
 
 _SCAN = "iree_linalg_ext.scan"
 # Sums of more numbers in all than this are faster one after the other, many side by side.
 _MOST = 1 << 20
 
 
-@dataclass(frozen=True)
 class SumScans(OpPass):
     """Makes element i of a running sum the sum of the elements 0 to i.
 
@@ -36,10 +32,10 @@ class SumScans(OpPass):
     additions here, of which a GPU does thousands at once.
     """
 
-    name: ClassVar[str] = "attn-sum-scans"
-    summary: ClassVar[str] = "GPUs: running sums are made side by side"
-    backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
-    what: ClassVar[What] = "fitted"
+    name = "attn-sum-scans"
+    summary = "GPUs: running sums are made side by side"
+    backends = ("cuda", "rocm")
+    what = "fitted"
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name == _SCAN and _adds(op) and not is_used(op.results[1]) and _is_short(op)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -335,9 +334,9 @@ class TileProducts(Pass):
     are cut off.
     """
 
-    name: ClassVar[str] = "attn-tile-products"
-    summary: ClassVar[str] = "NVIDIA GPUs: rows of a product that fill no kernel tile as whole ones"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+    name = "attn-tile-products"
+    summary = "NVIDIA GPUs: rows of a product that fill no kernel tile as whole ones"
+    backends = ("cuda",)
 
     target: str = option("", "target to decide for, instead of the module's own")
 

@@ -8,7 +8,6 @@ which attention with an 8-bit V rounds to 8 bits, are rounded to 16.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -31,11 +30,9 @@ class Widen(Pass):
     there get one, too. `mode=always` does so wherever there are 8 bits.
     """
 
-    name: ClassVar[str] = "attn-widen"
-    summary: ClassVar[str] = (
-        "GPUs: 8-bit operands of attention cast to 16 bits where that is faster"
-    )
-    backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
+    name = "attn-widen"
+    summary = "GPUs: 8-bit operands of attention cast to 16 bits where that is faster"
+    backends = ("cuda", "rocm")
 
     target: str = option("", "target to decide for, instead of the module's own")
     mode: str = option("cost", "where operands are widened", ("cost", "always", "never"))

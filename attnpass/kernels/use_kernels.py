@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -105,8 +104,8 @@ class KernelPass(Pass):
     """A pass that takes kernels of providers, for `taken_for`; `switch` is its option in default
     pipelines."""
 
-    taken_for: ClassVar[str] = ""
-    switch: ClassVar[str] = ""
+    taken_for = ""
+    switch = ""
 
     target: str = option("", "device the module will run on, instead of the module's target")
     mode: str = option("cost", "where a kernel is taken", MODES)
@@ -147,10 +146,10 @@ class UseKernels(KernelPass):
     `kernel` is for measuring one kernel where another would be taken; `decode_*` are all of these.
     """
 
-    name: ClassVar[str] = "attn-use-kernels"
-    summary: ClassVar[str] = "replace attention by precompiled Hopper kernels where they win"
-    taken_for: ClassVar[str] = "attention"
-    switch: ClassVar[str] = "kernels"
+    name = "attn-use-kernels"
+    summary = "replace attention by precompiled Hopper kernels where they win"
+    taken_for = "attention"
+    switch = "kernels"
 
     elsewhere: str = option(
         "refuse",

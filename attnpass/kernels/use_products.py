@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..ir import Refusal, collect, erase_dead
@@ -57,7 +54,6 @@ def _offer(
     return best_product_offer(sources, facts, target)
 
 
-@dataclass(frozen=True)
 class UseProducts(KernelPass):
     """Replaces products of 16-bit rows with weights by the best kernel that a provider offers,
     with the elementwise ops behind them that it can do: ours are precompiled ones for Hopper.
@@ -65,10 +61,10 @@ class UseProducts(KernelPass):
     `mode` and `target` are as for attn-use-kernels. The module runs on such devices only.
     """
 
-    name: ClassVar[str] = "attn-use-products"
-    summary: ClassVar[str] = "replace products by precompiled Hopper kernels where they win"
-    taken_for: ClassVar[str] = "products"
-    switch: ClassVar[str] = "products"
+    name = "attn-use-products"
+    summary = "replace products by precompiled Hopper kernels where they win"
+    taken_for = "products"
+    switch = "products"
 
     def take(self, module: ir.Operation, target: Target | None, mode: str, report: Report) -> bool:
         return use_products(module, target, mode, report)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..attention.facts import find
@@ -12,7 +9,6 @@ from ..passes import Pass, PassContext
 from .fold_transpose import bubble_value
 
 
-@dataclass(frozen=True)
 class BubbleTransposeV(Pass):
     """Puts a `linalg.transpose` before V and permutes V's map, so that k2 is innermost.
 
@@ -20,8 +16,8 @@ class BubbleTransposeV(Pass):
     and `attn-fold-transpose` takes it back.
     """
 
-    name: ClassVar[str] = "attn-bubble-transpose-v"
-    summary: ClassVar[str] = "expose a linalg.transpose on V and set k2 innermost in V's map"
+    name = "attn-bubble-transpose-v"
+    summary = "expose a linalg.transpose on V and set k2 innermost in V's map"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         return any([bubble_value(facts, context.report, self.name) for facts in find(module)])

@@ -7,7 +7,6 @@ that were collapsed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -119,8 +118,8 @@ class FoldTranspose(Pass):
     collapsed into one batch dim are split again, so the op's rank can change.
     """
 
-    name: ClassVar[str] = "attn-fold-transpose"
-    summary: ClassVar[str] = "fold transposes before and behind attention into its maps"
+    name = "attn-fold-transpose"
+    summary = "fold transposes before and behind attention into its maps"
 
     through_reshapes: bool = option(False, "also fold behind reshapes and broadcasts")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -103,8 +102,8 @@ class FuseTranspose(Pass):
     input, where that can be done whole and nothing else has to be copied for it; a
     transpose that cannot be absorbed stays, with the reason in the report."""
 
-    name: ClassVar[str] = "attn-fuse-transpose"
-    summary: ClassVar[str] = "push transposes that feed attention up into their producers"
+    name = "attn-fuse-transpose"
+    summary = "push transposes that feed attention up into their producers"
 
     operands: tuple[str, ...] = option(
         ("q", "k", "v", "mask"), "operands whose transposes are pushed", ("q", "k", "v", "mask")

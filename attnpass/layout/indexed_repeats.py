@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -48,13 +47,12 @@ class Read:
     tiled: bool = False
 
 
-@dataclass(frozen=True)
 class ExplicitRepeats(Pass):
     """Puts broadcasts in the place of the repeats by index that K and V of attention come
     through, where those read each element of another tensor, a whole number of times."""
 
-    name: ClassVar[str] = "attn-explicit-repeats"
-    summary: ClassVar[str] = "repeats that K and V read by index as broadcasts"
+    name = "attn-explicit-repeats"
+    summary = "repeats that K and V read by index as broadcasts"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         indexed = [

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -13,13 +11,11 @@ from ..ir import Builder, concat_dim, defining_op, maps, ranked_shape
 from ..ir.bodies import read_elementwise
 from ..ir.views import view_of
 from ..passes import OpPass
-from ..report.words import What
 
 # How many elementwise ops, as a norm has, may stand behind a transpose.
 _DEEPEST = 24
 
 
-@dataclass(frozen=True)
 class OrderConcats(OpPass):
     """Makes a `tensor.concat` of transposed pieces, whatever is computed element by element behind
     the transposes, a transpose of the concat of what they were made of, for CUDA.
@@ -29,10 +25,10 @@ class OrderConcats(OpPass):
     one a batch, and its producer writes it in place; kernels read the transposed whole by strides.
     """
 
-    name: ClassVar[str] = "attn-order-concats"
-    summary: ClassVar[str] = "NVIDIA GPUs: pieces are put together in the order they are made in"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
-    what: ClassVar[What] = "fitted"
+    name = "attn-order-concats"
+    summary = "NVIDIA GPUs: pieces are put together in the order they are made in"
+    backends = ("cuda",)
+    what = "fitted"
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name == "tensor.concat"

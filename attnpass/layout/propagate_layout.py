@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -113,8 +112,8 @@ class PropagateLayout(Pass):
     kernel that will be taken for it.
     """
 
-    name: ClassVar[str] = "attn-propagate-layout"
-    summary: ClassVar[str] = "plan layouts for attention operands by cost and commit those that pay"
+    name = "attn-propagate-layout"
+    summary = "plan layouts for attention operands by cost and commit those that pay"
 
     mode: str = option("cost", "what is committed", ("cost", "always", "never"))
     operands: tuple[str, ...] = option(("v",), "operands to plan", tuple(OPERANDS))

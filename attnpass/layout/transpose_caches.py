@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -70,8 +69,8 @@ class TransposeCaches(Pass):
     `attnpass.transposed_caches` of the function name each.
     """
 
-    name: ClassVar[str] = "attn-transpose-caches"
-    summary: ClassVar[str] = "V caches that callers hold get k2 as their last dim"
+    name = "attn-transpose-caches"
+    summary = "V caches that callers hold get k2 as their last dim"
 
     target: str = option("", "target to price for, instead of the module's own")
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..attention.edit import edit
@@ -94,7 +91,6 @@ def _is_quotient(value: ir.Value, above: ir.Value, below: ir.Value) -> bool:
     )
 
 
-@dataclass(frozen=True)
 class FuseNormalization(Pass):
     """Makes `attention` of an `online_attention` that starts from nothing and whose output is
     divided by its sum of weights, where nobody reads the largest score or the sum but for that.
@@ -104,8 +100,8 @@ class FuseNormalization(Pass):
     divides by the sum gives 0 in rows that see no key, as attention is there.
     """
 
-    name: ClassVar[str] = "attn-fuse-normalization"
-    summary: ClassVar[str] = "online attention and the division by its sum as attention"
+    name = "attn-fuse-normalization"
+    summary = "online attention and the division by its sum as attention"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         divisions: list[ir.Operation] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -83,8 +82,8 @@ class RaiseAttention(Pass):
     the report.
     """
 
-    name: ClassVar[str] = "attn-raise"
-    summary: ClassVar[str] = "products and a softmax between them as an attention op"
+    name = "attn-raise"
+    summary = "products and a softmax between them as an attention op"
     mode: str = option(
         "cost", "leave what the target computes faster as it is", choices=("cost", "always")
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -40,7 +39,6 @@ Range = tuple["int | None", "int | None"]
 _DEEPEST = 20
 
 
-@dataclass(frozen=True)
 class BoundedScatters(Pass):
     """Makes each `stablehlo.scatter` of static sizes a scatter of rows by one index each, with a
     mask where an index may lie outside.
@@ -53,10 +51,10 @@ class BoundedScatters(Pass):
     bodies of several ops are left to IREE. Works on StableHLO, before IREE imports it.
     """
 
-    name: ClassVar[str] = "attn-bounded-scatters"
-    summary: ClassVar[str] = "JAX's writes by index leave out what lies outside"
-    phase: ClassVar[str] = "start"
-    mends: ClassVar[str] = "writes by indices outside a tensor change other memory"
+    name = "attn-bounded-scatters"
+    summary = "JAX's writes by index leave out what lies outside"
+    phase = "start"
+    mends = "writes by indices outside a tensor change other memory"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         changed = False

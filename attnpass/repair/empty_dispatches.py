@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..ir import Builder, collect, defining_op, erase
@@ -16,7 +13,6 @@ _DISPATCH = "hal.command_buffer.dispatch"
 _WORKGROUPS = slice(3, 6)
 
 
-@dataclass(frozen=True)
 class EmptyDispatches(Pass):
     """Puts a dispatch whose number of workgroups is known only at run time behind a test that
     there is one.
@@ -25,11 +21,11 @@ class EmptyDispatches(Pass):
     that holds no key yet ends in INVALID_ARGUMENT.
     """
 
-    name: ClassVar[str] = "attn-empty-dispatches"
-    summary: ClassVar[str] = "CUDA: dispatches of no workgroup are skipped"
-    phase: ClassVar[str] = "hal"
-    mends: ClassVar[str] = "tensors of no element end in an error at run time, on CUDA"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+    name = "attn-empty-dispatches"
+    summary = "CUDA: dispatches of no workgroup are skipped"
+    phase = "hal"
+    mends = "tensors of no element end in an error at run time, on CUDA"
+    backends = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         if not self.is_for(module):

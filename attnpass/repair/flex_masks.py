@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..ir import Builder, body_names, collect, printed, remove_attributes
@@ -14,7 +11,6 @@ _FLEX = "torch.hop_flex_attention"
 _SCORE, _MASK = "score_mod_fn", "mask_mod_fn"
 
 
-@dataclass(frozen=True)
 class FlexMasks(Pass):
     """Makes the mask function of a `torch.hop_flex_attention` the last step of its score function.
 
@@ -23,12 +19,10 @@ class FlexMasks(Pass):
     before IREE imports it, on functions of one block that no op with another mask shares.
     """
 
-    name: ClassVar[str] = "attn-flex-masks"
-    summary: ClassVar[str] = "FlexAttention's masks hide keys behind its score function"
-    phase: ClassVar[str] = "start"
-    mends: ClassVar[str] = (
-        "keys that FlexAttention hides get the score that its score function makes of -inf"
-    )
+    name = "attn-flex-masks"
+    summary = "FlexAttention's masks hide keys behind its score function"
+    phase = "start"
+    mends = "keys that FlexAttention hides get the score that its score function makes of -inf"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         flex = collect(module, lambda op: op.name == _FLEX)

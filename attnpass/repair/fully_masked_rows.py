@@ -13,8 +13,6 @@ which there are none at run time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -179,7 +177,6 @@ def is_zero_test(op: ir.Operation) -> bool:
     )
 
 
-@dataclass(frozen=True)
 class HiddenRows(Pass):
     """Makes rows of attention that see no key 0, where there could be such rows.
 
@@ -193,10 +190,10 @@ class HiddenRows(Pass):
     `attn-lowest-masks`, whose work is done here, too, where attention is whole.
     """
 
-    name: ClassVar[str] = "attn-hidden-rows"
-    summary: ClassVar[str] = "rows that see no key are 0, as in PyTorch, not NaN"
-    phase: ClassVar[str] = "executable-configurations"
-    mends: ClassVar[str] = "rows that see no key are NaN"
+    name = "attn-hidden-rows"
+    summary = "rows that see no key are 0, as in PyTorch, not NaN"
+    phase = "executable-configurations"
+    mends = "rows that see no key are NaN"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         guarded: list[ir.Operation] = []

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -14,7 +12,6 @@ from ..passes import OpPass
 _SOURCE, _INDICES = 0, 1
 
 
-@dataclass(frozen=True)
 class GatherIndices(OpPass):
     """Makes several indices a row one, of the indexed dims as one, and drops the last dim, of
     size one, of indices that address one dim.
@@ -30,9 +27,9 @@ class GatherIndices(OpPass):
     Nothing checks the range of indices, before or after: they address the same memory.
     """
 
-    name: ClassVar[str] = "attn-gather-indices"
-    summary: ClassVar[str] = "gathers take each row by one index, with no dim of size one for it"
-    mends: ClassVar[str] = "gathers take wrong rows, or have no program"
+    name = "attn-gather-indices"
+    summary = "gathers take each row by one index, with no dim of size one for it"
+    mends = "gathers take wrong rows, or have no program"
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name == "iree_linalg_ext.gather" and bool(len(op.results))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..attention.barrier import compute_barrier
@@ -17,7 +14,6 @@ _READ = "tensor.extract"
 _FUNCTION = "func.func"
 
 
-@dataclass(frozen=True)
 class GatherSlices(Pass):
     """Puts a compute barrier behind a slice whose elements do not lie side by side in what it is
     cut from, where `tensor.extract` reads it by indices that are computed, also through reshapes
@@ -28,10 +24,10 @@ class GatherSlices(Pass):
     they lie in the slice, and reads by these numbers as if there were no gaps between them.
     """
 
-    name: ClassVar[str] = "attn-gather-slices"
-    summary: ClassVar[str] = "GPUs: slices that are read by computed indices stand in memory"
-    mends: ClassVar[str] = "slices that are read by computed indices have other numbers, on GPUs"
-    backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
+    name = "attn-gather-slices"
+    summary = "GPUs: slices that are read by computed indices stand in memory"
+    mends = "slices that are read by computed indices have other numbers, on GPUs"
+    backends = ("cuda", "rocm")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         if not self.is_for(module):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from iree.compiler import ir
@@ -17,7 +15,6 @@ _GIVEN, _MEANT = 0.797724, math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
 
 
-@dataclass(frozen=True)
 class GeluTanh(OpPass):
     """Makes the factor 0.797724 of tanh(0.797724 (x + 0.044715 x^3)) the root of 2 / pi.
 
@@ -25,12 +22,12 @@ class GeluTanh(OpPass):
     a hundred times that of f32.
     """
 
-    name: ClassVar[str] = "attn-gelu-tanh"
-    summary: ClassVar[str] = "GELU by tanh with PyTorch's constant"
-    phase: ClassVar[str] = "preprocessing"
-    mends: ClassVar[str] = "GELU by tanh is imported from PyTorch with a factor of three digits"
+    name = "attn-gelu-tanh"
+    summary = "GELU by tanh with PyTorch's constant"
+    phase = "preprocessing"
+    mends = "GELU by tanh is imported from PyTorch with a factor of three digits"
 
-    in_bodies: ClassVar[bool] = True
+    in_bodies = True
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name == "math.tanh"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..attention.widening import widened_from
@@ -16,7 +13,6 @@ from ..passes import OpPass
 _LEFT = ("f16", "bf16")
 
 
-@dataclass(frozen=True)
 class GenericProducts(OpPass):
     """Writes each `linalg.contract`, `linalg.matmul` and `linalg.batch_matmul` of f32 (of anything
     but 16 bits) as a `linalg.generic` with the same maps and body.
@@ -29,12 +25,12 @@ class GenericProducts(OpPass):
     IREE does that for named products alone, and has no tensor cores for those of f32.
     """
 
-    name: ClassVar[str] = "attn-generic-products"
-    summary: ClassVar[str] = "CUDA: named matrix products as generics, which IREE compiles right"
-    mends: ClassVar[str] = "f32 products of several batch dims are wrong on CUDA below O2"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+    name = "attn-generic-products"
+    summary = "CUDA: named matrix products as generics, which IREE compiles right"
+    mends = "f32 products of several batch dims are wrong on CUDA below O2"
+    backends = ("cuda",)
 
-    kind: ClassVar[str] = "contraction"
+    kind = "contraction"
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name in NAMED and element_type_name(op.operands[0]) not in _LEFT

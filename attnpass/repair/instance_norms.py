@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..ir import collect, known_attribute
@@ -20,7 +17,6 @@ _CODES = {"f32": 1, "f16": 10, "f64": 11, "bf16": 16}
 _AXES_OPERAND = 18
 
 
-@dataclass(frozen=True)
 class InstanceNorms(Pass):
     """Writes out instance norms of ONNX (its exporters' group norms) of unknown sizes behind the
     channels, which IREE 3.13 divides by another count: their numbers are wrong, or none.
@@ -28,10 +24,10 @@ class InstanceNorms(Pass):
     Sums are those of f32 where the type is less. Works on ONNX's ops, before IREE imports them.
     """
 
-    name: ClassVar[str] = "attn-instance-norms"
-    summary: ClassVar[str] = "ONNX's instance norms of unknown sizes"
-    phase: ClassVar[str] = "start"
-    mends: ClassVar[str] = "instance norms of ONNX of unknown sizes divide by another count"
+    name = "attn-instance-norms"
+    summary = "ONNX's instance norms of unknown sizes"
+    phase = "start"
+    mends = "instance norms of ONNX of unknown sizes divide by another count"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         found = collect(module, _is_wanted)

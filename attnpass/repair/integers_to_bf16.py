@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..ir import Builder
@@ -13,7 +10,6 @@ from ..passes import OpPass
 _CONVERSIONS = ("arith.sitofp", "arith.uitofp")
 
 
-@dataclass(frozen=True)
 class IntegersToBf16(OpPass):
     """Makes a conversion of an integer to bf16 one to f32, whose bits are then rounded to bf16.
 
@@ -23,13 +19,13 @@ class IntegersToBf16(OpPass):
     Runs behind all that reads masks and codes.
     """
 
-    name: ClassVar[str] = "attn-integers-to-bf16"
-    summary: ClassVar[str] = "CPUs: integers become bf16 by way of f32"
-    phase: ClassVar[str] = "executable-configurations"
-    backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
-    mends: ClassVar[str] = "integers and masks that become bf16 do not link on CPUs"
+    name = "attn-integers-to-bf16"
+    summary = "CPUs: integers become bf16 by way of f32"
+    phase = "executable-configurations"
+    backends = ("llvm-cpu",)
+    mends = "integers and masks that become bf16 do not link on CPUs"
 
-    in_bodies: ClassVar[bool] = True
+    in_bodies = True
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name in _CONVERSIONS and _element(op.results[0].type) == ir.BF16Type.get(

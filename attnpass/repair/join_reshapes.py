@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -17,7 +15,6 @@ from ..passes import OpPass
 _ALLOW_ZERO = "torch.onnx.allowzero"
 
 
-@dataclass(frozen=True)
 class JoinReshapes(OpPass):
     """Makes a reshape of ONNX whose constant shape has a -1 for several dims known only at run
     time two reshapes, each of which IREE reads right.
@@ -32,10 +29,10 @@ class JoinReshapes(OpPass):
     Works on ONNX's ops, before IREE imports them.
     """
 
-    name: ClassVar[str] = "attn-join-reshapes"
-    summary: ClassVar[str] = "ONNX's reshapes to `[-1, n]` join dims of unknown sizes"
-    phase: ClassVar[str] = "start"
-    mends: ClassVar[str] = "reshapes of ONNX that join dims of unknown sizes drop all but one"
+    name = "attn-join-reshapes"
+    summary = "ONNX's reshapes to `[-1, n]` join dims of unknown sizes"
+    phase = "start"
+    mends = "reshapes of ONNX that join dims of unknown sizes drop all but one"
 
     def wanted(self, op: ir.Operation) -> bool:
         return is_onnx(op, "Reshape") and bool(_first_shape(op))

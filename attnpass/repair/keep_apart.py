@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..attention.barrier import barrier_behind
@@ -16,7 +13,6 @@ _MOVES = ("tensor.concat", "tensor.extract_slice", "tensor.insert_slice", "tenso
 _NUMBERS = ("linalg.fill", "arith.constant")
 
 
-@dataclass(frozen=True)
 class KeepApart(OpPass):
     """Puts a compute barrier behind each op that computes a tensor, or moves elements of one, so
     that IREE fuses no two of them.
@@ -26,8 +22,8 @@ class KeepApart(OpPass):
     resort for a module that nothing else compiles.
     """
 
-    name: ClassVar[str] = "attn-keep-apart"
-    summary: ClassVar[str] = "each op in a kernel of its own: slow, for what IREE fails to compile"
+    name = "attn-keep-apart"
+    summary = "each op in a kernel of its own: slow, for what IREE fails to compile"
 
     def wanted(self, op: ir.Operation) -> bool:
         return computes(op)

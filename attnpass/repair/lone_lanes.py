@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -21,7 +19,6 @@ _PARTS = "partial_reduction"
 _TILES = (_PARTS, "reduction", "serial")
 
 
-@dataclass(frozen=True)
 class LoneLanes(Pass):
     """Gives kernels that IREE configures for more subgroups along a summed dim than each has lanes
     there fewer subgroups, and fewer terms at a time.
@@ -34,11 +31,11 @@ class LoneLanes(Pass):
        subgroup's alone. It gets as many subgroups as lanes.
     """
 
-    name: ClassVar[str] = "attn-lone-lanes"
-    summary: ClassVar[str] = "CUDA: sums over no more subgroups than IREE adds up"
-    phase: ClassVar[str] = "executable-configurations"
-    mends: ClassVar[str] = "sums over few numbers, and attention, lack terms on CUDA"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+    name = "attn-lone-lanes"
+    summary = "CUDA: sums over no more subgroups than IREE adds up"
+    phase = "executable-configurations"
+    mends = "sums over few numbers, and attention, lack terms on CUDA"
+    backends = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         return any([_mend(one, context.report) for one in cuda_kernels(module)])

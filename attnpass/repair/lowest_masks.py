@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -74,7 +72,6 @@ def _stored(facts: AttentionFacts) -> tuple[ir.Operation, int]:
     )
 
 
-@dataclass(frozen=True)
 class LowestMasks(Pass):
     """Raises numbers of masks that log2(e) would make infinite to the lowest that it does not.
 
@@ -85,9 +82,9 @@ class LowestMasks(Pass):
     in the module that is part of its computation; one of the caller's is copied.
     """
 
-    name: ClassVar[str] = "attn-lowest-masks"
-    summary: ClassVar[str] = "rows hidden by the lowest finite number are the mean of V, not NaN"
-    mends: ClassVar[str] = "rows whose keys all have the lowest number as their mask are NaN"
+    name = "attn-lowest-masks"
+    summary = "rows hidden by the lowest finite number are the mean of V, not NaN"
+    mends = "rows whose keys all have the lowest number as their mask are NaN"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         return raise_masks(find_ops(module), context.report)

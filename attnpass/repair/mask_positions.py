@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..attention.edit import edit
@@ -16,7 +13,6 @@ from ..ir import Refusal, replace_reads
 from ..passes import Pass, PassContext
 
 
-@dataclass(frozen=True)
 class MaskPositions(Pass):
     """Takes what positions do to scores out of attention's region: a bias (ALiBi) becomes a mask
     that is added, hidden keys (causal, windows, documents) one of truth values; a mask that the
@@ -30,9 +26,9 @@ class MaskPositions(Pass):
     on f32.
     """
 
-    name: ClassVar[str] = "attn-mask-positions"
-    summary: ClassVar[str] = "right numbers for score functions of positions: they become masks"
-    mends: ClassVar[str] = "scores by position are those of other positions"
+    name = "attn-mask-positions"
+    summary = "right numbers for score functions of positions: they become masks"
+    mends = "scores by position are those of other positions"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         simpler = [op for op in find_ops(module) if make_scalar(op) | compute_in_f32(op)]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..attention.facts import OP_NAMES
@@ -13,7 +10,6 @@ from ..ir import set_attribute
 from ..passes import OpPass
 
 
-@dataclass(frozen=True)
 class NaturalScores(OpPass):
     """Makes up, in attention's region, for how IREE 3.13 scales the scores that it hands over.
 
@@ -24,10 +20,10 @@ class NaturalScores(OpPass):
     bits f(scale x), the op's scale 1. One that does not mind (the identity, products) stays.
     """
 
-    name: ClassVar[str] = "attn-natural-scores"
-    summary: ClassVar[str] = "right numbers for soft-caps and other functions of the score"
-    phase: ClassVar[str] = "flow"
-    mends: ClassVar[str] = "score functions get scores in other units than they were written for"
+    name = "attn-natural-scores"
+    summary = "right numbers for soft-caps and other functions of the score"
+    phase = "flow"
+    mends = "score functions get scores in other units than they were written for"
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name in OP_NAMES

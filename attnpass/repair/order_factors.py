@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..attention.facts import CONFIGURATION_ATTRIBUTES
@@ -17,7 +14,6 @@ from .generic_products import generalize
 _NARROW = 2
 
 
-@dataclass(frozen=True)
 class OrderFactors(OpPass):
     """Swaps the factors of a contraction of 8 or 16 bits whose result has the dims of the second
     factor first, as where a transpose behind it was fused, and puts its loops in the order of the
@@ -27,13 +23,13 @@ class OrderFactors(OpPass):
     writes such a result with rows and columns of each tile swapped.
     """
 
-    name: ClassVar[str] = "attn-order-factors"
-    summary: ClassVar[str] = "CUDA: factors of products in the order of the result's dims"
-    phase: ClassVar[str] = "flow"
-    mends: ClassVar[str] = "products whose result is transposed have numbers swapped, on CUDA"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+    name = "attn-order-factors"
+    summary = "CUDA: factors of products in the order of the result's dims"
+    phase = "flow"
+    mends = "products whose result is transposed have numbers swapped, on CUDA"
+    backends = ("cuda",)
 
-    kind: ClassVar[str] = "contraction"
+    kind = "contraction"
 
     def wanted(self, op: ir.Operation) -> bool:
         if not has_ancestor(op, "flow.executable") or not is_contraction(op):

@@ -8,7 +8,6 @@ stands between two parts of one of IREE's phases: it runs the first itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -66,18 +65,17 @@ def order_products(function: ir.Operation) -> Ordered:
     return Ordered(loops, sums)
 
 
-@dataclass(frozen=True)
 class OrderProducts(Pass):
     """Lowers CUDA kernels of attention that hold products which IREE 3.13 gets wrong: of loops in
     another order than the result's dims, and of several summed dims that the factors have in
     different orders. Other kernels are left for IREE to lower.
     """
 
-    name: ClassVar[str] = "attn-order-products"
-    summary: ClassVar[str] = "CUDA: products whose summed dims IREE pairs by their places"
-    phase: ClassVar[str] = "executable-configurations"
-    mends: ClassVar[str] = "products multiply the wrong numbers where dims are in other orders"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+    name = "attn-order-products"
+    summary = "CUDA: products whose summed dims IREE pairs by their places"
+    phase = "executable-configurations"
+    mends = "products multiply the wrong numbers where dims are in other orders"
+    backends = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         found = [one for one in cuda_kernels(module) if _holds_attention(one)]

@@ -14,8 +14,6 @@ written to: a cache that moves up by a row, or whose new rows are a norm of old 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -283,7 +281,6 @@ def _exported(build: Builder, tensor: ir.Value, kind: ir.Type) -> ir.Value:
     return build.create("hal.tensor.export", [kind], [own, *dynamic], attributes).results[0]
 
 
-@dataclass(frozen=True)
 class OwnBuffers(Pass):
     """Fills each mutable global in an initializer of its own, with a number that IREE does not
     know, where several begin with one number everywhere.
@@ -295,8 +292,8 @@ class OwnBuffers(Pass):
     it lies is a copy of an argument or a global.
     """
 
-    name: ClassVar[str] = "attn-own-buffers"
-    summary: ClassVar[str] = "mutable globals with equal initial values do not share a buffer"
+    name = "attn-own-buffers"
+    summary = "mutable globals with equal initial values do not share a buffer"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         names = separate(module)

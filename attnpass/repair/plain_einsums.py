@@ -6,7 +6,6 @@ import math
 import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -20,7 +19,6 @@ _EQUATION = "torch.onnx.equation"
 Sizes = dict[str, int | None]
 
 
-@dataclass(frozen=True)
 class PlainEinsums(Pass):
     """Makes einsums of two tensors MatMuls between transposes, where IREE 3.13 imports them wrong.
 
@@ -38,10 +36,10 @@ class PlainEinsums(Pass):
     imports them.
     """
 
-    name: ClassVar[str] = "attn-plain-einsums"
-    summary: ClassVar[str] = "ONNX's einsums of unknown sizes"
-    phase: ClassVar[str] = "start"
-    mends: ClassVar[str] = "einsums of ONNX that join dims of unknown sizes drop all but one"
+    name = "attn-plain-einsums"
+    summary = "ONNX's einsums of unknown sizes"
+    phase = "start"
+    mends = "einsums of ONNX that join dims of unknown sizes drop all but one"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         changed = False

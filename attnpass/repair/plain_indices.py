@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -20,7 +18,6 @@ _BELOW = "torch.aten.lt.Scalar"
 _TENSOR, _INDICES = 0, 1
 
 
-@dataclass(frozen=True)
 class PlainIndices(OpPass):
     """Gives `tensor[indices]` and `tensor[indices] = new` indices of 64 bits, and in writes none
     that is negative and none for dims on both sides of one without: that dim gets indices, too.
@@ -32,10 +29,10 @@ class PlainIndices(OpPass):
     Nothing is changed beside masks of bools, each of which addresses several dims.
     """
 
-    name: ClassVar[str] = "attn-plain-indices"
-    summary: ClassVar[str] = "PyTorch's reads and writes by index are imported right"
-    phase: ClassVar[str] = "start"
-    mends: ClassVar[str] = "writes by negative positions change other rows"
+    name = "attn-plain-indices"
+    summary = "PyTorch's reads and writes by index are imported right"
+    phase = "start"
+    mends = "writes by negative positions change other rows"
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name in (_READ, *_WRITES)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..attention.barrier import compute_barrier
@@ -15,7 +12,6 @@ from ..ir import Builder
 from ..passes import Pass, PassContext
 
 
-@dataclass(frozen=True)
 class SameTypes(Pass):
     """Casts Q or K where they have two types that are narrower than the scores': the one of 8 bits
     to the 16 of the other or, where neither type holds the other, Q to f32.
@@ -25,10 +21,10 @@ class SameTypes(Pass):
     keeps the cast out of attention's kernel.
     """
 
-    name: ClassVar[str] = "attn-same-types"
-    summary: ClassVar[str] = "GPUs: Q and K of two narrow types are cast to one"
-    mends: ClassVar[str] = "attention on Q and K of two narrow types is not cast to one"
-    backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
+    name = "attn-same-types"
+    summary = "GPUs: Q and K of two narrow types are cast to one"
+    mends = "attention on Q and K of two narrow types is not cast to one"
+    backends = ("cuda", "rocm")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         if not self.is_for(module):

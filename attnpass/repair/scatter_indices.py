@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..attention.barrier import BARRIER, store_operand
@@ -14,7 +11,6 @@ from ..passes import OpPass
 _SCATTER = "iree_linalg_ext.scatter"
 
 
-@dataclass(frozen=True)
 class ScatterIndices(OpPass):
     """Puts a compute barrier behind what makes the indices, the updates and the mask of a scatter.
 
@@ -23,10 +19,10 @@ class ScatterIndices(OpPass):
     static cache (`index_put`) ends in an illegal address.
     """
 
-    name: ClassVar[str] = "attn-scatter-indices"
-    summary: ClassVar[str] = "CUDA: a scatter's indices are made before its kernel runs"
-    mends: ClassVar[str] = "scatters write where unwritten indices point, on CUDA"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+    name = "attn-scatter-indices"
+    summary = "CUDA: a scatter's indices are made before its kernel runs"
+    mends = "scatters write where unwritten indices point, on CUDA"
+    backends = ("cuda",)
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name == _SCATTER

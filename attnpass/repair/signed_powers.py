@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..ir import Builder, scalar_number
@@ -15,7 +12,6 @@ _POWER = "math.powf"
 _ALL_EVEN = 2.0**53
 
 
-@dataclass(frozen=True)
 class SignedPowers(OpPass):
     """Makes a power of two numbers that are known only at run time one of the base's size, with
     the sign that a whole exponent gives it.
@@ -26,12 +22,12 @@ class SignedPowers(OpPass):
     2. A negative base by a whole exponent has its sign where that is odd; by another it is NaN.
     """
 
-    name: ClassVar[str] = "attn-signed-powers"
-    summary: ClassVar[str] = "CPUs: powers of negative numbers"
-    backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
-    mends: ClassVar[str] = "powers of negative numbers by computed exponents are NaN on CPUs"
+    name = "attn-signed-powers"
+    summary = "CPUs: powers of negative numbers"
+    backends = ("llvm-cpu",)
+    mends = "powers of negative numbers by computed exponents are NaN on CPUs"
 
-    in_bodies: ClassVar[bool] = True
+    in_bodies = True
 
     def wanted(self, op: ir.Operation) -> bool:
         if op.name != _POWER or not isinstance(op.operands[0].type, ir.FloatType):

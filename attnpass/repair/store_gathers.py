@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..attention.barrier import barrier_behind
@@ -13,7 +10,6 @@ from ..ir.views import view_of
 from ..passes import OpPass
 
 
-@dataclass(frozen=True)
 class StoreGathers(OpPass):
     """Puts a compute barrier behind rows that are taken by index, with what elementwise ops make of
     them, where several ops read them: a sum of embeddings that a norm and a residual read.
@@ -22,10 +18,10 @@ class StoreGathers(OpPass):
     fails to distribute its loops over threads of a GPU ("'func.func' op failed to distribute").
     """
 
-    name: ClassVar[str] = "attn-store-gathers"
-    summary: ClassVar[str] = "GPUs: rows taken by index stand in memory where several ops read them"
-    mends: ClassVar[str] = "kernels of a norm whose rows are taken by index do not compile for GPUs"
-    backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
+    name = "attn-store-gathers"
+    summary = "GPUs: rows taken by index stand in memory where several ops read them"
+    mends = "kernels of a norm whose rows are taken by index do not compile for GPUs"
+    backends = ("cuda", "rocm")
 
     def wanted(self, op: ir.Operation) -> bool:
         return _is_elementwise(op) and "tensor.extract" in body_names(op)

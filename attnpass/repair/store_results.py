@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -17,7 +16,6 @@ from ..passes import Pass, PassContext
 _SCALARWISE = ("arith.", "math.")
 
 
-@dataclass(frozen=True)
 class StoreResults(Pass):
     """Puts a compute barrier behind a result of attention, or what elementwise ops and views make
     of it, where an elementwise op has more loops of other sizes than one than it reads of that
@@ -28,10 +26,10 @@ class StoreResults(Pass):
     threads of a GPU ("'func.func' op failed to distribute"), whatever the configuration.
     """
 
-    name: ClassVar[str] = "attn-store-results"
-    summary: ClassVar[str] = "GPUs: results of attention that are repeated stand in memory"
-    mends: ClassVar[str] = "kernels that repeat attention's result do not compile for GPUs"
-    backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
+    name = "attn-store-results"
+    summary = "GPUs: results of attention that are repeated stand in memory"
+    mends = "kernels that repeat attention's result do not compile for GPUs"
+    backends = ("cuda", "rocm")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         if not self.is_for(module):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -18,7 +16,6 @@ from ..passes import OpPass
 _MADE = ("arith.constant", "linalg.fill", "tensor.empty", "tensor.dim")
 
 
-@dataclass(frozen=True)
 class StoreSums(OpPass):
     """Puts a compute barrier behind what an elementwise op makes where a norm, or another
     reduction, reads it and other kernels do: the sum that a layer normed in front passes on beside
@@ -36,10 +33,10 @@ class StoreSums(OpPass):
     squares: their tile would be as long as the longest row there may be.
     """
 
-    name: ClassVar[str] = "attn-store-sums"
-    summary: ClassVar[str] = "CPUs: what a norm and others read stands in memory"
-    mends: ClassVar[str] = "norms of sums that a residual reads again do not compile for CPUs"
-    backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
+    name = "attn-store-sums"
+    summary = "CPUs: what a norm and others read stands in memory"
+    mends = "norms of sums that a residual reads again do not compile for CPUs"
+    backends = ("llvm-cpu",)
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name == "linalg.generic" and len(op.results) == 1

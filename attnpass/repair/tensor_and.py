@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..ir import Builder, collect
@@ -15,7 +12,6 @@ _AND = "torch.aten.__and__.Tensor"
 _BITWISE_AND = "torch.aten.bitwise_and.Tensor"
 
 
-@dataclass(frozen=True)
 class TensorAnd(Pass):
     """Makes each `torch.aten.__and__.Tensor` a `torch.aten.bitwise_and.Tensor`, which it is.
 
@@ -23,10 +19,10 @@ class TensorAnd(Pass):
     reads. Works on the torch dialect, before IREE imports it.
     """
 
-    name: ClassVar[str] = "attn-tensor-and"
-    summary: ClassVar[str] = "masks that PyTorch joins by `&` are imported"
-    phase: ClassVar[str] = "start"
-    mends: ClassVar[str] = "`a & b` of two tensors of PyTorch does not compile"
+    name = "attn-tensor-and"
+    summary = "masks that PyTorch joins by `&` are imported"
+    phase = "start"
+    mends = "`a & b` of two tensors of PyTorch does not compile"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         found = collect(module, lambda op: op.name == _AND)

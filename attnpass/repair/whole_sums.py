@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..codegen.kernel import GPU_LOWERING, cuda_kernels, run_passes
@@ -21,7 +18,6 @@ _FACTORS = 2
 _THREADS = 32
 
 
-@dataclass(frozen=True)
 class WholeSums(Pass):
     """Gives the sums of a kernel to a thread each, where IREE's lowering keeps what the threads of
     a workgroup have added up in memory that each has of its own.
@@ -35,11 +31,11 @@ class WholeSums(Pass):
     what it reads behind the end of that dim, in place of zeros.
     """
 
-    name: ClassVar[str] = "attn-whole-sums"
-    summary: ClassVar[str] = "CUDA: sums that kernels lose or add terms to are one thread's each"
-    phase: ClassVar[str] = "executable-configurations"
-    mends: ClassVar[str] = "products over dims that fill no tile or are unknown are wrong, on CUDA"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+    name = "attn-whole-sums"
+    summary = "CUDA: sums that kernels lose or add terms to are one thread's each"
+    phase = "executable-configurations"
+    mends = "products over dims that fill no tile or are unknown are wrong, on CUDA"
+    backends = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         return any([_mend(one, context.report) for one in cuda_kernels(module)])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..ir import Builder, collect, copied_attributes, defining_op, element_type
@@ -42,7 +39,6 @@ _PRODUCTS = ("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution")
 _ALGORITHM = "algorithm"
 
 
-@dataclass(frozen=True)
 class WideSums(Pass):
     """Casts what norms, means, softmaxes and other sums of PyTorch and ONNX read from f16 or bf16
     to f32, and their results back, as their kernels do.
@@ -56,12 +52,10 @@ class WideSums(Pass):
     IREE does not import: operands and sums have at least its precision.
     """
 
-    name: ClassVar[str] = "attn-wide-sums"
-    summary: ClassVar[str] = "norms, softmaxes and JAX's products of 16 bits are summed in f32"
-    phase: ClassVar[str] = "start"
-    mends: ClassVar[str] = (
-        "norms, means, softmaxes and JAX's products are imported to be summed in f16 or bf16"
-    )
+    name = "attn-wide-sums"
+    summary = "norms, softmaxes and JAX's products of 16 bits are summed in f32"
+    phase = "start"
+    mends = "norms, means, softmaxes and JAX's products are imported to be summed in f16 or bf16"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         sums = collect(module, _is_narrow_sum)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -116,8 +115,8 @@ class SplitK(Pass):
     splitting alone can lose; on CPUs also where a head has less than 8 MB of K and V.
     """
 
-    name: ClassVar[str] = "attn-split-k"
-    summary: ClassVar[str] = "decode attention: partial attention over chunks of keys, combined"
+    name = "attn-split-k"
+    summary = "decode attention: partial attention over chunks of keys, combined"
 
     splits: str = option("auto", "number of chunks, or auto")
     target: str = option("", "target that auto splits for, instead of the module's own")

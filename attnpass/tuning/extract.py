@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from ..attention.facts import describe, find_ops
 from ..errors import AttnError, PipelineError
@@ -67,9 +67,9 @@ class Extract(Pass):
     time are taken to be `assume`. The module that the pass runs on is left as it is.
     """
 
-    name: ClassVar[str] = "attn-extract"
-    summary: ClassVar[str] = "write each attention, alone, with configurations to try"
-    phase: ClassVar[str] = "flow"
+    name = "attn-extract"
+    summary = "write each attention, alone, with configurations to try"
+    phase = "flow"
 
     folder: str = option("", "where the files go; it must exist")
     plain: bool = option(False, "search for iree-compile, without kernels of our own")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -40,12 +39,10 @@ class FitTiles(PassInParts):
       take 69 ms where 1344 take under one.
     """
 
-    name: ClassVar[str] = "attn-fit-tiles"
-    summary: ClassVar[str] = "GPUs: head dims, keys and rows fit a kernel's tiles"
-    mends: ClassVar[str] = (
-        "attention over keys known only at run time is wrong where they fill no kernel tile"
-    )
-    backends: ClassVar[tuple[str, ...]] = ("cuda", "rocm")
+    name = "attn-fit-tiles"
+    summary = "GPUs: head dims, keys and rows fit a kernel's tiles"
+    mends = "attention over keys known only at run time is wrong where they fill no kernel tile"
+    backends = ("cuda", "rocm")
 
     only: tuple[str, ...] = option((), "the parts to run (all, if none is named)", PARTS)
     target: str = option("", "target to decide for, instead of the module's own")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -34,10 +33,10 @@ class LowerCuda(PassInParts):
       expected is left as it was, with the reason in the report.
     """
 
-    name: ClassVar[str] = "attn-lower-cuda"
-    summary: ClassVar[str] = "CUDA: hardware exp2, tanh and casts, and tiles as tensor cores read"
-    phase: ClassVar[str] = "executable-configurations"
-    backends: ClassVar[tuple[str, ...]] = ("cuda",)
+    name = "attn-lower-cuda"
+    summary = "CUDA: hardware exp2, tanh and casts, and tiles as tensor cores read"
+    phase = "executable-configurations"
+    backends = ("cuda",)
 
     only: tuple[str, ...] = option(
         (), "the parts to run (all, if none is named)", ("exp2", "casts", "shared-memory")
