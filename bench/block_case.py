@@ -1,6 +1,11 @@
-"""A transformer block of a bench: its inputs, its program, its results in float64.
+"""A transformer block of a bench, its inputs, its program, its results in float64; and the lists of
+them that benches have as data.
 
-Models are those of bench/models/blocks.py. Without torch cases can be listed.
+Models are those of bench/models/blocks.py. Without torch cases can be listed. A list has three
+lines a block: its name and, behind a colon, what pages call it; the model, `kind` and `level`, if
+not f16 and O2, and the model's sizes; the inputs, with names for sizes that the program leaves open
+(`8(batch)x512`), and what is in them, if not random numbers (`8x512:padding`). Of the blocks below
+`others:` the kernels' program alone is measured, beside eager PyTorch and its graph.
 """
 
 # pyright: reportMissingImports=false
@@ -8,7 +13,9 @@ Models are those of bench/models/blocks.py. Without torch cases can be listed.
 
 from __future__ import annotations
 
+import ast
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,6 +107,32 @@ class Block:
         wide = self.made(str(inputs[0].device), "f64")
         wide.load_state_dict(block.state_dict())
         return several(wide(*(x.double() if x.is_floating_point() else x for x in inputs)))
+
+
+def listed_blocks(path: Path) -> list[Block]:
+    """The blocks of a list."""
+    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    found, others = [], False
+    while lines:
+        title = lines.pop(0)
+        if title == "others:":
+            others = True
+            continue
+        name, _, words = title.partition(":")
+        (model, *sizes), inputs = lines.pop(0).split(), lines.pop(0).split()
+        given = dict(size.split("=") for size in sizes)
+        kind, level = given.pop("kind", "f16"), given.pop("level", "O2")
+        values = {name: ast.literal_eval(text) for name, text in given.items()}
+        made = tuple(map(_input_of, inputs))
+        found.append(Block(name, model, values, made, kind, words.strip(), level, others))
+    return found
+
+
+def _input_of(text: str) -> Input:
+    shape, _, what = text.partition(":")
+    sizes = re.findall(r"(\d+)(?:\((\w+)\))?", shape)
+    unknown = {dim: name for dim, (_, name) in enumerate(sizes) if name}
+    return Input(tuple(int(size) for size, _ in sizes), what or "random", unknown)
 
 
 def compile_block(

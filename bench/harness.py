@@ -30,7 +30,6 @@ BENCHES = (
     "cpu",
     "kernels",
     "known",
-    "models",
     "models_on_cpu",
     "product_kernels",
 )

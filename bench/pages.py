@@ -1,4 +1,4 @@
-"""Writes the measured tables and plots of README.md and docs/ from bench/results.
+"""Writes the measured tables of README.md and docs/ from bench/results.
 
     python -m bench pages
 
@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from attnpass.report.gains import size_words
 from bench import cost_tables, pass_table
 from bench.cases import blocks as gpu_blocks
-from bench.cases.configure import NARROW_VARIANTS, WRONG
-from bench.markdown import DOCS, ratios_plot, table, text_table, write_block
+from bench.cases.configure import WRONG
+from bench.markdown import table, text_table, write_block
 from bench.results import FOLDER, Results, Row, load
 
 Ways = dict[str, Row]
@@ -299,33 +298,6 @@ def _least(rows: Ways, names: Sequence[str]) -> float | None:
     return min((rows[name]["ms"] for name in names if "ms" in rows.get(name, {})), default=None)
 
 
-def narrow() -> str:
-    """Milliseconds of cases with 8-bit operands, widened in front of attention and not."""
-    names = ("attnpass", "attnpass V^T", *NARROW_VARIANTS, "FA2", "cuDNN")
-    lines = []
-    for case, rows in load("configure_h200").by_case().items():
-        if "f8" in case and "ms" in rows.get("8 bits", {}):
-            errors = [
-                worst(rows[name] for name in group if name in rows)
-                for group in (names[:2], NARROW_VARIANTS)
-            ]
-            lines.append([case, *(ms(rows.get(name)) for name in names), *errors])
-    return table(["case", *names, "error, widened", "error, 8 bits"], lines)
-
-
-def speedups() -> str:
-    """How many times as long as ours each other program takes."""
-    names = ("iree", "FA2", "cuDNN")
-    ratios: dict[str, dict[str, float]] = {}
-    for case, rows in load("configure_h200").by_case().items():
-        ours = _least(rows, ("attnpass", "attnpass V^T"))
-        others = {name: rows[name]["ms"] for name in names if "ms" in rows.get(name, {})}
-        if ours is not None and others:
-            ratios[case] = {name: spent / ours for name, spent in others.items()}
-    title = "prefill on an H200: time over that of attnpass (right of 1: attnpass is faster)"
-    return ratios_plot(title, ratios, names)
-
-
 # docs/notes/kernels.md
 
 
@@ -534,53 +506,6 @@ def _steps_table(cases: dict[str, Ways]) -> str:
     return table([*head, "both sleeping", "both spinning", "errors"], lines)
 
 
-# docs/notes/models.md
-
-
-def models() -> str:
-    results = load("models")
-    cases = results.by_case()
-    modules = {name: ways.pop("module") for name, ways in cases.items()}
-    attentions = sum(bool(module["chains"]) for module in modules.values())
-    text = f"{len(cases)} models, {attentions} with an attention op; "
-    text += f"IREE {results.about['versions']['iree']}.\n"
-    lost = [f"- {name}: {why}\n" for name, one in modules.items() for why in one["complaints"]]
-    text += "\nNot reached:\n" + "".join(lost) if lost else "No row is lost to IREE.\n"
-    return f"{text}\n{_model_counts(cases)}\n{_model_whys(modules, cases)}"
-
-
-def _model_counts(cases: dict[str, Ways]) -> str:
-    head = ["model"]
-    for name in ("IREE", "flag off", "cost", "always"):
-        head += [f"{name}: V", "dispatches (moving)", "bytes (moved)"]
-    lines = []
-    for name, ways in cases.items():
-        line = [name]
-        for way in ways.values():
-            line.append(" ".join(dict.fromkeys(way["v"])) or "-")
-            line.append(f"{way['dispatches']} ({way['moving']})")
-            line.append(f"{_size(way['bytes'])} ({_size(way['moved'])})")
-        lines.append([*line, worst(ways.values())])
-    return table([*head, "worst error"], lines)
-
-
-def _size(count: int | None) -> str:
-    return "?" if count is None else size_words(count)
-
-
-def _model_whys(modules: Ways, cases: dict[str, Ways]) -> str:
-    def why(way: Row) -> str:
-        texts = [f"{one['decision']}: {one['reason']}" for one in way["decisions"]]
-        return "<br>".join(dict.fromkeys(texts))
-
-    lines = [
-        [name, "<br>".join(one["chains"]), *(why(cases[name][way]) for way in ("cost", "always"))]
-        for name, one in modules.items()
-        if one["chains"]
-    ]
-    return text_table(["model", "what stands in front of V", "at cost", "at always"], lines)
-
-
 # all
 
 
@@ -618,7 +543,6 @@ BLOCKS: dict[tuple[str, str], Block] = {
     ("passes.md", "passes"): Block(pass_table.passes),
     ("notes/gpu.md", "prefill"): Block(prefill, ("configure_h200",)),
     ("notes/gpu.md", "other blocks"): Block(other_blocks_on_gpu, ("blocks_h200",)),
-    ("notes/gpu.md", "narrow"): Block(narrow, ("configure_h200",)),
     ("notes/gpu.md", "f32"): Block(f32, ("configure_f32_h200",)),
     ("notes/kernels.md", "decode"): Block(kernel_decode, ("kernels_h200",)),
     ("notes/kernels.md", "prefill"): Block(kernel_prefill, ("kernels_h200",)),
@@ -628,15 +552,11 @@ BLOCKS: dict[tuple[str, str], Block] = {
     ("notes/kernels.md", "thresholds"): Block(thresholds, ("kernels_h200",)),
     ("notes/cpu.md", "cpu"): Block(cpu, CPUS),
     ("notes/cpu.md", "models on cpu"): Block(models_on_cpu, MODELS_ON_CPU),
-    ("notes/models.md", "models"): Block(models, ("models",)),
     ("notes/cost-model.md", "targets"): Block(cost_tables.targets),
     ("notes/cost-model.md", "worth"): Block(cost_tables.worth),
 }
-PLOTS = {"notes/prefill.svg": speedups}
 
 
 def write() -> None:
     for (page, name), block in BLOCKS.items():
         write_block(page, name, block.text())
-    for name, text in PLOTS.items():
-        (DOCS / name).write_text(text())

@@ -33,10 +33,7 @@ WRONG = 0.1
 LENGTHS = (1, 7, 16, 777, 1333, 4096)
 # Seconds that a case may take.
 CASE_SECONDS = 60
-# Of cases with 8-bit operands: `attnpass` widens them, `8 bits` does not, and `shared` runs the
-# kernels that multiply them through attn-lower-cuda, too.
-NARROW_VARIANTS = ("8 bits", "8 bits V^T", "8 bits shared", "8 bits shared V^T")
-VARIANTS = ("iree", "attnpass", "attnpass V^T", *NARROW_VARIANTS)
+VARIANTS = ("iree", "attnpass", "attnpass V^T")
 
 
 def cases() -> list[Case]:
@@ -54,7 +51,7 @@ def variants(case: Case) -> tuple[str, ...]:
     """Those that are compared. IREE alone is compared where there are times; over an unknown
     number of keys without a mask it takes minutes for wrong numbers."""
     alone = case.timed and (bool(case.seen) or not case.dynamic)
-    return VARIANTS[0 if alone else 1 : None if case.is_narrow else -len(NARROW_VARIANTS)]
+    return VARIANTS[0 if alone else 1 :]
 
 
 def module(case: Case, transposed: bool) -> str:
@@ -135,7 +132,7 @@ def compile(folder: Path, wanted: list[Case], _: argparse.Namespace) -> None:
     for case in wanted:
         for variant in variants(case):
             source.write_text(module(case, variant.endswith("V^T")))
-            ours = ["--attn-disable"] if variant == "iree" else _pipeline(case, variant)
+            ours = ["--attn-disable"] if variant == "iree" else _widened(case)
             target = ["--iree-hal-target-device=cuda", f"--iree-cuda-target={arch(case, variant)}"]
             entry = manifest.add(case.name, variant)
             flags = [*ours, *target, f"--attn-report={report}"]
@@ -148,18 +145,14 @@ def compile(folder: Path, wanted: list[Case], _: argparse.Namespace) -> None:
             print(case.name, variant, entry["failed"] or entry["notes"], flush=True)
 
 
-def _pipeline(case: Case, variant: str) -> list[str]:
-    """The flag for the default passes, with 8-bit operands widened or not as the variant says."""
+def _widened(case: Case) -> list[str]:
+    """The flag for the default passes, with 8-bit operands widened wherever they are."""
     from attnpass.pipeline import default_pipeline
 
     if not case.is_narrow:
         return []
     passes = default_pipeline("cost", kernels="never", products="never")
-    mode = "never" if "8 bits" in variant else "always"
-    passes = passes.replace("attn-widen", f"attn-widen{{mode={mode}}}")
-    if "8 bits" in variant and "shared" not in variant:
-        passes = passes.replace("only=shared-memory", "only=shared-memory fp8=false")
-    return [f"--attn-pipeline={passes}"]
+    return [f"--attn-pipeline={passes.replace('attn-widen', 'attn-widen{mode=always}')}"]
 
 
 def run(folder: Path, case: Case, _: argparse.Namespace) -> Iterator[Row]:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from bench import on_cpu
-from bench.block_case import Block, Input, compile_block, worst_error
+from bench.block_case import Block, compile_block, listed_blocks, worst_error
 from bench.device import load, to_iree
 from bench.results import Row, row
 
@@ -48,19 +48,7 @@ ENVIRONMENT = {"TORCHINDUCTOR_VEC_ISA_OK": "1"}
 
 
 def cases() -> list[Block]:
-    bert = {"width": 768, "count": 12, "hidden": 3072, "layers": 2, "behind": True}
-    padded = (Input((1, 512, 768)), Input((1, 512), "padding"))
-    decode = {"width": 2048, "count": 32, "groups": 8, "hidden": 8192}
-    place = (Input((1, 64)), Input((1, 64)), Input((1,), "place"))
-    step = (Input((1, 1, 2048)), *place, *[Input((1, 8, 4096, 64))] * 2)
-    gpt2 = {"layers": 2, "width": 768, "count": 12}
-    rows = (Input((1, 1024, 768)),)
-    return [
-        Block("BERT-base, 2 layers, 512 rows, padded, f32", "encoders", bert, padded, "f32"),
-        Block("decode step, 2048 wide, 4096 keys, f32", "decode", decode, step, "f32"),
-        Block("GPT-2, 2 layers, 1024 rows, written out, f32", "gpt2", gpt2, rows, "f32"),
-        Block("decode step, 2048 wide, 4096 keys, bf16", "decode", decode, step, "bf16"),
-    ]
+    return listed_blocks(Path(__file__).with_suffix(".txt"))
 
 
 def compile(folder: Path, wanted: list[Block], options: argparse.Namespace) -> None:

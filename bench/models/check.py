@@ -109,23 +109,3 @@ def error(results: Sequence[Array], wanted: Sequence[Array]) -> float:
 def worst_error(vmfb: bytes, model: Model) -> float:
     """The error of the model as compiled."""
     return error(run(vmfb, model.inputs), model.outputs)
-
-
-def load_model(folder: Path) -> Model:
-    """A folder's `input.mlir`, and the inputs and outputs in its `io.npz`: in0, in1, ... and
-    out0, out1, ...; `_dtypes`, where there, names the inputs' types (8-bit floats and bf16
-    are stored as bits)."""
-    text = (folder / "input.mlir").read_text()
-    data = np.load(folder / "io.npz")
-    kinds = [str(name) for name in data["_dtypes"]] if "_dtypes" in data.files else []
-    inputs = _numbered(data, "in")
-    for i, name in enumerate(kinds[: len(inputs)]):
-        kind = {"torch.float8_e4m3fn": "f8E4M3FN", "torch.bfloat16": "bf16"}.get(name)
-        if kind:
-            inputs[i] = inputs[i].view(numpy_type(kind))
-    return Model(text, inputs, [np.asarray(x, np.float64) for x in _numbered(data, "out")])
-
-
-def _numbered(data: Any, prefix: str) -> list[Array]:
-    names = (f"{prefix}{i}" for i in range(len(data.files)))
-    return [data[name] for name in names if name in data.files]

@@ -30,11 +30,6 @@ def test_pages_are_as_measured(page: str, name: str) -> None:
     assert f"<!-- {name} -->\n{text}\n<!-- end of {name} -->" in (DOCS / page).read_text(), AGAIN
 
 
-@pytest.mark.parametrize("name", pages.PLOTS)
-def test_plots_are_as_measured(name: str) -> None:
-    assert pages.PLOTS[name]() == (DOCS / name).read_text(), AGAIN
-
-
 def test_rows_of_an_older_run_keep_its_day_and_commit() -> None:
     about = {"machine": "a", "date": "2026-01-01", "commit": "1234567", "dated_by": "run"}
     found = Results("b", about, [{"case": "c", "way": "w"}])

@@ -1,47 +1,36 @@
-"""The harness of bench/ on tiny models: rows as the schema says, also of what does not compile."""
+"""The harness of bench/: rows as the schema says, also of a case that fails."""
 
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 
 import jsonschema
-import numpy as np
 
-from bench.models.trace import Trace
 from bench.results import ROOT, SCHEMA, load
 
 
-def _write_models(folder: Path) -> None:
-    t = Trace(1)
-    x = t.argument(1, 8, 16)
-    model = t.finish(t.attention(*(t.split_heads(t.linear(x, 16), 2) for _ in range(3))))
-    for name, text in (("broken", "func.func @main("), ("tiny", model.text)):
-        (folder / name).mkdir()
-        (folder / name / "input.mlir").write_text(text)
-        given = {f"in{i}": array for i, array in enumerate(model.inputs)}
-        wanted = {f"out{i}": array for i, array in enumerate(model.outputs)}
-        np.savez(folder / name / "io.npz", **given, **wanted)
-
-
 def _run(folder: Path, output: Path, *more: str) -> None:
-    command = [sys.executable, "-m", "bench", "run", "models", str(folder), "--json", str(output)]
+    command = [sys.executable, "-m", "bench", "run", "known", str(folder), "--json", str(output)]
     subprocess.run([*command, *more], cwd=ROOT, check=True, timeout=300, capture_output=True)
 
 
-def test_rows_of_tiny_models(tmp_path: Path) -> None:
-    _write_models(tmp_path)
-    output = tmp_path / "models.json"
+def test_rows_of_a_case_and_of_one_that_fails(tmp_path: Path) -> None:
+    # What does not compile runs on no device.
+    bare = {"module": b"", "tolerance": 1e-3, "said": True, "events": ["no program"]}
+    (tmp_path / "bare.O2.pickle").write_bytes(pickle.dumps(bare))
+    (tmp_path / "broken.O0.pickle").write_bytes(b"no pickle")
+    output = tmp_path / "known.json"
     _run(tmp_path, output)
     jsonschema.validate(json.loads(output.read_text()), json.loads(SCHEMA.read_text()))
     found = load(output)
-    assert found.bench == "models" and found.about["dated_by"] == "run"
+    assert found.bench == "known" and found.about["dated_by"] == "run"
     cases = found.by_case()
-    assert cases["broken"][""]["failed"]
-    assert set(cases["tiny"]) == {"module", "default", "off", "cost", "always"}
-    assert all(row["error"] < 1e-5 for way, row in cases["tiny"].items() if way != "module")
+    assert cases["broken"][""]["failed"].startswith("UnpicklingError")
+    assert set(cases["bare"]) == {"O2"} and cases["bare"]["O2"]["error"] is None
     # What is not run again keeps its rows.
     _run(tmp_path, output, "--only", "broken")
     assert load(output).rows == found.rows
