@@ -13,7 +13,7 @@ import numpy as np
 import attnpass
 from attnpass import Report
 from bench.device import load, to_iree
-from bench.models.trace import Array, Model, numpy_type
+from bench.models.trace import Array, Model
 
 TARGET = [
     "--iree-hal-target-device=local",
