@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,22 @@ def compile_text(
         data = attnpass.compile_str(text, mode=mode, extra_args=extra, **kwargs)
     assert data is not None
     return data
+
+
+def pairwise(*axes: Collection[Any]) -> list[tuple[Any, ...]]:
+    """Some choices of a value of each axis, in which each value of one meets each of every other:
+    a mistake that takes three of them at once to show is rare, and all choices take long."""
+    every = list(itertools.product(*axes))
+
+    def met(choice: tuple[Any, ...]) -> set[object]:
+        return set(itertools.combinations(enumerate(choice), 2))
+
+    left = set().union(*map(met, every))
+    found: list[tuple[Any, ...]] = []
+    while left:
+        found.append(max(every, key=lambda choice: len(left & met(choice))))
+        left -= met(found[-1])
+    return found
 
 
 def has_gpu() -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import MAPS, compile_text, rel_error, run_module
+from helpers import MAPS, compile_text, pairwise, rel_error, run_module
 
 from attnpass import Report
 
@@ -55,10 +55,10 @@ func.func @main(%q: {q}, %k: {kv}, %v: {kv}, %given: {mask}) -> {q} {{
 """
 
 
-@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
-@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
-@pytest.mark.parametrize("added", [False, True], ids=["given", "computed"])
-@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize(
+    ("kind", "added", "unknown", "level"),
+    pairwise(_KINDS, [False, True], [False, True], ["O0", "O2", "O3"]),
+)
 def test_heads_last(kind: str, added: bool, unknown: bool, level: str) -> None:
     report = Report()
     flags = ["--iree-llvmcpu-target-cpu=host", f"--iree-opt-level={level}"]

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import compile_text, rel_error, run_module
+from helpers import compile_text, pairwise, rel_error, run_module
 
 from attnpass import Report
 
@@ -55,10 +55,10 @@ func.func @main(%x: tensor<{images}x{_LINES}x{_ROWS}x{_DEEP}x{kind}>, %w: {given
 """
 
 
-@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
-@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
-@pytest.mark.parametrize("by_columns", [False, True], ids=["kn", "nk"])
-@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize(
+    ("kind", "by_columns", "unknown", "level"),
+    pairwise(_KINDS, [False, True], [False, True], ["O0", "O2", "O3"]),
+)
 def test_weights_of_images(kind: str, by_columns: bool, unknown: bool, level: str) -> None:
     random, report = np.random.default_rng(0), Report()
     x = random.standard_normal((_IMAGES, _LINES, _ROWS, _DEEP)).astype(_KINDS[kind])

@@ -38,8 +38,7 @@ func.func @main(%x: tensor<2x7x{all}x{kind}>, %a: tensor<2x7x{first}x{kind}>)
 """
 
 
-@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
-@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize(("kind", "level"), [*zip(_KINDS, ["O0", "O2", "O3"], strict=False)])
 def test_pieces_are_written_in_place(kind: str, level: str) -> None:
     random, report = np.random.default_rng(0), Report()
     x = random.standard_normal((2, 7, 16 + _WIDE)).astype(_KINDS[kind])

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from helpers import MAPS, compile_text, rel_error, run_module
+from helpers import MAPS, compile_text, pairwise, rel_error, run_module
 
 ROWS, KEYS, HEAD = 9, 36, 16
 PACKED = "i1, #iree_encoding.packed_storage"
@@ -47,9 +47,7 @@ def compiled(cpu: str) -> bytes:
     return compile_text(text, mode="cost", flags=[f"--iree-llvmcpu-target-cpu={cpu}"])
 
 
-@pytest.mark.parametrize("cpu", ["generic", "host"])
-@pytest.mark.parametrize("width", HEADS)
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize(("name", "width", "cpu"), pairwise(TYPES, HEADS, ["generic", "host"]))
 def test_masks(name: str, width: str, cpu: str) -> None:
     random = np.random.default_rng(7)
     q, k, v = (

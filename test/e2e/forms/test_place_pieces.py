@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import compile_text, run_module
+from helpers import compile_text, pairwise, run_module
 
 from attnpass import Report
 
@@ -58,10 +58,10 @@ func.func @main({given}) -> ({joined}, {joined}) {{
 """
 
 
-@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
-@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
-@pytest.mark.parametrize("element", _KINDS)
-@pytest.mark.parametrize("case", _CACHES)
+@pytest.mark.parametrize(
+    ("case", "element", "unknown", "level"),
+    pairwise(_CACHES, _KINDS, [False, True], ["O0", "O2", "O3"]),
+)
 def test_caches_grow(case: str, element: str, unknown: bool, level: str) -> None:
     shape, dim = _CACHES[case]
     shapes = [shape, *((*shape[:dim], new, *shape[dim + 1 :]) for new in _NEW)]
@@ -115,8 +115,7 @@ func.func @main(
 """
 
 
-@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
-@pytest.mark.parametrize("element", ["f32", "f16"])
+@pytest.mark.parametrize(("element", "level"), [("f32", "O0"), ("f16", "O2"), ("f32", "O3")])
 def test_images_are_rolled(element: str, level: str) -> None:
     random, report = np.random.default_rng(1), Report()
     image, token = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import compile_text, rel_error, run_module
+from helpers import compile_text, pairwise, rel_error, run_module
 
 import attnpass
 
@@ -60,9 +60,9 @@ func.func @main(%q: {cut}, %x: {kind}) -> tensor<2x{size if names[0] == "x" else
 """
 
 
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-@pytest.mark.parametrize("computed", [False, True], ids=["argument", "computed"])
-@pytest.mark.parametrize("names", ["qxx", "xxx", "xqx"])
+@pytest.mark.parametrize(
+    ("names", "computed", "dynamic"), pairwise(["qxx", "xxx", "xqx"], [False, True], [False, True])
+)
 def test_one_value_as_several_operands(names: str, computed: bool, dynamic: bool) -> None:
     rng = np.random.default_rng(5)
     q = rng.standard_normal((2, ROWS, 4, 4)).astype(np.float32)

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import compile_text, rel_error, run_module
+from helpers import compile_text, pairwise, rel_error, run_module
 
 from attnpass import Report
 
@@ -51,10 +51,10 @@ func.func @main(%x: {packed}, %cos: {lines}) -> {result} {{
 """
 
 
-@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
-@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
-@pytest.mark.parametrize("turned", [False, True], ids=["rows", "heads"])
-@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize(
+    ("kind", "turned", "unknown", "level"),
+    pairwise(_KINDS, [False, True], [False, True], ["O0", "O2", "O3"]),
+)
 def test_heads(kind: str, turned: bool, unknown: bool, level: str) -> None:
     random, report = np.random.default_rng(0), Report()
     x = random.standard_normal((_ROWS, _HEADS * _WIDE)).astype(_KINDS[kind])
@@ -110,8 +110,7 @@ func.func @main(%x: tensor<9x96xf32>) -> tensor<4x5x8xf32> {{
 """
 
 
-@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
-@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize(("which", "level"), [(0, "O0"), (1, "O2"), (2, "O3")])
 def test_slices_are_transposed_alone(which: int, level: str) -> None:
     x = np.random.default_rng(which).standard_normal((9, 96)).astype(np.float32)
     report, flags = Report(), [f"--iree-opt-level={level}"]

@@ -8,7 +8,7 @@ import gpu_interpreter
 import numpy as np
 import pytest
 from gpu_module import lower, run_gpu_module
-from helpers import rel_error
+from helpers import pairwise, rel_error
 
 import attnpass
 
@@ -74,9 +74,10 @@ def test_results_with_the_second_factors_dim_first(rows: int) -> None:
 
 
 @pytest.mark.usefixtures("clipped_reads")
-@pytest.mark.parametrize("level", ["O0", "O2"])
-@pytest.mark.parametrize("terms", [4, 24])
-@pytest.mark.parametrize("sums", ["bkm,bkn->bmn", "mkb,ckbn->bcmn", "mkb,nkb->bmn"])
+@pytest.mark.parametrize(
+    ("sums", "terms", "level"),
+    pairwise(["bkm,bkn->bmn", "mkb,ckbn->bcmn", "mkb,nkb->bmn"], [4, 24], ["O0", "O2"]),
+)
 def test_sums_that_fill_no_tile(sums: str, terms: int, level: str) -> None:
     """Other dims stand behind the summed one in both factors."""
     sizes = {"b": 3, "c": 2, "m": 16, "n": 64, "k": terms}

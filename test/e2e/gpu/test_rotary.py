@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gpu_module import lower, run_gpu_module
-from helpers import rel_error
+from helpers import pairwise, rel_error
 
 import attnpass
 
@@ -188,9 +188,9 @@ def wanted(form: str, x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.nda
     return np.concatenate(turned_pair, -1)
 
 
-@pytest.mark.parametrize("rows", [str(ROWS), "?"])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("form", [halves, swapped, pairs])
+@pytest.mark.parametrize(
+    ("form", "kind", "rows"), pairwise([halves, swapped, pairs], KINDS, [str(ROWS), "?"])
+)
 def test_a_form_is_one_kernel_of_right_numbers(form: object, kind: str, rows: str) -> None:
     text = Text(kind, rows)
     program = text.whole(form(text))  # type: ignore[operator]

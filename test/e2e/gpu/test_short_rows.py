@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gpu_module import lower, run_gpu_module
-from helpers import rel_error
+from helpers import pairwise, rel_error
 from iree.compiler import ir
 from iree.compiler.tools import compile_str
 
@@ -103,9 +103,9 @@ def _configured(text: str) -> tuple[str, int]:
         return str(module), records[0].details["rows"] if records else 1
 
 
-@pytest.mark.parametrize("width", [64, 128, 256])
-@pytest.mark.parametrize("kind", _KINDS)
-@pytest.mark.parametrize("form", ["rms", "turned", "layer"])
+@pytest.mark.parametrize(
+    ("form", "kind", "width"), pairwise(["rms", "turned", "layer"], _KINDS, [64, 128, 256])
+)
 def test_norms(form: str, kind: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(short_rows, "_WORKGROUPS", 2)
     tokens, heads = 16, 3

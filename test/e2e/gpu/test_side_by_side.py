@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gpu_module import lower, run_gpu_module
+from helpers import pairwise
 
 import attnpass
 
@@ -34,9 +35,9 @@ func.func @main(%x: {x}, %y: {y}) -> {out} {{
 }}"""
 
 
-@pytest.mark.parametrize("rows", [str(ROWS), "?"])
-@pytest.mark.parametrize("widths", [(64, 32), (32, 32), (16, 48)])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "widths", "rows"), pairwise(KINDS, [(64, 32), (32, 32), (16, 48)], [str(ROWS), "?"])
+)
 def test_rows_are_made_in_one_kernel(kind: str, widths: tuple[int, int], rows: str) -> None:
     flags = [*CUDA, "--compile-to=executable-configurations"]
     module = attnpass.compile_str(_text(kind, rows, widths), extra_args=flags)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import compile_text, rel_error, run_module
+from helpers import compile_text, pairwise, rel_error, run_module
 
 ROWS, KEYS, HEAD, PLACES = 5, 10, 8, (6, 8)
 # Dims of the source that are indexed, and whether indices have a dim of their own.
@@ -64,9 +64,7 @@ def _indices(depth: int, column: bool, heads: bool) -> np.ndarray:
     return columns if column else flat
 
 
-@pytest.mark.parametrize("heads", [False, True], ids=["keys", "head dims"])
-@pytest.mark.parametrize("known", [False, True], ids=["given", "known"])
-@pytest.mark.parametrize("form", DEPTHS)
+@pytest.mark.parametrize(("form", "known", "heads"), pairwise(DEPTHS, [False, True], [False, True]))
 def test_attention_reads_the_rows_that_a_gather_takes(form: str, known: bool, heads: bool) -> None:
     depth, column = DEPTHS[form]
     program = compile_text(_text(depth, column, heads, known), mode="cost")

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from helpers import compile_and_run, rel_error
+from helpers import compile_and_run, pairwise, rel_error
 from iree.compiler import ir
 
 from attnpass import Report
@@ -70,9 +70,7 @@ func.func @main({arguments}) -> ({joined}, {types[0][1]}) {{
 """
 
 
-@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
-@pytest.mark.parametrize("element", _KINDS)
-@pytest.mark.parametrize("case", _ORDERS)
+@pytest.mark.parametrize(("case", "element", "unknown"), pairwise(_ORDERS, _KINDS, [False, True]))
 def test_order(case: str, element: str, unknown: bool) -> None:
     shape, order, dim = _ORDERS[case]
     shapes = [tuple(size + number * (at == order[dim]) for at, size in enumerate(shape))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import compile_and_run
+from helpers import compile_and_run, pairwise
 from two_layers import BATCH, LENGTH, PADDED, WIDTH, layer, program, seen
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("kind", ["i1", "f32"])
-@pytest.mark.parametrize("vectorized", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "dynamic", "vectorized"), pairwise(["i1", "f32"], [False, True], [False, True])
+)
 def test_two_layers(kind: str, dynamic: bool, vectorized: bool) -> None:
     x = np.random.default_rng(0).standard_normal((BATCH, LENGTH, WIDTH)).astype(np.float32)
     shown = seen()

@@ -26,10 +26,13 @@ func.func @main(%x: tensor<SIZExTYPE>) -> tensor<SIZExbf16> {
 NUMBERS = [0, 1, -1, 127, -128, 257, 259, -259, 261, 65537, 2**31 - 1, -(2**31), 16777217]
 
 
-@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
 @pytest.mark.parametrize(
-    ("kind", "op", "dtype"),
-    [("i1", "uitofp", np.bool_), ("i8", "sitofp", np.int8), ("i32", "sitofp", np.int32)],
+    ("kind", "op", "dtype", "level"),
+    [
+        ("i1", "uitofp", np.bool_, "O0"),
+        ("i8", "sitofp", np.int8, "O2"),
+        ("i32", "sitofp", np.int32, "O3"),
+    ],
 )
 def test_integers_to_bf16(kind: str, op: str, dtype: type, level: str) -> None:
     x = np.array(NUMBERS).astype(dtype)
@@ -69,8 +72,7 @@ func.func @main(%q: tensor<2xROWSx32xbf16>, %k: tensor<2x40x32xbf16>, %c: tensor
 """
 
 
-@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
-@pytest.mark.parametrize("rows", [1, 64])
+@pytest.mark.parametrize(("rows", "level"), [(1, "O0"), (64, "O2"), (1, "O3"), (64, "O3")])
 def test_codes_of_attention(rows: int, level: str) -> None:
     """Loops over codes, and what widens them in memory, of few rows and of many."""
     rng = np.random.default_rng(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import compile_text, run_module
+from helpers import compile_text, pairwise, run_module
 
 from attnpass import Report
 
@@ -35,8 +35,10 @@ func.func @step(%p: tensor<i32>, {rows}) -> ({types}) {{
 """
 
 
-@pytest.mark.parametrize("level", ["O0", "O2"])
-@pytest.mark.parametrize("kinds", [("f32", "f32"), ("f16", "f16", "i8"), ("f32", "f32", "f32")])
+@pytest.mark.parametrize(
+    ("kinds", "level"),
+    [(("f32", "f32"), "O0"), (("f16", "f16", "i8"), "O2"), (("f32", "f32", "f32"), "O2")],
+)
 def test_each_global_keeps_what_is_stored_in_it(kinds: tuple[str, ...], level: str) -> None:
     report = Report()
     flags = [f"--iree-opt-level={level}"]
@@ -93,9 +95,7 @@ _BASES = {
 }
 
 
-@pytest.mark.parametrize("level", ["O0", "O2"])
-@pytest.mark.parametrize("base", _BASES)
-@pytest.mark.parametrize("write", _WRITES)
+@pytest.mark.parametrize(("write", "base", "level"), pairwise(_WRITES, _BASES, ["O0", "O2"]))
 def test_a_loop_writes_to_what_stood_outside_anew_each_time(
     write: str, base: str, level: str
 ) -> None:
