@@ -229,13 +229,15 @@ class OpPass(Pass):
     reader `what` it was; `kind` is what such an op is called, if not by its name.
 
     Ops are found before any is changed, the last first with `backwards`; `in_bodies` of linalg ops,
-    too, where scalars are wanted.
+    too, where scalars are wanted. Those of a front end have no effect but their results: `erases`
+    says so.
     """
 
     what: ClassVar[What] = "repaired"
     kind: ClassVar[str] = ""
     backwards: ClassVar[bool] = False
     in_bodies: ClassVar[bool] = False
+    erases: ClassVar[bool] = False
 
     def wanted(self, op: ir.Operation) -> bool:
         """Whether this may be such an op."""
@@ -243,11 +245,11 @@ class OpPass(Pass):
 
     def change(self, op: ir.Operation) -> str:
         """Does it to an op, and says what; '' where the op stays. An op that has no users behind
-        it is erased."""
+        it is erased, and with `erases` may have none."""
         raise NotImplementedError
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from .ir import collect, erase_dead
+        from .ir import collect, erase_dead, erase_unused
         from .report.ops import op_of
 
         if self.backends and not self.is_for(module):
@@ -259,7 +261,10 @@ class OpPass(Pass):
             if said := self.change(op):
                 context.report.record(about, self.what, said)
                 changed.append(op)
-        erase_dead(changed)
+        if self.erases:
+            erase_unused(changed[::-1])
+        else:
+            erase_dead(changed)
         return bool(changed)
 
 

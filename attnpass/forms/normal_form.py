@@ -47,7 +47,7 @@ def order_dims(facts: AttentionFacts, target: Target | None, report: Report) -> 
 
 def _normal_order(facts: AttentionFacts, target: Target | None) -> list[int]:
     """The iteration dims as they should stand."""
-    lanes = target is not None and target.backend == "cuda" and is_f32(facts)
+    lanes = target is not None and target.has_f32_lanes and is_f32(facts)
     output = facts.map_of("output")
     outer = list(output if lanes else [dim for dim in output if dim not in facts.n])
     if target is not None and target.is_gpu and facts.m:

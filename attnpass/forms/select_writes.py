@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..ir import collect, defining_op, erase, known_attribute
+from ..ir import defining_op, known_attribute
 from ..ir.printed import torch_element, torch_shape, torch_tensor
 from ..ir.torch_ops import TorchBuilder
-from ..passes import Pass, PassContext
+from ..passes import OpPass
 
 _SOURCE, _VALUE, _ADD = (
     f"torch.aten.{name}" for name in ("scatter.src", "scatter.value", "scatter_add")
@@ -29,7 +29,7 @@ _TOPK, _SIZE = "torch.aten.topk", "torch.aten.size.int"
 _FULL = ("torch.aten.zeros", "torch.aten.ones", "torch.aten.full", "torch.aten.empty.memory_format")
 
 
-class SelectWrites(Pass):
+class SelectWrites(OpPass):
     """Makes a scatter along one dim, of up to 16 elements a row of up to 1024, a choice of each
     element of the tensor:
 
@@ -45,21 +45,18 @@ class SelectWrites(Pass):
     summary = "few writes to a row are choices"
     phase = "start"
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        changed = False
-        for op in collect(module, _is_scatter):
-            writes = _onnx_writes(op) if op.name == _OPERATOR else _writes(op)
-            if writes is None or not _is_cheap(writes):
-                continue
-            context.report.record(op, "fitted", str(writes))
-            op.results[0].replace_all_uses_with(_selected(op, writes))
-            erase(op)
-            changed = True
-        return changed
+    what = "fitted"
+    erases = True
 
+    def wanted(self, op: ir.Operation) -> bool:
+        return op.name in (_SOURCE, _VALUE, _ADD) or _onnx_name(op) in _ONNX
 
-def _is_scatter(op: ir.Operation) -> bool:
-    return op.name in (_SOURCE, _VALUE, _ADD) or _onnx_name(op) in _ONNX
+    def change(self, op: ir.Operation) -> str:
+        writes = _onnx_writes(op) if op.name == _OPERATOR else _writes(op)
+        if writes is None or not _is_cheap(writes):
+            return ""
+        op.results[0].replace_all_uses_with(_selected(op, writes))
+        return str(writes)
 
 
 @dataclass(frozen=True)

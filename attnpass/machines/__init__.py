@@ -61,6 +61,10 @@ class Target:
     joins_heads: ClassVar[bool] = False
     # Whether loops that copy were timed here, and are configured wherever attention is.
     copies_were_timed: ClassVar[bool] = False
+    # Whether kernels pad an unknown number of keys in attention of every form.
+    pads_keys: ClassVar[bool] = True
+    # Whether attention of f32 is tiles of lanes.
+    has_f32_lanes: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

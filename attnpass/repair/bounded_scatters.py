@@ -11,15 +11,13 @@ from iree.compiler import ir
 from ..ir import (
     Builder,
     body_ops,
-    collect,
     copied_attributes,
     defining_op,
     element_type,
     ranked_shape,
 )
 from ..ir.printed import numbered_dims
-from ..ir.rewrite import erase
-from ..passes import Pass, PassContext
+from ..passes import OpPass
 
 _SCATTER = "stablehlo.scatter"
 _TENSOR, _INDICES, _UPDATES = 0, 1, 2
@@ -39,7 +37,7 @@ Range = tuple["int | None", "int | None"]
 _DEEPEST = 20
 
 
-class BoundedScatters(Pass):
+class BoundedScatters(OpPass):
     """Makes each `stablehlo.scatter` of static sizes a scatter of rows by one index each, with a
     mask where an index may lie outside.
 
@@ -56,17 +54,18 @@ class BoundedScatters(Pass):
     phase = "start"
     mends = "writes by indices outside a tensor change other memory"
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        changed = False
-        for op in collect(module, lambda op: op.name == _SCATTER):
-            write = _write(op)
-            if write is None:
-                continue
-            masked = "; what lies outside is left out" if write.checked else ""
-            context.report.record(op, "repaired", f"is a scatter of rows by one index{masked}")
-            _rewrite(op, write)
-            changed = True
-        return changed
+    erases = True
+
+    def wanted(self, op: ir.Operation) -> bool:
+        return op.name == _SCATTER
+
+    def change(self, op: ir.Operation) -> str:
+        write = _write(op)
+        if write is None:
+            return ""
+        _rewrite(op, write)
+        masked = "; what lies outside is left out" if write.checked else ""
+        return f"is a scatter of rows by one index{masked}"
 
 
 @dataclass(frozen=True)
@@ -262,7 +261,6 @@ def _rewrite(op: ir.Operation, write: _Write) -> None:
     build.fill_block(block, "iree_linalg_ext.yield", lambda inner: _joined(inner, block, write))
     sizes = [dim.size for dim in write.dims]
     op.results[0].replace_all_uses_with(build.expand(new.results[0], groups, sizes))
-    erase(op)
 
 
 def _joined(inner: Builder, block: ir.Block, write: _Write) -> list[ir.Value]:

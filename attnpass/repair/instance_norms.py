@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import collect, known_attribute
+from ..ir import known_attribute
 from ..ir.onnx_ops import OnnxBuilder, is_onnx, onnx_opset
 from ..ir.printed import torch_element, torch_shape
-from ..ir.rewrite import erase
-from ..passes import Pass, PassContext
+from ..passes import OpPass
 
 _EPSILON, _DEFAULT = "torch.onnx.epsilon", 1e-5
 # What ONNX calls the types, as numbers.
@@ -17,7 +16,7 @@ _CODES = {"f32": 1, "f16": 10, "f64": 11, "bf16": 16}
 _AXES_OPERAND = 18
 
 
-class InstanceNorms(Pass):
+class InstanceNorms(OpPass):
     """Writes out instance norms of ONNX (its exporters' group norms) of unknown sizes behind the
     channels, which IREE 3.13 divides by another count: their numbers are wrong, or none.
 
@@ -29,23 +28,20 @@ class InstanceNorms(Pass):
     phase = "start"
     mends = "instance norms of ONNX of unknown sizes divide by another count"
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        found = collect(module, _is_wanted)
-        for op in found:
-            why = "is written out: IREE's import divides by another count than the unknown sizes'"
-            context.report.record(op, "repaired", why)
-            op.results[0].replace_all_uses_with(_written_out(op))
-            erase(op)
-        return bool(found)
+    erases = True
+
+    def wanted(self, op: ir.Operation) -> bool:
+        is_norm = is_onnx(op, "InstanceNormalization")
+        if not is_norm or torch_element(op.operands[0].type) not in _CODES:
+            return False
+        return None in torch_shape(op.operands[0].type)[2:]
+
+    def change(self, op: ir.Operation) -> str:
+        op.results[0].replace_all_uses_with(_decomposed(op))
+        return "is written out: IREE's import divides by another count than the unknown sizes'"
 
 
-def _is_wanted(op: ir.Operation) -> bool:
-    if not is_onnx(op, "InstanceNormalization") or torch_element(op.operands[0].type) not in _CODES:
-        return False
-    return None in torch_shape(op.operands[0].type)[2:]
-
-
-def _written_out(op: ir.Operation) -> ir.Value:
+def _decomposed(op: ir.Operation) -> ir.Value:
     build = OnnxBuilder(op)
     narrow = torch_element(op.operands[0].type)
     element = narrow if narrow == "f64" else "f32"

@@ -9,17 +9,15 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..ir import collect
 from ..ir.onnx_ops import OnnxBuilder, is_onnx
 from ..ir.printed import torch_shape
-from ..ir.rewrite import erase
-from ..passes import Pass, PassContext
+from ..passes import OpPass
 
 _EQUATION = "torch.onnx.equation"
 Sizes = dict[str, int | None]
 
 
-class PlainEinsums(Pass):
+class PlainEinsums(OpPass):
     """Makes einsums of two tensors MatMuls between transposes, where IREE 3.13 imports them wrong.
 
     It joins all dims of a kind (those of both operands and the result, those that are summed, those
@@ -41,17 +39,18 @@ class PlainEinsums(Pass):
     phase = "start"
     mends = "einsums of ONNX that join dims of unknown sizes drop all but one"
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        changed = False
-        for op in collect(module, lambda op: is_onnx(op, "Einsum") and len(op.operands) == 2):
-            if (made := _as_product(op)) is not None:
-                why = "is a MatMul: IREE's import joins unknown dims of an einsum"
-                context.report.record(op, "repaired", why)
-                op.results[0].replace_all_uses_with(made)
-                # What is left would still check its arguments.
-                erase(op)
-                changed = True
-        return changed
+    # What is left would still check its arguments.
+    erases = True
+
+    def wanted(self, op: ir.Operation) -> bool:
+        return is_onnx(op, "Einsum") and len(op.operands) == 2
+
+    def change(self, op: ir.Operation) -> str:
+        made = _as_product(op)
+        if made is None:
+            return ""
+        op.results[0].replace_all_uses_with(made)
+        return "is a MatMul: IREE's import joins unknown dims of an einsum"
 
 
 def _as_product(op: ir.Operation) -> ir.Value | None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import Builder, collect
-from ..ir.rewrite import erase
-from ..passes import Pass, PassContext
+from ..ir import Builder
+from ..passes import OpPass
 
 _AND = "torch.aten.__and__.Tensor"
 _BITWISE_AND = "torch.aten.bitwise_and.Tensor"
 
 
-class TensorAnd(Pass):
+class TensorAnd(OpPass):
     """Makes each `torch.aten.__and__.Tensor` a `torch.aten.bitwise_and.Tensor`, which it is.
 
     IREE 3.13 imports the second alone: of the first it says that it cannot legalize what the op
@@ -24,12 +23,12 @@ class TensorAnd(Pass):
     phase = "start"
     mends = "`a & b` of two tensors of PyTorch does not compile"
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        found = collect(module, lambda op: op.name == _AND)
-        for op in found:
-            why = "is `bitwise_and`, which IREE's import knows"
-            context.report.record(op, "repaired", why)
-            both = Builder(op).create(_BITWISE_AND, [op.results[0].type], list(op.operands))
-            op.results[0].replace_all_uses_with(both.results[0])
-            erase(op)
-        return bool(found)
+    erases = True
+
+    def wanted(self, op: ir.Operation) -> bool:
+        return op.name == _AND
+
+    def change(self, op: ir.Operation) -> str:
+        both = Builder(op).create(_BITWISE_AND, [op.results[0].type], list(op.operands))
+        op.results[0].replace_all_uses_with(both.results[0])
+        return "is `bitwise_and`, which IREE's import knows"

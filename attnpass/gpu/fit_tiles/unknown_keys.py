@@ -29,7 +29,7 @@ def mask_unknown_keys(facts: AttentionFacts, target: Target) -> str | None:
     known = all(facts.sizes[dim] is not None for dim in facts.k2)
     if known or not target.is_gpu:
         return None
-    if target.backend == "cuda" and (why := _write_out(facts)):
+    if not target.pads_keys and (why := _write_out(facts)):
         return f"two products and a softmax now, as its number of keys is unknown: {why}"
     if facts.has_mask:
         return None

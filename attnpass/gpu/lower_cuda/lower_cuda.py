@@ -8,7 +8,7 @@ from iree.compiler import ir
 
 from ...passes import PassContext, PassInParts, option
 from .hardware_math import translate_fp8, use_hardware_math
-from .shared_memory import Rewrites, improve_shared_memory
+from .shared_memory import improve_shared_memory
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,6 @@ class LowerCuda(PassInParts):
     only: tuple[str, ...] = option(
         (), "the parts to run (all, if none is named)", ("exp2", "casts", "shared-memory")
     )
-    rows: bool = option(True, "space rows so that no two threads read one bank at once")
-    ldmatrix: bool = option(True, "read the fragments of tensor cores with ldmatrix")
-    ahead: bool = option(True, "copy the next tile while this one is computed on")
-    masks: bool = option(True, "drop masks of rows beyond the end, which are never stored")
-    fp8: bool = option(True, "rewrite shared memory of kernels with 8-bit factors, too")
 
     @property
     def mended(self) -> str:
@@ -60,6 +55,5 @@ class LowerCuda(PassInParts):
         if self.has("casts"):
             changed |= translate_fp8(module, context.report)
         if self.has("shared-memory"):
-            wanted = Rewrites(self.rows, self.ldmatrix, self.ahead, self.masks, self.fp8)
-            changed |= improve_shared_memory(module, wanted, context.report)
+            changed |= improve_shared_memory(module, context.report)
         return changed

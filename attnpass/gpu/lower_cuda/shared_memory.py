@@ -6,8 +6,6 @@ exists between IREE's lowering to vectors and its conversion to LLVM alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from iree.compiler import ir
 
 from ...attention.facts import OP_NAMES
@@ -24,8 +22,6 @@ from ...ir import (
     Builder,
     collect,
     detached_copy,
-    element_bytes,
-    element_type_name,
     printed,
     restore,
 )
@@ -48,18 +44,7 @@ _ATTENTION_BUFFERS, _PROJECTION_BUFFERS = 2, 4
 _CAPABILITY, _PTX = 80, 70
 
 
-@dataclass(frozen=True)
-class Rewrites:
-    """Which of the rewrites are wanted, and whether in kernels with 8-bit factors, too."""
-
-    rows: bool = True
-    ldmatrix: bool = True
-    ahead: bool = True
-    masks: bool = True
-    fp8: bool = True
-
-
-def improve_shared_memory(module: ir.Operation, wanted: Rewrites, report: Report) -> bool:
+def improve_shared_memory(module: ir.Operation, report: Report) -> bool:
     """Rewrites the CUDA kernels of `module` (a builtin.module at IREE's phase
     executable-configurations) that hold attention on tensor cores, or a projection that was
     configured for that; returns whether IR changed.
@@ -71,7 +56,7 @@ def improve_shared_memory(module: ir.Operation, wanted: Rewrites, report: Report
         if machine is None or machine.capability < _CAPABILITY or machine.version < _PTX:
             continue
         if shared and (buffers := _buffers(function)):
-            changed |= _rewrite_kernel(function, wanted, buffers, shared, report)
+            changed |= _rewrite_kernel(function, buffers, shared, report)
     return changed
 
 
@@ -114,20 +99,14 @@ def _is_product(op: ir.Operation) -> bool:
     return op.name == "nvgpu.mma.sync"
 
 
-def _rewrite_kernel(
-    function: ir.Operation, wanted: Rewrites, buffers: int, limit: int, report: Report
-) -> bool:
+def _rewrite_kernel(function: ir.Operation, buffers: int, limit: int, report: Report) -> bool:
     kernel, copy = op_of(function), detached_copy(function)
     size = printed.numbers(function.attributes["translation_info"], "workgroup_size")
     if size[1:] != [1, 1] or (is_to_be_lowered(function) and not lower(function, report)):
         return False
     done, kept = [], []
-    products = collect(function, _is_product)
-    why = "" if wanted.fp8 else _width_refusal(products)
-    if why:
-        report.record(kernel, "not-lowered", f"uses shared memory as IREE made it: {why}")
-    elif products:
-        done, kept = _rewrite(function, wanted, buffers, size[0], limit)
+    if collect(function, _is_product):
+        done, kept = _rewrite(function, buffers, size[0], limit)
     problem = run_passes(function, _CLEAN) if done else ""
     if problem:
         done, kept = [], [f"its rewritten form fails: {problem}"]
@@ -141,45 +120,33 @@ def _rewrite_kernel(
     return bool(done)
 
 
-def _width_refusal(products: list[ir.Operation]) -> str:
-    """Why tensor cores' factors keep a kernel from being rewritten, or ''."""
-    for op in products:
-        for factor in op.operands[:2]:
-            if element_bytes(factor) == 1:
-                kind = element_type_name(factor)
-                return f"kernels with {kind} factors are not wanted"
-    return ""
-
-
 def _rewrite(
-    function: ir.Operation, wanted: Rewrites, buffers: int, count: int, limit: int
+    function: ir.Operation, buffers: int, count: int, limit: int
 ) -> tuple[list[str], list[str]]:
     """What was done to a kernel of `count` threads, in words, and why what was not."""
     done: list[str] = []
-    kept: list[str] = []
     _use_only_x(function)
     run_passes(function, _CLEAN)
-    if wanted.masks and (masks := drop_edge_masks(function)):
+    if masks := drop_edge_masks(function):
         done.append(f"drops {masks} mask(s) of rows beyond the end")
         run_passes(function, _CLEAN)
-    if wanted.ahead and (tiles := copy_before_loops(function)):
+    if tiles := copy_before_loops(function):
         done.append(f"copies {tiles} tile(s) once that each step copied")
         run_passes(function, _CLEAN)
         scale_before_loops(function)
         run_passes(function, _CLEAN)
     # Values are looked up by their handles: each step gets a table of its own.
-    if wanted.rows and (spaced := space_rows(function, Threads(count), limit)):
+    if spaced := space_rows(function, Threads(count), limit):
         done.append(f"spaces the rows of {spaced} shared buffer(s)")
     run_passes(function, _CLEAN)
     if not are_aligned(function):
         return done, ["not all of its shared buffers are multiples of 16 bytes long"]
-    if wanted.ldmatrix and (again := read_in_loops(function, count)):
+    if again := read_in_loops(function, count):
         done.append(f"reads {again} fragment(s) in each step that registers cannot hold")
         run_passes(function, _CLEAN)
-    if wanted.ahead:
-        loops, kept = fetch_ahead(function, Threads(count), limit, buffers)
-        done += [f"fetches the tiles of {loops} loop(s) ahead"] if loops else []
-    if wanted.ldmatrix and (fragments := use_ldmatrix(function, Threads(count))):
+    loops, kept = fetch_ahead(function, Threads(count), limit, buffers)
+    done += [f"fetches the tiles of {loops} loop(s) ahead"] if loops else []
+    if fragments := use_ldmatrix(function, Threads(count)):
         done.append(f"reads {fragments} fragment(s) with ldmatrix")
     if buffers == _PROJECTION_BUFFERS:
         # What ldmatrix replaced is still there.

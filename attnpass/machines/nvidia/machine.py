@@ -54,6 +54,8 @@ class Nvidia(Target):
     # A second product as a mask would be written and read, of each head, also of shared keys.
     joins_heads: ClassVar[bool] = True
     copies_were_timed: ClassVar[bool] = True
+    pads_keys: ClassVar[bool] = False
+    has_f32_lanes: ClassVar[bool] = True
 
     def worth_of_transposed_v(self, facts: AttentionFacts) -> Worth:
         rows, keys = facts.assumed_extent(facts.m), facts.assumed_extent(facts.k2)
