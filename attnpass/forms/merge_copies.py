@@ -18,6 +18,7 @@ from ..ir import (
     erase_unused,
     has_one_use,
     known_attribute,
+    printed,
     ranked_shape,
     set_function_type,
     symbol_name,
@@ -92,8 +93,7 @@ def _write_in_place(copy: ir.Operation, kernels: _Executables) -> str:
         store = _last_store(function)
         assert store is not None
         value, memory = store.operands
-        kind = str(put.operands[1].type).replace(str(whole.type), str(into.type))
-        memory.set_type(ir.Type.parse(kind, copy.context))
+        memory.set_type(printed.with_tensor(put.operands[1].type, whole.type, into.type))
         attributes = copied_attributes(store) | place.attributes(copy.context)
         Builder(store).create(_STORE, [], [value, memory], attributes)
         erase_unused([store])
@@ -159,10 +159,9 @@ def _redirect(
     def change(function: ir.Operation) -> None:
         for number, place in places.items():
             argument = function.regions[0].blocks[0].arguments[number]
-            old, new = (str(each[number].type) for each in (reader.operands, operands))
-            kind = str(argument.type).replace(old, new)
+            old, new = reader.operands[number].type, operands[number].type
             loads = users(argument)
-            argument.set_type(ir.Type.parse(kind, reader.context))
+            argument.set_type(printed.with_tensor(argument.type, old, new))
             for load in loads:
                 attributes = copied_attributes(load) | place.attributes(reader.context)
                 read = Builder(load).create(_LOAD, [load.results[0].type], [argument], attributes)

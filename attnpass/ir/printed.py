@@ -30,6 +30,11 @@ _LOWERED = "#iree_codegen.no_pipeline"
 _SHARED, _PRIVATE = "#gpu.address_space<workgroup>", "#gpu.address_space<private>"
 
 
+def with_tensor(kind: ir.Type, old: ir.Type, new: ir.Type) -> ir.Type:
+    """A type that holds a tensor, as that of a dispatch's argument, with `new` in its place."""
+    return ir.Type.parse(str(kind).replace(str(old), str(new)), kind.context)
+
+
 def entry(text: object, name: str, default: str = "") -> str:
     """The string of an entry `name = "..."`."""
     found = re.search(rf'\b{name} = "([^"]*)"', str(text))
