@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from iree.compiler import ir
@@ -102,10 +103,7 @@ def _without_equal(sizes: Sequence[Size], others: Sequence[Size]) -> list[Size]:
 
 def _known(shape: Sequence[int | None]) -> int:
     """The product of the known sizes."""
-    total = 1
-    for size in shape:
-        total *= 1 if size is None else size
-    return total
+    return math.prod(1 if size is None else size for size in shape)
 
 
 def _groups(before: Sequence[Size], after: Sequence[Size]) -> Groups | None:

@@ -7,6 +7,7 @@ a blob's alignment as four bytes, then its elements (64 MB take about a second).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ class Elements:
         import numpy as np
 
         width = _item_bytes(self.kind)
-        data = self.blob or _raw_data(self.attribute, width * _count(self.shape))
+        data = self.blob or _raw_data(self.attribute, width * math.prod(self.shape))
         return np.frombuffer(data, f"V{width}").reshape(self.shape)
 
 
@@ -60,7 +61,7 @@ def elements_of(op: ir.Operation) -> Elements | Refusal:
     blob = resource_bytes(op)
     if blob is None:
         return Refusal("it is a resource whose bytes are not in the module")
-    if len(blob) != _item_bytes(element) * _count(shape):
+    if len(blob) != _item_bytes(element) * math.prod(shape):
         return Refusal(f"it is a resource whose {element} elements are packed")
     return Elements(attribute, shape, element, blob)
 
@@ -82,13 +83,6 @@ def attribute_of(array: Array, kind: ir.RankedTensorType, like: Elements) -> ir.
 def _is_resource(attribute: ir.Attribute) -> bool:
     """The bindings leave such an attribute without its class."""
     return str(attribute).startswith("dense_resource<")
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count
 
 
 def _item_bytes(kind: ir.Type) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from iree.compiler import ir
 
 from .limits import ASSUMED_EXTENT
@@ -50,10 +52,8 @@ def element_bytes(value: ir.Value) -> int:
 
 def tensor_bytes(value: ir.Value) -> int:
     """Bytes of a tensor; a dynamic dim counts as ASSUMED_EXTENT."""
-    total = element_bytes(value)
-    for size in ranked_shape(value):
-        total *= ASSUMED_EXTENT if size is None else size
-    return total
+    sizes = (ASSUMED_EXTENT if size is None else size for size in ranked_shape(value))
+    return element_bytes(value) * math.prod(sizes)
 
 
 def with_element(kind: ir.Type, element: ir.Type) -> ir.Type:

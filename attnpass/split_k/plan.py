@@ -132,10 +132,7 @@ def fixed_plan(dim: int, length: int | None, splits: int) -> SplitPlan | Refusal
 def auto_plan(
     facts: AttentionFacts, dim: int, length: int | None, target: Target, repeats: int
 ) -> SplitPlan | Refusal:
-    groups = 1
-    for batch in facts.batch:
-        groups *= facts.sizes[batch] or 1
-    groups = max(1, groups // repeats)
+    groups = max(1, math.prod(facts.sizes[batch] or 1 for batch in facts.batch) // repeats)
     slots = target.chunk_waves * target.compute_units
     others = [facts.sizes[k2] or 1 for k2 in facts.k2 if k2 != dim]
     tile, minimum = TILE, MINIMUM_CHUNK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -79,14 +80,14 @@ def _without_repeat(
 def _repeats(facts: AttentionFacts, operand: str) -> int:
     """How often a grouped-query broadcast repeats the operand; 1 where there is none."""
     source = find_source(facts, operand)
-    count = 1
     if source is None:
-        return count
-    for axes, sizes in zip(source.parts, source.sizes, strict=True):
-        for axis, size in zip(axes, sizes, strict=True):
-            if axis is None and isinstance(size, int):
-                count *= size
-    return count
+        return 1
+    return math.prod(
+        size
+        for axes, sizes in zip(source.parts, source.sizes, strict=True)
+        for axis, size in zip(axes, sizes, strict=True)
+        if axis is None and isinstance(size, int)
+    )
 
 
 def _words(plan: SplitPlan) -> str:

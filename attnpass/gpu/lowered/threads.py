@@ -3,6 +3,7 @@ make it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from iree.compiler import ir
@@ -91,7 +92,4 @@ def _basis(op: ir.Operation, count: int) -> list[int | None] | None:
 
 
 def _product(sizes: list[int | None]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size or 1
-    return total
+    return math.prod(size or 1 for size in sizes)
