@@ -30,7 +30,7 @@ def share_mask(facts: AttentionFacts, invariant: InvariantDims, dead_ops: DeadOp
     while _make_once(facts, invariant, dead_ops):
         pass
     source = find_source(facts, "mask")
-    if source is None or not _is_repeated(source) or not _keeps_scores(facts, source):
+    if source is None or not source.is_repeated or not _keeps_scores(facts, source):
         return False
     return fold_through_reshapes(facts, "mask", dead_ops) is not None
 
@@ -44,14 +44,9 @@ def drop_mask(facts: AttentionFacts, dead_ops: DeadOps) -> bool:
     return True
 
 
-def _is_repeated(source: Source) -> bool:
-    return any(axis is None for axes in source.parts for axis in axes)
-
-
 def _keeps_scores(facts: AttentionFacts, source: Source) -> bool:
     """Whether rows, where it has some, and keys are one dim each, in this order, in what the mask
     is made of."""
-    lies = [axis for axes in source.layout.dims for axis in axes]
     positions = facts.map_of("mask")
     scores = [
         axes
@@ -59,7 +54,10 @@ def _keeps_scores(facts: AttentionFacts, source: Source) -> bool:
         if p not in facts.batch and any(axis is not None for axis in axes)
     ]
     flat = [axis for axes in scores for axis in axes]
-    return all(len(axes) == 1 for axes in scores) and lies[len(lies) - len(flat) :] == flat
+    return (
+        all(len(axes) == 1 for axes in scores)
+        and source.order[len(source.order) - len(flat) :] == flat
+    )
 
 
 def _make_once(facts: AttentionFacts, invariant: InvariantDims, dead_ops: DeadOps) -> bool:

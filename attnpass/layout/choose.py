@@ -285,16 +285,11 @@ def may_drop_broadcasts(facts: AttentionFacts) -> bool:
     way. It does not fold one that all heads of a single sequence read (multi-query attention).
     Where Q is a repeat itself, no operand might be left that has the repeated dim.
     """
-    if facts.own_configuration or _is_repeat(facts, "query"):
+    query = find_source(facts, "query")
+    if facts.own_configuration or (query is not None and query.is_repeated):
         return False
     found = transpose_behind(facts)
     return found is None or moves_nothing(found[0]) or _is_for_all_heads(facts)
-
-
-def _is_repeat(facts: AttentionFacts, operand: str) -> bool:
-    """Whether an operand repeats what it is made of."""
-    source = find_source(facts, operand)
-    return source is not None and any(axis is None for axes in source.parts for axis in axes)
 
 
 def _is_for_all_heads(facts: AttentionFacts) -> bool:
@@ -350,9 +345,7 @@ def read_source(choice: Choice, target: Target | None, may_drop: bool) -> None:
 def _repeat_between(facts: AttentionFacts, operand: str, source: Source) -> Cost:
     """What it saves to read `source` instead of repeats of it behind which a transpose stands;
     nothing where there are none, or where the innermost dim would be another one."""
-    lies = [axis for axes in source.layout.dims for axis in axes]
-    repeats = any(axis is None for axes in source.parts for axis in axes)
-    if not repeats or source.layout.is_row_major or lies[-1] not in source.parts[-1]:
+    if not source.is_repeated or source.layout.is_row_major or not source.keeps_innermost:
         return FREE
     moved = tensor_bytes(source.value) + tensor_bytes(facts.value(operand))
     return Cost(-moved, -1)
@@ -361,10 +354,8 @@ def _repeat_between(facts: AttentionFacts, operand: str, source: Source) -> Cost
 def _repeat_of_reads(facts: AttentionFacts, operand: str, source: Source) -> Cost:
     """What it saves to read elements that another tensor is read for by index, instead of repeats
     of them; nothing where `source` is made otherwise, or the innermost dim would be another one."""
-    lies = [axis for axes in source.layout.dims for axis in axes]
-    repeats = any(axis is None for axes in source.parts for axis in axes)
     op = defining_op(source.value)
-    if not repeats or lies[-1] not in source.parts[-1]:
+    if not source.is_repeated or not source.keeps_innermost:
         return FREE
     if op is None or op.name != "linalg.generic" or "tensor.extract" not in body_names(op):
         return FREE

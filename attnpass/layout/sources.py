@@ -30,6 +30,21 @@ class Source:
     parts: tuple[tuple[int | None, ...], ...]
     sizes: tuple[tuple[Size, ...], ...]
 
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the operand repeats `value` along some part of a dim."""
+        return any(axis is None for axes in self.parts for axis in axes)
+
+    @property
+    def order(self) -> list[int]:
+        """The axes as they lie in `value`, major to minor."""
+        return [axis for axes in self.layout.dims for axis in axes]
+
+    @property
+    def keeps_innermost(self) -> bool:
+        """Whether what is innermost in `value` is so in the operand."""
+        return self.order[-1] in self.parts[-1]
+
 
 def find_source(facts: AttentionFacts, operand: str) -> Source | None:
     """The source of `operand` that attention could read itself; None if it does already."""
@@ -73,8 +88,7 @@ def moved_into_place(facts: AttentionFacts, operand: str) -> dict[ir.Value, ir.V
     source = find_source(facts, operand)
     if source is None:
         return {}
-    lies = [axis for axes in source.layout.dims for axis in axes]
-    if not lies or lies[-1] in source.parts[-1]:
+    if not source.order or source.keeps_innermost:
         return {}
     passed: list[ir.Value] = []
     value = facts.value(operand)
@@ -140,7 +154,7 @@ def fold_through_reshapes(
             dim_of.update({axis: first[p] + part for axis in axes if axis is not None})
     build = Builder(facts.op)
     value = build.split_dims(source.value, source.layout.dim_sizes())
-    order = [dim_of[axis] for axes in source.layout.dims for axis in axes]
+    order = [dim_of[axis] for axis in source.order]
     counts, new_map, sizes = _join_runs(order, first, cuts)
     for dim, p in enumerate(positions):
         if p is not None and not source.parts[dim]:
@@ -164,7 +178,7 @@ def _new_dims(first: Sequence[int], dim: int) -> range:
 
 def _runs(source: Source, dim: int) -> list[list[tuple[int | None, Size]]]:
     """The parts of an operand dim, joined where the source has them side by side."""
-    place = {a: i for i, a in enumerate(a for axes in source.layout.dims for a in axes)}
+    place = {axis: number for number, axis in enumerate(source.order)}
     groups: list[list[tuple[int | None, Size]]] = []
     for part in zip(source.parts[dim], source.sizes[dim], strict=True):
         last = groups[-1][-1][0] if groups else None
