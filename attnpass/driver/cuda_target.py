@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ir import known_attribute, printed, set_attribute
+from ..ir import body_ops, known_attribute, printed, set_attribute
 from ..report.records import Report
 
 if TYPE_CHECKING:
@@ -64,11 +64,7 @@ def describe_targets(module: ir.Operation, arch: str, features: str, report: Rep
     described = _DESCRIBED.format(arch=arch, features=features, shared=SHARED_MEMORY_BYTES)
     changed = False
     holders = [(module, "hal.device.targets")]
-    holders += [
-        (op.operation, "initial_value")
-        for op in module.regions[0].blocks[0].operations
-        if op.operation.name == "util.global"
-    ]
+    holders += [(op, "initial_value") for op in body_ops(module) if op.name == "util.global"]
     for op, name in holders:
         text = str(known_attribute(op, name) or "")
         if _UNDESCRIBED in text:

@@ -276,9 +276,9 @@ def _move_v(stages: list[Stage]) -> bool:
 def _has_entry(module: ir.Operation) -> bool:
     """Whether a function of the module is public."""
     from ..analysis.boundary import FUNCTIONS, public_function
+    from ..ir import body_ops
 
-    ops = module.regions[0].blocks[0].operations
-    return any(op.operation.name in FUNCTIONS and public_function(op.operation) for op in ops)
+    return any(op.name in FUNCTIONS and public_function(op) for op in body_ops(module))
 
 
 def _copy_of_module(invocation: Invocation) -> ir.Operation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import Builder, body_names, collect, printed, remove_attributes
+from ..ir import Builder, body_names, body_ops, collect, printed, remove_attributes, symbol_name
 from ..passes import Pass, PassContext
 
 _FLEX = "torch.hop_flex_attention"
@@ -88,9 +88,8 @@ def _join(module: ir.Operation, score: str, mask: str) -> bool:
 
 def _only_block(module: ir.Operation, name: str) -> ir.Block | None:
     """The block of the private function `@name`, if it has just one."""
-    for op in module.regions[0].blocks[0].operations:
-        attributes = op.operation.attributes
-        if "sym_name" in attributes and f"@{attributes['sym_name'].value}" == name:
+    for op in body_ops(module):
+        if "sym_name" in op.attributes and f"@{symbol_name(op)}" == name:
             blocks = list(op.regions[0].blocks)
             return blocks[0] if len(blocks) == 1 else None
     return None

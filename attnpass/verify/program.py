@@ -21,6 +21,7 @@ from ..ir import (
     DynamicSize,
     add_function,
     body_names,
+    body_ops,
     collect,
     defining_op,
     is_scalar,
@@ -28,6 +29,7 @@ from ..ir import (
     location_text,
     printed,
     reduces,
+    symbol_name,
 )
 
 # Element types that numpy arrays can bring to a device, or take from it.
@@ -205,10 +207,10 @@ def public_functions(module: ir.Operation) -> dict[str, ir.Operation]:
     """The functions that a caller of the compiled module can use, by name: of the two that torch
     makes, the one that has the body."""
     found: dict[str, ir.Operation] = {}
-    for op in _top(module):
+    for op in body_ops(module):
         if op.name not in FUNCTIONS or not len(op.regions[0].blocks):
             continue
-        if _is_public(op):
+        if not printed.is_hidden(op):
             found[_name_of(op)] = op
     for name in [name for name in found if f"{name}$async" in found]:
         found[name] = found.pop(f"{name}$async")
@@ -219,17 +221,9 @@ def mutable_globals(module: ir.Operation) -> dict[str, ir.Operation]:
     """The module's mutable globals, by `@name`."""
     return {
         f"@{_name_of(op)}": op
-        for op in _top(module)
-        if op.name == _GLOBAL and _has(op, "is_mutable")
+        for op in body_ops(module)
+        if op.name == _GLOBAL and "is_mutable" in op.attributes
     }
-
-
-def _top(module: ir.Operation) -> list[ir.Operation]:
-    return [op.operation for op in module.regions[0].blocks[0].operations]
-
-
-def _has(op: ir.Operation, attribute: str) -> bool:
-    return attribute in op.attributes
 
 
 def read_program(module: ir.Operation, name: str) -> Program:
@@ -430,9 +424,9 @@ def _copy_symbols(program: Program, module: ir.Module) -> None:
     names = {_global_name(op) for op in collect(made, lambda op: op.name == _LOAD)}
     calls = bool(collect(made, lambda op: op.name in _CALLS))
     point = ir.InsertionPoint(module.body.operations[0])
-    for op in _top(program.module):
+    for op in body_ops(program.module):
         if op.name in FUNCTIONS:
-            wanted = calls and not _is_public(op)
+            wanted = calls and printed.is_hidden(op)
         elif op.name == _GLOBAL:
             wanted = calls or f"@{_name_of(op)}" in names
         else:
@@ -443,11 +437,7 @@ def _copy_symbols(program: Program, module: ir.Module) -> None:
 
 
 def _name_of(op: ir.Operation) -> str:
-    return ir.StringAttr(op.attributes["sym_name"]).value if _has(op, "sym_name") else ""
-
-
-def _is_public(op: ir.Operation) -> bool:
-    return not printed.is_hidden(op)
+    return symbol_name(op) if "sym_name" in op.attributes else ""
 
 
 def text_of(module: ir.Module) -> str:
@@ -474,8 +464,8 @@ def alone(module: ir.Module, program: Program) -> ir.Module:
     """A copy of a module with no public function but the program's. Needs a current context."""
     made = ir.Module.create(ir.Location.unknown())
     names = {program.name, f"{program.name}$async"}
-    for op in _top(module.operation):
-        if op.name not in FUNCTIONS or not _is_public(op) or _name_of(op) in names:
+    for op in body_ops(module.operation):
+        if op.name not in FUNCTIONS or printed.is_hidden(op) or _name_of(op) in names:
             op.clone(ip=ir.InsertionPoint(made.body))
     return made
 
@@ -484,7 +474,7 @@ def initial_values(module: ir.Operation, names: Sequence[str]) -> ir.Module:
     """A module whose function `main` returns what globals hold at first. Needs a current
     context."""
     made = ir.Module.create(ir.Location.unknown())
-    for op in _top(module):
+    for op in body_ops(module):
         if op.name not in FUNCTIONS:
             op.clone(ip=ir.InsertionPoint(made.body))
 

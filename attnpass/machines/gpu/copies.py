@@ -19,6 +19,7 @@ from ...attention.facts import CONFIGURATION_ATTRIBUTES
 from ...ir import (
     Builder,
     body_names,
+    body_ops,
     element_bytes,
     element_type,
     is_float,
@@ -39,7 +40,7 @@ def configure(function: ir.Operation, subgroup: int, all_copies: bool) -> None:
     """Configures the dispatch for subgroups of so many threads if it does little but copy a tensor:
     read it by index or, with `all_copies`, store it in another order, with repeats, in another
     type, where a value a row says so, or as it was loaded."""
-    ops = [child.operation for child in function.regions[0].blocks[0].operations]
+    ops = body_ops(function)
     loops = [op for op in ops if op.name.startswith(("linalg.", "iree_linalg_ext."))]
     if not loops:
         if all_copies:

@@ -18,6 +18,7 @@ from ...attention.facts import CONFIGURATION_ATTRIBUTES
 from ...ir import (
     Refusal,
     body_names,
+    body_ops,
     defining_op,
     element_type_name,
     filled_with,
@@ -93,7 +94,7 @@ def find(function: ir.Operation) -> ContractionFacts | None:
     copied ahead: such a product is left to IREE."""
     found: list[ContractionFacts] = []
     generics: list[ir.Operation] = []
-    for op in (child.operation for child in function.regions[0].blocks[0].operations):
+    for op in body_ops(function):
         if op.name in _HARMLESS:
             continue
         facts = _read(op)
