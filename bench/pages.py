@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from bench import cost_tables, pass_table
+from bench import pass_table
 from bench.cases import blocks as gpu_blocks
 from bench.cases.configure import WRONG
 from bench.markdown import table, text_table, write_block
@@ -139,22 +139,6 @@ def _runs(*names: str) -> str:
 
 
 # docs/how-it-decides.md
-
-
-def value_layouts() -> str:
-    """What V^T is worth on an H200: in a projection and attention, and in attention alone."""
-    ways = ("attnpass, V as it is", "attnpass V^T", "attnpass")
-    ways += ("kernels, V as it is", "kernels, V^T", "kernels")
-    words = ("V", "V^T", "taken", "kernels: V", "kernels: V^T", "kernels: taken")
-    names = {
-        "repeated_f16_b1_m4096_4096": "f16",
-        "repeated_f16_b4_m4096_4096": "f16, batch of 4",
-        "repeated_bf16_b1_m4096_4096": "bf16",
-        "repeated_f16_f8E4M3FN_b1_m4096_4096": "Q, K and V in e4m3",
-    }
-    cases = load("projection_h200").by_case()
-    layer = [[name, *(ms(cases[case][way]) for way in ways)] for case, name in names.items()]
-    return table(["projection and attention", *words], layer)
 
 
 def value_layouts_alone() -> str:
@@ -534,7 +518,6 @@ def _run(name: str) -> str:
 CPUS = tuple(path.stem for path in sorted(FOLDER.glob("cpu*.json")))
 BLOCKS: dict[tuple[str, str], Block] = {
     ("../README.md", "gains"): Block(gains),
-    ("how-it-decides.md", "layer"): Block(value_layouts, ("projection_h200",)),
     ("how-it-decides.md", "alone"): Block(
         value_layouts_alone, ("configure_h200", "configure_f32_h200", "kernels_h200")
     ),
@@ -552,8 +535,6 @@ BLOCKS: dict[tuple[str, str], Block] = {
     ("notes/kernels.md", "thresholds"): Block(thresholds, ("kernels_h200",)),
     ("notes/cpu.md", "cpu"): Block(cpu, CPUS),
     ("notes/cpu.md", "models on cpu"): Block(models_on_cpu, MODELS_ON_CPU),
-    ("notes/cost-model.md", "targets"): Block(cost_tables.targets),
-    ("notes/cost-model.md", "worth"): Block(cost_tables.worth),
 }
 
 
