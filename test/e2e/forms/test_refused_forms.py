@@ -378,38 +378,6 @@ def test_one_value_as_several_operands_on_cuda() -> None:
     assert attnpass.compile_str(SELVES_TEXT, extra_args=CUDA[:2])
 
 
-APART = """
-#o = affine_map<(m, n, k, i, j) -> (m, n)>
-func.func @main(
-    %q: tensor<?x72xf32>, %k: tensor<4x?x72xf32>, %v: tensor<8x?x4xf32>) -> tensor<?x8xf32> {
-  %scale = arith.constant 0.25 : f32
-  %zero = arith.constant 0 : index
-  %m = tensor.dim %q, %zero : tensor<?x72xf32>
-  %e = tensor.empty(%m) : tensor<?x8xf32>
-  %r = iree_linalg_ext.attention <indexing_maps = [
-      affine_map<(m, n, k, i, j) -> (m, k)>, affine_map<(m, n, k, i, j) -> (i, j, k)>,
-      affine_map<(m, n, k, i, j) -> (n, j, i)>, affine_map<(m, n, k, i, j) -> ()>, #o]>
-      ins(%q, %k, %v, %scale : tensor<?x72xf32>, tensor<4x?x72xf32>, tensor<8x?x4xf32>, f32)
-      outs(%e : tensor<?x8xf32>) {
-    ^bb0(%s: f32):
-      iree_linalg_ext.yield %s : f32
-  } -> tensor<?x8xf32>
-  return %r : tensor<?x8xf32>
-}
-"""
-
-
-@pytest.mark.parametrize("level, cpu", BUILDS[:1])
-def test_key_dims_in_two_orders(level: str, cpu: str) -> None:
-    """Keys by a dim of known and one of unknown size, which V has the other way round."""
-    random = np.random.default_rng(0)
-    shapes = [(5, 72), (4, 6, 72), (8, 6, 4)]
-    q, k, v = (random.standard_normal(shape).astype(np.float32) for shape in shapes)
-    got = run_module(built(APART, level, cpu), [q, k, v])
-    wanted = attend(q, k.reshape(24, 72), v.transpose(2, 1, 0).reshape(24, 8))
-    assert rel_error(got, wanted) < TOLERANCE["f32"]
-
-
 # Head dims of Q and V, over a number of keys known only at run time: most are none that IREE's
 # own configuration for CUDA can take.
 WIDTHS = [(72, 72), (576, 192), (64, 40), (64, 7), (7, 64), (64, 64)]

@@ -72,13 +72,3 @@ def test_keys_hidden_by_the_lowest_number(inside: bool, vectorized: bool) -> Non
     inputs, wanted = lowest_inputs(inside)
     got = compile_and_run(lowest_program(inside), inputs, mode="cost", configure=vectorized)
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
-
-
-def test_iree_itself_gives_nan() -> None:
-    """What this repairs; the pass can go where a newer IREE needs it no more."""
-    x = np.random.default_rng(0).standard_normal((BATCH, LENGTH, WIDTH)).astype(np.float32)
-    got = compile_and_run(program("i1", False), [x, seen()])
-    assert np.isnan(got[1]).all()
-    assert np.isfinite(got[0]).all()
-    inputs, _ = lowest_inputs(True)
-    assert np.isnan(compile_and_run(lowest_program(True), inputs)[1]).all()

@@ -304,12 +304,6 @@ def test_forms(part: int, configure: bool) -> None:
     assert [why for form in PARTS[part] if (why := _wrong(form, vmfb))] == []
 
 
-def test_iree_itself_gives_nan() -> None:
-    """What this repairs; the passes can go where a newer IREE needs them no more."""
-    form = Form(rows=4)
-    assert "NaN" in _wrong(form, compile_text(form.function()))
-
-
 # Keys hidden by the score function, in whose place LOW stands.
 SCORES = """
 func.func @NAME(%q: tensor<2xROWSx8xf32>, %k: tensor<2xKEYSx8xf32>,
