@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     )
 
     from . import jax, onnx, torch
+    from .driver.flags import PassOptions
     from .driver.hook import pipeline_hook
     from .driver.run import run
-    from .driver.tools import PassOptions, compile_file, compile_str
+    from .driver.tools import compile_file, compile_str
     from .pipeline import PipelineOptions
     from .report.records import Report
 
@@ -74,7 +75,7 @@ _HOMES = {
     "pipeline_hook": "attnpass.driver.hook",
     "compile_file": "attnpass.driver.tools",
     "compile_str": "attnpass.driver.tools",
-    "PassOptions": "attnpass.driver.tools",
+    "PassOptions": "attnpass.driver.flags",
     "PipelineOptions": "attnpass.pipeline",
     "Report": "attnpass.report.records",
 }

@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from .errors import PipelineError
 from .passes import ALIASES, load_pass, plugin_names
 
+Options = TypeVar("Options")
 MODES = ("cost", "always", "never")
 # `auto` is `cost` where the target has kernels, `never` elsewhere.
 KERNEL_MODES = ("auto", *MODES)
@@ -22,42 +23,55 @@ CACHES = ("kept", "transposed")
 _OFF = (False, "never", "kept")
 
 
-def _choice(default: Any, doc: str, words: tuple[str, ...] = (), flag: str = "") -> Any:
-    """A field of PipelineOptions: what it says, the words that it takes, and its flag where that
-    is not called as the field."""
-    metadata = {"doc": doc, "words": words, "flag": flag}
+def choice(
+    default: Any, doc: str, words: tuple[str, ...] = (), flag: str = "", form: str = ""
+) -> Any:
+    """A field that attn-compile has a flag for: what it says, the words that it takes, its flag
+    where that is not called as the field, and what is shown for a value that is no such word."""
+    metadata = {"doc": doc, "words": words, "flag": flag, "form": form}
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def flagged(options: type[Any]) -> list[dataclasses.Field[Any]]:
+    """The fields of a dataclass that attn-compile has flags for, in their order."""
+    return [field for field in dataclasses.fields(options) if "doc" in field.metadata]
+
+
+def listed(options: type[Options]) -> type[Options]:
+    """A dataclass whose docstring lists its fields that have flags."""
+    docs = ((field.name, field.metadata["doc"].replace("\n", " ")) for field in flagged(options))
+    lines = "\n".join(f"    {name:<16} {doc}" for name, doc in docs)
+    options.__doc__ = f"{options.__doc__}\n\n{lines}"
+    return options
+
+
+@listed
 @dataclass
 class PipelineOptions:
     """What every door (attn-compile, `compile_file`, `compile_str`, `pipeline_hook`) lets a caller
     choose of the default pipeline; TypeError for another name, PipelineError for a bad word
     once it is run."""
 
-    mode: str = _choice("cost", "what the layout pass commits", MODES)
-    cache: str = _choice("kept", "whether V caches become V^T for the caller, too", CACHES)
-    kernels: str = _choice("auto", "where precompiled Hopper kernels are taken", KERNEL_MODES)
-    products: str = _choice("auto", "where precompiled Hopper kernels take products", KERNEL_MODES)
-    configure: bool = _choice(True, "kernel configurations, and decode in chunks of the keys")
-    hardware_exp2: bool = _choice(True, "the GPU's exp2 and fp8 casts in CUDA kernels")
-    shared_memory: bool = _choice(True, "CUDA tiles in shared memory as tensor cores read them")
-    workspace: bool = _choice(True, "CUDA: memory that the module holds between calls")
-    spin: bool = _choice(True, "CUDA: looking for the end of a call before a thread sleeps")
-    raise_attention: bool = _choice(
+    mode: str = choice("cost", "what the layout pass commits", MODES)
+    cache: str = choice("kept", "whether V caches become V^T for the caller, too", CACHES)
+    kernels: str = choice("auto", "where precompiled Hopper kernels are taken", KERNEL_MODES)
+    products: str = choice("auto", "where precompiled Hopper kernels take products", KERNEL_MODES)
+    configure: bool = choice(True, "kernel configurations, and decode in chunks of the keys")
+    hardware_exp2: bool = choice(True, "the GPU's exp2 and fp8 casts in CUDA kernels")
+    shared_memory: bool = choice(True, "CUDA tiles in shared memory as tensor cores read them")
+    workspace: bool = choice(True, "CUDA: memory that the module holds between calls")
+    spin: bool = choice(True, "CUDA: looking for the end of a call before a thread sleeps")
+    raise_attention: bool = choice(
         True, "attention made of products and a softmax between them", flag="raise"
     )
-    table: str = _choice("", "a file of configurations that attn-tune wrote, before the built-in")
+    table: str = choice(
+        "", "a file of configurations that attn-tune wrote, before the built-in", form="FILE"
+    )
 
 
 def choices() -> list[dataclasses.Field[Any]]:
     """The fields of PipelineOptions, in their order."""
-    return list(dataclasses.fields(PipelineOptions))
-
-
-PipelineOptions.__doc__ = f"{PipelineOptions.__doc__}\n\n" + "\n".join(
-    f"    {field.name:<16} {field.metadata['doc']}" for field in choices()
-)
+    return flagged(PipelineOptions)
 
 
 def flag_of(field: dataclasses.Field[Any]) -> str:
@@ -356,18 +370,18 @@ def _switches(step: Step) -> str:
     return " or ".join(flags)
 
 
-def usage(width: int = 33) -> str:
-    """The lines of attn-compile's help for these options."""
+def usage(options: type[Any] = PipelineOptions, width: int = 33) -> str:
+    """The lines of attn-compile's help for the fields of `options`."""
     lines: list[str] = []
-    for field in choices():
+    for field in flagged(options):
         flag, doc = f"--{flag_of(field)}", field.metadata["doc"]
-        if field.metadata["words"]:
+        if field.metadata["form"]:
+            flag = f"{flag}={field.metadata['form']}"
+        elif field.metadata["words"]:
             flag, doc = f"{flag}={'|'.join(field.metadata['words'])}", f"{doc} ({field.default})"
         elif field.default is True:
             flag, doc = f"{flag}=false", f"without {doc}"
-        else:
-            flag = f"{flag}=FILE"
-        lines += _line(flag, doc, width)
+        lines += _line(flag, doc.replace("\n", "\n" + " " * width), width)
     return "\n".join(lines)
 
 

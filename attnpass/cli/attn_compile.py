@@ -44,22 +44,7 @@ usage: attn-compile FILE|- [-o FILE] [flags]
 iree-compile with attnpass's passes between its phases. It takes every flag that
 iree-compile takes (--help lists them), and:
 
-{pipeline_usage()}
-  --attn-pipeline=TEXT           passes to run instead of the default ones
-  --attn-phase=PHASE             run the passes on tensors at this phase instead of their own
-  --attn-target=NAME             the target to price for, instead of the module's own
-  --attn-report=FILE             write every decision as JSON (-: as --attn-summary does)
-  --attn-explain=PAGE.html       write them as a page for a browser, with drawings and IR diffs
-  --attn-summary                 print what was gained and every decision to standard error
-  --attn-remarks                 print a remark an op, file:line:col, to standard error
-  --attn-show-pipeline           print what would run with these flags, and why
-  --attn-dump-ir=DIR             write the IR before and after the passes
-  --attn-fail-on=WORDS           exit with 1, by commas: refused (an operand), moved (bytes),
-                                 known-wrong (numbers that nothing makes right), fallback (a
-                                 step was left out because the compile failed with it),
-                                 ignored (a flag without effect)
-  --attn-disable                 plain iree-compile
-  --attn-help                    print this
+{pipeline_usage(CompileOptions)}
 
 IREE's own transpose of V is off, since the passes decide, unless
 --iree-global-opt-enable-attention-v-transpose is given. Where no --iree-opt-level is given, it

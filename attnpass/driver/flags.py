@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..errors import AttnError
 from ..phases import V_TRANSPOSE_FLAG, phase_index
-from ..pipeline import PipelineOptions, choices, flag_of
+from ..pipeline import PipelineOptions, choice, flag_of, flagged, listed
 from .fallbacks import BARRIERS, LEVEL
 from .files import decode, printable, read_input
 
@@ -22,27 +22,6 @@ FAIL_ON = ("refused", "moved", "known-wrong", "fallback", "ignored")
 # Llama, on 16 cores 1.7 (BERT) and 21 times (a step of decode); O3 gains nothing over it.
 LEVEL_FLAG = "--iree-opt-level"
 DEFAULT_LEVEL = "O2"
-
-# Flags of ours: name -> (field, allowed words).
-_OURS: dict[str, tuple[str, tuple[str, ...]]] = {
-    **{flag_of(f): (f.name, f.metadata["words"]) for f in choices() if f.default is not True},
-    "attn-pipeline": ("pipeline", ()),
-    "attn-phase": ("phase", ()),
-    "attn-report": ("report", ()),
-    "attn-explain": ("explain", ()),
-    "attn-dump-ir": ("dump_ir", ()),
-    "attn-target": ("target", ()),
-}
-# Those that take several of their words, by commas.
-_OUR_LISTS = {"attn-fail-on": ("fail_on", FAIL_ON)}
-_OUR_SWITCHES = {
-    **{flag_of(f): f.name for f in choices() if f.default is True},
-    "attn-disable": "disable",
-    "attn-remarks": "remarks",
-    "attn-summary": "summary",
-    "attn-show-pipeline": "show_pipeline",
-    "attn-help": "help",
-}
 
 # Devices whose backend has another name.
 _BACKENDS = {"hip": "rocm"}
@@ -82,8 +61,54 @@ _HANDED_ON = (
 OUTPUT_FORMATS = ("vm-bytecode", "vm-c", "vm-asm")
 
 
+@listed
 @dataclass
-class CompileOptions(PipelineOptions):
+class PassOptions(PipelineOptions):
+    """What `compile_file` and `compile_str` take beside the arguments of IREE's functions. Files may
+    be `os.PathLike`; None is as if it were not given."""
+
+    pipeline: str = choice("", "passes to run instead of the default ones", form="TEXT")
+    phase: str = choice(
+        "", "run the passes on tensors at this phase instead of their own", form="PHASE"
+    )
+    target: str = choice("", "the target to price for, instead of the module's own", form="NAME")
+    explain: str = choice(
+        "",
+        "write the report as a page for a browser, with drawings and IR diffs",
+        form="PAGE.html",
+    )
+    summary: bool = choice(False, "print what was gained and every decision to standard error")
+    remarks: bool = choice(False, "print a remark an op, file:line:col, to standard error")
+    dump_ir: str = choice("", "write the IR before and after the passes", form="DIR")
+    fail_on: Sequence[str] = choice(
+        (),
+        "exit with 1, by commas: refused (an operand), moved (bytes),\n"
+        "known-wrong (numbers that nothing makes right), fallback (a\n"
+        "step was left out because the compile failed with it),\n"
+        "ignored (a flag without effect)",
+        FAIL_ON,
+        form="WORDS",
+    )
+    disable: bool = choice(False, "plain iree-compile")
+
+    def flags(self) -> list[str]:
+        """The same as flags of attn-compile."""
+        given = ((field, getattr(self, field.name)) for field in flagged(PassOptions))
+        return [
+            f"--{flag_of(field)}={_word(value)}"
+            for field, value in given
+            if value != field.default and value not in (None, "", [])
+        ]
+
+
+def _word(value: bool | str | os.PathLike[str] | Sequence[str]) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return os.fspath(value) if isinstance(value, str | os.PathLike) else ",".join(value)
+
+
+@dataclass
+class CompileOptions(PassOptions):
     """A parsed command line. `compiler_flags` are for the compiler as they were given;
     `without_ours` is the whole line for iree-compile."""
 
@@ -103,18 +128,11 @@ class CompileOptions(PipelineOptions):
     without_ours: list[str] = field(default_factory=list)
     handed_on: bool = False
 
-    pipeline: str = ""
-    phase: str = ""
-    report: str = ""
-    explain: str = ""
-    summary: bool = False
-    remarks: bool = False
-    dump_ir: str = ""
-    target: str = ""
-    fail_on: tuple[str, ...] = ()
-    disable: bool = False
-    show_pipeline: bool = False
-    help: bool = False
+    report: str = choice(
+        "", "write every decision as JSON (-: as --attn-summary does)", form="FILE"
+    )
+    show_pipeline: bool = choice(False, "print what would run with these flags, and why")
+    help: bool = choice(False, "print this")
 
     @property
     def input_name(self) -> str:
@@ -142,6 +160,10 @@ class CompileOptions(PipelineOptions):
             for what, (name, value) in ours.items()
             if name.lstrip("-") not in given
         }
+
+
+# Flags of ours, by name.
+_OURS = {flag_of(field): field for field in flagged(CompileOptions)}
 
 
 def backends_of(flags: Iterable[str]) -> set[str]:
@@ -229,19 +251,19 @@ def _words_in(path: str) -> list[str]:
 def _take_ours(
     options: CompileOptions, name: str, separator: str, value: str, rest: list[str]
 ) -> None:
-    if name in _OUR_SWITCHES:
-        setattr(options, _OUR_SWITCHES[name], _truth(f"--{name}", separator, value))
-        return
-    if name not in _OURS and name not in _OUR_LISTS:
-        close = difflib.get_close_matches(name, [*_OURS, *_OUR_LISTS, *_OUR_SWITCHES], n=1)
+    field = _OURS.get(name)
+    if field is None:
+        close = difflib.get_close_matches(name, _OURS, n=1)
         hint = f"; did you mean '--{close[0]}'?" if close else "; --attn-help lists our flags"
         raise AttnError(f"unknown flag '--{name}'{hint}")
-    attribute, words = _OURS.get(name) or _OUR_LISTS[name]
-    text = _value(f"--{name}", separator, value, rest)
-    values = tuple(text.split(",")) if name in _OUR_LISTS else (text,)
+    if isinstance(field.default, bool):
+        setattr(options, field.name, _truth(f"--{name}", separator, value))
+        return
+    text, words = _value(f"--{name}", separator, value, rest), field.metadata["words"]
+    values = tuple(text.split(",")) if field.default == () else (text,)
     for wrong in (value for value in values if words and value not in words):
         raise AttnError(f"'{wrong}' is not a value of --{name} (use {', '.join(words)})")
-    setattr(options, attribute, values if name in _OUR_LISTS else text)
+    setattr(options, field.name, values if field.default == () else text)
 
 
 def _value(word: str, separator: str, value: str, rest: list[str]) -> str:

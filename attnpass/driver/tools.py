@@ -15,13 +15,13 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..pipeline import PipelineOptions, choices, flag_of
 from ..report.records import Report, report_from_dict
 from .files import check_writable, write_output
+from .flags import PassOptions
 from .modules import holds_module, module_bytes
 
 if TYPE_CHECKING:
@@ -37,58 +37,6 @@ if root not in sys.path:
 from attnpass.cli.attn_compile import main
 sys.exit(main())
 """
-
-
-@dataclass
-class PassOptions(PipelineOptions):
-    """What `compile_file` and `compile_str` take beside the arguments of IREE's functions: the
-    options of `PipelineOptions`, and
-
-    pipeline         passes to run in place of the default ones
-    target           the target to price for, instead of the module's own
-    phase            where the passes on tensors run, instead of at their own phases
-    dump_ir          a folder for the IR before and after the passes
-    explain          a file for the report as a page for a browser
-    fail_on          events and decisions that end the compile, as `--attn-fail-on` takes them
-    summary          every decision, with its reason, on standard error
-    remarks          a remark an op, `file:line:col`, on standard error
-    disable          plain iree-compile
-    """
-
-    pipeline: str | None = None
-    target: str | None = None
-    phase: str | None = None
-    dump_ir: str | os.PathLike[str] | None = None
-    explain: str | os.PathLike[str] | None = None
-    fail_on: Sequence[str] = ()
-    summary: bool = False
-    remarks: bool = False
-    disable: bool = False
-
-    def flags(self) -> list[str]:
-        """The same as flags of attn-compile."""
-        chosen = {field: getattr(self, field.name) for field in choices()}
-        given = {flag_of(field): v for field, v in chosen.items() if v != field.default}
-        given |= {
-            "attn-target": self.target,
-            "attn-phase": self.phase,
-            "attn-dump-ir": self.dump_ir,
-            "attn-explain": self.explain,
-            "attn-fail-on": ",".join(
-                [self.fail_on] if isinstance(self.fail_on, str) else self.fail_on
-            ),
-            "attn-summary": self.summary or "",
-            "attn-remarks": self.remarks or "",
-            "attn-disable": self.disable or "",
-            "attn-pipeline": self.pipeline,
-        }
-        return [
-            f"--{name}={_word(value)}" for name, value in given.items() if value not in ("", None)
-        ]
-
-
-def _word(value: bool | str | os.PathLike[str]) -> str:
-    return str(value).lower() if isinstance(value, bool) else os.fspath(value)
 
 
 def compile_file(
