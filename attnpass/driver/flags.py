@@ -64,8 +64,8 @@ OUTPUT_FORMATS = ("vm-bytecode", "vm-c", "vm-asm")
 @listed
 @dataclass
 class PassOptions(PipelineOptions):
-    """What `compile_file` and `compile_str` take beside the arguments of IREE's functions. Files may
-    be `os.PathLike`; None is as if it were not given."""
+    """What `compile_file` and `compile_str` take beside the arguments of IREE's functions. A file
+    may be an `os.PathLike`; None is as if it were not given."""
 
     pipeline: str = choice("", "passes to run instead of the default ones", form="TEXT")
     phase: str = choice(
