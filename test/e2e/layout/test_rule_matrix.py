@@ -406,6 +406,8 @@ def test_cell(name: str, cell: str) -> None:
     )
     wanted = case.decision_with_users if cell == "users" else case.decision
     assert decisions(report) == [wanted], report.to_text()
+    keys = None if cell == "dynamic" else KEYS
+    assert report.attentions[0].shapes["value"] == [4, keys, 16]
 
 
 def check_refused(case: Case) -> None:

@@ -1,8 +1,7 @@
-"""Each producer rule end to end: the same numbers before and after, and as numpy says."""
+"""Chains of producers that the matrix of rules lacks, end to end: numbers as numpy says."""
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 import pytest
 from helpers import MAPS, compile_text, rel_error, run_module
@@ -43,14 +42,9 @@ BIAS = f"""
 WIDE = "tensor<1x32x64xf32>"
 X32 = {"x": (4, 32, 24), "w": (4, 24, 16)}
 
+# What lies along the keys, or is split and put in another order:
 # name -> (arguments besides q and k, text that makes %v, how numpy makes it)
 RULES = {
-    "contraction": (X32, project(32, 16).replace("%p", "%v"), lambda x, w: x @ w),
-    "elementwise": (
-        {**X32, "c": (16,)},
-        project(32, 16) + BIAS,
-        lambda x, w, c: x @ w + c,
-    ),
     "transpose and reshapes": (
         {"x": (4, 32, 24), "w": (4, 24, 16)},
         project(32, 16)
@@ -64,17 +58,6 @@ RULES = {
       : tensor<2x2x32x2x8xf32> into tensor<4x32x16xf32>
 """,
         lambda x, w: (x @ w).reshape(2, 2, 32, 16).transpose(1, 0, 2, 3).reshape(4, 32, 16),
-    ),
-    "broadcast": (
-        {"x": (2, 32, 16)},
-        """
-  %e = tensor.empty() : tensor<2x2x32x16xf32>
-  %b = linalg.broadcast ins(%x : tensor<2x32x16xf32>) outs(%e : tensor<2x2x32x16xf32>)
-      dimensions = [1]
-  %v = tensor.collapse_shape %b [[0, 1], [2], [3]]
-      : tensor<2x2x32x16xf32> into tensor<4x32x16xf32>
-""",
-        lambda x: np.repeat(x, 2, axis=0),
     ),
     "slice": (
         {"x": (4, 40, 24), "w": (4, 24, 48)},
@@ -95,15 +78,6 @@ RULES = {
       : tensor<4x32x16x3xf32> to tensor<4x32x16xf32>
 """,
         lambda x, w: (x @ w).reshape(4, 32, 16, 3)[..., 2],
-    ),
-    "concat": (
-        {"x": (4, 32, 24), "w": (4, 24, 8)},
-        project(32, 8)
-        + """
-  %v = tensor.concat dim(2) %p, %p
-      : (tensor<4x32x8xf32>, tensor<4x32x8xf32>) -> tensor<4x32x16xf32>
-""",
-        lambda x, w: np.concatenate([x @ w, x @ w], axis=2),
     ),
     "pad": (
         {"x": (4, 20, 24), "w": (4, 24, 16)},
@@ -126,20 +100,6 @@ RULES = {
       : tensor<4x20x16xf32> into tensor<4x32x16xf32>
 """,
         lambda x, w: np.pad(x @ w, ((0, 0), (3, 9), (0, 0))),
-    ),
-    "cast": (
-        X32,
-        project(32, 16)
-        + """
-  %d = tensor.cast %p : tensor<4x32x16xf32> to tensor<4x?x16xf32>
-  %v = tensor.cast %d : tensor<4x?x16xf32> to tensor<4x32x16xf32>
-""",
-        lambda x, w: x @ w,
-    ),
-    "constant": (
-        {},
-        "  %v = arith.constant dense<0.5> : tensor<4x32x16xf32>\n",
-        lambda: np.full((4, 32, 16), 0.5),
     ),
 }
 
@@ -190,7 +150,7 @@ def test_numbers(name: str) -> None:
     wanted = attention(inputs[0], inputs[1], make(*(a.astype(np.float64) for a in inputs[2:])))
 
     value = next(r for r in report.attentions[0].operands if r.operand == "value")
-    assert value.decision == ("folded" if name == "broadcast" else "absorbed")
+    assert value.decision == "absorbed"
     assert rel_error(after, wanted) < 1e-6
 
 
@@ -269,35 +229,3 @@ def test_several_users_keep_their_values() -> None:
     assert report.attentions[0].operands[-1].decision == "absorbed"
     assert rel_error(cache, value.transpose(1, 0, 2)) < 1e-5
     assert rel_error(result, attention(inputs[0], inputs[1], value)) < 1e-5
-
-
-def test_bf16() -> None:
-    text = attention_text(X32, project(32, 16).replace("%p", "%v")).replace("xf32", "xbf16")
-    text = text.replace("%z : f32", "%z : bf16").replace("0.0 : f32", "0.0 : bf16")
-    text = text.replace("0.25 : f32", "0.25 : bf16").replace(", f32)", ", bf16)")
-    inputs = [array.astype(ml_dtypes.bfloat16) for array in inputs_of(X32)]
-    report = Report()
-    after = run_module(compile_text(text, mode="always", report=report), inputs)
-    before = run_module(compile_text(text, mode="never"), inputs)
-    q, k, x, w = (array.astype(np.float64) for array in inputs)
-
-    assert report.attentions[0].operands[-1].decision == "absorbed"
-    assert rel_error(after.astype(np.float64), attention(q, k, x @ w)) < 1e-2
-    assert rel_error(after.astype(np.float64), before.astype(np.float64)) < 1e-2
-
-
-def test_dynamic_sizes() -> None:
-    arguments = {"x": (4, 32, 24), "w": (4, 24, 16)}
-    text = attention_text(arguments, project(32, 16).replace("%p", "%v"))
-    text = text.replace("4x32x", "4x?x").replace(
-        "%e = tensor.empty()",
-        "%c1 = arith.constant 1 : index\n  %d = tensor.dim %x, %c1 : tensor<4x?x24xf32>\n"
-        "  %e = tensor.empty(%d)",
-    )
-    inputs, report = inputs_of(arguments), Report()
-    after = run_module(compile_text(text, mode="always", report=report), inputs)
-
-    assert report.attentions[0].operands[-1].decision == "absorbed"
-    assert report.attentions[0].shapes["value"] == [4, None, 16]
-    wanted = attention(inputs[0], inputs[1], inputs[2].astype(np.float64) @ inputs[3])
-    assert rel_error(after, wanted) < 1e-5
