@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, Generic, TypeVar
 
 from ..driver.files import STANDARD
@@ -15,74 +15,84 @@ from .diagnostics import run_tool
 from .guard import guarded
 from .version import version_text
 
-Options = TypeVar("Options")
+Options = TypeVar("Options", bound="ToolOptions")
 
 
-@dataclass(frozen=True)
-class Spec:
-    """What a tool takes. `values` and `switches` say which field of its options an option sets;
-    `words` are the values that are allowed, `numbers` the fields that are whole numbers from 1 on,
-    `lists` those that take several values. What begins with one of `handed_on` goes to `flags`,
-    the first other word to `model`."""
-
-    values: Mapping[str, str]
-    switches: Mapping[str, str]
-    words: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    numbers: Sequence[str] = ()
-    lists: Sequence[str] = ()
-    handed_on: tuple[str, ...] = ("iree-",)
+DRIVERS = {"cuda": "cuda", "llvm-cpu": "local-task"}
 
 
-def parse_options(arguments: Sequence[str], options: Options, spec: Spec) -> Options:
-    """`options` with what the command line says; AttnError for what is not known."""
-    given: Any = options
+def option(default: Any, name: str = "", words: Sequence[str] = ()) -> Any:
+    """A field that an option sets: its name where that is not the field's, and its `words`, the
+    values that are allowed. What it takes is as the default is: nothing (a bool), a whole number
+    from 1 on, a text, or several texts."""
+    return field(default=default, metadata={"name": name, "words": words})
+
+
+@dataclass
+class ToolOptions:
+    """A command line, parsed: each field is an option, but for `model`, the word that is none, and
+    `flags`, those that are handed on."""
+
+    model: str = ""
+    flags: list[str] = field(default_factory=list)
+    help: bool = False
+
+
+def parse_options(
+    arguments: Sequence[str], options: Options, handed_on: tuple[str, ...] = ()
+) -> Options:
+    """`options` with what the command line says, and in its flags what begins with one of
+    `handed_on`; AttnError for what is not known."""
+    known = {
+        field.metadata.get("name") or field.name.replace("_", "-"): field
+        for field in fields(options)
+        if field.name not in ("model", "flags")
+    }
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
         if word == STANDARD or not word.startswith("-"):
-            if given.model:
-                raise AttnError(f"more than one model: '{given.model}' and '{word}'")
-            given.model = word
+            if options.model:
+                raise AttnError(f"more than one model: '{options.model}' and '{word}'")
+            options.model = word
             continue
         name, separator, value = word.lstrip("-").partition("=")
-        if name in spec.values:
-            if not separator and (not rest or rest[0].startswith("-")):
-                raise AttnError(f"option '{word}' needs a value")
-            _set(given, spec, name, value if separator else rest.pop(0))
-        elif name in spec.switches:
+        if name not in known:
+            if not name.startswith(handed_on):
+                raise AttnError(f"unknown option '{word}'{_hint(name, known)}")
+            options.flags.append(word)
+        elif isinstance(known[name].default, bool):
             if separator:
                 raise AttnError(f"option '--{name}' takes no value, but has '{value}'")
-            setattr(given, spec.switches[name], True)
-        elif name.startswith(spec.handed_on):
-            given.flags.append(word)
+            setattr(options, known[name].name, True)
+        elif not separator and (not rest or rest[0].startswith("-")):
+            raise AttnError(f"option '{word}' needs a value")
         else:
-            raise AttnError(f"unknown option '{word}'{_hint(name, spec)}")
+            _set(options, known[name], name, value if separator else rest.pop(0))
     return options
 
 
-def _hint(name: str, spec: Spec) -> str:
-    close = difflib.get_close_matches(name, [*spec.values, *spec.switches], n=1)
+def _hint(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean '--{close[0]}'?" if close else "; --help lists the options"
 
 
-def _set(options: Any, spec: Spec, name: str, text: str) -> None:
-    attribute = spec.values[name]
-    words = spec.words.get(name)
+def _set(options: ToolOptions, field: Field[Any], name: str, text: str) -> None:
+    before, words = getattr(options, field.name), field.metadata.get("words")
     if words and text not in words:
         raise AttnError(f"'{text}' is not a value of --{name} (use {', '.join(words)})")
-    if attribute in spec.lists:
-        getattr(options, attribute).append(text)
-    elif attribute not in spec.numbers:
-        setattr(options, attribute, text)
+    if isinstance(before, list):
+        before.append(text)
+    elif isinstance(before, str):
+        setattr(options, field.name, text)
     elif text.isdigit() and int(text):
-        setattr(options, attribute, int(text))
+        setattr(options, field.name, int(text))
     else:
         raise AttnError(f"'{text}' is not a value of --{name} (use a whole number from 1 on)")
 
 
 # ----- what names a device
 
-DRIVERS = {"cuda": "cuda", "llvm-cpu": "local-task"}
 _CPU_FLAGS = (
     "--iree-hal-target-device=local",
     "--iree-hal-local-target-device-backends=llvm-cpu",
@@ -119,30 +129,12 @@ def check_model(path: str) -> None:
 
 # ----- work in steps, here and on the machine with the device
 
-STEP_VALUES = {
-    "device": "device",
-    "folder": "folder",
-    "run": "run",
-    "finish": "finish",
-    "jobs": "jobs",
-    "compile-limit": "compile_limit",
-    "run-limit": "run_limit",
-}
-STEP_SWITCHES = {
-    "compile-only": "compile_only",
-    "quiet": "quiet",
-    "version": "version",
-    "help": "help",
-}
-STEP_NUMBERS = ("jobs", "compile_limit", "run_limit")
-
 
 @dataclass
-class StepOptions:
+class StepOptions(ToolOptions):
     """What the command lines of tools that work in steps have in common, parsed."""
 
-    model: str = ""
-    device: str = ""
+    device: str = option("", words=tuple(DRIVERS))
     folder: str = ""
     run: str = ""
     finish: str = ""
@@ -152,8 +144,6 @@ class StepOptions:
     compile_only: bool = False
     quiet: bool = False
     version: bool = False
-    help: bool = False
-    flags: list[str] = field(default_factory=list)
 
 
 Steps = TypeVar("Steps", bound=StepOptions)
@@ -165,9 +155,9 @@ class StepTool(Generic[Steps]):
 
     name: str
     usage: str
-    spec: Spec
     options: Callable[[], Steps]
     work: Callable[[Steps], int]
+    handed_on: tuple[str, ...] = ("iree-",)
 
     def main(self, arguments: Sequence[str] | None) -> int:
         """The exit code; in a child of this process where the command line is this process's."""
@@ -176,7 +166,7 @@ class StepTool(Generic[Steps]):
         return run_tool(self.name, lambda: self._main(arguments))
 
     def _main(self, arguments: Sequence[str]) -> int:
-        options = parse_options(arguments, self.options(), self.spec)
+        options = parse_options(arguments, self.options(), self.handed_on)
         if options.help or options.version:
             print(self.usage if options.help else version_text(), end="")
             return 0

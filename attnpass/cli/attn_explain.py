@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ..driver.files import STANDARD, check_all_differ, check_writable, read_input, write_output
@@ -14,7 +14,7 @@ from ..report.entries import VERSION
 from ..report.page import page
 from ..report.profile import Profile, read_profile
 from ..report.records import Report, report_from_dict
-from .arguments import Spec, parse_options
+from .arguments import ToolOptions, option, parse_options
 from .diagnostics import run_tool
 
 USAGE = """\
@@ -32,17 +32,11 @@ needs no other file and no network.
 
 
 @dataclass
-class ExplainOptions:
+class ExplainOptions(ToolOptions):
     """The command line, parsed; `model` is the report."""
 
-    model: str = ""
-    output: str = STANDARD
+    output: str = option(STANDARD, "o")
     profile: str = ""
-    help: bool = False
-    flags: list[str] = field(default_factory=list)
-
-
-_SPEC = Spec({"o": "output", "profile": "profile"}, {"help": "help"}, handed_on=())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str]) -> int:
-    options = parse_options(arguments, ExplainOptions(), _SPEC)
+    options = parse_options(arguments, ExplainOptions())
     if options.help:
         print(USAGE, end="")
         return 0

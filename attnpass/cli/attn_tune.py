@@ -14,14 +14,11 @@ from ..errors import AttnError
 from ..pipeline import CACHES, MODES
 from .arguments import (
     DRIVERS,
-    STEP_NUMBERS,
-    STEP_SWITCHES,
-    STEP_VALUES,
-    Spec,
     StepOptions,
     StepTool,
     check_model,
     check_steps,
+    option,
     target_flags,
 )
 
@@ -66,40 +63,23 @@ All other flags are iree-compile's, for the target above all: --iree-cuda-target
 An interrupted command, given again, goes on where it was.
 """
 
-_VALUES = {
-    **STEP_VALUES,
-    "o": "spec",
-    "table": "table",
-    "max-candidates": "max_candidates",
-    "attn-mode": "mode",
-    "attn-cache": "cache",
-    "try": "tries",
-    "assume": "assume",
-}
-_SPEC = Spec(
-    _VALUES,
-    STEP_SWITCHES,
-    words={"attn-mode": MODES, "attn-cache": CACHES, "device": tuple(DRIVERS)},
-    numbers=(*STEP_NUMBERS, "max_candidates", "assume"),
-)
-
 
 @dataclass
 class TuneOptions(StepOptions):
     """The command line, parsed."""
 
-    spec: str = ""
+    spec: str = option("", "o")
     table: str = ""
-    mode: str = "cost"
-    cache: str = "kept"
-    tries: str = ""
+    mode: str = option("cost", "attn-mode", MODES)
+    cache: str = option("kept", "attn-cache", CACHES)
+    tries: str = option("", "try")
     max_candidates: int = 0
     assume: int = 512
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    return StepTool("attn-tune", USAGE, _SPEC, TuneOptions, _checked).main(arguments)
+    return StepTool("attn-tune", USAGE, TuneOptions, _checked).main(arguments)
 
 
 def _checked(options: TuneOptions) -> int:

@@ -19,10 +19,6 @@ from ..driver.files import (
 from ..errors import AttnError
 from .arguments import (
     DRIVERS,
-    STEP_NUMBERS,
-    STEP_SWITCHES,
-    STEP_VALUES,
-    Spec,
     StepOptions,
     StepTool,
     check_model,
@@ -74,23 +70,6 @@ All other flags are those of attn-compile or, with --plain, of iree-compile: --i
 Exit code: 0 right, 1 wrong (or a mistake in the command line or the model), 2 could not tell.
 """
 
-_VALUES = {
-    **STEP_VALUES,
-    "inputs": "inputs",
-    "random": "random",
-    "length": "lengths",
-    "range": "ranges",
-    "function": "function",
-    "json": "json",
-}
-_SPEC = Spec(
-    _VALUES,
-    {**STEP_SWITCHES, "plain": "plain"},
-    words={"device": tuple(DRIVERS)},
-    numbers=(*STEP_NUMBERS, "random"),
-    lists=("lengths", "ranges"),
-    handed_on=("iree-", "attn-"),
-)
 _EXIT = {"right": 0, "wrong": 1, "could not tell": 2}
 
 
@@ -100,8 +79,8 @@ class VerifyOptions(StepOptions):
 
     inputs: str = ""
     random: int = 2
-    lengths: list[str] = field(default_factory=list)
-    ranges: list[str] = field(default_factory=list)
+    lengths: list[str] = field(default_factory=list, metadata={"name": "length"})
+    ranges: list[str] = field(default_factory=list, metadata={"name": "range"})
     function: str = ""
     json: str = ""
     compile_limit: int = 300
@@ -111,7 +90,8 @@ class VerifyOptions(StepOptions):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    return StepTool("attn-verify", USAGE, _SPEC, VerifyOptions, _checked).main(arguments)
+    handed_on = ("iree-", "attn-")
+    return StepTool("attn-verify", USAGE, VerifyOptions, _checked, handed_on).main(arguments)
 
 
 def _checked(options: VerifyOptions) -> int:
