@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from iree.compiler import ir
@@ -21,7 +21,7 @@ from .elements import (
     without_casts,
 )
 from .products import Product, axes_of, read_product
-from .readers import made_of
+from .readers import Made, made_of
 from .reductions import IS_EQUAL, all_hidden, is_maximum, is_sum, summed, unshifted
 from .scores import NotRaised, Scores, Shown, addable, given_of, read_scores, times, without_term
 from .sinks import Part, Sink, find_part, find_rescaling, scores_beside, sink_in_sum
@@ -117,15 +117,7 @@ def _with_weights(
         scores = replace(scores, mask=Shown(where, True, scores.mask, -math.inf))
     first = _product_of(elements, scored)
     made = made_of(scored.value, rescaling.op if rescaling else None)
-    if sink is not None and any(leaf.value in made for leaf in leaves_of(sink.score)):
-        raise NotRaised("it has a sink that is made of its scores")
-    if any(leaf.value in made for where in powers.shown for leaf in leaves_of(where)):
-        raise NotRaised("what hides keys is made of the scores")
-    if made.others:
-        raise NotRaised(
-            f"{made.others[0].name} reads what is made of the scores, too: they are needed in "
-            "memory"
-        )
+    _check_made(made, sink, powers.shown)
     keys = frozenset(axes.now(sorted(keys)))
     factors = _query_and_key(first, keys, axes)
     result = Leaf(result.value, axes.dims(result.dims))
@@ -141,6 +133,19 @@ def _with_weights(
         raise NotRaised("its sink has a dim that the result lacks")
     beside = tuple(op for op in made.products if op != product.op)
     return replace(written, sink=sink, beside=beside)
+
+
+def _check_made(made: Made, sink: Sink | None, shown: Iterable[Expression]) -> None:
+    """NotRaised where what is `made` of the scores is read beside the attention."""
+    if sink is not None and any(leaf.value in made for leaf in leaves_of(sink.score)):
+        raise NotRaised("it has a sink that is made of its scores")
+    if any(leaf.value in made for where in shown for leaf in leaves_of(where)):
+        raise NotRaised("what hides keys is made of the scores")
+    if made.others:
+        raise NotRaised(
+            f"{made.others[0].name} reads what is made of the scores, too: they are needed in "
+            "memory"
+        )
 
 
 def _query_and_key(
