@@ -10,6 +10,7 @@ begins with `attn-`: others are passes of IREE and MLIR.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,7 +19,7 @@ from . import plugins
 from .errors import PipelineError, PluginError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from iree.compiler import ir
 
@@ -359,5 +360,6 @@ def _parse_option(pass_name: str, spec: dataclasses.Field[Any], text: str) -> An
     return words
 
 
-def _entries() -> dict[str, plugins.Plugin]:
+@functools.cache
+def _entries() -> Mapping[str, plugins.Plugin]:
     return plugins.entries("attnpass.passes", REGISTRY)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -64,7 +64,10 @@ def entries(group: str, ours: Mapping[str, str], *older: str) -> dict[str, Plugi
     """What stands behind the door `group`, by name: ours, and what installed packages have
     registered there, or under one of its `older` names. PluginError for a name taken twice."""
     found = {name: Plugin(group, name, path) for name, path in ours.items()}
-    for entry in installed((group, *older)):
+    for entry in sorted(
+        (each for door in (group, *older) for each in _installed().get(door, ())),
+        key=lambda entry: (entry.name, entry.distribution),
+    ):
         other = found.setdefault(entry.name, entry)
         if (other.path, other.distribution) != (entry.path, entry.distribution):
             raise PluginError(f"{entry}: the name is taken by {other.distribution or 'attnpass'}")
@@ -72,16 +75,20 @@ def entries(group: str, ours: Mapping[str, str], *older: str) -> dict[str, Plugi
 
 
 @functools.cache
-def installed(groups: Sequence[str]) -> tuple[Plugin, ...]:
-    """What installed packages have registered in these groups, in order of their names."""
+def _installed() -> dict[str, list[Plugin]]:
+    """What installed packages have registered, by group. Read once: that reads the metadata of
+    all of them."""
     from importlib.metadata import entry_points
 
-    found = [
-        Plugin(group, one.name, one.value, one.dist.name if one.dist else "an unknown package")
-        for group in groups
-        for one in entry_points(group=group)
-    ]
-    return tuple(sorted(found, key=lambda entry: (entry.name, entry.distribution)))
+    found = entry_points()
+    return {
+        group: [
+            Plugin(group, one.name, one.value, one.dist.name if one.dist else "an unknown package")
+            for one in found.select(group=group)
+        ]
+        for group in found.groups
+        if group.startswith("attnpass.")
+    }
 
 
 def _name(cls: type) -> str:

@@ -14,6 +14,7 @@ import gc
 import importlib
 import marshal
 import os
+import pkgutil
 import select
 import shutil
 import signal
@@ -31,7 +32,8 @@ TOOLS = {
     **{f"attn-{x}": f"attnpass.cli.attn_{x}" for x in ("compile", "opt", "tune", "verify")},
     "FileCheck": "filecheck.main",
 }
-_LOADED = ("attnpass.driver.hook", "attnpass.driver.session", "iree.compiler.api")
+# The dialects that a compile imports.
+_DIALECTS = "arith builtin flow func hal iree_codegen iree_tensor_ext linalg stream tensor util"
 _started: list[tuple[subprocess.Popen[bytes], str]] = []
 
 
@@ -68,14 +70,25 @@ def _stop(starter: int) -> None:
         server.wait()
 
 
+def _load_all() -> None:
+    """Imports all that a compile needs, and reads what packages have registered."""
+    import attnpass
+    from attnpass.passes import pass_names
+    from attnpass.program.front_ends import TESTED
+
+    names = {module.name for module in pkgutil.walk_packages(attnpass.__path__, "attnpass.")}
+    others = ("attnpass.kernels.hopper.", *(f"attnpass.{door}." for door in TESTED))
+    names = {name for name in names if not name.startswith(others)}
+    dialects = (f"iree.compiler.dialects.{name}" for name in _DIALECTS.split())
+    for name in ("iree.compiler.api", "filecheck.main", *sorted(names), *dialects):
+        importlib.import_module(name)
+    importlib.import_module("attnpass.kernels.hopper.provider")
+    pass_names()
+
+
 def _serve(path: str) -> socket.socket | None:
     """Forks for each connection: in the child that connection, in the server None at the end."""
-    for name in (*TOOLS.values(), *_LOADED):
-        importlib.import_module(name)
-    from attnpass.passes import load_pass, pass_names
-
-    for name in pass_names():
-        load_pass(name)
+    _load_all()
     assert len(os.listdir("/proc/self/task")) == 1
     # The collector would write to pages that all forks share.
     gc.freeze()
