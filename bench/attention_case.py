@@ -23,6 +23,7 @@ _FLAGS = (
     "poisoned",
     "cast",
     "latent",
+    "sink",
 )
 # Words of names that have a number behind them: the fields that they are of.
 _NUMBERED = {"offset": "offset", "window": "behind", "cap": "cap", "steps": "steps"}
@@ -45,7 +46,8 @@ class Case:
     becomes cap * tanh(s / cap) with a `cap`. `growing` keys are the larger the later, so that rows'
     maxima grow. V's head dim is `value_head`, if not 0 but that of Q and K. `forced` is the kernel
     that is measured, if not the one that would be taken. With `poisoned` every other head is NaN,
-    and the rest must not be. `latent` V is K's first columns, and no operand of the module.
+    and the rest must not be. `latent` V is K's first columns, and no operand of the module. With
+    `sink` each query head has a score that belongs to no key.
     """
 
     dtype: str
@@ -77,6 +79,7 @@ class Case:
     cast: bool = False
     value_head: int = 0
     latent: bool = False
+    sink: bool = False
 
     @property
     def name(self) -> str:
@@ -95,6 +98,7 @@ class Case:
         words += ["poisoned"] if self.poisoned else []
         words += ["cast"] if self.cast else []
         words += ["latent"] if self.latent else []
+        words += ["sink"] if self.sink else []
         words += ["vt"] if self.layout == "transposed" else []
         words += [f"steps{self.steps}"] if self.steps > 1 else []
         return "_".join(words)
@@ -194,10 +198,12 @@ def reference(
     mask: Any = None,
     only: Sequence[int] | None = None,
     exact: str = "float64",
+    sinks: Any = None,
 ) -> Any:
     """Attention in torch's type `exact`, a query head at a time: of q (heads, group, rows, head)
     over k and v (heads, keys, head), or of `only` some heads. A mask has dims (heads, group, rows,
-    keys), which may be 1, and is true where a key is seen, or added to scores."""
+    keys), which may be 1, and is true where a key is seen, or added to scores; sinks are (heads,
+    group)."""
     import torch
 
     kind, heads = getattr(torch, exact), []
@@ -206,8 +212,9 @@ def reference(
         for number, member in enumerate(q[head]):
             x = member.to(kind)
             own = None if mask is None else _own_mask(mask, head, number)
+            sink = None if sinks is None else sinks[head, number]
             for _ in range(case.steps):
-                x = _exact(x, k[head].to(kind), v[head].to(kind), case, own)
+                x = _exact(x, k[head].to(kind), v[head].to(kind), case, own, sink)
                 x = x.to(member.dtype).to(kind) if case.steps > 1 else x
             rows.append(x)
         heads.append(torch.stack(rows))
@@ -219,7 +226,7 @@ def _own_mask(mask: Any, head: int, member: int) -> Any:
     return mask[min(head, mask.shape[0] - 1), min(member, mask.shape[1] - 1)]
 
 
-def _exact(q: Any, k: Any, v: Any, case: Case, mask: Any) -> Any:
+def _exact(q: Any, k: Any, v: Any, case: Case, mask: Any, sink: Any) -> Any:
     """Softmax attention of one head, in blocks of rows; row i sees keys 0 to i if causal."""
     import torch
 
@@ -236,5 +243,9 @@ def _exact(q: Any, k: Any, v: Any, case: Case, mask: Any) -> Any:
             row = torch.arange(start, start + len(scores), device=q.device) + case.offset
             key = torch.arange(len(k), device=q.device)
             scores = scores.masked_fill(key[None] > row[:, None], float("-inf"))
+        if sink is not None:
+            column = sink.to(scores.dtype).expand(len(scores), 1)
+            blocks.append(torch.softmax(torch.cat([scores, column], -1), -1)[:, :-1] @ v)
+            continue
         blocks.append(torch.softmax(scores, -1) @ v)
     return torch.cat(blocks)

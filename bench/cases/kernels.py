@@ -18,12 +18,14 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from bench.attention import V_T, K, V, fresh_attention
+from bench.attention import V_T, K, Operand, V, fresh_attention
 from bench.attention_case import Case, listed_cases, reference
 from bench.device import gpu, load, to_iree, to_torch, torch_type
 from bench.results import Row, row
@@ -119,8 +121,11 @@ def module_text(case: Case) -> str:
     %ss = arith.divf %s, %c : f32
     %st = math.tanh %ss : f32
     %sc = arith.mulf %st, %c : f32"""
+    if case.sink:
+        argument += f", %sink: tensor<{bs}x{gs}xf32>"
+    made = partial(_sink_attention, case) if case.sink else fresh_attention
     body = "".join(
-        fresh_attention(
+        made(
             f"%q{step + 1}",
             [(f"%q{step}", q, "b, g, m, k1"), *read],
             o,
@@ -168,6 +173,67 @@ def _projection(case: Case, v: str) -> tuple[str, str]:
   %p9 = tensor.empty() : {v}
   %v = linalg.transpose ins(%p8 : {apart}) outs(%p9 : {v}) permutation = [1, 0, 2]""",
     )
+
+
+def _sink_attention(
+    case: Case,
+    result: str,
+    inputs: Sequence[Operand],
+    kind: str,
+    sizes: str,
+    *,
+    dims: str,
+    **_: str,
+) -> str:
+    """`fresh_attention` with %sink, as attn-raise writes it."""
+    wide = re.sub(r"x[a-z]+\d+>", "xf32>", kind)
+    rows = re.sub(r"x\d+xf32>", "xf32>", wide)
+    every, row, head = (
+        f"affine_map<(b, g, m, n) -> ({read})>" for read in ("b, g, m, n", "b, g, m", "b, g")
+    )
+    of_rows = [text.replace("g, m, n)", "g, m)", 1) for text in (row, head)]
+    order = [read for *_, read in inputs] + ["b, g, m, n", *["b, g, m"] * 2]
+    maps = ", ".join(f"affine_map<({dims}) -> ({read})>" for read in order)
+    names, kinds = (", ".join(one[place] for one in inputs) for place in (0, 1))
+    loops = 'iterator_types = ["parallel", "parallel", "parallel"'
+    narrow = case.output != "f32"
+    return f"""
+  %zero = arith.constant 0.0 : f32
+  %lowest = arith.constant -3.40282347E+38 : f32
+  %log = arith.constant 1.44269502 : f32
+  %eo = tensor.empty({sizes}) : {wide}
+  %er = tensor.empty({sizes}) : {rows}
+  %out0 = linalg.fill ins(%zero : f32) outs(%eo : {wide}) -> {wide}
+  %most0 = linalg.fill ins(%lowest : f32) outs(%er : {rows}) -> {rows}
+  %sum0 = linalg.fill ins(%zero : f32) outs(%er : {rows}) -> {rows}
+  %r:3 = iree_linalg_ext.online_attention <indexing_maps = [{maps}]>
+      ins({names} : {kinds}) outs(%out0, %most0, %sum0 : {wide}, {rows}, {rows}) {{
+  ^bb0(%s: f32):
+    iree_linalg_ext.yield %s : f32
+  }} -> {wide}, {rows}, {rows}
+  %total = linalg.generic {{indexing_maps = [{of_rows[0]}, {of_rows[0]}, {of_rows[1]},
+      {of_rows[0]}], {loops}]}} ins(%r#1, %r#2, %sink : {rows}, {rows}, tensor<{_heads_type(kind)}>)
+      outs(%er : {rows}) {{
+  ^bb0(%m0: f32, %l: f32, %s: f32, %o: f32):
+    %a0 = arith.mulf %s, %log : f32
+    %a1 = arith.subf %a0, %m0 : f32
+    %a2 = math.exp2 %a1 : f32
+    %a3 = arith.addf %l, %a2 : f32
+    linalg.yield %a3 : f32
+  }} -> {rows}
+  %en = tensor.empty({sizes}) : {kind}
+  {result} = linalg.generic {{indexing_maps = [{every}, {row}, {every}], {loops}, "parallel"]}}
+      ins(%r#0, %total : {wide}, {rows}) outs(%en : {kind}) {{
+  ^bb0(%x: f32, %l: f32, %o: {case.output}):
+    %y = arith.divf %x, %l : f32
+    {f"%z = arith.truncf %y : f32 to {case.output}" if narrow else ""}
+    linalg.yield {"%z" if narrow else "%y"} : {case.output}
+  }} -> {kind}"""
+
+
+def _heads_type(kind: str) -> str:
+    """Of a tensor of the numbers of heads in `kind`."""
+    return "x".join([*kind.removeprefix("tensor<").split("x")[:2], "f32"])
 
 
 def _slice(case: Case, k: str, v: str) -> str:
@@ -241,8 +307,11 @@ def run(folder: Path, case: Case, options: argparse.Namespace) -> Iterator[Row]:
     device = [to_iree(config.device, tensor) for tensor in given]
     if mask is not None:
         device.append(to_iree(config.device, mask.to(torch.uint8) if case.mask == "i1" else mask))
+    sinks = _sinks(case)
+    if sinks is not None:
+        device.append(to_iree(config.device, sinks))
     full = _full_mask(case, mask)
-    wanted = reference(case, q, k, v, full, _heads(case))
+    wanted = reference(case, q, k, v, full, _heads(case), sinks=sinks)
     names = (FEW, many(case)) if case.timed else (1,)
     start = time.perf_counter()
     functions = {
@@ -265,7 +334,7 @@ def run(folder: Path, case: Case, options: argparse.Namespace) -> Iterator[Row]:
     if case.timed:
         ways["iree"] = Way(case, {n: lambda f=f: f(*device) for n, f in functions.items()})
         with torch.no_grad():
-            ways |= _torch_ways(case, q, k, v, full, wanted)
+            ways |= _torch_ways(case, q, k, v, full, wanted, sinks)
             able = {name: way.calls for name, way in ways.items() if not way.failed}
             for name, seconds in slopes(able, repeats=7).items():
                 ways[name].found.update(_speed(ways[name].case, seconds))
@@ -314,6 +383,19 @@ def _projected(case: Case, x: Any, w: Any) -> Any:
     kind = torch.float8_e4m3fn if case.values.startswith("f8") else torch.float16
     product = (x.double() @ w.double()).float().to(kind)
     return product.view(case.keys, case.heads, case.head).transpose(0, 1).contiguous()
+
+
+def _sinks(case: Case) -> Any:
+    """Scores (heads, group) that belong to no key: small, and the first and the last far above and
+    below all others; None without."""
+    import torch
+
+    if not case.sink:
+        return None
+    found = 3 * torch.randn(case.heads, case.group, device="cuda")
+    if not case.timed:
+        found[0, 0], found[-1, -1] = 6e4, -6e4
+    return found
 
 
 def _mask(case: Case) -> Any:
@@ -379,7 +461,9 @@ def _speed(case: Case, seconds: float) -> dict[str, float]:
     return speed | ({"GBps": round(case.bytes / seconds / 1e9)} if case.is_decode else {})
 
 
-def _torch_ways(case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any) -> dict[str, Way]:
+def _torch_ways(
+    case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any, sinks: Any
+) -> dict[str, Way]:
     """FlashAttention and cuDNN on the same tensors; 8-bit inputs in bf16, which they take."""
     import torch
     from torch.nn.attention import sdpa_kernel
@@ -387,12 +471,17 @@ def _torch_ways(case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any) -> d
 
     if case.own:
         return {}
+    ways: dict[str, Way] = {}
+    if case.is_narrow and sinks is None and find_spec("cudnn"):
+        ways |= _narrow_ways(case, q, k, v, wanted)
     if case.is_narrow:
         q, k, v = (tensor.to(torch.bfloat16) for tensor in (q, k, v))
         mask = mask.to(torch.bfloat16) if case.mask == "f16" else mask
         case = replace(case, dtype="bf16", cache="", value="")  # and twice the bytes
     flat = q.flatten(0, 1)[None]
     pair = k[None], v[None]
+    if sinks is not None:
+        return _rescaled_ways(case, flat, pair, wanted, sinks)
 
     if mask is not None:
         mask = mask.expand(case.heads, case.group, case.rows, case.keys).flatten(0, 1)[None]
@@ -406,7 +495,6 @@ def _torch_ways(case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any) -> d
         return {"torch_products": _by_products(case, q.flatten(1, 2), k, wanted)}
     if case.cap:
         return _flex_ways(case, flat, pair, wanted)
-    ways: dict[str, Way] = {}
     names = ("FA2", "cuDNN") if mask is None else ("FA2", "cuDNN", "efficient")
     names = ("efficient",) if case.dtype == "f32" else names
     for short, kind in backends(*names).items():
@@ -418,6 +506,95 @@ def _torch_ways(case: Case, q: Any, k: Any, v: Any, mask: Any, wanted: Any) -> d
                 ways[name] = _way(case, call, error)
         except RuntimeError as problem:
             ways[name] = Way(case, failed=str(problem)[:200])
+    return ways
+
+
+def _narrow_ways(case: Case, q: Any, k: Any, v: Any, wanted: Any) -> dict[str, Way]:
+    """cuDNN's own attention for e4m3, by its frontend: heads behind rows, a result in e4m3."""
+    import cudnn
+    import torch
+
+    if {case.dtype, case.kept, case.values} != {"f8E4M3FN"} or case.mask or case.behind:
+        return {}
+    kind, wide = cudnn.data_type.FP8_E4M3, cudnn.data_type.FLOAT
+    graph = cudnn.pygraph(io_data_type=kind, intermediate_data_type=wide, compute_data_type=wide)
+
+    def placed(tensor: Any) -> Any:
+        # Copies know bytes, not every 8-bit type.
+        turned = tensor.view(torch.uint8).transpose(0, 1).contiguous()
+        return turned.view(torch.float8_e4m3fn)
+
+    def described(tensor: Any, name: str) -> Any:
+        rows, heads, head = tensor.shape
+        stride = [tensor.numel(), head, heads * head, 1]
+        return graph.tensor(name=name, dim=[1, heads, rows, head], stride=stride, data_type=kind)
+
+    given = [placed(one) for one in (q.flatten(0, 1), k, v)]
+    described_ones = [described(one, name) for one, name in zip(given, "qkv", strict=True)]
+    result = torch.empty_like(given[0])
+    one_number = {"dim": [1] * 4, "stride": [1] * 4, "data_type": wide}
+    scales = {"descale_s": 1 / 256, "scale_s": 256.0}
+    scales |= dict.fromkeys(("descale_q", "descale_k", "descale_v", "scale_o"), 1.0)
+    numbers = {name: graph.tensor(name=name, **one_number) for name in scales}
+    query, key, value = described_ones
+    output, _, *largest = graph.sdpa_fp8(
+        q=query, k=key, v=value, **numbers, is_inference=True, attn_scale=case.head**-0.5,
+        use_causal_mask=case.causal,
+    )  # fmt: skip
+    rows, heads, head = result.shape
+    output.set_output(True).set_dim([1, heads, rows, head]).set_data_type(kind)
+    output.set_stride([result.numel(), head, heads * head, 1])
+    for found in largest:
+        found.set_output(True).set_dim([1] * 4).set_stride([1] * 4).set_data_type(wide)
+    for step in (graph.validate, graph.build_operation_graph):
+        step()
+    graph.create_execution_plans([cudnn.heur_mode.A])
+    graph.check_support()
+    graph.build_plans()
+    space = torch.empty(max(1, graph.get_workspace_size()), device="cuda", dtype=torch.uint8)
+    tensors = dict(zip(described_ones, given, strict=True)) | {output: result}
+    for name, number in scales.items():
+        tensors[numbers[name]] = torch.full([1] * 4, number, device="cuda")
+    tensors |= {found: torch.zeros([1] * 4, device="cuda") for found in largest}
+    handle = cudnn.create_handle()
+
+    def call() -> Any:
+        cudnn.set_stream(handle, torch.cuda.current_stream().cuda_stream)
+        graph.execute(tensors, space, handle)
+        return result
+
+    own = call().view(torch.uint8).transpose(0, 1).contiguous().view(torch.float8_e4m3fn)
+    error = relative_error(own.float().unflatten(0, q.shape[:2])[_heads(case)], wanted)
+    return {"cudnn_e4m3": _way(case, call, error)}
+
+
+def _rescaled_ways(case: Case, flat: Any, pair: Any, wanted: Any, sinks: Any) -> dict[str, Way]:
+    """Attention without sinks, of repeated K and V, times sigmoid(lse - sink): where there is no
+    window."""
+    import torch
+
+    if case.behind or case.dtype == "f32":
+        return {}
+    ops, causal = torch.ops.aten, case.causal
+    repeated = [one.repeat_interleave(case.group, 1) for one in pair]
+
+    def by_flash() -> Any:
+        return ops._scaled_dot_product_flash_attention(flat, *repeated, 0.0, causal)[:2]
+
+    def by_cudnn() -> Any:
+        found = ops._scaled_dot_product_cudnn_attention(flat, *repeated, None, True, 0.0, causal)
+        return found[0], found[1].view(flat.shape[:-1])
+
+    def call(attend: Callable[[], Any]) -> Any:
+        output, total = attend()
+        share = torch.sigmoid(total - sinks.view(1, -1, 1))[..., None]
+        return output * share.to(output.dtype)
+
+    ways = {}
+    for name, attend in {"torch_fa2": by_flash, "torch_cudnn": by_cudnn}.items():
+        whole = partial(call, attend)
+        error = relative_error(whole()[0].unflatten(0, sinks.shape)[_heads(case)], wanted)
+        ways[name] = _way(case, whole, error)
     return ways
 
 

@@ -126,6 +126,57 @@ func.func @decode(%q: tensor<8x8x64xf16>, %k: tensor<8x4096x64xf16>, %v: tensor<
 
 // -----
 
+// 8 bits without a mask: the kernel for windows, with limits that hide nothing.
+
+// WHY: output kernel: attention_f8e4m3fn_d128_vt_window_sink: {{.*}}; the sink's weight is added to the sums there
+
+// CHECK-LABEL: func.func @narrow(
+// CHECK: %[[KEYS:.*]] = arith.constant 1024 : index
+// CHECK-NEXT: arith.index_cast %[[KEYS]]
+// CHECK: %[[DIAGONAL:.*]] = arith.constant 1024 : index
+// CHECK-NEXT: %[[D:.*]] = arith.index_cast %[[DIAGONAL]]
+// CHECK-NEXT: %[[BEHIND:.*]] = arith.constant 512 : index
+// CHECK-NEXT: %[[B:.*]] = arith.index_cast %[[BEHIND]]
+// CHECK: hal.dispatch.extern "attention_f8e4m3fn_d128_vt_window_sink"[%{{.*}}](%{{.*}}, %{{.*}}, %{{.*}}, %[[D]], %[[B]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %arg0,
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, n, k2)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+#r = affine_map<(b, m, n, k1, k2) -> (b, m)>
+#rows = affine_map<(b, m) -> (b, m)>
+func.func @narrow(%q: tensor<8x512x128xf8E4M3FN>, %k: tensor<8x1024x128xf8E4M3FN>, %v: tensor<8x128x1024xf8E4M3FN>) -> tensor<8x512x128xf16> {
+  %zero = arith.constant 0.0 : f32
+  %lowest = arith.constant -3.40282347E+38 : f32
+  %scale = arith.constant 0.0883883461 : f32
+  %e = tensor.empty() : tensor<8x512x128xf32>
+  %er = tensor.empty() : tensor<8x512xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%e : tensor<8x512x128xf32>) -> tensor<8x512x128xf32>
+  %m0 = linalg.fill ins(%lowest : f32) outs(%er : tensor<8x512xf32>) -> tensor<8x512xf32>
+  %l0 = linalg.fill ins(%zero : f32) outs(%er : tensor<8x512xf32>) -> tensor<8x512xf32>
+  %r:3 = iree_linalg_ext.online_attention <indexing_maps = [#q, #k, #v, #s, #o, #r, #r]> ins(%q, %k, %v, %scale : tensor<8x512x128xf8E4M3FN>, tensor<8x1024x128xf8E4M3FN>, tensor<8x128x1024xf8E4M3FN>, f32) outs(%o0, %m0, %l0 : tensor<8x512x128xf32>, tensor<8x512xf32>, tensor<8x512xf32>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<8x512x128xf32>, tensor<8x512xf32>, tensor<8x512xf32>
+  %total = linalg.generic {indexing_maps = [#rows, #rows, #rows], iterator_types = ["parallel", "parallel"]} ins(%r#1, %r#2 : tensor<8x512xf32>, tensor<8x512xf32>) outs(%er : tensor<8x512xf32>) {
+  ^bb0(%m: f32, %l: f32, %o: f32):
+    %b = arith.subf %zero, %m : f32
+    %c = math.exp2 %b : f32
+    %d = arith.addf %l, %c : f32
+    linalg.yield %d : f32
+  } -> tensor<8x512xf32>
+  %eo = tensor.empty() : tensor<8x512x128xf16>
+  %out = linalg.generic {indexing_maps = [affine_map<(b, m, n) -> (b, m, n)>, affine_map<(b, m, n) -> (b, m)>, affine_map<(b, m, n) -> (b, m, n)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%r#0, %total : tensor<8x512x128xf32>, tensor<8x512xf32>) outs(%eo : tensor<8x512x128xf16>) {
+  ^bb0(%x: f32, %l: f32, %o: f16):
+    %y = arith.divf %x, %l : f32
+    %z = arith.truncf %y : f32 to f16
+    linalg.yield %z : f16
+  } -> tensor<8x512x128xf16>
+  return %out : tensor<8x512x128xf16>
+}
+
+// -----
+
 // Sinks that rows have of their own, and a maximum that is read elsewhere.
 
 // WHY: output refused: its sink changes from row to row, the kernels take one for each head

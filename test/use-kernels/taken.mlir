@@ -17,7 +17,7 @@
 // CHECK-NOT: iree_linalg_ext.attention
 // CHECK: %[[HEADS:.*]] = arith.index_cast %c2{{.*}} : index to i32
 // CHECK: hal.dispatch.extern "attention_f16_d128"[%c6, %c1](%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[HEADS]], %{{.*}}, %[[Q]]
-// CHECK-SAME: tensor<2304xi8>
+// CHECK-SAME: tensor<3840xi8>
 // CHECK: workgroup_size = [384 : index
 // REMARK: output kernel: attention_f16_d128: about
 func.func @fixed(%q: tensor<2x300x128xf16>, %k: tensor<2x777x128xf16>, %v: tensor<2x777x128xf16>) -> tensor<2x300x128xf16> {
@@ -320,7 +320,7 @@ func.func @repeated(%q: tensor<8x300x128xf16>, %k: tensor<1x2x777x128xf16>, %v: 
 // 132 programs, one for each multiprocessor, take all 1024 blocks of rows.
 // CHECK-LABEL: func.func @many_blocks(
 // CHECK: hal.dispatch.extern "attention_f16_d128"[%c132, %c1](
-// CHECK-SAME: tensor<50688xi8>
+// CHECK-SAME: tensor<84480xi8>
 func.func @many_blocks(%q: tensor<32x4096x128xf16>, %k: tensor<32x4096x128xf16>, %v: tensor<32x4096x128xf16>) -> tensor<32x4096x128xf16> {
   %scale = arith.constant 0.125 : f16
   %e = tensor.empty() : tensor<32x4096x128xf16>

@@ -282,6 +282,7 @@ def attend(
     output,
     row_stride,
     mask,
+    sink,
     columns,
     shared,
     barriers,
@@ -295,6 +296,7 @@ def attend(
     WINDOW: gl.constexpr,
     MASK: gl.constexpr,
     STAGES: gl.constexpr,
+    SINK: gl.constexpr,
     PART: gl.constexpr,
 ):
     """A multiplying warpgroup: rows 64 * PART to 64 * PART + 63 of the program's block."""
@@ -352,6 +354,9 @@ def attend(
         out = out + own
     if MASK:
         total = gl.where(total == 0.0, 1.0, total)
+    if SINK:
+        # Where the sink is far above all scores, infinity: the result is 0.
+        total += gl.exp2(gl.load(sink) * LOG2E - peak)
     out = out / gl.convert_layout(total, OUT_ROWS)[:, None]
     row = first_row + gl.arange(0, 64, layout=OUT_ROWS)
     column = gl.arange(0, HEAD, layout=gl.SliceLayout(0, OUT))
@@ -396,6 +401,7 @@ def attention(
     key,
     value,
     mask,
+    sinks,
     output,
     rows,
     keys,
@@ -405,6 +411,7 @@ def attention(
     mask_stride,
     mask_divisor,
     mask_count,
+    sink_count,
     batch_heads,
     query_start,
     query_batch,
@@ -430,12 +437,14 @@ def attention(
     MASK: gl.constexpr,
     STAGES: gl.constexpr,
     REGISTERS: gl.constexpr,
+    SINK: gl.constexpr,
 ):
     """softmax(scale * Q K^T) V for every head, all f32.
 
     Operands, masks and numbers are those of hopper_attention.py's kernel, with V in rows of keys;
     head dims are `columns`, in units of 16 bytes, HEAD or fewer. MASK is 0 for none, 1 for f32 and
-    2 for bytes. The grid is heads * ceil(rows / 128) programs in one dim.
+    2 for bytes; if SINK it is 0 and there is a WINDOW. The grid is heads * ceil(rows / 128)
+    programs in one dim.
     """
     blocks = (rows + ROWS - 1) // ROWS
     program = gl.program_id(0)
@@ -456,6 +465,8 @@ def attention(
     value = rows_of(value + elements(value_start), (value_batch, value_head), batch, kv_head)
     output = rows_of(output, (output_batch, output_head), batch, own_head)
     columns = columns * 4
+    if SINK:
+        sinks += number % sink_count
     if MASK:
         size = keys.to(gl.int64)
         if mask_stride != 0:
@@ -494,10 +505,12 @@ def attention(
     # fmt: off
     gl.warp_specialize(
         [
-            (attend, (output, output_row, mask, columns, shared, barriers, place, limits,
-                      mask_stride, scale_log2, HEAD, KEYS, CAUSAL, WINDOW, MASK, STAGES, 0)),
-            (attend, (output, output_row, mask, columns, shared, barriers, place, limits,
-                      mask_stride, scale_log2, HEAD, KEYS, CAUSAL, WINDOW, MASK, STAGES, 1)),
+            (attend, (output, output_row, mask, sinks, columns, shared, barriers, place, limits,
+                      mask_stride, scale_log2, HEAD, KEYS, CAUSAL, WINDOW, MASK, STAGES, SINK,
+                      0)),
+            (attend, (output, output_row, mask, sinks, columns, shared, barriers, place, limits,
+                      mask_stride, scale_log2, HEAD, KEYS, CAUSAL, WINDOW, MASK, STAGES, SINK,
+                      1)),
             (load_tiles, (sources, steps, columns, shared, slots, barriers, place, HEAD, KEYS,
                           STAGES)),
         ],

@@ -9,8 +9,9 @@ differs where the exponentials, not the products, take most of the time:
   of programs, to be exact; `place_of`: which, if causal). TMA descriptors are made once, and the
   next block's tiles arrive while the last one's result is written.
 - A warpgroup starts Q.K of a tile and P.V of the last one, and computes the new tile's weights
-  under P.V and the other warpgroup's products. They take turns: the other starts its exponentials
-  when this one is HANDED_OVER with its own (the idea: FlashAttention-3).
+  under P.V and the other warpgroup's products. They take turns: the other starts its maxima and
+  exponentials when this one is HANDED_OVER with its own (the idea: FlashAttention-3).
+- The memory engine writes the result, under which the next block's first scores are computed.
 - Rows mostly keep the maximum that they have. A thread compares its own scores with it, and only
   where one is too large for e4m3 do threads ask each other, and does the output shrink (the
   idea: FlashAttention-4). Sums, too, are added up across threads at the end alone.
@@ -388,7 +389,7 @@ def weight_code(groups, first, mine, other):
     ]
     scores, peaks, factor = count, 2 * count, f"${3 * count}"
     code = ["{", ".reg .f32 w<4>, most<2>, peak<2>, less<2>, shrink<2>, sum<2>;"]
-    code += [".reg .pred yes;", ".reg .b16 low, high;"]
+    code += [".reg .pred yes;", ".reg .b16 low, high;", f"bar.sync {mine}, {WITH_OTHER.value};"]
     for row, own in enumerate(rows):
         # By way of four maxima, which do not wait for each other.
         values = [f"${scores + i}" for group in own for i in group]
@@ -414,7 +415,6 @@ def weight_code(groups, first, mine, other):
         code += [f"sub.f32 shrink{row}, w{row}, peak{row};"]
         code += [f"ex2.approx.ftz.f32 shrink{row}, shrink{row};"]
     code += ["same:", "neg.f32 less0, peak0;", "neg.f32 less1, peak1;"]
-    code += [f"bar.sync {mine}, {WITH_OTHER.value};"]
     for group in range(groups):
         for row in range(2):
             own = rows[row][group]
@@ -517,7 +517,7 @@ def weigh(
     weight of 1, in units of log2. Weights are e4m3, those of four neighbouring
     keys in an i32: (64, KEYS // 16, 4). The first tile of a row sets its maximum.
 
-    Exponentials wait for the warpgroup's turn at the barrier MINE, and give the other its turn.
+    All wait for the warpgroup's turn at the barrier MINE; the exponentials give the other its turn.
     """
     CODE: gl.constexpr = weight_code(KEYS // 16, FIRST, MINE, OTHER)
     results = gl.inline_asm_elementwise(
@@ -561,9 +561,12 @@ def wait_for_next(used, more, k_full, STAGES: gl.constexpr):
 @gluon.jit
 def attend(
     output,
+    sinks,
+    sink_count,
     q_tiles,
     k_tiles,
     v_tiles,
+    o_tiles,
     k_full,
     v_full,
     factor,
@@ -579,6 +582,7 @@ def attend(
     CAUSAL: gl.constexpr,
     WINDOW: gl.constexpr,
     STAGES: gl.constexpr,
+    SINK: gl.constexpr,
     V_USERS: gl.constexpr,
 ):
     """A multiplying warpgroup: rows 64 * PART to 64 * PART + 63 of each block. `V_USERS` is how
@@ -593,6 +597,8 @@ def attend(
     )
     WEIGHTS: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=OUT, k_width=4)
     OUT_ROWS: gl.constexpr = gl.SliceLayout(1, OUT)
+    OUT_TYPE: gl.constexpr = output.dtype.element_ty
+    O_BLOCK: gl.constexpr = [1, 64, HEAD]
     zero = gl.zeros([64, KEYS], gl.float32, SCORES)
     blocks = (rows + 127) // 128
     done = 0
@@ -601,20 +607,32 @@ def attend(
         arrive_at(OTHER, WITH_OTHER)
     section = section_of(heads, keys, group, HEAD)
     first, end, step = turns_of(heads * blocks, CAUSAL)
+    head, block_row, first_tile, tiles = place_of(
+        first, blocks, heads, section, keys, limits, KEYS, CAUSAL, WINDOW
+    )
+    if HEAD <= 128:
+        o_tile = o_tiles.index(PART)
+        o_desc = tma.make_tensor_descriptor(
+            output,
+            [heads, rows, columns],
+            [rows.to(gl.int64) * columns, columns, 1],
+            O_BLOCK,
+            gl.NVMMASharedLayout.get_default_for(O_BLOCK, OUT_TYPE),
+        )
     if first < end:
         mbarrier.wait(k_full.index(0), 0)
+    stage = 0
+    scores = warpgroup_mma(
+        q_tiles.index(PART), k_tiles.index(0).permute((1, 0)), zero, use_acc=False
+    )
+    if first < end:
+        arrive_at(K_FREE, WITH_WARP)
     for turn in range(first, end, step):
-        head, block_row, first_tile, tiles = place_of(
-            turn, blocks, heads, section, keys, limits, KEYS, CAUSAL, WINDOW
-        )
         first_row = block_row + 64 * PART
         another = turn + step < end
         half = done & 1
         q = q_tiles.index(2 * half + PART)
         _, peak, _, _ = by_kind(zero, KEYS)
-        stage = used % STAGES
-        scores = warpgroup_mma(q, k_tiles.index(stage).permute((1, 0)), zero, use_acc=False)
-        arrive_at(K_FREE + stage, WITH_WARP)
         wait_for_next(used, (tiles > 1) | another, k_full, STAGES)
         scores = hide_keys(
             scores, first_tile, first_row, keys, limits, KEYS, CAUSAL, WINDOW, SCORES
@@ -658,19 +676,54 @@ def attend(
             out = shrink_rows(out, shrink, HEAD, OUT)
             total = total * shrink + more
         arrive_at(Q_FREE + half, WITH_WARP)
-        out = warpgroup_mma(
-            as_operand(words, KEYS, WEIGHTS), v_tiles.index(stage).permute((1, 0)), out
-        )
-        arrive_at(V_FREE + stage, V_USERS)
+        # The last P.V, and behind it the next block's first Q.K, or one that nobody reads.
+        before = stage
         used += 1
+        stage = used % STAGES
         done += 1  # noqa: SIM113 (Gluon has no enumerate)
-        out = out * gl.convert_layout(1.0 / gl.sum(total, 1), OUT_ROWS)[:, None]
-        row = first_row + gl.arange(0, 64, layout=OUT_ROWS)
-        column = gl.arange(0, HEAD, layout=gl.SliceLayout(0, OUT))
-        place = row[:, None] * columns + column[None, :]
-        inside = (row < rows)[:, None] & (column < columns)[None, :]
-        start = output + head.to(gl.int64) * rows * columns
-        gl.store(start + place, out.to(output.dtype.element_ty), mask=inside)
+        next_out = warpgroup_mma(
+            as_operand(words, KEYS, WEIGHTS),
+            v_tiles.index(before).permute((1, 0)),
+            out,
+            is_async=True,
+        )
+        next_scores = warpgroup_mma(
+            q_tiles.index(2 - 2 * half + PART),
+            k_tiles.index(stage).permute((1, 0)),
+            zero,
+            use_acc=False,
+            is_async=True,
+        )
+        own = head
+        head, block_row, first_tile, tiles = place_of(
+            turn + step, blocks, heads, section, keys, limits, KEYS, CAUSAL, WINDOW
+        )
+        sums = gl.sum(total, 1)
+        if SINK:
+            # Where the sink is far above all scores, infinity: the result is 0.
+            sink = gl.load(sinks + own % sink_count) * 1.4426950408889634
+            sums += gl.exp2(sink - gl.max(peak, 1))
+        waited = warpgroup_mma_wait(num_outstanding=1, deps=(next_out, words))
+        arrive_at(V_FREE + before, V_USERS)
+        found = (waited[0] * gl.convert_layout(1.0 / sums, OUT_ROWS)[:, None]).to(OUT_TYPE)
+        if HEAD <= 128:
+            # The last block's tile has been read.
+            tma.store_wait(0)
+            o_tile.store(found)
+            fence_async_shared()
+            place = o_tile._reinterpret(OUT_TYPE, O_BLOCK, o_desc.layout)
+            tma.async_copy_shared_to_global(o_desc, [own, first_row, 0], place)
+        else:
+            row = first_row + gl.arange(0, 64, layout=OUT_ROWS)
+            column = gl.arange(0, HEAD, layout=gl.SliceLayout(0, OUT))
+            inside = (row < rows)[:, None] & (column < columns)[None, :]
+            start = output + own.to(gl.int64) * rows * columns
+            gl.store(start + row[:, None] * columns + column[None, :], found, mask=inside)
+        scores = warpgroup_mma_wait(num_outstanding=0, deps=(next_scores,))
+        if another:
+            arrive_at(K_FREE + stage, WITH_WARP)
+    if HEAD <= 128:
+        tma.store_wait(0)
     if PART == 0:
         wait_for(MINE, WITH_OTHER)
 
@@ -680,6 +733,7 @@ def attention(
     query,
     key,
     value,
+    sinks,
     output,
     scratch,
     rows,
@@ -688,6 +742,7 @@ def attention(
     diagonal,
     behind,
     heads,
+    sink_count,
     columns,
     scale,
     HEAD: gl.constexpr,
@@ -697,6 +752,7 @@ def attention(
     V_TRANSPOSED: gl.constexpr,
     STAGES: gl.constexpr,
     REGISTERS: gl.constexpr,
+    SINK: gl.constexpr,
 ):
     """softmax(scale * Q K^T) V for every head.
 
@@ -704,9 +760,10 @@ def attention(
     same, or (heads / group, head dim, keys) if V_TRANSPOSED; all dense and 16-byte aligned. The
     head dim is 16 * columns, HEAD or less: the memory engine fills tiles up with zeros. Row i sees
     keys 0 to i + diagonal if CAUSAL, where diagonal >= 0; if WINDOW too, none before key i -
-    behind. The grid is any number of programs in one dim; more than blocks of 128 rows, of all
-    heads, have nothing to do. `scratch` is not read: the build puts the memory of the TMA
-    descriptors in its place.
+    behind. If SINK, the weight of a score that belongs to no key is added to a row's sum of
+    weights: head h has number h % sink_count of `sinks`, in f32. The grid is any number of programs
+    in one dim; more than blocks of 128 rows, of all heads, have nothing to do. `scratch` is not
+    read: the build puts the memory of the TMA descriptors in its place.
     """
     gl.static_assert(STAGES <= 3)
     dtype: gl.constexpr = query.dtype.element_ty
@@ -716,6 +773,12 @@ def attention(
     v_tiles = gl.allocate_shared_memory(dtype, [STAGES, HEAD, KEYS], VT_TILE)
     q_tiles = gl.allocate_shared_memory(dtype, [4, 64, HEAD], Q_TILE)
     k_tiles = gl.allocate_shared_memory(dtype, [STAGES, KEYS, HEAD], K_TILE)
+    # Of the result; for heads of 256 there is no room.
+    OUT_TYPE: gl.constexpr = output.dtype.element_ty
+    o_tiles = q_tiles
+    if HEAD <= 128:
+        O_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([64, HEAD], OUT_TYPE)
+        o_tiles = gl.allocate_shared_memory(OUT_TYPE, [2, 64, HEAD], O_TILE)
 
     BARRIER: gl.constexpr = mbarrier.MBarrierLayout()
     k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
@@ -739,15 +802,15 @@ def attention(
             [
                 (
                     attend,
-                    (output, q_tiles, k_tiles, v_tiles, k_full, v_full, factor, rows, keys,
-                     group, limits, heads, columns, 0, HEAD, KEYS, CAUSAL, WINDOW, STAGES,
-                     WITH_WARP),
+                    (output, sinks, sink_count, q_tiles, k_tiles, v_tiles, o_tiles, k_full,
+                     v_full, factor, rows, keys, group, limits, heads, columns, 0, HEAD, KEYS,
+                     CAUSAL, WINDOW, STAGES, SINK, WITH_WARP),
                 ),
                 (
                     attend,
-                    (output, q_tiles, k_tiles, v_tiles, k_full, v_full, factor, rows, keys,
-                     group, limits, heads, columns, 1, HEAD, KEYS, CAUSAL, WINDOW, STAGES,
-                     WITH_WARP),
+                    (output, sinks, sink_count, q_tiles, k_tiles, v_tiles, o_tiles, k_full,
+                     v_full, factor, rows, keys, group, limits, heads, columns, 1, HEAD, KEYS,
+                     CAUSAL, WINDOW, STAGES, SINK, WITH_WARP),
                 ),
                 (
                     load_tiles,
@@ -764,15 +827,15 @@ def attention(
             [
                 (
                     attend,
-                    (output, q_tiles, k_tiles, v_tiles, k_full, v_full, factor, rows, keys,
-                     group, limits, heads, columns, 0, HEAD, KEYS, CAUSAL, WINDOW, STAGES,
-                     WITH_GROUP),
+                    (output, sinks, sink_count, q_tiles, k_tiles, v_tiles, o_tiles, k_full,
+                     v_full, factor, rows, keys, group, limits, heads, columns, 0, HEAD, KEYS,
+                     CAUSAL, WINDOW, STAGES, SINK, WITH_GROUP),
                 ),
                 (
                     attend,
-                    (output, q_tiles, k_tiles, v_tiles, k_full, v_full, factor, rows, keys,
-                     group, limits, heads, columns, 1, HEAD, KEYS, CAUSAL, WINDOW, STAGES,
-                     WITH_GROUP),
+                    (output, sinks, sink_count, q_tiles, k_tiles, v_tiles, o_tiles, k_full,
+                     v_full, factor, rows, keys, group, limits, heads, columns, 1, HEAD, KEYS,
+                     CAUSAL, WINDOW, STAGES, SINK, WITH_GROUP),
                 ),
                 (
                     turn_tiles,

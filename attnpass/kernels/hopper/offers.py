@@ -41,6 +41,8 @@ _DECODE_ROWS = 64
 _DIVIDED_KEYS = 512
 _MOVED_V = Refusal("a V of another layout is no part of the cache")
 _READ = ("query", "key", "value")
+# Kinds of masks that are limits, each of which the next can stand for.
+_LIMITS = ("none", "causal", "window")
 # Bytes of an element of K or V, where these are not 2.
 _WIDTHS = {"f8E4M3FN": 1, "f8E5M2": 1, "f32": 4}
 _ORDERED = (*_READ, "output")
@@ -103,7 +105,7 @@ def _offers(
     if isinstance(placed, Refusal):
         return placed
     kind = _mask_type(facts) if mask.kind == "operand" else "none"
-    kernels = [kernel for kernel in kernels if _has_mask(kernel, mask, kind, placed)]
+    kernels = _with_mask(kernels, mask, kind, placed)
     if mask.kind == "operand" and unaligned_slice(facts.value("mask")):
         kernels = [kernel for kernel in kernels if kernel.keys_multiple == 1]
     if any(one.mask == "keys" or _loads_tiles(one) for one in kernels if one.mask_type != "none"):
@@ -150,6 +152,19 @@ def _row(facts: AttentionFacts, over_latents: bool) -> int:
     return max(reversed(dims), key=lambda dim: facts.assumed_extent((dim,)))
 
 
+def _with_mask(
+    kernels: Sequence[Kernel], mask: Mask, mask_type: str, placed: MaskPlace | None
+) -> list[Kernel]:
+    """The kernels that compute masks of this kind; where there are none, those that know more
+    limits, which can hide nothing."""
+    known = _LIMITS[_LIMITS.index(mask.kind) :] if mask.kind in _LIMITS else (mask.kind,)
+    for kind in known:
+        alike = replace(mask, kind=kind)
+        if found := [k for k in kernels if _has_mask(k, alike, mask_type, placed)]:
+            return found
+    return []
+
+
 def _has_mask(kernel: Kernel, mask: Mask, mask_type: str, placed: MaskPlace | None) -> bool:
     """Whether the kernel computes masks of this kind, and a soft-cap or none; decode kernels
     compare every key with both limits and prefill kernels with a soft-cap know windows alone, so
@@ -158,8 +173,6 @@ def _has_mask(kernel: Kernel, mask: Mask, mask_type: str, placed: MaskPlace | No
     kind = mask.kind
     if kernel.mask == "keys":
         return placed is not None and not placed.by_row and not mask.cap and mask_type in _ADDED
-    if kind == "none" and kernel.sink:
-        kind = "causal"  # With limits that hide nothing.
     if kind != "operand" and kernel.over_cache:
         kind = "none"
     elif kind != "operand" and mask.cap:
@@ -612,6 +625,9 @@ def _work(
     rows, keys = facts.assumed_extent((row,)), facts.assumed_extent(facts.k2)
     caches = (kernel.cache_type, kernel.value_type)
     seen = {"causal": mask.diagonal + rows / 2, "window": mask.diagonal + mask.behind + 1}
+    if kernel.kind == "prefill":
+        # A block's rows see as many more keys as they are.
+        seen["window"] += kernel.rows_per_workgroup
     return Work(
         kv_heads=(ASSUMED_HEADS if heads is None else heads) / repeats,
         group=facts.assumed_extent(group) * repeats,
