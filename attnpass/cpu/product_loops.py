@@ -204,10 +204,7 @@ class ProductLoops:
         v = Vectors(Builder(self.op))
         dim = product.loops_of(2).index(along)
         self.length = length if isinstance(length, int) else v.dim(self.op.operands[2], dim)
-        weights = self.op.operands[product.weights]
-        load, self.buffer = load_of(weights), None
-        if load is not None and isinstance(load.operands[0].type, ir.MemRefType):
-            self.buffer = v.buffer(weights, load.operands[0].type.memory_space)
+        self.buffer = buffer_of(v, self.op.operands[product.weights])
 
     def indices(
         self, v: Vectors, operand: int, at: Place, row: Mapping[int, int]
@@ -218,6 +215,14 @@ class ProductLoops:
             for loop in self.product.loops_of(operand)
             if loop is not None
         ]
+
+
+def buffer_of(v: Vectors, value: ir.Value) -> ir.Value | None:
+    """What a tensor lies in, if that is a buffer."""
+    load = load_of(value)
+    if load is None or not isinstance(load.operands[0].type, ir.MemRefType):
+        return None
+    return v.buffer(value, load.operands[0].type.memory_space)
 
 
 class RowLoops(ProductLoops):

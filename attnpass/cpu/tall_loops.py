@@ -12,9 +12,10 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from ..ir import Builder, element_type
-from ..machines.cpu.many_rows import TallTiles
-from .product_loops import Place, ProductLoops, RowProduct
+from ..ir import Builder, element_bytes, element_type
+from ..machines.cpu.many_rows import NEAR_BYTES, TallTiles
+from .decode_loops import LINE_BYTES
+from .product_loops import Place, ProductLoops, RowProduct, buffer_of
 from .vectors import Vectors, whole_steps
 
 
@@ -28,6 +29,9 @@ class TallLoops(ProductLoops):
     def emit(self) -> ir.Value:
         """The op's result."""
         v, tiles = Vectors(Builder(self.op)), self.tiles
+        rows = self.op.operands[self.product.rows]
+        far = tiles.tall * self.depth * element_bytes(rows) > NEAR_BYTES
+        self.far_rows = buffer_of(v, rows) if far else None
         most = min(tiles.depth, self.depth)
         self.packed = v.scratch(most, tiles.columns)
         self.given = v.scratch(tiles.rows[0], most) if self.is_narrow else None
@@ -130,6 +134,7 @@ class TallLoops(ProductLoops):
         ]
         across = [self.dim(2, product.column)]
         sums = [v.read(output, place, across, [lanes], [True]) for place in places]
+        self.fetch_rows(v, first, count, lines)
         if self.given is not None:
             self.widen(v, first, count, lines)
 
@@ -152,6 +157,19 @@ class TallLoops(ProductLoops):
         for place, value in zip(places, sums, strict=True):
             output = v.write(value, output, place, across, [True])
         return output
+
+    def fetch_rows(self, v: Vectors, first: ir.Value, count: int, lines: list[ir.Value]) -> None:
+        """Has the next block's elements of some rows fetched, if the cache does not hold those of a
+        tile: they are pieces too short for a CPU to see where they go on."""
+        if self.far_rows is None:
+            return
+        product = self.product
+        step = LINE_BYTES // element_bytes(self.op.operands[product.rows])
+        for line in lines:
+            for offset in range(0, count, step):
+                depth = v.at(first, self.tiles.depth + offset)
+                place = {product.row: line, product.depth: depth}
+                v.prefetch(self.far_rows, self.place(v, product.rows, place))
 
     def widen(self, v: Vectors, first: ir.Value, count: int, lines: list[ir.Value]) -> None:
         """Puts a block's elements of some rows where they are read, in f32."""

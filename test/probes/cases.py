@@ -103,6 +103,13 @@ def _powers() -> Probe:
     return Probe(modules.POWERS, "attn-signed-powers", inputs=[x, y], wanted=lambda: [wanted])
 
 
+def _logarithms() -> Probe:
+    x = np.array((0.1, 1, 7, 1e5), np.float32)
+    wanted = np.log10(x.astype(np.float64))
+    name, inputs = "attn-linked-functions", [x]
+    return Probe(modules.LOGARITHMS, name, FAILED, inputs=inputs, wanted=lambda: [wanted])
+
+
 def _crossed() -> Probe:
     (x,) = random((20, 3))
     sums = x.astype(np.float64).sum(-1)
@@ -278,6 +285,7 @@ PROBES = {
     ),
     "heads joined to rows from ONNX": _joined(),
     "powers of negative numbers": _powers(),
+    "logarithms to base 10": _logarithms(),
     "norms of images of any size from ONNX": _instance_norm(),
     "einsums of any batch and length from ONNX": _einsum(),
     "softmax over unknown keys": _near_keys(),

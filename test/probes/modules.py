@@ -92,6 +92,19 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
 }
 """
 
+LOGARITHMS = """
+#i = affine_map<(i) -> (i)>
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %e = tensor.empty() : tensor<4xf32>
+  %0 = linalg.generic {indexing_maps = [#i, #i], iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %p = math.log10 %a : f32
+    linalg.yield %p : f32
+  } -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
+
 EINSUM = """
 func.func @main(%x: !torch.vtensor<[?,?,4],f32>, %w: !torch.vtensor<[4,8],f32>) -> !torch.vtensor<[?,?,8],f32> attributes {torch.onnx_meta.ir_version = 9 : si64, torch.onnx_meta.opset_version = 17 : si64} {
   %r = torch.operator "onnx.Einsum"(%x, %w) {torch.onnx.equation = "bik,kn->bin"} : (!torch.vtensor<[?,?,4],f32>, !torch.vtensor<[4,8],f32>) -> !torch.vtensor<[?,?,8],f32>

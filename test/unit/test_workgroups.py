@@ -7,6 +7,7 @@ from math import ceil
 import pytest
 
 from attnpass.ir import Refusal
+from attnpass.machines.cpu.few_rows import row_tiles
 from attnpass.machines.cpu.many_rows import tall_tiles
 from attnpass.machines.cpu.products import configuration
 from attnpass.machines.cpu.workgroups import busy
@@ -27,6 +28,13 @@ def test_tall_tiles_keep_sixteen_workers_busy(rows: int, columns: int, count: in
     assert not isinstance(tiles, Refusal)
     assert ceil(rows / tiles.tall) * columns // tiles.across == count
     assert columns % tiles.across == 0 == tiles.across % tiles.columns
+
+
+@pytest.mark.parametrize(("columns", "count"), [(512, 32), (2048, 64), (8192, 64), (50257, 786)])
+def test_few_rows_keep_workers_busy(columns: int, count: int) -> None:
+    tiles = row_tiles(1, columns, True, 4, 64)
+    assert not isinstance(tiles, Refusal)
+    assert ceil(columns / tiles.columns) == count
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(17, 48), (100, 272), (577, 144), (1022, 4096)])

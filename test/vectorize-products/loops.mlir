@@ -73,21 +73,23 @@ func.func @wide(%x: tensor<2x256xf32>, %w: tensor<256x512xf32>) -> tensor<2x512x
 }
 
 // Tiles of 104 rows and 32 columns: blocks of 96 are packed, two times 16 x 16 turned at once, and 8
-// rows go through them, then 4, 2 and 1. Rows are widened beside.
+// rows go through them, then 4, 2 and 1. Rows are widened beside, those of the next block fetched.
 // CHECK: func.func @tall_dispatch_0_
 // CHECK-SAME: #iree_codegen.no_pipeline
 // CHECK-DAG: memref.alloca() {{.*}} : memref<96x32xf32>
 // CHECK-DAG: memref.alloca() {{.*}} : memref<8x96xf32>
 // CHECK: scf.for
-// CHECK: memref.prefetch {{.*}}, read, locality<2>, data
+// CHECK-COUNT-32: memref.prefetch {{.*}} : memref<32x2688xf16
+// CHECK: scf.for
+// CHECK-COUNT-24: memref.prefetch {{.*}} : memref<?x2688xf16
 // CHECK: %{{[0-9]+}}:16 = scf.for {{.*}} -> (vector<16xf32>, {{.*}}) {
 // CHECK-NOT: linalg
 // CHECK: return
-func.func @tall(%x: tensor<1000x384xf16>, %w: tensor<256x384xf16>) -> tensor<1000x256xf32> {
+func.func @tall(%x: tensor<1000x2688xf16>, %w: tensor<256x2688xf16>) -> tensor<1000x256xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<1000x256xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1000x256xf32>) -> tensor<1000x256xf32>
   %r = linalg.matmul indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>]
-      ins(%x, %w : tensor<1000x384xf16>, tensor<256x384xf16>) outs(%f : tensor<1000x256xf32>) -> tensor<1000x256xf32>
+      ins(%x, %w : tensor<1000x2688xf16>, tensor<256x2688xf16>) outs(%f : tensor<1000x256xf32>) -> tensor<1000x256xf32>
   return %r : tensor<1000x256xf32>
 }

@@ -7,16 +7,20 @@ AVX-512 and AVX2 (see docs/notes/cpu.md).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 from ...ir import Refusal
+from .workgroups import busy
 
 # The most rows that reading the weights once is worth loops for.
 MOST_ROWS = 16
 # Weights that are worth a kernel of ours.
 LEAST_WEIGHTS = 1 << 16
-# Columns of a workgroup whose weights lie as (columns, depth), and as (depth, columns): a line of
-# the latter is a piece of memory of its own, which should not be short, by bytes.
-DEEP_COLUMNS, LINE_BYTES, LEAST_LINE_BYTES = 64, 1024, 128
+# Columns of a workgroup whose weights lie as (columns, depth), and those that starting one costs.
+DEEP_COLUMNS, STARTING_COLUMNS = (64, 16, 32, 128), 2
+# Of weights that lie as (depth, columns) a line of a workgroup is a piece of memory of its own,
+# which should not be short, by bytes.
+LINE_BYTES, LEAST_LINE_BYTES = 1024, 128
 # Workgroups that keep many cores busy.
 LEAST_WORKGROUPS = 16
 # Columns that are read side by side where the depth is in the lanes.
@@ -52,12 +56,23 @@ def row_tiles(
     if deep:
         together = min(rows, MOST_TOGETHER, sums // 2)
         streams = max(min(MOST_STREAMS, sums // together), 1)
-        return RowTiles(lanes, min(DEEP_COLUMNS, columns), together, streams)
+        return RowTiles(lanes, _deep_columns(columns), together, streams)
     wide = _line(columns, lanes, weight_bytes)
     if not wide:
         return Refusal(f"{columns} columns are cut into no whole vectors")
     together = min(rows, MOST_TOGETHER, sums // 2)
     return RowTiles(lanes, wide, together, min(MOST_VECTORS, sums // together))
+
+
+def _deep_columns(columns: int) -> int:
+    """Columns of a workgroup whose weights lie as (columns, depth), of which all have as many where
+    that can be."""
+
+    def speed(size: int) -> float:
+        return busy(ceil(columns / size)) * size / (size + STARTING_COLUMNS)
+
+    whole = [size for size in DEEP_COLUMNS if columns % size == 0]
+    return max(whole, key=speed, default=min(DEEP_COLUMNS[0], columns))
 
 
 def _line(columns: int, lanes: int, weight_bytes: int) -> int:

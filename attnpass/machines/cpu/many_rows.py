@@ -19,6 +19,8 @@ VECTORS = 2
 # Elements of the depth in a block: with the result's tile it has room on the stack, and the
 # weights stay in the first-level cache.
 BLOCK = 96
+# Rows of a tile that the second-level cache holds between tiles of columns, by bytes.
+NEAR_BYTES = 1 << 19
 # Rows of a tile, and those that cost as much as packing weights for them.
 TALL, PACKING_ROWS = (128, 64, 32), 16
 

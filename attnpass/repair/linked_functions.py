@@ -1,0 +1,231 @@
+"""attn-linked-functions: CPUs: functions that IREE has no code for are written out in others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from iree.compiler import ir
+
+from ..ir import Builder
+from ..passes import OpPass
+
+# log(erfc(x) e^(x^2) / t) by powers of 2 t - 1, t = 2 / (2 + x): Chebyshev's polynomial for t in
+# (0, 1). Errors of erfc are below 1e-15.
+_ERFC = (
+    -0.6717940840566923, 0.6726432239776567, 0.04734330684190443, -0.0468956102311753,
+    -0.009872689366389959, 0.008824938557060623, 0.001758933557799016, -0.002345812500482853,
+    -0.00014624686337800336, 0.000673678795580235, -9.37350311709817e-05, -0.0001743029472030762,
+    7.14010141275703e-05, 3.17451797494374e-05, -3.0187884551394243e-05, 1.3772664134464417e-07,
+    8.562623420121286e-06, -2.947986876998259e-06, -1.27231190486887e-06, 1.2500276612569754e-06,
+    -1.6849800720653297e-07, -2.495832761719667e-07, 1.5334345920908177e-07, 1.4448658046252676e-09,
+    -3.9171820510271855e-08, 1.1172352263623759e-08, 4.06088214696972e-09, -1.8902306008944537e-09,
+)  # fmt: skip
+# Above, 1 - erf is less than the last digit of 1; and so for tanh.
+_ERF_IS_ONE, _TANH_IS_ONE = 6.5, 20.0
+# Half of pi in parts of 33 bits, whose products with numbers of 20 bits are exact, and its rest.
+_HALF_PI = (1.57079632673412561417, 6.07710050630396597660e-11, 2.02226624879595063154e-21)
+
+
+@dataclass(frozen=True)
+class ComputedFloat:
+    """A float that ops compute, with the operators of Python's; `build` puts them in place."""
+
+    build: Builder
+    value: ir.Value
+
+    def of(self, name: str, *others: ComputedFloat | float) -> ComputedFloat:
+        """An op of this number and others of its type."""
+        values = [x.value if isinstance(x, ComputedFloat) else x for x in others]
+        return ComputedFloat(self.build, self.build.apply(name, self.value, *values))
+
+    def __add__(self, other: ComputedFloat | float) -> ComputedFloat:
+        return self.of("arith.addf", other)
+
+    def __sub__(self, other: ComputedFloat | float) -> ComputedFloat:
+        return self.of("arith.subf", other)
+
+    def __mul__(self, other: ComputedFloat | float) -> ComputedFloat:
+        return self.of("arith.mulf", other)
+
+    def __truediv__(self, other: ComputedFloat | float) -> ComputedFloat:
+        return self.of("arith.divf", other)
+
+    def __neg__(self) -> ComputedFloat:
+        return self.of("arith.negf")
+
+    def __abs__(self) -> ComputedFloat:
+        return self.of("math.absf")
+
+    def constant(self, number: float) -> ComputedFloat:
+        return ComputedFloat(self.build, self.build.constant_float(number, self.value.type))
+
+    def if_(
+        self, predicate: str, limit: ComputedFloat | float, yes: ComputedFloat, no: ComputedFloat
+    ) -> ComputedFloat:
+        """`yes` where this number compares so with a limit, else `no`."""
+        number = limit.value if isinstance(limit, ComputedFloat) else limit
+        holds = self.build.compare_floats(predicate, self.value, number)
+        return ComputedFloat(self.build, self.build.select(holds, yes.value, no.value))
+
+    def signed_as(self, other: ComputedFloat) -> ComputedFloat:
+        return self.of("math.copysign", other)
+
+    def powers(self, factors: Sequence[float]) -> ComputedFloat:
+        """The sum of powers of this number, from the 0th on, by these factors."""
+        total = self.constant(factors[-1])
+        for factor in factors[-2::-1]:
+            total = total * self + factor
+        return total
+
+
+def _log10(x: ComputedFloat) -> ComputedFloat:
+    return x.of("math.log") * (1 / math.log(10))
+
+
+def _log2(x: ComputedFloat) -> ComputedFloat:
+    return x.of("math.log") * (1 / math.log(2))
+
+
+def _trunc(x: ComputedFloat) -> ComputedFloat:
+    # By a choice: of `copysign` LLVM would make `trunc` again.
+    size = abs(x).of("math.floor")
+    return x.constant(1.0).signed_as(x).if_("olt", 0.0, -size, size)
+
+
+def _ceil(x: ComputedFloat) -> ComputedFloat:
+    return -(-x).of("math.floor")
+
+
+def _tanh(x: ComputedFloat) -> ComputedFloat:
+    y = abs(x).of("arith.minimumf", _TANH_IS_ONE) * -2.0
+    power = y.of("math.exp")
+    # e^y - 1: what e^y was rounded to is the power of another number, which log gives.
+    less = power.if_("oeq", 1.0, y, (power - 1.0) * y / power.of("math.log"))
+    return (less / (less + 2.0)).signed_as(x)
+
+
+def _erf(x: ComputedFloat) -> ComputedFloat:
+    square = x * x
+    factors = [
+        2 / math.sqrt(math.pi) * (-1) ** n / math.factorial(n) / (2 * n + 1) for n in range(12)
+    ]
+    size = abs(x).of("arith.minimumf", _ERF_IS_ONE)
+    t = x.constant(2.0) / (size + 2.0)
+    rest = t * ((t * 2.0 - 1.0).powers(_ERFC) - size * size).of("math.exp")
+    far = (x.constant(1.0) - rest).signed_as(x)
+    return abs(x).if_("olt", 0.5, x * square.powers(factors), far)
+
+
+def _atan(x: ComputedFloat) -> ComputedFloat:
+    size, one = abs(x), x.constant(1.0)
+    inverse = one / size
+    turn = size.if_("ogt", 1.0, inverse, size)
+    for _ in range(2):
+        # The tangent of half of the angle.
+        turn = turn / ((turn * turn + 1.0).of("math.sqrt") + 1.0)
+    angle = turn * (turn * turn).powers([4 * (-1) ** n / (2 * n + 1) for n in range(13)])
+    return size.if_("ogt", 1.0, x.constant(math.pi / 2) - angle, angle).signed_as(x)
+
+
+def _atan2(y: ComputedFloat, x: ComputedFloat) -> ComputedFloat:
+    high, wide, one = abs(y), abs(x), x.constant(1.0)
+    most = high.of("arith.maximumf", wide)
+    ratio = high.of("arith.minimumf", wide) / most
+    # 0 by 0, and two that are infinite.
+    ratio = most.if_("oeq", 0.0, most, high.if_("oeq", wide, one, ratio))
+    angle = _atan(ratio)
+    angle = high.if_("ogt", wide, x.constant(math.pi / 2) - angle, angle)
+    angle = one.signed_as(x).if_("olt", 0.0, x.constant(math.pi) - angle, angle)
+    return angle.signed_as(y)
+
+
+def _asin(x: ComputedFloat) -> ComputedFloat:
+    one = x.constant(1.0)
+    return _atan(x / (((one - x) * (one + x)).of("math.sqrt") + 1.0)) * 2.0
+
+
+def _acos(x: ComputedFloat) -> ComputedFloat:
+    one = x.constant(1.0)
+    return _atan(((one - x) / (one + x)).of("math.sqrt")) * 2.0
+
+
+def _turned(x: ComputedFloat, quarters: float) -> ComputedFloat:
+    """The sine of an angle that comes so many quarters of a turn behind another."""
+    count = (x * (2 / math.pi)).of("math.roundeven")
+    rest = x
+    for part in _HALF_PI:
+        rest = rest - count * part
+    square = rest * rest
+    sine = rest * square.powers([(-1) ** n / math.factorial(2 * n + 1) for n in range(9)])
+    cosine = square.powers([(-1) ** n / math.factorial(2 * n) for n in range(10)])
+    count = count + quarters
+    # Which quarter of a turn it is, and whether that is an odd one.
+    count = count - (count * 0.25).of("math.floor") * 4.0
+    odd = count - (count * 0.5).of("math.floor") * 2.0
+    value = odd.if_("oeq", 0.0, sine, cosine)
+    return count.if_("oge", 2.0, -value, value)
+
+
+def _sin(x: ComputedFloat) -> ComputedFloat:
+    # With 0's sign.
+    return x.if_("oeq", 0.0, x, _turned(x, 0.0))
+
+
+def _cos(x: ComputedFloat) -> ComputedFloat:
+    return _turned(x, 1.0)
+
+
+def _tan(x: ComputedFloat) -> ComputedFloat:
+    return _sin(x) / _cos(x)
+
+
+# In all types, and in f64 alone; the others IREE has code for.
+_ALWAYS: dict[str, Callable[..., ComputedFloat]] = {"math.log10": _log10, "math.trunc": _trunc}
+_DOUBLES: dict[str, Callable[..., ComputedFloat]] = {
+    "math.acos": _acos,
+    "math.asin": _asin,
+    "math.atan": _atan,
+    "math.atan2": _atan2,
+    "math.ceil": _ceil,
+    "math.cos": _cos,
+    "math.erf": _erf,
+    "math.log2": _log2,
+    "math.sin": _sin,
+    "math.tan": _tan,
+    "math.tanh": _tanh,
+}
+
+
+@dataclass(frozen=True)
+class LinkedFunctions(OpPass):
+    """Writes functions for which IREE 3.13 calls a library, that it does not link on CPUs, out in
+    others: `log10` and `trunc`, and in f64 also `erf`, `tanh`, the trigonometric ones and some
+    more. Errors are of a few last digits; angles above 1e6 have those of a rounded angle.
+    """
+
+    name: ClassVar[str] = "attn-linked-functions"
+    summary: ClassVar[str] = "CPUs: functions that IREE has no code for are written out"
+    backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
+    mends: ClassVar[str] = "log10, trunc, and many functions in f64, have no program on CPUs"
+
+    in_bodies: ClassVar[bool] = True
+
+    def wanted(self, op: ir.Operation) -> bool:
+        if op.name in _ALWAYS:
+            return isinstance(op.results[0].type, ir.FloatType)
+        return op.name in _DOUBLES and isinstance(op.results[0].type, ir.F64Type)
+
+    def change(self, op: ir.Operation) -> str:
+        build = Builder(op)
+        kind, f32 = op.results[0].type, ir.F32Type.get(op.context)
+        narrow = ir.FloatType(kind).width < 32
+        values = [build.cast_float(x, f32) if narrow else x for x in op.operands]
+        function = (_ALWAYS | _DOUBLES)[op.name]
+        result = function(*(ComputedFloat(build, value) for value in values)).value
+        if narrow:
+            result = build.cast_float(result, kind)
+        op.results[0].replace_all_uses_with(result)
+        return f"is written out: IREE links no {op.name.removeprefix('math.')} in {kind}"

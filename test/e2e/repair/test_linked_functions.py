@@ -1,0 +1,74 @@
+"""Functions that IREE links no library for on CPUs are computed, to the last few digits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from helpers import CPU, run_module
+
+import attnpass
+
+MAP = "affine_map<(i) -> (i)>"
+WANTED: dict[str, Callable[..., np.ndarray]] = {
+    "acos": np.arccos,
+    "asin": np.arcsin,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "ceil": np.ceil,
+    "cos": np.cos,
+    "erf": np.vectorize(math.erf),
+    "log10": np.log10,
+    "log2": np.log2,
+    "sin": np.sin,
+    "tan": np.tan,
+    "tanh": np.tanh,
+    "trunc": np.trunc,
+}
+ENDS = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 1e-12, 30.0, -30.0, np.inf, -np.inf, np.nan, 1e5]
+
+
+def _function(name: str, kind: str, size: int) -> str:
+    """A function of two tensors, of which most read the first."""
+    tensor = f"tensor<{size}x{kind}>"
+    given = "%a, %b" if name == "atan2" else "%a"
+    return f"""
+    func.func @{name}_{kind}(%x: {tensor}, %y: {tensor}) -> {tensor} {{
+      %e = tensor.empty() : {tensor}
+      %0 = linalg.generic {{indexing_maps = [{MAP}, {MAP}, {MAP}], iterator_types = ["parallel"]}}
+          ins(%x, %y : {tensor}, {tensor}) outs(%e : {tensor}) {{
+      ^bb0(%a: {kind}, %b: {kind}, %o: {kind}):
+        %r = math.{name} {given} : {kind}
+        linalg.yield %r : {kind}
+      }} -> {tensor}
+      return %0 : {tensor}
+    }}"""
+
+
+def test_functions_without_a_library() -> None:
+    random = np.random.default_rng(0)
+    x = np.concatenate([ENDS, 4 * random.standard_normal(300), random.uniform(-1, 1, 300)])
+    y = np.concatenate([ENDS[::-1], random.standard_normal(600)])
+    y[:4] = -0.0, 0.0, 0.0, -0.0
+    cases = [(name, "f64") for name in WANTED] + [
+        (name, kind) for name in ("log10", "trunc") for kind in ("f32", "f16")
+    ]
+    text = "".join(_function(name, kind, len(x)) for name, kind in cases)
+    flags = [*CPU, "--iree-input-demote-f64-to-f32=false"]
+    program = attnpass.compile_str(text, extra_args=flags)
+    assert program
+    for name, kind in cases:
+        dtype = {"f64": np.float64, "f32": np.float32, "f16": np.float16}[kind]
+        with np.errstate(all="ignore"):
+            inputs = [x.astype(dtype), y.astype(dtype)]
+            given = [one.astype(np.float64) for one in inputs[: 2 if name == "atan2" else 1]]
+            wanted = WANTED[name](*given)
+            # An angle's last digit, too, and that of a number near 1.
+            more = {"sin": 1, "cos": 1, "log2": 1, "log10": 1, "tan": 1 + wanted**2}
+            got = run_module(program, inputs, function=f"{name}_{kind}").astype(np.float64)
+            distance = np.abs(got - wanted) / np.finfo(dtype).eps
+            is_close = distance <= 8 * np.abs(wanted) + 4 * more.get(name, 0)
+        is_same = (got == wanted) & (np.signbit(got) == np.signbit(wanted))
+        is_right = is_same | (np.isnan(got) & np.isnan(wanted)) | (is_close & (wanted != 0))
+        assert is_right.all(), (name, kind, x[~is_right], got[~is_right])
