@@ -296,6 +296,14 @@ def _others() -> list[Block]:
             *caches(8, 2048, 128, 8),
         ),
         _block(
+            "eva",
+            "EVA-02 layer, 8 x 577, hidden 2730",
+            "eva",
+            {"width": 1024, "count": 16, "hidden": 2730},
+            (8, 577, 1024),
+            *turned(577, 64),
+        ),
+        _block(
             "lora",
             "a projection with LoRA, 2048 x 4096",
             "lora",
