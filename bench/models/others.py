@@ -20,6 +20,7 @@ from bench.models.blocks import (
     heads,
     joined,
     rotated,
+    rotated_pairs,
     widened,
 )
 
@@ -372,6 +373,26 @@ class Growing(LlamaParts):
         return self.rest(x, attended), keys, values
 
 
+class EVA(nn.Module):
+    """EVA-02's: rotary embedding of neighbours, and a norm within the gated part, whose width no
+    vector divides."""
+
+    def __init__(self, width: int, count: int, hidden: int):
+        super().__init__()
+        self.count = count
+        self.qkv, self.o = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.gate, self.up = nn.Linear(width, hidden), nn.Linear(width, hidden)
+        self.down = nn.Linear(hidden, width)
+        self.norms = nn.ModuleList(nn.LayerNorm(size) for size in (width, width, hidden))
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        q, k, v = (heads(p, self.count) for p in self.qkv(self.norms[0](x)).chunk(3, -1))
+        q, k = rotated_pairs(q, cos, sin), rotated_pairs(k, cos, sin)
+        x = x + self.o(joined(attention(q, k, v)))
+        h = self.norms[1](x)
+        return x + self.down(self.norms[2](F.silu(self.gate(h)) * self.up(h)))
+
+
 class Lora(nn.Module):
     def __init__(self, width: int, rank: int):
         super().__init__()
@@ -397,5 +418,6 @@ MODELS = {
     "prefill": Prefill,
     "chunk": Chunk,
     "growing": Growing,
+    "eva": EVA,
     "lora": Lora,
 }

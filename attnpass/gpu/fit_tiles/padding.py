@@ -1,9 +1,5 @@
-"""Elements behind those of a value, in the form that IREE's GPU kernels write fastest.
-
-`tensor.pad` costs nothing where an op with loops makes the value: IREE has it write into the
-padded buffer. Of any other value, an argument or a view of a projection with its heads apart, IREE
-3.13 makes a fill and a kernel that moves one element a thread: 0.4 TB/s on an H200. A loop that
-selects is one kernel, and its threads move several elements at once.
+"""Head dims, keys and masks with elements behind their own, where attention has a kernel for larger
+ones only (ir/padding.py says how IREE writes them fastest).
 """
 
 from __future__ import annotations
@@ -15,7 +11,8 @@ from iree.compiler import ir
 
 from ...attention.edit import edit, iteration_size
 from ...attention.facts import AttentionFacts
-from ...ir import Builder, defining_op, element_bytes, element_type, is_float, sizes_of, static_size
+from ...ir import Builder, element_bytes, element_type, is_float, sizes_of, static_size
+from ...ir.padding import is_padded_in_place, padded_to
 from ...layout.rules.transposes import is_transposed, slice_before
 from ...machines import Target
 
@@ -100,11 +97,10 @@ def pad_behind(build: Builder, value: ir.Value, dim: int, more: int, filler: flo
     innermost = dim == len(sizes) - 1
     piece = math.gcd(old, more, _THREAD_BYTES // element_bytes(value)) if innermost else 1
     number = build.constant_number(filler, element_type(value))
-    if (innermost and piece == 1) or _is_free(value, dim) or _has_gaps_by_index(value):
+    free = is_padded_in_place(value, [dim]) or _has_gaps_by_index(value)
+    if (innermost and piece == 1) or free:
         sizes[dim] = old + more
-        kind = build.tensor_type(sizes, element_type(value))
-        high = [more if other == dim else 0 for other in range(len(sizes))]
-        return build.pad(value, kind, [0] * len(sizes), high, number)
+        return padded_to(build, value, sizes, number, in_place=True)
     pieces = [[size] for size in sizes]
     groups = [[other] for other in range(len(sizes))]
     if innermost:
@@ -112,16 +108,9 @@ def pad_behind(build: Builder, value: ir.Value, dim: int, more: int, filler: flo
         pieces[dim] = [old // piece, piece]
         groups[dim].append(len(sizes))
     narrow = build.split_dims(value, pieces)
-    return build.collapse(_select(build, narrow, dim, more // piece, number), groups)
-
-
-def _is_free(value: ir.Value, dim: int) -> bool:
-    """Whether IREE pads without a kernel of its own: the op that makes the value writes it where
-    it belongs, or it is one piece of memory, which is copied as such."""
-    producer = defining_op(value)
-    if producer is not None and producer.name.startswith("linalg."):
-        return True
-    return all(size == 1 for size in sizes_of(value)[:dim])
+    wanted = list(sizes_of(narrow))
+    wanted[dim] = (old + more) // piece
+    return build.collapse(padded_to(build, narrow, wanted, number, in_place=False), groups)
 
 
 def _has_gaps_by_index(value: ir.Value) -> bool:
@@ -129,21 +118,3 @@ def _has_gaps_by_index(value: ir.Value) -> bool:
     as if it had no gaps."""
     piece = slice_before(value)
     return piece is not None and is_transposed(piece.operands[0])
-
-
-def _select(build: Builder, value: ir.Value, dim: int, more: int, filler: ir.Value) -> ir.Value:
-    """A loop over the padded value: its elements, and `filler` behind them."""
-    sizes = list(sizes_of(value))
-    old = sizes[dim]
-    assert isinstance(old, int)
-    sizes[dim] = old + more
-
-    def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
-        indices = [inner.loop_index(loop) for loop in range(len(sizes))]
-        last = inner.constant_index(old - 1)
-        inside = inner.compare("ule", indices[dim], last)
-        indices[dim] = inner.select(inside, indices[dim], last)
-        return [inner.select(inside, inner.extract(value, indices), filler)]
-
-    init = build.empty(sizes, element_type(value))
-    return build.generic([], [init], [tuple(range(len(sizes)))], body)[0]

@@ -33,6 +33,15 @@ from ..products import Epilogue, ProductFacts, read_product
 from .batches import BatchPlace, place_of_batch, place_of_heads
 from .extern import launch
 from .few_rows import Division, division
+from .filled import (
+    columns_of,
+    fill_last,
+    fill_up,
+    filled,
+    filling_seconds,
+    has_columns_behind,
+    has_depth_behind,
+)
 from .manifest import ProductKernel, load_products
 from .places import is_stored, read_by
 from .product_speed import ProductWork, iree_product_seconds, product_seconds, turn_seconds
@@ -117,6 +126,8 @@ def _no_kernel(facts: ProductFacts) -> Refusal:
 
 def _placed(facts: ProductFacts) -> tuple[ProductFacts, BatchPlace | None] | Refusal:
     """A product, of a batch one of its products, and where all of these lie; why no kernel fits."""
+    # Not of 8 bits, which IREE does not copy one by one.
+    facts = facts if facts.element_type == _NARROW else filled(facts, _MULTIPLE)
     problem = _unfit(facts)
     if problem or facts.loops is None:
         return Refusal(problem) if problem else (facts, None)
@@ -139,7 +150,9 @@ def _unfit(facts: ProductFacts) -> str:
         if size % multiple:
             return f"its {name} ({size}) must be a multiple of {multiple}"
     for name, value in (("rows", facts.rows), ("weights", facts.weights)):
-        offset = "" if facts.loops else unaligned_slice(value)
+        # What is filled up is copied first.
+        copied = has_depth_behind(facts) or (name == "weights" and has_columns_behind(facts))
+        offset = "" if facts.loops or copied else unaligned_slice(value)
         if offset:
             return f"the {name} are {offset}"
     return ""
@@ -147,7 +160,11 @@ def _unfit(facts: ProductFacts) -> str:
 
 def _parts(facts: ProductFacts, place: BatchPlace | None) -> Iterator[tuple[ProductPart, ...]]:
     """What may be done behind a product, alone or with another one."""
+    behind = has_columns_behind(facts)
     for epilogue in facts.epilogues:
+        if behind and epilogue.halves:
+            # Halves of the columns would begin in the middle of a piece.
+            return
         biases = [one.bias for one in epilogue.halves or (epilogue,)]
         scales = [value for _, value in epilogue.scales]
         read = (epilogue.operand, epilogue.factor, *biases, *scales)
@@ -159,7 +176,8 @@ def _parts(facts: ProductFacts, place: BatchPlace | None) -> Iterator[tuple[Prod
         pair = _halves(one) if epilogue.halves else _pair(one)
         if pair is not None:
             yield pair
-        if not epilogue.halves and epilogue.operand is None:
+        whole = not behind and not has_depth_behind(facts)
+        if not epilogue.halves and epilogue.operand is None and whole:
             yield from _turned(one)
 
 
@@ -374,6 +392,7 @@ def _plan(
     if place is None or place.reader is None:
         left += _turning_seconds(epilogue.result, work)
     left += sum(_gathering_seconds(part.facts.weights) for part in parts)
+    left += filling_seconds(facts, epilogue)
     turned = [part for part in parts if _turns(kernel, part.facts)]
     taken += len(turned) * turn_seconds(work)
     halves = len(parts) > 1 and parts[0].facts.op == parts[1].facts.op
@@ -445,7 +464,7 @@ def _replace(plan: ProductPlan) -> ir.Operation:
     assert last is not None
     written = last.results[0]
     build = Builder(last)
-    rows = place.rows if place else _flat_rows(build, facts.rows)
+    rows = place.rows if place else _flat_rows(build, fill_last(build, facts.rows, facts.k))
     weights = [_weights(build, part, plan.kernel) for part in plan.parts]
     read = _read_generally(build, plan, rows) if plan.kernel.general else _read(build, plan)
     numbers: dict[str, Size | ir.Value] = {"m": facts.m, "n": facts.n, "k": facts.k}
@@ -458,6 +477,8 @@ def _replace(plan: ProductPlan) -> ir.Operation:
     results = [(flat, element_type(written))]
     given = [rows, *weights, *read]
     made = launch(build, plan.kernel, _workgroups(facts, plan), numbers, given, results)[0]
+    if has_columns_behind(facts):
+        made = build.extract_slice(made, [0, 0], [flat[0], columns_of(facts)])
     lead = list(range(len(wanted) - 1))
     new = build.expand(made, [lead, [len(lead)]], wanted)
     # The program may leave open what the rows' type says.
@@ -468,10 +489,10 @@ def _replace(plan: ProductPlan) -> ir.Operation:
 
 def _read(build: Builder, plan: ProductPlan) -> list[ir.Value]:
     """What a kernel reads that does one thing behind the product."""
-    epilogue = plan.parts[0].epilogue
-    found = [] if epilogue.bias is None else [_line(build, epilogue.bias)]
+    facts, epilogue = plan.parts[0].facts, plan.parts[0].epilogue
+    found = [] if epilogue.bias is None else [_columns(build, facts, _line(build, epilogue.bias))]
     if epilogue.operand is not None and not plan.kernel.gated:
-        found.append(_flat_rows(build, epilogue.operand))
+        found.append(_flat_rows(build, _columns(build, facts, epilogue.operand)))
     return found
 
 
@@ -489,7 +510,7 @@ def _vectors(plan: ProductPlan) -> list[ir.Value | None]:
 
 def _read_generally(build: Builder, plan: ProductPlan, rows: ir.Value) -> list[ir.Value]:
     """The operands for `_vectors`; the rows in the place of what there is not."""
-    epilogue, found = plan.parts[0].epilogue, list[ir.Value]()
+    facts, epilogue, found = plan.parts[0].facts, plan.parts[0].epilogue, list[ir.Value]()
     scales = [value for _, value in epilogue.scales]
     # Others are (rows, columns).
     lines = [part.epilogue.bias for part in plan.parts if part.epilogue.bias is not None]
@@ -499,9 +520,16 @@ def _read_generally(build: Builder, plan: ProductPlan, rows: ir.Value) -> list[i
             found.append(rows)
         elif value in scales:
             found.append(_line(build, widen(build, value, "f32")))
+        elif value in lines:
+            found.append(_columns(build, facts, _line(build, value)))
         else:
-            found.append((_line if value in lines else _flat_rows)(build, value))
+            found.append(_flat_rows(build, _columns(build, facts, value)))
     return found
+
+
+def _columns(build: Builder, facts: ProductFacts, value: ir.Value) -> ir.Value:
+    """A tensor of columns with those that fill a product's up."""
+    return fill_last(build, value, facts.n) if has_columns_behind(facts) else value
 
 
 def _asked(plan: ProductPlan) -> dict[str, int]:
@@ -584,7 +612,7 @@ def _whole_sizes(facts: ProductFacts) -> tuple[Size, ...]:
 
 def _result_sizes(facts: ProductFacts, epilogue: Epilogue) -> tuple[Size, ...]:
     """The sizes of the last result: those of the product, or, behind a reshape, its own."""
-    own, last = _whole_sizes(facts), defining_op(epilogue.result)
+    own, last = (*_whole_sizes(facts)[:-1], columns_of(facts)), defining_op(epilogue.result)
     # A product may drop dims of size one.
     same_rank = len(own) == len(ranked_shape(epilogue.result))
     return own if same_rank and not _is_reshaped(facts.op, last) else sizes_of(epilogue.result)
@@ -623,6 +651,10 @@ def _weights(build: Builder, part: ProductPart, kernel: ProductKernel) -> ir.Val
         units -= drop
         pieces.append([] if drop else [size])
     value = build.split_dims(value, pieces) if len(sizes) > 2 else value
+    if has_columns_behind(facts) or has_depth_behind(facts):
+        value = fill_up(
+            build, value, [facts.n, facts.k] if facts.by_columns else [facts.k, facts.n]
+        )
     return build.transpose(value, [1, 0]) if _turns(kernel, facts) else value
 
 
