@@ -166,9 +166,20 @@ def check_foreign(stages: Iterable[Stage]) -> None:
 
     texts = [stage.text for stage in stages if isinstance(stage, Foreign)]
     if texts:
-        with ir.Context():
+        with ir.Context() as context:
+            context.load_all_available_dialects()
             for text in texts:
                 _pass_manager(text)
+                _check_anchors(_Parser(text).parse(), context)
+
+
+def _check_anchors(elements: Iterable[Element], context: ir.Context) -> None:
+    """PipelineError for passes below an op that does not exist: MLIR runs them on nothing."""
+    for element in elements:
+        if element.children is not None:
+            if element.name != "any" and not context.is_registered_operation(element.name):
+                raise PipelineError(f"no op is called '{element.name}', which has passes below it")
+            _check_anchors(element.children, context)
 
 
 def _pass_manager(text: str) -> Any:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..driver.files import check_writable, sole_user, write_output
+from ..driver.files import check_all_differ, check_writable, sole_user, write_output
 from ..errors import AttnError
 from ..pipeline import CACHES, MODES
 from .arguments import (
@@ -98,8 +98,8 @@ def _check(options: TuneOptions) -> None:
         raise AttnError("--run writes results into the folder; --finish writes the outputs")
     if not outputs and not (options.run or options.compile_only):
         raise AttnError("nothing to write: give -o SPEC, --table=FILE or both")
-    if outputs and options.spec == options.table:
-        raise AttnError("the spec and the table cannot be one file", options.spec)
+    written = {"spec": options.spec, "table": options.table}
+    check_all_differ({name: path for name, path in written.items() if path}, [options.model])
 
 
 def _tune(options: TuneOptions) -> int:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..errors import AttnError
 from ..runner import Foreign, Stage
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ _INPUT_DIALECTS = {
     "mhlo": "StableHLO",
     "tosa": "TOSA",
 }
+_FUNCTIONS = frozenset(("func.func", "util.func"))
+_CALLS = frozenset(("func.call", "util.call"))
 _UPDATES = re.compile(r"scatter|_put|update|index_(?!select)|copy", re.IGNORECASE)
 # What a front end wrote is known by its first ops; modules may have 100,000.
 _LOOKED_AT = 1000
@@ -102,6 +105,48 @@ def updates_tensors(module: ir.Operation) -> bool:
 
     module.walk(look)
     return bool(found)
+
+
+def check_ops(module: ir.Operation) -> None:
+    """AttnError for an op that no dialect of IREE knows, with which IREE 3.13 crashes, and for a
+    function that calls itself, which it inlines without end."""
+    from iree.compiler import ir
+
+    from ..ir import location_text
+
+    names: dict[str, bool] = {}
+    calls: dict[str, dict[str, str]] = {}
+    inside, unknown = "", ""
+
+    def look(op: ir.Operation) -> ir.WalkResult:
+        nonlocal inside, unknown
+        name = op.name
+        if name not in names:
+            names[name] = module.context.is_registered_operation(name)
+        if not names[name]:
+            unknown = f"'{name}' is an op of no dialect that IREE knows"
+            inside = location_text(op.location)
+            return ir.WalkResult.INTERRUPT
+        if name in _FUNCTIONS:
+            inside = op.attributes["sym_name"].value
+        elif name in _CALLS:
+            callee = op.attributes["callee"].value
+            calls.setdefault(inside, {}).setdefault(callee, location_text(op.location))
+        return ir.WalkResult.ADVANCE
+
+    module.walk(look, ir.WalkOrder.PRE_ORDER)
+    if unknown:
+        raise AttnError(unknown, inside)
+    for caller, callees in calls.items():
+        reached, waiting = set(), list(callees)
+        while waiting:
+            callee = waiting.pop()
+            if callee not in reached:
+                reached.add(callee)
+                waiting += calls.get(callee, {})
+        if caller in reached:
+            place = next(iter(callees.values()))
+            raise AttnError(f"'{caller}' calls itself, which IREE does not compile", place)
 
 
 def _all_ops(module: ir.Operation) -> Iterator[ir.Operation]:

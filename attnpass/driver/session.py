@@ -156,7 +156,7 @@ def _drive(
 
     invocation, at = first, start
     session = first.session
-    if alone := start == "start" and stop != "start" and _imports_bodies(first):
+    if alone := _checked(first) and start == "start" and stop != "start":
         hooks = {"input": lambda module: None, **hooks}
     wanted = [p for p in hooks if phase_index(start) <= phase_index(p) <= phase_index(stop)]
     for phase in sorted(wanted, key=phase_index):
@@ -180,14 +180,17 @@ def _drive(
     return invocation
 
 
-def _imports_bodies(invocation: Invocation) -> bool:
-    """Whether IREE's import puts bodies of functions into FlexAttention."""
+def _checked(invocation: Invocation) -> bool:
+    """Whether IREE's import puts bodies of functions into FlexAttention. AttnError for a module
+    on which IREE 3.13 crashes or hangs."""
     from ..repair.flex_masks import names_functions
+    from .modules import check_ops
 
     try:
         module = invocation.export_module()
     except RuntimeError:
         return False
+    check_ops(module)
     found = names_functions(module)
     invocation.import_module(module)
     return found

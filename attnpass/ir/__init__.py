@@ -76,7 +76,16 @@ from .rewrite import (
     replace_reads,
     restore,
 )
-from .sizes import DynamicSize, Size, SizeProduct, product, size_values, sizes_of, static_size
+from .sizes import (
+    DynamicSize,
+    Size,
+    SizeProduct,
+    completed,
+    product,
+    size_values,
+    sizes_of,
+    static_size,
+)
 from .types import (
     DYNAMIC,
     element_bytes,
@@ -106,6 +115,7 @@ __all__ = [
     "body_of",
     "body_ops",
     "collect",
+    "completed",
     "concat_dim",
     "constant_number",
     "copied_attributes",

@@ -5,6 +5,7 @@ Dynamic sizes are traced up to where they come from, so that equal sizes compare
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -46,6 +47,14 @@ def product(sizes: Sequence[Size]) -> Size:
         return static
     factors = ([static] if static != 1 else []) + dynamic
     return dynamic[0] if factors == dynamic[:1] else SizeProduct(tuple(factors))
+
+
+def completed(parts: Sequence[Size], whole: Size) -> list[Size]:
+    """The sizes of the parts of a dim of size `whole`, from which an only unknown one follows."""
+    known = [size for size in parts if isinstance(size, int)]
+    if not isinstance(whole, int) or len(known) != len(parts) - 1:
+        return list(parts)
+    return [size if isinstance(size, int) else whole // math.prod(known) for size in parts]
 
 
 def static_size(size: Size) -> int:

@@ -13,6 +13,7 @@ from ..attention.facts import AttentionFacts
 from ..ir import (
     Builder,
     Size,
+    completed,
     defining_op,
     element_type,
     has_one_use,
@@ -113,7 +114,9 @@ def _cuts(facts: AttentionFacts, plans: Sequence[OperandPlan]) -> list[list[Size
             presence[dim].append([parts[j][1] for _, _, j in pairs])
             sizes[dim] = [size for size, _, _ in pairs]
     return [
-        _coalesce(parts, seen) if parts else [iteration_size(facts, dim)]
+        completed(_coalesce(parts, seen), iteration_size(facts, dim))
+        if parts
+        else [iteration_size(facts, dim)]
         for dim, (parts, seen) in enumerate(zip(sizes, presence, strict=True))
     ]
 

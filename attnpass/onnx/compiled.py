@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import onnx
 from iree.compiler import ir
 from iree.compiler.extras.onnx_importer import ModelInfo
+from iree.compiler.tools import CompilerToolError
 from iree.compiler.tools.import_onnx.importer_externalization_overrides import (
     IREENodeImporter,
     ParamData,
@@ -27,6 +29,8 @@ from .prepare import prepared
 
 # Smaller tensors are constants, which the compiler may fold.
 _SMALLEST_PARAMETER = 256
+# Where IREE fails: an op's name.
+_PLACE = re.compile(r"error: loc\(\"([^\"]+)\"\): (.*)")
 # What IREE 3.13's import is written for; older models are converted.
 _OPSET = 17
 
@@ -81,11 +85,29 @@ def compile_graph(
     inputs = [_value(info) for info in proto.graph.input if info.name not in weights]
     outputs = [_value(info) for info in proto.graph.output]
     doubles = any(value.dtype == np.float64 for value in (*inputs, *outputs))
-    vmfb = compiler.compile(module_bytes(module), "onnx", doubles)
+    vmfb = _compiled(compiler, module_bytes(module), proto.graph, doubles)
     types = [value.dtype for value in outputs]
     executable = Executable(vmfb, compiler.device, parameters)
     program = ArrayProgram(executable, types, updates_tensors(module))
     return CompiledGraph(program, inputs, outputs, vmfb, compiler.report)
+
+
+def _compiled(
+    compiler: ProgramCompiler, module: bytes, graph: onnx.GraphProto, doubles: bool
+) -> bytes:
+    """The program; AttnError, which names the op, where IREE does not import one."""
+    try:
+        return compiler.compile(module, "onnx", doubles)
+    except CompilerToolError as error:
+        found = _PLACE.search(str(error))
+        kinds = {node.name: node.op_type for node in graph.node}
+        if found is None or found[1] not in kinds:
+            raise
+        raise AttnError(
+            f"IREE does not import {kinds[found[1]]} '{found[1]}' as it is here: write it with "
+            "other ops, or simplify the model (as onnxslim does), which may make its sizes and "
+            f"axes constants ({found[2][:200]})"
+        ) from error
 
 
 def _loaded(model: str | os.PathLike[str] | onnx.ModelProto) -> tuple[onnx.ModelProto, str]:

@@ -10,9 +10,15 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from ..errors import AttnError
+from .written_out import Body, write
 
 # Ops that ONNX defines by others, and IREE does not import.
-_WRITTEN_OUT = ("Attention", "RMSNormalization", "RotaryEmbedding", "Swish")
+_FUNCTIONS = frozenset(
+    (
+        *("AffineGrid", "Attention", "CausalConvWithState", "LinearAttention"),
+        *("RMSNormalization", "RotaryEmbedding", "SwiGLU", "Swish"),
+    )
+)
 # Ops on sizes, and how many numbers they may have.
 _SIZES = frozenset(
     (
@@ -27,25 +33,27 @@ _MOST_NUMBERS = 64
 def prepared(proto: onnx.ModelProto) -> onnx.ModelProto:
     """A model of which IREE knows each op, with the shapes of all values.
 
-    1. Ops that ONNX defines by others (Attention of opset 23) are those.
-    2. Where onnx does not know how many dims a value has, sizes that can be computed here are
-       constants.
+    1. Ops that ONNX defines by others (Attention of opset 23) are those, as are ops of onnxruntime
+       and ops that IREE gets wrong (`written_out`).
+    2. Sizes that can be computed here are constants: onnx knows more shapes then, and IREE fewer
+       unknown sizes.
 
-    AttnError for ops of other packages, and for values of which even then nothing is known.
+    AttnError for ops of other packages, and for values of which then nothing is known.
     """
-    _refuse_others(proto)
     proto = _with_shapes(proto)
-    while any(_in_function(node) for node in proto.graph.node):
-        proto = _with_shapes(_written_out(proto))
-    while _shapeless(proto):
-        folded = _folded(proto)
-        if folded is None:
-            node = _shapeless(proto)[0]
-            raise AttnError(
-                f"onnx does not know how many dims '{node.output[0]}' has, which "
-                f"{_name(node)} makes: simplify the model (as onnxslim does), or export it anew"
-            )
+    while (written := _written_out(proto)) is not None:
+        proto = _with_shapes(written)
+    _refuse_others(proto)
+    while (folded := _folded(proto)) is not None:
         proto = _with_shapes(folded)
+    for node in proto.graph.node:
+        # Errors are told by names.
+        node.name = node.name or next(filter(None, node.output), "")
+    for node in _shapeless(proto):
+        raise AttnError(
+            f"onnx does not know how many dims '{node.output[0]}' has, which "
+            f"{_name(node)} makes: simplify the model (as onnxslim does), or export it anew"
+        )
     return proto
 
 
@@ -67,10 +75,6 @@ def _refuse_others(proto: onnx.ModelProto) -> None:
         )
 
 
-def _in_function(node: onnx.NodeProto) -> bool:
-    return node.op_type in _WRITTEN_OUT and node.domain in ("", "ai.onnx")
-
-
 def _types(proto: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
     graph = proto.graph
     found = {each.name: each.type for each in (*graph.input, *graph.output, *graph.value_info)}
@@ -79,12 +83,31 @@ def _types(proto: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
     return found
 
 
-def _written_out(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the ops that stand for one of `_WRITTEN_OUT` in its place."""
+def _written_out(proto: onnx.ModelProto) -> onnx.ModelProto | None:
+    """The model with other ops in the place of those that IREE does not import; None where it has
+    none of them."""
     version = next(each.version for each in proto.opset_import if each.domain in ("", "ai.onnx"))
-    types, nodes = _types(proto), []
+    weights = {each.name: each for each in proto.graph.initializer}
+    weights |= {
+        node.output[0]: node.attribute[0].t
+        for node in proto.graph.node
+        if node.op_type == "Constant" and node.attribute[0].name == "value"
+    }
+    types, nodes, changed = _types(proto), [], False
     for number, node in enumerate(proto.graph.node):
-        nodes += _body(node, number, version, types) if _in_function(node) else [node]
+        body = Body(node, f"{node.op_type}.{node.output[0]}", version, types, weights)
+        if node.op_type in _FUNCTIONS and node.domain in ("", "ai.onnx"):
+            nodes += _body(node, number, version, types)
+        elif write(body):
+            nodes += body.nodes
+        else:
+            nodes.append(node)
+            continue
+        changed = True
+    return _with_nodes(proto, nodes) if changed else None
+
+
+def _with_nodes(proto: onnx.ModelProto, nodes: list[onnx.NodeProto]) -> onnx.ModelProto:
     made = onnx.ModelProto()
     made.CopyFrom(proto)
     del made.graph.node[:]
@@ -164,11 +187,7 @@ def _folded(proto: onnx.ModelProto) -> onnx.ModelProto | None:
         changed = True
     if not changed:
         return None
-    made = onnx.ModelProto()
-    made.CopyFrom(proto)
-    del made.graph.node[:]
-    made.graph.node.extend(nodes)
-    return made
+    return _with_nodes(proto, nodes)
 
 
 def _constants(proto: onnx.ModelProto) -> Iterator[tuple[str, np.ndarray]]:

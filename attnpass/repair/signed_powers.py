@@ -1,59 +1,93 @@
-"""attn-signed-powers: CPUs: powers of negative numbers, and of 0 by 0, are numbers."""
+"""attn-signed-powers: powers of negative numbers, and of 0, are those of mathematics."""
 
 from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import Builder, scalar_number
+from ..ir import Builder, scalar_number, whole_number
 from ..passes import OpPass
 
-_POWER = "math.powf"
+_POWER, _WHOLE_POWER = "math.powf", "math.fpowi"
 # From here on all floats are even numbers.
 _ALL_EVEN = 2.0**53
+# Exponents that IREE has products for, and the largest that gets them here.
+_RIGHT = (-2, -1, 0, 1, 2, 3)
+_MOST_PRODUCTS = 64
 
 
 class SignedPowers(OpPass):
-    """Makes a power of two numbers that are known only at run time one of the base's size, with
-    the sign that a whole exponent gives it.
+    """Makes powers that IREE 3.13 gets wrong others.
 
-    For CPUs IREE 3.13 computes `exp(y log(x))`, which is no number below 0, nor where both are 0.
+    For CPUs it computes `exp(y log(x))`, which is no number below 0, nor where both are 0.
 
-    1. Any base by 0, and 1 and -1 by an infinite exponent, is 1.
-    2. A negative base by a whole exponent has its sign where that is odd; by another it is NaN.
+    1. A power by a number that is known only at run time is one of the base's size, with the sign
+       that a whole exponent gives it. Any base by 0, and 1 and -1 by an infinite exponent, is 1. A
+       negative base by a fraction is NaN.
+    2. One by a known whole number is products.
+
+    For all targets it takes 0 to the power of a negative integer for minus infinity:
+
+    3. That is 1 by the power of the positive one.
     """
 
     name = "attn-signed-powers"
-    summary = "CPUs: powers of negative numbers"
-    backends = ("llvm-cpu",)
-    mends = "powers of negative numbers by computed exponents are NaN on CPUs"
+    summary = "CPUs: powers of negative numbers; all: 0 by a negative integer"
+    mends = "powers of negative numbers are NaN on CPUs, 1 / 0 is minus infinity"
 
     in_bodies = True
 
     def wanted(self, op: ir.Operation) -> bool:
+        if op.name == _WHOLE_POWER:
+            exponent = whole_number(op.operands[1])
+            return exponent is not None and exponent < 0
         if op.name != _POWER or not isinstance(op.operands[0].type, ir.FloatType):
             return False
         base, exponent = (scalar_number(value) for value in op.operands)
-        return exponent is None and (base is None or base <= 0)
+        is_open = exponent is None or (float(exponent).is_integer() and exponent not in _RIGHT)
+        return is_open and (base is None or base <= 0) and _is_for_cpus(op)
 
     def change(self, op: ir.Operation) -> str:
         build = Builder(op)
         base, exponent = op.operands
+        if op.name == _WHOLE_POWER:
+            number = whole_number(exponent) or 0
+            op.results[0].replace_all_uses_with(_products(build, base, number, exponent.type))
+            return "is 1 by a power: IREE's of 0 by a negative integer is minus infinity"
+        number = scalar_number(exponent)
+        if number is not None and abs(number) <= _MOST_PRODUCTS:
+            i64 = ir.IntegerType.get_signless(64, op.context)
+            op.results[0].replace_all_uses_with(_products(build, base, int(number), i64))
+            return "is products: IREE's power of a negative number is NaN"
         kind = base.type
-
-        def unary(name: str, value: ir.Value) -> ir.Value:
-            return build.create(name, [kind], [value]).results[0]
-
-        size = unary("math.absf", base)
+        size = build.create("math.absf", [kind], [base]).results[0]
         power = build.create(_POWER, [kind], [size, exponent]).results[0]
         one = build.constant_float(1.0, kind)
-        for operand, number in ((exponent, 0.0), (size, 1.0)):
-            power = build.select(build.compare_floats("oeq", operand, number), one, power)
+        for operand, special in ((exponent, 0.0), (size, 1.0)):
+            power = build.select(build.compare_floats("oeq", operand, special), one, power)
         is_whole, is_odd = _whole_and_odd(build, exponent)
-        signed = build.select(is_odd, unary("arith.negf", power), power)
-        signed = build.select(is_whole, signed, build.constant_float(float("nan"), kind))
-        value = build.select(build.compare_floats("olt", base, 0.0), signed, power)
+        mirrored = build.create("math.copysign", [kind], [power, base]).results[0]
+        signed = build.select(build.apply("arith.andi", is_whole, is_odd), mirrored, power)
+        below = build.select(is_whole, signed, build.constant_float(float("nan"), kind))
+        value = build.select(build.compare_floats("olt", base, 0.0), below, signed)
         op.results[0].replace_all_uses_with(value)
         return "has the sign of its base: IREE's power of a negative number is NaN"
+
+
+def _is_for_cpus(op: ir.Operation) -> bool:
+    from ..machines import backends
+
+    while op.parent is not None:
+        op = op.parent.operation
+    return "llvm-cpu" in backends(op)
+
+
+def _products(build: Builder, base: ir.Value, exponent: int, kind: ir.Type) -> ir.Value:
+    """The power by a known integer, which IREE makes products of."""
+    number = build.constant_number(abs(exponent), kind)
+    power = build.create(_WHOLE_POWER, [base.type], [base, number]).results[0]
+    if exponent > 0:
+        return power
+    return build.apply("arith.divf", build.constant_float(1.0, base.type), power)
 
 
 def _whole_and_odd(build: Builder, number: ir.Value) -> tuple[ir.Value, ir.Value]:

@@ -11,12 +11,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from iree.compiler import ir
 
 from ..attention.facts import OP_NAMES
-from ..errors import AttnError
+from ..errors import AttnError, first_line
 from ..ir import (
     DYNAMIC,
     DynamicSize,
@@ -293,8 +294,9 @@ def read_inputs(path: str, arguments: Sequence[Argument], call: int) -> list[np.
     try:
         file = np.load(path)
         arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, AttributeError) as error:
-        raise AttnError(f"cannot read it as a .npz: {error}", path) from None
+    except (OSError, ValueError, AttributeError, EOFError, BadZipFile) as error:
+        why = getattr(error, "strerror", None) or first_line(error)
+        raise AttnError(f"cannot read it as a .npz: {why[:1].lower()}{why[1:]}", path) from None
     calls: dict[int, dict[int, np.ndarray]] = {}
     for name, array in arrays.items():
         if found := re.fullmatch(r"(?:c(\d+)_)?(?:in|input|arg|arr_)(\d+)", name):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from iree.compiler import ir
 
-from ..driver.modules import module_bytes
+from ..driver.modules import check_ops, module_bytes
 from ..errors import AttnError
 from ..ir import collect
 from ..tuning.measure import element
@@ -115,6 +115,7 @@ class _Verifier:
         self.settings = folder.settings
         self.imported = folder.imported()
         module = parse(self.imported, context)
+        check_ops(module.operation)
         inline_calls(module.operation)
         self.module = module
         self.programs = self._programs()

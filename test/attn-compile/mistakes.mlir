@@ -17,6 +17,8 @@
 // RUN: not attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=gfx942 -o %t 2>&1 | FileCheck %s --check-prefix=CRASH
 // RUN: not attn-compile %s %cpu -o %t --attn-report=%t 2>&1 | FileCheck %s --check-prefix=ONE
 // RUN: echo 'module {}' | not attn-compile - %cpu -o %t 2>&1 | FileCheck %s --check-prefix=NOTHING
+// RUN: echo 'func.func @f() { "foo.bar"() : () -> () return }' | not attn-compile - %cpu -o %t 2>&1 | FileCheck %s --check-prefix=OP
+// RUN: echo 'func.func @f() { call @g() : () -> () return } func.func @g() { call @f() : () -> () return }' | not attn-compile - %cpu -o %t 2>&1 | FileCheck %s --check-prefix=ITSELF
 // RUN: not attn-compile %s %cpu --attn-target=sm_9 -o %t 2>&1 | FileCheck %s --check-prefix=OLD
 // RUN: not attn-compile %s %cpu --attn-target=sm_90 -o %t 2>&1 | FileCheck %s --check-prefix=OTHER
 // RUN: env TMPDIR=%t.no not attn-compile %s %cpu -o %t 2>&1 | FileCheck %s --check-prefix=TEMPORARY
@@ -40,6 +42,8 @@
 // CRASH: mistakes.mlir: error: IREE's compiler crashed (segmentation fault)
 // ONE: error: the output and the report cannot be one file
 // NOTHING: attn-compile: error: no function is public and has a body: there is nothing to compile
+// OP: <stdin>:1:18: error: 'foo.bar' is an op of no dialect that IREE knows
+// ITSELF: <stdin>:1:18: error: 'f' calls itself, which IREE does not compile
 // TEMPORARY: .no: error: the environment's TMPDIR is no folder that files can be written in
 // OLD: attn-compile: error: unknown target 'sm_9' (known:
 // OTHER: attn-compile: error: the target 'sm_90' is none of llvm-cpu, as the module's are

@@ -10,6 +10,7 @@
 // RUN: not attn-tune %s --device=llvm-cpu -o %t --tabel=x 2>&1 | FileCheck %s --check-prefix=OPTION
 // RUN: not attn-tune %s --device=llvm-cpu -o %t --jobs=none 2>&1 | FileCheck %s --check-prefix=NUMBER
 // RUN: not attn-tune %s --device=llvm-cpu -o %t --table=%t 2>&1 | FileCheck %s --check-prefix=ONE
+// RUN: not attn-tune %t --device=llvm-cpu -o %t 2>&1 | FileCheck %s --check-prefix=OVER
 // RUN: not attn-tune %s --device=llvm-cpu -o %t.no/x 2>&1 | FileCheck %s --check-prefix=NOWHERE
 // RUN: not attn-tune %s.none --device=llvm-cpu -o %t 2>&1 | FileCheck %s --check-prefix=MISSING
 // RUN: not attn-tune %s --device=llvm-cpu -o %t --folder=%t.tuning 2>&1 | FileCheck %s --check-prefix=NONE
@@ -33,6 +34,7 @@
 // OPTION: attn-tune: error: unknown option '--tabel=x'; did you mean '--table'?
 // NUMBER: attn-tune: error: 'none' is not a value of --jobs (use a whole number from 1 on)
 // ONE: error: the spec and the table cannot be one file
+// OVER: error: the spec would overwrite the input
 // NOWHERE: x: error: cannot write it: no folder
 // MISSING: mistakes.mlir.none: error: cannot read it: no such file or directory
 // NONE: mistakes.mlir: error: it has no attention to tune

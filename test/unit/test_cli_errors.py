@@ -137,6 +137,7 @@ ARGUMENTS = [
     ("good.mlir --cse=no-such=1", r"attn-opt: error: pass 'cse\{.*\}': no such option no-such"),
     ("good.mlir --cse -p cse", r"attn-opt: error: passes are given both .*"),
     ("good.mlir -p cse,", r"attn-opt: error: pass pipeline 'cse,', column 5: expected a pass .*"),
+    ("good.mlir -p builtin.modul(cse)", r"attn-opt: error: no op is called 'builtin.modul', .*"),
     ("good.mlir -p builtin.module(cse", r"attn-opt: error: .*column 19: expected '\)'"),
     (
         "good.mlir -p func.func(attn-fold-transpose)",
