@@ -200,7 +200,10 @@ STEPS = (
     Step("attn-gather-indices", "IREE takes wrong rows in gathers, or has no program for them"),
     Step("attn-store-gathers", "IREE fuses rows that several ops read into one op's kernel"),
     Step("attn-store-sums", "IREE fuses a sum into its norm's kernel, and copies its rows there"),
-    Step("attn-gather-slices", "IREE numbers a slice's elements without its gaps"),
+    Step(
+        "attn-gather-slices",
+        "IREE numbers a slice's elements without its gaps, or has no program for it",
+    ),
     Step("attn-join-dims", "IREE cuts dims where it joins reshapes, and kernels lose them"),
     Step("attn-store-operands", "vector loops read K, V and masks from memory", _CONFIGURE),
     Step(

@@ -163,9 +163,9 @@ class ExpressionReader(ScalarReader[tuple[int, ...], "Expression"]):
         inputs = self.inputs(op, scope)
         if None in inputs:
             return None
-        kind, (given, *_) = str(op.results[0].type), inputs
-        if op.name in CASTS and isinstance(given, Number) and kind in INFINITE:
-            return Number(rounded(given.number, kind), op.results[0])
+        kind = str(op.results[0].type)
+        if op.name in CASTS and isinstance(inputs[0], Number) and kind in INFINITE:
+            return Number(rounded(inputs[0].number, kind), op.results[0])
         attributes = ", ".join(f"{name} = {op.attributes[name]}" for name in op.attributes)
         text = f"{op.name} {attributes} {op.results[0].type}"
         return ScalarStep(op, text, tuple(inputs))  # type: ignore[arg-type]

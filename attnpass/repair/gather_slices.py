@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from iree.compiler import ir
 
 from ..attention.barrier import compute_barrier
 from ..ir import Builder, collect, erase_dead, sizes_of
 from ..layout.rules.transposes import is_transposed, slice_before
+from ..machines import backends
 from ..passes import Pass, PassContext
 
 _READ = "tensor.extract"
@@ -21,19 +24,22 @@ class GatherSlices(Pass):
     it.
 
     IREE 3.13 takes such a slice as a view into the kernel. For GPUs it numbers the elements as
-    they lie in the slice, and reads by these numbers as if there were no gaps between them.
+    they lie in the slice, and reads by these numbers as if there were no gaps between them. For
+    CPUs it compiles none whose neighbours along the last dim are not neighbours in memory; others
+    stay there.
     """
 
     name = "attn-gather-slices"
-    summary = "GPUs: slices that are read by computed indices stand in memory"
+    summary = "slices that are read by computed indices stand in memory"
     mends = "slices that are read by computed indices have other numbers, on GPUs"
-    backends = ("cuda", "rocm")
+    backends = ("cuda", "rocm", "llvm-cpu")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         if not self.is_for(module):
             return False
         reads = collect(module, lambda op: op.name == _READ and op.parent.name != _FUNCTION)
-        found = [_slice_with_gaps(read.operands[0]) for read in reads]
+        may_fail = _has_gaps if {"cuda", "rocm"} & backends(module) else _has_strides
+        found = [_slice_with_gaps(read.operands[0], may_fail) for read in reads]
         pieces = list(dict.fromkeys(piece for piece in found if piece is not None))
         for piece in pieces:
             why = "is put in memory, since it is read by computed indices"
@@ -42,12 +48,13 @@ class GatherSlices(Pass):
         return bool(pieces)
 
 
-def _slice_with_gaps(value: ir.Value) -> ir.Operation | None:
-    """The slice that is read last before `value`, if it or one that it is cut from may have
-    gaps."""
+def _slice_with_gaps(
+    value: ir.Value, may_fail: Callable[[ir.Operation], bool]
+) -> ir.Operation | None:
+    """The slice that is read last before `value`, if it or one that it is cut from `may_fail`."""
     last = piece = slice_before(value)
     while piece is not None:
-        if _has_gaps(piece):
+        if may_fail(piece):
             return last
         piece = slice_before(piece.operands[0])
     return None
@@ -64,6 +71,14 @@ def _has_gaps(piece: ir.Operation) -> bool:
     cut = [dim for dim, is_whole in enumerate(whole) if not is_whole]
     outside = bool(cut) and any(size != 1 for size in sizes[: cut[-1]])
     return outside or (bool(cut) and is_transposed(piece.operands[0]))
+
+
+def _has_strides(piece: ir.Operation) -> bool:
+    """Whether neighbours along a slice's last dim may not be neighbours in what it is cut from: it
+    has a stride there, or one turn of the last dim of several."""
+    *_, stride = piece.attributes["static_strides"]
+    *_, size = piece.attributes["static_sizes"]
+    return stride != 1 or (size == 1 and sizes_of(piece.operands[0])[-1] != 1)
 
 
 def _store(piece: ir.Operation) -> None:

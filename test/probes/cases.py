@@ -196,6 +196,14 @@ def _slice(**more: Any) -> Probe:
     return Probe(modules.REVERSED_SLICE, "attn-gather-slices", **given)
 
 
+def _column() -> Probe:
+    (x,) = random((4, 64, 3))
+    wanted = x[:, ::-1, 1]
+    error = "unrealized_conversion_cast"
+    given = {"inputs": [x], "wanted": lambda: [wanted], "error": error}
+    return Probe(modules.REVERSED_COLUMN, "attn-gather-slices", FAILED, **given)
+
+
 def _subgroups() -> Probe:
     given = key_subgroups.inputs("f16")
     right = lambda: [key_subgroups.wanted(given)]  # noqa: E731
@@ -319,6 +327,7 @@ PROBES = {
         expected=FAILED, place="interpreted", error="takes a view to have no gaps"
     ),
     "slices read by index, on a GPU": _slice(place="gpu"),
+    "columns read by index": _column(),
     "globals that begin equal": of_known("iree-two-zero-globals-alias", "attn-own-buffers"),
     "arguments that are returned": _returned(),
     "writes in loops": _loop(),

@@ -376,6 +376,24 @@ func.func @main(%x: tensor<8x16x64xf32>, %w: tensor<64xf32>) -> tensor<8x4x64xf3
 }
 """
 
+# The second of three columns, upside down.
+REVERSED_COLUMN = """
+func.func @main(%x: tensor<4x64x3xf32>) -> tensor<4x64xf32> {
+  %top = arith.constant 63 : index
+  %piece = tensor.extract_slice %x[0, 0, 1] [4, 64, 1] [1, 1, 1] : tensor<4x64x3xf32> to tensor<4x64xf32>
+  %e = tensor.empty() : tensor<4x64xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<4x64xf32>) {
+  ^bb0(%out: f32):
+    %i = linalg.index 1 : index
+    %back = arith.subi %top, %i : index
+    %j = linalg.index 0 : index
+    %v = tensor.extract %piece[%j, %back] : tensor<4x64xf32>
+    linalg.yield %v : f32
+  } -> tensor<4x64xf32>
+  return %r : tensor<4x64xf32>
+}
+"""
+
 # Attention's result, three times.
 REPEATED = """
 func.func @main(%q: tensor<36x64xf32>, %k: tensor<32x64xf32>, %v: tensor<32x40xf32>) -> tensor<3x36x40xf32> {

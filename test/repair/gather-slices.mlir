@@ -1,6 +1,6 @@
 // For GPUs a slice with gaps stands in memory where it is read by computed indices, also through a
 // reshape or a transpose; run twice the pass adds nothing. One without gaps, one that is read as it
-// lies, and those for other targets stay.
+// lies, and those for other targets stay. For CPUs one stands in memory whose last dim has gaps.
 
 // RUN: attn-opt %s --attn-gather-slices --split-input-file | FileCheck %s
 // RUN: attn-opt %s --attn-gather-slices --split-input-file > %t.1 && attn-opt %s --attn-gather-slices --attn-gather-slices --split-input-file > %t.2 && diff %t.1 %t.2
@@ -95,6 +95,31 @@ module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.execut
     %gaps = tensor.extract_slice %x[0, 6, 0] [4, 1, 8] [1, 1, 1] : tensor<4x16x8xf32> to tensor<4x1x8xf32>
     %one = tensor.extract %gaps[%c0, %c0, %c0] : tensor<4x1x8xf32>
     return %r, %piece, %one : tensor<8xf32>, tensor<1x2x8xf32>, f32
+  }
+}
+
+// -----
+
+module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device]} {
+  // CHECK-LABEL: func.func @cpu(
+  // CHECK: %[[LAST:.*]] = tensor.extract_slice %arg0[0, 0, 1]
+  // CHECK: compute_barrier.start %[[LAST]]
+  // CHECK: tensor.extract_slice %arg0[0, 1, 0]
+  // CHECK-NOT: compute_barrier
+  func.func @cpu(%x: tensor<8x4x3xf32>, %at: tensor<8xi32>) -> tensor<8xf32> {
+    %c2 = arith.constant 2 : index
+    %last = tensor.extract_slice %x[0, 0, 1] [8, 4, 1] [1, 1, 1] : tensor<8x4x3xf32> to tensor<8x4xf32>
+    %middle = tensor.extract_slice %x[0, 1, 0] [8, 1, 3] [1, 1, 1] : tensor<8x4x3xf32> to tensor<8x3xf32>
+    %e = tensor.empty() : tensor<8xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]} ins(%at : tensor<8xi32>) outs(%e : tensor<8xf32>) {
+    ^bb0(%n: i32, %out: f32):
+      %i = arith.index_cast %n : i32 to index
+      %v = tensor.extract %last[%i, %c2] : tensor<8x4xf32>
+      %w = tensor.extract %middle[%i, %c2] : tensor<8x3xf32>
+      %s = arith.addf %v, %w : f32
+      linalg.yield %s : f32
+    } -> tensor<8xf32>
+    return %r : tensor<8xf32>
   }
 }
 
