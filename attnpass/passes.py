@@ -10,7 +10,6 @@ begins with `attn-`: others are passes of IREE and MLIR.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -361,6 +360,5 @@ def _parse_option(pass_name: str, spec: dataclasses.Field[Any], text: str) -> An
     return words
 
 
-@functools.cache
 def _entries() -> Mapping[str, plugins.Plugin]:
     return plugins.entries("attnpass.passes", REGISTRY)

@@ -65,7 +65,7 @@ def entries(group: str, ours: Mapping[str, str], *older: str) -> dict[str, Plugi
     registered there, or under one of its `older` names. PluginError for a name taken twice."""
     found = {name: Plugin(group, name, path) for name, path in ours.items()}
     for entry in sorted(
-        (each for door in (group, *older) for each in _installed().get(door, ())),
+        (each for door in (group, *older) for each in installed().get(door, ())),
         key=lambda entry: (entry.name, entry.distribution),
     ):
         other = found.setdefault(entry.name, entry)
@@ -75,7 +75,7 @@ def entries(group: str, ours: Mapping[str, str], *older: str) -> dict[str, Plugi
 
 
 @functools.cache
-def _installed() -> dict[str, list[Plugin]]:
+def installed() -> dict[str, list[Plugin]]:
     """What installed packages have registered, by group. Read once: that reads the metadata of
     all of them."""
     from importlib.metadata import entry_points

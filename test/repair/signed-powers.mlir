@@ -13,7 +13,7 @@ module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.execu
 // CHECK: %[[SIZE:.*]] = math.absf %[[X]]
 // CHECK: math.powf %[[SIZE]], %[[Y]]
 // CHECK: arith.fptosi
-// CHECK: arith.negf
+// CHECK: math.copysign
 // CHECK-COUNT-3: arith.select
 // CHECK-NOT: math.powf
 // CHECK: linalg.yield

@@ -116,7 +116,7 @@ class Lost(Last):
 
 def _plugin(monkeypatch: pytest.MonkeyPatch, cls: type[Pass]) -> None:
     entry = Plugin("attnpass.passes", "attn-last", f"{cls.__module__}:{cls.__name__}", "other")
-    monkeypatch.setattr(plugins, "installed", lambda _: (entry,))
+    monkeypatch.setattr(plugins, "installed", lambda: {entry.group: [entry]})
 
 
 def test_a_plugins_pass_joins_behind_the_step_that_it_names(
