@@ -136,8 +136,8 @@ PRODUCTS = (
     Product("narrow_weights", 4, 256, 320, True, "f32", "bf16", behind=True),
     Product("narrow_weights_wide", 4, 256, 320, False, "f32", "f16", behind=True),
     # More rows: a rest of each size, blocks of the depth and tails of them, one vector of columns,
-    # types that are widened, both in one kernel with what stands behind, rows fetched ahead (a
-    # hundred).
+    # types that are widened, both in one kernel with what stands behind, rows that are fetched
+    # ahead (hundred).
     Product("many", 17, 256, 512, True),
     Product("many_wide", 30, 128, 600, False, behind=True),
     Product("hundred", 100, 272, 1331, True, behind=True, start=0.25),
