@@ -13,7 +13,13 @@ from torch.export import Dim
 from ..errors import AttnError
 from ..program.front_ends import require
 from .compiled import CompiledModel, compile_program
-from .exported import export
+from .exported import export, is_said_causal
+
+# Dynamo loads this file before it traces.
+torch.compiler.substitute_in_graph(
+    torch.nn.modules.transformer._detect_is_causal_mask,
+    skip_signature_check=True,
+)(is_said_causal)
 
 
 def backend(

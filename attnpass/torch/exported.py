@@ -78,17 +78,18 @@ def export(
     return program
 
 
+def is_said_causal(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+    """What torch.nn.TransformerEncoder and TransformerDecoder ask of their masks: whether one is
+    the causal one, to say so beside it. torch looks at its numbers, which breaks a graph; with the
+    mask alone they are the same."""
+    return bool(is_causal)
+
+
 @contextlib.contextmanager
 def _masks_are_not_looked_at() -> Iterator[None]:
-    """torch.nn.TransformerDecoder looks whether its mask is the causal one, to say so beside it: a
-    look at numbers, which torch.export refuses. With the mask alone they are the same."""
     module = torch.nn.modules.transformer
     original = module._detect_is_causal_mask
-
-    def detect(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
-        return bool(is_causal)
-
-    module._detect_is_causal_mask = detect
+    module._detect_is_causal_mask = is_said_causal
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""FlexAttention written out, where IREE 3.13's import does not take it as an op."""
+"""FlexAttention written out: IREE 3.13's import takes few of them as an op."""
 
 from __future__ import annotations
 
@@ -10,52 +10,18 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
 
 aten = torch.ops.aten
 FLEX = torch.ops.higher_order.flex_attention
-_WHERE = aten.where.self
-
-# What the import takes in functions of scores and masks. On others it fails.
-_TAKEN = frozenset(
-    (
-        *("abs", "add", "bitwise_and", "bitwise_not", "clamp", "cos", "div", "eq", "exp", "ge"),
-        *("gt", "le", "log", "logical_and", "logical_not", "logical_or", "lt", "maximum"),
-        *("minimum", "mul", "ne", "neg", "new_ones", "ones", "pow", "relu", "remainder", "rsqrt"),
-        *("rsub", "sigmoid", "sin", "sqrt", "sub", "tanh", "__and__"),
-    )
-)
 
 
 def write_out(program: ExportedProgram, kept: Sequence[str]) -> None:
-    """Makes each FlexAttention that the import fails on products and a softmax, in place: one that
-    reads tensors of the model in its functions, has fewer heads of keys, both functions, or ops
-    that the import lacks there. New nodes have the entries of `meta` that are named in `kept`."""
+    """Makes each FlexAttention products and a softmax, which attn-raise makes attention again, in
+    place. New nodes have the entries of `meta` that are named in `kept`."""
     for node in list(program.graph.nodes):
-        if node.target is FLEX and not _is_taken(node):
+        if node.target is FLEX:
             _write(node, kept)
-
-
-def _is_taken(node: torch.fx.Node) -> bool:
-    """Whether the import takes a FlexAttention as an op: one on as many heads of keys, without
-    tensors of the model, with one function of ops that it knows."""
-    query, key = (node.args[place].meta["val"] for place in range(2))
-    if any(node.args[7:9]) or query.shape[0] != key.shape[0] or query.shape[1] != key.shape[1]:
-        return False
-    score, mask = (_targets(node, name) for name in (node.args[3], node.args[4][-1]))
-    # An op with both may fail in the import: the keys that are hidden get wrong scores then.
-    if score and not mask <= {aten.new_ones.default, aten.ones.default}:
-        return False
-    names = {
-        getattr(getattr(target, "overloadpacket", None), "__name__", "")
-        for target in (score | mask) - {_WHERE}
-    }
-    return names <= _TAKEN
-
-
-def _targets(node: torch.fx.Node, name: Any) -> set[Any]:
-    """The ops of a function of scores or masks."""
-    nodes = _function(node, name).graph.nodes
-    return {inner.target for inner in nodes if inner.op not in ("placeholder", "output")}
 
 
 def _function(node: torch.fx.Node, name: Any) -> torch.fx.GraphModule:
@@ -67,24 +33,27 @@ def _write(node: torch.fx.Node, kept: Sequence[str]) -> None:
     query, key, value, score, blocks, scale, _, *tensors = node.args
     score_tensors, mask_tensors = (tuple(group) for group in (*tensors, (), ())[:2])
     score_function, mask_function = (_function(node, name) for name in (score, blocks[-1]))
+    given = [query, key, value, scale, score_tensors, mask_tensors]
+    # Sizes of tensors may be among them, and make the scale.
+    places, spec = pytree.tree_flatten(given)
+    operands = [place for place in places if isinstance(place, torch.fx.Node)]
 
-    def attention(q: Any, k: Any, v: Any, *others: Any) -> Any:
-        count = len(score_tensors)
-        return _attention(
-            q, k, v, scale, score_function, others[:count], mask_function, others[count:]
-        )
+    def attention(*values: Any) -> Any:
+        known = dict(zip(operands, values, strict=True))
+        leaves = [known.get(place, place) for place in places]
+        q, k, v, scale, of_scores, of_masks = pytree.tree_unflatten(leaves, spec)
+        return _attention(q, k, v, scale, score_function, of_scores, mask_function, of_masks)
 
-    operands = [query, key, value, *score_tensors, *mask_tensors]
     values = [operand.meta["val"] for operand in operands]
-    with values[0].fake_mode, torch.no_grad():
+    with query.meta["val"].fake_mode, torch.no_grad():
         traced = make_fx(attention)(*values)
     known: dict[torch.fx.Node, Any] = {}
-    given = iter(operands)
+    rest = iter(operands)
     results: Sequence[Any] = ()
     with node.graph.inserting_before(node):
         for inner in traced.graph.nodes:
             if inner.op == "placeholder":
-                known[inner] = next(given)
+                known[inner] = next(rest)
             elif inner.op == "output":
                 results = [known[result] for result in inner.args[0]]
             else:

@@ -28,6 +28,7 @@ _TYPES = frozenset(
     (
         *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
         *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8),
+        *(torch.complex64, torch.complex128),
     )
 )
 
@@ -65,9 +66,10 @@ class _ParameterHooks(FxImporterHooks):
         self._module = module_op
 
     def resolve_input(self, gni: GraphNodeImporter, value: Any, info: InputInfo) -> ir.Value | None:
-        if value.nbytes < _SMALLEST_PARAMETER or value.dtype not in _TYPES:
+        small = value.nbytes < _SMALLEST_PARAMETER and not value.is_complex()
+        if small or value.dtype not in _TYPES:
             return None
-        return self._parameter(gni, value, str(info.input_spec.target))
+        return self._tensor(gni, value, str(info.input_spec.target))
 
     def resolve_literal(
         self, gni: GraphNodeImporter, literal: Any, info: InputInfo | None
@@ -76,9 +78,21 @@ class _ParameterHooks(FxImporterHooks):
             return None
         if not literal.numel():
             return None
-        if literal.nbytes < _SMALLEST_PARAMETER:
-            return _constant(gni, literal)
-        return self._parameter(gni, literal, f"constant.{len(self.parameters)}")
+        return self._tensor(gni, literal, f"constant.{len(self.parameters)}")
+
+    def _tensor(self, gni: GraphNodeImporter, value: torch.Tensor, name: str) -> ir.Value:
+        """A constant or a parameter; one of complex numbers is kept as pairs of real ones, which
+        IREE 3.13 has constants and parameters of."""
+        if value.is_complex():
+            pairs = self._tensor(gni, torch.view_as_real(value.detach().resolve_conj()), name)
+            return ir.Operation.create(
+                "torch.aten.view_as_complex",
+                results=[gni._cc.tensor_to_vtensor_type(value)],
+                operands=[pairs],
+            ).result
+        if value.nbytes < _SMALLEST_PARAMETER:
+            return _constant(gni, value)
+        return self._parameter(gni, value, name)
 
     def _parameter(self, gni: GraphNodeImporter, value: torch.Tensor, name: str) -> ir.Value:
         """The value of a tensor's parameter, where it stands."""

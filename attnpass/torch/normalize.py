@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+import operator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 
+from ..errors import AttnError
 from .views import split_views
 
 aten = torch.ops.aten
@@ -18,6 +21,24 @@ _SCATTERS = [
     for name in op.overloads()
     if not name.endswith(("out", "dimname"))
 ]
+# What the importer lacks of arithmetic on sizes, by what it has: `op(target, x, y)` makes a step.
+_ARITHMETIC: dict[Any, Callable[..., Any]] = {
+    torch.sym_sum: lambda op, terms: functools.reduce(functools.partial(op, operator.add), terms),
+    torch.sym_max: lambda op, x, y: op(torch.ops.prim.max.int, x, y),
+    torch.sym_min: lambda op, x, y: op(torch.ops.prim.min.int, x, y),
+    torch.sym_float: lambda op, x: op(aten.Float.Scalar, x),
+    torch._sym_sqrt: lambda op, x: _power(op, x, 0.5),
+    operator.mod: lambda op, x, y: op(
+        operator.sub, x, op(operator.mul, op(operator.floordiv, x, y), y)
+    ),
+    operator.pow: lambda op, x, y: _power(op, x, y),
+}
+_IN_PYTHON: dict[Any, Callable[..., Any]] = {
+    torch.ops.prim.max.int: torch.sym_max,
+    torch.ops.prim.min.int: torch.sym_min,
+    aten.Float.Scalar: torch.sym_float,
+    aten.sqrt.int: lambda x: torch._sym_sqrt(torch.sym_float(x)),
+}
 # What says where an op comes from.
 PLACES = ("stack_trace", "nn_module_stack")
 
@@ -27,18 +48,17 @@ def normalize(program: ExportedProgram) -> ExportedProgram:
 
     1. The operands of attention have the same dims in front, masks as many as queries, and there is
        a batch: the import fails on fewer, which torch broadcasts.
-    2. FlexAttention has no tensors of blocks, and no mask that hides nothing: the import reads its
-       functions alone, and lacks ops that compute these (argsort, new_ones).
-    3. The dim of a scatter is counted from the front: of -1 the import makes a crash of IREE.
-    4. Views of unknown sizes change one run of dims each.
+    2. The dim of a scatter is counted from the front: of -1 the import makes a crash of IREE.
+    3. Views of unknown sizes change one run of dims each.
+    4. Arithmetic on sizes is what the importer has.
     """
-    for node in program.graph.nodes:
+    for node in list(program.graph.nodes):
         if node.target is aten.scaled_dot_product_attention.default:
             _give_all_dims(node)
-        elif node.target is torch.ops.higher_order.flex_attention:
-            _forget_blocks(node)
         elif node.target in _SCATTERS:
             node.update_arg(1, node.args[1] % max(node.meta["val"].dim(), 1))
+        elif node.target in _ARITHMETIC:
+            _spell(node)
         elif node.target is aten._assert_tensor_metadata.default:
             # It keeps what computes blocks.
             program.graph.erase_node(node)
@@ -48,19 +68,32 @@ def normalize(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
-def _forget_blocks(node: torch.fx.Node) -> None:
-    *blocks, mask = node.args[4]
-    blocks = [None if isinstance(item, torch.fx.Node) else item for item in blocks]
-    if isinstance(mask, torch.fx.Node) and _hides_nothing(mask):
-        mask = None
-    node.update_arg(4, (*blocks, mask))
+def _power(op: Callable[..., Any], size: Any, exponent: float) -> Any:
+    """A size to a whole power, or 1/2: what heads are scaled by; either may be below 0."""
+    if exponent < 0:
+        return op(operator.truediv, 1.0, _power(op, size, -exponent))
+    if exponent == 0.5:
+        return op(aten.sqrt.int, size.args[0] if size.target is aten.Float.Scalar else size)
+    if exponent == 0 or exponent != int(exponent):
+        raise AttnError(f"IREE cannot compute a size to the power of {exponent}")
+    return functools.reduce(functools.partial(op, operator.mul), [size] * int(exponent))
 
 
-def _hides_nothing(mask: torch.fx.Node) -> bool:
-    """Whether a mask function of FlexAttention is true for all keys, as its default is."""
-    body = getattr(mask.graph.owning_module, mask.target).graph
-    called = {node.target for node in body.nodes if node.op == "call_function"}
-    return bool(called) and called <= {aten.new_ones.default, aten.ones.default}
+def _spell(node: torch.fx.Node) -> None:
+    """Puts steps that the importer has in the place of one of arithmetic on sizes."""
+    graph = node.graph
+
+    def op(target: Any, *terms: Any) -> Any:
+        values = [term.meta["val"] if isinstance(term, torch.fx.Node) else term for term in terms]
+        with graph.inserting_before(node):
+            made = graph.call_function(target, terms)
+        made.meta = {key: node.meta[key] for key in PLACES if key in node.meta}
+        in_python: Any = _IN_PYTHON.get(target, target)
+        made.meta["val"] = in_python(*values)
+        return made
+
+    node.replace_all_uses_with(_ARITHMETIC[node.target](op, *node.args))
+    graph.erase_node(node)
 
 
 def _give_all_dims(node: torch.fx.Node) -> None:

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from .einsums import einsum
+from .fast_paths import encoder_layer, self_attention
 
 aten = torch.ops.aten
 
@@ -83,6 +84,12 @@ def _times_real(x: Any, y: Any) -> Any:
         return NotImplemented
     factor = y.unsqueeze(-1) if isinstance(y, torch.Tensor) else y
     return torch.view_as_complex(torch.view_as_real(x) * factor)
+
+
+def _absolute(x: Any) -> Any:
+    if not x.is_complex():
+        return NotImplemented
+    return torch.view_as_real(x).square().sum(-1).sqrt()
 
 
 def _power_of_integers(x: Any, y: Any) -> Any:
@@ -239,6 +246,7 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.sort.stable: _stable_sort,
     aten.mul.Scalar: _times_real,
     aten.mul.Tensor: _times_real,
+    aten.abs.default: _absolute,
     aten.pow.Tensor_Scalar: _power_of_integers,
     aten.histc.default: _histogram,
     aten._grouped_mm.default: _grouped_mm,
@@ -250,6 +258,8 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.roll.default: _roll,
     aten.cross_entropy_loss.default: _cross_entropy,
     aten.einsum.default: einsum,
+    aten._native_multi_head_attention.default: self_attention,
+    aten._transformer_encoder_layer_fwd.default: encoder_layer,
     aten.pad.default: _pad,
     **{
         getattr(aten, f"conv{dims}d").default: _unbatched(

@@ -52,3 +52,24 @@ func.func @two(%q: !torch.vtensor<[2,4,8,16],f32>, %k: !torch.vtensor<[2,4,8,16]
   %out2, %lse2, %max2 = torch.hop_flex_attention %q, %k, %v, %scale, %false, %false {score_mod_fn = @shared} : !torch.vtensor<[2,4,8,16],f32>, !torch.vtensor<[2,4,8,16],f32>, !torch.vtensor<[2,4,8,16],f32>, !torch.float, !torch.bool, !torch.bool -> !torch.vtensor<[2,4,8,16],f32>, !torch.none, !torch.none
   return %out, %out2 : !torch.vtensor<[2,4,8,16],f32>, !torch.vtensor<[2,4,8,16],f32>
 }
+
+// -----
+
+// Without a score function the order does not matter.
+// WHY-NOT: its mask hides
+// CHECK-LABEL: func.func private @itself(
+// CHECK-NEXT: return
+// CHECK: torch.hop_flex_attention {{.*}} {mask_mod_fn = @mask, score_mod_fn = @itself}
+func.func private @itself(%s: !torch.vtensor<[],f32>, %b: !torch.vtensor<[],si32>, %h: !torch.vtensor<[],si32>, %i: !torch.vtensor<[],si32>, %j: !torch.vtensor<[],si32>) -> !torch.vtensor<[],f32> {
+  return %s : !torch.vtensor<[],f32>
+}
+func.func private @mask(%b: !torch.vtensor<[],si32>, %h: !torch.vtensor<[],si32>, %i: !torch.vtensor<[],si32>, %j: !torch.vtensor<[],si32>) -> !torch.vtensor<[],i1> {
+  %0 = torch.aten.ge.Tensor %i, %j : !torch.vtensor<[],si32>, !torch.vtensor<[],si32> -> !torch.vtensor<[],i1>
+  return %0 : !torch.vtensor<[],i1>
+}
+func.func @plain(%q: !torch.vtensor<[2,4,8,16],f32>, %k: !torch.vtensor<[2,4,8,16],f32>, %v: !torch.vtensor<[2,4,8,16],f32>) -> !torch.vtensor<[2,4,8,16],f32> {
+  %scale = torch.constant.float 2.500000e-01
+  %false = torch.constant.bool false
+  %out, %lse, %max = torch.hop_flex_attention %q, %k, %v, %scale, %false, %false {mask_mod_fn = @mask, score_mod_fn = @itself} : !torch.vtensor<[2,4,8,16],f32>, !torch.vtensor<[2,4,8,16],f32>, !torch.vtensor<[2,4,8,16],f32>, !torch.float, !torch.bool, !torch.bool -> !torch.vtensor<[2,4,8,16],f32>, !torch.none, !torch.none
+  return %out : !torch.vtensor<[2,4,8,16],f32>
+}

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # noqa: E402
+from torch.nn.attention.flex_attention import (  # noqa: E402
+    and_masks,
+    create_block_mask,
+    flex_attention,
+    or_masks,
+)
 
 import attnpass.torch  # noqa: E402
 
@@ -84,6 +89,16 @@ class Capped(Flex):
         return i >= j
 
 
+class Joined(Flex):
+    """Masks made of masks, and no score function."""
+
+    def forward(self, q: Any, k: Any, v: Any) -> Any:
+        near = and_masks(lambda b, h, i, j: i >= j, lambda b, h, i, j: i - j < 7)
+        seen = or_masks(near, lambda b, h, i, j: j < 3)
+        blocks = create_block_mask(seen, None, None, ROWS, KEYS, device="cpu")
+        return flex_attention(q, k, v, block_mask=blocks, enable_gqa=q.shape[1] != k.shape[1])
+
+
 class All(torch.nn.Module):
     def __init__(self, *models: Any):
         super().__init__()
@@ -96,9 +111,10 @@ class All(torch.nn.Module):
 @pytest.mark.parametrize("heads", [4, 2])
 def test_functions_of_scores_and_masks(heads: int) -> None:
     """Few heads of keys are read by several of queries."""
-    model = All(Documents(), Prefix(), Lengths(), Hidden(), Capped()).eval()
+    model = All(Documents(), Prefix(), Lengths(), Hidden(), Capped(), Joined()).eval()
     q, k, v = torch.randn(2, 4, ROWS, 16), *torch.randn(2, 2, heads, KEYS, 16)
     fast = attnpass.torch.compile(model, (q, k, v))
+    assert len(fast.report.attentions) == 6 and not fast.report.events
     with torch.no_grad():
         wanted = copy.deepcopy(model).double()(q.double(), k.double(), v.double())
     for ours, theirs in zip(fast(q, k, v), wanted, strict=True):

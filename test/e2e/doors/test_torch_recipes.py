@@ -208,3 +208,73 @@ def test_a_cache_of_two_names() -> None:
         got = fast(x, torch.tensor([place]))
         torch.testing.assert_close(got.double(), wanted, rtol=1e-5, atol=1e-6)
     assert torch.equal(model.keys, keys) and torch.equal(model.held.keys, keys)
+
+
+class Complex(torch.nn.Module):
+    """Rotary embedding as Llama's first code has it, and a filter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        angles = torch.outer(torch.arange(40.0), 1e4 ** -torch.linspace(0, 1, 8))
+        self.register_buffer("turns", torch.polar(torch.ones_like(angles), angles), False)
+        self.few = self.turns[:5].conj()
+        self.filter = torch.nn.Parameter(torch.randn(16, 16, dtype=torch.complex64))
+
+    def forward(self, x: Any) -> Any:
+        pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
+        turned = pairs * self.turns[: x.shape[1]]
+        few = torch.view_as_real(pairs[:, :5] * self.few)
+        return torch.view_as_real(turned).flatten(2), few, self.filter.abs(), self.filter.real * 2
+
+
+def test_complex_weights() -> None:
+    model, x = Complex().eval(), torch.randn(2, 9, 16)
+    for got, wanted in zip(attnpass.torch.compile(model, (x,))(x), model(x), strict=True):
+        torch.testing.assert_close(got, wanted, rtol=1e-5, atol=2e-6)
+
+
+def test_encoders_by_their_fast_paths() -> None:
+    """Padded keys, a mask of rows and keys, both; weights of keys that are asked for."""
+    from attnpass.torch.dynamo import backend
+
+    class Encoders(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            layer = torch.nn.TransformerEncoderLayer
+            self.first = layer(32, 4, 48, batch_first=True, activation="gelu", norm_first=True)
+            encoder = layer(32, 4, 48, batch_first=True)
+            self.encoder = torch.nn.TransformerEncoder(encoder, 1, enable_nested_tensor=False)
+            self.attention = torch.nn.MultiheadAttention(32, 4, batch_first=True)
+
+        def forward(self, x: Any, padded: Any, hidden: Any) -> Any:
+            one = self.encoder(self.first(x), src_key_padding_mask=padded)
+            both = self.encoder(one, mask=hidden, src_key_padding_mask=padded)
+            return both, *self.attention(both, both, both, attn_mask=hidden)
+
+    model, x = Encoders().eval(), torch.randn(2, 9, 32)
+    padded, hidden = torch.arange(9) >= torch.tensor([[6], [9]]), torch.ones(9, 9).triu(1) > 0
+    with torch.no_grad():
+        wanted = copy.deepcopy(model).double()(x.double(), padded, hidden)
+        got = torch.compile(model, backend=backend, fullgraph=True)(x, padded, hidden)
+    for ours, theirs in zip(got, wanted, strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-5, atol=2e-6)
+
+
+def test_arithmetic_on_sizes() -> None:
+    from attnpass.torch.dynamo import backend
+
+    class Sizes(torch.nn.Module):
+        def forward(self, x: Any, y: Any, z: Any) -> Any:
+            rows, columns, width = x.shape[0], y.shape[0], z.shape[1]
+            return (
+                torch.arange(rows + columns + z.shape[0] + 1),
+                torch.arange(torch.sym_max(rows, columns)) + torch.sym_min(rows, columns),
+                x.new_ones(columns % 3 + 1) * rows**2,
+                z * width**-0.5,
+            )
+
+    fast = torch.compile(Sizes(), backend=backend, dynamic=True)
+    for sizes in ((5, 7, 9, 16), (11, 6, 3, 20)):
+        given = *(torch.randn(size, 4) for size in sizes[:2]), torch.randn(sizes[2:])
+        for got, wanted in zip(fast(*given), Sizes()(*given), strict=True):
+            torch.testing.assert_close(got, wanted)
