@@ -517,7 +517,10 @@ def _narrow_ways(case: Case, q: Any, k: Any, v: Any, wanted: Any) -> dict[str, W
     if {case.dtype, case.kept, case.values} != {"f8E4M3FN"} or case.mask or case.behind:
         return {}
     kind, wide = cudnn.data_type.FP8_E4M3, cudnn.data_type.FLOAT
-    graph = cudnn.pygraph(io_data_type=kind, intermediate_data_type=wide, compute_data_type=wide)
+    handle = cudnn.create_handle()
+    graph = cudnn.pygraph(
+        handle=handle, io_data_type=kind, intermediate_data_type=wide, compute_data_type=wide
+    )
 
     def placed(tensor: Any) -> Any:
         # Copies know bytes, not every 8-bit type.
@@ -556,7 +559,6 @@ def _narrow_ways(case: Case, q: Any, k: Any, v: Any, wanted: Any) -> dict[str, W
     for name, number in scales.items():
         tensors[numbers[name]] = torch.full([1] * 4, number, device="cuda")
     tensors |= {found: torch.zeros([1] * 4, device="cuda") for found in largest}
-    handle = cudnn.create_handle()
 
     def call() -> Any:
         cudnn.set_stream(handle, torch.cuda.current_stream().cuda_stream)
