@@ -52,7 +52,7 @@ def backend(
     def compiled(*numbers: float) -> CompiledModel:
         graph = _with_numbers(module, dict(zip(open_numbers, numbers, strict=True)))
         nodes = [node for node in graph.graph.nodes if node.op == "placeholder"]
-        shapes = {"inputs": tuple(map(_dynamic, nodes))}
+        shapes = {"inputs": tuple(map(_dynamic, nodes))} if nodes else None
         # What is exported is not part of what Dynamo traces.
         with tracing(None), torch.utils._python_dispatch._disable_current_modes():
             given = [example[place] for place in kept]

@@ -454,6 +454,13 @@ def test_weights_are_read_as_they_are_at_each_call() -> None:
     same()
 
 
+def test_a_graph_without_arguments() -> None:
+    from attnpass.torch.dynamo import backend
+
+    fast = torch.compile(lambda: torch.arange(6.0) * 2, backend=backend)
+    assert torch.equal(fast(), torch.arange(6.0) * 2)
+
+
 def test_the_backend_is_an_entry_point() -> None:
     from attnpass.torch.dynamo import backend
 
