@@ -35,7 +35,7 @@ class SignedPowers(OpPass):
     """
 
     name: ClassVar[str] = "attn-signed-powers"
-    summary: ClassVar[str] = "CPUs: powers of negative numbers; all: 0 by a negative integer"
+    summary: ClassVar[str] = "powers of negative numbers, and of 0 by negative integers"
     mends: ClassVar[str] = "powers of negative numbers are NaN on CPUs, 1 / 0 is minus infinity"
 
     in_bodies: ClassVar[bool] = True
