@@ -10,13 +10,13 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from ..errors import AttnError
-from .written_out import Body, write
+from .written_out import WrittenOp, write
 
 # Ops that ONNX defines by others, and IREE does not import.
 _FUNCTIONS = frozenset(
     (
-        *("AffineGrid", "Attention", "CausalConvWithState", "LinearAttention"),
-        *("RMSNormalization", "RotaryEmbedding", "SwiGLU", "Swish"),
+        *("Attention", "CausalConvWithState", "RMSNormalization"),
+        *("RotaryEmbedding", "SwiGLU", "Swish"),
     )
 )
 # Ops on sizes, and how many numbers they may have.
@@ -95,7 +95,7 @@ def _written_out(proto: onnx.ModelProto) -> onnx.ModelProto | None:
     }
     types, nodes, changed = _types(proto), [], False
     for number, node in enumerate(proto.graph.node):
-        body = Body(node, f"{node.op_type}.{node.output[0]}", version, types, weights)
+        body = WrittenOp(node, f"{node.op_type}.{node.output[0]}", version, types, weights)
         if node.op_type in _FUNCTIONS and node.domain in ("", "ai.onnx"):
             nodes += _body(node, number, version, types)
         elif write(body):
@@ -138,7 +138,11 @@ def _body(
     names |= {
         ours: theirs for ours, theirs in zip(function.output, node.output, strict=False) if theirs
     }
-    attributes = {each.name: each for each in (*function.attribute_proto, *node.attribute)}
+    defaults = [
+        each.default_value for each in schema.attributes.values() if each.default_value.name
+    ]
+    given = (*defaults, *function.attribute_proto, *node.attribute)
+    attributes = {each.name: each for each in given}
     body = []
     for inner in function.node:
         copy = onnx.NodeProto()

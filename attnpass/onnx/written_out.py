@@ -22,7 +22,7 @@ _INT64 = onnx.TensorProto.INT64
 _TO_THE_END = np.iinfo(np.int64).max
 
 
-class Body:
+class WrittenOp:
     """The nodes that stand for `node`, in a model of opset `version`.
 
     `inputs` and `outputs` are names, '' for what is not there; `dims` says what is known of a
@@ -70,10 +70,9 @@ class Body:
 
     def refusal(self, what: str) -> AttnError:
         name = f" '{self.node.name}'" if self.node.name else ""
-        return AttnError(
-            f"{self.node.op_type}{name} has {what}, which is not compiled: export the model "
-            "without the optimizations of onnxruntime"
-        )
+        way = "export the model without the optimizations of onnxruntime"
+        way = way if self.node.domain == MICROSOFT else "write it with other ops"
+        return AttnError(f"{self.node.op_type}{name} has {what}, which is not compiled: {way}")
 
     def refuse(self, places: Mapping[int, str]) -> None:
         """AttnError where there is an input at one of `places`."""
@@ -118,7 +117,7 @@ class Body:
         return self("Reshape", value, self.number(sizes))
 
 
-def write(body: Body) -> bool:
+def write(body: WrittenOp) -> bool:
     """Writes the nodes in an op's place; whether there are some."""
     domain = "" if body.node.domain == "ai.onnx" else body.node.domain
     if written := _WRITTEN.get((domain, body.node.op_type)):
@@ -129,7 +128,7 @@ def write(body: Body) -> bool:
 # ----- ONNX
 
 
-def _lrn(body: Body) -> None:
+def _lrn(body: WrittenOp) -> None:
     """IREE places windows of even sizes wrong."""
     x, size = body.input(0), body.attribute("size", 0)
     dims = body.dims(x)
@@ -150,11 +149,11 @@ def _lrn(body: Body) -> None:
     body.give(0, body("Div", x, power))
 
 
-def _bias(body: Body) -> float:
+def _bias(body: WrittenOp) -> float:
     return body.attribute("bias", 1.0)
 
 
-def _matmul(body: Body) -> None:
+def _matmul(body: WrittenOp) -> None:
     """IREE imports none of a vector and of matrices."""
     sides = [body.input(0), body.input(1)]
     ranks = [len(dims) if (dims := body.dims(side)) is not None else 0 for side in sides]
@@ -165,7 +164,7 @@ def _matmul(body: Body) -> None:
     body.give(0, body("Squeeze", body("MatMul", *sides), body.number([place - 2])))
 
 
-def _pad(body: Body) -> None:
+def _pad(body: WrittenOp) -> None:
     """IREE takes none that cut, hangs on what wraps and has no program for mirrors."""
     dims, pads = body.dims(body.input(0)), body.known(body.input(1))
     mode = body.attribute("mode", b"constant")
@@ -196,14 +195,14 @@ def _pad(body: Body) -> None:
         body.give(0, value)
 
 
-def _grid_sample(body: Body) -> None:
+def _grid_sample(body: WrittenOp) -> None:
     """IREE reads beyond the image."""
     x, grid = body.input(0), body.input(1)
     dims = body.dims(x)
     mode = body.attribute("mode", b"linear")
     outside = body.attribute("padding_mode", b"zeros")
     if dims is None or len(dims) != 4 or not all(isinstance(size, int) for size in dims[2:]):
-        raise body.refusal("no image of a known size")
+        raise body.refusal("an input that is no image of a known size")
     if mode not in (b"linear", b"bilinear", b"nearest") or outside not in (b"zeros", b"border"):
         raise body.refusal(f"the mode {mode.decode()} with {outside.decode()}")
     starts, parts = [], []
@@ -248,7 +247,7 @@ def _grid_sample(body: Body) -> None:
     body.give(0, total)
 
 
-def _quantised_product(body: Body) -> None:
+def _quantised_product(body: WrittenOp) -> None:
     """IREE gets those of batches wrong."""
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = body.node.input
     dims = [body.dims(each) for each in (a, b)]
@@ -259,7 +258,7 @@ def _quantised_product(body: Body) -> None:
         body.give(0, body("QuantizeLinear", made, scale, zero))
 
 
-def _reduce_prod(body: Body) -> None:
+def _reduce_prod(body: WrittenOp) -> None:
     """Of dims that are known: one half times the other."""
     value = body.input(0)
     dims = body.dims(value)
@@ -290,7 +289,7 @@ def _reduce_prod(body: Body) -> None:
     body.give(0, value)
 
 
-def _tensor_scatter(body: Body) -> None:
+def _tensor_scatter(body: WrittenOp) -> None:
     """Writes to a cache from an index on that each row of the batch has."""
     past, update, starts = (body.input(place) for place in range(3))
     dims = body.dims(past)
@@ -320,19 +319,19 @@ def _tensor_scatter(body: Body) -> None:
 # ----- onnxruntime: activations and norms
 
 
-def _erf_gelu(body: Body, x: str) -> str:
+def _erf_gelu(body: WrittenOp, x: str) -> str:
     inner = body("Erf", body("Mul", x, body.like(math.sqrt(0.5), x)))
     return body("Mul", body("Mul", x, body.like(0.5, x)), body("Add", inner, body.like(1.0, x)))
 
 
-def _gelu(body: Body) -> None:
+def _gelu(body: WrittenOp) -> None:
     x = body.input(0)
     if body.input(1):
         x = body("Add", x, body.input(1))
     body.give(0, _erf_gelu(body, x))
 
 
-def _fast_gelu(body: Body) -> None:
+def _fast_gelu(body: WrittenOp) -> None:
     x = body.input(0)
     if body.input(1):
         x = body("Add", x, body.input(1))
@@ -343,35 +342,35 @@ def _fast_gelu(body: Body) -> None:
     body.give(0, body("Mul", half, body("Add", inner, body.like(1.0, x))))
 
 
-def _quick_gelu(body: Body) -> None:
+def _quick_gelu(body: WrittenOp) -> None:
     x = body.input(0)
     alpha = body.like(body.attribute("alpha", 1.702), x)
     body.give(0, body("Mul", x, body("Sigmoid", body("Mul", x, alpha))))
 
 
-def _rms_norm(body: Body, x: str, scale: str) -> str:
+def _rms_norm(body: WrittenOp, x: str, scale: str) -> str:
     wide = body("Cast", x, to=_FLOAT)
     square = body.mean(body("Mul", wide, wide))
     root = body("Sqrt", body("Add", square, body.number(_epsilon(body, 1e-5), np.float32)))
     return body("Mul", body("CastLike", body("Div", wide, root), x), scale)
 
 
-def _epsilon(body: Body, default: float) -> float:
+def _epsilon(body: WrittenOp, default: float) -> float:
     return body.attribute("epsilon", default)
 
 
-def _layer_norm(body: Body, x: str, scale: str, shift: str) -> str:
+def _layer_norm(body: WrittenOp, x: str, scale: str, shift: str) -> str:
     given = [x, scale, *([shift] if shift else [])]
     return body("LayerNormalization", *given, axis=-1, epsilon=_epsilon(body, 1e-12))
 
 
-def _simplified_norm(body: Body) -> None:
+def _simplified_norm(body: WrittenOp) -> None:
     if body.attribute("axis", -1) != -1:
         raise body.refusal("another axis than the last")
     body.give(0, _rms_norm(body, body.input(0), body.input(1)))
 
 
-def _skip_norm(body: Body) -> None:
+def _skip_norm(body: WrittenOp) -> None:
     is_simple = body.node.op_type.startswith("SkipSimplified")
     total = body("Add", body.input(0), body.input(1))
     if bias := body.input(3 if is_simple else 4):
@@ -384,7 +383,7 @@ def _skip_norm(body: Body) -> None:
     body.give(3, total)
 
 
-def _embedding_norm(body: Body) -> None:
+def _embedding_norm(body: WrittenOp) -> None:
     ids, segments, words, places, kinds, scale, shift, mask, positions = (
         body.input(place) for place in range(9)
     )
@@ -406,7 +405,7 @@ def _embedding_norm(body: Body) -> None:
 # ----- onnxruntime: products
 
 
-def _fused_matmul(body: Body) -> None:
+def _fused_matmul(body: WrittenOp) -> None:
     sides = []
     for place, side in enumerate("AB"):
         value = body.input(place)
@@ -424,7 +423,7 @@ def _fused_matmul(body: Body) -> None:
     body.give(0, product if alpha == 1 else body("Mul", product, body.like(alpha, product)))
 
 
-def _matmul_nbits(body: Body) -> None:
+def _matmul_nbits(body: WrittenOp) -> None:
     """Weights of few bits, each block with a scale: as numbers of the scales' type."""
     body.refuse({4: "an order of its weights' rows"})
     rows, columns, bits, block = (
@@ -461,7 +460,7 @@ def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
 # ----- onnxruntime: attention
 
 
-def _rotated(body: Body, x: str, caches: tuple[str, str], places: str) -> str:
+def _rotated(body: WrittenOp, x: str, caches: tuple[str, str], places: str) -> str:
     """`x` of dims (batch, rows, heads, dim), by factors at `places`; dims of a head behind the
     rotated ones stay."""
     cos, sin = (
@@ -494,7 +493,7 @@ def _rotated(body: Body, x: str, caches: tuple[str, str], places: str) -> str:
     return body("Concat", *made, rest, axis=-1)
 
 
-def _rotary(body: Body) -> None:
+def _rotary(body: WrittenOp) -> None:
     x, places, cos, sin = (body.input(place) for place in range(4))
     dims, caches, known = body.dims(x), body.dims(cos), body.dims(places)
     if known is None or caches is None or body.attribute("scale", 1.0) != 1.0:
@@ -517,7 +516,7 @@ def _rotary(body: Body) -> None:
         body.give(0, body("Transpose", value, perm=[0, 2, 1, 3]))
 
 
-def _scaled(body: Body, q: str) -> str:
+def _scaled(body: WrittenOp, q: str) -> str:
     """Queries by the scale that is named, or else by that of their last dim."""
     scale = body.attribute("scale", 0.0)
     if scale:
@@ -526,7 +525,7 @@ def _scaled(body: Body, q: str) -> str:
     return body("Div", q, body("CastLike", body("Sqrt", size), q))
 
 
-def _softmax_of(body: Body, scores: str, visible: str, bias: str) -> str:
+def _softmax_of(body: WrittenOp, scores: str, visible: str, bias: str) -> str:
     cap = body.attribute("softcap", 0.0)
     if cap:
         scores = body(
@@ -539,7 +538,7 @@ def _softmax_of(body: Body, scores: str, visible: str, bias: str) -> str:
     return body("Softmax", scores, axis=-1)
 
 
-def _multi_head(body: Body) -> None:
+def _multi_head(body: WrittenOp) -> None:
     """Of separate queries, keys and values."""
     body.refuse({8: "caches of another form", 9: "caches of another form"})
     q, k, v, bias, mask, added, past_k, past_v = (body.input(place) for place in range(8))
@@ -561,7 +560,7 @@ def _multi_head(body: Body) -> None:
     _attend(body, values, mask, added, past_k, past_v)
 
 
-def _packed_attention(body: Body) -> None:
+def _packed_attention(body: WrittenOp) -> None:
     """Of BERT: one product makes queries, keys and values."""
     body.refuse({4: "a cache", 6: "a cache's length"})
     if body.attribute("qkv_hidden_sizes", None) or body.attribute("do_rotary", 0):
@@ -576,7 +575,7 @@ def _packed_attention(body: Body) -> None:
 
 
 def _attend(
-    body: Body, values: Sequence[str], mask: str, added: str, past_k: str, past_v: str
+    body: WrittenOp, values: Sequence[str], mask: str, added: str, past_k: str, past_v: str
 ) -> None:
     """Attention of queries, keys and values (batch, heads, rows, dim)."""
     q, k, v = values
@@ -615,13 +614,13 @@ def _is_batch(size: int | str, dims: list[int | str | None] | None) -> bool:
     return dims is not None and size == dims[0]
 
 
-def _counted(body: Body, value: str, axis: int) -> str:
+def _counted(body: WrittenOp, value: str, axis: int) -> str:
     """0, 1, .. to the size of a dim."""
     size = body("Squeeze", body.size(value, axis))
     return body("Range", body.number(0), size, body.number(1))
 
 
-def _grouped(body: Body) -> None:
+def _grouped(body: WrittenOp) -> None:
     """Causal attention of an LLM with its cache.
 
     Rows of a batch have lengths of their own (`seqlens_k`, of all but the last key): new keys are
@@ -673,7 +672,7 @@ def _grouped(body: Body) -> None:
 
 
 def _cached(
-    body: Body, past: tuple[str, str], new: tuple[str, str], before: str, rows: str
+    body: WrittenOp, past: tuple[str, str], new: tuple[str, str], before: str, rows: str
 ) -> tuple[str, str]:
     """The cache with new rows: of a batch of one that grows, one behind the other."""
     before_dims, after_dims = body.dims(past[0]), body.dims(body.node.output[1])
@@ -698,7 +697,7 @@ def _cached(
     return k, v
 
 
-_WRITTEN: dict[tuple[str, str], Callable[[Body], None]] = {
+_WRITTEN: dict[tuple[str, str], Callable[[WrittenOp], None]] = {
     ("", "GridSample"): _grid_sample,
     ("", "LRN"): _lrn,
     ("", "MatMul"): _matmul,

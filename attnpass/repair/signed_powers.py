@@ -31,7 +31,7 @@ class SignedPowers(OpPass):
     """
 
     name = "attn-signed-powers"
-    summary = "CPUs: powers of negative numbers; all: 0 by a negative integer"
+    summary = "powers of negative numbers, and of 0 by negative integers"
     mends = "powers of negative numbers are NaN on CPUs, 1 / 0 is minus infinity"
 
     in_bodies = True

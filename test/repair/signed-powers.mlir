@@ -1,10 +1,13 @@
-// Powers whose exponent is computed get the sign of their base; others stay.
+// Powers whose exponent is computed get the sign of their base, those by whole numbers are products,
+// and one by a negative integer is 1 by another; others stay.
 
 // RUN: attn-opt %s --attn-signed-powers --remarks 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 
 // WHY-COUNT-1: has the sign of its base: IREE's power of a negative number is NaN
-// WHY-NOT: has the sign
+// WHY-COUNT-1: is products: IREE's power of a negative number is NaN
+// WHY-COUNT-1: is 1 by a power: IREE's of 0 by a negative integer is minus infinity
+// WHY-NOT: power
 
 module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device]} {
 
@@ -36,6 +39,25 @@ func.func @numbers(%x: tensor<8xf32>, %e: tensor<8xf32>) -> tensor<8xf32> {
   ^bb0(%a: f32, %o: f32):
     %p = math.powf %a, %cubed : f32
     %q = math.powf %base, %p : f32
+    linalg.yield %q : f32
+  } -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// CHECK-LABEL: func.func @whole(
+// CHECK: ^bb0(%[[X:.*]]: f32, %{{.*}}: f32):
+// CHECK: %[[FOUR:.*]] = arith.constant 4 : i64
+// CHECK: %[[P:.*]] = math.fpowi %[[X]], %[[FOUR]]
+// CHECK: %[[TWO:.*]] = arith.constant 2 : i32
+// CHECK: %[[SQUARE:.*]] = math.fpowi %[[P]], %[[TWO]]
+// CHECK: arith.divf %{{.*}}, %[[SQUARE]]
+func.func @whole(%x: tensor<8xf32>, %e: tensor<8xf32>) -> tensor<8xf32> {
+  %four = arith.constant 4.0 : f32
+  %minus = arith.constant -2 : i32
+  %0 = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %p = math.powf %a, %four : f32
+    %q = math.fpowi %p, %minus : f32, i32
     linalg.yield %q : f32
   } -> tensor<8xf32>
   return %0 : tensor<8xf32>

@@ -298,11 +298,173 @@ def test_sizes_that_onnx_does_not_compute() -> None:
 def test_what_cannot_be_imported() -> None:
     node, kind = onnx.helper.make_node, onnx.TensorProto.FLOAT
     rows, result = [("x", kind, [2, 6, 32])], [("y", kind, [2, 6, 32])]
-    fused = node("Attention", ["x", "w", "b"], ["y"], domain="com.microsoft", num_heads=4)
-    given = [*rows, ("w", kind, [32, 96]), ("b", kind, [96])]
-    with pytest.raises(attnpass.AttnError, match=r"\(com\.microsoft\.Attention\).*onnxruntime"):
+    fused = node("FusedConv", ["x", "w"], ["y"], domain="com.microsoft")
+    given = [*rows, ("w", kind, [32, 96])]
+    with pytest.raises(attnpass.AttnError, match=r"\(com\.microsoft\.FusedConv\).*onnxruntime"):
         attnpass.onnx.compile(_model([fused], given, result, 17))
+    names = ["x", "x", "x", "", "", "n", "n"]
+    window = {"domain": "com.microsoft", "local_window_size": 4}
+    grouped = node("GroupQueryAttention", names, ["y"], **window)
+    lengths = ("n", onnx.TensorProto.INT32, [1])
+    with pytest.raises(attnpass.AttnError, match="has a window of keys, whose edges depend on"):
+        attnpass.onnx.compile(_model([grouped], [*rows, lengths], result, 17))
+    scan = node("CumProd", ["x", "n"], ["y"], name="/a/scan")
+    with pytest.raises(attnpass.AttnError, match="IREE does not import CumProd '/a/scan'"):
+        attnpass.onnx.compile(_model([scan], [*rows, lengths], result, 26))
     unknown = [node("Reshape", ["x", "s"], ["z"], name="/cut"), node("Relu", ["z"], ["y"])]
     shape = ("s", onnx.TensorProto.INT64, ["n"])
     with pytest.raises(attnpass.AttnError, match=r"how many dims 'z' has, which Reshape '/cut'"):
         attnpass.onnx.compile(_model(unknown, [*rows, shape], [("y", kind, None)], 17))
+
+
+def test_ops_that_iree_gets_wrong_or_lacks() -> None:
+    node, kind = onnx.helper.make_node, onnx.TensorProto.FLOAT
+    random = np.random.default_rng(0)
+    x, w, grid = (
+        random.standard_normal(sizes).astype(np.float32)
+        for sizes in ((2, 6, 4, 5), (5,), (2, 3, 2, 2))
+    )
+    a, b = (random.integers(0, 255, sizes).astype(np.uint8) for sizes in ((2, 3, 4), (2, 4, 5)))
+    named = ["as", "az", "bs", "bz", "ys", "yz"]
+    numbers = (0.02, 100, 0.03, 120, 0.05, 110)
+    model = _model(
+        [
+            node("LRN", ["x"], ["lrn"], size=4, alpha=0.5),
+            node("MatMul", ["x", "w"], ["vector"]),
+            node("Pad", ["x", "pads"], ["wrap"], mode="wrap"),
+            node("Pad", ["x", "cuts"], ["cut"]),
+            node("GridSample", ["x", "grid"], ["grids"], align_corners=0),
+            node("ReduceProd", ["x", "last"], ["product"]),
+            node("QLinearMatMul", ["a", "as", "az", "b", "bs", "bz", "ys", "yz"], ["q"]),
+            node("Pow", ["x", "minus"], ["power"]),
+        ],
+        [
+            ("x", kind, ["b", 6, 4, 5]),
+            ("grid", kind, ["b", 3, "n", 2]),
+            *((name, onnx.TensorProto.UINT8, array.shape) for name, array in (("a", a), ("b", b))),
+        ],
+        [
+            ("lrn", kind, ["b", 6, 4, 5]),
+            ("vector", kind, ["b", 6, 4]),
+            ("wrap", kind, ["b", 6, 7, 6]),
+            ("cut", kind, ["b", 6, 3, 6]),
+            ("grids", kind, ["b", 6, 3, "n"]),
+            ("product", kind, ["b", 6, 4, 1]),
+            ("q", onnx.TensorProto.UINT8, [2, 3, 5]),
+            ("power", kind, ["b", 6, 4, 5]),
+        ],
+        20,
+        {
+            "w": w,
+            "pads": np.array([0, 0, 1, 0, 0, 0, 2, 1]),
+            "cuts": np.array([0, 0, -1, 1, 0, 0, 0, 0]),
+            "last": np.array([-1]),
+            "minus": np.float32(-3),
+            **{
+                name: np.asarray(number, np.uint8 if name.endswith("z") else np.float32)
+                for name, number in zip(named, numbers, strict=True)
+            },
+        },
+    )
+    x[0, 0, 0, :2] = 0.0, -0.0
+    lrn, vector, wrap, cut, grids, product, q, power = attnpass.onnx.compile(model)(x, grid, a, b)
+    wide = x.astype(np.float64)
+    sums = np.stack([(wide[:, max(c - 1, 0) : c + 3] ** 2).sum(1) for c in range(6)], 1)
+    assert rel_error(lrn, wide / (1 + 0.5 / 4 * sums) ** 0.75) < 2e-5
+    assert rel_error(vector, wide @ w) < 2e-5
+    assert np.array_equal(wrap, np.pad(x, ((0, 0), (0, 0), (1, 2), (0, 1)), "wrap"))
+    assert np.array_equal(cut, np.pad(x[:, :, 1:], ((0, 0), (0, 0), (0, 0), (1, 0))))
+    assert rel_error(product, wide.prod(-1, keepdims=True)) < 2e-5
+    # onnx's own numbers where they are right.
+    del model.graph.node[:4], model.graph.node[1:2], model.graph.node[2:]
+    evaluator = pytest.importorskip("onnx.reference").ReferenceEvaluator(model)
+    wanted = evaluator.run(["grids", "q"], {"x": x, "grid": grid, "a": a, "b": b})
+    assert rel_error(grids, wanted[0]) < 2e-5
+    assert np.array_equal(q, wanted[1])
+    assert power[0, 0, 0, :2].tolist() == [np.inf, -np.inf]
+    assert rel_error(power[1], wide[1] ** -3) < 2e-5
+
+
+def test_a_decoder_as_onnxruntime_optimises_it() -> None:
+    """Norm and gelu of `com.microsoft`, weights of 4 bits, and attention of grouped queries with
+    rotary embedding over a cache, whose rows have lengths of their own."""
+    node, kind = onnx.helper.make_node, onnx.TensorProto.FLOAT
+    random, more = np.random.default_rng(0), {"domain": "com.microsoft"}
+    heads, groups, dim, past, batch = 4, 2, 8, 6, 2
+    width = (heads + 2 * groups) * dim
+    angles = np.arange(16)[:, None] * np.array([1.0, 0.3, 0.1, 0.03])
+    packed = random.integers(0, 256, (width, 2, 8)).astype(np.uint8)
+    scales = (random.standard_normal((width, 2)) / 8).astype(np.float32)
+    gain = np.linspace(0.5, 1.5, 32).astype(np.float32)
+    caches = [("batch", groups, "past", dim), ("batch", groups, "total", dim)]
+    model = _model(
+        [
+            node(
+                "SkipSimplifiedLayerNormalization", ["x", "s", "gain"], ["n", "", "", "t"], **more
+            ),
+            node(
+                "MatMulNBits",
+                ["n", "w", "scales"],
+                ["qkv"],
+                K=32,
+                N=width,
+                bits=4,
+                block_size=16,
+                **more,
+            ),
+            node(
+                "GroupQueryAttention",
+                ["qkv", "", "", "pk", "pv", "lengths", "most", "cos", "sin"],
+                ["o", "k", "v"],
+                num_heads=heads,
+                kv_num_heads=groups,
+                do_rotary=1,
+                **more,
+            ),
+            node("FastGelu", ["o"], ["y"], **more),
+        ],
+        [
+            *((name, kind, ["batch", "rows", 32]) for name in "xs"),
+            *((name, kind, caches[0]) for name in ("pk", "pv")),
+            ("lengths", onnx.TensorProto.INT32, ["batch", 1]),
+            ("most", onnx.TensorProto.INT32, [1]),
+        ],
+        [
+            *((name, kind, ["batch", "rows", 32]) for name in "yt"),
+            *((name, kind, caches[1]) for name in "kv"),
+        ],
+        14,
+        {
+            "gain": gain,
+            "w": packed,
+            "scales": scales.reshape(-1),
+            "cos": np.cos(angles).astype(np.float32),
+            "sin": np.sin(angles).astype(np.float32),
+        },
+    )
+    fast = attnpass.onnx.compile(model)
+    assert len(fast.report.attentions) == 1
+    weights = np.stack([packed & 15, packed >> 4], -1).reshape(width, 2, 16) - 8.0
+    weights = (weights * scales[..., None]).reshape(width, 32).T
+    lengths = np.array([[6], [3]], np.int32)
+    x, s = (random.standard_normal((batch, 1, 32)).astype(np.float32) for _ in range(2))
+    pk, pv = (random.standard_normal((batch, groups, past, dim)).astype(np.float32) for _ in "kv")
+    y, t, k, v = fast(x, s, pk, pv, lengths, np.array([7], np.int32))
+    total = x.astype(np.float64) + s
+    assert rel_error(t, total) < 2e-5
+    normal = total / np.sqrt((total**2).mean(-1, keepdims=True) + 1e-5) * gain
+    made = (normal @ weights).reshape(batch, heads + 2 * groups, dim)
+    for row, length in enumerate(lengths[:, 0]):
+        turn = np.exp(1j * angles[length])
+        turned = (made[row, :, :4] + 1j * made[row, :, 4:]) * turn
+        new = np.concatenate([turned.real, turned.imag], -1)
+        keys = np.concatenate([pk[row, :, :length], new[heads : heads + groups, None]], 1)
+        values = np.concatenate([pv[row, :, :length], made[row, heads + groups :, None]], 1)
+        assert rel_error(k[row, :, : length + 1], keys) < 2e-5
+        assert rel_error(v[row, :, : length + 1], values) < 2e-5
+        scores = np.einsum("hd,hkd->hk", new[:heads], keys.repeat(2, 0)) / np.sqrt(dim)
+        powers = np.exp(scores)
+        powers /= powers.sum(-1, keepdims=True)
+        o = np.einsum("hk,hkd->hd", powers, values.repeat(2, 0)).reshape(-1)
+        wanted = o / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (o + 0.044715 * o**3)))
+        assert rel_error(y[row, 0], wanted) < 2e-5
