@@ -52,6 +52,7 @@ REGISTRY: dict[str, str] = {
     "attn-gather-weights": "attnpass.gpu.gather_weights:GatherWeights",
     "attn-gelu-tanh": "attnpass.repair.gelu_tanh:GeluTanh",
     "attn-generic-products": "attnpass.repair.generic_products:GenericProducts",
+    "attn-half-maxima": "attnpass.repair.half_maxima:HalfMaxima",
     "attn-hidden-rows": "attnpass.repair.fully_masked_rows:HiddenRows",
     "attn-hold-workspace": "attnpass.gpu.hold_workspace:HoldWorkspace",
     "attn-instance-norms": "attnpass.repair.instance_norms:InstanceNorms",

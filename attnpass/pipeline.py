@@ -263,6 +263,7 @@ STEPS = (
         "attn-integers-to-bf16",
         "IREE links no program that makes bf16 of integers on CPUs; behind loops that read codes",
     ),
+    Step("attn-half-maxima", "IREE links no program of softmaxes of f16 on CPUs"),
     Step(
         "attn-lower-cuda",
         "IREE makes polynomials of exp2 and tanh",

@@ -24,10 +24,21 @@ from .products import Product, axes_of, read_product
 from .readers import Made, made_of
 from .reductions import IS_EQUAL, all_hidden, is_maximum, is_sum, summed, unshifted
 from .scores import NotRaised, Scores, Shown, addable, given_of, read_scores, times, without_term
-from .sinks import Part, Sink, find_part, find_rescaling, scores_beside, sink_in_sum
+from .sinks import (
+    Behind,
+    Part,
+    Sink,
+    find_behind,
+    find_part,
+    find_rescaling,
+    scores_beside,
+    sink_in_sum,
+)
 
 # cmpf predicates that hold for a NaN beside itself.
 _IS_NAN = (13, 14)
+# By which factor the exponent of a power is that of e.
+_POWERS = {"math.exp": 1.0, "math.exp2": math.log(2)}
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,8 @@ def read_attention(op: ir.Operation, joins_heads: bool = False) -> Written:
         makers = [defining_op(leaf.value) for leaf in leaves_of(part.whole if part else given)]
         if any(_is_softmax(op) or is_sum(op) for op in makers):
             return _with_weights(elements, product, given, part, value, joins_heads)
+        if (late := _divided_late(elements, product, given)) is not None:
+            return _with_weights(elements, product, given, None, value, joins_heads, late)
     raise NotRaised("no factor of the product is a softmax")
 
 
@@ -84,11 +97,13 @@ def _with_weights(
     part: Part | None,
     value: tuple[ir.Value, Dims],
     joins_heads: bool,
+    late: Behind | None = None,
 ) -> Written:
     axes = elements.axes
     keys = elements.axes_of(weights) - axes_of(product.result, axes)
     whole = frozenset(part.wide) if part else keys
-    powers = _exponent(elements, part.whole if part else weights, whole)
+    divided = part.whole if part else late.whole if late else weights
+    powers = _exponent(elements, divided, whole)
     # What reads the weights may have cut axes.
     keys = frozenset(axes.now(sorted(keys)))
     exponent, sink = powers.exponent, None
@@ -98,11 +113,13 @@ def _with_weights(
     elif powers.beside is not None:
         exponent, score = sink_in_sum(elements, exponent, powers.beside, powers.name, keys)
         sink = Sink(score, powers.factor)
-    result, rescaling = _last_view(elements, product.op.results[0], product.result), None
-    if sink is None and not powers.shown and powers.name == "math.exp":
+    at = (late.result.value, late.result.dims) if late else (product.op.results[0], product.result)
+    result, rescaling = _last_view(elements, *at), None
+    last = late.op if late else None
+    if sink is None and not powers.shown and powers.name == "math.exp" and late is None:
         rescaling = find_rescaling(elements, result, exponent, keys)
     if rescaling is not None:
-        exponent, sink = rescaling.scores, Sink(rescaling.sink, 1.0)
+        last, exponent, sink = rescaling.op, rescaling.scores, Sink(rescaling.sink, 1.0)
         result = _last_view(elements, rescaling.result.value, rescaling.result.dims)
     if sink is not None and (powers.shown or (part and powers.beside)):
         raise NotRaised("it has a sink, and a condition or another sink beside its softmax")
@@ -116,7 +133,7 @@ def _with_weights(
     for where in powers.shown:
         scores = replace(scores, mask=Shown(where, True, scores.mask, -math.inf))
     first = _product_of(elements, scored)
-    made = made_of(scored.value, rescaling.op if rescaling else None)
+    made = made_of(scored.value, last)
     _check_made(made, sink, powers.shown)
     keys = frozenset(axes.now(sorted(keys)))
     factors = _query_and_key(first, keys, axes)
@@ -146,6 +163,24 @@ def _check_made(made: Made, sink: Sink | None, shown: Iterable[Expression]) -> N
             f"{made.others[0].name} reads what is made of the scores, too: they are needed in "
             "memory"
         )
+
+
+def _divided_late(
+    elements: ExpressionReader, product: Product, weights: Expression
+) -> Behind | None:
+    """What alone reads the product of exponentials with V and divides it, as if it divided the
+    exponentials; None where these are none."""
+    _, powers = _shown(without_casts(weights))
+    if not isinstance(powers, ScalarStep) or powers.name not in _POWERS:
+        return None
+    result = _last_view(elements, product.op.results[0], product.result)
+    behind = find_behind(elements, result)
+    if behind is None or not isinstance(behind.whole, ScalarStep):
+        return None
+    inputs = tuple(
+        weights if elements.same(one, behind.given) else one for one in behind.whole.inputs
+    )
+    return replace(behind, whole=replace(behind.whole, inputs=inputs, whole=None))
 
 
 def _query_and_key(
@@ -329,8 +364,7 @@ def _exponent(elements: ExpressionReader, weights: Expression, keys: frozenset[i
     numerator, total = _quotient(expression)
     inside, numerator = _shown(without_casts(numerator))
     total = without_casts(total)
-    powers = {"math.exp": 1.0, "math.exp2": math.log(2)}
-    if not isinstance(numerator, ScalarStep) or numerator.name not in powers:
+    if not isinstance(numerator, ScalarStep) or numerator.name not in _POWERS:
         raise NotRaised("what is divided are no exponentials")
     beside: Expression | None = None
 
@@ -354,7 +388,7 @@ def _exponent(elements: ExpressionReader, weights: Expression, keys: frozenset[i
     if not (_among(elements, seen, known) and _among(elements, known, seen)):
         raise NotRaised("a condition makes some weights 0 that their sum counts")
     rest = [where for where in counted if not _among(elements, [where], hidden)]
-    return _Powers(exponent, powers[numerator.name], tuple(rest), beside, numerator.name)
+    return _Powers(exponent, _POWERS[numerator.name], tuple(rest), beside, numerator.name)
 
 
 def _unguarded(elements: ExpressionReader, expression: Expression) -> Expression:

@@ -252,6 +252,32 @@ def find_rescaling(
 ) -> Rescaling | None:
     """What alone reads `given`, a product of V with the softmax of an exponent, and multiplies it
     by a sigmoid of the logarithm of the sum of its exponentials less a sink, in whatever words."""
+    behind = find_behind(elements, given)
+    if behind is None:
+        return None
+    scores, _ = unshifted(elements, exponent, keys)
+    for one, share in _ways(behind.whole, "arith.mulf"):
+        if not elements.same(one, behind.given):
+            continue
+        sink = _sink_of_share(elements, share, scores, keys)
+        if sink is not None:
+            return Rescaling(behind.op, behind.result, scores, sink)
+    return None
+
+
+@dataclass(frozen=True)
+class Behind:
+    """An elementwise op that alone reads a tensor: its result, an element of that as an
+    expression, and of the tensor."""
+
+    op: ir.Operation
+    result: Leaf
+    whole: Expression
+    given: Expression
+
+
+def find_behind(elements: ExpressionReader, given: Leaf) -> Behind | None:
+    """The op that alone reads `given`, if its result has dims of `given` alone."""
     op = users(given.value)[0] if has_one_use(given.value) else None
     positions = None if op is None else maps.positions_of(_maps_of(op))
     if op is None or not positions or len(op.results) != 1:
@@ -262,13 +288,7 @@ def find_rescaling(
         return None
     result = Leaf(op.results[0], tuple(loops[loop] for loop in positions[-1]))
     whole = without_casts(elements.element(result.value, result.dims))
-    alone = elements.element(given.value, given.dims)
-    scores, _ = unshifted(elements, exponent, keys)
-    for one, share in _ways(whole, "arith.mulf"):
-        sink = _sink_of_share(elements, share, scores, keys) if elements.same(one, alone) else None
-        if sink is not None:
-            return Rescaling(op, result, scores, sink)
-    return None
+    return Behind(op, result, whole, elements.element(given.value, given.dims))
 
 
 def _maps_of(op: ir.Operation) -> ir.Attribute:

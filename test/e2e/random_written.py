@@ -503,14 +503,15 @@ class Written(Function):
         )
         return Named(v, tuple(left))
 
-    def softmax(self, t: Named) -> Named:
+    def softmax(self, t: Named, late: bool = False) -> tuple[Named, Named | None]:
+        """Weights of scores; with `late` they may come undivided, beside their sum."""
         c = self.choices
         keys = "".join(x for x in t.letters if x in self.roles["keys"])
         if c.chance(5):
             # Along another dim.
             keys = self.subset(t.letters) or t.letters[:1]
         if c.chance(25) and not (len(keys) > 1 and set(keys) & self.dynamic_letters):
-            return self._named_softmax(t, keys)
+            return self._named_softmax(t, keys), None
         power = f"%r = math.{c.pick(['exp', 'exp', 'exp2'])}"
         top = self.largest(t, keys) if c.chance(80) else None
         if top is None or not top.dims:
@@ -524,6 +525,11 @@ class Written(Function):
             e = self.chosen(e, keys)
         e = self.noise(e)
         total = self.reduced(self.noise(e), keys, "addf", 0.0)
+        outside = set(total.dims) <= {*"".join(self.roles[x] for x in ("batch", "group", "rows"))}
+        return (e, total) if late and outside else (self.divided(e, total), None)
+
+    def divided(self, e: Named, total: Named) -> Named:
+        c = self.choices
         if not total.dims:
             return self.ew_scalar(e, total)
         if c.chance(60):
@@ -642,9 +648,11 @@ class Written(Function):
     def average(self, s: Named, v: Named) -> Value:
         """What V comes to, weighted by a softmax of scores."""
         c = self.choices
-        w = self.weighted(self.noise(self.softmax(self.noise(s))))
+        w, total = self.softmax(self.noise(s), late=c.chance(15))
+        w = self.weighted(self.noise(w))
         pair = (w, v) if c.chance(60) else (v, w)
         o = self.noise(self.product_of(*pair, self.roles["keys"]))
+        o = o if total is None else self.divided(o, total)
         if c.chance(20):
             o = self.ew(o, [], [f"%r = arith.addf %in0, {self.number(0.5)} : f32"], "%r")
         return o.value

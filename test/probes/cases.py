@@ -110,6 +110,14 @@ def _logarithms() -> Probe:
     return Probe(modules.LOGARITHMS, name, FAILED, inputs=inputs, wanted=lambda: [wanted])
 
 
+def _softmax() -> Probe:
+    (x,) = random((4, 7), kind=np.float16)
+    powers = np.exp(x.astype(np.float64))
+    wanted = powers / powers.sum(-1, keepdims=True)
+    given = {"inputs": [x], "wanted": lambda: [wanted], "error": "undefined symbol: fmaxf"}
+    return Probe(modules.SOFTMAX_OF_F16, "attn-half-maxima", FAILED, **given)
+
+
 def _crossed() -> Probe:
     (x,) = random((20, 3))
     sums = x.astype(np.float64).sum(-1)
@@ -281,6 +289,7 @@ PROBES = {
         flags=CPU,
         error="undefined symbol: __truncsfbf2",
     ),
+    "softmaxes of f16": _softmax(),
     "norms of 16 bits": _norm(),
     "products of f16 from JAX": _product_of_ones(),
     "products by an algorithm from JAX": Probe(

@@ -376,6 +376,14 @@ func.func @main(%x: tensor<8x16x64xf32>, %w: tensor<64xf32>) -> tensor<8x4x64xf3
 }
 """
 
+SOFTMAX_OF_F16 = """
+func.func @main(%x: tensor<4x7xf16>) -> tensor<4x7xf16> {
+  %e = tensor.empty() : tensor<4x7xf16>
+  %r = linalg.softmax dimension(1) ins(%x : tensor<4x7xf16>) outs(%e : tensor<4x7xf16>) -> tensor<4x7xf16>
+  return %r : tensor<4x7xf16>
+}
+"""
+
 # The second of three columns, upside down.
 REVERSED_COLUMN = """
 func.func @main(%x: tensor<4x64x3xf32>) -> tensor<4x64xf32> {

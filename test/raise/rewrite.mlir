@@ -4,7 +4,7 @@
 
 // RUN: attn-opt %s --attn-raise --canonicalize --cse --split-input-file --remarks 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
-// WHY-COUNT-13: are an attention op now
+// WHY-COUNT-14: are an attention op now
 // WHY-NOT: stay as they are
 
 #ij = affine_map<(b, m, k) -> (b, m, k)>
@@ -535,4 +535,47 @@ func.func @padded_on_the_left(%q: tensor<2x5x8xf32>, %k: tensor<2x8x5xf32>, %v: 
   %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
   %r = linalg.batch_matmul ins(%w, %v : tensor<2x5x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
   return %r : tensor<2x5x8xf32>
+}
+
+// -----
+
+// The sum may divide behind the product with V.
+// CHECK-LABEL: func.func @late(
+// CHECK: %[[R:.*]] = iree_linalg_ext.attention
+// CHECK-NOT: arith.divf
+// CHECK: return %[[R]]
+func.func @late(%q: tensor<3x6x16xf32>, %k: tensor<3x5x16xf32>, %v: tensor<3x5x16xf32>) -> tensor<3x6x16xf32> {
+  %z = arith.constant 0.0 : f32
+  %low = arith.constant 0xFF800000 : f32
+  %e = tensor.empty() : tensor<3x6x5xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<3x6x5xf32>) -> tensor<3x6x5xf32>
+  %s = linalg.batch_matmul indexing_maps = [affine_map<(b, m, n, d) -> (b, m, d)>, affine_map<(b, m, n, d) -> (b, n, d)>, affine_map<(b, m, n, d) -> (b, m, n)>] ins(%q, %k : tensor<3x6x16xf32>, tensor<3x5x16xf32>) outs(%f : tensor<3x6x5xf32>) -> tensor<3x6x5xf32>
+  %e1 = tensor.empty() : tensor<3x6xf32>
+  %f1 = linalg.fill ins(%low : f32) outs(%e1 : tensor<3x6xf32>) -> tensor<3x6xf32>
+  %mx = linalg.generic {indexing_maps = [affine_map<(b, m, n) -> (b, m, n)>, affine_map<(b, m, n) -> (b, m)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%s : tensor<3x6x5xf32>) outs(%f1 : tensor<3x6xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %y = arith.maximumf %a, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<3x6xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(b, m, n) -> (b, m, n)>, affine_map<(b, m, n) -> (b, m)>, affine_map<(b, m, n) -> (b, m, n)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s, %mx : tensor<3x6x5xf32>, tensor<3x6xf32>) outs(%e : tensor<3x6x5xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %x = arith.subf %a, %b : f32
+    %y = math.exp %x : f32
+    linalg.yield %y : f32
+  } -> tensor<3x6x5xf32>
+  %f0 = linalg.fill ins(%z : f32) outs(%e1 : tensor<3x6xf32>) -> tensor<3x6xf32>
+  %sum = linalg.generic {indexing_maps = [affine_map<(b, m, n) -> (b, m, n)>, affine_map<(b, m, n) -> (b, m)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%p : tensor<3x6x5xf32>) outs(%f0 : tensor<3x6xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %y = arith.addf %a, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<3x6xf32>
+  %eo = tensor.empty() : tensor<3x6x16xf32>
+  %fo = linalg.fill ins(%z : f32) outs(%eo : tensor<3x6x16xf32>) -> tensor<3x6x16xf32>
+  %ov = linalg.batch_matmul ins(%p, %v : tensor<3x6x5xf32>, tensor<3x5x16xf32>) outs(%fo : tensor<3x6x16xf32>) -> tensor<3x6x16xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(b, m, n) -> (b, m, n)>, affine_map<(b, m, n) -> (b, m)>, affine_map<(b, m, n) -> (b, m, n)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%ov, %sum : tensor<3x6x16xf32>, tensor<3x6xf32>) outs(%eo : tensor<3x6x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %x = arith.divf %a, %b : f32
+    linalg.yield %x : f32
+  } -> tensor<3x6x16xf32>
+  return %r : tensor<3x6x16xf32>
 }
