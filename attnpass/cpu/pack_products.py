@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -194,11 +193,9 @@ class PackProducts(Pass):
     Zen 4 45 ms for 58, in f16, half the rows, 45 for 112. Sums are in f32.
     """
 
-    name: ClassVar[str] = "attn-pack-products"
-    summary: ClassVar[str] = (
-        "CPUs: constant weights of products of many rows lie as loops read them"
-    )
-    backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
+    name = "attn-pack-products"
+    summary = "CPUs: constant weights of products of many rows lie as loops read them"
+    backends = ("llvm-cpu",)
 
     target: str = option("", "target to decide for, instead of the module's own")
 

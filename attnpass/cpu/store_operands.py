@@ -5,7 +5,6 @@ unless few rows read them from codes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -36,9 +35,9 @@ class StoreOperands(Pass):
     across, stays outside in the same way.
     """
 
-    name: ClassVar[str] = "attn-store-operands"
-    summary: ClassVar[str] = "CPUs: K, V and masks that are computed stand in memory"
-    backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
+    name = "attn-store-operands"
+    summary = "CPUs: K, V and masks that are computed stand in memory"
+    backends = ("llvm-cpu",)
 
     target: str = option("", "target to decide for, instead of the module's own")
 

@@ -8,9 +8,7 @@ does not come out as it should is put back, for IREE to lower by the configurati
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from math import ceil
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -149,7 +147,6 @@ def _is_read(facts: AttentionFacts, tiles: LoopTiles, name: str) -> bool:
     return widened_from(value) is not None and all(load_of(x.operand) for x in sources or [])
 
 
-@dataclass(frozen=True)
 class Vectorize(Pass):
     """Lowers attention that `attn-configure` marked, on llvm-cpu, to loops of our own: with many
     rows a row of the query stands in each lane of a vector, with few the head dim does.
@@ -159,10 +156,10 @@ class Vectorize(Pass):
     its configuration, with the reason in the report.
     """
 
-    name: ClassVar[str] = "attn-vectorize"
-    summary: ClassVar[str] = "CPUs: attention as vector loops of our own"
-    phase: ClassVar[str] = "executable-configurations"
-    backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
+    name = "attn-vectorize"
+    summary = "CPUs: attention as vector loops of our own"
+    phase = "executable-configurations"
+    backends = ("llvm-cpu",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         kernels = [each for each in kernels_for(module, "llvm-cpu") if _asked(each[0])]

@@ -6,9 +6,6 @@ product are IREE's, and a kernel that does not come out as it should is put back
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..attention.facts import find_ops
@@ -131,7 +128,6 @@ def _put(function: ir.Operation, tiles: RowTiles | TallTiles) -> str:
     return ""
 
 
-@dataclass(frozen=True)
 class VectorizeProducts(Pass):
     """Lowers products with a matrix of weights beside attention, on llvm-cpu, to loops in f32, f16
     and bf16, with sums in f32. With up to 16 rows each weight is read once, as it lies; with more,
@@ -139,10 +135,10 @@ class VectorizeProducts(Pass):
     is computed behind a product, element by element, stays in its kernel.
     """
 
-    name: ClassVar[str] = "attn-vectorize-products"
-    summary: ClassVar[str] = "CPUs: products with weights as vector loops of our own"
-    phase: ClassVar[str] = "executable-configurations"
-    backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
+    name = "attn-vectorize-products"
+    summary = "CPUs: products with weights as vector loops of our own"
+    phase = "executable-configurations"
+    backends = ("llvm-cpu",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         kernels = list(kernels_for(module, "llvm-cpu")) if find_ops(module) else []

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from iree.compiler import ir
 
 from ..ir import Builder
@@ -14,7 +11,6 @@ from ..passes import OpPass
 _WANTED = {"arith.maxnumf": "ogt", "arith.minnumf": "olt"}
 
 
-@dataclass(frozen=True)
 class HalfMaxima(OpPass):
     """Makes `maxnumf` and `minnumf` of two f16 a comparison and a choice.
 
@@ -22,13 +18,13 @@ class HalfMaxima(OpPass):
     `linalg.softmax` holds one, which begins with NaN: f16 softmaxes have no program on CPUs.
     """
 
-    name: ClassVar[str] = "attn-half-maxima"
-    summary: ClassVar[str] = "CPUs: maxima of f16 that leave NaN out have a program"
-    phase: ClassVar[str] = "executable-configurations"
-    backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
-    mends: ClassVar[str] = "softmaxes of f16 do not link on CPUs"
+    name = "attn-half-maxima"
+    summary = "CPUs: maxima of f16 that leave NaN out have a program"
+    phase = "executable-configurations"
+    backends = ("llvm-cpu",)
+    mends = "softmaxes of f16 do not link on CPUs"
 
-    in_bodies: ClassVar[bool] = True
+    in_bodies = True
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name in _WANTED and op.results[0].type == ir.F16Type.get(op.context)

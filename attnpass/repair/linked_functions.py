@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from iree.compiler import ir
 
@@ -199,19 +198,18 @@ _DOUBLES: dict[str, Callable[..., ComputedFloat]] = {
 }
 
 
-@dataclass(frozen=True)
 class LinkedFunctions(OpPass):
     """Writes functions for which IREE 3.13 calls a library, that it does not link on CPUs, out in
     others: `log10` and `trunc`, and in f64 also `erf`, `tanh`, the trigonometric ones and some
     more. Errors are of a few last digits; angles above 1e6 have those of a rounded angle.
     """
 
-    name: ClassVar[str] = "attn-linked-functions"
-    summary: ClassVar[str] = "CPUs: functions that IREE has no code for are written out"
-    backends: ClassVar[tuple[str, ...]] = ("llvm-cpu",)
-    mends: ClassVar[str] = "log10, trunc, and many functions in f64, have no program on CPUs"
+    name = "attn-linked-functions"
+    summary = "CPUs: functions that IREE has no code for are written out"
+    backends = ("llvm-cpu",)
+    mends = "log10, trunc, and many functions in f64, have no program on CPUs"
 
-    in_bodies: ClassVar[bool] = True
+    in_bodies = True
 
     def wanted(self, op: ir.Operation) -> bool:
         if op.name in _ALWAYS:
