@@ -38,9 +38,9 @@ _READ_BYTES = 16
 _SUBGROUPS, _ROWS = 4, 4
 # As many workgroups are left, to keep the multiprocessors of a large GPU busy.
 _WORKGROUPS = 264
-# Of a row that lanes do not divide: the fewest numbers, those for each subgroup, of which there are
-# so many at most, and those from which on a lane reads four at once, not two.
-_LEAST_NUMBERS, _OF_A_SUBGROUP, _MOST_SUBGROUPS, _LONG = 48, 256, 16, 1024
+# Of a row that lanes do not divide: the fewest numbers, the bytes for each subgroup, of which there
+# are so many at most, and the numbers from which on a lane reads four at once, not 4 bytes.
+_LEAST_NUMBERS, _OF_A_SUBGROUP, _MOST_SUBGROUPS, _LONG = 48, 512, 16, 1024
 _REDUCES_LAST = "reduction"
 
 
@@ -295,8 +295,10 @@ def _configure_odd(function: ir.Operation) -> int:
         fits = _is_along(op, places[row]) if places[row] else _is_elementwise(op)
         if not fits or {*itertools.chain(*places)} != {*range(len(iterator_kinds(op)))}:
             return 0
-    width = 4 if size >= _LONG else 2
-    fitting = [count for count in _powers(_MOST_SUBGROUPS) if size >= _OF_A_SUBGROUP * count]
+    stored = [value for value in loops.tensors(root, row) if _is_in_memory(value)]
+    each = max(map(element_bytes, stored), default=4)
+    width = 4 if size >= _LONG else max(1, 4 // each)
+    fitting = [count for count in _powers(_MOST_SUBGROUPS) if size * each >= _OF_A_SUBGROUP * count]
     subgroups = max(fitting, default=1)
     for op in along:
         if reduces(op) or _is_in_memory(op.results[0]):
