@@ -73,7 +73,7 @@ class ShortRows(Pass):
                 context.report.record(function, "fitted", what, rows=rows.count)
                 changed = True
             elif size := _configure_odd(function):
-                what = f"a workgroup of it reduces a row of {size}, not a thread"
+                what = f"a workgroup of it takes a row of {size}, or a part of one, not a thread"
                 context.report.record(function, "fitted", what, rows=1)
                 changed = True
         return changed
