@@ -219,9 +219,9 @@ def _best_of_pytorch(ways: Ways) -> str:
     return min((way for way in PYTORCH if "ms" in ways.get(way, {})), key=lambda w: ways[w]["ms"])
 
 
-def product_kernels() -> str:
+def product_kernels(run: str = "product_kernels_h200") -> str:
     """Microseconds of products by IREE's code, by precompiled kernels and by PyTorch."""
-    results = load("product_kernels_h200")
+    results = load(run)
     lines = []
     for case, ways in results.by_case("timed").items():
         kind, shape, *behind = case.split()
@@ -233,6 +233,19 @@ def product_kernels() -> str:
     head = ["rows x columns x depth", "IREE", "kernel", "PyTorch"]
     where = f"{on(results, 'microseconds on the GPU')}; errors against float64:\n\n"
     return where + table([*head, "PyTorch's time / kernel's", "error"], lines)
+
+
+def few_rows() -> str:
+    """Microseconds of few rows by kernels and by PyTorch, by how weights lie."""
+    results = load("product_kernels_h100")
+    lines: dict[str, list[str]] = {}
+    for case, ways in results.by_case("few").items():
+        shape = case.split()[1]
+        times = [f"{ways[way]['us']:.1f}" for way in ("kernel", "torch")]
+        lines.setdefault(shape, [shape.replace("x", " x ")]).extend(times)
+    head = ["rows x columns x depth", "(n, k): kernel", "PyTorch", "(k, n): kernel", "PyTorch"]
+    where = f"{on(results, 'microseconds on the GPU')}, operands in memory:\n\n"
+    return where + table(head, list(lines.values()))
 
 
 # docs/notes/gpu.md
@@ -527,6 +540,10 @@ BLOCKS: dict[tuple[str, str], Block] = {
     ("notes/gpu.md", "prefill"): Block(prefill, ("configure_h200",)),
     ("notes/gpu.md", "other blocks"): Block(other_blocks_on_gpu, ("blocks_h200",)),
     ("notes/gpu.md", "f32"): Block(f32, ("configure_f32_h200",)),
+    ("notes/kernels.md", "products"): Block(
+        lambda: product_kernels("product_kernels_h100"), ("product_kernels_h100",)
+    ),
+    ("notes/kernels.md", "few rows"): Block(few_rows, ("product_kernels_h100",)),
     ("notes/kernels.md", "decode"): Block(kernel_decode, ("kernels_h200",)),
     ("notes/kernels.md", "prefill"): Block(kernel_prefill, ("kernels_h200",)),
     ("notes/kernels.md", "floats"): Block(kernel_floats, ("kernels_h200",)),

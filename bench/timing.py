@@ -60,10 +60,15 @@ def kernels_of(call: Callable[[], Any]) -> list[tuple[str, float]]:
     return [(event.name, event.time_range.elapsed_us()) for event in events]
 
 
-def gpu_microseconds(calls: Mapping[str, Callable[[], Any]], turns: int) -> dict[str, float]:
-    """Of a call of each name, the median over `turns` of what its kernels take."""
+def gpu_microseconds(
+    calls: Mapping[str, Callable[[], Any]], turns: int, before: Callable[[], Any] | None = None
+) -> dict[str, float]:
+    """Of a call of each name, the median over `turns` of what its kernels take; `before` each of
+    them something may be done, which does not count."""
     spent: dict[str, list[float]] = {name: [] for name in calls}
     for name in in_turns(list(calls), turns):
+        if before is not None:
+            before()
         spent[name].append(sum(us for _, us in kernels_of(calls[name])))
     return {name: round(statistics.median(times), 2) for name, times in spent.items()}
 

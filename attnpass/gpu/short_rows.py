@@ -15,10 +15,13 @@ from ..ir import (
     body_names,
     collect,
     element_bytes,
+    element_type,
+    is_float,
     iterator_kinds,
     maps,
     printed,
     ranked_shape,
+    reduces,
     set_attribute,
     users,
 )
@@ -34,9 +37,9 @@ _READ_BYTES = 16
 _SUBGROUPS, _ROWS = 4, 4
 # As many workgroups are left, to keep the multiprocessors of a large GPU busy.
 _WORKGROUPS = 264
-# Of a row that lanes do not divide: the bytes of a lane's step, the steps that a subgroup has at
-# least, subgroups of a workgroup at most, and the fewest numbers.
-_STEP_BYTES, _LEAST_STEPS, _MOST_SUBGROUPS, _LEAST_NUMBERS = 4, 4, 16, 48
+# Of a row that lanes do not divide: the fewest numbers, the bytes for each subgroup, of which there
+# are so many at most, and the numbers from which on a lane reads four at once, not 4 bytes.
+_LEAST_NUMBERS, _OF_A_SUBGROUP, _MOST_SUBGROUPS, _LONG = 48, 512, 16, 1024
 _REDUCES_LAST = "reduction"
 
 
@@ -68,7 +71,7 @@ class ShortRows(Pass):
                 context.report.record(function, "fitted", what, rows=rows.count)
                 changed = True
             elif size := _configure_odd(function):
-                what = f"a workgroup of it reduces a row of {size}, not a thread"
+                what = f"a workgroup of it takes a row of {size}, or a part of one, not a thread"
                 context.report.record(function, "fitted", what, rows=1)
                 changed = True
         return changed
@@ -263,11 +266,12 @@ def _with_rows(configuration: ir.Attribute, place: int, rows: _Rows) -> str:
 
 
 def _configure_odd(function: ir.Operation) -> int:
-    """Configures a kernel in which a thread reduces a row so that a workgroup does, for rows whose
-    size 32 does not divide; returns that size, or 0 where it is left:
+    """Configures a kernel in which a thread reduces a row, or makes one element, so that a
+    workgroup takes a row, or a part of one that nothing reduces, for rows whose size 32 does not
+    divide; returns that size, or 0 where it is left:
 
     1. where not just one op is configured, a sum (or the like) over its last loop by single
-       threads, or it is a product;
+       threads, or elementwise; or it is a product;
     2. where one of the ops is no loop over whole rows, elementwise or summing along them, whose
        tensors have the row's dim last, nor an elementwise one of what rows give; or has dims of
        its own.
@@ -275,7 +279,7 @@ def _configure_odd(function: ir.Operation) -> int:
     ops = collect(function, lambda op: op.name.startswith(("linalg.", "iree_linalg_ext.")))
     ops = [op for op in ops if op.name not in ("linalg.fill", "linalg.yield", "linalg.index")]
     roots = [op for op in ops if _CONFIGURATION in op.attributes]
-    if len(roots) != 1 or not _is_a_threads(roots[0]):
+    if len(roots) != 1 or not (_is_a_threads(roots[0]) or _is_one_by_one(roots[0])):
         return 0
     (root,), loops = roots, _SharedLoops(function)
     sizes = _sizes(root)
@@ -290,14 +294,14 @@ def _configure_odd(function: ir.Operation) -> int:
         if not fits or {*itertools.chain(*places)} != {*range(len(iterator_kinds(op)))}:
             return 0
     stored = [value for value in loops.tensors(root, row) if _is_in_memory(value)]
-    width = max(1, _STEP_BYTES // max(map(element_bytes, stored), default=_STEP_BYTES))
-    fitting = [s for s in _powers(_MOST_SUBGROUPS) if size >= _LEAST_STEPS * _LANES * width * s]
+    each = max(map(element_bytes, stored), default=4)
+    width = 4 if size >= _LONG else max(1, 4 // each)
+    fitting = [count for count in _powers(_MOST_SUBGROUPS) if size * each >= _OF_A_SUBGROUP * count]
     subgroups = max(fitting, default=1)
     for op in along:
-        reduces = _REDUCES_LAST in iterator_kinds(op)
-        if reduces or _is_in_memory(op.results[0]):
+        if reduces(op) or _is_in_memory(op.results[0]):
             rank = maps.num_dims(op.attributes["indexing_maps"])
-            text = _of_a_workgroup(rank, reduces, op == root, width, subgroups)
+            text = _of_a_workgroup(rank, reduces(op), op == root, width, subgroups)
             set_attribute(op, _CONFIGURATION, text)
     info = printed.with_pipeline(
         function.attributes["translation_info"], f"#iree_gpu.pipeline<{_PIPELINE}>"
@@ -328,32 +332,43 @@ def _is_a_threads(op: ir.Operation) -> bool:
     )
 
 
+def _is_one_by_one(op: ir.Operation) -> bool:
+    """Whether threads make one element each of an elementwise generic."""
+    thread = printed.numbers(op.attributes[_CONFIGURATION], "thread")
+    return _is_elementwise(op) and {*thread} == {1}
+
+
 def _is_elementwise(op: ir.Operation) -> bool:
     return op.name == "linalg.generic" and {*iterator_kinds(op)} <= {"parallel"}
 
 
 def _is_along(op: ir.Operation, places: Sequence[int]) -> bool:
-    """Whether a generic with one result runs along whole rows by its last loop, at these places,
-    and reads them as they lie."""
+    """Whether a generic of floats with one result runs along whole rows by its last loop, at these
+    places, and reads them as they lie."""
     if op.name != "linalg.generic" or len(op.results) != 1 or not _tensors(op):
         return False
     *outer, _ = iterator_kinds(op)
     row = len(outer)
     lie = all(row not in dims[:-1] for _, dims in _tensors(op))
     plain = not any(name.startswith("tensor.") for name in body_names(op))
-    return [*places] == [row] and {*outer} <= {"parallel"} and lie and plain
+    # IREE's compiler comes to no end where a row's largest number is looked for by its place.
+    plain = plain and not (reduces(op) and "linalg.index" in body_names(op))
+    floats = all(is_float(element_type(value)) for value, _ in _tensors(op))
+    return [*places] == [row] and {*outer} <= {"parallel"} and lie and plain and floats
 
 
-def _of_a_workgroup(rank: int, reduces: bool, is_root: bool, width: int, subgroups: int) -> str:
+def _of_a_workgroup(rank: int, is_sum: bool, is_root: bool, width: int, subgroups: int) -> str:
     """The configuration of an op whose rows are a workgroup's, `width` numbers a lane at a time."""
     outer, dims = [0] * (rank - 1), list(range(rank))
     ones = [1] * (rank - 1)
     lists = {
         "lane_basis": [[*ones, _LANES], dims],
-        "partial_reduction" if reduces else "serial": [*outer, _LANES * subgroups * width],
+        "partial_reduction" if is_sum else "serial": [*outer, _LANES * subgroups * width],
         "subgroup_basis": [[*ones, subgroups], dims],
         "thread": [*outer, width],
     }
-    lists |= {"workgroup": [*ones, 0]} if is_root else {}
+    # What nothing reduces is cut into as much as a workgroup takes at once.
+    part = 0 if is_sum else _LANES * subgroups * width
+    lists |= {"workgroup": [*ones, part]} if is_root else {}
     words = ", ".join(f"{name} = {numbers}" for name, numbers in lists.items())
     return f"#iree_gpu.lowering_config<{{{words}}}>"

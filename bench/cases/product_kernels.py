@@ -5,7 +5,8 @@ bias, GELU (erf or tanh), SiLU, times a tensor or the product with other weights
 sums in f32, rounded to its type; in batches each product has its own weights. Weights may be stored
 (depth, columns), results of sequences written with heads of 64 columns in front of rows, or
 transposed. `right` cases have odd sizes, and run three times: the bits must
-be the same. `timed` cases are those of whole blocks. Errors are relative L2 distances to float64;
+be the same. `timed` cases are those of whole blocks, `few` are of few rows and have their operands
+in memory. Errors are relative L2 distances to float64;
 times are the GPU's, from CUPTI through torch's profiler, programs taking turns, with operands in
 the cache where they fit.
 """
@@ -29,6 +30,8 @@ from bench.timing import gpu_microseconds, relative_error
 SM_90 = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90", "--iree-input-type=torch")
 WAYS = {"iree": "never", "kernel": "always"}
 TURNS = 9
+# More than a cache holds.
+FLUSH_BYTES = 1 << 28
 BEHIND = ("", "bias", "bias gelu", "bias tanh", "add", "bias add", "silu gated")
 FEW_BEHIND = ("", "bias", "bias gelu", "add", "bias add", "silu multiply")
 SIZES = (
@@ -89,6 +92,27 @@ TIMED = (
     ("f16", (2048, 14336, 4096), "silu gated"),
     ("f16", (16, 4096, 4096), ""),
     ("f16", (64, 4096, 4096), ""),
+    ("f16", (4616, 2730, 1024), "bias"),
+    ("f16", (4616, 1024, 2730), "bias add"),
+    ("f16", (4616, 5, 1024), ""),
+    ("f16", (4616, 100, 1024), "bias"),
+    ("f16", (8, 50257, 768), ""),
+    ("f16", (512, 50257, 768), ""),
+    ("f16", (4096, 30522, 1024), "bias"),
+)
+# Few rows, with weights from memory.
+FEW_ROWS = (8, 64)
+FEW_TIMED = (
+    (1024, 4096), (1280, 5120), (2048, 4096), (3072, 4096), (4096, 4096), (4096, 14336),
+    (6144, 4096), (8192, 4096), (14336, 4096), (28672, 4096),
+)  # fmt: skip
+# Columns and depths that 8 does not divide.
+ODD_SIZES = (
+    ((300, 1001, 333), "bias add", False, "nk"),
+    ((300, 333, 1001), "bias gelu", True, "nk"),
+    ((200, 77, 250), "silu gated", False, "kn"),
+    ((5, 257, 100), "bias", False, "nk"),
+    ((40, 77, 1001), "add", False, "kn"),
 )
 
 
@@ -112,7 +136,8 @@ class KernelProduct:
         size = [*lead, self.rows, self.columns, self.depth]
         words = [self.kind, "x".join(map(str, size)), *["kn"] * (self.weights == "kn")]
         words += [self.written] if self.written else []
-        return " ".join([*words, *self.behind.split(), *["unknown rows"] * self.unknown])
+        words += [*self.behind.split(), *["unknown rows"] * self.unknown]
+        return " ".join([*words, *["from memory"] * (self.part == "few")])
 
     @property
     def function(self) -> str:
@@ -121,6 +146,10 @@ class KernelProduct:
     @property
     def ways(self) -> tuple[str, ...]:
         return tuple(WAYS) if self.part == "timed" else ("kernel",)
+
+    @property
+    def is_timed(self) -> bool:
+        return self.part in ("timed", "few")
 
     def operands(self) -> dict[str, tuple[int, ...]]:
         """Shapes by name, in the function's order."""
@@ -169,7 +198,13 @@ def cases() -> list[KernelProduct]:
         found.append(KernelProduct("timed", "f16", 1777, columns, 4096, unknown=True))
     for (batch, rows, n, k), weights, behind in TIMED_BATCHES:
         found.append(KernelProduct("timed", "f16", rows, n, k, behind, False, batch, weights))
+    for n, k in FEW_TIMED:
+        for weights in ("nk", "kn"):
+            for rows in FEW_ROWS:
+                found.append(KernelProduct("few", "f16", rows, n, k, weights=weights))
     for kind in ("f16", "bf16"):
+        for size, behind, is_open, weights in ODD_SIZES:
+            found.append(KernelProduct("right", kind, *size, behind, is_open, weights=weights))
         for place, behind in enumerate(BEHIND):
             unknown = UNKNOWN_SIZES[place]
             found.append(KernelProduct("right", kind, *SIZES[place], behind))
@@ -225,7 +260,9 @@ def run(folder: Path, product: KernelProduct, _: argparse.Namespace) -> Iterator
         errors[way] = {"error": relative_error(got[0].double().cpu().numpy(), wanted)}
         errors[way]["same_bits"] = all(torch.equal(got[0], other) for other in got[1:])
         calls[way] = lambda f=function: f(*placed).to_host()
-    times = gpu_microseconds(calls, TURNS) if product.part == "timed" else {}
+    filled = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
+    before = (lambda: (filled.zero_(), torch.cuda.synchronize())) if product.part == "few" else None
+    times = gpu_microseconds(calls, TURNS, before) if product.is_timed else {}
     for way, found in errors.items():
         spent = {"us": times[way]} if way in times else {}
         yield row(product.name, way, found | spent, part=product.part)

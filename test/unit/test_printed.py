@@ -14,6 +14,7 @@ READS_OTHER_TEXT = {
     "ir/printed.py",
     "machines/amd/machine.py",
     "machines/nvidia/machine.py",
+    "onnx/compiled.py",
     "passes.py",
     "report/groups.py",
     "torch/importer.py",

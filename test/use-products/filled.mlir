@@ -17,11 +17,13 @@
 // CHECK-DAG: %[[W:.*]] = util.global.load @w
 // CHECK-DAG: tensor.pad %[[W]] low[0, 0] high[7, 4]
 // CHECK-DAG: tensor.pad %[[B]] low[0] high[7]
-// CHECK-DAG: tensor.extract %[[A]]
-// CHECK-DAG: tensor.extract %[[O]]
+// CHECK-DAG: linalg.generic {{.*}} ins(%[[A]] : tensor<2x?x60xf16>)
+// CHECK-DAG: linalg.generic {{.*}} ins(%[[O]] : tensor<2x?x521xf16>)
 // CHECK: hal.dispatch.extern
 // CHECK-SAME: tensor<?x64xf16>{{.*}}, tensor<528x64xf16>, tensor<528xf16>, tensor<?x528xf16>{{.*}} -> (tensor<?x528xf16>
-// CHECK: tensor.extract_slice %{{.*}}[0, 0] [%{{.*}}, 521] [1, 1]
+// CHECK: %[[CUT:.*]] = tensor.extract_slice %{{.*}}[0, 0] [%{{.*}}, 521] [1, 1]
+// CHECK: linalg.generic {{.*}} ins(%[[CUT]] : tensor<?x521xf16>)
+// CHECK: arith.select
 util.global private @w = #flow.parameter.named<"model"::"w"> : tensor<521x60xf16>
 func.func @constant(%a: tensor<2x?x60xf16>, %b: tensor<521xf16>, %o: tensor<2x?x521xf16>) -> tensor<2x?x521xf16> {
   %zero = arith.constant 0.0 : f32

@@ -78,7 +78,7 @@ _BATCH_WORKGROUPS = {
 }
 # Rows, columns and seconds of IREE's tiles, as above.
 _IREE_TILES = ((64, 64, 7.1e-9), (64, 128, 9.0e-9), (128, 128, 15.5e-9), (128, 256, 20.8e-9))
-_IREE_FEW_ROWS, _IREE_DEPTH, _IREE_RATE = 16, 12.5e-9, 1.85e12
+IREE_FEW_ROWS, _IREE_DEPTH, _IREE_RATE = 16, 12.5e-9, 1.85e12
 _IREE_ODD = 1.3
 _IREE_ACTIVATIONS = {"none": 0.0, "gelu": 10e-12, "gelu_tanh": 4e-12, "silu": 4e-12}
 _IREE_ACTIVATIONS |= {"quick_gelu": 4e-12}
@@ -113,7 +113,7 @@ def iree_product_seconds(work: ProductWork, target: Target) -> float:
     """IREE's code for this product, configured by attnpass, and for what is behind it."""
     elements = work.batch * work.rows * work.activated
     behind = elements * _IREE_ACTIVATIONS.get(work.activation, 0.0)
-    if work.known and work.rows <= _IREE_FEW_ROWS:
+    if work.known and work.rows <= IREE_FEW_ROWS:
         each = max(work.k * _IREE_DEPTH, work.bytes_moved / work.count / _IREE_RATE)
         return behind + work.count * (2e-6 + each)
     waves = [

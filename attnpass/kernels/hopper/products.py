@@ -35,12 +35,14 @@ from .extern import launch
 from .few_rows import Division, division
 from .filled import (
     columns_of,
+    cut_columns,
     fill_last,
     fill_up,
     filled,
     filling_seconds,
     has_columns_behind,
     has_depth_behind,
+    unfilled_factor,
 )
 from .manifest import ProductKernel, load_products
 from .places import is_stored, read_by
@@ -388,6 +390,7 @@ def _plan(
     # IREE's code takes all rows of one matrix of weights together.
     whole = replace(work, rows=rows * batch, batch=1) if facts.loops is None else work
     own, taken = iree_product_seconds(whole, target), product_seconds(work, kernel, target)
+    own *= unfilled_factor(facts)
     left = _left_seconds(facts, epilogue, work)
     if place is None or place.reader is None:
         left += _turning_seconds(epilogue.result, work)
@@ -478,7 +481,7 @@ def _replace(plan: ProductPlan) -> ir.Operation:
     given = [rows, *weights, *read]
     made = launch(build, plan.kernel, _workgroups(facts, plan), numbers, given, results)[0]
     if has_columns_behind(facts):
-        made = build.extract_slice(made, [0, 0], [flat[0], columns_of(facts)])
+        made = cut_columns(build, made, facts, epilogue.result)
     lead = list(range(len(wanted) - 1))
     new = build.expand(made, [lead, [len(lead)]], wanted)
     # The program may leave open what the rows' type says.

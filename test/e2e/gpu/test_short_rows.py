@@ -120,6 +120,29 @@ def test_odd_norms(form: str, kind: str, width: int) -> None:
     assert _norm(form, kind, 2, width) == 1
 
 
+def test_odd_elements() -> None:
+    """A row that lanes do not divide, in two workgroups, the last of which is not full."""
+    text = """
+func.func @main(%x: tensor<3x77xf16>, %w: tensor<77xf16>) -> tensor<3x77xf16> {
+  %space = tensor.empty() : tensor<3x77xf16>
+  %made = linalg.generic {indexing_maps = [affine_map<(t, d) -> (t, d)>,
+      affine_map<(t, d) -> (d)>, affine_map<(t, d) -> (t, d)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%x, %w : tensor<3x77xf16>, tensor<77xf16>) outs(%space : tensor<3x77xf16>) {
+  ^bb0(%a: f16, %b: f16, %old: f16):
+    %y = arith.mulf %a, %b : f16
+    linalg.yield %y : f16
+  } -> tensor<3x77xf16>
+  return %made : tensor<3x77xf16>
+}"""
+    configured, rows = _configured(text)
+    assert rows == 1
+    random = np.random.default_rng(1)
+    x, w = (random.standard_normal(size).astype(np.float16) for size in ((3, 77), 77))
+    (found,) = run_gpu_module(lower(configured), [x, w])
+    assert np.array_equal(found, x * w)
+
+
 def _norm(form: str, kind: str, tokens: int, width: int) -> int:
     """Checks a norm; returns how many rows a workgroup takes, 0 if it is left."""
     heads = 3
