@@ -163,7 +163,9 @@ class ExpressionReader(ScalarReader[tuple[int, ...], "Expression"]):
         inputs = self.inputs(op, scope)
         if None in inputs:
             return None
-        kind, (given, *_) = str(op.results[0].type), inputs
+        kind = str(op.results[0].type)
+        # Constants that are no floats have no inputs.
+        given = inputs[0] if inputs else None
         if op.name in CASTS and isinstance(given, Number) and kind in INFINITE:
             return Number(rounded(given.number, kind), op.results[0])
         attributes = ", ".join(f"{name} = {op.attributes[name]}" for name in op.attributes)
