@@ -164,8 +164,10 @@ class ExpressionReader(ScalarReader[tuple[int, ...], "Expression"]):
         if None in inputs:
             return None
         kind = str(op.results[0].type)
-        if op.name in CASTS and isinstance(inputs[0], Number) and kind in INFINITE:
-            return Number(rounded(inputs[0].number, kind), op.results[0])
+        # Constants that are no floats have no inputs.
+        given = inputs[0] if inputs else None
+        if op.name in CASTS and isinstance(given, Number) and kind in INFINITE:
+            return Number(rounded(given.number, kind), op.results[0])
         attributes = ", ".join(f"{name} = {op.attributes[name]}" for name in op.attributes)
         text = f"{op.name} {attributes} {op.results[0].type}"
         return ScalarStep(op, text, tuple(inputs))  # type: ignore[arg-type]
