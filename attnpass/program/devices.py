@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ _KINDS = {
 _ALIASES = {"llvm-cpu": "cpu", "local-task": "cpu", "host": "cpu", "rocm": "hip"}
 # Of CUDA's cuDeviceGetAttribute: the compute capability.
 _MAJOR, _MINOR = 75, 76
+# All that were opened.
+_made: list[RuntimeDevice] = []
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,21 @@ def _opened(kind: str, index: int) -> RuntimeDevice:
         reason = f": {why}" if why else ""
         raise AttnError(f"there is no device '{kind}:{index}' here{reason} ({_existing()})")
     driver: Any = runtime.get_driver(_KINDS[kind][0])
-    return RuntimeDevice(kind, index, driver.create_device(found[index]["device_id"]))
+    _made.append(RuntimeDevice(kind, index, driver.create_device(found[index]["device_id"])))
+    return _made[-1]
+
+
+def _forget_devices() -> None:
+    """In a fork, which has none of the threads of the drivers that it knows."""
+    if _opened.cache_info().currsize:
+        from iree import runtime
+
+        for device in _made:
+            # To take it down, at exit too, would wait for its threads.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(device.hal))
+        _opened.cache_clear()
+        binding: Any = runtime._binding
+        binding.clear_hal_driver_cache()
 
 
 def _devices_of(kind: str) -> tuple[list[dict[str, int]], str]:
@@ -111,3 +128,7 @@ def _cuda_architecture(index: int) -> str:
     if failed:
         raise AttnError(f"the CUDA driver does not say what 'cuda:{index}' is (error {failed})")
     return f"sm_{found[0].value}{found[1].value}"
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_devices)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ class Executable:
     ):
         from iree import runtime
 
-        self.device = device
+        self.device, self._process = device, os.getpid()
         self._parameters = dict(parameters or {})
         instance = _instance()
         module = runtime.VmModule.copy_buffer(instance, vmfb)
@@ -53,6 +54,11 @@ class Executable:
         """Runs the program; AttnError with the runtime's words where it refuses."""
         from iree import runtime
 
+        if os.getpid() != self._process:
+            raise AttnError(
+                "it was compiled in another process, of which this is a fork: "
+                "compile it here, or start processes by 'spawn'"
+            )
         given: Any = runtime.VmVariantList(len(arguments))
         for value in arguments:
             if isinstance(value, runtime.HalBufferView):

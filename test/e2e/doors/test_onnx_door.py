@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +91,32 @@ def test_an_argument_stays_as_it_is() -> None:
     cache = memory[start : start + 64 * 16 * 4].view(np.float32).reshape(64, 16)
     result = attnpass.onnx.compile(model)(cache, np.array([[3]]), np.ones((1, 16), np.float32))
     assert result.sum() == 16 and cache.sum() == 0
+
+
+def test_a_fork_compiles_for_itself(tmp_path: Path) -> None:
+    """The runtime's threads are not in a fork: a program from before it is refused, not waited
+    for, and a fork ends."""
+    script = tmp_path / "fork.py"
+    onnx.save(bert_attention(), tmp_path / "m.onnx")
+    script.write_text(
+        "import os, sys, attnpass, numpy as np\n"
+        "x = np.ones((1, 8, 32), np.float32)\n"
+        "fast = attnpass.onnx.compile(sys.argv[1])\n"
+        "fast(x)\n"
+        "if os.fork() == 0:\n"
+        "    try:\n"
+        "        fast(x)\n"
+        "    except attnpass.AttnError as error:\n"
+        "        print(error)\n"
+        "    print(attnpass.onnx.compile(sys.argv[1])(x).shape)\n"
+        "    sys.exit(7)\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))\n"
+    )
+    command = [sys.executable, str(script), str(tmp_path / "m.onnx")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 7, done.stderr
+    assert "of which this is a fork: compile it here" in done.stdout
+    assert "(1, 8, 32)" in done.stdout
 
 
 def test_a_file_that_is_none(tmp_path: Path) -> None:
