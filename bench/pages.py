@@ -177,10 +177,10 @@ BEHIND = {
 }
 
 
-def blocks_on_gpu() -> str:
+def blocks_on_gpu(run: str = "blocks_h200") -> str:
     """Milliseconds of whole blocks by IREE, by attnpass and by PyTorch's ways; what of it the GPU
     works."""
-    results = load("blocks_h200")
+    results = load(run)
     names = {case.name: case.words for case in gpu_blocks.cases()}
     lines = []
     for case, ways in results.by_case().items():
@@ -199,9 +199,9 @@ def blocks_on_gpu() -> str:
     return where + table([*head, "error"], lines)
 
 
-def other_blocks_on_gpu() -> str:
+def other_blocks_on_gpu(run: str = "blocks_h200") -> str:
     """Milliseconds of layers of other models, beside PyTorch's CUDA graph."""
-    results = load("blocks_h200")
+    results = load(run)
     names = {case.name: case.words for case in gpu_blocks.cases()}
     lines = []
     for case, ways in results.by_case().items():
@@ -539,6 +539,10 @@ BLOCKS: dict[tuple[str, str], Block] = {
     ("passes.md", "passes"): Block(pass_table.passes),
     ("notes/gpu.md", "prefill"): Block(prefill, ("configure_h200",)),
     ("notes/gpu.md", "other blocks"): Block(other_blocks_on_gpu, ("blocks_h200",)),
+    ("notes/gpu.md", "blocks, H100"): Block(lambda: blocks_on_gpu("blocks_h100"), ("blocks_h100",)),
+    ("notes/gpu.md", "other blocks, H100"): Block(
+        lambda: other_blocks_on_gpu("blocks_h100"), ("blocks_h100",)
+    ),
     ("notes/gpu.md", "f32"): Block(f32, ("configure_f32_h200",)),
     ("notes/kernels.md", "products"): Block(
         lambda: product_kernels("product_kernels_h100"), ("product_kernels_h100",)

@@ -147,7 +147,8 @@ def backends(*names: str) -> dict[str, Any]:
 
 
 def captured(steps: Callable[[], Any], count: int = 1) -> Callable[[], None]:
-    """A CUDA graph of `count` times `steps`; a call replays it to its end."""
+    """A CUDA graph of `count` times `steps`; a call replays it to its end. It holds `steps`: what
+    they launch may be unloaded with them."""
     import torch
 
     steps()
@@ -157,7 +158,8 @@ def captured(steps: Callable[[], Any], count: int = 1) -> Callable[[], None]:
         for _ in range(count):
             steps()
 
-    def replay() -> None:
+    def replay(held: Callable[[], Any] = steps) -> None:
+        del held
         graph.replay()
         torch.cuda.synchronize()
 
