@@ -248,7 +248,8 @@ def _compile(
     configure(first)
     if not first.parse_source(open_source(session, options.input, data)):
         raise CompileError("the input does not parse")
-    last = drive(first, options.compile_from, options.compile_to, hooks, configure)
+    phases = options.compile_from, options.compile_to
+    last = drive(first, *phases, hooks, configure, hook.alone_at)
     if options.compile_to == "end" and options.output_format == "vm-bytecode":
         return output_bytes(last.output_vm_bytecode)
     if options.compile_to == "end" and options.output_format == "vm-c":

@@ -79,6 +79,8 @@ class PipelineHook:
         self.running: dict[str, str] = {}
         # Called whenever more is known of the present compile.
         self.on_progress: Callable[[], object] = lambda: None
+        # Phases of the present compile that must run in one thread.
+        self.alone_at: tuple[str, ...] = ()
         # Whether a function can be called from outside; None until that is known.
         self.has_entry: bool | None = None
 
@@ -108,7 +110,7 @@ class PipelineHook:
         while True:
             hooks = self.hooks(session, compile_from, compile_to, search, keep_v=True)
             try:
-                last = drive(invocation, compile_from, compile_to, hooks)
+                last = drive(invocation, compile_from, compile_to, hooks, alone_at=self.alone_at)
             except (CompileError, PassError) as error:
                 if not search.failed(self.failure(error)):
                     raise
@@ -152,6 +154,7 @@ class PipelineHook:
         first, last = phase_index(compile_from), phase_index(compile_to)
         flags = [*session.get_flags(non_default_only=False), *self.global_flags]
         self.report.level, specs = level_of(flags), specs_in(flags)
+        self.alone_at = specs.alone_at
         groups = {phase: search.kept(stages) for phase, stages in self.stages.items()}
         groups = {phase: stages for phase, stages in groups.items() if stages}
         cuda = undescribed_arch(session)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,9 +115,11 @@ def drive(
     stop: str,
     hooks: dict[str, Callable[[ir.Operation], None]],
     configure: Callable[[Invocation], None] = configure_nothing,
+    alone_at: Collection[str] = (),
 ) -> Invocation:
     """Compiles the module that `first` holds from phase `start` to `stop`, calling hooks[p]
-    with the module at the end of each phase p between them (in phase order).
+    with the module at the end of each phase p between them (in phase order). The phases
+    `alone_at` run in one thread.
 
     Returns the invocation to take the output from. Raises CompileError where IREE fails, with
     the first of its errors; its diagnostics are printed by then.
@@ -126,7 +128,7 @@ def drive(
     errors: list[tuple[str, str]] = []
     handler = session.context.attach_diagnostic_handler(lambda each: _listen(each, errors))
     try:
-        return _drive(first, start, stop, hooks, configure)
+        return _drive(first, start, stop, hooks, configure, alone_at)
     except CompileError as error:
         error.why, error.place = errors[0] if errors else ("", "")
         raise
@@ -150,22 +152,29 @@ def _drive(
     stop: str,
     hooks: dict[str, Callable[[ir.Operation], None]],
     configure: Callable[[Invocation], None],
+    alone_at: Collection[str],
 ) -> Invocation:
     from ..ir.threads import one_thread
     from ..phases import phase_index
 
     invocation, at = first, start
     session = first.session
-    if alone := _checked(first) and start == "start" and stop != "start":
+    if _checked(first) and start == "start" and stop != "start":
+        # IREE 3.13 copies the functions of FlexAttention while other threads rewrite them:
+        # one compile in a hundred then fails to legalize a `torch.constant.float`.
         hooks = {"input": lambda module: None, **hooks}
+        alone_at = ("input", *alone_at)
+
+    def execute(phase: str) -> None:
+        runs = range(phase_index(at) + 1, phase_index(phase) + 1)
+        is_alone = any(phase_index(one) in runs for one in alone_at)
+        with one_thread(session.context) if is_alone else contextlib.nullcontext():
+            _execute(invocation, at, phase)
+
     wanted = [p for p in hooks if phase_index(start) <= phase_index(p) <= phase_index(stop)]
     for phase in sorted(wanted, key=phase_index):
         if phase != at:
-            # IREE 3.13 copies the functions of FlexAttention while other threads rewrite them:
-            # one compile in a hundred then fails to legalize a `torch.constant.float`.
-            is_import = alone and at == "start"
-            with one_thread(session.context) if is_import else contextlib.nullcontext():
-                _execute(invocation, at, phase)
+            execute(phase)
         module = invocation.export_module()
         session.context.load_all_available_dialects()
         hooks[phase](module)
@@ -176,7 +185,7 @@ def _drive(
         invocation.import_module(module)
         at = phase
     if at != stop:
-        _execute(invocation, at, stop)
+        execute(stop)
     return invocation
 
 

@@ -32,6 +32,12 @@ class UserSpecs:
     tuning_spec: str = ""
     library: str = ""
 
+    @property
+    def alone_at(self) -> tuple[str, ...]:
+        """The phases that must run in one thread: IREE 3.13 holds a lock while it reads such a
+        file, and takes up another dispatch meanwhile, which may wait for that lock for ever."""
+        return ("executable-configurations",) if self.tuning_spec or self.library else ()
+
     def unread(self, backend: str) -> str:
         """Why the tuning spec has no effect on this backend, and what has; '' where it has."""
         if not self.tuning_spec or backend in _READ_SPECS:

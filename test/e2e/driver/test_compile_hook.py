@@ -18,6 +18,7 @@ from iree.compiler.api import Output, Session, Source
 from iree.compiler.tools import CompilerToolError
 
 import attnpass
+from attnpass.driver import session as driver
 from attnpass.driver.flags import iree_compile
 
 ROOT = Path(__file__).parents[3]
@@ -318,6 +319,24 @@ def test_without_passes_of_its_phase_the_hook_still_keeps_v() -> None:
     hook = attnpass.pipeline_hook("attn-propagate-layout{mode=never}", phase="input")
     flow = _text(hook.execute(_parsed(_session()), compile_to="flow"))
     assert v_types(flow) == v_types(compile_text(MODEL, flags=["--compile-to=flow", OFF]))
+
+
+@pytest.mark.skipif(os.cpu_count() == 1, reason="MLIR has one thread here")
+def test_a_users_spec_is_read_in_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where several read it, IREE's threads may wait for one another for ever."""
+    session, hook = _session(), attnpass.pipeline_hook()
+    hook.global_flags = ["--iree-codegen-tuning-spec-path=spec.mlir"]
+    execute, threads = driver._execute, {}
+
+    def watched(invocation, start: str, stop: str) -> None:
+        threads[stop] = session.context.get_num_threads()
+        execute(invocation, start, stop)
+
+    monkeypatch.setattr(driver, "_execute", watched)
+    hook.execute(_parsed(session), compile_to="executable-configurations")
+    last = threads.pop("executable-configurations")
+    assert last == 1 < min(threads.values())
+    assert session.context.get_num_threads() > 1
 
 
 def test_hundred_compiles_with_one_session() -> None:
