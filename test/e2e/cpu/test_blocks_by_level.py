@@ -90,8 +90,15 @@ LAYERS = (
 )
 
 
-@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
-@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
+# In bf16 loops are those of f32.
+RUNS = [
+    pytest.param(layer, level, id=f"{layer.name}-{level}")
+    for layer in LAYERS
+    for level in (("O2",) if layer.kind == "bf16" else ("O0", "O2", "O3"))
+]
+
+
+@pytest.mark.parametrize(("layer", "level"), RUNS)
 def test_loops_and_numbers(layer: Layer, level: str) -> None:
     block, inputs = (
         block_of(layer.model, layer.sizes, torch_type(layer.kind), "cpu"),
