@@ -46,6 +46,8 @@ def to_iree(device: Any, values: Any) -> Any:
 
     if isinstance(values, float | int):
         return values
+    if isinstance(values, np.generic):
+        values = np.asarray(values)  # numpy's tensors of no dims
     name = str(values.dtype).removeprefix("torch.")
     if isinstance(values, np.ndarray) and (name not in ELEMENTS or not values.size):
         return runtime.asdevicearray(device, np.array(values, order="C"))
