@@ -621,8 +621,7 @@ def main() -> int:
         names = [variant.name for variant in every]
         kept = {entry["name"]: entry for entry in [*old, *entries]}
         entries = [kept[name] for name in names if name in kept]
-    manifest = {"version": 1, "triton": TRITON, "kernels": entries}
-    text = json.dumps(manifest, indent=1) + "\n"
+    text = manifest_text(entries)
     if arguments.check:
         return check(arguments.out, text)
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -635,12 +634,18 @@ def main() -> int:
 
 def update_speeds(path: Path) -> None:
     """Writes the speeds that were measured since the kernels were built into their manifest."""
-    manifest = json.loads(path.read_text())
-    manifest["kernels"] = [
+    entries = [
         with_speed({key: old for key, old in entry.items() if not key.startswith("measured")})
-        for entry in manifest["kernels"]
+        for entry in json.loads(path.read_text())["kernels"]
     ]
-    path.write_text(json.dumps(manifest, indent=1) + "\n")
+    path.write_text(manifest_text(entries))
+
+
+def manifest_text(entries: list[dict[str, Any]]) -> str:
+    """The manifest of these kernels, a line each."""
+    lines = ",\n".join(f"  {json.dumps(entry)}" for entry in entries)
+    head = f'"version": 1,\n "triton": {json.dumps(TRITON)}'
+    return f'{{\n {head},\n "kernels": [\n{lines}\n ]\n}}\n'
 
 
 def check(folder: Path, text: str) -> int:
