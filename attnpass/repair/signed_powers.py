@@ -28,6 +28,10 @@ class SignedPowers(OpPass):
     For all targets it takes 0 to the power of a negative integer for minus infinity:
 
     3. That is 1 by the power of the positive one.
+
+    Of 16 bits it rounds each product:
+
+    4. Known whole powers above 3 are made in f32.
     """
 
     name = "attn-signed-powers"
@@ -39,7 +43,10 @@ class SignedPowers(OpPass):
     def wanted(self, op: ir.Operation) -> bool:
         if op.name == _WHOLE_POWER:
             exponent = whole_number(op.operands[1])
-            return exponent is not None and exponent < 0
+            if exponent is None:
+                return False
+            # A cube is rounded twice: as GELU has it, it stays as it is.
+            return exponent < 0 or (exponent > max(_RIGHT) and _is_narrow(op.results[0].type))
         if op.name != _POWER or not isinstance(op.operands[0].type, ir.FloatType):
             return False
         base, exponent = (scalar_number(value) for value in op.operands)
@@ -52,6 +59,8 @@ class SignedPowers(OpPass):
         if op.name == _WHOLE_POWER:
             number = whole_number(exponent) or 0
             op.results[0].replace_all_uses_with(_products(build, base, number, exponent.type))
+            if number > 0:
+                return "is made in f32: IREE rounds each of its products"
             return "is 1 by a power: IREE's of 0 by a negative integer is minus infinity"
         number = scalar_number(exponent)
         if number is not None and abs(number) <= _MOST_PRODUCTS:
@@ -81,13 +90,20 @@ def _is_for_cpus(op: ir.Operation) -> bool:
     return "llvm-cpu" in backends(op)
 
 
+def _is_narrow(kind: ir.Type) -> bool:
+    return isinstance(kind, ir.FloatType) and kind.width < 32
+
+
 def _products(build: Builder, base: ir.Value, exponent: int, kind: ir.Type) -> ir.Value:
-    """The power by a known integer, which IREE makes products of."""
+    """The power by a known integer, which IREE makes products of; of narrow types in f32."""
+    narrow = base.type
+    wide = ir.F32Type.get(narrow.context) if _is_narrow(narrow) else narrow
     number = build.constant_number(abs(exponent), kind)
-    power = build.create(_WHOLE_POWER, [base.type], [base, number]).results[0]
-    if exponent > 0:
-        return power
-    return build.apply("arith.divf", build.constant_float(1.0, base.type), power)
+    power = build.cast_float(base, wide)
+    power = build.create(_WHOLE_POWER, [wide], [power, number]).results[0]
+    if exponent < 0:
+        power = build.apply("arith.divf", build.constant_float(1.0, wide), power)
+    return build.cast_float(power, narrow)
 
 
 def _whole_and_odd(build: Builder, number: ir.Value) -> tuple[ir.Value, ir.Value]:

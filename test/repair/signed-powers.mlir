@@ -7,6 +7,7 @@
 // WHY-COUNT-1: has the sign of its base: IREE's power of a negative number is NaN
 // WHY-COUNT-1: is products: IREE's power of a negative number is NaN
 // WHY-COUNT-1: is 1 by a power: IREE's of 0 by a negative integer is minus infinity
+// WHY: is made in f32: IREE rounds each of its products
 // WHY-NOT: power
 
 module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device]} {
@@ -61,5 +62,23 @@ func.func @whole(%x: tensor<8xf32>, %e: tensor<8xf32>) -> tensor<8xf32> {
     linalg.yield %q : f32
   } -> tensor<8xf32>
   return %0 : tensor<8xf32>
+}
+
+// Of narrow types in f32.
+// CHECK-LABEL: func.func @narrow(
+// CHECK: %[[WIDE:.*]] = arith.extf %{{.*}} : f16 to f32
+// CHECK: %[[P:.*]] = math.fpowi %[[WIDE]]
+// CHECK: %[[NARROW:.*]] = arith.truncf %[[P]] : f32 to f16
+// CHECK: math.fpowi %[[NARROW]], %{{.*}} : f16, i32
+func.func @narrow(%x: tensor<8xf16>, %e: tensor<8xf16>) -> tensor<8xf16> {
+  %seven = arith.constant 7 : i32
+  %three = arith.constant 3 : i32
+  %0 = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%x : tensor<8xf16>) outs(%e : tensor<8xf16>) {
+  ^bb0(%a: f16, %o: f16):
+    %p = math.fpowi %a, %seven : f16, i32
+    %q = math.fpowi %p, %three : f16, i32
+    linalg.yield %q : f16
+  } -> tensor<8xf16>
+  return %0 : tensor<8xf16>
 }
 }
