@@ -374,3 +374,52 @@ func.func @sliced_mask(%q: tensor<2x512x64xf16>, %k: tensor<2x512x64xf16>, %v: t
   } -> tensor<2x512x64xf16>
   return %r : tensor<2x512x64xf16>
 }
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#mask = affine_map<(b, m, n, k1, k2) -> (m, k2)>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// Rows of 1000 bytes are filled up to 1008, whose distance the kernel is told.
+// CHECK-LABEL: func.func @filled_mask(
+// CHECK: linalg.generic
+// CHECK: -> tensor<512x504xf16>
+// CHECK: hal.dispatch.extern "attention_f16_d64_mask_f16_aligned"
+// CHECK-SAME: tensor<512x504xf16>
+// REMARK: output kernel: attention_f16_d64_mask_f16_aligned: {{.*}} to fill the mask's rows up to 504 numbers
+func.func @filled_mask(%q: tensor<2x512x64xf16>, %k: tensor<2x500x64xf16>, %v: tensor<2x500x64xf16>, %mask: tensor<512x500xf16>) -> tensor<2x512x64xf16> {
+  %scale = arith.constant 0.125 : f16
+  %e = tensor.empty() : tensor<2x512x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #mask, #o]> ins(%q, %k, %v, %scale, %mask : tensor<2x512x64xf16>, tensor<2x500x64xf16>, tensor<2x500x64xf16>, f16, tensor<512x500xf16>) outs(%e : tensor<2x512x64xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<2x512x64xf16>
+  return %r : tensor<2x512x64xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#mask = affine_map<(b, m, n, k1, k2) -> (b, m, k2)>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// Kernels take the distance of several masks from the number of keys.
+// CHECK-LABEL: func.func @masks_of_heads(
+// CHECK: hal.dispatch.extern "attention_f16_d64_mask_f16"
+// CHECK-SAME: tensor<2x512x500xf16>
+func.func @masks_of_heads(%q: tensor<2x512x64xf16>, %k: tensor<2x500x64xf16>, %v: tensor<2x500x64xf16>, %mask: tensor<2x512x500xf16>) -> tensor<2x512x64xf16> {
+  %scale = arith.constant 0.125 : f16
+  %e = tensor.empty() : tensor<2x512x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #mask, #o]> ins(%q, %k, %v, %scale, %mask : tensor<2x512x64xf16>, tensor<2x500x64xf16>, tensor<2x500x64xf16>, f16, tensor<2x512x500xf16>) outs(%e : tensor<2x512x64xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<2x512x64xf16>
+  return %r : tensor<2x512x64xf16>
+}

@@ -39,6 +39,8 @@ from .unseen import mask_may_hide_rows
 _DECODE_ROWS = 64
 # Fewer keys are not divided: no fewer were measured.
 _DIVIDED_KEYS = 512
+# A mask's rows of fewer keys are not filled up: its elements one by one take less than a launch.
+_FILLED_KEYS = 256
 _MOVED_V = Refusal("a V of another layout is no part of the cache")
 _READ = ("query", "key", "value")
 # Kinds of masks that are limits, each of which the next can stand for.
@@ -108,6 +110,10 @@ def _offers(
     kernels = _with_mask(kernels, mask, kind, placed)
     if mask.kind == "operand" and unaligned_slice(facts.value("mask")):
         kernels = [kernel for kernel in kernels if kernel.keys_multiple == 1]
+    keys = facts.extent(facts.k2)
+    if placed is not None and not (placed.by_row and facts.extent(placed.heads) == 1):
+        # Kernels take the distance of masks from the number of keys.
+        kernels = [kernel for kernel in kernels if not _fills_rows(kernel, keys)]
     if any(one.mask == "keys" or _loads_tiles(one) for one in kernels if one.mask_type != "none"):
         # Those that load a mask's elements one by one are for all other masks.
         kernels = [
@@ -139,6 +145,13 @@ def _offers(
 def _loads_tiles(kernel: Kernel) -> bool:
     """Whether a prefill kernel for masks loads tiles of one."""
     return kernel.kind == "prefill" and kernel.keys_multiple > 1 and not kernel.v_transposed
+
+
+def _fills_rows(kernel: Kernel, keys: int | None) -> bool:
+    """Whether a mask's rows, of so many keys, are filled up for a kernel that loads tiles of it."""
+    if kernel.mask_type == "none" or not _loads_tiles(kernel):
+        return False
+    return keys is not None and keys >= _FILLED_KEYS and keys % kernel.keys_multiple > 0
 
 
 def _row(facts: AttentionFacts, over_latents: bool) -> int:
@@ -260,7 +273,11 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | Refusal:
         words = " and ".join(map(str, heads))
         unknown = "how many keys is not known"
         return Refusal(f"there is no decode kernel for head dims {words}, and {unknown}")
-    found = [k for k in fitting if k.keys_multiple == 1 or (keys and keys % k.keys_multiple == 0)]
+    found = [
+        k
+        for k in fitting
+        if k.keys_multiple == 1 or (keys and keys % k.keys_multiple == 0) or _fills_rows(k, keys)
+    ]
     if not found:
         length = "known only at run time" if keys is None else str(keys)
         return Refusal(
@@ -333,15 +350,19 @@ def _plan(
         return sink
     lying = given.lying
     work = _work(facts, row, mask, given.group, given.repeats, kernel)
+    keys = facts.extent(facts.k2)
+    if placed is not None and keys is not None and _fills_rows(kernel, keys):
+        placed = replace(placed, row_size=keys + -keys % kernel.keys_multiple)
     if placed is not None:
         mask_bytes = _elements(facts, "mask") * element_bytes(facts.value("mask"))
         work = replace(work, mask_bytes=mask_bytes, mask_by_row=placed.by_row)
     fitted = _moving_seconds(facts, _fitted(facts, target), {}, given, target)
     own, kernel_time = iree_seconds(work) + fitted, kernel_seconds(work, kernel, target)
     copied = {*given.moved, *given.widened, *given.signed}
+    copied |= {"mask"} if placed is not None and placed.row_size else set()
     moving = _moving_seconds(facts, copied, given.widened, given, target)
     spared = _moving_seconds(facts, lying.spared, {}, given, target)
-    words = _words((kernel_time, own, moving), kernel, facts, given) + lying.words
+    words = _words((kernel_time, own, moving), kernel, facts, given, placed) + lying.words
     words += f", copies of slices would take {1e6 * spared:.0f} us" if spared else ""
     return KernelOffer(
         name=kernel.name,
@@ -543,11 +564,12 @@ def _words(
     kernel: Kernel,
     facts: AttentionFacts,
     given: GivenOperands,
+    placed: MaskPlace | None,
 ) -> str:
     """Why the kernel is worth it, or not: `seconds` are the kernel's, those of IREE's code, and
     those of what is done to operands for it."""
     kernel_time, own, moving = (1e6 * each for each in seconds)
-    done = _changes(kernel, given)
+    done = _changes(kernel, given, placed)
     words = f"about {kernel_time:.0f} us instead of {own:.0f}"
     words += kernel.measured and f" (measured: {kernel.measured})"
     if done:
@@ -561,9 +583,11 @@ def _words(
     return words
 
 
-def _changes(kernel: Kernel, given: GivenOperands) -> list[str]:
+def _changes(kernel: Kernel, given: GivenOperands, placed: MaskPlace | None) -> list[str]:
     """What is done to operands before the kernel reads them, in words."""
     done = [f"transpose the {' and the '.join(given.moved)}"] if given.moved else []
+    if placed is not None and placed.row_size:
+        done += [f"fill the mask's rows up to {placed.row_size} numbers"]
     if given.widened:
         done += [f"widen the {' and the '.join(given.widened)} to {kernel.element_type}"]
     if given.signed:

@@ -20,13 +20,15 @@ class MaskPlace:
 
     `order` is the order of the operand's dims that the kernel reads; `heads` are the iteration
     dims among its dims that number masks, `inner` those of the query's heads behind them;
-    `by_row` says whether each row has its own.
+    `by_row` says whether each row has its own, and `row_size` to how many elements rows are filled
+    up, so that each starts at a multiple of 16 bytes; None where they are read as they are.
     """
 
     order: tuple[int, ...]
     heads: tuple[int, ...]
     inner: tuple[int, ...]
     by_row: bool
+    row_size: int | None = None
 
 
 @dataclass(frozen=True)

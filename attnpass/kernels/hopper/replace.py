@@ -22,6 +22,7 @@ from ...ir import (
     sizes_of,
     static_size,
 )
+from ...ir.padding import is_padded_in_place, padded_to
 from .decode import launch_pieces
 from .extern import launch, runs_on_hopper
 from .places import UNIT, HeadPlace, common_places, numbers_of, ordered_place, rows_of
@@ -143,7 +144,7 @@ def _mask_numbers(facts: AttentionFacts, plan: KernelPlan, keys: Size) -> dict[s
     if place is None:
         return {}
     return {
-        "mask_stride": keys if place.by_row else 0,
+        "mask_stride": (place.row_size or keys) if place.by_row else 0,
         "mask_divisor": product([iteration_size(facts, dim) for dim in place.inner]),
         "mask_count": product([iteration_size(facts, dim) for dim in place.heads]),
     }
@@ -216,4 +217,10 @@ def _value(
 
 
 def _in_order(plan: KernelPlan, build: Builder, name: str, value: ir.Value) -> ir.Value:
-    return build.transpose(value, plan.order_of(name, value))
+    ordered = build.transpose(value, plan.order_of(name, value))
+    place = plan.mask_place
+    if name != "mask" or place is None or place.row_size is None:
+        return ordered
+    sizes, zero = sizes_of(ordered), build.constant_number(0, element_type(ordered))
+    in_place = is_padded_in_place(ordered, [len(sizes) - 1])
+    return padded_to(build, ordered, [*sizes[:-1], place.row_size], zero, in_place)
