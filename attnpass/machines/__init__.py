@@ -228,8 +228,8 @@ def backends(module: ir.Operation) -> set[str]:
     texts = _target_attributes(module)
     named = {name for text in texts for name in printed.backends(text)}
     binaries = descendants(module, "hal.executable", "hal.executable.binary")
-    formats = {str(binary.attributes["format"]) for binary in binaries}
-    return named | {name for name in GPUS if any(one.startswith(f'"{name}-') for one in formats)}
+    formats = {ir.StringAttr(binary.attributes["format"]).value for binary in binaries}
+    return named | {name for name in GPUS if any(one.startswith(f"{name}-") for one in formats)}
 
 
 def check_backend(module: ir.Operation, target: Target | None) -> None:
