@@ -223,6 +223,8 @@ def resolve_target(module: ir.Operation, name: str | None = None) -> Target | No
 def backends(module: ir.Operation) -> set[str]:
     """The names of all backends that the module's executable targets are for; behind the `hal`
     phase, where targets are gone, of the GPUs that its binaries are for."""
+    from iree.compiler import ir
+
     from ..ir import descendants, printed
 
     texts = _target_attributes(module)
