@@ -1,4 +1,5 @@
-"""The command lines of tools that search: options of their own, the compiler's flags handed on."""
+"""The command lines of the tools other than attn-compile: options of their own, and words handed on
+(the compiler's flags, passes)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ..driver.files import STANDARD
 from ..errors import AttnError
@@ -21,51 +22,66 @@ Options = TypeVar("Options", bound="ToolOptions")
 DRIVERS = {"cuda": "cuda", "llvm-cpu": "local-task"}
 
 
-def option(default: Any, name: str = "", words: Sequence[str] = ()) -> Any:
-    """A field that an option sets: its name where that is not the field's, and its `words`, the
+def option(default: Any, *names: str, words: Sequence[str] = ()) -> Any:
+    """A field that an option sets: its names where they are not the field's, and its `words`, the
     values that are allowed. What it takes is as the default is: nothing (a bool), a whole number
-    from 1 on, a text, or several texts."""
-    return field(default=default, metadata={"name": name, "words": words})
+    from 1 on, a text (also if it is None), or several texts."""
+    return field(default=default, metadata={"names": names, "words": words})
 
 
 @dataclass
 class ToolOptions:
-    """A command line, parsed: each field is an option, but for `model`, the word that is none, and
-    `flags`, those that are handed on."""
+    """A command line, parsed: each field is an option, but for `model`, the word that is none
+    (called a `noun`), and `flags`, those that are handed on."""
+
+    noun: ClassVar[str] = "model"
 
     model: str = ""
     flags: list[str] = field(default_factory=list)
+    version: bool = False
     help: bool = False
+
+    def is_answered(self, usage: str) -> bool:
+        """Whether all that is asked for is help or the version, which are printed."""
+        if self.help or self.version:
+            print(usage if self.help else version_text(), end="")
+        return self.help or self.version
+
+
+def named(options: ToolOptions | type[ToolOptions]) -> dict[str, Field[Any]]:
+    """The fields that options set, by the options' names."""
+    return {
+        name: field
+        for field in fields(options)
+        if field.name not in ("model", "flags")
+        for name in field.metadata.get("names") or (field.name.replace("_", "-"),)
+    }
 
 
 def parse_options(
     arguments: Sequence[str], options: Options, handed_on: tuple[str, ...] = ()
 ) -> Options:
-    """`options` with what the command line says, and in its flags what begins with one of
-    `handed_on`; AttnError for what is not known."""
-    known = {
-        field.metadata.get("name") or field.name.replace("_", "-"): field
-        for field in fields(options)
-        if field.name not in ("model", "flags")
-    }
+    """`options` with what the command line says, and in its flags the words that begin with one
+    of `handed_on`; AttnError for what is not known."""
+    known = named(options)
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
         if word == STANDARD or not word.startswith("-"):
             if options.model:
-                raise AttnError(f"more than one model: '{options.model}' and '{word}'")
+                raise AttnError(f"more than one {options.noun}: '{options.model}' and '{word}'")
             options.model = word
             continue
         name, separator, value = word.lstrip("-").partition("=")
         if name not in known:
-            if not name.startswith(handed_on):
+            if not name or not word.startswith(handed_on):
                 raise AttnError(f"unknown option '{word}'{_hint(name, known)}")
             options.flags.append(word)
         elif isinstance(known[name].default, bool):
             if separator:
                 raise AttnError(f"option '--{name}' takes no value, but has '{value}'")
             setattr(options, known[name].name, True)
-        elif not separator and (not rest or rest[0].startswith("-")):
+        elif not separator and (not rest or (rest[0].startswith("-") and rest[0] != STANDARD)):
             raise AttnError(f"option '{word}' needs a value")
         else:
             _set(options, known[name], name, value if separator else rest.pop(0))
@@ -83,7 +99,7 @@ def _set(options: ToolOptions, field: Field[Any], name: str, text: str) -> None:
         raise AttnError(f"'{text}' is not a value of --{name} (use {', '.join(words)})")
     if isinstance(before, list):
         before.append(text)
-    elif isinstance(before, str):
+    elif before is None or isinstance(before, str):
         setattr(options, field.name, text)
     elif text.isdigit() and int(text):
         setattr(options, field.name, int(text))
@@ -143,7 +159,6 @@ class StepOptions(ToolOptions):
     run_limit: int = 60
     compile_only: bool = False
     quiet: bool = False
-    version: bool = False
 
 
 Steps = TypeVar("Steps", bound=StepOptions)
@@ -157,7 +172,7 @@ class StepTool(Generic[Steps]):
     usage: str
     options: Callable[[], Steps]
     work: Callable[[Steps], int]
-    handed_on: tuple[str, ...] = ("iree-",)
+    handed_on: tuple[str, ...] = ("--iree-", "-iree-")
 
     def main(self, arguments: Sequence[str] | None) -> int:
         """The exit code; in a child of this process where the command line is this process's."""
@@ -167,8 +182,7 @@ class StepTool(Generic[Steps]):
 
     def _main(self, arguments: Sequence[str]) -> int:
         options = parse_options(arguments, self.options(), self.handed_on)
-        if options.help or options.version:
-            print(self.usage if options.help else version_text(), end="")
+        if options.is_answered(self.usage):
             return 0
         try:
             return self.work(options)

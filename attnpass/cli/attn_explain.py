@@ -27,13 +27,15 @@ needs no other file and no network.
   -o PAGE.html                   the page (default: standard output)
   --profile=FILE                 measured times: {"before": S, "after": S, "kernels": {NAME: S}}
                                  in seconds, or lines of iree-profile dispatch --format=jsonl
-  --help                         print this
+  --version, --help              print these
 """
 
 
 @dataclass
 class ExplainOptions(ToolOptions):
     """The command line, parsed; `model` is the report."""
+
+    noun = "report"
 
     output: str = option(STANDARD, "o")
     profile: str = ""
@@ -47,8 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _main(arguments: Sequence[str]) -> int:
     options = parse_options(arguments, ExplainOptions())
-    if options.help:
-        print(USAGE, end="")
+    if options.is_answered(USAGE):
         return 0
     if not options.model:
         raise AttnError("no report; give the file that attn-compile --attn-report wrote")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..driver.files import (
@@ -20,10 +20,10 @@ from ..driver.files import (
 from ..driver.modules import unconverted_for
 from ..errors import AttnError, PipelineError
 from ..report.text import sentences
+from .arguments import ToolOptions, named, option, parse_options
 from .diagnostics import Collector, Message, message_at, run_tool, split_chunks, verify_expected
 from .dialects import search_here
 from .guard import guarded
-from .version import version_text
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -58,39 +58,42 @@ Runs passes on an MLIR file: attnpass's own (--attn-...) and IREE's and MLIR's b
 
 
 @dataclass
-class OptOptions:
-    """The command line, parsed."""
+class OptOptions(ToolOptions):
+    """The command line, parsed; `flags` are the passes, as they were given."""
 
-    input: str = STANDARD
-    output: str = STANDARD
-    passes: list[str] = field(default_factory=list)
-    pipeline: str | None = None
-    target: str = ""
+    noun = "input file"
+
+    output: str = option(STANDARD, "o")
+    pipeline: str | None = option(None, "p", "pass-pipeline")
+    target: str | None = None
     report: str = ""
-    flags: set[str] = field(default_factory=set)
+    split_input_file: bool = False
+    verify_diagnostics: bool = False
+    remarks: bool = False
+    mlir_print_ir_before_all: bool = False
+    mlir_print_ir_after_all: bool = False
+    mlir_timing: bool = False
+    mlir_print_op_generic: bool = False
+    mlir_print_debuginfo: bool = False
+    no_verify: bool = False
+    show_passes: bool = False
+
+    @property
+    def input(self) -> str:
+        return self.model or STANDARD
+
+    @property
+    def passes(self) -> list[str]:
+        """The passes as pipeline text."""
+        return [_pass_text(word.lstrip("-")) for word in self.flags]
 
 
-_FLAGS = (
-    "split-input-file",
-    "verify-diagnostics",
-    "remarks",
-    "mlir-print-ir-before-all",
-    "mlir-print-ir-after-all",
-    "mlir-timing",
-    "mlir-print-op-generic",
-    "mlir-print-debuginfo",
-    "no-verify",
-    "show-passes",
-    "version",
-    "help",
-)
-_VALUES = {
-    "o": "output",
-    "p": "pipeline",
-    "pass-pipeline": "pipeline",
-    "target": "target",
-    "report": "report",
-}
+def _pass_text(word: str) -> str:
+    """`PASS{a=1}` for that, `PASS=a=1` and `PASS={a=1}`."""
+    name, separator, value = word.partition("=")
+    if not separator or "{" in name:
+        return word
+    return name + (value if value.startswith("{") else f"{{{value}}}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -102,10 +105,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _main(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
-    for flag, text in (("help", usage), ("version", version_text), ("show-passes", passes_text)):
-        if flag in options.flags:
-            write_output(STANDARD, text().encode())
-            return 0
+    if options.is_answered(USAGE):
+        return 0
+    if options.show_passes:
+        print(passes_text(), end="")
+        return 0
     stages = _stages(options)
     if options.target:
         from ..machines import named_target
@@ -124,46 +128,12 @@ def _main(arguments: Sequence[str]) -> int:
 
 def parse_arguments(arguments: Sequence[str]) -> OptOptions:
     """Options from the command line; AttnError for one that is not known."""
-    options = OptOptions()
-    given_input = False
-    rest = list(arguments)
-    while rest:
-        word = rest.pop(0)
-        if word == STANDARD or not word.startswith("-"):
-            if given_input:
-                raise AttnError(f"more than one input file: '{options.input}' and '{word}'")
-            options.input, given_input = word, True
-            continue
-        name, separator, value = word.lstrip("-").partition("=")
-        if "{" in name:
-            # --PASS{a=1} is --PASS={a=1}.
-            name, separator, value = word.lstrip("-").partition("{")
-            value = "{" + value
-        if not name:
-            raise AttnError(f"unknown option '{word}'; --help lists the options")
-        if name in _VALUES:
-            if not separator:
-                if not rest or (rest[0].startswith("-") and rest[0] != STANDARD):
-                    raise AttnError(f"option '{word}' needs a value")
-                value = rest.pop(0)
-            if name == "target" and not value:
-                raise AttnError(f"option '{word}' needs a value")
-            setattr(options, _VALUES[name], value)
-        elif name in _FLAGS:
-            if separator:
-                raise AttnError(f"option '--{name}' takes no value, but has '{value}'")
-            options.flags.add(name)
-        elif word.startswith("--"):
-            options.passes.append(f"{name}{_in_braces(value)}" if separator else name)
-        else:
-            raise AttnError(f"unknown option '{word}'; --help lists the options")
-    if options.passes and options.pipeline is not None:
+    options = parse_options(arguments, OptOptions(), ("--",))
+    if options.target == "":
+        raise AttnError("option '--target' needs a value")
+    if options.flags and options.pipeline is not None:
         raise AttnError("passes are given both one by one and by --pass-pipeline; use one way")
     return options
-
-
-def _in_braces(text: str) -> str:
-    return text if text.startswith("{") else f"{{{text}}}"
 
 
 def _stages(options: OptOptions) -> list[Stage]:
@@ -185,7 +155,7 @@ def _option_hint(passes: list[str]) -> str:
     import difflib
 
     for name in passes:
-        close = difflib.get_close_matches(name.split("{")[0], [*_FLAGS, *_VALUES], 1, 0.8)
+        close = difflib.get_close_matches(name.split("{")[0], named(OptOptions), 1, 0.8)
         if close:
             return f"; did you mean '--{close[0]}'?"
     return ""
@@ -204,12 +174,12 @@ class _FileRun:
         self.times: list[tuple[str, float]] = []
 
     def run(self, data: bytes) -> int:
-        flags, options = self.options.flags, self.options
+        options = self.options
         name = "<stdin>" if options.input == STANDARD else printable(options.input)
         chunks: list[str | bytes] = [data]
         if not is_bytecode(data):
             text = decode(data, name)
-            chunks = list(split_chunks(text)) if "split-input-file" in flags else [text]
+            chunks = list(split_chunks(text)) if options.split_input_file else [text]
         printed, failed = [], False
         for chunk in chunks:
             result = self._chunk(chunk, name)
@@ -217,9 +187,9 @@ class _FileRun:
                 failed = True
             else:
                 printed.append(result)
-        if "mlir-timing" in flags:
+        if options.mlir_timing:
             print(_timing_text(self.times), file=sys.stderr)
-        if "verify-diagnostics" in flags:
+        if options.verify_diagnostics:
             for problem in self.problems:
                 print(problem, file=sys.stderr)
             failed = bool(self.problems)
@@ -250,12 +220,12 @@ class _FileRun:
         for record in self.report.attentions[first_record:]:
             if record.location.startswith("-:"):
                 record.location = name + record.location[1:]
-        if "remarks" in self.options.flags:
+        if self.options.remarks:
             messages += _remarks(self.report, first_record)
             notes = sentences(self.report)[told:]
             messages += [Message("note", name, 0, 0, note) for note in notes]
         messages = [_in_file(message, name) for message in messages]
-        if "verify-diagnostics" in self.options.flags:
+        if self.options.verify_diagnostics:
             text = chunk if isinstance(chunk, str) else ""
             self.problems += verify_expected(text, messages, name)
         else:
@@ -274,29 +244,29 @@ class _FileRun:
         if found := unconverted_for(self.stages, module):
             place, words = found
             collector.messages.append(message_at(place, "warning", words))
-        flags = self.options.flags
+        options = self.options
         watch = Instrumentation()
-        if "mlir-print-ir-before-all" in flags:
+        if options.mlir_print_ir_before_all:
             watch.before = lambda text, op: _dump("Before", text, op)
-        if "mlir-print-ir-after-all" in flags:
+        if options.mlir_print_ir_after_all:
             watch.after = lambda text, op: _dump("After", text, op)
         target = None
-        if self.options.target:
+        if options.target:
             from ..machines import named_target
 
-            target = named_target(self.options.target)
+            target = named_target(options.target)
         run_pipeline(
             module,
             self.stages,
             PassContext(self.report, target),
-            verify="no-verify" not in flags,
+            verify=not options.no_verify,
             instrumentation=watch,
         )
         self.times += watch.seconds
         text = module.get_asm(
-            print_generic_op_form="mlir-print-op-generic" in flags,
-            enable_debug_info="mlir-print-debuginfo" in flags,
-            assume_verified="no-verify" in flags,
+            print_generic_op_form=options.mlir_print_op_generic,
+            enable_debug_info=options.mlir_print_debuginfo,
+            assume_verified=options.no_verify,
         )
         return text if text.endswith("\n") else text + "\n"
 
@@ -366,13 +336,13 @@ def passes_text() -> str:
     for phase in PHASES:
         here = [name for name in ours if load_pass(name).phase == phase]
         if here:
-            lines += [f"At the end of IREE's phase '{phase}':", *map(_pass_text, here)]
+            lines += [f"At the end of IREE's phase '{phase}':", *map(_pass_line, here)]
     lines.append("Not in the default pipeline:")
-    lines += [_pass_text(name) for name in pass_names() if name not in ours]
+    lines += [_pass_line(name) for name in pass_names() if name not in ours]
     return "\n".join(lines) + "\n"
 
 
-def _pass_text(name: str) -> str:
+def _pass_line(name: str) -> str:
     import dataclasses
 
     from ..passes import load_pass
@@ -384,10 +354,6 @@ def _pass_text(name: str) -> str:
         options.append(f"{spec.name.replace('_', '-')}={shown}")
     inner = f"{{{' '.join(options)}}}" if options else ""
     return f"  {name}{inner}  {cls.summary}"
-
-
-def usage() -> str:
-    return USAGE
 
 
 if __name__ == "__main__":

@@ -70,8 +70,8 @@ class TuneOptions(StepOptions):
 
     spec: str = option("", "o")
     table: str = ""
-    mode: str = option("cost", "attn-mode", MODES)
-    cache: str = option("kept", "attn-cache", CACHES)
+    mode: str = option("cost", "attn-mode", words=MODES)
+    cache: str = option("kept", "attn-cache", words=CACHES)
     tries: str = option("", "try")
     max_candidates: int = 0
     assume: int = 512

@@ -79,8 +79,8 @@ class VerifyOptions(StepOptions):
 
     inputs: str = ""
     random: int = 2
-    lengths: list[str] = field(default_factory=list, metadata={"name": "length"})
-    ranges: list[str] = field(default_factory=list, metadata={"name": "range"})
+    lengths: list[str] = field(default_factory=list, metadata={"names": ("length",)})
+    ranges: list[str] = field(default_factory=list, metadata={"names": ("range",)})
     function: str = ""
     json: str = ""
     compile_limit: int = 300
@@ -90,7 +90,7 @@ class VerifyOptions(StepOptions):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    handed_on = ("iree-", "attn-")
+    handed_on = ("--iree-", "-iree-", "--attn-", "-attn-")
     return StepTool("attn-verify", USAGE, VerifyOptions, _checked, handed_on).main(arguments)
 
 

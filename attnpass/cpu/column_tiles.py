@@ -158,8 +158,7 @@ def on_tiles(op: ir.Operation, found: Mapping[ir.Value, ir.Value], width: int) -
         else:
             reads.append((found.get(_below(value)) or _cut(build, value, width), (0, 1, 2)))
     init = build.empty(tile_sizes(op.results[0], width), element_type(op.results[0]))
-    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    return copy_generic(op, [*reads, (init, (0, 1, 2))], [parallel] * 3, build).results[0]
+    return copy_generic(op, [*reads, (init, (0, 1, 2))], ["parallel"] * 3, build).results[0]
 
 
 def hand_out(op: ir.Operation, value: ir.Value) -> None:

@@ -11,7 +11,7 @@ from math import prod
 
 from iree.compiler import ir
 
-from ..ir import DYNAMIC, collect, set_attribute
+from ..ir import DYNAMIC, collect, iterator_kinds, reduces, set_attribute
 
 # Elements of a vector that LLVM compiles in no time: rows by a head dim of up to 100.
 MOST_ELEMENTS = 1024
@@ -49,7 +49,5 @@ def _is_wide(op: ir.Operation, most_rows: int) -> bool:
 def _writes_in_order(op: ir.Operation) -> bool:
     orders = ir.ArrayAttr(op.attributes["indexing_maps"])
     written = ir.AffineMapAttr(orders[len(orders) - 1]).value
-    kinds = [str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"])]
-    return written == ir.AffineMap.get_identity(len(kinds)) and all(
-        "parallel" in kind for kind in kinds
-    )
+    loops = len(iterator_kinds(op))
+    return written == ir.AffineMap.get_identity(loops) and not reduces(op)

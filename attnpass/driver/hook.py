@@ -199,7 +199,7 @@ class PipelineHook:
         def run(module: ir.Operation) -> None:
             from ..ir import collect
             from ..machines import check_backend, resolve_target
-            from ..raising.decomposed import note_what_is_missing
+            from ..raising.decomposed import tell_what_is_missing
 
             if cuda:
                 describe_targets(module, *cuda, self.report)
@@ -208,7 +208,7 @@ class PipelineHook:
             if tells_what_is_missing:
                 self.has_entry = _has_entry(module)
                 raises = any(stage_name(stage) == RAISE for stage in stages)
-                note_what_is_missing(module, self.report, raises)
+                tell_what_is_missing(module, self.report, raises)
             if self.has_entry is False and phase_index(phase) >= phase_index(HAL_PHASE):
                 # IREE says so itself, if it is not stopped here.
                 raise AttnError("no function is public and has a body: there is nothing to compile")

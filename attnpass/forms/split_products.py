@@ -173,6 +173,5 @@ def _repeated_on(step: ir.Operation, value: ir.Value) -> ir.Value:
     """What a unary op makes of a tensor of another shape."""
     build, rank = Builder(step), len(ranked_shape(value))
     init = build.empty(sizes_of(value), element_type(step.results[0]))
-    kinds = [ir.Attribute.parse("#linalg.iterator_type<parallel>")] * rank
     reads = [(value, tuple(range(rank))), (init, tuple(range(rank)))]
-    return copy_generic(step, reads, kinds, build).results[0]
+    return copy_generic(step, reads, ["parallel"] * rank, build).results[0]

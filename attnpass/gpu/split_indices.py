@@ -214,7 +214,7 @@ def _split(loop: ir.Operation, dim: int, by: int) -> ir.Operation:
         (_cut(value, read, dim, by, build), _with_rest(read, dim, new))
         for value, read in zip(loop.operands, positions, strict=True)
     ]
-    kinds = list(loop.attributes["iterator_types"])
+    kinds = iterator_kinds(loop)
     copy = copy_generic(loop, reads, [*kinds, kinds[0]], build, index_dims=new)
     whole = build.collapse(copy.results[0], _groups(positions[-1], dim))
     loop.results[0].replace_all_uses_with(whole)

@@ -318,8 +318,7 @@ def _elementwise(
             reads.append((tiled, product.positions(loops)))
     init = build.empty(_new_sizes(product, count), element_type(op.results[0]))
     whole = tuple(range(len(product.new_loops)))
-    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    kinds = [parallel] * len(whole)
+    kinds = ["parallel"] * len(whole)
     return copy_generic(op, [*reads, (init, whole)], kinds, build).results[0]
 
 

@@ -89,6 +89,7 @@ from .sizes import (
 from .types import (
     DYNAMIC,
     element_bytes,
+    element_of,
     element_type,
     element_type_name,
     is_float,
@@ -128,6 +129,7 @@ __all__ = [
     "detached_copy",
     "element_bytes",
     "element_number",
+    "element_of",
     "element_type",
     "element_type_name",
     "erase",

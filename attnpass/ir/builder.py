@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from iree.compiler import ir
 
-from . import maps
+from . import maps, printed
 from .attributes import copied_attributes, index_array
 from .queries import defining_op
 from .scalars import ScalarBuilder
@@ -66,14 +66,13 @@ class Builder(ScalarBuilder):
         Loops that no init has are reductions. `body` gets a builder inside the region and
         the scalars, inputs first, and returns the scalars to yield.
         """
-        context, operands = self.anchor.context, [*inputs, *inits]
+        operands = [*inputs, *inits]
         loops = 1 + max((dim for m in positions for dim in m if dim is not None), default=-1)
         kept = {dim for m in positions[len(inputs) :] for dim in m}
         kinds = ["parallel" if loop in kept else "reduction" for loop in range(loops)]
-        iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
         attributes: dict[str, ir.Attribute] = {
             "indexing_maps": maps.maps_attribute(loops, positions),
-            "iterator_types": ir.ArrayAttr.get(iterators, context),
+            "iterator_types": printed.iterators(kinds),
             "operandSegmentSizes": self.segments(len(inputs), len(inits)),
         }
         results = [init.type for init in inits]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from iree.compiler import ir
 
+from . import printed
 from .attributes import known_attribute
 from .printing import print_alone
 from .refusal import Refusal
@@ -54,7 +55,7 @@ def elements_of(op: ir.Operation) -> Elements | Refusal:
         if attribute.is_splat or isinstance(element, ir.IntegerType | ir.FloatType | ir.IndexType):
             return Elements(attribute, shape, element)
         return Refusal(f"it is a constant whose {element} elements cannot be read")
-    if attribute is None or not _is_resource(attribute):
+    if attribute is None or not printed.is_resource(attribute):
         return Refusal(f"it is a constant whose {element} elements cannot be read")
     if not isinstance(element, ir.IntegerType | ir.FloatType):
         return Refusal(f"it is a resource whose {element} elements cannot be read")
@@ -78,11 +79,6 @@ def attribute_of(array: Array, kind: ir.RankedTensorType, like: Elements) -> ir.
     # The bindings bit-cast one item to one element, and look at the item's size only.
     items = data.view(f"u{_item_bytes(like.kind)}")
     return ir.DenseElementsAttr.get(items, type=kind)
-
-
-def _is_resource(attribute: ir.Attribute) -> bool:
-    """The bindings leave such an attribute without its class."""
-    return str(attribute).startswith("dense_resource<")
 
 
 def _item_bytes(kind: ir.Type) -> int:
@@ -112,9 +108,4 @@ def _raw_data(attribute: ir.Attribute, count: int) -> bytes:
 
 def resource_bytes(op: ir.Operation) -> bytes | None:
     """The blob that the value of a constant names, None if the module lacks it."""
-    text = print_alone(op)
-    start = text.find('"0x', text.find("dialect_resources"))
-    end = text.find('"', start + 3)
-    if start < 0 or "dialect_resources" not in text:
-        return None
-    return bytes.fromhex(text[start + 3 : end])[4:]
+    return printed.first_blob(print_alone(op))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from iree.compiler import ir
@@ -27,12 +27,42 @@ _TILED = ("workgroup", "distribution", "partial_reduction", "reduction", "thread
 # Names that IREE numbers anew whenever something in front of them changes.
 _NAMES = re.compile(r"%[\w$.-]+(?:#\d+)?|#[A-Za-z_]+\d*\b|\^bb\d+")
 _LOWERED = "#iree_codegen.no_pipeline"
+_CUDA = '#hal.executable.target<"cuda", "cuda-nvptx-fb">'
+_DESCRIBED_CUDA = """\
+#hal.executable.target<"cuda", "cuda-nvptx-fb", {{iree_codegen.target_info = #iree_gpu.target<
+  arch = "{arch}", features = "{features}", wgp = <
+    compute = fp64|fp32|fp16|int64|int32|int16|int8, storage = b64|b32|b16|b8,
+    subgroup = shuffle|arithmetic, dot = dp4xi8toi32,
+    mma = [<NV_MMA_SYNC_F32_16x8x16_F16>, <NV_MMA_SYNC_F16_16x8x16_F16>,
+           <NV_MMA_SYNC_F32_16x8x16_BF16>, <NV_MMA_SYNC_F32_16x8x32_F8E4M3FN>,
+           <NV_MMA_SYNC_F32_16x8x32_F8E5M2>, <NV_WMMA_F32_16x16x16_F16>,
+           <NV_WMMA_F16_16x16x16_F16>],
+    subgroup_size_choices = [32], max_workgroup_sizes = [1024, 1024, 64],
+    max_thread_count_per_workgroup = 1024, max_workgroup_memory_bytes = {shared},
+    max_workgroup_counts = [2147483647, 65535, 65535]>>}}>"""
+_UNINITIALIZED = "#util.uninitialized"
+_PARAMETERS = ("#stream.parameter.", "#flow.parameter.")
 _SHARED, _PRIVATE = "#gpu.address_space<workgroup>", "#gpu.address_space<private>"
 
 
 def with_tensor(kind: ir.Type, old: ir.Type, new: ir.Type) -> ir.Type:
     """A type that holds a tensor, as that of a dispatch's argument, with `new` in its place."""
     return ir.Type.parse(str(kind).replace(str(old), str(new)), kind.context)
+
+
+def iterators(kinds: Iterable[str]) -> ir.ArrayAttr:
+    """The iterator types of a linalg op: `parallel` or `reduction` for each loop. Needs a current
+    context."""
+    return ir.ArrayAttr.get(
+        [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
+    )
+
+
+def iterator_kinds(attribute: ir.Attribute) -> list[str]:
+    """What `iterators` takes, of the attribute that it makes."""
+    return [
+        "reduction" if "reduction" in str(kind) else "parallel" for kind in ir.ArrayAttr(attribute)
+    ]
 
 
 def entry(text: object, name: str, default: str = "") -> str:
@@ -80,6 +110,13 @@ def with_numbers(text: object, changes: Mapping[str, Callable[[list[Any]], list[
 def backends(target: object) -> list[str]:
     """The backends of the executable targets in a text, in its order."""
     return _BACKEND.findall(str(target))
+
+
+def with_cuda_described(targets: str, arch: str, features: str, shared_memory_bytes: int) -> str:
+    """A text with a description of each CUDA target that has none: sm_90 with the tensor-core
+    instructions of sm_89, which all later ones have."""
+    described = _DESCRIBED_CUDA.format(arch=arch, features=features, shared=shared_memory_bytes)
+    return targets.replace(_CUDA, described)
 
 
 def mma_instruction(configuration: object) -> str:
@@ -146,6 +183,37 @@ def subtracts(affine_map: object, dim: int) -> bool:
     return f"-d{dim} " in str(affine_map)
 
 
+def is_resource(attribute: object) -> bool:
+    """Whether a constant's value is the name of a blob."""
+    return str(attribute).startswith("dense_resource<")
+
+
+def first_blob(module: str) -> bytes | None:
+    """The elements of the first blob of a printed module, behind four bytes that are its alignment;
+    None where it has none."""
+    start = module.find('"0x', module.find("dialect_resources"))
+    end = module.find('"', start + 3)
+    if start < 0 or "dialect_resources" not in module:
+        return None
+    return bytes.fromhex(module[start + 3 : end])[4:]
+
+
+def is_uninitialized(value: object) -> bool:
+    """Whether a global's initial value is none."""
+    return str(value).startswith(_UNINITIALIZED)
+
+
+def uninitialized(kind: ir.Type) -> ir.Attribute:
+    """The initial value of a global of this type that has none."""
+    return ir.Attribute.parse(f"{_UNINITIALIZED} : {kind}")
+
+
+def parameter(value: object) -> str:
+    """The name of the parameter that an initial value is, with its scope; '' for all others."""
+    text = str(value)
+    return text.partition("<")[2].rpartition("> :")[0] if text.startswith(_PARAMETERS) else ""
+
+
 def torch_element(kind: object) -> str:
     """The element type of a `!torch.vtensor<[2,?],f16>`; '' of all other types."""
     found = re.fullmatch(r"!torch\.vtensor<\[[^\]]*\],(\w+)>", str(kind))
@@ -182,9 +250,9 @@ def with_torch_element(kind: ir.Type, element: str) -> ir.Type:
     return ir.Type.parse(text, kind.context) if old else kind
 
 
-def shape(kind: object) -> list[int | None]:
-    """The sizes in the text of a tensor type, None for those known only at run time."""
-    return [None if word == "?" else int(word) for word in re.findall(r"(\d+|\?)x", str(kind))]
+def inside(kind: object) -> str:
+    """What stands between the brackets of a type: `8x?x16xf32` of a tensor's."""
+    return str(kind).partition("<")[2].removesuffix(">")
 
 
 def redeclared(declaration: str, name: str, old: object, new: object) -> str:

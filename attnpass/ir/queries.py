@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 
 from iree.compiler import ir
 
+from . import printed
+
 
 def defining_op(value: ir.Value) -> ir.Operation | None:
     """The op that makes `value`; None for a block argument."""
@@ -94,10 +96,8 @@ def collect(
 
 def iterator_kinds(op: ir.Operation) -> list[str]:
     """`parallel` or `reduction` for each loop of a linalg op, nothing for other ops."""
-    if "iterator_types" not in op.attributes:
-        return []
-    kinds = ir.ArrayAttr(op.attributes["iterator_types"])
-    return ["reduction" if "reduction" in str(kind) else "parallel" for kind in kinds]
+    name = "iterator_types"
+    return printed.iterator_kinds(op.attributes[name]) if name in op.attributes else []
 
 
 def reduces(op: ir.Operation) -> bool:

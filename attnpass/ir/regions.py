@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from iree.compiler import ir
 
-from . import maps
+from . import maps, printed
 from .attributes import copied_attributes
 from .bodies import INDEX_OPS, body_of, body_ops, index_dim
 from .builder import Builder, fill_builtin_region
@@ -85,7 +85,7 @@ def copy_steps(
 def copy_generic(
     op: ir.Operation,
     reads: Sequence[tuple[ir.Value, maps.Positions]],
-    kinds: Sequence[ir.Attribute],
+    kinds: Sequence[str],
     build: Builder,
     *,
     order: Sequence[int] = (),
@@ -101,7 +101,7 @@ def copy_generic(
     """
     attributes = copied_attributes(op, "indexing_maps", "iterator_types", "operandSegmentSizes")
     attributes["indexing_maps"] = maps.maps_attribute(len(kinds), [dims for _, dims in reads])
-    attributes["iterator_types"] = ir.ArrayAttr.get(list(kinds))
+    attributes["iterator_types"] = printed.iterators(kinds)
     attributes["operandSegmentSizes"] = build.segments(len(reads) - 1, 1)
     values = [value for value, _ in reads]
     new = build.create(op.name, [values[-1].type], values, attributes, regions=1)

@@ -34,8 +34,12 @@ def is_float(kind: ir.Type) -> bool:
 
 
 def element_type(value: ir.Value) -> ir.Type:
-    tensor = value.type
-    return tensor.element_type if isinstance(tensor, ir.ShapedType) else tensor
+    return element_of(value.type)
+
+
+def element_of(kind: ir.Type) -> ir.Type:
+    """The type of a tensor's, a vector's or a memref's elements; that of a scalar itself."""
+    return kind.element_type if isinstance(kind, ir.ShapedType) else kind
 
 
 def element_type_name(value: ir.Value) -> str:

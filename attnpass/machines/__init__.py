@@ -223,13 +223,15 @@ def resolve_target(module: ir.Operation, name: str | None = None) -> Target | No
 def backends(module: ir.Operation) -> set[str]:
     """The names of all backends that the module's executable targets are for; behind the `hal`
     phase, where targets are gone, of the GPUs that its binaries are for."""
+    from iree.compiler import ir
+
     from ..ir import descendants, printed
 
     texts = _target_attributes(module)
     named = {name for text in texts for name in printed.backends(text)}
     binaries = descendants(module, "hal.executable", "hal.executable.binary")
-    formats = {str(binary.attributes["format"]) for binary in binaries}
-    return named | {name for name in GPUS if any(one.startswith(f'"{name}-') for one in formats)}
+    formats = {ir.StringAttr(binary.attributes["format"]).value for binary in binaries}
+    return named | {name for name in GPUS if any(one.startswith(f"{name}-") for one in formats)}
 
 
 def check_backend(module: ir.Operation, target: Target | None) -> None:

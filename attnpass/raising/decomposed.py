@@ -3,6 +3,8 @@ tell the user."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from iree.compiler import ir
 
 from ..attention.facts import find_ops
@@ -12,7 +14,6 @@ from ..ir import (
     body_of,
     collect,
     defining_op,
-    location_text,
     ranked_shape,
     reduces,
     users,
@@ -20,8 +21,11 @@ from ..ir import (
 )
 from ..ir.contractions import is_contraction
 from ..ir.views import SLICE, WHOLE, repeat_of
+from ..report.ops import op_of
 from ..report.records import Report
 
+# What records call a product with V.
+DECOMPOSED = "products and a softmax"
 _POWERS = ("math.exp", "math.exp2")
 _MOVES = (*WHOLE, SLICE, "tensor.reshape")
 # From the exponentials to the product: a division, casts, and views of the result.
@@ -30,24 +34,26 @@ _MOST_STEPS = 24
 _MOST_CHOICES = 8
 
 
-def note_what_is_missing(module: ir.Operation, report: Report, raises: bool) -> None:
-    """Notes in the report that there is no attention op, and where one is written out; with
-    `raises`, attn-raise will tell of those."""
+def tell_what_is_missing(module: ir.Operation, report: Report, raises: bool) -> None:
+    """Says in the report that there is no attention op, and what is written out; with `raises`,
+    attn-raise will tell of that."""
     sums = decomposed_sums(module)
-    if sums and not raises:
-        which = "a softmax" if len(sums) == 1 else f"{len(sums)} softmaxes, the first"
-        report.note(
-            f"{which} at {location_text(sums[0].location)}, whose result a product reads: "
-            "attention that is written out like this stays as it is: IREE makes no attention op "
-            "of it, and attn-raise, which does, is off (docs/troubleshooting.md)",
-            switch="--attn-raise",
-            softmaxes=len(sums),
-        )
-    elif not sums and not find_ops(module):
+    if not raises:
+        why = "attn-raise, which makes attention ops, is off"
+        leave_decomposed(sums, report, why, switch="--attn-raise")
+    if not sums and not find_ops(module):
         report.note(
             "no entry point reaches an attention op, and no product reads a softmax: there is "
             "nothing for the passes to change"
         )
+
+
+def leave_decomposed(
+    sums: Sequence[ir.Operation], report: Report, why: str, **details: str
+) -> None:
+    """Records for each product with V behind these softmaxes why no attention op is made of it."""
+    for product in dict.fromkeys(product for total in sums for product in products_behind(total)):
+        report.record(op_of(product, DECOMPOSED), "not-raised", why, **details)
 
 
 def decomposed_sums(module: ir.Operation) -> list[ir.Operation]:

@@ -13,7 +13,7 @@ from ..passes import Pass, PassContext, option
 from ..report.ops import op_of
 from ..report.records import Report
 from .build import build_attention, keep_mask_in_memory
-from .decomposed import decomposed_sums, products_behind
+from .decomposed import DECOMPOSED, decomposed_sums, leave_decomposed, products_behind
 from .find import Written, read_attention
 from .scores import NotRaised
 
@@ -27,7 +27,7 @@ def raise_all(module: ir.Operation, report: Report, target: Target, at_any_price
     raised: set[ir.Operation] = set()
     for total in decomposed_sums(module):
         for product in products_behind(total):
-            about = op_of(product, "products and a softmax")
+            about = op_of(product, DECOMPOSED)
             try:
                 written = read_attention(product, target.joins_heads)
                 _refuse_beside(written, raised)
@@ -91,11 +91,8 @@ class RaiseAttention(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         others = sorted(backends(module) - _BACKENDS)
         if others:
-            if decomposed_sums(module):
-                context.report.note(
-                    "products with a softmax between them stay as they are: IREE has no fast "
-                    f"code for attention ops on {', '.join(others)}"
-                )
+            why = f"IREE has no fast code for attention ops on {', '.join(others)}"
+            leave_decomposed(decomposed_sums(module), context.report, why)
             return False
         target = context.target_for(module) or DEFAULT_TARGET
         return raise_all(module, context.report, target, at_any_price=self.mode == "always")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from ..attention.widening import widened_from
-from ..ir import Builder, element_type, element_type_name, maps, put_in_place
+from ..ir import Builder, element_type, element_type_name, maps, printed, put_in_place
 from ..ir.contractions import NAMED
 from ..passes import OpPass
 
@@ -64,10 +64,9 @@ def generalize(op: ir.Operation) -> ir.Operation:
     assert result is not None, "the maps of a contraction are projected permutations"
     loops = range(maps.num_dims(attribute))
     kinds = ["parallel" if loop in result[-1] else "reduction" for loop in loops]
-    iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
     attributes: dict[str, ir.Attribute] = {
         "indexing_maps": attribute,
-        "iterator_types": ir.ArrayAttr.get(iterators),
+        "iterator_types": printed.iterators(kinds),
         "operandSegmentSizes": op.attributes["operandSegmentSizes"],
     }
     return put_in_place(op, "linalg.generic", attributes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from ..attention.facts import CONFIGURATION_ATTRIBUTES
-from ..ir import Builder, copy_generic, element_bytes, erase, has_ancestor, maps
+from ..ir import Builder, copy_generic, element_bytes, erase, has_ancestor, iterator_kinds, maps
 from ..ir.contractions import NAMED, is_contraction
 from ..passes import OpPass
 from .generic_products import generalize
@@ -68,7 +68,7 @@ def _comes_last(left: maps.Positions, right: maps.Positions, result: maps.Positi
 def _order_product(op: ir.Operation) -> None:
     positions = maps.positions_of(op.attributes["indexing_maps"])
     assert positions is not None, "only such products are taken"
-    kinds = list(ir.ArrayAttr(op.attributes["iterator_types"]))
+    kinds = iterator_kinds(op)
     loops = list(dict.fromkeys([dim for dim in positions[-1] if dim is not None]))
     loops += [loop for loop in range(len(kinds)) if loop not in loops]
     factors = (1, 0, 2) if _comes_last(*positions) else (0, 1, 2)

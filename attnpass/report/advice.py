@@ -84,8 +84,8 @@ def _configurations(report: Entries) -> list[Advice]:
     return [Advice("attention without a configuration of ours", "attn-tune searches for one")]
 
 
-def _decode(report: Entries) -> list[Advice]:
-    if not any("switch" in record.details for record in report.found("note")):
+def _decomposed(report: Entries) -> list[Advice]:
+    if not any("switch" in record.details for record in report.found("not-raised")):
         return []
     return [Advice("attention that is written out", "leave out --attn-raise=false")]
 
@@ -101,7 +101,7 @@ def _events(report: Entries) -> list[Advice]:
 
 
 _RULES: tuple[Callable[[Entries], list[Advice]], ...] = (
-    *(_events, _mode, _target, _caches, _unknown_worth, _kernels, _configurations, _decode),
+    *(_events, _mode, _target, _caches, _unknown_worth, _kernels, _configurations, _decomposed),
 )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import AttnError
+from ..ir import printed
 from ..machines.search import BUILT_IN
 from ..machines.table import Entry, table_text
 from .folder import IREES_OWN, SPEC, TABLE, CandidateRun, Manifest
@@ -204,7 +205,7 @@ def summary(manifest: Manifest, found: dict[str, GroupResult]) -> str:
 def _title(problem: dict[str, Any]) -> str:
     operands = problem["attention"]["operands"]
     shapes = " x ".join(
-        operands[name]["type"].removeprefix("tensor<").removesuffix(">")
+        printed.inside(operands[name]["type"])
         for name in ("query", "key", "value", "mask")
         if name in operands
     )

@@ -531,12 +531,7 @@ def input_types(problem: dict[str, Any]) -> Iterator[tuple[str, str, tuple[int, 
     for name in ("query", "key", "value", "mask"):
         operand = problem["attention"]["operands"].get(name)
         if operand is not None:
-            yield name, element(operand["type"]), shape(problem, operand["map"])
-
-
-def element(kind: str) -> str:
-    """The element type in the text of a tensor type."""
-    return kind.removeprefix("tensor<").removesuffix(">").rpartition("x")[2]
+            yield name, problem["elements"][name], shape(problem, operand["map"])
 
 
 def shape(problem: dict[str, Any], dims: Sequence[int | None]) -> tuple[int, ...]:
@@ -626,8 +621,7 @@ def to_device(device: Any, bits: Any, kind: str) -> Any:
 
 def tolerance(problem: dict[str, Any]) -> float:
     """The largest relative error that is right, from the least precise type."""
-    operands = problem["attention"]["operands"]
-    kinds = [element(operands[name]["type"]) for name in ("query", "key", "value", "output")]
+    kinds = [problem["elements"][name] for name in ("query", "key", "value", "output")]
     return max(TOLERANCES.get(kind, TOLERANCES["f32"]) for kind in kinds)
 
 
@@ -689,7 +683,7 @@ def canonical(problem: dict[str, Any], results: Sequence[Any]) -> tuple[Any, Any
     found = {}
     for name, bits in zip(names, results, strict=True):
         order = dims["batch"] + dims["m"] + (dims["n"] if name == "output" else [])
-        values = decoded(bits, element(operands[name]["type"]))
+        values = decoded(bits, problem["elements"][name])
         found[name] = _spread(values, operands[name]["map"], problem, order)
     batch, rows, head = (
         math.prod(problem["sizes"][dim] for dim in dims[kind]) for kind in ("batch", "m", "n")

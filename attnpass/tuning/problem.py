@@ -43,12 +43,14 @@ _SPEEDS = {"cuda": (2e14, 4e12), "llvm-cpu": (5e10, 5e10)}
 class Problem:
     """One attention to tune on one target.
 
-    `sizes` are those of the iteration dims, dynamic ones as they are assumed; `dims` sorts the
-    iteration dims by kind; `places` are where the model has this attention.
+    `elements` are the types of the tensors' elements; `sizes` those of the iteration dims,
+    dynamic ones as they are assumed; `dims` sorts the iteration dims by kind; `places` are where
+    the model has this attention.
     """
 
     target: str
     attention: Signature
+    elements: dict[str, str]
     sizes: list[int]
     dims: dict[str, list[int]]
     scale: float
@@ -73,7 +75,8 @@ def describe_problem(facts: AttentionFacts, target: str, assume: int) -> Problem
     head = math.prod(sizes[dim] for dim in facts.k1)
     scale = 2.0 ** round(math.log2(head**-0.5))
     repeats = _repeats(facts, sizes, target.partition(" ")[0])
-    return Problem(target, signature(facts), sizes, dims, scale, repeats, None in facts.sizes)
+    same = signature(facts), facts.element_types
+    return Problem(target, *same, sizes, dims, scale, repeats, None in facts.sizes)
 
 
 def _repeats(facts: AttentionFacts, sizes: Sequence[int], backend: str) -> int:

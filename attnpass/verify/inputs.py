@@ -25,14 +25,16 @@ from ..ir import (
     body_of,
     collect,
     defining_op,
+    element_bytes,
+    element_type_name,
     is_ranked_tensor,
     maps,
-    printed,
+    ranked_shape,
     sizes_of,
 )
 from ..ir.limits import HIDES_BESIDE_SEEN
 from ..ir.views import IN_PLACE, SLICE
-from ..tuning.measure import element, encoded
+from ..tuning.measure import encoded
 from .program import Program
 
 # Lengths of dims that are known only at run time, one after the other: first those that reshapes
@@ -57,11 +59,13 @@ class Wishes:
 
 @dataclass
 class Argument:
-    """What is known of an argument: `use` is `data`, `mask` or `index`; `below` bounds indices;
-    `lengths` names the length of each dynamic dim, so that equal ones have one name."""
+    """What is known of an argument: `kind` is its type, `element` that of its elements; `use` is
+    `data`, `mask` or `index`; `below` bounds indices; `lengths` names the length of each dynamic
+    dim, so that equal ones have one name."""
 
     name: str
     kind: str
+    element: str
     shape: list[int | None]
     lengths: list[int | None]
     use: str = "data"
@@ -74,22 +78,16 @@ def describe_arguments(program: Program) -> list[Argument]:
     found = []
     for name in program.arguments:
         value = program.inputs[name]
-        shape = _shape(value)
+        shape = list(ranked_shape(value))
         named = [None if size is not None else lengths.of(value, d) for d, size in enumerate(shape)]
-        argument = Argument(name, str(value.type), shape, named)
-        kind = element(argument.kind)
-        if not kind.startswith(("f", "bf")):
+        element = element_type_name(value)
+        argument = Argument(name, str(value.type), element, shape, named)
+        if not element.startswith(("f", "bf")):
             argument.use, argument.below = _integer_use(program, value)
         elif _is_mask(program, value):
             argument.use = "mask"
         found.append(argument)
     return found
-
-
-def _shape(value: ir.Value) -> list[int | None]:
-    if not is_ranked_tensor(value):
-        return []
-    return [None if size == DYNAMIC else size for size in ir.RankedTensorType(value.type).shape]
 
 
 class _Lengths:
@@ -108,7 +106,7 @@ class _Lengths:
         first: dict[int, Any] = {}
         for value, dims in zip(op.operands, positions, strict=True):
             for axis, loop in enumerate(dims if is_ranked_tensor(value) else ()):
-                if loop is not None and _shape(value)[axis] is None:
+                if loop is not None and ranked_shape(value)[axis] is None:
                     key = self._key(value, axis)
                     self.parent[self._root(key)] = self._root(first.setdefault(loop, key))
 
@@ -148,7 +146,7 @@ def _integer_use(program: Program, value: ir.Value) -> tuple[str, int | None]:
             bound = limit if bound is None else min(bound, limit or bound)
     if bound is not None:
         return "index", bound
-    kind = element(str(value.type))
+    kind = element_type_name(value)
     if any(use.owner.operation.name == _BITCAST for use in value.uses):
         # Packed masks: all bits of a byte count.
         return "data", None
@@ -185,13 +183,13 @@ def _scalars(program: Program, value: ir.Value) -> Iterator[ir.Value]:
 def _limit(op: ir.Operation, number: int) -> int | None:
     """The first index that is too large for what operand `number` of `op` indexes."""
     if op.name == "tensor.extract" and number > 0:
-        return _shape(op.operands[0])[number - 1]
+        return ranked_shape(op.operands[0])[number - 1]
     if op.name == "tensor.insert_slice":
         offsets = list(op.attributes["static_offsets"])
         dynamic = [axis for axis, offset in enumerate(offsets) if offset == DYNAMIC]
         if 2 <= number < 2 + len(dynamic):
             axis = dynamic[number - 2]
-            whole = _shape(op.operands[1])[axis]
+            whole = ranked_shape(op.operands[1])[axis]
             size = list(op.attributes["static_sizes"])[axis]
             return None if whole is None or size == DYNAMIC else max(1, whole - size + 1)
     return None
@@ -245,7 +243,7 @@ def _draw(
     shape = [
         _length(argument, number, axis, wishes, lengths) for axis in range(len(argument.shape))
     ]
-    kind = element(argument.kind)
+    kind = argument.element
     given = wishes.ranges.get(number, wishes.ranges.get(None))
     if kind.startswith(("f", "bf")):
         if argument.use == "mask":
@@ -273,7 +271,7 @@ def _length(
 def _default_range(argument: Argument) -> tuple[int, int]:
     if argument.below is not None:
         return 0, argument.below - 1
-    return (-127, 127) if element(argument.kind) == "i8" else (0, 1)
+    return (-127, 127) if argument.element == "i8" else (0, 1)
 
 
 def _seen(random: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
@@ -310,7 +308,7 @@ def read_inputs(path: str, arguments: Sequence[Argument], call: int) -> list[np.
 
 
 def _fit(array: np.ndarray, argument: Argument, path: str) -> np.ndarray:
-    kind = element(argument.kind)
+    kind = argument.element
     wanted = len(argument.shape)
     fits = array.ndim == wanted and all(
         size is None or size == given
@@ -327,11 +325,10 @@ def _fit(array: np.ndarray, argument: Argument, path: str) -> np.ndarray:
     return array.astype(np.bool_ if kind == "i1" else _INTEGERS.get(kind, np.int64))
 
 
-def bytes_of(kind: str) -> int:
-    """About how many bytes a value of this type has, whose unknown dims are drawn here."""
-    sizes = [_USUAL_LENGTH if size is None else size for size in printed.shape(kind)]
-    width = re.search(r"(\d+)", element(kind))
-    return math.prod(sizes) * max(1, int(width[1]) // 8 if width else 8)
+def bytes_of(value: ir.Value) -> int:
+    """About how many bytes a value has, whose unknown dims are drawn here."""
+    sizes = (_USUAL_LENGTH if size is None else size for size in ranked_shape(value))
+    return element_bytes(value) * math.prod(sizes)
 
 
 def wishes_from(lengths: Sequence[str], ranges: Sequence[str]) -> Wishes:

@@ -115,11 +115,11 @@ def _run(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
         results = functions[call["function"]](*given)
         results = list(results) if isinstance(results, tuple | list) else [results]
         for value, result in zip(call["outputs"], results, strict=True):
-            bits = _bits(result, value["type"])
+            bits = _bits(result, value)
             if job["writes"]:
                 _save(folder / value["path"], bits)
                 continue
-            found = compare(bits, _load(folder / value["path"]), value["type"], value["limit"])
+            found = compare(bits, _load(folder / value["path"]), value["element"], value["limit"])
             answer["values"].append({"name": value["name"], **found})
     if not all(value["status"] == "right" for value in answer["values"]):
         answer["status"] = "wrong"
@@ -128,22 +128,21 @@ def _run(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
 
 def _given(config: Any, folder: Path, value: dict[str, Any]) -> Any:
     bits = _load(folder / value["path"])
-    if not value["type"].startswith("tensor<"):
+    if value["scalar"]:
         return bits.item()
-    return measure.to_device(config.device, bits, measure.element(value["type"]))
+    return measure.to_device(config.device, bits, value["element"])
 
 
-def _bits(result: Any, kind: str) -> Any:
+def _bits(result: Any, value: dict[str, Any]) -> Any:
     """A result as an array that any numpy can keep."""
     import numpy as np
 
-    if not kind.startswith("tensor<"):
+    if value["scalar"]:
         return np.asarray(result)
     array = np.asarray(result.to_host())
-    name = measure.element(kind)
-    if name == "bf16":
+    if value["element"] == "bf16":
         return array.view(np.uint16)
-    return array.view(np.uint8) if name.startswith("f8") else array
+    return array.view(np.uint8) if value["element"].startswith("f8") else array
 
 
 def _load(path: Path) -> Any:
@@ -159,7 +158,7 @@ def _save(path: Path, bits: Any) -> None:
     np.save(path, bits)
 
 
-def compare(got: Any, want: Any, kind: str, limit: float) -> dict[str, Any]:
+def compare(got: Any, want: Any, element: str, limit: float) -> dict[str, Any]:
     """How far a result is from what it should be: `error` is the relative L2 error of floats, and
     the share of integers that differ; `row` that of the worst row, over the larger of its norm and
     the rows' mean norm. Where the reference is not finite, anything goes."""
@@ -167,11 +166,10 @@ def compare(got: Any, want: Any, kind: str, limit: float) -> dict[str, Any]:
 
     if got.shape != want.shape:
         return {"status": "wrong", "error": math.inf, "reason": f"shape {list(got.shape)}"}
-    name = measure.element(kind)
-    if not name.startswith(("f", "bf")):
+    if not element.startswith(("f", "bf")):
         share = float(np.mean(got != want)) if want.size else 0.0
         return {"status": "wrong" if share else "right", "error": share}
-    found, right = (measure.decoded(bits, name).reshape(want.shape) for bits in (got, want))
+    found, right = (measure.decoded(bits, element).reshape(want.shape) for bits in (got, want))
     finite = np.isfinite(right)
     lost = finite & ~np.isfinite(found)
     if lost.any():

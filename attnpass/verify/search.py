@@ -16,8 +16,7 @@ from iree.compiler import ir
 
 from ..driver.modules import check_ops, module_bytes
 from ..errors import AttnError
-from ..ir import collect
-from ..tuning.measure import element
+from ..ir import collect, element_of, element_type_name
 from .folder import REFERENCE_LEVELS, Call, CompileRequest, Folder
 from .inputs import bytes_of, describe_arguments, draw, read_inputs, wishes_from
 from .program import (
@@ -198,7 +197,7 @@ class _Verifier:
     def _initial(self) -> dict[str, np.ndarray]:
         """What mutable globals hold at first."""
         module = initial_values(self.module.operation, list(self.globals))
-        kinds = [str(ir.TypeAttr(op.attributes["type"]).value) for op in self.globals.values()]
+        kinds = [ir.TypeAttr(op.attributes["type"]).value for op in self.globals.values()]
         outputs = self._values("globals", list(self.globals), kinds)
         self._ask_reference(module, Call("main", (), outputs))
         return {name: self.folder.value("globals", name) for name in self.globals}
@@ -245,15 +244,21 @@ class _Verifier:
     def values(
         self, trial: Trial, names: Sequence[str], limit: float = 0.0
     ) -> tuple[dict[str, Any], ...]:
-        kinds = [str(trial.program.values[name].type) for name in names]
+        kinds = [trial.program.values[name].type for name in names]
         return self._values(trial.name, names, kinds, limit)
 
     def _values(
-        self, trial: str, names: Sequence[str], kinds: Sequence[str], limit: float = 0.0
+        self, trial: str, names: Sequence[str], kinds: Sequence[ir.Type], limit: float = 0.0
     ) -> tuple[dict[str, Any], ...]:
         path = self.folder.value_path
         return tuple(
-            {"name": name, "path": path(trial, name), "type": kind, "limit": limit}
+            {
+                "name": name,
+                "path": path(trial, name),
+                "element": str(element_of(kind)),
+                "scalar": not isinstance(kind, ir.ShapedType),
+                "limit": limit,
+            }
             for name, kind in zip(names, kinds, strict=True)
         )
 
@@ -267,7 +272,7 @@ class _Verifier:
             return
         if not whole:
             every = [name for name in program.names.values() if name not in program.inputs]
-            if sum(bytes_of(str(program.values[name].type)) for name in every) <= _AT_ONCE:
+            if sum(bytes_of(program.values[name]) for name in every) <= _AT_ONCE:
                 missing = [*every, *(name for name in missing if name not in every)]
         self._compute(trial, program.behind(program.steps, missing), missing)
         if not whole:
@@ -281,7 +286,7 @@ class _Verifier:
             if name in program.inputs or not self.folder.has(trial.name, name):
                 continue
             again, first = (self.folder.value(trial.name, n) for n in (name, result))
-            found = compare(again, first, str(value.type), self.limit(program.steps))
+            found = compare(again, first, element_type_name(value), self.limit(program.steps))
             if found["status"] != RIGHT:
                 where = f"@{program.name} {result}"
                 raise CannotTell(f"the reference has two values of {where}, by what else it gives")
@@ -318,7 +323,7 @@ class _Verifier:
     def limit(self, steps: Iterable[ProgramStep]) -> float:
         """The largest error that is right for what these steps compute."""
         kinds = {
-            element(str(value.type))
+            element_type_name(value)
             for step in steps
             for value in (*step.op.operands, *step.op.results)
         }
@@ -547,5 +552,5 @@ def _between(low: int, high: int, width: int) -> list[int]:
 
 def _has_half(module: ir.Operation) -> bool:
     """Whether it computes with types that a CPU without their instructions is slow with."""
-    kinds = {element(str(v.type)) for op in collect(module, lambda _: True) for v in op.results}
+    kinds = {element_type_name(v) for op in collect(module, lambda _: True) for v in op.results}
     return bool(kinds & {"f16", "bf16"})

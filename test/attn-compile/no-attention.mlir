@@ -9,9 +9,9 @@
 // RUN: FileCheck %s --check-prefix=JSON < %t.json
 
 // CHECK: report: 0 attention ops
-// CHECK: note: a softmax at {{.*}}no-attention.mlir:[[# @LINE + 34]]:8, whose result a product reads: {{.*}} IREE makes no attention op of it, and attn-raise, which does, is off
 // CHECK: note: no entry point reaches an attention op, and no product reads a softmax
 // CHECK: note: no entry point reaches an attention op, and no product reads a softmax
+// CHECK: note: products and a softmax at {{.*}}no-attention.mlir:[[# @LINE + 44]]:8 stay as they are: attn-raise, which makes attention ops, is off
 // CHECK-NOT: a softmax at
 
 // RAISED: report: 1 attention op
@@ -21,11 +21,12 @@
 // RAISED-NOT: a softmax at
 
 // VULKAN: report: 0 attention ops
-// VULKAN: note: products with a softmax between them stay as they are: IREE has no fast code for attention ops on vulkan-spirv
+// VULKAN: note: products and a softmax at {{.*}}no-attention.mlir:{{.*}} stay as they are: IREE has no fast code for attention ops on vulkan-spirv
 
 // At this phase IREE has not yet removed what nobody calls.
 // JSON: "function": "nobody_calls"
-// JSON: a softmax at {{.*}}no-attention.mlir:[[# @LINE + 18]]:8
+// JSON: no-attention.mlir:[[# @LINE + 31]]:8
+// JSON: "what": "not-raised"
 // JSON: no entry point reaches an attention op
 // JSON-NOT: no entry point reaches
 

@@ -43,12 +43,8 @@ def problem(operands: dict[str, tuple[str, list[int | None]]], **sizes: int) -> 
         "sizes": [sizes[name] for name in names],
         "scale": 0.5,
         "dims": {"batch": [0], "m": [1, 2], "k1": [4], "k2": [5], "n": [3]},
-        "attention": {
-            "operands": {
-                name: {"type": f"tensor<?x{kind}>", "map": dims}
-                for name, (kind, dims) in operands.items()
-            }
-        },
+        "attention": {"operands": {name: {"map": dims} for name, (_, dims) in operands.items()}},
+        "elements": {name: kind for name, (kind, _) in operands.items()},
     }
 
 

@@ -91,7 +91,7 @@ def _is_attention(function: ir.Operation) -> bool:
 
 def _is_exp2(op: ir.Operation) -> bool:
     if op.name == "llvm.inline_asm":
-        return ptx.EXP2 in str(op.attributes["asm_string"])
+        return ptx.EXP2 in ir.StringAttr(op.attributes["asm_string"]).value
     return op.name == "math.exp2"
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from iree.compiler import ir
 
+from ...ir import printed
 from ...ir.constants import elements_of
 from ..layout import Layout
 from . import Refusal
@@ -17,8 +18,6 @@ from .constant import in_layout
 from .symbols import Symbols
 
 _INITIAL = "initial_value"
-_UNINITIALIZED = "#util.uninitialized"
-_PARAMETERS = ("#stream.parameter.", "#flow.parameter.")
 
 
 @dataclass(eq=False)
@@ -30,12 +29,11 @@ class Global(CarriedValue):
     def check(self, layout: Layout) -> Refusal | None:
         assert self.holder is not None
         initial = _initial_text(self.holder)
-        if initial.startswith(_PARAMETERS):
-            parameter = initial.partition("<")[2].rpartition("> :")[0]
+        if parameter := printed.parameter(initial):
             order = ", ".join(f"d{dim}" for dim in _order(layout))
             reason = f"the parameter {parameter} would have to be stored in the order ({order})"
             return Refusal(reason, self.holder)
-        if not initial or initial.startswith(_UNINITIALIZED):
+        if not initial or printed.is_uninitialized(initial):
             return None
         elements = elements_of(self.holder)
         return replace(elements, op=self.holder) if isinstance(elements, Refusal) else None
@@ -45,8 +43,8 @@ class Global(CarriedValue):
         assert holder is not None
         kind = ir.RankedTensorType(self.aliases[0].type)
         initial = _initial_text(holder)
-        if initial.startswith(_UNINITIALIZED):
-            holder.attributes[_INITIAL] = ir.Attribute.parse(f"{_UNINITIALIZED} : {kind}")
+        if printed.is_uninitialized(initial):
+            holder.attributes[_INITIAL] = printed.uninitialized(kind)
         elif initial:
             elements = elements_of(holder)
             assert not isinstance(elements, Refusal)

@@ -344,7 +344,7 @@ def build_generic(
 ) -> ir.Value:
     """The generic over the new loops, its inputs in `order`."""
     loops, number = nest.loops(), nest.number()
-    kinds = ir.ArrayAttr(op.attributes["iterator_types"])
+    kinds = iterator_kinds(op)
     result = tuple(number[loop] for loop in nest.result)
     new = copy_generic(
         op,
