@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 PREFIX = "attn-"
 
 REGISTRY: dict[str, str] = {
+    "attn-arg-maxima": "attnpass.forms.arg_maxima:ArgMaxima",
     "attn-bounded-scatters": "attnpass.repair.bounded_scatters:BoundedScatters",
     "attn-bubble-transpose-v": "attnpass.layout.bubble_transpose_v:BubbleTransposeV",
     "attn-configure": "attnpass.configure.configure:Configure",

@@ -129,6 +129,7 @@ STEPS = (
     # preprocessing
     Step("attn-match-reshapes", "IREE fuses nothing across reshapes to computed sizes"),
     Step("attn-join-repeats", "IREE copies weights that are repeated along dims it joins"),
+    Step("attn-arg-maxima", "IREE comes to no end with an argmax over a vocabulary"),
     Step("attn-rank-sorts", "IREE sorts a row in one thread"),
     Step("attn-sum-scans", "IREE adds up a running sum in one thread"),
     Step("attn-find-writes", "IREE writes by index in one thread, whatever is written"),

@@ -13,21 +13,21 @@ from ..ir import (
     body_of,
     body_ops,
     copy_steps,
-    defining_op,
     element_type,
     is_used,
     ranked_shape,
     sizes_of,
     users,
 )
-from ..ir.bodies import INDEX_OPS, index_dim, read_elementwise
 from ..ir.rewrite import erase
 from ..passes import OpPass
+from .arg_maxima import ComparedRows, counts_along, largest_places
 
 _SORT, _TOPK = "iree_linalg_ext.sort", "iree_linalg_ext.topk"
 _SLICE = "tensor.extract_slice"
 # Predicates of arith.cmpf by number, those that are false where an operand is NaN.
 _GREATER, _GREATER_OR_EQUAL, _LESS, _LESS_OR_EQUAL = 2, 3, 4, 5
+_DESCENDING = (_GREATER, _GREATER_OR_EQUAL)
 
 
 class RankSorts(OpPass):
@@ -43,6 +43,8 @@ class RankSorts(OpPass):
     all tokens' experts is one thread's work. Here all elements are looked at side by side. Equal
     elements stay in order, as in IREE. NaN is larger than all numbers, as in PyTorch, where the
     order is that of floats; IREE's sort leaves such rows unsorted.
+
+    A row's largest element alone (`topk` of 1) is looked for as `attn-arg-maxima` does.
     """
 
     name = "attn-rank-sorts"
@@ -56,7 +58,8 @@ class RankSorts(OpPass):
         sort = _Sort(op)
         if not sort.is_pure:
             return ""
-        order = sort.order(sort.ranks())
+        order = sort.first()
+        order = sort.order(sort.ranks()) if order is None else order
         for number, result in enumerate(op.results):
             if is_used(result):
                 sort.replace(result, sort.result(number, order))
@@ -116,6 +119,23 @@ class _Sort:
         init = self._zeros(self.sizes)
         return self.build.generic([*inputs, *inputs], [init], maps, body)[0]
 
+    def first(self) -> ir.Value | None:
+        """The number of each row's largest element, as `order` has it, where nothing else is read;
+        None where more is, or the sort's order is another."""
+        steps, arguments = body_ops(self.op), list(body_of(self.op).arguments)
+        pairs = [arguments[at : at + 2] for at in range(0, len(arguments), 2)]
+        compared, end = steps[0], steps[-1]
+        if self.kept != 1 or compared.name != "arith.cmpf" or [*compared.operands] not in pairs:
+            return None
+        predicate = ir.IntegerAttr(compared.attributes["predicate"]).value
+        if end.operands[0] != compared.results[0] or predicate not in _DESCENDING:
+            return None
+        value = self.operands[pairs.index([*compared.operands])]
+        rows = tuple(dim for dim in self.all_dims if dim != self.dim)
+        _, places = largest_places(self.build, ComparedRows(value, self.dim, rows, is_max=True))
+        init = self.build.empty(self._kept_sizes(), self.i32)
+        return self.build.generic([places], [init], [rows, self.all_dims], lambda _, x: [x[0]])[0]
+
     def order(self, ranks: ir.Value) -> ir.Value:
         """For each place that is read the number of the element that stands there."""
 
@@ -138,7 +158,7 @@ class _Sort:
 
         def body(inner: Builder, scalars: Sequence[ir.Value]) -> Sequence[ir.Value]:
             place = inner.to_index(scalars[0])
-            if operand is None or _counts_along(operand, self.dim):
+            if operand is None or counts_along(operand, self.dim):
                 return [inner.convert("arith.index_cast", place, kind)]
             places = [inner.loop_index(loop) for loop in self.all_dims]
             places[self.dim] = place
@@ -241,15 +261,3 @@ def _first_elements(op: ir.Operation, dim: int) -> int | None:
     if any(offsets) or any(stride != 1 for stride in strides) or others != whole or not same_rank:
         return None
     return sizes[dim]
-
-
-def _counts_along(value: ir.Value, dim: int) -> bool:
-    """Whether each element of a tensor is the number of its place along a dim."""
-    made = read_elementwise(defining_op(value)) if defining_op(value) is not None else None
-    scalar = None if made is None else defining_op(made.scalar)
-    if scalar is None or scalar.name != "arith.index_cast":
-        return False
-    index = defining_op(scalar.operands[0])
-    if index is None or index.name not in INDEX_OPS:
-        return False
-    return made is not None and made.dim_of.get(index_dim(index)) == dim

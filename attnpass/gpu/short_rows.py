@@ -351,10 +351,10 @@ def _is_along(op: ir.Operation, places: Sequence[int]) -> bool:
     row = len(outer)
     lie = all(row not in dims[:-1] for _, dims in _tensors(op))
     plain = not any(name.startswith("tensor.") for name in body_names(op))
-    # IREE's compiler comes to no end where a row's largest number is looked for by its place.
-    plain = plain and not (reduces(op) and "linalg.index" in body_names(op))
-    floats = all(is_float(element_type(value)) for value, _ in _tensors(op))
-    return [*places] == [row] and {*outer} <= {"parallel"} and lie and plain and floats
+    elements = [element_type(value) for value, _ in _tensors(op)]
+    # The first place of a row's largest number, too: the least of 32 bits.
+    known = all(is_float(kind) or str(kind) == "i32" for kind in elements)
+    return [*places] == [row] and {*outer} <= {"parallel"} and lie and plain and known
 
 
 def _of_a_workgroup(rank: int, is_sum: bool, is_root: bool, width: int, subgroups: int) -> str:

@@ -290,6 +290,12 @@ PROBES = {
         error="undefined symbol: __truncsfbf2",
     ),
     "softmaxes of f16": _softmax(),
+    "places of NaN": Probe(
+        modules.ARGMAX,
+        "attn-arg-maxima",
+        inputs=[np.array([1, np.nan], np.float32)],
+        wanted=lambda: [np.array(1)],
+    ),
     "norms of 16 bits": _norm(),
     "products of f16 from JAX": _product_of_ones(),
     "products by an algorithm from JAX": Probe(

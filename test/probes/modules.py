@@ -376,6 +376,24 @@ func.func @main(%x: tensor<8x16x64xf32>, %w: tensor<64xf32>) -> tensor<8x4x64xf3
 }
 """
 
+# The place of the largest of two, of which one is NaN.
+ARGMAX = """
+func.func @main(%x: tensor<2xf32>) -> tensor<i32> {
+  %low = arith.constant 0xFF800000 : f32
+  %zero = arith.constant 0 : i32
+  %v = tensor.empty() : tensor<f32>
+  %i = tensor.empty() : tensor<i32>
+  %vs = linalg.fill ins(%low : f32) outs(%v : tensor<f32>) -> tensor<f32>
+  %is = linalg.fill ins(%zero : i32) outs(%i : tensor<i32>) -> tensor<i32>
+  %r:2 = iree_linalg_ext.arg_compare dimension(0) ins(%x : tensor<2xf32>) outs(%vs, %is : tensor<f32>, tensor<i32>) {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.cmpf ogt, %a, %b : f32
+    iree_linalg_ext.yield %c : i1
+  } -> tensor<f32>, tensor<i32>
+  return %r#1 : tensor<i32>
+}
+"""
+
 SOFTMAX_OF_F16 = """
 func.func @main(%x: tensor<4x7xf16>) -> tensor<4x7xf16> {
   %e = tensor.empty() : tensor<4x7xf16>

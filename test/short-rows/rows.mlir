@@ -73,3 +73,24 @@ func.func @few(%x: tensor<256x128xf16>) -> tensor<256xf32> {
   } -> tensor<256xf32>
   return %sum : tensor<256xf32>
 }
+
+// IREE's compiler comes to no end with an argmax over a vocabulary, whose rows 32 does not divide.
+// CHECK-LABEL: func.func @vocabulary_dispatch_0
+// CHECK: arith.maximumf
+// CHECK: linalg.generic {{.*}} partial_reduction = [0, 2048], subgroup_basis = {{\[}}[1, 16], [0, 1]], thread = [0, 4], workgroup = [1, 0]
+// CHECK: arith.minsi
+// TOLD: a workgroup of it takes a row of 50257
+func.func @vocabulary(%x: tensor<8x50257xf16>) -> tensor<8xi32> {
+  %low = arith.constant 0xFC00 : f16
+  %zero = arith.constant 0 : i32
+  %v = tensor.empty() : tensor<8xf16>
+  %i = tensor.empty() : tensor<8xi32>
+  %vs = linalg.fill ins(%low : f16) outs(%v : tensor<8xf16>) -> tensor<8xf16>
+  %is = linalg.fill ins(%zero : i32) outs(%i : tensor<8xi32>) -> tensor<8xi32>
+  %r:2 = iree_linalg_ext.arg_compare dimension(1) ins(%x : tensor<8x50257xf16>) outs(%vs, %is : tensor<8xf16>, tensor<8xi32>) {
+  ^bb0(%a: f16, %b: f16):
+    %c = arith.cmpf ogt, %a, %b : f16
+    iree_linalg_ext.yield %c : i1
+  } -> tensor<8xf16>, tensor<8xi32>
+  return %r#1 : tensor<8xi32>
+}

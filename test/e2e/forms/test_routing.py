@@ -91,6 +91,44 @@ def test_largest(shape: tuple[int, ...], k: int, dim: int, kind: str, level: str
         assert np.array_equal(values, np.take_along_axis(x, wanted, dim))
 
 
+@pytest.mark.parametrize(
+    ("kind", "level", "unknown"), [("f32", "O0", True), ("bf16", "O2", False), ("si32", "O3", True)]
+)
+def test_one_place(kind: str, level: str, unknown: bool) -> None:
+    """Argmax and argmin, maxima of a dim with their places, and the largest element of floats."""
+    x, is_float = _numbers((5, 33), kind), not kind.startswith("si")
+    if is_float:
+        x[0], x[1, 7], x[2, 4] = -np.inf, np.nan, np.nan
+    a = _tensor(x.shape, kind, unknown)
+    rows, columns, places, one = (
+        _tensor(size, name, unknown)
+        for size, name in (((5,), "si64"), ((33,), kind), ((33,), "si64"), ((5, 1), "si64"))
+    )
+    values = _tensor((5, 1), kind, unknown)
+    results = [rows, places, columns, places, *[values, one] * is_float]
+    topk = f"""
+  %k = torch.constant.int 1
+  %yes = torch.constant.bool true
+  %t:2 = torch.aten.topk %x, %k, %k, %yes, %yes : {a}, !torch.int, !torch.int, !torch.bool, !torch.bool -> {values}, {one}"""  # noqa: E501
+    text = f"""
+func.func @main(%x: {a}) -> ({", ".join(results)}) {{
+  %zero = torch.constant.int 0
+  %one = torch.constant.int 1
+  %no = torch.constant.bool false
+  %a = torch.aten.argmax %x, %one, %no : {a}, !torch.int, !torch.bool -> {rows}
+  %b = torch.aten.argmin %x, %zero, %no : {a}, !torch.int, !torch.bool -> {places}
+  %v, %i = torch.aten.max.dim %x, %zero, %no : {a}, !torch.int, !torch.bool -> {columns}, {places}
+  {topk * is_float}
+  return %a, %b, %v, %i{", %t#0, %t#1" * is_float} : {", ".join(results)}
+}}"""
+    got = run_module(_compiled(text, level, "largest element's place behind that element"), [x])
+    wide = x.astype(np.float64)
+    wanted = [wide.argmax(1), wide.argmin(0), wide.max(0), wide.argmax(0)]
+    wanted += [wide.max(1)[:, None], wide.argmax(1)[:, None]] * is_float
+    for one, other in zip(got, wanted, strict=True):
+        assert np.array_equal(one.astype(np.float64), other, equal_nan=True)
+
+
 def test_nan_is_the_largest() -> None:
     x = np.array([[1.0, np.nan, 3.0, np.nan], [np.nan, np.inf, 2.0, -np.inf]], np.float32)
     down = run_module(_compiled(_topk(x.shape, 3, 1, True, "f32")), [x])[1]
