@@ -269,7 +269,8 @@ class PipelineHook:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / f"{name}.mlir").write_text(str(module))
         except OSError as error:
-            raise AttnError(f"cannot write IR there: {error.strerror}", self.dump_ir) from None
+            why = (error.strerror or "").lower()
+            raise AttnError(f"cannot write IR there: {why}", self.dump_ir) from None
 
 
 def _move_v(stages: list[Stage]) -> bool:

@@ -79,8 +79,7 @@ def compile_graph(
     model: str | os.PathLike[str] | onnx.ModelProto, compiler: ProgramCompiler
 ) -> CompiledGraph:
     """`attnpass.onnx.compile`."""
-    proto, folder = _loaded(model)
-    module, parameters = _imported(proto, folder)
+    proto, module, parameters = _loaded(model)
     weights = {initializer.name for initializer in proto.graph.initializer}
     inputs = [_value(info) for info in proto.graph.input if info.name not in weights]
     outputs = [_value(info) for info in proto.graph.output]
@@ -110,9 +109,11 @@ def _compiled(
         ) from error
 
 
-def _loaded(model: str | os.PathLike[str] | onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
-    """The model with its shapes, and the folder of its data."""
-    name = "the model"
+def _loaded(
+    model: str | os.PathLike[str] | onnx.ModelProto,
+) -> tuple[onnx.ModelProto, ir.Operation, dict[str, np.ndarray]]:
+    """The model with its shapes, in IREE's form of ONNX, and its parameters by name."""
+    name, tool = "the model", "onnx cannot read it"
     proto: Any
     try:
         if isinstance(model, onnx.ModelProto):
@@ -121,25 +122,25 @@ def _loaded(model: str | os.PathLike[str] | onnx.ModelProto) -> tuple[onnx.Model
             name = os.fspath(model)
             folder, proto = str(Path(name).parent), onnx.load(name)
         versions = [each.version for each in proto.opset_import if each.domain in ("", "ai.onnx")]
-        if versions and versions[0] < _OPSET:
+        if not versions:
+            raise AttnError("it has no graph of ONNX's ops")
+        if versions[0] < _OPSET:
             proto = onnx.version_converter.convert_version(proto, _OPSET)
-        return prepared(proto), folder
+        proto = prepared(proto)
+        tool = "IREE cannot import it from ONNX"
+        return proto, *_imported(proto, folder)
     except AttnError as error:
         raise AttnError(error.message, name) from error
     except Exception as error:
-        raise AttnError(f"onnx cannot read it: {first_line(error)}", name) from error
+        raise AttnError(f"{tool}: {first_line(error)}", name) from error
 
 
 def _imported(proto: onnx.ModelProto, folder: str) -> tuple[ir.Operation, dict[str, np.ndarray]]:
-    """The model in IREE's form of ONNX, and its parameters by name."""
     data = ParamData(None, _SMALLEST_PARAMETER, SCOPE, folder, "", None)
-    try:
-        info = ModelInfo(proto)
-        module = info.create_module(context=ir.Context()).operation
-        importer = IREENodeImporter.define_function(info.main_graph, module, data)
-        importer.import_all()
-    except Exception as error:
-        raise AttnError(f"IREE cannot import the model from ONNX: {first_line(error)}") from error
+    info = ModelInfo(proto)
+    module = info.create_module(context=ir.Context()).operation
+    importer = IREENodeImporter.define_function(info.main_graph, module, data)
+    importer.import_all()
     weights = {initializer.name: initializer for initializer in proto.graph.initializer}
     # Exporters write large tensors as ops, too.
     weights |= {

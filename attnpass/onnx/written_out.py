@@ -20,6 +20,11 @@ _FLOAT = onnx.TensorProto.FLOAT
 _BOOL = onnx.TensorProto.BOOL
 _INT64 = onnx.TensorProto.INT64
 _TO_THE_END = np.iinfo(np.int64).max
+# Attributes that change no number here, and values that stand for no attribute.
+_HARMLESS = frozenset(("accuracy_level", "is_packed_batching", "mask_index_type", "stash_type"))
+_NOTHING = (0, -1, b"", b"NONE")
+# Of norms that add first.
+_SKIP_EPSILON = 1e-12
 
 
 class WrittenOp:
@@ -41,11 +46,17 @@ class WrittenOp:
         self.nodes: list[onnx.NodeProto] = []
         self._prefix, self._types, self._weights = prefix, types, weights
         self._attributes = {each.name: each for each in node.attribute}
+        self._read: set[int | str] = set()
 
     def input(self, place: int) -> str:
+        self._read.add(place)
         return self.node.input[place] if place < len(self.node.input) else ""
 
+    def output(self, place: int) -> str:
+        return self.node.output[place] if place < len(self.node.output) else ""
+
     def attribute(self, name: str, default: Any) -> Any:
+        self._read.add(name)
         found = self._attributes.get(name)
         return default if found is None else onnx.helper.get_attribute_value(found)
 
@@ -74,11 +85,19 @@ class WrittenOp:
         way = way if self.node.domain == MICROSOFT else "write it with other ops"
         return AttnError(f"{self.node.op_type}{name} has {what}, which is not compiled: {way}")
 
-    def refuse(self, places: Mapping[int, str]) -> None:
-        """AttnError where there is an input at one of `places`."""
-        for place, what in places.items():
-            if self.input(place):
-                raise self.refusal(what)
+    def check(self) -> None:
+        """AttnError for what the op has and nothing has read or made."""
+        for place, name in enumerate(self.node.input):
+            if name and place not in self._read:
+                raise self.refusal(f"an input at place {place} ('{name}')")
+        for name in self._attributes.keys() - self._read - _HARMLESS:
+            value = self.attribute(name, 0)
+            if value not in _NOTHING:
+                raise self.refusal(f"the attribute '{name}'")
+        made = {name for node in self.nodes for name in node.output}
+        for name in self.node.output:
+            if name and name not in made:
+                raise self.refusal(f"the result '{name}'")
 
     def __call__(self, op: str, *inputs: str, **attributes: Any) -> str:
         """A new op's only result."""
@@ -89,8 +108,7 @@ class WrittenOp:
 
     def give(self, place: int, value: str) -> None:
         """Makes `value` the op's own result at `place`."""
-        if place < len(self.node.output) and self.node.output[place]:
-            output = self.node.output[place]
+        if output := self.output(place):
             self.nodes.append(onnx.helper.make_node("Identity", [value], [output]))
 
     def number(self, array: Any, dtype: Any = np.int64) -> str:
@@ -100,11 +118,11 @@ class WrittenOp:
         """A number of the type of `value`."""
         return self("CastLike", self.number(number, np.float32), value)
 
-    def mean(self, value: str) -> str:
-        """Of the last dim, which stays."""
+    def mean(self, value: str, axes: Sequence[int]) -> str:
+        """Of dims that stay."""
         if self.version < 18:
-            return self("ReduceMean", value, axes=[-1], keepdims=1)
-        return self("ReduceMean", value, self.number([-1]), keepdims=1)
+            return self("ReduceMean", value, axes=axes, keepdims=1)
+        return self("ReduceMean", value, self.number(axes), keepdims=1)
 
     def slice(self, value: str, axis: int, start: int, end: int, step: int = 1) -> str:
         return self("Slice", value, *(self.number([each]) for each in (start, end, axis, step)))
@@ -122,6 +140,8 @@ def write(body: WrittenOp) -> bool:
     domain = "" if body.node.domain == "ai.onnx" else body.node.domain
     if written := _WRITTEN.get((domain, body.node.op_type)):
         written(body)
+        if body.nodes:
+            body.check()
     return bool(body.nodes)
 
 
@@ -149,10 +169,6 @@ def _lrn(body: WrittenOp) -> None:
     body.give(0, body("Div", x, power))
 
 
-def _bias(body: WrittenOp) -> float:
-    return body.attribute("bias", 1.0)
-
-
 def _matmul(body: WrittenOp) -> None:
     """IREE imports none of a vector and of matrices."""
     sides = [body.input(0), body.input(1)]
@@ -166,7 +182,7 @@ def _matmul(body: WrittenOp) -> None:
 
 def _pad(body: WrittenOp) -> None:
     """IREE takes none that cut, hangs on what wraps and has no program for mirrors."""
-    dims, pads = body.dims(body.input(0)), body.known(body.input(1))
+    dims, pads, filler = body.dims(body.input(0)), body.known(body.input(1)), body.input(2)
     mode = body.attribute("mode", b"constant")
     if dims is None or pads is None or body.input(3):
         return
@@ -178,8 +194,7 @@ def _pad(body: WrittenOp) -> None:
             body.number(starts),
             body.number(np.where(ends > 0, -ends, _TO_THE_END)),
         )
-        rest = [body.number(np.maximum(pads, 0)), *body.node.input[2:3]]
-        body.give(0, body("Pad", cut, *rest, mode=mode))
+        body.give(0, body("Pad", cut, body.number(np.maximum(pads, 0)), filler, mode=mode))
     elif mode in (b"wrap", b"reflect"):
         value, step = body.input(0), 1 if mode == b"wrap" else -1
         for axis, (before, after) in enumerate(pads.reshape(2, -1).T.tolist()):
@@ -249,7 +264,7 @@ def _grid_sample(body: WrittenOp) -> None:
 
 def _quantised_product(body: WrittenOp) -> None:
     """IREE gets those of batches wrong."""
-    a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = body.node.input
+    a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = (body.input(n) for n in range(8))
     dims = [body.dims(each) for each in (a, b)]
     if any(each is None or len(each) > 2 for each in dims):
         product = body("Cast", body("MatMulInteger", a, b, a_zero, b_zero), to=_FLOAT)
@@ -348,26 +363,30 @@ def _quick_gelu(body: WrittenOp) -> None:
     body.give(0, body("Mul", x, body("Sigmoid", body("Mul", x, alpha))))
 
 
-def _rms_norm(body: WrittenOp, x: str, scale: str) -> str:
+def _rms_norm(
+    body: WrittenOp, x: str, scale: str, epsilon: float, axes: Sequence[int] = (-1,)
+) -> str:
     wide = body("Cast", x, to=_FLOAT)
-    square = body.mean(body("Mul", wide, wide))
-    root = body("Sqrt", body("Add", square, body.number(_epsilon(body, 1e-5), np.float32)))
+    square = body.mean(body("Mul", wide, wide), axes)
+    root = body("Sqrt", body("Add", square, body.number(epsilon, np.float32)))
     return body("Mul", body("CastLike", body("Div", wide, root), x), scale)
-
-
-def _epsilon(body: WrittenOp, default: float) -> float:
-    return body.attribute("epsilon", default)
 
 
 def _layer_norm(body: WrittenOp, x: str, scale: str, shift: str) -> str:
     given = [x, scale, *([shift] if shift else [])]
-    return body("LayerNormalization", *given, axis=-1, epsilon=_epsilon(body, 1e-12))
+    return body(
+        "LayerNormalization", *given, axis=-1, epsilon=body.attribute("epsilon", _SKIP_EPSILON)
+    )
 
 
 def _simplified_norm(body: WrittenOp) -> None:
-    if body.attribute("axis", -1) != -1:
-        raise body.refusal("another axis than the last")
-    body.give(0, _rms_norm(body, body.input(0), body.input(1)))
+    x, scale, axis = body.input(0), body.input(1), body.attribute("axis", -1)
+    dims = body.dims(x)
+    if axis >= 0:
+        if dims is None:
+            raise body.refusal("an input of an unknown number of dims")
+        axis -= len(dims)
+    body.give(0, _rms_norm(body, x, scale, body.attribute("epsilon", 1e-5), range(axis, 0)))
 
 
 def _skip_norm(body: WrittenOp) -> None:
@@ -376,7 +395,7 @@ def _skip_norm(body: WrittenOp) -> None:
     if bias := body.input(3 if is_simple else 4):
         total = body("Add", total, bias)
     if is_simple:
-        normal = _rms_norm(body, total, body.input(2))
+        normal = _rms_norm(body, total, body.input(2), body.attribute("epsilon", _SKIP_EPSILON))
     else:
         normal = _layer_norm(body, total, body.input(2), body.input(3))
     body.give(0, normal)
@@ -396,9 +415,10 @@ def _embedding_norm(body: WrittenOp) -> None:
     if segments:
         total = body("Add", total, body("Gather", kinds, segments))
     body.give(0, _layer_norm(body, total, scale, shift))
-    if mask:
-        counts = body("Cast", mask, to=onnx.TensorProto.INT32)
-        body.give(1, body("ReduceSum", counts, body.number([1]), keepdims=0))
+    counts = body("Cast", mask or ids, to=onnx.TensorProto.INT32)
+    if not mask:
+        counts = body("Mul", counts, body.number(0, np.int32))
+    body.give(1, body("ReduceSum", counts, body.number([1]), keepdims=0))
     body.give(2, total)
 
 
@@ -409,14 +429,18 @@ def _fused_matmul(body: WrittenOp) -> None:
     sides = []
     for place, side in enumerate("AB"):
         value = body.input(place)
-        if body.attribute(f"transBatch{side}", 0):
-            raise body.refusal("transposed batches")
-        if body.attribute(f"trans{side}", 0):
+        is_batch_last = body.attribute(f"transBatch{side}", 0)
+        is_turned = body.attribute(f"trans{side}", 0)
+        if is_batch_last or is_turned:
             dims = body.dims(value)
             if dims is None:
                 raise body.refusal("an operand of an unknown number of dims")
             order = list(range(len(dims)))
-            value = body("Transpose", value, perm=[*order[:-2], *order[:-3:-1]])
+            if is_batch_last and len(order) > 2:
+                order = [*order[1:-1], 0, order[-1]]
+            if is_turned:
+                order[-2:] = order[:-3:-1]
+            value = body("Transpose", value, perm=order)
         sides.append(value)
     product = body("MatMul", *sides)
     alpha = body.attribute("alpha", 1.0)
@@ -425,7 +449,6 @@ def _fused_matmul(body: WrittenOp) -> None:
 
 def _matmul_nbits(body: WrittenOp) -> None:
     """Weights of few bits, each block with a scale: as numbers of the scales' type."""
-    body.refuse({4: "an order of its weights' rows"})
     rows, columns, bits, block = (
         body.attribute(name, 0) for name in ("K", "N", "bits", "block_size")
     )
@@ -460,20 +483,21 @@ def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
 # ----- onnxruntime: attention
 
 
-def _rotated(body: WrittenOp, x: str, caches: tuple[str, str], places: str) -> str:
-    """`x` of dims (batch, rows, heads, dim), by factors at `places`; dims of a head behind the
-    rotated ones stay."""
+def _rotated(
+    body: WrittenOp, x: str, caches: tuple[str, str], places: str, is_interleaved: int, dim: int
+) -> str:
+    """`x` of dims (batch, rows, heads, dim), by factors at `places`; those of a head behind the
+    `dim` rotated ones (0: as many as there are factors) stay."""
     cos, sin = (
         body("Unsqueeze", body("Gather", each, places), body.number([2])) for each in caches
     )
-    interleaved = body.attribute("rotary_interleaved", body.attribute("interleaved", 0))
     known = body.dims(caches[0])
-    half = body.attribute("rotary_embedding_dim", 0) // 2 or (known[-1] if known else None)
+    half = dim // 2 or (known[-1] if known else None)
     if not isinstance(half, int):
         raise body.refusal("factors of an unknown size")
     whole = body.slice(x, -1, 0, 2 * half)
     rest = body.slice(x, -1, 2 * half, _TO_THE_END)
-    if interleaved:
+    if is_interleaved:
         pairs = body.reshape(whole, [0, 0, 0, half, 2])
         first, second = (
             body("Squeeze", body.slice(pairs, -1, at, at + 1), body.number([-1])) for at in (0, 1)
@@ -485,7 +509,7 @@ def _rotated(body: WrittenOp, x: str, caches: tuple[str, str], places: str) -> s
         body("Sub", body("Mul", first, cos), body("Mul", second, sin)),
         body("Add", body("Mul", first, sin), body("Mul", second, cos)),
     )
-    if interleaved:
+    if is_interleaved:
         made = tuple(body("Unsqueeze", each, body.number([-1])) for each in made)
         return body(
             "Concat", body.reshape(body("Concat", *made, axis=-1), [0, 0, 0, -1]), rest, axis=-1
@@ -496,11 +520,12 @@ def _rotated(body: WrittenOp, x: str, caches: tuple[str, str], places: str) -> s
 def _rotary(body: WrittenOp) -> None:
     x, places, cos, sin = (body.input(place) for place in range(4))
     dims, caches, known = body.dims(x), body.dims(cos), body.dims(places)
-    if known is None or caches is None or body.attribute("scale", 1.0) != 1.0:
-        raise body.refusal("positions or factors of an unknown number of dims, or a scale")
-    is_joined = dims is None or len(dims) == 3
+    # onnxruntime reads no scale.
+    body.attribute("scale", 1.0)
+    if known is None or caches is None:
+        raise body.refusal("positions or factors of an unknown number of dims")
+    is_joined, heads = dims is None or len(dims) == 3, body.attribute("num_heads", 0)
     if is_joined:
-        heads = body.attribute("num_heads", 0)
         dim = 2 * caches[-1] if isinstance(caches[-1], int) else 0
         value = body.reshape(x, [0, 0, heads, -1] if heads else [0, 0, -1, dim])
     else:
@@ -509,7 +534,10 @@ def _rotary(body: WrittenOp) -> None:
         rows = body("Squeeze", body.size(value, 1))
         counts = body("Range", body.number(0), rows, body.number(1))
         places = body("Unsqueeze", body("Add", counts, places), body.number([0]))
-    value = _rotated(body, value, (cos, sin), places)
+    is_interleaved, part = (
+        body.attribute(name, 0) for name in ("interleaved", "rotary_embedding_dim")
+    )
+    value = _rotated(body, value, (cos, sin), places, is_interleaved, part)
     if is_joined:
         body.give(0, body.reshape(value, [0, 0, -1]))
     else:
@@ -525,7 +553,8 @@ def _scaled(body: WrittenOp, q: str) -> str:
     return body("Div", q, body("CastLike", body("Sqrt", size), q))
 
 
-def _softmax_of(body: WrittenOp, scores: str, visible: str, bias: str) -> str:
+def _softmax_of(body: WrittenOp, scores: str, visible: str, bias: str, sinks: str = "") -> str:
+    """Weights of keys; `sinks` are scores of no key, (heads, 1, 1) beside those of keys."""
     cap = body.attribute("softcap", 0.0)
     if cap:
         scores = body(
@@ -535,69 +564,88 @@ def _softmax_of(body: WrittenOp, scores: str, visible: str, bias: str) -> str:
         scores = body("Add", scores, bias)
     if visible:
         scores = body("Where", visible, scores, body.like(-math.inf, scores))
-    return body("Softmax", scores, axis=-1)
+    if sinks:
+        ends = body("Concat", body("Shape", scores, end=-1), body.number([1]), axis=0)
+        scores = body("Concat", scores, body("Expand", sinks, ends), axis=-1)
+    weights = body("Softmax", scores, axis=-1)
+    return body.slice(weights, -1, 0, -1) if sinks else weights
 
 
 def _multi_head(body: WrittenOp) -> None:
-    """Of separate queries, keys and values."""
-    body.refuse({8: "caches of another form", 9: "caches of another form"})
+    """Of queries, keys and values that are separate, or packed head by head."""
     q, k, v, bias, mask, added, past_k, past_v = (body.input(place) for place in range(8))
-    if not k or not v:
-        raise body.refusal("packed queries, keys and values")
     heads = body.attribute("num_heads", 0)
-    values = []
-    biases = ["", "", ""]
+    rows = {dims[1] for each in (q, k) if len(dims := body.dims(each) or ()) == 3}
+    if body.attribute("unidirectional", 0) and sum(isinstance(size, int) for size in rows) > 1:
+        raise body.refusal("causal attention of unlike numbers of queries and keys")
+    shifts = ["", "", ""]
     if bias:
-        parts = body.reshape(bias, [3, -1])
-        biases = [body("Gather", parts, body.number(place)) for place in range(3)]
-    for value, shift in zip((q, k, v), biases, strict=True):
+        width = (body.dims(q) or [None])[-1]
+        if not isinstance(width, int) or not k:
+            raise body.refusal("a bias beside queries of an unknown size")
+        ends = (0, width, 2 * width, _TO_THE_END)
+        shifts = [body.slice(bias, 0, *ends[place : place + 2]) for place in range(3)]
+    given = [q, k, v]
+    for place, value in enumerate(given):
+        # (batch, rows, heads, 3 or 2, dim)
+        if value and len(body.dims(value) or ()) == 5:
+            parts = range(3 - place)
+            given[place:] = [body("Gather", value, body.number(part), axis=3) for part in parts]
+            break
+    if not all(given):
+        raise body.refusal("packed queries, keys and values of an unknown form")
+    values = []
+    for value, shift in zip(given, shifts, strict=True):
         dims = body.dims(value)
         if dims is not None and len(dims) == 4:
             values.append(value)
             continue
-        moved = body("Add", value, shift) if shift else value
-        values.append(body("Transpose", body.reshape(moved, [0, 0, heads, -1]), perm=[0, 2, 1, 3]))
-    _attend(body, values, mask, added, past_k, past_v)
+        if value in (q, k, v):
+            moved = body("Add", value, shift) if shift else value
+            value = body.reshape(moved, [0, 0, heads, -1])
+        values.append(body("Transpose", value, perm=[0, 2, 1, 3]))
+    if past_k:
+        values[1] = body("Concat", past_k, values[1], axis=2)
+        values[2] = body("Concat", past_v, values[2], axis=2)
+    _attend(body, values, mask, added)
+    body.give(1, values[1])
+    body.give(2, values[2])
 
 
 def _packed_attention(body: WrittenOp) -> None:
-    """Of BERT: one product makes queries, keys and values."""
-    body.refuse({4: "a cache", 6: "a cache's length"})
-    if body.attribute("qkv_hidden_sizes", None) or body.attribute("do_rotary", 0):
-        raise body.refusal("sizes or rotary embedding of its own")
+    """Of BERT and GPT-2: one product makes queries, keys and values."""
+    mask, past, added = (body.input(place) for place in (3, 4, 5))
+    heads, sizes = body.attribute("num_heads", 0), body.attribute("qkv_hidden_sizes", None)
     made = body("MatMul", body.input(0), body.input(1))
     if body.input(2):
         made = body("Add", made, body.input(2))
-    made = body.reshape(made, [0, 0, 3, body.attribute("num_heads", 0), -1])
-    parts = [body("Gather", made, body.number(place), axis=2) for place in range(3)]
+    if sizes:
+        ends = np.cumsum([0, *sizes]).tolist()
+        parts = [body.slice(made, 2, *ends[place : place + 2]) for place in range(3)]
+        parts = [body.reshape(part, [0, 0, heads, -1]) for part in parts]
+    else:
+        made = body.reshape(made, [0, 0, 3, heads, -1])
+        parts = [body("Gather", made, body.number(place), axis=2) for place in range(3)]
     values = [body("Transpose", each, perm=[0, 2, 1, 3]) for each in parts]
-    _attend(body, values, body.input(3), body.input(5), "", "")
+    for place in (1, 2) if past else ():
+        old = body("Gather", past, body.number(place - 1))
+        values[place] = body("Concat", old, values[place], axis=2)
+    _attend(body, values, mask, added)
+    if body.output(1):
+        both = [body("Unsqueeze", each, body.number([0])) for each in values[1:]]
+        body.give(1, body("Concat", *both, axis=0))
 
 
-def _attend(
-    body: WrittenOp, values: Sequence[str], mask: str, added: str, past_k: str, past_v: str
-) -> None:
+def _attend(body: WrittenOp, values: Sequence[str], mask: str, added: str) -> None:
     """Attention of queries, keys and values (batch, heads, rows, dim)."""
     q, k, v = values
-    if past_k:
-        k = body("Concat", past_k, k, axis=2)
-        v = body("Concat", past_v, v, axis=2)
     scores = body("MatMul", _scaled(body, q), body("Transpose", k, perm=[0, 1, 3, 2]))
-    visible = ""
+    low = body.attribute("mask_filter_value", -10000.0)
     if mask:
-        known = body.dims(mask)
-        if known is None or len(known) not in (1, 2):
-            raise body.refusal("a mask that is none of keys")
-        if len(known) == 2:
-            seen = body("Cast", mask, to=_BOOL)
-        else:
-            if known[0] is None or not _is_batch(known[0], body.dims(body.input(0))):
-                raise body.refusal("a mask that is none of keys")
-            lengths = body("Unsqueeze", body("Cast", mask, to=_INT64), body.number([1]))
-            seen = body("Less", _counted(body, k, 2), lengths)
-        seen = body("Unsqueeze", seen, body.number([1, 2]))
-        low = body.like(body.attribute("mask_filter_value", -10000.0), scores)
-        scores = body("Add", scores, body("Where", seen, body.like(0.0, scores), low))
+        seen = _seen(body, mask, k)
+        hidden = body("Where", seen, body.like(0.0, scores), body.like(low, scores))
+        scores = body("Add", scores, hidden)
+    visible = ""
     if body.attribute("unidirectional", 0):
         ahead = body("Sub", body.size(k, 2), body.size(q, 2))
         rows = body("Add", body("Unsqueeze", _counted(body, q, 2), body.number([1])), ahead)
@@ -605,13 +653,34 @@ def _attend(
     weights = _softmax_of(body, scores, visible, added)
     result = body("Transpose", body("MatMul", weights, v), perm=[0, 2, 1, 3])
     body.give(0, body.reshape(result, [0, 0, -1]))
-    body.give(1, k)
-    body.give(2, v)
 
 
-def _is_batch(size: int | str, dims: list[int | str | None] | None) -> bool:
-    """Whether lengths are one a row of the batch: ends and starts of keys are twice as many."""
-    return dims is not None and size == dims[0]
+def _seen(body: WrittenOp, mask: str, k: str) -> str:
+    """Which keys are seen, of (batch, heads, rows, keys): a mask of keys, one of rows and keys, or
+    ends of keys, behind which their starts may stand."""
+    known = body.dims(mask)
+    if known is not None and len(known) in (2, 3):
+        seen = body("Greater", mask, body("CastLike", body.number(0), mask))
+        return body("Unsqueeze", seen, body.number([1, 2] if len(known) == 2 else [1]))
+    batch = (body.dims(body.input(0)) or [None])[0]
+    size = known[0] if known and len(known) == 1 else None
+    is_known = isinstance(batch, int) and size in (2 * batch, 3 * batch + 2)
+    if size is None or not (size == batch or is_known):
+        raise body.refusal("a mask of another form")
+    mask, keys = body("Cast", mask, to=_INT64), _counted(body, k, 2)
+
+    def part(start: int, end: int) -> str:
+        return body("Unsqueeze", body.slice(mask, 0, start, end), body.number([1]))
+
+    if size == batch:
+        seen = body("Less", keys, body("Unsqueeze", mask, body.number([1])))
+    else:
+        assert isinstance(batch, int)
+        seen = body("Less", keys, part(0, batch))
+        if size == 2 * batch:
+            starts = body("Less", keys, part(batch, 2 * batch))
+            seen = body("And", seen, body("Not", starts))
+    return body("Unsqueeze", seen, body.number([1, 2]))
 
 
 def _counted(body: WrittenOp, value: str, axis: int) -> str:
@@ -627,12 +696,10 @@ def _grouped(body: WrittenOp) -> None:
     written behind those that a row has. A cache is as long as before and written in place where
     the graph calls both lengths the same, else longer by the new keys.
     """
-    body.refuse({10: "an added bias", 11: "sinks", 12: "scales", 13: "scales"})
-    if body.attribute("smooth_softmax", 0) > 0:
-        raise body.refusal("a softmax of its own")
-    if body.attribute("local_window_size", -1) > 0:
-        raise body.refusal("a window of keys, whose edges depend on onnxruntime's release")
-    q, k, v, past_k, past_v, lengths = (body.input(place) for place in range(6))
+    q, k, v, past_k, past_v, lengths, _, cos, sin, at, bias, sinks = (
+        body.input(place) for place in range(12)
+    )
+    gains = body.input(14), body.input(15)
     heads, groups = body.attribute("num_heads", 0), body.attribute("kv_num_heads", 0)
     if k:
         q, k, v = (
@@ -648,9 +715,17 @@ def _grouped(body: WrittenOp) -> None:
     before = body("Sub", body("Add", lengths, body.number(1)), rows)
     before = body("Max", before, body.number(0))
     places = body("Add", before, _counted(body, q, 1))
+    if gains[0]:
+        epsilon = body.attribute("qk_norm_epsilon", 1e-6)
+        q, k = (
+            _rms_norm(body, each, gain, body.attribute(f"{name}_norm_epsilon", epsilon))
+            for each, gain, name in zip((q, k), gains, "qk", strict=True)
+        )
+    is_interleaved = body.attribute("rotary_interleaved", 0)
     if body.attribute("do_rotary", 0):
-        at = body.input(9) or places
-        q, k = (_rotated(body, each, (body.input(7), body.input(8)), at) for each in (q, k))
+        q, k = (
+            _rotated(body, each, (cos, sin), at or places, is_interleaved, 0) for each in (q, k)
+        )
     k, v = (body("Transpose", each, perm=[0, 2, 1, 3]) for each in (k, v))
     if past_k:
         k, v = _cached(body, (past_k, past_v), (k, v), before, rows)
@@ -661,12 +736,28 @@ def _grouped(body: WrittenOp) -> None:
     q = body("Transpose", q, perm=[0, 2, 3, 1, 4])
     keys = body("Unsqueeze", body("Transpose", k, perm=[0, 1, 3, 2]), body.number([2]))
     scores = body("MatMul", _scaled(body, q), keys)
-    visible = body(
-        "Not",
-        body("Greater", _counted(body, k, 2), body("Unsqueeze", places, body.number([2]))),
-    )
+    # Rows behind a prompt's end see its keys.
+    last = body("Min", places, lengths) if body.attribute("causal", 1) else lengths
+    last, key = body("Unsqueeze", last, body.number([2])), _counted(body, k, 2)
+    visible = body("Not", body("Greater", key, last))
+    window = body.attribute("local_window_size", -1)
+    if window > 0:
+        before_window = body("Sub", last, body.number(window))
+        visible = body("And", visible, body("Greater", key, before_window))
     visible = body("Unsqueeze", visible, body.number([1, 2]))
-    weights = _softmax_of(body, scores, visible, "")
+    if bias:
+        sizes, cached = body.dims(bias), body.dims(body.output(1))
+        if sizes is None or isinstance(sizes[1], str):
+            raise body.refusal("a bias of unknown sizes")
+        if cached and isinstance(cached[2], int) and cached[2] != sizes[3]:
+            raise body.refusal("a bias that is none of the cache's keys")
+        by_group = [1, 1] if sizes[1] == 1 else [groups, heads // groups]
+        by_group = [body.size(bias, 0), body.number(by_group), body("Shape", bias, start=2)]
+        bias = body("Reshape", bias, body("Concat", *by_group, axis=0))
+    if sinks or body.attribute("smooth_softmax", 0) > 0:
+        zeros = body.number(np.zeros(heads), np.float32)
+        sinks = body.reshape(body("CastLike", sinks or zeros, q), [groups, heads // groups, 1, 1])
+    weights = _softmax_of(body, scores, visible, bias, sinks)
     result = body("MatMul", weights, body("Unsqueeze", v, body.number([2])))
     body.give(0, body.reshape(body("Transpose", result, perm=[0, 3, 1, 2, 4]), [0, 0, -1]))
 
@@ -675,7 +766,7 @@ def _cached(
     body: WrittenOp, past: tuple[str, str], new: tuple[str, str], before: str, rows: str
 ) -> tuple[str, str]:
     """The cache with new rows: of a batch of one that grows, one behind the other."""
-    before_dims, after_dims = body.dims(past[0]), body.dims(body.node.output[1])
+    before_dims, after_dims = body.dims(past[0]), body.dims(body.output(1))
     lengths = [dims[2] if dims else None for dims in (before_dims, after_dims)]
     is_kept = lengths[0] is not None and lengths[0] == lengths[1]
     both = [body("Concat", old, each, axis=2) for old, each in zip(past, new, strict=True)]

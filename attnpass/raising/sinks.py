@@ -106,8 +106,10 @@ def scores_beside(
         raise NotRaised("the softmax has more than one sink beside the keys")
     sink, scores = pieces[sinks[0]], pieces[1 - sinks[0]]
     keys = sizes_of(scores)[dim]
-    every, first = _in_terms_of(keys, keys), Linear(1 - sinks[0])
-    if _in_terms_of(part.first, keys) != first or _in_terms_of(part.count, keys) != every:
+    variables: list[Size] = []
+    every = _as_sum(keys, variables) or _variable(keys, variables)
+    first, count = _as_sum(part.first, variables), _as_sum(part.count, variables)
+    if first != Linear(1 - sinks[0]) or count != every:
         raise NotRaised("the weights that are kept are not those of the scores")
     kept = elements.axes.cut_alike(part.keys, keys)
     if kept is None:
@@ -152,38 +154,42 @@ def _inserted(op: ir.Operation) -> tuple[int, list[ir.Value]] | None:
     return (dim, values) if sorted(pieces) == [0, first] else None
 
 
-def _in_terms_of(number: ir.Value | Size, size: Size) -> Linear | None:
-    """A number of elements as a sum of constants and `size`, where that is known at run time only
-    variable 0."""
-    if isinstance(number, int):
-        return Linear(number)
-    variable = Linear(0, ((0, 1),))
-    if number == size:
-        return variable
-    if isinstance(number, DynamicSize) and number.dim is None:
-        number = number.value
-    if not isinstance(number, ir.Value):
-        return None
-    found = _traced(number, size, _DEEPEST)
+def _as_sum(number: ir.Value | Size, variables: list[Size]) -> Linear | None:
+    """A number of elements as a sum of constants and of sizes that are known at run time only,
+    which are numbered as in `variables`."""
+    found = _traced(number, variables, _DEEPEST)
     return found if isinstance(found, Linear) else None
 
 
-def _traced(value: ir.Value, size: Size, depth: int) -> Value | None:
-    op, number = defining_op(value), whole_number(value)
-    if DynamicSize(value) == size:
-        return Linear(0, ((0, 1),))
-    if number is not None:
+def _variable(size: Size, variables: list[Size]) -> Linear:
+    if size not in variables:
+        variables.append(size)
+    return Linear(0, ((variables.index(size), 1),))
+
+
+def _traced(number: ir.Value | Size, variables: list[Size], depth: int) -> Value | None:
+    if isinstance(number, int):
         return Linear(number)
-    if op is None or depth == 0:
+    size = DynamicSize(number) if isinstance(number, ir.Value) else number
+    if size in variables:
+        return _variable(size, variables)
+    if not isinstance(size, DynamicSize) or depth == 0:
         return None
+    if size.dim is not None:
+        return _variable(size, variables)
+    op, known = defining_op(size.value), whole_number(size.value)
+    if known is not None or op is None:
+        return None if known is None else Linear(known)
+    if op.name == "hal.buffer_view.dim":
+        return _variable(size, variables)
     if op.name == "tensor.dim":
-        where = _traced(op.operands[1], size, depth - 1)
-        dim = where.constant if isinstance(where, Linear) and not where.terms else None
-        return None if dim is None else _in_terms_of(sizes_of(op.operands[0])[dim], size)
-    given = [_traced(operand, size, depth - 1) for operand in op.operands]
+        where = whole_number(op.operands[1])
+        below = size if where is None else sizes_of(op.operands[0])[where]
+        return _traced(below, variables, depth - 1)
+    given = [_traced(operand, variables, depth - 1) for operand in op.operands]
     if op.name == "affine.apply":
         return _applied(ir.AffineMapAttr(op.attributes["map"]).value, given)
-    return compute(op, given, {0: None})
+    return compute(op, given, {})
 
 
 def _applied(formula: ir.AffineMap, given: Sequence[Value | None]) -> Value | None:

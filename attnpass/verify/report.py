@@ -98,7 +98,8 @@ def write_reproduction(fault: Fault, settings: VerifySettings, folder: Path) -> 
         (folder / REPRODUCTION).write_text(_header(fault, settings) + fault.text)
         np.savez_compressed(folder / INPUTS, **fault.inputs, **fault.wanted)  # type: ignore
     except OSError as error:
-        raise AttnError(f"cannot write there: {error.strerror}", str(folder)) from None
+        why = (error.strerror or "").lower()
+        raise AttnError(f"cannot write there: {why}", str(folder)) from None
 
 
 def _header(fault: Fault, settings: VerifySettings) -> str:

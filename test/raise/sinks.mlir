@@ -124,25 +124,27 @@ func.func @off_by_one(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2
 
 // -----
 
-// A number of keys known only at run time: all weights but the last, as torch computes that.
+// A number of keys known only at run time, of a cache and new ones: all weights but the last, as
+// torch computes that.
 
 // CHECK-LABEL: func.func @dynamic(
 // CHECK: iree_linalg_ext.online_attention
 // CHECK-NOT: tensor.extract_slice
 // CHECK: math.exp2
 // CHECK: arith.divf
-func.func @dynamic(%q: tensor<2x6x8xf32>, %kt: tensor<2x8x?xf32>, %v: tensor<2x?x4xf32>, %sink: tensor<2x6x1xf32>) -> tensor<2x6x4xf32> {
+func.func @dynamic(%q: tensor<2x6x8xf32>, %kt: tensor<2x8x?xf32>, %v: tensor<2x?x4xf32>, %sink: tensor<2x6x1xf32>, %cached: tensor<?xf32>, %new: tensor<?xf32>) -> tensor<2x6x4xf32> {
   %zero = arith.constant 0.0 : f32
   %c0_i64 = arith.constant 0 : i64
   %c0 = arith.constant 0 : index
-  %c2 = arith.constant 2 : index
   %c-1 = arith.constant -1 : index
-  %n = tensor.dim %kt, %c2 : tensor<2x8x?xf32>
+  %before = tensor.dim %cached, %c0 : tensor<?xf32>
+  %behind = tensor.dim %new, %c0 : tensor<?xf32>
+  %n = affine.apply affine_map<()[s0, s1] -> (s0 + s1)>()[%before, %behind]
   %e = tensor.empty(%n) : tensor<2x6x?xf32>
   %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x?xf32>) -> tensor<2x6x?xf32>
   %s = linalg.batch_matmul ins(%q, %kt : tensor<2x6x8xf32>, tensor<2x8x?xf32>) outs(%s0 : tensor<2x6x?xf32>) -> tensor<2x6x?xf32>
   %c = tensor.concat dim(2) %s, %sink : (tensor<2x6x?xf32>, tensor<2x6x1xf32>) -> tensor<2x6x?xf32>
-  %all = affine.apply affine_map<()[s0] -> (s0 + 1)>()[%n]
+  %all = affine.apply affine_map<()[s0, s1] -> (s0 + s1 + 1)>()[%before, %behind]
   %ec = tensor.empty(%all) : tensor<2x6x?xf32>
   %w = linalg.softmax dimension(2) ins(%c : tensor<2x6x?xf32>) outs(%ec : tensor<2x6x?xf32>) -> tensor<2x6x?xf32>
   %all64 = arith.index_cast %all : index to i64

@@ -331,11 +331,16 @@ def test_what_cannot_be_imported() -> None:
     with pytest.raises(attnpass.AttnError, match=r"\(com\.microsoft\.FusedConv\).*onnxruntime"):
         attnpass.onnx.compile(_model([fused], given, result, 17))
     names = ["x", "x", "x", "", "", "n", "n"]
-    window = {"domain": "com.microsoft", "local_window_size": 4}
-    grouped = node("GroupQueryAttention", names, ["y"], **window)
     lengths = ("n", onnx.TensorProto.INT32, [1])
-    with pytest.raises(attnpass.AttnError, match="has a window of keys, whose edges depend on"):
-        attnpass.onnx.compile(_model([grouped], [*rows, lengths], result, 17))
+    window = {"domain": "com.microsoft", "num_heads": 2, "kv_num_heads": 2}
+    for more, results, reason in (
+        ({"sliding_window_cache": 1}, ["y"], "the attribute 'sliding_window_cache'"),
+        ({"qk_norm_epsilon": 0.1}, ["y"], "the attribute 'qk_norm_epsilon'"),
+        ({}, ["y", "", "", "qk"], "the result 'qk'"),
+    ):
+        grouped = node("GroupQueryAttention", names, results, **window, **more)
+        with pytest.raises(attnpass.AttnError, match=f"has {reason}, which is not compiled"):
+            attnpass.onnx.compile(_model([grouped], [*rows, lengths], result, 17))
     scan = node("CumProd", ["x", "n"], ["y"], name="/a/scan")
     with pytest.raises(attnpass.AttnError, match="IREE does not import CumProd '/a/scan'"):
         attnpass.onnx.compile(_model([scan], [*rows, lengths], result, 26))
@@ -442,11 +447,12 @@ def test_a_decoder_as_onnxruntime_optimises_it() -> None:
             ),
             node(
                 "GroupQueryAttention",
-                ["qkv", "", "", "pk", "pv", "lengths", "most", "cos", "sin"],
+                ["qkv", *["", ""], "pk", "pv", "lengths", "most", "cos", "sin", "", "", "sinks"],
                 ["o", "k", "v"],
                 num_heads=heads,
                 kv_num_heads=groups,
                 do_rotary=1,
+                local_window_size=4,
                 **more,
             ),
             node("FastGelu", ["o"], ["y"], **more),
@@ -464,6 +470,7 @@ def test_a_decoder_as_onnxruntime_optimises_it() -> None:
         14,
         {
             "gain": gain,
+            "sinks": np.linspace(-1, 1, heads).astype(np.float32),
             "w": packed,
             "scales": scales.reshape(-1),
             "cos": np.cos(angles).astype(np.float32),
@@ -492,7 +499,106 @@ def test_a_decoder_as_onnxruntime_optimises_it() -> None:
         assert rel_error(v[row, :, : length + 1], values) < 2e-5
         scores = np.einsum("hd,hkd->hk", new[:heads], keys.repeat(2, 0)) / np.sqrt(dim)
         powers = np.exp(scores)
-        powers /= powers.sum(-1, keepdims=True)
+        powers[:, : length - 3] = 0
+        powers /= powers.sum(-1, keepdims=True) + np.exp(np.linspace(-1, 1, heads))[:, None]
         o = np.einsum("hk,hkd->hd", powers, values.repeat(2, 0)).reshape(-1)
         wanted = o / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (o + 0.044715 * o**3)))
         assert rel_error(y[row, 0], wanted) < 2e-5
+
+
+# Of onnxruntime's attention: op, attributes, inputs by their places and names of results.
+_HEADS, _ROWS, _PAST, _WIDTH = 2, 3, 2, 8
+ATTENTIONS = {
+    "packed, with a cache": ("Attention", {"unidirectional": 1}, {3: "mask", 4: "past"}),
+    "of other sizes of V": ("Attention", {"qkv_hidden_sizes": [8, 8, 12]}, {}),
+    "starts of keys": ("Attention", {}, {3: "ends and starts"}),
+    "mask of rows": ("MultiHeadAttention", {}, {3: "bias", 4: "mask of rows", 6: "k", 7: "v"}),
+    "packed by heads": ("MultiHeadAttention", {"scale": 0.3}, {}),
+    "added": ("GroupQueryAttention", {"causal": 0, "smooth_softmax": 1}, {10: "added"}),
+    "norms": ("GroupQueryAttention", {"softcap": 2.0}, {14: "gain", 15: "gain"}),
+    "window": ("GroupQueryAttention", {"local_window_size": 2}, {}),
+}
+
+
+@pytest.mark.parametrize("form", ATTENTIONS)
+def test_attention_of_onnxruntime(form: str) -> None:
+    """What is written out is held against numbers that were held against onnxruntime 1.32."""
+    from attnpass.onnx.prepare import prepared
+
+    evaluator = pytest.importorskip("onnx.reference").ReferenceEvaluator
+    op, attributes, more = ATTENTIONS[form]
+    random = np.random.default_rng(0)
+    past = _PAST if set(more) & {4: 0, 6: 0}.keys() and op != "GroupQueryAttention" else 0
+    keys, dim = past + _ROWS, _WIDTH // _HEADS
+    wide = dim * 3 // 2 if "qkv_hidden_sizes" in attributes else dim
+    q, k, v = (random.standard_normal((2, _ROWS, _HEADS, d)) for d in (dim, dim, wide))
+    old = random.standard_normal((2, 2, _HEADS, past, dim))
+    gain, added = random.standard_normal(dim), random.standard_normal((1, 1, _ROWS, keys))
+    lengths = np.array([_ROWS, 2])
+    mask = random.integers(0, 2, (2, keys)) | (np.arange(keys) == past)
+    rows_mask = random.integers(0, 2, (2, _ROWS, keys)) | (np.arange(keys) == past)
+    packed = np.concatenate([each.reshape(2, _ROWS, -1) for each in (q, k, v)], -1)
+    inputs = {0: packed}
+    if op == "Attention":
+        inputs |= {1: np.eye(packed.shape[-1])}
+    elif op == "MultiHeadAttention" and more:
+        inputs = {n: each.reshape(2, _ROWS, -1) for n, each in enumerate((q, k, v))}
+    elif op == "MultiHeadAttention":
+        inputs = {0: np.stack([q, k, v], 3)}
+    else:
+        inputs |= {5: (lengths - 1).astype(np.int32), 6: np.array([_ROWS], np.int32)}
+        attributes = {**attributes, "kv_num_heads": _HEADS}
+    bias = np.zeros(3 * _WIDTH)
+    if 3 in more and op == "MultiHeadAttention":
+        bias = random.standard_normal(3 * _WIDTH)
+    arrays = {
+        **{"mask": mask, "past": old, "k": old[0], "v": old[1], "bias": bias, "gain": gain},
+        **{"mask of rows": rows_mask, "ends and starts": np.array([3, 2, 1, 0]), "added": added},
+    }
+    inputs |= {place: arrays[name] for place, name in more.items()}
+    names = [f"x{n}" if n in inputs else "" for n in range(max(inputs) + 1)]
+    kinds = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
+    feeds = {f"x{n}": each.astype(kinds.get(each.dtype, each.dtype)) for n, each in inputs.items()}
+    node = onnx.helper.make_node(
+        op, names, ["y"], domain="com.microsoft", num_heads=_HEADS, **attributes
+    )
+    values = [
+        (name, onnx.helper.np_dtype_to_tensor_dtype(each.dtype), each.shape)
+        for name, each in feeds.items()
+    ]
+    model = _model([node], values, [("y", onnx.TensorProto.FLOAT, None)], 17)
+    (got,) = evaluator(prepared(model)).run(None, feeds)
+    # In float64.
+    q, k, v = (
+        (
+            (each.reshape(2, _ROWS, -1) + shift).reshape(each.shape) if 3 in more else each
+            for each, shift in zip((q, k, v), bias.reshape(3, -1), strict=True)
+        )
+        if op == "MultiHeadAttention"
+        else (q, k, v)
+    )
+    if "gain" in more.values():
+        q, k = (x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6) * gain for x in (q, k))
+    q, k, v = (each.transpose(0, 2, 1, 3) for each in (q, k, v))
+    if past:
+        k, v = (np.concatenate([o, n], 2) for o, n in zip(old, (k, v), strict=True))
+    scores = np.einsum("bhqd,bhkd->bhqk", q, k) * attributes.get("scale", 1 / np.sqrt(dim))
+    if cap := attributes.get("softcap"):
+        scores = np.tanh(scores / cap) * cap
+    row, key = np.arange(_ROWS)[:, None], np.arange(keys)
+    ends = lengths[:, None, None]
+    seen = {
+        "packed, with a cache": mask[:, None] * (key <= row + past),
+        "starts of keys": (key < ends) & (key >= np.array([1, 0])[:, None, None]),
+        "mask of rows": rows_mask,
+        "added": np.repeat(key < ends, _ROWS, 1),
+        "norms": (key <= row) & (key < ends),
+        "window": (key <= row) & (key > row - 2) & (key < ends),
+    }.get(form, np.ones((1, _ROWS, keys)))
+    scores += added if form == "added" else 0
+    powers = np.exp(scores) * seen[:, None]
+    total = powers.sum(-1, keepdims=True) + (form == "added")
+    wanted = np.einsum("bhqk,bhkd->bqhd", powers / total, v).reshape(2, _ROWS, -1)
+    if op == "GroupQueryAttention":
+        got, wanted = got[row[:, 0] < ends[:, 0]], wanted[row[:, 0] < ends[:, 0]]
+    assert rel_error(got, wanted) < 2e-5
