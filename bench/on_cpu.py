@@ -10,13 +10,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.results import ROOT
 
 READY = "ready\n"
+# Turns of parts that are compared: a virtual machine's cores change their speed within seconds.
+TURNS = 5
 
 
 class Part:
@@ -53,18 +55,31 @@ class Part:
             if line == READY:
                 return
 
+    def turn(self) -> None:
+        """One of several measurements, until it has ended."""
+        self._take_cores()
+        if self.process.poll() is None:
+            assert self.process.stdin is not None
+            self.process.stdin.write("turn\n")
+            self.process.stdin.flush()
+            self.wait()
+
     def measured(self) -> dict[str, Any]:
         """What the process prints as its last line of JSON; `failed` alone, with the reason, where
         there is none."""
-        if self.process.poll() is None:
-            for thread in os.listdir(f"/proc/{self.process.pid}/task"):
-                os.sched_setaffinity(int(thread), cores_apart()[: self.threads])
+        self._take_cores()
         printed, _ = self.process.communicate("\n" if self.process.poll() is None else None)
         lines = [line for line in printed.splitlines() if line.startswith("{")]
         if lines:
             return json.loads(lines[-1])
         self.said.seek(0)
         return {"failed": self.said.read()[-600:] or "ended"}
+
+    def _take_cores(self) -> None:
+        """Those on which all parts are measured."""
+        if self.process.poll() is None:
+            for thread in os.listdir(f"/proc/{self.process.pid}/task"):
+                os.sched_setaffinity(int(thread), cores_apart()[: self.threads])
 
 
 def cores_apart() -> list[int]:
@@ -79,12 +94,15 @@ def cores_apart() -> list[int]:
     return sorted(cpus, key=lambda cpu: (first[beside(cpu)] != cpu, cpu))
 
 
-def until_told(seconds: int) -> None:
-    """In a part that is ready: waits, and gets so many seconds from then on."""
+def turns(seconds: int) -> Iterator[None]:
+    """In a part that is ready: its turns, each of which may take so many seconds."""
     print(READY, end="", flush=True)
     faulthandler.cancel_dump_traceback_later()
-    sys.stdin.readline()
-    end_after(seconds)
+    while sys.stdin.readline().strip():
+        end_after(seconds)
+        yield
+        faulthandler.cancel_dump_traceback_later()
+        print(READY, end="", flush=True)
 
 
 def end_after(seconds: int) -> None:
@@ -119,8 +137,9 @@ def in_turns(
         for name, call in calls.items():
             if len(times[name]) >= least and sum(times[name]) > seconds:
                 continue
+            start = clock()
             call()
-            for _ in range(4 if not times[name] or max(times[name]) < seconds / 8 else 1):
+            for _ in range(4 if clock() - start < seconds / 8 else 1):
                 start = clock()
                 call()
                 times[name].append(clock() - start)

@@ -2,11 +2,11 @@
 
 Blocks are those of bench/models/blocks.py. `iree` is IREE 3.13 with no pass of ours, `attnpass`
 the code of the passes, both with weights as arguments; `constants` has weights as parameters that
-are read, and packed, when the program is loaded. Programs of a number of threads take turns in a
-process, PyTorch's in another, pinned to as many cores; all compile and warm up at once, and are
-measured one by one. Times are medians of a call, `best` the least; IREE's workers spin between
-calls, as PyTorch's do. Errors are relative L2 distances from float64, the largest of all results.
-What fails is a row that says why.
+are read, and packed, when the program is loaded. Programs of a number of threads have a process,
+PyTorch's two ways others, pinned to as many cores; all compile and warm up at once, and are
+measured in turns, on the same cores. Times are medians of a call, `best` the least; IREE's workers
+spin between calls, as PyTorch's do. Errors are relative L2 distances from float64, the largest of
+all results. What fails is a row that says why.
 """
 
 # pyright: reportMissingImports=false
@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,8 @@ CPU = (
     "--iree-input-type=torch",
     "--iree-hal-target-device=local",
     "--iree-hal-local-target-device-backends=llvm-cpu",
-    "--iree-opt-level=O2",
 )
-WAYS = {"iree": ("--attn-disable",), "attnpass": (), "constants": ()}
+WAYS = ("iree", "attnpass", "constants")
 # What `run` measures in processes of their own.
 PARTS = ("programs", "torch", "torch compile")
 # Seconds that a process may take until it is ready, and to be measured.
@@ -55,7 +54,8 @@ def compile(folder: Path, wanted: list[Block], options: argparse.Namespace) -> N
     """Writes each block as MLIR and a .vmfb for each way that compiles. Needs torch."""
     common = (*CPU, f"--iree-llvmcpu-target-cpu={options.cpu}")
     for case in wanted:
-        ways = {way: (*common, *flags) for way, flags in WAYS.items()}
+        ways: dict[str, list[str]] = {way: [*common, "--iree-opt-level=O2"] for way in WAYS}
+        ways["iree"] = [*common, f"--iree-opt-level={case.level}", "--attn-disable"]
         compile_block(folder, case, ways, with_constants=("constants",))
     (folder / "cpu.json").write_text(json.dumps({"cpu": options.cpu}))
 
@@ -66,25 +66,29 @@ def about(folder: Path) -> dict[str, Any]:
 
 
 def run(folder: Path, case: Block, options: argparse.Namespace) -> Iterator[Row]:
-    yield from run_all(folder, [case], options.threads)
+    yield from run_all(folder, [(case, count) for count in options.threads])
 
 
-def run_all(folder: Path, wanted: Iterable[Block], threads: Sequence[int]) -> Iterator[Row]:
-    """The rows of some blocks with each number of threads."""
-    started: list[tuple[Block, int, str, on_cpu.Part]] = []
-    for case in wanted:
+def run_all(folder: Path, wanted: Iterable[tuple[Block, int]]) -> Iterator[Row]:
+    """The rows of some blocks, each with a number of threads."""
+    started: dict[tuple[str, int], dict[str, on_cpu.Part]] = {}
+    for case, count in wanted:
         write_reference(folder, case)
-        for count in threads:
-            for name in PARTS:
-                words = (name, folder, case.name, count)
-                part = on_cpu.Part("models_on_cpu", words, count, ENVIRONMENT, len(started))
-                started.append((case, count, name, part))
-    for *_, part in started:
-        part.wait()
-    for case, count, name, part in started:
-        measured = part.measured()
-        for way, found in ({name: measured} if "failed" in measured else measured).items():
-            yield row(case.name, way, found, threads=count)
+        parts = started.setdefault((case.name, count), {})
+        for name in PARTS:
+            words, first = (name, folder, case.name, count), len(started) * len(PARTS)
+            parts[name] = on_cpu.Part("models_on_cpu", words, count, ENVIRONMENT, first)
+    for parts in started.values():
+        for part in parts.values():
+            part.wait()
+    for (case, count), parts in started.items():
+        for _ in range(on_cpu.TURNS):
+            for part in parts.values():
+                part.turn()
+        for name, part in parts.items():
+            measured = part.measured()
+            for way, found in ({name: measured} if "failed" in measured else measured).items():
+                yield row(case, way, found, threads=count)
 
 
 def measure(part: str, folder: Path, case: Block, threads: int) -> dict[str, Any]:
@@ -114,9 +118,12 @@ def _measure(part: str, folder: Path, case: Block, threads: int) -> dict[str, An
             calls[way] = call
         except Exception as problem:
             found[way] = {"failed": f"{type(problem).__name__}: {problem}"[:400]}
-    on_cpu.until_told(PART_SECONDS)
-    for way, spent in on_cpu.in_turns(calls, rounds=10, seconds=0.5, least=3).items():
-        found[way] |= on_cpu.milliseconds(spent)
+    spent: dict[str, list[float]] = {way: [] for way in calls}
+    for _ in on_cpu.turns(PART_SECONDS):
+        for way, times in on_cpu.in_turns(calls, rounds=3, seconds=0.15, least=1).items():
+            spent[way] += times
+    for way, times in spent.items():
+        found[way] |= on_cpu.milliseconds(times) if times else {"failed": "had no turn"}
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,12 @@ def pairwise(*axes: Collection[Any]) -> list[tuple[Any, ...]]:
         found.append(max(every, key=lambda choice: len(left & met(choice))))
         left -= met(found[-1])
     return found
+
+
+def has_avx512() -> bool:
+    """Whether code for x86-64-v4 or a Zen 4 runs here; elsewhere it ends the process."""
+    cpuinfo = Path("/proc/cpuinfo")
+    return cpuinfo.exists() and "avx512f" in cpuinfo.read_text()
 
 
 def has_gpu() -> bool:

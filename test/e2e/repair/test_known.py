@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
 import pytest
-from helpers import CPU, compile_text, run_module
+from helpers import CPU, compile_text, has_avx512, run_module
 from known_cases import UNCALLED, error, known, names
 
 import attnpass
@@ -16,11 +15,6 @@ from bench.results import load
 
 HOST = "--iree-llvmcpu-target-cpu=x86-64-v4"
 LEVELS = ("O0", "O3")
-
-
-def _has_avx512() -> bool:
-    cpuinfo = Path("/proc/cpuinfo")
-    return cpuinfo.exists() and "avx512f" in cpuinfo.read_text()
 
 
 def _variants() -> list[tuple[str, str]]:
@@ -35,7 +29,7 @@ def _variants() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("name", "flags"), _variants())
 def test_numbers_are_right_or_said_to_be_wrong(name: str, flags: str) -> None:
-    if HOST in flags and not _has_avx512():
+    if HOST in flags and not has_avx512():
         flags = flags.replace(HOST, "")
     case, report = known(name), Report()
     vmfb = attnpass.compile_str(case.text, extra_args=[*CPU, *flags.split()], report=report)
