@@ -136,13 +136,11 @@ class PassContext:
     later: tuple[Pass, ...] = ()
     specs: UserSpecs | None = None
 
-    def target_for(self, module: ir.Operation, name: str = "") -> Target | None:
-        """The target that a pass decides for: the one of this name if given, else the run's,
-        else the module's own. Raises AttnError for a name that is no target."""
+    def target_for(self, module: ir.Operation) -> Target | None:
+        """The target that a pass decides for: the run's, else the module's own."""
         from .machines import resolve_target
 
-        named = resolve_target(module, name) if name else self.target
-        return named or resolve_target(module)
+        return self.target or resolve_target(module)
 
     def replace_attention(
         self,
@@ -226,6 +224,25 @@ class Pass:
         raise NotImplementedError
 
 
+def option(default: Any, doc: str, choices: tuple[str, ...] = ()) -> Any:
+    """A pass option: a dataclass field with a one-line `doc` and, for words, `choices`."""
+    return field(default=default, metadata={"doc": doc, "choices": choices})
+
+
+@dataclass(frozen=True)
+class TargetPass(Pass):
+    """A pass that decides for a target, which a user may name."""
+
+    target: str = option("", "target to decide for, instead of the module's own")
+
+    def target_for(self, module: ir.Operation, context: PassContext) -> Target | None:
+        """The target named, else the run's, else the module's own. Raises AttnError for a name that
+        is no target."""
+        from .machines import named_target
+
+        return named_target(self.target) if self.target else context.target_for(module)
+
+
 @dataclass(frozen=True)
 class OpPass(Pass):
     """A pass that does one thing to each op of a kind, in modules for its `backends`, and tells a
@@ -285,11 +302,6 @@ class PassInParts(Pass):
     def has(self, part: str) -> bool:
         """Whether the pass runs this part."""
         return not self.only or part in self.only
-
-
-def option(default: Any, doc: str, choices: tuple[str, ...] = ()) -> Any:
-    """A pass option: a dataclass field with a one-line `doc` and, for words, `choices`."""
-    return field(default=default, metadata={"doc": doc, "choices": choices})
 
 
 def plugin_names() -> list[str]:

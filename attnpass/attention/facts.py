@@ -19,6 +19,7 @@ from ..ir import (
     collect,
     element_type_name,
     filled_with,
+    function_name,
     has_ancestor,
     index_dim,
     index_ops,
@@ -28,7 +29,6 @@ from ..ir import (
     path_text,
     ranked_shape,
     set_number,
-    symbol_name,
 )
 from ..ir.limits import ASSUMED_EXTENT
 from ..report.entries import AttentionRecord
@@ -99,7 +99,7 @@ class AttentionFacts:
     @property
     def function(self) -> str:
         """Name of the enclosing function, or the empty string."""
-        return _function_of(self.op)
+        return function_name(self.op)
 
     def record_in(self, report: Report) -> AttentionRecord:
         """Its record in a report, made at its first use."""
@@ -267,7 +267,7 @@ def tell_apart(module: ir.Operation) -> None:
     taken: dict[tuple[str, str], set[int]] = {}
     unnumbered: list[tuple[ir.Operation, set[int]]] = []
     for op in find_ops(module):
-        numbers = taken.setdefault((_function_of(op), location_text(op.location)), set())
+        numbers = taken.setdefault((function_name(op), location_text(op.location)), set())
         number = number_of(op)
         if number == 1 and 1 in numbers:
             unnumbered.append((op, numbers))
@@ -276,15 +276,6 @@ def tell_apart(module: ir.Operation) -> None:
         number = max(numbers) + 1
         set_number(op, number)
         numbers.add(number)
-
-
-def _function_of(op: ir.Operation) -> str:
-    parent = op.parent
-    while parent is not None:
-        if "sym_name" in parent.operation.attributes:
-            return symbol_name(parent.operation)
-        parent = parent.operation.parent
-    return ""
 
 
 def describe(op: ir.Operation) -> AttentionFacts:

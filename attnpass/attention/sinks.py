@@ -84,7 +84,7 @@ class AttentionWithSink(AttentionFacts):
             return self.division.operands[2]
         return super().value(operand)
 
-    def again(self, build: Builder) -> ir.Value:
+    def rebuilt(self, build: Builder) -> ir.Value:
         """The same ops where `build` stands."""
         copies: dict[ir.Value, ir.Value] = {}
         last = self.op

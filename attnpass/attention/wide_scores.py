@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import Builder, body_ops, erase_dead, scalar_number
+from ..ir import Builder, body_ops, erase_dead, is_narrow_float, scalar_number
 from .scores import score
 
 # What keeps its meaning in a wider type, besides all of `math`.
@@ -25,7 +25,7 @@ def compute_in_f32(op: ir.Operation) -> bool:
     """Makes the region of an attention op take and yield f32, and compute in it what it can,
     where it is one of f16 or bf16; returns whether IR changed. Needs a current context."""
     given = score(op)
-    if not _is_narrow(given.type):
+    if not is_narrow_float(given.type):
         return False
     region = _InF32(Builder(body_ops(op)[-1], op.location), given)
     *inside, last = body_ops(op)
@@ -35,10 +35,6 @@ def compute_in_f32(op: ir.Operation) -> bool:
     last.operands[0] = region.wide(last.operands[0])
     erase_dead(inside)
     return True
-
-
-def _is_narrow(kind: ir.Type) -> bool:
-    return isinstance(kind, ir.FloatType) and kind.width < 32
 
 
 class _InF32:
@@ -55,7 +51,7 @@ class _InF32:
 
     def take(self, op: ir.Operation) -> None:
         """Copies one op; those before it are copied."""
-        if op.name == "arith.extf" and _is_narrow(self._type(op.operands[0])):
+        if op.name == "arith.extf" and is_narrow_float(self._type(op.operands[0])):
             wide = self.wide(op.operands[0])
             self._same[op.results[0]] = self._build.cast_float(wide, op.results[0].type)
         elif op.name == "arith.truncf" and op.operands[0].type == self.wide_type:
@@ -80,11 +76,12 @@ class _InF32:
 
     def _copy_widened(self, op: ir.Operation) -> None:
         operands = [
-            self.wide(x) if _is_narrow(self._type(x)) else self._as_it_was(x) for x in op.operands
+            self.wide(x) if is_narrow_float(self._type(x)) else self._as_it_was(x)
+            for x in op.operands
         ]
         copy = self._build.copy(op, operands)
         for old, new in zip(op.results, copy.results, strict=True):
-            if _is_narrow(old.type):
+            if is_narrow_float(old.type):
                 new.set_type(self.wide_type)
                 self._wide[old] = new
             else:

@@ -18,7 +18,7 @@ from ..machines.nvidia import taken_weights
 from ..machines.nvidia.machine import Nvidia
 from ..machines.table import Table, load_table
 from ..machines.user_specs import UserSpecs
-from ..passes import Pass, PassContext, option
+from ..passes import PassContext, TargetPass, option
 from ..report.ops import Op, op_of
 from ..report.records import Report
 from .block_divisor_inference import block_divisor_inference
@@ -26,7 +26,7 @@ from .layout_at_flow import report_folds
 
 
 @dataclass(frozen=True)
-class Configure(Pass):
+class Configure(TargetPass):
     """Attaches a kernel configuration to each attention op that a table has one for.
 
     IREE's defaults tile V's head dim (by 16 columns on CPUs, 32 on NVIDIA GPUs) and compute Q K^T
@@ -42,12 +42,11 @@ class Configure(Pass):
 
     source: str = option("table", "where configurations come from: table, none or a file")
     contractions: bool = option(True, "configure projections too, on NVIDIA GPUs")
-    target: str = option("", "target to configure for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         if self.source == "none":
             return False
-        target, report = context.target_for(module, self.target), context.report
+        target, report = self.target_for(module, context), context.report
         file = self.source.strip("{}")
         table = None if file == "table" else load_table(file, module.context)
         if table and target and (others := table.without(target.name)):

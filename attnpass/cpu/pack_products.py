@@ -35,7 +35,7 @@ from ..ir.views import WHOLE, below_views, view_before
 from ..layout.rules.loop_nest import peel_broadcasts
 from ..machines.cpu.machine import Cpu
 from ..machines.cpu.products import configuration, product_tile
-from ..passes import Pass, PassContext, option
+from ..passes import PassContext, TargetPass
 from .column_tiles import (
     as_matrix,
     elementwise_behind,
@@ -187,7 +187,7 @@ def _mutable_globals(module: ir.Operation) -> set[str]:
 
 
 @dataclass(frozen=True)
-class PackProducts(Pass):
+class PackProducts(TargetPass):
     """Copies constant weights of products in f32, f16 and bf16 beside attention (projections, MLPs)
     into tiles on CPUs, where their rows are known and many: 1024 x 3072 x 768 takes a thread of a
     Zen 4 45 ms for 58, in f16, half the rows, 45 for 112. Sums are in f32.
@@ -197,10 +197,8 @@ class PackProducts(Pass):
     summary = "CPUs: constant weights of products of many rows lie as loops read them"
     backends = ("llvm-cpu",)
 
-    target: str = option("", "target to decide for, instead of the module's own")
-
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        target = context.target_for(module, self.target)
+        target = self.target_for(module, context)
         if not isinstance(target, Cpu) or not find_ops(module):
             return False
         mutable, changed = _mutable_globals(module), False

@@ -15,7 +15,7 @@ from ..ir.views import view_before
 from ..machines import Target
 from ..machines.cpu.loops import row_size, tiles
 from ..machines.cpu.machine import Cpu
-from ..passes import Pass, PassContext, option
+from ..passes import PassContext, TargetPass
 from .computed_lines import sources_of, widened_from
 
 _READ_OFTEN = ("key", "value", "mask")
@@ -23,7 +23,7 @@ _FUSED = ("linalg.generic", "linalg.fill", "tensor.reshape")
 
 
 @dataclass(frozen=True)
-class StoreOperands(Pass):
+class StoreOperands(TargetPass):
     """Puts a compute barrier behind the elementwise op that makes K, V or the mask of an
     attention, below the views and repeats between them, on llvm-cpu; of a mask that is transposed
     (T5's bias has its heads last) behind that.
@@ -39,10 +39,8 @@ class StoreOperands(Pass):
     summary = "CPUs: K, V and masks that are computed stand in memory"
     backends = ("llvm-cpu",)
 
-    target: str = option("", "target to decide for, instead of the module's own")
-
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        target = context.target_for(module, self.target)
+        target = self.target_for(module, context)
         if target is None or not self.concerns({target.backend}):
             return False
         changed = False

@@ -15,7 +15,7 @@ from ..ir import (
 )
 from ..machines import Target
 from ..machines.known_faults import nothing_is_right
-from ..passes import Pass, PassContext, option
+from ..passes import PassContext, TargetPass, option
 from ..report.records import Report
 from .decomposition import computed_type, decomposed, describe_any, refusal, score_bytes
 from .score_blocks import decomposed_within
@@ -63,7 +63,7 @@ def may_be_decomposed(module: ir.Operation, megabytes: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Decompose(Pass):
+class Decompose(TargetPass):
     """Writes attention out as plain `linalg.generic` ops: a product, the score function, the mask,
     a softmax and a product, in f32 (f64 where an operand has it), the results cast back.
 
@@ -86,10 +86,9 @@ class Decompose(Pass):
     only: str = option("all", "which attention: all, or what is computed wrong", ("all", "wrong"))
     configured: bool = option(False, "whether attn-configure comes behind")
     megabytes: int = option(4096, "most memory for scores at a time, with only=wrong")
-    target: str = option("", "target to decide for, instead of the module's own")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        target = context.target_for(module, self.target)
+        target = self.target_for(module, context)
         if self.only == "all":
             return decompose_all(module, lambda _: "as asked for", context.report)
         return decompose_all(

@@ -8,7 +8,7 @@ from iree.compiler import ir
 
 from ..attention.barrier import store_operand
 from ..attention.facts import AttentionFacts, find
-from ..ir import defining_op, ranked_shape, sizes_of
+from ..ir import defining_op, maps, ranked_shape, sizes_of
 from ..ir.bodies import read_elementwise
 from ..ir.views import RESHAPES, below_views, repeat_of
 from ..layout.axes import Axes, source_of
@@ -116,16 +116,10 @@ def _joins_strangers(facts: AttentionFacts, operand: str) -> Use | None:
             use, below = (op, number), (op.operands[number], tuple(dims[dim] for dim in inner))
         value, dims = below
         order = [axis for dim in axes.dims(dims) for axis in dim]
-        if not all(_side_by_side(axes.now([axis]), order) for axis in wanted):
+        cut = [parts for axis in wanted if {*(parts := axes.now([axis]))} <= {*order}]
+        if not all(maps.are_neighbours(order, parts) for parts in cut):
             return use
     return None
-
-
-def _side_by_side(pieces: tuple[int, ...], order: list[int]) -> bool:
-    if not {*pieces} <= {*order}:
-        return True
-    start = order.index(pieces[0])
-    return order[start : start + len(pieces)] == list(pieces)
 
 
 def _element_by_element(op: ir.Operation) -> tuple[int, tuple[int, ...] | None]:

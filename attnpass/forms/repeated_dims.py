@@ -31,9 +31,9 @@ def repeats_to_keep(facts: AttentionFacts) -> list[str]:
         of = tuple(() if dim is None else dims[dim] for dim in facts.map_of(operand))
         lost[operand] = _repeated(facts.value(operand), of, axes)
     lost = {operand: {*axes.now([*along])} for operand, along in lost.items()}
-    pieces = {dim: {*axes.now(of)} for dim, of in dims.items()}
-    kept = {operand for operand in _OPERANDS if _cuts_tile(facts, operand, pieces, lost[operand])}
-    for dim, along in pieces.items():
+    axes_of = {dim: {*axes.now(of)} for dim, of in dims.items()}
+    kept = {operand for operand in _OPERANDS if _cuts_tile(facts, operand, axes_of, lost[operand])}
+    for dim, along in axes_of.items():
         readers = [operand for operand in _OPERANDS if dim in facts.map_of(operand)]
         if along.intersection(*(lost[operand] for operand in readers)) and not kept & {*readers}:
             kept.add(min(readers, key=lambda operand: tensor_bytes(facts.value(operand))))
@@ -41,13 +41,13 @@ def repeats_to_keep(facts: AttentionFacts) -> list[str]:
 
 
 def _cuts_tile(
-    facts: AttentionFacts, operand: str, pieces: dict[int, set[int]], lost: set[int]
+    facts: AttentionFacts, operand: str, axes_of: dict[int, set[int]], lost: set[int]
 ) -> bool:
     """Whether the operand repeats a part of its rows or of a head dim, or lacks one that is summed
     over: keys, or the head dim of Q and K."""
     dims = {*facts.map_of(operand)}
-    summed = [pieces[dim] for dim in (*facts.k1, *facts.k2) if dim in dims]
-    parts = [pieces[dim] for dim in (*facts.m, *facts.n) if dim in dims]
+    summed = [axes_of[dim] for dim in (*facts.k1, *facts.k2) if dim in dims]
+    parts = [axes_of[dim] for dim in (*facts.m, *facts.n) if dim in dims]
     return any(part & lost for part in summed) or any(
         part & lost and not part <= lost for part in parts
     )

@@ -19,6 +19,7 @@ from ..ir import (
     copied_attributes,
     copy_region,
     defining_op,
+    indexed_dims,
     product,
     ranked_shape,
     set_attribute,
@@ -48,7 +49,7 @@ class ScatterRows(OpPass):
     what = "fitted"
 
     def wanted(self, op: ir.Operation) -> bool:
-        return op.name == _SCATTER and _depth(op) > 1
+        return op.name == _SCATTER and indexed_dims(op) > 1
 
     def change(self, op: ir.Operation) -> str:
         writes = _writes(op)
@@ -95,11 +96,6 @@ class _Writes:
         return f"writes rows of {elements} by one index each"
 
 
-def _depth(op: ir.Operation) -> int:
-    """How many dims the indices address."""
-    return len(list(op.attributes["dimension_map"]))
-
-
 def _writes(op: ir.Operation) -> _Writes | None:
     """What `op` writes, None where that cannot be seen or would be no less."""
     updates, table, original = op.operands[0], op.operands[1], op.operands[-1]
@@ -108,7 +104,7 @@ def _writes(op: ir.Operation) -> _Writes | None:
     axes = Axes()
     count, *slices = (axes.new(size) for size in sizes_of(updates))
     source, dims = _below_reshapes(updates, (count, *slices), axes)
-    places = [list(op.attributes["dimension_map"]).index(dim) for dim in range(_depth(op))]
+    places = [list(op.attributes["dimension_map"]).index(dim) for dim in range(indexed_dims(op))]
     columns = [_column(table, count, place, axes) for place in places]
     found = [column for column in columns if column is not None]
     if len(found) < len(columns):
@@ -188,7 +184,7 @@ def _rows(
 
 def _rewrite(op: ir.Operation, writes: _Writes) -> None:
     build, original = Builder(op), op.operands[-1]
-    full, front = sizes_of(original), _depth(op) - len(writes.counted)
+    full, front = sizes_of(original), indexed_dims(op) - len(writes.counted)
     groups = [[*range(front)], *([dim] for dim in range(front, len(full)))]
     rows = build.collapse(original, groups)
     operands = [_updates(writes, build), _indices(writes, full[:front], build), rows]

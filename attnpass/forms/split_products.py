@@ -86,20 +86,15 @@ def _split(facts: ContractionFacts, number: int) -> _Split | None:
             break
         value, dims = below
     now = tuple(map(axes.now, loops))
-    cut = [loop for loop, pieces in enumerate(now) if len(pieces) > 1]
+    cut = [loop for loop, parts in enumerate(now) if len(parts) > 1]
     places = [axis for dim in axes.dims(dims) for axis in dim]
     by_index = takes_by_index(defining_op(value))
     may_be_cut = facts.kept if by_index else columns
     if not cut or any(loop not in may_be_cut for loop in cut) or len(places) != len({*places}):
         return None
-    if not by_index and all(_lies_so(now[loop], places) for loop in cut):
+    if not by_index and all(maps.are_neighbours(places, now[loop]) for loop in cut):
         return None
     return _Split(value, axes.dims(dims), now, axes)
-
-
-def _lies_so(pieces: Sequence[int], places: Sequence[int]) -> bool:
-    first = places.index(pieces[0])
-    return tuple(places[first : first + len(pieces)]) == tuple(pieces)
 
 
 def _rewrite(facts: ContractionFacts, number: int, split: _Split) -> None:

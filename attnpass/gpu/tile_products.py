@@ -44,7 +44,7 @@ from ..ir.contractions import NAMED, read_contraction
 from ..kernels import kernels_in
 from ..layout.rules import Refusal
 from ..layout.rules.loop_nest import loops_of, peel_broadcasts
-from ..passes import Pass, PassContext, option
+from ..passes import PassContext, TargetPass
 
 TILE = 128
 # A known number of rows that this divides has a kernel; below `TILE` copies cost what they gain.
@@ -323,7 +323,7 @@ def _elementwise(
 
 
 @dataclass(frozen=True)
-class TileProducts(Pass):
+class TileProducts(TargetPass):
     """Gives the f16 and bf16 products of a module with attention (its projections) tiles of a
     known size on NVIDIA GPUs where their rows are known at run time alone, or fill no tile.
 
@@ -337,10 +337,8 @@ class TileProducts(Pass):
     summary = "NVIDIA GPUs: rows of a product that fill no kernel tile as whole ones"
     backends = ("cuda",)
 
-    target: str = option("", "target to decide for, instead of the module's own")
-
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        target = context.target_for(module, self.target)
+        target = self.target_for(module, context)
         if target is None or not self.concerns({target.backend}):
             return False
         if not (find_ops(module) or kernels_in(module)):

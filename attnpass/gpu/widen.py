@@ -17,11 +17,11 @@ from ..attention.facts import AttentionFacts
 from ..attention.widening import cast_operands, narrow_operands, wide_type, widen
 from ..ir import Builder
 from ..machines import DEFAULT_TARGET
-from ..passes import Pass, PassContext, option
+from ..passes import PassContext, TargetPass, option
 
 
 @dataclass(frozen=True)
-class Widen(Pass):
+class Widen(TargetPass):
     """Casts 8-bit operands of attention to a 16-bit type that holds them exactly, in front of it.
 
     Which type that is, `attention/widening.py` says, and where it pays, the target
@@ -34,11 +34,10 @@ class Widen(Pass):
     summary = "GPUs: 8-bit operands of attention cast to 16 bits where that is faster"
     backends = ("cuda", "rocm")
 
-    target: str = option("", "target to decide for, instead of the module's own")
     mode: str = option("cost", "where operands are widened", ("cost", "always", "never"))
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        target = context.target_for(module, self.target) or DEFAULT_TARGET
+        target = self.target_for(module, context) or DEFAULT_TARGET
 
         def replace(facts: AttentionFacts) -> str | None:
             wide, casts = wide_type(facts), cast_operands(facts)

@@ -217,13 +217,13 @@ class Builder(ScalarBuilder):
         operands = [value, *dynamic]
         return self.create("tensor.expand_shape", [result], operands, attributes).results[0]
 
-    def split_dims(self, value: ir.Value, pieces: Sequence[Sequence[Size]]) -> ir.Value:
-        """Splits dim d of `value` into dims of sizes pieces[d]; an empty list drops a unit dim."""
-        units = [dim for dim, sizes in enumerate(pieces) if not sizes]
+    def split_dims(self, value: ir.Value, parts: Sequence[Sequence[Size]]) -> ir.Value:
+        """Splits dim d of `value` into dims of sizes parts[d]; an empty list drops a unit dim."""
+        units = [dim for dim, sizes in enumerate(parts) if not sizes]
         if units:
-            keep = [dim for dim, sizes in enumerate(pieces) if sizes]
-            value = self.collapse(value, _attach_units(len(pieces), keep))
-        wanted = [list(sizes) for sizes in pieces if sizes]
+            keep = [dim for dim, sizes in enumerate(parts) if sizes]
+            value = self.collapse(value, _attach_units(len(parts), keep))
+        wanted = [list(sizes) for sizes in parts if sizes]
         flat = [size for sizes in wanted for size in sizes]
         return self.expand(value, _consecutive([len(sizes) for sizes in wanted]), flat)
 

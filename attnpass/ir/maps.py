@@ -70,7 +70,7 @@ def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
     return tuple(result)
 
 
-def are_neighbours(positions: Positions, dims: Sequence[int]) -> bool:
+def are_neighbours(positions: Sequence[int | None], dims: Sequence[int]) -> bool:
     """Whether a map names these dims one behind the other, in this order."""
     where = [at for at, dim in enumerate(positions) if dim in dims]
     return [positions[at] for at in where] == list(dims) and where[-1] - where[0] == len(dims) - 1

@@ -76,6 +76,19 @@ def symbol_name(op: ir.Operation) -> str:
     return ir.StringAttr(op.attributes["sym_name"]).value
 
 
+def indexed_dims(op: ir.Operation) -> int:
+    """How many dims of a tensor the indices of a gather or a scatter address."""
+    return len(list(op.attributes["dimension_map"]))
+
+
+def function_name(op: ir.Operation) -> str:
+    """The name of the function that an op stands in, or is; '' without one."""
+    scope: ir.Operation | None = op
+    while scope is not None and "sym_name" not in scope.attributes:
+        scope = scope.parent.operation if scope.parent else None
+    return symbol_name(scope) if scope is not None else ""
+
+
 def collect(
     root: ir.Operation, wanted: Callable[[ir.Operation], bool], *, bodies: bool = True
 ) -> list[ir.Operation]:
@@ -103,3 +116,8 @@ def iterator_kinds(op: ir.Operation) -> list[str]:
 def reduces(op: ir.Operation) -> bool:
     """Whether this linalg op has a reduction loop."""
     return "reduction" in iterator_kinds(op)
+
+
+def is_elementwise(op: ir.Operation) -> bool:
+    """Whether this is a generic that has one result and reduces nothing."""
+    return op.name == "linalg.generic" and len(op.results) == 1 and not reduces(op)

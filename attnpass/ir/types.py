@@ -33,6 +33,11 @@ def is_float(kind: ir.Type) -> bool:
     return isinstance(kind, ir.FloatType)
 
 
+def is_narrow_float(kind: ir.Type) -> bool:
+    """Whether this is a floating-point type of fewer than 32 bits."""
+    return isinstance(kind, ir.FloatType) and kind.width < 32
+
+
 def element_type(value: ir.Value) -> ir.Type:
     return element_of(value.type)
 
@@ -54,9 +59,9 @@ def element_bytes(value: ir.Value) -> int:
     return 8
 
 
-def tensor_bytes(value: ir.Value) -> int:
-    """Bytes of a tensor; a dynamic dim counts as ASSUMED_EXTENT."""
-    sizes = (ASSUMED_EXTENT if size is None else size for size in ranked_shape(value))
+def tensor_bytes(value: ir.Value, assumed: int = ASSUMED_EXTENT) -> int:
+    """Bytes of a tensor; a dynamic dim counts as `assumed`."""
+    sizes = (assumed if size is None else size for size in ranked_shape(value))
     return element_bytes(value) * math.prod(sizes)
 
 

@@ -68,7 +68,7 @@ def with_later_kernels(
     run; records what no kernel wins before layouts change. Needs a current context."""
     for later in context.later:
         if isinstance(later, UseKernels):
-            device = later.device(module, context)
+            device = later.target_for(module, context)
             mode = mode_for(later.mode, module, device) or "never"
             target = with_kernels(module, target, device, mode)
             if isinstance(target, KernelTarget):

@@ -23,13 +23,13 @@ from ..ir import (
     defining_op,
     element_number,
     element_type_name,
+    is_elementwise,
     is_ranked_tensor,
     is_used,
     known_attribute,
     maps,
     product,
     ranked_shape,
-    reduces,
     sizes_of,
     splat_number,
     users,
@@ -443,9 +443,7 @@ def _reads(user: ir.Operation) -> bool:
 
 def _is_step(op: ir.Operation) -> bool:
     """Whether an op may stand behind a product in a kernel: elementwise, or another shape."""
-    if op.name in IN_PLACE or _is_mapped(op):
-        return True
-    return op.name == "linalg.generic" and len(op.results) == 1 and not reduces(op)
+    return op.name in IN_PLACE or _is_mapped(op) or is_elementwise(op)
 
 
 def _first_column(op: ir.Operation) -> int | None:

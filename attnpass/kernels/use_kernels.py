@@ -10,7 +10,7 @@ from iree.compiler import ir
 from ..attention.facts import AttentionFacts, find
 from ..ir import Refusal, erase_dead, maps
 from ..machines import DEFAULT_TARGET, Target
-from ..passes import Pass, PassContext, option
+from ..passes import PassContext, TargetPass, option
 from ..report.entries import OperandRecord
 from ..report.records import Report
 from . import (
@@ -100,14 +100,13 @@ def note_priced_out(
 
 
 @dataclass(frozen=True)
-class KernelPass(Pass):
+class KernelPass(TargetPass):
     """A pass that takes kernels of providers, for `taken_for`; `switch` is its option in default
     pipelines."""
 
     taken_for = ""
     switch = ""
 
-    target: str = option("", "device the module will run on, instead of the module's target")
     mode: str = option("cost", "where a kernel is taken", MODES)
 
     @classmethod
@@ -115,7 +114,7 @@ class KernelPass(Pass):
         return not backends or any({*each.backends} & {*backends} for each in providers())
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        target = self.device(module, context)
+        target = self.target_for(module, context)
         mode = mode_for(self.mode, module, target)
         if not mode:
             return False
@@ -127,10 +126,6 @@ class KernelPass(Pass):
     def take(self, module: ir.Operation, target: Target | None, mode: str, report: Report) -> bool:
         """Takes kernels; returns whether IR changed. In a current context."""
         raise NotImplementedError
-
-    def device(self, module: ir.Operation, context: PassContext) -> Target | None:
-        """The target whose kernels are taken."""
-        return context.target_for(module, self.target)
 
 
 @dataclass(frozen=True)

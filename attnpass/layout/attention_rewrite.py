@@ -134,7 +134,7 @@ def _coalesce(sizes: list[Size], presence: list[list[bool]]) -> list[Size]:
 
 
 def _parts_of(plan: OperandPlan) -> dict[int, list[tuple[Size, bool]]]:
-    """Per iteration dim of the operand, the pieces in which it was delivered."""
+    """Per iteration dim of the operand, the parts in which it was delivered."""
     sizes = sizes_of(plan.facts.value(plan.operand))
     dims = [
         position
@@ -163,19 +163,19 @@ def _partial_operand(
             joined_sizes.append(1)
             positions.append(None if position is None else first[position])
             continue
-        pieces = parts[position]
-        pairs = common_refinement([size for size, _ in pieces], cuts[position])
+        delivered = parts[position]
+        pairs = common_refinement([size for size, _ in delivered], cuts[position])
         assert pairs is not None
         if complete:
             fine.append([size for size, _, _ in pairs])
         else:
             fine += [
                 [size for size, i, _ in pairs if i == number]
-                for number, (_, present) in enumerate(pieces)
+                for number, (_, present) in enumerate(delivered)
                 if present
             ]
         for part, size in enumerate(cuts[position]):
-            inside = [pieces[i][1] for _, i, j in pairs if j == part]
+            inside = [delivered[i][1] for _, i, j in pairs if j == part]
             if all(inside):
                 joined.append(len(inside))
                 joined_sizes.append(size)

@@ -20,7 +20,7 @@ class Axes:
 
     def __init__(self) -> None:
         self._sizes: list[Size] = []
-        self._pieces: dict[int, tuple[int, ...]] = {}
+        self._parts: dict[int, tuple[int, ...]] = {}
 
     def new(self, size: Size) -> tuple[int, ...]:
         """The axes of a new dim of this size."""
@@ -37,8 +37,8 @@ class Axes:
         """What these axes are cut into by now."""
         found: list[int] = []
         for axis in axes:
-            pieces = self._pieces.get(axis)
-            found += [axis] if pieces is None else self.now(pieces)
+            parts = self._parts.get(axis)
+            found += [axis] if parts is None else self.now(parts)
         return tuple(found)
 
     def dims(self, dims: Dims) -> Dims:
@@ -60,10 +60,10 @@ class Axes:
         for size, which, dim in pairs:
             owners.append((long[dim], which, len(parts[which])))
             parts[which].append(size)
-        pieces = [self._cut_axis(axis, given) for axis, given in zip(axes, parts, strict=True)]
+        cut = [self._cut_axis(axis, given) for axis, given in zip(axes, parts, strict=True)]
         found: list[list[int]] = [[] for _ in sizes]
         for dim, which, part in owners:
-            found[dim].append(pieces[which][part])
+            found[dim].append(cut[which][part])
         for whole, inside in zip(sizes, found, strict=True):
             known = _as_static_as(whole, [self._sizes[axis] for axis in inside])
             for axis, size in zip(inside, known, strict=True):
@@ -84,8 +84,8 @@ class Axes:
         if len(sizes) == 1:
             return (axis,)
         sizes = _as_static_as(self._sizes[axis], sizes)
-        self._pieces[axis] = tuple(self._add(size) for size in sizes)
-        return self._pieces[axis]
+        self._parts[axis] = tuple(self._add(size) for size in sizes)
+        return self._parts[axis]
 
 
 def _may_be_as_many(some: Sequence[Size], others: Sequence[Size]) -> bool:

@@ -81,7 +81,7 @@ def _planned(node: Node, absorber: Node | None) -> tuple[str, Fate]:
     """The tensor that a plan makes of a value, and what becomes of the op."""
     if node.alternative is None:
         return "", "stays"
-    present = [[size for size, there in pieces if there] for pieces in node.parts]
+    present = [[size for size, there in parts if there] for parts in node.parts]
     sizes = [product(parts) for parts in present if parts]
     kept = [str(size) if isinstance(size, int) else "?" for size in sizes]
     element = str(ir.RankedTensorType(node.value.type).element_type)

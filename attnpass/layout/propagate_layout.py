@@ -13,7 +13,7 @@ from iree.compiler import ir
 from ..attention.facts import AttentionFacts, find
 from ..kernels.demand import with_later_kernels
 from ..machines import Target
-from ..passes import Pass, PassContext, option
+from ..passes import Pass, PassContext, TargetPass, option
 from ..report.records import Report
 from .chains import record_chains
 from .choose import (
@@ -101,7 +101,7 @@ OPERANDS = {"v": "value", "k": "key", "q": "query", "mask": "mask"}
 
 
 @dataclass(frozen=True)
-class PropagateLayout(Pass):
+class PropagateLayout(TargetPass):
     """Puts k2 innermost in V where V's producers absorb that and it pays; with
     `operands=v,k,q,mask` also k1 in K and Q, and k2 in the mask.
 
@@ -120,7 +120,6 @@ class PropagateLayout(Pass):
     cache: str = option(
         "kept", "transposed: as attn-transpose-caches in front of it", ("kept", "transposed")
     )
-    target: str = option("", "target to price for, instead of the module's own")
 
     def stages(self) -> tuple[Pass, ...]:
         if self.cache == "kept" or self.mode == "never":
@@ -128,7 +127,7 @@ class PropagateLayout(Pass):
         return TransposeCaches(target=self.target), replace(self, cache="kept")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        target = context.target_for(module, self.target)
+        target = self.target_for(module, context)
         report = context.report
         report.mode = self.mode
         if target is not None:

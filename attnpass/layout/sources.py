@@ -130,7 +130,7 @@ def fold_through_reshapes(
 ) -> ir.Operation | None:
     """Lets attention read the source of `operand` itself; None where nothing stands before it.
 
-    Iteration dims that the source has in pieces are split, which changes the op's rank, so
+    Iteration dims that the source has in parts are split, which changes the op's rank, so
     a configured op, or one whose score region reads such a dim's index, is left.
     """
     source = find_source(facts, operand)

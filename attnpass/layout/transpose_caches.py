@@ -33,7 +33,7 @@ from ..ir import (
 from ..ir.views import SLICE, WHOLE
 from ..kernels.demand import with_later_kernels
 from ..machines import Target
-from ..passes import Pass, PassContext, option
+from ..passes import PassContext, TargetPass
 from ..report.ops import MODULE
 from .attention_rewrite import DeadOps
 from .choose import Choice, choose_v, demand_for, may_drop_broadcasts, transposed_v
@@ -61,7 +61,7 @@ ATTRIBUTE = "attnpass.transposed_caches"
 
 
 @dataclass(frozen=True)
-class TransposeCaches(Pass):
+class TransposeCaches(TargetPass):
     """Changes what callers pass and get: a V cache that comes in as an argument and goes out as
     a result, or V that is returned, gets k2 as its last dim; all of a module, or none.
 
@@ -72,11 +72,9 @@ class TransposeCaches(Pass):
     name = "attn-transpose-caches"
     summary = "V caches that callers hold get k2 as their last dim"
 
-    target: str = option("", "target to price for, instead of the module's own")
-
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         report = context.report
-        target = context.target_for(module, self.target)
+        target = self.target_for(module, context)
         target = with_later_kernels(module, target, context)
         if why := _refusal(detached_copy(module), target):
             report.record(MODULE, "not-transposed", why)

@@ -243,7 +243,7 @@ def _size(axes: Axes, dim: Sequence[int]) -> Size:
 def _arranged(build: Builder, axes: Axes, value: ir.Value, have: Dims, want: Dims) -> ir.Value:
     """`value`, whose dims have the axes `have`, with dims that have the same axes as `want`."""
     follows = {a: b for dim in want for a, b in itertools.pairwise(dim)}
-    pieces: list[list[tuple[int, ...]]] = []
+    parts: list[list[tuple[int, ...]]] = []
     for dim in have:
         runs: list[tuple[int, ...]] = []
         for axis in dim:
@@ -251,11 +251,11 @@ def _arranged(build: Builder, axes: Axes, value: ir.Value, have: Dims, want: Dim
                 runs[-1] = (*runs[-1], axis)
             else:
                 runs.append((axis,))
-        pieces.append(runs)
-    flat = [run for runs in pieces for run in runs]
+        parts.append(runs)
+    flat = [run for runs in parts for run in runs]
     owner = {axis: number for number, run in enumerate(flat) for axis in run}
     order = [list(dict.fromkeys(owner[axis] for axis in dim)) for dim in want]
-    value = build.split_dims(value, [[_size(axes, run) for run in runs] for runs in pieces])
+    value = build.split_dims(value, [[_size(axes, run) for run in runs] for runs in parts])
     value = build.transpose(value, [number for dim in order for number in dim])
     sizes = [_size(axes, dim) for dim in want]
     return build.join_dims(value, [len(dim) for dim in order], sizes)

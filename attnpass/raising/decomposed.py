@@ -14,6 +14,7 @@ from ..ir import (
     body_of,
     collect,
     defining_op,
+    is_elementwise,
     ranked_shape,
     reduces,
     users,
@@ -118,17 +119,13 @@ def products_behind(total: ir.Operation) -> list[ir.Operation]:
             if is_contraction(user) and user not in found:
                 found.append(user)
             elif user.name in _MOVES or (
-                _is_elementwise(user) and _count(user.results[0]) in counts
+                is_elementwise(user) and _count(user.results[0]) in counts
             ):
                 if user.name == SLICE:
                     # Weights without those of a sink.
                     counts.add(_count(user.results[0]))
                 values.append(user.results[0])
     return found
-
-
-def _is_elementwise(op: ir.Operation) -> bool:
-    return op.name == "linalg.generic" and len(op.results) == 1 and not reduces(op)
 
 
 def _count(value: ir.Value) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from ..ir import Builder, set_attribute, sizes_of
+from ..ir import Builder, indexed_dims, set_attribute, sizes_of
 from ..passes import OpPass
 
 _SOURCE, _INDICES = 0, 1
@@ -35,7 +35,7 @@ class GatherIndices(OpPass):
         return op.name == "iree_linalg_ext.gather" and bool(len(op.results))
 
     def change(self, op: ir.Operation) -> str:
-        if _depth(op) > 1:
+        if indexed_dims(op) > 1:
             _join_indices(op, Builder(op))
             return "takes each row by one index now, of the indexed dims as one"
         if not _has_unit_dim(op):
@@ -51,11 +51,6 @@ def _has_unit_dim(op: ir.Operation) -> bool:
     return rows >= 1 and len(sizes_of(indices)) == rows + 1
 
 
-def _depth(op: ir.Operation) -> int:
-    """How many dims the indices address."""
-    return len(list(op.attributes["dimension_map"]))
-
-
 def _drop_dim(op: ir.Operation, build: Builder) -> None:
     indices = op.operands[_INDICES]
     rank = len(sizes_of(indices))
@@ -64,7 +59,7 @@ def _drop_dim(op: ir.Operation, build: Builder) -> None:
 
 
 def _join_indices(op: ir.Operation, build: Builder) -> None:
-    depth, source = _depth(op), op.operands[_SOURCE]
+    depth, source = indexed_dims(op), op.operands[_SOURCE]
     places = list(op.attributes["dimension_map"])
     full = sizes_of(source)[:depth]
     sizes = [size if isinstance(size, int) else build.size(size) for size in full]

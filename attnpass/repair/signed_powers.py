@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import Builder, scalar_number, whole_number
+from ..ir import Builder, is_narrow_float, scalar_number, whole_number
 from ..passes import OpPass
 
 _POWER, _WHOLE_POWER = "math.powf", "math.fpowi"
@@ -46,7 +46,7 @@ class SignedPowers(OpPass):
             if exponent is None:
                 return False
             # A cube is rounded twice: as GELU has it, it stays as it is.
-            return exponent < 0 or (exponent > max(_RIGHT) and _is_narrow(op.results[0].type))
+            return exponent < 0 or (exponent > max(_RIGHT) and is_narrow_float(op.results[0].type))
         if op.name != _POWER or not isinstance(op.operands[0].type, ir.FloatType):
             return False
         base, exponent = (scalar_number(value) for value in op.operands)
@@ -90,14 +90,10 @@ def _is_for_cpus(op: ir.Operation) -> bool:
     return "llvm-cpu" in backends(op)
 
 
-def _is_narrow(kind: ir.Type) -> bool:
-    return isinstance(kind, ir.FloatType) and kind.width < 32
-
-
 def _products(build: Builder, base: ir.Value, exponent: int, kind: ir.Type) -> ir.Value:
     """The power by a known integer, which IREE makes products of; of narrow types in f32."""
     narrow = base.type
-    wide = ir.F32Type.get(narrow.context) if _is_narrow(narrow) else narrow
+    wide = ir.F32Type.get(narrow.context) if is_narrow_float(narrow) else narrow
     number = build.constant_number(abs(exponent), kind)
     power = build.cast_float(base, wide)
     power = build.create(_WHOLE_POWER, [wide], [power, number]).results[0]

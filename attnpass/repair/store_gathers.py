@@ -5,7 +5,7 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from ..attention.barrier import barrier_behind
-from ..ir import body_names, has_one_use, reduces, users
+from ..ir import body_names, has_one_use, is_elementwise, users
 from ..ir.views import view_of
 from ..passes import OpPass
 
@@ -24,7 +24,7 @@ class StoreGathers(OpPass):
     backends = ("cuda", "rocm")
 
     def wanted(self, op: ir.Operation) -> bool:
-        return _is_elementwise(op) and "tensor.extract" in body_names(op)
+        return is_elementwise(op) and "tensor.extract" in body_names(op)
 
     def change(self, op: ir.Operation) -> str:
         end = _end(op)
@@ -32,16 +32,12 @@ class StoreGathers(OpPass):
         return "the rows that it takes are put in memory: several ops read them" if stored else ""
 
 
-def _is_elementwise(op: ir.Operation) -> bool:
-    return op.name == "linalg.generic" and len(op.results) == 1 and not reduces(op)
-
-
 def _end(op: ir.Operation) -> ir.Operation:
     """The last of the elementwise ops and views behind `op` that alone read what is in front of
     them."""
     while has_one_use(op.results[0]):
         (reader,) = users(op.results[0])
-        if not _is_elementwise(reader) and view_of(reader) is None:
+        if not is_elementwise(reader) and view_of(reader) is None:
             return op
         op = reader
     return op

@@ -65,19 +65,11 @@ def located(location: str, number: int) -> str:
 
 def op_of(op: ir.Operation, kind: str = "") -> Op:
     """Names an op, by `kind` if not by its name without the dialect; a function is a kernel."""
+    from ..ir import function_name
+
     if not kind:
         kind = "kernel" if op.name == "func.func" else op.name.rpartition(".")[2]
-    return Op(kind, _function_of(op), _places_of(op))
-
-
-def _function_of(op: ir.Operation) -> str:
-    """Name of the function that an op stands in, or is; '' without one."""
-    from ..ir import symbol_name
-
-    scope: ir.Operation | None = op
-    while scope is not None and "sym_name" not in scope.attributes:
-        scope = scope.parent.operation if scope.parent else None
-    return symbol_name(scope) if scope is not None else ""
+    return Op(kind, function_name(op), _places_of(op))
 
 
 def _places_of(op: ir.Operation) -> tuple[Place, ...]:

@@ -162,6 +162,6 @@ def _slice(value: ir.Value, dim: int, offset: Size, length: Size, build: Builder
 
 def _view(value: ir.Value, dim: int, operands: Operands, build: Builder) -> ir.Value:
     """Dim `dim`, which holds the covered keys, as (splits, chunk)."""
-    pieces: list[list[Size]] = [[size] for size in sizes_of(value)]
-    pieces[dim] = [operands.splits, operands.chunk]
-    return build.split_dims(value, pieces)
+    parts: list[list[Size]] = [[size] for size in sizes_of(value)]
+    parts[dim] = [operands.splits, operands.chunk]
+    return build.split_dims(value, parts)

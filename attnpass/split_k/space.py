@@ -44,10 +44,10 @@ class SplitSpace:
     def normal(self, name: str, build: Builder) -> ir.Value:
         """The operand without dropped dims and with its rows in one dim."""
         value = self.facts.value(name)
-        pieces = [
+        parts = [
             [size] * count for size, count in zip(sizes_of(value), self._counts(name), strict=True)
         ]
-        return build.collapse(build.split_dims(value, pieces), self._groups(name))
+        return build.collapse(build.split_dims(value, parts), self._groups(name))
 
     def restore(self, name: str, value: ir.Value, build: Builder) -> ir.Value:
         """The inverse of `normal`, for a result."""

@@ -13,7 +13,7 @@ from ..errors import PipelineError
 from ..ir import Refusal, erase_dead, maps
 from ..layout.sources import find_source, fold_through_reshapes
 from ..machines import DEFAULT_TARGET, Target
-from ..passes import Pass, PassContext, option
+from ..passes import PassContext, TargetPass, option
 from ..report.entries import OperandRecord
 from ..report.records import Report
 from .plan import SplitPlan, make_plan, refusal, split_dim
@@ -104,7 +104,7 @@ def _words(plan: SplitPlan) -> str:
 
 
 @dataclass(frozen=True)
-class SplitK(Pass):
+class SplitK(TargetPass):
     """Cuts the keys of attention ops with few query rows into chunks that run side by side.
 
     `attention` and `online_attention` become partial online_attention, with the chunk as one
@@ -120,7 +120,6 @@ class SplitK(Pass):
     summary = "decode attention: partial attention over chunks of keys, combined"
 
     splits: str = option("auto", "number of chunks, or auto")
-    target: str = option("", "target that auto splits for, instead of the module's own")
     configured: bool = option(False, "split only what attn-configure has a kernel for")
     rows: int = option(16, "most query rows that an attention may have to be split")
 
@@ -132,7 +131,7 @@ class SplitK(Pass):
             )
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        target = context.target_for(module, self.target) or DEFAULT_TARGET
+        target = self.target_for(module, context) or DEFAULT_TARGET
         splits = None if self.splits == "auto" else int(self.splits)
         unfit = target.decode_refusal if self.configured else None
         return split_all(module, splits, self.rows, target, context.report, self.name, unfit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -257,7 +257,7 @@ def compile_program(
     program: ExportedProgram, device: str | None, report: Report | None, options: dict[str, Any]
 ) -> CompiledModel:
     """An exported program, compiled; where no device is named, for that of its tensors."""
-    compiler = ProgramCompiler(device or _device_of(program), report, options)
+    compiler = ProgramCompiler(device or device_of(program.state_dict.values()), report, options)
     program, state, module, parameters = _imported(program)
     vmfb = compiler.compile(module_bytes(module), "torch", has_doubles(program))
     data = {name: host_bytes(tensor) for name, tensor in parameters.items()}
@@ -286,9 +286,9 @@ def _imported(
         taken |= missing
 
 
-def _device_of(program: ExportedProgram) -> str:
-    for tensor in program.state_dict.values():
+def device_of(values: Iterable[Any]) -> str:
+    """The device of the first tensor that is on a GPU, else the CPU."""
+    for tensor in values:
         if isinstance(tensor, torch.Tensor) and tensor.is_cuda:
-            kind = "hip" if torch.version.hip else "cuda"
-            return f"{kind}:{tensor.device.index or 0}"
+            return f"{'hip' if torch.version.hip else 'cuda'}:{tensor.device.index or 0}"
     return "cpu"

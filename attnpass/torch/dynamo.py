@@ -12,7 +12,7 @@ from torch.export import Dim
 
 from ..errors import AttnError
 from ..program.front_ends import require
-from .compiled import CompiledModel, compile_program
+from .compiled import CompiledModel, compile_program, device_of
 from .exported import export, is_said_causal
 
 # Dynamo loads this file before it traces.
@@ -43,7 +43,7 @@ def backend(
             "torch.inference_mode()"
         )
     chosen = dict(options or {})
-    device = chosen.pop("device", None) or _device_of(tensors)
+    device = chosen.pop("device", None) or device_of(tensors)
     example = [_plain(value) for value in example_inputs]
     open_numbers = _open_numbers(module, example)
     kept = [place for place in range(len(example)) if place not in open_numbers]
@@ -136,10 +136,3 @@ def _is_static(node: torch.fx.Node, value: Any) -> bool:
     """Whether an argument is a weight or a buffer, the same at each call."""
     marked = node.meta.get("tensor_dict", {}).get("_dynamo_static_input_type")
     return bool(marked) or isinstance(value, torch.nn.Parameter)
-
-
-def _device_of(tensors: Sequence[torch.Tensor]) -> str:
-    for tensor in tensors:
-        if tensor.is_cuda:
-            return f"{'hip' if torch.version.hip else 'cuda'}:{tensor.device.index or 0}"
-    return "cpu"

@@ -11,7 +11,7 @@ from ..attention.facts import describe, find_ops
 from ..errors import AttnError, PipelineError
 from ..machines import Target
 from ..machines.search import search
-from ..passes import Pass, PassContext, option
+from ..passes import PassContext, TargetPass, option
 from .problem import Problem, describe_problem, module_text, problem_data
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def extract_all(
 
 
 @dataclass(frozen=True)
-class Extract(Pass):
+class Extract(TargetPass):
     """Writes `problems.json` and a module for each distinct attention into `folder`.
 
     Attention of the same types, maps and score function counts once. The file says what
@@ -74,7 +74,6 @@ class Extract(Pass):
     folder: str = option("", "where the files go; it must exist")
     plain: bool = option(False, "search for iree-compile, without kernels of our own")
     assume: int = option(512, "what a size known only at run time is taken to be")
-    target: str = option("", "target to search for, instead of the module's own")
 
     def __post_init__(self) -> None:
         if not self.folder.strip("{}"):
@@ -83,6 +82,6 @@ class Extract(Pass):
             raise PipelineError(f"pass '{self.name}': option 'assume' takes a number from 1 on")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        target = context.target_for(module, self.target)
+        target = self.target_for(module, context)
         extract_all(module, target, self.folder.strip("{}"), self.assume, self.plain)
         return False

@@ -6,7 +6,6 @@ hide some keys and leave the first, dims that must be of one length are.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +24,6 @@ from ..ir import (
     body_of,
     collect,
     defining_op,
-    element_bytes,
     element_type_name,
     is_ranked_tensor,
     maps,
@@ -40,7 +38,7 @@ from .program import Program
 # Lengths of dims that are known only at run time, one after the other: first those that reshapes
 # divide, then odd ones.
 _EVEN, _ODD = (48, 32, 64, 16, 80, 96), (37, 23, 61, 19, 83, 101)
-_USUAL_LENGTH = 64
+USUAL_LENGTH = 64
 # The share of keys that a mask shows.
 _SEEN = 0.7
 _INTEGERS = {"i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8}
@@ -323,12 +321,6 @@ def _fit(array: np.ndarray, argument: Argument, path: str) -> np.ndarray:
     if kind.startswith(("f", "bf")):
         return encoded(array.astype(np.float32), kind) if kind != "f64" else array.astype("f8")
     return array.astype(np.bool_ if kind == "i1" else _INTEGERS.get(kind, np.int64))
-
-
-def bytes_of(value: ir.Value) -> int:
-    """About how many bytes a value has, whose unknown dims are drawn here."""
-    sizes = (_USUAL_LENGTH if size is None else size for size in ranked_shape(value))
-    return element_bytes(value) * math.prod(sizes)
 
 
 def wishes_from(lengths: Sequence[str], ranges: Sequence[str]) -> Wishes:

@@ -16,9 +16,9 @@ from iree.compiler import ir
 
 from ..driver.modules import check_ops, module_bytes
 from ..errors import AttnError
-from ..ir import collect, element_of, element_type_name
+from ..ir import collect, element_of, element_type_name, tensor_bytes
 from .folder import REFERENCE_LEVELS, Call, CompileRequest, Folder
-from .inputs import bytes_of, describe_arguments, draw, read_inputs, wishes_from
+from .inputs import USUAL_LENGTH, describe_arguments, draw, read_inputs, wishes_from
 from .program import (
     Program,
     ProgramStep,
@@ -272,7 +272,7 @@ class _Verifier:
             return
         if not whole:
             every = [name for name in program.names.values() if name not in program.inputs]
-            if sum(bytes_of(program.values[name]) for name in every) <= _AT_ONCE:
+            if sum(tensor_bytes(program.values[name], USUAL_LENGTH) for name in every) <= _AT_ONCE:
                 missing = [*every, *(name for name in missing if name not in every)]
         self._compute(trial, program.behind(program.steps, missing), missing)
         if not whole:

@@ -9,7 +9,7 @@ from iree.compiler import ir
 
 from ...attention.facts import AttentionFacts
 from ...machines import Target
-from ...passes import PassContext, PassInParts, option
+from ...passes import PassContext, PassInParts, TargetPass, option
 from .cut import cut_heads
 from .padding import pad_heads, pad_keys
 from .tiles import tile_unknown_sizes
@@ -23,7 +23,7 @@ _MENDS = "mask"
 
 
 @dataclass(frozen=True)
-class FitTiles(PassInParts):
+class FitTiles(TargetPass, PassInParts):
     """Gives attention shapes for which attn-configure has a kernel, where its own have none.
 
     - `cut`: the head dim of Q and K is cut in two where one part has a kernel; the scores of the
@@ -45,14 +45,13 @@ class FitTiles(PassInParts):
     backends = ("cuda", "rocm")
 
     only: tuple[str, ...] = option((), "the parts to run (all, if none is named)", PARTS)
-    target: str = option("", "target to decide for, instead of the module's own")
 
     @property
     def mended(self) -> str:
         return self.mends if self.has(_MENDS) else ""
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        target = context.target_for(module, self.target)
+        target = self.target_for(module, context)
         if target is None:
             return False
 

@@ -1,6 +1,6 @@
-"""Launches a kernel that takes pieces of the keys, and the one that combines its partial results.
+"""Launches a kernel that takes chunks of the keys, and the one that combines its partial results.
 
-The tiles of keys of all heads stand in one line, which the programs cut into equal pieces;
+The tiles of keys of all heads stand in one line, which the programs cut into equal chunks;
 the arithmetic of that is said in hopper_decode.py and hopper_latent.py, and done here.
 """
 
@@ -19,7 +19,7 @@ from .plan import KernelPlan
 _FEW_ROWS = 64
 
 
-def launch_pieces(
+def launch_chunks(
     build: Builder,
     plan: KernelPlan,
     numbers: dict[str, Size | ir.Value],
@@ -31,9 +31,9 @@ def launch_pieces(
     sizes and element type are given; `elsewhere` as in `launch`. The last of `tensors` are the
     sinks, if there are any.
 
-    1. A decode kernel has a program for each piece of the tiles of all blocks of rows.
+    1. A decode kernel has a program for each chunk of the tiles of all blocks of rows.
     2. A kernel for latents cuts the tiles of all heads of K, and has a program for each block of
-       rows of a piece.
+       rows of a chunk.
     """
     kernel, compute = plan.kernel, build.size_op
     rows, heads = _size(numbers["rows"]), _size(numbers["heads"])
@@ -49,10 +49,10 @@ def launch_pieces(
         units, programs = heads, (count, blocks)
         height = product([blocks, height])
         combined |= {"blocks": 1, "height": height}
-    pieces = compute("ceildivui", product([units, tiles]), count)
-    slots = _slots(build, tiles, pieces)
+    chunk = compute("ceildivui", product([units, tiles]), count)
+    slots = _slots(build, tiles, chunk)
     numbers = {**numbers, "blocks": blocks, "first_tile": start, "tiles": tiles}
-    numbers |= {"per_program": pieces, "slots": slots}
+    numbers |= {"per_program": chunk, "slots": slots}
     *tensors, sinks = tensors if plan.sink else (*tensors, None)
     f32 = ir.F32Type.get()
     partial = [
@@ -78,11 +78,11 @@ def _seen_tiles(build: Builder, plan: KernelPlan, rows: Size, keys: Size) -> tup
     return start, compute("subi", compute("maxui", last, start + 1), start)
 
 
-def _slots(build: Builder, tiles: Size, pieces: Size) -> Size:
-    """How many partial results a unit of so many tiles has: it lies in one piece, and in one more
-    for each whole or begun piece that the tiles after the first can fill."""
+def _slots(build: Builder, tiles: Size, chunk: Size) -> Size:
+    """How many partial results a unit of so many tiles has: it lies in one chunk, and in one more
+    for each whole or begun chunk that the tiles after the first can fill."""
     compute = build.size_op
-    return compute("addi", compute("ceildivui", compute("subi", tiles, 1), pieces), 1)
+    return compute("addi", compute("ceildivui", compute("subi", tiles, 1), chunk), 1)
 
 
 def _combined(

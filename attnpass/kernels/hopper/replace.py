@@ -23,7 +23,7 @@ from ...ir import (
     static_size,
 )
 from ...ir.padding import is_padded_in_place, padded_to
-from .decode import launch_pieces
+from .decode import launch_chunks
 from .extern import launch, runs_on_hopper
 from .places import UNIT, HeadPlace, common_places, numbers_of, ordered_place, rows_of
 from .plan import KernelPlan
@@ -43,14 +43,14 @@ def replace_by_kernel(facts: AttentionFacts, plan: KernelPlan, elsewhere: bool) 
         runs_on_hopper(build),
         [old.type],
         lambda inner: [_by_kernel(facts, plan, inner, True)],
-        lambda inner: [_again(facts, inner)],
+        lambda inner: [_rebuilt(facts, inner)],
     )
     old.replace_all_uses_with(new)
 
 
-def _again(facts: AttentionFacts, build: Builder) -> ir.Value:
+def _rebuilt(facts: AttentionFacts, build: Builder) -> ir.Value:
     if isinstance(facts, AttentionWithSink):
-        return facts.again(build)
+        return facts.rebuilt(build)
     return edit(facts, build).build().results[0]
 
 
@@ -106,7 +106,7 @@ def _by_kernel(
     numbers["heads"] = product([heads, inner])
     if kernel.combined:
         numbers["heads"] = _kv_heads(build, plan, heads)
-        new = launch_pieces(build, plan, numbers, operands, result, elsewhere)
+        new = launch_chunks(build, plan, numbers, operands, result, elsewhere)
     else:
         workgroups = _workgroups(build, plan, heads, inner, rows)
         new = launch(build, kernel, workgroups, numbers, operands, [result], elsewhere)[0]

@@ -70,8 +70,8 @@ def piece_value(
 
 def drop_units(value: ir.Value, layout: Layout, dims: ConcatDims, build: Builder) -> ir.Value:
     """The new whole without the dims of size one, which no axis stands for."""
-    pieces = [[layout.sizes[axis] for axis in layout.dims[dim]] for dim in dims.order]
-    return build.split_dims(value, pieces)
+    parts = [[layout.sizes[axis] for axis in layout.dims[dim]] for dim in dims.order]
+    return build.split_dims(value, parts)
 
 
 class Concat(Rule):

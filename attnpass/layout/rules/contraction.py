@@ -118,14 +118,14 @@ def _without(
     if not loops:
         return value, dims
     sizes = sizes_of(value)
-    pieces: list[list[Size]] = [
+    parts: list[list[Size]] = [
         [] if loop in loops else [size] for loop, size in zip(dims, sizes, strict=True)
     ]
     kept = [loop for loop in dims if loop not in loops]
     renumbered = tuple(
         None if loop is None else loop - sum(gone < loop for gone in loops) for loop in kept
     )
-    return build.split_dims(value, pieces), renumbered
+    return build.split_dims(value, parts), renumbered
 
 
 def _fits(name: str, num_loops: int, loops: Sequence[maps.Positions]) -> bool:

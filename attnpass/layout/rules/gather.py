@@ -17,6 +17,7 @@ from ...ir import (
     copied_attributes,
     copy_region,
     element_type,
+    indexed_dims,
     maps,
     sizes_of,
     tensor_bytes,
@@ -41,14 +42,9 @@ def grouped_dims(layout: Layout, leading: int, op: ir.Operation) -> ConcatDims |
     return ConcatDims((*front, *behind))
 
 
-def _depth(op: ir.Operation) -> int:
-    """How many dims the indices address."""
-    return len(list(op.attributes["dimension_map"]))
-
-
 def _batch(op: ir.Operation) -> int:
     """How many dims of a gather's result come from the indices."""
-    return len(sizes_of(op.results[0])) - (len(sizes_of(op.operands[0])) - _depth(op))
+    return len(sizes_of(op.results[0])) - (len(sizes_of(op.operands[0])) - indexed_dims(op))
 
 
 class Gather(Rule):
@@ -65,7 +61,7 @@ class Gather(Rule):
 
     def _by_slices(self, op: ir.Operation, demand: Demand) -> Alternative | Refusal:
         source, indices = op.operands[0], op.operands[1]
-        depth, batch = _depth(op), _batch(op)
+        depth, batch = indexed_dims(op), _batch(op)
         dims = grouped_dims(demand.layout, batch, op)
         if isinstance(dims, Refusal):
             return dims
@@ -96,7 +92,7 @@ class Gather(Rule):
         if isinstance(way.data, NestRewrite):
             return _gather_elements(op, way.data, demand, build)
         dims: ConcatDims = way.data
-        indices, depth, batch = op.operands[1], _depth(op), _batch(op)
+        indices, depth, batch = op.operands[1], indexed_dims(op), _batch(op)
         order = dims.order[:batch]
         inner = range(batch, len(sizes_of(indices)))
         slices = ConcatDims((*range(depth), *(dim - batch + depth for dim in dims.order[batch:])))
@@ -148,7 +144,7 @@ class Scatter(Rule):
     ops = ("iree_linalg_ext.scatter",)
 
     def match(self, op: ir.Operation, number: int, demand: Demand) -> Ways:
-        depth, updates = _depth(op), op.operands[0]
+        depth, updates = indexed_dims(op), op.operands[0]
         dims = grouped_dims(demand.layout, depth, op)
         if isinstance(dims, Refusal):
             return dims
@@ -165,7 +161,7 @@ class Scatter(Rule):
         self, op: ir.Operation, demand: Demand, way: Alternative, operands: Operands, build: Builder
     ) -> ir.Value:
         dims: ConcatDims = way.data
-        order = _update_order(op.operands[0], dims, _depth(op))
+        order = _update_order(op.operands[0], dims, indexed_dims(op))
         updates = piece_value(operands[0], op.operands[0], order, build)
         original = piece_value(operands[1], op.operands[-1], dims, build)
         places = [dims.places[dim] for dim in op.attributes["dimension_map"]]

@@ -151,11 +151,11 @@ def read_as_it_is(
     number = nest.number()
     if any(p is not None and nest.changes(p) for p in positions):
         sizes = sizes_of(value)
-        pieces: list[Parts] = [
+        parts: list[Parts] = [
             (p is not None and nest.parts[p]) or ((sizes[dim], None),)
             for dim, p in enumerate(positions)
         ]
-        value = build.split_and_slice(value, pieces)
+        value = build.split_and_slice(value, parts)
     dims = [
         number[(p, i)] if p is not None else None
         for p in positions
@@ -175,12 +175,12 @@ def delivered_map(nest: NestRewrite, positions: maps.Positions) -> maps.Position
 
 def finish(nest: NestRewrite, result: ir.Value, demand: Demand, build: Builder) -> ir.Value:
     """From the new nest's result to one dim per axis of the demand."""
-    pieces: list[list[Size]] = []
+    parts: list[list[Size]] = []
     groups = iter(nest.merged.groups)
     for loop in nest.result:
         axes = () if loop in nest.units else next(groups)
-        pieces.append([demand.layout.sizes[axis] for axis in axes])
-    return build.split_dims(result, pieces)
+        parts.append([demand.layout.sizes[axis] for axis in axes])
+    return build.split_dims(result, parts)
 
 
 def cost_of_reading(value: ir.Value) -> Cost:

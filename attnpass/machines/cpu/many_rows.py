@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from ...ir import Refusal
-from .workgroups import busy, divisors
+from .workgroups import divisors, reached
 
 # Rows that have their sums in registers together, then what the rest goes by, and vectors of
 # columns beside them, by bytes of a register.
@@ -54,13 +54,8 @@ def tall_tiles(rows: int | None, columns: int, register_bytes: int) -> TallTiles
         for most in TALL
         for count in divisors(columns // wide)
     ]
-    tall, across = max(found, key=lambda tile: _speed(*tile, rows, columns))
+    tall, across = max(found, key=lambda tile: reached(tile, rows, columns, PACKING_ROWS))
     return TallTiles(lanes, wide, tall, across, together, BLOCK)
-
-
-def _speed(tall: int, across: int, rows: int, columns: int) -> float:
-    """The part of their speed that many cores reach."""
-    return busy(ceil(rows / tall) * columns // across) * tall / (tall + PACKING_ROWS)
 
 
 def _even(rows: int, most: int, step: int) -> int:

@@ -7,10 +7,8 @@ in loops that pack weights in the cache 48; with registers of 32 bytes 70 and 55
 
 from __future__ import annotations
 
-from math import ceil
-
 from ...ir import Refusal
-from .workgroups import busy, divisors
+from .workgroups import divisors, reached
 
 # The most rows, and columns, of a tile whose sums stay in registers, by bytes of one: each element
 # of the rows is spread over a register for two of columns.
@@ -57,7 +55,7 @@ def configuration(tile: tuple[int, int], rows: int, columns: int, depth: int) ->
         for count in divisors(columns // tile[1])
         if count == 1 or 4 * count * tile[1] * depth <= MOST_WEIGHTS
     ]
-    high, wide = max(found, key=lambda each: _speed(*each, rows, columns // tile[1]))
+    high, wide = max(found, key=lambda each: reached(each, rows, columns // tile[1], READING_ROWS))
     return (
         "#iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<"
         f"distribution = [{high}, {wide}, {tile[1]}, 0], "
@@ -71,8 +69,3 @@ def _whole(rows: int, most: int, step: int) -> int:
     """Rows of a workgroup, at most so many: whole tiles, in each as many, or IREE masks them."""
     counts = range(max(most // step, 1), 0, -1)
     return step * next(n for n in counts if rows % (step * n) == 0 or step == 1)
-
-
-def _speed(high: int, wide: int, rows: int, tiles: int) -> float:
-    """The part of their speed that many cores reach."""
-    return busy(ceil(rows / high) * tiles // wide) * high / (high + READING_ROWS)

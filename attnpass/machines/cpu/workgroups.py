@@ -27,5 +27,12 @@ def _busy(count: int, workers: int) -> float:
     return count / (workers * claim * (rounds + 0.5))
 
 
+def reached(tile: tuple[int, int], rows: int, columns: int, fixed_rows: float) -> float:
+    """The part of their speed that many cores reach where a workgroup has a tile of (rows,
+    columns), and takes as long as `fixed_rows` of them before it begins."""
+    high, wide = tile
+    return busy(ceil(rows / high) * columns // wide) * high / (high + fixed_rows)
+
+
 def divisors(number: int) -> list[int]:
     return [size for size in range(1, number + 1) if number % size == 0]
