@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..ir.printed import comparable
+from ..ir.printed import comparable, lines_without_maps
 from ..report.entries import StepRecord
 from ..report.records import Report
 from ..runner import Instrumentation, Stage, stage_name
@@ -49,9 +49,7 @@ class StepWatch:
 
 def _lines_of(module: ir.Operation) -> list[str]:
     text = module.get_asm(large_elements_limit=_ELEMENTS, large_resource_limit=_ELEMENTS)
-    # Maps are numbered anew by every change.
-    lines = (line for line in text.splitlines() if not line.startswith("#map"))
-    return [line[:_WIDTH] for line in lines if line.strip()]
+    return [line[:_WIDTH] for line in lines_without_maps(text)]
 
 
 def _with_diff(step: StepRecord, old: list[str], new: list[str]) -> StepRecord:

@@ -183,6 +183,11 @@ def subtracts(affine_map: object, dim: int) -> bool:
     return f"-d{dim} " in str(affine_map)
 
 
+def is_of_dialect(kind: object, dialect: str) -> bool:
+    """Whether a type is one of this dialect's."""
+    return str(kind).startswith(f"!{dialect}.")
+
+
 def is_resource(attribute: object) -> bool:
     """Whether a constant's value is the name of a blob."""
     return str(attribute).startswith("dense_resource<")
@@ -284,6 +289,12 @@ def configuration_words(text: object) -> str:
 
 def _sizes(sizes: list[int]) -> str:
     return "x".join(str(size) for size in sizes)
+
+
+def lines_without_maps(module: str) -> list[str]:
+    """The lines of a printed module that hold anything but a map, whose numbers every change makes
+    others."""
+    return [line for line in module.splitlines() if line.strip() and not line.startswith("#map")]
 
 
 def comparable(line: str) -> str:

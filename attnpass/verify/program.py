@@ -249,7 +249,7 @@ class _ProgramReader:
     def read(self) -> None:
         block = self.program.function.regions[0].blocks[0]
         for argument in block.arguments:
-            if not str(argument.type).startswith("!hal."):
+            if not printed.is_of_dialect(argument.type, "hal"):
                 self._input(f"in{argument.arg_number}", argument)
         for op in block.operations:
             if op.operation.name == _IMPORT:

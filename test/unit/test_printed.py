@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import attnpass
@@ -81,3 +82,8 @@ def test_no_other_module_reads_what_iree_prints() -> None:
     root = Path(attnpass.__file__).parent
     files = {str(path.relative_to(root)): path.read_text() for path in root.rglob("*.py")}
     assert {name for name, text in files.items() if "import re\n" in text} == READS_OTHER_TEXT
+    looks_into = re.compile(
+        r"\bin str\((?!error|self)|"
+        r"\bstr\((?!error)[^()]*\)\.(replace|r?partition|split|startswith)\("
+    )
+    assert {name for name, text in files.items() if looks_into.search(text)} == {"ir/printed.py"}
