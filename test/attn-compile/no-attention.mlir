@@ -11,7 +11,7 @@
 // CHECK: report: 0 attention ops
 // CHECK: note: no entry point reaches an attention op, and no product reads a softmax
 // CHECK: note: no entry point reaches an attention op, and no product reads a softmax
-// CHECK: note: products and a softmax at {{.*}}no-attention.mlir:[[# @LINE + 44]]:8 stay as they are: attn-raise, which makes attention ops, is off
+// CHECK: note: products and a softmax at {{.*}}no-attention.mlir:[[# @LINE + 45]]:8 stay as they are: attn-raise, which makes attention ops, is off
 // CHECK-NOT: a softmax at
 
 // RAISED: report: 1 attention op
