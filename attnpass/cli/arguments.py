@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Generic, TypeVar
 
-from ..driver.files import STANDARD
+from ..driver.files import STANDARD, write_output
 from ..errors import AttnError
 from .diagnostics import run_tool
 from .guard import guarded
@@ -42,9 +42,9 @@ class ToolOptions:
     help: bool = False
 
     def is_answered(self, usage: str) -> bool:
-        """Whether all that is asked for is help or the version, which are printed."""
+        """Whether all that is asked for is help or the version, which are written."""
         if self.help or self.version:
-            print(usage if self.help else version_text(), end="")
+            write_output(STANDARD, (usage if self.help else version_text()).encode())
         return self.help or self.version
 
 

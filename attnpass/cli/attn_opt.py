@@ -108,7 +108,7 @@ def _main(arguments: Sequence[str]) -> int:
     if options.is_answered(USAGE):
         return 0
     if options.show_passes:
-        print(passes_text(), end="")
+        write_output(STANDARD, passes_text().encode())
         return 0
     stages = _stages(options)
     if options.target:
@@ -130,7 +130,7 @@ def parse_arguments(arguments: Sequence[str]) -> OptOptions:
     """Options from the command line; AttnError for one that is not known."""
     options = parse_options(arguments, OptOptions(), ("--",))
     if options.target == "":
-        raise AttnError("option '--target' needs a value")
+        raise AttnError("option '--target=' needs a value")
     if options.flags and options.pipeline is not None:
         raise AttnError("passes are given both one by one and by --pass-pipeline; use one way")
     return options
