@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -23,7 +24,9 @@ _ERFC = (
     -3.9171820510271855e-08, 1.1172352263623759e-08, 4.06088214696972e-09, -1.8902306008944537e-09,
 )  # fmt: skip
 # Above, 1 - erf is less than the last digit of 1; and so for tanh.
-_ERF_IS_ONE, _TANH_IS_ONE = 6.5, 20.0
+_ERF_IS_ONE, _TANH_IS_ONE, _ERFC_IS_ZERO = 6.5, 20.0, 30.0
+# What is below is 0 to IREE's code for CPUs.
+_LEAST = sys.float_info.min
 # Half of pi in parts of 33 bits, whose products with numbers of 20 bits are exact, and its rest.
 _HALF_PI = (1.57079632673412561417, 6.07710050630396597660e-11, 2.02226624879595063154e-21)
 
@@ -106,16 +109,30 @@ def _tanh(x: ComputedFloat) -> ComputedFloat:
     return (less / (less + 2.0)).signed_as(x)
 
 
-def _erf(x: ComputedFloat) -> ComputedFloat:
-    square = x * x
+def _near_erf(x: ComputedFloat) -> ComputedFloat:
+    """erf of numbers near 0."""
     factors = [
         2 / math.sqrt(math.pi) * (-1) ** n / math.factorial(n) / (2 * n + 1) for n in range(12)
     ]
-    size = abs(x).of("arith.minimumf", _ERF_IS_ONE)
-    t = x.constant(2.0) / (size + 2.0)
-    rest = t * ((t * 2.0 - 1.0).powers(_ERFC) - size * size).of("math.exp")
+    return x * (x * x).powers(factors)
+
+
+def _far_erfc(size: ComputedFloat) -> ComputedFloat:
+    """1 - erf of positive numbers."""
+    t = size.constant(2.0) / (size + 2.0)
+    return t * ((t * 2.0 - 1.0).powers(_ERFC) - size * size).of("math.exp")
+
+
+def _erf(x: ComputedFloat) -> ComputedFloat:
+    rest = _far_erfc(abs(x).of("arith.minimumf", _ERF_IS_ONE))
     far = (x.constant(1.0) - rest).signed_as(x)
-    return abs(x).if_("olt", 0.5, x * square.powers(factors), far)
+    return abs(x).if_("olt", 0.5, _near_erf(x), far)
+
+
+def _erfc(x: ComputedFloat) -> ComputedFloat:
+    rest = _far_erfc(abs(x).of("arith.minimumf", _ERFC_IS_ZERO))
+    far = x.if_("olt", 0.0, x.constant(2.0) - rest, rest)
+    return abs(x).if_("olt", 0.5, x.constant(1.0) - _near_erf(x), far)
 
 
 def _atan(x: ComputedFloat) -> ComputedFloat:
@@ -181,16 +198,55 @@ def _tan(x: ComputedFloat) -> ComputedFloat:
     return _sin(x) / _cos(x)
 
 
+def _cbrt(x: ComputedFloat) -> ComputedFloat:
+    size = abs(x)
+    root = (size.of("math.log") / 3.0).of("math.exp")
+    # A step of Newton's; 0 and infinity are their own roots.
+    root = root - (root * root * root - size) / (root * root * 3.0)
+    root = size.if_("oge", _LEAST, root, size)
+    return size.if_("olt", math.inf, root, size).signed_as(x)
+
+
+def _remainder(x: ComputedFloat, y: ComputedFloat) -> ComputedFloat:
+    size, step = abs(x), abs(y)
+    rest = size
+    # Of quotients that no float is exactly the second time takes what the first has left.
+    for _ in range(2):
+        rest = _less_product(rest, (rest / step).of("math.floor"), step)
+    rest = rest.if_("olt", 0.0, rest + step, rest)
+    rest = rest.if_("oge", step, rest - step, rest)
+    rest = abs(rest).if_("olt", step, rest, x.constant(math.nan))
+    return size.if_("olt", step, size, rest).signed_as(x)
+
+
+def _less_product(x: ComputedFloat, one: ComputedFloat, other: ComputedFloat) -> ComputedFloat:
+    """x - one * other, the product in twice the digits (Dekker's)."""
+    product = one * other
+    high, wide = _high(one), _high(other)
+    low, narrow = one - high, other - wide
+    more = (high * wide - product) + high * narrow + low * wide + low * narrow
+    return (x - product) - more
+
+
+def _high(x: ComputedFloat) -> ComputedFloat:
+    """The first half of a number's digits."""
+    shifted = x * float(2**27 + 1)
+    return shifted - (shifted - x)
+
+
 # In all types, and in f64 alone; the others IREE has code for.
 _ALWAYS: dict[str, Callable[..., ComputedFloat]] = {"math.log10": _log10, "math.trunc": _trunc}
 _DOUBLES: dict[str, Callable[..., ComputedFloat]] = {
+    "arith.remf": _remainder,
     "math.acos": _acos,
     "math.asin": _asin,
     "math.atan": _atan,
     "math.atan2": _atan2,
+    "math.cbrt": _cbrt,
     "math.ceil": _ceil,
     "math.cos": _cos,
     "math.erf": _erf,
+    "math.erfc": _erfc,
     "math.log2": _log2,
     "math.sin": _sin,
     "math.tan": _tan,
@@ -200,8 +256,9 @@ _DOUBLES: dict[str, Callable[..., ComputedFloat]] = {
 
 class LinkedFunctions(OpPass):
     """Writes functions for which IREE 3.13 calls a library, that it does not link on CPUs, out in
-    others: `log10` and `trunc`, and in f64 also `erf`, `tanh`, the trigonometric ones and some
-    more. Errors are of a few last digits; angles above 1e6 have those of a rounded angle.
+    others: `log10` and `trunc`, and in f64 also `erf`, `tanh`, the trigonometric ones, remainders
+    and some more. Errors are of a few last digits; angles above 1e6 have those of a rounded angle.
+    Remainders are exact where the quotient is below 2^104, and NaN where it is far above.
     """
 
     name = "attn-linked-functions"
@@ -226,4 +283,4 @@ class LinkedFunctions(OpPass):
         if narrow:
             result = build.cast_float(result, kind)
         op.results[0].replace_all_uses_with(result)
-        return f"is written out: IREE links no {op.name.removeprefix('math.')} in {kind}"
+        return f"is written out: IREE links no {op.name.split('.')[-1]} in {kind}"

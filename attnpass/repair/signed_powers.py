@@ -51,7 +51,7 @@ class SignedPowers(OpPass):
             return False
         base, exponent = (scalar_number(value) for value in op.operands)
         is_open = exponent is None or (float(exponent).is_integer() and exponent not in _RIGHT)
-        return is_open and (base is None or base <= 0) and _is_for_cpus(op)
+        return is_open and (base is None or base <= 0) and is_for_cpus(op)
 
     def change(self, op: ir.Operation) -> str:
         build = Builder(op)
@@ -82,7 +82,8 @@ class SignedPowers(OpPass):
         return "has the sign of its base: IREE's power of a negative number is NaN"
 
 
-def _is_for_cpus(op: ir.Operation) -> bool:
+def is_for_cpus(op: ir.Operation) -> bool:
+    """Whether the module of an op names CPUs as its target."""
     from ..machines import backends
 
     while op.parent is not None:

@@ -1,4 +1,4 @@
-"""attn-store-sums: CPUs: what a norm and others read stands in memory."""
+"""attn-store-sums: what a norm and others read stands in memory."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from ..ir import body_names, defining_op, iterator_kinds, maps, ranked_shape, re
 from ..ir.contractions import is_contraction
 from ..ir.views import view_of
 from ..passes import OpPass
+from .signed_powers import is_for_cpus
 
 # What a norm's kernel makes for itself.
 _MADE = ("arith.constant", "linalg.fill", "tensor.empty", "tensor.dim")
 
+_SOFTMAX = "linalg.softmax"
+
 
 class StoreSums(OpPass):
-    """Puts a compute barrier behind what an elementwise op makes where a norm, or another
-    reduction, reads it and other kernels do: the sum that a layer normed in front passes on beside
-    its norm.
+    """For CPUs it puts a compute barrier behind what an elementwise op makes where a norm, or
+    another reduction, reads it and other kernels do: the sum that a layer normed in front passes on
+    beside its norm.
 
     From O2 on IREE 3.13 fuses the op into the norm's kernel, of which it is a second result, and
     copies a tile of whole rows over the stack: rows of more than some 200 numbers do not compile
@@ -34,14 +37,17 @@ class StoreSums(OpPass):
     """
 
     name = "attn-store-sums"
-    summary = "CPUs: what a norm and others read stands in memory"
+    summary = "what a norm and others read stands in memory"
     mends = "norms of sums that a residual reads again do not compile for CPUs"
-    backends = ("llvm-cpu",)
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name == "linalg.generic" and len(op.results) == 1
 
     def change(self, op: ir.Operation) -> str:
+        if not reduces(op) and _is_softmax_shared(op) and barrier_behind(op):
+            return "its result is put in memory: a softmax and others read it"
+        if not is_for_cpus(op):
+            return ""
         if reduces(op):
             stored = _is_crossed(op) and barrier_behind(op)
             return "its result is put in memory: an op reads it in two orders" if stored else ""
@@ -91,7 +97,7 @@ def _is_reduced_unknown(op: ir.Operation) -> bool:
 
 
 def _is_unknown_softmax(op: ir.Operation) -> bool:
-    if op.name != "linalg.softmax":
+    if op.name != _SOFTMAX:
         return False
     return ranked_shape(op.operands[0])[ir.IntegerAttr(op.attributes["dimension"]).value] is None
 
@@ -117,6 +123,12 @@ def _is_shared(op: ir.Operation) -> bool:
     readers = list(_readers(op))
     inside = [reader for reader in readers if not _needs_other_kernels(reader, op)]
     return len(inside) < len(readers) and any(_is_normed(reader, op) for reader in inside)
+
+
+def _is_softmax_shared(op: ir.Operation) -> bool:
+    """Whether a `linalg.softmax` and another op read what an elementwise op makes."""
+    readers = list(_readers(op))
+    return len(readers) > 1 and any(reader.name == _SOFTMAX for reader in readers)
 
 
 def _readers(op: ir.Operation) -> Iterator[ir.Operation]:

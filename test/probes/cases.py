@@ -118,6 +118,21 @@ def _softmax() -> Probe:
     return Probe(modules.SOFTMAX_OF_F16, "attn-half-maxima", FAILED, **given)
 
 
+def _scores() -> Probe:
+    x, mask = random((2, 6), (2, 6))
+    scores = x + mask
+    powers = np.exp(scores.astype(np.float64))
+    return Probe(
+        modules.SCORES,
+        "attn-store-sums",
+        FAILED,
+        inputs=[x, mask],
+        wanted=lambda: [scores, powers / powers.sum(-1, keepdims=True)],
+        flags=["--iree-opt-level=O2"],
+        error="restricted to workgroup distributed contexts",
+    )
+
+
 def _crossed() -> Probe:
     (x,) = random((20, 3))
     sums = x.astype(np.float64).sum(-1)
@@ -290,6 +305,7 @@ PROBES = {
         error="undefined symbol: __truncsfbf2",
     ),
     "softmaxes of f16": _softmax(),
+    "scores beside their softmax": _scores(),
     "places of NaN": Probe(
         modules.ARGMAX,
         "attn-arg-maxima",

@@ -376,6 +376,20 @@ func.func @main(%x: tensor<8x16x64xf32>, %w: tensor<64xf32>) -> tensor<8x4x64xf3
 }
 """
 
+# Scores and their softmax, both results.
+SCORES = """
+func.func @main(%x: tensor<2x6xf32>, %m: tensor<2x6xf32>) -> (tensor<2x6xf32>, tensor<2x6xf32>) {
+  %e = tensor.empty() : tensor<2x6xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]} ins(%x, %m : tensor<2x6xf32>, tensor<2x6xf32>) outs(%e : tensor<2x6xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %v = arith.addf %a, %b : f32
+    linalg.yield %v : f32
+  } -> tensor<2x6xf32>
+  %p = linalg.softmax dimension(1) ins(%s : tensor<2x6xf32>) outs(%e : tensor<2x6xf32>) -> tensor<2x6xf32>
+  return %s, %p : tensor<2x6xf32>, tensor<2x6xf32>
+}
+"""
+
 # The place of the largest of two, of which one is NaN.
 ARGMAX = """
 func.func @main(%x: tensor<2xf32>) -> tensor<i32> {

@@ -1,4 +1,5 @@
-// Sums that a norm and others read stand in memory; those that a norm alone reads stay, and those for GPUs.
+// Sums that a norm and others read stand in memory; those that a norm alone reads stay, and those for
+// GPUs, but for scores of a softmax.
 
 // RUN: attn-opt %s --attn-store-sums --split-input-file | FileCheck %s
 
@@ -259,5 +260,20 @@ func.func @for_gpus(%x: tensor<8x32xf32>, %f: tensor<8xf32>) -> (tensor<8x32xf32
     linalg.yield %s : f32
   } -> tensor<8xf32>
   return %0, %1 : tensor<8x32xf32>, tensor<8xf32>
+}
+// CHECK-LABEL: func.func @scores(
+// CHECK: %[[SCORES:.*]] = linalg.generic
+// CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[SCORES]]
+// CHECK: linalg.softmax {{.*}} ins(%[[STORED]]
+// CHECK: return %[[STORED]]
+func.func @scores(%x: tensor<2x6xf32>, %m: tensor<2x6xf32>) -> (tensor<2x6xf32>, tensor<2x6xf32>) {
+  %e = tensor.empty() : tensor<2x6xf32>
+  %s = linalg.generic {indexing_maps = [#map, #map, #map], iterator_types = ["parallel", "parallel"]} ins(%x, %m : tensor<2x6xf32>, tensor<2x6xf32>) outs(%e : tensor<2x6xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %v = arith.addf %a, %b : f32
+    linalg.yield %v : f32
+  } -> tensor<2x6xf32>
+  %p = linalg.softmax dimension(1) ins(%s : tensor<2x6xf32>) outs(%e : tensor<2x6xf32>) -> tensor<2x6xf32>
+  return %s, %p : tensor<2x6xf32>, tensor<2x6xf32>
 }
 }

@@ -16,30 +16,35 @@ WANTED: dict[str, Callable[..., np.ndarray]] = {
     "asin": np.arcsin,
     "atan": np.arctan,
     "atan2": np.arctan2,
+    "cbrt": np.cbrt,
     "ceil": np.ceil,
     "cos": np.cos,
     "erf": np.vectorize(math.erf),
+    "erfc": np.vectorize(math.erfc),
     "log10": np.log10,
     "log2": np.log2,
+    "remf": np.fmod,
     "sin": np.sin,
     "tan": np.tan,
     "tanh": np.tanh,
     "trunc": np.trunc,
 }
+OF_TWO = ("atan2", "remf")
 ENDS = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 1e-12, 30.0, -30.0, np.inf, -np.inf, np.nan, 1e5]
 
 
 def _function(name: str, kind: str, size: int) -> str:
     """A function of two tensors, of which most read the first."""
     tensor = f"tensor<{size}x{kind}>"
-    given = "%a, %b" if name == "atan2" else "%a"
+    given = "%a, %b" if name in OF_TWO else "%a"
+    dialect = "arith" if name == "remf" else "math"
     return f"""
     func.func @{name}_{kind}(%x: {tensor}, %y: {tensor}) -> {tensor} {{
       %e = tensor.empty() : {tensor}
       %0 = linalg.generic {{indexing_maps = [{MAP}, {MAP}, {MAP}], iterator_types = ["parallel"]}}
           ins(%x, %y : {tensor}, {tensor}) outs(%e : {tensor}) {{
       ^bb0(%a: {kind}, %b: {kind}, %o: {kind}):
-        %r = math.{name} {given} : {kind}
+        %r = {dialect}.{name} {given} : {kind}
         linalg.yield %r : {kind}
       }} -> {tensor}
       return %0 : {tensor}
@@ -62,10 +67,10 @@ def test_functions_without_a_library() -> None:
         dtype = {"f64": np.float64, "f32": np.float32, "f16": np.float16}[kind]
         with np.errstate(all="ignore"):
             inputs = [x.astype(dtype), y.astype(dtype)]
-            given = [one.astype(np.float64) for one in inputs[: 2 if name == "atan2" else 1]]
+            given = [one.astype(np.float64) for one in inputs[: 2 if name in OF_TWO else 1]]
             wanted = WANTED[name](*given)
             # An angle's last digit, too, and that of a number near 1.
-            more = {"sin": 1, "cos": 1, "log2": 1, "log10": 1, "tan": 1 + wanted**2}
+            more = {"sin": 1, "cos": 1, "erfc": 1, "log2": 1, "log10": 1, "tan": 1 + wanted**2}
             got = run_module(program, inputs, function=f"{name}_{kind}").astype(np.float64)
             distance = np.abs(got - wanted) / np.finfo(dtype).eps
             is_close = distance <= 8 * np.abs(wanted) + 4 * more.get(name, 0)
