@@ -85,7 +85,7 @@ def _types(proto: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
 
 def _written_out(proto: onnx.ModelProto) -> onnx.ModelProto | None:
     """The model with other ops in the place of those that IREE does not import; None where it has
-    none of them."""
+    none of them. Those of which too little is known wait for others, whose results say more."""
     version = next(each.version for each in proto.opset_import if each.domain in ("", "ai.onnx"))
     weights = {each.name: each for each in proto.graph.initializer}
     weights |= {
@@ -94,16 +94,20 @@ def _written_out(proto: onnx.ModelProto) -> onnx.ModelProto | None:
         if node.op_type == "Constant" and node.attribute[0].name == "value"
     }
     types, nodes, changed = _types(proto), [], False
+    refusal: AttnError | None = None
     for number, node in enumerate(proto.graph.node):
         body = WrittenOp(node, f"{node.op_type}.{node.output[0]}", version, types, weights)
         if node.op_type in _FUNCTIONS and node.domain in ("", "ai.onnx"):
-            nodes += _body(node, number, version, types)
-        elif write(body):
-            nodes += body.nodes
+            made = _body(node, number, version, types)
         else:
-            nodes.append(node)
-            continue
-        changed = True
+            try:
+                made = body.nodes if write(body) else []
+            except AttnError as error:
+                made, refusal = [], refusal or error
+        nodes += made or [node]
+        changed = changed or bool(made)
+    if refusal is not None and not changed:
+        raise refusal
     return _with_nodes(proto, nodes) if changed else None
 
 

@@ -424,6 +424,39 @@ def _embedding_norm(body: WrittenOp) -> None:
 
 # ----- onnxruntime: products
 
+# Of activations, in their order.
+_PARAMETERS = {
+    "Clip": ("min", "max"),
+    "HardSigmoid": ("alpha", "beta"),
+    "LeakyRelu": ("alpha",),
+    **dict.fromkeys(("Relu", "Sigmoid", "Tanh"), ()),
+}
+
+
+def _fused(body: WrittenOp) -> None:
+    """A convolution, or product, and what its results go through."""
+    kind = body.attribute("activation", b"").decode()
+    if kind not in (*_PARAMETERS, ""):
+        raise body.refusal(f"the activation {kind}")
+    own = [each.name for each in body.node.attribute if not each.name.startswith("activation")]
+    given = [body.input(place) for place in range(3)]
+    made = body(
+        body.node.op_type.removeprefix("Fused"),
+        *(given if given[2] else given[:2]),
+        **{name: body.attribute(name, None) for name in own},
+    )
+    if body.input(3):
+        made = body("Add", made, body.input(3))
+    numbers = [body.attribute(f"activation_{name}", None) for name in ("alpha", "beta")]
+    numbers = body.attribute("activation_params", numbers)
+    pairs = zip(_PARAMETERS.get(kind, ()), numbers, strict=False)
+    named = {name: number for name, number in pairs if number is not None}
+    if kind == "Clip":
+        made = body(kind, made, *(body.like(number, made) for number in named.values()))
+    elif kind:
+        made = body(kind, made, **named)
+    body.give(0, made)
+
 
 def _fused_matmul(body: WrittenOp) -> None:
     sides = []
@@ -471,6 +504,32 @@ def _matmul_nbits(body: WrittenOp) -> None:
         "MatMul", body.input(0), body.number(np.ascontiguousarray(numbers), scales.dtype)
     )
     body.give(0, body("Add", product, body.input(5)) if body.input(5) else product)
+
+
+def _gather_quantised(body: WrittenOp) -> None:
+    """Rows of a table of few bits, each block with a scale: of one of the scales' type."""
+    data, scales = (body.constant(body.input(place), "a table") for place in (0, 2))
+    bits, block = body.attribute("bits", 4), body.attribute("block_size", 128)
+    axis = body.attribute("quantize_axis", 1) % data.ndim
+    is_packed = data.dtype == np.uint8
+
+    def numbers(array: np.ndarray, size: int) -> np.ndarray:
+        if not is_packed or bits == 8:
+            return array.astype(np.float32)
+        flat = _unpacked(array.reshape(-1, array.shape[-1]), bits)
+        return flat.reshape(*array.shape[:-1], -1)[..., :size]
+
+    def spread(array: np.ndarray) -> np.ndarray:
+        return array.repeat(block, axis).take(range(table.shape[axis]), axis)
+
+    table = numbers(data, data.shape[-1] * 8 // bits)
+    if body.input(3):
+        zeros = spread(numbers(body.constant(body.input(3), "zero points"), scales.shape[-1]))
+    else:
+        zeros = np.float32(1 << (bits - 1) if is_packed else 0)
+    table = ((table - zeros) * spread(scales).astype(np.float32)).astype(scales.dtype)
+    rows = body.attribute("gather_axis", 0)
+    body.give(0, body("Gather", body.number(table, table.dtype), body.input(1), axis=rows))
 
 
 def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
@@ -801,7 +860,10 @@ _WRITTEN: dict[tuple[str, str], Callable[[WrittenOp], None]] = {
     (MICROSOFT, "BiasGelu"): _gelu,
     (MICROSOFT, "EmbedLayerNormalization"): _embedding_norm,
     (MICROSOFT, "FastGelu"): _fast_gelu,
+    (MICROSOFT, "FusedConv"): _fused,
+    (MICROSOFT, "FusedGemm"): _fused,
     (MICROSOFT, "FusedMatMul"): _fused_matmul,
+    (MICROSOFT, "GatherBlockQuantized"): _gather_quantised,
     (MICROSOFT, "Gelu"): _gelu,
     (MICROSOFT, "GroupQueryAttention"): _grouped,
     (MICROSOFT, "MatMulNBits"): _matmul_nbits,
@@ -811,4 +873,5 @@ _WRITTEN: dict[tuple[str, str], Callable[[WrittenOp], None]] = {
     (MICROSOFT, "SimplifiedLayerNormalization"): _simplified_norm,
     (MICROSOFT, "SkipLayerNormalization"): _skip_norm,
     (MICROSOFT, "SkipSimplifiedLayerNormalization"): _skip_norm,
+    (MICROSOFT, "TransposeMatMul"): _fused_matmul,
 }

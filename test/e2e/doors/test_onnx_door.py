@@ -326,9 +326,9 @@ def test_sizes_that_onnx_does_not_compute() -> None:
 def test_what_cannot_be_imported() -> None:
     node, kind = onnx.helper.make_node, onnx.TensorProto.FLOAT
     rows, result = [("x", kind, [2, 6, 32])], [("y", kind, [2, 6, 32])]
-    fused = node("FusedConv", ["x", "w"], ["y"], domain="com.microsoft")
+    fused = node("CDist", ["x", "w"], ["y"], domain="com.microsoft")
     given = [*rows, ("w", kind, [32, 96])]
-    with pytest.raises(attnpass.AttnError, match=r"\(com\.microsoft\.FusedConv\).*onnxruntime"):
+    with pytest.raises(attnpass.AttnError, match=r"\(com\.microsoft\.CDist\).*onnxruntime"):
         attnpass.onnx.compile(_model([fused], given, result, 17))
     names = ["x", "x", "x", "", "", "n", "n"]
     lengths = ("n", onnx.TensorProto.INT32, [1])
@@ -602,3 +602,55 @@ def test_attention_of_onnxruntime(form: str) -> None:
     if op == "GroupQueryAttention":
         got, wanted = got[row[:, 0] < ends[:, 0]], wanted[row[:, 0] < ends[:, 0]]
     assert rel_error(got, wanted) < 2e-5
+
+
+def test_ops_of_onnxruntime_around_attention() -> None:
+    """Of the first product's operand nothing is known before the norm is written out."""
+    from attnpass.onnx.prepare import prepared
+
+    node, kind = onnx.helper.make_node, onnx.TensorProto.FLOAT
+    random, more = np.random.default_rng(0), {"domain": "com.microsoft"}
+    x, w = (random.standard_normal(sizes).astype(np.float32) for sizes in ((2, 3, 4), (6, 4)))
+    table = random.integers(0, 256, (5, 8)).astype(np.uint8)
+    scales = np.array([[0.5], [1], [2], [3], [4]], np.float32)
+    model = _model(
+        [
+            node("SkipSimplifiedLayerNormalization", ["x", "x", "gain"], ["small"], **more),
+            node("FusedMatMul", ["small", "w"], ["product"], transB=1, transBatchA=1, **more),
+            node("FusedGemm", ["w", "w"], ["gemm"], transB=1, activation="LeakyRelu", **more),
+            node(
+                "FusedConv",
+                ["x", "kernel", "", "added"],
+                ["conv"],
+                activation="Clip",
+                activation_params=[-0.5, 0.5],
+                **more,
+            ),
+            node(
+                "GatherBlockQuantized",
+                ["table", "rows", "scales"],
+                ["taken"],
+                block_size=16,
+                **more,
+            ),
+        ],
+        [("x", kind, x.shape), ("added", kind, (2, 1, 4))],
+        [(name, kind, None) for name in ("small", "product", "gemm", "conv", "taken")],
+        17,
+        {
+            **{"w": w, "gain": np.ones(4, np.float32), "kernel": np.ones((1, 3, 1), np.float32)},
+            **{"table": table, "scales": scales, "rows": np.array([3, 1])},
+        },
+    )
+    x *= np.float32(1e-4)
+    feeds = {"x": x, "added": x[:, :1] * 4e3}
+    evaluator = pytest.importorskip("onnx.reference").ReferenceEvaluator
+    small, product, gemm, conv, taken = evaluator(prepared(model)).run(None, feeds)
+    total = 2 * x.astype(np.float64)
+    assert rel_error(small, total / np.sqrt((total**2).mean(-1, keepdims=True) + 1e-12)) < 2e-5
+    assert rel_error(product, small.astype(np.float64).transpose(1, 0, 2) @ w.T) < 2e-5
+    wide = w.astype(np.float64) @ w.T
+    assert rel_error(gemm, np.where(wide < 0, 0.01 * wide, wide)) < 2e-5
+    assert rel_error(conv, np.clip(x.sum(1, keepdims=True) + feeds["added"], -0.5, 0.5)) < 2e-5
+    numbers = np.stack([table & 15, table >> 4], -1).reshape(5, 16) - 8.0
+    assert np.array_equal(taken, (numbers * scales)[[3, 1]])
