@@ -17,16 +17,24 @@ from ..machines.cpu.few_rows import RowTiles, row_tiles
 from ..machines.cpu.machine import Cpu
 from ..machines.cpu.many_rows import TallTiles, tall_tiles
 from ..passes import Pass, PassContext
+from ..report.ops import op_of
 from ..report.records import Report
 from .lowering import lower_kernel, lower_vectors, tile, vectorize
 from .product_loops import RowLoops, RowProduct, known, read_few_rows, read_many_rows, unfit
+from .row_sums import widen_row_sums
 from .tall_loops import TallLoops
 from .wide_ops import OPEN_ROWS
 
 
 def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool:
     products, machine = _products(function), parse_target(target)
-    if len(products) != 1 or not isinstance(machine, Cpu):
+    if not isinstance(machine, Cpu):
+        return False
+    if not products and (step := widen_row_sums(function, machine.vector_bytes // 4)):
+        why = f"sums up its rows by {step} elements at a time"
+        report.record(op_of(function), "lowered", why)
+        return True
+    if len(products) != 1:
         return False
     (product,) = products
     lanes = "the depth" if product.is_few and product.is_deep else "columns"
@@ -132,7 +140,8 @@ class VectorizeProducts(Pass):
     """Lowers products with a matrix of weights beside attention, on llvm-cpu, to loops in f32, f16
     and bf16, with sums in f32. With up to 16 rows each weight is read once, as it lies; with more,
     or any number, weights are packed in the cache for up to 128 rows. Memory is fetched ahead. What
-    is computed behind a product, element by element, stays in its kernel.
+    is computed behind a product, element by element, stays in its kernel. Kernels that sum up rows,
+    as norms do, go by a row and several vectors, in place of 8 rows and one.
     """
 
     name = "attn-vectorize-products"

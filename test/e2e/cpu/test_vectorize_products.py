@@ -376,3 +376,49 @@ def test_forms(level: str) -> None:
     for rows in (1, 7, 129, 300):
         w, x = given((320, 256), (rows, 256))
         check("any_rows", [w, x], x.astype(np.float64) @ w.T)
+
+
+def _norm(name: str, rows: int, columns: int, kind: str) -> str:
+    x, r = f"tensor<{rows}x{columns}x{kind}>", f"tensor<{rows}x{columns}xf32>"
+    s, wide = f"tensor<{rows}xf32>", f"%w = arith.extf %a : {kind} to f32" if kind != "f32" else ""
+    a = "%w" if wide else "%a"
+    row, whole = "affine_map<(m, n) -> (m)>", "affine_map<(m, n) -> (m, n)>"
+    return f"""
+func.func @{name}(%x: {x}) -> {r} {{
+  %zero = arith.constant 0.0 : f32
+  %s = tensor.empty() : {s}
+  %e = tensor.empty() : {r}
+  %f = linalg.fill ins(%zero : f32) outs(%s : {s}) -> {s}
+  %sum = linalg.generic {{indexing_maps = [{whole}, {row}],
+      iterator_types = ["parallel", "reduction"]}} ins(%x : {x}) outs(%f : {s}) {{
+  ^bb0(%a: {kind}, %o: f32):
+    {wide}
+    %p = arith.mulf {a}, {a} : f32
+    %y = arith.addf %p, %o : f32
+    linalg.yield %y : f32
+  }} -> {s}
+  %r = linalg.generic {{indexing_maps = [{whole}, {row}, {whole}],
+      iterator_types = ["parallel", "parallel"]}} ins(%x, %sum : {x}, {s}) outs(%e : {r}) {{
+  ^bb0(%a: {kind}, %b: f32, %o: f32):
+    {wide}
+    %c = math.rsqrt %b : f32
+    %y = arith.mulf {a}, %c : f32
+    linalg.yield %y : f32
+  }} -> {r}
+  return %r : {r}
+}}
+"""
+
+
+def test_row_sums() -> None:
+    """Rows are summed up in wide steps, whatever their number, type and length."""
+    cases = {"even": (64, 768, "f32"), "odd": (37, 384, "f16"), "one": (1, 2048, "bf16")}
+    report, random = Report(), np.random.default_rng(4)
+    text = ATTENTION + "".join(_norm(name, *case) for name, case in cases.items())
+    vmfb = compile_text(text, mode="cost", flags=["--iree-llvmcpu-target-cpu=host"], report=report)
+    assert len(report.found("lowered")) == len(cases)
+    for name, (rows, columns, kind) in cases.items():
+        x = random.standard_normal((rows, columns), np.float32).astype(TYPES[kind])
+        wide = x.astype(np.float64)
+        wanted = wide / np.sqrt((wide**2).sum(1, keepdims=True))
+        assert rel_error(run_module(vmfb, [x], name), wanted) < 1e-6, name

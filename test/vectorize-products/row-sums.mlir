@@ -1,0 +1,80 @@
+// Kernels that sum up rows go by a row and eight vectors a step; rows that two vectors do not divide,
+// and sums over another dim than the last, keep IREE's steps.
+
+// DEFINE: %{cpu} = --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-cpu=x86-64-v4
+// RUN: attn-compile %s %{cpu} --compile-to=executable-configurations --attn-summary 2> %t.txt | FileCheck %s
+// RUN: FileCheck %s --check-prefix=REPORT --input-file=%t.txt
+
+// REPORT-NOT: kernel uneven
+// REPORT-NOT: kernel down
+// REPORT: kernel norm_dispatch_0_{{.*}} sums up its rows by 128 elements at a time
+// REPORT-NOT: kernel uneven
+// REPORT-NOT: kernel down
+
+func.func @attention(%q: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
+  %scale = arith.constant 0.25 : f32
+  %e = tensor.empty() : tensor<2x8x16xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [affine_map<(b, m, n, d, k) -> (b, m, d)>, affine_map<(b, m, n, d, k) -> (b, k, d)>, affine_map<(b, m, n, d, k) -> (b, k, n)>, affine_map<(b, m, n, d, k) -> ()>, affine_map<(b, m, n, d, k) -> (b, m, n)>]>
+      ins(%q, %q, %q, %scale : tensor<2x8x16xf32>, tensor<2x8x16xf32>, tensor<2x8x16xf32>, f32) outs(%e : tensor<2x8x16xf32>) {
+  ^bb0(%s: f32):
+    iree_linalg_ext.yield %s : f32
+  } -> tensor<2x8x16xf32>
+  return %r : tensor<2x8x16xf32>
+}
+
+// CHECK: func.func @norm_dispatch_0_
+// CHECK: #iree_cpu.lowering_config<{{.*}}vector_common_parallel = [1, 0], vector_reduction = [0, 128]>
+// CHECK: #iree_cpu.lowering_config<vector_common_parallel = [1, 0], vector_inner_parallel = [0, 128]>
+func.func @norm(%x: tensor<64x768xf32>) -> tensor<64x768xf32> {
+  %zero = arith.constant 0.0 : f32
+  %s = tensor.empty() : tensor<64xf32>
+  %e = tensor.empty() : tensor<64x768xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%s : tensor<64xf32>) -> tensor<64xf32>
+  %sum = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m)>], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<64x768xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %p = arith.mulf %a, %a : f32
+    %y = arith.addf %p, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m)>, affine_map<(m, n) -> (m, n)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %sum : tensor<64x768xf32>, tensor<64xf32>) outs(%e : tensor<64x768xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %c = math.rsqrt %b : f32
+    %y = arith.mulf %a, %c : f32
+    linalg.yield %y : f32
+  } -> tensor<64x768xf32>
+  return %r : tensor<64x768xf32>
+}
+
+// CHECK: func.func @uneven_dispatch_0_
+// CHECK-NOT: vector_common_parallel = [1, 0]
+// CHECK: return
+func.func @uneven(%x: tensor<64x1000xf32>) -> tensor<64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %s = tensor.empty() : tensor<64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%s : tensor<64xf32>) -> tensor<64xf32>
+  %sum = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m)>], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<64x1000xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %y = arith.addf %a, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %sum : tensor<64xf32>
+}
+
+// CHECK: func.func @down_dispatch_0_
+// CHECK-NOT: vector_common_parallel = [1, 0]
+// CHECK: return
+func.func @down(%x: tensor<768x64xf32>) -> tensor<64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %s = tensor.empty() : tensor<64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%s : tensor<64xf32>) -> tensor<64xf32>
+  %sum = linalg.generic {indexing_maps = [affine_map<(m, n) -> (n, m)>, affine_map<(m, n) -> (m)>], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<768x64xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %y = arith.addf %a, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %sum : tensor<64xf32>
+}
