@@ -118,6 +118,40 @@ def test_divided_keys_take_as_long_as_estimated(
     assert abs(estimated - measured) < 0.2 * measured
 
 
+# Heads of K and V, rows that share them, keys, head dim, and the bytes of a mask of keys;
+# microseconds by how many workgroups divide the keys, and of the decode kernel, on an H200,
+# 2026-11-28, launches by themselves.
+CACHES = [
+    ((8, 4, 16384, 128, 0), {8: 22.3, 6: 25.8}, 25.3),
+    ((8, 4, 4096, 128, 0), {8: 8.7, 6: 9.6, 4: 11.4}, 9.6),
+    ((8, 4, 256, 128, 0), {8: 5.4, 4: 5.0, 2: 5.1}, 6.2),
+    ((32, 1, 512, 128, 0), {3: 6.2, 2: 6.8, 1: 7.9}, 7.0),
+    ((1, 1, 16384, 128, 0), {8: 18.6, 6: 23.2}, 8.2),
+    ((64, 1, 16384, 128, 0), {2: 124.3, 1: 130.3}, 129.1),
+    ((64, 8, 8192, 128, 0), {2: 65.8, 1: 69.0}, 72.8),
+    ((256, 1, 4096, 128, 0), {1: 128.1}, 130.6),
+    ((64, 1, 16384, 64, 0), {2: 65.8, 1: 83.7}, 70.0),
+    ((64, 1, 16384, 128, 2.1e6), {2: 130.4}, 137.1),
+]
+
+
+@pytest.mark.parametrize(("sizes", "divided", "decode"), CACHES)
+def test_the_faster_kernel_reads_a_cache(
+    sizes: tuple[int, int, int, int, float], divided: dict[int, float], decode: float
+) -> None:
+    heads, rows, keys, head, mask_bytes = sizes
+    work = Work(heads, rows, 1, keys, 2 * head, 2, mask_bytes=mask_bytes, mask_by_row=False)
+    ending = f"f16_d{head}" + ("{}_mask_f16" if mask_bytes else "{}")
+    measured = {f"divided_{ending.format(f'_by{parts}')}": us for parts, us in divided.items()}
+    measured[f"decode_{ending.format('')}"] = decode
+    times = {
+        kernel.name: kernel_seconds(work, kernel, named_target("sm_90"))
+        for kernel in load_kernels()
+        if kernel.name in measured
+    }
+    assert measured[min(times, key=times.__getitem__)] < 1.1 * min(measured.values())
+
+
 # Masks that are tensors: heads, rows and keys, head dim, the kernel's mask, whether rows have masks
 # of their own, and their bytes; microseconds of the kernel and of IREE's code (0: not timed) on an
 # H200, launches in modules of four layers and of blocks, and launches alone.

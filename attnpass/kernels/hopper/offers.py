@@ -38,7 +38,7 @@ from .unseen import mask_may_hide_rows
 # Decode kernels read K and V once for each 16 rows: more rows are for prefill kernels.
 _DECODE_ROWS = 64
 # Fewer keys are not divided: no fewer were measured.
-_DIVIDED_KEYS = 512
+_DIVIDED_KEYS = 256
 # A mask's rows of fewer keys are not filled up: its elements one by one take less than a launch.
 _FILLED_KEYS = 256
 _MOVED_V = Refusal("a V of another layout is no part of the cache")

@@ -20,13 +20,14 @@ to; a unit test holds this rule against those pairs. In words:
 - decode, IREE: 4 us where the keys are too few to be split, else 10.5 us and 4.4 TB/s, 8 TB/s
   where they fit in the L2 cache. With grouped queries 21 us and 3.4 TB/s. Keys that fill no tile
   of 64 have no configuration: 200 ns a key and wave of heads (80 heads of 64, 220 keys that are
-  left of 1500: 44.5 us). Kernel: 9 us (two launches) and its speed. So IREE keeps up to 256 keys
-  without groups, and about 20 to 50 MB of cache; other caches are won by a little (up to 10%), or
-  by 1.3 to 2.5 times with groups.
+  left of 1500: 44.5 us). Kernel: 9 us (two launches), 3 more where the cache is not in the
+  L2 cache, and its speed. So IREE keeps up to 256 keys without groups, and
+  about 20 to 50 MB of cache; other caches are won by a little (up to 10%), or by 1.3 to 2.5 times
+  with groups.
 
 - few rows whose keys a cluster divides: 3 us and, for each wave of clusters, 5 us and 8.2 ns a key
-  of a workgroup (head dim 128; 4.9 with 64; three times as much with a mask), or 4.4 TB/s
-  (docs/notes/kernels.md).
+  of a workgroup (head dim 128; 4.9 with 64; up to three times as much with a mask, by the rows that
+  have one), or 4.6 TB/s (docs/notes/kernels.md).
 
 - decode over latents (head dims 576 and 512), IREE: 37 TFLOPS. Kernel: 550 TFLOPS of whole blocks
   of rows, or the cache, once, at 4 TB/s; and to add partial results up 1.5 ns a row, or 50 ns for
@@ -50,6 +51,8 @@ _SPLIT_KEYS, _CHUNK_KEYS, _TILE_KEYS = 512, 256, 64
 _UNCONFIGURED_KEY = 2e-7
 _L2_BYTES = 50e6
 _PREFILL_LAUNCH, _DECODE_LAUNCHES = 8.5e-6, 9e-6
+# What a decode kernel takes more until a cache that is not in the L2 cache comes at its full speed.
+_DECODE_START = 3e-6
 # A launch, and what a wave of clusters takes beside its keys.
 _DIVIDED_LAUNCH, _DIVIDED_WAVE = 3e-6, 5e-6
 # What a wave of a prefill kernel that loads a mask takes beside its keys, by whether each row has
@@ -144,8 +147,9 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     which computes all its rows, wanted or not; decode reads K and V once for each block of rows."""
     if kernel.kind == "decode":
         blocks = math.ceil(work.own_rows / kernel.rows_per_workgroup)
-        rate = _rate(kernel, _DECODE_LAUNCHES) or 4.4e12
-        return _DECODE_LAUNCHES + blocks * work.seen * work.cache_bytes / rate
+        rate = _rate(kernel, _DECODE_LAUNCHES + _DECODE_START) or 4.4e12
+        start = _DECODE_START if work.cache_bytes * work.seen > _L2_BYTES else 0.0
+        return _DECODE_LAUNCHES + start + blocks * work.seen * work.cache_bytes / rate
     if kernel.kind == "latent":
         return _latent_seconds(work, kernel, target)
     if kernel.kind == "divided":
@@ -202,8 +206,10 @@ def _divided_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     waves = math.ceil(waves) if work.known else waves
     # The last block of rows sees the most.
     keys = min(work.keys, work.keys * work.seen + work.rows / 2)
-    a_key = _DIVIDED_KEY[kernel.head_dims[0]] * (3 if kernel.mask == "operand" else 1)
-    reading = work.cache_bytes * work.seen / 4.4e12
+    # Of the rows of a block those that there are have a mask.
+    masked = min(1.0, work.own_rows / kernel.rows_per_workgroup) if kernel.mask == "operand" else 0
+    a_key = _DIVIDED_KEY[kernel.head_dims[0]] * (1 + 2 * masked)
+    reading = work.cache_bytes * work.seen / 4.6e12
     computing = waves * (_DIVIDED_WAVE + a_key * keys / kernel.cluster)
     return _DIVIDED_LAUNCH + max(computing, _DIVIDED_WAVE + reading)
 
