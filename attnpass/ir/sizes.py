@@ -37,12 +37,9 @@ Size = int | DynamicSize | SizeProduct
 
 def product(sizes: Sequence[Size]) -> Size:
     """Product of sizes: an int, a single dynamic size, or a SizeProduct."""
-    static, dynamic = 1, []
-    for size in sizes:
-        if isinstance(size, int):
-            static *= size
-        else:
-            dynamic += size.factors if isinstance(size, SizeProduct) else [size]
+    factors = [f for s in sizes for f in (s.factors if isinstance(s, SizeProduct) else (s,))]
+    static = math.prod(factor for factor in factors if isinstance(factor, int))
+    dynamic = [factor for factor in factors if not isinstance(factor, int)]
     if not dynamic:
         return static
     factors = ([static] if static != 1 else []) + dynamic
