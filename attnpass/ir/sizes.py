@@ -88,7 +88,7 @@ def _trace_size(value: ir.Value, dim: int) -> Size:
     while (op := defining_op(value)) is not None:
         size = _size_operand(op, dim)
         if size is not None:
-            return _index_size(size)
+            return index_size(size)
         source = _same_size(op, value, dim)
         if source is None:
             break
@@ -160,7 +160,8 @@ def _dynamic_rank(shape: Sequence[int | None], dim: int) -> int:
     return sum(size is None or size == DYNAMIC for size in shape[:dim])
 
 
-def _index_size(value: ir.Value) -> Size:
+def index_size(value: ir.Value) -> Size:
+    """The size that an index is, traced up to where it comes from."""
     op = defining_op(value)
     if op is not None and op.name == "tensor.dim":
         dim = whole_number(op.operands[1])
