@@ -36,7 +36,7 @@ class KeepCommands(Pass):
     """
 
     name = "attn-keep-commands"
-    summary = "CUDA: a call of the last one's sizes runs the last one's list of commands"
+    summary = "CUDA: commands of unknown sizes are kept"
     phase = "hal"
     backends = ("cuda",)
 
