@@ -11,14 +11,19 @@ from ..ir import (
     Builder,
     DynamicSize,
     Size,
+    SizeProduct,
     defining_op,
+    index_size,
     is_ranked_tensor,
     next_op,
+    product,
     ranked_shape,
     sizes_of,
+    whole_number,
 )
 from ..passes import OpPass
 
+_DIVISIONS = ("arith.divui", "arith.divsi", "arith.floordivsi")
 # Ops that take sizes of tensors, or hand them on.
 _SIZED = ("tensor.empty", "tensor.extract_slice", "tensor.expand_shape", "arith.index_cast")
 # Groups of dims of the source and of the result that hold the same elements.
@@ -53,7 +58,7 @@ def _match(op: ir.Operation) -> bool:
     source, result = op.operands[0], op.results[0]
     if not (is_ranked_tensor(source) and is_ranked_tensor(result)):
         return False
-    before, after = list(sizes_of(source)), list(sizes_of(result))
+    before, after = ([_computed(size) for size in sizes_of(one)] for one in (source, result))
     left, right = _without_equal(before, after), _without_equal(after, before)
     numbers = [_known(sizes) for sizes in (ranked_shape(source), ranked_shape(result))]
     same = len(left) == len(right) == 1 and numbers[0] == numbers[1] != 0
@@ -68,6 +73,48 @@ def _match(op: ir.Operation) -> bool:
     if same:
         _say_once(left[0], right[0])
     return True
+
+
+def _computed(size: Size) -> Size:
+    """A size as a product, where arithmetic makes it of others: heads joined with an unknown batch,
+    or what is left of all elements once others are divided out."""
+    if not isinstance(size, DynamicSize):
+        return size
+    value, op = size.value, defining_op(size.value)
+    if size.dim is not None and op is not None and op.name == "tensor.reshape":
+        shape = defining_op(op.operands[1])
+        if shape is None or shape.name != "tensor.from_elements":
+            return size
+        value = shape.operands[size.dim]
+    elif size.dim is not None:
+        return size
+    return _product(value) or size
+
+
+def _product(value: ir.Value) -> Size | None:
+    """What a whole number is the product of; None if only its value says that."""
+    number, op = whole_number(value), defining_op(value)
+    if number is not None:
+        return number if number > 0 else None
+    if op is not None and op.name == "arith.index_cast":
+        return _product(op.operands[0])
+    if op is not None and op.name in ("arith.muli", *_DIVISIONS):
+        parts = [_product(operand) for operand in op.operands]
+        if None not in parts:
+            first, second = (part for part in parts if part is not None)
+            return product([first, second]) if op.name == "arith.muli" else _quotient(first, second)
+    return index_size(value) if isinstance(value.type, ir.IndexType) else None
+
+
+def _quotient(size: Size, by: Size) -> Size | None:
+    """`size` / `by`, if all that `by` is a product of is in `size`."""
+    number, factors = _factors([size], [0])
+    divisor, others = _factors([by], [0])
+    for factor in others:
+        if factor not in factors:
+            return None
+        factors.remove(factor)
+    return None if number % divisor else product([number // divisor, *factors])
 
 
 def _say_once(one: Size, other: Size) -> None:
@@ -134,6 +181,7 @@ def _less(ones: tuple[int, list[Size]], others: tuple[int, list[Size]]) -> bool:
 
 def _factors(sizes: Sequence[Size], dims: Sequence[int]) -> tuple[int, list[Size]]:
     """The product of known sizes and the unknown ones, of these dims."""
-    shape = [sizes[dim] for dim in dims]
-    number = _known([size if isinstance(size, int) else None for size in shape])
-    return number, sorted((s for s in shape if not isinstance(s, int)), key=hash)
+    whole = product([sizes[dim] for dim in dims])
+    factors = whole.factors if isinstance(whole, SizeProduct) else (whole,)
+    number = math.prod(factor for factor in factors if isinstance(factor, int))
+    return number, sorted((s for s in factors if not isinstance(s, int)), key=hash)

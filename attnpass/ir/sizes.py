@@ -37,12 +37,9 @@ Size = int | DynamicSize | SizeProduct
 
 def product(sizes: Sequence[Size]) -> Size:
     """Product of sizes: an int, a single dynamic size, or a SizeProduct."""
-    static, dynamic = 1, []
-    for size in sizes:
-        if isinstance(size, int):
-            static *= size
-        else:
-            dynamic += size.factors if isinstance(size, SizeProduct) else [size]
+    factors = [f for s in sizes for f in (s.factors if isinstance(s, SizeProduct) else (s,))]
+    static = math.prod(factor for factor in factors if isinstance(factor, int))
+    dynamic = [factor for factor in factors if not isinstance(factor, int)]
     if not dynamic:
         return static
     factors = ([static] if static != 1 else []) + dynamic
@@ -91,7 +88,7 @@ def _trace_size(value: ir.Value, dim: int) -> Size:
     while (op := defining_op(value)) is not None:
         size = _size_operand(op, dim)
         if size is not None:
-            return _index_size(size)
+            return index_size(size)
         source = _same_size(op, value, dim)
         if source is None:
             break
@@ -163,7 +160,8 @@ def _dynamic_rank(shape: Sequence[int | None], dim: int) -> int:
     return sum(size is None or size == DYNAMIC for size in shape[:dim])
 
 
-def _index_size(value: ir.Value) -> Size:
+def index_size(value: ir.Value) -> Size:
+    """The size that an index is, traced up to where it comes from."""
     op = defining_op(value)
     if op is not None and op.name == "tensor.dim":
         dim = whole_number(op.operands[1])

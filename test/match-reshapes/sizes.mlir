@@ -44,6 +44,49 @@ func.func @joined(%x: tensor<1x?x4x16xf16>, %rows: index) -> tensor<?x64xf16> {
   return %r : tensor<?x64xf16>
 }
 
+// Heads joined with an unknown batch, as `view(batch * 16, -1, 64)` does, where the rows are what
+// all elements leave.
+//
+// CHECK-LABEL: func.func @batch(
+// CHECK: tensor.collapse_shape {{.*}} {{\[\[}}0, 1], [2], [3]]
+// CHECK-NOT: tensor.reshape
+func.func @batch(%x: tensor<?x16x?x64xf16>) -> tensor<?x?x64xf16> {
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %c16 = arith.constant 16 : i64
+  %c64 = arith.constant 64 : i64
+  %c1024 = arith.constant 1024 : i64
+  %b = tensor.dim %x, %c0 : tensor<?x16x?x64xf16>
+  %l = tensor.dim %x, %c2 : tensor<?x16x?x64xf16>
+  %batch = arith.index_cast %b : index to i64
+  %rows = arith.index_cast %l : index to i64
+  %heads = arith.muli %batch, %c16 : i64
+  %width = arith.muli %batch, %c1024 : i64
+  %lines = arith.muli %heads, %rows : i64
+  %all = arith.muli %lines, %c64 : i64
+  %left = arith.divui %all, %width : i64
+  %shape = tensor.from_elements %heads, %left, %c64 : tensor<3xi64>
+  %r = tensor.reshape %x(%shape) : (tensor<?x16x?x64xf16>, tensor<3xi64>) -> tensor<?x?x64xf16>
+  return %r : tensor<?x?x64xf16>
+}
+
+// A quotient that may not be whole.
+//
+// CHECK-LABEL: func.func @quotient(
+// CHECK: tensor.reshape
+func.func @quotient(%x: tensor<?x6x64xf16>) -> tensor<?x?x64xf16> {
+  %c0 = arith.constant 0 : index
+  %c4 = arith.constant 4 : index
+  %c6 = arith.constant 6 : index
+  %b = tensor.dim %x, %c0 : tensor<?x6x64xf16>
+  %all = arith.muli %b, %c6 : index
+  %some = arith.divui %all, %c4 : index
+  %c64 = arith.constant 64 : index
+  %shape = tensor.from_elements %some, %c4, %c64 : tensor<3xindex>
+  %r = tensor.reshape %x(%shape) : (tensor<?x6x64xf16>, tensor<3xindex>) -> tensor<?x?x64xf16>
+  return %r : tensor<?x?x64xf16>
+}
+
 // Twice as many rows: nothing says how.
 //
 // CHECK-LABEL: func.func @halves(

@@ -15,6 +15,7 @@ from iree.compiler import ir
 
 from ...ir import (
     Builder,
+    DynamicSize,
     Size,
     SizeProduct,
     defining_op,
@@ -22,6 +23,7 @@ from ...ir import (
     product,
     sizes_of,
     users,
+    whole_number,
 )
 from ...ir.views import IN_PLACE, REORDERS, SLICE, View, view_of
 
@@ -65,9 +67,32 @@ class HeadPlace:
     row: Size
 
 
+def factors_of(value: ir.Value) -> tuple[Size, ...]:
+    """The sizes of a tensor, those as products that are of other sizes."""
+    return tuple(map(_factored, sizes_of(value)))
+
+
+def _factored(size: Size) -> Size:
+    if not isinstance(size, DynamicSize):
+        return size
+    op = defining_op(size.value)
+    if op is None:
+        return size
+    if size.dim is None and op.name == "arith.muli":
+        numbers = [whole_number(operand) for operand in op.operands]
+        pairs = zip(numbers, op.operands, strict=True)
+        return product([_factored(DynamicSize(v)) if n is None else n for n, v in pairs])
+    view = view_of(op) if op.name in IN_PLACE and size.dim is not None else None
+    if view is not None:
+        (run,) = (run for run in view.runs if size.dim in run.result)
+        if len(run.result) == 1 < len(run.source):
+            return product([factors_of(view.source)[dim] for dim in run.source])
+    return size
+
+
 def dense(value: ir.Value) -> Strided:
     """A tensor as it is."""
-    sizes = sizes_of(value)
+    sizes = factors_of(value)
     dims = [_dim(size, product(sizes[at + 1 :]), (at,)) for at, size in enumerate(sizes)]
     return Strided(value, (), tuple(dims))
 
@@ -104,7 +129,7 @@ def lying_in(value: ir.Value) -> Iterator[Strided]:
 
 def through(place: Strided, view: View) -> Strided | None:
     """Where the view of a tensor lies; None if strides do not say it."""
-    sizes, starts = sizes_of(view.result), place.starts
+    sizes, starts = factors_of(view.result), place.starts
     dims: list[Dim] = [()] * len(sizes)
     for run in view.runs:
         pieces = tuple(piece for dim in run.source for piece in place.dims[dim])
