@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 from iree.compiler import ir
 
+from ..analysis.constants import constant
+from ..analysis.values import ALWAYS, NEVER
 from ..ir import (
     Size,
     body_of,
     defining_op,
+    known_attribute,
     maps,
     ranked_shape,
     sizes_of,
@@ -31,6 +34,8 @@ from .elements import (
 
 # cmpf predicates of numbers that are equal.
 IS_EQUAL = (1, 8)
+# cmpi predicates.
+_EQ, _NE = 0, 1
 _MAXIMA = ("arith.maximumf", "arith.maxnumf")
 
 
@@ -82,24 +87,42 @@ def is_maximum(
 def all_hidden(
     elements: ExpressionReader, test: Expression, keys: frozenset[int]
 ) -> Expression | None:
-    """The scores that a test says are minus infinity for all of the keys."""
-    op = defining_op(test.value) if isinstance(test, Leaf) else None
-    if op is None or not isinstance(test, Leaf) or len(op.operands) != 2:
+    """The scores that a test says are minus infinity for all of the keys: all are, or it is not
+    that any is not."""
+    denied = _denied(test)
+    leaf = test if denied is None else denied
+    op = defining_op(leaf.value) if isinstance(leaf, Leaf) else None
+    if op is None or not isinstance(leaf, Leaf) or len(op.operands) != 2:
         return None
     found: list[Expression] = []
 
     def is_hidden(given: Expression) -> bool:
-        if not isinstance(given, ScalarStep) or given.name != "arith.cmpf":
+        test = given if denied is None else _denied(given)
+        if not isinstance(test, ScalarStep) or test.name != "arith.cmpf":
             return False
-        scores, least = given.inputs
-        equal = ir.IntegerAttr(given.op.attributes["predicate"]).value in IS_EQUAL
+        scores, least = test.inputs
+        equal = ir.IntegerAttr(test.op.attributes["predicate"]).value in IS_EQUAL
         found[:] = [without_casts(scores)]
         return equal and isinstance(least, Number) and least.number == -math.inf
 
-    every = combined(op, ("arith.andi",), 0)
+    every = combined(op, ("arith.andi",) if denied is None else ("arith.ori",), 0)
     if every is None or every != body_of(op).arguments[0]:
         return None
-    return found[0] if _reduced(elements, op, test, keys, is_hidden) is not None else None
+    return found[0] if _reduced(elements, op, leaf, keys, is_hidden) is not None else None
+
+
+def _denied(test: Expression) -> Expression | None:
+    """What a test says is not so; None where it is no such test."""
+    if not isinstance(test, ScalarStep) or len(test.inputs) != 2:
+        return None
+    given, other = test.inputs
+    op = defining_op(other.value) if isinstance(other, Leaf) else None
+    value = None if op is None else constant(known_attribute(op, "value"))
+    if test.name == "arith.cmpi":
+        wanted = {_EQ: NEVER, _NE: ALWAYS}
+        predicate = ir.IntegerAttr(test.op.attributes["predicate"]).value
+        return given if value is not None and wanted.get(predicate) == value else None
+    return given if test.name == "arith.xori" and value == ALWAYS else None
 
 
 def unshifted(

@@ -10,6 +10,7 @@ import torch
 from iree import runtime
 from iree.compiler import ir
 from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
 
 from ..driver.modules import holds_module, module_bytes, operation_of, updates_tensors
 from ..errors import AttnError
@@ -155,6 +156,16 @@ class TensorProgram:
         return torch.from_dlpack(capsule)
 
 
+def refuse_gradients(values: Sequence[Any]) -> None:
+    """AttnError where torch would keep what a result is made of, for gradients of `values`."""
+    tensors = (value for value in values if isinstance(value, torch.Tensor))
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        raise AttnError(
+            "attnpass compiles inference, not gradients: call the model under torch.no_grad() or "
+            "torch.inference_mode()"
+        )
+
+
 def _in_order(value: Any) -> Any:
     """A tensor as the runtime reads it, its dims in order: itself, where it is."""
     return value.contiguous() if isinstance(value, torch.Tensor) else value
@@ -191,6 +202,8 @@ class CompiledModel:
         self.vmfb, self.report, self.parameters = vmfb, report, parameters
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if torch.is_grad_enabled():
+            refuse_gradients(pytree.tree_leaves((args, kwargs)))
         return self.call(args, kwargs)
 
     def call(

@@ -12,7 +12,7 @@ from torch.export import Dim
 
 from ..errors import AttnError
 from ..program.front_ends import require
-from .compiled import CompiledModel, compile_program, device_of
+from .compiled import CompiledModel, compile_program, device_of, refuse_gradients
 from .exported import export, is_said_causal
 
 # Dynamo loads this file before it traces.
@@ -27,21 +27,22 @@ def backend(
     example_inputs: Sequence[Any],
     *,
     options: dict[str, Any] | None = None,
+    mode: str | None = None,
 ) -> Callable[..., Any]:
     """A graph that TorchDynamo found, compiled; `options` (of torch.compile) are `device` and those
     of `attnpass.compile_str`.
 
     Weights are arguments of such a graph, read where they lie at each call. Floats that Dynamo
     leaves open are compiled for their values, again for others. Raises AttnError where gradients
-    are wanted: attnpass compiles inference.
+    are wanted, since attnpass compiles inference, and for a `mode`, which is Inductor's.
     """
     require("torch")
-    tensors = [value for value in example_inputs if isinstance(value, torch.Tensor)]
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+    if mode is not None:
         raise AttnError(
-            "attnpass compiles inference, not gradients: call the model under torch.no_grad() or "
-            "torch.inference_mode()"
+            f"mode={mode!r} is of torch.compile's own backend; attnpass takes options={{...}}"
         )
+    refuse_gradients(example_inputs)
+    tensors = [value for value in example_inputs if isinstance(value, torch.Tensor)]
     chosen = dict(options or {})
     device = chosen.pop("device", None) or device_of(tensors)
     example = [_plain(value) for value in example_inputs]

@@ -39,6 +39,8 @@ _IN_PYTHON: dict[Any, Callable[..., Any]] = {
     aten.Float.Scalar: torch.sym_float,
     aten.sqrt.int: lambda x: torch._sym_sqrt(torch.sym_float(x)),
 }
+# The importer lacks these, which only stand in checks.
+_OF_TRUTHS = (operator.or_, operator.and_)
 # What says where an op comes from.
 PLACES = ("stack_trace", "nn_module_stack")
 
@@ -61,6 +63,8 @@ def normalize(program: ExportedProgram) -> ExportedProgram:
             _spell(node)
         elif node.target is aten._assert_tensor_metadata.default:
             # It keeps what computes blocks.
+            program.graph.erase_node(node)
+        elif node.target is aten._assert_scalar.default and node.args[0].target in _OF_TRUTHS:
             program.graph.erase_node(node)
     split_views(program.graph, PLACES)
     program.graph.eliminate_dead_code()

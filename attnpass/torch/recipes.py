@@ -130,6 +130,53 @@ def _grouped_mm(x: Any, weights: Any, offs: Any = None, bias: Any = None, out_dt
     return _grouped_product(x, weights, offs).to(out_dtype or x.dtype)
 
 
+def _index(x: Any, indices: Any) -> Any:
+    """By conditions: IREE 3.13's import of these does not end. A single one is an index of the dims
+    that it is of, joined."""
+    if not any(map(_is_condition, indices)):
+        return NotImplemented
+    alone = _alone(indices)
+    if alone is None:
+        return aten.index.Tensor(x, _places(indices))
+    first, where = alone
+    rows = x.flatten(first, first + where.dim() - 1)
+    return rows.index_select(first, torch.nonzero(where.flatten())[:, 0])
+
+
+def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """Where conditions hold; a single number goes where one does without an index."""
+    if not any(map(_is_condition, indices)):
+        return NotImplemented
+    alone = _alone(indices)
+    if alone is None or alone[0]:
+        return aten.index_put.default(x, _places(indices), values, accumulate)
+    _, where = alone
+    rest = x.shape[where.dim() :]
+    if values.numel() == 1 and not accumulate:
+        return torch.where(where.reshape(*where.shape, *[1] * len(rest)), values.reshape(()), x)
+    rows, place = x.flatten(0, where.dim() - 1), torch.nonzero(where.flatten())[:, 0]
+    values = values.expand(place.shape[0], *rest)
+    return aten.index_put.default(rows, [place], values, accumulate).reshape(x.shape)
+
+
+def _is_condition(index: Any) -> bool:
+    return index is not None and index.dtype in (torch.bool, torch.uint8)
+
+
+def _alone(indices: Any) -> tuple[int, Any] | None:
+    """The dim and the condition, where that is the only index."""
+    given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    return (given[0][0], given[0][1].to(torch.bool)) if len(given) == 1 else None
+
+
+def _places(indices: Any) -> list[Any]:
+    """Indices, with the places where they hold in place of conditions."""
+    places: list[Any] = []
+    for index in indices:
+        places += torch.nonzero(index).unbind(1) if _is_condition(index) else [index]
+    return places
+
+
 def _copysign(x: Any, y: Any) -> Any:
     return torch.where(_signbit(y), -x.abs(), x.abs())
 
@@ -250,6 +297,8 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.pow.Tensor_Scalar: _power_of_integers,
     aten.histc.default: _histogram,
     aten._grouped_mm.default: _grouped_mm,
+    aten.index.Tensor: _index,
+    aten.index_put.default: _index_put,
     aten.hypot.default: lambda x, y: torch.sqrt(x * x + y * y),
     aten.signbit.default: _signbit,
     aten.copysign.Tensor: _copysign,

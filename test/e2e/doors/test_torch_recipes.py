@@ -78,6 +78,18 @@ def test_scatters_by_a_dim_from_behind() -> None:
     _same(Of(ops), torch.randn(2, 5, 4))
 
 
+def test_conditions_as_indices() -> None:
+    """IREE 3.13's import of these does not end."""
+
+    def ops(x: Any, where: Any) -> Any:
+        filled, written = x.clone(), x.clone()
+        filled[where] = 1.5
+        written[where] = 2 * x[where]
+        return x[where], filled, written, x[x > 0].sum()
+
+    _same(Of(ops), torch.randn(2, 6, 4), torch.rand(2, 6) > 0.5)
+
+
 def test_sorts_that_keep_the_order_of_equals() -> None:
     def ops(x: Any) -> Any:
         down = torch.sort(x, dim=0, descending=True, stable=True)
