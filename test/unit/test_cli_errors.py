@@ -131,7 +131,7 @@ ARGUMENTS = [
     ),
     (
         "good.mlir --attn-propagate-layout=mod=cost",
-        r"attn-opt: error: pass 'attn-propagate-layout' has no option 'mod' \(it has: target, .*",
+        r"attn-opt: error: pass 'attn-propagate-layout' has no option 'mod' \(it has: mode, .*",
     ),
     ("good.mlir --attn-propagate-layout={mode", r"attn-opt: error: .*missing '}'"),
     ("good.mlir --cse=no-such=1", r"attn-opt: error: pass 'cse\{.*\}': no such option no-such"),
