@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from dataclasses import dataclass, field
+from dataclasses import Field, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from . import plugins
@@ -305,6 +305,11 @@ class PassInParts(Pass):
         return not self.only or part in self.only
 
 
+def options_of(cls: type[Pass]) -> list[Field[Any]]:
+    """The fields that are a pass's options, its own before those of its bases."""
+    return sorted(dataclasses.fields(cls), key=lambda spec: spec.name not in cls.__annotations__)
+
+
 def plugin_names() -> list[str]:
     """Names of the passes of installed plugins, sorted."""
     return sorted(name for name, entry in _entries().items() if not entry.is_ours)
@@ -342,7 +347,7 @@ def make_pass(name: str, options: dict[str, str]) -> Pass:
             raise PipelineError(f"pass '{name}' is '{now}{{only={part}}}', and runs nothing else")
         return make_pass(now, {**options, "only": part})
     cls = load_pass(name)
-    fields = {f.name: f for f in dataclasses.fields(cls)}
+    fields = {f.name: f for f in options_of(cls)}
     values: dict[str, Any] = {}
     for key, text in options.items():
         spec = fields.get(key.replace("-", "_"))

@@ -343,12 +343,10 @@ def passes_text() -> str:
 
 
 def _pass_line(name: str) -> str:
-    import dataclasses
-
-    from ..passes import load_pass
+    from ..passes import load_pass, options_of
 
     cls, options = load_pass(name), []
-    for spec in dataclasses.fields(cls):
+    for spec in options_of(cls):
         default = ",".join(spec.default) if isinstance(spec.default, tuple) else spec.default
         shown = str(default).lower() if isinstance(default, bool) else default
         options.append(f"{spec.name.replace('_', '-')}={shown}")
