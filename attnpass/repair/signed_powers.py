@@ -20,9 +20,9 @@ class SignedPowers(OpPass):
 
     For CPUs it computes `exp(y log(x))`, which is no number below 0, nor where both are 0.
 
-    1. A power by a number that is known only at run time is one of the base's size, with the sign
-       that a whole exponent gives it. Any base by 0, and 1 and -1 by an infinite exponent, is 1. A
-       negative base by a fraction is NaN.
+    1. A power by a number that is known only at run time, an integer too, is one of the base's
+       size, with the sign that a whole exponent gives it. Any base by 0, and 1 and -1 by an
+       infinite exponent, is 1. A negative base by a fraction is NaN.
     2. One by a known whole number is products.
 
     For all targets it takes 0 to the power of a negative integer for minus infinity:
@@ -44,7 +44,7 @@ class SignedPowers(OpPass):
         if op.name == _WHOLE_POWER:
             exponent = whole_number(op.operands[1])
             if exponent is None:
-                return False
+                return isinstance(op.results[0].type, ir.FloatType) and is_for_cpus(op)
             # A cube is rounded twice: as GELU has it, it stays as it is.
             return exponent < 0 or (exponent > max(_RIGHT) and is_narrow_float(op.results[0].type))
         if op.name != _POWER or not isinstance(op.operands[0].type, ir.FloatType):
@@ -56,8 +56,8 @@ class SignedPowers(OpPass):
     def change(self, op: ir.Operation) -> str:
         build = Builder(op)
         base, exponent = op.operands
-        if op.name == _WHOLE_POWER:
-            number = whole_number(exponent) or 0
+        number = whole_number(exponent)
+        if op.name == _WHOLE_POWER and number is not None:
             op.results[0].replace_all_uses_with(_products(build, base, number, exponent.type))
             if number > 0:
                 return "is made in f32: IREE rounds each of its products"
@@ -67,18 +67,22 @@ class SignedPowers(OpPass):
             i64 = ir.IntegerType.get_signless(64, op.context)
             op.results[0].replace_all_uses_with(_products(build, base, int(number), i64))
             return "is products: IREE's power of a negative number is NaN"
-        kind = base.type
-        size = build.create("math.absf", [kind], [base]).results[0]
-        power = build.create(_POWER, [kind], [size, exponent]).results[0]
-        one = build.constant_float(1.0, kind)
+        kind = wide = base.type
+        if op.name == _WHOLE_POWER:
+            wide = ir.F32Type.get(op.context) if _is_narrow(kind) else kind
+            base = build.cast_float(base, wide)
+            exponent = build.convert("arith.sitofp", exponent, wide)
+        size = build.create("math.absf", [wide], [base]).results[0]
+        power = build.create(_POWER, [wide], [size, exponent]).results[0]
+        one = build.constant_float(1.0, wide)
         for operand, special in ((exponent, 0.0), (size, 1.0)):
             power = build.select(build.compare_floats("oeq", operand, special), one, power)
         is_whole, is_odd = _whole_and_odd(build, exponent)
-        mirrored = build.create("math.copysign", [kind], [power, base]).results[0]
+        mirrored = build.create("math.copysign", [wide], [power, base]).results[0]
         signed = build.select(build.apply("arith.andi", is_whole, is_odd), mirrored, power)
-        below = build.select(is_whole, signed, build.constant_float(float("nan"), kind))
+        below = build.select(is_whole, signed, build.constant_float(float("nan"), wide))
         value = build.select(build.compare_floats("olt", base, 0.0), below, signed)
-        op.results[0].replace_all_uses_with(value)
+        op.results[0].replace_all_uses_with(build.cast_float(value, kind))
         return "has the sign of its base: IREE's power of a negative number is NaN"
 
 

@@ -324,6 +324,12 @@ PROBES = {
     ),
     "heads joined to rows from ONNX": _joined(),
     "powers of negative numbers": _powers(),
+    "powers of negative numbers by integers": Probe(
+        modules.WHOLE_POWERS,
+        "attn-signed-powers",
+        inputs=[np.array([-2, -1.5, 0, 3], np.float32), np.array([3, -2, 0, 2], np.int32)],
+        wanted=lambda: [np.array([-8, 1 / 2.25, 1, 9])],
+    ),
     "logarithms to base 10": _logarithms(),
     "norms of images of any size from ONNX": _instance_norm(),
     "einsums of any batch and length from ONNX": _einsum(),

@@ -376,6 +376,19 @@ func.func @main(%x: tensor<8x16x64xf32>, %w: tensor<64xf32>) -> tensor<8x4x64xf3
 }
 """
 
+# Powers by integers that are known at run time.
+WHOLE_POWERS = """
+func.func @main(%x: tensor<4xf32>, %y: tensor<4xi32>) -> tensor<4xf32> {
+  %e = tensor.empty() : tensor<4xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]} ins(%x, %y : tensor<4xf32>, tensor<4xi32>) outs(%e : tensor<4xf32>) {
+  ^bb0(%a: f32, %b: i32, %o: f32):
+    %v = math.fpowi %a, %b : f32, i32
+    linalg.yield %v : f32
+  } -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+"""
+
 # Scores and their softmax, both results.
 SCORES = """
 func.func @main(%x: tensor<2x6xf32>, %m: tensor<2x6xf32>) -> (tensor<2x6xf32>, tensor<2x6xf32>) {

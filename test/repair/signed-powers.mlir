@@ -8,6 +8,7 @@
 // WHY-COUNT-1: is products: IREE's power of a negative number is NaN
 // WHY-COUNT-1: is 1 by a power: IREE's of 0 by a negative integer is minus infinity
 // WHY: is made in f32: IREE rounds each of its products
+// WHY: has the sign of its base: IREE's power
 // WHY-NOT: power
 
 module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device]} {
@@ -80,5 +81,18 @@ func.func @narrow(%x: tensor<8xf16>, %e: tensor<8xf16>) -> tensor<8xf16> {
     linalg.yield %q : f16
   } -> tensor<8xf16>
   return %0 : tensor<8xf16>
+}
+// By integers that are known at run time: as by floats.
+// CHECK-LABEL: func.func @counted(
+// CHECK: %[[Y:.*]] = arith.sitofp %{{.*}} : i32 to f32
+// CHECK: math.powf %{{.*}}, %[[Y]] : f32
+// CHECK: math.copysign
+func.func @counted(%x: tensor<8xf32>, %y: tensor<8xi32>, %e: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%x, %y : tensor<8xf32>, tensor<8xi32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%a: f32, %b: i32, %o: f32):
+    %p = math.fpowi %a, %b : f32, i32
+    linalg.yield %p : f32
+  } -> tensor<8xf32>
+  return %0 : tensor<8xf32>
 }
 }
