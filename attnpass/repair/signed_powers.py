@@ -69,7 +69,7 @@ class SignedPowers(OpPass):
             return "is products: IREE's power of a negative number is NaN"
         kind = wide = base.type
         if op.name == _WHOLE_POWER:
-            wide = ir.F32Type.get(op.context) if _is_narrow(kind) else kind
+            wide = ir.F32Type.get(op.context) if is_narrow_float(kind) else kind
             base = build.cast_float(base, wide)
             exponent = build.convert("arith.sitofp", exponent, wide)
         size = build.create("math.absf", [wide], [base]).results[0]
