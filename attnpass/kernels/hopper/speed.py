@@ -26,8 +26,8 @@ to; a unit test holds this rule against those pairs. In words:
   with groups.
 
 - few rows whose keys a cluster divides: 3 us and, for each wave of clusters, 5 us and 8.2 ns a key
-  of a workgroup (head dim 128; 4.9 with 64; up to three times as much with a mask, by the rows that
-  have one), or 4.6 TB/s (docs/notes/kernels.md).
+  of a workgroup (head dim 128; 4.9 with 64; two to three times as much with a mask, by the rows
+  that have one), or 4.6 TB/s (docs/notes/kernels.md).
 
 - decode over latents (head dims 576 and 512), IREE: 37 TFLOPS. Kernel: 550 TFLOPS of whole blocks
   of rows, or the cache, once, at 4 TB/s; and to add partial results up 1.5 ns a row, or 50 ns for
@@ -62,6 +62,9 @@ _COMPUTE_UNITS = 132
 # How many clusters of so many workgroups run at once: a cluster lies in one group of 16 or 18 of
 # the multiprocessors.
 _CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 6: 17, 8: 15}
+# Clusters that do not draw all that memory gives: 32 of three leave multiprocessors idle (32 heads
+# over 65536 keys: 289 us, by decode kernels 242). Four and six were not measured with large caches.
+_UNEVEN, _UNEVEN_RATE = (3, 4, 6), 3.9e12
 # Operations a second of kernels for 8 bits, by head dim, where no module with them was timed: those
 # of launches of the kernel for V^T; one for row-major V has 0.93 of them (docs/notes/kernels.md).
 _NARROW_RATES = {64: 5.3e14, 128: 8.9e14, 256: 1.2e15}
@@ -206,10 +209,11 @@ def _divided_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     waves = math.ceil(waves) if work.known else waves
     # The last block of rows sees the most.
     keys = min(work.keys, work.keys * work.seen + work.rows / 2)
-    # Of the rows of a block those that there are have a mask.
-    masked = min(1.0, work.own_rows / kernel.rows_per_workgroup) if kernel.mask == "operand" else 0
-    a_key = _DIVIDED_KEY[kernel.head_dims[0]] * (1 + 2 * masked)
-    reading = work.cache_bytes * work.seen / 4.6e12
+    a_key = _DIVIDED_KEY[kernel.head_dims[0]]
+    if kernel.mask == "operand":
+        a_key *= 2 + min(1.0, work.own_rows / kernel.rows_per_workgroup)
+    read = work.cache_bytes * work.seen
+    reading = read / (_UNEVEN_RATE if kernel.cluster in _UNEVEN and read > _L2_BYTES else 4.6e12)
     computing = waves * (_DIVIDED_WAVE + a_key * keys / kernel.cluster)
     return _DIVIDED_LAUNCH + max(computing, _DIVIDED_WAVE + reading)
 
