@@ -62,7 +62,6 @@ REGISTRY: dict[str, str] = {
     "attn-join-repeats": "attnpass.forms.join_repeats:JoinRepeats",
     "attn-join-reshapes": "attnpass.repair.join_reshapes:JoinReshapes",
     "attn-keep-apart": "attnpass.repair.keep_apart:KeepApart",
-    "attn-keep-commands": "attnpass.gpu.keep_commands:KeepCommands",
     "attn-keep-tiles": "attnpass.gpu.keep_tiles:KeepTiles",
     "attn-linked-functions": "attnpass.repair.linked_functions:LinkedFunctions",
     "attn-lone-lanes": "attnpass.repair.lone_lanes:LoneLanes",

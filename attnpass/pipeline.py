@@ -60,7 +60,6 @@ class PipelineOptions:
     hardware_exp2: bool = choice(True, "the GPU's exp2 and fp8 casts in CUDA kernels")
     shared_memory: bool = choice(True, "CUDA tiles in shared memory as tensor cores read them")
     workspace: bool = choice(True, "CUDA: memory that the module holds between calls")
-    keep: bool = choice(True, "CUDA: commands of unknown sizes are kept for the next call")
     spin: bool = choice(True, "CUDA: looking for the end of a call before a thread sleeps")
     raise_attention: bool = choice(
         True, "attention made of products and a softmax between them", flag="raise"
@@ -284,11 +283,6 @@ STEPS = (
     ),
     # hal
     Step("attn-empty-dispatches", "a GPU refuses a grid of no workgroup"),
-    Step(
-        "attn-keep-commands",
-        "IREE writes commands anew at each call where sizes are known only then",
-        ("keep",),
-    ),
     Step(
         "attn-spin-waits",
         "a thread that IREE's CUDA driver wakes runs again long after the GPU's last kernel",

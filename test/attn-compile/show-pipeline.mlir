@@ -38,7 +38,6 @@
 // PASSES-NEXT:   attn-flex-masks
 // PASSES:      At the end of IREE's phase 'hal':
 // PASSES-NEXT:   attn-empty-dispatches
-// PASSES-NEXT:   attn-keep-commands
 // PASSES-NEXT:   attn-spin-waits
 // PASSES-NEXT: Not in the default pipeline:
 // PASSES-NEXT:   attn-bubble-transpose-v

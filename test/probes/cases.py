@@ -519,7 +519,6 @@ NOT_PROBED = {
     "attn-fuse-pieces": _SLOW,
     "attn-hold-workspace": _SLOW,
     "attn-join-repeats": _SLOW,
-    "attn-keep-commands": _SLOW,
     "attn-match-reshapes": _SLOW,
     "attn-merge-copies": _SLOW,
     "attn-order-concats": _SLOW,
