@@ -90,6 +90,7 @@ REGISTRY: dict[str, str] = {
     "attn-select-writes": "attnpass.forms.select_writes:SelectWrites",
     "attn-share-masks": "attnpass.forms.share_masks:ShareMasks",
     "attn-short-rows": "attnpass.gpu.short_rows:ShortRows",
+    "attn-signed-bounds": "attnpass.repair.signed_bounds:SignedBounds",
     "attn-signed-powers": "attnpass.repair.signed_powers:SignedPowers",
     "attn-slice-heads": "attnpass.forms.slice_heads:SliceHeads",
     "attn-spin-waits": "attnpass.gpu.spin_waits:SpinWaits",

@@ -132,6 +132,7 @@ STEPS = (
     Step("attn-arg-maxima", "IREE comes to no end with an argmax over a vocabulary"),
     Step("attn-rank-sorts", "IREE sorts a row in one thread"),
     Step("attn-sum-scans", "IREE adds up a running sum in one thread"),
+    Step("attn-signed-bounds", "IREE's least of positive integers is -1 on GPUs"),
     Step("attn-find-writes", "IREE writes by index in one thread, whatever is written"),
     Step("attn-split-products", "IREE transposes the weights of experts at each call"),
     Step("attn-signed-powers", "IREE's power of a negative number is NaN on CPUs"),

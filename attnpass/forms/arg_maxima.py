@@ -116,7 +116,7 @@ def largest_places(build: Builder, rows: ComparedRows) -> tuple[ir.Value, ir.Val
             same = inner.compare("eq", x[0], x[1])
         own = inner.convert("arith.index_cast", inner.loop_index(rows.dim), i32)
         here = inner.select(same, own, inner.splat(_MOST, i32))
-        return [inner.apply("arith.minsi", here, x[2])]
+        return [inner.apply("arith.minui", here, x[2])]
 
     def filled(number: float, element: ir.Type) -> ir.Value:
         return build.fill(build.constant_number(number, element), build.empty(sizes, element))

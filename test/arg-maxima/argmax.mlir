@@ -20,7 +20,7 @@
 // CHECK: arith.cmpf oeq
 // CHECK: arith.cmpf uno
 // CHECK: linalg.index 1
-// CHECK: arith.minsi
+// CHECK: arith.minui
 // CHECK: return %[[PLACE]]
 func.func @compared(%x: tensor<?x33xf16>) -> tensor<?xi32> {
   %low = arith.constant 0xFC00 : f16
@@ -76,7 +76,7 @@ func.func @reduced(%x: tensor<5x4xi32>) -> (tensor<4xi32>, tensor<4xi64>) {
 // CHECK-LABEL: func.func @counted(
 // CHECK-SAME: %[[X:.*]]: tensor<4x33xf32>
 // CHECK: linalg.generic {{.*}} ins(%[[X]], %{{.*}} : tensor<4x33xf32>, tensor<4xf32>)
-// CHECK: arith.minsi
+// CHECK: arith.minui
 func.func @counted(%x: tensor<4x33xf32>) -> tensor<4xi32> {
   %zero = arith.constant 0 : i32
   %low = arith.constant 0xFF800000 : f32

@@ -39,6 +39,22 @@ TYPES: dict[str, Any] = {
     "i8": np.int8,
     "i1": bool,
 }
+
+# Dims of an array.
+Axes = int | tuple[int, ...]
+
+
+def _least_unsigned(numbers: np.ndarray, axis: Axes) -> np.ndarray:
+    """The least of integers that are read without a sign: negative ones are the largest."""
+    positive = np.where(numbers < 0, np.iinfo(numbers.dtype).max, numbers).min(axis)
+    return np.where((numbers < 0).all(axis), numbers.min(axis), positive)
+
+
+def _largest_unsigned(numbers: np.ndarray, axis: Axes) -> np.ndarray:
+    negative = np.where(numbers < 0, numbers, np.iinfo(numbers.dtype).min).max(axis)
+    return np.where((numbers < 0).any(axis), negative, numbers.max(axis))
+
+
 _BINARY = {
     "arith.addi": np.add,
     "arith.subi": np.subtract,
@@ -50,8 +66,8 @@ _BINARY = {
     "arith.ceildivui": lambda left, right: -(-left // right),
     "arith.minsi": np.minimum,
     "arith.maxsi": np.maximum,
-    "arith.minui": np.minimum,
-    "arith.maxui": np.maximum,
+    "arith.minui": lambda *both: _least_unsigned(np.stack(np.broadcast_arrays(*both)), 0),
+    "arith.maxui": lambda *both: _largest_unsigned(np.stack(np.broadcast_arrays(*both)), 0),
     "arith.andi": np.bitwise_and,
     "arith.ori": np.bitwise_or,
     "arith.xori": np.bitwise_xor,
@@ -95,10 +111,13 @@ _CASTS = (
     "arith.uitofp",
 )
 _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
-_REDUCTIONS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
+_REDUCTIONS: dict[str, Callable[[np.ndarray, Axes], np.ndarray]] = {
     "maximumf": lambda groups, axis: groups.max(axis),
     "maxnumf": lambda groups, axis: np.fmax.reduce(groups, axis),
     "add": lambda groups, axis: groups.sum(axis, dtype=np.float32),
+    "minui": _least_unsigned,
+    "maxui": _largest_unsigned,
+    "minsi": lambda groups, axis: groups.min(axis),
     "max": lambda groups, axis: groups.max(axis),
     "or": lambda groups, axis: np.bitwise_or.reduce(groups, axis),
 }
@@ -533,10 +552,10 @@ class Machine:
             return np.fmax(np.fmax.reduce(value, dims), start)
         if "<add>" in kind:
             return value.sum(dims, dtype=np.float32) + start
-        joins = {"<or>": np.bitwise_or, "<maxsi>": np.maximum, "<maxui>": np.maximum}
-        return joins[kind[kind.index("<") :]](
-            joins[kind[kind.index("<") :]].reduce(value, dims), start
-        )
+        join = kind[kind.index("<") + 1 : -1]
+        reduce = _REDUCTIONS[{"maxsi": "max"}.get(join, join)]
+        joined = reduce(value, dims)
+        return reduce(np.stack((joined, np.broadcast_to(start, joined.shape))), 0)
 
     def do_vector_contract(self, op: ir.Operation, *factors: Any) -> Any:
         assert "<add>" in str(op.attributes["kind"])

@@ -306,6 +306,20 @@ PROBES = {
     ),
     "softmaxes of f16": _softmax(),
     "scores beside their softmax": _scores(),
+    "the least of positive integers": Probe(
+        modules.LEAST,
+        "attn-signed-bounds",
+        place="interpreted",
+        inputs=[np.arange(7, 7 + 1024, dtype=np.int32).reshape(2, 512)],
+        wanted=lambda: [np.array([7, 519])],
+    ),
+    "the largest of negative integers": Probe(
+        modules.LEAST.replace("minsi", "maxsi").replace("2147483647", "-2147483648"),
+        "attn-signed-bounds",
+        place="interpreted",
+        inputs=[np.arange(-2000, 1024 - 2000, dtype=np.int32).reshape(2, 512)],
+        wanted=lambda: [np.array([-1489, -977])],
+    ),
     "places of NaN": Probe(
         modules.ARGMAX,
         "attn-arg-maxima",

@@ -404,6 +404,21 @@ func.func @main(%x: tensor<2x6xf32>, %m: tensor<2x6xf32>) -> (tensor<2x6xf32>, t
 """
 
 # The place of the largest of two, of which one is NaN.
+LEAST = """
+func.func @main(%x: tensor<2x512xi32>) -> tensor<2xi32> {
+  %most = arith.constant 2147483647 : i32
+  %e = tensor.empty() : tensor<2xi32>
+  %f = linalg.fill ins(%most : i32) outs(%e : tensor<2xi32>) -> tensor<2xi32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
+      iterator_types = ["parallel", "reduction"]} ins(%x : tensor<2x512xi32>) outs(%f : tensor<2xi32>) {
+  ^bb0(%a: i32, %b: i32):
+    %m = arith.minsi %a, %b : i32
+    linalg.yield %m : i32
+  } -> tensor<2xi32>
+  return %r : tensor<2xi32>
+}
+"""
+
 ARGMAX = """
 func.func @main(%x: tensor<2xf32>) -> tensor<i32> {
   %low = arith.constant 0xFF800000 : f32
