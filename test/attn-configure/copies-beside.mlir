@@ -1,6 +1,6 @@
 // On NVIDIA GPUs copies in front of attention get workgroups that read and write 16 bytes a thread:
-// parts of a packed projection. Copies of integers, and of lines that do not lie side by side, stay
-// IREE's; so do all of them on AMD's.
+// parts of a packed projection. Copies of integers, of lines that do not lie side by side, and of lines
+// of less than 16 bytes, between which there may be gaps, stay IREE's; so do all of them on AMD's.
 
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_90 --attn-kernels=never --attn-mode=never --compile-to=flow -o %t.mlir
 // RUN: FileCheck %s --input-file=%t.mlir
@@ -36,10 +36,11 @@ func.func @packed(%qkv: tensor<2x1024x3072xf16>) -> tensor<2x8x1024x128xf16> {
 // CHECK-LABEL: flow.executable private @left_dispatch_0
 // CHECK-NOT: thread =
 // CHECK-LABEL: util.func public @left
-func.func @left(%numbers: tensor<64x4096xi32>, %apart: tensor<64x4096xf16>) -> (tensor<64x1024xi32>, tensor<64x1024xf16>) {
+func.func @left(%numbers: tensor<64x4096xi32>, %apart: tensor<64x4096xf16>, %short: tensor<40x130x4xf16>) -> (tensor<64x1024xi32>, tensor<64x1024xf16>, tensor<40x128x4xf16>) {
   %0 = tensor.extract_slice %numbers[0, 1024] [64, 1024] [1, 1] : tensor<64x4096xi32> to tensor<64x1024xi32>
   %1 = tensor.extract_slice %apart[0, 1] [64, 1024] [1, 2] : tensor<64x4096xf16> to tensor<64x1024xf16>
-  return %0, %1 : tensor<64x1024xi32>, tensor<64x1024xf16>
+  %2 = tensor.extract_slice %short[0, 2, 0] [40, 128, 4] [1, 1, 1] : tensor<40x130x4xf16> to tensor<40x128x4xf16>
+  return %0, %1, %2 : tensor<64x1024xi32>, tensor<64x1024xf16>, tensor<40x128x4xf16>
 }
 
 // A cache of unknown length that grows.

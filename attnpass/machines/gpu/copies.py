@@ -96,7 +96,10 @@ def _configure_move(ops: list[ir.Operation], subgroup: int) -> None:
         lines = [list(op.attributes[name])[-1] for name in ("static_sizes", "static_strides")]
         if lines != [sizes[-1], 1]:
             return
-    if not _tile(sizes, value, subgroup):
+    tile, width = _tile(sizes, value, subgroup), _THREAD_BYTES // element_bytes(value)
+    # What is loaded may have gaps between its lines: IREE 3.13 reads elements of several as if it
+    # had none.
+    if not tile or _thread(tile, width)[-1] != width:
         return
     build = Builder(store)
     everywhere = tuple(range(len(sizes)))
