@@ -115,9 +115,10 @@ def _gpu_gain(words: str, case: str) -> list[str]:
 
 def _layers_gain(case: str) -> list[str]:
     run = "models_on_cpu_emeraldrapids"
-    ways = load(run).by_case()[case]
+    cores = load(run).about["cores"]
+    ways = load(run).by_case(where=lambda one: one["threads"] == cores)[case]
     times = [three_digits(ways[way]) for way in ("iree", "attnpass")]
-    where = f"{_machine(run)}, {load(run).about['cores']} cores"
+    where = f"{_machine(run)}, {cores} cores"
     return [where, case, *times, "-", _peer(ways), _runs(run)]
 
 
