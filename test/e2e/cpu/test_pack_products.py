@@ -10,7 +10,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import compile_text, rel_error, run_module
+from helpers import compile_text, has_avx512, rel_error, run_module
 
 from attnpass import Report
 
@@ -134,7 +134,9 @@ def test_numbers(cpu: str, level: str, rows: int, kind: str) -> None:
     x, w = (given.astype(TYPES[kind]) for given in (x, w))
     vmfb = compile_text(_module(rows, kind, w), mode="cost", flags=flags, report=report)
     packed = [record for record in report.found("fitted") if "weights" in record.reason]
-    assert len(packed) == 2
+    # Registers of 32 bytes take no 2 or 7 rows at a time.
+    fits = rows % 4 == 0 or has_avx512()
+    assert len(packed) == (2 if fits else 0)
     _, total, below = run_module(vmfb, [q, x, b])
     h = x.astype(np.float64) @ w.T.astype(np.float64) + b
     wanted = h * np.tanh(h) + (x.astype(np.float64) * TYPES[kind](0.01).astype(np.float64)).sum(
