@@ -113,6 +113,7 @@ _CASTS = (
 _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 _REDUCTIONS: dict[str, Callable[[np.ndarray, Axes], np.ndarray]] = {
     "maximumf": lambda groups, axis: groups.max(axis),
+    "minimumf": lambda groups, axis: groups.min(axis),
     "maxnumf": lambda groups, axis: np.fmax.reduce(groups, axis),
     "add": lambda groups, axis: groups.sum(axis, dtype=np.float32),
     "minui": _least_unsigned,
@@ -124,6 +125,8 @@ _REDUCTIONS: dict[str, Callable[[np.ndarray, Axes], np.ndarray]] = {
 _ENDS = ("yield", "func.return", "util.return", "scf.forall.in_parallel")
 # The predicates of arith.cmpf that say no where a number is NaN, from 1 on.
 _ORDERED = (np.equal, np.greater, np.greater_equal, np.less, np.less_equal)
+# The one that says whether one is.
+_UNORDERED = 14
 # Kernels run so many threads at once, where they may run more than one workgroup.
 _AT_ONCE = 1 << 14
 
@@ -423,6 +426,8 @@ class Machine:
         code = ir.IntegerAttr(op.attributes["predicate"]).value
         if 1 <= code <= len(_ORDERED):
             return _ORDERED[code - 1](left, right)
+        if code == _UNORDERED:
+            return np.isnan(left) | np.isnan(right)
         raise NotImplementedError(f"the predicate of {op}")
 
     def do_arith_select(self, op: ir.Operation, condition: Any, left: Any, right: Any) -> Any:

@@ -103,6 +103,22 @@ def _powers() -> Probe:
     return Probe(modules.POWERS, "attn-signed-powers", inputs=[x, y], wanted=lambda: [wanted])
 
 
+def _places() -> Probe:
+    """With equal ones, NaN, and a row of which nothing is larger than where IREE begins."""
+    x = np.random.default_rng(0).integers(-50, 50, (3, 512)).astype(np.float16)
+    x[1, 300], x[2] = np.nan, -np.inf
+    name, error = "attn-arg-maxima", "failed to distribute"
+    return Probe(
+        modules.ROWS_ARGMAX,
+        name,
+        FAILED,
+        "interpreted",
+        inputs=[x],
+        wanted=lambda: [x.argmax(1)],
+        error=error,
+    )
+
+
 def _logarithms() -> Probe:
     x = np.array((0.1, 1, 7, 1e5), np.float32)
     wanted = np.log10(x.astype(np.float64))
@@ -320,6 +336,7 @@ PROBES = {
         inputs=[np.arange(-2000, 1024 - 2000, dtype=np.int32).reshape(2, 512)],
         wanted=lambda: [np.array([-1489, -977])],
     ),
+    "places of the largest on CUDA": _places(),
     "places of NaN": Probe(
         modules.ARGMAX,
         "attn-arg-maxima",

@@ -436,6 +436,23 @@ func.func @main(%x: tensor<2xf32>) -> tensor<i32> {
 }
 """
 
+ROWS_ARGMAX = """
+func.func @main(%x: tensor<3x512xf16>) -> tensor<3xi64> {
+  %low = arith.constant 0xFC00 : f16
+  %zero = arith.constant 0 : i64
+  %v = tensor.empty() : tensor<3xf16>
+  %i = tensor.empty() : tensor<3xi64>
+  %vs = linalg.fill ins(%low : f16) outs(%v : tensor<3xf16>) -> tensor<3xf16>
+  %is = linalg.fill ins(%zero : i64) outs(%i : tensor<3xi64>) -> tensor<3xi64>
+  %r:2 = iree_linalg_ext.arg_compare dimension(1) ins(%x : tensor<3x512xf16>) outs(%vs, %is : tensor<3xf16>, tensor<3xi64>) {
+  ^bb0(%a: f16, %b: f16):
+    %c = arith.cmpf ogt, %a, %b : f16
+    iree_linalg_ext.yield %c : i1
+  } -> tensor<3xf16>, tensor<3xi64>
+  return %r#1 : tensor<3xi64>
+}
+"""
+
 SOFTMAX_OF_F16 = """
 func.func @main(%x: tensor<4x7xf16>) -> tensor<4x7xf16> {
   %e = tensor.empty() : tensor<4x7xf16>
