@@ -78,7 +78,7 @@ func.func @few(%x: tensor<256x128xf16>) -> tensor<256xf32> {
 // CHECK-LABEL: func.func @vocabulary_dispatch_0
 // CHECK: arith.maximumf
 // CHECK: linalg.generic {{.*}} partial_reduction = [0, 2048], subgroup_basis = {{\[}}[1, 16], [0, 1]], thread = [0, 4], workgroup = [1, 0]
-// CHECK: arith.minsi
+// CHECK: arith.minui
 // TOLD: a workgroup of it takes a row of 50257
 func.func @vocabulary(%x: tensor<8x50257xf16>) -> tensor<8xi32> {
   %low = arith.constant 0xFC00 : f16
