@@ -90,3 +90,40 @@ func.func @unknown(%q: tensor<?x577x64xf16>, %k: tensor<?x577x64xf16>, %v: tenso
   %back = linalg.transpose ins(%apart : tensor<?x16x577x64xf16>) outs(%er : tensor<?x577x16x64xf16>) permutation = [0, 2, 1, 3]
   return %back : tensor<?x577x16x64xf16>
 }
+
+// Groups of heads of an unknown batch, joined with it: how many a sequence has is a factor of both.
+//
+// CHECK-LABEL: func.func @grouped(
+// CHECK-SAME: %{{[a-z0-9]+}}: tensor<?x8x?x64xf16>, %{{[a-z0-9]+}}: tensor<?x2x?x64xf16>, %[[V:[a-z0-9]+]]: tensor<?x?x2x64xf16>
+// CHECK-NOT: linalg.transpose
+// CHECK: hal.dispatch.extern "attention_f16_d64_wide"{{.*}}%[[V]])
+// CHECK-SAME: -> (tensor<?x?x8x64xf16>
+// CHECK-NOT: linalg.transpose
+// CHECK: return
+#gq = affine_map<(b, g, m, n, k1, k2) -> (b, g, m, k1)>
+#gk = affine_map<(b, g, m, n, k1, k2) -> (b, k2, k1)>
+#gv = affine_map<(b, g, m, n, k1, k2) -> (b, k2, n)>
+#gs = affine_map<(b, g, m, n, k1, k2) -> ()>
+#go = affine_map<(b, g, m, n, k1, k2) -> (b, g, m, n)>
+func.func @grouped(%q: tensor<?x8x?x64xf16>, %k: tensor<?x2x?x64xf16>, %given: tensor<?x?x2x64xf16>, %b: index, %l: index) -> tensor<?x?x8x64xf16> {
+  %c2 = arith.constant 2 : index
+  %ev = tensor.empty(%b, %l) : tensor<?x2x?x64xf16>
+  %v = linalg.transpose ins(%given : tensor<?x?x2x64xf16>) outs(%ev : tensor<?x2x?x64xf16>) permutation = [0, 2, 1, 3]
+  %heads = arith.muli %c2, %b : index
+  %jq = tensor.collapse_shape %q [[0, 1], [2], [3]] : tensor<?x8x?x64xf16> into tensor<?x?x64xf16>
+  %gq = tensor.expand_shape %jq [[0, 1], [2], [3]] output_shape [%heads, 4, %l, 64] : tensor<?x?x64xf16> into tensor<?x4x?x64xf16>
+  %jk = tensor.collapse_shape %k [[0, 1], [2], [3]] : tensor<?x2x?x64xf16> into tensor<?x?x64xf16>
+  %jv = tensor.collapse_shape %v [[0, 1], [2], [3]] : tensor<?x2x?x64xf16> into tensor<?x?x64xf16>
+  %scale = arith.constant 0.125 : f32
+  %space = tensor.empty(%heads, %l) : tensor<?x4x?x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#gq, #gk, #gv, #gs, #go]>
+      ins(%gq, %jk, %jv, %scale : tensor<?x4x?x64xf16>, tensor<?x?x64xf16>, tensor<?x?x64xf16>, f32) outs(%space : tensor<?x4x?x64xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<?x4x?x64xf16>
+  %jr = tensor.collapse_shape %r [[0, 1], [2], [3]] : tensor<?x4x?x64xf16> into tensor<?x?x64xf16>
+  %apart = tensor.expand_shape %jr [[0, 1], [2], [3]] output_shape [%b, 8, %l, 64] : tensor<?x?x64xf16> into tensor<?x8x?x64xf16>
+  %er = tensor.empty(%b, %l) : tensor<?x?x8x64xf16>
+  %back = linalg.transpose ins(%apart : tensor<?x8x?x64xf16>) outs(%er : tensor<?x?x8x64xf16>) permutation = [0, 2, 1, 3]
+  return %back : tensor<?x?x8x64xf16>
+}
