@@ -51,6 +51,7 @@ def _bound(result: ir.OpResult) -> ir.Operation | None:
 
 
 def _turn(op: ir.Operation, result: ir.OpResult, bound: ir.Operation) -> None:
+    """Turns the sign's bit of what a result begins with and of each element, and back behind it."""
     place = len(op.operands) - len(op.results) + result.result_number
     op.operands[place] = _turned(Builder(op), op.operands[place])
     so_far = op.regions[0].blocks[0].arguments[place]

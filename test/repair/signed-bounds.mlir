@@ -27,6 +27,29 @@ func.func @least(%x: tensor<4x?xi32>) -> tensor<4xi32> {
   return %r : tensor<4xi32>
 }
 
+// All of a tensor, for two users; the largest by `linalg.reduce`.
+// CHECK-LABEL: func.func @whole(
+// CHECK: arith.minui
+// CHECK: %[[RIGHT:.*]] = linalg.generic
+// CHECK: arith.xori
+// CHECK: %[[LARGEST:.*]] = linalg.reduce
+// CHECK: arith.xori
+// CHECK-NEXT: arith.maxui
+// CHECK: linalg.generic {{.*}} ins(%[[LARGEST]] : tensor<?xi64>)
+// CHECK: return %[[RIGHT]], %[[RIGHT]],
+func.func @whole(%x: tensor<512xi32>, %f: tensor<i32>, %y: tensor<?x?xi64>, %g: tensor<?xi64>) -> (tensor<i32>, tensor<i32>, tensor<?xi64>) {
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ()>], iterator_types = ["reduction"]} ins(%x : tensor<512xi32>) outs(%f : tensor<i32>) {
+  ^bb0(%a: i32, %o: i32):
+    %m = arith.minsi %o, %a : i32
+    linalg.yield %m : i32
+  } -> tensor<i32>
+  %s = linalg.reduce ins(%y : tensor<?x?xi64>) outs(%g : tensor<?xi64>) dimensions = [1] (%a: i64, %o: i64) {
+    %m = arith.maxsi %a, %o : i64
+    linalg.yield %m : i64
+  }
+  return %r, %r, %s : tensor<i32>, tensor<i32>, tensor<?xi64>
+}
+
 // CHECK-LABEL: func.func @others(
 // CHECK: arith.minui
 // CHECK: arith.maxsi
