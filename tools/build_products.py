@@ -106,7 +106,7 @@ class ProductVariant:
     """One kernel to build: `product` in tiles of `columns`, `turned` in tiles of BLOCKS, or, up to
     `rows`, `streamed` and, of batches, `few_rows` and `narrow`; `weights` lie as (n, k) or (k, n).
     `written` is the type of the result. `batched`: of many products, each with its own operands, by
-    strides."""
+    strides. `grouped`: rows lie group by group, and each group has its own weights."""
 
     source: str
     element: str
@@ -117,6 +117,7 @@ class ProductVariant:
     macros: dict[str, int | str] = field(default_factory=dict)
     written: str = ""
     batched: bool = False
+    grouped: bool = False
 
     @property
     def name(self) -> str:
@@ -124,6 +125,7 @@ class ProductVariant:
         size = f"few{self.rows}" if self.rows else size
         size += f"_{self.cluster}x{self.macros['RESIDENT']}" if self.source == "streamed" else ""
         size = f"batched_{size}" if self.batched else size
+        size = f"grouped_{size}" if self.grouped else size
         lie = ["kn"] if self.weights == "kn" else []
         kinds = [self.element, *([self.written] if self.written else [])]
         return "_".join(["product", *kinds, size, *lie, *self.behind.words])
@@ -148,6 +150,7 @@ class ProductVariant:
             "LEAN": 1,
             "SCRATCH": int(not self.rows),
             "BATCHED": int(self.batched),
+            "GROUPED": int(self.grouped),
             **self.macros,
         }
 
@@ -184,7 +187,13 @@ def variants() -> list[ProductVariant]:
     narrow = [one for written in kinds for one in e4m3(written)]
     many = [one for kind in kinds for one in [*tiles(kind), *few(kind)] if is_batched(one)]
     many = [replace(one, batched=True) for one in many]
-    return [*(one for one in wide if not is_replaced(one)), *narrow, *many]
+    parted = [replace(one, grouped=True) for one in wide if is_grouped(one)]
+    return [*(one for one in wide if not is_replaced(one)), *narrow, *many, *parted]
+
+
+def is_grouped(variant: ProductVariant) -> bool:
+    """Whether there is such a kernel for rows in groups."""
+    return variant.source == "product" and variant.behind == PLAIN and variant.columns == 256
 
 
 def is_batched(variant: ProductVariant) -> bool:
@@ -310,6 +319,7 @@ def build(variant: ProductVariant) -> tuple[dict[str, Any], bytes]:
     ptx = ptx_of(f"{variant.source}.cu", variant.name, variant.defines, folder)
     image = assemble(variant.name, ptx)
     headers = ("epilogue.h", "wgmma.h", *HEADERS.get(variant.source, ()))
+    headers += ("groups.h",) if variant.grouped else ()
     sources = sorted({f"{variant.source}.cu", *headers})
     hashed = hashlib.sha256(b"".join((folder / name).read_bytes() for name in sources))
     entry = {
@@ -327,6 +337,7 @@ def build(variant: ProductVariant) -> tuple[dict[str, Any], bytes]:
         "cluster": variant.cluster,
         **{key: value for key, value in asdict(variant.behind).items() if key != "wide"},
         "batched": variant.batched,
+        "grouped": variant.grouped,
         "scratch_per_workgroup": 0 if variant.rows else DESCRIPTORS,
         "shared_memory": variant.shared_memory,
         "workgroup_size": 256 if variant.rows else 384,
@@ -334,6 +345,7 @@ def build(variant: ProductVariant) -> tuple[dict[str, Any], bytes]:
             *("m", "n", "k"),
             *(GENERAL_CONSTANTS if variant.behind.general else ()),
             *(BATCH_CONSTANTS if variant.batched else ()),
+            *(("groups",) if variant.grouped else ()),
             *(("division",) if variant.source == "streamed" else ()),
         ],
         "source": f"cuda/{variant.source}.cu",

@@ -140,12 +140,23 @@ class BatchLoops:
 
 
 @dataclass(frozen=True)
+class RowGroups:
+    """Groups of rows: those of group g end at the g-th least of `ends` (i32 or i64). `product` is the
+    op that multiplies all rows with the weights of all `count` groups."""
+
+    ends: ir.Value
+    count: int
+    product: ir.Operation
+
+
+@dataclass(frozen=True)
 class ProductFacts:
     """A product of `rows` (dims `lead`, then k) with `weights`, which lie as (n, k) or, if not
     `by_columns`, as (k, n). `epilogues` is what may be done behind it, the least first; each has
     the rows' element type (of 8-bit rows: one of 16 bits) or, behind the last of these, f32. Scales
     in front of the product are among them. Where there are `loops` it is a batch of products, whose
-    operands lie as these say; `lead` are the rows of one."""
+    operands lie as these say; `lead` are the rows of one. Where there are `groups` the rows lie
+    group by group, and the weights have a dim of groups in front."""
 
     op: ir.Operation
     rows: ir.Value
@@ -157,6 +168,7 @@ class ProductFacts:
     element_type: str
     epilogues: tuple[Epilogue, ...]
     loops: BatchLoops | None = None
+    groups: RowGroups | None = None
 
     @property
     def m(self) -> Size:
@@ -245,8 +257,8 @@ def _of_batch(facts: ContractionFacts) -> ProductFacts | Refusal | None:
     if columns is None or None in facts.result or len(holders) != 1:
         return Refusal("its last dim is not that of one operand's columns")
     number, (depth,) = holders[0], facts.k
-    rows, row_loops = _below_all(operands[1 - number], given[1 - number])
-    weights, weight_loops = _below_all(operands[number], given[number])
+    rows, row_loops = below_all(operands[1 - number], given[1 - number])
+    weights, weight_loops = below_all(operands[number], given[number])
     if depth not in row_loops or depth not in weight_loops:
         return Refusal("one operand is the same along the depth")
     if element_number(operands[2]) != 0:
@@ -355,6 +367,14 @@ def _written(op: ir.Operation, kind: str) -> tuple[Epilogue, ...]:
     return (*narrow, *(one for one in wide if not all(map(_is_step, _readers(one.result)))))
 
 
+def written_alone(op: ir.Operation, kind: str) -> Epilogue | None:
+    """What is written of a product as `kind` where nothing is done behind it."""
+    plain = (False, "none", "none")
+    found = [one for one in _written(op, kind) if one.kind == plain and not one.is_scaled]
+    found = [one for one in found if element_type_name(one.result) == kind and not one.halves]
+    return found[0] if found else None
+
+
 def _behind_sums(one: Epilogue) -> Epilogue:
     """A scale of each column as a factor, where nothing is between these."""
     between = one.bias is not None or one.activation != "none" or one.factor is not None
@@ -376,7 +396,7 @@ def _below_widening(value: ir.Value) -> ir.Value:
 def _below_repeats(value: ir.Value, loops: maps.Positions) -> tuple[ir.Value, maps.Positions]:
     """What an operand is a repeat, a transpose or another shape of, or widened from, and the loops
     of its dims; those of size one left out."""
-    value, loops = _below_all(value, loops)
+    value, loops = below_all(value, loops)
     shape = ranked_shape(value)
     if all(loop is not None or size == 1 for loop, size in zip(loops, shape, strict=True)):
         kept = tuple(loop for loop, size in zip(loops, shape, strict=True) if size != 1)
@@ -384,7 +404,7 @@ def _below_repeats(value: ir.Value, loops: maps.Positions) -> tuple[ir.Value, ma
     return value, loops
 
 
-def _below_all(value: ir.Value, loops: maps.Positions) -> tuple[ir.Value, maps.Positions]:
+def below_all(value: ir.Value, loops: maps.Positions) -> tuple[ir.Value, maps.Positions]:
     """What an operand is a repeat, a transpose or another shape of, or widened from, and the loop
     of each of its dims."""
     while True:

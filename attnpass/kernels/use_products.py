@@ -13,6 +13,7 @@ from . import (
     best_product_offer,
     providers_for,
 )
+from .groups import read_groups
 from .products import ProductFacts, read_product
 from .use_kernels import KernelPass
 
@@ -27,7 +28,7 @@ def use_products(module: ir.Operation, target: Target | None, mode: str, report:
     ops = collect(module, lambda op: op.name.startswith("linalg."), bodies=False)
     # The last first: what stands behind a product may be another product's.
     for op in reversed(ops):
-        facts = None if op in done else read_product(op)
+        facts = None if op in done else read_groups(op) or read_product(op)
         if facts is None:
             continue
         offer = _offer(facts, found, target or DEFAULT_TARGET)

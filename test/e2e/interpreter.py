@@ -451,6 +451,9 @@ _SCALARS: dict[str, Callable[..., Any]] = {
     "arith.fptosi": np.trunc,
     # Of more than one bit: that of an i1 would be -1.
     "arith.extsi": np.asarray,
+    "arith.extui": lambda x: np.asarray(x).astype(int),
+    "arith.maxsi": np.maximum,
+    "arith.minsi": np.minimum,
     "arith.sitofp": np.asarray,
     "math.roundeven": np.rint,
     "math.erf": np.vectorize(math.erf, otypes=[float]),

@@ -84,6 +84,7 @@ class _Launch:
         rest = iter(tensors)
         self.a, self.weights = next(rest), next(rest)
         self.second = next(rest) if kernel.gated else self.weights
+        self.ends = next(rest) if kernel.grouped else None
         if kernel.general:
             self.bias, self.factor = next(rest), next(rest)
             self.row_factors = next(rest) if kernel.element_type == "f8E4M3FN" else self.a
@@ -149,10 +150,24 @@ class _Launch:
         """The products of all batches with columns from `first` on: (outer, inner, m, n)."""
         m, n, k = (self.numbers[name] for name in "mnk")
         a = self.a[self._places("a", m, k)]
+        if self.ends is not None:
+            return self._grouped(a, weights, m, n, k)
         if self.kernel.weights == "kn":
             return a @ weights[self._places("weights", k, n) + first]
         begin = first * self.numbers["weights_row"]
         return a @ weights[self._places("weights", n, k) + begin].swapaxes(-1, -2)
+
+    def _grouped(self, a: np.ndarray, weights: np.ndarray, m: int, n: int, k: int) -> np.ndarray:
+        """Each row times the weights of its group, 0 behind the last end."""
+        assert self.ends is not None and len(self.ends) == self.numbers["groups"] <= 256
+        turned = self.kernel.weights == "kn"
+        lies = weights.reshape(-1, *((k, n) if turned else (n, k)))
+        group = (np.arange(m)[:, None] >= self.ends).sum(1)
+        found = np.zeros((1, 1, m, n))
+        for row, own in enumerate(group):
+            if own < len(lies):
+                found[0, 0, row] = a[0, 0, row] @ (lies[own] if turned else lies[own].T)
+        return found
 
     def _places(self, name: str, rows: int, columns: int) -> np.ndarray:
         """Where the elements (outer, inner, row, column) of a tensor lie."""

@@ -150,7 +150,8 @@ class ProductKernel(DeviceCode):
     multiplies the result with that of second weights. A `general` one is told at run time which of
     an epilogue's parts there are, and its `activation` is the kind of curve: `gelu`, `clamp` (not
     below a number) or `sigmoid` (times one of a polynomial). A `batched` one computes many
-    products, and is told where the operands of each lie.
+    products, and is told where the operands of each lie. A `grouped` one multiplies rows, which lie
+    group by group, with the weights of their group.
     """
 
     element_type: str
@@ -166,6 +167,7 @@ class ProductKernel(DeviceCode):
     gated: bool
     general: bool
     batched: bool
+    grouped: bool
     tiles: tuple[tuple[int, int], ...] = ()
     most_blocks: int = 0
     resident: int = 1

@@ -142,6 +142,8 @@ def product_seconds(work: ProductWork, kernel: ProductKernel, target: Target) ->
         return 2.4e-6 + _few_of_batch(work, kernel, target)
     if kernel.most_rows:
         return _few_rows(work, kernel, target.compute_units)
+    if kernel.grouped:
+        return _grouped(work, kernel, target.compute_units)
     if not work.known and not kernel.batched:
         # Each of them counts as much.
         likely = (replace(work, rows=rows, known=True) for rows in _LIKELY_ROWS)
@@ -150,6 +152,14 @@ def product_seconds(work: ProductWork, kernel: ProductKernel, target: Target) ->
     waves = min(_waves_seconds(work, kernel, *tile, target.compute_units) for tile in tiles)
     rate = _BATCH_TILE_RATE if kernel.batched else _TILE_RATE
     return _START + max(waves, work.bytes_moved / rate)
+
+
+def _grouped(work: ProductWork, kernel: ProductKernel, units: int) -> float:
+    """Of rows in groups, each of which ends with a tile that half of its rows fill."""
+    filled = replace(work, rows=work.rows + work.batch * _TILE_ROWS // 2, batch=1)
+    waves = _waves_seconds(filled, kernel, kernel.columns_per_tile, _TILE_ROWS, units)
+    moved = 2.0 * (work.rows * (work.k + work.n) + min(work.batch, work.rows) * work.n * work.k)
+    return _START + max(waves, moved / _BATCH_TILE_RATE)
 
 
 def _waves_seconds(

@@ -53,6 +53,8 @@ from .sources import unaligned_slice
 _MULTIPLE = 8
 _NARROW = "f8E4M3FN"
 _TILE_ROWS = 128
+# Of groups of rows: see cuda/groups.h.
+_MOST_GROUPS = 256
 # A factor that all rows share is one of this many.
 _ALL_ROWS = 2**31 - 1
 # Ops that are looked at for the other product of a gate.
@@ -129,7 +131,8 @@ def _no_kernel(facts: ProductFacts) -> Refusal:
 def _placed(facts: ProductFacts) -> tuple[ProductFacts, BatchPlace | None] | Refusal:
     """A product, of a batch one of its products, and where all of these lie; why no kernel fits."""
     # Not of 8 bits, which IREE does not copy one by one.
-    facts = facts if facts.element_type == _NARROW else filled(facts, _MULTIPLE)
+    narrow = facts.element_type == _NARROW
+    facts = facts if narrow or facts.groups else filled(facts, _MULTIPLE)
     problem = _unfit(facts)
     if problem or facts.loops is None:
         return Refusal(problem) if problem else (facts, None)
@@ -145,6 +148,8 @@ def _placed(facts: ProductFacts) -> tuple[ProductFacts, BatchPlace | None] | Ref
 
 def _unfit(facts: ProductFacts) -> str:
     """Why no kernel could ever do this product; empty if one might."""
+    if facts.groups and facts.groups.count > _MOST_GROUPS:
+        return f"its rows lie in {facts.groups.count} groups, and kernels take {_MOST_GROUPS}"
     depths = _MULTIPLE * (2 if facts.element_type == _NARROW else 1)
     for name, size, multiple in (("columns", facts.n, _MULTIPLE), ("depth", facts.k, depths)):
         if not isinstance(size, int):
@@ -273,7 +278,7 @@ def _fits(kernel: ProductKernel, parts: Sequence[ProductPart], units: int) -> bo
     facts, rows = parts[0].facts, parts[0].facts.m
     if kernel.most_blocks and not _divides(kernel, facts, units):
         return False
-    if kernel.batched:
+    if kernel.batched or kernel.grouped:
         few = not kernel.most_rows or (isinstance(rows, int) and rows <= kernel.most_rows)
     elif isinstance(rows, int) and rows <= _most_rows():
         # Two of them read their weights at memory's speed, where whole tiles do not.
@@ -284,10 +289,11 @@ def _fits(kernel: ProductKernel, parts: Sequence[ProductPart], units: int) -> bo
     same = (kernel.element_type, kernel.result_type) == types and kernel.gated == (len(parts) > 1)
     place = parts[0].place
     same = same and kernel.batched == (place is not None)
+    same = same and kernel.grouped == (facts.groups is not None)
     same = same and (place is None or bool(kernel.most_rows) or _in_lines(place, facts.n))
     does = _does_generally if kernel.general else _does
     by_columns = {part.facts.by_columns for part in parts}
-    turned = kernel.weights == "nk" and not kernel.batched
+    turned = kernel.weights == "nk" and not kernel.batched and not kernel.grouped
     reads = turned or by_columns == {kernel.weights == "nk"}
     return few and same and reads and does(kernel, parts)
 
@@ -383,12 +389,13 @@ def _plan(
     epilogue, last = parts[0].epilogue, facts.epilogues[-1]
     behind = (epilogue if len(parts) > 1 else last).activation
     activated = n // 2 if last.halves and len(parts) == 1 else n
-    batch = place.count if place else 1
+    batch = place.count if place else facts.groups.count if facts.groups else 1
     known = isinstance(m, int) and isinstance(batch, int)
     batch = batch if isinstance(batch, int) else ASSUMED_HEADS
     work = ProductWork(rows, n, k, known, len(parts), behind, activated, batch)
     # IREE's code takes all rows of one matrix of weights together.
-    whole = replace(work, rows=rows * batch, batch=1) if facts.loops is None else work
+    together = facts.loops is None and facts.groups is None
+    whole = replace(work, rows=rows * batch, batch=1) if together else work
     own, taken = iree_product_seconds(whole, target), product_seconds(work, kernel, target)
     own *= unfilled_factor(facts)
     left = _left_seconds(facts, epilogue, work)
@@ -402,8 +409,11 @@ def _plan(
     fused = f"{epilogue.words} of one half of the columns times the other"
     fused = fused if halves else epilogue.words
     fused = fused and f", with {fused}"
-    also = tuple(part.facts.op for part in parts if part.facts.op != facts.op)
+    also = others = tuple(part.facts.op for part in parts if part.facts.op != facts.op)
     fused += ", and the product that it is multiplied with" if also else ""
+    if facts.groups:
+        also = (facts.groups.product,)
+        fused += f", each row with the weights of its own of {facts.groups.count} groups"
     fused += ", written as its reader wants it" if place and place.reader else ""
     fused += ", its weights turned from (k, n) to (n, k) first" if turned else ""
     words = f"about {taken * 1e6:.0f} us instead of {own * 1e6:.0f}{fused}"
@@ -413,7 +423,7 @@ def _plan(
     return ProductPlan(
         name=kernel.name,
         # Of each product: kernels for one compete.
-        seconds=(own - taken - left) / (1 + len(also)),
+        seconds=(own - taken - left) / (1 + len(others)),
         reason=words + assumed,
         kernel=kernel,
         parts=parts,
@@ -471,6 +481,9 @@ def _replace(plan: ProductPlan) -> ir.Operation:
     weights = [_weights(build, part, plan.kernel) for part in plan.parts]
     read = _read_generally(build, plan, rows) if plan.kernel.general else _read(build, plan)
     numbers: dict[str, Size | ir.Value] = {"m": facts.m, "n": facts.n, "k": facts.k}
+    if facts.groups:
+        read.append(_ends(build, facts.groups.ends))
+        numbers["groups"] = facts.groups.count
     numbers |= _asked(plan) | _asked_of_batch(build, plan)
     numbers |= {"division": _division(plan).number} if plan.kernel.most_blocks else {}
     turned = place is not None and place.reader is not None
@@ -488,6 +501,23 @@ def _replace(plan: ProductPlan) -> ir.Operation:
     new = build.cast(new, ir.RankedTensorType(written.type).shape)
     written.replace_all_uses_with(new)
     return last
+
+
+def _ends(build: Builder, ends: ir.Value) -> ir.Value:
+    """Ends of groups as kernels read them: of 32 bits, the largest that there are at most."""
+    if element_type_name(ends) == "i32":
+        return ends
+    i32, i64 = (ir.IntegerType.get_signless(bits) for bits in (32, 64))
+
+    def narrow(inner: Builder, scalars: Sequence[ir.Value]) -> list[ir.Value]:
+        least = inner.constant_number(0, i64)
+        most = inner.constant_number(2**31 - 1, i64)
+        low = inner.create("arith.maxsi", [i64], [scalars[0], least]).results
+        end = inner.create("arith.minsi", [i64], [*low, most]).results
+        return [*inner.create("arith.trunci", [i32], [*end]).results]
+
+    init = build.empty(sizes_of(ends), i32)
+    return build.generic([ends], [init], [(0,), (0,)], narrow)[0]
 
 
 def _read(build: Builder, plan: ProductPlan) -> list[ir.Value]:
@@ -587,6 +617,8 @@ def _workgroups(facts: ProductFacts, plan: ProductPlan) -> tuple[Size, Size]:
     kernel, n, place = plan.kernel, plan.parts[0].facts.n, plan.parts[0].place
     assert isinstance(n, int)
     batch = place.count if place else 1
+    if facts.groups:
+        return plan.units, 1
     if kernel.most_blocks:
         return _division(plan).workgroups, 1
     if kernel.most_rows:

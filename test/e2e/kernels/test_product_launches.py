@@ -94,6 +94,98 @@ func.func @main(%a: tensor<70x24xf16>, %w: tensor<3x24x144xf16>) -> tensor<3x70x
 """
 
 
+def grouped(weights: str, end: str, element: str = "f16", m: str = "70") -> str:
+    """Rows in 5 groups as a front end writes them."""
+    shapes = {"kn": ("5x24x72", "(g, k, n)"), "nk": ("5x72x24", "(g, n, k)")}
+    shape, order = shapes[weights]
+    loops = order.strip("()").replace("g", "d0").replace("k", "d3").replace("n", "d2")
+    return f"""
+#row = affine_map<(m, g) -> (m)>
+#end = affine_map<(m, g) -> (g)>
+#id = affine_map<(g, m, n) -> (g, m, n)>
+func.func @main(%a: tensor<{m}x24x{element}>, %w: tensor<{shape}x{element}>, %ends: tensor<5x{end}>)
+    -> tensor<{m}x72x{element}> {{
+  %zero = arith.constant 0.0 : f32
+  %none = arith.constant 0 : i64
+  %low = arith.constant 0.0 : {element}
+  %c0 = arith.constant 0 : index
+  %m = tensor.dim %a, %c0 : tensor<{m}x24x{element}>
+  %e0 = tensor.empty({"%m" if m == "?" else ""}) : tensor<{m}xi64>
+  %f0 = linalg.fill ins(%none : i64) outs(%e0 : tensor<{m}xi64>) -> tensor<{m}xi64>
+  %group = linalg.generic {{indexing_maps = [#end, #row],
+      iterator_types = ["parallel", "reduction"]}}
+      ins(%ends : tensor<5x{end}>) outs(%f0 : tensor<{m}xi64>) {{
+  ^bb0(%i: {end}, %o: i64):
+    %r = linalg.index 0 : index
+    %p = arith.index_cast %r : index to i64
+    {"%q = arith.extsi %i : i32 to i64" if end == "i32" else ""}
+    %b = arith.cmpi sge, %p, {"%q" if end == "i32" else "%i"} : i64
+    %x = arith.extui %b : i1 to i64
+    %s = arith.addi %x, %o : i64
+    linalg.yield %s : i64
+  }} -> tensor<{m}xi64>
+  %e = tensor.empty({"%m" if m == "?" else ""}) : tensor<5x{m}x72xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<5x{m}x72xf32>) -> tensor<5x{m}x72xf32>
+  %all = linalg.generic {{indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d1, d3)>,
+      affine_map<(d0, d1, d2, d3) -> ({loops})>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d2)>],
+      iterator_types = ["parallel", "parallel", "parallel", "reduction"]}}
+      ins(%a, %w : tensor<{m}x24x{element}>, tensor<{shape}x{element}>)
+      outs(%f : tensor<5x{m}x72xf32>) {{
+  ^bb0(%i: {element}, %j: {element}, %o: f32):
+    %x = arith.extf %i : {element} to f32
+    %y = arith.extf %j : {element} to f32
+    %p = arith.mulf %x, %y : f32
+    %s = arith.addf %p, %o : f32
+    linalg.yield %s : f32
+  }} -> tensor<5x{m}x72xf32>
+  %h = tensor.empty({"%m" if m == "?" else ""}) : tensor<5x{m}x72x{element}>
+  %own = linalg.generic {{
+      indexing_maps = [affine_map<(g, m, n) -> (m)>, #id, #id],
+      iterator_types = ["parallel", "parallel", "parallel"]}}
+      ins(%group, %all : tensor<{m}xi64>, tensor<5x{m}x72xf32>)
+      outs(%h : tensor<5x{m}x72x{element}>) {{
+  ^bb0(%i: i64, %j: f32, %o: {element}):
+    %g = linalg.index 0 : index
+    %c = arith.index_cast %g : index to i64
+    %b = arith.cmpi eq, %i, %c : i64
+    %t = arith.truncf %j : f32 to {element}
+    %s = arith.select %b, %t, %low : {element}
+    linalg.yield %s : {element}
+  }} -> tensor<5x{m}x72x{element}>
+  %er = tensor.empty({"%m" if m == "?" else ""}) : tensor<{m}x72xf32>
+  %fr = linalg.fill ins(%zero : f32) outs(%er : tensor<{m}x72xf32>) -> tensor<{m}x72xf32>
+  %sum = linalg.generic {{
+      indexing_maps = [#id, affine_map<(g, m, n) -> (m, n)>],
+      iterator_types = ["reduction", "parallel", "parallel"]}}
+      ins(%own : tensor<5x{m}x72x{element}>) outs(%fr : tensor<{m}x72xf32>) {{
+  ^bb0(%i: {element}, %o: f32):
+    %x = arith.extf %i : {element} to f32
+    %s = arith.addf %x, %o : f32
+    linalg.yield %s : f32
+  }} -> tensor<{m}x72xf32>
+  %eh = tensor.empty({"%m" if m == "?" else ""}) : tensor<{m}x72x{element}>
+  %done = linalg.generic {{
+      indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m, n)>],
+      iterator_types = ["parallel", "parallel"]}}
+      ins(%sum : tensor<{m}x72xf32>) outs(%eh : tensor<{m}x72x{element}>) {{
+  ^bb0(%i: f32, %o: {element}):
+    %t = arith.truncf %i : f32 to {element}
+    linalg.yield %t : {element}
+  }} -> tensor<{m}x72x{element}>
+  return %done : tensor<{m}x72x{element}>
+}}
+"""
+
+
+# In any order, with empty groups, rows behind the last end, and ends behind the last row.
+ENDS = (
+    [3, 20, 20, 41, 70],
+    [0, 0, 9, 9, 66],
+    [50, 7, 90, 7, 33],
+    [-4, 70, 71, 200, 2000],
+)
+
+
 def launches_of(module: ir.Module) -> int:
     return str(module).count('hal.dispatch.extern "')
 
@@ -121,6 +213,25 @@ def test_launches_compute_what_the_products_did(family: str) -> None:
         PROGRAMS[family](function)
         launches += check(function, seed)
     assert launches > 15
+
+
+@pytest.mark.parametrize("m", ["70", "?"])
+@pytest.mark.parametrize(("weights", "end"), [("kn", "i32"), ("nk", "i64")])
+def test_rows_in_groups_are_multiplied_once(weights: str, end: str, m: str) -> None:
+    generator = np.random.default_rng(5)
+    with ir.Context() as context, ir.Location.unknown():
+        context.load_all_available_dialects()
+        module = ir.Module.parse(grouped(weights, end, "bf16" if m == "?" else "f16", m))
+        kind = ir.RankedTensorType(module.body.operations[0].type.inputs[1])
+        operands = [generator.standard_normal(shape) for shape in ((70, 24), kind.shape)]
+        wanted = [interpret(module, [*operands, np.array(ends)])[0] for ends in ENDS]
+        attnpass.run(module, f"{PASS},cse")
+        name = "product_" + ("bf16" if m == "?" else "f16") + "_grouped_tile256"
+        assert f'hal.dispatch.extern "{name}{"_kn" if weights == "kn" else ""}"' in str(module)
+        assert launches_of(module) == 1
+        for ends, one in zip(ENDS, wanted, strict=True):
+            (got,) = interpret(module, [*operands, np.array(ends)])
+            assert np.allclose(got, one, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,9 @@ using Result = Written;
 #ifndef BATCHED
 #define BATCHED 0
 #endif
+#ifndef GROUPED
+#define GROUPED 0
+#endif
 #if BATCHED
 #define BATCH_PARAMETERS                                                                       \
     , int inner, int outer, int bias_step, int factor_step, int a_start, int a_row, int a_inner,   \
@@ -270,9 +273,18 @@ __device__ inline void write_two(Result *out, size_t place, float2 two) {
 #endif
 }
 #else
+#if GROUPED
+// The ends of `groups` groups of rows.
+#define ENDS_PARAMETER const int *ends,
+#define GROUPS_PARAMETER , int groups
+#else
+#define ENDS_PARAMETER
+#define GROUPS_PARAMETER
+#endif
 #define PARAMETERS                                                                             \
     const Element *a, const Element *weights, SECOND_PARAMETER BIAS_PARAMETER OTHER_PARAMETER  \
-        Element *out, SCRATCH_PARAMETER int m, int n, int k BATCH_PARAMETERS
+        ENDS_PARAMETER Element *out, SCRATCH_PARAMETER int m, int n, int k                     \
+            BATCH_PARAMETERS GROUPS_PARAMETER
 #define UNREAD SECOND_UNREAD BIAS_UNREAD OTHER_UNREAD
 #endif
 

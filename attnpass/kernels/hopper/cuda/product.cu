@@ -14,7 +14,8 @@
 // are told at run time what to do behind the product, see epilogue.h; where they are WIDE, too, `out`
 // and `other` are f32. Those of e4m3 are GENERAL; with PROMOTE their sums of 128 products, which the
 // hardware adds up with 14 bits, are added in f32. BATCHED ones compute many products, each of tensors
-// that lie where strides say: descriptors have more dims for these.
+// that lie where strides say: descriptors have more dims for these. GROUPED ones multiply rows, which
+// lie group by group, with the weights of their group, see groups.h.
 
 #include "epilogue.h"
 #include "tma.h"
@@ -28,6 +29,9 @@
 #endif
 
 constexpr int ROWS = 128;             // of a tile, 64 for each of two warpgroups
+#if GROUPED
+#include "groups.h"
+#endif
 #define OPERAND_BYTES (ELEMENT == 2 ? 1 : 2)
 constexpr int DEPTH = 128 / OPERAND_BYTES;  // 128 bytes of a row, one swizzled line
 constexpr int HALVES = 2;             // multiplying warpgroups
@@ -46,6 +50,7 @@ constexpr int OUT_BYTES = HALVES * 2 * CHUNK_BYTES;
 constexpr int MAPS = 5;               // a, weights, other, out, second weights
 static_assert(ELEMENT != 2 || (GENERAL && !WEIGHTS_KN && !GATED && !WIDE));
 static_assert(!BATCHED || ELEMENT != 2);
+static_assert(!GROUPED || (!BATCHED && !GENERAL && !BIAS && !OTHER && !GATED && ELEMENT != 2));
 static_assert(!GENERAL || COLUMNS % 128 == 0);
 
 // A place in a ring, and the parity of the round.
@@ -183,12 +188,22 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
     }
 #else
     if (warp == 0) describe<OPERAND_KIND>(maps, making, a, k, m, DEPTH, ROWS);
+#if GROUPED
+    if (warp == 1) {
+        const int columns = WEIGHTS_KN ? n : k;
+        describe<OPERAND_KIND>(maps + 128, making + 128, weights, columns, WEIGHTS_KN ? k : n,
+                               WEIGHTS_KN ? 64 : DEPTH, WEIGHTS_KN ? DEPTH : B_ROWS,
+                               static_cast<size_t>(columns) * OPERAND_BYTES,
+                               [&] { describe_dim<2>(making + 128, groups, n / 8 * k); });
+    }
+#else
     if (warp == 1) {
         if (WEIGHTS_KN)
             describe<OPERAND_KIND>(maps + 128, making + 128, weights, n, k, 64, DEPTH);
         else
             describe<OPERAND_KIND>(maps + 128, making + 128, weights, k, n, DEPTH, B_ROWS);
     }
+#endif
     if (with_other && warp == 2)
         describe<RESULT_KIND>(maps + 256, making + 256, other, n, m, CHUNK, 64);
     if (warp == 3) describe<RESULT_KIND>(maps + 384, making + 384, out, n, m, CHUNK, 64);
@@ -209,13 +224,20 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
     }
     __syncthreads();
 
-    const Tiles all(m, n);
     const int first = blockIdx.x, step = gridDim.x;
     const int depths = (k + DEPTH - 1) / DEPTH;
+#if GROUPED
+    // Descriptors have been made, and there are no biases: both places are free.
+    const Groups all(making, arrived + 16 * HALVES, ends, groups, m);
+    const int column_tiles = (n + OUT_COLUMNS - 1) / OUT_COLUMNS;
+    const int count = all.row_tiles() * column_tiles;
+#else
+    const Tiles all(m, n);
 #if BATCHED
     const int count = all.count * inner * outer;
 #else
     const int count = all.count;
+#endif
 #endif
     const int turns = (count - first + step - 1) / step;
     Place place;
@@ -231,6 +253,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
 #if BATCHED
                 const InBatch batch(tile / all.count, inner);
                 all.at(tile % all.count, row, column);
+#elif GROUPED
+                const Group own = all.of_tile(tile, column_tiles);
+                Tiles(own.end - own.start, n).at(tile - own.first_tile, row, column);
+                row += own.start;
+                if (own.number == groups) continue;
 #else
                 all.at(tile, row, column);
 #endif
@@ -247,8 +274,13 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
                                  weights_outer ? batch.outer : 0);
 #else
                     load(to, maps, barrier, depth * DEPTH, row);
+#if GROUPED
+                    load_weights(to + A_BYTES, maps + 128, maps + 512, barrier, depth * DEPTH,
+                                 column, own.number);
+#else
                     load_weights(to + A_BYTES, maps + 128, maps + 512, barrier, depth * DEPTH,
                                  column);
+#endif
 #endif
                     place.next();
                 }
@@ -276,7 +308,13 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
         if (STAGGER && half == 1) {
             // Half a ring behind the other warpgroup, so that one multiplies while one writes.
             const int behind = min(STAGES, depths) - 1;
+#if GROUPED
+            // Of the rows that are left nothing is loaded.
+            const bool loads = turns > 0 && all.of_tile(first, column_tiles).number < groups;
+            if (loads) barrier_wait(full + 8 * behind, 0);
+#else
             if (turns) barrier_wait(full + 8 * behind, 0);
+#endif
         }
         // Defined from the start: else ptxas 12 has each product wait for the one before.
         Accumulators<COLUMNS> sums;
@@ -304,7 +342,18 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
                       batch.outer);
             };
 #else
+#if GROUPED
+            const Group own = all.of_tile(tile, column_tiles);
+            Tiles(own.end - own.start, n).at(tile - own.first_tile, row, column);
+            row += own.start;
+            if (own.number == groups) {
+                write_zeros(out, row + 64 * half, m, column, min(column + OUT_COLUMNS, n), n,
+                            in_group);
+                continue;
+            }
+#else
             all.at(tile, row, column);
+#endif
             const auto load_other = [&](uint32_t to, uint32_t barrier, int at) {
                 load(to, maps + 256, barrier, at, row);
             };
@@ -514,9 +563,19 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
                 }
                 asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
                 sync_warpgroup(half);
+#if GROUPED
+                // The memory engine would write the rows of the next group, too.
+                const bool whole = row + 64 <= own.end;
+                if (!whole) {
+                    const char *bytes = memory + (buffer - shared_address(memory));
+                    write_some(bytes, out, row, own.end, column + CHUNK * chunk, n, in_group);
+                }
+#else
+                constexpr bool whole = true;
+#endif
                 if (leads) {
                     const int at = column + CHUNK * chunk;
-                    if (row < m && at < n) store_out(buffer, at);
+                    if (whole && row < m && at < n) store_out(buffer, at);
                     commit_store();  // Of nothing, too: waits count groups, one for each chunk.
                     if (with_other && chunk + 2 < CHUNKS) {
                         wait_for_stores<0>();

@@ -89,7 +89,7 @@ __device__ inline void describe(char *there, uint32_t made, const void *tensor, 
     describe<KIND>(there, made, tensor, columns, rows, box_columns, box_rows, row_bytes, [] {});
 }
 
-#if BATCHED
+#if BATCHED || GROUPED
 // A dim behind the second of a descriptor, `step` times 16 bytes apart; 0: there is one element.
 template <int DIM> __device__ inline void describe_dim(uint32_t made, int size, int step) {
     asm volatile("{\n.reg .b64 map;\ncvt.u64.u32 map, %0;\n"
@@ -131,6 +131,16 @@ __device__ inline void store(const char *map, uint32_t from, int column, int row
     asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}],"
                  " [%1];" ::"l"(map),
                  "r"(from), "r"(column), "r"(row), "r"(part), "r"(inner), "r"(outer)
+                 : "memory");
+}
+#endif
+
+#if GROUPED
+__device__ inline void load(uint32_t to, const char *map, uint32_t barrier, int column, int row,
+                            int group) {
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 " [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
+                 "l"(map), "r"(barrier), "r"(column), "r"(row), "r"(group)
                  : "memory");
 }
 #endif
