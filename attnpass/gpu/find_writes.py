@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
+from ..attention.barrier import compute_barrier
 from ..ir import (
     Builder,
+    Size,
     body_of,
     body_ops,
     defining_op,
@@ -93,16 +95,37 @@ def _few(rows: int, length: int) -> bool:
 
 
 def _hits(op: ir.Operation, build: Builder) -> tuple[list[ir.Value], list[tuple[int, ...]]]:
-    """The indices and the mask, if there is one, read along loop 1."""
+    """The indices, in 32 bits, and the mask, if there is one, read along loop 1."""
     indices, *mask = list(op.operands)[1:-1]
     if len(sizes_of(indices)) == 2:
         indices = build.collapse(indices, [[0, 1]])
+    i32 = ir.IntegerType.get_signless(32, op.context)
+    if element_type(indices) != i32:
+        indices = _narrow(build, indices, sizes_of(op.operands[-1])[0], i32)
     return [indices, *mask], [(1,)] * (1 + len(mask))
+
+
+def _narrow(build: Builder, indices: ir.Value, length: Size, i32: ir.Type) -> ir.Value:
+    """Indices in 32 bits, which a GPU compares in one instruction; -1 where they are none of
+    `length`."""
+
+    def body(inner: Builder, scalars: Sequence[ir.Value]) -> Sequence[ir.Value]:
+        index = inner.to_index(scalars[0])
+        # A negative one is beyond all where it counts as one without sign.
+        inside = inner.compare("ult", index, inner.size(length))
+        place = inner.convert("arith.index_cast", index, i32)
+        return [inner.select(inside, place, inner.splat(-1, i32))]
+
+    init = build.empty(sizes_of(indices), i32)
+    (narrow,) = build.generic([indices], [init], [(0,), (0,)], body)
+    # Else it is made anew for each row that looks for its index.
+    return compute_barrier(build, narrow)
 
 
 def _is_hit(inner: Builder, given: Sequence[ir.Value]) -> ir.Value:
     index, *mask = given
-    hit = inner.compare("eq", inner.to_index(index), inner.loop_index(0))
+    place = inner.convert("arith.index_cast", inner.loop_index(0), index.type)
+    hit = inner.compare("eq", index, place)
     return inner.andi(hit, mask[0]) if mask else hit
 
 

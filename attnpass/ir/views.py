@@ -16,7 +16,8 @@ from iree.compiler import ir
 from . import maps
 from .attributes import index_array
 from .bodies import body_names, body_of, read_elementwise
-from .types import DYNAMIC, is_ranked_tensor, ranked_shape
+from .queries import defining_op
+from .types import DYNAMIC, element_type, is_ranked_tensor, ranked_shape
 
 # Reshapes that say which dims belong together.
 RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
@@ -114,12 +115,29 @@ def below_views(value: ir.Value, names: Sequence[str]) -> ir.Value:
     return value
 
 
+def is_widened_integer(value: ir.Value) -> bool:
+    """Whether the elements of a tensor of i64 are widened from fewer bits, and fit into 32 with
+    their sign."""
+    value = below_views(value, WHOLE)
+    made = read_elementwise(defining_op(value))
+    if made is None or str(element_type(value)) != "i64":
+        return False
+    scalar = made.scalar
+    while (op := defining_op(scalar)) is not None and op.name in _SIGNED_CASTS:
+        scalar = op.operands[0]
+    unsigned = op is not None and op.name == "arith.extui"
+    kind = op.operands[0].type if op is not None and unsigned else scalar.type
+    bits = kind.width if isinstance(kind, ir.IntegerType) else 64
+    return bits < 32 or (bits == 32 and not unsigned)
+
+
 def _made_by(value: ir.Value, names: Sequence[str]) -> View | None:
     owner = value.owner
     named = not isinstance(owner, ir.Block) and owner.operation.name in names
     return view_of(owner.operation) if named else None
 
 
+_SIGNED_CASTS = ("arith.extsi", "arith.index_cast")
 Runs = tuple[DimRun, ...]
 
 

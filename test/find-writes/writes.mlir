@@ -10,7 +10,9 @@
 #cuda = #hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device
 module attributes {hal.device.targets = [#cuda]} {
 // CHECK-LABEL: func.func @rows(
-// CHECK: %[[LAST:.*]] = linalg.generic {{.*}}"reduction"]} ins(%{{.*}} : tensor<32xi64>) outs(%{{.*}} : tensor<64xi32>)
+// CHECK: arith.cmpi ult, %{{.*}}, %{{.*}} : index
+// CHECK: %[[PLACES:.*]] = iree_tensor_ext.compute_barrier.start %{{.*}} : tensor<32xi32>
+// CHECK: %[[LAST:.*]] = linalg.generic {{.*}}"reduction"]} ins(%[[PLACES]] : tensor<32xi32>) outs(%{{.*}} : tensor<64xi32>)
 // CHECK: arith.cmpi eq
 // CHECK: arith.maxsi
 // CHECK: linalg.generic {{.*}} ins(%[[LAST]] : tensor<64xi32>) outs(%{{.*}} : tensor<64x4xf32>)

@@ -7,6 +7,7 @@
 // WHY: finds the places of 16x8 elements by comparisons side by side
 // WHY: finds the places of ?x4 elements by comparisons side by side
 // WHY: finds the places of 16x8 elements by comparisons side by side
+// WHY: finds the places of 64 elements by comparisons side by side
 // WHY-NOT: finds the places
 
 // The two largest of eight, as PyTorch's are imported: NaN is in front of all.
@@ -94,4 +95,31 @@ func.func @by_table(%x: tensor<16xi32>, %table: tensor<64xf32>) -> tensor<16xi32
     iree_linalg_ext.yield %c : i1
   } -> tensor<16xi32>
   return %0 : tensor<16xi32>
+}
+
+// -----
+
+// Experts of tokens, whose numbers were widened from 32 bits: compared as these, taken as they are.
+// CHECK-LABEL: func.func @experts(
+// CHECK: %[[WIDE:.*]] = linalg.generic {{.*}} ins(%arg0 : tensor<64xi32>)
+// CHECK: arith.trunci {{.*}} : i64 to i32
+// CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %{{.*}} : tensor<64xi32>
+// CHECK: "reduction"]} ins(%[[STORED]], %[[STORED]] : {{.*}}) outs(%{{.*}} : tensor<64xi32>)
+// CHECK: arith.extsi {{.*}} : i32 to i64
+// CHECK: arith.cmpi sle
+// CHECK: tensor.extract %[[WIDE]]
+func.func @experts(%x: tensor<64xi32>) -> tensor<64xi64> {
+  %e = tensor.empty() : tensor<64xi64>
+  %w = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]} ins(%x : tensor<64xi32>) outs(%e : tensor<64xi64>) {
+  ^bb0(%i: i32, %o: i64):
+    %p = arith.index_cast %i : i32 to index
+    %c = arith.index_cast %p : index to i64
+    linalg.yield %c : i64
+  } -> tensor<64xi64>
+  %0 = iree_linalg_ext.sort dimension(0) outs(%w : tensor<64xi64>) {
+  ^bb0(%a: i64, %b: i64):
+    %c = arith.cmpi sle, %a, %b : i64
+    iree_linalg_ext.yield %c : i1
+  } -> tensor<64xi64>
+  return %0 : tensor<64xi64>
 }
