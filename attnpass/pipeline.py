@@ -114,6 +114,7 @@ STEPS = (
     # start
     Step("attn-flex-masks", "the import of FlexAttention calls hidden keys a score of -inf"),
     Step("attn-tensor-and", "the import fails on `a & b` of two tensors"),
+    Step("attn-floor-divisions", "the import divides integers as floats of 24 bits"),
     Step("attn-instance-norms", "the import of ONNX divides by another count than unknown sizes'"),
     Step("attn-plain-einsums", "the import of ONNX joins dims of einsums to one of them"),
     Step(

@@ -311,6 +311,12 @@ PROBES = {
         wanted=lambda: [np.array([1, 0, 6])],
         error="failed to legalize operation",
     ),
+    "integers divided and rounded down": Probe(
+        modules.FLOOR_DIVISIONS,
+        "attn-floor-divisions",
+        inputs=[np.array([33554433, -33554434, 7]), np.array([33554434, 33554433, -2])],
+        wanted=lambda: [np.array([0, -2, -4])],
+    ),
     "GELU by tanh": Probe(modules.GELU_TANH, "attn-gelu-tanh", r"7\.977240e-01", shown_at="flow"),
     "integers that become bf16": Probe(
         modules.INTEGERS_TO_BF16,
@@ -554,6 +560,7 @@ NOT_PROBED = {
     "attn-merge-copies": _SLOW,
     "attn-order-concats": _SLOW,
     "attn-short-rows": _SLOW,
+    "attn-full-workgroups": _SLOW,
     "attn-slice-heads": _SLOW,
     "attn-spin-waits": _SLOW,
     "attn-place-pieces": _SLOW,

@@ -27,6 +27,13 @@ func.func @main(%a: !torch.vtensor<[3],si64>, %b: !torch.vtensor<[3],si64>) -> !
 }
 """
 
+FLOOR_DIVISIONS = """
+func.func @main(%a: !torch.vtensor<[3],si64>, %b: !torch.vtensor<[3],si64>) -> !torch.vtensor<[3],si64> {
+  %r = torch.aten.floor_divide %a, %b : !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64> -> !torch.vtensor<[3],si64>
+  return %r : !torch.vtensor<[3],si64>
+}
+"""
+
 GELU_TANH = """
 func.func @main(%x: !torch.vtensor<[64],f32>) -> !torch.vtensor<[64],f32> {
   %by = torch.constant.str "tanh"

@@ -1,0 +1,65 @@
+"""attn-floor-divisions: integers that PyTorch divides and rounds down are divided as integers."""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from ..ir import defining_op
+from ..ir.printed import torch_element, torch_shape, torch_tensor
+from ..ir.torch_ops import TorchBuilder
+from ..passes import OpPass
+
+_FLOOR = ("torch.aten.floor_divide", "torch.aten.floor_divide.Scalar")
+_MODES = ("torch.aten.div.Tensor_mode", "torch.aten.div.Scalar_mode")
+
+
+class FloorDivisions(OpPass):
+    """Makes of `x // y` of integers
+
+        q = trunc(x / y)
+        q - (x - q * y != remainder(x, y))
+
+    both of which IREE 3.13 imports as divisions of integers; `//` itself it imports as one of
+    f32, of 24 bits: 123456789 // 1 is 123456792 then. On GPUs that is also slower, where rows are
+    taken by `place // experts`. Works on the torch dialect, before IREE imports it.
+    """
+
+    name = "attn-floor-divisions"
+    summary = "`//` of PyTorch's integers is exact"
+    phase = "start"
+    mends = "`x // y` of integers of PyTorch is rounded to 24 bits"
+
+    erases = True
+
+    def wanted(self, op: ir.Operation) -> bool:
+        return (op.name in _FLOOR or _rounds_down(op)) and _is_of_integers(op)
+
+    def change(self, op: ir.Operation) -> str:
+        build, kind = TorchBuilder(op), op.results[0].type
+        x, y = list(op.operands)[:2]
+        form = "Tensor" if str(y.type).startswith("!torch.vtensor") else "Scalar"
+        mode = {"value": ir.StringAttr.get("trunc")}
+        trunc = build.create("torch.constant.str", [ir.Type.parse("!torch.str")], [], mode)
+        quotient = build.op(f"aten.div.{form}_mode", kind, x, y, trunc.results[0])
+        whole = build.op(f"aten.mul.{form}", kind, quotient, y)
+        rests = [
+            build.op("aten.sub.Tensor", kind, x, whole, build.number(1)),
+            build.op(f"aten.remainder.{form}", kind, x, y),
+        ]
+        truths = torch_tensor(torch_shape(kind), "i1")
+        differ = build.op("aten.ne.Tensor", truths, *rests)
+        lower = build.op("aten.sub.Scalar", kind, quotient, build.number(1), build.number(1))
+        found = build.op("aten.where.self", kind, differ, lower, quotient)
+        op.results[0].replace_all_uses_with(found)
+        return "divides integers, not floats of 24 bits"
+
+
+def _rounds_down(op: ir.Operation) -> bool:
+    mode = defining_op(op.operands[2]) if op.name in _MODES else None
+    if mode is None or mode.name != "torch.constant.str":
+        return False
+    return ir.StringAttr(mode.attributes["value"]).value == "floor"
+
+
+def _is_of_integers(op: ir.Operation) -> bool:
+    return torch_element(op.results[0].type) in ("si64", "si32", "si16", "si8")
