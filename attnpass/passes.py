@@ -46,6 +46,7 @@ REGISTRY: dict[str, str] = {
     "attn-flex-masks": "attnpass.repair.flex_masks:FlexMasks",
     "attn-fold-transpose": "attnpass.layout.fold_transpose:FoldTranspose",
     "attn-floor-divisions": "attnpass.repair.floor_divisions:FloorDivisions",
+    "attn-full-workgroups": "attnpass.gpu.full_workgroups:FullWorkgroups",
     "attn-fuse-normalization": "attnpass.raising.fuse_normalization:FuseNormalization",
     "attn-fuse-pieces": "attnpass.gpu.fuse_pieces:FusePieces",
     "attn-fuse-transpose": "attnpass.layout.fuse_transpose:FuseTranspose",

@@ -254,6 +254,11 @@ STEPS = (
     Step("attn-lone-lanes", "IREE adds up the first subgroup alone, or too few of them"),
     Step("attn-whole-sums", "IREE loses parts of some sums, and sums beyond others"),
     Step("attn-short-rows", "IREE has a workgroup for each row of a head's norm", _CONFIGURE),
+    Step(
+        "attn-full-workgroups",
+        "IREE has a workgroup of 32 threads for 256 numbers, and few of these run at once",
+        _CONFIGURE,
+    ),
     Step("attn-hidden-rows", "a division by a sum of 0 is NaN"),
     Step(
         "attn-vectorize-products",

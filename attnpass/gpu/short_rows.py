@@ -195,7 +195,7 @@ def _tensors(op: ir.Operation) -> list[tuple[ir.Value, maps.Positions]]:
     ]
 
 
-def _sizes(op: ir.Operation) -> dict[int, int | None]:
+def loop_sizes(op: ir.Operation) -> dict[int, int | None]:
     """How long the loops of an op run; None where that is known only at run time."""
     return {
         loop: size
@@ -208,7 +208,7 @@ def _sizes(op: ir.Operation) -> dict[int, int | None]:
 def _loop_over_rows(op: ir.Operation) -> int | None:
     """The loop along whose dim a workgroup can best take several rows: that with the most factors
     of two, the last of those."""
-    *outer, _ = sorted(_sizes(op).items())
+    *outer, _ = sorted(loop_sizes(op).items())
     known = [(size & -size, loop) for loop, size in outer if size]
     return max(known)[1] if known else None
 
@@ -216,7 +216,7 @@ def _loop_over_rows(op: ir.Operation) -> int | None:
 def _rows(op: ir.Operation, along: int, loops: _SharedLoops) -> _Rows | None:
     """How many rows a workgroup takes; None where a subgroup has no whole number of them, or where
     too few workgroups would be left."""
-    sizes = _sizes(op)
+    sizes = loop_sizes(op)
     row = len(sizes) - 1
     size, number = sizes[row], sizes[along]
     parts = printed.numbers(op.attributes[_CONFIGURATION], "partial_reduction")
@@ -282,7 +282,7 @@ def _configure_odd(function: ir.Operation) -> int:
     if len(roots) != 1 or not (_is_a_threads(roots[0]) or _is_one_by_one(roots[0])):
         return 0
     (root,), loops = roots, _SharedLoops(function)
-    sizes = _sizes(root)
+    sizes = loop_sizes(root)
     row = len(sizes) - 1
     size = sizes[row] or 0
     if size < _LEAST_NUMBERS or size % _LANES == 0:

@@ -1,0 +1,114 @@
+"""attn-full-workgroups: workgroups of several subgroups for elementwise kernels, for CUDA."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from ..codegen.kernel import cuda_kernels
+from ..ir import collect, maps, printed, set_attribute
+from ..passes import Pass, PassContext
+from .short_rows import loop_sizes
+
+_CONFIGURATION = "lowering_config"
+_PIPELINE = "TileAndFuse"
+_LANES = 32
+# How many times as many lanes a workgroup may have, the best first.
+_FACTORS = (4, 3, 5, 6, 7, 8, 2)
+# As many workgroups are left, to keep the multiprocessors of a large GPU busy.
+_WORKGROUPS = 528
+
+
+class FullWorkgroups(Pass):
+    """Has elementwise kernels, and sums that single threads do, in workgroups of about 128 threads.
+
+    IREE 3.13 gives them one subgroup, which makes 256 numbers, and a multiprocessor starts no more
+    workgroups: 16384 x 2048 bf16 times a number a row take an H200 80 us, with four subgroups 33
+    (memory's time is 28); a residual of 4096 x 4096 41 and 23.
+    """
+
+    name = "attn-full-workgroups"
+    summary = "CUDA: workgroups of several subgroups for elementwise kernels"
+    phase = "executable-configurations"
+    backends = ("cuda",)
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        changed = False
+        for function in cuda_kernels(module):
+            threads = _configure(function)
+            if threads:
+                what = f"a workgroup of it has {threads} threads, not {_LANES}"
+                context.report.record(function, "fitted", what, threads=threads)
+                changed = True
+        return changed
+
+
+def _configure(function: ir.Operation) -> int:
+    """The threads that a workgroup gets; 0 where a kernel is left:
+
+    1. where IREE does not have one subgroup make a tile of one op, by threads;
+    2. where a tensor does not lie along the loop that lanes go along;
+    3. where no loop is divided by a longer tile, or too few workgroups would be left.
+    """
+    info = function.attributes["translation_info"]
+    roots = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
+    alone = printed.numbers(info, "workgroup_size") == [_LANES, 1, 1]
+    if len(roots) != 1 or not alone or _PIPELINE not in printed.pipeline(info):
+        return 0
+    (root,) = roots
+    config = root.attributes[_CONFIGURATION]
+    tile, thread = (printed.numbers(config, name) for name in ("workgroup", "thread"))
+    if root.name != "linalg.generic" or not _is_one_subgroups(tile, thread) or not _lies(root):
+        return 0
+    place, factor = _longer(root, tile)
+    if not factor:
+        return 0
+    longer = [*tile[:place], tile[place] * factor, *tile[place + 1 :]]
+    changed = printed.with_numbers(config, {"workgroup": lambda _: longer})
+    set_attribute(root, _CONFIGURATION, changed)
+    size = [_LANES * factor, 1, 1]
+    set_attribute(
+        function, "translation_info", printed.with_numbers(info, {"workgroup_size": lambda _: size})
+    )
+    return _LANES * factor
+
+
+def _is_one_subgroups(tile: Sequence[int], thread: Sequence[int]) -> bool:
+    """Whether the lanes of one subgroup make a workgroup's tile, each a part."""
+    if not tile or len(tile) != len(thread) or (not tile[-1] * thread[-1] and not any(thread)):
+        return False
+    pairs = [(all_, own) for all_, own in zip(tile, thread, strict=True) if own]
+    whole = all(all_ and all_ % own == 0 for all_, own in pairs)
+    return whole and math.prod(all_ // own for all_, own in pairs) == _LANES
+
+
+def _lies(op: ir.Operation) -> bool:
+    """Whether tensors that have a dim along the last of the loops that threads share have it
+    last."""
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None:
+        return False
+    last = positions[-1][-1] if positions[-1] else None
+    return last is not None and all(last not in dims[:-1] for dims in positions)
+
+
+def _longer(op: ir.Operation, tile: Sequence[int]) -> tuple[int, int]:
+    """The loop along which a tile gets longer, the last that can, and how many times; (0, 0) where
+    none can."""
+    sizes = loop_sizes(op)
+    known = [sizes.get(loop) or 0 for loop in range(len(tile))]
+    counts = [
+        math.ceil(size / part) if size and part else 1
+        for size, part in zip(known, tile, strict=True)
+    ]
+    unknown = any(part and not size for size, part in zip(known, tile, strict=True))
+    for place in reversed(range(len(tile))):
+        if not tile[place] or not known[place] or known[place] % tile[place]:
+            continue
+        for factor in _FACTORS:
+            enough = unknown or math.prod(counts) // factor >= _WORKGROUPS
+            if counts[place] % factor == 0 and enough:
+                return place, factor
+    return 0, 0

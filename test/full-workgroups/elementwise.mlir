@@ -1,0 +1,72 @@
+// Elementwise kernels have workgroups of four subgroups, or as many as divide a row; where few would be
+// left, or a tensor lies across, they stay IREE's.
+//
+// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --iree-opt-level=O2 --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
+// RUN: FileCheck %s --check-prefix=TOLD < %t.json
+// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --iree-opt-level=O2 --compile-to=executable-configurations --attn-configure=false | FileCheck %s --check-prefix=OFF
+
+#all = affine_map<(r, d) -> (r, d)>
+#row = affine_map<(r, d) -> (r)>
+
+// CHECK-LABEL: func.func @scaled_dispatch_0
+// CHECK-SAME: workgroup_size = [128, 1, 1]
+// CHECK: thread = [1, 8], workgroup = [1, 1024]
+// TOLD: a workgroup of it has 128 threads, not 32
+// OFF-LABEL: func.func @scaled_dispatch_0
+// OFF-SAME: workgroup_size = [32, 1, 1]
+// OFF: thread = [1, 8], workgroup = [1, 256]
+func.func @scaled(%x: tensor<4096x2048xf16>, %by: tensor<4096xf16>) -> tensor<4096x2048xf16> {
+  %space = tensor.empty() : tensor<4096x2048xf16>
+  %made = linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %by : tensor<4096x2048xf16>, tensor<4096xf16>) outs(%space : tensor<4096x2048xf16>) {
+  ^bb0(%a: f16, %b: f16, %o: f16):
+    %c = arith.mulf %a, %b : f16
+    linalg.yield %c : f16
+  } -> tensor<4096x2048xf16>
+  return %made : tensor<4096x2048xf16>
+}
+
+// A row of three tiles.
+// CHECK-LABEL: func.func @threes_dispatch_0
+// CHECK-SAME: workgroup_size = [96, 1, 1]
+// CHECK: thread = [1, 8], workgroup = [1, 768]
+// TOLD: a workgroup of it has 96 threads, not 32
+func.func @threes(%x: tensor<?x768xf16>, %by: tensor<?xf16>) -> tensor<?x768xf16> {
+  %zero = arith.constant 0 : index
+  %rows = tensor.dim %x, %zero : tensor<?x768xf16>
+  %space = tensor.empty(%rows) : tensor<?x768xf16>
+  %made = linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %by : tensor<?x768xf16>, tensor<?xf16>) outs(%space : tensor<?x768xf16>) {
+  ^bb0(%a: f16, %b: f16, %o: f16):
+    %c = arith.mulf %a, %b : f16
+    linalg.yield %c : f16
+  } -> tensor<?x768xf16>
+  return %made : tensor<?x768xf16>
+}
+
+// CHECK-LABEL: func.func @few_dispatch_0
+// CHECK-SAME: workgroup_size = [32, 1, 1]
+// TOLD-NOT: a workgroup of it has
+func.func @few(%x: tensor<64x2048xf16>, %by: tensor<64xf16>) -> tensor<64x2048xf16> {
+  %space = tensor.empty() : tensor<64x2048xf16>
+  %made = linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %by : tensor<64x2048xf16>, tensor<64xf16>) outs(%space : tensor<64x2048xf16>) {
+  ^bb0(%a: f16, %b: f16, %o: f16):
+    %c = arith.mulf %a, %b : f16
+    linalg.yield %c : f16
+  } -> tensor<64x2048xf16>
+  return %made : tensor<64x2048xf16>
+}
+
+// CHECK-LABEL: func.func @across_dispatch_0
+// CHECK-SAME: workgroup_size = [8, 32, 1]
+func.func @across(%x: tensor<4096x2048xf16>, %y: tensor<2048x4096xf16>) -> tensor<4096x2048xf16> {
+  %space = tensor.empty() : tensor<4096x2048xf16>
+  %made = linalg.generic {indexing_maps = [#all, affine_map<(r, d) -> (d, r)>, #all], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %y : tensor<4096x2048xf16>, tensor<2048x4096xf16>) outs(%space : tensor<4096x2048xf16>) {
+  ^bb0(%a: f16, %b: f16, %o: f16):
+    %c = arith.mulf %a, %b : f16
+    linalg.yield %c : f16
+  } -> tensor<4096x2048xf16>
+  return %made : tensor<4096x2048xf16>
+}
