@@ -23,7 +23,7 @@ from ..passes import OpPass
 _SCATTER = "iree_linalg_ext.scatter"
 _ADDS = ("arith.addf", "arith.addi")
 # Longer tensors, and more comparisons in all, take longer than one write after the other.
-_LONGEST, _MOST = 1 << 16, 1 << 31
+_LONGEST, _MOST = 1 << 16, 1 << 32
 
 
 class FindWrites(OpPass):

@@ -85,7 +85,7 @@ def _summed(op: ir.Operation) -> Term | None:
     if len(result) != 2 or len(read) != 3 or {*result} - {*read} or None in read:
         return None
     place_of = {loop: place for loop, place in zip(result, (_ROW, _COLUMN), strict=True)}
-    return _Reader().summed(op, value, given, [place_of.get(loop, _GROUP) for loop in range(3)])
+    return _TermReader().summed(op, value, given, [place_of.get(loop, _GROUP) for loop in range(3)])
 
 
 def _ends_of(condition: Term) -> ir.Value | None:
@@ -115,7 +115,7 @@ def _counted(op: ir.Operation | None) -> ir.Value | None:
     if len(loops) != 2:
         return None
     places = [_ROW if loop == row else _OTHER for loop in loops]
-    term = _Reader().summed(op, value, given, places)
+    term = _TermReader().summed(op, value, given, places)
     if term is None or term[0] != "arith.cmpi":
         return None
     for ends, rows, predicate in ((term[2], term[1], _AT_LEAST), (term[1], term[2], _AT_MOST)):
@@ -132,7 +132,7 @@ def _has_signed_bits(op: ir.Operation) -> bool:
     return any(each.name == "arith.extsi" and str(each.operands[0].type) == "i1" for each in inner)
 
 
-class _Reader(ScalarReader["int | None", Term]):
+class _TermReader(ScalarReader["int | None", Term]):
     """Reads elements as terms, through elementwise ops and views, widening casts left out."""
 
     def __init__(self) -> None:

@@ -37,7 +37,7 @@ class FloorDivisions(OpPass):
     def change(self, op: ir.Operation) -> str:
         build, kind = TorchBuilder(op), op.results[0].type
         x, y = list(op.operands)[:2]
-        form = "Tensor" if str(y.type).startswith("!torch.vtensor") else "Scalar"
+        form = "Tensor" if torch_element(y.type) else "Scalar"
         mode = {"value": ir.StringAttr.get("trunc")}
         trunc = build.create("torch.constant.str", [ir.Type.parse("!torch.str")], [], mode)
         quotient = build.op(f"aten.div.{form}_mode", kind, x, y, trunc.results[0])

@@ -112,6 +112,40 @@ class Experts(nn.Module):
         return (torch.bmm(h, self.down) * shares.t()[:, :, None]).sum(0).view_as(x)
 
 
+class ChosenExperts(nn.Module):
+    """Experts of which each token chooses `top`: rows are sorted by expert, and multiplied group by
+    group, as transformers does it."""
+
+    def __init__(self, width: int, count: int, top: int, hidden: int):
+        super().__init__()
+        self.count, self.top = count, top
+        self.router = plain(width, count)
+        self.up = nn.Parameter(torch.empty(count, 2 * hidden, width))
+        self.down = nn.Parameter(torch.empty(count, width, hidden))
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.flatten(0, -2)
+        shares, chosen = F.softmax(self.router(rows).float(), -1).topk(self.top)
+        shares = (shares / shares.sum(-1, keepdim=True)).to(x.dtype).flatten()
+        experts, order = chosen.flatten().sort()
+        sizes = torch.histc(experts.float(), self.count, 0, self.count - 1)
+        ends = sizes.cumsum(0, dtype=torch.int32)
+        gate, up = by_group(rows[order // self.top], self.up, ends).chunk(2, -1)
+        made = by_group(F.silu(gate) * up, self.down, ends) * shares[order][:, None]
+        back = torch.empty_like(order)
+        back[order] = torch.arange(len(order), device=x.device)
+        return made[back].unflatten(0, (-1, self.top)).sum(1).reshape(x.shape)
+
+
+def by_group(x: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
+    """Rows of each group times the weights (n, k) of the group."""
+    if x.dtype != torch.float64:
+        return torch._grouped_mm(x, weights.transpose(-2, -1), offs=ends)
+    starts = [0, *ends.tolist()]
+    parts = zip(starts, starts[1:], weights, strict=False)
+    return torch.cat([x[start:end] @ own.T for start, end, own in parts])
+
+
 class Windows(nn.Module):
     """Attention in windows of an image (batch, height, width, columns): those of Swin, which are
     shifted and have a mask and a bias, or of SAM, where the image is filled up."""
@@ -406,6 +440,7 @@ MODELS = {
     "t5": T5,
     "gemma2": Gemma2,
     "experts": Experts,
+    "chosen_experts": ChosenExperts,
     "windows": Windows,
     "dit": DiT,
     "sdxl": SDXL,
