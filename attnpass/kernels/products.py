@@ -141,8 +141,8 @@ class BatchLoops:
 
 @dataclass(frozen=True)
 class RowGroups:
-    """Groups of rows: those of group g end at the g-th least of `ends` (i32 or i64). `product` is the
-    op that multiplies all rows with the weights of all `count` groups."""
+    """Groups of rows: those of group g end at the g-th least of `ends` (i32 or i64). `product` is
+    the op that multiplies all rows with the weights of all `count` groups."""
 
     ends: ir.Value
     count: int
