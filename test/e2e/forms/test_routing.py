@@ -77,6 +77,9 @@ def _numbers(shape: tuple[int, ...], kind: str) -> np.ndarray:
         ((5, 64), 64, 1, "f32", "O2"),
         ((7, 3, 6), 2, 1, "f32", "O2"),
         ((19,), 5, 0, "f32", "O2"),
+        # Among the runs that hold the largest: one is filled up, a dim is behind.
+        ((3, 2053), 50, -1, "f16", "O2"),
+        ((2, 2064, 2), 5, 1, "f32", "O2"),
     ],
 )
 def test_largest(shape: tuple[int, ...], k: int, dim: int, kind: str, level: str) -> None:
