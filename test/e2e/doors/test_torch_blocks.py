@@ -1,4 +1,4 @@
-"""Parts of transformer blocks as their sources write them, through the door, in float64's numbers."""
+"""Parts of transformer blocks as their sources write them, through the door."""
 
 from __future__ import annotations
 
@@ -44,8 +44,7 @@ def _random(*shape: int) -> Any:
 CASES = {
     "positions": (
         Positions(),
-        [_random(3, 16, 8), _random(3, 16, 8), _random(3, 16, 8), _random(4, 4, 8) * 3]
-        + [_random(4, 4, 8)],
+        [*_random(3, 3, 16, 8), _random(4, 4, 8) * 3, _random(4, 4, 8)],
     ),
     "experts": (Experts(), [_random(5, 16), _random(4, 16, 16), _random(5, 4)]),
 }
