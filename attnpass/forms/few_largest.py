@@ -14,10 +14,11 @@ from iree.compiler import ir
 
 from ..attention.barrier import compute_barrier
 from ..ir import Builder, Size, element_type, sizes_of
+from ..ir.limits import ASSUMED_EXTENT
 
-# Of shorter rows all pairs are compared as fast, and a row is to be that much longer than what is
-# read of it.
-_SHORTEST, _LONGER = 2048, 16
+# All pairs of a row this long, or fewer in all, are compared as fast, and a row is to be that much
+# longer than what is read of it.
+_SHORT, _FEW_PAIRS, _LONGER = 2048, 1 << 25, 16
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,13 @@ class Runs:
     length: int
 
 
-def runs_of(n: Size, kept: Size) -> Runs | None:
-    """How to cut a row of n for its `kept` largest; None where all pairs are to be compared."""
-    if not isinstance(n, int) or not isinstance(kept, int) or n < max(_SHORTEST, _LONGER * kept):
+def runs_of(sizes: Sequence[Size], dim: int, kept: Size) -> Runs | None:
+    """How to cut rows along `dim` for their `kept` largest; None where all pairs are compared."""
+    n = sizes[dim]
+    if not isinstance(n, int) or not isinstance(kept, int) or n < _LONGER * kept:
+        return None
+    rows = [one if isinstance(one, int) else ASSUMED_EXTENT for one in sizes]
+    if n < _SHORT and n * math.prod(rows) < _FEW_PAIRS:
         return None
     # As many runs as numbers in those that are looked at.
     best = math.sqrt(n / kept)

@@ -124,7 +124,7 @@ class _Sort:
     def of_few(self) -> ir.Value | None:
         """The numbers of each row's largest elements, as `order` has them, where so few are read
         that not all pairs are compared; None where more are, or the sort's order is another."""
-        value, runs = self._falling(), runs_of(self.sizes[self.dim], self.kept)
+        value, runs = self._falling(), runs_of(self.sizes, self.dim, self.kept)
         if value is None or (self.kept != 1 and runs is None):
             return None
         if self.kept != 1:

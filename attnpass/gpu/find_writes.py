@@ -21,8 +21,8 @@ from ..passes import OpPass
 
 _SCATTER = "iree_linalg_ext.scatter"
 _ADDS = ("arith.addf", "arith.addi")
-# Longer tensors, and more comparisons in all, take longer than one write after the other; so do rows
-# that are added to tensors of more elements.
+# Longer tensors, and more comparisons in all, take longer than one write after the other; so do
+# rows that are added to tensors of more elements.
 _LONGEST, _MOST, _MOST_ADDED = 1 << 16, 1 << 31, 1 << 24
 
 
