@@ -47,13 +47,13 @@ def runs_of(sizes: Sequence[Size], dim: int, kept: Size) -> Runs | None:
 def order_of_few(build: Builder, value: ir.Value, dim: int, kept: int, runs: Runs) -> ir.Value:
     """For each of the `kept` first places of rows along `dim`, the largest number first and NaN in
     front of all, where in the row (i32) the number stands; equal ones in their order."""
-    row = _Row(build, compute_barrier(build, value), dim, kept, runs)
+    row = _LongRow(build, compute_barrier(build, value), dim, kept, runs)
     numbers = row.chosen(row.largest())
     return row.order(row.taken(numbers), numbers)
 
 
 @dataclass(frozen=True)
-class _Row:
+class _LongRow:
     build: Builder
     value: ir.Value
     dim: int
