@@ -82,11 +82,12 @@ def _fuse(op: ir.Operation) -> bool:
 
     1. Its pieces are computed from parts of one tensor, concats of such parts among them.
     2. They are stored, and put side by side in rows.
-    3. They are single elements in turn, and op is the last of the elementwise ops behind it.
+    3. They are single elements in turn of what lies side by side, and op is the last of the
+       elementwise ops behind it.
     """
     if op.name != "tensor.concat":
         blocks = _turns(op)
-        return blocks is not None and _make_loop(op, blocks, PieceReader, lambda *_: True)
+        return blocks is not None and _make_loop(op, blocks, PieceReader, _are_neighbours)
     blocks = _equal_blocks(op, _inner_widths(op), _MOST_BLOCKS)
     if blocks is not None and _make_loop(op, blocks, PieceReader, _are_parts):
         return True
@@ -139,6 +140,14 @@ def _are_parts(made: Sequence[Expression], op: ir.Operation) -> bool:
         {read.tensor for read in reads_of(one) if _elements(read.tensor) >= least} for one in made
     ]
     return bool(set.intersection(*large))
+
+
+def _are_neighbours(made: Sequence[Expression], op: ir.Operation) -> bool:
+    """Whether what is read for pieces in turn lies side by side: of pairs, as those of a rotary
+    embedding, it would be read one by one."""
+    loop = len(ranked_shape(op.results[0])) - 1
+    reads = [read for one in made for read in reads_of(one)]
+    return all(place.factor_of(loop) in (0, 1) for read in reads for place in read.places)
 
 
 def _are_side_by_side(made: Sequence[Expression], op: ir.Operation) -> bool:
