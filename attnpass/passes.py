@@ -36,6 +36,7 @@ REGISTRY: dict[str, str] = {
     "attn-bounded-scatters": "attnpass.repair.bounded_scatters:BoundedScatters",
     "attn-bubble-transpose-v": "attnpass.layout.bubble_transpose_v:BubbleTransposeV",
     "attn-configure": "attnpass.configure.configure:Configure",
+    "attn-conv-products": "attnpass.gpu.conv_products:ConvProducts",
     "attn-decompose": "attnpass.forms.decompose:Decompose",
     "attn-drop-unit-dims": "attnpass.forms.drop_unit_dims:DropUnitDims",
     "attn-empty-dispatches": "attnpass.repair.empty_dispatches:EmptyDispatches",

@@ -261,14 +261,18 @@ def _parts(group: Sequence[int], index: Linear | None, sizes: Sequence[int | Non
     long = [dim for dim in group if sizes[dim] != 1]
     if index is not None and len(long) == 1:
         return tuple(index if dim in long else Linear(0) for dim in group)
-    if index is None or index.terms or None in [sizes[dim] for dim in long]:
-        return tuple(None if dim in long else Linear(0) for dim in group)
-    places, rest = [], index.constant
-    for dim in reversed(group):
-        size = sizes[dim] or 1
-        places.append(Linear(rest % size))
-        rest //= size
-    return tuple(reversed(places))
+    places: dict[int, Linear | None] = {dim: None if dim in long else Linear(0) for dim in group}
+    for dim in reversed(long):
+        size = None if dim == long[0] else sizes[dim]
+        if index is None or size is None:
+            places[dim] = index if dim == long[0] else None
+            break
+        if any(factor % size for _, factor in index.terms):
+            break
+        places[dim] = Linear(index.constant % size)
+        terms = tuple((variable, factor // size) for variable, factor in index.terms)
+        index = Linear(index.constant // size, terms)
+    return tuple(places.values())
 
 
 def _where(value: Value | None, index: Linear, place: int) -> Value | None:

@@ -23,6 +23,7 @@ from ..ir.rewrite import erase
 from ..ir.views import is_widened_integer
 from ..passes import OpPass
 from .arg_maxima import ComparedRows, counts_along, largest_places
+from .few_largest import order_of_few, runs_of
 
 _SORT, _TOPK = "iree_linalg_ext.sort", "iree_linalg_ext.topk"
 _SLICE = "tensor.extract_slice"
@@ -45,7 +46,8 @@ class RankSorts(OpPass):
     elements stay in order, as in IREE. NaN is larger than all numbers, as in PyTorch, where the
     order is that of floats; IREE's sort leaves such rows unsorted.
 
-    A row's largest element alone (`topk` of 1) is looked for as `attn-arg-maxima` does.
+    A row's largest element alone (`topk` of 1) is looked for as `attn-arg-maxima` does, few of a
+    long row (a vocabulary's 50) among the runs that hold them (`few_largest.py`).
     """
 
     name = "attn-rank-sorts"
@@ -59,7 +61,7 @@ class RankSorts(OpPass):
         sort = _Sort(op)
         if not sort.is_pure:
             return ""
-        order = sort.first()
+        order = sort.of_few()
         order = sort.order(sort.ranks()) if order is None else order
         for number, result in enumerate(op.results):
             if is_used(result):
@@ -144,22 +146,31 @@ class _Sort:
         kind = element_type(self.operands[number])
         return scalar if scalar.type == kind else inner.convert("arith.extsi", scalar, kind)
 
-    def first(self) -> ir.Value | None:
-        """The number of each row's largest element, as `order` has it, where nothing else is read;
-        None where more is, or the sort's order is another."""
-        steps, arguments = body_ops(self.op), list(body_of(self.op).arguments)
-        pairs = [arguments[at : at + 2] for at in range(0, len(arguments), 2)]
-        compared, end = steps[0], steps[-1]
-        if self.kept != 1 or compared.name != "arith.cmpf" or [*compared.operands] not in pairs:
+    def of_few(self) -> ir.Value | None:
+        """The numbers of each row's largest elements, as `order` has them, where so few are read
+        that not all pairs are compared; None where more are, or the sort's order is another."""
+        value, runs = self._falling(), runs_of(self.sizes, self.dim, self.kept)
+        if value is None or (self.kept != 1 and runs is None):
             return None
-        predicate = ir.IntegerAttr(compared.attributes["predicate"]).value
-        if end.operands[0] != compared.results[0] or predicate not in _DESCENDING:
-            return None
-        value = self.operands[pairs.index([*compared.operands])]
+        if self.kept != 1:
+            assert isinstance(self.kept, int) and runs is not None, "what runs_of takes"
+            return order_of_few(self.build, value, self.dim, self.kept, runs)
         rows = tuple(dim for dim in self.all_dims if dim != self.dim)
         _, places = largest_places(self.build, ComparedRows(value, self.dim, rows, is_max=True))
         init = self.build.empty(self._kept_sizes(), self.i32)
         return self.build.generic([places], [init], [rows, self.all_dims], lambda _, x: [x[0]])[0]
+
+    def _falling(self) -> ir.Value | None:
+        """The operand of floats of which the largest come first; None if the order is another."""
+        steps, arguments = body_ops(self.op), list(body_of(self.op).arguments)
+        pairs = [arguments[at : at + 2] for at in range(0, len(arguments), 2)]
+        compared, end = steps[0], steps[-1]
+        if compared.name != "arith.cmpf" or [*compared.operands] not in pairs:
+            return None
+        predicate = ir.IntegerAttr(compared.attributes["predicate"]).value
+        if end.operands[0] != compared.results[0] or predicate not in _DESCENDING:
+            return None
+        return self.operands[pairs.index([*compared.operands])]
 
     def order(self, ranks: ir.Value) -> ir.Value:
         """For each place that is read the number of the element that stands there."""

@@ -15,6 +15,7 @@ from ..ir import (
     defining_op,
     element_type,
     filled_with,
+    product,
     sizes_of,
 )
 from ..ir.bodies import constant_number
@@ -22,8 +23,9 @@ from ..passes import OpPass
 
 _SCATTER = "iree_linalg_ext.scatter"
 _ADDS = ("arith.addf", "arith.addi")
-# Longer tensors, and more comparisons in all, take longer than one write after the other.
-_LONGEST, _MOST = 1 << 16, 1 << 32
+# Longer tensors, and more comparisons in all, take longer than one write after the other; so do
+# rows that are added to tensors of more elements.
+_LONGEST, _MOST, _MOST_ADDED = 1 << 16, 1 << 32, 1 << 24
 
 
 class FindWrites(OpPass):
@@ -32,11 +34,12 @@ class FindWrites(OpPass):
         last[e] = the last n with index[n] == e            (N comparisons for each e)
         result[e] = update[last[e]], or the constant where there is none
 
-    and of numbers that are added sums of those with index[n] == e. A tensor of numbers, without
-    dims of rows, may be any.
+    and of what is added sums of those with index[n] == e, of 16 bits in f32. A tensor of numbers,
+    without dims of rows, and one to which is added, may be any.
 
     IREE 3.13 writes one row after the other, on the GPU too: the inverse of a permutation of 2048
-    tokens, `inverse[order] = arange(2048)`, takes some 180 us.
+    tokens, `inverse[order] = arange(2048)`, takes some 180 us, and 32 rows of 2048 that are added
+    (the experts' of 4 tokens) a millisecond.
     """
 
     name = "attn-find-writes"
@@ -81,7 +84,12 @@ def _is_cheap(op: ir.Operation) -> bool:
     is_row = len(full) > 1
     is_new = _is_empty(original) or filled_with(original) is not None
     is_new = is_new or constant_number(original) is not None
-    return (is_new if is_row else True) and not (is_row and adds) and _few(rows, length)
+    if is_row and adds:
+        # Those of rows that differ IREE writes side by side.
+        alike = not ir.BoolAttr(op.attributes["unique_indices"]).value
+        elements = product(full)
+        return alike and rows > 1 and isinstance(elements, int) and elements <= _MOST_ADDED
+    return (is_new if is_row else True) and _few(rows, length)
 
 
 def _is_empty(value: ir.Value) -> bool:
@@ -94,15 +102,17 @@ def _few(rows: int, length: int) -> bool:
     return rows > 1 and length <= _LONGEST and rows * length <= _MOST
 
 
-def _hits(op: ir.Operation, build: Builder) -> tuple[list[ir.Value], list[tuple[int, ...]]]:
-    """The indices, in 32 bits, and the mask, if there is one, read along loop 1."""
+def _hits(
+    op: ir.Operation, build: Builder, loop: int
+) -> tuple[list[ir.Value], list[tuple[int, ...]]]:
+    """The indices, in 32 bits, and the mask, if there is one, read along a loop."""
     indices, *mask = list(op.operands)[1:-1]
     if len(sizes_of(indices)) == 2:
         indices = build.collapse(indices, [[0, 1]])
     i32 = ir.IntegerType.get_signless(32, op.context)
     if element_type(indices) != i32:
         indices = _narrow(build, indices, sizes_of(op.operands[-1])[0], i32)
-    return [indices, *mask], [(1,)] * (1 + len(mask))
+    return [indices, *mask], [(loop,)] * (1 + len(mask))
 
 
 def _narrow(build: Builder, indices: ir.Value, length: Size, i32: ir.Type) -> ir.Value:
@@ -130,21 +140,39 @@ def _is_hit(inner: Builder, given: Sequence[ir.Value]) -> ir.Value:
 
 
 def _sums(op: ir.Operation, add: str, build: Builder) -> ir.Value:
-    original, (read, reads) = op.operands[-1], _hits(op, build)
-    kind = element_type(original)
+    original = op.operands[-1]
+    everywhere, kind = tuple(range(len(sizes_of(original)))), element_type(original)
+    rows = len(everywhere)
+    read, reads = _hits(op, build, rows)
+    summed = ir.F32Type.get(op.context) if str(kind) in ("f16", "bf16") else kind
 
     def body(inner: Builder, scalars: Sequence[ir.Value]) -> Sequence[ir.Value]:
         *given, update, total = scalars
         added = inner.select(_is_hit(inner, given), update, inner.splat(0, kind))
-        return [inner.apply(add, total, added)]
+        return [inner.apply(add, total, _as(inner, added, summed))]
 
-    return build.generic([*read, op.operands[0]], [original], [*reads, (1,), (0,)], body)[0]
+    maps = [*reads, (rows, *everywhere[1:]), everywhere]
+    start = _cast(build, original, summed)
+    (total,) = build.generic([*read, op.operands[0]], [start], maps, body)
+    return _cast(build, total, kind)
+
+
+def _as(build: Builder, scalar: ir.Value, kind: ir.Type) -> ir.Value:
+    return scalar if scalar.type == kind else build.cast_float(scalar, kind)
+
+
+def _cast(build: Builder, value: ir.Value, kind: ir.Type) -> ir.Value:
+    if element_type(value) == kind:
+        return value
+    dims = tuple(range(len(sizes_of(value))))
+    init = build.empty(sizes_of(value), kind)
+    return build.generic([value], [init], [dims, dims], lambda b, x: [_as(b, x[0], kind)])[0]
 
 
 def _last(op: ir.Operation, build: Builder) -> ir.Value:
     updates, original = op.operands[0], op.operands[-1]
     i32 = ir.IntegerType.get_signless(32, op.context)
-    sizes, (read, reads) = sizes_of(original), _hits(op, build)
+    sizes, (read, reads) = sizes_of(original), _hits(op, build, 1)
     init = build.fill(build.splat(0, i32), build.empty(sizes[:1], i32))
 
     def find(inner: Builder, scalars: Sequence[ir.Value]) -> Sequence[ir.Value]:

@@ -19,7 +19,18 @@ from typing import Any
 from iree.compiler import ir
 
 from ..analysis.values import Indices, Linear
-from ..ir import Builder, concat_dim, defining_op, element_type, ranked_shape, sizes_of
+from ..ir import (
+    Builder,
+    concat_dim,
+    defining_op,
+    element_type,
+    has_one_use,
+    is_elementwise,
+    is_ranked_tensor,
+    ranked_shape,
+    sizes_of,
+    users,
+)
 from ..ir.bodies import read_elementwise
 from ..ir.views import view_of
 from ..passes import OpPass
@@ -47,7 +58,8 @@ class FusePieces(OpPass):
     Rotary embedding cuts heads into halves or pairs and puts what it makes of them together. IREE
     3.13 does that in one kernel where the pieces are the negated second half and the first one;
     each other form takes it up to eight: pieces are copied out, computed, written one by one.
-    K of DeepSeek, a part of each head beside one that all share, it joins transposed.
+    K of DeepSeek, a part of each head beside one that all share, it joins transposed. Weights of 4
+    bits, two in a byte, it takes out in one kernel, a byte at a time, and scales in another.
     """
 
     name = "attn-fuse-pieces"
@@ -59,18 +71,23 @@ class FusePieces(OpPass):
     backwards = True
 
     def wanted(self, op: ir.Operation) -> bool:
-        return op.name == "tensor.concat"
+        return op.name == "tensor.concat" or is_elementwise(op)
 
     def change(self, op: ir.Operation) -> str:
         return "its pieces are computed where they stand, in one loop" if _fuse(op) else ""
 
 
 def _fuse(op: ir.Operation) -> bool:
-    """Gives the users of a concat a loop that makes the same; whether it is one of two forms:
+    """Gives the users of a concat a loop that makes the same; whether it is one of three forms:
 
     1. Its pieces are computed from parts of one tensor, concats of such parts among them.
     2. They are stored, and put side by side in rows.
+    3. They are single elements in turn of what lies side by side, and op is the last of the
+       elementwise ops behind it.
     """
+    if op.name != "tensor.concat":
+        blocks = _turns(op)
+        return blocks is not None and _make_loop(op, blocks, PieceReader, _are_neighbours)
     blocks = _equal_blocks(op, _inner_widths(op), _MOST_BLOCKS)
     if blocks is not None and _make_loop(op, blocks, PieceReader, _are_parts):
         return True
@@ -80,7 +97,7 @@ def _fuse(op: ir.Operation) -> bool:
 
 def _make_loop(
     op: ir.Operation,
-    blocks: _EqualBlocks,
+    blocks: _EqualBlocks | _Turns,
     reader_of: type[PieceReader],
     fits: Callable[[Sequence[Expression], ir.Operation], bool],
 ) -> bool:
@@ -98,7 +115,7 @@ def _make_loop(
 
     def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
         values = [writer.value(one, inner) for one in made]
-        return [_chosen(values, blocks.dim, inner)]
+        return [_chosen(values, blocks.loop, inner)]
 
     everywhere = tuple(range(len(ranked_shape(init))))
     (whole,) = build.generic([], [init], [everywhere], body)
@@ -123,6 +140,14 @@ def _are_parts(made: Sequence[Expression], op: ir.Operation) -> bool:
         {read.tensor for read in reads_of(one) if _elements(read.tensor) >= least} for one in made
     ]
     return bool(set.intersection(*large))
+
+
+def _are_neighbours(made: Sequence[Expression], op: ir.Operation) -> bool:
+    """Whether what is read for pieces in turn lies side by side: of pairs, as those of a rotary
+    embedding, it would be read one by one."""
+    loop = len(ranked_shape(op.results[0])) - 1
+    reads = [read for one in made for read in reads_of(one)]
+    return all(place.factor_of(loop) in (0, 1) for read in reads for place in read.places)
 
 
 def _are_side_by_side(made: Sequence[Expression], op: ir.Operation) -> bool:
@@ -151,6 +176,11 @@ class _EqualBlocks:
     count: int
     width: int
 
+    @property
+    def loop(self) -> int:
+        """The loop over blocks."""
+        return self.dim
+
     def split(self, sizes: Sequence[Any]) -> list[Any]:
         """How long the loops run, by the sizes of the dims."""
         inner = [self.width] if self.width > 1 else []
@@ -174,6 +204,66 @@ class _EqualBlocks:
         loops = itertools.count()
         wide = self.width > 1
         return [[next(loops) for _ in range(1 + (wide and d == self.dim))] for d in range(rank)]
+
+
+@dataclass(frozen=True)
+class _Turns:
+    """The last dim, `dim`, of a tensor as elements of `count` pieces in turn: loops over that run
+    along all dims, the piece's number behind the place in it."""
+
+    dim: int
+    count: int
+
+    @property
+    def loop(self) -> int:
+        return self.dim + 1
+
+    def split(self, sizes: Sequence[Any]) -> list[Any]:
+        return [*sizes[: self.dim], sizes[self.dim] // self.count, self.count]
+
+    def places(self, block: int, rank: int) -> Indices:
+        outer = [Linear(0, ((loop, 1),)) for loop in range(rank - 1)]
+        return (*outer, Linear(block, ((self.dim, self.count),)))
+
+    def groups(self, rank: int) -> list[list[int]]:
+        return [*([loop] for loop in range(rank - 1)), [rank - 1, rank]]
+
+
+def _turns(op: ir.Operation) -> _Turns | None:
+    """The pieces, single elements, of a concat of which elementwise ops and views make what an
+    elementwise op does, the last of them; None for any other op."""
+    value = op.results[0]
+    concat, size = _concat_above(op), (ranked_shape(value) or (None,))[-1]
+    if concat is None or size is None or any(map(_is_behind, users(value))):
+        return None
+    count = len(concat.operands)
+    shapes = {ranked_shape(piece)[-1] for piece in concat.operands}
+    if concat_dim(concat) != len(ranked_shape(concat.results[0])) - 1 or shapes != {1}:
+        return None
+    fits = count <= _MOST_BLOCKS and size % count == 0
+    return _Turns(len(ranked_shape(value)) - 1, count) if fits else None
+
+
+def _concat_above(op: ir.Operation, depth: int = _DEEPEST) -> ir.Operation | None:
+    """The concat that an elementwise op or view computes of, each op on the way for the next
+    alone."""
+    for value in op.operands:
+        above = defining_op(value) if is_ranked_tensor(value) else None
+        if above is None or not depth or not has_one_use(value):
+            continue
+        if above.name == "tensor.concat":
+            return above
+        found = _concat_above(above, depth - 1) if view_of(above) or is_elementwise(above) else None
+        if found is not None:
+            return found
+    return None
+
+
+def _is_behind(op: ir.Operation) -> bool:
+    """Whether an op, or those behind views of it, is elementwise."""
+    if is_elementwise(op):
+        return True
+    return view_of(op) is not None and any(map(_is_behind, users(op.results[0])))
 
 
 def _equal_blocks(op: ir.Operation, inner: Iterable[int], most: int) -> _EqualBlocks | None:

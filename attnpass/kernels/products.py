@@ -358,13 +358,20 @@ def _made_of(value: ir.Value) -> Iterator[ir.Value]:
 
 def _written(op: ir.Operation, kind: str) -> tuple[Epilogue, ...]:
     """What a kernel may do behind the product and write as `kind`, then as f32, where that is
-    what others read: no elementwise op, which IREE would have fused."""
+    what others read: no elementwise op, which IREE would have fused, or nothing is of `kind`."""
     found = [(one, element_type_name(one.result)) for one in _behind(op)]
     last = max((place for place, (_, made) in enumerate(found) if made == kind), default=-1)
     wide = [one for one, made in found[last + 1 :] if made == "f32"]
     narrow = [_behind_sums(one) for one, made in found if made == kind]
     wide = [_behind_sums(one) for one in wide]
-    return (*narrow, *(one for one in wide if not all(map(_is_step, _readers(one.result)))))
+    if narrow:
+        wide = [one for one in wide if not is_fused_behind(one.result)]
+    return (*narrow, *wide)
+
+
+def is_fused_behind(value: ir.Value) -> bool:
+    """Whether elementwise ops alone read a value: IREE makes them in a product's kernel."""
+    return all(map(_is_step, _readers(value)))
 
 
 def written_alone(op: ir.Operation, kind: str) -> Epilogue | None:

@@ -20,14 +20,18 @@ from ..ir import (
     copied_attributes,
     defining_op,
     element_type,
+    is_elementwise,
     is_float,
     is_ranked_tensor,
     known_attribute,
     maps,
     product,
+    ranked_shape,
     sizes_of,
 )
+from ..ir.contractions import is_contraction
 from ..ir.limits import LOG2E_OVERFLOWS_IN_SUMS
+from ..ir.views import WHOLE, below_views
 from ..layout.axes import Axes, Dims
 from .elements import Expression, ExpressionReader, Index, Leaf, Number, ScalarStep
 from .find import Written
@@ -186,6 +190,19 @@ def keep_mask_in_memory(op: ir.Operation, of_positions: bool) -> None:
     made = defining_op(reader.operands[number])
     if made is not None and made.name == "linalg.generic":
         store_operand(reader, number)
+        for place, given in enumerate(made.operands):
+            # Or IREE makes the mask in the tiles of a product that it repeats.
+            if len(ranked_shape(given)) < len(ranked_shape(made.results[0])) and _is_product(given):
+                store_operand(made, place)
+
+
+def _is_product(value: ir.Value) -> bool:
+    """Whether a tensor is a product's result, cast or seen through views."""
+    value = below_views(value, WHOLE)
+    op = defining_op(value)
+    while op is not None and is_elementwise(op) and len(op.operands) == 2:
+        op = defining_op(below_views(op.operands[0], WHOLE))
+    return op is not None and is_contraction(op)
 
 
 def _reads_elements(mask: ir.Value) -> bool:
@@ -375,8 +392,18 @@ def _mask(
     masked = _axes_of_mask(written)
     dims = tuple(dim for dim in everything if masked.intersection(dim))
     flat = tuple((axis,) for dim in dims for axis in dim)
+    query = element_type(written.query.value)
+    # Rounded to what the operands are of, it needs no more.
+    rounded = isinstance(mask, Sum) and mask.kind == str(query)
+    kind = query if rounded else ir.F32Type.get(build.anchor.context)
     value = _computed(
-        build, written, list(_given(mask)), flat, (), lambda body, _: _added(body, mask)
+        build,
+        written,
+        list(_given(mask)),
+        flat,
+        (),
+        lambda body, _: body.build.cast_float(_added(body, mask), kind),
+        kind,
     )
     return _arranged(build, written.axes, value, flat, dims), dims
 
@@ -398,9 +425,10 @@ def _computed(
     dims: Dims,
     first: Sequence[ir.Value],
     make: Callable[[_Body, Sequence[ir.Value]], ir.Value],
+    kind: ir.Type | None = None,
 ) -> ir.Value:
-    """A tensor in f32, with one axis a dim: what `make` makes, in the body of a generic, of
-    `expressions` and of the elements of `first`, which have all dims."""
+    """A tensor in f32, or of `kind`, with one axis a dim: what `make` makes, in the body of a
+    generic, of `expressions` and of the elements of `first`, which have all dims."""
     elements, axes = written.elements, written.axes
     loop = {axis: number for number, (axis,) in enumerate(dims)}
     everywhere = tuple(range(len(dims)))
@@ -412,8 +440,8 @@ def _computed(
         flat = tuple((axis,) for dim in have for axis in dim)
         inputs.append(_arranged(build, axes, leaf.value, have, flat))
         positions.append(tuple(loop[axis] for (axis,) in flat))
-    f32 = ir.F32Type.get(build.anchor.context)
-    init = build.empty([_size(axes, dim) for dim in dims], f32)
+    kind = kind or ir.F32Type.get(build.anchor.context)
+    init = build.empty([_size(axes, dim) for dim in dims], kind)
     dynamic = [axis for axis in loop if not isinstance(axes.size(axis), int)]
     sizes = {axis: build.size(axes.size(axis)) for axis in dynamic}
 

@@ -13,6 +13,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ..ir import defining_op
+from ..ir.contractions import is_contraction
 from ..ir.limits import (
     ABSORBS,
     ABSORBS_ANY,
@@ -324,6 +326,9 @@ def _addable(mask: MaskTerm) -> MaskTerm:
         raise NotRaised(f"a condition puts {weak[0]:g} in the place of scores, which hides no key")
     if not any(True for _ in given_of(mask)):
         return _mapped(mask, _low_enough)
+    if not numbers and all(map(_is_of_products, given_of(mask))):
+        # Scores of their own, as of relative positions, which hide no key.
+        return mask
     start = max(ABSORBS_BY_TYPE[kind] for kind in _kinds(mask))
     if start == ABSORBS_BY_TYPE["f32"] and not any(number > ABSORBS for number in numbers):
         return mask
@@ -347,6 +352,16 @@ def given_of(mask: MaskTerm) -> Iterator[Expression]:
         yield mask.what
     for inner in _inside(mask):
         yield from given_of(inner)
+
+
+def _is_of_products(expression: Expression) -> bool:
+    """Whether a number is computed of products' results and constants alone, without a choice."""
+    if isinstance(expression, Leaf):
+        op = defining_op(expression.value)
+        return op is not None and is_contraction(op)
+    if isinstance(expression, ScalarStep):
+        return expression.name != "arith.select" and all(map(_is_of_products, expression.inputs))
+    return isinstance(expression, Number)
 
 
 def _conditions(mask: MaskTerm) -> Iterator[Shown]:

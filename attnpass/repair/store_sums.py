@@ -9,7 +9,7 @@ from iree.compiler import ir
 from ..attention.barrier import barrier_behind
 from ..ir import body_names, defining_op, iterator_kinds, maps, ranked_shape, reduces, users
 from ..ir.contractions import is_contraction
-from ..ir.views import view_of
+from ..ir.views import WHOLE, below_views, view_of
 from ..passes import OpPass
 from .signed_powers import is_for_cpus
 
@@ -33,7 +33,9 @@ class StoreSums(OpPass):
     a mask compares) stands in memory: fused, IREE reads one of them in the other's place.
 
     So do scores of a softmax over an unknown number of keys, and what a norm of an unknown number
-    squares: their tile would be as long as the longest row there may be.
+    squares: their tile would be as long as the longest row there may be. And what a softmax gives,
+    where a reduction and others read it (the largest chance of a token, and the choice): IREE has
+    no program for GPUs for a softmax's kernel with two results.
     """
 
     name = "attn-store-sums"
@@ -41,9 +43,12 @@ class StoreSums(OpPass):
     mends = "norms of sums that a residual reads again do not compile for CPUs"
 
     def wanted(self, op: ir.Operation) -> bool:
-        return op.name == "linalg.generic" and len(op.results) == 1
+        return op.name in ("linalg.generic", _SOFTMAX) and len(op.results) == 1
 
     def change(self, op: ir.Operation) -> str:
+        if op.name == _SOFTMAX or _divides_by_sum(op):
+            stored = _is_reduced(op) and barrier_behind(op)
+            return "its result is put in memory: a reduction and others read it" if stored else ""
         if not reduces(op) and _is_softmax_shared(op) and barrier_behind(op):
             return "its result is put in memory: a softmax and others read it"
         if not is_for_cpus(op):
@@ -55,6 +60,23 @@ class StoreSums(OpPass):
             return "its result is put in memory: a softmax or norm over an unknown number reads it"
         stored = _is_shared(op) and barrier_behind(op)
         return "its result is put in memory: a norm and others read it" if stored else ""
+
+
+def _is_reduced(op: ir.Operation) -> bool:
+    """Whether a reduction, which is no product, and others read what op makes."""
+    readers = list(_readers(op))
+    return len(readers) > 1 and any(
+        one.name == "linalg.generic" and reduces(one) and not is_contraction(one) for one in readers
+    )
+
+
+def _divides_by_sum(op: ir.Operation) -> bool:
+    """Whether an elementwise op ends a softmax: it divides by the sum of what it divides."""
+    if body_names(op) != ["arith.divf", "linalg.yield"] or len(op.operands) != 3:
+        return False
+    above, below, _ = op.operands
+    total = defining_op(below_views(below, WHOLE))
+    return total is not None and reduces(total) and total.operands[0] == above
 
 
 def _is_crossed(op: ir.Operation) -> bool:

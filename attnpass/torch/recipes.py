@@ -35,6 +35,8 @@ DECOMPOSED = (
     aten._euclidean_dist,
     aten.index_copy,
     aten.index_copy_,
+    aten.index_add,
+    aten.index_add_,
     aten.grid_sampler_2d,
     aten.log_sigmoid_forward,
     aten.unsafe_split.Tensor,

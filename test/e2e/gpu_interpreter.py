@@ -55,6 +55,12 @@ def _largest_unsigned(numbers: np.ndarray, axis: Axes) -> np.ndarray:
     return np.where((numbers < 0).any(axis), negative, numbers.max(axis))
 
 
+def _shifted(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """To the right, zeros from the left."""
+    unsigned = left.astype(f"u{left.dtype.itemsize}") >> right.astype(f"u{left.dtype.itemsize}")
+    return unsigned.astype(left.dtype)
+
+
 _BINARY = {
     "arith.addi": np.add,
     "arith.subi": np.subtract,
@@ -72,7 +78,7 @@ _BINARY = {
     "arith.ori": np.bitwise_or,
     "arith.xori": np.bitwise_xor,
     "arith.shli": np.left_shift,
-    "arith.shrui": np.right_shift,
+    "arith.shrui": lambda left, right: _shifted(np.asarray(left), np.asarray(right)),
     "arith.addf": np.add,
     "arith.subf": np.subtract,
     "arith.mulf": np.multiply,

@@ -1,10 +1,12 @@
 // Each element of a new tensor finds the last that is written to it by index; of numbers that are added it
-// is the sum. Tensors that are read, and may be caches, and rows that are added are left, and those for CPUs.
+// is the sum, of 16 bits in f32. Tensors that are read, and may be caches, and rows that are added to
+// different ones are left, and those for CPUs.
 
 // RUN: attn-opt %s --attn-find-writes --split-input-file --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
 // WHY: each of 64 rows finds what is written to it among 32
 // WHY: each of 64 rows finds what is written to it among 32
+// WHY: each of 8 rows finds what is written to it among 32
 // WHY-NOT: finds what is written
 
 #cuda = #hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device
@@ -40,6 +42,20 @@ func.func @counts(%new: tensor<32xi64>, %at: tensor<32xi32>, %mask: tensor<32xi1
     iree_linalg_ext.yield %s : i64
   } -> tensor<64xi64>
   return %r : tensor<64xi64>
+}
+// CHECK-LABEL: func.func @experts(
+// CHECK: %[[WIDE:.*]] = linalg.generic {{.*}} ins(%arg2 : tensor<8x4xbf16>) outs(%{{.*}} : tensor<8x4xf32>)
+// CHECK: linalg.generic {{.*}}"parallel", "parallel", "reduction"]} ins(%arg1, %arg0 : tensor<32xi64>, tensor<32x4xbf16>) outs(%[[WIDE]] : tensor<8x4xf32>)
+// CHECK: arith.select
+// CHECK: arith.addf %{{.*}} : f32
+// CHECK-NOT: iree_linalg_ext.scatter
+func.func @experts(%new: tensor<32x4xbf16>, %at: tensor<32xi64>, %x: tensor<8x4xbf16>) -> tensor<8x4xbf16> {
+  %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false) ins(%new, %at : tensor<32x4xbf16>, tensor<32xi64>) outs(%x : tensor<8x4xbf16>) {
+  ^bb0(%n: bf16, %o: bf16):
+    %s = arith.addf %o, %n : bf16
+    iree_linalg_ext.yield %s : bf16
+  } -> tensor<8x4xbf16>
+  return %r : tensor<8x4xbf16>
 }
 // CHECK-LABEL: func.func @cache(
 // CHECK: iree_linalg_ext.scatter

@@ -569,6 +569,7 @@ NOT_PROBED = {
     "attn-rank-sorts": _SLOW,
     "attn-select-writes": _SLOW,
     "attn-split-products": _SLOW,
+    "attn-conv-products": _SLOW,
     "attn-gather-weights": _SLOW,
     "attn-find-writes": _SLOW,
     "attn-sum-scans": _SLOW,

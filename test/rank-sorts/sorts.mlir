@@ -7,6 +7,7 @@
 // WHY: finds the places of 16x8 elements by comparisons side by side
 // WHY: finds the places of ?x4 elements by comparisons side by side
 // WHY: finds the places of 16x8 elements by comparisons side by side
+// WHY: finds the places of 2x4096 elements by comparisons side by side
 // WHY: finds the places of 64 elements by comparisons side by side
 // WHY-NOT: finds the places
 
@@ -77,6 +78,27 @@ func.func @topk(%x: tensor<16x8xf32>) -> (tensor<16x2xf32>, tensor<16x2xi32>) {
     iree_linalg_ext.yield %c : i1
   } -> tensor<16x2xf32>, tensor<16x2xi32>
   return %0#0, %0#1 : tensor<16x2xf32>, tensor<16x2xi32>
+}
+
+// -----
+
+// Few of a long row are among the runs of 32 with the largest maxima; no more are compared.
+// CHECK-LABEL: func.func @few_of_many(
+// CHECK: linalg.generic {{.*}}"reduction"]} ins(%{{.*}} : tensor<2x128x32xf32>) outs(%{{.*}} : tensor<2x128xf32>)
+// CHECK: arith.maximumf
+// CHECK: outs(%{{.*}} : tensor<2x128xi32>)
+// CHECK: outs(%{{.*}} : tensor<2x4xi32>)
+// CHECK: outs(%{{.*}} : tensor<2x128xi32>)
+// CHECK: outs(%{{.*}} : tensor<2x4xi32>)
+// CHECK-NOT: 2x4096xi32
+func.func @few_of_many(%x: tensor<2x4096xf32>) -> tensor<2x4xf32> {
+  %0 = iree_linalg_ext.sort dimension(1) outs(%x : tensor<2x4096xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.cmpf ogt, %a, %b : f32
+    iree_linalg_ext.yield %c : i1
+  } -> tensor<2x4096xf32>
+  %v = tensor.extract_slice %0[0, 0] [2, 4] [1, 1] : tensor<2x4096xf32> to tensor<2x4xf32>
+  return %v : tensor<2x4xf32>
 }
 
 // -----

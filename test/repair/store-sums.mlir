@@ -277,3 +277,38 @@ func.func @scores(%x: tensor<2x6xf32>, %m: tensor<2x6xf32>) -> (tensor<2x6xf32>,
   return %s, %p : tensor<2x6xf32>, tensor<2x6xf32>
 }
 }
+
+// -----
+
+// The largest of a softmax, and what else reads it: IREE makes both results in the softmax's kernel, for
+// which there is no program on GPUs. One that others alone read stays.
+#map = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+#one = affine_map<(i, j) -> (i, 0)>
+module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device]} {
+// CHECK-LABEL: func.func @chances(
+// CHECK: %[[CHANCES:.*]] = linalg.generic
+// CHECK: arith.divf
+// CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start
+// CHECK: linalg.generic {{.*}}"reduction"]} ins(%[[STORED]]
+// CHECK: return %{{.*}}, %[[STORED]]
+func.func @chances(%e: tensor<8x50xf32>, %zeros: tensor<8x1xf32>, %low: tensor<8xf32>) -> (tensor<8xf32>, tensor<8x50xf32>) {
+  %space = tensor.empty() : tensor<8x50xf32>
+  %s = linalg.generic {indexing_maps = [#map, #one], iterator_types = ["parallel", "reduction"]} ins(%e : tensor<8x50xf32>) outs(%zeros : tensor<8x1xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %t = arith.addf %a, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<8x1xf32>
+  %p = linalg.generic {indexing_maps = [#map, #one, #map], iterator_types = ["parallel", "parallel"]} ins(%e, %s : tensor<8x50xf32>, tensor<8x1xf32>) outs(%space : tensor<8x50xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %t = arith.divf %a, %b : f32
+    linalg.yield %t : f32
+  } -> tensor<8x50xf32>
+  %m = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%p : tensor<8x50xf32>) outs(%low : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %t = arith.maximumf %a, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<8xf32>
+  return %m, %p : tensor<8xf32>, tensor<8x50xf32>
+}
+}

@@ -10,7 +10,8 @@ to; a unit test holds this rule against those pairs. In words:
   us (a launch, and the memory engine's descriptors), and 11 ns a key and wave, or the speed that
   the manifest has for it; with 8 bits that speed, in whole waves (head dim 128: 9.5 ns a key, or
   10.4 where V is transposed). So IREE keeps up to 128 keys, and kernels win from 256 on. A mask
-  that is a tensor costs IREE 0.3 ps a score and its bytes at 4 TB/s. Kernels that load tiles of one
+  that is a tensor costs IREE 0.3 ps a score (heads of 128: 1.2; 4 x 512 padded rows of 32 heads
+  take 106 us) and its bytes at 4 TB/s. Kernels that load tiles of one
   do not stay on their multiprocessors: 3.5 us a wave, 11 where all rows have one mask, and a key
   9.3 ns and 0.07 for each column of a head, 3 more with bf16, 2.5 with truth values, 8 with f32. So
   IREE keeps up to 512 keys of heads of 64. Kernels for masks of keys stay, and take 1.8 times as
@@ -123,7 +124,9 @@ def _iree_mask_seconds(work: Work) -> float:
     """What IREE's code spends on a mask that is a tensor, for each score and on its bytes."""
     if not work.mask_bytes:
         return 0.0
-    return 3e-13 * work.flops / (2 * work.head_dims) + work.mask_bytes / 4e12
+    # Of larger heads fewer registers are left for it.
+    a_score = 3e-13 * (work.head_dims / 128) ** 2
+    return a_score * work.flops / (2 * work.head_dims) + work.mask_bytes / 4e12
 
 
 def _iree_decode_seconds(work: Work) -> float:

@@ -1,6 +1,9 @@
-"""Rotary embedding in the forms that models write, for CUDA, kernels interpreted in numpy."""
+"""Rotary embedding in the forms that models write, and weights of 4 bits, for CUDA, kernels
+interpreted in numpy."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -260,3 +263,22 @@ def test_joined_rows_are_read_as_heads(kind: str, rows: str) -> None:
     (found,) = run_gpu_module(lower(text), given)
     right = wanted("halves", x, cos, sin).transpose(1, 0, 2)
     assert rel_error(found, right) < (1e-3 if kind == "f16" else 1e-6)
+
+
+def test_weights_of_four_bits_are_one_kernel() -> None:
+    """Two lie in a byte, each 8 share a scale; those of the lit test."""
+    given = (Path(__file__).parents[2] / "fuse-pieces" / "nibbles.mlir").read_text()
+    maps = [line for line in given.splitlines() if line.startswith("#")]
+    function = given[given.index("func.func @nibbles(%") :].partition("\n}\n")[0] + "\n}"
+    program = "\n".join([*maps, function.replace("@nibbles", "@main")])
+    flags = [*CUDA, "--compile-to=executable-configurations"]
+    module = attnpass.compile_str(program, extra_args=flags)
+    assert module is not None
+    lowered = lower(module.decode())
+    assert str(lowered).count("stream.cmd.dispatch") == 1
+    random = np.random.default_rng(7)
+    packed = random.integers(0, 256, (16, 16)).astype(np.uint8)
+    scale = random.standard_normal((16, 4)).astype(np.float16)
+    (found,) = run_gpu_module(lowered, [packed.view(np.int8), scale])
+    numbers = np.stack([packed & 15, packed >> 4], -1).reshape(16, 4, 8)
+    assert np.array_equal(found, numbers.astype(np.float16) * scale[..., None])

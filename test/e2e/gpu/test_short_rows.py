@@ -6,10 +6,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gpu_module import lower, run_gpu_module
-from helpers import pairwise, rel_error
+from helpers import compile_text, pairwise, rel_error, run_module
 from iree.compiler import ir
 from iree.compiler.tools import compile_str
 
+import attnpass
 from attnpass import Report
 from attnpass.gpu import short_rows
 from attnpass.passes import PassContext
@@ -169,3 +170,28 @@ def test_other_rows_are_left(tokens: int, heads: int, width: int) -> None:
     """No whole number of rows a subgroup; odd numbers of rows; too few of them; rows that are short
     enough for a thread."""
     assert _configured(_text("rms", "f16", tokens, heads, width))[1] == 0
+
+
+def test_a_softmax_and_its_largest() -> None:
+    """Both are results, of a number of elements that 32 does not divide."""
+    kind, row = "!torch.vtensor<[2,1003],f32>", "!torch.vtensor<[2],f32>"
+    program = f"""
+func.func @main(%x: {kind}) -> ({kind}, {row}) {{
+  %last = torch.constant.int -1
+  %none = torch.constant.none
+  %false = torch.constant.bool false
+  %p = torch.aten.softmax.int %x, %last, %none : {kind}, !torch.int, !torch.none -> {kind}
+  %dims = torch.prim.ListConstruct %last : (!torch.int) -> !torch.list<int>
+  %m = torch.aten.amax %p, %dims, %false : {kind}, !torch.list<int>, !torch.bool -> {row}
+  return %p, %m : {kind}, {row}
+}}"""
+    flags = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90"]
+    report = Report()
+    binary = attnpass.compile_str(program, input_type="torch", extra_args=flags, report=report)
+    assert binary is not None and not report.events
+    # The same for a CPU.
+    x = np.random.default_rng(2).standard_normal((2, 1003)).astype(np.float32)
+    chances, largest = run_module(compile_text(program, input_type="torch"), [x])
+    right = np.exp(x.astype(np.float64))
+    right /= right.sum(-1, keepdims=True)
+    assert rel_error(chances, right) < 1e-5 and rel_error(largest, right.max(-1)) < 1e-5

@@ -1,0 +1,99 @@
+// Convolutions of 16 bits are products of patches with weights (n, k), channels last; one of patches
+// that do not overlap needs no copy but another order, one of single pixels none. Depthwise ones add up
+// their taps. f32, groups and what starts from another tensor are left, and CPUs.
+
+// RUN: attn-opt %s --attn-conv-products --split-input-file --report=%t.json | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// WHY-COUNT-3: is a product of patches with its weights
+// WHY: adds up its 3 taps, channels last
+// WHY-NOT: {{is a product of patches|adds up}}
+
+#cuda = #hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device
+#same = affine_map<(b, c, y, x) -> (b, c, y, x)>
+module attributes {hal.device.targets = [#cuda]} {
+// CHECK-LABEL: func.func @three_by_three(
+// CHECK: %[[LAST:.*]] = linalg.transpose ins(%arg0 : tensor<?x8x4x6xf16>) {{.*}} permutation = [0, 2, 3, 1]
+// CHECK: %[[PAD:.*]] = tensor.pad %[[LAST]] low[0, 1, 1, 0] high[0, 1, 1, 0]
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<?x4x6x3x3x8xf16>)
+// CHECK: tensor.extract
+// CHECK: %[[WEIGHTS:.*]] = tensor.collapse_shape %{{.*}} {{.*}} into tensor<16x72xf16>
+// CHECK: linalg.generic {{.*}}"reduction"]} ins(%{{.*}}, %[[WEIGHTS]] : tensor<?x72xf16>, tensor<16x72xf16>)
+// CHECK: linalg.generic {{.*}} ins(%{{.*}}, %arg2 : tensor<?x16xf32>, tensor<16xf32>) outs(%{{.*}} : tensor<?x16xf16>)
+// CHECK: linalg.transpose {{.*}} permutation = [0, 3, 1, 2]
+// CHECK-NOT: linalg.conv
+func.func @three_by_three(%image: tensor<?x8x4x6xf16>, %w: tensor<16x8x3x3xf16>, %bias: tensor<16xf32>, %e: tensor<?x16x4x6xf32>, %h: tensor<?x16x4x6xf16>) -> tensor<?x16x4x6xf16> {
+  %zero = arith.constant 0.0 : f16
+  %p = tensor.pad %image low[0, 0, 1, 1] high[0, 0, 1, 1] {
+  ^bb0(%a: index, %b: index, %c: index, %d: index):
+    tensor.yield %zero : f16
+  } : tensor<?x8x4x6xf16> to tensor<?x8x6x8xf16>
+  %s = linalg.broadcast ins(%bias : tensor<16xf32>) outs(%e : tensor<?x16x4x6xf32>) dimensions = [0, 2, 3]
+  %r = linalg.conv_2d_nchw_fchw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>} ins(%p, %w : tensor<?x8x6x8xf16>, tensor<16x8x3x3xf16>) outs(%s : tensor<?x16x4x6xf32>) -> tensor<?x16x4x6xf32>
+  %n = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%r : tensor<?x16x4x6xf32>) outs(%h : tensor<?x16x4x6xf16>) {
+  ^bb0(%a: f32, %b: f16):
+    %t = arith.truncf %a : f32 to f16
+    linalg.yield %t : f16
+  } -> tensor<?x16x4x6xf16>
+  return %n : tensor<?x16x4x6xf16>
+}
+
+// CHECK-LABEL: func.func @patches(
+// CHECK: tensor.expand_shape %arg0 {{.*}} into tensor<2x3x2x4x3x4xbf16>
+// CHECK: linalg.transpose {{.*}} permutation = [0, 2, 4, 1, 3, 5]
+// CHECK-NOT: tensor.extract
+// CHECK: tensor.collapse_shape %arg1 {{.*}} into tensor<8x48xbf16>
+// CHECK-NOT: linalg.conv
+func.func @patches(%image: tensor<2x3x8x12xbf16>, %w: tensor<8x3x4x4xbf16>) -> tensor<2x8x2x3xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x8x2x3xf32>
+  %s = linalg.fill ins(%zero : f32) outs(%e : tensor<2x8x2x3xf32>) -> tensor<2x8x2x3xf32>
+  %r = linalg.conv_2d_nchw_fchw {dilations = dense<1> : vector<2xi64>, strides = dense<4> : vector<2xi64>} ins(%image, %w : tensor<2x3x8x12xbf16>, tensor<8x3x4x4xbf16>) outs(%s : tensor<2x8x2x3xf32>) -> tensor<2x8x2x3xf32>
+  return %r : tensor<2x8x2x3xf32>
+}
+
+// CHECK-LABEL: func.func @one_pixel(
+// CHECK-NOT: tensor.extract
+// CHECK: linalg.generic {{.*}}"reduction"]} ins(%{{.*}} : tensor<10x8xf16>, tensor<16x8xf16>)
+func.func @one_pixel(%image: tensor<2x8x5xf16>, %w: tensor<16x8x1xf16>) -> tensor<2x16x5xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x16x5xf32>
+  %s = linalg.fill ins(%zero : f32) outs(%e : tensor<2x16x5xf32>) -> tensor<2x16x5xf32>
+  %r = linalg.conv_1d_ncw_fcw {dilations = dense<1> : vector<1xi64>, strides = dense<1> : vector<1xi64>} ins(%image, %w : tensor<2x8x5xf16>, tensor<16x8x1xf16>) outs(%s : tensor<2x16x5xf32>) -> tensor<2x16x5xf32>
+  return %r : tensor<2x16x5xf32>
+}
+
+// CHECK-LABEL: func.func @depthwise(
+// CHECK: linalg.generic {{.*}}["parallel", "parallel", "parallel", "parallel"]} outs(%{{.*}} : tensor<2x5x1x8xf32>)
+// CHECK-COUNT-6: tensor.extract
+// CHECK: compute_barrier.start
+// CHECK-NOT: linalg.depthwise
+func.func @depthwise(%image: tensor<2x8x7x1xf16>, %w: tensor<8x3x1xf16>) -> tensor<2x8x5x1xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x8x5x1xf32>
+  %s = linalg.fill ins(%zero : f32) outs(%e : tensor<2x8x5x1xf32>) -> tensor<2x8x5x1xf32>
+  %r = linalg.depthwise_conv_2d_nchw_chw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>} ins(%image, %w : tensor<2x8x7x1xf16>, tensor<8x3x1xf16>) outs(%s : tensor<2x8x5x1xf32>) -> tensor<2x8x5x1xf32>
+  return %r : tensor<2x8x5x1xf32>
+}
+
+// CHECK-LABEL: func.func @left(
+// CHECK-COUNT-2: linalg.conv_1d_ncw_fcw
+func.func @left(%image: tensor<2x8x5xf16>, %w: tensor<16x8x1xf16>, %s: tensor<2x16x5xf32>, %wide: tensor<2x8x5xf32>, %v: tensor<16x8x1xf32>) -> (tensor<2x16x5xf32>, tensor<2x16x5xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%zero : f32) outs(%s : tensor<2x16x5xf32>) -> tensor<2x16x5xf32>
+  %r = linalg.conv_1d_ncw_fcw {dilations = dense<1> : vector<1xi64>, strides = dense<1> : vector<1xi64>} ins(%image, %w : tensor<2x8x5xf16>, tensor<16x8x1xf16>) outs(%s : tensor<2x16x5xf32>) -> tensor<2x16x5xf32>
+  %t = linalg.conv_1d_ncw_fcw {dilations = dense<1> : vector<1xi64>, strides = dense<1> : vector<1xi64>} ins(%wide, %v : tensor<2x8x5xf32>, tensor<16x8x1xf32>) outs(%f : tensor<2x16x5xf32>) -> tensor<2x16x5xf32>
+  return %r, %t : tensor<2x16x5xf32>, tensor<2x16x5xf32>
+}
+}
+
+// -----
+
+// CHECK-LABEL: func.func @on_a_cpu(
+// CHECK: linalg.conv_1d_ncw_fcw
+func.func @on_a_cpu(%image: tensor<2x8x5xf16>, %w: tensor<16x8x1xf16>) -> tensor<2x16x5xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x16x5xf32>
+  %s = linalg.fill ins(%zero : f32) outs(%e : tensor<2x16x5xf32>) -> tensor<2x16x5xf32>
+  %r = linalg.conv_1d_ncw_fcw {dilations = dense<1> : vector<1xi64>, strides = dense<1> : vector<1xi64>} ins(%image, %w : tensor<2x8x5xf16>, tensor<16x8x1xf16>) outs(%s : tensor<2x16x5xf32>) -> tensor<2x16x5xf32>
+  return %r : tensor<2x16x5xf32>
+}

@@ -1,0 +1,134 @@
+"""Convolutions as products of patches give the numbers of convolutions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import CPU, run_module
+from iree.compiler import ir
+from iree.compiler.tools import compile_str
+
+import attnpass
+
+CUDA = (
+    'module attributes {hal.device.targets = [#hal.device.target<"cuda", '
+    '[#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device]} '
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """An image (batch, channels, ...), `channels` of the result, 0 for a depthwise one; a kernel,
+    its steps and gaps, and pixels of padding on both sides."""
+
+    image: tuple[int, ...]
+    channels: int
+    kernel: tuple[int, ...]
+    step: int = 1
+    gap: int = 1
+    padding: int = 0
+
+
+CASES = {
+    "one pixel": Case((2, 8, 5), 16, (1,)),
+    "patches": Case((2, 3, 8, 12), 8, (4, 4), step=4),
+    "a rest": Case((2, 3, 9, 12), 8, (4, 4), step=4),
+    "steps and gaps": Case((2, 5, 9, 11), 8, (3, 2), step=2, gap=2, padding=1),
+    "a row": Case((1, 16, 20), 8, (3,), padding=1),
+    "depthwise": Case((2, 8, 11, 7), 0, (5, 3), step=2, gap=1, padding=2),
+}
+
+
+def _shape(sizes: Any, kind: str) -> str:
+    return "x".join(map(str, sizes)) + "x" + kind
+
+
+def _program(case: Case, result: tuple[int, ...]) -> str:
+    dims, depthwise = len(case.kernel), not case.channels
+    channels = case.channels or case.image[1]
+    weights = (channels, *(() if depthwise else case.image[1:2]), *case.kernel)
+    padded = (*case.image[:2], *(size + 2 * case.padding for size in case.image[2:]))
+    name = {1: "conv_1d_ncw_fcw", 2: "conv_2d_nchw_fchw"}[dims]
+    name = "depthwise_conv_2d_nchw_chw" if depthwise else name
+    image, w, wide, narrow, whole = (
+        f"tensor<{_shape(sizes, kind)}>"
+        for sizes, kind in (
+            (case.image, "f16"),
+            (weights, "f16"),
+            (result, "f32"),
+            (result, "f16"),
+            (padded, "f16"),
+        )
+    )
+    sides = ", ".join(map(str, [0, 0, *[case.padding] * dims]))
+    names = ", ".join(f"%i{dim}: index" for dim in range(2 + dims))
+    loops = ", ".join(f"d{dim}" for dim in range(2 + dims))
+    same = f"affine_map<({loops}) -> ({loops})>"
+    kinds = ", ".join(['"parallel"'] * (2 + dims))
+    numbers = f"vector<{dims}xi64>"
+    return f"""
+func.func @main(%image: {image}, %w: {w}, %bias: tensor<{channels}xf32>) -> {narrow} {{
+  %zero = arith.constant 0.0 : f16
+  %p = tensor.pad %image low[{sides}] high[{sides}] {{
+  ^bb0({names}):
+    tensor.yield %zero : f16
+  }} : {image} to {whole}
+  %e = tensor.empty() : {wide}
+  %h = tensor.empty() : {narrow}
+  %s = linalg.broadcast ins(%bias : tensor<{channels}xf32>) outs(%e : {wide})
+      dimensions = [0, {", ".join(map(str, range(2, 2 + dims)))}]
+  %r = linalg.{name} {{dilations = dense<{case.gap}> : {numbers},
+      strides = dense<{case.step}> : {numbers}}}
+      ins(%p, %w : {whole}, {w}) outs(%s : {wide}) -> {wide}
+  %n = linalg.generic {{indexing_maps = [{same}, {same}], iterator_types = [{kinds}]}}
+      ins(%r : {wide}) outs(%h : {narrow}) {{
+  ^bb0(%a: f32, %b: f16):
+    %t = arith.truncf %a : f32 to f16
+    linalg.yield %t : f16
+  }} -> {narrow}
+  return %n : {narrow}
+}}"""
+
+
+def _wanted(case: Case, image: Any, weights: Any, bias: Any) -> Any:
+    """In float64, a tap at a time."""
+    image = image.astype(np.float64)
+    sides = [(0, 0), (0, 0), *[(case.padding, case.padding)] * len(case.kernel)]
+    image, total = np.pad(image, sides), 0
+    spans = [case.gap * (size - 1) for size in case.kernel]
+    for tap in np.ndindex(*case.kernel):
+        cut = tuple(
+            slice(case.gap * at, size - span + case.gap * at, case.step)
+            for at, size, span in zip(tap, image.shape[2:], spans, strict=True)
+        )
+        part, taken = image[(..., *cut)], weights.astype(np.float64)[(..., *tap)]
+        rest = [1] * len(tap)
+        if case.channels:
+            total = total + np.einsum("fc,bc...->bf...", taken, part)
+        else:
+            total = total + part * taken.reshape(-1, *rest)
+    return total + bias.reshape(-1, *[1] * len(case.kernel))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_convolution(name: str) -> None:
+    case = CASES[name]
+    random = np.random.default_rng(3)
+    channels = case.channels or case.image[1]
+    shape = (channels, *(case.image[1:2] if case.channels else ()), *case.kernel)
+    image, weights = (random.standard_normal(size).astype("f2") for size in (case.image, shape))
+    bias = random.standard_normal(channels).astype("f4")
+    wanted = _wanted(case, image, weights, bias)
+    context = ir.Context()
+    context.load_all_available_dialects()
+    module = ir.Module.parse(CUDA + "{" + _program(case, wanted.shape) + "}", context)
+    attnpass.run(module, "attn-conv-products")
+    assert "conv_" not in str(module)
+    del module.operation.attributes["hal.device.targets"]
+    binary = compile_str(str(module), extra_args=[*CPU])
+    assert binary is not None
+    got = run_module(binary, [image, weights, bias]).astype(np.float64)
+    assert np.linalg.norm(got - wanted) < 1e-3 * np.linalg.norm(wanted)
