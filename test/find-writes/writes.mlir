@@ -45,7 +45,7 @@ func.func @counts(%new: tensor<32xi64>, %at: tensor<32xi32>, %mask: tensor<32xi1
 }
 // CHECK-LABEL: func.func @experts(
 // CHECK: %[[WIDE:.*]] = linalg.generic {{.*}} ins(%arg2 : tensor<8x4xbf16>) outs(%{{.*}} : tensor<8x4xf32>)
-// CHECK: linalg.generic {{.*}}"parallel", "parallel", "reduction"]} ins(%arg1, %arg0 : tensor<32xi64>, tensor<32x4xbf16>) outs(%[[WIDE]] : tensor<8x4xf32>)
+// CHECK: linalg.generic {{.*}}"parallel", "parallel", "reduction"]} ins(%{{.*}}, %arg0 : tensor<32xi32>, tensor<32x4xbf16>) outs(%[[WIDE]] : tensor<8x4xf32>)
 // CHECK: arith.select
 // CHECK: arith.addf %{{.*}} : f32
 // CHECK-NOT: iree_linalg_ext.scatter

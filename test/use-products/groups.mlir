@@ -57,7 +57,7 @@ func.func @experts(%a: tensor<4096x512xf16>, %w: tensor<8x1024x512xf16>, %ends: 
 // -----
 
 // CHECK-LABEL: @many
-// CHECK: linalg.batch_matmul
+// CHECK: hal.dispatch.extern "product_f16_batched_
 // REMARK: stays IREE's own code: its rows lie in 300 groups, and kernels take 256
 func.func @many(%a: tensor<4096x512xf16>, %w: tensor<300x1024x512xf16>, %ends: tensor<300xi32>) -> tensor<4096x1024xf16> {
   %zero = arith.constant 0.0 : f32
@@ -108,7 +108,7 @@ func.func @many(%a: tensor<4096x512xf16>, %w: tensor<300x1024x512xf16>, %ends: t
 
 // A row that an end stands at is of the group before: none that a kernel knows.
 // CHECK-LABEL: @last
-// CHECK: linalg.batch_matmul
+// CHECK: hal.dispatch.extern "product_f16_batched_
 // CHECK: iterator_types = ["reduction", "parallel", "parallel"]
 func.func @last(%a: tensor<4096x512xf16>, %w: tensor<8x1024x512xf16>, %ends: tensor<8xi32>) -> tensor<4096x1024xf16> {
   %zero = arith.constant 0.0 : f32
