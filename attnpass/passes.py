@@ -54,7 +54,7 @@ REGISTRY: dict[str, str] = {
     "attn-gelu-tanh": "attnpass.repair.gelu_tanh:GeluTanh",
     "attn-generic-products": "attnpass.repair.generic_products:GenericProducts",
     "attn-half-maxima": "attnpass.repair.half_maxima:HalfMaxima",
-    "attn-hidden-rows": "attnpass.repair.fully_masked_rows:HiddenRows",
+    "attn-hidden-rows": "attnpass.repair.fully_masked_rows:FullyMaskedRows",
     "attn-hold-workspace": "attnpass.gpu.hold_workspace:HoldWorkspace",
     "attn-instance-norms": "attnpass.repair.instance_norms:InstanceNorms",
     "attn-integers-to-bf16": "attnpass.repair.integers_to_bf16:IntegersToBf16",

@@ -63,6 +63,12 @@ def widened_from(value: ir.Value, size: int = 1) -> ir.Value | None:
     return source if element_bytes(source) == size else None
 
 
+def below_widening(value: ir.Value) -> ir.Value:
+    """What a value is widened from, if that has 16 bits: products of these are exact in f32."""
+    source = widened_from(value, 2)
+    return value if source is None else source
+
+
 def _only_widens(op: ir.Operation) -> bool:
     """Whether a generic yields each element of its one input, widened, in its place."""
     if op.name != "linalg.generic" or len(op.operands) != 2:

@@ -177,7 +177,7 @@ def is_zero_test(op: ir.Operation) -> bool:
     )
 
 
-class HiddenRows(Pass):
+class FullyMaskedRows(Pass):
     """Makes rows of attention that see no key 0, where there could be such rows.
 
     IREE 3.13 gives NaN there, PyTorch 0. Batches that are padded on the left have such rows:

@@ -22,7 +22,8 @@ from ...ir import (
 from ...ir.limits import ASSUMED_ROWS
 from ...ir.padding import is_padded_in_place, padded_to
 from ...ir.views import IN_PLACE, below_views
-from ..products import Epilogue, ProductFacts
+from ..epilogues import Epilogue
+from ..products import ProductFacts
 from .product_speed import IREE_FEW_ROWS
 
 # Bytes a second of copies, read and written, and of zeros written; a launch of each.
