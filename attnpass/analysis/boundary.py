@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..ir import defining_op, has_one_use, is_ranked_tensor, printed
+from ..ir import defining_op, enclosing, has_one_use, is_ranked_tensor, printed
 
 FUNCTIONS = ("func.func", "util.func")
 _RETURNS = ("func.return", "util.return")
@@ -51,11 +51,8 @@ class Exit:
 
 def public_function(op: ir.Operation) -> ir.Operation | None:
     """The public function that `op` is in; None in a private one, which calls reach."""
-    while op.name not in FUNCTIONS:
-        if op.parent is None:
-            return None
-        op = op.parent.operation
-    return None if printed.is_hidden(op) else op
+    function = next((one for one in enclosing(op) if one.name in FUNCTIONS), None)
+    return None if function is None or printed.is_hidden(function) else function
 
 
 def is_held(value: ir.Value) -> bool:
@@ -147,10 +144,7 @@ def _permute_sizes(
 
 
 def _function_around(op: ir.Operation) -> ir.Operation:
-    while op.name not in FUNCTIONS:
-        assert op.parent is not None
-        op = op.parent.operation
-    return op
+    return next(one for one in enclosing(op) if one.name in FUNCTIONS)
 
 
 def _update_function_type(function: ir.Operation) -> None:

@@ -31,11 +31,9 @@ class SliceHeads(OpPass):
 
     name = "attn-slice-heads"
     summary = "parts of a packed tensor are sliced as heads, which needs no copy"
+    ops = ("tensor.expand_shape", SLICE)
     what = "fitted"
     kind = "slice"
-
-    def wanted(self, op: ir.Operation) -> bool:
-        return op.name in ("tensor.expand_shape", SLICE)
 
     def change(self, op: ir.Operation) -> str:
         if op.name == SLICE:

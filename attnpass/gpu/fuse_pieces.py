@@ -52,14 +52,12 @@ class FusePieces(OpPass):
 
     name = "attn-fuse-pieces"
     summary = "NVIDIA GPUs: parts of a tensor are put together where they are made"
+    ops = ("tensor.concat",)
     backends = ("cuda",)
 
     what = "fitted"
     # Of nested ones the last reads what the others put together.
     backwards = True
-
-    def wanted(self, op: ir.Operation) -> bool:
-        return op.name == "tensor.concat"
 
     def change(self, op: ir.Operation) -> str:
         return "its pieces are computed where they stand, in one loop" if _fuse(op) else ""

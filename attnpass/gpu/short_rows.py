@@ -18,9 +18,10 @@ from ..ir import (
     element_type,
     is_float,
     iterator_kinds,
+    loop_sizes,
+    loops_read,
     maps,
     printed,
-    ranked_shape,
     reduces,
     set_attribute,
     users,
@@ -185,30 +186,15 @@ class _SharedLoops:
 def _tensors(op: ir.Operation) -> list[tuple[ir.Value, maps.Positions]]:
     """The operands and results of a `linalg.generic`, each with its loops by dim; none of an op
     whose maps are no projected permutations."""
-    positions = maps.positions_of(op.attributes["indexing_maps"])
-    if positions is None:
-        return []
-    outer = len(op.operands) - len(op.results)
-    return [
-        *zip(op.operands, positions, strict=True),
-        *zip(op.results, positions[outer:], strict=True),
-    ]
-
-
-def _sizes(op: ir.Operation) -> dict[int, int | None]:
-    """How long the loops of an op run; None where that is known only at run time."""
-    return {
-        loop: size
-        for value, dims in _tensors(op)
-        for loop, size in zip(dims, ranked_shape(value) if dims else (), strict=True)
-        if loop is not None
-    }
+    read = loops_read(op)
+    written = [dims for _, dims in read[len(op.operands) - len(op.results) :]]
+    return [*read, *zip(op.results, written, strict=bool(read))]
 
 
 def _loop_over_rows(op: ir.Operation) -> int | None:
     """The loop along whose dim a workgroup can best take several rows: that with the most factors
     of two, the last of those."""
-    *outer, _ = sorted(_sizes(op).items())
+    *outer, _ = sorted(loop_sizes(op).items())
     known = [(size & -size, loop) for loop, size in outer if size]
     return max(known)[1] if known else None
 
@@ -216,7 +202,7 @@ def _loop_over_rows(op: ir.Operation) -> int | None:
 def _rows(op: ir.Operation, along: int, loops: _SharedLoops) -> _Rows | None:
     """How many rows a workgroup takes; None where a subgroup has no whole number of them, or where
     too few workgroups would be left."""
-    sizes = _sizes(op)
+    sizes = loop_sizes(op)
     row = len(sizes) - 1
     size, number = sizes[row], sizes[along]
     parts = printed.numbers(op.attributes[_CONFIGURATION], "partial_reduction")
@@ -282,7 +268,7 @@ def _configure_odd(function: ir.Operation) -> int:
     if len(roots) != 1 or not (_is_a_threads(roots[0]) or _is_one_by_one(roots[0])):
         return 0
     (root,), loops = roots, _SharedLoops(function)
-    sizes = _sizes(root)
+    sizes = loop_sizes(root)
     row = len(sizes) - 1
     size = sizes[row] or 0
     if size < _LEAST_NUMBERS or size % _LANES == 0:
@@ -370,5 +356,4 @@ def _of_a_workgroup(rank: int, is_sum: bool, is_root: bool, width: int, subgroup
     # What nothing reduces is cut into as much as a workgroup takes at once.
     part = 0 if is_sum else _LANES * subgroups * width
     lists |= {"workgroup": [*ones, part]} if is_root else {}
-    words = ", ".join(f"{name} = {numbers}" for name, numbers in lists.items())
-    return f"#iree_gpu.lowering_config<{{{words}}}>"
+    return printed.gpu_lowering(**lists)

@@ -26,6 +26,7 @@ from ..ir import (
     defining_op,
     element_type,
     fill_region,
+    is_inside,
     is_ranked_tensor,
     known_attribute,
     next_op,
@@ -235,21 +236,11 @@ def _loop_body(write: ir.Operation, value: ir.Value) -> ir.Block | None:
     while block != home:
         parent = block.owner.operation
         if parent.name in _LOOPS:
-            return None if _holds(parent, home) else block
+            return None if is_inside(home, parent) else block
         if parent.parent is None:
             return None
         block = parent.block
     return None
-
-
-def _holds(op: ir.Operation, block: ir.Block) -> bool:
-    """Whether a block is in a region of an op."""
-    owner = block.owner.operation
-    while owner != op:
-        if owner.parent is None:
-            return False
-        owner = owner.parent.operation
-    return True
 
 
 def _written_import(value: ir.Value) -> ir.Value | None:

@@ -15,6 +15,7 @@ from ...ir import (
     defining_op,
     element_bytes,
     element_type,
+    module_of,
     ranked_shape,
     sizes_of,
     users,
@@ -175,8 +176,5 @@ def _is_constant(value: ir.Value) -> bool:
     if op is None or op.name != "util.global.load":
         return op is not None and op.name == "arith.constant"
     name = ir.FlatSymbolRefAttr(op.attributes["global"]).value
-    module = op
-    while module.parent is not None:
-        module = module.parent.operation
-    table = ir.SymbolTable(module)
+    table = ir.SymbolTable(module_of(op))
     return name in table and "is_mutable" not in table[name].operation.attributes
