@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..ir import defining_op, enclosing, has_one_use, is_ranked_tensor, printed
+from ..ir import defining_op, enclosing, has_one_use, is_ranked_tensor, module_of, printed
 
 FUNCTIONS = ("func.func", "util.func")
 _RETURNS = ("func.return", "util.return")
@@ -59,6 +59,16 @@ def is_held(value: ir.Value) -> bool:
     """Whether a caller, a loop or a global holds a tensor: no op here makes it."""
     op = defining_op(value)
     return op is None or op.name in ("hal.tensor.import", "util.global.load")
+
+
+def is_made_once(value: ir.Value) -> bool:
+    """Whether IREE makes what is made of a value alone once, when the program is loaded."""
+    op = defining_op(value)
+    if op is None or op.name != "util.global.load":
+        return op is not None and op.name == "arith.constant"
+    name = ir.FlatSymbolRefAttr(op.attributes["global"]).value
+    table = ir.SymbolTable(module_of(op))
+    return name in table and "is_mutable" not in table[name].operation.attributes
 
 
 def argument_number(value: ir.Value) -> int | None:

@@ -58,6 +58,17 @@ def users(value: ir.Value) -> list[ir.Operation]:
     return found
 
 
+def readers_behind(
+    value: ir.Value, through: Callable[[ir.Operation], bool]
+) -> Iterator[ir.Operation]:
+    """The ops that read the elements of a value, or of what ops to look `through` make of it."""
+    for user in users(value):
+        if through(user):
+            yield from readers_behind(user.results[0], through)
+        elif user.name != "tensor.dim":
+            yield user
+
+
 def next_op(op: ir.Operation) -> ir.Operation:
     """The op behind `op` in its block; a defining op always has one, the terminator."""
     behind = ir.InsertionPoint.after(op).ref_operation

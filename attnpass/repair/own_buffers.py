@@ -100,13 +100,12 @@ def _made(build: Builder, kind: ir.RankedTensorType, value: ir.Attribute) -> ir.
     unknown = build.create("util.optimization_barrier", [i32], [known]).results[0]
     number = ir.DenseElementsAttr(value).get_splat_value()
 
-    def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+    def body(inner: Builder, _: Sequence[ir.Value]) -> ir.Value:
         other = inner.constant_number(0 if number.value else 1, element)
         same = inner.compare("eq", unknown, inner.constant_number(0, i32))
-        return [inner.select(same, inner.constant(number, element), other)]
+        return inner.select(same, inner.constant(number, element), other)
 
-    init = build.empty(list(kind.shape), element)
-    return build.generic([], [init], [tuple(range(len(kind.shape)))], body)[0]
+    return build.computed(list(kind.shape), element, body)
 
 
 def keep_returned(module: ir.Operation) -> list[str]:

@@ -473,7 +473,6 @@ def initial_values(module: ir.Operation, names: Sequence[str]) -> ir.Module:
             op.clone(ip=ir.InsertionPoint(made.body))
 
     def fill(build: Builder, arguments: Sequence[ir.Value]) -> list[ir.Value]:
-        del arguments
         globals_ = mutable_globals(module)
         loads = []
         for name in names:

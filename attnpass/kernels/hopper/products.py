@@ -101,7 +101,6 @@ class ProductPlan(ProductOffer):
     units: int
 
     def replace(self, facts: ProductFacts) -> ir.Operation:
-        del facts
         return _replace(self)
 
 

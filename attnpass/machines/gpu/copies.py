@@ -103,14 +103,12 @@ def _configure_move(ops: list[ir.Operation], subgroup: int) -> None:
     if not tile or _thread(tile, width)[-1] != width:
         return
     build = Builder(store)
-    everywhere = tuple(range(len(sizes)))
 
-    def read(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+    def read(inner: Builder, _: Sequence[ir.Value]) -> ir.Value:
         # By index: IREE drops a loop that hands on what it is given.
-        return [inner.extract(value, [inner.loop_index(dim) for dim in everywhere])]
+        return inner.extract(value, [inner.loop_index(dim) for dim in range(len(sizes))])
 
-    init = build.empty(sizes_of(value), element_type(value))
-    (copy,) = build.generic([], [init], [everywhere], read)
+    copy = build.computed(sizes_of(value), element_type(value), read)
     store.operands[0] = copy
     _attach(copy.owner, sizes, subgroup)
 
