@@ -9,6 +9,7 @@ package, extend `Target` and `Family` and register the latter as an entry point 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -31,6 +32,10 @@ class Worth:
 
     seconds: float | None
     reason: str
+
+
+# An op, and the attributes to configure it with, or why it keeps IREE's own configuration.
+Configured = tuple["ir.Operation", "dict[str, str] | Refusal"]
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,14 @@ class Target:
         """The attributes to configure this attention with, as text by name, each known to give
         right numbers here; or why there are none."""
         return Refusal(f"there is no table for {self.name}")
+
+    def projections(self, function: ir.Operation) -> Sequence[Configured]:
+        """The products of a dispatch's function that have tiles by their size, beside attention."""
+        return ()
+
+    def taken_products(self, function: ir.Operation) -> Sequence[Configured]:
+        """The products of few rows there with weights that are taken by index."""
+        return ()
 
     def loops_refusal(self, facts: AttentionFacts) -> str:
         """Why this attention has a configuration without vector loops of ours, or '' where there
