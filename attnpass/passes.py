@@ -57,7 +57,7 @@ REGISTRY: dict[str, str] = {
     "attn-gelu-tanh": "attnpass.repair.gelu_tanh:GeluTanh",
     "attn-generic-products": "attnpass.repair.generic_products:GenericProducts",
     "attn-half-maxima": "attnpass.repair.half_maxima:HalfMaxima",
-    "attn-hidden-rows": "attnpass.repair.fully_masked_rows:HiddenRows",
+    "attn-hidden-rows": "attnpass.repair.fully_masked_rows:FullyMaskedRows",
     "attn-hold-workspace": "attnpass.gpu.hold_workspace:HoldWorkspace",
     "attn-instance-norms": "attnpass.repair.instance_norms:InstanceNorms",
     "attn-integers-to-bf16": "attnpass.repair.integers_to_bf16:IntegersToBf16",
@@ -252,11 +252,12 @@ class OpPass(Pass):
     """A pass that does one thing to each op of a kind, in modules for its `backends`, and tells a
     reader `what` it was; `kind` is what such an op is called, if not by its name.
 
-    Ops are found before any is changed, the last first with `backwards`; `in_bodies` of linalg ops,
-    too, where scalars are wanted. Those of a front end have no effect but their results: `erases`
-    says so.
+    Wanted are the `ops` of these names. They are found before any is changed, the last first with
+    `backwards`; `in_bodies` of linalg ops, too, where scalars are wanted. Those of a front end have
+    no effect but their results: `erases` says so.
     """
 
+    ops: ClassVar[tuple[str, ...]] = ()
     what: ClassVar[What] = "repaired"
     kind: ClassVar[str] = ""
     backwards: ClassVar[bool] = False
@@ -265,7 +266,7 @@ class OpPass(Pass):
 
     def wanted(self, op: ir.Operation) -> bool:
         """Whether this may be such an op."""
-        raise NotImplementedError
+        return op.name in self.ops
 
     def change(self, op: ir.Operation) -> str:
         """Does it to an op, and says what; '' where the op stays. An op that has no users behind

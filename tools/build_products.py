@@ -57,7 +57,7 @@ HEADERS |= {"streamed": HEADERS["turned"]}
 # Columns of a workgroup's result, or of a block of them.
 COLUMNS = {"few_rows": 16, "narrow": 128, "streamed": 64}
 # How `streamed` is built: rows at most, workgroups of a cluster and on a multiprocessor, blocks of
-# 64 columns in a tile. See attnpass/kernels/hopper/few_rows.py for when each is taken.
+# 64 columns in a tile. See attnpass/kernels/hopper/streamed.py for when each is taken.
 STREAMED = ((16, 4, 2, 1), (16, 2, 3, 2), (64, 4, 2, 1), (64, 2, 1, 1), (64, 2, 2, 2))
 # Bytes of shared memory of each of so many workgroups.
 ROOMS = {1: 226 * 1024, 2: 111 * 1024, 3: 73 * 1024}

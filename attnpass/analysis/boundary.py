@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..ir import defining_op, has_one_use, is_ranked_tensor, printed
+from ..ir import defining_op, enclosing, has_one_use, is_ranked_tensor, module_of, printed
 
 FUNCTIONS = ("func.func", "util.func")
 _RETURNS = ("func.return", "util.return")
@@ -51,17 +51,24 @@ class Exit:
 
 def public_function(op: ir.Operation) -> ir.Operation | None:
     """The public function that `op` is in; None in a private one, which calls reach."""
-    while op.name not in FUNCTIONS:
-        if op.parent is None:
-            return None
-        op = op.parent.operation
-    return None if printed.is_hidden(op) else op
+    function = next((one for one in enclosing(op) if one.name in FUNCTIONS), None)
+    return None if function is None or printed.is_hidden(function) else function
 
 
 def is_held(value: ir.Value) -> bool:
     """Whether a caller, a loop or a global holds a tensor: no op here makes it."""
     op = defining_op(value)
     return op is None or op.name in ("hal.tensor.import", "util.global.load")
+
+
+def is_made_once(value: ir.Value) -> bool:
+    """Whether IREE makes what is made of a value alone once, when the program is loaded."""
+    op = defining_op(value)
+    if op is None or op.name != "util.global.load":
+        return op is not None and op.name == "arith.constant"
+    name = ir.FlatSymbolRefAttr(op.attributes["global"]).value
+    table = ir.SymbolTable(module_of(op))
+    return name in table and "is_mutable" not in table[name].operation.attributes
 
 
 def argument_number(value: ir.Value) -> int | None:
@@ -147,10 +154,7 @@ def _permute_sizes(
 
 
 def _function_around(op: ir.Operation) -> ir.Operation:
-    while op.name not in FUNCTIONS:
-        assert op.parent is not None
-        op = op.parent.operation
-    return op
+    return next(one for one in enclosing(op) if one.name in FUNCTIONS)
 
 
 def _update_function_type(function: ir.Operation) -> None:

@@ -19,6 +19,7 @@ from ..ir import (
     defining_op,
     is_ranked_tensor,
     known_attribute,
+    module_of,
     ranked_shape,
     symbol_name,
     yielded,
@@ -201,11 +202,8 @@ def pieces_at(
 
 def _defined(load: ir.Operation) -> ir.Operation | None:
     """The global of this module that is loaded."""
-    root = load
-    while root.parent is not None:
-        root = root.parent.operation
     name = ir.FlatSymbolRefAttr(load.attributes["global"]).value
-    found = (op for op in body_ops(root) if op.name == "util.global")
+    found = (op for op in body_ops(module_of(load)) if op.name == "util.global")
     return next((op for op in found if symbol_name(op) == name), None)
 
 

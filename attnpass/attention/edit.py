@@ -228,15 +228,15 @@ class AttentionEdit:
         if all(dim is None or len(self._dims.of[dim]) == 1 for dim in positions):
             return value, new
         sizes = sizes_of(value)
-        pieces = [
+        parts = [
             [sizes[at]] if dim is None or len(self._dims.of[dim]) == 1 else self._dims.sizes[dim]
             for at, dim in enumerate(positions)
         ]
         producer = defining_op(value)
         if producer is not None and producer.name == "tensor.empty":
-            flat = [size for parts in pieces for size in parts]
+            flat = [size for parts in parts for size in parts]
             return self._build.empty(flat, element_type(value)), new
-        return self._build.split_dims(value, pieces), new
+        return self._build.split_dims(value, parts), new
 
     def _follow_dims(self, op: ir.Operation) -> None:
         """Gives the reads of positions in a region the new dims: of one in parts the sum of their

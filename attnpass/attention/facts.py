@@ -42,6 +42,11 @@ INDEX = "iree_linalg_ext.index"
 CONFIGURATION_ATTRIBUTES = ("compilation_info", "lowering_config", "decomposition_config")
 
 
+def configured_by(op: ir.Operation) -> str:
+    """Name of an attribute that says how an op is to be compiled, or ''."""
+    return next((name for name in CONFIGURATION_ATTRIBUTES if name in op.attributes), "")
+
+
 @dataclass(frozen=True)
 class AttentionFacts:
     """What one attention op computes.

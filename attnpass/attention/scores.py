@@ -243,24 +243,24 @@ def position_mask(
     # Kernels are made for masks that tell keys apart.
     dims = tuple(dim for dim in range(facts.num_dims) if dim in used or dim in facts.k2)
     loops = {dim: loop for loop, dim in enumerate(dims)}
-    given = [facts.value("mask")] if facts.has_mask else []
+    places = tuple(None if dim is None else loops[dim] for dim in own)
+    given = [(facts.value("mask"), places)] if facts.has_mask else []
     boolean = all(step.hidden == float("-inf") for step in steps) and (
         not given or facts.element_types["mask"] == "i1"
     )
     build = Builder(facts.op)
     kind = ir.IntegerType.get_signless(1) if boolean else score(facts.op).type
 
-    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
+    def body(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
         wanted = [step.value for step in steps]
         values = copied(facts.op, wanted, inner, lambda dim: inner.loop_index(loops[dim]))
         mask = x[0] if given else None
         if boolean:
-            return [_all_hold(inner, mask, zip(steps, values, strict=True))]
-        return [_sum(inner, mask, kind, zip(steps, values, strict=True))]
+            return _all_hold(inner, mask, zip(steps, values, strict=True))
+        return _sum(inner, mask, kind, zip(steps, values, strict=True))
 
-    init = build.empty([iteration_size(facts, dim) for dim in dims], kind)
-    reads = [tuple(None if dim is None else loops[dim] for dim in own)] if given else []
-    return build.generic(given, [init], [*reads, tuple(range(len(dims)))], body)[0], dims
+    sizes = [iteration_size(facts, dim) for dim in dims]
+    return build.computed(sizes, kind, body, *given), dims
 
 
 def _dims_read(op: ir.Operation, steps: Sequence[PositionStep]) -> set[int]:

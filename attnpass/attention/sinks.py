@@ -52,14 +52,12 @@ class SinkScores:
         output = facts.map_of("output")
         sizes = dict(zip(output, sizes_of(facts.value("output")), strict=True))
 
-        def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
+        def body(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
             score = inner.cast_float(x[0], f32)
-            return [score if alike else inner.mulf(score, factor)]
+            return score if alike else inner.mulf(score, factor)
 
-        init = build.empty([sizes[dim] for dim in dims] or [1], f32)
         own = tuple(None if dim is None else dims.index(dim) for dim in self.dims)
-        everywhere = tuple(range(max(len(dims), 1)))
-        return build.generic([self.scores], [init], [own, everywhere], body)[0]
+        return build.computed([sizes[dim] for dim in dims] or [1], f32, body, (self.scores, own))
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from iree.compiler import ir
 
 from ..ir import (
@@ -63,6 +61,12 @@ def widened_from(value: ir.Value, size: int = 1) -> ir.Value | None:
     return source if element_bytes(source) == size else None
 
 
+def below_widening(value: ir.Value) -> ir.Value:
+    """What a value is widened from, if that has 16 bits: products of these are exact in f32."""
+    source = widened_from(value, 2)
+    return value if source is None else source
+
+
 def _only_widens(op: ir.Operation) -> bool:
     """Whether a generic yields each element of its one input, widened, in its place."""
     if op.name != "linalg.generic" or len(op.operands) != 2:
@@ -85,10 +89,6 @@ def widen(build: Builder, value: ir.Value, kind: str) -> ir.Value:
 def cast_elements(build: Builder, value: ir.Value, kind: ir.Type, op: str) -> ir.Value:
     """A tensor with the cast `op` to `kind` of each element of `value`, in a `linalg.generic` that
     IREE can fuse with what makes `value`."""
-    sizes = sizes_of(value)
-    axes = tuple(range(len(sizes)))
-
-    def body(inner: Builder, elements: Sequence[ir.Value]) -> list[ir.Value]:
-        return [inner.create(op, [kind], [elements[0]]).results[0]]
-
-    return build.generic([value], [build.empty(sizes, kind)], [axes, axes], body)[0]
+    return build.computed(
+        sizes_of(value), kind, lambda inner, x: inner.convert(op, x[0], kind), value
+    )

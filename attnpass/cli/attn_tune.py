@@ -168,12 +168,11 @@ def _nothing(manifest: Manifest) -> str:
 
 
 def _measure(folder: Path, options: TuneOptions) -> None:
-    from ..tuning.measure import FolderError, measure_all
+    from ..tuning.compiles import as_user_errors
+    from ..tuning.measure import measure_all
 
-    try:
+    with as_user_errors():
         counts = measure_all(folder, options.run_limit, options.quiet)
-    except FolderError as error:
-        raise AttnError(error.why, error.folder) from None
     words = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     _say(options, f"{words or 'nothing'} of the candidates in {folder}")
 

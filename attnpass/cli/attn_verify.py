@@ -159,13 +159,11 @@ def _settings(options: VerifyOptions) -> VerifySettings:
 
 
 def _run(folder: Path, options: VerifyOptions) -> int:
-    from ..tuning.measure import FolderError
+    from ..tuning.compiles import as_user_errors
     from ..verify.run import run_all
 
-    try:
+    with as_user_errors():
         counts = run_all(folder, options.run_limit, options.quiet)
-    except FolderError as error:
-        raise AttnError(error.why, error.folder) from None
     words = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     print(f"attn-verify: {words or 'nothing'} of the modules in {folder}", file=sys.stderr)
     return 0

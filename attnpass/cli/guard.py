@@ -197,7 +197,6 @@ class _Relay:
         self._timer.daemon = True
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        del frame
         if not self.asked:
             self.asked = number
             self._timer.start()
@@ -224,7 +223,6 @@ class _Terminated(BaseException):
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
-    del frame
     signal.signal(number, signal.SIG_IGN)
     raise _Terminated(number)
 
@@ -236,7 +234,6 @@ def _interruptible(body: Callable[[], int], mask: Iterable[int]) -> int:
     interrupts = _Interrupts()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        del number, frame
         if interrupts.another():
             raise KeyboardInterrupt
 

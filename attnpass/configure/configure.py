@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -10,12 +11,9 @@ from ..attention.facts import AttentionFacts, describe, find_ops
 from ..errors import AttnError
 from ..ir import Refusal, descendants, set_attribute, symbol_name
 from ..kernels import kernels_in
-from ..machines import Target
+from ..machines import Configured, Target
 from ..machines.gpu import copies as gpu_copies
 from ..machines.known_faults import own_is_wrong
-from ..machines.nvidia import contractions as nvidia_contraction
-from ..machines.nvidia import taken_weights
-from ..machines.nvidia.machine import Nvidia
 from ..machines.table import Table, load_table
 from ..machines.user_specs import UserSpecs
 from ..passes import PassContext, TargetPass, option
@@ -61,10 +59,10 @@ class Configure(TargetPass):
             _configure_copies(module, target, theirs)
         if changed and target and target.is_gpu:
             block_divisor_inference(module)
-        if isinstance(target, Nvidia) and self.contractions and attends:
-            changed |= _configure_contractions(module, target, report, theirs)
-        if isinstance(target, Nvidia):
-            changed |= _configure_taken_weights(module, target, report, theirs)
+        if target and self.contractions and attends:
+            changed |= _configure_products(module, target, target.projections, theirs, report)
+        if target:
+            changed |= _configure_products(module, target, target.taken_products, theirs, report)
         return changed
 
 
@@ -123,28 +121,17 @@ def _configure_copies(module: ir.Operation, target: Target, theirs: dict[str, st
         gpu_copies.configure(function, target.subgroup, all_copies=target.copies_were_timed)
 
 
-def _configure_contractions(
-    module: ir.Operation, target: Target, report: Report, theirs: dict[str, str]
+def _configure_products(
+    module: ir.Operation,
+    target: Target,
+    configured: Callable[[ir.Operation], Sequence[Configured]],
+    theirs: dict[str, str],
+    report: Report,
 ) -> bool:
     changed = False
     for function in _functions(module, without=theirs):
-        facts = nvidia_contraction.find(function)
-        if facts is not None:
-            found = nvidia_contraction.configuration(facts, target)
-            about = op_of(facts.op, "contraction")
-            changed |= _attach(about, facts.op, found, target, report)
-    return changed
-
-
-def _configure_taken_weights(
-    module: ir.Operation, target: Target, report: Report, theirs: dict[str, str]
-) -> bool:
-    changed = False
-    for function in _functions(module, without=theirs):
-        for facts in taken_weights.find(function):
-            about = op_of(facts.op, "contraction")
-            found = taken_weights.configuration(facts)
-            changed |= _attach(about, facts.op, found, target, report)
+        for op, found in configured(function):
+            changed |= _attach(op_of(op, "contraction"), op, found, target, report)
     return changed
 
 

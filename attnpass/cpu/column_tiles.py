@@ -18,8 +18,8 @@ from ..ir import (
     is_ranked_tensor,
     is_used,
     maps,
+    readers_behind,
     reduces,
-    users,
 )
 from ..ir.views import RESHAPES
 
@@ -61,10 +61,7 @@ def _in_order(ops: list[ir.Operation]) -> list[ir.Operation]:
 
 def readers(value: ir.Value) -> list[ir.Operation]:
     """What reads a value, by reshapes that join or cut rows or not."""
-    found: list[ir.Operation] = []
-    for user in users(value):
-        found += readers(user.results[0]) if _keeps_columns(user) else [user]
-    return [op for op in found if op.name != "tensor.dim"]
+    return list(readers_behind(value, _keeps_columns))
 
 
 def _keeps_columns(op: ir.Operation) -> bool:

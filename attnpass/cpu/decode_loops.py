@@ -61,7 +61,7 @@ class DecodeLoops(TileLoops):
         scale = v.op("arith.mulf", v.wide(self.facts.value("scale")), LOG2_E)
         dim = self.facts.map_of("query").index(self.head)
         for row in map(v.number, range(self.count)):
-            for at, width in self.pieces(v):
+            for at, width in self.vectors_of_head(v):
                 place = self.place(v, "query", row=row, head=at)
                 part = v.wide(v.read(self.facts.value("query"), place, [dim], [width], [True]))
                 v.store(v.op("arith.mulf", part, v.spread(scale, width)), self.queries, row, at)
@@ -95,7 +95,7 @@ class DecodeLoops(TileLoops):
             stream.buffer, [v.number(0) if dim is None else place[dim] for dim in stream.dims]
         )
 
-    def pieces(self, v: Vectors) -> list[tuple[ir.Value, int]]:
+    def vectors_of_head(self, v: Vectors) -> list[tuple[ir.Value, int]]:
         """Vectors, as (first element, lanes), that the head dim goes into."""
         lanes = self.tiles.lanes
         return [

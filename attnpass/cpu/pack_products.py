@@ -16,6 +16,7 @@ from math import prod
 
 from iree.compiler import ir
 
+from ..analysis.boundary import is_made_once
 from ..attention.barrier import compute_barrier
 from ..attention.facts import find_ops
 from ..ir import (
@@ -28,7 +29,6 @@ from ..ir import (
     erase_dead,
     maps,
     set_attribute,
-    symbol_name,
 )
 from ..ir.contractions import is_contraction, read_contraction
 from ..ir.views import WHOLE, below_views, view_before
@@ -138,9 +138,7 @@ def _widened(build: Builder, rows: ir.Value, kind: ir.Type) -> ir.Value:
     """Rows in a wider type, in memory: a product would cast each element once a tile of columns."""
     if element_type(rows) == kind:
         return rows
-    init = build.empty(static_sizes(rows), kind)
-    whole = (0, 1)
-    (wide,) = build.generic([rows], [init], [whole, whole], lambda b, x: [_cast(b, x[0], kind)])
+    wide = build.computed(static_sizes(rows), kind, lambda b, x: _cast(b, x[0], kind), rows)
     return compute_barrier(build, wide)
 
 
@@ -173,19 +171,6 @@ def _packed(build: Builder, product: RowsTimesWeights, width: int) -> ir.Value:
     return build.collapse(packed, [[0], [1], [2, 3]])
 
 
-def _is_constant(value: ir.Value, mutable: set[str]) -> bool:
-    """Whether IREE makes a copy of a value once, when the module is loaded."""
-    op = defining_op(value)
-    if op is None or op.name != "util.global.load":
-        return op is not None and op.name == "arith.constant"
-    return ir.FlatSymbolRefAttr(op.attributes["global"]).value not in mutable
-
-
-def _mutable_globals(module: ir.Operation) -> set[str]:
-    found = collect(module, lambda op: op.name == "util.global", bodies=False)
-    return {symbol_name(op) for op in found if "is_mutable" in op.attributes}
-
-
 @dataclass(frozen=True)
 class PackProducts(TargetPass):
     """Copies constant weights of products in f32, f16 and bf16 beside attention (projections, MLPs)
@@ -201,11 +186,11 @@ class PackProducts(TargetPass):
         target = self.target_for(module, context)
         if not isinstance(target, Cpu) or not find_ops(module):
             return False
-        mutable, changed = _mutable_globals(module), False
+        changed = False
         # The last first: a sum of two results joins the later product, which it has to wait for.
         for op in reversed(collect(module, is_contraction, bodies=False)):
             product = describe(op)
-            if product is None or not _is_constant(product.weights, mutable):
+            if product is None or not is_made_once(product.weights):
                 continue
             sizes = (product.count, product.columns, product.depth)
             tile = product_tile(*sizes, target.vector_bytes)

@@ -18,7 +18,7 @@ from iree.compiler import ir
 from ..codegen.kernel import load_of
 from ..ir import Builder, body_names, element_bytes, element_type_name
 from ..ir.contractions import ContractionFacts, read_contraction
-from ..machines.cpu.few_rows import BLOCK_LINES, LEAST_WEIGHTS, MOST_ROWS, RowTiles
+from ..machines.cpu.product_tiles import BLOCK_LINES, LEAST_WEIGHTS, MOST_ROWS, RowTiles
 from .decode_loops import AHEAD_BYTES, LINE_BYTES
 from .vectors import Vectors
 
@@ -99,14 +99,21 @@ def _columns(facts: ContractionFacts, weights: int) -> tuple[int, ...]:
     return facts.n if weights == 1 else facts.m
 
 
-def read_few_rows(op: ir.Operation, least_weights: int = LEAST_WEIGHTS) -> RowProduct | None:
-    """The product of few rows with a matrix that `op` is; None for another op, for more rows or a
-    number of them that is known only at run time, for few weights, for several matrices, and for a
-    sum over several dims."""
+def _one_matrix(op: ir.Operation) -> ContractionFacts | None:
+    """The contraction over one dim with one matrix that `op` is, each dim of which has a loop."""
     facts = read_contraction(op)
     if facts is None or len(facts.k) != 1 or any(facts.sizes[loop] != 1 for loop in facts.batch):
         return None
-    if any(None in dims for dims in (facts.left, facts.right, facts.result)):
+    has_loops = all(None not in dims for dims in (facts.left, facts.right, facts.result))
+    return facts if has_loops else None
+
+
+def read_row_product(op: ir.Operation, least_weights: int = LEAST_WEIGHTS) -> RowProduct | None:
+    """The product of few rows with a matrix that `op` is; None for another op, for more rows or a
+    number of them that is known only at run time, for few weights, for several matrices, and for a
+    sum over several dims."""
+    facts = _one_matrix(op)
+    if facts is None:
         return None
     sizes = facts.sizes
     found = [
@@ -124,16 +131,12 @@ def read_few_rows(op: ir.Operation, least_weights: int = LEAST_WEIGHTS) -> RowPr
     return None if few else found[counts.index(count)]
 
 
-def read_many_rows(op: ir.Operation, least_weights: int = LEAST_WEIGHTS) -> RowProduct | None:
+def read_tall_product(op: ir.Operation, least_weights: int = LEAST_WEIGHTS) -> RowProduct | None:
     """The product of more rows, or of any number of them, with a matrix whose columns are innermost
     in the result; None for another op, for few weights, for several matrices, and for a sum over
     several dims."""
-    facts = read_contraction(op)
-    if facts is None or len(facts.k) != 1 or any(facts.sizes[loop] != 1 for loop in facts.batch):
-        return None
-    if any(None in dims for dims in (facts.left, facts.right, facts.result)):
-        return None
-    if not facts.m or not facts.n:
+    facts = _one_matrix(op)
+    if facts is None or not facts.m or not facts.n:
         return None
     found = RowProduct(facts, 0, 1) if facts.result[-1] in facts.n else RowProduct(facts, 1, 0)
     sizes, columns = facts.sizes, (*found.outer, found.column)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from ..ir import Builder, element_bytes, element_type
-from ..machines.cpu.many_rows import NEAR_BYTES, TallTiles
+from ..machines.cpu.product_tiles import NEAR_BYTES, TallTiles
 from .decode_loops import LINE_BYTES
 from .product_loops import Place, ProductLoops, RowProduct, buffer_of
 from .vectors import Vectors, whole_steps

@@ -13,14 +13,13 @@ from ..codegen.kernel import kernels_for
 from ..ir import Refusal, collect, erase, reduces, remove_attributes, set_attribute
 from ..ir.contractions import is_contraction
 from ..machines import parse_target
-from ..machines.cpu.few_rows import RowTiles, row_tiles
 from ..machines.cpu.machine import Cpu
-from ..machines.cpu.many_rows import TallTiles, tall_tiles
+from ..machines.cpu.product_tiles import RowTiles, TallTiles, row_tiles, tall_tiles
 from ..passes import Pass, PassContext
 from ..report.ops import op_of
 from ..report.records import Report
 from .lowering import lower_kernel, lower_vectors, tile, vectorize
-from .product_loops import RowLoops, RowProduct, known, read_few_rows, read_many_rows, unfit
+from .product_loops import RowLoops, RowProduct, known, read_row_product, read_tall_product, unfit
 from .row_sums import widen_row_sums
 from .tall_loops import TallLoops
 from .wide_ops import OPEN_ROWS
@@ -46,7 +45,9 @@ def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool
 
 
 def _products(function: ir.Operation) -> list[RowProduct]:
-    found = [read_few_rows(op) or read_many_rows(op) for op in collect(function, is_contraction)]
+    found = [
+        read_row_product(op) or read_tall_product(op) for op in collect(function, is_contraction)
+    ]
     return [product for product in found if product is not None]
 
 
@@ -110,7 +111,7 @@ def _configuration(product: RowProduct, tiles: RowTiles | TallTiles) -> str:
 
 
 def _put(function: ir.Operation, tiles: RowTiles | TallTiles) -> str:
-    read = read_many_rows if isinstance(tiles, TallTiles) else read_few_rows
+    read = read_tall_product if isinstance(tiles, TallTiles) else read_row_product
     found = (read(op, least_weights=0) for op in collect(function, is_contraction))
     products = [product for product in found if product is not None]
     if len(products) != 1:

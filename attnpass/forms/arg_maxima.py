@@ -139,15 +139,11 @@ def _least(kind: ir.Type, is_max: bool) -> float:
 def _cast(build: Builder, places: ir.Value, kind: ir.Type) -> ir.Value:
     if element_type(places) == kind:
         return places
-    every = tuple(range(len(ranked_shape(places))))
     if isinstance(kind, ir.IndexType):
         name = "arith.index_cast"
     else:
         name = "arith.extsi" if ir.IntegerType(kind).width > 32 else "arith.trunci"
-    init = build.empty(sizes_of(places), kind)
-    return build.generic(
-        [places], [init], [every, every], lambda b, x: [b.convert(name, x[0], kind)]
-    )[0]
+    return build.computed(sizes_of(places), kind, lambda b, x: b.convert(name, x[0], kind), places)
 
 
 # What is an argmax ------------------------------------------------------------------------------

@@ -42,9 +42,8 @@ class JoinRepeats(OpPass):
         result, build = op.results[0], Builder(op)
         sizes = sizes_of(joined.source)
         shape = [product([sizes[dim] for dim in run.source]) for run in joined.runs]
-        init = build.empty(shape, element_type(result))
-        reads = [dims, tuple(range(len(joined.runs)))]
-        (made,) = build.generic([repeat.source], [init], reads, lambda _, scalars: [scalars[0]])
+        kind = element_type(result)
+        made = build.computed(shape, kind, lambda _, x: x[0], (repeat.source, dims))
         result.replace_all_uses_with(made)
         return "repeats along one dim what was repeated along several that are joined"
 

@@ -42,12 +42,10 @@ class MatchReshapes(OpPass):
 
     name = "attn-match-reshapes"
     summary = "NVIDIA GPUs: reshapes with computed sizes cut and join dims"
+    ops = ("tensor.reshape",)
     backends = ("cuda",)
 
     what = "fitted"
-
-    def wanted(self, op: ir.Operation) -> bool:
-        return op.name == "tensor.reshape"
 
     def change(self, op: ir.Operation) -> str:
         return "its sizes say which dims it cuts and joins" if _match(op) else ""

@@ -94,13 +94,9 @@ def truth_mask(facts: AttentionFacts) -> str:
 
 def _lowest_bits(mask: ir.Value, build: Builder) -> ir.Value:
     i1 = ir.IntegerType.get_signless(1, mask.context)
-    everywhere = tuple(range(len(sizes_of(mask))))
-
-    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
-        return [inner.convert("arith.trunci", x[0], i1)]
-
-    init = build.empty(sizes_of(mask), i1)
-    return build.generic([mask], [init], [everywhere, everywhere], body)[0]
+    return build.computed(
+        sizes_of(mask), i1, lambda inner, x: inner.convert("arith.trunci", x[0], i1), mask
+    )
 
 
 def _unpacked(mask: ir.Value, build: Builder) -> ir.Value:
@@ -116,7 +112,7 @@ def _unpacked(mask: ir.Value, build: Builder) -> ir.Value:
     packed = build.create("flow.tensor.bitcast", [kind], operands, attributes).results[0]
     extents = [build.size(size) for size in sizes]
 
-    def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+    def body(inner: Builder, _: Sequence[ir.Value]) -> ir.Value:
         index = ir.IndexType.get(mask.context)
         place = inner.constant_index(0)
         for loop, extent in enumerate(extents):
@@ -130,9 +126,9 @@ def _unpacked(mask: ir.Value, build: Builder) -> ir.Value:
         byte = inner.extract(packed, [at])
         shift = inner.convert("arith.index_cast", bit, i8)
         shifted = inner.apply("arith.shrui", byte, shift)
-        return [inner.convert("arith.trunci", shifted, i1)]
+        return inner.convert("arith.trunci", shifted, i1)
 
-    return build.generic([], [build.empty(sizes, i1)], [tuple(range(len(sizes)))], body)[0]
+    return build.computed(sizes, i1, body)
 
 
 class NormalForm(Pass):

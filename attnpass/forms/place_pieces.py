@@ -19,10 +19,8 @@ class PlacePieces(OpPass):
 
     name = "attn-place-pieces"
     summary = "pieces of a concat are copied once, not transposed and back"
+    ops = ("tensor.concat",)
     what = "fitted"
-
-    def wanted(self, op: ir.Operation) -> bool:
-        return op.name == "tensor.concat"
 
     def change(self, op: ir.Operation) -> str:
         dim = ir.IntegerAttr(op.attributes["dim"]).value

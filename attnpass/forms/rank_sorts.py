@@ -96,7 +96,7 @@ class _Sort:
         read = [
             number
             for number in range(len(self.operands))
-            if any(_is_read(argument) for argument in arguments[2 * number : 2 * number + 2])
+            if any(is_used(argument) for argument in arguments[2 * number : 2 * number + 2])
         ]
         other = self._at(self.rank)
         compared: dict[int, ir.Value] = {}
@@ -157,8 +157,8 @@ class _Sort:
             return order_of_few(self.build, value, self.dim, self.kept, runs)
         rows = tuple(dim for dim in self.all_dims if dim != self.dim)
         _, places = largest_places(self.build, ComparedRows(value, self.dim, rows, is_max=True))
-        init = self.build.empty(self._kept_sizes(), self.i32)
-        return self.build.generic([places], [init], [rows, self.all_dims], lambda _, x: [x[0]])[0]
+        sizes = self._kept_sizes()
+        return self.build.computed(sizes, self.i32, lambda _, x: x[0], (places, rows))
 
     def _falling(self) -> ir.Value | None:
         """The operand of floats of which the largest come first; None if the order is another."""
@@ -190,17 +190,16 @@ class _Sort:
         numbers."""
         kind = element_type(self.op.results[number])
         operand = self.operands[number] if number < len(self.operands) else None
-        init = self.build.empty(self._kept_sizes(), kind)
 
-        def body(inner: Builder, scalars: Sequence[ir.Value]) -> Sequence[ir.Value]:
+        def body(inner: Builder, scalars: Sequence[ir.Value]) -> ir.Value:
             place = inner.to_index(scalars[0])
             if operand is None or counts_along(operand, self.dim):
-                return [inner.convert("arith.index_cast", place, kind)]
+                return inner.convert("arith.index_cast", place, kind)
             places = [inner.loop_index(loop) for loop in self.all_dims]
             places[self.dim] = place
-            return [inner.extract(operand, places)]
+            return inner.extract(operand, places)
 
-        return self.build.generic([order], [init], [self.all_dims, self.all_dims], body)[0]
+        return self.build.computed(self._kept_sizes(), kind, body, order)
 
     def replace(self, old: ir.Value, new: ir.Value) -> None:
         """Gives the readers of a result what stands in its place."""
@@ -276,10 +275,6 @@ def _compare_with_nan(inner: Builder, op: ir.Operation, operands: Sequence[ir.Va
     return copy_steps([op], inner, dict(zip(op.operands, operands, strict=True)), inner.loop_index)[
         op.results[0]
     ]
-
-
-def _is_read(argument: ir.Value) -> bool:
-    return any(True for _ in argument.uses)
 
 
 def _first_elements(op: ir.Operation, dim: int) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..ir import defining_op, known_attribute
+from ..ir import defining_op, full_name, known_attribute
 from ..ir.printed import torch_element, torch_shape, torch_tensor
 from ..ir.torch_ops import TorchBuilder
 from ..passes import OpPass
@@ -49,7 +49,7 @@ class SelectWrites(OpPass):
     erases = True
 
     def wanted(self, op: ir.Operation) -> bool:
-        return op.name in (_SOURCE, _VALUE, _ADD) or _onnx_name(op) in _ONNX
+        return full_name(op) in (_SOURCE, _VALUE, _ADD, *_ONNX)
 
     def change(self, op: ir.Operation) -> str:
         writes = _onnx_writes(op) if op.name == _OPERATOR else _writes(op)
@@ -83,10 +83,6 @@ def _writes(op: ir.Operation) -> _RowWrites | None:
     rank = len(torch_shape(tensor.type))
     dim = ir.IntegerAttr(made.attributes["value"]).value
     return _RowWrites(tensor, dim % max(rank, 1), index, new, op.name == _ADD)
-
-
-def _onnx_name(op: ir.Operation) -> str:
-    return ir.StringAttr(op.attributes["name"]).value if op.name == _OPERATOR else ""
 
 
 def _onnx_writes(op: ir.Operation) -> _RowWrites | None:

@@ -90,9 +90,9 @@ def _make_once(facts: AttentionFacts, invariant: InvariantDims, dead_ops: DeadOp
     everywhere = tuple(range(len(bottom.layout.dims)))
     kept = tuple(None if dim in lost else dim for dim in everywhere)
     build = Builder(op)
-    init = build.empty(sizes_of(bottom.value), element_type(bottom.value))
-    repeat = build.generic([one], [init], [kept, everywhere], lambda _, x: [x[0]])
-    bottom.value.replace_all_uses_with(repeat[0])
+    sizes, kind = sizes_of(bottom.value), element_type(bottom.value)
+    repeat = build.computed(sizes, kind, lambda _, x: x[0], (one, kept))
+    bottom.value.replace_all_uses_with(repeat)
     dead_ops.append(op)
     return True
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..ir import Builder, Size, defining_op, maps, ranked_shape, sizes_of, users
+from ..ir import Builder, Size, defining_op, maps, ranked_shape, readers_behind, sizes_of
 from ..ir.attributes import index_array
 from ..ir.contractions import is_contraction
 from ..ir.views import REORDERS, SLICE, DimRun, view_of
@@ -31,11 +31,9 @@ class SliceHeads(OpPass):
 
     name = "attn-slice-heads"
     summary = "parts of a packed tensor are sliced as heads, which needs no copy"
+    ops = ("tensor.expand_shape", SLICE)
     what = "fitted"
     kind = "slice"
-
-    def wanted(self, op: ir.Operation) -> bool:
-        return op.name in ("tensor.expand_shape", SLICE)
 
     def change(self, op: ir.Operation) -> str:
         if op.name == SLICE:
@@ -90,11 +88,7 @@ def _is_whole(run: DimRun, source: Sequence[Size], result: Sequence[Size]) -> bo
 
 def _readers(value: ir.Value) -> Iterator[ir.Operation]:
     """The ops that read a value, behind transposes, reshapes and slices of it."""
-    for user in users(value):
-        if user.name in _MOVES:
-            yield from _readers(user.results[0])
-        elif user.name != "tensor.dim":
-            yield user
+    return readers_behind(value, lambda op: op.name in _MOVES)
 
 
 def _reads_in_place(op: ir.Operation) -> bool:

@@ -188,14 +188,12 @@ def _last(op: ir.Operation, build: Builder) -> ir.Value:
     if _is_empty(original):
         scalar = build.splat(0, element_type(original))
 
-    def take(inner: Builder, scalars: Sequence[ir.Value]) -> Sequence[ir.Value]:
+    def take(inner: Builder, scalars: Sequence[ir.Value]) -> ir.Value:
         found = inner.compare("sgt", scalars[0], inner.splat(0, i32))
         number = inner.select(found, inner.subi(scalars[0], 1), inner.splat(0, i32))
         places = [inner.to_index(number), *map(inner.loop_index, dims[1:])]
         other = scalars[1] if scalar is None else scalar
-        return [inner.select(found, inner.extract(updates, places), other)]
+        return inner.select(found, inner.extract(updates, places), other)
 
-    inputs = [last] if scalar is not None else [last, original]
-    made = build.empty(sizes, element_type(original))
-    maps = [(0,), *[dims] * (len(inputs) - 1), dims]
-    return build.generic(inputs, [made], maps, take)[0]
+    others = [] if scalar is not None else [original]
+    return build.computed(sizes, element_type(original), take, (last, (0,)), *others)

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from ..codegen.kernel import cuda_kernels
-from ..ir import collect, maps, printed, set_attribute
+from ..ir import collect, loop_sizes, maps, printed, set_attribute
 from ..passes import Pass, PassContext
-from .short_rows import loop_sizes
 
 _CONFIGURATION = "lowering_config"
 _PIPELINE = "TileAndFuse"

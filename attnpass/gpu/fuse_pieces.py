@@ -111,14 +111,11 @@ def _make_loop(
         return False
     build = Builder(op)
     writer = PieceWriter(build, made, reader.loops)
-    init = build.empty(blocks.split(sizes_of(value)), element_type(value))
 
-    def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
-        values = [writer.value(one, inner) for one in made]
-        return [_chosen(values, blocks.loop, inner)]
+    def body(inner: Builder, _: Sequence[ir.Value]) -> ir.Value:
+        return _chosen([writer.value(one, inner) for one in made], blocks.loop, inner)
 
-    everywhere = tuple(range(len(ranked_shape(init))))
-    (whole,) = build.generic([], [init], [everywhere], body)
+    whole = build.computed(blocks.split(sizes_of(value)), element_type(value), body)
     value.replace_all_uses_with(build.collapse(whole, blocks.groups(rank)))
     return True
 

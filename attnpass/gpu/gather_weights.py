@@ -97,15 +97,13 @@ def _taken(op: ir.Operation) -> tuple[ir.Value, Callable[[Builder], ir.Value]] |
 
     def indices(build: Builder) -> ir.Value:
         kind = element_type(given)
-        init = build.empty(sizes_of(given), kind)
 
-        def body(inner: Builder, scalars: Sequence[ir.Value]) -> Sequence[ir.Value]:
+        def body(inner: Builder, scalars: Sequence[ir.Value]) -> ir.Value:
             names = {made.reads[0].argument: scalars[0]}
             copied = copy_steps(steps, inner, names, inner.loop_index)
-            return [inner.convert("arith.index_cast", copied[first], kind)]
+            return inner.convert("arith.index_cast", copied[first], kind)
 
-        dims = tuple(range(depth))
-        return build.generic([given], [init], [dims, dims], body)[0]
+        return build.computed(sizes_of(given), kind, body, given)
 
     return source, indices
 

@@ -9,8 +9,8 @@ are known only then.
 One is enough for all. What is held is read and written within one list of commands, and the driver
 has one stream, on which those of all calls run one behind the other.
 
-The pool maps memory in pieces of 32 MB and keeps each that something lies in. What a call returns
-has rooms of its own, each a piece whose end the module holds, or several whose both ends it holds:
+The pool maps memory in segments of 32 MB and keeps each that something lies in. What a call returns
+has rooms of its own, each a segment whose end the module holds, or several whose ends it holds:
 what is up to 60 MB is not mapped anew either, and of what is larger 64 MB are not (on an H200 34 MB
 take 8 us in place of 263, 67 MB 101 in place of 362).
 """
@@ -35,16 +35,16 @@ _TIMEPOINT = "!stream.timepoint"
 _NAME = "__attn_workspace"
 _BYTES, _END = f"{_NAME}_bytes", f"{_NAME}_end"
 # What the pool maps at once.
-_PIECE = 32 << 20
-# Sizes in the pool are rounded up to this; what is held of a piece so that it stays mapped.
+_SEGMENT = 32 << 20
+# Sizes in the pool are rounded up to this; what is held of a segment so that it stays mapped.
 _STEP = 2 << 20
-# What fits into a room of one piece, one end of which is held; both are of several.
-_ROOM = _PIECE - _STEP
+# What fits into a room of one segment, one end of which is held; both are of several.
+_ROOM = _SEGMENT - _STEP
 # The largest workspace: what needs more runs far longer than memory takes to map, and others may
 # need that memory.
 _MOST = 1 << 30
-# Pieces that are kept mapped for results, at most.
-_RESULT_PIECES = 8
+# Segments that are kept mapped for results, at most.
+_RESULT_SEGMENTS = 8
 
 
 class HoldWorkspace(Pass):
@@ -68,7 +68,7 @@ class HoldWorkspace(Pass):
         if workspace is not None:
             context.report.note(
                 f"the module holds {workspace}: IREE 3.13's CUDA driver would map it at each call",
-                bytes=workspace.size + workspace.kept_pieces * _PIECE,
+                bytes=workspace.size + workspace.kept_segments * _SEGMENT,
             )
         return workspace is not None
 
@@ -87,20 +87,20 @@ class _Use:
 @dataclass(frozen=True)
 class Workspace:
     """What a module holds: bytes when it is loaded, whether calls may make it grow, and rooms for
-    results, each by its number of pieces of memory."""
+    results, each by its number of segments of memory."""
 
     size: int
     grows: bool
     rooms: Sequence[int]
 
     @property
-    def kept_pieces(self) -> int:
+    def kept_segments(self) -> int:
         return sum(map(_kept, self.rooms))
 
     def __str__(self) -> str:
         more = ", and more once a call needs it" if self.grows else ""
-        kept = self.kept_pieces
-        room = f"; {kept * _PIECE >> 20} MB for results" if kept else ""
+        kept = self.kept_segments
+        room = f"; {kept * _SEGMENT >> 20} MB for results" if kept else ""
         return f"a workspace of {math.ceil(self.size / 1e6)} MB{more}{room}"
 
 
@@ -117,10 +117,10 @@ def hold_workspace(module: ir.Operation) -> Workspace | None:
         return None
     size = max(_STEP, *(use.size for use in uses))
     grows = not all(use.size for use in uses)
-    # Results have room in what the workspace leaves of its last piece; one that grows moves.
-    rest = 0 if grows else -size % _PIECE
+    # Results have room in what the workspace leaves of its last segment; one that grows moves.
+    rest = 0 if grows else -size % _SEGMENT
     returned = [sizes for each in allocations if (sizes := _returned_bytes(each))]
-    rooms = [_at_most(_RESULT_PIECES, _rooms(sizes, rest)) for sizes in returned]
+    rooms = [_at_most(_RESULT_SEGMENTS, _rooms(sizes, rest)) for sizes in returned]
     workspace = Workspace(size, grows, max(rooms, key=lambda one: sum(map(_kept, one)), default=[]))
     _allocate(functions[0], workspace, _affinity(found[0]))
     for use in uses:
@@ -154,43 +154,43 @@ def _one_for_each_list(uses: Sequence[_Use]) -> list[_Use]:
 
 
 def _returned_bytes(allocations: Iterable[ir.Operation]) -> list[int]:
-    """The sizes of what a function returns; what two pieces have room for where a call knows it."""
+    """The sizes of what a function returns; where a call knows it what two segments hold."""
     returned = (op for op in allocations if str(op.results[0].type) == _EXTERNAL)
     sizes = (whole_number(op.operands[0]) for op in returned)
     return [_space(2) if size is None else size for size in sizes]
 
 
 def _rooms(sizes: Sequence[int], rest: int) -> list[int]:
-    """Rooms for results of these sizes, each by its pieces, beside the `rest` bytes of a piece that
-    has other memory."""
+    """Rooms for results of these sizes, each by its segments, beside the `rest` bytes of a segment
+    that has other memory."""
     rooms, left = [0], [rest]
     for size in sorted(sizes, reverse=True):
         size = math.ceil(size / _STEP) * _STEP
         place = next((at for at, space in enumerate(left) if space >= size), None)
         if place is None:
-            pieces = 1 if size <= _ROOM else math.ceil((size + 2 * _STEP) / _PIECE)
-            rooms.append(pieces)
-            left.append(_space(pieces) - size)
+            segments = 1 if size <= _ROOM else math.ceil((size + 2 * _STEP) / _SEGMENT)
+            rooms.append(segments)
+            left.append(_space(segments) - size)
         else:
             left[place] -= size
     return rooms[1:]
 
 
-def _space(pieces: int) -> int:
-    """What fits into a room of so many pieces."""
-    return _ROOM if pieces == 1 else pieces * _PIECE - 2 * _STEP
+def _space(segments: int) -> int:
+    """What fits into a room of so many segments."""
+    return _ROOM if segments == 1 else segments * _SEGMENT - 2 * _STEP
 
 
-def _kept(pieces: int) -> int:
-    """How many pieces of a room stay mapped: those with an end that is held."""
-    return min(pieces, 2)
+def _kept(segments: int) -> int:
+    """How many segments of a room stay mapped: those with an end that is held."""
+    return min(segments, 2)
 
 
-def _at_most(pieces: int, rooms: Iterable[int]) -> list[int]:
-    """The first rooms, of which so many pieces stay mapped at most."""
+def _at_most(segments: int, rooms: Iterable[int]) -> list[int]:
+    """The first rooms, of which so many segments stay mapped at most."""
     taken: list[int] = []
     for room in rooms:
-        if sum(map(_kept, taken)) + _kept(room) <= pieces:
+        if sum(map(_kept, taken)) + _kept(room) <= segments:
             taken.append(room)
     return taken
 
@@ -231,7 +231,7 @@ def _allocate(before: ir.Operation, workspace: Workspace, affinity: ir.Attribute
     _declare(build, _NAME, transient, mutable=workspace.grows)
     if workspace.grows:
         _declare(build, _BYTES, ir.IndexType.get(), mutable=True)
-    ends = [f"{_END}_{number}" for number in range(workspace.kept_pieces)]
+    ends = [f"{_END}_{number}" for number in range(workspace.kept_segments)]
     for name in ends:
         # Public: nobody reads it.
         _declare(build, name, transient, visibility="public")
@@ -250,7 +250,7 @@ def _allocate(before: ir.Operation, workspace: Workspace, affinity: ir.Attribute
         _store(inner, _NAME, memory.made(size))
         if workspace.grows:
             _store(inner, _BYTES, size)
-        rest = -workspace.size % _PIECE // _STEP * _STEP
+        rest = -workspace.size % _SEGMENT // _STEP * _STEP
         if ends and rest:
             filled(rest)
         names = iter(ends)
@@ -313,12 +313,12 @@ def _grown(
     """The workspace with `size` bytes or more, made anew where it has less; memory of this call's
     own where that would be more than a module holds.
 
-    Who computes in the old one holds it until it is done. Whole pieces do not lie in the room for
+    Who computes in the old one holds it until it is done. Whole segments do not lie in the room for
     results.
     """
 
     def anew(inner: Builder) -> list[ir.Value]:
-        whole = inner.andi(inner.addi(size, _PIECE - 1), -_PIECE)
+        whole = inner.andi(inner.addi(size, _SEGMENT - 1), -_SEGMENT)
         made = _Memory(inner, affinity).made(whole)
 
         def keep(innermost: Builder) -> list[ir.Value]:

@@ -18,9 +18,10 @@ from ..ir import (
     element_type,
     is_float,
     iterator_kinds,
+    loop_sizes,
+    loops_read,
     maps,
     printed,
-    ranked_shape,
     reduces,
     set_attribute,
     users,
@@ -185,24 +186,9 @@ class _SharedLoops:
 def _tensors(op: ir.Operation) -> list[tuple[ir.Value, maps.Positions]]:
     """The operands and results of a `linalg.generic`, each with its loops by dim; none of an op
     whose maps are no projected permutations."""
-    positions = maps.positions_of(op.attributes["indexing_maps"])
-    if positions is None:
-        return []
-    outer = len(op.operands) - len(op.results)
-    return [
-        *zip(op.operands, positions, strict=True),
-        *zip(op.results, positions[outer:], strict=True),
-    ]
-
-
-def loop_sizes(op: ir.Operation) -> dict[int, int | None]:
-    """How long the loops of an op run; None where that is known only at run time."""
-    return {
-        loop: size
-        for value, dims in _tensors(op)
-        for loop, size in zip(dims, ranked_shape(value) if dims else (), strict=True)
-        if loop is not None
-    }
+    read = loops_read(op)
+    written = [dims for _, dims in read[len(op.operands) - len(op.results) :]]
+    return [*read, *zip(op.results, written, strict=bool(read))]
 
 
 def _loop_over_rows(op: ir.Operation) -> int | None:
@@ -370,5 +356,4 @@ def _of_a_workgroup(rank: int, is_sum: bool, is_root: bool, width: int, subgroup
     # What nothing reduces is cut into as much as a workgroup takes at once.
     part = 0 if is_sum else _LANES * subgroups * width
     lists |= {"workgroup": [*ones, part]} if is_root else {}
-    words = ", ".join(f"{name} = {numbers}" for name, numbers in lists.items())
-    return f"#iree_gpu.lowering_config<{{{words}}}>"
+    return printed.gpu_lowering(**lists)

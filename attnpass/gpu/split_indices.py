@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from iree.compiler import ir
 
-from ..attention.facts import CONFIGURATION_ATTRIBUTES
+from ..attention.facts import configured_by
 from ..ir import (
     Builder,
     DynamicSize,
@@ -20,6 +20,7 @@ from ..ir import (
     copy_generic,
     defining_op,
     element_type,
+    enclosing,
     erase,
     erase_dead,
     has_one_use,
@@ -80,7 +81,7 @@ def _is_loop(op: ir.Operation) -> bool:
     its dispatch has loops: one alone may be configured."""
     if len(op.results) != 1 or read_elementwise(op) is None or not _is_alone(op):
         return False
-    return not any(name in op.attributes for name in CONFIGURATION_ATTRIBUTES)
+    return not configured_by(op)
 
 
 def _is_alone(op: ir.Operation) -> bool:
@@ -180,9 +181,8 @@ def _given(argument: ir.Value) -> list[ir.Value]:
     """What those who dispatch a kernel give it for an argument; nothing for other arguments."""
     block = ir.BlockArgument(argument)
     function = block.owner.owner.operation
-    executable = function
-    while executable is not None and executable.name != "flow.executable":
-        executable = executable.parent and executable.parent.operation
+    outer = (one for one in enclosing(function) if one.name == "flow.executable")
+    executable = next(outer, None)
     if executable is None or executable.parent is None or function.name != "func.func":
         return []
     name = symbol_name(executable)

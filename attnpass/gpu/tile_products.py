@@ -212,17 +212,15 @@ def _in_tiles(
         at, joined = kept.index(product.rows[0]), len(product.rows)
         value = build.collapse(value, _groups(len(kept), at, joined))
         kept[at : at + joined] = product.rows[:1]
-    pieces = [
+    parts = [
         [count, TILE] if dim == product.rows[0] else [product.filled(dim)]
         for dim in kept
         if dim is not None
     ]
-    filled = [
-        build.size_op("muli", count, TILE) if len(piece) > 1 else piece[0] for piece in pieces
-    ]
+    filled = [build.size_op("muli", count, TILE) if len(part) > 1 else part[0] for part in parts]
     if filled != list(sizes_of(value)):
         value = build.insert_slice(value, build.empty(filled, element_type(value)))
-    return build.split_dims(value, pieces)
+    return build.split_dims(value, parts)
 
 
 def _cut(product: TiledProduct, value: ir.Value, build: Builder) -> ir.Value:
@@ -236,9 +234,9 @@ def _cut(product: TiledProduct, value: ir.Value, build: Builder) -> ir.Value:
         if loop != "place"
     ]
     value = build.extract_slice(value, [0] * len(sizes), sizes)
-    pieces = [[size] for size in sizes]
-    pieces[at] = [product.sizes[loop] for loop in product.rows]
-    value = build.split_dims(value, pieces)
+    parts = [[size] for size in sizes]
+    parts[at] = [product.sizes[loop] for loop in product.rows]
+    value = build.split_dims(value, parts)
     counts = [0 if loop in product.units else 1 for loop in product.result]
     return build.join_dims(value, counts, [product.sizes[loop] for loop in product.result])
 

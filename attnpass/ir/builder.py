@@ -82,6 +82,25 @@ class Builder(ScalarBuilder):
         self.fill_block(block, "linalg.yield", lambda inner: body(inner, list(block.arguments)))
         return list(op.results)
 
+    def computed(
+        self,
+        sizes: Sequence[Size],
+        element: ir.Type,
+        body: Callable[[Builder, Sequence[ir.Value]], ir.Value],
+        *inputs: ir.Value | tuple[ir.Value, maps.Positions],
+    ) -> ir.Value:
+        """A tensor of these sizes, each element of which `body` makes: a `linalg.generic` that
+        reduces nothing. Inputs are read at the element's own place, or where their positions
+        say."""
+        everywhere = tuple(range(len(sizes)))
+        pairs = [one if isinstance(one, tuple) else (one, everywhere) for one in inputs]
+        init = self.empty(sizes, element)
+        values, positions = (
+            [value for value, _ in pairs],
+            [*(dims for _, dims in pairs), everywhere],
+        )
+        return self.generic(values, [init], positions, lambda inner, x: [body(inner, x)])[0]
+
     def dispatch_region(
         self,
         results: Sequence[tuple[Sequence[Size], ir.Type]],

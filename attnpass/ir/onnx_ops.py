@@ -10,7 +10,7 @@ from .attributes import known_attribute
 from .builder import Builder
 from .constants import resource_bytes
 from .printed import torch_element, torch_shape, torch_tensor
-from .queries import defining_op
+from .queries import defining_op, enclosing
 
 _OPERATOR = "torch.operator"
 _OPSET = "torch.onnx_meta.opset_version"
@@ -37,10 +37,8 @@ def onnx_numbers(value: ir.Value) -> list[int]:
 
 def onnx_opset(op: ir.Operation) -> int:
     """The version of ONNX's ops in a function; 0 where it does not say."""
-    function = op.parent
-    while function is not None and _OPSET not in function.attributes:
-        function = function.parent
-    return ir.IntegerAttr(function.attributes[_OPSET]).value if function is not None else 0
+    named = (one.attributes[_OPSET] for one in enclosing(op) if _OPSET in one.attributes)
+    return next((ir.IntegerAttr(version).value for version in named), 0)
 
 
 class OnnxBuilder(Builder):

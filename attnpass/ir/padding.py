@@ -40,7 +40,7 @@ def padded_to(
         high = [more[larger.index(dim)] if dim in larger else 0 for dim in range(len(sizes))]
         return build.pad(value, kind, [0] * len(sizes), high, filler)
 
-    def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+    def body(inner: Builder, _: Sequence[ir.Value]) -> ir.Value:
         indices = [inner.loop_index(loop) for loop in range(len(sizes))]
         inside = []
         for dim in larger:
@@ -50,10 +50,9 @@ def padded_to(
         made = inner.extract(value, indices)
         for each in inside:
             made = inner.select(each, made, filler)
-        return [made]
+        return made
 
-    init = build.empty(wanted, element_type(value))
-    return build.generic([], [init], [tuple(range(len(sizes)))], body)[0]
+    return build.computed(wanted, element_type(value), body)
 
 
 def _known(size: Size) -> int:

@@ -148,6 +148,24 @@ def pipeline(info: object) -> str:
     return found[0] if found else ""
 
 
+def gpu_lowering(*entries: str, **lists: object) -> str:
+    """A lowering configuration for GPUs of these entries, and of lists by their names."""
+    texts = [*entries, *(f"{name} = {numbers}" for name, numbers in lists.items())]
+    return f"#iree_gpu.lowering_config<{{{', '.join(texts)}}}>"
+
+
+def compilation_info(
+    lowering: str, pipeline: str, threads: int = 0, subgroup: int = 0, options: str = ""
+) -> str:
+    """What an op is compiled by: a lowering configuration and a pipeline of IREE's; for GPUs with
+    the threads of a workgroup and of a subgroup, and with `options` of the pipeline."""
+    sizes = f" workgroup_size = [{threads}, 1, 1] subgroup_size = {subgroup}" if threads else ""
+    return (
+        f"#iree_codegen.compilation_info<lowering_config = {lowering}, translation_info = "
+        f"#iree_codegen.translation_info<pipeline = {pipeline}{sizes}{options}>>"
+    )
+
+
 def with_pipeline(info: object, name: str = _LOWERED) -> str:
     """A translation info with another pipeline; by default with none, as of a lowered kernel."""
     return _PIPELINE.sub(name, str(info))

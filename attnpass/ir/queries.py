@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 from iree.compiler import ir
 
-from . import printed
+from . import maps, printed
+from .types import ranked_shape
 
 
 def defining_op(value: ir.Value) -> ir.Operation | None:
@@ -15,14 +16,28 @@ def defining_op(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
-def has_ancestor(op: ir.Operation, name: str) -> bool:
-    """Whether `op` stands in an op of this name."""
-    parent = op.parent
-    while parent is not None:
-        if parent.operation.name == name:
-            return True
-        parent = parent.operation.parent
-    return False
+def enclosing(op: ir.Operation) -> Iterator[ir.Operation]:
+    """An op, and those that it stands in, the module last."""
+    yield op
+    while op.parent is not None:
+        op = op.parent.operation
+        yield op
+
+
+def module_of(op: ir.Operation) -> ir.Operation:
+    """The outermost op that an op stands in, or is."""
+    *_, last = enclosing(op)
+    return last
+
+
+def has_ancestor(op: ir.Operation, *names: str) -> bool:
+    """Whether `op` stands in an op of one of these names."""
+    return any(outer.name in names for outer in enclosing(op) if outer != op)
+
+
+def is_inside(block: ir.Block, op: ir.Operation) -> bool:
+    """Whether a block is in a region of an op."""
+    return op in enclosing(block.owner.operation)
 
 
 def has_one_use(value: ir.Value) -> bool:
@@ -41,6 +56,17 @@ def users(value: ir.Value) -> list[ir.Operation]:
         if use.owner.operation not in found:
             found.append(use.owner.operation)
     return found
+
+
+def readers_behind(
+    value: ir.Value, through: Callable[[ir.Operation], bool]
+) -> Iterator[ir.Operation]:
+    """The ops that read the elements of a value, or of what ops to look `through` make of it."""
+    for user in users(value):
+        if through(user):
+            yield from readers_behind(user.results[0], through)
+        elif user.name != "tensor.dim":
+            yield user
 
 
 def next_op(op: ir.Operation) -> ir.Operation:
@@ -83,10 +109,7 @@ def indexed_dims(op: ir.Operation) -> int:
 
 def function_name(op: ir.Operation) -> str:
     """The name of the function that an op stands in, or is; '' without one."""
-    scope: ir.Operation | None = op
-    while scope is not None and "sym_name" not in scope.attributes:
-        scope = scope.parent.operation if scope.parent else None
-    return symbol_name(scope) if scope is not None else ""
+    return next((symbol_name(one) for one in enclosing(op) if "sym_name" in one.attributes), "")
 
 
 def collect(
@@ -111,6 +134,24 @@ def iterator_kinds(op: ir.Operation) -> list[str]:
     """`parallel` or `reduction` for each loop of a linalg op, nothing for other ops."""
     name = "iterator_types"
     return printed.iterator_kinds(op.attributes[name]) if name in op.attributes else []
+
+
+def loops_read(op: ir.Operation) -> list[tuple[ir.Value, maps.Positions]]:
+    """The operands of a linalg op, each with the loops of its dims; none of an op without maps, or
+    whose maps are no projected permutations."""
+    name = "indexing_maps"
+    positions = maps.positions_of(op.attributes[name]) if name in op.attributes else None
+    return [] if positions is None else list(zip(op.operands, positions, strict=True))
+
+
+def loop_sizes(op: ir.Operation) -> dict[int, int | None]:
+    """How long the loops of a linalg op run; None where that is known only at run time."""
+    return {
+        loop: size
+        for value, dims in loops_read(op)
+        for loop, size in zip(dims, ranked_shape(value) if dims else (), strict=True)
+        if loop is not None
+    }
 
 
 def reduces(op: ir.Operation) -> bool:

@@ -68,5 +68,6 @@ def tensor_bytes(value: ir.Value, assumed: int = ASSUMED_EXTENT) -> int:
 def with_element(kind: ir.Type, element: ir.Type) -> ir.Type:
     """A scalar or vector type like `kind`, of another element type."""
     if isinstance(kind, ir.VectorType):
-        return ir.VectorType.get(kind.shape, element, loc=ir.Location.unknown(kind.context))
+        unknown = ir.Location.unknown(kind.context)
+        return ir.VectorType.get(kind.shape, element, scalable=kind.scalable_dims, loc=unknown)
     return element

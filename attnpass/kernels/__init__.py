@@ -106,13 +106,11 @@ class KernelProvider:
         self, facts: ProductFacts, target: Target
     ) -> Sequence[ProductOffer] | Refusal:
         """The kernels for this product, or the reason why none fits. Changes nothing."""
-        del facts, target
         return Refusal("there are no kernels for products")
 
     def launches_in(self, module: ir.Operation) -> bool:
         """Whether a module, at IREE's phase preprocessing or flow, launches one of the kernels
         for GPUs, so that there is attention in it, though no op."""
-        del module
         return False
 
 

@@ -12,11 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from iree.compiler import ir
 
-from ..attention.widening import widened_from
+from ..attention.widening import below_widening
 from ..ir import (
     Refusal,
     Size,
@@ -37,81 +36,14 @@ from ..ir import (
 from ..ir.bodies import ScalarReader, Scope, read_elementwise, takes_by_index
 from ..ir.contractions import FEW_ROWS, ContractionFacts, read_contraction
 from ..ir.views import IN_PLACE, RESHAPES, SLICE, WHOLE, View, repeat_of, view_of
+from .epilogues import PRODUCT, Epilogue, Term, epilogue_of, factors_of, from_column
 
 # Ops behind a product that are looked at.
 _MOST_STEPS = 16
 _CASTS = ("arith.extf", "arith.truncf")
-# How near constants are to those of GELU: they may be rounded to bf16.
-_NEAR = 4e-3
-# Activations, in words.
-ACTIVATIONS = {
-    "gelu": "GELU",
-    "gelu_tanh": "GELU by tanh",
-    "silu": "SiLU",
-    "quick_gelu": "GELU by a sigmoid",
-    "relu": "ReLU",
-}
 _TAKEN = "its weights are taken by index, where IREE reads them: a kernel would need a copy"
 # Element types of operands.
 _WIDE, _NARROW = ("f16", "bf16"), "f8E4M3FN"
-# A scalar behind a product: a number, or an op's name and what it takes.
-Term = tuple[Any, ...]
-_PRODUCT: Term = ("product",)
-
-
-@dataclass(frozen=True)
-class Epilogue:
-    """What is done to a product: it is multiplied with `scale` and `scales`, tensors of one element
-    (`one`) or of one for each of the `rows` or `columns`, a `bias` of each column is added, an
-    `activation` (`none` or a key of `ACTIVATIONS`) follows, the result is multiplied with `rescale`
-    and a `factor` of each column, and `operand`, a tensor like the result, is added or multiplied
-    as `other` says (`none`, `add`, `multiply`). The factor may be another one for every `share`
-    rows, the bias for every `bias_share`. `result` is what it makes. Of a product whose columns are
-    two of a gate `halves` are both, the one with the activation first; `start` is the first column
-    of such a half."""
-
-    result: ir.Value
-    scale: float = 1.0
-    scales: tuple[tuple[str, ir.Value], ...] = ()
-    bias: ir.Value | None = None
-    activation: str = "none"
-    rescale: float = 1.0
-    factor: ir.Value | None = None
-    share: Size | None = None
-    bias_share: Size | None = None
-    other: str = "none"
-    operand: ir.Value | None = None
-    start: int = 0
-    halves: tuple[Epilogue, Epilogue] | None = None
-
-    @property
-    def kind(self) -> tuple[bool, str, str]:
-        return self.bias is not None, self.activation, self.other
-
-    @property
-    def is_scaled(self) -> bool:
-        numbers = (self.scale, self.rescale) != (1.0, 1.0)
-        return numbers or bool(self.scales) or self.factor is not None
-
-    @property
-    def is_linear(self) -> bool:
-        """Whether nothing but scales and a bias was applied so far."""
-        applied = self.activation != "none" or self.factor is not None or self.other != "none"
-        return not applied and self.rescale == 1.0
-
-    @property
-    def words(self) -> str:
-        done = ["a scale"] if (self.scale, self.rescale) != (1.0, 1.0) else []
-        done += [{"one": "a scale"}.get(kind, f"a scale of {kind}") for kind, _ in self.scales]
-        if self.bias is not None:
-            done.append("a bias" + (" of each batch" if self.bias_share else ""))
-        done += [ACTIVATIONS[self.activation]] if self.activation in ACTIVATIONS else []
-        if self.factor is not None:
-            done.append("a factor of each column" + (" and batch" if self.share else ""))
-        if self.halves:
-            return f"{self.halves[0].words} of one half of the columns times the other"
-        others = {"add": "a residual", "multiply": "another product's result"}
-        return " and ".join([*done, *([others[self.other]] if self.other in others else [])])
 
 
 @dataclass(frozen=True)
@@ -197,7 +129,7 @@ def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | Refusa
     """The product whose weights are operand `number`; None if that has rows."""
     given = (facts.left, facts.right)
     weights, loops = _below_repeats(facts.op.operands[number], given[number])
-    rows, row_loops = _below_widening(facts.op.operands[1 - number]), given[1 - number]
+    rows, row_loops = below_widening(facts.op.operands[1 - number]), given[1 - number]
     sizes = facts.sizes
     if len(facts.k) != 1 or not facts.result or facts.result[-1] is None:
         return None
@@ -248,7 +180,7 @@ def _of_batch(facts: ContractionFacts) -> ProductFacts | Refusal | None:
     """A batch of products of 16-bit rows and weights; None if these have other bits."""
     given, columns = (facts.left, facts.right), facts.result[-1] if facts.result else None
     operands = facts.op.operands
-    (kind, *others) = {element_type_name(_below_widening(one)) for one in [*operands][:2]}
+    (kind, *others) = {element_type_name(below_widening(one)) for one in [*operands][:2]}
     if others or kind not in _WIDE:
         return None
     if len(facts.k) != 1:
@@ -330,8 +262,8 @@ def _below_scales(value: ir.Value, loops: maps.Positions) -> _Narrow | None:
     source = next((one for one in _made_of(value) if element_type_name(one) == _NARROW), None)
     if source is None or len(ranked_shape(source)) != len(loops):
         return None
-    number, rest = _split(_Reader(source).tensor(value) or ("number", 0.0))
-    scales = tuple(term for term in rest if term != _PRODUCT)
+    number, rest = factors_of(_Reader(source).tensor(value) or ("number", 0.0))
+    scales = tuple(term for term in rest if term != PRODUCT)
     if len(scales) != len(rest) - 1 or any(len(term) != 2 for term in scales):
         return None
     below, loops = _below_repeats(source, loops)
@@ -394,12 +326,6 @@ def _readers(value: ir.Value) -> list[ir.Operation]:
     return [user for user in users(value) if _reads(user)]
 
 
-def _below_widening(value: ir.Value) -> ir.Value:
-    """What a value is widened from, if that has 16 bits: products of these are exact in f32."""
-    source = widened_from(value, 2)
-    return value if source is None else source
-
-
 def _below_repeats(value: ir.Value, loops: maps.Positions) -> tuple[ir.Value, maps.Positions]:
     """What an operand is a repeat, a transpose or another shape of, or widened from, and the loops
     of its dims; those of size one left out."""
@@ -415,7 +341,7 @@ def below_all(value: ir.Value, loops: maps.Positions) -> tuple[ir.Value, maps.Po
     """What an operand is a repeat, a transpose or another shape of, or widened from, and the loop
     of each of its dims."""
     while True:
-        value = _below_widening(value)
+        value = below_widening(value)
         op = defining_op(value)
         view = None if op is None else repeat_of(op) or (view_of(op) if op.name in WHOLE else None)
         places = None if view is None else _places(view)
@@ -496,7 +422,7 @@ def _is_mapped(op: ir.Operation) -> bool:
 def _read_epilogue(op: ir.Operation, last: ir.Operation) -> Epilogue | None:
     result = last.results[0]
     term = _Reader(op.results[0]).tensor(result)
-    return None if term is None else _match(term, result) or _match_halves(term, result)
+    return None if term is None else epilogue_of(term, result)
 
 
 class _Reader(ScalarReader["int | None", Term]):
@@ -547,13 +473,13 @@ class _Reader(ScalarReader["int | None", Term]):
     def _whole(self, value: ir.Value) -> Term | None:
         op, rank = defining_op(value), len(ranked_shape(value))
         if value == self.product:
-            return _PRODUCT
+            return PRODUCT
         if op is None:
             return None
         start = _first_column(op)
         if start is not None:
             term = self.tensor(op.operands[0])
-            return None if term is None else _from_column(term, start)
+            return None if term is None else from_column(term, start)
         if op.name in IN_PLACE:
             return self._reshaped(op)
         if _is_mapped(op):
@@ -575,7 +501,7 @@ class _Reader(ScalarReader["int | None", Term]):
         return self.tensor(source)
 
     def _read(self, value: ir.Value, places: tuple[int | None, ...]) -> Term | None:
-        number = splat_number(_below_widening(value))
+        number = splat_number(below_widening(value))
         if number is not None:
             return ("number", number)
         like = len(places) > 1 and self._is_like(value, places)
@@ -663,264 +589,3 @@ def _long(value: ir.Value, places: tuple[int | None, ...]) -> list[int | None]:
 def _keeps_last(view: View) -> bool:
     source, result = len(ranked_shape(view.source)) - 1, len(ranked_shape(view.result)) - 1
     return any((run.source, run.result) == ((source,), (result,)) for run in view.runs)
-
-
-# Terms --------------------------------------------------------------------------------------------
-
-
-def _match(term: Term, result: ir.Value) -> Epilogue | None:
-    """What a kernel does to make the term of a product; None if none does."""
-    if term == _PRODUCT:
-        return Epilogue(result)
-    activated = _activation(term)
-    if activated is not None:
-        name, inner = activated
-        found = _match(inner, result)
-        return None if found is None or not found.is_linear else replace(found, activation=name)
-    number, rest = _split(term)
-    if len(rest) == 1 and rest != [term]:
-        found = _match(rest[0], result)
-        return None if found is None else _scaled(found, number)
-    if term[0] not in ("arith.addf", "arith.mulf"):
-        return None
-    for given, read in (term[1:], term[:0:-1]):
-        found = _match(given, result) if read[0] in _READS else None
-        if found is not None and found.other == "none":
-            return _with_read(found, term[0], read)
-    return None
-
-
-def _match_halves(term: Term, result: ir.Value) -> Epilogue | None:
-    """What a kernel does that multiplies an activation of one half of a product's columns with the
-    other half."""
-    if term[0] != "arith.mulf":
-        return None
-    for one, other in (term[1:], term[:0:-1]):
-        name, inner = _activation(one) or ("", one)
-        gate, factor = _half(inner, result), _half(other, result)
-        if name and gate is not None and factor is not None and gate.start != factor.start:
-            gate = replace(gate, activation=name)
-            return Epilogue(result, activation=name, halves=(gate, factor))
-    return None
-
-
-def _half(term: Term, result: ir.Value) -> Epilogue | None:
-    """What is done to one half of a product's columns: a bias of these may be added."""
-    starts = _starts(term)
-    found = _match(_whole_columns(term), result) if len(starts) == 1 else None
-    if found is None or not found.is_linear or found.is_scaled:
-        return None
-    return replace(found, start=starts.pop())
-
-
-def _starts(term: Term) -> set[int]:
-    """The first columns that a term's parts are read from."""
-    if term[0] in ("product", "columns"):
-        return {term[-1]} if isinstance(term[-1], int) else {-1}
-    return {start for part in term[1:] if isinstance(part, tuple) for start in _starts(part)}
-
-
-def _whole_columns(term: Term) -> Term:
-    """A term of some columns as if it were one of all."""
-    if term[0] in ("product", "columns"):
-        return term[:-1] if isinstance(term[-1], int) else term
-    return tuple(_whole_columns(part) if isinstance(part, tuple) else part for part in term)
-
-
-def _from_column(term: Term, start: int) -> Term | None:
-    """A term of a product's columns from `start` on; None if it is one of some already, or reads
-    what has all of its columns."""
-    if term[0] in ("product", "columns"):
-        known = len(term) == (1 if term[0] == "product" else 2)
-        return (*term, start) if known else None
-    if term[0] in ("number", "one", "rows"):
-        return term
-    if term[0] in _READS:
-        return None
-    parts = [_from_column(part, start) if isinstance(part, tuple) else part for part in term[1:]]
-    return None if any(part is None for part in parts) else (term[0], *parts)
-
-
-_READS = ("like", "columns", "shared", "one", "rows")
-
-
-def _scaled(found: Epilogue, number: float) -> Epilogue | None:
-    if found.other != "none" or not math.isfinite(number):
-        return None
-    if found.is_linear and found.bias is None:
-        return replace(found, scale=found.scale * number)
-    return replace(found, rescale=found.rescale * number)
-
-
-def _with_read(found: Epilogue, op: str, read: Term) -> Epilogue | None:
-    """What a kernel does that then adds or multiplies what is read."""
-    kind, value = read[:2]
-    written = element_type_name(found.result)
-    if kind == "like":
-        # As wide as the result, or widened from that.
-        value = value if element_type_name(value) == written else _below_widening(value)
-        if element_type_name(value) != written:
-            return None
-        return replace(found, other="add" if op == "arith.addf" else "multiply", operand=value)
-    if element_type_name(value) not in ("f16", "bf16", "f32"):
-        return None
-    if op == "arith.mulf" and found.is_linear and found.bias is None and kind != "shared":
-        return replace(found, scales=(*found.scales, (kind, value)))
-    if op == "arith.mulf" and found.factor is None and kind in ("columns", "shared"):
-        return replace(found, factor=value, share=read[2] if kind == "shared" else None)
-    if op == "arith.addf" and kind in ("columns", "shared") and found.bias is None:
-        share = read[2] if kind == "shared" else None
-        return replace(found, bias=value, bias_share=share) if found.is_linear else None
-    return None
-
-
-def _activation(term: Term) -> tuple[str, Term] | None:
-    """The activation that a term is, and of what."""
-    clamped = _above_zero(term)
-    if clamped is not None:
-        return "relu", clamped
-    number, rest = _split(term)
-    if len(rest) != 2:
-        return None
-    for inner, raised in (rest, rest[::-1]):
-        name = _name_of(inner, _curve(number, raised))
-        if name:
-            return name, inner
-    return None
-
-
-# Comparisons of arith.cmpf by which NaN is kept: greater or unordered, less and ordered.
-_GREATER, _LESS = (9, 10), (4, 5)
-
-
-def _above_zero(term: Term) -> Term | None:
-    """What a term is the larger of, the other being zero; NaN stays NaN."""
-    zero: Term = ("number", 0.0)
-    if term[0] == "arith.maximumf" and zero in term[1:]:
-        return term[1] if term[2] == zero else term[2]
-    if term[0] != "arith.select" or term[1][0] != "arith.cmpf":
-        return None
-    (_, left, right, predicate), (chosen, other) = term[1], term[2:]
-    greater = predicate in _GREATER and (left, right, other) == (chosen, zero, zero)
-    less = predicate in _LESS and (left, right, chosen) == (other, zero, zero)
-    return chosen if greater else other if less else None
-
-
-def _split(term: Term) -> tuple[float, list[Term]]:
-    """The number and the rest of a term's factors."""
-    factors = list(_factors(term))
-    rest = [factor for factor in factors if factor[0] != "number"]
-    return math.prod(factor[1] for factor in factors if factor[0] == "number"), rest
-
-
-def _factors(term: Term) -> Iterator[Term]:
-    if term[0] == "arith.mulf":
-        yield from _factors(term[1])
-        yield from _factors(term[2])
-    elif term[0] == "arith.divf":
-        yield from _factors(term[1])
-        number = term[2][1] if term[2][0] == "number" else 0.0
-        yield ("number", 1 / number) if number else ("inverse", term[2])
-    elif term[0] == "arith.negf":
-        yield from _factors(term[1])
-        yield ("number", -1.0)
-    else:
-        yield term
-
-
-@dataclass(frozen=True)
-class _Curve:
-    """`low` plus `high` times a function of `argument`; `inverse` is 1 / (1 + exp(argument))."""
-
-    function: str
-    low: float
-    high: float
-    argument: Term
-
-
-def _curve(number: float, term: Term) -> _Curve | None:
-    """The curve that a number times a term is."""
-    if term[0] == "math.erfc":
-        return _Curve("math.erfc", 0.0, number, term[1])
-    summed = term[1] if term[0] == "inverse" else term
-    if summed[0] != "arith.addf":
-        return None
-    for one, other in (summed[1:], summed[:0:-1]):
-        high, rest = _split(other)
-        if one[0] == "number" and len(rest) == 1 and len(rest[0]) == 2:
-            return _raised(number, term[0], one[1], high, rest[0])
-    return None
-
-
-def _raised(number: float, op: str, low: float, high: float, function: Term) -> _Curve | None:
-    name, argument = function
-    if op != "inverse":
-        return _Curve(name, number * low, number * high, argument)
-    is_sigmoid = (name, low, high) == ("math.exp", 1.0, 1.0)
-    return _Curve(op, 0.0, number, argument) if is_sigmoid else None
-
-
-# Activations as x times a curve of slope * (x + cube * x^3): the curve, its low and high, both.
-_BENT, _CUBE = math.sqrt(2 / math.pi), 0.044715
-_CURVES = (
-    ("gelu", "math.erf", 0.5, 0.5, math.sqrt(0.5), 0.0),
-    ("gelu", "math.erfc", 0.0, 0.5, -math.sqrt(0.5), 0.0),
-    ("gelu_tanh", "math.tanh", 0.5, 0.5, _BENT, _CUBE),
-    ("gelu_tanh", "inverse", 0.0, 1.0, -2 * _BENT, _CUBE),
-    ("silu", "inverse", 0.0, 1.0, -1.0, 0.0),
-    ("quick_gelu", "inverse", 0.0, 1.0, -1.702, 0.0),
-)
-
-
-def _name_of(inner: Term, curve: _Curve | None) -> str:
-    """Which activation of `inner` it is that times a curve; '' for none."""
-    powers = None if curve is None else _powers(curve.argument, inner)
-    if curve is None or powers is None:
-        return ""
-    slope = powers.pop(1, 0.0)
-    cube = powers.pop(3, 0.0) / slope if slope else 0.0
-    if any(powers.values()):
-        return ""
-    found = (curve.low, curve.high, slope, cube)
-    for name, function, *wanted in _CURVES:
-        if function == curve.function and all(map(_is_near, found, wanted)):
-            return name
-    return ""
-
-
-def _is_near(found: float, wanted: float) -> bool:
-    """Whether a number is the one that is wanted, or that rounded."""
-    rounded = abs(wanted) != 1 and math.isclose(found, wanted, rel_tol=_NEAR)
-    return found == wanted or rounded
-
-
-def _powers(term: Term, inner: Term) -> dict[int, float] | None:
-    """A term as a polynomial of `inner`, up to its cube: each power's number."""
-    if term == inner:
-        return {1: 1.0}
-    if term[0] == "number":
-        return {0: term[1]}
-    if term[0] in ("math.powf", "math.fpowi") and term[2][0] == "number":
-        power = term[2][1]
-        return _multiplied([term[1]] * int(power), inner) if power in (2.0, 3.0) else None
-    if term[0] == "arith.addf":
-        one, other = _powers(term[1], inner), _powers(term[2], inner)
-        if one is None or other is None:
-            return None
-        return {each: one.get(each, 0.0) + other.get(each, 0.0) for each in {*one, *other}}
-    factors = list(_factors(term))
-    return _multiplied(factors, inner) if len(factors) > 1 else None
-
-
-def _multiplied(factors: Sequence[Term], inner: Term) -> dict[int, float] | None:
-    made = {0: 1.0}
-    for factor in factors:
-        found = _powers(factor, inner)
-        if found is None or max(made) + max(found) > 3:
-            return None
-        pairs = [(each, other) for each in made for other in found]
-        after = dict.fromkeys((each + other for each, other in pairs), 0.0)
-        for each, other in pairs:
-            after[each + other] += made[each] * found[other]
-        made = after
-    return made

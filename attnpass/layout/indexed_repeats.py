@@ -177,9 +177,8 @@ def _broadcast(op: ir.Operation, source: ir.Value, reads: Sequence[Read | None])
         sizes += parts
         counts.append(len(parts))
     positions = tuple(None if read is None else loop_of[read.dim] for read in reads)
-    init = build.empty(sizes, element_type(op.results[0]))
-    out = tuple(range(len(sizes)))
-    (value,) = build.generic([source], [init], [positions, out], lambda _, scalars: scalars[:1])
+    kind = element_type(op.results[0])
+    value = build.computed(sizes, kind, lambda _, x: x[0], (source, positions))
     value = build.join_dims(value, counts, sizes_of(op.results[0]))
     op.results[0].replace_all_uses_with(value)
 

@@ -27,11 +27,9 @@ class OrderConcats(OpPass):
 
     name = "attn-order-concats"
     summary = "NVIDIA GPUs: pieces are put together in the order they are made in"
+    ops = ("tensor.concat",)
     backends = ("cuda",)
     what = "fitted"
-
-    def wanted(self, op: ir.Operation) -> bool:
-        return op.name == "tensor.concat"
 
     def change(self, op: ir.Operation) -> str:
         order = _common_order(op)

@@ -9,6 +9,7 @@ package, extend `Target` and `Family` and register the latter as an entry point 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -31,6 +32,10 @@ class Worth:
 
     seconds: float | None
     reason: str
+
+
+# An op, and the attributes to configure it with, or why it keeps IREE's own configuration.
+Configured = tuple["ir.Operation", "dict[str, str] | Refusal"]
 
 
 @dataclass(frozen=True)
@@ -81,66 +86,63 @@ class Target:
     def worth_of_widening(self, facts: AttentionFacts) -> Worth:
         """What it is worth to this attention, which IREE makes the code of, to have its 8-bit
         operands cast to 16 bits in front of it, the casts included."""
-        del facts
         return Worth(None, f"nothing was measured for {self.name}")
 
     def kernel_for(self, facts: AttentionFacts) -> str:
         """Name of the kernel that will be taken for this attention, which reads its operands
         in one order alone; '' where IREE makes the code, which reads any."""
-        del facts
         return ""
 
     def configuration(self, facts: AttentionFacts) -> dict[str, str] | Refusal:
         """The attributes to configure this attention with, as text by name, each known to give
         right numbers here; or why there are none."""
-        del facts
         return Refusal(f"there is no table for {self.name}")
+
+    def projections(self, function: ir.Operation) -> Sequence[Configured]:
+        """The products of a dispatch's function that have tiles by their size, beside attention."""
+        return ()
+
+    def taken_products(self, function: ir.Operation) -> Sequence[Configured]:
+        """The products of few rows there with weights that are taken by index."""
+        return ()
 
     def loops_refusal(self, facts: AttentionFacts) -> str:
         """Why this attention has a configuration without vector loops of ours, or '' where there
         are none such."""
-        del facts
         return ""
 
     def prepare(self, module: ir.Operation) -> bool:
         """Rewrites what stands around attention, in a module at IREE's phase flow, so that
         configurations fit; returns whether IR changed."""
-        del module
         return False
 
     def decode_refusal(self, facts: AttentionFacts) -> str:
         """Why chunks of this attention's keys would get no decode configuration, or ''."""
-        del facts
         return f"no decode kernel was measured for {self.name}"
 
     def slower_than_decomposed(self, facts: AttentionFacts) -> str:
         """Why this attention op would be slower than the products and the softmax that say the
         same, or ''."""
-        del facts
         return ""
 
     def padded_keys(self, facts: AttentionFacts) -> int | None:
         """The number of keys, above that of this attention, that has a configuration where its
         own has none; None where there is no such number, or none is needed."""
-        del facts
         return None
 
     def padded_heads(self, facts: AttentionFacts) -> tuple[int, int] | None:
         """Head dims of Q and V, above those of this attention, that have a configuration where
         its own have none; None where there are none such, or none are needed."""
-        del facts
         return None
 
     def cut_head(self, facts: AttentionFacts) -> int | None:
         """The part of the head dim of Q and K that a configuration is to take where it takes not
         all, the other part being few scores that are added; None where nothing is to be cut."""
-        del facts
         return None
 
     def dynamic_tiles(self, facts: AttentionFacts) -> dict[int, int] | Refusal:
         """Sizes, by iteration dim, of the tiles that an attention over an unknown number of keys,
         or of grouped rows, needs for a configuration; or why tiles would not help."""
-        del facts
         return Refusal(f"there is no table for {self.name}")
 
     @property
@@ -167,7 +169,6 @@ class Family:
     def claim(self, attribute: str) -> Target | None:
         """The machine of `#hal.executable.target<"BACKEND", ...>`, one of `backends`, as text;
         None for another family's."""
-        del attribute
         return None
 
 

@@ -10,7 +10,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from ..errors import AttnError
-from .written_out import WrittenOp, write
+from .decompositions import DecomposedOp, decompose
 
 # Ops that ONNX defines by others, and IREE does not import.
 _FUNCTIONS = frozenset(
@@ -34,15 +34,15 @@ def prepared(proto: onnx.ModelProto) -> onnx.ModelProto:
     """A model of which IREE knows each op, with the shapes of all values.
 
     1. Ops that ONNX defines by others (Attention of opset 23) are those, as are ops of onnxruntime
-       and ops that IREE gets wrong (`written_out`).
+       and ops that IREE gets wrong (`decompositions`).
     2. Sizes that can be computed here are constants: onnx knows more shapes then, and IREE fewer
        unknown sizes.
 
     AttnError for ops of other packages, and for values of which then nothing is known.
     """
     proto = _with_shapes(proto)
-    while (written := _written_out(proto)) is not None:
-        proto = _with_shapes(written)
+    while (decomposed := _decomposed(proto)) is not None:
+        proto = _with_shapes(decomposed)
     _refuse_others(proto)
     while (folded := _folded(proto)) is not None:
         proto = _with_shapes(folded)
@@ -83,7 +83,7 @@ def _types(proto: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
     return found
 
 
-def _written_out(proto: onnx.ModelProto) -> onnx.ModelProto | None:
+def _decomposed(proto: onnx.ModelProto) -> onnx.ModelProto | None:
     """The model with other ops in the place of those that IREE does not import; None where it has
     none of them. Those of which too little is known wait for others, whose results say more."""
     version = next(each.version for each in proto.opset_import if each.domain in ("", "ai.onnx"))
@@ -96,12 +96,12 @@ def _written_out(proto: onnx.ModelProto) -> onnx.ModelProto | None:
     types, nodes, changed = _types(proto), [], False
     refusal: AttnError | None = None
     for number, node in enumerate(proto.graph.node):
-        body = WrittenOp(node, f"{node.op_type}.{node.output[0]}", version, types, weights)
+        body = DecomposedOp(node, f"{node.op_type}.{node.output[0]}", version, types, weights)
         if node.op_type in _FUNCTIONS and node.domain in ("", "ai.onnx"):
             made = _body(node, number, version, types)
         else:
             try:
-                made = body.nodes if write(body) else []
+                made = body.nodes if decompose(body) else []
             except AttnError as error:
                 made, refusal = [], refusal or error
         nodes += made or [node]

@@ -158,9 +158,8 @@ def _with_sink(
         power = inner.apply("math.exp2", below)
         return [inner.addf(x[1], power)]
 
-    def quotient(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
-        value = inner.divf(x[0], x[1])
-        return [inner.cast_float(value, kind)]
+    def quotient(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
+        return inner.cast_float(inner.divf(x[0], x[1]), kind)
 
     init = build.empty(sizes_of(total), f32)
     (total,) = build.generic(inputs, [init], [*places, places[0]], weights)
@@ -168,9 +167,9 @@ def _with_sink(
     lie = [axis for dim in written.axes.dims(written.result.dims) for axis in dim]
     out = tuple(sorted(have, key=lambda dim: lie.index(dim[0]) if dim else -1))
     kind = element_type(written.result.value)
-    init = build.empty([_size(written.axes, dim) for dim in out], kind)
-    read = [tuple(map(out.index, dims)) for dims in (have, rows, out)]
-    return build.generic([output, total], [init], read, quotient)[0], out
+    sizes = [_size(written.axes, dim) for dim in out]
+    read = [(output, tuple(map(out.index, have))), (total, tuple(map(out.index, rows)))]
+    return build.computed(sizes, kind, quotient, *read), out
 
 
 def keep_mask_in_memory(op: ir.Operation, of_positions: bool) -> None:

@@ -51,13 +51,11 @@ class BoundedScatters(OpPass):
 
     name = "attn-bounded-scatters"
     summary = "JAX's writes by index leave out what lies outside"
+    ops = (_SCATTER,)
     phase = "start"
     mends = "writes by indices outside a tensor change other memory"
 
     erases = True
-
-    def wanted(self, op: ir.Operation) -> bool:
-        return op.name == _SCATTER
 
     def change(self, op: ir.Operation) -> str:
         write = _write(op)

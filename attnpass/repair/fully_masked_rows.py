@@ -118,13 +118,11 @@ def divided_by_sum(facts: AttentionFacts) -> ir.Value:
     starts = no_key_seen(build, [sizes_of(out), rows_sizes, rows_sizes])
     op = edit(facts).starts(starts, [output, rows, rows]).build()
 
-    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
-        return [inner.cast_float(quotient_or_zero(inner, *x[:2]), x[2].type)]
+    def body(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
+        return inner.cast_float(quotient_or_zero(inner, *x[:2]), x[2].type)
 
-    everywhere = tuple(range(len(output)))
-    places = (everywhere, tuple(map(output.index, rows)), everywhere)
-    init = build.empty(sizes_of(out), element_type(out))
-    return build.generic([op.results[0], op.results[2]], [init], places, body)[0]
+    total = op.results[2], tuple(map(output.index, rows))
+    return build.computed(sizes_of(out), element_type(out), body, op.results[0], total)
 
 
 def _elements(value: ir.Value) -> Iterator[ir.Value]:
@@ -177,7 +175,7 @@ def is_zero_test(op: ir.Operation) -> bool:
     )
 
 
-class HiddenRows(Pass):
+class FullyMaskedRows(Pass):
     """Makes rows of attention that see no key 0, where there could be such rows.
 
     IREE 3.13 gives NaN there, PyTorch 0. Batches that are padded on the left have such rows:

@@ -76,16 +76,14 @@ def _joined(
     i64 = ir.IntegerType.get_signless(64, build.anchor.context)
     # A gather of one row has an index, too.
     rows = sizes_of(indices)[:-1]
-    init = build.empty(rows or (1,), i64)
 
-    def body(inner: Builder, scalars: Sequence[ir.Value]) -> Sequence[ir.Value]:
+    def body(inner: Builder, scalars: Sequence[ir.Value]) -> ir.Value:
         row = [inner.loop_index(dim) for dim in range(len(rows))]
         total = None
         for dim, size in enumerate(sizes):
             column = inner.constant_index(places.index(dim))
             at = inner.to_index(inner.extract(indices, [*row, column]))
             total = at if total is None else inner.multiply_add(total, size, at)
-        return [inner.convert("arith.index_cast", total, i64)]
+        return inner.convert("arith.index_cast", total, i64)
 
-    (joined,) = build.generic([], [init], [tuple(range(len(rows or (1,))))], body)
-    return joined
+    return build.computed(rows or (1,), i64, body)

@@ -24,13 +24,11 @@ class GeluTanh(OpPass):
 
     name = "attn-gelu-tanh"
     summary = "GELU by tanh with PyTorch's constant"
+    ops = ("math.tanh",)
     phase = "preprocessing"
     mends = "GELU by tanh is imported from PyTorch with a factor of three digits"
 
     in_bodies = True
-
-    def wanted(self, op: ir.Operation) -> bool:
-        return op.name == "math.tanh"
 
     def change(self, op: ir.Operation) -> str:
         why = "the factor of GELU by tanh is the root of 2 / pi, where IREE's import has 0.797724"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import Builder
+from ..ir import Builder, element_type_name, is_ranked_tensor
+from ..ir.types import with_element
 from ..passes import OpPass
 
 _CONVERSIONS = ("arith.sitofp", "arith.uitofp")
@@ -28,14 +29,15 @@ class IntegersToBf16(OpPass):
     in_bodies = True
 
     def wanted(self, op: ir.Operation) -> bool:
-        return op.name in _CONVERSIONS and _element(op.results[0].type) == ir.BF16Type.get(
-            op.context
-        )
+        if op.name not in _CONVERSIONS or is_ranked_tensor(op.results[0]):
+            return False
+        return element_type_name(op.results[0]) == "bf16"
 
     def change(self, op: ir.Operation) -> str:
         integer = ir.IntegerType.get_signless
         elements = (ir.F32Type.get(op.context), integer(32, op.context), integer(16, op.context))
-        f32, i32, i16 = (_like(op.results[0], element) for element in elements)
+        # Loops of ours hold vectors.
+        f32, i32, i16 = (with_element(op.results[0].type, element) for element in elements)
         build = Builder(op)
         exact = build.create(op.name, [f32], [op.operands[0]]).results[0]
         bits = build.create("arith.bitcast", [i32], [exact]).results[0]
@@ -50,17 +52,3 @@ class IntegersToBf16(OpPass):
         rounded = build.create("arith.bitcast", [op.results[0].type], [short]).results[0]
         op.results[0].replace_all_uses_with(rounded)
         return "goes by way of f32: IREE links no program of the direct conversion"
-
-
-def _element(kind: ir.Type) -> ir.Type:
-    return kind.element_type if isinstance(kind, ir.VectorType) else kind
-
-
-def _like(value: ir.Value, element: ir.Type) -> ir.Type:
-    """`element`, or a vector of it where `value` is a vector: loops of ours hold some."""
-    kind = value.type
-    if not isinstance(kind, ir.VectorType):
-        return element
-    return ir.VectorType.get(
-        kind.shape, element, scalable=kind.scalable_dims, loc=value.owner.location
-    )

@@ -49,17 +49,14 @@ def _raise_mask(facts: AttentionFacts) -> None:
     mask = reader.operands[number]
     kind, hides = element_type(mask), may_hide(mask)
 
-    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
+    def body(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
         low, hidden = (inner.constant_float(value, kind) for value in (LOG2E_LOWEST, -math.inf))
         raised = inner.maximumf(x[0], low)
         if not hides:
-            return [raised]
-        return [inner.select(inner.compare_floats("oeq", x[0], hidden), hidden, raised)]
+            return raised
+        return inner.select(inner.compare_floats("oeq", x[0], hidden), hidden, raised)
 
-    build, everywhere = Builder(reader), tuple(range(len(sizes_of(mask))))
-    init = build.empty(sizes_of(mask), kind)
-    new = build.generic([mask], [init], [everywhere, everywhere], body)[0]
-    reader.operands[number] = new
+    reader.operands[number] = Builder(reader).computed(sizes_of(mask), kind, body, mask)
 
 
 def _stored(facts: AttentionFacts) -> tuple[ir.Operation, int]:

@@ -22,11 +22,9 @@ class NaturalScores(OpPass):
 
     name = "attn-natural-scores"
     summary = "right numbers for soft-caps and other functions of the score"
+    ops = OP_NAMES
     phase = "flow"
     mends = "score functions get scores in other units than they were written for"
-
-    def wanted(self, op: ir.Operation) -> bool:
-        return op.name in OP_NAMES
 
     def change(self, op: ir.Operation) -> str:
         if NATURAL_SCORES in op.attributes or is_homogeneous(op):

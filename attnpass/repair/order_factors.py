@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..attention.facts import CONFIGURATION_ATTRIBUTES
+from ..attention.facts import configured_by
 from ..ir import Builder, copy_generic, element_bytes, erase, has_ancestor, iterator_kinds, maps
 from ..ir.contractions import NAMED, is_contraction
 from ..passes import OpPass
@@ -36,7 +36,7 @@ class OrderFactors(OpPass):
             return False
         if "indexing_maps" not in op.attributes:
             return False
-        if any(name in op.attributes for name in CONFIGURATION_ATTRIBUTES):
+        if configured_by(op):
             return False
         return all(element_bytes(factor) <= _NARROW for factor in list(op.operands)[:2])
 

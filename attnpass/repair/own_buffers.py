@@ -26,6 +26,7 @@ from ..ir import (
     defining_op,
     element_type,
     fill_region,
+    is_inside,
     is_ranked_tensor,
     known_attribute,
     next_op,
@@ -99,13 +100,12 @@ def _made(build: Builder, kind: ir.RankedTensorType, value: ir.Attribute) -> ir.
     unknown = build.create("util.optimization_barrier", [i32], [known]).results[0]
     number = ir.DenseElementsAttr(value).get_splat_value()
 
-    def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+    def body(inner: Builder, _: Sequence[ir.Value]) -> ir.Value:
         other = inner.constant_number(0 if number.value else 1, element)
         same = inner.compare("eq", unknown, inner.constant_number(0, i32))
-        return [inner.select(same, inner.constant(number, element), other)]
+        return inner.select(same, inner.constant(number, element), other)
 
-    init = build.empty(list(kind.shape), element)
-    return build.generic([], [init], [tuple(range(len(kind.shape)))], body)[0]
+    return build.computed(list(kind.shape), element, body)
 
 
 def keep_returned(module: ir.Operation) -> list[str]:
@@ -235,21 +235,11 @@ def _loop_body(write: ir.Operation, value: ir.Value) -> ir.Block | None:
     while block != home:
         parent = block.owner.operation
         if parent.name in _LOOPS:
-            return None if _holds(parent, home) else block
+            return None if is_inside(home, parent) else block
         if parent.parent is None:
             return None
         block = parent.block
     return None
-
-
-def _holds(op: ir.Operation, block: ir.Block) -> bool:
-    """Whether a block is in a region of an op."""
-    owner = block.owner.operation
-    while owner != op:
-        if owner.parent is None:
-            return False
-        owner = owner.parent.operation
-    return True
 
 
 def _written_import(value: ir.Value) -> ir.Value | None:

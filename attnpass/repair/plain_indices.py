@@ -31,11 +31,9 @@ class PlainIndices(OpPass):
 
     name = "attn-plain-indices"
     summary = "PyTorch's reads and writes by index are imported right"
+    ops = (_READ, *_WRITES)
     phase = "start"
     mends = "writes by negative positions change other rows"
-
-    def wanted(self, op: ir.Operation) -> bool:
-        return op.name in (_READ, *_WRITES)
 
     def change(self, op: ir.Operation) -> str:
         made = defining_op(op.operands[_INDICES])

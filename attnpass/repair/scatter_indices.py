@@ -21,11 +21,9 @@ class ScatterIndices(OpPass):
 
     name = "attn-scatter-indices"
     summary = "CUDA: a scatter's indices are made before its kernel runs"
+    ops = (_SCATTER,)
     mends = "scatters write where unwritten indices point, on CUDA"
     backends = ("cuda",)
-
-    def wanted(self, op: ir.Operation) -> bool:
-        return op.name == _SCATTER
 
     def change(self, op: ir.Operation) -> str:
         said = ""

@@ -74,14 +74,7 @@ def _turned(build: Builder, value: ir.Value) -> ir.Value:
     if scalar is not None:
         scalar = build.apply("arith.xori", scalar, _sign(build, kind))
         return build.fill(scalar, build.empty(sizes, kind))
-    dims = tuple(range(len(sizes)))
-    made = build.generic(
-        [value],
-        [build.empty(sizes, kind)],
-        [dims, dims],
-        lambda inner, x: [inner.apply("arith.xori", x[0], _sign(inner, kind))],
-    )
-    return made[0]
+    return build.computed(sizes, kind, lambda inner, x: inner.xori(x[0], _sign(inner, kind)), value)
 
 
 def _sign(build: Builder, kind: ir.Type) -> ir.Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import Builder, is_narrow_float, scalar_number, whole_number
+from ..ir import Builder, is_narrow_float, module_of, scalar_number, whole_number
 from ..passes import OpPass
 
 _POWER, _WHOLE_POWER = "math.powf", "math.fpowi"
@@ -90,9 +90,7 @@ def is_for_cpus(op: ir.Operation) -> bool:
     """Whether the module of an op names CPUs as its target."""
     from ..machines import backends
 
-    while op.parent is not None:
-        op = op.parent.operation
-    return "llvm-cpu" in backends(op)
+    return "llvm-cpu" in backends(module_of(op))
 
 
 def _products(build: Builder, base: ir.Value, exponent: int, kind: ir.Type) -> ir.Value:

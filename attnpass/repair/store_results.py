@@ -8,7 +8,7 @@ from iree.compiler import ir
 
 from ..attention.barrier import store_operand
 from ..attention.facts import find_ops
-from ..ir import is_ranked_tensor, maps, ranked_shape, users
+from ..ir import is_ranked_tensor, loop_sizes, loops_read, ranked_shape, users
 from ..ir.views import WHOLE, repeat_of
 from ..passes import Pass, PassContext
 
@@ -83,19 +83,8 @@ def _loops(op: ir.Operation) -> _Loops | None:
     if op.name == "linalg.broadcast" and (view := repeat_of(op)) is not None:
         wanted = {dim for dim, size in enumerate(shape) if size != 1}
         return _Loops(wanted, [wanted & {*(view.projection or ())}])
-    if "indexing_maps" not in op.attributes:
+    read = [{dim for dim in dims if dim is not None} for _, dims in loops_read(op)]
+    wanted = {dim for dim, size in loop_sizes(op).items() if size != 1}
+    if not read or not wanted <= read[-1]:
         return None
-    positions = maps.positions_of(op.attributes["indexing_maps"])
-    if positions is None:
-        return None
-    sizes = {
-        dim: size
-        for operand, dims in zip(op.operands, positions, strict=True)
-        for dim, size in zip(dims, ranked_shape(operand), strict=True)
-        if dim is not None
-    }
-    wanted = {dim for dim, size in sizes.items() if size != 1}
-    if not wanted <= {*positions[-1]}:
-        return None
-    inputs = positions[: len(op.operands) - len(op.results)]
-    return _Loops(wanted, [{dim for dim in dims if dim is not None} for dims in inputs])
+    return _Loops(wanted, read[: len(op.operands) - len(op.results)])

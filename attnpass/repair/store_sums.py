@@ -7,7 +7,16 @@ from collections.abc import Iterator
 from iree.compiler import ir
 
 from ..attention.barrier import barrier_behind
-from ..ir import body_names, defining_op, iterator_kinds, maps, ranked_shape, reduces, users
+from ..ir import (
+    body_names,
+    defining_op,
+    iterator_kinds,
+    maps,
+    ranked_shape,
+    readers_behind,
+    reduces,
+    users,
+)
 from ..ir.contractions import is_contraction
 from ..ir.views import WHOLE, below_views, view_of
 from ..passes import OpPass
@@ -155,11 +164,7 @@ def _is_softmax_shared(op: ir.Operation) -> bool:
 
 def _readers(op: ir.Operation) -> Iterator[ir.Operation]:
     """What reads the elements of an op's result, by views or not."""
-    for user in users(op.results[0]):
-        if view_of(user) is not None:
-            yield from _readers(user)
-        elif user.name != "tensor.dim":
-            yield user
+    return readers_behind(op.results[0], lambda user: view_of(user) is not None)
 
 
 def _may_join(op: ir.Operation) -> bool:

@@ -20,13 +20,11 @@ class TensorAnd(OpPass):
 
     name = "attn-tensor-and"
     summary = "masks that PyTorch joins by `&` are imported"
+    ops = (_AND,)
     phase = "start"
     mends = "`a & b` of two tensors of PyTorch does not compile"
 
     erases = True
-
-    def wanted(self, op: ir.Operation) -> bool:
-        return op.name == _AND
 
     def change(self, op: ir.Operation) -> str:
         both = Builder(op).create(_BITWISE_AND, [op.results[0].type], list(op.operands))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from ..codegen.kernel import GPU_LOWERING, cuda_kernels, run_passes
-from ..ir import collect, detached_copy, maps, printed, restore, set_attribute, sizes_of
+from ..ir import collect, detached_copy, loop_sizes, maps, printed, restore, set_attribute
 from ..passes import Pass, PassContext
 from ..report.ops import op_of
 from ..report.records import Report
@@ -71,7 +71,7 @@ def _sums_beyond(op: ir.Operation) -> bool:
     left, right, result = positions
     if not left or not right:
         return False
-    sizes = _sizes(op)
+    sizes = loop_sizes(op)
     batches = {*left} & {*right} & {*result} - {None}
     filled = [
         dim
@@ -81,29 +81,15 @@ def _sums_beyond(op: ir.Operation) -> bool:
     return bool(batches) and any(dim not in (left[-1], right[-1]) for dim in filled)
 
 
-def _leaves_over(size: object, tile: int) -> bool:
-    return not isinstance(size, int) or size % tile != 0
-
-
-def _sizes(op: ir.Operation) -> dict[int | None, object]:
-    """The sizes of loops; none of an op that has no loops."""
-    if "indexing_maps" not in op.attributes:
-        return {}
-    positions = maps.positions_of(op.attributes["indexing_maps"])
-    return {
-        dim: size
-        for operand, dims in zip(op.operands, positions or (), strict=positions is not None)
-        for dim, size in zip(dims, sizes_of(operand), strict=True)
-    }
+def _leaves_over(size: int | None, tile: int) -> bool:
+    return size is None or size % tile != 0
 
 
 def _sums_unknown_parts(op: ir.Operation) -> bool:
     """Whether threads add up parts of a dim whose size is known only at run time."""
     parts = printed.numbers(op.attributes[_CONFIGURATION], _PARTS)
-    sizes = _sizes(op) if parts else {}
-    return bool(sizes) and any(
-        part > 1 and not isinstance(sizes[dim], int) for dim, part in enumerate(parts)
-    )
+    sizes = loop_sizes(op) if parts else {}
+    return bool(sizes) and any(part > 1 and sizes[dim] is None for dim, part in enumerate(parts))
 
 
 def _keeps_parts_apart(copy: ir.Operation, function: ir.Operation) -> bool:
@@ -127,13 +113,12 @@ def _give_whole_sums(function: ir.Operation) -> bool:
         return False
     loops = range(maps.num_dims(op.attributes["indexing_maps"]))
     tiles = {dim: _THREADS if dim == result[-1] else 1 for dim in result}
-    lists = {
-        "reduction": [0 if loop in tiles else 1 for loop in loops],
-        "thread": [1 if loop in tiles else 0 for loop in loops],
-        "workgroup": [tiles.get(loop, 0) for loop in loops],
-    }
-    words = ", ".join(f"{name} = {numbers}" for name, numbers in lists.items())
-    set_attribute(op, _CONFIGURATION, f"#iree_gpu.lowering_config<{{{words}}}>")
+    lowering = printed.gpu_lowering(
+        reduction=[0 if loop in tiles else 1 for loop in loops],
+        thread=[1 if loop in tiles else 0 for loop in loops],
+        workgroup=[tiles.get(loop, 0) for loop in loops],
+    )
+    set_attribute(op, _CONFIGURATION, lowering)
     info = function.attributes["translation_info"]
     info = printed.with_pipeline(info, "#iree_gpu.pipeline<TileAndFuse>")
     info = printed.with_numbers(info, {"workgroup_size": lambda _: [_THREADS, 1, 1]})

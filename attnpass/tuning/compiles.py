@@ -7,16 +7,17 @@ runs, all that it writes is in a folder compiled/.KEY.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
 from ..driver.children import Child, first_error, run_children
 from ..errors import AttnError
-from .measure import Progress, read_json, write_json
+from .measure import FolderError, Progress, read_json, write_json
 
 
 def make_folder(path: Path, names: Iterable[str], programs: Iterable[ModuleType]) -> None:
@@ -31,6 +32,15 @@ def make_folder(path: Path, names: Iterable[str], programs: Iterable[ModuleType]
     except OSError as error:
         why = (error.strerror or "").lower()
         raise AttnError(f"cannot write there: {why}", str(path)) from None
+
+
+@contextlib.contextmanager
+def as_user_errors() -> Iterator[None]:
+    """Has what `measure.py`, which runs without this library, says of a folder as AttnError."""
+    try:
+        yield
+    except FolderError as error:
+        raise AttnError(error.why, error.folder) from None
 
 
 def kept_state(folder: Path, key: str, limit: float) -> dict[str, Any]:

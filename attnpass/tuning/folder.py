@@ -32,7 +32,14 @@ from ..machines.search import BUILT_IN, Candidate
 from ..machines.table import Entry, table_text
 from ..report.records import report_from_dict
 from . import measure
-from .compiles import KeptCompile, kept_state, make_folder, run_compiles, scratch_path
+from .compiles import (
+    KeptCompile,
+    as_user_errors,
+    kept_state,
+    make_folder,
+    run_compiles,
+    scratch_path,
+)
 from .measure import FORMAT, VERSION, write_json
 
 IREES_OWN = "IREE's own"
@@ -101,10 +108,8 @@ class Manifest:
 
 def load_manifest(folder: Path) -> Manifest:
     """The manifest in a folder; AttnError where there is none."""
-    try:
+    with as_user_errors():
         data = measure.read_manifest(folder)
-    except measure.FolderError as error:
-        raise AttnError(error.why, error.folder) from None
     try:
         runs = [
             CandidateRun(**{k: v for k, v in run.items() if k != "file"}) for run in data["runs"]

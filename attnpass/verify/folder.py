@@ -32,7 +32,7 @@ from ..driver.flags import iree_compile
 from ..driver.tools import attn_compile_command
 from ..errors import AttnError
 from ..tuning import measure
-from ..tuning.compiles import KeptCompile, kept_state, make_folder, run_compiles
+from ..tuning.compiles import KeptCompile, as_user_errors, kept_state, make_folder, run_compiles
 from ..tuning.measure import VERSION, read_json, write_json
 from . import run
 from .run import FORMAT
@@ -235,10 +235,8 @@ class Folder:
         names = [job.id for job in jobs]
         if not names:
             return
-        try:
+        with as_user_errors():
             run.run_all(self.path, self.settings.run_limit, self.settings.quiet, names)
-        except measure.FolderError as error:
-            raise AttnError(error.why, error.folder) from None
 
     def _result(self, job: RunJob) -> dict[str, Any]:
         found = read_json(self.path / "results" / f"{job.id}.json")
@@ -316,10 +314,8 @@ def _hash(text: str, data: bytes) -> str:
 
 def load_folder(path: str) -> Folder:
     """A folder that attn-verify made; AttnError where there is none."""
-    try:
+    with as_user_errors():
         data = measure.read_manifest(Path(path), FORMAT, "verification")
-    except measure.FolderError as error:
-        raise AttnError(error.why, error.folder) from None
     try:
         raw = data["settings"]
         lists = {name: tuple(value) for name, value in raw.items() if isinstance(value, list)}

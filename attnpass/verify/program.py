@@ -24,6 +24,7 @@ from ..ir import (
     body_ops,
     collect,
     defining_op,
+    is_inside,
     is_scalar,
     known_attribute,
     location_text,
@@ -186,14 +187,7 @@ def is_work(op: ir.Operation) -> bool:
 
 def _is_inside(value: ir.Value, op: ir.Operation) -> bool:
     owner = value.owner
-    inner = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
-    if not isinstance(owner, ir.Block) and inner == op:
-        return False
-    while inner != op:
-        if inner.parent is None:
-            return False
-        inner = inner.parent.operation
-    return True
+    return is_inside(owner if isinstance(owner, ir.Block) else owner.operation.block, op)
 
 
 def is_cut(kind: ir.Type) -> bool:
@@ -479,7 +473,6 @@ def initial_values(module: ir.Operation, names: Sequence[str]) -> ir.Module:
             op.clone(ip=ir.InsertionPoint(made.body))
 
     def fill(build: Builder, arguments: Sequence[ir.Value]) -> list[ir.Value]:
-        del arguments
         globals_ = mutable_globals(module)
         loads = []
         for name in names:

@@ -7,8 +7,7 @@ from math import ceil
 import pytest
 
 from attnpass.ir import Refusal
-from attnpass.machines.cpu.few_rows import row_tiles
-from attnpass.machines.cpu.many_rows import tall_tiles
+from attnpass.machines.cpu.product_tiles import row_tiles, tall_tiles
 from attnpass.machines.cpu.products import configuration
 from attnpass.machines.cpu.workgroups import busy
 

@@ -67,18 +67,13 @@ def _part(facts: AttentionFacts, name: str, start: int, count: int, build: Build
 
 def _mask(facts: AttentionFacts, scores: ir.Value, dims: Sequence[int], build: Builder) -> ir.Value:
     """The scores, in f32, scaled as attention scales its own, under its mask."""
-    kind, everywhere = element_type(scores), tuple(range(len(dims)))
-    inputs: list[ir.Value] = [scores]
-    positions: list[maps.Positions] = [everywhere]
+    kind, masks = element_type(scores), list[tuple[ir.Value, maps.Positions]]()
     if facts.has_mask:
-        place = {dim: loop for loop, dim in enumerate(dims)}
-        inputs.append(facts.value("mask"))
-        given = facts.map_of("mask")
-        positions.append(tuple(None if dim is None else place[dim] for dim in given))
+        places = [None if dim is None else dims.index(dim) for dim in facts.map_of("mask")]
+        masks.append((facts.value("mask"), tuple(places)))
 
-    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
+    def body(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
         scaled = inner.mulf(x[0], inner.cast_float(facts.value("scale"), kind))
-        return [masked(inner, scaled, x[1]) if facts.has_mask else scaled]
+        return masked(inner, scaled, x[1]) if facts.has_mask else scaled
 
-    init = build.empty(sizes_of(scores), kind)
-    return build.generic(inputs, [init], [*positions, everywhere], body)[0]
+    return build.computed(sizes_of(scores), kind, body, scores, *masks)

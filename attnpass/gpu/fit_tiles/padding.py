@@ -101,13 +101,13 @@ def pad_behind(build: Builder, value: ir.Value, dim: int, more: int, filler: flo
     if (innermost and piece == 1) or free:
         sizes[dim] = old + more
         return padded_to(build, value, sizes, number, in_place=True)
-    pieces = [[size] for size in sizes]
+    parts = [[size] for size in sizes]
     groups = [[other] for other in range(len(sizes))]
     if innermost:
         # Threads read and write within a piece.
-        pieces[dim] = [old // piece, piece]
+        parts[dim] = [old // piece, piece]
         groups[dim].append(len(sizes))
-    narrow = build.split_dims(value, pieces)
+    narrow = build.split_dims(value, parts)
     wanted = list(sizes_of(narrow))
     wanted[dim] = (old + more) // piece
     return build.collapse(padded_to(build, narrow, wanted, number, in_place=False), groups)

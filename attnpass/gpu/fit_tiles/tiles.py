@@ -225,11 +225,11 @@ def _mask(tiles: Tiles, build: Builder) -> ir.Value:
     """A mask (place, tile) of the keys that there are."""
     i1 = ir.IntegerType.get_signless(1, build.anchor.context)
 
-    def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+    def body(inner: Builder, _: Sequence[ir.Value]) -> ir.Value:
         wanted = tiles.position(inner.loop_index(1), inner.loop_index(0), inner)
-        return [tiles.inside(wanted, inner)]
+        return tiles.inside(wanted, inner)
 
-    return build.generic([], [build.empty([tiles.size, tiles.count], i1)], [(0, 1)], body)[0]
+    return build.computed([tiles.size, tiles.count], i1, body)
 
 
 def _whole(
@@ -244,9 +244,8 @@ def _whole(
     if all(axis.part == "whole" for axis in axes):
         return value
     positions, old = facts.map_of(name), facts.value(name)
-    init = build.empty(sizes_of(old), element_type(old))
 
-    def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+    def body(inner: Builder, _: Sequence[ir.Value]) -> ir.Value:
         indices: list[ir.Value] = []
         for axis in axes:
             index, position = inner.loop_index(axis.dim), positions[axis.dim]
@@ -255,6 +254,6 @@ def _whole(
                 step = "arith.divui" if axis.part == "tile" else "arith.remui"
                 index = inner.create(step, [index.type], [index, size]).results[0]
             indices.append(index)
-        return [inner.extract(value, indices)]
+        return inner.extract(value, indices)
 
-    return build.generic([], [init], [tuple(range(len(positions)))], body)[0]
+    return build.computed(sizes_of(old), element_type(old), body)

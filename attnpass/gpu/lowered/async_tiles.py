@@ -21,6 +21,7 @@ from ...ir import (
     defining_op,
     element_bytes,
     erase_unused,
+    has_ancestor,
     next_op,
     printed,
     users,
@@ -151,12 +152,7 @@ def _tiles(loop: ir.Operation, threads: Threads) -> AsyncTiles | Refusal:
 
 def _is_in_loop(op: ir.Operation) -> bool:
     """Whether an op is in a loop of its thread: a workgroup is done once."""
-    parent = op.parent.operation
-    while parent.name not in ("func.func", "builtin.module"):
-        if parent.name in ("scf.for", "scf.while"):
-            return True
-        parent = parent.parent.operation
-    return False
+    return has_ancestor(op, "scf.for", "scf.while")
 
 
 def _copy_refusal(read: ir.Operation, write: ir.Operation, threads: Threads) -> str:

@@ -20,6 +20,7 @@ from ...ir import (
     copied_attributes,
     defining_op,
     element_bytes,
+    enclosing,
     printed,
     splat_number,
     users,
@@ -206,9 +207,7 @@ def _move(origin: Origin, value: ir.Value, loop: ir.Operation) -> None:
 
 def _in_block(op: ir.Operation, block: ir.Block) -> ir.Operation:
     """The op of a block that `op` is, or is in."""
-    while op.block != block:
-        op = op.parent.operation
-    return op
+    return next(outer for outer in enclosing(op) if outer.block == block)
 
 
 def _scale_writes(origin: Origin) -> None:

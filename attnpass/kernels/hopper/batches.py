@@ -16,8 +16,8 @@ from ..products import BatchLoops, ProductFacts
 from .places import (
     Dim,
     HeadPlace,
-    Piece,
     Strided,
+    StridedAxis,
     common_batch,
     heads_of,
     in_units,
@@ -146,7 +146,7 @@ def _place(
 
 
 def _counts(places: Mapping[str, HeadPlace], total: Size) -> tuple[Size, Size] | None:
-    """How many products are at equal distances in all that lies in two pieces, and how many times
+    """How many products are at equal distances in all that lies in two axes, and how many times
     as many there are; None if that is no number for all of them."""
     if common_batch(dict(places), 1) is None or any(len(one.heads) > 2 for one in places.values()):
         return None
@@ -166,15 +166,16 @@ def place_of_heads(facts: ProductFacts, result: ir.Value) -> BatchPlace | None:
         return None
     view, dims = found
     columns = joined(dims[-1])
-    rows = joined(tuple(piece for dim in dims[:-1] for piece in dim))
+    rows = joined(tuple(axis for dim in dims[:-1] for axis in dim))
     if not 1 <= len(columns) <= 2 or not 1 <= len(rows) <= 3 or columns[-1].stride != 1:
         return None
     *heads, row = rows
     behind = [product([one.size for one in rows[at + 1 :]]) for at in range(len(heads))]
     given = [
-        Piece(one.size, product([n, facts.k]), ()) for one, n in zip(heads, behind, strict=True)
+        StridedAxis(one.size, product([n, facts.k]), ())
+        for one, n in zip(heads, behind, strict=True)
     ]
-    shared = [Piece(one.size, 0, ()) for one in heads]
+    shared = [StridedAxis(one.size, 0, ()) for one in heads]
     pitch = facts.k if facts.by_columns else facts.n
     places = {
         "rows": HeadPlace(facts.rows, (), joined(tuple(given)), facts.k),
@@ -223,9 +224,9 @@ def _heads(
             return place.dims[dims.index(loop)]
         # All of a batch have the same.
         size = loops.sizes[loop]
-        return () if size == 1 else (Piece(size, 0, ()),)
+        return () if size == 1 else (StridedAxis(size, 0, ()),)
 
-    rows = tuple(piece for loop in row for piece in runs(loop))
+    rows = tuple(axis for loop in row for axis in runs(loop))
     ordered = (*map(runs, batch), rows, runs(column))
     numbers = range(len(batch))
     moved = Strided(place.source, place.starts, ordered)
@@ -234,4 +235,4 @@ def _heads(
 
 def _dense(sizes: Sequence[Size]) -> Iterator[Dim]:
     for at, size in enumerate(sizes):
-        yield () if size == 1 else (Piece(size, product(sizes[at + 1 :]), (at,)),)
+        yield () if size == 1 else (StridedAxis(size, product(sizes[at + 1 :]), (at,)),)

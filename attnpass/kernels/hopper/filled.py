@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from iree.compiler import ir
 
+from ...analysis.boundary import is_made_once
 from ...ir import (
     Builder,
     Size,
@@ -22,7 +23,8 @@ from ...ir import (
 from ...ir.limits import ASSUMED_ROWS
 from ...ir.padding import is_padded_in_place, padded_to
 from ...ir.views import IN_PLACE, below_views
-from ..products import Epilogue, ProductFacts
+from ..epilogues import Epilogue
+from ..products import ProductFacts
 from .product_speed import IREE_FEW_ROWS
 
 # Bytes a second of copies, read and written, and of zeros written; a launch of each.
@@ -70,7 +72,7 @@ def fill_up(build: Builder, value: ir.Value, sizes: Sequence[Size]) -> ir.Value:
         return value
     zero = build.constant_number(0.0, element_type(value))
     # A constant is filled up once, when the program is loaded.
-    in_place = _is_constant(value) or is_padded_in_place(value, larger)
+    in_place = is_made_once(below_views(value, IN_PLACE)) or is_padded_in_place(value, larger)
     if not in_place and not _is_even(value):
         value, in_place = _looped(build, value), True
     return padded_to(build, value, sizes, zero, in_place)
@@ -86,15 +88,14 @@ def _looped(build: Builder, value: ir.Value) -> ir.Value:
     does faster than it copies odd sizes."""
     last, columns = len(ranked_shape(value)) - 1, sizes_of(value)[-1]
 
-    def body(inner: Builder, scalars: Sequence[ir.Value]) -> list[ir.Value]:
+    def body(inner: Builder, scalars: Sequence[ir.Value]) -> ir.Value:
         # Always: without a condition there would be no loop.
         end = inner.addi(inner.size(columns), inner.constant_index(-1))
         inside = inner.compare("ule", inner.loop_index(last), end)
         zero = inner.constant_number(0.0, element_type(value))
-        return [inner.select(inside, scalars[0], zero)]
+        return inner.select(inside, scalars[0], zero)
 
-    init, loops = build.empty(sizes_of(value), element_type(value)), tuple(range(last + 1))
-    return build.generic([value], [init], [loops, loops], body)[0]
+    return build.computed(sizes_of(value), element_type(value), body, value)
 
 
 def fill_last(build: Builder, value: ir.Value, size: Size) -> ir.Value:
@@ -132,7 +133,7 @@ def filling_seconds(facts: ProductFacts, epilogue: Epilogue) -> float:
     if has_depth_behind(facts):
         seconds += _filling(facts.rows, [len(ranked_shape(facts.rows)) - 1])
     larger = _larger_dims(facts)
-    if larger and not _is_constant(facts.weights):
+    if larger and not is_made_once(below_views(facts.weights, IN_PLACE)):
         seconds += _filling(facts.weights, larger)
     if behind and epilogue.operand is not None:
         seconds += _filling(epilogue.operand, [len(ranked_shape(epilogue.operand)) - 1])
@@ -166,16 +167,3 @@ def _filling(value: ir.Value, dims: Sequence[int]) -> float:
 def _bytes(value: ir.Value) -> float:
     sizes = [ASSUMED_ROWS if size is None else size for size in ranked_shape(value)]
     return float(math.prod(sizes) * element_bytes(value))
-
-
-def _is_constant(value: ir.Value) -> bool:
-    """Whether IREE makes what is made of a value alone once, when the program is loaded."""
-    op = defining_op(below_views(value, IN_PLACE))
-    if op is None or op.name != "util.global.load":
-        return op is not None and op.name == "arith.constant"
-    name = ir.FlatSymbolRefAttr(op.attributes["global"]).value
-    module = op
-    while module.parent is not None:
-        module = module.parent.operation
-    table = ir.SymbolTable(module)
-    return name in table and "is_mutable" not in table[name].operation.attributes

@@ -20,7 +20,7 @@ from ...ir import (
     sizes_of,
 )
 from ...ir.views import IN_PLACE, below_views
-from .places import UNIT, HeadPlace, Piece, divided, heads_of, lying_in, numbers_of_heads
+from .places import UNIT, HeadPlace, StridedAxis, divided, heads_of, lying_in, numbers_of_heads
 
 _CONCAT = "tensor.concat"
 
@@ -84,8 +84,8 @@ def _rows(value: ir.Value, order: Sequence[int]) -> Iterator[HeadPlace]:
 def _without_paths(place: HeadPlace) -> HeadPlace:
     """The place by its distances alone, whatever dims they are of; how many of the outermost there
     are does not matter to them, and is the same in K and V."""
-    pieces = enumerate(place.heads)
-    heads = [Piece(each.size if at else 0, each.stride, ()) for at, each in pieces]
+    axes = enumerate(place.heads)
+    heads = [StridedAxis(each.size if at else 0, each.stride, ()) for at, each in axes]
     return replace(place, heads=tuple(heads))
 
 
@@ -96,8 +96,8 @@ def _joined(key: ir.Value, order: Sequence[int], columns: int) -> Iterator[Laten
     if op is None or op.name != _CONCAT or len(op.operands) != 2:
         return
     widths = [ranked_shape(operand)[-1] for operand in op.operands]
-    axis = ir.IntegerAttr(op.attributes["dim"]).value
-    if axis != len(ranked_shape(whole)) - 1 or widths[0] != columns or widths[1] is None:
+    dim = ir.IntegerAttr(op.attributes["dim"]).value
+    if dim != len(ranked_shape(whole)) - 1 or widths[0] != columns or widths[1] is None:
         return
     for place in _rows(key, order):
         if place.source == whole:
@@ -113,15 +113,15 @@ def _joined(key: ir.Value, order: Sequence[int], columns: int) -> Iterator[Laten
 def _part(place: HeadPlace, source: ir.Value, width: int, whole: int) -> HeadPlace | None:
     """The place of the same rows in a part, `width` of the `whole` elements of each; None where
     that is not aligned."""
-    strides = [place.row, *(piece.stride for piece in place.heads)]
+    strides = [place.row, *(axis.stride for axis in place.heads)]
     counts = [divided(stride, whole) for stride in strides]
     if place.starts or width * element_bytes(source) % UNIT:
         return None
     row, *heads = [None if count is None else product([count, width]) for count in counts]
-    pieces = [
-        Piece(piece.size, stride, ())
-        for piece, stride in zip(place.heads, heads, strict=True)
+    axes = [
+        StridedAxis(axis.size, stride, ())
+        for axis, stride in zip(place.heads, heads, strict=True)
         if stride is not None
     ]
-    complete = row is not None and len(pieces) == len(heads)
-    return HeadPlace(source, (), tuple(pieces), row) if row is not None and complete else None
+    complete = row is not None and len(axes) == len(heads)
+    return HeadPlace(source, (), tuple(axes), row) if row is not None and complete else None

@@ -145,7 +145,7 @@ class ProductKernel(DeviceCode):
     soonest, or, where `most_rows` is not 0, up to so many rows at the speed of memory,
     `columns_per_workgroup` of the result by each `cluster` of workgroups; where `most_blocks` is
     not 0, up to so many times these columns by a workgroup, of which `resident` run on a
-    multiprocessor and a cluster may divide the depth (few_rows.py). `bias`, `activation` and
+    multiprocessor and a cluster may divide the depth (streamed.py). `bias`, `activation` and
     `other` are what it does behind the product, in the words of `Epilogue`; where it is `gated` it
     multiplies the result with that of second weights. A `general` one is told at run time which of
     an epilogue's parts there are, and its `activation` is the kind of curve: `gelu`, `clamp` (not

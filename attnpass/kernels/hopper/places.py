@@ -33,7 +33,7 @@ _VIEWS = (*REORDERS, SLICE, "linalg.generic")
 
 
 @dataclass(frozen=True)
-class Piece:
+class StridedAxis:
     """Elements at equal distances: `size` of them, `stride` elements apart. `path` says which part
     it is of which dim of the tensor that was asked for: in its order, and its dim in front."""
 
@@ -43,7 +43,7 @@ class Piece:
 
 
 # What a dim runs through, major to minor, but for what has size one.
-Dim = tuple[Piece, ...]
+Dim = tuple[StridedAxis, ...]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Strided:
 
 @dataclass(frozen=True)
 class HeadPlace:
-    """Where rows lie, in elements: heads as pieces, the distance of rows, and where the first is.
+    """Where rows lie, in elements: heads as axes, the distance of rows, and where the first is.
 
     `source` is None for what is to be written."""
 
@@ -132,15 +132,15 @@ def through(place: Strided, view: View) -> Strided | None:
     sizes, starts = factors_of(view.result), place.starts
     dims: list[Dim] = [()] * len(sizes)
     for run in view.runs:
-        pieces = tuple(piece for dim in run.source for piece in place.dims[dim])
+        axes = tuple(axis for dim in run.source for axis in place.dims[dim])
         wanted = [sizes[dim] for dim in run.result]
         if view.op.name == SLICE:
-            sliced = _sliced(pieces, product(wanted), run.start, run.step)
+            sliced = _sliced(axes, product(wanted), run.start, run.step)
             if sliced is None:
                 return None
-            pieces, begun = sliced
+            axes, begun = sliced
             starts = (*starts, *begun)
-        parts = _cut(pieces, wanted)
+        parts = _cut(axes, wanted)
         if parts is None:
             return None
         for dim, part in zip(run.result, parts, strict=True):
@@ -155,26 +155,26 @@ def heads_of(
     rows of a head are not at equal distances, or not aligned as the kernels read them."""
     columns, rows = (joined(place.dims[dim]) for dim in (column, row))
     unit = UNIT // element_bytes(place.source)
-    if len(columns) > 1 or len(rows) > 1 or any(piece.stride != 1 for piece in columns):
+    if len(columns) > 1 or len(rows) > 1 or any(axis.stride != 1 for axis in columns):
         return None
-    pieces = joined(tuple(piece for dim in heads for piece in place.dims[dim]))
+    axes = joined(tuple(axis for dim in heads for axis in place.dims[dim]))
     step = rows[0].stride if rows else width
-    strides = [step, *place.starts, *(piece.stride for piece in pieces)]
+    strides = [step, *place.starts, *(axis.stride for axis in axes)]
     if any(in_units(stride, unit) is None for stride in strides):
         return None
-    return HeadPlace(place.source, place.starts, pieces, step)
+    return HeadPlace(place.source, place.starts, axes, step)
 
 
-def joined(pieces: Dim) -> Dim:
+def joined(axes: Dim) -> Dim:
     """Pieces, those as one that have the distances of one."""
-    found: list[Piece] = []
-    for piece in pieces:
+    found: list[StridedAxis] = []
+    for axis in axes:
         last = found[-1] if found else None
-        if last is not None and last.stride == product([piece.size, piece.stride]):
-            size = product([last.size, piece.size])
-            found[-1] = Piece(size, piece.stride, piece.path)
+        if last is not None and last.stride == product([axis.size, axis.stride]):
+            size = product([last.size, axis.size])
+            found[-1] = StridedAxis(size, axis.stride, axis.path)
         else:
-            found.append(piece)
+            found.append(axis)
     return tuple(found)
 
 
@@ -193,7 +193,7 @@ def ordered_place(value: ir.Value, order: Sequence[int]) -> HeadPlace:
     sizes = [sizes_of(value)[dim] for dim in order]
     strides = [product(sizes[at + 1 :]) for at in range(len(sizes))]
     pairs = zip(sizes[:-2], strides, strict=False)
-    heads = [piece for at, pair in enumerate(pairs) for piece in _dim(*pair, (at,))]
+    heads = [axis for at, pair in enumerate(pairs) for axis in _dim(*pair, (at,))]
     return HeadPlace(None, (), joined(tuple(heads)), strides[-2])
 
 
@@ -302,7 +302,7 @@ def numbers_of_heads(build: Builder, name: str, place: HeadPlace, unit: int) -> 
 
 
 def common_batch(places: dict[str, HeadPlace], group: Size) -> Size | None:
-    """How many heads of K and V have equal distances in all that lies in two pieces; 0 where
+    """How many heads of K and V have equal distances in all that lies in two axes; 0 where
     nothing does, None if that is no number for all of them."""
     found: list[Size] = []
     for name, place in places.items():
@@ -362,72 +362,72 @@ def _only_view(value: ir.Value) -> View | None:
 
 
 def _where(value: ir.Value, dims: Sequence[Dim]) -> tuple[Dim, ...]:
-    """The dims that `dims`, those of `value`, are pieces of, with their distances in `value`."""
-    flat = [piece for dim in dims for piece in dim]
+    """The dims that `dims`, those of `value`, are axes of, with their distances in `value`."""
+    flat = [axis for dim in dims for axis in dim]
     placed = [
-        replace(piece, stride=product([behind.size for behind in flat[at + 1 :]]))
-        for at, piece in enumerate(flat)
+        replace(axis, stride=product([behind.size for behind in flat[at + 1 :]]))
+        for at, axis in enumerate(flat)
     ]
-    placed.sort(key=lambda piece: piece.path)
-    rank = 1 + max((piece.path[0] for piece in placed), default=-1)
+    placed.sort(key=lambda axis: axis.path)
+    rank = 1 + max((axis.path[0] for axis in placed), default=-1)
     return tuple(tuple(p for p in placed if p.path[0] == dim) for dim in range(rank))
 
 
 def _dim(size: Size, stride: Size, path: tuple[int, ...]) -> Dim:
-    return () if size == 1 else (Piece(size, stride, path),)
+    return () if size == 1 else (StridedAxis(size, stride, path),)
 
 
 def _sliced(
-    pieces: Dim, size: Size, start: int | None, step: int | None
+    axes: Dim, size: Size, start: int | None, step: int | None
 ) -> tuple[Dim, tuple[Size, ...]] | None:
     """A slice of a dim, and where it starts."""
-    pieces = joined(pieces) if start or product([p.size for p in pieces]) != size else pieces
-    if start == 0 and product([piece.size for piece in pieces]) == size:
-        return pieces, ()
-    if len(pieces) != 1 or start is None or step != 1:
+    axes = joined(axes) if start or product([p.size for p in axes]) != size else axes
+    if start == 0 and product([axis.size for axis in axes]) == size:
+        return axes, ()
+    if len(axes) != 1 or start is None or step != 1:
         return None
-    (piece,) = pieces
-    begun = (product([start, piece.stride]),) if start else ()
-    return (() if size == 1 else (replace(piece, size=size),)), begun
+    (axis,) = axes
+    begun = (product([start, axis.stride]),) if start else ()
+    return (() if size == 1 else (replace(axis, size=size),)), begun
 
 
-def _cut(pieces: Dim, sizes: Sequence[Size]) -> list[Dim] | None:
+def _cut(axes: Dim, sizes: Sequence[Size]) -> list[Dim] | None:
     """Pieces as dims of these sizes; None if a dim would begin or end in one that is not known to
     have such parts."""
     if len(sizes) == 1:
-        return [pieces]
-    if len(pieces) == 1:
-        return _parts(pieces[0], sizes)
-    found, left = [], [*pieces]
+        return [axes]
+    if len(axes) == 1:
+        return _parts(axes[0], sizes)
+    found, left = [], [*axes]
     for size in sizes:
-        taken: list[Piece] = []
-        while product([piece.size for piece in taken]) != size:
+        taken: list[StridedAxis] = []
+        while product([axis.size for axis in taken]) != size:
             if not left:
                 return None
-            piece, rest = left[0], divided(size, product([p.size for p in taken]))
-            halves = None if rest is None else _halves(piece, rest)
-            left[:1] = halves or [piece]
+            axis, rest = left[0], divided(size, product([p.size for p in taken]))
+            halves = None if rest is None else _halves(axis, rest)
+            left[:1] = halves or [axis]
             taken.append(left.pop(0))
         found.append(tuple(taken))
     return None if left else found
 
 
-def _parts(piece: Piece, sizes: Sequence[Size]) -> list[Dim]:
-    """A piece as dims of these sizes, which are all of it."""
-    strides = [product([*sizes[at + 1 :], piece.stride]) for at in range(len(sizes))]
+def _parts(axis: StridedAxis, sizes: Sequence[Size]) -> list[Dim]:
+    """An axis as dims of these sizes, which are all of it."""
+    strides = [product([*sizes[at + 1 :], axis.stride]) for at in range(len(sizes))]
     return [
-        _dim(size, stride, (*piece.path, at))
+        _dim(size, stride, (*axis.path, at))
         for at, (size, stride) in enumerate(zip(sizes, strides, strict=True))
     ]
 
 
-def _halves(piece: Piece, size: Size) -> list[Piece] | None:
-    """A piece as `size` major parts of as many minor ones as there are; None if it has no more."""
-    inner = divided(piece.size, size)
+def _halves(axis: StridedAxis, size: Size) -> list[StridedAxis] | None:
+    """An axis as `size` major parts of as many minor ones as there are; None if it has no more."""
+    inner = divided(axis.size, size)
     if inner is None or inner == 1 or size == 1:
         return None
-    major = Piece(size, product([inner, piece.stride]), (*piece.path, 0))
-    return [major, Piece(inner, piece.stride, (*piece.path, 1))]
+    major = StridedAxis(size, product([inner, axis.stride]), (*axis.path, 0))
+    return [major, StridedAxis(inner, axis.stride, (*axis.path, 1))]
 
 
 def divided(size: Size, by: Size) -> Size | None:

@@ -46,8 +46,8 @@ from dataclasses import dataclass, replace
 from statistics import geometric_mean
 
 from ...machines import Target
-from .few_rows import division
 from .manifest import ProductKernel
+from .streamed import division
 
 _TILE_ROWS = 128
 # Seconds for each sum of a tile and element of depth, and for each row or column.

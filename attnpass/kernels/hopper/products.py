@@ -29,10 +29,10 @@ from ...ir.limits import ASSUMED_HEADS, ASSUMED_ROWS
 from ...ir.views import IN_PLACE, RESHAPES, below_views
 from ...machines import Target
 from .. import ProductOffer
-from ..products import Epilogue, ProductFacts, is_fused_behind, read_product
+from ..epilogues import Epilogue
+from ..products import ProductFacts, is_fused_behind, read_product
 from .batches import BatchPlace, place_of_batch, place_of_heads
 from .extern import launch
-from .few_rows import Division, division
 from .filled import (
     columns_of,
     cut_columns,
@@ -48,6 +48,7 @@ from .manifest import ProductKernel, load_products
 from .places import is_stored, read_by
 from .product_speed import ProductWork, iree_product_seconds, product_seconds, turn_seconds
 from .sources import unaligned_slice
+from .streamed import Division, division
 
 # What rows and columns have to divide by, for the memory engine: 16 bytes.
 _MULTIPLE = 8
@@ -104,7 +105,6 @@ class ProductPlan(ProductOffer):
     units: int
 
     def replace(self, facts: ProductFacts) -> ir.Operation:
-        del facts
         return _replace(self)
 
 

@@ -56,18 +56,16 @@ def signed_query(build: Builder, query: ir.Value, scale: ir.Value) -> ir.Value:
 
 def _negated(build: Builder, tensor: ir.Value) -> ir.Value:
     """The tensor times -1; of 8 bits, for which GPUs have no arithmetic, by the bit of the sign."""
-    sizes, kind = sizes_of(tensor), element_type(tensor)
+    kind = element_type(tensor)
     i8 = ir.IntegerType.get_signless(8, tensor.context)
 
-    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
+    def body(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
         if ir.FloatType(kind).width > 8:
-            return [inner.create("arith.negf", [kind], [x[0]]).results[0]]
-        bits = inner.create("arith.bitcast", [i8], [x[0]]).results[0]
-        flipped = inner.create("arith.xori", [i8], [bits, inner.constant_number(-128, i8)])
-        return [inner.create("arith.bitcast", [kind], [flipped.results[0]]).results[0]]
+            return inner.apply("arith.negf", x[0])
+        bits = inner.convert("arith.bitcast", x[0], i8)
+        return inner.convert("arith.bitcast", inner.xori(bits, -128), kind)
 
-    axes = tuple(range(len(sizes)))
-    return build.generic([tensor], [build.empty(sizes, kind)], [axes, axes], body)[0]
+    return build.computed(sizes_of(tensor), kind, body, tensor)
 
 
 def magnitude(build: Builder, scale: ir.Value) -> ir.Value:

@@ -37,14 +37,12 @@ def with_zeros(facts: AttentionFacts, result: ir.Value, build: Builder) -> ir.Va
     reduced, kept = _axes(facts)
     seen = _most_seen(facts.value("mask"), reduced, build)
     places = tuple(None if dims[at] is None else output.index(dims[at]) for at in kept)
-    everywhere = tuple(range(len(output)))
     kind = element_type(result)
 
-    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
-        return [inner.select(_shows(inner, x[1]), x[0], inner.constant_float(0.0, kind))]
+    def body(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
+        return inner.select(_shows(inner, x[1]), x[0], inner.constant_float(0.0, kind))
 
-    init = build.empty(sizes_of(result), kind)
-    return build.generic([result, seen], [init], [everywhere, places, everywhere], body)[0]
+    return build.computed(sizes_of(result), kind, body, result, (seen, places))
 
 
 def row_maximum(facts: AttentionFacts, build: Builder) -> ir.Value | None:
@@ -71,7 +69,7 @@ def within_range(
     kind = element_type(mask)
     evens = settles and _holds_below(facts, ABSORBS_IN_KERNELS)
 
-    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
+    def body(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
         near, limit = x[0], inner.constant_float(HIDES_IN_KERNELS, kind)
         shown = near
         if most is not None:
@@ -83,13 +81,11 @@ def within_range(
             even = inner.constant_float(EVEN_IN_KERNELS, kind)
             shown = inner.select(_far_below(inner, x[1], ABSORBS_IN_KERNELS), even, near)
         hidden = inner.constant_float(-math.inf, kind)
-        return [inner.select(inner.compare_floats("olt", near, limit), hidden, shown)]
+        return inner.select(inner.compare_floats("olt", near, limit), hidden, shown)
 
-    everywhere = tuple(range(len(sizes_of(mask))))
     _, kept = _axes(facts)
-    init = build.empty(sizes_of(mask), kind)
-    inputs, places = ([mask], [everywhere]) if most is None else ([mask, most], [everywhere, kept])
-    return build.generic(inputs, [init], [*places, everywhere], body)[0]
+    of_rows = [] if most is None else [(most, kept)]
+    return build.computed(sizes_of(mask), kind, body, mask, *of_rows)
 
 
 def as_numbers(build: Builder, mask: ir.Value) -> ir.Value:
@@ -98,13 +94,11 @@ def as_numbers(build: Builder, mask: ir.Value) -> ir.Value:
     if is_float(element_type(mask)):
         return widen(build, mask, "f32")
 
-    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
+    def body(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
         nothing, hidden = (inner.constant_float(value, f32) for value in (0.0, -math.inf))
-        return [inner.select(_shows(inner, x[0]), nothing, hidden)]
+        return inner.select(_shows(inner, x[0]), nothing, hidden)
 
-    everywhere = tuple(range(len(sizes_of(mask))))
-    init = build.empty(sizes_of(mask), f32)
-    return build.generic([mask], [init], [everywhere, everywhere], body)[0]
+    return build.computed(sizes_of(mask), f32, body, mask)
 
 
 def without_absorbed(
@@ -117,14 +111,12 @@ def without_absorbed(
     _, kept = _axes(facts)
     dims = facts.map_of("mask")
     places = tuple(None if dims[at] is None else rows.index(dims[at]) for at in kept)
-    everywhere = tuple(range(len(rows)))
 
-    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
+    def body(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
         zero = inner.constant_float(0.0, kind)
-        return [inner.select(_far_below(inner, x[1], ABSORBS_IN_KERNELS), zero, x[0])]
+        return inner.select(_far_below(inner, x[1], ABSORBS_IN_KERNELS), zero, x[0])
 
-    init = build.empty(sizes_of(query), kind)
-    return build.generic([query, most], [init], [everywhere, places, everywhere], body)[0]
+    return build.computed(sizes_of(query), kind, body, query, (most, places))
 
 
 def _far_below(build: Builder, most: ir.Value, limit: float) -> ir.Value:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from ...attention.facts import configured_by
 from ...ir import (
     Builder,
     Size,
@@ -44,8 +45,6 @@ from . import Alternative, Demand, Operands, Refusal, Request, Rule, Ways
 Loop = tuple[int, int]
 # What an old loop becomes: (size, window) of each new loop; None where it stays as it is.
 Parts = tuple[tuple[Size, "Window | None"], ...]
-
-_CONFIGURATIONS = ("lowering_config", "compilation_info")
 
 
 @dataclass(frozen=True)
@@ -199,8 +198,8 @@ def cost_of_reading(value: ir.Value) -> Cost:
 
 def loops_of(op: ir.Operation) -> tuple[maps.Positions, ...] | Refusal:
     """The loops that each operand is read by, of a linalg op that may be rewritten."""
-    configuration = next((name for name in _CONFIGURATIONS if name in op.attributes), None)
-    if configuration is not None:
+    configuration = configured_by(op)
+    if configuration:
         return Refusal(f"it has its own {configuration}", op)
     positions = maps.positions_of(op.attributes["indexing_maps"])
     if positions is None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
+from ...ir import module_of
+
 # The attribute by which an op of this kind names the one symbol that it is about.
 _ABOUT = {
     "func.call": "callee",
@@ -49,9 +51,7 @@ class Symbols:
 
     def _table(self, op: ir.Operation) -> dict[str, Symbol]:
         if self._found is None:
-            while op.parent is not None:
-                op = op.parent.operation
-            self._found = _walk(op)
+            self._found = _walk(module_of(op))
         return self._found
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from ...attention.facts import AttentionFacts
-from ...ir import Refusal, element_bytes
+from ...ir import Refusal, element_bytes, printed
 from .. import Target
 from ..common_faults import common_fault
 from . import loops as cpu_loops
@@ -108,12 +108,8 @@ def register_bytes(target: Target | None) -> int:
 
 def compilation_info(facts: AttentionFacts, step: tuple[int, int], workgroup_rows: int) -> str:
     """The attribute for a vector step of (rows, keys) and so many rows a workgroup at most."""
-    return (
-        "#iree_codegen.compilation_info<lowering_config = "
-        f"{lowering_config(facts, step, workgroup_rows)}, "
-        "translation_info = #iree_codegen.translation_info<"
-        "pipeline = #iree_cpu.pipeline<LinalgExtTileAndVectorize>>>"
-    )
+    lowering = lowering_config(facts, step, workgroup_rows)
+    return printed.compilation_info(lowering, "#iree_cpu.pipeline<LinalgExtTileAndVectorize>")
 
 
 def lowering_config(facts: AttentionFacts, step: tuple[int, int], workgroup_rows: int) -> str:

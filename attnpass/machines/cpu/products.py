@@ -7,7 +7,7 @@ in loops that pack weights in the cache 48; with registers of 32 bytes 70 and 55
 
 from __future__ import annotations
 
-from ...ir import Refusal
+from ...ir import Refusal, printed
 from .workgroups import divisors, reached
 
 # The most rows, and columns, of a tile whose sums stay in registers, by bytes of one: each element
@@ -56,13 +56,11 @@ def configuration(tile: tuple[int, int], rows: int, columns: int, depth: int) ->
         if count == 1 or 4 * count * tile[1] * depth <= MOST_WEIGHTS
     ]
     high, wide = max(found, key=lambda each: reached(each, rows, columns // tile[1], READING_ROWS))
-    return (
-        "#iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<"
-        f"distribution = [{high}, {wide}, {tile[1]}, 0], "
-        f"vector_common_parallel = [{tile[0]}, 1, {tile[1]}, 0], "
-        "vector_reduction = [0, 0, 0, 1]>, translation_info = #iree_codegen.translation_info<"
-        "pipeline = #iree_cpu.pipeline<DoubleTilingExpert>>>"
+    lowering = (
+        f"#iree_cpu.lowering_config<distribution = [{high}, {wide}, {tile[1]}, 0], "
+        f"vector_common_parallel = [{tile[0]}, 1, {tile[1]}, 0], vector_reduction = [0, 0, 0, 1]>"
     )
+    return printed.compilation_info(lowering, "#iree_cpu.pipeline<DoubleTilingExpert>")
 
 
 def _whole(rows: int, most: int, step: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ...attention.facts import AttentionFacts, begins_with_numbers
-from ...ir import Refusal, element_bytes
+from ...ir import Refusal, element_bytes, printed
 from .lanes import HEAD_ELEMENTS, LANES, LaneTile
 from .tiles import AttentionTile, Shape
 
@@ -296,6 +296,13 @@ def outgrows_lanes(facts: AttentionFacts, lanes: int = LANES) -> bool:
     return most > _LANE_BYTES * lanes
 
 
+# The pipeline of products and attention, and what it is told of small numbers.
+DISTRIBUTE = "#iree_gpu.pipeline<VectorDistribute>"
+_DENORMALS = (
+    ', {iree_codegen.denormal_fp_math_f32 = #iree_codegen.denormal_fp_math<"preserve-sign">}'
+)
+
+
 def basis(counts: Sequence[int], without: int | None = None) -> str:
     """How many subgroups, or lanes, there are along each dim, and the dims that an op has: all
     but one of attention."""
@@ -314,18 +321,11 @@ def promote(*operands: int) -> str:
 
 
 def attributes(tiles: str, qk: str, pv: str, threads: int, lanes: int = LANES) -> Attributes:
-    lowering = "#iree_gpu.lowering_config<{%s}>"
+    tiles, qk, pv = map(printed.gpu_lowering, (tiles, qk, pv))
+    products = (
+        f"{name}_attrs = {{lowering_config = {text}}}" for name, text in (("qk", qk), ("pv", pv))
+    )
     return {
-        "decomposition_config": (
-            f"{{qk_attrs = {{lowering_config = {lowering % qk}}}, "
-            f"pv_attrs = {{lowering_config = {lowering % pv}}}}}"
-        ),
-        "compilation_info": (
-            f"#iree_codegen.compilation_info<lowering_config = {lowering % tiles}, "
-            "translation_info = #iree_codegen.translation_info<pipeline = "
-            f"#iree_gpu.pipeline<VectorDistribute> workgroup_size = [{threads}, 1, 1] "
-            f"subgroup_size = {lanes}, "
-            "{iree_codegen.denormal_fp_math_f32 = "
-            '#iree_codegen.denormal_fp_math<"preserve-sign">}>>'
-        ),
+        "decomposition_config": f"{{{', '.join(products)}}}",
+        "compilation_info": printed.compilation_info(tiles, DISTRIBUTE, threads, lanes, _DENORMALS),
     }

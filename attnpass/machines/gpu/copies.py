@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from iree.compiler import ir
 
-from ...attention.facts import CONFIGURATION_ATTRIBUTES
+from ...attention.facts import configured_by
 from ...ir import (
     Builder,
     body_names,
@@ -25,6 +25,7 @@ from ...ir import (
     is_float,
     iterator_kinds,
     maps,
+    printed,
     ranked_shape,
     set_attribute,
     sizes_of,
@@ -49,7 +50,7 @@ def configure(function: ir.Operation, subgroup: int, all_copies: bool) -> None:
     (loop, *others) = loops
     if others or loop.name != "linalg.generic" or "reduction" in iterator_kinds(loop):
         return
-    if any(name in loop.attributes for name in CONFIGURATION_ATTRIBUTES):
+    if configured_by(loop):
         return
     names = [name for name in body_names(loop) if not name.startswith(("arith.", "linalg."))]
     by_index = len(loop.operands) == 1 and {*names} == {"tensor.extract"}
@@ -102,14 +103,12 @@ def _configure_move(ops: list[ir.Operation], subgroup: int) -> None:
     if not tile or _thread(tile, width)[-1] != width:
         return
     build = Builder(store)
-    everywhere = tuple(range(len(sizes)))
 
-    def read(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+    def read(inner: Builder, _: Sequence[ir.Value]) -> ir.Value:
         # By index: IREE drops a loop that hands on what it is given.
-        return [inner.extract(value, [inner.loop_index(dim) for dim in everywhere])]
+        return inner.extract(value, [inner.loop_index(dim) for dim in range(len(sizes))])
 
-    init = build.empty(sizes_of(value), element_type(value))
-    (copy,) = build.generic([], [init], [everywhere], read)
+    copy = build.computed(sizes_of(value), element_type(value), read)
     store.operands[0] = copy
     _attach(copy.owner, sizes, subgroup)
 
@@ -126,15 +125,10 @@ def _attach(loop: ir.Operation, sizes: Sequence[int | None], subgroup: int) -> N
         return
     thread = _thread(tile, _THREAD_BYTES // element_bytes(loop.results[0]))
     threads = math.prod(tile) // math.prod(thread)
-    set_attribute(
-        loop,
-        "compilation_info",
-        "#iree_codegen.compilation_info<lowering_config = #iree_gpu.lowering_config<{"
-        f"thread = {thread}, workgroup = {tile}}}>, "
-        "translation_info = #iree_codegen.translation_info<pipeline = "
-        f"#iree_gpu.pipeline<TileAndFuse> workgroup_size = [{threads}, 1, 1] "
-        f"subgroup_size = {subgroup}>>",
-    )
+    lowering = printed.gpu_lowering(thread=thread, workgroup=tile)
+    pipeline = "#iree_gpu.pipeline<TileAndFuse>"
+    info = printed.compilation_info(lowering, pipeline, threads, subgroup)
+    set_attribute(loop, "compilation_info", info)
 
 
 def _tile(sizes: Sequence[int | None], written: ir.Value, subgroup: int) -> list[int]:

@@ -84,7 +84,6 @@ def own_is_wrong(facts: AttentionFacts, target: Target) -> bool:
     """Whether IREE's own configuration computes wrong numbers: measured in f32 and in decode at
     head dims 256, 512 and 1024; others have the same lanes where it finds no matrix instructions.
     """
-    del target
     return outgrows_lanes(facts) and not _own_has_tiles(facts)
 
 

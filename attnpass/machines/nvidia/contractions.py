@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ...attention.facts import CONFIGURATION_ATTRIBUTES
+from ...attention.facts import configured_by
 from ...ir import (
     Refusal,
     body_names,
@@ -23,12 +23,13 @@ from ...ir import (
     element_type_name,
     filled_with,
     maps,
+    printed,
     static_size,
 )
 from ...ir.contractions import ContractionFacts, read_contraction
 from ...ir.limits import ASSUMED_TILES
 from .. import Target
-from ..gpu.configurations import basis, mma, promote
+from ..gpu.configurations import DISTRIBUTE, basis, mma, promote
 from .tiles import MMA
 
 # What may stand in a dispatch beside the contraction and elementwise ops.
@@ -122,21 +123,19 @@ def configuration(facts: ContractionFacts, target: Target) -> dict[str, str] | R
     reduction = [0] * len(facts.sizes)
     reduction[k] = tile.depth
     kind = element_type_name(facts.op.operands[0])
-    return {
-        "compilation_info": (
-            "#iree_codegen.compilation_info<lowering_config = #iree_gpu.lowering_config<{"
-            f"{mma(MMA[kind][0])}, {promote(0, 1)}, reduction = {reduction}, "
-            f"subgroup_basis = {basis(subgroups)}, workgroup = {workgroup}}}>, "
-            "translation_info = #iree_codegen.translation_info<pipeline = "
-            f"#iree_gpu.pipeline<VectorDistribute> workgroup_size = [{tile.threads}, 1, 1] "
-            "subgroup_size = 32>>"
-        )
-    }
+    lowering = printed.gpu_lowering(
+        mma(MMA[kind][0]),
+        promote(0, 1),
+        reduction=reduction,
+        subgroup_basis=basis(subgroups),
+        workgroup=workgroup,
+    )
+    return {"compilation_info": printed.compilation_info(lowering, DISTRIBUTE, tile.threads, 32)}
 
 
 def _find_tile(facts: ContractionFacts, target: Target) -> ProductTile | Refusal:
     """The tile for this contraction, or why there is none."""
-    own = next((name for name in CONFIGURATION_ATTRIBUTES if name in facts.op.attributes), "")
+    own = configured_by(facts.op)
     if own:
         return Refusal(f"it has a {own}")
     if not facts.m or not facts.n or len(facts.k) != 1:

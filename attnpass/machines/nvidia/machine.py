@@ -22,15 +22,18 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
+
+from iree.compiler import ir
 
 from ...attention.facts import AttentionFacts
 from ...attention.widening import cast_operands, narrow_operands, wide_type
 from ...ir import Refusal, printed
-from .. import Family, Target, Worth, widening_seconds
+from .. import Configured, Family, Target, Worth, widening_seconds
 from ..gpu.lanes import LANES
-from . import configurations
+from . import configurations, contractions, taken_weights
 
 # Multiply-adds of the shape that was measured, head dim 128.
 _MEASURED_WORK = 32 * 4096 * 4096 * (128 + 128)
@@ -99,6 +102,14 @@ class Nvidia(Target):
 
     def configuration(self, facts: AttentionFacts) -> dict[str, str] | Refusal:
         return configurations.configuration(facts, self)
+
+    def projections(self, function: ir.Operation) -> Sequence[Configured]:
+        facts = contractions.find(function)
+        return [] if facts is None else [(facts.op, contractions.configuration(facts, self))]
+
+    def taken_products(self, function: ir.Operation) -> Sequence[Configured]:
+        found = taken_weights.find(function)
+        return [(facts.op, taken_weights.configuration(facts)) for facts in found]
 
     def decode_refusal(self, facts: AttentionFacts) -> str:
         return configurations.decodes(facts, self)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ...attention.facts import CONFIGURATION_ATTRIBUTES
-from ...ir import Refusal, collect, defining_op, element_bytes, product
+from ...attention.facts import configured_by
+from ...ir import Refusal, collect, defining_op, element_bytes, printed, product
 from ...ir.contractions import FEW_ROWS, ContractionFacts, read_contraction
-from ..gpu.configurations import basis
+from ..gpu.configurations import DISTRIBUTE, basis
 
 _GATHER = "iree_linalg_ext.gather"
 # A lane reads 16 bytes, eight side by side read 128; four along the depth in each of four
@@ -40,7 +40,7 @@ def _is_taken(facts: ContractionFacts) -> bool:
 
 def configuration(facts: ContractionFacts) -> dict[str, str] | Refusal:
     """The attributes for this product, or why it keeps IREE's own configuration."""
-    if any(name in facts.op.attributes for name in CONFIGURATION_ATTRIBUTES):
+    if configured_by(facts.op):
         return Refusal("it has a configuration")
     columns, (depth,) = facts.right[-1], facts.k
     assert columns is not None
@@ -56,16 +56,11 @@ def configuration(facts: ContractionFacts) -> dict[str, str] | Refusal:
         given = {columns: own.get("columns", others), depth: own.get("depth", others)}
         return [given.get(loop, others) for loop in loops]
 
-    workgroup = each(1, columns=tile[columns], depth=0)
-    return {
-        "compilation_info": (
-            "#iree_codegen.compilation_info<lowering_config = #iree_gpu.lowering_config<{"
-            f"lane_basis = {basis(each(1, columns=_ACROSS, depth=_ALONG))}, "
-            f"partial_reduction = {each(0, depth=tile[depth])}, "
-            f"subgroup_basis = {basis(each(1, depth=_SUBGROUPS))}, "
-            f"thread = {each(0, columns=together, depth=_ROWS)}, workgroup = {workgroup}}}>, "
-            "translation_info = #iree_codegen.translation_info<pipeline = "
-            f"#iree_gpu.pipeline<VectorDistribute> workgroup_size = [{32 * _SUBGROUPS}, 1, 1] "
-            "subgroup_size = 32>>"
-        )
-    }
+    lowering = printed.gpu_lowering(
+        lane_basis=basis(each(1, columns=_ACROSS, depth=_ALONG)),
+        partial_reduction=each(0, depth=tile[depth]),
+        subgroup_basis=basis(each(1, depth=_SUBGROUPS)),
+        thread=each(0, columns=together, depth=_ROWS),
+        workgroup=each(1, columns=tile[columns], depth=0),
+    )
+    return {"compilation_info": printed.compilation_info(lowering, DISTRIBUTE, 32 * _SUBGROUPS, 32)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from iree.compiler import ir
 
-from attnpass.ir import Builder, Refusal
+from attnpass.ir import Builder, Refusal, body_of, module_of
 from attnpass.kernels import KernelProvider, Offer
 
 from .machine import SampleCpu
@@ -62,7 +62,7 @@ class SampleKernel(Offer):
     """The kernel for one attention."""
 
     def replace(self, facts: AttentionFacts, elsewhere: bool) -> None:
-        build, body = Builder(facts.op), _body_of_module(facts.op)
+        build, body = Builder(facts.op), body_of(module_of(facts.op))
         name = f"{self.name}_{len(body.operations)}"
         body.append(ir.Operation.parse(_text(facts, name)))
         operands = [facts.value(each) for each in ("query", "key", "value", "scale")]
@@ -70,13 +70,6 @@ class SampleKernel(Offer):
         (old,) = facts.op.results
         (new,) = build.create("util.call", [old.type], operands, callee).results
         old.replace_all_uses_with(new)
-
-
-def _body_of_module(op: ir.Operation) -> ir.Block:
-    while op.name != "builtin.module":
-        assert op.parent is not None
-        op = op.parent.operation
-    return op.regions[0].blocks[0]
 
 
 def _text(facts: AttentionFacts, name: str) -> str:

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from attnpass.kernels.hopper.few_rows import division
 from attnpass.kernels.hopper.manifest import ProductKernel, load_products
+from attnpass.kernels.hopper.streamed import division
 
 _UNITS = (132, 114, 78, 1)
 _COLUMNS = (8, 64, 72, 1024, 2112, 2120, 4096, 4224, 4232, 6144, 8448, 8456, 14336, 28672, 128256)
