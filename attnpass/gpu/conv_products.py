@@ -31,8 +31,11 @@ from ..passes import OpPass
 
 _CONVOLUTIONS = ("linalg.conv_1d_ncw_fcw", "linalg.conv_2d_nchw_fchw")
 _DEPTHWISE = "linalg.depthwise_conv_2d_nchw_chw"
+_GROUPED = "linalg.conv_2d_ngchw_gfchw"
 # Of more taps a channel's sum is longer than a body should be.
 _MOST_TAPS = 64
+# Bytes of patches that are held.
+_MOST_BYTES = 1 << 30
 
 
 class ConvProducts(OpPass):
@@ -47,7 +50,9 @@ class ConvProducts(OpPass):
 
     IREE 3.13 multiplies the former at 58 TFLOPS, a tenth of an H200's speed (3 x 3 of 640 channels,
     2 x 64 x 64: 1.04 ms), and reads the latter's channels one by one (31 taps, 8 x 800 x 512: 242
-    us). Convolutions in groups and those of unknown sizes but the batch are left.
+    us). Of a convolution in groups it makes a kernel that writes to illegal addresses (128 taps, 16
+    groups of 48 channels): each group has a product of its own here, where a GB holds the patches.
+    Those of unknown sizes are left, but for an unknown batch where there are no groups.
     """
 
     name = "attn-conv-products"
@@ -56,9 +61,11 @@ class ConvProducts(OpPass):
     what = "fitted"
 
     def wanted(self, op: ir.Operation) -> bool:
-        return op.name in (*_CONVOLUTIONS, _DEPTHWISE)
+        return op.name in (*_CONVOLUTIONS, _DEPTHWISE, _GROUPED)
 
     def change(self, op: ir.Operation) -> str:
+        if op.name == _GROUPED:
+            return "each group is a product of patches" if _grouped(op) else ""
         conv = _read(op)
         if conv is None:
             return ""
@@ -210,6 +217,59 @@ def _product(conv: _Convolution) -> ir.Value:
     weights = build.collapse(weights, groups)
     made = _multiplied(conv, rows, weights, count)
     return build.expand(made, [lead, [dims + 1]], [sizes[0], *conv.result, count])
+
+
+def _grouped(op: ir.Operation) -> bool:
+    """Makes of a convolution (batch, group, channels, ...) a product for each group."""
+    image, weights, start = op.operands
+    kinds = [element_type_name(value) for value in op.operands]
+    shapes = [ranked_shape(value) for value in op.operands]
+    if kinds not in (["f16", "f16", "f32"], ["bf16", "bf16", "f32"]):
+        return False
+    if None in itertools.chain(*shapes):
+        return False
+    build, sizes = Builder(op), [[size or 0 for size in shape] for shape in shapes]
+    (batch, groups, channels, *_), (_, count, _, *kernel), (*_, y, x) = sizes
+    made = [groups, batch, y, x, *kernel, channels]
+    if 2 * math.prod(made) > _MOST_BYTES:
+        return False
+    steps, gaps = (
+        list(ir.DenseIntElementsAttr(op.attributes[k])) for k in ("strides", "dilations")
+    )
+    lies = compute_barrier(build, build.transpose(image, [1, 0, 3, 4, 2]))
+
+    def patch(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+        group, image_of, *cell, i, j, channel = map(inner.loop_index, range(len(made)))
+        places = [
+            inner.multiply_add(at, step, inner.multiply_add(tap, gap, 0))
+            for at, tap, step, gap in zip(cell, (i, j), steps, gaps, strict=True)
+        ]
+        return [inner.extract(lies, [group, image_of, *places, channel])]
+
+    loops = tuple(range(len(made)))
+    patches = build.generic([], [build.empty(made, element_type(image))], [loops], patch)[0]
+    rows = compute_barrier(build, build.collapse(patches, [[0], [1, 2, 3], [4, 5, 6]]))
+    lines = build.collapse(build.transpose(weights, [0, 1, 3, 4, 2]), [[0], [1], [2, 3, 4]])
+    f32 = ir.F32Type.get(op.context)
+    zeros = build.fill(build.splat(0, f32), build.empty([groups, batch * y * x, count], f32))
+
+    def add(inner: Builder, scalars: Sequence[ir.Value]) -> list[ir.Value]:
+        one, other = (inner.cast_float(value, f32) for value in scalars[:2])
+        return [inner.addf(scalars[2], inner.mulf(one, other))]
+
+    positions = [(0, 1, 3), (0, 2, 3), (0, 1, 2)]
+    total = build.generic([rows, lines], [zeros], positions, add)[0]
+    total = build.expand(total, [[0], [1, 2, 3], [4]], [groups, batch, y, x, count])
+    total = build.transpose(total, [1, 0, 4, 2, 3])
+    everywhere = tuple(range(5))
+    result = build.generic(
+        [total, start],
+        [build.empty(sizes[2], f32)],
+        [everywhere] * 3,
+        lambda inner, scalars: [inner.addf(*scalars[:2])],
+    )[0]
+    op.results[0].replace_all_uses_with(result)
+    return True
 
 
 def _patches(conv: _Convolution, image: ir.Value, channels: Size) -> ir.Value:

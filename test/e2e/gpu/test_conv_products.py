@@ -132,3 +132,38 @@ def test_convolution(name: str) -> None:
     assert binary is not None
     got = run_module(binary, [image, weights, bias]).astype(np.float64)
     assert np.linalg.norm(got - wanted) < 1e-3 * np.linalg.norm(wanted)
+
+
+GROUPS = """
+func.func @main(%image: tensor<2x3x4x9x7xf16>, %w: tensor<3x5x4x3x2xf16>, %bias: tensor<3x5xf32>)
+    -> tensor<2x3x5x4x3xf32> {
+  %e = tensor.empty() : tensor<2x3x5x4x3xf32>
+  %s = linalg.broadcast ins(%bias : tensor<3x5xf32>) outs(%e : tensor<2x3x5x4x3xf32>)
+      dimensions = [0, 3, 4]
+  %r = linalg.conv_2d_ngchw_gfchw {dilations = dense<[1, 2]> : vector<2xi64>,
+      strides = dense<2> : vector<2xi64>}
+      ins(%image, %w : tensor<2x3x4x9x7xf16>, tensor<3x5x4x3x2xf16>)
+      outs(%s : tensor<2x3x5x4x3xf32>) -> tensor<2x3x5x4x3xf32>
+  return %r : tensor<2x3x5x4x3xf32>
+}"""
+
+
+def test_groups_are_products_of_their_own() -> None:
+    random = np.random.default_rng(4)
+    shapes = ((2, 3, 4, 9, 7), (3, 5, 4, 3, 2), (3, 5))
+    image, weights, bias = (random.standard_normal(shape) for shape in shapes)
+    image, weights, bias = image.astype("f2"), weights.astype("f2"), bias.astype("f4")
+    wanted = np.zeros((2, 3, 5, 4, 3)) + bias[..., None, None]
+    for i, j in np.ndindex(3, 2):
+        part = image[..., i : i + 7 : 2, 2 * j : 2 * j + 5 : 2].astype(float)
+        wanted += np.einsum("bgcyx,gfc->bgfyx", part, weights[..., i, j].astype(float))
+    context = ir.Context()
+    context.load_all_available_dialects()
+    module = ir.Module.parse(CUDA + "{" + GROUPS + "}", context)
+    attnpass.run(module, "attn-conv-products")
+    assert "conv_" not in str(module)
+    del module.operation.attributes["hal.device.targets"]
+    binary = compile_str(str(module), extra_args=[*CPU])
+    assert binary is not None
+    got = run_module(binary, [image, weights, bias]).astype(np.float64)
+    assert np.linalg.norm(got - wanted) < 1e-3 * np.linalg.norm(wanted)
