@@ -57,6 +57,7 @@ from .queries import (
     reduces,
     symbol_name,
     users,
+    walk,
 )
 from .refusal import Refusal
 from .regions import (
@@ -184,6 +185,7 @@ __all__ = [
     "symbol_name",
     "tensor_bytes",
     "users",
+    "walk",
     "whole_number",
     "with_element",
     "yielded",

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
+from ...ir import walk
+
 # The attribute by which an op of this kind names the one symbol that it is about.
 _ABOUT = {
     "func.call": "callee",
@@ -51,11 +53,11 @@ class Symbols:
         if self._found is None:
             while op.parent is not None:
                 op = op.parent.operation
-            self._found = _walk(op)
+            self._found = _symbols(op)
         return self._found
 
 
-def _walk(root: ir.Operation) -> dict[str, Symbol]:
+def _symbols(root: ir.Operation) -> dict[str, Symbol]:
     found: dict[str, Symbol] = {}
     uses: list[tuple[str, ir.Operation]] = []
     others: dict[str, str] = {}
@@ -77,7 +79,7 @@ def _walk(root: ir.Operation) -> dict[str, Symbol]:
             others.update((word, name) for value in values for word in _references(value))
         return ir.WalkResult.ADVANCE
 
-    root.walk(visit, ir.WalkOrder.PRE_ORDER)
+    walk(root, visit)
     for word, op in uses:
         if word in found:
             found[word].uses.append(op)
