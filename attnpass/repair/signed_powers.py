@@ -88,11 +88,9 @@ class SignedPowers(OpPass):
 
 def is_for_cpus(op: ir.Operation) -> bool:
     """Whether the module of an op names CPUs as its target."""
-    from ..machines import backends
+    from ..machines import names_backend
 
-    while op.parent is not None:
-        op = op.parent.operation
-    return "llvm-cpu" in backends(op)
+    return names_backend(op, "llvm-cpu")
 
 
 def _products(build: Builder, base: ir.Value, exponent: int, kind: ir.Type) -> ir.Value:
