@@ -207,6 +207,10 @@ def _cbrt(x: ComputedFloat) -> ComputedFloat:
     return size.if_("olt", math.inf, root, size).signed_as(x)
 
 
+def _clamp(x: ComputedFloat, least: ComputedFloat, most: ComputedFloat) -> ComputedFloat:
+    return x.of("arith.maximumf", least).of("arith.minimumf", most)
+
+
 def _remainder(x: ComputedFloat, y: ComputedFloat) -> ComputedFloat:
     size, step = abs(x), abs(y)
     rest = size
@@ -235,7 +239,12 @@ def _high(x: ComputedFloat) -> ComputedFloat:
 
 
 # In all types, and in f64 alone; the others IREE has code for.
-_ALWAYS: dict[str, Callable[..., ComputedFloat]] = {"math.log10": _log10, "math.trunc": _trunc}
+_ALWAYS: dict[str, Callable[..., ComputedFloat]] = {
+    "math.clampf": _clamp,
+    "math.erfc": _erfc,
+    "math.log10": _log10,
+    "math.trunc": _trunc,
+}
 _DOUBLES: dict[str, Callable[..., ComputedFloat]] = {
     "arith.remf": _remainder,
     "math.acos": _acos,
@@ -246,7 +255,6 @@ _DOUBLES: dict[str, Callable[..., ComputedFloat]] = {
     "math.ceil": _ceil,
     "math.cos": _cos,
     "math.erf": _erf,
-    "math.erfc": _erfc,
     "math.log2": _log2,
     "math.sin": _sin,
     "math.tan": _tan,
@@ -256,15 +264,16 @@ _DOUBLES: dict[str, Callable[..., ComputedFloat]] = {
 
 class LinkedFunctions(OpPass):
     """Writes functions for which IREE 3.13 calls a library, that it does not link on CPUs, out in
-    others: `log10` and `trunc`, and in f64 also `erf`, `tanh`, the trigonometric ones, remainders
-    and some more. Errors are of a few last digits; angles above 1e6 have those of a rounded angle.
+    others: `log10`, `trunc`, `erfc`, `clampf`, and in f64 also `erf`, `tanh`, the trigonometric
+    ones, remainders and some more. Errors are of a few last digits; angles above 1e6 have those of
+    a rounded angle.
     Remainders are exact where the quotient is below 2^104, and NaN where it is far above.
     """
 
     name = "attn-linked-functions"
     summary = "CPUs: functions that IREE has no code for are written out"
     backends = ("llvm-cpu",)
-    mends = "log10, trunc, and many functions in f64, have no program on CPUs"
+    mends = "log10, trunc, erfc, clampf, and many functions in f64, have no program on CPUs"
 
     in_bodies = True
 

@@ -18,6 +18,7 @@ WANTED: dict[str, Callable[..., np.ndarray]] = {
     "atan2": np.arctan2,
     "cbrt": np.cbrt,
     "ceil": np.ceil,
+    "clampf": lambda x: np.clip(x, -2.5, 1),
     "cos": np.cos,
     "erf": np.vectorize(math.erf),
     "erfc": np.vectorize(math.erfc),
@@ -37,6 +38,7 @@ def _function(name: str, kind: str, size: int) -> str:
     """A function of two tensors, of which most read the first."""
     tensor = f"tensor<{size}x{kind}>"
     given = "%a, %b" if name in OF_TWO else "%a"
+    given += " to [%low, %high]" if name == "clampf" else ""
     dialect = "arith" if name == "remf" else "math"
     return f"""
     func.func @{name}_{kind}(%x: {tensor}, %y: {tensor}) -> {tensor} {{
@@ -44,6 +46,8 @@ def _function(name: str, kind: str, size: int) -> str:
       %0 = linalg.generic {{indexing_maps = [{MAP}, {MAP}, {MAP}], iterator_types = ["parallel"]}}
           ins(%x, %y : {tensor}, {tensor}) outs(%e : {tensor}) {{
       ^bb0(%a: {kind}, %b: {kind}, %o: {kind}):
+        %low = arith.constant -2.5 : {kind}
+        %high = arith.constant 1.0 : {kind}
         %r = {dialect}.{name} {given} : {kind}
         linalg.yield %r : {kind}
       }} -> {tensor}
@@ -57,7 +61,7 @@ def test_functions_without_a_library() -> None:
     y = np.concatenate([ENDS[::-1], random.standard_normal(600)])
     y[:4] = -0.0, 0.0, 0.0, -0.0
     cases = [(name, "f64") for name in WANTED] + [
-        (name, kind) for name in ("log10", "trunc") for kind in ("f32", "f16")
+        (name, kind) for name in ("clampf", "erfc", "log10", "trunc") for kind in ("f32", "f16")
     ]
     text = "".join(_function(name, kind, len(x)) for name, kind in cases)
     flags = [*CPU, "--iree-input-demote-f64-to-f32=false"]
