@@ -181,6 +181,12 @@ class _Interrupts:
     def __init__(self) -> None:
         self._last = -math.inf
 
+    @property
+    def came(self) -> bool:
+        """Whether there was one, though it may not have reached the work: what IREE calls in a
+        compile may make another error of it."""
+        return self._last > -math.inf
+
     def another(self) -> bool:
         before, self._last = self._last, time.monotonic()
         return self._last - before > _AT_ONCE_SECONDS
@@ -245,7 +251,8 @@ def _interruptible(body: Callable[[], int], mask: Iterable[int]) -> int:
     try:
         try:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            return body()
+            code = body()
+            return 130 if code and interrupts.came else code
         finally:
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     except KeyboardInterrupt:

@@ -92,7 +92,7 @@ def updates_tensors(module: ir.Operation) -> bool:
     caller's own argument then, where it has it: the ABI does not say that it is the caller's."""
     from iree.compiler import ir
 
-    from ..ir import full_name
+    from ..ir import full_name, walk
 
     found: list[str] = []
 
@@ -103,7 +103,7 @@ def updates_tensors(module: ir.Operation) -> bool:
         found.append(name)
         return ir.WalkResult.INTERRUPT
 
-    module.walk(look)
+    walk(module, look)
     return bool(found)
 
 
@@ -112,7 +112,7 @@ def check_ops(module: ir.Operation) -> None:
     function that calls itself, which it inlines without end."""
     from iree.compiler import ir
 
-    from ..ir import location_text
+    from ..ir import location_text, walk
 
     names: dict[str, bool] = {}
     calls: dict[str, dict[str, str]] = {}
@@ -134,7 +134,7 @@ def check_ops(module: ir.Operation) -> None:
             calls.setdefault(inside, {}).setdefault(callee, location_text(op.location))
         return ir.WalkResult.ADVANCE
 
-    module.walk(look, ir.WalkOrder.PRE_ORDER)
+    walk(module, look)
     if unknown:
         raise AttnError(unknown, inside)
     for caller, callees in calls.items():

@@ -10,6 +10,7 @@ from typing import Any
 
 from iree.compiler import ir
 
+from ..attention.barrier import compute_barrier
 from ..ir import (
     INDEX_OPS,
     Builder,
@@ -28,6 +29,7 @@ from ..ir import (
     yielded,
 )
 from ..ir.bodies import ScalarReader, Scope, read_elementwise
+from ..machines import names_backend
 from ..passes import OpPass
 
 _ARG_COMPARE = "iree_linalg_ext.arg_compare"
@@ -63,7 +65,8 @@ class ArgMaxima(OpPass):
     For CUDA IREE 3.13 comes to no end with `arg_compare` over rows of other sizes than multiples of
     32 (a vocabulary of 50257), has no program for many others and for sizes known only at run time,
     and a thread a row for the generic. It takes no NaN, which PyTorch, JAX and ONNX call the
-    largest and the smallest, and on GPUs any of equal elements.
+    largest and the smallest, and on GPUs any of equal elements. For AMD it comes to no end with
+    the two reductions of such rows in one kernel: the largest elements stand in memory.
     """
 
     name = "attn-arg-maxima"
@@ -123,6 +126,8 @@ def largest_places(build: Builder, rows: ComparedRows) -> tuple[ir.Value, ir.Val
 
     least = filled(_least(kind, rows.is_max), kind)
     (values,) = build.generic([rows.value], [least], [all_dims, rows.order], largest)
+    if names_backend(build.anchor, "rocm"):
+        values = compute_barrier(build, values)
     read = [all_dims, rows.order, rows.order]
     (places,) = build.generic([rows.value, values], [filled(_MOST, i32)], read, place)
     return values, places

@@ -63,6 +63,7 @@ from .queries import (
     reduces,
     symbol_name,
     users,
+    walk,
 )
 from .refusal import Refusal
 from .regions import (
@@ -196,6 +197,7 @@ __all__ = [
     "symbol_name",
     "tensor_bytes",
     "users",
+    "walk",
     "whole_number",
     "with_element",
     "yielded",

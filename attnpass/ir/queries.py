@@ -112,6 +112,23 @@ def function_name(op: ir.Operation) -> str:
     return next((symbol_name(one) for one in enclosing(op) if "sym_name" in one.attributes), "")
 
 
+def walk(root: ir.Operation, visit: Callable[[ir.Operation], ir.WalkResult]) -> None:
+    """Calls `visit` with the ops at and under `root`, in the order they stand. What it raises comes
+    out as it is, an interrupt too: IREE's own walk makes another error of it."""
+    raised: list[BaseException] = []
+
+    def look(op: ir.Operation) -> ir.WalkResult:
+        try:
+            return visit(op.operation)
+        except BaseException as error:
+            raised.append(error)
+            return ir.WalkResult.INTERRUPT
+
+    root.walk(look, ir.WalkOrder.PRE_ORDER)
+    if raised:
+        raise raised[0]
+
+
 def collect(
     root: ir.Operation, wanted: Callable[[ir.Operation], bool], *, bodies: bool = True
 ) -> list[ir.Operation]:
@@ -121,12 +138,12 @@ def collect(
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if wanted(op.operation):
-            found.append(op.operation)
-        skips = not bodies and op.operation.name.startswith("linalg.")
+        if wanted(op):
+            found.append(op)
+        skips = not bodies and op.name.startswith("linalg.")
         return ir.WalkResult.SKIP if skips else ir.WalkResult.ADVANCE
 
-    root.walk(visit, ir.WalkOrder.PRE_ORDER)
+    walk(root, visit)
     return found
 
 

@@ -24,6 +24,10 @@ _SIZE_OPS: dict[str, Callable[[int, int], int]] = {
 }
 
 
+# Ops without side effects that compute sizes.
+_OF_SIZES = ("arith.", "tensor.dim")
+
+
 def _binary(name: str) -> Callable[[ScalarBuilder, ir.Value, ir.Value | float], ir.Value]:
     def create(self: ScalarBuilder, first: ir.Value, second: ir.Value | float) -> ir.Value:
         return self.apply(name, first, second)
@@ -31,26 +35,46 @@ def _binary(name: str) -> Callable[[ScalarBuilder, ir.Value, ir.Value | float], 
     return create
 
 
+def _is_before(value: ir.Value, anchor: ir.Operation) -> bool:
+    """Whether a value is defined before an op; outside of the op's block it is taken to be."""
+    op = defining_op(value)
+    return (
+        op is None or op.block != anchor.block or (op != anchor and op.is_before_in_block(anchor))
+    )
+
+
+def _raised(size: ir.Value, anchor: ir.Operation) -> bool:
+    """Moves what computes a size to before an op, and returns whether it could: who reads what is
+    made there of that size stays where it is."""
+    op = defining_op(size)
+    if op is None or not op.name.startswith(_OF_SIZES):
+        return False
+    below = [value for value in op.operands if not _is_before(value, anchor)]
+    if not all(_raised(value, anchor) for value in below):
+        return False
+    op.move_before(anchor)
+    return True
+
+
 class ScalarBuilder:
     """Creates ops before `anchor`, at its location unless another is given.
 
-    Values that the new ops read must be defined before `anchor`; `after_operands` moves
-    the builder behind those that are not.
+    Values that the new ops read must be defined before `anchor`; `after_sizes` moves sizes that
+    are not, or the builder behind them.
     """
 
     def __init__(self, anchor: ir.Operation, location: ir.Location | None = None):
         self.anchor = anchor
         self.location = location or anchor.location
 
-    def after_operands(self, values: Iterable[ir.Value]) -> Self:
-        """This builder, moved down in its block until every one of `values` is defined."""
+    def after_sizes(self, sizes: Iterable[ir.Value]) -> Self:
+        """This builder, where every one of `sizes` is defined: they are computed before it, or it
+        moves down in its block to those that cannot be."""
         anchor = self.anchor
-        for value in values:
-            op = defining_op(value)
-            if op is None or op.block != anchor.block:
-                continue
-            if op == anchor or not op.is_before_in_block(anchor):
-                anchor = next_op(op)
+        for size in sizes:
+            if not _is_before(size, anchor) and not _raised(size, anchor):
+                op = defining_op(size)
+                anchor = anchor if op is None else next_op(op)
         return type(self)(anchor, self.location)
 
     def below(self, anchors: Iterable[ir.Operation]) -> Self:

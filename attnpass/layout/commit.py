@@ -121,7 +121,7 @@ class Committer:
         alternative, layout, op = node.alternative, node.demand.layout, node.op
         assert alternative is not None and node.rule is not None and op is not None
         anchors = [self._built[id(c)][1] for c in node.children if c and id(c) in self._built]
-        build = Builder(op).below(anchors).after_operands(size_values(layout.sizes))
+        build = Builder(op).below(anchors).after_sizes(size_values(layout.sizes))
         operands = [None if c is None else self._operand(c, build) for c in node.children]
         if alternative.view is None:
             value = node.rule.rewrite(op, node.demand, alternative, operands, build)

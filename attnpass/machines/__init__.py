@@ -235,6 +235,13 @@ def backends(module: ir.Operation) -> set[str]:
     return named | {name for name in GPUS if any(one.startswith(f"{name}-") for one in formats)}
 
 
+def names_backend(op: ir.Operation, backend: str) -> bool:
+    """Whether the module that holds `op` names this backend as its target."""
+    while op.parent is not None:
+        op = op.parent.operation
+    return backend in backends(op)
+
+
 def check_backend(module: ir.Operation, target: Target | None) -> None:
     """AttnError if the module is compiled for backends that we know, and not for the target's."""
     known = backends(module) & {name for family in families() for name in family.backends}

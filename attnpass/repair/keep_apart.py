@@ -5,6 +5,7 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from ..attention.barrier import barrier_behind
+from ..ir import walk
 from ..passes import OpPass
 
 _DIALECTS = ("linalg.", "iree_linalg_ext.", "arith.", "math.")
@@ -45,8 +46,8 @@ def any_computes(module: ir.Operation) -> bool:
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         nonlocal found
-        found = computes(op.operation)
+        found = computes(op)
         return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
 
-    module.walk(visit, ir.WalkOrder.PRE_ORDER)
+    walk(module, visit)
     return found

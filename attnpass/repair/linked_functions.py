@@ -25,6 +25,8 @@ _ERFC = (
 )  # fmt: skip
 # Above, 1 - erf is less than the last digit of 1; and so for tanh.
 _ERF_IS_ONE, _TANH_IS_ONE, _ERFC_IS_ZERO = 6.5, 20.0, 30.0
+# From where on what is left out of a logarithm, or an exponential, is less than a last digit.
+_HYPERBOLIC_IS_LOG, _HYPERBOLIC_IS_EXP = 1e8, 20.0
 # What is below is 0 to IREE's code for CPUs.
 _LEAST = sys.float_info.min
 # Half of pi in parts of 33 bits, whose products with numbers of 20 bits are exact, and its rest.
@@ -101,11 +103,25 @@ def _ceil(x: ComputedFloat) -> ComputedFloat:
     return -(-x).of("math.floor")
 
 
+def _expm1(x: ComputedFloat) -> ComputedFloat:
+    power = x.of("math.exp")
+    less = power - 1.0
+    # What e^x was rounded to is the power of another number, which log gives.
+    near = power.if_("oeq", 1.0, x, less * x / power.of("math.log"))
+    return abs(x).if_("olt", 1.0, near, less)
+
+
+def _log1p(x: ComputedFloat) -> ComputedFloat:
+    more = x + 1.0
+    log = more.of("math.log")
+    # As much as 1 + x was rounded by, the logarithm is another number's.
+    near = more.if_("oeq", 1.0, x, log * x / (more - 1.0))
+    return abs(x).if_("olt", 1.0, near, log)
+
+
 def _tanh(x: ComputedFloat) -> ComputedFloat:
     y = abs(x).of("arith.minimumf", _TANH_IS_ONE) * -2.0
-    power = y.of("math.exp")
-    # e^y - 1: what e^y was rounded to is the power of another number, which log gives.
-    less = power.if_("oeq", 1.0, y, (power - 1.0) * y / power.of("math.log"))
+    less = _expm1(y)
     return (less / (less + 2.0)).signed_as(x)
 
 
@@ -207,6 +223,48 @@ def _cbrt(x: ComputedFloat) -> ComputedFloat:
     return size.if_("olt", math.inf, root, size).signed_as(x)
 
 
+def _asinh(x: ComputedFloat) -> ComputedFloat:
+    size = abs(x)
+    square = size.of("arith.minimumf", _HYPERBOLIC_IS_LOG) * size
+    near = _log1p(size + square / ((square + 1.0).of("math.sqrt") + 1.0))
+    return size.if_("olt", _HYPERBOLIC_IS_LOG, near, size.of("math.log") + math.log(2)).signed_as(x)
+
+
+def _acosh(x: ComputedFloat) -> ComputedFloat:
+    more = x - 1.0
+    near = _log1p(more + (more * (more + 2.0)).of("math.sqrt"))
+    value = x.if_("olt", _HYPERBOLIC_IS_LOG, near, x.of("math.log") + math.log(2))
+    return x.if_("oge", 1.0, value, x.constant(math.nan))
+
+
+def _atanh(x: ComputedFloat) -> ComputedFloat:
+    size = abs(x)
+    return (_log1p(size * 2.0 / (size.constant(1.0) - size)) * 0.5).signed_as(x)
+
+
+def _sinh(x: ComputedFloat) -> ComputedFloat:
+    size = abs(x)
+    less = _expm1(size)
+    near = (less + less / (less + 1.0)) * 0.5
+    return size.if_("olt", _HYPERBOLIC_IS_EXP, near, _half_exp(size)).signed_as(x)
+
+
+def _cosh(x: ComputedFloat) -> ComputedFloat:
+    size = abs(x)
+    power = size.of("math.exp")
+    near = (power + x.constant(1.0) / power) * 0.5
+    return size.if_("olt", _HYPERBOLIC_IS_EXP, near, _half_exp(size))
+
+
+def _half_exp(x: ComputedFloat) -> ComputedFloat:
+    """e^x / 2, where e^x itself is beyond the type, too."""
+    return (x - math.log(2)).of("math.exp")
+
+
+def _clamp(x: ComputedFloat, least: ComputedFloat, most: ComputedFloat) -> ComputedFloat:
+    return x.of("arith.maximumf", least).of("arith.minimumf", most)
+
+
 def _remainder(x: ComputedFloat, y: ComputedFloat) -> ComputedFloat:
     size, step = abs(x), abs(y)
     rest = size
@@ -235,18 +293,29 @@ def _high(x: ComputedFloat) -> ComputedFloat:
 
 
 # In all types, and in f64 alone; the others IREE has code for.
-_ALWAYS: dict[str, Callable[..., ComputedFloat]] = {"math.log10": _log10, "math.trunc": _trunc}
+_ALWAYS: dict[str, Callable[..., ComputedFloat]] = {
+    "math.acosh": _acosh,
+    "math.asinh": _asinh,
+    "math.atan2": _atan2,
+    "math.atanh": _atanh,
+    "math.clampf": _clamp,
+    "math.cosh": _cosh,
+    "math.erfc": _erfc,
+    "math.log10": _log10,
+    "math.sinh": _sinh,
+    "math.trunc": _trunc,
+}
 _DOUBLES: dict[str, Callable[..., ComputedFloat]] = {
     "arith.remf": _remainder,
     "math.acos": _acos,
     "math.asin": _asin,
     "math.atan": _atan,
-    "math.atan2": _atan2,
     "math.cbrt": _cbrt,
     "math.ceil": _ceil,
     "math.cos": _cos,
     "math.erf": _erf,
-    "math.erfc": _erfc,
+    "math.expm1": _expm1,
+    "math.log1p": _log1p,
     "math.log2": _log2,
     "math.sin": _sin,
     "math.tan": _tan,
@@ -256,15 +325,20 @@ _DOUBLES: dict[str, Callable[..., ComputedFloat]] = {
 
 class LinkedFunctions(OpPass):
     """Writes functions for which IREE 3.13 calls a library, that it does not link on CPUs, out in
-    others: `log10` and `trunc`, and in f64 also `erf`, `tanh`, the trigonometric ones, remainders
-    and some more. Errors are of a few last digits; angles above 1e6 have those of a rounded angle.
+    others: `log10`, `trunc`, `erfc`, `clampf`, and in f64 also `erf`, `tanh`, the trigonometric
+    ones, remainders and some more. Errors are of a few last digits; angles above 1e6 have those of
+    a rounded angle.
+
+    So it does with those whose code is wrong: hyperbolic ones and their inverses lose all digits of
+    small numbers (`atanh`) and of large ones below 0 (`asinh`: minus infinity), `atan2` has the
+    sign of 0 where the quotient is 0.
     Remainders are exact where the quotient is below 2^104, and NaN where it is far above.
     """
 
     name = "attn-linked-functions"
     summary = "CPUs: functions that IREE has no code for are written out"
     backends = ("llvm-cpu",)
-    mends = "log10, trunc, and many functions in f64, have no program on CPUs"
+    mends = "log10, trunc, erfc, many functions in f64 have no program on CPUs; asinh is infinite"
 
     in_bodies = True
 

@@ -1,14 +1,17 @@
-"""attn-scatter-indices: what makes the indices of a scatter stays out of its kernel, for CUDA."""
+"""attn-scatter-indices: what a scatter reads stays out of its kernel; on CPUs where it is large."""
 
 from __future__ import annotations
 
 from iree.compiler import ir
 
 from ..attention.barrier import BARRIER, store_operand
-from ..ir import defining_op
+from ..ir import defining_op, ranked_shape, tensor_bytes
 from ..passes import OpPass
+from .signed_powers import is_for_cpus
 
 _SCATTER = "iree_linalg_ext.scatter"
+# IREE gives a kernel 32 KiB of the stack; half of it is left to all else.
+_STACK = 1 << 14
 
 
 class ScatterIndices(OpPass):
@@ -16,20 +19,35 @@ class ScatterIndices(OpPass):
 
     From `--iree-opt-level=O2` on IREE 3.13 fuses it into the scatter's kernel. On CUDA that
     kernel reads indices that nobody wrote, and writes where they point: a decode step with a
-    static cache (`index_put`) ends in an illegal address.
+    static cache (`index_put`) ends in an illegal address. On CPUs it makes them whole on the
+    stack, where indices may meet, and has no program where they are too large for that.
     """
 
     name = "attn-scatter-indices"
-    summary = "CUDA: a scatter's indices are made before its kernel runs"
+    summary = "what a scatter reads is made before its kernel runs"
     ops = (_SCATTER,)
-    mends = "scatters write where unwritten indices point, on CUDA"
-    backends = ("cuda",)
+    mends = "scatters write where unwritten indices point, on CUDA; large ones fail on CPUs"
+    backends = ("cuda", "llvm-cpu")
 
     def change(self, op: ir.Operation) -> str:
-        said = ""
-        for number, value in enumerate(list(op.operands)[:-1]):
-            producer = defining_op(value)
-            if producer is not None and producer.name != BARRIER:
-                store_operand(op, number)
-                said = "what it reads is put in memory before its kernel runs"
-        return said
+        made = [number for number, value in enumerate([*op.operands][:-1]) if _is_made(value)]
+        if is_for_cpus(op) and (_is_tiled(op) or _fits_stack([op.operands[n] for n in made])):
+            return ""
+        for number in made:
+            store_operand(op, number)
+        return "what it reads is put in memory before its kernel runs" if made else ""
+
+
+def _is_made(value: ir.Value) -> bool:
+    producer = defining_op(value)
+    return producer is not None and producer.name not in (BARRIER, "arith.constant")
+
+
+def _is_tiled(op: ir.Operation) -> bool:
+    """Whether IREE cuts the rows of a scatter on CPUs: where no two write the same."""
+    return ir.BoolAttr(op.attributes["unique_indices"]).value
+
+
+def _fits_stack(values: list[ir.Value]) -> bool:
+    known = all(None not in ranked_shape(value) for value in values)
+    return known and sum(map(tensor_bytes, values)) <= _STACK

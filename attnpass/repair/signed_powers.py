@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from iree.compiler import ir
 
-from ..ir import Builder, is_narrow_float, module_of, scalar_number, whole_number
+from ..ir import Builder, is_narrow_float, scalar_number, whole_number
 from ..passes import OpPass
 
 _POWER, _WHOLE_POWER = "math.powf", "math.fpowi"
@@ -22,7 +24,8 @@ class SignedPowers(OpPass):
 
     1. A power by a number that is known only at run time, an integer too, is one of the base's
        size, with the sign that a whole exponent gives it. Any base by 0, and 1 and -1 by an
-       infinite exponent, is 1. A negative base by a fraction is NaN.
+       infinite exponent, is 1. A negative base by a fraction is NaN. Those of 16 bits are made in
+       f32.
     2. One by a known whole number is products.
 
     For all targets it takes 0 to the power of a negative integer for minus infinity:
@@ -67,11 +70,13 @@ class SignedPowers(OpPass):
             i64 = ir.IntegerType.get_signless(64, op.context)
             op.results[0].replace_all_uses_with(_products(build, base, int(number), i64))
             return "is products: IREE's power of a negative number is NaN"
-        kind = wide = base.type
+        kind = base.type
+        wide = ir.F32Type.get(op.context) if is_narrow_float(kind) else kind
+        base = build.cast_float(base, wide)
         if op.name == _WHOLE_POWER:
-            wide = ir.F32Type.get(op.context) if is_narrow_float(kind) else kind
-            base = build.cast_float(base, wide)
             exponent = build.convert("arith.sitofp", exponent, wide)
+        else:
+            exponent = build.cast_float(exponent, wide)
         size = build.create("math.absf", [wide], [base]).results[0]
         power = build.create(_POWER, [wide], [size, exponent]).results[0]
         one = build.constant_float(1.0, wide)
@@ -81,16 +86,22 @@ class SignedPowers(OpPass):
         mirrored = build.create("math.copysign", [wide], [power, base]).results[0]
         signed = build.select(build.apply("arith.andi", is_whole, is_odd), mirrored, power)
         below = build.select(is_whole, signed, build.constant_float(float("nan"), wide))
-        value = build.select(build.compare_floats("olt", base, 0.0), below, signed)
+        # Minus infinity by a fraction is infinity, or 0.
+        is_below = build.apply(
+            "arith.andi",
+            build.compare_floats("olt", base, 0.0),
+            build.compare_floats("ogt", base, -math.inf),
+        )
+        value = build.select(is_below, below, signed)
         op.results[0].replace_all_uses_with(build.cast_float(value, kind))
         return "has the sign of its base: IREE's power of a negative number is NaN"
 
 
 def is_for_cpus(op: ir.Operation) -> bool:
     """Whether the module of an op names CPUs as its target."""
-    from ..machines import backends
+    from ..machines import names_backend
 
-    return "llvm-cpu" in backends(module_of(op))
+    return names_backend(op, "llvm-cpu")
 
 
 def _products(build: Builder, base: ir.Value, exponent: int, kind: ir.Type) -> ir.Value:

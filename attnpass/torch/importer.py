@@ -18,6 +18,7 @@ from iree.compiler.extras.fx_importer import (
 )
 
 from ..errors import AttnError
+from ..ir import walk
 from ..program.executable import SCOPE
 from .exported import StatelessProgram
 
@@ -196,7 +197,7 @@ def _round_numbers(module: ir.Module) -> None:
         return ir.WalkResult.ADVANCE
 
     with module.context, ir.Location.unknown():
-        module.operation.walk(look)
+        walk(module.operation, look)
 
 
 def unknown_ops(module: ir.Module) -> set[str]:
@@ -209,7 +210,7 @@ def unknown_ops(module: ir.Module) -> set[str]:
             names.add(name if name.count(".") > 1 else f"{name}.default")
         return ir.WalkResult.ADVANCE
 
-    module.operation.walk(look)
+    walk(module.operation, look)
     return names
 
 

@@ -29,7 +29,6 @@ DECOMPOSED = (
     aten._native_batch_norm_legit_no_training,
     aten._native_batch_norm_legit,
     aten._native_batch_norm_legit.no_stats,
-    aten.squeeze.dims,
     aten.soft_margin_loss,
     aten.im2col,
     aten._euclidean_dist,
@@ -285,7 +284,15 @@ def _pad(x: Any, pad: Any, mode: str = "constant", value: float | None = None) -
 
 
 # What neither IREE nor torch takes apart; a recipe may leave what it is not for (NotImplemented).
+def _squeezed(x: torch.Tensor, dims: Any) -> torch.Tensor:
+    """Dim by dim: torch makes a `prims.squeeze` of it, which it does not decompose again."""
+    for dim in sorted((dim % max(1, x.dim()) for dim in dims), reverse=True):
+        x = x.squeeze(dim)
+    return x
+
+
 RECIPES: dict[Any, Callable[..., Any]] = {
+    aten.squeeze.dims: _squeezed,
     aten.bitwise_or.Scalar: _with_tensor(aten.bitwise_or.Tensor),
     aten.bitwise_xor.Scalar: _with_tensor(aten.bitwise_xor.Tensor),
     aten.fmod.Scalar: _fmod,

@@ -7,6 +7,7 @@
 // WHY: looks for its largest element's place behind that element
 // WHY: looks for its smallest element's place behind that element
 // WHY: looks for its largest element's place behind that element
+// WHY: looks for its largest element's place behind that element
 // WHY-NOT: looks for
 
 // As `torch.argmax` is imported.
@@ -132,4 +133,28 @@ func.func @others(%x: tensor<4x8xf32>) -> (tensor<4xi32>, tensor<4xi32>) {
     iree_linalg_ext.yield %c : i1
   } -> tensor<4xf32>, tensor<4xi32>
   return %r#1, %s#1 : tensor<4xi32>, tensor<4xi32>
+}
+
+// -----
+
+// For AMD the second reduction is a kernel of its own.
+module attributes {hal.device.targets = [#hal.device.target<"hip", [#hal.executable.target<"rocm", "rocm-hsaco-fb">]> : !hal.device]} {
+  // CHECK-LABEL: func.func @apart(
+  // CHECK: %[[LARGEST:.*]] = linalg.generic
+  // CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[LARGEST]] : tensor<3xf32>
+  // CHECK: linalg.generic {{.*}} ins(%{{.*}}, %[[STORED]] :
+  func.func @apart(%x: tensor<3x50257xf32>) -> tensor<3xi32> {
+    %low = arith.constant 0xFF800000 : f32
+    %zero = arith.constant 0 : i32
+    %v = tensor.empty() : tensor<3xf32>
+    %i = tensor.empty() : tensor<3xi32>
+    %vs = linalg.fill ins(%low : f32) outs(%v : tensor<3xf32>) -> tensor<3xf32>
+    %is = linalg.fill ins(%zero : i32) outs(%i : tensor<3xi32>) -> tensor<3xi32>
+    %r:2 = iree_linalg_ext.arg_compare dimension(1) ins(%x : tensor<3x50257xf32>) outs(%vs, %is : tensor<3xf32>, tensor<3xi32>) {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.cmpf ogt, %a, %b : f32
+      iree_linalg_ext.yield %c : i1
+    } -> tensor<3xf32>, tensor<3xi32>
+    return %r#1 : tensor<3xi32>
+  }
 }

@@ -430,6 +430,14 @@ PROBES = {
         shown_at="flow",
     ),
     "scatters of computed indices, on a GPU": _scattered(place="gpu"),
+    "scatters of many computed indices": Probe(
+        modules.SCATTERED.replace("<4x", "<5000x").replace("(true)", "(false)"),
+        "attn-scatter-indices",
+        FAILED,
+        "compiled",
+        flags=(*CPU, "--iree-opt-level=O2"),
+        error="stack allocation",
+    ),
     "named products of f32": of_known("cuda-032", "attn-generic-products", place="interpreted"),
     "products with the second factor first": of_product(
         "bkn,mk->bmn", "attn-order-factors", (2, 8, 32), (16, 8)

@@ -93,3 +93,31 @@ func.func @cache(%q: tensor<2x8x16xf32>, %k: tensor<2x32x16xf32>, %x: tensor<2x3
   } -> tensor<2x8x16xf32>
   return %r, %c : tensor<2x8x16xf32>, tensor<32x2x16xf32>
 }
+
+// -----
+
+// Rows of V are cut in three at a size that is computed behind the first other reader of V.
+// CHECK-LABEL: func.func @late_size(
+// CHECK: %[[SIZE:.*]] = arith.divui
+// CHECK: linalg.contract
+// CHECK: linalg.transpose
+func.func @late_size(%x: tensor<6x?x2xf32>, %w: tensor<6x2x8xf32>, %q: tensor<6x?x4x16xf32>, %k: tensor<6x?x3x16xf32>) -> (tensor<6x?x4x8xf32>, tensor<?x6x8xf32>) {
+  %c1 = arith.constant 1 : index
+  %size = tensor.dim %x, %c1 : tensor<6x?x2xf32>
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty(%size) : tensor<6x?x8xf32>
+  %fill = linalg.fill ins(%zero : f32) outs(%empty : tensor<6x?x8xf32>) -> tensor<6x?x8xf32>
+  %v = linalg.batch_matmul ins(%x, %w : tensor<6x?x2xf32>, tensor<6x2x8xf32>) outs(%fill : tensor<6x?x8xf32>) -> tensor<6x?x8xf32>
+  %other = tensor.empty(%size) : tensor<?x6x8xf32>
+  %turned = linalg.transpose ins(%v : tensor<6x?x8xf32>) outs(%other : tensor<?x6x8xf32>) permutation = [1, 0, 2]
+  %c3 = arith.constant 3 : index
+  %part = arith.divui %size, %c3 : index
+  %cut = tensor.expand_shape %v [[0], [1, 2], [3]] output_shape [6, %part, 3, 8] : tensor<6x?x8xf32> into tensor<6x?x3x8xf32>
+  %scale = arith.constant 0.25 : f32
+  %init = tensor.empty(%part) : tensor<6x?x4x8xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [affine_map<(a, b, m, n, k1, k2) -> (a, b, m, k1)>, affine_map<(a, b, m, n, k1, k2) -> (a, b, k2, k1)>, affine_map<(a, b, m, n, k1, k2) -> (a, b, k2, n)>, affine_map<(a, b, m, n, k1, k2) -> ()>, affine_map<(a, b, m, n, k1, k2) -> (a, b, m, n)>]> ins(%q, %k, %cut, %scale : tensor<6x?x4x16xf32>, tensor<6x?x3x16xf32>, tensor<6x?x3x8xf32>, f32) outs(%init : tensor<6x?x4x8xf32>) {
+  ^bb0(%score: f32):
+    iree_linalg_ext.yield %score : f32
+  } -> tensor<6x?x4x8xf32>
+  return %r, %turned : tensor<6x?x4x8xf32>, tensor<?x6x8xf32>
+}

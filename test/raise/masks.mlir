@@ -84,3 +84,49 @@ func.func @causal(%q: tensor<2x6x8xf32>, %k: tensor<2x8x6xf32>, %v: tensor<2x6x8
   %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x6xf32>, tensor<2x6x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
   return %r : tensor<2x6x8xf32>
 }
+
+// -----
+
+#all = affine_map<(b, h, m, k) -> (b, h, m, k)>
+#heads = affine_map<(b, h, m, k) -> (b, 0, m, k)>
+
+// A bias of powers of whole numbers, whose constants stand in its body (Bloom).
+// CHECK-LABEL: func.func @bloom(
+// CHECK: linalg.generic
+// CHECK: math.fpowi
+// CHECK-NOT: linalg.batch_matmul
+// CHECK: iree_linalg_ext.attention
+func.func @bloom(%q: tensor<2x4x6x8xf32>, %k: tensor<2x4x8x5xf32>, %v: tensor<2x4x5x8xf32>) -> tensor<2x4x6x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %me = tensor.empty() : tensor<2x1x6x5xf32>
+  %mask = linalg.generic {indexing_maps = [#all], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} outs(%me : tensor<2x1x6x5xf32>) {
+  ^bb0(%o: f32):
+    %first = arith.constant 1 : i32
+    %half = arith.constant 0.5 : f32
+    %key = linalg.index 3 : index
+    %at = arith.index_cast %key : index to i32
+    %number = arith.addi %at, %first : i32
+    %y = math.fpowi %half, %number : f32, i32
+    linalg.yield %y : f32
+  } -> tensor<2x1x6x5xf32>
+  %q3 = tensor.collapse_shape %q [[0, 1], [2], [3]] : tensor<2x4x6x8xf32> into tensor<8x6x8xf32>
+  %k3 = tensor.collapse_shape %k [[0, 1], [2], [3]] : tensor<2x4x8x5xf32> into tensor<8x8x5xf32>
+  %v3 = tensor.collapse_shape %v [[0, 1], [2], [3]] : tensor<2x4x5x8xf32> into tensor<8x5x8xf32>
+  %e = tensor.empty() : tensor<8x6x5xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<8x6x5xf32>) -> tensor<8x6x5xf32>
+  %s3 = linalg.batch_matmul ins(%q3, %k3 : tensor<8x6x8xf32>, tensor<8x8x5xf32>) outs(%z : tensor<8x6x5xf32>) -> tensor<8x6x5xf32>
+  %s = tensor.expand_shape %s3 [[0, 1], [2], [3]] output_shape [2, 4, 6, 5] : tensor<8x6x5xf32> into tensor<2x4x6x5xf32>
+  %e4 = tensor.empty() : tensor<2x4x6x5xf32>
+  %x = linalg.generic {indexing_maps = [#all, #heads, #all], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%s, %mask : tensor<2x4x6x5xf32>, tensor<2x1x6x5xf32>) outs(%e4 : tensor<2x4x6x5xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %y = arith.addf %a, %b : f32
+    linalg.yield %y : f32
+  } -> tensor<2x4x6x5xf32>
+  %w = linalg.softmax dimension(3) ins(%x : tensor<2x4x6x5xf32>) outs(%e4 : tensor<2x4x6x5xf32>) -> tensor<2x4x6x5xf32>
+  %w3 = tensor.collapse_shape %w [[0, 1], [2], [3]] : tensor<2x4x6x5xf32> into tensor<8x6x5xf32>
+  %eo = tensor.empty() : tensor<8x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<8x6x8xf32>) -> tensor<8x6x8xf32>
+  %r3 = linalg.batch_matmul ins(%w3, %v3 : tensor<8x6x5xf32>, tensor<8x5x8xf32>) outs(%o0 : tensor<8x6x8xf32>) -> tensor<8x6x8xf32>
+  %r = tensor.expand_shape %r3 [[0, 1], [2], [3]] output_shape [2, 4, 6, 8] : tensor<8x6x8xf32> into tensor<2x4x6x8xf32>
+  return %r : tensor<2x4x6x8xf32>
+}

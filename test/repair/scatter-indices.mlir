@@ -1,5 +1,5 @@
-// For CUDA a scatter reads its updates and indices from memory, at every level; run twice the pass
-// adds nothing, and other targets stay.
+// For CUDA a scatter reads its updates and indices from memory, at every level, and for CPUs where
+// they are large, or their number is unknown; run twice the pass adds nothing, and other targets stay.
 
 // RUN: attn-opt %s --attn-scatter-indices --split-input-file | FileCheck %s
 // RUN: attn-opt %s --attn-scatter-indices --split-input-file > %t.1 && attn-opt %s --attn-scatter-indices --attn-scatter-indices --split-input-file > %t.2 && diff %t.1 %t.2
@@ -35,4 +35,57 @@ func.func @elsewhere(%new: tensor<4x8xf16>, %at: tensor<4x1xi64>, %cache: tensor
     iree_linalg_ext.yield %a : f16
   } -> tensor<16x8xf16>
   return %r : tensor<16x8xf16>
+}
+
+// -----
+
+module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device]} {
+  // CHECK-LABEL: func.func @few(
+  // CHECK-NOT: compute_barrier
+  func.func @few(%new: tensor<2048x8xf16>, %at: tensor<2048x1xi64>, %e: tensor<2048x1xi64>, %cache: tensor<16x8xf16>) -> tensor<16x8xf16> {
+    %i = linalg.copy ins(%at : tensor<2048x1xi64>) outs(%e : tensor<2048x1xi64>) -> tensor<2048x1xi64>
+    %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false) ins(%new, %i : tensor<2048x8xf16>, tensor<2048x1xi64>) outs(%cache : tensor<16x8xf16>) {
+    ^bb0(%a: f16, %b: f16):
+      iree_linalg_ext.yield %a : f16
+    } -> tensor<16x8xf16>
+    return %r : tensor<16x8xf16>
+  }
+
+  // CHECK-LABEL: func.func @many(
+  // CHECK: %[[INDICES:.*]] = linalg.copy
+  // CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[INDICES]] : tensor<2049x1xi64>
+  // CHECK: iree_linalg_ext.scatter {{.*}} ins(%arg0, %[[STORED]] :
+  func.func @many(%new: tensor<2049x8xf16>, %at: tensor<2049x1xi64>, %e: tensor<2049x1xi64>, %cache: tensor<16x8xf16>) -> tensor<16x8xf16> {
+    %i = linalg.copy ins(%at : tensor<2049x1xi64>) outs(%e : tensor<2049x1xi64>) -> tensor<2049x1xi64>
+    %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false) ins(%new, %i : tensor<2049x8xf16>, tensor<2049x1xi64>) outs(%cache : tensor<16x8xf16>) {
+    ^bb0(%a: f16, %b: f16):
+      iree_linalg_ext.yield %a : f16
+    } -> tensor<16x8xf16>
+    return %r : tensor<16x8xf16>
+  }
+
+  // CHECK-LABEL: func.func @unknown(
+  // CHECK: %[[INDICES:.*]] = linalg.copy
+  // CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[INDICES]] : tensor<?x1xi64>
+  // CHECK: iree_linalg_ext.scatter {{.*}} ins(%arg0, %[[STORED]] :
+  func.func @unknown(%new: tensor<?x8xf16>, %at: tensor<?x1xi64>, %e: tensor<?x1xi64>, %cache: tensor<16x8xf16>) -> tensor<16x8xf16> {
+    %i = linalg.copy ins(%at : tensor<?x1xi64>) outs(%e : tensor<?x1xi64>) -> tensor<?x1xi64>
+    %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false) ins(%new, %i : tensor<?x8xf16>, tensor<?x1xi64>) outs(%cache : tensor<16x8xf16>) {
+    ^bb0(%a: f16, %b: f16):
+      iree_linalg_ext.yield %a : f16
+    } -> tensor<16x8xf16>
+    return %r : tensor<16x8xf16>
+  }
+
+  // Rows that do not meet IREE makes in parts.
+  // CHECK-LABEL: func.func @apart(
+  // CHECK-NOT: compute_barrier
+  func.func @apart(%new: tensor<?x8xf16>, %at: tensor<?x1xi64>, %e: tensor<?x1xi64>, %cache: tensor<16x8xf16>) -> tensor<16x8xf16> {
+    %i = linalg.copy ins(%at : tensor<?x1xi64>) outs(%e : tensor<?x1xi64>) -> tensor<?x1xi64>
+    %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(true) ins(%new, %i : tensor<?x8xf16>, tensor<?x1xi64>) outs(%cache : tensor<16x8xf16>) {
+    ^bb0(%a: f16, %b: f16):
+      iree_linalg_ext.yield %a : f16
+    } -> tensor<16x8xf16>
+    return %r : tensor<16x8xf16>
+  }
 }

@@ -11,8 +11,10 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
+from iree.compiler import ir
 
 from attnpass.driver.children import Child, run_children
+from attnpass.ir import walk
 
 ROOT = Path(__file__).parents[2]
 # Runs a body, of which both processes may say something first.
@@ -67,6 +69,8 @@ def gone(pid: int) -> bool:
         ("return 0", 0, ""),
         ("return 3", 3, ""),
         ("sys.exit(5)", 5, ""),
+        # An interrupt of which something on its way has made another error.
+        ("try: signal.raise_signal(2)\n    except KeyboardInterrupt: return 1", 130, ""),
         ("raise KeyError('x')", 1, "tool: error: internal error: KeyError"),
         ("os.kill(os.getpid(), signal.SIGSEGV)", 1, "tool: error: IREE's compiler crashed (seg"),
         ("os.abort()", 1, "tool: error: IREE's compiler crashed (aborted)"),
@@ -139,6 +143,14 @@ def test_work_that_is_terminated_ends_its_own() -> None:
     process.communicate(timeout=60)
     assert process.returncode == -signal.SIGTERM
     assert gone(child) and gone(sleeper)
+
+
+def test_an_interrupt_of_a_walk_is_one() -> None:
+    def interrupted(op: ir.Operation) -> ir.WalkResult:
+        raise KeyboardInterrupt
+
+    with ir.Context(), pytest.raises(KeyboardInterrupt):
+        walk(ir.Module.parse("module {}").operation, interrupted)
 
 
 def test_an_interrupt_behind_the_work_is_too_late() -> None:

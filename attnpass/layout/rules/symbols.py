@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
-from ...ir import module_of
+from ...ir import module_of, walk
 
 # The attribute by which an op of this kind names the one symbol that it is about.
 _ABOUT = {
@@ -51,11 +51,11 @@ class Symbols:
 
     def _table(self, op: ir.Operation) -> dict[str, Symbol]:
         if self._found is None:
-            self._found = _walk(module_of(op))
+            self._found = _symbols(module_of(op))
         return self._found
 
 
-def _walk(root: ir.Operation) -> dict[str, Symbol]:
+def _symbols(root: ir.Operation) -> dict[str, Symbol]:
     found: dict[str, Symbol] = {}
     uses: list[tuple[str, ir.Operation]] = []
     others: dict[str, str] = {}
@@ -77,7 +77,7 @@ def _walk(root: ir.Operation) -> dict[str, Symbol]:
             others.update((word, name) for value in values for word in _references(value))
         return ir.WalkResult.ADVANCE
 
-    root.walk(visit, ir.WalkOrder.PRE_ORDER)
+    walk(root, visit)
     for word, op in uses:
         if word in found:
             found[word].uses.append(op)

@@ -367,7 +367,8 @@ def test_views_that_join_and_cut_unknown_sizes() -> None:
         def forward(self, x: Any) -> Any:
             batch, heads, rows, size = x.shape
             joined = x.permute(2, 0, 1, 3).reshape(rows * batch, heads * size)
-            return joined, (joined * 2).view(rows, batch, heads * size)
+            first = torch.einsum("...i,ji->...j", x, torch.eye(size)[:3])
+            return joined, (joined * 2).view(rows, batch, heads * size), first
 
     free = {0: torch.export.Dim.DYNAMIC, 2: torch.export.Dim.DYNAMIC}
     fast = attnpass.torch.compile(Views(), (torch.randn(2, 4, 9, 8),), dynamic_shapes=(free,))

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import compile_text, rel_error, run_module
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from interpreter import interpret
 from iree.compiler import ir
@@ -49,6 +49,8 @@ def rewritten(module: ir.Module, pipeline: str) -> Report:
     return report
 
 
+# Its V is cut at a size that is computed behind another reader of V.
+@example(seed=121)
 @given(seed=SEEDS)
 def test_meaning_is_kept(seed: int) -> None:
     function = random_function(seeded(seed))

@@ -231,6 +231,15 @@ JAX_WRITES = {
         _add_rows,
         adds=True,
     ),
+    # More rows than their indices and mask fit on IREE's stack.
+    "many added": JaxWrite(
+        (4096, 4),
+        np.arange(4096)[::-1, None] - 7,
+        (4096, 4),
+        "update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0]",
+        _add_rows,
+        adds=True,
+    ),
     # `vmap` over sequences of windows of two rows; that of the second ends outside.
     "windows": JaxWrite(
         (3, 3, 16, 8),
@@ -253,6 +262,7 @@ def test_jax_leaves_out_what_lies_outside(name: str, level: str) -> None:
     )
     assert program
     assert any("what lies outside" in one.reason for one in report.found("repaired"))
+    assert not report.found("fallback")
     rng = np.random.default_rng(0)
     cache, new = (
         rng.standard_normal(shape).astype(np.float32) for shape in (write.cache, write.new)

@@ -13,23 +13,47 @@ import attnpass
 MAP = "affine_map<(i) -> (i)>"
 WANTED: dict[str, Callable[..., np.ndarray]] = {
     "acos": np.arccos,
+    "acosh": np.arccosh,
     "asin": np.arcsin,
+    "asinh": np.arcsinh,
     "atan": np.arctan,
     "atan2": np.arctan2,
+    "atanh": np.arctanh,
     "cbrt": np.cbrt,
     "ceil": np.ceil,
+    "clampf": lambda x: np.clip(x, -2.5, 1),
     "cos": np.cos,
+    "cosh": np.cosh,
     "erf": np.vectorize(math.erf),
     "erfc": np.vectorize(math.erfc),
+    "expm1": np.expm1,
     "log10": np.log10,
+    "log1p": np.log1p,
     "log2": np.log2,
+    "powf": np.power,
     "remf": np.fmod,
     "sin": np.sin,
+    "sinh": np.sinh,
     "tan": np.tan,
     "tanh": np.tanh,
     "trunc": np.trunc,
 }
-OF_TWO = ("atan2", "remf")
+ALWAYS = (
+    *(
+        "acosh",
+        "asinh",
+        "atan2",
+        "atanh",
+        "clampf",
+        "cosh",
+        "erfc",
+        "log10",
+        "powf",
+        "sinh",
+        "trunc",
+    ),
+)
+OF_TWO = ("atan2", "powf", "remf")
 ENDS = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 1e-12, 30.0, -30.0, np.inf, -np.inf, np.nan, 1e5]
 
 
@@ -37,6 +61,7 @@ def _function(name: str, kind: str, size: int) -> str:
     """A function of two tensors, of which most read the first."""
     tensor = f"tensor<{size}x{kind}>"
     given = "%a, %b" if name in OF_TWO else "%a"
+    given += " to [%low, %high]" if name == "clampf" else ""
     dialect = "arith" if name == "remf" else "math"
     return f"""
     func.func @{name}_{kind}(%x: {tensor}, %y: {tensor}) -> {tensor} {{
@@ -44,6 +69,8 @@ def _function(name: str, kind: str, size: int) -> str:
       %0 = linalg.generic {{indexing_maps = [{MAP}, {MAP}, {MAP}], iterator_types = ["parallel"]}}
           ins(%x, %y : {tensor}, {tensor}) outs(%e : {tensor}) {{
       ^bb0(%a: {kind}, %b: {kind}, %o: {kind}):
+        %low = arith.constant -2.5 : {kind}
+        %high = arith.constant 1.0 : {kind}
         %r = {dialect}.{name} {given} : {kind}
         linalg.yield %r : {kind}
       }} -> {tensor}
@@ -55,9 +82,9 @@ def test_functions_without_a_library() -> None:
     random = np.random.default_rng(0)
     x = np.concatenate([ENDS, 4 * random.standard_normal(300), random.uniform(-1, 1, 300)])
     y = np.concatenate([ENDS[::-1], random.standard_normal(600)])
-    y[:4] = -0.0, 0.0, 0.0, -0.0
+    y[:4], y[ENDS.index(-np.inf)] = (-0.0, 0.0, 0.0, -0.0), 2.5
     cases = [(name, "f64") for name in WANTED] + [
-        (name, kind) for name in ("log10", "trunc") for kind in ("f32", "f16")
+        (name, kind) for name in ALWAYS for kind in ("f32", "f16")
     ]
     text = "".join(_function(name, kind, len(x)) for name, kind in cases)
     flags = [*CPU, "--iree-input-demote-f64-to-f32=false"]
@@ -68,9 +95,11 @@ def test_functions_without_a_library() -> None:
         with np.errstate(all="ignore"):
             inputs = [x.astype(dtype), y.astype(dtype)]
             given = [one.astype(np.float64) for one in inputs[: 2 if name in OF_TWO else 1]]
-            wanted = WANTED[name](*given)
+            wanted = WANTED[name](*given).astype(dtype).astype(np.float64)
             # An angle's last digit, too, and that of a number near 1.
             more = {"sin": 1, "cos": 1, "erfc": 1, "log2": 1, "log10": 1, "tan": 1 + wanted**2}
+            if name == "powf":
+                more[name] = np.abs(wanted * given[1] * np.log(np.abs(given[0])))
             got = run_module(program, inputs, function=f"{name}_{kind}").astype(np.float64)
             distance = np.abs(got - wanted) / np.finfo(dtype).eps
             is_close = distance <= 8 * np.abs(wanted) + 4 * more.get(name, 0)
