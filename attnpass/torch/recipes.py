@@ -186,6 +186,35 @@ def _signbit(x: Any) -> Any:
     return (x < 0) | ((x == 0) & (1 / x < 0)) if x.is_floating_point() else x < 0
 
 
+def _erfinv(x: Any) -> Any:
+    """The inverse of erf, by M. Giles's polynomials, which are exact to f32's last digits; in f64
+    steps of Newton's method follow."""
+    kind = torch.float64 if x.dtype == torch.float64 else torch.float32
+    x, given = x.to(kind), x.dtype
+    w = -torch.log((1 - x) * (1 + x))
+    near, far = torch.zeros_like(w), torch.zeros_like(w)
+    for one, other in _ERFINV:
+        near, far = near * (w - 2.5) + one, far * (w.sqrt() - 3) + other
+    y = torch.where(w < 5, near, far) * x
+    for _ in range(2 if kind == torch.float64 else 0):
+        y = y - (torch.erf(y) - x) * (math.sqrt(math.pi) / 2) * torch.exp(y * y)
+    return torch.where(x.abs() == 1, x * math.inf, y).to(given)
+
+
+# Factors of the polynomials near 0 and near 1, the highest first.
+_ERFINV = (
+    (2.81022636e-08, -0.000200214257),
+    (3.43273939e-07, 0.000100950558),
+    (-3.5233877e-06, 0.00134934322),
+    (-4.39150654e-06, -0.00367342844),
+    (0.00021858087, 0.00573950773),
+    (-0.00125372503, -0.0076224613),
+    (-0.00417768164, 0.00943887047),
+    (0.246640727, 1.00167406),
+    (1.50140941, 2.83297682),
+)
+
+
 def _xlogy(x: Any, y: Any) -> Any:
     return torch.where((x == 0) & ~torch.isnan(y), 0, x * torch.log(y))
 
@@ -303,6 +332,7 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.signbit.default: _signbit,
     aten.copysign.Tensor: _copysign,
     aten.xlogy.Tensor: _xlogy,
+    aten.erfinv.default: _erfinv,
     aten.prelu.default: _prelu,
     aten.roll.default: _roll,
     aten.cross_entropy_loss.default: _cross_entropy,

@@ -54,8 +54,12 @@ def test_elementwise_ops() -> None:
             torch.topk(x, 3, 1, sorted=False)[0].sum(1),
             torch.view_as_real(0.5 * torch.polar(x.abs(), y) * x),
             torch.histc(i.float(), 4, 0, 4),
+            torch.erfinv(0.9 * torch.tanh(x)),
+            *(F.pad(x, (0, 0, 1, -1)), F.pad(x, (-1, 2, -2, 0), value=0.5)),
+            *(F.softplus(levels), x[levels > 2], levels.long() > 2.5, (levels > 0) > 0),
         )
 
+    levels = torch.tensor([-1.5, 25.0])
     x, y = torch.randn(2, 2, 6, 8).unbind()
     x[0, 0, 0] = 0.0
     _same(Of(ops), x, y, torch.randint(0, 6, (40,)))
