@@ -55,6 +55,7 @@ COMPOSED = (
     *("aten.meshgrid.default", "aten.meshgrid.indexing"),
     *("aten.logsumexp.default", "aten.instance_norm.default", "aten.isfinite.default"),
     *(f"aten._upsample_nearest_exact{dims}d.vec" for dims in (1, 2, 3)),
+    *("aten.clamp_max.Tensor", "aten.alias_copy.default", "aten.broadcast_tensors.default"),
 )
 
 
@@ -175,6 +176,34 @@ def _places(indices: Any) -> list[Any]:
     for index in indices:
         places += torch.nonzero(index).unbind(1) if _is_condition(index) else [index]
     return places
+
+
+def _masked_select(x: Any, where: Any) -> Any:
+    x, where = torch.broadcast_tensors(x, where)
+    return x.flatten().index_select(0, torch.nonzero(where.flatten())[:, 0])
+
+
+def _diagonal_scatter(x: Any, new: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    whole = x.movedim((dim1, dim2), (-2, -1))
+    row, column = (torch.arange(size, device=x.device) for size in whole.shape[-2:])
+    place = (row + min(offset, 0)).clamp(0, new.shape[-1] - 1)
+    rows = new.index_select(-1, place).unsqueeze(-1)
+    whole = torch.where(column - row[:, None] == offset, rows, whole)
+    return whole.movedim((-2, -1), (dim1, dim2))
+
+
+def _times_vector(x: Any, y: Any) -> Any:
+    """The import has no program for batches of matrices times a vector."""
+    if y.dim() == 1 and x.dim() > 2:
+        return torch.matmul(x, y.unsqueeze(-1)).squeeze(-1)
+    if x.dim() == 1 and y.dim() > 2:
+        return torch.matmul(x.unsqueeze(0), y).squeeze(-2)
+    return NotImplemented
+
+
+def _of_numbers(op: Any) -> Any:
+    """The larger or smaller of two, or the one that is a number."""
+    return lambda x, y: torch.where(x.isnan(), y, torch.where(y.isnan(), x, op(x, y)))
 
 
 def _copysign(x: Any, y: Any) -> Any:
@@ -328,6 +357,11 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten._grouped_mm.default: _grouped_mm,
     aten.index.Tensor: _index,
     aten.index_put.default: _index_put,
+    aten.masked_select.default: _masked_select,
+    aten.matmul.default: _times_vector,
+    aten.diagonal_scatter.default: _diagonal_scatter,
+    aten.fmax.default: _of_numbers(torch.maximum),
+    aten.fmin.default: _of_numbers(torch.minimum),
     aten.hypot.default: lambda x, y: torch.sqrt(x * x + y * y),
     aten.signbit.default: _signbit,
     aten.copysign.Tensor: _copysign,
