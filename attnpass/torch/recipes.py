@@ -206,6 +206,17 @@ def _of_numbers(op: Any) -> Any:
     return lambda x, y: torch.where(x.isnan(), y, torch.where(y.isnan(), x, op(x, y)))
 
 
+def _split_with_sizes(x: Any, sizes: Any, dim: int = 0) -> Any:
+    """In sizes that are computed, as the rows of experts: the import has no program for these."""
+    if all(isinstance(size, int) for size in sizes):
+        return NotImplemented
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(aten.slice.Tensor(x, dim, start, start + size))
+        start = start + size
+    return parts
+
+
 def _copysign(x: Any, y: Any) -> Any:
     return torch.where(_signbit(y), -x.abs(), x.abs())
 
@@ -359,6 +370,7 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.index_put.default: _index_put,
     aten.masked_select.default: _masked_select,
     aten.matmul.default: _times_vector,
+    aten.split_with_sizes.default: _split_with_sizes,
     aten.diagonal_scatter.default: _diagonal_scatter,
     aten.fmax.default: _of_numbers(torch.maximum),
     aten.fmin.default: _of_numbers(torch.minimum),

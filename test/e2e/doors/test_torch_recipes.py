@@ -98,6 +98,17 @@ def test_conditions_as_indices() -> None:
     _same(Of(ops), torch.randn(2, 6, 4), torch.rand(2, 6) > 0.5)
 
 
+def test_splits_in_computed_sizes() -> None:
+    """As rows of experts are."""
+
+    def ops(x: Any, counts: Any) -> Any:
+        parts = [2 * part for part in x.split(counts.tolist())]
+        rows = torch.arange(6) // 2
+        return torch.zeros_like(x).index_add(0, rows, torch.cat(parts)[rows])
+
+    _same(Of(ops), torch.randn(6, 3), torch.tensor([2, 3, 1]))
+
+
 def test_sorts_that_keep_the_order_of_equals() -> None:
     def ops(x: Any) -> Any:
         down = torch.sort(x, dim=0, descending=True, stable=True)
