@@ -8,7 +8,7 @@ from iree.compiler import ir
 
 from ..ir import defining_op, full_name, known_attribute
 from ..ir.printed import torch_element, torch_shape, torch_tensor
-from ..ir.torch_ops import TorchBuilder
+from ..ir.torch_ops import TorchBuilder, constant_number
 from ..passes import OpPass
 
 _SOURCE, _VALUE, _ADD = (
@@ -77,11 +77,10 @@ class _RowWrites:
 
 def _writes(op: ir.Operation) -> _RowWrites | None:
     tensor, index, new = (op.operands[place] for place in (_TENSOR, _INDEX, _NEW))
-    made = defining_op(op.operands[_DIM])
-    if made is None or made.name != "torch.constant.int":
+    dim = constant_number(op.operands[_DIM])
+    if not isinstance(dim, int):
         return None
     rank = len(torch_shape(tensor.type))
-    dim = ir.IntegerAttr(made.attributes["value"]).value
     return _RowWrites(tensor, dim % max(rank, 1), index, new, op.name == _ADD)
 
 
@@ -134,9 +133,9 @@ def _length(value: ir.Value, dim: int) -> object:
         size = defining_op(sizes.operands[dim])
         if size is None or size.name != _SIZE:
             return sizes.operands[dim]
-        place = defining_op(size.operands[1])
-        if place is not None and place.name == "torch.constant.int":
-            return _length(size.operands[0], ir.IntegerAttr(place.attributes["value"]).value)
+        place = constant_number(size.operands[1])
+        if isinstance(place, int):
+            return _length(size.operands[0], place)
     return value, dim
 
 

@@ -6,8 +6,18 @@ from iree.compiler import ir
 
 from .builder import Builder
 from .printed import torch_element, torch_shape, torch_tensor
+from .queries import defining_op
 
 _I64_CODE = 4
+
+
+def constant_number(value: ir.Value) -> int | float | None:
+    """The number that a `torch.constant.int` or a `torch.constant.float` is."""
+    op = defining_op(value)
+    if op is None or op.name not in ("torch.constant.int", "torch.constant.float"):
+        return None
+    number = op.attributes["value"]
+    return ir.IntegerAttr(number).value if "int" in op.name else ir.FloatAttr(number).value
 
 
 class TorchBuilder(Builder):
@@ -20,6 +30,11 @@ class TorchBuilder(Builder):
     def number(self, number: int) -> ir.Value:
         value = {"value": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)}
         return self.create("torch.constant.int", [self._whole], [], value).results[0]
+
+    def real(self, number: float) -> ir.Value:
+        value = {"value": ir.FloatAttr.get_f64(number)}
+        kind = ir.Type.parse("!torch.float")
+        return self.create("torch.constant.float", [kind], [], value).results[0]
 
     @property
     def _whole(self) -> ir.Type:

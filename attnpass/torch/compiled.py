@@ -279,13 +279,14 @@ def compile_program(
 
 
 def _imported(
-    program: ExportedProgram,
+    given: ExportedProgram,
 ) -> tuple[ExportedProgram, StatelessProgram, ir.Module, dict[str, torch.Tensor]]:
     """The program as IREE has names for all of it, and what `imported` makes of it; AttnError where
     torch does not say what an op is made of. What an op is made of may have no name, either."""
     taken: set[str] = set()
     while True:
-        program = normalize(decomposed(program, taken))
+        # torch cannot take apart what is normal already.
+        program = normalize(decomposed(given, taken))
         state = stateless(program)
         module, parameters = imported(state, has_doubles(program))
         missing = unknown_ops(module)

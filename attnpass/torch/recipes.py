@@ -56,6 +56,7 @@ COMPOSED = (
     *("aten.meshgrid.default", "aten.meshgrid.indexing"),
     *("aten.logsumexp.default", "aten.instance_norm.default", "aten.isfinite.default"),
     *(f"aten._upsample_nearest_exact{dims}d.vec" for dims in (1, 2, 3)),
+    *("aten.clamp_max.Tensor", "aten.alias_copy.default", "aten.broadcast_tensors.default"),
 )
 
 
@@ -178,6 +179,45 @@ def _places(indices: Any) -> list[Any]:
     return places
 
 
+def _masked_select(x: Any, where: Any) -> Any:
+    x, where = torch.broadcast_tensors(x, where)
+    return x.flatten().index_select(0, torch.nonzero(where.flatten())[:, 0])
+
+
+def _diagonal_scatter(x: Any, new: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    whole = x.movedim((dim1, dim2), (-2, -1))
+    row, column = (torch.arange(size, device=x.device) for size in whole.shape[-2:])
+    place = (row + min(offset, 0)).clamp(0, new.shape[-1] - 1)
+    rows = new.index_select(-1, place).unsqueeze(-1)
+    whole = torch.where(column - row[:, None] == offset, rows, whole)
+    return whole.movedim((-2, -1), (dim1, dim2))
+
+
+def _times_vector(x: Any, y: Any) -> Any:
+    """The import has no program for batches of matrices times a vector."""
+    if y.dim() == 1 and x.dim() > 2:
+        return torch.matmul(x, y.unsqueeze(-1)).squeeze(-1)
+    if x.dim() == 1 and y.dim() > 2:
+        return torch.matmul(x.unsqueeze(0), y).squeeze(-2)
+    return NotImplemented
+
+
+def _of_numbers(op: Any) -> Any:
+    """The larger or smaller of two, or the one that is a number."""
+    return lambda x, y: torch.where(x.isnan(), y, torch.where(y.isnan(), x, op(x, y)))
+
+
+def _split_with_sizes(x: Any, sizes: Any, dim: int = 0) -> Any:
+    """In sizes that are computed, as the rows of experts: the import has no program for these."""
+    if all(isinstance(size, int) for size in sizes):
+        return NotImplemented
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(aten.slice.Tensor(x, dim, start, start + size))
+        start = start + size
+    return parts
+
+
 def _copysign(x: Any, y: Any) -> Any:
     return torch.where(_signbit(y), -x.abs(), x.abs())
 
@@ -185,6 +225,35 @@ def _copysign(x: Any, y: Any) -> Any:
 def _signbit(x: Any) -> Any:
     """Whether a number has a minus, as -0.0 has."""
     return (x < 0) | ((x == 0) & (1 / x < 0)) if x.is_floating_point() else x < 0
+
+
+def _erfinv(x: Any) -> Any:
+    """The inverse of erf, by M. Giles's polynomials, which are exact to f32's last digits; in f64
+    steps of Newton's method follow."""
+    kind = torch.float64 if x.dtype == torch.float64 else torch.float32
+    x, given = x.to(kind), x.dtype
+    w = -torch.log((1 - x) * (1 + x))
+    near, far = torch.zeros_like(w), torch.zeros_like(w)
+    for one, other in _ERFINV:
+        near, far = near * (w - 2.5) + one, far * (w.sqrt() - 3) + other
+    y = torch.where(w < 5, near, far) * x
+    for _ in range(2 if kind == torch.float64 else 0):
+        y = y - (torch.erf(y) - x) * (math.sqrt(math.pi) / 2) * torch.exp(y * y)
+    return torch.where(x.abs() == 1, x * math.inf, y).to(given)
+
+
+# Factors of the polynomials near 0 and near 1, the highest first.
+_ERFINV = (
+    (2.81022636e-08, -0.000200214257),
+    (3.43273939e-07, 0.000100950558),
+    (-3.5233877e-06, 0.00134934322),
+    (-4.39150654e-06, -0.00367342844),
+    (0.00021858087, 0.00573950773),
+    (-0.00125372503, -0.0076224613),
+    (-0.00417768164, 0.00943887047),
+    (0.246640727, 1.00167406),
+    (1.50140941, 2.83297682),
+)
 
 
 def _xlogy(x: Any, y: Any) -> Any:
@@ -308,10 +377,17 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten._grouped_mm.default: _grouped_mm,
     aten.index.Tensor: _index,
     aten.index_put.default: _index_put,
+    aten.masked_select.default: _masked_select,
+    aten.matmul.default: _times_vector,
+    aten.split_with_sizes.default: _split_with_sizes,
+    aten.diagonal_scatter.default: _diagonal_scatter,
+    aten.fmax.default: _of_numbers(torch.maximum),
+    aten.fmin.default: _of_numbers(torch.minimum),
     aten.hypot.default: lambda x, y: torch.sqrt(x * x + y * y),
     aten.signbit.default: _signbit,
     aten.copysign.Tensor: _copysign,
     aten.xlogy.Tensor: _xlogy,
+    aten.erfinv.default: _erfinv,
     aten.prelu.default: _prelu,
     aten.roll.default: _roll,
     aten.cross_entropy_loss.default: _cross_entropy,

@@ -317,6 +317,18 @@ PROBES = {
         inputs=[np.array([33554433, -33554434, 7]), np.array([33554434, 33554433, -2])],
         wanted=lambda: [np.array([0, -2, -4])],
     ),
+    "constants compared": Probe(
+        modules.COMPARED,
+        "attn-compared-numbers",
+        inputs=[np.float32([4, 5, 6])],
+        wanted=lambda: [np.float32([4, 5, 6])],
+    ),
+    "pads below 0": Probe(
+        modules.SHIFTED,
+        "attn-plain-pads",
+        inputs=[np.float32([4, 5, 6, 7, 8])],
+        wanted=lambda: [np.float32([0, 4, 5, 6, 7])],
+    ),
     "GELU by tanh": Probe(modules.GELU_TANH, "attn-gelu-tanh", r"7\.977240e-01", shown_at="flow"),
     "integers that become bf16": Probe(
         modules.INTEGERS_TO_BF16,

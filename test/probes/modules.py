@@ -34,6 +34,27 @@ func.func @main(%a: !torch.vtensor<[3],si64>, %b: !torch.vtensor<[3],si64>) -> !
 }
 """
 
+COMPARED = """
+func.func @main(%x: !torch.vtensor<[3],f32>) -> !torch.vtensor<[3],f32> {
+  %2 = torch.constant.int 2
+  %c = torch.vtensor.literal(dense<3.0> : tensor<3xf32>) : !torch.vtensor<[3],f32>
+  %y = torch.aten.gt.Scalar %c, %2 : !torch.vtensor<[3],f32>, !torch.int -> !torch.vtensor<[3],i1>
+  %r = torch.aten.mul.Tensor %x, %y : !torch.vtensor<[3],f32>, !torch.vtensor<[3],i1> -> !torch.vtensor<[3],f32>
+  return %r : !torch.vtensor<[3],f32>
+}
+"""
+
+SHIFTED = """
+func.func @main(%x: !torch.vtensor<[5],f32>) -> !torch.vtensor<[5],f32> {
+  %1 = torch.constant.int 1
+  %-1 = torch.constant.int -1
+  %0 = torch.constant.float 0.0
+  %sizes = torch.prim.ListConstruct %1, %-1 : (!torch.int, !torch.int) -> !torch.list<int>
+  %r = torch.aten.constant_pad_nd %x, %sizes, %0 : !torch.vtensor<[5],f32>, !torch.list<int>, !torch.float -> !torch.vtensor<[5],f32>
+  return %r : !torch.vtensor<[5],f32>
+}
+"""
+
 GELU_TANH = """
 func.func @main(%x: !torch.vtensor<[64],f32>) -> !torch.vtensor<[64],f32> {
   %by = torch.constant.str "tanh"

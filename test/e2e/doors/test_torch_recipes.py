@@ -56,8 +56,16 @@ def test_elementwise_ops() -> None:
             torch.histc(i.float(), 4, 0, 4),
             # What has dims of size one dropped, beside an op that is taken apart late.
             *(x.logsumexp((0, 2)), torch.take_along_dim(x, (x > 0).long(), 1)),
+            torch.erfinv(0.9 * torch.tanh(x)),
+            *(F.pad(x, (0, 0, 1, -1)), F.pad(x, (-1, 2, -2, 0), value=0.5)),
+            *(x @ y[0, 0], y[0, 0] @ x.mT, torch.fmax(x, y[:1]), torch.clamp(x, max=y[:1])),
+            torch.diagonal_scatter(x, y[:, :5, 0], -1, 1, 2),
+            *torch.broadcast_tensors(x, y[:1] > 0),
+            torch.masked_select(x, y[:1] > 0).sum(),
+            *(F.softplus(levels), x[levels > 2], levels.long() > 2.5, (levels > 0) > 0),
         )
 
+    levels = torch.tensor([-1.5, 25.0])
     x, y = torch.randn(2, 2, 6, 8).unbind()
     x[0, 0, 0] = 0.0
     _same(Of(ops), x, y, torch.randint(0, 6, (40,)))
@@ -90,6 +98,17 @@ def test_conditions_as_indices() -> None:
         return x[where], filled, written, x[x > 0].sum()
 
     _same(Of(ops), torch.randn(2, 6, 4), torch.rand(2, 6) > 0.5)
+
+
+def test_splits_in_computed_sizes() -> None:
+    """As rows of experts are."""
+
+    def ops(x: Any, counts: Any) -> Any:
+        parts = [2 * part for part in x.split(counts.tolist())]
+        rows = torch.arange(6) // 2
+        return torch.zeros_like(x).index_add(0, rows, torch.cat(parts)[rows])
+
+    _same(Of(ops), torch.randn(6, 3), torch.tensor([2, 3, 1]))
 
 
 def test_sorts_that_keep_the_order_of_equals() -> None:
