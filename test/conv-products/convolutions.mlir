@@ -6,6 +6,7 @@
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
 // WHY-COUNT-3: is a product of patches with its weights
 // WHY: adds up its 3 taps, channels last
+// WHY: each group is a product of patches
 // WHY-NOT: {{is a product of patches|adds up}}
 
 #cuda = #hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device
