@@ -337,7 +337,13 @@ def _same_padding(dims: int) -> Callable[..., Any]:
 
 
 def _pad(x: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
-    """Round a circle: what is cut off at one end of a dim is put in front of the other."""
+    """Round a circle: what is cut off at one end of a dim is put in front of the other. Mirrored
+    along one dim: IREE 3.13 has no program where its sides differ."""
+    if mode == "reflect" and len(pad) == 2 and min(pad) >= 0:
+        (front, behind), size = pad, x.shape[-1]
+        sides = (x.narrow(-1, 1, front), x.narrow(-1, size - 1 - behind, behind))
+        before, after = (side.flip(-1) for side in sides)
+        return torch.cat([before, x, after], -1)
     if mode != "circular":
         return NotImplemented
     for place, dim in enumerate(range(x.dim() - 1, x.dim() - 1 - len(pad) // 2, -1)):
@@ -352,7 +358,6 @@ def _pad(x: Any, pad: Any, mode: str = "constant", value: float | None = None) -
     return x
 
 
-# What neither IREE nor torch takes apart; a recipe may leave what it is not for (NotImplemented).
 def _squeezed(x: torch.Tensor, dims: Any) -> torch.Tensor:
     """Dim by dim: torch makes a `prims.squeeze` of it, which it does not decompose again."""
     for dim in sorted((dim % max(1, x.dim()) for dim in dims), reverse=True):
@@ -360,6 +365,7 @@ def _squeezed(x: torch.Tensor, dims: Any) -> torch.Tensor:
     return x
 
 
+# What neither IREE nor torch takes apart; a recipe may leave what it is not for (NotImplemented).
 RECIPES: dict[Any, Callable[..., Any]] = {
     aten.squeeze.dims: _squeezed,
     aten.bitwise_or.Scalar: _with_tensor(aten.bitwise_or.Tensor),

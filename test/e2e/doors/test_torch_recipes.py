@@ -160,7 +160,9 @@ def test_convolutions() -> None:
 
         def forward(self, x: Any) -> Any:
             circle = F.pad(x, (2, -1, 0, 3), mode="circular")
+            mirrored = F.pad(x[0], (2, 3), mode="reflect")
             return (
+                mirrored,
                 *(self.plain(x[0]), self.same(x), self.same(x[0]), self.circle(x), circle),
                 *(self.line(x[:, :, 0]), self.line(x[0, :, 0])),
             )
