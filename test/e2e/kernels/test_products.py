@@ -48,6 +48,7 @@ def test_files_match_the_manifest(kernel: ProductKernel) -> None:
     headers = ["epilogue.h", "wgmma.h"]
     headers += ["turned.h"] if kernel.tiles or kernel.most_blocks else []
     headers += ["tma.h"] if kernel.most_blocks or not kernel.most_rows else []
+    headers += ["groups.h"] if kernel.grouped else []
     names = sorted([kernel.source, *(f"cuda/{name}" for name in headers)])
     sources = b"".join(folder.joinpath(name).read_bytes() for name in names)
     assert hashlib.sha256(kernel.image()).hexdigest() == kernel.hash
@@ -62,7 +63,7 @@ def test_parameters_are_those_that_iree_passes(kernel: ProductKernel) -> None:
     parameters = sorted(struct.unpack("<4xHHI", entry) for entry in found)
     asked = 3 + (kernel.element_type == "f8E4M3FN")
     if not kernel.general:
-        asked = kernel.bias + (kernel.other != "none") + kernel.gated
+        asked = kernel.bias + (kernel.other != "none") + kernel.gated + kernel.grouped
     pointers = 3 + asked
     pointers += bool(kernel.scratch_per_workgroup)
     sizes = [8] * pointers + [4] * len(kernel.constants)
