@@ -72,6 +72,9 @@ def is_maximum(
 ) -> bool:
     """Whether a shift is the maximum of `scores` over the keys, or made of it, of numbers and of
     what stands `beside`. Scores that a condition hides may count in it or not."""
+    if elements.axes_of(shift) & frozenset(elements.axes.now(sorted(keys))):
+        # Made of places alone, as the distance of a row and a key is.
+        return False
     below = _unhidden(scores)
 
     def alike(given: Expression) -> bool:

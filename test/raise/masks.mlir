@@ -130,3 +130,43 @@ func.func @bloom(%q: tensor<2x4x6x8xf32>, %k: tensor<2x4x8x5xf32>, %v: tensor<2x
   %r = tensor.expand_shape %r3 [[0, 1], [2], [3]] output_shape [2, 4, 6, 8] : tensor<8x6x8xf32> into tensor<2x4x6x8xf32>
   return %r : tensor<2x4x6x8xf32>
 }
+
+// -----
+
+#score = affine_map<(b, m, k) -> (b, m, k)>
+#rows = affine_map<(b, m, k) -> (m, k)>
+#mask = affine_map<(m, k) -> (m, k)>
+
+// The distance of a row and a key is subtracted: made of places alone, and no row's largest score.
+// CHECK-LABEL: func.func @distance(
+// CHECK: %[[BIAS:.+]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<{{.*}}6x6xf32>)
+// CHECK: math.absi
+// CHECK: iree_linalg_ext.attention {{.*}}tensor<{{.*}}6x6xf32>)
+func.func @distance(%q: tensor<2x6x8xf32>, %k: tensor<2x8x6xf32>, %v: tensor<2x6x8xf32>) -> tensor<2x6x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %low = arith.constant -1.0e+09 : f32
+  %me = tensor.empty() : tensor<6x6xf32>
+  %mask = linalg.generic {indexing_maps = [#mask], iterator_types = ["parallel", "parallel"]} outs(%me : tensor<6x6xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %d = arith.subi %i, %j : index
+    %n = arith.index_cast %d : index to i64
+    %a = math.absi %n : i64
+    %f = arith.sitofp %a : i64 to f32
+    linalg.yield %f : f32
+  } -> tensor<6x6xf32>
+  %e = tensor.empty() : tensor<2x6x6xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x6xf32>) -> tensor<2x6x6xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x6xf32>) outs(%z : tensor<2x6x6xf32>) -> tensor<2x6x6xf32>
+  %x = linalg.generic {indexing_maps = [#score, #rows, #score], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s, %mask : tensor<2x6x6xf32>, tensor<6x6xf32>) outs(%e : tensor<2x6x6xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %y = arith.subf %a, %b : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6x6xf32>
+  %w = linalg.softmax dimension(2) ins(%x : tensor<2x6x6xf32>) outs(%e : tensor<2x6x6xf32>) -> tensor<2x6x6xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x6xf32>, tensor<2x6x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}

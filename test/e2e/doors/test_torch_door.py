@@ -190,6 +190,23 @@ def test_biases_that_are_read_by_the_distance_of_patches() -> None:
     assert _error(attnpass.torch.compile(model, (x,))(x), _reference(model, x)) < 2e-5
 
 
+def test_distances_are_subtracted_from_scores() -> None:
+    """Numbers of places alone, which are no row's largest score."""
+
+    class Distant(torch.nn.Module):
+        def forward(self, q: Any, k: Any) -> Any:
+            row, key = torch.arange(7)[:, None], torch.arange(9)
+            slopes = torch.tensor([0.25, 0.5])[:, None, None]
+            far = ((row - key).abs(), (row.float() - key).abs(), slopes * (row - key).abs())
+            scores = q @ k.mT / 8**0.5
+            return tuple(torch.softmax(scores - x.to(q.dtype), -1) @ k for x in far)
+
+    q, k = torch.randn(2, 2, 7, 8), torch.randn(2, 2, 9, 8)
+    fast = attnpass.torch.compile(Distant(), (q, k))
+    for got, wanted in zip(fast(q, k), Distant()(q.double(), k.double()), strict=True):
+        assert _error(got, wanted) < 2e-5
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_sums_of_narrow_types_are_as_exact_as_pytorchs(dtype: Any) -> None:
     class Sums(torch.nn.Module):
