@@ -13,7 +13,15 @@ from typing import Any
 
 from iree.compiler import ir
 
-from ..ir import Refusal, defining_op, element_number, element_type_name, maps, ranked_shape
+from ..ir import (
+    Refusal,
+    defining_op,
+    element_number,
+    element_type_name,
+    maps,
+    ranked_shape,
+    users,
+)
 from ..ir.bodies import (
     ScalarReader,
     Scope,
@@ -29,7 +37,7 @@ from .products import ProductFacts, RowGroups, below_all, written_alone
 # The dims of the products that are added up: groups, rows, columns; and a group among all.
 _GROUP, _ROW, _COLUMN, _OTHER = range(4)
 _EQUAL, _AT_MOST, _AT_LEAST = 0, 3, 5
-_WIDENS = ("arith.extf", "arith.extsi", "arith.extui", "arith.index_cast")
+_WIDENS = ("arith.extf", "arith.extsi", "arith.index_cast")
 _SIGNED = ("i32", "i64")
 _MOST_STEPS = 30
 # An op and what it takes, an element of a tensor with its places, an index or a number.
@@ -66,6 +74,8 @@ def read_groups(op: ir.Operation) -> ProductFacts | Refusal | None:
     written = written_alone(op, kind)
     if others or kind not in ("f16", "bf16") or written is None:
         return Refusal("kernels for rows in groups have operands and results of 16 bits")
+    if not _is_read_for(facts.op.results[0], op):
+        return Refusal("others read the products of all groups, too")
     (count,) = ranked_shape(ends)
     if count is None:
         return Refusal("the number of its groups is known only at run time")
@@ -73,6 +83,14 @@ def read_groups(op: ir.Operation) -> ProductFacts | Refusal | None:
     groups = RowGroups(ends, count, facts.op)
     by_columns = theirs[1] == column
     return ProductFacts(op, rows, weights, by_columns, (m,), n, k, kind, (written,), groups=groups)
+
+
+def _is_read_for(value: ir.Value, last: ir.Operation) -> bool:
+    """Whether a value is read for nothing but what `last` makes of it."""
+    return all(
+        user == last or (len(user.results) == 1 and _is_read_for(user.results[0], last))
+        for user in users(value)
+    )
 
 
 def _summed(op: ir.Operation) -> Term | None:

@@ -234,6 +234,18 @@ def test_rows_in_groups_are_multiplied_once(weights: str, end: str, m: str) -> N
             assert np.allclose(got, one, rtol=1e-6, atol=1e-6)
 
 
+def test_products_of_all_groups_that_others_read_are_left() -> None:
+    text = grouped("nk", "i64").replace("tensor<70x72xf16> {", "(tensor<70x72xf16>, ALL) {", 1)
+    text = text.replace(
+        "return %done : tensor<70x72xf16>", "return %done, %own : tensor<70x72xf16>, ALL"
+    )
+    with ir.Context() as context, ir.Location.unknown():
+        context.load_all_available_dialects()
+        module = ir.Module.parse(text.replace("ALL", "tensor<5x70x72xf16>"))
+        attnpass.run(module, PASS)
+        assert "grouped" not in str(module)
+
+
 @pytest.mark.parametrize(
     ("text", "kernel", "left"),
     [
