@@ -76,7 +76,7 @@ def _configure(function: ir.Operation) -> int:
 
 def _is_one_subgroups(tile: Sequence[int], thread: Sequence[int]) -> bool:
     """Whether the lanes of one subgroup make a workgroup's tile, each a part."""
-    if not tile or len(tile) != len(thread) or (not tile[-1] * thread[-1] and not any(thread)):
+    if len(tile) != len(thread) or not any(thread):
         return False
     pairs = [(all_, own) for all_, own in zip(tile, thread, strict=True) if own]
     whole = all(all_ and all_ % own == 0 for all_, own in pairs)
