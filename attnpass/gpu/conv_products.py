@@ -250,21 +250,14 @@ def _grouped(op: ir.Operation) -> bool:
     patches = build.generic([], [build.empty(made, element_type(image))], [loops], patch)[0]
     rows = compute_barrier(build, build.collapse(patches, [[0], [1, 2, 3], [4, 5, 6]]))
     lines = build.collapse(build.transpose(weights, [0, 1, 3, 4, 2]), [[0], [1], [2, 3, 4]])
-    f32 = ir.F32Type.get(op.context)
-    zeros = build.fill(build.splat(0, f32), build.empty([groups, batch * y * x, count], f32))
-
-    def add(inner: Builder, scalars: Sequence[ir.Value]) -> list[ir.Value]:
-        one, other = (inner.cast_float(value, f32) for value in scalars[:2])
-        return [inner.addf(scalars[2], inner.mulf(one, other))]
-
     positions = [(0, 1, 3), (0, 2, 3), (0, 1, 2)]
-    total = build.generic([rows, lines], [zeros], positions, add)[0]
+    total = _summed(build, rows, lines, [groups, batch * y * x, count], positions)
     total = build.expand(total, [[0], [1, 2, 3], [4]], [groups, batch, y, x, count])
     total = build.transpose(total, [1, 0, 4, 2, 3])
     everywhere = tuple(range(5))
     result = build.generic(
         [total, start],
-        [build.empty(sizes[2], f32)],
+        [build.empty(sizes[2], element_type(start))],
         [everywhere] * 3,
         lambda inner, scalars: [inner.addf(*scalars[:2])],
     )[0]
@@ -298,15 +291,27 @@ def _pixel(conv: _Convolution, inner: Builder, loops: Sequence[ir.Value]) -> lis
 
 def _multiplied(conv: _Convolution, rows: ir.Value, weights: ir.Value, count: Size) -> ir.Value:
     """Rows times weights (n, k), with the bias, of the type that readers want."""
-    build, sizes = conv.build, [sizes_of(rows)[0], count]
-    zeros = build.fill(build.splat(0, conv.f32), build.empty(sizes, conv.f32))
+    sizes = [sizes_of(rows)[0], count]
+    return _rounded(conv, _summed(conv.build, rows, weights, sizes, [(0, 2), (1, 2), (0, 1)]))
 
-    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
-        one, other = (inner.cast_float(value, conv.f32) for value in x[:2])
+
+def _summed(
+    build: Builder,
+    rows: ir.Value,
+    weights: ir.Value,
+    sizes: Sequence[Size],
+    positions: Sequence[maps.Positions],
+) -> ir.Value:
+    """Products of rows and weights of 16 bits, of these `sizes`, added up in f32; `positions` are
+    the loops of rows, weights and sums."""
+    f32 = ir.F32Type.get(rows.context)
+    zeros = build.fill(build.splat(0, f32), build.empty(sizes, f32))
+
+    def add(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
+        one, other = (inner.cast_float(value, f32) for value in x[:2])
         return [inner.addf(x[2], inner.mulf(one, other))]
 
-    total = build.generic([rows, weights], [zeros], [(0, 2), (1, 2), (0, 1)], body)[0]
-    return _rounded(conv, total)
+    return build.generic([rows, weights], [zeros], positions, add)[0]
 
 
 def _rounded(conv: _Convolution, total: ir.Value) -> ir.Value:

@@ -1,6 +1,7 @@
 // Convolutions of 16 bits are products of patches with weights (n, k), channels last; one of patches
 // that do not overlap needs no copy but another order, one of single pixels none. Depthwise ones add up
-// their taps. f32, groups and what starts from another tensor are left, and CPUs.
+// their taps. Groups have products of their own. f32 and what starts from another tensor are left, and
+// CPUs.
 
 // RUN: attn-opt %s --attn-conv-products --split-input-file --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json

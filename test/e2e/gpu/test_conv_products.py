@@ -113,6 +113,20 @@ def _wanted(case: Case, image: Any, weights: Any, bias: Any) -> Any:
     return total + bias.reshape(-1, *[1] * len(case.kernel))
 
 
+def _check(program: str, inputs: list[Any], wanted: Any) -> None:
+    """That no convolution is left, and what is computes the same."""
+    context = ir.Context()
+    context.load_all_available_dialects()
+    module = ir.Module.parse(CUDA + "{" + program + "}", context)
+    attnpass.run(module, "attn-conv-products")
+    assert "conv_" not in str(module)
+    del module.operation.attributes["hal.device.targets"]
+    binary = compile_str(str(module), extra_args=[*CPU])
+    assert binary is not None
+    got = run_module(binary, inputs).astype(np.float64)
+    assert np.linalg.norm(got - wanted) < 1e-3 * np.linalg.norm(wanted)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_convolution(name: str) -> None:
     case = CASES[name]
@@ -122,16 +136,7 @@ def test_convolution(name: str) -> None:
     image, weights = (random.standard_normal(size).astype("f2") for size in (case.image, shape))
     bias = random.standard_normal(channels).astype("f4")
     wanted = _wanted(case, image, weights, bias)
-    context = ir.Context()
-    context.load_all_available_dialects()
-    module = ir.Module.parse(CUDA + "{" + _program(case, wanted.shape) + "}", context)
-    attnpass.run(module, "attn-conv-products")
-    assert "conv_" not in str(module)
-    del module.operation.attributes["hal.device.targets"]
-    binary = compile_str(str(module), extra_args=[*CPU])
-    assert binary is not None
-    got = run_module(binary, [image, weights, bias]).astype(np.float64)
-    assert np.linalg.norm(got - wanted) < 1e-3 * np.linalg.norm(wanted)
+    _check(_program(case, wanted.shape), [image, weights, bias], wanted)
 
 
 GROUPS = """
@@ -157,13 +162,4 @@ def test_groups_are_products_of_their_own() -> None:
     for i, j in np.ndindex(3, 2):
         part = image[..., i : i + 7 : 2, 2 * j : 2 * j + 5 : 2].astype(float)
         wanted += np.einsum("bgcyx,gfc->bgfyx", part, weights[..., i, j].astype(float))
-    context = ir.Context()
-    context.load_all_available_dialects()
-    module = ir.Module.parse(CUDA + "{" + GROUPS + "}", context)
-    attnpass.run(module, "attn-conv-products")
-    assert "conv_" not in str(module)
-    del module.operation.attributes["hal.device.targets"]
-    binary = compile_str(str(module), extra_args=[*CPU])
-    assert binary is not None
-    got = run_module(binary, [image, weights, bias]).astype(np.float64)
-    assert np.linalg.norm(got - wanted) < 1e-3 * np.linalg.norm(wanted)
+    _check(GROUPS, [image, weights, bias], wanted)
