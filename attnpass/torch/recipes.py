@@ -114,6 +114,11 @@ def _distances(x: Any, y: Any, p: float, compute_mode: Any = None) -> Any:
     return torch.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, -1)
 
 
+def _grid_sampler(x: Any, grid: Any, *how: Any) -> Any:
+    """IREE 3.13's import of this reads memory beyond the image where rows of the grid are."""
+    return aten.grid_sampler_2d.default(x, grid, *how) if x.dim() == 4 else NotImplemented
+
+
 def _fold(x: Any, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Any:
     """Blocks added where they lie: each is an image's dot, which a kernel of one number spreads."""
     blocks, rest = [], []
@@ -410,6 +415,7 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.pow.Tensor_Scalar: _power_of_integers,
     aten.histc.default: _histogram,
     aten._cdist_forward.default: _distances,
+    aten.grid_sampler.default: _grid_sampler,
     aten.col2im.default: _fold,
     aten.searchsorted.Tensor: _searched,
     aten._grouped_mm.default: _grouped_mm,

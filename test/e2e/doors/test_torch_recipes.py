@@ -56,6 +56,7 @@ def test_elementwise_ops() -> None:
             torch.histc(i.float(), 4, 0, 4),
             *(torch.cdist(x, y), torch.cdist(x, y, 1), F.fold(x.mT, (4, 8), 2, 1, (1, 0), 3)),
             torch.searchsorted(x.sort(-1)[0], y, right=True),
+            F.grid_sample(x[:, None], y[:, None, :, :2], align_corners=False),
             torch.searchsorted(y[0, 0].sort()[0], x / (x != 0), out_int32=True),
             # What has dims of size one dropped, beside an op that is taken apart late.
             *(x.logsumexp((0, 2)), torch.take_along_dim(x, (x > 0).long(), 1)),
