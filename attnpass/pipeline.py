@@ -204,6 +204,7 @@ STEPS = (
     Step("attn-place-pieces", "IREE transposes what it joins along inner dims, and turns it back"),
     Step("attn-scatter-indices", "IREE fuses what makes a scatter's indices into its kernel"),
     Step("attn-gather-indices", "IREE takes wrong rows in gathers, or has no program for them"),
+    Step("attn-store-crossed", "IREE fuses an op into a sum's kernel that reads it in two orders"),
     Step("attn-store-gathers", "IREE fuses rows that several ops read into one op's kernel"),
     Step("attn-store-sums", "IREE fuses a sum into its norm's kernel, and copies its rows there"),
     Step(

@@ -36,7 +36,7 @@ from ..ir import (
     users,
 )
 from ..ir.builder import fill_builtin_region
-from ..ir.views import IN_PLACE, REORDERS, SLICE, WHOLE, below_views
+from ..ir.views import IN_PLACE, REORDERS, WHOLE, below_views
 from ..passes import Pass, PassContext
 from ..report.ops import MODULE, Op
 
@@ -146,8 +146,10 @@ def keep_read(module: ir.Operation) -> list[ir.Operation]:
         place = 1 if write.name == _INSERT else len(write.operands) - 1
         target = below_views(write.operands[place], IN_PLACE)
         for number, value in enumerate(list(write.operands)[:place]):
-            if _is_made_of(value, target, by_views=write.name == _INSERT):
-                write.operands[number] = _in_memory(Builder(write), value)
+            if _is_made_of(value, target):
+                # A kernel whose result is inserted writes it where it is to stand.
+                own = _copied if write.name == _INSERT else _in_memory
+                write.operands[number] = own(Builder(write), value)
                 found.append(write)
     return list(dict.fromkeys(found))
 
@@ -164,15 +166,15 @@ def keep_given(module: ir.Operation) -> list[ir.Operation]:
     return list(dict.fromkeys(found))
 
 
-def _is_made_of(value: ir.Value, source: ir.Value, by_views: bool) -> bool:
-    """Whether a tensor is made of another, by any ops or `by_views` alone."""
+def _is_made_of(value: ir.Value, source: ir.Value) -> bool:
+    """Whether a tensor is made of another."""
     seen, rest = {value}, [value]
     while rest:
         value = rest.pop()
         if value == source:
             return True
         op = defining_op(value)
-        if op is None or op.name == _REGION or (by_views and op.name not in (*WHOLE, SLICE)):
+        if op is None or op.name == _REGION:
             continue
         new = [x for x in _tensors_read(op) if x not in seen]
         seen.update(new)

@@ -38,9 +38,6 @@ class StoreSums(OpPass):
     ("exceeded stack allocation limit"), and the whole module falls back to O0. In front of the
     barrier the op joins the product whose result it adds to.
 
-    A reduction that an op reads in two orders (the numbers of documents of rows and of keys, which
-    a mask compares) stands in memory: fused, IREE reads one of them in the other's place.
-
     So do scores of a softmax over an unknown number of keys, and what a norm of an unknown number
     squares: their tile would be as long as the longest row there may be. And what a softmax gives,
     where a reduction and others read it (the largest chance of a token, and the choice): IREE has
@@ -60,11 +57,8 @@ class StoreSums(OpPass):
             return "its result is put in memory: a reduction and others read it" if stored else ""
         if not reduces(op) and _is_softmax_shared(op) and barrier_behind(op):
             return "its result is put in memory: a softmax and others read it"
-        if not is_for_cpus(op):
+        if reduces(op) or not is_for_cpus(op):
             return ""
-        if reduces(op):
-            stored = _is_crossed(op) and barrier_behind(op)
-            return "its result is put in memory: an op reads it in two orders" if stored else ""
         if _is_in_softmax(op) and barrier_behind(op):
             return "its result is put in memory: a softmax or norm over an unknown number reads it"
         stored = _is_shared(op) and barrier_behind(op)
@@ -86,26 +80,6 @@ def _divides_by_sum(op: ir.Operation) -> bool:
     above, below, _ = op.operands
     total = defining_op(below_views(below, WHOLE))
     return total is not None and reduces(total) and total.operands[0] == above
-
-
-def _is_crossed(op: ir.Operation) -> bool:
-    """Whether an op reads what a reduction makes as two operands, each in another way."""
-    ways: dict[ir.Operation, set[tuple[ir.Value, str]]] = {}
-    for reader, number in _reads(op):
-        if reader.name == "linalg.generic":
-            way = reader.operands[number], str(reader.attributes["indexing_maps"][number])
-            ways.setdefault(reader, set()).add(way)
-    return any(len(found) > 1 for found in ways.values())
-
-
-def _reads(op: ir.Operation) -> Iterator[tuple[ir.Operation, int]]:
-    """The ops that read the elements of an op's result, by views or not, and as which operand."""
-    for use in op.results[0].uses:
-        user = use.owner.operation
-        if view_of(user) is not None:
-            yield from _reads(user)
-        else:
-            yield user, use.operand_number
 
 
 def _is_in_softmax(op: ir.Operation) -> bool:

@@ -110,6 +110,40 @@ def _histogram(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     return counted.to(torch.float32).sum(1).to(x.dtype)
 
 
+def _distances(x: Any, y: Any, p: float, compute_mode: Any = None) -> Any:
+    return torch.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, -1)
+
+
+def _grid_sampler(x: Any, grid: Any, *how: Any) -> Any:
+    """IREE 3.13's import of this reads memory beyond the image where rows of the grid are."""
+    return aten.grid_sampler_2d.default(x, grid, *how) if x.dim() == 4 else NotImplemented
+
+
+def _fold(x: Any, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+    """Blocks added where they lie: each is an image's dot, which a kernel of one number spreads."""
+    blocks, rest = [], []
+    for n, k, d, p, s in zip(size, kernel, dilation, padding, stride, strict=True):
+        left = n + 2 * p - d * (k - 1) - 1
+        blocks.append(left // s + 1)
+        rest.append(left % s)
+    count = kernel[0] * kernel[1]
+    spread = torch.eye(count, dtype=x.dtype, device=x.device).reshape(count, 1, *kernel)
+    dots = x.reshape(-1, count, *blocks)
+    made = torch.conv_transpose2d(dots, spread, None, stride, padding, rest, 1, dilation)
+    return made.reshape(*x.shape[:-2], -1, *size)
+
+
+def _searched(sorted_sequence: Any, self: Any, *, right: bool = False, **more: Any) -> Any:
+    """How many numbers of a row come before each that is looked for."""
+    if more.get("sorter") is not None or more.get("side") is not None:
+        return NotImplemented
+    row, number = sorted_sequence.unsqueeze(-2), self.unsqueeze(-1)
+    # NaN comes behind all numbers.
+    before = ~((row > number) if right else (row >= number))
+    kind = torch.int32 if more.get("out_int32") else torch.int64
+    return before.to(torch.int32).sum(-1).to(kind)
+
+
 def _grouped_product(x: Any, weights: Any, ends: Any) -> Any:
     """Rows of group g, up to row `ends[g]`, times the weights of g; rows behind the last are 0.
 
@@ -380,6 +414,10 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.abs.default: _absolute,
     aten.pow.Tensor_Scalar: _power_of_integers,
     aten.histc.default: _histogram,
+    aten._cdist_forward.default: _distances,
+    aten.grid_sampler.default: _grid_sampler,
+    aten.col2im.default: _fold,
+    aten.searchsorted.Tensor: _searched,
     aten._grouped_mm.default: _grouped_mm,
     aten.index.Tensor: _index,
     aten.index_put.default: _index_put,

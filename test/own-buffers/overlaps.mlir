@@ -6,6 +6,7 @@
 // RUN: attn-opt %s --attn-own-buffers --split-input-file > %t.1 && attn-opt %s --attn-own-buffers --attn-own-buffers --split-input-file > %t.2 && diff %t.1 %t.2
 // WHY: what it writes is made of what it writes to
 // WHY: what it writes is made of what it writes to
+// WHY: what it writes is made of what it writes to
 // WHY-NOT: what it writes
 
 // CHECK-LABEL: func.func @shift(
@@ -74,4 +75,18 @@ func.func @sorted(%x: tensor<4x16xf32>) -> tensor<4x16xf32> {
     iree_linalg_ext.yield %first : i1
   } -> tensor<4x16xf32>, tensor<4x16xi64>
   return %r#0 : tensor<4x16xf32>
+}
+
+// -----
+
+// Rows that move down, computed: the kernel that makes them would write where they are to stand.
+// CHECK-LABEL: @inserted(
+// CHECK: linalg.copy
+// CHECK: tensor.insert_slice
+util.func public @inserted(%x: tensor<5x8xf32>, %w: tensor<8x5xf32>, %f: tensor<5x5xf32>) -> tensor<5x5xf32> {
+  %0 = linalg.matmul ins(%x, %w : tensor<5x8xf32>, tensor<8x5xf32>) outs(%f : tensor<5x5xf32>) -> tensor<5x5xf32>
+  %1 = tensor.extract_slice %0[0, 0] [4, 5] [1, 1] : tensor<5x5xf32> to tensor<4x5xf32>
+  %2 = math.exp %1 : tensor<4x5xf32>
+  %3 = tensor.insert_slice %2 into %0[1, 0] [4, 5] [1, 1] : tensor<4x5xf32> into tensor<5x5xf32>
+  util.return %3 : tensor<5x5xf32>
 }

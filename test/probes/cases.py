@@ -15,7 +15,7 @@ from attention_form import Form
 from flex import FLEX, flex_case
 from helpers import CPU
 from latent_cache import LATENT_CACHE
-from probe import CRASHED, FAILED, WRONG, Probe, of_form
+from probe import CRASHED, FAILED, WRONG, Place, Probe, of_form
 
 # What is no pass of its own is mended by attn-compile whatever passes it runs.
 ANY = "canonicalize"
@@ -149,11 +149,12 @@ def _scores() -> Probe:
     )
 
 
-def _crossed() -> Probe:
+def _crossed(place: Place) -> Probe:
     (x,) = random((20, 3))
     sums = x.astype(np.float64).sum(-1)
-    wanted = sums[:, None] - sums
-    return Probe(modules.CROSSED, "attn-store-sums", inputs=[x], wanted=lambda: [wanted])
+    wanted = np.exp(sums)[:, None] - sums
+    name = "attn-store-crossed"
+    return Probe(modules.CROSSED, name, place=place, inputs=[x], wanted=lambda: [wanted])
 
 
 def _near_keys() -> Probe:
@@ -383,7 +384,8 @@ PROBES = {
     "norms of images of any size from ONNX": _instance_norm(),
     "einsums of any batch and length from ONNX": _einsum(),
     "softmax over unknown keys": _near_keys(),
-    "sums read in two orders": _crossed(),
+    "sums read in two orders": _crossed("cpu"),
+    "sums read in two orders on CUDA": _crossed("interpreted"),
     "norms of embeddings that are read again": Probe(
         modules.EMBEDDED,
         "attn-store-gathers",

@@ -154,8 +154,13 @@ func.func @main(%x: tensor<20x3xf32>) -> tensor<20x20xf32> {
     %s = arith.addf %a, %o : f32
     linalg.yield %s : f32
   } -> tensor<20xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%0 : tensor<20xf32>) outs(%e : tensor<20xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = math.exp %a : f32
+    linalg.yield %s : f32
+  } -> tensor<20xf32>
   %r = tensor.empty() : tensor<20x20xf32>
-  %1 = linalg.generic {indexing_maps = [#i, #j, #ij], iterator_types = ["parallel", "parallel"]} ins(%0, %0 : tensor<20xf32>, tensor<20xf32>) outs(%r : tensor<20x20xf32>) {
+  %1 = linalg.generic {indexing_maps = [#i, #j, #ij], iterator_types = ["parallel", "parallel"]} ins(%p, %0 : tensor<20xf32>, tensor<20xf32>) outs(%r : tensor<20x20xf32>) {
   ^bb0(%a: f32, %b: f32, %o: f32):
     %d = arith.subf %a, %b : f32
     linalg.yield %d : f32

@@ -204,44 +204,6 @@ func.func @softmax(%x: tensor<8x?xf32>, %f: tensor<8xf32>, %g: tensor<8xf32>, %e
 
 // -----
 
-// The number of a row's document and a key's, from one sum; not what is read once.
-// CHECK-LABEL: func.func @documents(
-// CHECK: %[[SUM:.*]] = linalg.generic
-// CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[SUM]]
-// CHECK: ins(%[[STORED]], %[[STORED]]
-// CHECK-NOT: compute_barrier
-// CHECK: return
-#map = affine_map<(i, j) -> (i, j)>
-#row = affine_map<(i, j) -> (i)>
-#column = affine_map<(i, j) -> (j)>
-module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device]} {
-func.func @documents(%x: tensor<8x3xf32>, %f: tensor<8xf32>, %e: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
-  %0 = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<8x3xf32>) outs(%f : tensor<8xf32>) {
-  ^bb0(%a: f32, %o: f32):
-    %s = arith.addf %a, %o : f32
-    linalg.yield %s : f32
-  } -> tensor<8xf32>
-  %1 = linalg.generic {indexing_maps = [#row, #column, #map], iterator_types = ["parallel", "parallel"]} ins(%0, %0 : tensor<8xf32>, tensor<8xf32>) outs(%e : tensor<8x8xf32>) {
-  ^bb0(%a: f32, %b: f32, %o: f32):
-    %s = arith.subf %a, %b : f32
-    linalg.yield %s : f32
-  } -> tensor<8x8xf32>
-  %2 = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<8x3xf32>) outs(%f : tensor<8xf32>) {
-  ^bb0(%a: f32, %o: f32):
-    %s = arith.maximumf %a, %o : f32
-    linalg.yield %s : f32
-  } -> tensor<8xf32>
-  %3 = linalg.generic {indexing_maps = [#row, #row, #map], iterator_types = ["parallel", "parallel"]} ins(%2, %2 : tensor<8xf32>, tensor<8xf32>) outs(%e : tensor<8x8xf32>) {
-  ^bb0(%a: f32, %b: f32, %o: f32):
-    %s = arith.mulf %a, %b : f32
-    linalg.yield %s : f32
-  } -> tensor<8x8xf32>
-  return %1, %3 : tensor<8x8xf32>, tensor<8x8xf32>
-}
-}
-
-// -----
-
 // CHECK-LABEL: func.func @for_gpus(
 // CHECK-NOT: compute_barrier
 #map = affine_map<(i, j) -> (i, j)>

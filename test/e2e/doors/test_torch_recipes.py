@@ -46,6 +46,7 @@ class Of(torch.nn.Module):
 
 def test_elementwise_ops() -> None:
     def ops(x: Any, y: Any, i: Any) -> Any:
+        products = x @ y.mT
         return (
             *(torch.hypot(x, y), torch.copysign(x, y), torch.xlogy(x.abs(), y.abs())),
             *(torch.signbit(x), torch.copysign(x, -0.0 * x.abs()), torch.signbit(i - 2)),
@@ -54,6 +55,11 @@ def test_elementwise_ops() -> None:
             torch.topk(x, 3, 1, sorted=False)[0].sum(1),
             torch.view_as_real(0.5 * torch.polar(x.abs(), y) * x),
             torch.histc(i.float(), 4, 0, 4),
+            torch.slice_scatter(products, 3 * products[:, :4], 1, 1, 5),
+            *(torch.cdist(x, y), torch.cdist(x, y, 1), F.fold(x.mT, (4, 8), 2, 1, (1, 0), 3)),
+            torch.searchsorted(x.sort(-1)[0], y, right=True),
+            F.grid_sample(x[:, None], y[:, None, :, :2], align_corners=False),
+            torch.searchsorted(y[0, 0].sort()[0], x / (x != 0), out_int32=True),
             # What has dims of size one dropped, beside an op that is taken apart late.
             *(x.logsumexp((0, 2)), torch.take_along_dim(x, (x > 0).long(), 1)),
             torch.erfinv(0.9 * torch.tanh(x)),
