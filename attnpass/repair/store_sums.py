@@ -38,6 +38,9 @@ class StoreSums(OpPass):
     ("exceeded stack allocation limit"), and the whole module falls back to O0. In front of the
     barrier the op joins the product whose result it adds to.
 
+    What an op reads at single places of a dim (x and y of a grid) stands in memory on all targets:
+    fused, with what others read of it, too, IREE writes these places alone.
+
     A reduction that an op reads in two orders (the numbers of documents of rows and of keys, which
     a mask compares) stands in memory: fused, IREE reads one of them in the other's place.
 
@@ -60,6 +63,8 @@ class StoreSums(OpPass):
             return "its result is put in memory: a reduction and others read it" if stored else ""
         if not reduces(op) and _is_softmax_shared(op) and barrier_behind(op):
             return "its result is put in memory: a softmax and others read it"
+        if not reduces(op) and _is_read_in_parts(op) and barrier_behind(op):
+            return "its result is put in memory: an op reads parts of it"
         if not is_for_cpus(op):
             return ""
         if reduces(op):
@@ -96,6 +101,23 @@ def _is_crossed(op: ir.Operation) -> bool:
             way = reader.operands[number], str(reader.attributes["indexing_maps"][number])
             ways.setdefault(reader, set()).add(way)
     return any(len(found) > 1 for found in ways.values())
+
+
+def _is_read_in_parts(op: ir.Operation) -> bool:
+    """Whether an op reads what an elementwise op makes at single places of a dim."""
+    return any(
+        reader.name == "linalg.generic" and _has_places(reader, number)
+        for reader, number in _reads(op)
+    )
+
+
+def _has_places(op: ir.Operation, number: int) -> bool:
+    exprs = ir.AffineMapAttr(op.attributes["indexing_maps"][number]).value.results
+    sizes = ranked_shape(op.operands[number])
+    return any(
+        isinstance(expr, ir.AffineConstantExpr) and size != 1
+        for expr, size in zip(exprs, sizes, strict=True)
+    )
 
 
 def _reads(op: ir.Operation) -> Iterator[tuple[ir.Operation, int]]:

@@ -358,6 +358,13 @@ def _pad(x: Any, pad: Any, mode: str = "constant", value: float | None = None) -
     return x
 
 
+def _grid_sampler(x: Any, grid: Any, mode: int, padding: int, corners: bool) -> Any:
+    """Cubic samples, which IREE 3.13 takes for bilinear ones."""
+    if mode != 2 or x.dim() != 4:
+        return NotImplemented
+    return torch._decomp.decompositions._grid_sampler_2d(x, grid, mode, padding, corners)
+
+
 def _squeezed(x: torch.Tensor, dims: Any) -> torch.Tensor:
     """Dim by dim: torch makes a `prims.squeeze` of it, which it does not decompose again."""
     for dim in sorted((dim % max(1, x.dim()) for dim in dims), reverse=True):
@@ -367,6 +374,7 @@ def _squeezed(x: torch.Tensor, dims: Any) -> torch.Tensor:
 
 # What neither IREE nor torch takes apart; a recipe may leave what it is not for (NotImplemented).
 RECIPES: dict[Any, Callable[..., Any]] = {
+    aten.grid_sampler.default: _grid_sampler,
     aten.squeeze.dims: _squeezed,
     aten.bitwise_or.Scalar: _with_tensor(aten.bitwise_or.Tensor),
     aten.bitwise_xor.Scalar: _with_tensor(aten.bitwise_xor.Tensor),
