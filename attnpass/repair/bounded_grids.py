@@ -26,7 +26,7 @@ class BoundedGrids(OpPass):
     """
 
     name = "attn-bounded-grids"
-    summary = "samples of grids are bounded"
+    summary = "bounded grid samples"
     ops = ("torch.aten.grid_sampler",)
     phase = "start"
     mends = "samples of a grid read outside their image"

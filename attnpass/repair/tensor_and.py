@@ -19,7 +19,7 @@ class TensorAnd(OpPass):
     """
 
     name = "attn-tensor-and"
-    summary = "PyTorch's `&` joins masks"
+    summary = "PyTorch's `&`"
     ops = (_AND,)
     phase = "start"
     mends = "`a & b` of two tensors of PyTorch does not compile"

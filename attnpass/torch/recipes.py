@@ -68,6 +68,24 @@ def _fmod(x: Any, y: Any) -> Any:
     return x - torch.div(x, y, rounding_mode="trunc") * y
 
 
+def _sign(x: Any) -> Any:
+    """The import makes comparisons with whole numbers of these, and of constants none that end: so
+    it does of `trunc`, `frac`, `softshrink` and `threshold`."""
+    return (x > 0).to(x.dtype) - (x < 0).to(x.dtype) if x.is_floating_point() else NotImplemented
+
+
+def _trunc(x: Any) -> Any:
+    return torch.where(x < 0, x.ceil(), x.floor()) if x.is_floating_point() else NotImplemented
+
+
+def _softshrink(x: Any, width: float = 0.5) -> Any:
+    return torch.where(x > width, x - width, torch.where(x < -width, x + width, x * 0))
+
+
+def _threshold(x: Any, least: float, other: float) -> Any:
+    return torch.where(x <= least, other, x) if x.is_floating_point() else NotImplemented
+
+
 def _topk(x: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """In order where any order would do, of which the import knows nothing."""
     return NotImplemented if sorted else aten.topk.default(x, k, dim, largest, True)
@@ -378,6 +396,11 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.squeeze.dims: _squeezed,
     aten.bitwise_or.Scalar: _with_tensor(aten.bitwise_or.Tensor),
     aten.bitwise_xor.Scalar: _with_tensor(aten.bitwise_xor.Tensor),
+    aten.sign.default: _sign,
+    aten.trunc.default: _trunc,
+    aten.frac.default: lambda x: x - _trunc(x),
+    aten.softshrink.default: _softshrink,
+    aten.threshold.default: _threshold,
     aten.fmod.Scalar: _fmod,
     aten.fmod.Tensor: _fmod,
     aten.log10.default: lambda x: torch.log2(x) * math.log10(2),

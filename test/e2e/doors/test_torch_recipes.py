@@ -63,6 +63,8 @@ def test_elementwise_ops() -> None:
             *torch.broadcast_tensors(x, y[:1] > 0),
             torch.masked_select(x, y[:1] > 0).sum(),
             *(F.softplus(levels), x[levels > 2], levels.long() > 2.5, (levels > 0) > 0),
+            *(op(levels) for op in (torch.sign, torch.trunc, torch.frac, F.softshrink)),
+            *(torch.sign(x), torch.trunc(3 * x), F.softshrink(x), F.threshold(levels, 0, 20)),
         )
 
     levels = torch.tensor([-1.5, 25.0])
