@@ -154,7 +154,8 @@ def _index(x: Any, indices: Any) -> Any:
     """By conditions: IREE 3.13's import of these does not end. A single one is an index of the dims
     that it is of, joined."""
     if not any(map(_is_condition, indices)):
-        return NotImplemented
+        joined = _joined(x, indices)
+        return joined[0].index_select(0, joined[1]) if joined else NotImplemented
     alone = _alone(indices)
     if alone is None:
         return aten.index.Tensor(x, _places(indices))
@@ -166,7 +167,12 @@ def _index(x: Any, indices: Any) -> Any:
 def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """Where conditions hold; a single number goes where one does without an index."""
     if not any(map(_is_condition, indices)):
-        return NotImplemented
+        joined = _joined(x, indices)
+        if joined is None:
+            return NotImplemented
+        rows, place = joined
+        values = values.expand(place.shape[0], *rows.shape[1:])
+        return aten.index_put.default(rows, [place], values, accumulate).reshape(x.shape)
     alone = _alone(indices)
     if alone is None or alone[0]:
         return aten.index_put.default(x, _places(indices), values, accumulate)
@@ -177,6 +183,19 @@ def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> A
     rows, place = x.flatten(0, where.dim() - 1), torch.nonzero(where.flatten())[:, 0]
     values = values.expand(place.shape[0], *rest)
     return aten.index_put.default(rows, [place], values, accumulate).reshape(x.shape)
+
+
+def _joined(x: Any, indices: Any) -> tuple[Any, Any] | None:
+    """Several lists of places, as many as are known at run time, as one of places in the dims that
+    they are of, joined: the import has no program for more. None for other indices."""
+    if len(indices) < 2 or any(index is None or index.dim() != 1 for index in indices):
+        return None
+    if all(isinstance(index.shape[0], int) for index in indices):
+        return None
+    place: Any = 0
+    for size, index in zip(x.shape, indices, strict=False):
+        place = place * size + torch.where(index < 0, index + size, index)
+    return x.flatten(0, len(indices) - 1), place
 
 
 def _is_condition(index: Any) -> bool:
@@ -415,6 +434,7 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.index.Tensor: _index,
     aten.index_put.default: _index_put,
     aten.masked_select.default: _masked_select,
+    aten.nonzero_numpy.default: lambda x: torch.nonzero(x).unbind(1),
     aten.matmul.default: _times_vector,
     aten.split_with_sizes.default: _split_with_sizes,
     aten.diagonal_scatter.default: _diagonal_scatter,

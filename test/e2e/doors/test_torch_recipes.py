@@ -97,7 +97,10 @@ def test_conditions_as_indices() -> None:
         filled, written = x.clone(), x.clone()
         filled[where] = 1.5
         written[where] = 2 * x[where]
-        return x[where], filled, written, x[x > 0].sum()
+        places = torch.where(where)
+        again = x.clone()
+        again[places] = 2.5
+        return x[where], filled, written, x[x > 0].sum(), places, x[places], again
 
     _same(Of(ops), torch.randn(2, 6, 4), torch.rand(2, 6) > 0.5)
 
