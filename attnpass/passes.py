@@ -33,6 +33,7 @@ PREFIX = "attn-"
 
 REGISTRY: dict[str, str] = {
     "attn-arg-maxima": "attnpass.forms.arg_maxima:ArgMaxima",
+    "attn-bounded-grids": "attnpass.repair.bounded_grids:BoundedGrids",
     "attn-bounded-scatters": "attnpass.repair.bounded_scatters:BoundedScatters",
     "attn-bubble-transpose-v": "attnpass.layout.bubble_transpose_v:BubbleTransposeV",
     "attn-compared-numbers": "attnpass.repair.compared_numbers:ComparedNumbers",

@@ -117,6 +117,7 @@ STEPS = (
     Step("attn-floor-divisions", "the import divides integers as floats of 24 bits"),
     Step("attn-compared-numbers", "the import reads constants as what they are compared with"),
     Step("attn-plain-pads", "the import moves nothing for pads below 0, or has no program"),
+    Step("attn-bounded-grids", "the import reads outside images, and pads them with zeros alone"),
     Step("attn-instance-norms", "the import of ONNX divides by another count than unknown sizes'"),
     Step("attn-plain-einsums", "the import of ONNX joins dims of einsums to one of them"),
     Step(

@@ -38,6 +38,9 @@ class StoreSums(OpPass):
     ("exceeded stack allocation limit"), and the whole module falls back to O0. In front of the
     barrier the op joins the product whose result it adds to.
 
+    What an op reads at single places of a dim (x and y of a grid) stands in memory on all targets:
+    fused, with what others read of it, too, IREE writes these places alone.
+
     So do scores of a softmax over an unknown number of keys, and what a norm of an unknown number
     squares: their tile would be as long as the longest row there may be. And what a softmax gives,
     where a reduction and others read it (the largest chance of a token, and the choice): IREE has
@@ -57,6 +60,8 @@ class StoreSums(OpPass):
             return "its result is put in memory: a reduction and others read it" if stored else ""
         if not reduces(op) and _is_softmax_shared(op) and barrier_behind(op):
             return "its result is put in memory: a softmax and others read it"
+        if not reduces(op) and _is_read_in_parts(op) and barrier_behind(op):
+            return "its result is put in memory: an op reads parts of it"
         if reduces(op) or not is_for_cpus(op):
             return ""
         if _is_in_softmax(op) and barrier_behind(op):
@@ -80,6 +85,33 @@ def _divides_by_sum(op: ir.Operation) -> bool:
     above, below, _ = op.operands
     total = defining_op(below_views(below, WHOLE))
     return total is not None and reduces(total) and total.operands[0] == above
+
+
+def _is_read_in_parts(op: ir.Operation) -> bool:
+    """Whether an op reads what an elementwise op makes at single places of a dim."""
+    return any(
+        reader.name == "linalg.generic" and _has_places(reader, number)
+        for reader, number in _reads(op)
+    )
+
+
+def _has_places(op: ir.Operation, number: int) -> bool:
+    exprs = ir.AffineMapAttr(op.attributes["indexing_maps"][number]).value.results
+    sizes = ranked_shape(op.operands[number])
+    return any(
+        isinstance(expr, ir.AffineConstantExpr) and size != 1
+        for expr, size in zip(exprs, sizes, strict=True)
+    )
+
+
+def _reads(op: ir.Operation) -> Iterator[tuple[ir.Operation, int]]:
+    """The ops that read the elements of an op's result, by views or not, and as which operand."""
+    for use in op.results[0].uses:
+        user = use.owner.operation
+        if view_of(user) is not None:
+            yield from _reads(user)
+        else:
+            yield user, use.operand_number
 
 
 def _is_in_softmax(op: ir.Operation) -> bool:

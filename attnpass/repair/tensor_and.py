@@ -19,7 +19,7 @@ class TensorAnd(OpPass):
     """
 
     name = "attn-tensor-and"
-    summary = "masks that PyTorch joins by `&` are imported"
+    summary = "PyTorch's `&`"
     ops = (_AND,)
     phase = "start"
     mends = "`a & b` of two tensors of PyTorch does not compile"

@@ -40,7 +40,7 @@ _IN_PYTHON: dict[Any, Callable[..., Any]] = {
     aten.sqrt.int: lambda x: torch._sym_sqrt(torch.sym_float(x)),
 }
 # The importer lacks these, which only stand in checks.
-_OF_TRUTHS = (operator.or_, operator.and_)
+_OF_TRUTHS = (operator.or_, operator.and_, torch.sym_ite)
 # What says where an op comes from.
 PLACES = ("stack_trace", "nn_module_stack")
 
@@ -64,12 +64,20 @@ def normalize(program: ExportedProgram) -> ExportedProgram:
         elif node.target is aten._assert_tensor_metadata.default:
             # It keeps what computes blocks.
             program.graph.erase_node(node)
-        elif node.target is aten._assert_scalar.default and node.args[0].target in _OF_TRUTHS:
+        elif node.target is aten._assert_scalar.default and _is_of_truths(node.args[0]):
             program.graph.erase_node(node)
     split_views(program.graph, PLACES)
     program.graph.eliminate_dead_code()
     program.graph_module.delete_all_unused_submodules()
     return program
+
+
+def _is_of_truths(checked: Any) -> bool:
+    """Whether what a check asks for, or what that compares, is made of truths: whether all elements
+    of a tensor are true, as a number."""
+    if not isinstance(checked, torch.fx.Node):
+        return False
+    return any(node.target in _OF_TRUTHS for node in (checked, *checked.all_input_nodes))
 
 
 def _power(op: Callable[..., Any], size: Any, exponent: float) -> Any:

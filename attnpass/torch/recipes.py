@@ -68,6 +68,24 @@ def _fmod(x: Any, y: Any) -> Any:
     return x - torch.div(x, y, rounding_mode="trunc") * y
 
 
+def _sign(x: Any) -> Any:
+    """The import makes comparisons with whole numbers of these, and of constants none that end: so
+    it does of `trunc`, `frac`, `softshrink` and `threshold`."""
+    return (x > 0).to(x.dtype) - (x < 0).to(x.dtype) if x.is_floating_point() else NotImplemented
+
+
+def _trunc(x: Any) -> Any:
+    return torch.where(x < 0, x.ceil(), x.floor()) if x.is_floating_point() else NotImplemented
+
+
+def _softshrink(x: Any, width: float = 0.5) -> Any:
+    return torch.where(x > width, x - width, torch.where(x < -width, x + width, x * 0))
+
+
+def _threshold(x: Any, least: float, other: float) -> Any:
+    return torch.where(x <= least, other, x) if x.is_floating_point() else NotImplemented
+
+
 def _topk(x: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """In order where any order would do, of which the import knows nothing."""
     return NotImplemented if sorted else aten.topk.default(x, k, dim, largest, True)
@@ -112,11 +130,6 @@ def _histogram(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
 
 def _distances(x: Any, y: Any, p: float, compute_mode: Any = None) -> Any:
     return torch.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, -1)
-
-
-def _grid_sampler(x: Any, grid: Any, *how: Any) -> Any:
-    """IREE 3.13's import of this reads memory beyond the image where rows of the grid are."""
-    return aten.grid_sampler_2d.default(x, grid, *how) if x.dim() == 4 else NotImplemented
 
 
 def _fold(x: Any, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Any:
@@ -170,7 +183,8 @@ def _index(x: Any, indices: Any) -> Any:
     """By conditions: IREE 3.13's import of these does not end. A single one is an index of the dims
     that it is of, joined."""
     if not any(map(_is_condition, indices)):
-        return NotImplemented
+        joined = _joined(x, indices)
+        return joined[0].index_select(0, joined[1]) if joined else NotImplemented
     alone = _alone(indices)
     if alone is None:
         return aten.index.Tensor(x, _places(indices))
@@ -182,7 +196,12 @@ def _index(x: Any, indices: Any) -> Any:
 def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """Where conditions hold; a single number goes where one does without an index."""
     if not any(map(_is_condition, indices)):
-        return NotImplemented
+        joined = _joined(x, indices)
+        if joined is None:
+            return NotImplemented
+        rows, place = joined
+        values = values.expand(place.shape[0], *rows.shape[1:])
+        return aten.index_put.default(rows, [place], values, accumulate).reshape(x.shape)
     alone = _alone(indices)
     if alone is None or alone[0]:
         return aten.index_put.default(x, _places(indices), values, accumulate)
@@ -193,6 +212,19 @@ def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> A
     rows, place = x.flatten(0, where.dim() - 1), torch.nonzero(where.flatten())[:, 0]
     values = values.expand(place.shape[0], *rest)
     return aten.index_put.default(rows, [place], values, accumulate).reshape(x.shape)
+
+
+def _joined(x: Any, indices: Any) -> tuple[Any, Any] | None:
+    """Several lists of places, as many as are known at run time, as one of places in the dims that
+    they are of, joined: the import has no program for more. None for other indices."""
+    if len(indices) < 2 or any(index is None or index.dim() != 1 for index in indices):
+        return None
+    if all(isinstance(index.shape[0], int) for index in indices):
+        return None
+    place: Any = 0
+    for size, index in zip(x.shape, indices, strict=False):
+        place = place * size + torch.where(index < 0, index + size, index)
+    return x.flatten(0, len(indices) - 1), place
 
 
 def _is_condition(index: Any) -> bool:
@@ -392,6 +424,13 @@ def _pad(x: Any, pad: Any, mode: str = "constant", value: float | None = None) -
     return x
 
 
+def _grid_sampler(x: Any, grid: Any, mode: int, padding: int, corners: bool) -> Any:
+    """Cubic samples, which IREE 3.13 takes for bilinear ones."""
+    if mode != 2 or x.dim() != 4:
+        return NotImplemented
+    return torch._decomp.decompositions._grid_sampler_2d(x, grid, mode, padding, corners)
+
+
 def _squeezed(x: torch.Tensor, dims: Any) -> torch.Tensor:
     """Dim by dim: torch makes a `prims.squeeze` of it, which it does not decompose again."""
     for dim in sorted((dim % max(1, x.dim()) for dim in dims), reverse=True):
@@ -401,9 +440,15 @@ def _squeezed(x: torch.Tensor, dims: Any) -> torch.Tensor:
 
 # What neither IREE nor torch takes apart; a recipe may leave what it is not for (NotImplemented).
 RECIPES: dict[Any, Callable[..., Any]] = {
+    aten.grid_sampler.default: _grid_sampler,
     aten.squeeze.dims: _squeezed,
     aten.bitwise_or.Scalar: _with_tensor(aten.bitwise_or.Tensor),
     aten.bitwise_xor.Scalar: _with_tensor(aten.bitwise_xor.Tensor),
+    aten.sign.default: _sign,
+    aten.trunc.default: _trunc,
+    aten.frac.default: lambda x: x - _trunc(x),
+    aten.softshrink.default: _softshrink,
+    aten.threshold.default: _threshold,
     aten.fmod.Scalar: _fmod,
     aten.fmod.Tensor: _fmod,
     aten.log10.default: lambda x: torch.log2(x) * math.log10(2),
@@ -415,13 +460,13 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.pow.Tensor_Scalar: _power_of_integers,
     aten.histc.default: _histogram,
     aten._cdist_forward.default: _distances,
-    aten.grid_sampler.default: _grid_sampler,
     aten.col2im.default: _fold,
     aten.searchsorted.Tensor: _searched,
     aten._grouped_mm.default: _grouped_mm,
     aten.index.Tensor: _index,
     aten.index_put.default: _index_put,
     aten.masked_select.default: _masked_select,
+    aten.nonzero_numpy.default: lambda x: torch.nonzero(x).unbind(1),
     aten.matmul.default: _times_vector,
     aten.split_with_sizes.default: _split_with_sizes,
     aten.diagonal_scatter.default: _diagonal_scatter,

@@ -330,6 +330,12 @@ PROBES = {
         inputs=[np.float32([4, 5, 6, 7, 8])],
         wanted=lambda: [np.float32([0, 4, 5, 6, 7])],
     ),
+    "samples beside an image": Probe(
+        modules.SAMPLED,
+        "attn-bounded-grids",
+        inputs=[np.float32([[[[4, 5, 6, 7]]]]), np.float32([[[[-1, 0], [0, 0], [1, 0]]]])],
+        wanted=lambda: [np.float32([[[[4, 5.5, 7]]]])],
+    ),
     "GELU by tanh": Probe(modules.GELU_TANH, "attn-gelu-tanh", r"7\.977240e-01", shown_at="flow"),
     "integers that become bf16": Probe(
         modules.INTEGERS_TO_BF16,

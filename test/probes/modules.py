@@ -55,6 +55,16 @@ func.func @main(%x: !torch.vtensor<[5],f32>) -> !torch.vtensor<[5],f32> {
 }
 """
 
+SAMPLED = """
+func.func @main(%x: !torch.vtensor<[1,1,1,4],f32>, %g: !torch.vtensor<[1,1,3,2],f32>) -> !torch.vtensor<[1,1,1,3],f32> {
+  %0 = torch.constant.int 0
+  %1 = torch.constant.int 1
+  %false = torch.constant.bool false
+  %r = torch.aten.grid_sampler %x, %g, %0, %1, %false : !torch.vtensor<[1,1,1,4],f32>, !torch.vtensor<[1,1,3,2],f32>, !torch.int, !torch.int, !torch.bool -> !torch.vtensor<[1,1,1,3],f32>
+  return %r : !torch.vtensor<[1,1,1,3],f32>
+}
+"""
+
 GELU_TANH = """
 func.func @main(%x: !torch.vtensor<[64],f32>) -> !torch.vtensor<[64],f32> {
   %by = torch.constant.str "tanh"

@@ -1,5 +1,5 @@
 // Sums that a norm and others read stand in memory; those that a norm alone reads stay, and those for
-// GPUs, but for scores of a softmax.
+// GPUs, but for scores of a softmax and what is read at single places.
 
 // RUN: attn-opt %s --attn-store-sums --split-input-file | FileCheck %s
 
@@ -273,4 +273,40 @@ func.func @chances(%e: tensor<8x50xf32>, %zeros: tensor<8x1xf32>, %low: tensor<8
   } -> tensor<8xf32>
   return %m, %p : tensor<8xf32>, tensor<8x50xf32>
 }
+}
+
+// -----
+
+// A grid, of which x and y are read; of a dim of size one it is all.
+// CHECK-LABEL: func.func @grid(
+// CHECK: %[[GRID:.*]] = linalg.generic
+// CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[GRID]]
+// CHECK: %[[ONE:.*]] = linalg.generic
+// CHECK: linalg.generic
+// CHECK-SAME: ins(%[[STORED]], %[[STORED]], %[[ONE]]
+#all = affine_map<(i, j) -> (i, j)>
+#x = affine_map<(i) -> (i, 0)>
+#y = affine_map<(i) -> (i, 1)>
+#i = affine_map<(i) -> (i)>
+func.func @grid(%g: tensor<8x2xf32>, %u: tensor<8x1xf32>) -> tensor<8xf32> {
+  %e = tensor.empty() : tensor<8x2xf32>
+  %0 = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel"]} ins(%g : tensor<8x2xf32>) outs(%e : tensor<8x2xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = math.absf %a : f32
+    linalg.yield %s : f32
+  } -> tensor<8x2xf32>
+  %f = tensor.empty() : tensor<8x1xf32>
+  %1 = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel"]} ins(%u : tensor<8x1xf32>) outs(%f : tensor<8x1xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = math.absf %a : f32
+    linalg.yield %s : f32
+  } -> tensor<8x1xf32>
+  %h = tensor.empty() : tensor<8xf32>
+  %2 = linalg.generic {indexing_maps = [#x, #y, #x, #i], iterator_types = ["parallel"]} ins(%0, %0, %1 : tensor<8x2xf32>, tensor<8x2xf32>, tensor<8x1xf32>) outs(%h : tensor<8xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32, %o: f32):
+    %s = arith.addf %a, %b : f32
+    %t = arith.addf %s, %c : f32
+    linalg.yield %t : f32
+  } -> tensor<8xf32>
+  return %2 : tensor<8xf32>
 }

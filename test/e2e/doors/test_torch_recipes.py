@@ -69,6 +69,8 @@ def test_elementwise_ops() -> None:
             *torch.broadcast_tensors(x, y[:1] > 0),
             torch.masked_select(x, y[:1] > 0).sum(),
             *(F.softplus(levels), x[levels > 2], levels.long() > 2.5, (levels > 0) > 0),
+            *(op(levels) for op in (torch.sign, torch.trunc, torch.frac, F.softshrink)),
+            *(torch.sign(x), torch.trunc(3 * x), F.softshrink(x), F.threshold(levels, 0, 20)),
         )
 
     levels = torch.tensor([-1.5, 25.0])
@@ -101,15 +103,49 @@ def test_conditions_as_indices() -> None:
         filled, written = x.clone(), x.clone()
         filled[where] = 1.5
         written[where] = 2 * x[where]
-        return x[where], filled, written, x[x > 0].sum()
+        places = torch.where(where)
+        again = x.clone()
+        again[places] = 2.5
+        return x[where], filled, written, x[x > 0].sum(), places, x[places], again
 
     _same(Of(ops), torch.randn(2, 6, 4), torch.rand(2, 6) > 0.5)
+
+
+def test_samples_of_grids() -> None:
+    """Of places inside an image, beside it and far outside, and of an image of unknown sizes."""
+
+    def ops(x: Any, grid: Any) -> Any:
+        return tuple(
+            F.grid_sample(x, grid, mode, padding, corners)
+            for mode in ("bilinear", "nearest", "bicubic")
+            for padding in ("zeros", "border", "reflection")
+            for corners in (False, True)
+        )
+
+    class Unknown(torch.nn.Module):
+        def forward(self, x: Any, grid: Any) -> Any:
+            return (
+                F.grid_sample(x, grid, align_corners=False),
+                F.grid_sample(x, grid, padding_mode="border", align_corners=True),
+            )
+
+    x, grid = torch.randn(2, 3, 5, 4), torch.rand(2, 9, 4, 2) * 2 - 1
+    grid[:, 3:6] *= 1.3
+    grid[:, 6:] *= 3
+    _same(Of(ops), x, grid)
+    sizes = {2: torch.export.Dim("rows"), 3: torch.export.Dim("columns")}
+    fast = attnpass.torch.compile(Unknown(), (x, grid), dynamic_shapes=(sizes, None))
+    for image in (x, torch.randn(2, 3, 2, 7)):
+        for got, wanted in zip(fast(image, grid), Unknown()(image, grid), strict=True):
+            torch.testing.assert_close(got, wanted, rtol=1e-5, atol=2e-6)
 
 
 def test_splits_in_computed_sizes() -> None:
     """As rows of experts are."""
 
     def ops(x: Any, counts: Any) -> Any:
+        # As transformers checks sizes: the importer has no numbers made of truths.
+        torch._check_tensor_all(counts.sum() == 6)
         parts = [2 * part for part in x.split(counts.tolist())]
         rows = torch.arange(6) // 2
         return torch.zeros_like(x).index_add(0, rows, torch.cat(parts)[rows])
