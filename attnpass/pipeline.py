@@ -237,6 +237,7 @@ STEPS = (
     # global-optimization
     Step("attn-keep-tiles", "IREE joins known rows to unknown dims", _CONFIGURE),
     # flow
+    Step("attn-launch-constants", "IREE has a kernel for each step of a sort"),
     Step("attn-merge-copies", "IREE writes pieces before it copies them to where they stand"),
     Step("attn-drop-unit-dims", "IREE's folding leaves dims of size one beside others"),
     Step("attn-order-dims", "IREE's folding leaves dims in other orders"),

@@ -57,6 +57,9 @@ class Configure(TargetPass):
         attends = bool(ops or kernels_in(module))
         if target and (changed or (target.copies_were_timed and attends)):
             _configure_copies(module, target, theirs)
+        elif target and target.copies_were_timed and descendants(module, "hal.executable"):
+            # Images that are padded between kernels of products, and the like.
+            _configure_copies(module, target, theirs, only_moves=True)
         if changed and target and target.is_gpu:
             block_divisor_inference(module)
         if target and self.contractions and attends:
@@ -114,11 +117,16 @@ def _functions(module: ir.Operation, without: dict[str, str]) -> list[ir.Operati
     return [one for one in functions if symbol_name(one) not in without]
 
 
-def _configure_copies(module: ir.Operation, target: Target, theirs: dict[str, str]) -> None:
+def _configure_copies(
+    module: ir.Operation, target: Target, theirs: dict[str, str], only_moves: bool = False
+) -> None:
     if target.subgroup is None:
         return
     for function in _functions(module, without=theirs):
-        gpu_copies.configure(function, target.subgroup, all_copies=target.copies_were_timed)
+        if only_moves:
+            gpu_copies.configure_move(function, target.subgroup)
+        else:
+            gpu_copies.configure(function, target.subgroup, all_copies=target.copies_were_timed)
 
 
 def _configure_products(

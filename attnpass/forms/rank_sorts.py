@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
@@ -18,14 +18,17 @@ from ..ir import (
     ranked_shape,
     sizes_of,
     users,
+    yielded,
 )
 from ..ir.rewrite import erase
 from ..ir.views import is_widened_integer
 from ..passes import OpPass
 from .arg_maxima import ComparedRows, counts_along, largest_places
 from .few_largest import order_of_few, runs_of
+from .merged_runs import is_long, merged, ranks_in_row
 
 _SORT, _TOPK = "iree_linalg_ext.sort", "iree_linalg_ext.topk"
+_SCATTER, _EXPAND = "iree_linalg_ext.scatter", "tensor.expand_shape"
 _SLICE = "tensor.extract_slice"
 # Predicates of arith.cmpf by number, those that are false where an operand is NaN.
 _GREATER, _GREATER_OR_EQUAL, _LESS, _LESS_OR_EQUAL = 2, 3, 4, 5
@@ -61,13 +64,19 @@ class RankSorts(OpPass):
         sort = _Sort(op)
         if not sort.is_pure:
             return ""
-        order = sort.of_few()
-        order = sort.order(sort.ranks()) if order is None else order
+        order, way = sort.of_few(), "comparisons"
+        if order is None and is_long(sort.sizes, sort.dim):
+            order, way = sort.merged(), "merges"
+        elif order is None:
+            ranks = sort.ranks()
+            order, sort.find_ranks = sort.order(ranks), lambda: ranks
         for number, result in enumerate(op.results):
+            if number < len(sort.operands) and counts_along(sort.operands[number], sort.dim):
+                sort.read_by_rank(result)
             if is_used(result):
                 sort.replace(result, sort.result(number, order))
         rows = "x".join(str(size or "?") for size in ranked_shape(op.operands[0]))
-        return f"finds the places of {rows} elements by comparisons side by side"
+        return f"finds the places of {rows} elements by {way} side by side"
 
 
 class _Sort:
@@ -84,35 +93,71 @@ class _Sort:
         self.all_dims = tuple(range(self.rank))
         self.kept = self._kept()
         self.i32 = ir.IntegerType.get_signless(32, op.context)
+        # What stands in order already, by the number of the operand.
+        self.sorted: dict[int, ir.Value] = {}
+        self.find_ranks: Callable[[], ir.Value] = self.ranks
 
     @property
     def is_pure(self) -> bool:
-        """Whether the order of two elements is told by ops on scalars alone."""
-        return all(inner.name.startswith(("arith.", "math.")) for inner in body_ops(self.op)[:-1])
+        """Whether the order of two elements is told by ops on scalars of theirs alone."""
+        reads = any(is_used(argument) for argument in body_of(self.op).arguments)
+        return reads and all(
+            inner.name.startswith(("arith.", "math.")) for inner in body_ops(self.op)[:-1]
+        )
+
+    def _compared(self) -> dict[int, ir.Value]:
+        """What tells the order of two elements, by its operand's number, as it is compared."""
+        arguments = list(body_of(self.op).arguments)
+        compared: dict[int, ir.Value] = {}
+        for number, value in enumerate(self.operands):
+            if any(is_used(argument) for argument in arguments[2 * number : 2 * number + 2]):
+                # In a kernel of what makes them, elements would be made n times, and IREE does not
+                # end.
+                compared[number] = compute_barrier(self.build, self._narrow(value))
+                if element_type(compared[number]) == element_type(value):
+                    self.operands[number] = compared[number]
+        return compared
+
+    def merged(self) -> ir.Value:
+        """`order`, of rows that are merged; what is compared then stands in order already."""
+        compared = self._compared()
+
+        def before(inner: Builder, one: Sequence[ir.Value], other: Sequence[ir.Value]) -> ir.Value:
+            first = self._in_front(inner, [*compared], one, other)
+            second = self._in_front(inner, [*compared], other, one)
+            return inner.andi(first, inner.xori(second, True))
+
+        given = [*compared.values()]
+        keys, order = merged(self.build, given, self.dim, before)
+        self.sorted = {
+            number: key
+            for number, key in zip(compared, keys, strict=True)
+            if element_type(key) == element_type(self.operands[number])
+        }
+        self.find_ranks = lambda: ranks_in_row(self.build, given, (keys, order), before)
+        return self._first(order)
+
+    def read_by_rank(self, result: ir.Value) -> None:
+        """Has what is written to each place of a result in order be read by rank: the inverse of
+        an order is the ranks."""
+        if self.rank != 1 or self.kept != self.sizes[0] or not isinstance(self.kept, int):
+            return
+        writes = [op for op in _writes_at(result) if sizes_of(op.operands[2])[0] == self.kept]
+        if not writes:
+            return
+        ranks = self.find_ranks()
+        for op in writes:
+            op.results[0].replace_all_uses_with(_read_at(Builder(op), op.operands[0], ranks))
+            erase(op)
 
     def ranks(self) -> ir.Value:
         """For each element how many stand in front of it."""
-        arguments = list(body_of(self.op).arguments)
-        read = [
-            number
-            for number in range(len(self.operands))
-            if any(is_used(argument) for argument in arguments[2 * number : 2 * number + 2])
-        ]
+        compared = self._compared()
+        read = [*compared]
         other = self._at(self.rank)
-        compared: dict[int, ir.Value] = {}
-        for number in read:
-            # In a kernel of what makes them, elements would be made n times, and IREE does not end.
-            value = self.operands[number]
-            compared[number] = compute_barrier(self.build, self._narrow(value))
-            if element_type(compared[number]) == element_type(value):
-                self.operands[number] = compared[number]
 
         def body(inner: Builder, scalars: Sequence[ir.Value]) -> Sequence[ir.Value]:
-            wide = [
-                self._wide(inner, scalar, read[place % len(read)])
-                for place, scalar in enumerate(scalars[:-1])
-            ]
-            own, others = wide[: len(read)], wide[len(read) :]
+            own, others = scalars[: len(read)], scalars[len(read) : -1]
             first = self._in_front(inner, read, others, own)
             second = self._in_front(inner, read, own, others)
             # Where both or none may stand in front of the other, the one that does stays there.
@@ -188,6 +233,8 @@ class _Sort:
     def result(self, number: int, order: ir.Value) -> ir.Value:
         """What the op gives as this result: the elements of an operand in their order, or their
         numbers."""
+        if number in self.sorted:
+            return self._first(self.sorted[number])
         kind = element_type(self.op.results[number])
         operand = self.operands[number] if number < len(self.operands) else None
 
@@ -224,8 +271,9 @@ class _Sort:
         """Whether the sort lets `one` stand in front of `other`."""
         arguments = list(body_of(self.op).arguments)
         given: dict[ir.Value, ir.Value] = {}
-        for number, first, second in zip(read, one, other, strict=True):
-            given[arguments[2 * number]], given[arguments[2 * number + 1]] = first, second
+        for number, *pair in zip(read, one, other, strict=True):
+            for argument, scalar in zip(arguments[2 * number :], pair, strict=False):
+                given[argument] = self._wide(inner, scalar, number)
         *steps, end = body_ops(self.op)
         compared = steps[0] if len(steps) == 1 and steps[0].name == "arith.cmpf" else None
         if compared is not None and end.operands[0] == compared.results[0]:
@@ -239,6 +287,12 @@ class _Sort:
 
     def _kept_sizes(self) -> list[Size]:
         return [*self.sizes[: self.dim], self.kept, *self.sizes[self.dim + 1 :]]
+
+    def _first(self, value: ir.Value) -> ir.Value:
+        """As much of whole rows as is read."""
+        if self.kept == self.sizes[self.dim]:
+            return value
+        return self.build.extract_slice(value, [0] * self.rank, self._kept_sizes())
 
     def _kept(self) -> Size:
         """How many elements of each row are read at the most."""
@@ -275,6 +329,38 @@ def _compare_with_nan(inner: Builder, op: ir.Operation, operands: Sequence[ir.Va
     return copy_steps([op], inner, dict(zip(op.operands, operands, strict=True)), inner.loop_index)[
         op.results[0]
     ]
+
+
+def _writes_at(places: ir.Value) -> list[ir.Operation]:
+    """The ops that write rows to these places, and nothing else."""
+    shown = [op.results[0] for op in users(places) if op.name == _EXPAND]
+    return [
+        op
+        for indices in (places, *shown)
+        for op in users(indices)
+        if op.name == _SCATTER
+        and len(op.results) == 1
+        and len(op.operands) == 3
+        and op.operands[1] == indices
+        and list(op.attributes["dimension_map"]) == [0]
+        and yielded(op) == body_of(op).arguments[0]
+        and sizes_of(op.operands[0])[1:] == sizes_of(op.operands[2])[1:]
+    ]
+
+
+def _read_at(build: Builder, rows: ir.Value, places: ir.Value) -> ir.Value:
+    """The rows at these places."""
+    sizes, kind = sizes_of(rows), element_type(rows)
+    counts = counts_along(rows, 0)
+
+    def body(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
+        place = inner.to_index(x[0])
+        if counts:
+            return inner.convert("arith.index_cast", place, kind)
+        others = [inner.loop_index(loop) for loop in range(1, len(sizes))]
+        return inner.extract(rows, [place, *others])
+
+    return build.computed(sizes, kind, body, (places, (0,)))
 
 
 def _first_elements(op: ir.Operation, dim: int) -> int | None:

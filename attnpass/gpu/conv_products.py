@@ -174,7 +174,9 @@ def _last_channels(conv: _Convolution) -> ir.Value:
     sizes = [sizes_of(image)[dim] for dim in order]
     kind = build.tensor_type(sizes, element_type(image))
     low, high = ([side[dim] for dim in order] for side in sides)
-    return build.pad(build.transpose(inner, order), kind, low, high, number)
+    # Apart from the pad: IREE 3.13 turns an image through shared memory where it is written whole.
+    turned = compute_barrier(build, build.transpose(inner, order))
+    return build.pad(turned, kind, low, high, number)
 
 
 def _padded(image: ir.Value) -> tuple[ir.Value, Sequence[list[int]], ir.Value] | None:
@@ -266,13 +268,23 @@ def _grouped(op: ir.Operation) -> bool:
 
 
 def _patches(conv: _Convolution, image: ir.Value, channels: Size) -> ir.Value:
-    """(b, y, x, i, j, c) of an image (b, y, x, c)."""
-    build = conv.build
+    """(b, y, x, i, j, c) of an image (b, y, x, c). Taps of a line without gaps and their channels
+    lie side by side in both, and are one dim: LLVM looks through few of them to see that what a
+    thread writes is aligned, and else writes one number after the other."""
+    build, dims = conv.build, len(conv.kernel)
     made = [sizes_of(image)[0], *conv.result, *conv.kernel, channels]
+    line = channels if conv.gaps[-1] == 1 and isinstance(channels, int) else 0
+    if line:
+        made[-2:] = [conv.kernel[-1] * line]
+        image = build.collapse(image, [*([dim] for dim in range(dims)), [dims, dims + 1]])
 
     def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
         loops = [inner.loop_index(loop) for loop in range(len(made))]
-        return [inner.extract(image, [loops[0], *_pixel(conv, inner, loops), loops[-1]])]
+        if not line:
+            return [inner.extract(image, [loops[0], *_pixel(conv, inner, loops), loops[-1]])]
+        pixel = _pixel(conv, inner, [*loops[:-1], inner.constant_index(0)])
+        place = inner.addi(inner.muli(pixel[-1], line), loops[-1])
+        return [inner.extract(image, [loops[0], *pixel[:-1], place])]
 
     init = build.empty(made, element_type(image))
     return build.generic([], [init], [tuple(range(len(made)))], body)[0]

@@ -16,6 +16,8 @@ _PIPELINE = "TileAndFuse"
 _LANES = 32
 # How many times as many lanes a workgroup may have, the best first.
 _FACTORS = (4, 3, 5, 6, 7, 8, 2)
+# Taps of a line that a thread may make.
+_SHORT = 16
 # As many workgroups are left, to keep the multiprocessors of a large GPU busy.
 _WORKGROUPS = 528
 
@@ -48,7 +50,7 @@ def _configure(function: ir.Operation) -> int:
     """The threads that a workgroup gets; 0 where a kernel is left:
 
     1. where IREE does not have one subgroup make a tile of one op, by threads;
-    2. where a tensor does not lie along the loop that lanes go along;
+    2. where a tensor does not lie along the loop that lanes go along, but for short lines;
     3. where no loop is divided by a longer tile, or too few workgroups would be left.
     """
     info = function.attributes["translation_info"]
@@ -59,13 +61,20 @@ def _configure(function: ir.Operation) -> int:
     (root,) = roots
     config = root.attributes[_CONFIGURATION]
     tile, thread = (printed.numbers(config, name) for name in ("workgroup", "thread"))
-    if root.name != "linalg.generic" or not _is_one_subgroups(tile, thread) or not _lies(root):
+    if root.name != "linalg.generic" or not _is_one_subgroups(tile, thread):
         return 0
-    place, factor = _longer(root, tile)
+    whole = _turned_line(root, tile)
+    if not whole and not _lies(root):
+        return 0
+    place, factor = _longer(root, [*tile[:-1], 0] if whole else tile)
     if not factor:
         return 0
     longer = [*tile[:place], tile[place] * factor, *tile[place + 1 :]]
-    changed = printed.with_numbers(config, {"workgroup": lambda _: longer})
+    if whole:
+        longer[-1], thread = whole, [*thread[:-1], whole]
+    changed = printed.with_numbers(
+        config, {"workgroup": lambda _: longer, "thread": lambda _: thread}
+    )
     set_attribute(root, _CONFIGURATION, changed)
     size = [_LANES * factor, 1, 1]
     set_attribute(
@@ -91,6 +100,20 @@ def _lies(op: ir.Operation) -> bool:
         return False
     last = positions[-1][-1] if positions[-1] else None
     return last is not None and all(last not in dims[:-1] for dims in positions)
+
+
+def _turned_line(op: ir.Operation, tile: Sequence[int]) -> int:
+    """The size of the last loop where lines of tensors are as short, and are written across: taps
+    of weights, behind which the channels are to lie. A thread makes all of such a line, beside
+    which lanes write side by side. 0 for other ops."""
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    size = loop_sizes(op).get(len(tile) - 1) or 0
+    if not positions or tile[-1] != 1 or not 1 < size <= _SHORT or len(tile) < 2:
+        return 0
+    (*reads, written), last = positions, len(tile) - 1
+    lanes = [loop for loop, part in enumerate(tile) if part > 1]
+    across = lanes == [written[-1]] and any(dims and dims[-1] == last for dims in reads)
+    return size if across and last in written else 0
 
 
 def _longer(op: ir.Operation, tile: Sequence[int]) -> tuple[int, int]:

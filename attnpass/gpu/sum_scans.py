@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
+from ..attention.barrier import compute_barrier
 from ..ir import (
     Builder,
     body_names,
     body_of,
     body_ops,
     element_type,
+    is_float,
     is_used,
     known_attribute,
     sizes_of,
@@ -20,16 +22,20 @@ from ..ir import (
 from ..passes import OpPass
 
 _SCAN = "iree_linalg_ext.scan"
-# Sums of more numbers in all than this are faster one after the other, many side by side.
-_MOST = 1 << 20
+# Rows as short are added up from their start; blocks of rows of unknown length are as long.
+_SHORT, _BLOCK = 64, 128
 
 
 class SumScans(OpPass):
-    """Makes element i of a running sum the sum of the elements 0 to i.
+    """Makes element i of a running sum, in blocks of about sqrt(n) elements,
 
-    Experts' capacities and positions of padded rows are running sums (`cumsum`). IREE 3.13 has one
-    thread for each, which reads and writes one number after the other. n numbers take n x n / 2
-    additions here, of which a GPU does thousands at once.
+        own[i] = the sum of the elements of its block, up to i
+        sum[i] = own[i] + the sum of the last own of each block before
+
+    in f32 for 16 bits. Experts' capacities, positions of padded rows and the likeliest words up to
+    a sum are running sums (`cumsum`). IREE 3.13 has one thread for each row, which reads and
+    writes one number after the other. Here a thread adds up to 2 sqrt(n) for its element, beside
+    all others.
     """
 
     name = "attn-sum-scans"
@@ -38,25 +44,79 @@ class SumScans(OpPass):
     what = "fitted"
 
     def wanted(self, op: ir.Operation) -> bool:
-        return op.name == _SCAN and _adds(op) and not is_used(op.results[1]) and _is_short(op)
+        return op.name == _SCAN and _adds(op) and not is_used(op.results[1])
 
     def change(self, op: ir.Operation) -> str:
-        value, build = op.operands[0], Builder(op)
-        kind, sizes = element_type(value), sizes_of(value)
-        dim, loop = _dim(op), len(sizes)
-        add = body_names(op)[0]
+        scan = _Scan(op)
+        # IREE 3.13 has no program for some loops that also read what stands beside the sums.
+        sums = compute_barrier(scan.build, scan.sums())
+        op.results[0].replace_all_uses_with(sums)
+        return f"computes the sum of each place by itself, in blocks of {scan.block}"
 
-        def body(inner: Builder, scalars: Sequence[ir.Value]) -> Sequence[ir.Value]:
-            is_summed = inner.compare("ule", inner.loop_index(loop), inner.loop_index(dim))
-            given = inner.select(is_summed, scalars[0], inner.splat(0, kind))
-            return [inner.apply(add, scalars[1], given)]
 
-        own = tuple(range(loop))
-        other = (*own[:dim], loop, *own[dim + 1 :])
-        init = build.fill(build.splat(0, kind), build.empty(sizes, kind))
-        (made,) = build.generic([value], [init], [other, own], body)
-        op.results[0].replace_all_uses_with(made)
-        return "computes the sum of each place by itself"
+class _Scan:
+    """A running sum along `dim`, of `wide` numbers, with blocks of `block` of them."""
+
+    def __init__(self, op: ir.Operation):
+        self.build, self.dim, self.add = Builder(op), _dim(op), body_names(op)[0]
+        self.sizes = sizes_of(op.operands[0])
+        self.kind = element_type(op.operands[0])
+        self.wide = ir.F32Type.get(op.context) if str(self.kind) in ("f16", "bf16") else self.kind
+        # In a kernel of what makes them, elements would be made for each that reads them.
+        self.given = compute_barrier(self.build, op.operands[0])
+        n = self.sizes[self.dim]
+        self.is_short = isinstance(n, int) and n <= _SHORT
+        self.block = 1 << math.ceil(math.log2(n) / 2) if isinstance(n, int) and n else _BLOCK
+        if self.is_short:
+            self.block = _SHORT
+
+    def sums(self) -> ir.Value:
+        build = self.build
+        if self.is_short:
+            return build.computed(
+                self.sizes, self.kind, lambda inner, x: _as(inner, self._own(inner, x), self.kind)
+            )
+        self.given = compute_barrier(build, build.computed(self.sizes, self.wide, self._own))
+        return build.computed(self.sizes, self.kind, self._whole)
+
+    def _own(self, build: Builder, _: Sequence[ir.Value]) -> ir.Value:
+        """The sum from the start of an element's block up to it."""
+        place = build.loop_index(self.dim)
+        start = build.subi(place, build.apply("arith.remui", place, self.block))
+        bounds = [start, build.addi(place, 1)]
+        return self._total(build, bounds, lambda _, number: number)
+
+    def _whole(self, build: Builder, _: Sequence[ir.Value]) -> ir.Value:
+        """The sum up to an element, of its own and that at the end of each block before its."""
+        blocks = build.apply("arith.divui", build.loop_index(self.dim), self.block)
+        bounds = [build.constant_index(0), blocks]
+        before = self._total(
+            build, bounds, lambda b, number: b.multiply_add(number, self.block, self.block - 1)
+        )
+        # Not as an input: IREE 3.13 joins the dims of a loop with inputs, and has no program.
+        own = build.extract(self.given, [build.loop_index(loop) for loop in range(len(self.sizes))])
+        return _as(build, build.apply(self.add, before, own), self.kind)
+
+    def _total(
+        self,
+        build: Builder,
+        bounds: Sequence[ir.Value],
+        at: Callable[[Builder, ir.Value], ir.Value],
+    ) -> ir.Value:
+        """The sum of `given` along the row at the places that `at` makes of the numbers between."""
+        places = [build.loop_index(loop) for loop in range(len(self.sizes))]
+
+        def step(inner: Builder, number: ir.Value, x: Sequence[ir.Value]) -> list[ir.Value]:
+            place = [*places[: self.dim], at(inner, number), *places[self.dim + 1 :]]
+            given = _as(inner, inner.extract(self.given, place), self.wide)
+            return [inner.apply(self.add, x[0], given)]
+
+        steps = [*bounds, build.constant_index(1)]
+        return build.loop(steps, [build.splat(0, self.wide)], step)[0]
+
+
+def _as(build: Builder, scalar: ir.Value, kind: ir.Type) -> ir.Value:
+    return build.cast_float(scalar, kind) if is_float(kind) else scalar
 
 
 def _dim(op: ir.Operation) -> int:
@@ -71,9 +131,3 @@ def _adds(op: ir.Operation) -> bool:
         return False
     sums = steps[0].name in ("arith.addf", "arith.addi")
     return sums and {*steps[0].operands} == {*block.arguments}
-
-
-def _is_short(op: ir.Operation) -> bool:
-    """Whether there are few numbers; batches and lengths known only at run time are."""
-    known = [size for size in sizes_of(op.operands[0]) if isinstance(size, int)]
-    return math.prod(known) <= _MOST

@@ -36,7 +36,8 @@ def use_products(module: ir.Operation, target: Target | None, mode: str, report:
         if isinstance(offer, Refusal) or isinstance(facts, Refusal) or why:
             report.record(op, "no-kernel", why, kind=_KIND)
             continue
-        for each in (op, *offer.also):
+        # Of rows in groups the op that keeps each row's own product is none itself.
+        for each in offer.also if facts.groups else (op, *offer.also):
             report.record(each, "kernel", str(offer), kind=_KIND)
         done.update(offer.also)
         taken.append(offer.replace(facts))

@@ -16,6 +16,11 @@ _WRITES = ("torch.aten.index_put", "torch.aten._index_put_impl")
 _LIST = "torch.prim.ListConstruct"
 _BELOW = "torch.aten.lt.Scalar"
 _TENSOR, _INDICES = 0, 1
+# Ops whose last result has places of elements.
+_PLACES = tuple(
+    f"torch.aten.{name}"
+    for name in ("arange", "sort", "sort.stable", "argsort", "topk", "argmax", "argmin")
+)
 
 
 class PlainIndices(OpPass):
@@ -70,13 +75,16 @@ def _plain(op: ir.Operation, indices: list[ir.Value]) -> tuple[list[ir.Value], l
 
 
 def _may_be_negative(index: ir.Value) -> bool:
-    """Whether an index may count from the end; one that counts from 0, or was changed here, does
-    not."""
+    """Whether an index may count from the end; one that counts from 0, is a place in an order, or
+    was changed here, does not."""
     op = defining_op(index)
     while op is not None and op.name == "torch.aten.unsqueeze":
-        op = defining_op(op.operands[0])
-    if op is None or op.name == "torch.aten.arange":
-        return op is None
+        index = op.operands[0]
+        op = defining_op(index)
+    if op is None:
+        return True
+    if op.name in _PLACES and index == op.results[len(op.results) - 1]:
+        return False
     if op.name != "torch.aten.where.self":
         return True
     below = defining_op(op.operands[0])

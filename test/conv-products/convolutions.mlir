@@ -15,8 +15,9 @@
 module attributes {hal.device.targets = [#cuda]} {
 // CHECK-LABEL: func.func @three_by_three(
 // CHECK: %[[LAST:.*]] = linalg.transpose ins(%arg0 : tensor<?x8x4x6xf16>) {{.*}} permutation = [0, 2, 3, 1]
-// CHECK: %[[PAD:.*]] = tensor.pad %[[LAST]] low[0, 1, 1, 0] high[0, 1, 1, 0]
-// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<?x4x6x3x3x8xf16>)
+// CHECK: %[[TURNED:.*]] = iree_tensor_ext.compute_barrier.start %[[LAST]]
+// CHECK: %[[PAD:.*]] = tensor.pad %[[TURNED]] low[0, 1, 1, 0] high[0, 1, 1, 0]
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<?x4x6x3x24xf16>)
 // CHECK: tensor.extract
 // CHECK: %[[WEIGHTS:.*]] = tensor.collapse_shape %{{.*}} {{.*}} into tensor<16x72xf16>
 // CHECK: linalg.generic {{.*}}"reduction"]} ins(%{{.*}}, %[[WEIGHTS]] : tensor<?x72xf16>, tensor<16x72xf16>)

@@ -1,6 +1,6 @@
 """Random products of rows with weights, and what models do behind them: alone, several of the same
-rows, MLPs, batches with weights of their own, caches that are returned, and attention between
-projections."""
+rows, MLPs, batches with weights of their own, rows in groups, caches that are returned, and
+attention between projections."""
 
 from __future__ import annotations
 
@@ -410,6 +410,77 @@ class Products(Function):
         made = self.behind(made, 2)
         self.returned = [self.transpose(made) if c.chance(30) else made]
 
+    def groups(self) -> None:
+        """Rows in groups, each with the weights of its group: experts' products, behind which may
+        be halves of a gate, and one more product."""
+        c, self.kind = self.choices, "bf16" if self.kind == "bf16" else "f16"
+        count, k, n = c.integer(1, 9), self.size(8), 2 * self.size(64)
+        self.lead = (max(1, min(self.lead[0], int(MOST_WORK / count / n / k))),)
+        x, end = self.rows(k), c.pick(["i32", "i64"])
+        ends = self.argument((count,), end)
+        self.fills[ends.name] = lambda rng: self.ends(rng, count).astype(f"int{end[1:]}")
+        of_row = self.groups_of_rows(x, ends)
+        made = self.by_group(x, of_row, count, n)
+        if c.chance(50):
+            gate = self.step(self.half(made, 0), "silu")
+            made = self.step(gate, "multiply", self.half(made, n // 2))
+            made = self.by_group(made, of_row, count, self.size(n // 2))
+        self.returned = [self.behind(made, 2)]
+
+    def ends(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Ends of groups, some of which may be empty; at times rows are behind the last, or an end
+        lies outside."""
+        rows = self.lead[0]
+        ends = np.sort(rng.integers(0, rows + 1, count))
+        ends[-1] = rows if rng.integers(3) else ends[-1]
+        return ends + rng.integers(-3, 4, count) * (rng.integers(4) == 0)
+
+    def groups_of_rows(self, x: Value, ends: Value) -> Value:
+        """The number of each row's group: how many groups end in front of it."""
+        zero = self.fresh("z")
+        init, name = self.empty(x.shape[:1], x.dynamic[:1], "i64"), self.fresh("f")
+        self.line(f"{zero} = arith.constant 0 : i64")
+        self.line(
+            f"{name} = linalg.fill ins({zero} : i64) outs({init.name} : {init.type}) -> {init.type}"
+        )
+        wide = ends.element == "i64"
+        body = [
+            "%row = linalg.index 0 : index",
+            "%p = arith.index_cast %row : index to i64",
+            *["%e = arith.extsi %in0 : i32 to i64"] * (not wide),
+            f"%b = arith.cmpi sge, %p, {'%in0' if wide else '%e'} : i64",
+            "%x = arith.extui %b : i1 to i64",
+            "%s = arith.addi %x, %out : i64",
+        ]
+        into = Value(name, init.shape, init.dynamic, "i64")
+        return self.generic([ends], [[1]], into, [0], body, "%s")
+
+    def by_group(self, x: Value, of_row: Value, count: int, n: int) -> Value:
+        """Rows (m, k) times weights (groups, n, k) or (groups, k, n), as torch's `_grouped_mm` is
+        imported: all of them, of which each row keeps that of its group."""
+        k, (row, *_), kind = x.shape[1], x.dynamic, self.kind
+        by_columns = self.choices.chance(60)
+        w = self.weights(*((count, n, k) if by_columns else (count, k, n)), depth=k)
+        wide = [f"%w{i} = arith.extf %in{i} : {kind} to f32" for i in range(2)]
+        body = [*wide, "%p = arith.mulf %w0, %w1 : f32", "%t = arith.addf %out, %p : f32"]
+        shape, known = (count, x.shape[0], n), ("", row, "")
+        lies = [0, 2, 3] if by_columns else [0, 3, 2]
+        into = self.filled(shape, known, "f32")
+        every = self.generic([x, w], [[1, 3], lies], into, [0, 1, 2], body, "%t")
+        body = [
+            "%g = linalg.index 0 : index",
+            "%c = arith.index_cast %g : index to i64",
+            "%b = arith.cmpi eq, %in0, %c : i64",
+            f"%h = arith.truncf %in1 : f32 to {kind}",
+            f"%low = arith.constant 0.0 : {kind}",
+            f"%s = arith.select %b, %h, %low : {kind}",
+        ]
+        into, dims = self.empty(shape, known, kind), [0, 1, 2]
+        own = self.generic([of_row, every], [[1], dims], into, dims, body, "%s")
+        body = [f"%x = arith.extf %in0 : {kind} to f32", "%s = arith.addf %x, %out : f32"]
+        into = self.filled(shape[1:], known[1:], "f32")
+        return self.narrowed(self.generic([own], [dims], into, [1, 2], body, "%s"))
+
     def cache(self) -> None:
         """Heads of a projection in front of its rows, returned."""
         c = self.choices
@@ -434,10 +505,11 @@ PROGRAMS: dict[str, Callable[[Products], None]] = {
     "feed-forward": Products.feed_forward,
     "batch": Products.batch,
     "cache": Products.cache,
+    "groups": Products.groups,
     "attention block": Products.attention_block,
 }
 _TURNS = ("product",) * 5 + ("several products",) + ("feed-forward",) * 2 + ("attention block",) * 2
-_TURNS += ("batch",) * 4 + ("cache",)
+_TURNS += ("batch",) * 4 + ("cache",) + ("groups",) * 2
 
 
 def random_products(choices: Choices, name: str, turn: int) -> tuple[str, Products]:

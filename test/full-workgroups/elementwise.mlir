@@ -44,6 +44,19 @@ func.func @threes(%x: tensor<?x768xf16>, %by: tensor<?xf16>) -> tensor<?x768xf16
   return %made : tensor<?x768xf16>
 }
 
+// A thread makes all taps of a channel, which lanes write side by side.
+// CHECK-LABEL: func.func @taps_dispatch_0
+// CHECK-SAME: workgroup_size = [128, 1, 1]
+// CHECK: thread = [1, 1, 9], workgroup = [1, 128, 9]
+// TOLD: a workgroup of it has 128 threads, not 32
+// OFF-LABEL: func.func @taps_dispatch_0
+// OFF: thread = [1, 1, 1], workgroup = [1, 32, 1]
+func.func @taps(%x: tensor<640x640x9xf16>) -> tensor<640x9x640xf16> {
+  %space = tensor.empty() : tensor<640x9x640xf16>
+  %made = linalg.transpose ins(%x : tensor<640x640x9xf16>) outs(%space : tensor<640x9x640xf16>) permutation = [0, 2, 1]
+  return %made : tensor<640x9x640xf16>
+}
+
 // CHECK-LABEL: func.func @few_dispatch_0
 // CHECK-SAME: workgroup_size = [32, 1, 1]
 // TOLD-NOT: a workgroup of it has

@@ -595,6 +595,7 @@ NOT_PROBED = {
     "attn-scatter-rows": _SLOW,
     "attn-split-indices": _SLOW,
     "attn-rank-sorts": _SLOW,
+    "attn-launch-constants": _SLOW,
     "attn-select-writes": _SLOW,
     "attn-split-products": _SLOW,
     "attn-conv-products": _SLOW,

@@ -9,6 +9,8 @@
 // WHY: finds the places of 16x8 elements by comparisons side by side
 // WHY: finds the places of 2x4096 elements by comparisons side by side
 // WHY: finds the places of 64 elements by comparisons side by side
+// WHY: finds the places of 8192 elements by merges side by side
+// WHY: finds the places of 64 elements by comparisons side by side
 // WHY-NOT: finds the places
 
 // The two largest of eight, as PyTorch's are imported: NaN is in front of all.
@@ -144,4 +146,80 @@ func.func @experts(%x: tensor<64xi32>) -> tensor<64xi64> {
     iree_linalg_ext.yield %c : i1
   } -> tensor<64xi64>
   return %0 : tensor<64xi64>
+}
+
+// -----
+
+// A long row is merged: 13 times, by one kernel that is told how long runs are. What is compared
+// stands in order then, what is written at the places in order is read by rank.
+// CHECK-LABEL: func.func @long(
+// CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %arg0
+// CHECK: %[[LENGTH:.*]] = util.optimization_barrier {attnpass.launch_constant} %c1_i32
+// CHECK: linalg.generic {{.*}}"parallel"]} outs(%{{.*}}, %{{.*}} : tensor<8192xf32>, tensor<8192xi32>)
+// CHECK: arith.addi %[[LENGTH]], %[[LENGTH]]
+// CHECK: scf.for
+// CHECK: tensor.extract %[[STORED]]
+// CHECK-COUNT-24: util.optimization_barrier {attnpass.launch_constant}
+// CHECK-NOT: util.optimization_barrier
+// CHECK: %[[KEYS:.*]] = iree_tensor_ext.compute_barrier.start
+// CHECK: %[[ORDER:.*]] = iree_tensor_ext.compute_barrier.start
+// CHECK: linalg.generic {{.*}} ins(%[[STORED]] : tensor<8192xf32>)
+// CHECK: scf.for
+// CHECK: tensor.extract %[[KEYS]]
+// CHECK: tensor.extract %[[ORDER]]
+// CHECK: %[[RANKS:.*]] = iree_tensor_ext.compute_barrier.start
+// CHECK: linalg.generic {{.*}} ins(%[[RANKS]] : tensor<8192xi32>)
+// CHECK: tensor.extract %arg1
+// CHECK-NOT: iree_linalg_ext.scatter
+// CHECK: return %[[KEYS]]
+func.func @long(%x: tensor<8192xf32>, %rows: tensor<8192x4xf32>) -> (tensor<8192xf32>, tensor<8192x4xf32>) {
+  %e = tensor.empty() : tensor<8192xi64>
+  %n = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>], iterator_types = ["parallel"]} outs(%e : tensor<8192xi64>) {
+  ^bb0(%o: i64):
+    %i = linalg.index 0 : index
+    %c = arith.index_cast %i : index to i64
+    linalg.yield %c : i64
+  } -> tensor<8192xi64>
+  %0:2 = iree_linalg_ext.sort dimension(0) outs(%x, %n : tensor<8192xf32>, tensor<8192xi64>) {
+  ^bb0(%a: f32, %b: f32, %i: i64, %j: i64):
+    %c = arith.cmpf ole, %a, %b : f32
+    iree_linalg_ext.yield %c : i1
+  } -> tensor<8192xf32>, tensor<8192xi64>
+  %p = tensor.expand_shape %0#1 [[0, 1]] output_shape [8192, 1] : tensor<8192xi64> into tensor<8192x1xi64>
+  %r = tensor.empty() : tensor<8192x4xf32>
+  %s = iree_linalg_ext.scatter dimension_map = [0] unique_indices(true) ins(%rows, %p : tensor<8192x4xf32>, tensor<8192x1xi64>) outs(%r : tensor<8192x4xf32>) {
+  ^bb0(%u: f32, %v: f32):
+    iree_linalg_ext.yield %u : f32
+  } -> tensor<8192x4xf32>
+  return %0#0, %s : tensor<8192xf32>, tensor<8192x4xf32>
+}
+
+// -----
+
+// Writes to more rows than there are, and what is added, stay.
+// CHECK-LABEL: func.func @some_rows(
+// CHECK-COUNT-2: iree_linalg_ext.scatter
+func.func @some_rows(%x: tensor<64xi32>, %rows: tensor<64xf32>, %more: tensor<65xf32>) -> (tensor<65xf32>, tensor<64xf32>) {
+  %e = tensor.empty() : tensor<64xi32>
+  %n = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>], iterator_types = ["parallel"]} outs(%e : tensor<64xi32>) {
+  ^bb0(%o: i32):
+    %i = linalg.index 0 : index
+    %c = arith.index_cast %i : index to i32
+    linalg.yield %c : i32
+  } -> tensor<64xi32>
+  %0:2 = iree_linalg_ext.sort dimension(0) outs(%x, %n : tensor<64xi32>, tensor<64xi32>) {
+  ^bb0(%a: i32, %b: i32, %i: i32, %j: i32):
+    %c = arith.cmpi sle, %a, %b : i32
+    iree_linalg_ext.yield %c : i1
+  } -> tensor<64xi32>, tensor<64xi32>
+  %s = iree_linalg_ext.scatter dimension_map = [0] unique_indices(true) ins(%rows, %0#1 : tensor<64xf32>, tensor<64xi32>) outs(%more : tensor<65xf32>) {
+  ^bb0(%u: f32, %v: f32):
+    iree_linalg_ext.yield %u : f32
+  } -> tensor<65xf32>
+  %t = iree_linalg_ext.scatter dimension_map = [0] unique_indices(true) ins(%rows, %0#1 : tensor<64xf32>, tensor<64xi32>) outs(%rows : tensor<64xf32>) {
+  ^bb0(%u: f32, %v: f32):
+    %w = arith.addf %u, %v : f32
+    iree_linalg_ext.yield %w : f32
+  } -> tensor<64xf32>
+  return %s, %t : tensor<65xf32>, tensor<64xf32>
 }

@@ -53,17 +53,21 @@ func.func @narrow(%cache: !torch.vtensor<[16,8],f32>, %at: !torch.vtensor<[3],si
   return %s : !torch.vtensor<[3,8],f32>
 }
 
-// Places that are counted from 0, and masks, stay as they are.
+// Places that are counted from 0 or that stand in order, and masks, stay as they are.
 // CHECK-LABEL: func.func @others(
 // CHECK-NOT: torch.aten.where
-func.func @others(%cache: !torch.vtensor<[16,8],f32>, %mask: !torch.vtensor<[16],i1>, %new: !torch.vtensor<[],f32>, %rows: !torch.vtensor<[3,8],f32>) -> !torch.vtensor<[16,8],f32> {
+func.func @others(%cache: !torch.vtensor<[16,8],f32>, %mask: !torch.vtensor<[16],i1>, %new: !torch.vtensor<[],f32>, %rows: !torch.vtensor<[3,8],f32>, %keys: !torch.vtensor<[3],f32>) -> !torch.vtensor<[16,8],f32> {
   %none = torch.constant.none
   %false = torch.constant.bool false
+  %int0 = torch.constant.int 0
   %int3 = torch.constant.int 3
   %masks = torch.prim.ListConstruct %mask : (!torch.vtensor<[16],i1>) -> !torch.list<optional<vtensor>>
   %q = torch.aten.index_put %cache, %masks, %new, %false : !torch.vtensor<[16,8],f32>, !torch.list<optional<vtensor>>, !torch.vtensor<[],f32>, !torch.bool -> !torch.vtensor<[16,8],f32>
   %at = torch.aten.arange %int3, %none, %none, %none, %none : !torch.int, !torch.none, !torch.none, !torch.none, !torch.none -> !torch.vtensor<[3],si64>
   %list = torch.prim.ListConstruct %at : (!torch.vtensor<[3],si64>) -> !torch.list<optional<vtensor>>
   %r = torch.aten.index_put %q, %list, %rows, %false : !torch.vtensor<[16,8],f32>, !torch.list<optional<vtensor>>, !torch.vtensor<[3,8],f32>, !torch.bool -> !torch.vtensor<[16,8],f32>
-  return %r : !torch.vtensor<[16,8],f32>
+  %v, %i = torch.aten.sort %keys, %int0, %false : !torch.vtensor<[3],f32>, !torch.int, !torch.bool -> !torch.vtensor<[3],f32>, !torch.vtensor<[3],si64>
+  %sorted = torch.prim.ListConstruct %i : (!torch.vtensor<[3],si64>) -> !torch.list<optional<vtensor>>
+  %s = torch.aten.index_put %r, %sorted, %rows, %false : !torch.vtensor<[16,8],f32>, !torch.list<optional<vtensor>>, !torch.vtensor<[3,8],f32>, !torch.bool -> !torch.vtensor<[16,8],f32>
+  return %s : !torch.vtensor<[16,8],f32>
 }

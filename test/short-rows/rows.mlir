@@ -94,3 +94,17 @@ func.func @vocabulary(%x: tensor<8x50257xf16>) -> tensor<8xi32> {
   } -> tensor<8xf16>, tensor<8xi32>
   return %r#1 : tensor<8xi32>
 }
+
+// A loop in a body: a thread makes an element.
+// CHECK-LABEL: func.func @running_dispatch_0
+// CHECK-NOT: serial
+// CHECK: linalg.generic {{.*}}thread = [1, 1]
+// CHECK: scf.for
+func.func @running(%x: tensor<4x50257xf32>, %y: tensor<4x50257xf32>, %l: tensor<4xf32>) -> tensor<4x50257xf32> {
+  %r:2 = iree_linalg_ext.scan dimension(1) inclusive(true) ins(%x : tensor<4x50257xf32>) outs(%y, %l : tensor<4x50257xf32>, tensor<4xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %s = arith.addf %a, %b : f32
+    iree_linalg_ext.yield %s : f32
+  } -> tensor<4x50257xf32>, tensor<4xf32>
+  return %r#0 : tensor<4x50257xf32>
+}

@@ -33,19 +33,19 @@ from ...ir import (
 
 # What a thread reads at once, and a workgroup writes at most.
 _THREAD_BYTES, _WORKGROUP_BYTES = 16, 4096
-# Tiles that are looked at.
-_TRIES = 200
+_LOOPS = ("linalg.", "iree_linalg_ext.")
+# Threads that read a line, at least; tiles that are looked at.
+_LINE_LANES, _TRIES = 16, 200
 
 
 def configure(function: ir.Operation, subgroup: int, all_copies: bool) -> None:
     """Configures the dispatch for subgroups of so many threads if it does little but copy a tensor:
     read it by index or, with `all_copies`, store it in another order, with repeats, in another
     type, where a value a row says so, or as it was loaded."""
-    ops = body_ops(function)
-    loops = [op for op in ops if op.name.startswith(("linalg.", "iree_linalg_ext."))]
+    loops = [op for op in body_ops(function) if op.name.startswith(_LOOPS)]
     if not loops:
         if all_copies:
-            _configure_move(ops, subgroup)
+            configure_move(function, subgroup)
         return
     (loop, *others) = loops
     if others or loop.name != "linalg.generic" or "reduction" in iterator_kinds(loop):
@@ -81,8 +81,12 @@ def _sizes(loop: ir.Operation) -> list[int | None]:
     return [sizes[dim] for dim in range(len(written))]
 
 
-def _configure_move(ops: list[ir.Operation], subgroup: int) -> None:
-    """Puts a loop between the op that loads a tensor and the one that stores it."""
+def configure_move(function: ir.Operation, subgroup: int) -> None:
+    """Configures a dispatch that does nothing but load a tensor and store it: puts a loop in
+    between."""
+    ops = body_ops(function)
+    if any(op.name.startswith(_LOOPS) for op in ops):
+        return
     moves = [op for op in ops if op.name.startswith("iree_tensor_ext.dispatch.tensor.")]
     if [op.name.rpartition(".")[2] for op in moves] != ["load", "store"]:
         return
@@ -136,11 +140,21 @@ def _tile(sizes: Sequence[int | None], written: ir.Value, subgroup: int) -> list
     if not is_float(element_type(written)):
         return []
     width = _THREAD_BYTES // element_bytes(written)
+    found: list[list[int]] = []
     for tile in itertools.islice(_tiles(sizes, _WORKGROUP_BYTES // element_bytes(written)), _TRIES):
         threads, rest = divmod(math.prod(tile), width)
         if not rest and threads % subgroup == 0 and math.prod(_thread(tile, width)) == width:
-            return tile
-    return []
+            if not _is_cut_by_threads(tile, width):
+                return tile
+            found.append(tile)
+    return found[0] if found else []
+
+
+def _is_cut_by_threads(tile: Sequence[int], width: int) -> bool:
+    """Whether threads that stand side by side are at the end of one line and the start of the next
+    without a power of two in between, behind which LLVM sees no alignment; or a line is short."""
+    lanes = tile[-1] // width
+    return math.prod(tile[:-1]) > 1 and (lanes & lanes - 1 != 0 or lanes < _LINE_LANES)
 
 
 def _tiles(sizes: Sequence[int | None], most: int) -> Iterator[list[int]]:

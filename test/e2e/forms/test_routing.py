@@ -4,6 +4,7 @@ own ops stand for, at each level."""
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -180,6 +181,59 @@ func.func @main(%a: tensor<40xi32>, %b: tensor<40xf32>) -> (tensor<40xi32>, tens
     assert np.array_equal(first, a[order]) and np.array_equal(second, b[order])
 
 
+def test_long_rows_are_merged() -> None:
+    """Of equal numbers the first comes first, NaN is the largest; along a first dim, of which part
+    is read; and an order of integers whose inverse is written by index, with rows that go there."""
+    x, order, part = (
+        _tensor((6000, 2), "f16"),
+        _tensor((6000, 2), "si64"),
+        _tensor((70, 2), "si64"),
+    )
+    ids, wide, rows = (
+        _tensor((6001,), "si32"),
+        _tensor((6001,), "si64"),
+        _tensor((6001, 3), "f32"),
+    )
+    text = f"""
+func.func @main(%x: {x}, %ids: {ids}, %rows: {rows}) -> ({x}, {part}, {ids}, {wide}, {rows}) {{
+  %zero = torch.constant.int 0
+  %one = torch.constant.int 1
+  %n = torch.constant.int 6001
+  %kept = torch.constant.int 70
+  %no = torch.constant.bool false
+  %yes = torch.constant.bool true
+  %none = torch.constant.none
+  %v, %i = torch.aten.sort %x, %zero, %yes : {x}, !torch.int, !torch.bool -> {x}, {order}
+  %p = torch.aten.slice.Tensor %i, %zero, %zero, %kept, %one : {order}, !torch.int, !torch.int, !torch.int, !torch.int -> {part}
+  %w, %j = torch.aten.sort %ids, %zero, %no : {ids}, !torch.int, !torch.bool -> {ids}, {wide}
+  %e = torch.aten.empty_like %j, %none, %none, %none, %none, %none : {wide}, !torch.none, !torch.none, !torch.none, !torch.none, !torch.none -> {wide}
+  %a = torch.aten.arange %n, %none, %none, %none, %none : !torch.int, !torch.none, !torch.none, !torch.none, !torch.none -> {wide}
+  %l = torch.prim.ListConstruct %j : ({wide}) -> !torch.list<vtensor>
+  %r = torch.aten.index_put %e, %l, %a, %no : {wide}, !torch.list<vtensor>, {wide}, !torch.bool -> {wide}
+  %f = torch.aten.empty_like %rows, %none, %none, %none, %none, %none : {rows}, !torch.none, !torch.none, !torch.none, !torch.none, !torch.none -> {rows}
+  %s = torch.aten.index_put %f, %l, %rows, %no : {rows}, !torch.list<vtensor>, {rows}, !torch.bool -> {rows}
+  return %v, %p, %w, %r, %s : {x}, {part}, {ids}, {wide}, {rows}
+}}"""  # noqa: E501
+    given, numbers = _numbers((6000, 2), "f16"), _numbers((6001,), "si32")
+    given[::97] = np.nan
+    new = np.arange(6001 * 3, dtype=np.float32).reshape(6001, 3)
+    report = Report()
+    binary = compile_text(text, mode="cost", input_type="torch", report=report)
+    assert report.to_text().count("by merges side by side") == 2
+    assert "fallback" not in report.to_text()
+    values, places, ordered, inverse, moved = run_module(binary, [given, numbers, new])
+    key = np.where(np.isnan(given), -np.inf, -given.astype(np.float64))
+    # Behind NaN, but in front of all others, stands infinity.
+    key[np.isposinf(given)] = -1e9
+    wanted = np.argsort(key, axis=0, kind="stable")
+    assert np.array_equal(places, wanted[:70])
+    assert np.array_equal(values, np.take_along_axis(given, wanted, 0), equal_nan=True)
+    order_of = np.argsort(numbers, kind="stable")
+    assert np.array_equal(ordered, numbers[order_of])
+    assert np.array_equal(inverse, np.argsort(order_of))
+    assert np.array_equal(moved, new[np.argsort(order_of)])
+
+
 def _scatter(name: str, shape: tuple[int, ...], index: tuple[int, ...], dim: int, kind: str) -> str:
     x, at, new = _tensor(shape, kind), _tensor(index, "si64"), _tensor(index, kind)
     given, new_type = (f", %new: {new}", new) if name != "scatter.value" else ("", "!torch.float")
@@ -340,17 +394,26 @@ def test_rows_find_what_is_added() -> None:
     assert np.allclose(_run(rewritten, [new, at, x]), wanted, rtol=2e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["f32", "i64"])
-@pytest.mark.parametrize("dim", [0, 1])
-def test_running_sums(dim: int, kind: str) -> None:
-    others = 7 if dim == 0 else 30
-    x, last = f"tensor<30x7x{kind}>", f"tensor<{others}x{kind}>"
-    name, zero = ("arith.addf", "0.0") if kind == "f32" else ("arith.addi", "0")
+@pytest.mark.parametrize(
+    ("shape", "dim", "kind", "unknown"),
+    [
+        ((30, 7), 0, "f32", False),
+        ((30, 7), 1, "i64", False),
+        # In blocks; the last is not full, and there is none before the first.
+        ((3, 777), 1, "f16", False),
+        ((300, 3), 0, "i64", True),
+        ((2, 5, 90), 2, "f32", True),
+    ],
+)
+def test_running_sums(shape: tuple[int, ...], dim: int, kind: str, unknown: bool) -> None:
+    def tensor(sizes: Sequence[int]) -> str:
+        return "tensor<" + "".join(f"{'?' if unknown else x}x" for x in sizes) + f"{kind}>"
+
+    x, last = tensor(shape), tensor([*shape[:dim], *shape[dim + 1 :]])
+    name, zero = ("arith.addi", "0") if kind == "i64" else ("arith.addf", "0.0")
     text = f"""
-func.func @main(%x: {x}) -> {x} {{
+func.func @main(%x: {x}, %e: {x}, %l: {last}) -> {x} {{
   %c = arith.constant {zero} : {kind}
-  %e = tensor.empty() : {x}
-  %l = tensor.empty() : {last}
   %f = linalg.fill ins(%c : {kind}) outs(%l : {last}) -> {last}
   %r:2 = iree_linalg_ext.scan dimension({dim}) inclusive(true) ins(%x : {x}) outs(%e, %f : {x}, {last}) {{
   ^bb0(%a: {kind}, %b: {kind}):
@@ -361,9 +424,9 @@ func.func @main(%x: {x}) -> {x} {{
 }}"""  # noqa: E501
     rewritten = _rewritten(text, "attn-sum-scans")
     assert "iree_linalg_ext.scan" not in rewritten
-    given = (
-        np.random.default_rng(7)
-        .integers(-9, 9, (30, 7))
-        .astype(np.dtype(kind.replace("f", "float").replace("i", "int")))
-    )
-    assert np.array_equal(_run(rewritten, [given]), given.cumsum(dim))
+    numpys: Any = {"f32": np.float32, "f16": np.float16, "i64": np.int64}[kind]
+    given = np.random.default_rng(7).integers(-9, 9, shape).astype(numpys)
+    if kind == "f16":
+        given += np.float16(3)  # Sums to 2331, of which f16 has no odd ones above 2048.
+    out = _run(rewritten, [given, given, given.sum(dim).astype(numpys)])
+    assert np.array_equal(out, given.astype(np.float64).cumsum(dim).astype(numpys))

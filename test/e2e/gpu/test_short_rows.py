@@ -1,5 +1,5 @@
 """Kernels that reduce many short rows in a workgroup, interpreted in numpy: norms of heads in the
-forms that models write."""
+forms that models write; and those that turn short lines."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from iree.compiler.tools import compile_str
 
 import attnpass
 from attnpass import Report
-from attnpass.gpu import short_rows
-from attnpass.passes import PassContext
+from attnpass.gpu import full_workgroups, short_rows
+from attnpass.passes import Pass, PassContext
+from attnpass.report.entries import Record
 
 CUDA = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80", "--iree-opt-level=O2")
 _KINDS = {"f16": (np.float16, 2e-3), "f32": (np.float32, 1e-6)}
@@ -93,15 +94,20 @@ func.func @main(%x: {x}, %w: {w}) -> {out} {{
 
 def _configured(text: str) -> tuple[str, int]:
     """The module with its kernels configured, and how many rows a workgroup takes."""
+    configured, records = _passed(text, short_rows.ShortRows())
+    return configured, int(records[0].details["rows"]) if records else 0
+
+
+def _passed(text: str, kernels: Pass) -> tuple[str, list[Record]]:
+    """The module behind a pass over its kernels, and what that says."""
     at_kernels = compile_str(text, extra_args=[*CUDA, "--compile-to=executable-configurations"])
     report = Report()
     context = ir.Context()
     context.load_all_available_dialects()
     with context:
         module = ir.Module.parse(at_kernels)
-        short_rows.ShortRows().run(module.operation, PassContext(report))
-        records = report.found("fitted")
-        return str(module), records[0].details["rows"] if records else 0
+        kernels.run(module.operation, PassContext(report))
+        return str(module), report.found("fitted")
 
 
 @pytest.mark.parametrize(
@@ -142,6 +148,23 @@ func.func @main(%x: tensor<3x77xf16>, %w: tensor<77xf16>) -> tensor<3x77xf16> {
     x, w = (random.standard_normal(size).astype(np.float16) for size in ((3, 77), 77))
     (found,) = run_gpu_module(lower(configured), [x, w])
     assert np.array_equal(found, x * w)
+
+
+def test_turned_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Taps that lie behind channels are written in front of these, all by one thread."""
+    text = """
+func.func @main(%x: tensor<4x256x9xf16>) -> tensor<4x9x256xf16> {
+  %space = tensor.empty() : tensor<4x9x256xf16>
+  %made = linalg.transpose ins(%x : tensor<4x256x9xf16>) outs(%space : tensor<4x9x256xf16>)
+      permutation = [0, 2, 1]
+  return %made : tensor<4x9x256xf16>
+}"""
+    monkeypatch.setattr(full_workgroups, "_WORKGROUPS", 2)
+    configured, found = _passed(text, full_workgroups.FullWorkgroups())
+    assert [one.details["threads"] for one in found] == [128]
+    x = np.random.default_rng(2).standard_normal((4, 256, 9)).astype(np.float16)
+    (made,) = run_gpu_module(lower(configured), [x])
+    assert np.array_equal(made, x.transpose(0, 2, 1))
 
 
 def _norm(form: str, kind: str, tokens: int, width: int) -> int:

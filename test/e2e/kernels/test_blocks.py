@@ -1,5 +1,5 @@
-"""Whole blocks for a Hopper GPU, compiled as far as `flow`: whose each product, attention, norm
-and cache write is.
+"""Whole blocks for a Hopper GPU, compiled as far as `flow`: whose each product, attention, norm,
+sort and cache write is.
 
 The blocks are those of bench/models/blocks.py, a few hundred wide, with what real ones have:
 grouped queries and rotary embedding, LayerNorm and biases, a static cache that is written.
@@ -102,6 +102,25 @@ def test_kernels_for_few_rows_add_the_residuals_and_multiply_the_gate() -> None:
     reasons = [one["reason"] for one in records if one["op"]["kind"] == "product"]
     done = Counter(reason.partition(", with ")[2] for reason in reasons)
     assert done == {"a residual": 2, "SiLU": 1, "another product's result": 1, "": 3}
+
+
+def test_experts_multiply_the_rows_of_their_groups() -> None:
+    """Qwen3's way for many tokens: the router's product and those with both weights have kernels,
+    rows are put in order by merges, which share a kernel, and nothing compares all pairs of rows,
+    multiplies by all experts or writes row by row."""
+    text, report = compiled("experts")
+    kernels, others = dispatched(text)
+    first, *grouped = kernels
+    assert first.startswith("product_bf16") and grouped == ["product_bf16_grouped_tile256"] * 2
+    rows, experts = 3001 * 2, 8
+    assert not re.search(f"{rows}x(?:1x)?{rows}|{experts}x{rows}x256", text)
+    assert not re.search("scatter|linalg_ext.sort|linalg_ext.scan|optimization_barrier", text)
+    merges = Counter(name for name in others if f"broadcast_{rows}_i32" in name)
+    assert sorted(merges.values()) == [1, 12]
+    found = Counter(map(purpose, others)) - Counter(map(purpose, merges.elements()))
+    assert found <= Counter(reduction=5, elementwise=10), others
+    named = [one["reason"] for one in report["records"] if one["op"]["kind"] == "product"]
+    assert sum("grouped" in reason for reason in named) == 2 and len(named) == 3
 
 
 @pytest.mark.parametrize("name", HEAD_DIMS)
