@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..attention.facts import find_ops
 from ..codegen.kernel import kernels_for
 from ..ir import Refusal, collect, erase, reduces, remove_attributes, set_attribute
 from ..ir.contractions import is_contraction
@@ -138,7 +137,7 @@ def _put(function: ir.Operation, tiles: RowTiles | TallTiles) -> str:
 
 
 class VectorizeProducts(Pass):
-    """Lowers products with a matrix of weights beside attention, on llvm-cpu, to loops in f32, f16
+    """Lowers products with a matrix of weights, on llvm-cpu, to loops in f32, f16
     and bf16, with sums in f32. With up to 16 rows each weight is read once, as it lies; with more,
     or any number, weights are packed in the cache for up to 128 rows. Memory is fetched ahead. What
     is computed behind a product, element by element, stays in its kernel. Kernels that sum up rows,
@@ -151,5 +150,5 @@ class VectorizeProducts(Pass):
     backends = ("llvm-cpu",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        kernels = list(kernels_for(module, "llvm-cpu")) if find_ops(module) else []
+        kernels = list(kernels_for(module, "llvm-cpu"))
         return any([_rewrite_kernel(*each, context.report) for each in kernels])

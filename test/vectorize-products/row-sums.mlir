@@ -11,17 +11,6 @@
 // REPORT-NOT: kernel uneven
 // REPORT-NOT: kernel down
 
-func.func @attention(%q: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
-  %scale = arith.constant 0.25 : f32
-  %e = tensor.empty() : tensor<2x8x16xf32>
-  %r = iree_linalg_ext.attention <indexing_maps = [affine_map<(b, m, n, d, k) -> (b, m, d)>, affine_map<(b, m, n, d, k) -> (b, k, d)>, affine_map<(b, m, n, d, k) -> (b, k, n)>, affine_map<(b, m, n, d, k) -> ()>, affine_map<(b, m, n, d, k) -> (b, m, n)>]>
-      ins(%q, %q, %q, %scale : tensor<2x8x16xf32>, tensor<2x8x16xf32>, tensor<2x8x16xf32>, f32) outs(%e : tensor<2x8x16xf32>) {
-  ^bb0(%s: f32):
-    iree_linalg_ext.yield %s : f32
-  } -> tensor<2x8x16xf32>
-  return %r : tensor<2x8x16xf32>
-}
-
 // CHECK: func.func @norm_dispatch_0_
 // CHECK: #iree_cpu.lowering_config<{{.*}}vector_common_parallel = [1, 0], vector_reduction = [0, 128]>
 // CHECK: #iree_cpu.lowering_config<vector_common_parallel = [1, 0], vector_inner_parallel = [0, 128]>
