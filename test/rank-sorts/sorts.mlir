@@ -9,6 +9,7 @@
 // WHY: finds the places of 16x8 elements by comparisons side by side
 // WHY: finds the places of 2x4096 elements by comparisons side by side
 // WHY: finds the places of 64 elements by comparisons side by side
+// WHY: finds the places of 3x600 elements
 // WHY-NOT: finds the places
 
 // The two largest of eight, as PyTorch's are imported: NaN is in front of all.
@@ -144,4 +145,26 @@ func.func @experts(%x: tensor<64xi32>) -> tensor<64xi64> {
     iree_linalg_ext.yield %c : i1
   } -> tensor<64xi64>
   return %0 : tensor<64xi64>
+}
+
+// -----
+
+// On CPUs long rows are merged: ten times, the last time as far as they are read.
+// CHECK-LABEL: func.func @on_a_cpu(
+// CHECK-COUNT-10: scf.for
+// CHECK-NOT: scf.for
+// CHECK-NOT: "reduction"
+// CHECK: tensor<3x400xi32>
+// CHECK: return
+#cpu = #hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device
+module attributes {hal.device.targets = [#cpu]} {
+func.func @on_a_cpu(%x: tensor<3x600xf32>) -> tensor<3x400xf32> {
+  %s = iree_linalg_ext.sort dimension(1) outs(%x : tensor<3x600xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.cmpf ogt, %a, %b : f32
+    iree_linalg_ext.yield %c : i1
+  } -> tensor<3x600xf32>
+  %r = tensor.extract_slice %s[0, 0] [3, 400] [1, 1] : tensor<3x600xf32> to tensor<3x400xf32>
+  return %r : tensor<3x400xf32>
+}
 }
