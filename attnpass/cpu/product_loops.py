@@ -18,7 +18,14 @@ from iree.compiler import ir
 from ..codegen.kernel import load_of
 from ..ir import Builder, body_names, element_bytes, element_type_name
 from ..ir.contractions import ContractionFacts, read_contraction
-from ..machines.cpu.product_tiles import BLOCK_LINES, LEAST_WEIGHTS, MOST_ROWS, RowTiles
+from ..machines.cpu.product_tiles import (
+    BLOCK_LINES,
+    LEAST_TALL_WEIGHTS,
+    LEAST_TALL_WORK,
+    LEAST_WEIGHTS,
+    MOST_ROWS,
+    RowTiles,
+)
 from .decode_loops import AHEAD_BYTES, LINE_BYTES
 from .vectors import Vectors
 
@@ -145,7 +152,9 @@ def read_tall_product(op: ir.Operation, least_weights: int = LEAST_WEIGHTS) -> R
     if lies not in ((*columns, found.depth), (found.depth, *columns)):
         return None
     weights = _count(sizes[loop] for loop in (*columns, found.depth))
-    return found if weights >= least_weights else None
+    work = weights * _count(sizes[loop] for loop in found.row_loops)
+    is_long = weights >= LEAST_TALL_WEIGHTS and work >= LEAST_TALL_WORK
+    return found if weights >= least_weights or is_long else None
 
 
 def known(size: object) -> int | None:

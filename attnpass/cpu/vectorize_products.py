@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..attention.facts import find_ops
 from ..codegen.kernel import kernels_for
 from ..ir import Refusal, collect, erase, reduces, remove_attributes, set_attribute
 from ..ir.contractions import is_contraction
@@ -21,6 +20,7 @@ from ..report.records import Report
 from .lowering import lower_kernel, lower_vectors, tile, vectorize
 from .product_loops import RowLoops, RowProduct, known, read_row_product, read_tall_product, unfit
 from .row_sums import widen_row_sums
+from .square_steps import square_steps
 from .tall_loops import TallLoops
 from .wide_ops import OPEN_ROWS
 
@@ -32,6 +32,9 @@ def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool
     if not products and (step := widen_row_sums(function, machine.vector_bytes // 4)):
         why = f"sums up its rows by {step} elements at a time"
         report.record(op_of(function), "lowered", why)
+        return True
+    if not products and square_steps(function, machine.vector_bytes // 4):
+        report.record(op_of(function), "lowered", "turns squares of a vector's rows and columns")
         return True
     if len(products) != 1:
         return False
@@ -138,11 +141,12 @@ def _put(function: ir.Operation, tiles: RowTiles | TallTiles) -> str:
 
 
 class VectorizeProducts(Pass):
-    """Lowers products with a matrix of weights beside attention, on llvm-cpu, to loops in f32, f16
+    """Lowers products with a matrix of weights, on llvm-cpu, to loops in f32, f16
     and bf16, with sums in f32. With up to 16 rows each weight is read once, as it lies; with more,
     or any number, weights are packed in the cache for up to 128 rows. Memory is fetched ahead. What
     is computed behind a product, element by element, stays in its kernel. Kernels that sum up rows,
-    as norms do, go by a row and several vectors, in place of 8 rows and one.
+    as norms do, go by a row and several vectors, in place of 8 rows and one; elementwise ones that
+    turn a matrix go by squares (3136 x 192 in f32, one thread of a Zen 3: 0.30 -> 0.12 ms).
     """
 
     name = "attn-vectorize-products"
@@ -151,5 +155,5 @@ class VectorizeProducts(Pass):
     backends = ("llvm-cpu",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        kernels = list(kernels_for(module, "llvm-cpu")) if find_ops(module) else []
+        kernels = list(kernels_for(module, "llvm-cpu"))
         return any([_rewrite_kernel(*each, context.report) for each in kernels])

@@ -22,6 +22,7 @@ from ..ir import (
 )
 from ..ir.rewrite import erase
 from ..ir.views import is_widened_integer
+from ..machines import names_backend
 from ..passes import OpPass
 from .arg_maxima import ComparedRows, counts_along, largest_places
 from .few_largest import order_of_few, runs_of
@@ -65,7 +66,8 @@ class RankSorts(OpPass):
         if not sort.is_pure:
             return ""
         order, way = sort.of_few(), "comparisons"
-        if order is None and is_long(sort.sizes, sort.dim):
+        on_cpu = names_backend(op, "llvm-cpu")
+        if order is None and is_long(sort.sizes, sort.dim, on_cpu):
             order, way = sort.merged(), "merges"
         elif order is None:
             ranks = sort.ranks()

@@ -8,6 +8,7 @@
 // WHY-COUNT-3: is a product of patches with its weights
 // WHY: adds up its 3 taps, channels last
 // WHY: each group is a product of patches
+// WHY: is a product of patches with its weights
 // WHY-NOT: {{is a product of patches|adds up}}
 
 #cuda = #hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device
@@ -101,12 +102,38 @@ func.func @left(%image: tensor<2x8x5xf16>, %w: tensor<16x8x1xf16>, %s: tensor<2x
 
 // -----
 
+// Three pixels of 8 channels are a run. 24 pixels are no whole vectors: the product is stored before
+// its result is turned.
 // CHECK-LABEL: func.func @on_a_cpu(
-// CHECK: linalg.conv_1d_ncw_fcw
-func.func @on_a_cpu(%image: tensor<2x8x5xf16>, %w: tensor<16x8x1xf16>) -> tensor<2x16x5xf32> {
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<2x4x6x3x24xf32>)
+// CHECK: linalg.index 4
+// CHECK: tensor.extract %{{.*}} : tensor<2x6x64xf32>
+// CHECK: linalg.generic {{.*}}"reduction"]} ins(%{{.*}}, %{{.*}} : tensor<48x72xf32>, tensor<64x72xf32>)
+// CHECK: compute_barrier.start
+// CHECK: linalg.transpose {{.*}} permutation = [0, 3, 1, 2]
+// CHECK-NOT: linalg.conv
+#cpu = #hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device
+module attributes {hal.device.targets = [#cpu]} {
+func.func @on_a_cpu(%image: tensor<2x8x6x8xf32>, %w: tensor<64x8x3x3xf32>) -> tensor<2x64x4x6xf32> {
   %zero = arith.constant 0.0 : f32
-  %e = tensor.empty() : tensor<2x16x5xf32>
-  %s = linalg.fill ins(%zero : f32) outs(%e : tensor<2x16x5xf32>) -> tensor<2x16x5xf32>
-  %r = linalg.conv_1d_ncw_fcw {dilations = dense<1> : vector<1xi64>, strides = dense<1> : vector<1xi64>} ins(%image, %w : tensor<2x8x5xf16>, tensor<16x8x1xf16>) outs(%s : tensor<2x16x5xf32>) -> tensor<2x16x5xf32>
-  return %r : tensor<2x16x5xf32>
+  %e = tensor.empty() : tensor<2x64x4x6xf32>
+  %s = linalg.fill ins(%zero : f32) outs(%e : tensor<2x64x4x6xf32>) -> tensor<2x64x4x6xf32>
+  %r = linalg.conv_2d_nchw_fchw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>} ins(%image, %w : tensor<2x8x6x8xf32>, tensor<64x8x3x3xf32>) outs(%s : tensor<2x64x4x6xf32>) -> tensor<2x64x4x6xf32>
+  return %r : tensor<2x64x4x6xf32>
+}
+
+// Few channels, little work, and images that are spread over zeros, of which IREE's loops are faster.
+// CHECK-LABEL: func.func @few_channels(
+// CHECK-COUNT-3: linalg.conv_1d_ncw_fcw
+func.func @few_channels(%image: tensor<1x64x4098xf32>, %three: tensor<3x64x3xf32>, %s: tensor<1x3x4096xf32>, %short: tensor<1x64x6xf32>, %w: tensor<16x64x3xf32>, %t: tensor<1x16x4xf32>, %z: tensor<1x64x4098xf32>, %half: tensor<1x64x2049xf32>, %u: tensor<1x16x4096xf32>) -> (tensor<1x3x4096xf32>, tensor<1x16x4xf32>, tensor<1x16x4096xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %i = linalg.fill ins(%zero : f32) outs(%s : tensor<1x3x4096xf32>) -> tensor<1x3x4096xf32>
+  %r = linalg.conv_1d_ncw_fcw {dilations = dense<1> : vector<1xi64>, strides = dense<1> : vector<1xi64>} ins(%image, %three : tensor<1x64x4098xf32>, tensor<3x64x3xf32>) outs(%i : tensor<1x3x4096xf32>) -> tensor<1x3x4096xf32>
+  %j = linalg.fill ins(%zero : f32) outs(%t : tensor<1x16x4xf32>) -> tensor<1x16x4xf32>
+  %q = linalg.conv_1d_ncw_fcw {dilations = dense<1> : vector<1xi64>, strides = dense<1> : vector<1xi64>} ins(%short, %w : tensor<1x64x6xf32>, tensor<16x64x3xf32>) outs(%j : tensor<1x16x4xf32>) -> tensor<1x16x4xf32>
+  %spread = tensor.insert_slice %half into %z[0, 0, 0] [1, 64, 2049] [1, 1, 2] : tensor<1x64x2049xf32> into tensor<1x64x4098xf32>
+  %k = linalg.fill ins(%zero : f32) outs(%u : tensor<1x16x4096xf32>) -> tensor<1x16x4096xf32>
+  %p = linalg.conv_1d_ncw_fcw {dilations = dense<1> : vector<1xi64>, strides = dense<1> : vector<1xi64>} ins(%spread, %w : tensor<1x64x4098xf32>, tensor<16x64x3xf32>) outs(%k : tensor<1x16x4096xf32>) -> tensor<1x16x4096xf32>
+  return %r, %q, %p : tensor<1x3x4096xf32>, tensor<1x16x4xf32>, tensor<1x16x4096xf32>
+}
 }

@@ -1,5 +1,5 @@
 // Weights that few rows take by index are rows of a gather, with no dims of size one; those of many rows
-// stay, those that take parts of a matrix, and those for CPUs.
+// stay, and those that take parts of a matrix.
 
 // RUN: attn-opt %s --attn-gather-weights --split-input-file --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
@@ -46,12 +46,12 @@ func.func @few(%w: tensor<8x64x32xf16>, %at: tensor<3x2xi64>, %x: tensor<3x32xf1
 
 // -----
 
-// One token: the dim of tokens is left out.
+// One token: the dim of tokens is left out. So it is on CPUs.
 // CHECK-LABEL: func.func @one(
 // CHECK: iree_linalg_ext.gather {{.*}} outs(%{{.*}} : tensor<2x64x32xf32>)
 // CHECK: tensor.expand_shape %{{.*}} into tensor<1x2x64x32xf32>
-#cuda = #hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device
-module attributes {hal.device.targets = [#cuda]} {
+#cpu = #hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device
+module attributes {hal.device.targets = [#cpu]} {
 func.func @one(%w: tensor<8x64x32xf32>, %at: tensor<1x2xi32>, %x: tensor<2x1x64xf32>, %f: tensor<2x1x32xf32>) -> tensor<2x1x32xf32> {
   %e = tensor.empty() : tensor<1x2x64x32xf32>
   %g = linalg.generic {indexing_maps = [affine_map<(a, b, c, d) -> (0, b)>, affine_map<(a, b, c, d) -> (a, b, c, d)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%at : tensor<1x2xi32>) outs(%e : tensor<1x2x64x32xf32>) {

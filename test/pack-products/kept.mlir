@@ -2,11 +2,6 @@
 
 // RUN: attn-opt %s --attn-pack-products --split-input-file | FileCheck %s
 
-#mk = affine_map<(b, m, n, d, k) -> (b, m, d)>
-#kd = affine_map<(b, m, n, d, k) -> (b, k, d)>
-#kn = affine_map<(b, m, n, d, k) -> (b, k, n)>
-#mn = affine_map<(b, m, n, d, k) -> (b, m, n)>
-#none = affine_map<(b, m, n, d, k) -> ()>
 #whole = affine_map<(i, j, k) -> (i, j, k)>
 #column = affine_map<(i, j, k) -> (k)>
 #row = affine_map<(i, j, k) -> (i, j)>
@@ -18,17 +13,6 @@ util.global private @two = #util.uninitialized : tensor<2x512x512xf32>
 util.global private @tiny = #util.uninitialized : tensor<64x64xf32>
 util.global private @held = #util.uninitialized : tensor<512x256xf32>
 util.global private mutable @written : tensor<512x256xf32>
-
-// The library rewrites what stands beside attention.
-func.func @attention(%q: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
-  %scale = arith.constant 0.25 : f32
-  %e = tensor.empty() : tensor<2x8x16xf32>
-  %r = iree_linalg_ext.attention <indexing_maps = [#mk, #kd, #kn, #none, #mn]> ins(%q, %q, %q, %scale : tensor<2x8x16xf32>, tensor<2x8x16xf32>, tensor<2x8x16xf32>, f32) outs(%e : tensor<2x8x16xf32>) {
-  ^bb0(%s: f32):
-    iree_linalg_ext.yield %s : f32
-  } -> tensor<2x8x16xf32>
-  return %r : tensor<2x8x16xf32>
-}
 
 // Weights that are no constants would be copied in each call.
 // CHECK-LABEL: func.func @argument(
@@ -139,29 +123,7 @@ func.func @changing(%x: tensor<256x512xf32>, %f: tensor<256x256xf32>) -> tensor<
 
 // -----
 
-// Without attention nothing is touched.
-module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64", {cpu = "znver4", native_vector_size = 64 : i64}>]> : !hal.device]} {
-util.global private @square = #util.uninitialized : tensor<512x512xf32>
-// CHECK-LABEL: func.func @alone(
-// CHECK-NOT: linalg.pack
-// CHECK: return
-func.func @alone(%x: tensor<1024x512xf32>, %f: tensor<1024x512xf32>) -> tensor<1024x512xf32> {
-  %w = util.global.load @square : tensor<512x512xf32>
-  %zero = arith.constant 0.0 : f32
-  %i = linalg.fill ins(%zero : f32) outs(%f : tensor<1024x512xf32>) -> tensor<1024x512xf32>
-  %p = linalg.matmul ins(%x, %w : tensor<1024x512xf32>, tensor<512x512xf32>) outs(%i : tensor<1024x512xf32>) -> tensor<1024x512xf32>
-  return %p : tensor<1024x512xf32>
-}
-}
-
-// -----
-
 // Registers of 16 bytes were not measured.
-#mk = affine_map<(b, m, n, d, k) -> (b, m, d)>
-#kd = affine_map<(b, m, n, d, k) -> (b, k, d)>
-#kn = affine_map<(b, m, n, d, k) -> (b, k, n)>
-#mn = affine_map<(b, m, n, d, k) -> (b, m, n)>
-#none = affine_map<(b, m, n, d, k) -> ()>
 #whole = affine_map<(i, j, k) -> (i, j, k)>
 #column = affine_map<(i, j, k) -> (k)>
 #row = affine_map<(i, j, k) -> (i, j)>
@@ -169,17 +131,6 @@ module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.execu
 util.global private @square = #util.uninitialized : tensor<512x512xf32>
 util.global private @held = #util.uninitialized : tensor<512x256xf32>
 util.global private mutable @written : tensor<512x256xf32>
-
-// The library rewrites what stands beside attention.
-func.func @attention(%q: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
-  %scale = arith.constant 0.25 : f32
-  %e = tensor.empty() : tensor<2x8x16xf32>
-  %r = iree_linalg_ext.attention <indexing_maps = [#mk, #kd, #kn, #none, #mn]> ins(%q, %q, %q, %scale : tensor<2x8x16xf32>, tensor<2x8x16xf32>, tensor<2x8x16xf32>, f32) outs(%e : tensor<2x8x16xf32>) {
-  ^bb0(%s: f32):
-    iree_linalg_ext.yield %s : f32
-  } -> tensor<2x8x16xf32>
-  return %r : tensor<2x8x16xf32>
-}
 
 // CHECK-LABEL: func.func @narrow(
 // CHECK-NOT: linalg.pack

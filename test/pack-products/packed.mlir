@@ -2,11 +2,6 @@
 
 // RUN: attn-opt %s --attn-pack-products | FileCheck %s
 
-#mk = affine_map<(b, m, n, d, k) -> (b, m, d)>
-#kd = affine_map<(b, m, n, d, k) -> (b, k, d)>
-#kn = affine_map<(b, m, n, d, k) -> (b, k, n)>
-#mn = affine_map<(b, m, n, d, k) -> (b, m, n)>
-#none = affine_map<(b, m, n, d, k) -> ()>
 #whole = affine_map<(i, j, k) -> (i, j, k)>
 #column = affine_map<(i, j, k) -> (k)>
 #row = affine_map<(i, j, k) -> (i, j)>
@@ -14,17 +9,6 @@ module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.execu
 util.global private @shared = #util.uninitialized : tensor<512x256xf32>
 util.global private @held = #util.uninitialized : tensor<512x256xf32>
 util.global private mutable @written : tensor<512x256xf32>
-
-// The library rewrites what stands beside attention.
-func.func @attention(%q: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
-  %scale = arith.constant 0.25 : f32
-  %e = tensor.empty() : tensor<2x8x16xf32>
-  %r = iree_linalg_ext.attention <indexing_maps = [#mk, #kd, #kn, #none, #mn]> ins(%q, %q, %q, %scale : tensor<2x8x16xf32>, tensor<2x8x16xf32>, tensor<2x8x16xf32>, f32) outs(%e : tensor<2x8x16xf32>) {
-  ^bb0(%s: f32):
-    iree_linalg_ext.yield %s : f32
-  } -> tensor<2x8x16xf32>
-  return %r : tensor<2x8x16xf32>
-}
 
 // Weights as (columns, depth), repeated for each sequence; a bias and a sum behind, which an argument joins.
 // CHECK-LABEL: func.func @linear(

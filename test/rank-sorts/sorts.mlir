@@ -11,6 +11,7 @@
 // WHY: finds the places of 64 elements by comparisons side by side
 // WHY: finds the places of 8192 elements by merges side by side
 // WHY: finds the places of 64 elements by comparisons side by side
+// WHY: finds the places of 3x600 elements by merges side by side
 // WHY-NOT: finds the places
 
 // The two largest of eight, as PyTorch's are imported: NaN is in front of all.
@@ -222,4 +223,25 @@ func.func @some_rows(%x: tensor<64xi32>, %rows: tensor<64xf32>, %more: tensor<65
     iree_linalg_ext.yield %w : f32
   } -> tensor<64xf32>
   return %s, %t : tensor<65xf32>, tensor<64xf32>
+}
+
+// -----
+
+// On CPUs rows of 512 and more are merged: ten times.
+// CHECK-LABEL: func.func @on_a_cpu(
+// CHECK-COUNT-10: scf.for
+// CHECK-NOT: scf.for
+// CHECK-NOT: "reduction"
+// CHECK: return
+#cpu = #hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device
+module attributes {hal.device.targets = [#cpu]} {
+func.func @on_a_cpu(%x: tensor<3x600xf32>) -> tensor<3x400xf32> {
+  %s = iree_linalg_ext.sort dimension(1) outs(%x : tensor<3x600xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.cmpf ogt, %a, %b : f32
+    iree_linalg_ext.yield %c : i1
+  } -> tensor<3x600xf32>
+  %r = tensor.extract_slice %s[0, 0] [3, 400] [1, 1] : tensor<3x600xf32> to tensor<3x400xf32>
+  return %r : tensor<3x400xf32>
+}
 }

@@ -2,6 +2,8 @@
 // one that divides by another number, or where nothing is known of the size, stays.
 //
 // RUN: attn-opt %s --attn-split-indices | FileCheck %s
+// RUN: sed 's/"cuda", "cuda-nvptx-fb"/"llvm-cpu", "embedded-elf-x86_64"/' %s | attn-opt --attn-split-indices | FileCheck %s --check-prefixes=CHECK,CPU
+// CPU-NOT: compilation_info
 
 #same = affine_map<(a, b) -> (a, b)>
 module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device]} {

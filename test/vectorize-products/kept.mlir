@@ -8,17 +8,6 @@
 // REPORT-DAG: kernel uneven_dispatch_0_{{.*}} gets no loops of ours: 131 columns are cut into no whole vectors
 // REPORT-DAG: kernel half_vectors_dispatch_0_{{.*}} gets no loops of ours: 136 columns are cut into no whole vectors
 
-func.func @attention(%q: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
-  %scale = arith.constant 0.25 : f32
-  %e = tensor.empty() : tensor<2x8x16xf32>
-  %r = iree_linalg_ext.attention <indexing_maps = [affine_map<(b, m, n, d, k) -> (b, m, d)>, affine_map<(b, m, n, d, k) -> (b, k, d)>, affine_map<(b, m, n, d, k) -> (b, k, n)>, affine_map<(b, m, n, d, k) -> ()>, affine_map<(b, m, n, d, k) -> (b, m, n)>]>
-      ins(%q, %q, %q, %scale : tensor<2x8x16xf32>, tensor<2x8x16xf32>, tensor<2x8x16xf32>, f32) outs(%e : tensor<2x8x16xf32>) {
-  ^bb0(%s: f32):
-    iree_linalg_ext.yield %s : f32
-  } -> tensor<2x8x16xf32>
-  return %r : tensor<2x8x16xf32>
-}
-
 // Sums in 16 bits would be others in f32.
 // CHECK: func.func @halves_dispatch_0_
 // CHECK-SAME: #iree_cpu.pipeline

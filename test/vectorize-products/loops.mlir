@@ -9,17 +9,6 @@
 // REPORT-DAG: kernel tall_dispatch_0_{{.*}} is vector loops of ours, with columns across the lanes
 // REPORT-DAG: kernel wide_dispatch_0_{{.*}} is vector loops of ours, with columns across the lanes
 
-func.func @attention(%q: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
-  %scale = arith.constant 0.25 : f32
-  %e = tensor.empty() : tensor<2x8x16xf32>
-  %r = iree_linalg_ext.attention <indexing_maps = [affine_map<(b, m, n, d, k) -> (b, m, d)>, affine_map<(b, m, n, d, k) -> (b, k, d)>, affine_map<(b, m, n, d, k) -> (b, k, n)>, affine_map<(b, m, n, d, k) -> ()>, affine_map<(b, m, n, d, k) -> (b, m, n)>]>
-      ins(%q, %q, %q, %scale : tensor<2x8x16xf32>, tensor<2x8x16xf32>, tensor<2x8x16xf32>, f32) outs(%e : tensor<2x8x16xf32>) {
-  ^bb0(%s: f32):
-    iree_linalg_ext.yield %s : f32
-  } -> tensor<2x8x16xf32>
-  return %r : tensor<2x8x16xf32>
-}
-
 // Three rows of 512 on the stack, times four columns of halves: 12 sums. A line of the cache is
 // fetched for two vectors of a column. What stands behind is in the kernel.
 // CHECK: func.func @deep_dispatch_0_

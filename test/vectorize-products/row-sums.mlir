@@ -1,5 +1,6 @@
 // Kernels that sum up rows go by a row and eight vectors a step; rows that two vectors do not divide,
-// and sums over another dim than the last, keep IREE's steps.
+// and sums over another dim than the last, keep IREE's steps. Elementwise kernels that turn a matrix go
+// by squares, where these divide it.
 
 // DEFINE: %{cpu} = --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-cpu=x86-64-v4
 // RUN: attn-compile %s %{cpu} --compile-to=executable-configurations --attn-summary 2> %t.txt | FileCheck %s
@@ -8,19 +9,10 @@
 // REPORT-NOT: kernel uneven
 // REPORT-NOT: kernel down
 // REPORT: kernel norm_dispatch_0_{{.*}} sums up its rows by 128 elements at a time
+// REPORT: kernel turned_dispatch_0_{{.*}} turns squares of a vector's rows and columns
 // REPORT-NOT: kernel uneven
 // REPORT-NOT: kernel down
-
-func.func @attention(%q: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
-  %scale = arith.constant 0.25 : f32
-  %e = tensor.empty() : tensor<2x8x16xf32>
-  %r = iree_linalg_ext.attention <indexing_maps = [affine_map<(b, m, n, d, k) -> (b, m, d)>, affine_map<(b, m, n, d, k) -> (b, k, d)>, affine_map<(b, m, n, d, k) -> (b, k, n)>, affine_map<(b, m, n, d, k) -> ()>, affine_map<(b, m, n, d, k) -> (b, m, n)>]>
-      ins(%q, %q, %q, %scale : tensor<2x8x16xf32>, tensor<2x8x16xf32>, tensor<2x8x16xf32>, f32) outs(%e : tensor<2x8x16xf32>) {
-  ^bb0(%s: f32):
-    iree_linalg_ext.yield %s : f32
-  } -> tensor<2x8x16xf32>
-  return %r : tensor<2x8x16xf32>
-}
+// REPORT-NOT: turns squares
 
 // CHECK: func.func @norm_dispatch_0_
 // CHECK: #iree_cpu.lowering_config<{{.*}}vector_common_parallel = [1, 0], vector_reduction = [0, 128]>
@@ -77,4 +69,30 @@ func.func @down(%x: tensor<768x64xf32>) -> tensor<64xf32> {
     linalg.yield %y : f32
   } -> tensor<64xf32>
   return %sum : tensor<64xf32>
+}
+
+// CHECK: func.func @turned_dispatch_0_
+// CHECK: vector_common_parallel = [16, 16]
+func.func @turned(%x: tensor<64x160xf32>, %b: tensor<160xf32>) -> tensor<160x64xf32> {
+  %e = tensor.empty() : tensor<160x64xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(m, n) -> (n, m)>, affine_map<(m, n) -> (m)>, affine_map<(m, n) -> (m, n)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %b : tensor<64x160xf32>, tensor<160xf32>) outs(%e : tensor<160x64xf32>) {
+  ^bb0(%a: f32, %c: f32, %o: f32):
+    %y = arith.mulf %a, %c : f32
+    linalg.yield %y : f32
+  } -> tensor<160x64xf32>
+  return %r : tensor<160x64xf32>
+}
+
+// CHECK: func.func @half_squares_dispatch_0_
+// CHECK: vector_common_parallel = [1, 16]
+func.func @half_squares(%x: tensor<64x168xf32>, %b: tensor<168xf32>) -> tensor<168x64xf32> {
+  %e = tensor.empty() : tensor<168x64xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(m, n) -> (n, m)>, affine_map<(m, n) -> (m)>, affine_map<(m, n) -> (m, n)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %b : tensor<64x168xf32>, tensor<168xf32>) outs(%e : tensor<168x64xf32>) {
+  ^bb0(%a: f32, %c: f32, %o: f32):
+    %y = arith.mulf %a, %c : f32
+    linalg.yield %y : f32
+  } -> tensor<168x64xf32>
+  return %r : tensor<168x64xf32>
 }

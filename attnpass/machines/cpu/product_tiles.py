@@ -17,6 +17,8 @@ from .workgroups import busy, divisors, reached
 MOST_ROWS = 16
 # Weights that are worth a kernel of ours.
 LEAST_WEIGHTS = 1 << 16
+# Fewer weights of more rows, and how many multiplications these are (pixels of convolutions).
+LEAST_TALL_WEIGHTS, LEAST_TALL_WORK = 1 << 12, 1 << 22
 # Columns of a workgroup whose weights lie as (columns, depth), and those that starting one costs.
 DEEP_COLUMNS, STARTING_COLUMNS = (64, 16, 32, 128), 2
 # Of weights that lie as (depth, columns) a line of a workgroup is a piece of memory of its own,

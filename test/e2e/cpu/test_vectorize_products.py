@@ -147,6 +147,8 @@ PRODUCTS = (
     Product("tail_deep", 135, 96, 701, True, "f16", start=-2.0),
     Product("tall", 577, 144, 480, True, "bf16", behind=True),
     Product("tall_wide", 1022, 192, 384, False, "f32", "f16", behind=True),
+    # Few weights of many rows.
+    Product("pixels", 1200, 64, 80, True, behind=True),
     # Few weights, and columns that are no whole vectors.
     Product("small", 2, 64, 128, True, loops=False),
     Product("uneven", 2, 131, 520, False, loops=False),
@@ -410,13 +412,31 @@ func.func @{name}(%x: {x}) -> {r} {{
 """
 
 
-def test_row_sums() -> None:
-    """Rows are summed up in wide steps, whatever their number, type and length."""
+_TURNED = """
+func.func @turned(%x: tensor<64x160xf32>, %b: tensor<160xf32>) -> tensor<160x64xf32> {
+  %e = tensor.empty() : tensor<160x64xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(m, n) -> (n, m)>, affine_map<(m, n) -> (m)>,
+      affine_map<(m, n) -> (m, n)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %b : tensor<64x160xf32>, tensor<160xf32>) outs(%e : tensor<160x64xf32>) {
+  ^bb0(%a: f32, %c: f32, %o: f32):
+    %y = arith.mulf %a, %c : f32
+    linalg.yield %y : f32
+  } -> tensor<160x64xf32>
+  return %r : tensor<160x64xf32>
+}
+"""
+
+
+def test_steps() -> None:
+    """Rows are summed up in wide steps, whatever their number, type and length, and squares of a
+    matrix are turned."""
     cases = {"even": (64, 768, "f32"), "odd": (37, 384, "f16"), "one": (1, 2048, "bf16")}
     report, random = Report(), np.random.default_rng(4)
-    text = ATTENTION + "".join(_norm(name, *case) for name, case in cases.items())
+    text = _TURNED + "".join(_norm(name, *case) for name, case in cases.items())
     vmfb = compile_text(text, mode="cost", flags=["--iree-llvmcpu-target-cpu=host"], report=report)
-    assert len(report.found("lowered")) == len(cases)
+    assert len(report.found("lowered")) == 1 + len(cases)
+    x, b = random.standard_normal((64, 160), np.float32), random.standard_normal(160, np.float32)
+    assert np.array_equal(run_module(vmfb, [x, b], "turned"), x.T * b[:, None])
     for name, (rows, columns, kind) in cases.items():
         x = random.standard_normal((rows, columns), np.float32).astype(TYPES[kind])
         wide = x.astype(np.float64)

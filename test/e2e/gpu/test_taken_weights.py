@@ -1,12 +1,14 @@
-"""Kernels of few rows times weights that are taken by index, interpreted in numpy: both layouts,
-and indices that count from the end."""
+"""Kernels of few rows times weights that are taken by index, those for GPUs interpreted in numpy:
+both layouts, and indices that count from the end."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from gpu_module import lower, run_gpu_module
-from helpers import rel_error
+from helpers import compile_text, rel_error, run_module
 
 import attnpass
 from attnpass import Report
@@ -68,15 +70,26 @@ def test_taken_weights(by_columns: bool, tokens: int) -> None:
     binary = attnpass.compile_str(_text(by_columns, tokens), extra_args=flags, report=report)
     assert "takes its weights as rows of a gather" in report.to_text()
     assert by_columns or "is configured" in report.to_text()
+    assert binary is not None
+    text = binary.decode() if isinstance(binary, bytes) else binary
+    assert _error(by_columns, tokens, lambda given: run_gpu_module(lower(text), given)[0]) < 1e-3
+
+
+@pytest.mark.parametrize("by_columns", [True, False], ids=["nk", "kn"])
+def test_on_a_cpu(by_columns: bool) -> None:
+    report = Report()
+    binary = compile_text(_text(by_columns, _TOKENS), mode="cost", report=report)
+    assert "takes its weights as rows of a gather" in report.to_text()
+    assert _error(by_columns, _TOKENS, lambda given: run_module(binary, given)) < 1e-3
+
+
+def _error(by_columns: bool, tokens: int, run: Callable[[list[np.ndarray]], np.ndarray]) -> float:
     random = np.random.default_rng(0)
     shape = (_EXPERTS, _DEPTH, _COLUMNS)
     weights = random.standard_normal(shape).astype(np.float16)
     x = random.standard_normal((tokens, _DEPTH)).astype(np.float16)
     chosen = np.array([[3, -1], [0, 2], [-5, 3]])[:tokens]
     given = weights.swapaxes(1, 2).copy() if by_columns else weights
-    assert binary is not None
-    text = binary.decode() if isinstance(binary, bytes) else binary
-    out = run_gpu_module(lower(text), [given, chosen, x])[0]
     wide = weights.astype(np.float64)
     wanted = np.einsum("td,tkdh->tkh", x.astype(np.float64), wide[chosen])
-    assert rel_error(out, wanted) < 1e-3
+    return rel_error(run([given, chosen, x]), wanted)

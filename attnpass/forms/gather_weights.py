@@ -1,4 +1,4 @@
-"""attn-gather-weights: weights that a few rows take by index are rows of a gather, for GPUs."""
+"""attn-gather-weights: weights that a few rows take by index are rows of a gather."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ class GatherWeights(OpPass):
     """Makes of a loop that takes matrices by index, `weights[experts]`, which products of up to 8
     rows read, an `iree_linalg_ext.gather` of them.
 
-    IREE 3.13 reads either in the product's kernel. Of the loop it reads element by element, as if
-    neighbours might be anywhere; of the gather 16 bytes at once, where they lie side by side.
+    On GPUs IREE 3.13 reads either in the product's kernel. Of the loop it reads element by element,
+    as if neighbours might be anywhere; of the gather 16 bytes at once, where they lie side by side.
+    On CPUs it copies what the loop takes into memory (2 rows, 4 experts of 16 of 1024 x 512 in f32
+    and back, one thread of a Zen 3: 6.6 -> 1.3 ms).
     """
 
     name = "attn-gather-weights"
-    summary = "GPUs: weights taken by index are read in vectors"
-    backends = ("cuda", "rocm")
+    summary = "weights taken by index are read in vectors"
+    backends = ("cuda", "rocm", "llvm-cpu")
     what = "fitted"
 
     def wanted(self, op: ir.Operation) -> bool:

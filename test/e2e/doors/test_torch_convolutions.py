@@ -1,0 +1,80 @@
+"""Convolutions of PyTorch on a CPU are products of patches, with right numbers."""
+
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from helpers import rel_error
+
+import attnpass
+from attnpass import Report
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+
+# By what the image is: dims behind the channels, channels, and what reads it.
+CONVOLUTIONS = (
+    ((17, 15), 12, lambda: nn.Conv2d(12, 24, 3, padding=1)),
+    ((17, 15), 12, lambda: nn.Conv2d(12, 16, (5, 3), stride=2, padding=(2, 1), bias=False)),
+    ((18, 16), 12, lambda: nn.Conv2d(12, 16, 3, dilation=2)),
+    ((32, 36), 3, lambda: nn.Conv2d(3, 24, 4, stride=4)),
+    ((16, 16), 24, lambda: nn.Conv2d(24, 40, 1)),
+    ((9, 11), 24, lambda: nn.Conv2d(24, 24, 3, padding=1, groups=24)),
+    ((12, 11), 24, lambda: nn.Conv2d(24, 32, 3, padding=1, groups=4)),
+    ((190,), 12, lambda: nn.Conv1d(12, 24, 5, stride=2)),
+    ((6, 9, 7), 8, lambda: nn.Conv3d(8, 16, 3, stride=(1, 2, 1), padding=1)),
+)
+# Those that stay: few channels, and an image that is spread over zeros.
+LEFT = (
+    ((17, 15), 12, lambda: nn.Conv2d(12, 3, 3)),
+    ((9, 8), 12, lambda: nn.ConvTranspose2d(12, 16, 4, 2, 1)),
+)
+
+
+class Convolutions(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.each = nn.ModuleList([make() for *_, make in (*CONVOLUTIONS, *LEFT)])
+
+    def forward(self, *images):
+        # What stands behind, element by element, goes into kernels.
+        return tuple(torch.relu(conv(image)) for conv, image in zip(self.each, images, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("level", "kind", "unknown"),
+    [("O0", "float32", 0), ("O3", "bfloat16", 1), ("O2", "float32", 2)],
+)
+def test_numbers(level: str, kind: str, unknown: int) -> None:
+    """`unknown` dims, of the batch and of the first of the image's, are open."""
+    torch.manual_seed(0)
+    dtype, model, report = getattr(torch, kind), Convolutions().eval(), Report()
+    given = [torch.randn(2, c, *sizes) for sizes, c, _ in (*CONVOLUTIONS, *LEFT)]
+    shapes = None
+    if unknown:
+        batch = torch.export.Dim("batch", min=1, max=64)
+        shapes = (({0: batch} | ({2: torch.export.Dim.AUTO} if unknown > 1 else {}),) * len(given),)
+    images, narrow = [x.to(dtype) for x in given], copy.deepcopy(model).to(dtype)
+    compiled = attnpass.torch.compile(
+        narrow,
+        tuple(images),
+        device="cpu",
+        dynamic_shapes=shapes,
+        report=report,
+        extra_args=[f"--iree-opt-level={level}"],
+    )
+    if unknown:
+        images = [torch.cat([x, x.flip(0)[:1]]) for x in images]
+    with torch.no_grad():
+        results = compiled(*images)
+        wanted = narrow.double()(*(x.double() for x in images))
+    assert not report.found("fallback")
+    said = [one.reason for one in report.found("fitted") if one.pass_name == "attn-conv-products"]
+    # Groups of an unknown batch stay.
+    assert len(said) == len(CONVOLUTIONS) - (unknown > 0), said
+    bound = {"float32": 2e-6, "bfloat16": 8e-3}[kind]
+    for place, (result, right) in enumerate(zip(results, wanted, strict=True)):
+        assert rel_error(result.double().numpy(), right.numpy()) < bound, place

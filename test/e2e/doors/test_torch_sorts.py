@@ -1,0 +1,48 @@
+"""Sorts of long rows on a CPU are PyTorch's stable ones, with ties, NaN, and rows of any length."""
+
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+import pytest
+
+import attnpass
+from attnpass import Report
+
+torch = pytest.importorskip("torch")
+
+
+class Sorts(torch.nn.Module):
+    def forward(self, x, y, z):
+        return (
+            *torch.sort(x, dim=-1, stable=True),
+            *torch.sort(x, dim=-1, stable=True, descending=True),
+            torch.argsort(y, dim=0, stable=True),
+            *torch.topk(z, 300, -1),
+        )
+
+
+@pytest.mark.parametrize(("level", "unknown"), [("O0", False), ("O2", True)])
+def test_sorts(level: str, unknown: bool) -> None:
+    torch.manual_seed(0)
+    # Few different numbers; with NaN and infinities.
+    x = torch.randint(-40, 40, (3, 700)).float() / 8
+    x[0, 13], x[1, ::50], x[2, 7], x[2, 9] = torch.nan, torch.nan, torch.inf, -torch.inf
+    y, z = torch.randint(-(1 << 40), 1 << 40, (513, 2)), torch.randperm(1200).float().view(2, 600)
+    y[100:200] = y[200:300]
+    rows = torch.export.Dim("rows", max=64)
+    shapes = ({0: rows}, None, None) if unknown else None
+    report, flags = Report(), [f"--iree-opt-level={level}"]
+    compiled = attnpass.torch.compile(
+        Sorts(),
+        (x, y, z),
+        device="cpu",
+        dynamic_shapes=shapes,
+        report=report,
+        extra_args=flags,
+    )
+    if unknown:
+        x = torch.cat([x, x.flip(0, 1), -x])
+    assert not report.found("fallback")
+    for place, (got, wanted) in enumerate(zip(compiled(x, y, z), Sorts()(x, y, z), strict=True)):
+        assert torch.equal(got.nan_to_num(999.0), wanted.nan_to_num(999.0)), place
