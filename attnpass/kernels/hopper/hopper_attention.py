@@ -189,7 +189,8 @@ def SLABS(head):
 def SENDS(persistent, q_stages, head, v_head):
     """Whether the memory engine writes results, of one slab: of more it takes up to 4% longer than
     warps do. They have a place beside two blocks of Q, or the one that a single block had."""
-    return persistent and SLABS(v_head) == 1 and (q_stages > 1 or head == v_head)
+    fits = q_stages > 1 or WIDTH(head, 0) == v_head
+    return persistent and SLABS(v_head) == 1 and fits
 
 
 @gluon.constexpr_function
