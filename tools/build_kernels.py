@@ -70,6 +70,8 @@ PIECES = ("first_tile", "tiles", "per_program", "slots")
 LATENT_CONSTANTS = ("key_start", "key_head", "key_row", "rest_start", "rest_head", "rest_row")
 # How many workgroups may divide the keys.
 DIVIDED_PARTS, MASKED_PARTS = (1, 2, 3, 4, 6, 8), (2, 4, 8)
+# Head dims of kernels for few keys.
+SHORT_HEADS = (64, 96, 128)
 
 
 def fields(
@@ -362,6 +364,8 @@ class DividedVariant:
     stages: int
     mask: str = "none"
 
+    source, scratch, threads = "divided.cu", 256, 384
+
     @property
     def name(self) -> str:
         words = [self.element_type, f"d{self.head_dim}", f"by{self.parts}"]
@@ -402,8 +406,52 @@ class DividedVariant:
         )
 
 
+@dataclass(frozen=True)
+class ShortVariant:
+    """A kernel for blocks of 64 rows over few keys, in tiles of `keys`, `stages` of them for each
+    of two warpgroups; its source is CUDA's."""
+
+    element_type: str
+    head_dim: int
+    keys: int = 64
+    stages: int = 3
+
+    source, scratch, threads = "short.cu", 0, 256
+
+    @property
+    def name(self) -> str:
+        return f"short_{self.element_type}_d{self.head_dim}"
+
+    @property
+    def defines(self) -> dict[str, int]:
+        own = {"ELEMENT": int(self.element_type == "bf16"), "HEAD": self.head_dim}
+        return {**own, "KEYS": self.keys, "STAGES": self.stages}
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        return (*CONSTANTS, "heads", *WINDOW_CONSTANTS, *STRIDE_CONSTANTS, "columns", "scale")
+
+    @property
+    def shared_memory(self) -> int:
+        """Bytes of tiles of K and V, of Q, in whole boxes of 64 columns, and sums; aligned."""
+        row = -(-self.head_dim // 64) * 128
+        return 1023 + 2 * self.stages * 2 * self.keys * row + 64 * row + 4096
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return fields(
+            "short",
+            [self.element_type] * 4,
+            (self.head_dim, self.head_dim),
+            keys_multiple=1,
+            rows_per_workgroup=64,
+            keys_per_tile=self.keys,
+        )
+
+
 TritonVariant = Variant | DecodeVariant | CombineVariant
-AnyVariant = TritonVariant | DividedVariant
+CudaVariant = DividedVariant | ShortVariant
+AnyVariant = TritonVariant | CudaVariant
 
 
 def _mask_number(mask: str) -> int:
@@ -419,6 +467,7 @@ def variants() -> list[AnyVariant]:
         *latent_variants(),
         *wide_variants(),
         *divided_variants(),
+        *(ShortVariant(*kind) for kind in itertools.product(("f16", "bf16"), SHORT_HEADS)),
     ]
 
 
@@ -661,7 +710,7 @@ def check(folder: Path, text: str) -> int:
 
 def build(variant: AnyVariant) -> tuple[dict[str, Any], bytes]:
     """The manifest entry and the compressed machine code of one kernel."""
-    made = build_divided(variant) if isinstance(variant, DividedVariant) else build_triton(variant)
+    made = build_cuda(variant) if isinstance(variant, CudaVariant) else build_triton(variant)
     image, scratch, shared, threads, sources = made
     hashed = hashlib.sha256(b"".join(path.read_bytes() for path in sources))
     entry = {
@@ -705,12 +754,12 @@ def build_triton(variant: TritonVariant) -> Made:
     return image, scratch, meta.shared, meta.num_warps * 32, [source]
 
 
-def build_divided(variant: DividedVariant) -> Made:
+def build_cuda(variant: CudaVariant) -> Made:
     folder = KERNELS / "cuda"
-    ptx = build_products.ptx_of("divided.cu", variant.name, variant.defines, folder)
+    ptx = build_products.ptx_of(variant.source, variant.name, variant.defines, folder)
     image = build_products.assemble(variant.name, ptx)
-    sources = [folder / name for name in ("divided.cu", "tma.h", "weights.h")]
-    return image, 256, variant.shared_memory, 384, sources
+    sources = [folder / name for name in (variant.source, "attend.h", "tma.h", "weights.h")]
+    return image, variant.scratch, variant.shared_memory, variant.threads, sources
 
 
 def with_speed(entry: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 // RUN: attn-opt %s --attn-use-kernels="target=sm_80 mode=always" --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=OLDER
 // RUN: attn-opt %s --attn-use-kernels=mode=always --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=UNKNOWN
 
-// A cache of 128 keys is left to IREE, whose one launch is over before the kernels' two; a
+// A cache of 128 keys is left to IREE, whose code is over before any kernel; a
 // prompt is not.
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
@@ -12,9 +12,9 @@
 #s = affine_map<(b, m, n, k1, k2) -> ()>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
-// COST: output kept: decode_f16_d128: about {{[0-9]+}} us instead of {{[0-9]+}}{{.*}}, no win
+// COST: output kept: short_f16_d128: about {{[0-9]+}} us instead of {{[0-9]+}}{{.*}}, no win
 // COST: output kernel: attention_f16_d128
-// NEVER: output kept: decode_f16_d128: {{.*}}, not taken: mode=never
+// NEVER: output kept: short_f16_d128: {{.*}}, not taken: mode=never
 // NEVER: output kept: attention_f16_d128: {{.*}}, not taken: mode=never
 // OLDER: output refused: the kernels need sm_90; the target is cuda sm_80
 // UNKNOWN: output refused: the target is unknown; say target=sm_90 if the module runs on Hopper

@@ -186,10 +186,11 @@ def SLABS(head):
 
 
 @gluon.constexpr_function
-def SENDS(q_stages, head):
-    """Whether the memory engine writes results: where shared memory has room for them beside two
-    blocks of Q, of one slab. With more it takes up to 4% longer than warps do."""
-    return q_stages > 1 and SLABS(head) == 1
+def SENDS(persistent, q_stages, head, v_head):
+    """Whether the memory engine writes results, of one slab: of more it takes up to 4% longer than
+    warps do. They have a place beside two blocks of Q, or the one that a single block had."""
+    fits = q_stages > 1 or WIDTH(head, 0) == v_head
+    return persistent and SLABS(v_head) == 1 and fits
 
 
 @gluon.constexpr_function
@@ -883,7 +884,7 @@ def attend(
         own = batch_heads * group
         rows, keys, mask_stride = place[3], place[4], place[5]
         sent = ()
-        if SENDS(Q_STAGES, V_HEAD):
+        if SENDS(PERSISTENT, Q_STAGES, HEAD, V_HEAD):
             sent = describe_slabs(
                 output, heads // own, own, rows, own_columns(columns, V_HEAD), strides, shared[4]
             )
@@ -914,7 +915,7 @@ def attend(
                 )  # fmt: skip
                 done += 1
                 used += tiles
-        if SENDS(Q_STAGES, V_HEAD):
+        if SENDS(PERSISTENT, Q_STAGES, HEAD, V_HEAD):
             tma.store_wait(0)
         if LAZY and PARTS == 2 and PART == 0:
             # Every turn is taken: a barrier that is left half full would be so at the next use.
@@ -1089,7 +1090,8 @@ def attend_block(
                 out += (scaled(done_out[slab], shrink),)
         if not LAZY:
             packed = carried(weights, dtype, KEYS)
-    if PERSISTENT:
+    SENT: gl.constexpr = SENDS(PERSISTENT, Q_STAGES, HEAD, V_HEAD)
+    if PERSISTENT and not (SENT and Q_STAGES == 1):
         mbarrier.arrive(q_empty.index(q_stage), count=1)
     last = stage_of(used + own_tiles - 1, STAGES)
     mbarrier.wait(v_full.index(last), ((used + own_tiles - 1) // STAGES) & 1)
@@ -1110,10 +1112,14 @@ def attend_block(
     if SINK:
         # Where the sink is far above all scores, infinity: the result is 0.
         sums += gl.exp2(sink_log2 - gl.convert_layout(peak, sums.type.layout))
-    if SENDS(Q_STAGES, V_HEAD):
+    if SENT:
         send_slabs(
             out, sums, sent, of_number(o_tiles, PART), own_head, first_row, V_HEAD, MASK != 0
         )  # fmt: skip
+        if Q_STAGES == 1:
+            # It lies where Q was.
+            tma.store_wait(0)
+            mbarrier.arrive(q_empty.index(q_stage), count=1)
     else:
         for slab in gl.static_range(SLABS(V_HEAD)):
             store_slab(
@@ -1397,10 +1403,12 @@ def attention(
     if CAP:
         scale_log2 = 2.0 * scale_log2 / cap
         cap_log2 = cap * 1.4426950408889634
-    # Where nothing is sent nobody reads these.
+    # Where nothing is sent nobody reads these; else what is sent lies where Q was, or in its own.
     o_tiles = q_tiles
-    if SENDS(Q_STAGES, V_HEAD):
-        o_tiles = tiles_of(output.dtype.element_ty, PARTS, 64, V_HEAD, False)
+    if SENDS(PERSISTENT, Q_STAGES, HEAD, V_HEAD):
+        o_tiles = (q_tiles[0],)
+        if Q_STAGES > 1:
+            o_tiles = tiles_of(output.dtype.element_ty, PARTS, 64, V_HEAD, False)
     # A part is listed for each of its numbers, because each compiled part knows its rows.
     shared = (q_tiles, k_tiles, v_tiles, m_tiles, o_tiles)
     barriers = (q_full, q_empty, k_full, k_empty, v_full, v_empty, m_full, m_empty)

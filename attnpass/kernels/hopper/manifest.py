@@ -42,8 +42,8 @@ class Kernel(DeviceCode):
 
     `kind` is `prefill` (blocks of rows over all keys), `decode` (few rows over a cache; its
     partial results go to a kernel of kind `combine`), `latent` (decode over a cache whose first
-    columns are V), `divided` (blocks of rows, whose keys a `cluster` of workgroups divides) or
-    `combine`. `element_type` is that of the
+    columns are V), `divided` (blocks of rows, whose keys a `cluster` of workgroups divides),
+    `short` (blocks of rows over few keys) or `combine`. `element_type` is that of the
     query, `cache_type` that of K and `value_type` that of V. `head_dims` are those of Q.K and of
     V; kernels that are told how many `columns` there are take fewer, too.
     `v_layout` is `row-major` (keys, head dim) or `transposed`; `mask` is `none`, `causal`,
@@ -112,9 +112,9 @@ class Kernel(DeviceCode):
 
     @property
     def over_cache(self) -> bool:
-        """Whether it compares every key with both limits of a row, and caps scores where it is
-        told to."""
-        return self.kind in ("decode", "latent", "divided")
+        """Whether it compares every key with both limits of a row, and caps scores, if it does,
+        where it is told to."""
+        return self.kind in ("decode", "latent", "divided", "short")
 
     @property
     def combined(self) -> bool:

@@ -37,8 +37,8 @@ from .unseen import mask_may_hide_rows
 
 # Decode kernels read K and V once for each 16 rows: more rows are for prefill kernels.
 _DECODE_ROWS = 64
-# Fewer keys are not divided: no fewer were measured.
-_DIVIDED_KEYS = 256
+# Fewer keys are not divided: no fewer were measured. Of more, few rows are computed faster so.
+_DIVIDED_KEYS, _FEW_ROWS = 256, 16
 # A mask's rows of fewer keys are not filled up: its elements one by one take less than a launch.
 _FILLED_KEYS = 256
 _MOVED_V = Refusal("a V of another layout is no part of the cache")
@@ -191,8 +191,8 @@ def _has_mask(kernel: Kernel, mask: Mask, mask_type: str, placed: MaskPlace | No
     elif kind != "operand" and mask.cap:
         kind = "window"
     capped = kernel.soft_cap == bool(mask.cap) or kernel.over_cache
-    if kernel.kind == "divided" and mask.cap:
-        return False  # It computes caps, but how fast was not measured.
+    if kernel.kind in ("divided", "short") and mask.cap:
+        return False  # The former computes caps, but how fast was not measured.
     return capped and (kernel.mask, kernel.mask_type) == (kind, mask_type)
 
 
@@ -254,7 +254,7 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | Refusal:
         kernels = [k for k in kernels if k.kind != "decode"]
     if rows is None:
         # Most are prompts, of many rows.
-        kernels = [k for k in kernels if k.kind != "divided"]
+        kernels = [k for k in kernels if k.kind not in ("divided", "short")]
     if not kernels:
         return Refusal(f"kernels for {', '.join(wanted)} take up to {_DECODE_ROWS} query rows")
     heads = (facts.extent(facts.k1), facts.extent(facts.n))
@@ -267,7 +267,9 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | Refusal:
     if rows is not None and rows <= _DECODE_ROWS and keys is None:
         # One program would read all keys of a head, however many there are.
         fitting = [k for k in fitting if k.kind != "prefill"]
-    if keys is not None and keys < _DIVIDED_KEYS:
+    if keys is None or (keys >= _DIVIDED_KEYS and rows is not None and rows <= _FEW_ROWS):
+        fitting = [k for k in fitting if k.kind != "short"]
+    elif keys < _DIVIDED_KEYS:
         fitting = [k for k in fitting if k.kind != "divided"]
     if not fitting:
         words = " and ".join(map(str, heads))

@@ -127,7 +127,7 @@ def _workgroups(
     """How many workgroups compute blocks of rows: one a block; as many as run at once where each
     takes one block after the other; or a cluster for a block of the rows that share K and V."""
     kernel = plan.kernel
-    if kernel.kind == "divided":
+    if kernel.kind in ("divided", "short"):
         own_rows = product([inner, plan.repeats, rows])
         blocks = build.size_op("ceildivui", own_rows, kernel.rows_per_workgroup)
         return product([blocks, kernel.cluster]), _kv_heads(build, plan, heads)

@@ -30,6 +30,9 @@ to; a unit test holds this rule against those pairs. In words:
   of a workgroup (head dim 128; 4.9 with 64; two to three times as much with a mask, by the rows
   that have one), or 4.6 TB/s (docs/notes/kernels.md).
 
+- few rows and keys, by a kernel without descriptors: 2 us and, for each wave of blocks of 64 rows,
+  2.4 us and 12.5 ns a key (head dim 128; 1.4 and 8.4 with 64).
+
 - decode over latents (head dims 576 and 512), IREE: 37 TFLOPS. Kernel: 550 TFLOPS of whole blocks
   of rows, or the cache, once, at 4 TB/s; and to add partial results up 1.5 ns a row, or 50 ns for
   each of a row's.
@@ -73,6 +76,10 @@ _NARROW_RATES = {64: 5.3e14, 128: 8.9e14, 256: 1.2e15}
 _KEYS_MASK = 1.8
 # Seconds a key and workgroup, by head dim.
 _DIVIDED_KEY = {64: 4.9e-9, 128: 8.2e-9}
+# Kernels for few keys, by head dim: what a wave of workgroups takes beside its keys, and a key.
+_SHORT_LAUNCH = 2e-6
+_SHORT_WAVE = {64: 1.4e-6, 96: 2.2e-6, 128: 2.4e-6}
+_SHORT_KEY = {64: 8.4e-9, 96: 11.8e-9, 128: 12.5e-9}
 
 
 @dataclass(frozen=True)
@@ -160,6 +167,8 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
         return _latent_seconds(work, kernel, target)
     if kernel.kind == "divided":
         return _divided_seconds(work, kernel, target)
+    if kernel.kind == "short":
+        return _short_seconds(work, kernel, target)
     heads = work.kv_heads * work.group
     blocks = heads * math.ceil(work.rows / kernel.rows_per_workgroup)
     waves = max(blocks / target.compute_units, 1)
@@ -210,15 +219,31 @@ def _divided_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     blocks = work.kv_heads * math.ceil(work.own_rows / kernel.rows_per_workgroup)
     waves = max(blocks / (_CLUSTERS[kernel.cluster] * target.compute_units / 132), 1)
     waves = math.ceil(waves) if work.known else waves
-    # The last block of rows sees the most.
-    keys = min(work.keys, work.keys * work.seen + work.rows / 2)
     a_key = _DIVIDED_KEY[kernel.head_dims[0]]
     if kernel.mask == "operand":
         a_key *= 2 + min(1.0, work.own_rows / kernel.rows_per_workgroup)
     read = work.cache_bytes * work.seen
     reading = read / (_UNEVEN_RATE if kernel.cluster in _UNEVEN and read > _L2_BYTES else 4.6e12)
-    computing = waves * (_DIVIDED_WAVE + a_key * keys / kernel.cluster)
+    computing = waves * (_DIVIDED_WAVE + a_key * _most_keys(work) / kernel.cluster)
     return _DIVIDED_LAUNCH + max(computing, _DIVIDED_WAVE + reading)
+
+
+def _short_seconds(work: Work, kernel: Kernel, target: Target) -> float:
+    """A kernel for few keys: whole waves of workgroups, of which a multiprocessor runs one, and in
+    each two tiles of keys at a time."""
+    blocks = work.kv_heads * math.ceil(work.own_rows / kernel.rows_per_workgroup)
+    waves = max(blocks / target.compute_units, 1)
+    waves = math.ceil(waves) if work.known else waves
+    head, pair = kernel.head_dims[0], 2 * kernel.keys_per_tile
+    keys = math.ceil(_most_keys(work) / pair) * pair
+    computing = waves * (_SHORT_WAVE[head] + _SHORT_KEY[head] * keys)
+    # As of prefill kernels: not timed.
+    return _SHORT_LAUNCH + max(computing, work.seen * work.cache_bytes / 3.5e12)
+
+
+def _most_keys(work: Work) -> float:
+    """What the last block of rows sees, which is the most."""
+    return min(work.keys, work.keys * work.seen + work.rows / 2)
 
 
 def _rate(kernel: Kernel, launches: float) -> float:

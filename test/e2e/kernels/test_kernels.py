@@ -37,7 +37,8 @@ func.func @main(%q: tensor<{heads}x?x{d}x{t}>, %k: tensor<{heads}x?x{d}x{t}>, %v
 def test_files_match_the_manifest(kernel: Kernel) -> None:
     image = kernel.image()
     folder = files(attnpass.kernels.hopper)
-    headers = ["cuda/tma.h", "cuda/weights.h"] if kernel.kind == "divided" else []
+    in_cuda = ("attend.h", "tma.h", "weights.h") if kernel.source.startswith("cuda/") else ()
+    headers = [f"cuda/{name}" for name in in_cuda]
     sources = b"".join(folder.joinpath(name).read_bytes() for name in (kernel.source, *headers))
     assert hashlib.sha256(image).hexdigest() == kernel.hash
     # A changed source needs tools/build_kernels.py to be run again.
@@ -52,7 +53,9 @@ def test_parameters_are_those_that_iree_passes(kernel: Kernel) -> None:
     # EIATTR_KPARAM_INFO (cuobjdump -elf): ordinal and offset of a parameter, its size behind.
     found = re.findall(rb"\x04\x17\x0c\x00(.{12})", image, re.S)
     parameters = sorted(struct.unpack("<4xHHI", entry) for entry in found)
-    pointers = {"prefill": 4, "divided": 4, "decode": 5, "latent": 5, "combine": 3}[kernel.kind]
+    pointers = {"prefill": 4, "divided": 4, "short": 4, "decode": 5, "latent": 5, "combine": 3}[
+        kernel.kind
+    ]
     pointers += (
         (kernel.mask in ("operand", "keys")) + bool(kernel.scratch_per_workgroup) + kernel.sink
     )

@@ -18,35 +18,11 @@
 // Head h of Q reads mask number h / mask_divisor % mask_count, each of (rows, keys), or of (keys)
 // if mask_stride, the distance of its rows, is 0.
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#ifdef __CUDACC_RTC__
-using uint16_t = unsigned short;
-using uint32_t = unsigned int;
-using uint64_t = unsigned long long;
-#else
-#include <stdint.h>
-#endif
-#include "tma.h"
-#include "weights.h"
+#include "attend.h"
 
 #ifndef MASK
 #define MASK 0
 #endif
-#if ELEMENT
-using Element = __nv_bfloat16;
-__device__ inline uint32_t pack(float x, float y) {
-    __nv_bfloat162 two = __floats2bfloat162_rn(x, y);
-    return reinterpret_cast<uint32_t &>(two);
-}
-#else
-using Element = __half;
-__device__ inline uint32_t pack(float x, float y) {
-    __half2 two = __floats2half2_rn(x, y);
-    return reinterpret_cast<uint32_t &>(two);
-}
-#endif
-
 #if MASK == 3
 using Given = signed char;
 #elif MASK == 2
@@ -67,7 +43,6 @@ constexpr int BAR = HEAD + 8;       // floats of a row of partial results; keeps
 constexpr int PARTIAL_BYTES = 64 * BAR * 4;  // of a warpgroup
 constexpr int RESULTS = PARTS * (TURNS ? 2 : 1);  // of a row
 constexpr float LOG2E = 1.4426950408889634f;
-#define NEVER __int_as_float(0xff800000)
 static_assert(ROWS == 64 || ROWS == 128);
 // Partial results lie where Q and the tiles were.
 static_assert(2 * PARTIAL_BYTES <= STAGES * STAGE_BYTES + QUERY_BYTES);
@@ -75,25 +50,10 @@ static_assert(2 * PARTIAL_BYTES <= STAGES * STAGE_BYTES + QUERY_BYTES);
 // take the other one's tile for its own.
 static_assert(TURNS ? STAGES % 2 == 0 && STAGES >= 4 : STAGES >= 2);
 
-__device__ inline float exp2_of(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
 __device__ inline void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
                      : "memory");
 }
-
-// Where an operand lies, in units of 16 bytes.
-struct Strides {
-    int start, batch, head, row;
-    __device__ inline size_t at(int in_batch, int in_head, int in_row) const {
-        return start + static_cast<size_t>(in_batch) * batch + static_cast<size_t>(in_head) * head +
-               static_cast<size_t>(in_row) * row;
-    }
-};
 
 // Writes a descriptor of (batches, heads, keys, columns) in boxes of (1, 1, KEYS, 64) to `there`;
 // by a warp.
@@ -154,27 +114,6 @@ __device__ inline void load(uint32_t to, const char *map, uint32_t barrier, int 
             : "memory");
 }
 
-// Waits until the first of two groups of products is done, whose sums `scores` has.
-__device__ inline void wait_for_first(Accumulators<KEYS> &scores) {
-    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-#pragma unroll
-    for (int each = 0; each < KEYS / 2; ++each)
-        asm volatile("" : "+f"(scores.values[each])::"memory");
-}
-
-// Which keys the two rows see that a thread has: `row - behind` to `row + diagonal`.
-struct Limits {
-    int row[2], behind, diagonal, keys;
-    __device__ inline bool hide(int which, int key) const {
-        return key < row[which] - behind || key > row[which] + diagonal || key >= keys;
-    }
-};
-
-// The largest score of a row so far, and the thread's share of the sum of its weights.
-struct Running {
-    float peak[2], total[2];
-};
-
 #if MASK
 #define MASK_ROWS , const MaskRows &masks
 // The mask's numbers of the two rows that a thread has; null behind the last row.
@@ -234,35 +173,8 @@ __device__ inline void weigh(Accumulators<KEYS> &scores, Running &running, float
 #if MASK
     add_mask(s, masks, key, limits.keys);
 #endif
-    if (bounded) {
-#pragma unroll
-        for (int each = 0; each < KEYS / 2; ++each) {
-            const int at = key + each / 4 * 8 + each % 2, row = each / 2 % 2;
-            if (limits.hide(row, at)) s[each] = NEVER;
-        }
-    }
-#pragma unroll
-    for (int row = 0; row < 2; ++row) {
-        float most = s[2 * row];
-#pragma unroll
-        for (int each = 0; each < KEYS / 2; ++each)
-            if (each / 2 % 2 == row) most = fmaxf(most, s[each]);
-        most = fmaxf(most, __shfl_xor_sync(0xffffffff, most, 1));
-        most = fmaxf(most, __shfl_xor_sync(0xffffffff, most, 2));
-        most = fmaxf(most, running.peak[row]);
-        // Nothing seen yet: all weights are 0.
-        const float base = most == NEVER ? 0.0f : most * factor;
-        shrink[row] = exp2_of(running.peak[row] * factor - base);
-        running.peak[row] = most;
-        float sum = 0;
-#pragma unroll
-        for (int each = 0; each < KEYS / 2; ++each)
-            if (each / 2 % 2 == row) {
-                s[each] = exp2_of(fmaf(s[each], factor, -base));
-                sum += s[each];
-            }
-        running.total[row] = running.total[row] * shrink[row] + sum;
-    }
+    if (bounded) hide_keys(s, limits, key);
+    weights_of(s, running, shrink, factor);
 }
 
 #if MASK
@@ -272,7 +184,6 @@ __device__ inline void weigh(Accumulators<KEYS> &scores, Running &running, float
 #define MASK_POINTER
 #define MASK_NUMBERS
 #endif
-#define STRIDES(name) int name##_start, int name##_batch, int name##_head, int name##_row
 
 extern "C" __global__ void __launch_bounds__(THREADS + 128, 1) __cluster_dims__(PARTS, 1, 1)
     NAME(const Element *query, const Element *key, const Element *value, MASK_POINTER Element *output,
