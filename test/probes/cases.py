@@ -149,11 +149,12 @@ def _scores() -> Probe:
     )
 
 
-def _crossed() -> Probe:
+def _crossed(**more: Any) -> Probe:
     (x,) = random((20, 3))
     sums = x.astype(np.float64).sum(-1)
     wanted = sums[:, None] - sums
-    return Probe(modules.CROSSED, "attn-store-sums", inputs=[x], wanted=lambda: [wanted])
+    name = "attn-store-sums"
+    return Probe(modules.CROSSED, name, inputs=[x], wanted=lambda: [wanted], **more)
 
 
 def _near_keys() -> Probe:
@@ -384,6 +385,15 @@ PROBES = {
     "einsums of any batch and length from ONNX": _einsum(),
     "softmax over unknown keys": _near_keys(),
     "sums read in two orders": _crossed(),
+    "sums read in two orders on a GPU": _crossed(place="interpreted"),
+    "numbers about their mean, for a caller": Probe(
+        modules.CENTERED,
+        "attn-store-sums",
+        FAILED,
+        "compiled",
+        flags=["--iree-opt-level=O2"],
+        error="failed to distribute",
+    ),
     "norms of embeddings that are read again": Probe(
         modules.EMBEDDED,
         "attn-store-gathers",
