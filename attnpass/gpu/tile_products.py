@@ -109,8 +109,8 @@ class TiledProduct:
 
 
 def find(module: ir.Operation) -> Iterator[TiledProduct]:
-    """The products of 16-bit floats under `module` that a kernel with known tiles fits, each
-    described when it is its turn: the one before may have been rewritten."""
+    """The products of floats under `module` that a kernel with known tiles fits, each described
+    when it is its turn: the one before may have been rewritten."""
     for op in collect(module, lambda op: op.name in NAMED):
         product = _describe(op)
         if product is not None:
@@ -122,7 +122,7 @@ def _describe(op: ir.Operation) -> TiledProduct | None:
     if isinstance(positions, Refusal) or facts is None or any(None in dims for dims in positions):
         return None
     kinds = [element_type_name(value) for value in op.operands]
-    if kinds[0] not in ("f16", "bf16") or kinds[1:] != [kinds[0], "f32"]:
+    if kinds[0] not in ("f16", "bf16", "f32") or kinds[1:] != [kinds[0], "f32"]:
         return None
     if filled_with(op.operands[2]) is None:
         return None
@@ -322,7 +322,7 @@ def _elementwise(
 
 @dataclass(frozen=True)
 class TileProducts(TargetPass):
-    """Gives the f16 and bf16 products of a module with attention (its projections) tiles of a
+    """Gives the f16, bf16 and f32 products of a module with attention (its projections) tiles of a
     known size on NVIDIA GPUs where their rows are known at run time alone, or fill no tile.
 
     IREE 3.13 has tensor-core kernels for known sizes only: on an H200 1333 x 4096 x 4096 takes
