@@ -26,13 +26,15 @@ _OPTIONS = (
     ", {gpu_pipeline_options = #iree_gpu.pipeline_options<prefetch_num_stages = 0, "
     "no_reduce_shared_memory_bank_conflicts = false, use_igemm_convolution = false>}"
 )
-_SIDES = (128, 64, 32, 16)
+_HEIGHTS, _WIDTHS = (128, 64, 32, 16), (256, 128, 64, 32, 16)
+# So many rows and fewer are one tile.
+_LOW = 32
 _DEPTHS = (32, 16, 8, 4)
-# A thread's part of the result: so many rows, of columns that lie in a line.
-_ROWS, _COLUMNS = (8, 4, 2), 4
-_LEAST_THREADS, _MOST_THREADS = 64, 256
-# Fewer rows or columns are read at the memory's speed, which IREE's own kernels come nearer to.
-_FEW = 32
+# A thread's part of the result: at most so many rows, of columns that lie in a line.
+_ROWS, _COLUMNS = 8, 4
+_LEAST_THREADS, _MOST_THREADS = 32, 256
+# Of fewer rows IREE has a subgroup for each number of the result.
+_FEW = 5
 # What a workgroup waits in a step, in products of a thread's full part.
 _WAIT = 900
 
@@ -70,7 +72,7 @@ def configuration(facts: ContractionFacts, target: Target) -> dict[str, str] | R
     if not facts.m or not facts.n or not facts.k:
         return Refusal("it is no product of matrices")
     if any(_are_few([facts.sizes[loop] for loop in side]) for side in (facts.m, facts.n)):
-        return Refusal(f"fewer than {_FEW} rows or columns are read at the memory's speed")
+        return Refusal(f"fewer than {_FEW} rows or columns have kernels of IREE's")
     last = facts.kept[-1]
     depth = max(facts.k, key=lambda loop: max(_steps(facts.sizes[loop], _DEPTHS), default=0))
     lines, rows = (facts.n[-1], facts.m[-1]) if last in facts.n else (facts.m[-1], facts.n[-1])
@@ -82,7 +84,9 @@ def configuration(facts: ContractionFacts, target: Target) -> dict[str, str] | R
     if not tiles:
         sizes = (facts.sizes[loop] for loop in (rows, lines, depth))
         words = " x ".join(str(size) if isinstance(size, int) else "?" for size in sizes)
-        return Refusal(f"{words} are no multiples of {_SIDES[-1]} x {_SIDES[-1]} x {_DEPTHS[-1]}")
+        return Refusal(
+            f"{words} are no multiples of {_HEIGHTS[-1]} x {_WIDTHS[-1]} x {_DEPTHS[-1]}"
+        )
     elements = product([facts.sizes[loop] for loop in facts.kept])
     tile = min(tiles, key=lambda tile: _time(tile, elements, target))
     given = {rows: (tile.rows, tile.own[0]), lines: (tile.columns, tile.own[1])}
@@ -104,11 +108,13 @@ def _are_few(sizes: list[Size]) -> bool:
 
 def _tiles(rows: Size, columns: Size, depth: Size) -> list[ThreadTile]:
     """The tiles that divide a product of these sizes."""
-    tall, wide = _steps(rows, _SIDES), _steps(columns, _SIDES)
-    deep = _steps(depth, _DEPTHS)
+    tall, wide = _steps(rows, _HEIGHTS), _steps(columns, _WIDTHS)
+    if isinstance(rows, int) and rows <= _LOW:
+        tall = [rows]
     every = [
         ThreadTile(height, width, step, (own, _COLUMNS))
-        for height, width, step, own in itertools.product(tall, wide, deep[:1], _ROWS)
+        for height, width, step in itertools.product(tall, wide, _steps(depth, _DEPTHS)[:1])
+        for own in range(1, _ROWS + 1)
         if height % own == 0
     ]
     return [tile for tile in every if _LEAST_THREADS <= tile.threads <= _MOST_THREADS]

@@ -115,14 +115,16 @@ WIDE = {
     "mkl,knl->mn": "",
     "mk,kn->nm": "loops are not in the result's order",
     "mbk,nbk->mnb": "the result's last dim is a batch's",
-    "mk,ko->mo": "fewer than 32 rows or columns",
+    "ek,kn->en": "",
+    "dk,kn->dn": "",
+    "fk,kn->fn": "fewer than 5 rows or columns",
     "mk,kp->mp": "64 x 36 x 48 are no multiples of 16 x 16 x 4",
 }
 
 
 @pytest.mark.parametrize(("sums", "level"), pairwise(list(WIDE), ["O0", "O2"]))
 def test_f32_products_in_tiles_of_threads(sums: str, level: str) -> None:
-    sizes = dict(b=2, c=3, m=64, n=96, o=16, p=36, k=48, l=2)
+    sizes = dict(b=2, c=3, m=64, n=96, e=13, p=36, d=7, f=4, k=48, l=2)
     factors, out = sums.split("->")
     parts = [*factors.split(","), out]
     shapes = [tuple(sizes[dim] for dim in part) for part in parts]
