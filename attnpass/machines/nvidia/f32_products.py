@@ -87,7 +87,8 @@ def configuration(facts: ContractionFacts, target: Target) -> dict[str, str] | R
         return Refusal(
             f"{words} are no multiples of {_HEIGHTS[-1]} x {_WIDTHS[-1]} x {_DEPTHS[-1]}"
         )
-    elements = product([facts.sizes[loop] for loop in facts.kept])
+    kept = [facts.sizes[loop] for loop in facts.kept]
+    elements = math.prod(size if isinstance(size, int) else ASSUMED_TILES for size in kept)
     tile = min(tiles, key=lambda tile: _time(tile, elements, target))
     given = {rows: (tile.rows, tile.own[0]), lines: (tile.columns, tile.own[1])}
     loops = range(len(facts.sizes))
@@ -124,8 +125,7 @@ def _steps(size: Size, steps: tuple[int, ...]) -> list[int]:
     return [step for step in steps if isinstance(size, int) and size % step == 0]
 
 
-def _time(tile: ThreadTile, elements: Size, target: Target) -> float:
+def _time(tile: ThreadTile, elements: int, target: Target) -> float:
     """What a product of so many elements takes, relative."""
-    many = elements if isinstance(elements, int) else ASSUMED_TILES * tile.rows * tile.columns
-    on_one = math.ceil(many / (tile.rows * tile.columns) / target.compute_units)
+    on_one = math.ceil(elements / (tile.rows * tile.columns) / target.compute_units)
     return on_one * tile.rows * tile.columns * tile.reads + _WAIT
