@@ -65,7 +65,7 @@ class Configure(TargetPass):
         if target and self.contractions and attends:
             changed |= _configure_products(module, target, target.projections, theirs, report)
         if target:
-            changed |= _configure_products(module, target, target.taken_products, theirs, report)
+            changed |= _configure_products(module, target, target.plain_products, theirs, report)
         return changed
 
 

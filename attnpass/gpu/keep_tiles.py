@@ -1,4 +1,4 @@
-"""attn-keep-tiles: 16-bit products whose rows are tiles of an unknown number keep those tiles."""
+"""attn-keep-tiles: products whose rows are tiles of an unknown number keep those tiles."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import itertools
 from iree.compiler import ir
 
 from ..ir import copied_attributes, element_type_name, put_in_place, ranked_shape
-from ..ir.contractions import is_contraction
+from ..ir.contractions import is_contraction, read_contraction
 from ..passes import OpPass
 
-_KINDS = ("f16", "bf16")
+_KINDS = ("f16", "bf16", "f32")
+# Sizes of f32 products for which attn-configure has tiles: IREE gets others wrong that are named.
+_SIDES, _DEPTH = 16, 4
 
 
 class KeepTiles(OpPass):
@@ -36,9 +38,21 @@ class KeepTiles(OpPass):
             return False
         if any(element_type_name(value) not in _KINDS for value in list(op.operands)[:2]):
             return False
+        if element_type_name(op.operands[0]) == "f32" and not _has_tiles(op):
+            return False
         rows = ranked_shape(op.results[0])[:-1]
         return any(a is None and b is not None for a, b in itertools.pairwise(rows))
 
     def change(self, op: ir.Operation) -> str:
         put_in_place(op, "linalg.contract", copied_attributes(op, "iterator_types"))
         return "its known rows stay apart from its unknown dims"
+
+
+def _has_tiles(op: ir.Operation) -> bool:
+    """Whether the last rows, columns and depth of a product are multiples of tiles'."""
+    facts = read_contraction(op)
+    if facts is None or not (facts.m and facts.n and facts.k):
+        return False
+    pairs = ((facts.m[-1], _SIDES), (facts.n[-1], _SIDES), (facts.k[-1], _DEPTH))
+    sizes = [(facts.sizes[loop], step) for loop, step in pairs]
+    return all(isinstance(size, int) and size % step == 0 for size, step in sizes)

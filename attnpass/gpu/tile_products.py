@@ -49,6 +49,8 @@ from ..passes import PassContext, TargetPass
 TILE = 128
 # A known number of rows that this divides has a kernel; below `TILE` copies cost what they gain.
 _WHOLE = 64
+# Kernels of f32 have tiles of a multiple of `_LEAST` rows, and of `_LOW` and fewer.
+_LEAST, _LOW = 16, 32
 # What the depth and the other matrix's rows or columns must divide by for a kernel.
 _DEPTH, _COLUMNS = 32, 64
 
@@ -109,8 +111,8 @@ class TiledProduct:
 
 
 def find(module: ir.Operation) -> Iterator[TiledProduct]:
-    """The products of 16-bit floats under `module` that a kernel with known tiles fits, each
-    described when it is its turn: the one before may have been rewritten."""
+    """The products of floats under `module` that a kernel with known tiles fits, each described
+    when it is its turn: the one before may have been rewritten."""
     for op in collect(module, lambda op: op.name in NAMED):
         product = _describe(op)
         if product is not None:
@@ -122,7 +124,7 @@ def _describe(op: ir.Operation) -> TiledProduct | None:
     if isinstance(positions, Refusal) or facts is None or any(None in dims for dims in positions):
         return None
     kinds = [element_type_name(value) for value in op.operands]
-    if kinds[0] not in ("f16", "bf16") or kinds[1:] != [kinds[0], "f32"]:
+    if kinds[0] not in ("f16", "bf16", "f32") or kinds[1:] != [kinds[0], "f32"]:
         return None
     if filled_with(op.operands[2]) is None:
         return None
@@ -132,16 +134,17 @@ def _describe(op: ir.Operation) -> TiledProduct | None:
     if len(facts.k) != 1 or not all(own):
         return None
     rows = [_joined(own[side], reads[side][1], result, sizes) for side in (0, 1)]
-    tall = next((side for side in (0, 1) if _fills_no_tile(rows[side], sizes)), None)
+    wide = kinds[0] == "f32"
+    tall = next((side for side in (0, 1) if _fills_no_tile(rows[side], sizes, wide)), None)
     if tall is None:
         return None
     length, columns = total([sizes[loop] for loop in rows[tall]]), own[1 - tall][-1]
-    step = _COLUMNS if isinstance(length, int) else 1
+    step = _COLUMNS if isinstance(length, int) and not wide else 1
     if not (_divides(_DEPTH, sizes[facts.k[0]]) and _divides(step, sizes[columns])):
         return None
     # IREE's kernels are right where the second factor has the result's last dim.
     last = [loop for loop in result if loop in (*own[0], *own[1])][-1]
-    if not is_profitable(length, last in own[tall]):
+    if not (wide or is_profitable(length, last in own[tall])):
         return None
     first, second = reads if last in own[1] else reads[::-1]
     return TiledProduct(op, (first, second), result, sizes, rows[tall], columns, facts.k[0])
@@ -170,9 +173,13 @@ def _joined(
     return tuple(rows)
 
 
-def _fills_no_tile(rows: Sequence[int], sizes: Sequence[Size]) -> bool:
+def _fills_no_tile(rows: Sequence[int], sizes: Sequence[Size], wide: bool) -> bool:
+    """Whether the rows are no tiles of a kernel; those of `wide` products, which IREE multiplies
+    at a tenth of their speed, not even small ones."""
     length = total([sizes[loop] for loop in rows])
-    return not isinstance(length, int) or (length > TILE and length % _WHOLE != 0)
+    if not isinstance(length, int) or (length > TILE and length % _WHOLE != 0):
+        return True
+    return wide and length > _LOW and length % _LEAST != 0
 
 
 def _is_own(loop: int, side: int, reads: Sequence[Read], sizes: Sequence[Size]) -> bool:
@@ -322,7 +329,7 @@ def _elementwise(
 
 @dataclass(frozen=True)
 class TileProducts(TargetPass):
-    """Gives the f16 and bf16 products of a module with attention (its projections) tiles of a
+    """Gives the f16, bf16 and f32 products of a module with attention (its projections) tiles of a
     known size on NVIDIA GPUs where their rows are known at run time alone, or fill no tile.
 
     IREE 3.13 has tensor-core kernels for known sizes only: on an H200 1333 x 4096 x 4096 takes

@@ -102,8 +102,9 @@ class Target:
         """The products of a dispatch's function that have tiles by their size, beside attention."""
         return ()
 
-    def taken_products(self, function: ir.Operation) -> Sequence[Configured]:
-        """The products of few rows there with weights that are taken by index."""
+    def plain_products(self, function: ir.Operation) -> Sequence[Configured]:
+        """The products there that no tensor core multiplies and that have tiles, whether there is
+        attention or not: of f32, and of few rows with weights that are taken by index."""
         return ()
 
     def loops_refusal(self, facts: AttentionFacts) -> str:

@@ -18,7 +18,7 @@ from ..ir import (
     users,
 )
 from ..ir.contractions import is_contraction
-from ..ir.views import WHOLE, below_views, view_of
+from ..ir.views import RESHAPES, WHOLE, below_views, view_of
 from ..passes import OpPass
 from .signed_powers import is_for_cpus
 
@@ -45,6 +45,12 @@ class StoreSums(OpPass):
     squares: their tile would be as long as the longest row there may be. And what a softmax gives,
     where a reduction and others read it (the largest chance of a token, and the choice): IREE has
     no program for GPUs for a softmax's kernel with two results.
+
+    On GPUs, where what stands between two reductions of a row (a norm's centered numbers, a
+    softmax's exponentials) is read outside of their kernel, IREE has it as a second result and no
+    program for it ("failed to distribute"). So what a product or the caller reads stands in memory,
+    and what a norm or softmax gives where a transpose reads it behind a reshape, in front of which
+    IREE moves both.
     """
 
     name = "attn-store-sums"
@@ -56,14 +62,19 @@ class StoreSums(OpPass):
 
     def change(self, op: ir.Operation) -> str:
         if op.name == _SOFTMAX or _divides_by_sum(op):
-            stored = _is_reduced(op) and barrier_behind(op)
+            stored = _is_reduced(op) or (_is_turned(op) and not is_for_cpus(op))
+            stored = stored and barrier_behind(op)
             return "its result is put in memory: a reduction and others read it" if stored else ""
         if not reduces(op) and _is_softmax_shared(op) and barrier_behind(op):
             return "its result is put in memory: a softmax and others read it"
         if not reduces(op) and _is_read_in_parts(op) and barrier_behind(op):
             return "its result is put in memory: an op reads parts of it"
-        if reduces(op) or not is_for_cpus(op):
+        if reduces(op):
             return ""
+        if not is_for_cpus(op):
+            stored = (_is_between(op) and _leaves(op)) or (_is_turned(op) and _ends_norm(op))
+            stored = stored and barrier_behind(op)
+            return "its result is put in memory: no kernel has it beside sums" if stored else ""
         if _is_in_softmax(op) and barrier_behind(op):
             return "its result is put in memory: a softmax or norm over an unknown number reads it"
         stored = _is_shared(op) and barrier_behind(op)
@@ -76,6 +87,59 @@ def _is_reduced(op: ir.Operation) -> bool:
     return len(readers) > 1 and any(
         one.name == "linalg.generic" and reduces(one) and not is_contraction(one) for one in readers
     )
+
+
+def _is_between(op: ir.Operation) -> bool:
+    """Whether an elementwise op reads a reduction, and another reduction reads what it makes."""
+    if not _is_elementwise(op) or not _is_normed(op, op):
+        return False
+    return any(reduces(made) and not is_contraction(made) for made in _sources(op))
+
+
+def _leaves(op: ir.Operation) -> bool:
+    """Whether what reads op stands outside of any kernel of reductions: a product, the caller."""
+    return any(not _may_join(reader) for reader in _readers(op))
+
+
+def _is_turned(op: ir.Operation) -> bool:
+    """Whether a transpose reads what op makes behind a reshape."""
+    return any(
+        use.owner.operation.name in RESHAPES and _is_transposed(use.owner.operation)
+        for use in op.results[0].uses
+    )
+
+
+def _is_transposed(op: ir.Operation) -> bool:
+    readers = (use.owner.operation for use in op.results[0].uses)
+    return any(
+        (reader.name in RESHAPES and _is_transposed(reader))
+        or ((view := view_of(reader)) is not None and not view.keeps_order)
+        for reader in readers
+    )
+
+
+def _ends_norm(op: ir.Operation) -> bool:
+    """Whether op, by elementwise ops, makes its result of what stands between two reductions."""
+    return any(made.name == _SOFTMAX or _is_between(made) for made in (op, *_sources(op)))
+
+
+def _sources(op: ir.Operation) -> Iterator[ir.Operation]:
+    """What makes an elementwise op's operands, below views, by elementwise ops or not."""
+    seen: set[ir.Operation] = set()
+    waiting = [op]
+    while waiting:
+        for value in waiting.pop().operands:
+            made = defining_op(below_views(value, WHOLE))
+            if made is None or made in seen:
+                continue
+            seen.add(made)
+            yield made
+            if _is_elementwise(made):
+                waiting.append(made)
+
+
+def _is_elementwise(op: ir.Operation) -> bool:
+    return op.name == "linalg.generic" and not reduces(op)
 
 
 def _divides_by_sum(op: ir.Operation) -> bool:
@@ -204,7 +268,13 @@ def _is_input(op: ir.Operation) -> bool:
 
 def _is_normed(reader: ir.Operation, source: ir.Operation) -> bool:
     """Whether a reduction follows, by elementwise ops that wait for nothing else."""
-    if reduces(reader):
-        return True
-    behind = [op for op in _readers(reader) if not _needs_other_kernels(op, source)]
-    return any(_is_normed(op, source) for op in behind)
+    seen: set[ir.Operation] = set()
+    waiting = [reader]
+    while waiting:
+        op = waiting.pop()
+        if reduces(op):
+            return True
+        behind = [other for other in _readers(op) if other not in seen]
+        seen.update(behind)
+        waiting += [other for other in behind if not _needs_other_kernels(other, source)]
+    return False

@@ -22,11 +22,22 @@ module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.execut
     } -> tensor<?x128x256xf32>
     return %r : tensor<?x128x256xf32>
   }
-  // f32, whose named products IREE gets wrong.
+  // f32 of sizes that have tiles; of others IREE gets named products wrong.
   // CHECK-LABEL: func.func @f32(
-  // CHECK: linalg.generic
+  // CHECK: linalg.contract
   func.func @f32(%x: tensor<?x128x64xf32>, %w: tensor<64x256xf32>, %o: tensor<?x128x256xf32>) -> tensor<?x128x256xf32> {
     %r = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%x, %w : tensor<?x128x64xf32>, tensor<64x256xf32>) outs(%o : tensor<?x128x256xf32>) {
+    ^bb0(%a: f32, %b: f32, %c: f32):
+      %3 = arith.mulf %a, %b : f32
+      %4 = arith.addf %c, %3 : f32
+      linalg.yield %4 : f32
+    } -> tensor<?x128x256xf32>
+    return %r : tensor<?x128x256xf32>
+  }
+  // CHECK-LABEL: func.func @odd(
+  // CHECK: linalg.generic
+  func.func @odd(%x: tensor<?x128x62xf32>, %w: tensor<62x256xf32>, %o: tensor<?x128x256xf32>) -> tensor<?x128x256xf32> {
+    %r = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%x, %w : tensor<?x128x62xf32>, tensor<62x256xf32>) outs(%o : tensor<?x128x256xf32>) {
     ^bb0(%a: f32, %b: f32, %c: f32):
       %3 = arith.mulf %a, %b : f32
       %4 = arith.addf %c, %3 : f32

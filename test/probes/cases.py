@@ -392,6 +392,14 @@ PROBES = {
     "softmax over unknown keys": _near_keys(),
     "sums read in two orders": _crossed("cpu"),
     "sums read in two orders on CUDA": _crossed("interpreted"),
+    "numbers about their mean, for a caller": Probe(
+        modules.CENTERED,
+        "attn-store-sums",
+        FAILED,
+        "compiled",
+        flags=["--iree-opt-level=O2"],
+        error="failed to distribute",
+    ),
     "norms of embeddings that are read again": Probe(
         modules.EMBEDDED,
         "attn-store-gathers",

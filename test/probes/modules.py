@@ -179,6 +179,37 @@ func.func @main(%x: tensor<20x3xf32>) -> tensor<20x20xf32> {
 }
 """
 
+# Numbers about the mean of their row, and the sums of their squares.
+CENTERED = """
+#ij = affine_map<(i, j) -> (i, j)>
+#i = affine_map<(i, j) -> (i)>
+func.func @main(%x: tensor<512x768xf32>) -> (tensor<512x768xf32>, tensor<512xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %n = arith.constant 768.0 : f32
+  %e = tensor.empty() : tensor<512xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<512xf32>) -> tensor<512xf32>
+  %0 = linalg.generic {indexing_maps = [#ij, #i], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<512x768xf32>) outs(%f : tensor<512xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %a, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<512xf32>
+  %r = tensor.empty() : tensor<512x768xf32>
+  %1 = linalg.generic {indexing_maps = [#ij, #i, #ij], iterator_types = ["parallel", "parallel"]} ins(%x, %0 : tensor<512x768xf32>, tensor<512xf32>) outs(%r : tensor<512x768xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.divf %b, %n : f32
+    %d = arith.subf %a, %m : f32
+    linalg.yield %d : f32
+  } -> tensor<512x768xf32>
+  %2 = linalg.generic {indexing_maps = [#ij, #i], iterator_types = ["parallel", "reduction"]} ins(%1 : tensor<512x768xf32>) outs(%f : tensor<512xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %q = arith.mulf %a, %a : f32
+    %s = arith.addf %q, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<512xf32>
+  return %1, %2 : tensor<512x768xf32>, tensor<512xf32>
+}
+"""
+
 # A softmax over any number of keys, of scores of which a number that is computed hides some.
 NEAR_KEYS = """
 #ij = affine_map<(b, i, j) -> (b, i, j)>

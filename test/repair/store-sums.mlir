@@ -119,7 +119,7 @@ func.func @no_norm(%x: tensor<32x32xf32>, %y: tensor<32x32xf32>) -> (tensor<32x3
 
 // What a norm over an unknown number takes the mean from, which it squares and divides.
 // CHECK-LABEL: func.func @norm(
-// CHECK: %[[CENTERED:.*]] = linalg.generic
+// CHECK: %[[CENTERED:.*]] = linalg.generic {{.*}}"parallel", "parallel"]}
 // CHECK: arith.subf
 // CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[CENTERED]]
 // CHECK: ins(%[[STORED]] :
@@ -309,4 +309,60 @@ func.func @grid(%g: tensor<8x2xf32>, %u: tensor<8x1xf32>) -> tensor<8xf32> {
     linalg.yield %t : f32
   } -> tensor<8xf32>
   return %2 : tensor<8xf32>
+}
+
+// -----
+
+// What stands between two reductions and leaves their kernel has no program on GPUs: the caller reads it,
+// or a transpose behind a reshape, which IREE moves in front of what the norm makes of it. Where nothing
+// but the norm reads it, or the transpose stands alone, it stays.
+#map = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device]} {
+// CHECK-LABEL: func.func @centered(
+// CHECK: %[[CENTERED:.*]] = linalg.generic {{.*}}"parallel", "parallel"]}
+// CHECK: arith.subf
+// CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[CENTERED]]
+// CHECK: linalg.generic {{.*}} ins(%[[STORED]]
+// CHECK-NOT: compute_barrier
+// CHECK: linalg.generic {{.*}} ins(%[[STORED]]
+// CHECK: %[[NORM:.*]] = iree_tensor_ext.compute_barrier.start
+// CHECK: tensor.expand_shape %[[NORM]]
+// CHECK-NOT: compute_barrier
+// CHECK: return
+func.func @centered(%x: tensor<8x32xf32>, %y: tensor<8x32xf32>, %zeros: tensor<8xf32>) -> (tensor<8x32xf32>, tensor<4x2x32xf32>, tensor<32x8xf32>) {
+  %e = tensor.empty() : tensor<8x32xf32>
+  %m = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<8x32xf32>) outs(%zeros : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %t = arith.addf %a, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<8xf32>
+  %c = linalg.generic {indexing_maps = [#map, #row, #map], iterator_types = ["parallel", "parallel"]} ins(%x, %m : tensor<8x32xf32>, tensor<8xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %t = arith.subf %a, %b : f32
+    linalg.yield %t : f32
+  } -> tensor<8x32xf32>
+  %v = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%c : tensor<8x32xf32>) outs(%zeros : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %q = arith.mulf %a, %a : f32
+    %t = arith.addf %q, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<8xf32>
+  %n = linalg.generic {indexing_maps = [#map, #row, #map], iterator_types = ["parallel", "parallel"]} ins(%c, %v : tensor<8x32xf32>, tensor<8xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %t = arith.divf %a, %b : f32
+    linalg.yield %t : f32
+  } -> tensor<8x32xf32>
+  %g = tensor.expand_shape %n [[0, 1], [2]] output_shape [2, 4, 32] : tensor<8x32xf32> into tensor<2x4x32xf32>
+  %s = tensor.empty() : tensor<4x2x32xf32>
+  %r = linalg.transpose ins(%g : tensor<2x4x32xf32>) outs(%s : tensor<4x2x32xf32>) permutation = [1, 0, 2]
+  %l = linalg.generic {indexing_maps = [#map, #row, #map], iterator_types = ["parallel", "parallel"]} ins(%y, %v : tensor<8x32xf32>, tensor<8xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %t = arith.divf %a, %b : f32
+    linalg.yield %t : f32
+  } -> tensor<8x32xf32>
+  %u = tensor.empty() : tensor<32x8xf32>
+  %p = linalg.transpose ins(%l : tensor<8x32xf32>) outs(%u : tensor<32x8xf32>) permutation = [1, 0]
+  return %c, %r, %p : tensor<8x32xf32>, tensor<4x2x32xf32>, tensor<32x8xf32>
+}
 }

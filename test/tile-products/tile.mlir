@@ -1,6 +1,6 @@
-// On NVIDIA GPUs an unknown number of rows of a 16-bit product, or one that fills no tile, becomes
+// On NVIDIA GPUs an unknown number of rows of a product of floats, or one that fills no tile, becomes
 // whole tiles, with the elementwise ops behind it that read nothing else with rows. Few rows or
-// whole tiles of them, f32, odd depths, sums that go on, modules without attention and other targets
+// whole tiles of them, odd depths, sums that go on, modules without attention and other targets
 // stay; so do an odd, known number of columns, except beside an unknown one of rows.
 
 // RUN: attn-opt %s --attn-tile-products=target=sm_80 --remarks 2> %t.txt | FileCheck %s
@@ -15,6 +15,7 @@
 // WHY: contraction at {{.*}}: the unknown number of its rows is viewed as tiles of 128
 // WHY: contraction at {{.*}}: the unknown number of its rows is viewed as tiles of 128
 // WHY: contraction at {{.*}}: its 1576 rows are viewed as tiles of 128
+// WHY: contraction at {{.*}}: the unknown number of its rows is viewed as tiles of 128
 // WHY: contraction at {{.*}}: the unknown number of its rows is viewed as tiles of 128
 // WHY: contraction at {{.*}}: the unknown number of its rows is viewed as tiles of 128
 // WHY-NOT: contraction
@@ -167,9 +168,21 @@ func.func @vocabulary(%x: tensor<?x256xf16>, %w: tensor<256x500xf16>, %bias: ten
   return %r : tensor<?x500xf32>
 }
 
+// CHECK-LABEL: func.func @wide
+// CHECK: linalg.contract {{.*}} : tensor<?x128x256xf32>, tensor<256x512xf32>
+func.func @wide(%x: tensor<?x256xf32>, %w: tensor<256x512xf32>) -> tensor<?x512xf32> {
+  %zero = arith.constant 0.0 : f32
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %x, %c0 : tensor<?x256xf32>
+  %e = tensor.empty(%rows) : tensor<?x512xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<?x512xf32>) -> tensor<?x512xf32>
+  %p = linalg.matmul ins(%x, %w : tensor<?x256xf32>, tensor<256x512xf32>) outs(%z : tensor<?x512xf32>) -> tensor<?x512xf32>
+  return %p : tensor<?x512xf32>
+}
+
 // CHECK-LABEL: func.func @left
 // CHECK-NOT: linalg.contract
-func.func @left(%known: tensor<77x256xf16>, %whole: tensor<192x256xf16>, %single: tensor<?x256xf32>, %deep: tensor<?x250xf16>, %x: tensor<?x256xf16>, %w: tensor<256x512xf16>, %ws: tensor<256x512xf32>, %wd: tensor<250x512xf16>, %wc: tensor<256x500xf16>, %sum: tensor<?x512xf32>) -> (tensor<77x512xf32>, tensor<192x512xf32>, tensor<?x512xf32>, tensor<?x512xf32>, tensor<192x500xf32>, tensor<?x512xf32>) {
+func.func @left(%known: tensor<77x256xf16>, %whole: tensor<192x256xf16>, %deep: tensor<?x250xf16>, %x: tensor<?x256xf16>, %w: tensor<256x512xf16>, %wd: tensor<250x512xf16>, %wc: tensor<256x500xf16>, %sum: tensor<?x512xf32>) -> (tensor<77x512xf32>, tensor<192x512xf32>, tensor<?x512xf32>, tensor<192x500xf32>, tensor<?x512xf32>) {
   %zero = arith.constant 0.0 : f32
   %c0 = arith.constant 0 : index
   %rows = tensor.dim %x, %c0 : tensor<?x256xf16>
@@ -180,14 +193,13 @@ func.func @left(%known: tensor<77x256xf16>, %whole: tensor<192x256xf16>, %single
   %ce = tensor.empty() : tensor<192x500xf32>
   %cz = linalg.fill ins(%zero : f32) outs(%ce : tensor<192x500xf32>) -> tensor<192x500xf32>
   %0 = linalg.matmul ins(%known, %w : tensor<77x256xf16>, tensor<256x512xf16>) outs(%kz : tensor<77x512xf32>) -> tensor<77x512xf32>
-  %1 = linalg.matmul ins(%single, %ws : tensor<?x256xf32>, tensor<256x512xf32>) outs(%z : tensor<?x512xf32>) -> tensor<?x512xf32>
   %2 = linalg.matmul ins(%deep, %wd : tensor<?x250xf16>, tensor<250x512xf16>) outs(%z : tensor<?x512xf32>) -> tensor<?x512xf32>
   %3 = linalg.matmul ins(%whole, %wc : tensor<192x256xf16>, tensor<256x500xf16>) outs(%cz : tensor<192x500xf32>) -> tensor<192x500xf32>
   %4 = linalg.matmul ins(%x, %w : tensor<?x256xf16>, tensor<256x512xf16>) outs(%sum : tensor<?x512xf32>) -> tensor<?x512xf32>
   %we = tensor.empty() : tensor<192x512xf32>
   %wz = linalg.fill ins(%zero : f32) outs(%we : tensor<192x512xf32>) -> tensor<192x512xf32>
   %5 = linalg.matmul ins(%whole, %w : tensor<192x256xf16>, tensor<256x512xf16>) outs(%wz : tensor<192x512xf32>) -> tensor<192x512xf32>
-  return %0, %5, %1, %2, %3, %4 : tensor<77x512xf32>, tensor<192x512xf32>, tensor<?x512xf32>, tensor<?x512xf32>, tensor<192x500xf32>, tensor<?x512xf32>
+  return %0, %5, %2, %3, %4 : tensor<77x512xf32>, tensor<192x512xf32>, tensor<?x512xf32>, tensor<192x500xf32>, tensor<?x512xf32>
 }
 
 func.func @attend(%q: tensor<2x64x64xf16>) -> tensor<2x64x64xf16> {

@@ -10,6 +10,7 @@ configured, and only orders of factors that IREE 3.13 compiles to right numbers.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -89,16 +90,16 @@ _ENDS = 3
 _BODY = {"arith.extf", "arith.mulf", "arith.addf", "linalg.yield"}
 
 
-def find(function: ir.Operation) -> ContractionFacts | None:
-    """The one contraction of a dispatch that has nothing else but elementwise ops behind it; f16
-    or bf16 factors and f32 sums. Factors that are computed on the way (from 8 bits, say) cannot be
-    copied ahead: such a product is left to IREE."""
+def find(function: ir.Operation, kinds: Sequence[str] = ("f16", "bf16")) -> ContractionFacts | None:
+    """The one contraction of a dispatch that has nothing else but elementwise ops behind it; both
+    factors of one of these `kinds`, and f32 sums. Factors that are computed on the way (from 8
+    bits, say) cannot be copied ahead: such a product is left to IREE."""
     found: list[ContractionFacts] = []
     generics: list[ir.Operation] = []
     for op in body_ops(function):
         if op.name in _HARMLESS:
             continue
-        facts = _read(op)
+        facts = _read(op, kinds)
         if facts is not None:
             found.append(facts)
         elif op.name == "linalg.generic" and found:
@@ -176,13 +177,14 @@ def _nanoseconds(tile: ProductTile, facts: ContractionFacts, target: Target) -> 
     return _ENDS * tile.alone + depth / 64 * max(tile.alone, tile.each * on_one)
 
 
-def _read(op: ir.Operation) -> ContractionFacts | None:
-    """The contraction that `op` is, of f16 or bf16 factors whose f32 sums start at a number."""
+def _read(op: ir.Operation, kinds: Sequence[str]) -> ContractionFacts | None:
+    """The contraction that `op` is, of factors of one of `kinds` whose f32 sums start at a
+    number."""
     facts = read_contraction(op)
     if facts is None or not {*body_names(op)} <= _BODY:
         return None
-    kinds = [element_type_name(value) for value in op.operands]
-    if kinds[0] not in ("f16", "bf16") or kinds[1:] != [kinds[0], "f32"]:
+    types = [element_type_name(value) for value in op.operands]
+    if types[0] not in kinds or types[1:] != [types[0], "f32"]:
         return None
     if None in (*facts.left, *facts.right, *facts.result):
         return None

@@ -33,7 +33,7 @@ from ...attention.widening import cast_operands, narrow_operands, wide_type
 from ...ir import Refusal, printed
 from .. import Configured, Family, Target, Worth, widening_seconds
 from ..gpu.lanes import LANES
-from . import configurations, contractions, taken_weights
+from . import configurations, contractions, f32_products, taken_weights
 
 # Multiply-adds of the shape that was measured, head dim 128.
 _MEASURED_WORK = 32 * 4096 * 4096 * (128 + 128)
@@ -107,9 +107,11 @@ class Nvidia(Target):
         facts = contractions.find(function)
         return [] if facts is None else [(facts.op, contractions.configuration(facts, self))]
 
-    def taken_products(self, function: ir.Operation) -> Sequence[Configured]:
-        found = taken_weights.find(function)
-        return [(facts.op, taken_weights.configuration(facts)) for facts in found]
+    def plain_products(self, function: ir.Operation) -> Sequence[Configured]:
+        taken = taken_weights.find(function)
+        found = [(facts.op, taken_weights.configuration(facts)) for facts in taken]
+        facts = None if found else f32_products.find(function)
+        return found if facts is None else [(facts.op, f32_products.configuration(facts, self))]
 
     def decode_refusal(self, facts: AttentionFacts) -> str:
         return configurations.decodes(facts, self)

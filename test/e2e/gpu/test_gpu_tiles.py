@@ -210,7 +210,7 @@ def products() -> bytes:
     vmfb = compile_text(
         text, mode="cost", pipeline="attn-tile-products{target=sm_80}", report=report
     )
-    assert sum("rows is viewed as tiles" in one.reason for one in report.found("fitted")) == 6
+    assert sum("rows is viewed as tiles" in one.reason for one in report.found("fitted")) == 7
     return vmfb
 
 
@@ -233,6 +233,8 @@ def test_products(rows: int) -> None:
     bf16 = [array.astype(ml_dtypes.bfloat16) for array in (x[0], w.T)]
     wanted = bf16[1].astype(np.float64) @ bf16[0].astype(np.float64).T
     assert rel_error(run_module(products(), bf16, "order"), wanted) < 1e-5
+    single = [array.astype(np.float32) for array in (x[0], w)]
+    assert rel_error(run_module(products(), single, "wide"), wide[0]) < 1e-6
     columns, shift = draw(256, 500), draw(500, kind=np.float32)
     got = run_module(products(), [x[0], columns, shift], "vocabulary")
     assert rel_error(got, x[0].astype(np.float64) @ columns.astype(np.float64) + shift) < 1e-5
