@@ -108,3 +108,22 @@ func.func @running(%x: tensor<4x50257xf32>, %y: tensor<4x50257xf32>, %l: tensor<
   } -> tensor<4x50257xf32>, tensor<4xf32>
   return %r#0 : tensor<4x50257xf32>
 }
+
+// A product of few rows has all of them in a workgroup, which reads a row of the weights once.
+// CHECK-LABEL: func.func @product_dispatch_0
+// CHECK: workgroup = [4, 1, 0]
+// TOLD: a workgroup of it multiplies 4 rows by what it reads, not one
+func.func @product(%x: tensor<4x1024xf16>, %w: tensor<257x1024xf16>) -> tensor<4x257xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x257xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x257xf32>) -> tensor<4x257xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<4x1024xf16>, tensor<257x1024xf16>) outs(%f : tensor<4x257xf32>) {
+  ^bb0(%a: f16, %b: f16, %c: f32):
+    %u = arith.extf %a : f16 to f32
+    %v = arith.extf %b : f16 to f32
+    %t = arith.mulf %u, %v : f32
+    %s = arith.addf %c, %t : f32
+    linalg.yield %s : f32
+  } -> tensor<4x257xf32>
+  return %p : tensor<4x257xf32>
+}

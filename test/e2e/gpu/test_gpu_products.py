@@ -138,6 +138,17 @@ def test_f32_products_in_tiles_of_threads(sums: str, level: str) -> None:
     assert WIDE[sums] in found.reason
 
 
+@pytest.mark.parametrize("rows", [2, 3, 4])
+@pytest.mark.parametrize("kind", ["f16", "f32"])
+def test_few_rows_are_one_workgroups(rows: int, kind: str) -> None:
+    left, right = tensor(rows, 128, kind=kind), tensor(65, 128, kind=kind)
+    text = product(("mk", "nk", "mn"), (left, right, tensor(rows, 65)))
+    report = attnpass.Report()
+    shapes: list[tuple[int, ...]] = [(rows, 128), (65, 128)]
+    check(text, shapes, "mk,nk->mn", np.float16 if kind == "f16" else np.float32, "O2", report)
+    assert any(f"multiplies {rows} rows" in one.reason for one in report.records)
+
+
 def check(
     text: str,
     shapes: list[tuple[int, ...]],
