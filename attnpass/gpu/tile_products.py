@@ -50,7 +50,7 @@ TILE = 128
 # A known number of rows that this divides has a kernel; below `TILE` copies cost what they gain.
 _WHOLE = 64
 # Kernels of f32 have tiles of a multiple of `_LEAST` rows, and of `_LOW` and fewer.
-_LEAST, _LOW = 16, 32
+_LEAST, _LOW = 16, 64
 # What the depth and the other matrix's rows or columns must divide by for a kernel.
 _DEPTH, _COLUMNS = 32, 64
 

@@ -26,10 +26,11 @@ _OPTIONS = (
     ", {gpu_pipeline_options = #iree_gpu.pipeline_options<prefetch_num_stages = 0, "
     "no_reduce_shared_memory_bank_conflicts = false, use_igemm_convolution = false>}"
 )
-_HEIGHTS, _WIDTHS = (128, 64, 32, 16), (256, 128, 64, 32, 16)
-# So many rows and fewer are one tile.
-_LOW = 32
+_HEIGHTS, _WIDTHS = (128, 64, 32, 16), (128, 64, 32, 16)
 _DEPTHS = (32, 16, 8, 4)
+# Tiles of so many rows and fewer, which wait for memory: small ones, with as much of it on its way
+# as there can be.
+_LOW, _LOW_HEIGHT, _DEEP = 64, 16, 128
 # A thread's part of the result: at most so many rows, of columns that lie in a line.
 _ROWS, _COLUMNS = 8, 4
 _LEAST_THREADS, _MOST_THREADS = 32, 256
@@ -109,9 +110,9 @@ def _are_few(sizes: list[Size]) -> bool:
 
 def _tiles(rows: Size, columns: Size, depth: Size) -> list[ThreadTile]:
     """The tiles that divide a product of these sizes."""
-    tall, wide = _steps(rows, _HEIGHTS), _steps(columns, _WIDTHS)
     if isinstance(rows, int) and rows <= _LOW:
-        tall = [rows]
+        return _low_tiles(rows, columns, depth)
+    tall, wide = _steps(rows, _HEIGHTS), _steps(columns, _WIDTHS)
     every = [
         ThreadTile(height, width, step, (own, _COLUMNS))
         for height, width, step in itertools.product(tall, wide, _steps(depth, _DEPTHS)[:1])
@@ -119,6 +120,21 @@ def _tiles(rows: Size, columns: Size, depth: Size) -> list[ThreadTile]:
         if height % own == 0
     ]
     return [tile for tile in every if _LEAST_THREADS <= tile.threads <= _MOST_THREADS]
+
+
+def _low_tiles(rows: int, columns: Size, depth: Size) -> list[ThreadTile]:
+    """The tile that divides a product of few rows."""
+    height = max(step for step in range(1, _LOW_HEIGHT + 1) if rows % step == 0)
+    if height < _FEW:
+        height = rows
+    ways = [(16, (2, 2))] if rows <= 2 * _LOW_HEIGHT else [(32, (4, 2)), (16, (2, 2))]
+    width, own = next((way for way in ways if _steps(columns, way[:1])), (0, (1, 1)))
+    if not width:
+        return []
+    if height % own[0]:
+        own = (1, own[1])
+    steps = _steps(depth, (_DEEP, _DEEP // 2, *_DEPTHS))
+    return [ThreadTile(height, width, step, own) for step in steps[:1]]
 
 
 def _steps(size: Size, steps: tuple[int, ...]) -> list[int]:

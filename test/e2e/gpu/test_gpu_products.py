@@ -117,6 +117,9 @@ WIDE = {
     "mbk,nbk->mnb": "the result's last dim is a batch's",
     "ek,kn->en": "",
     "dk,kn->dn": "",
+    "gk,kn->gn": "",
+    "hk,nk->hn": "",
+    "ik,nk->in": "",
     "fk,kn->fn": "fewer than 5 rows or columns",
     "mk,kp->mp": "64 x 36 x 48 are no multiples of 16 x 16 x 4",
 }
@@ -124,7 +127,7 @@ WIDE = {
 
 @pytest.mark.parametrize(("sums", "level"), pairwise(list(WIDE), ["O0", "O2"]))
 def test_f32_products_in_tiles_of_threads(sums: str, level: str) -> None:
-    sizes = dict(b=2, c=3, m=64, n=96, e=13, p=36, d=7, f=4, k=48, l=2)
+    sizes = dict(b=2, c=3, m=64, n=96, e=13, p=36, d=7, f=4, g=29, h=50, i=256, k=48, l=2)
     factors, out = sums.split("->")
     parts = [*factors.split(","), out]
     shapes = [tuple(sizes[dim] for dim in part) for part in parts]
