@@ -12,7 +12,8 @@ from ..passes import OpPass
 _ZEROS, _BORDER, _REFLECTION = range(3)
 _BILINEAR_OR_NEAREST = (0, 1)
 # By how much zeros begin nearer, as a part: rounded, no place lies a whole element outside then.
-_NEARER = {"f64": 2.0**-50, "f32": 2.0**-21, "f16": 2.0**-9, "bf16": 2.0**-6}
+_NEARER = {"f64": 2.0**-50, "f32": 2.0**-21}
+_NARROW = ("f16", "bf16")
 _CODES = {"f64": 7, "f32": 6, "f16": 5, "bf16": 15}
 
 
@@ -40,10 +41,16 @@ class BoundedGrids(OpPass):
             or made.name != "torch.constant.bool"
             or constant_number(mode) not in _BILINEAR_OR_NEAREST
             or len(torch_shape(image.type)) != 4
-            or torch_element(grid.type) not in _NEARER
+            or torch_element(grid.type) not in _CODES
         ):
             return ""
-        kind, build = op.results[0].type, _Grids(op)
+        build = _Grids(op)
+        narrow = None
+        if torch_element(grid.type) in _NARROW:
+            # IREE's import divides in f32 by what it adds in 16 bits.
+            narrow = op.results[0].type
+            image, grid = (build.in_type(value, "f32") for value in (image, grid))
+        kind = torch_tensor(torch_shape(op.results[0].type), torch_element(image.type))
         ends = int(ir.BoolAttr(made.attributes["value"]).value)
         if constant_number(padding) == _ZEROS:
             near = build.near(grid, build.edges(image, grid, 1, ends))
@@ -60,12 +67,18 @@ class BoundedGrids(OpPass):
             result = build.op("aten.grid_sampler", kind, image, grid, mode, padding, corners)
         else:
             return ""
+        if narrow is not None:
+            result = build.in_type(result, torch_element(narrow))
         op.results[0].replace_all_uses_with(result)
         return "reads at places inside its image"
 
 
 class _Grids(TorchBuilder):
     """`TorchBuilder` for grids `[batch, rows, columns, 2]`, from -1 to 1 in x and y."""
+
+    def in_type(self, value: ir.Value, element: str) -> ir.Value:
+        kind = torch_tensor(torch_shape(value.type), element)
+        return self.op("prims.convert_element_type", kind, value, self.number(_CODES[element]))
 
     def edges(self, image: ir.Value, grid: ir.Value, more: int, ends: int) -> ir.Value:
         """For x and y `(size + more) / (size - ends)`: how far from the middle an edge lies, where

@@ -35,3 +35,16 @@ func.func @cubic(%x: !torch.vtensor<[2,3,8,4],f32>, %g: !torch.vtensor<[2,9,4,2]
   %r = torch.aten.grid_sampler %x, %g, %2, %0, %false : !torch.vtensor<[2,3,8,4],f32>, !torch.vtensor<[2,9,4,2],f32>, !torch.int, !torch.int, !torch.bool -> !torch.vtensor<[2,3,9,4],f32>
   return %r : !torch.vtensor<[2,3,9,4],f32>
 }
+
+// 16 bits are widened: IREE's import divides in f32 by what it adds in them.
+// CHECK-LABEL: func.func @narrow(
+// CHECK-COUNT-2: torch.prims.convert_element_type
+// CHECK: torch.aten.grid_sampler {{.*}} -> !torch.vtensor<[2,3,9,4],f32>
+// CHECK: %[[R:.*]] = torch.prims.convert_element_type {{.*}} -> !torch.vtensor<[2,3,9,4],f16>
+// CHECK: return %[[R]]
+func.func @narrow(%x: !torch.vtensor<[2,3,8,4],f16>, %g: !torch.vtensor<[2,9,4,2],f16>) -> !torch.vtensor<[2,3,9,4],f16> {
+  %0 = torch.constant.int 0
+  %false = torch.constant.bool false
+  %r = torch.aten.grid_sampler %x, %g, %0, %0, %false : !torch.vtensor<[2,3,8,4],f16>, !torch.vtensor<[2,9,4,2],f16>, !torch.int, !torch.int, !torch.bool -> !torch.vtensor<[2,3,9,4],f16>
+  return %r : !torch.vtensor<[2,3,9,4],f16>
+}
