@@ -44,8 +44,8 @@ def tell_what_is_missing(module: ir.Operation, report: Report, raises: bool) -> 
         leave_decomposed(sums, report, why, switch="--attn-raise")
     if not sums and not find_ops(module):
         report.note(
-            "no entry point reaches an attention op, and no product reads a softmax: there is "
-            "nothing for the passes to change"
+            "no entry point reaches an attention op, and no product reads a softmax: what passes "
+            "change here is no attention"
         )
 
 
