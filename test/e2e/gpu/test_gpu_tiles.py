@@ -247,3 +247,39 @@ def test_sequences_of_a_known_length() -> None:
     )
     got, _ = run_module(products(), [x, w, x[:, :5]], "sequences")
     assert rel_error(got, x.astype(np.float64) @ w.astype(np.float64)) < 1e-5
+
+
+# Rows and columns of f32 products with weights (n, k): odd rows, a vocabulary, and both.
+WIDE = ((77, 128), (50, 130), (100, 130), (577, 100))
+
+
+def _wide(rows: int, columns: int) -> str:
+    x, w, out = (f"tensor<{a}x{b}xf32>" for a, b in ((rows, 64), (columns, 64), (rows, columns)))
+    maps = ", ".join(f"affine_map<(i, j, k) -> ({dims})>" for dims in ("i, k", "j, k", "i, j"))
+    return f"""
+func.func @of_{rows}_{columns}(%x: {x}, %w: {w}) -> {out} {{
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : {out}
+  %z = linalg.fill ins(%zero : f32) outs(%e : {out}) -> {out}
+  %p = linalg.contract indexing_maps = [{maps}] ins(%x, %w : {x}, {w}) outs(%z : {out}) -> {out}
+  return %p : {out}
+}}
+"""
+
+
+def test_f32_products_without_a_tile() -> None:
+    text = (Path(__file__).parents[2] / "tile-products" / "tile.mlir").read_text()
+    attention = text[text.index("func.func @attend(") :].partition("\n}")[0] + "\n}"
+    report = Report()
+    vmfb = compile_text(
+        "".join(_wide(*sizes) for sizes in WIDE) + attention,
+        mode="cost",
+        pipeline="attn-tile-products{target=sm_80}",
+        report=report,
+    )
+    assert len(report.found("fitted")) == len(WIDE)
+    random = np.random.default_rng(0)
+    for rows, columns in WIDE:
+        x, w = (random.standard_normal((size, 64)).astype(np.float32) for size in (rows, columns))
+        wanted = x.astype(np.float64) @ w.T
+        assert rel_error(run_module(vmfb, [x, w], f"of_{rows}_{columns}"), wanted) < 1e-6
