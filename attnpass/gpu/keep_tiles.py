@@ -8,11 +8,10 @@ from iree.compiler import ir
 
 from ..ir import copied_attributes, element_type_name, put_in_place, ranked_shape
 from ..ir.contractions import is_contraction, read_contraction
+from ..machines.nvidia.f32_products import LEAST_DEPTH, LEAST_SIDE
 from ..passes import OpPass
 
 _KINDS = ("f16", "bf16", "f32")
-# Sizes of f32 products for which attn-configure has tiles: IREE gets others wrong that are named.
-_SIDES, _DEPTH = 16, 4
 
 
 class KeepTiles(OpPass):
@@ -49,10 +48,11 @@ class KeepTiles(OpPass):
 
 
 def _has_tiles(op: ir.Operation) -> bool:
-    """Whether the last rows, columns and depth of a product are multiples of tiles'."""
+    """Whether attn-configure has tiles for a product in f32: IREE gets others wrong that are
+    named."""
     facts = read_contraction(op)
     if facts is None or not (facts.m and facts.n and facts.k):
         return False
-    pairs = ((facts.m[-1], _SIDES), (facts.n[-1], _SIDES), (facts.k[-1], _DEPTH))
+    pairs = ((facts.m[-1], LEAST_SIDE), (facts.n[-1], LEAST_SIDE), (facts.k[-1], LEAST_DEPTH))
     sizes = [(facts.sizes[loop], step) for loop, step in pairs]
     return all(isinstance(size, int) and size % step == 0 for size, step in sizes)

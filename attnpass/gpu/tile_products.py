@@ -4,11 +4,11 @@ IREE 3.13 has tensor-core kernels for known sizes only: where the rows of a proj
 run time alone, it multiplies without matrix instructions. Where their number is known, but odd, its
 kernels are half as fast as those of attn-configure. The rows, those of all sequences where they lie
 one behind the other, become (tiles, `TILE`): the factor that has them is copied into whole tiles,
-and what of the result belongs to no row is cut off. Beside rows of an unknown number an odd number
-of columns (a vocabulary) is filled up, too. The copies leave what they do not fill as it is: each
-element of a product depends on its own row and column only. Elementwise ops that take nothing but
-the product and values without rows (a rounding, a bias) move in front of the cut, where IREE fuses
-them into the product.
+and what of the result belongs to no row is cut off. Beside rows of an unknown number, and in f32,
+whose tiles of threads divide known sizes, too, an odd number of columns (a vocabulary) is filled
+up. The copies leave what they do not fill as it is: each element of a product depends on its own
+row and column only. Elementwise ops that take nothing but the product and values without rows (a
+rounding, a bias) move in front of the cut, where IREE fuses them into the product.
 """
 
 from __future__ import annotations
@@ -44,13 +44,12 @@ from ..ir.contractions import NAMED, read_contraction
 from ..kernels import kernels_in
 from ..layout.rules import Refusal
 from ..layout.rules.loop_nest import loops_of, peel_broadcasts
+from ..machines.nvidia.f32_products import LEAST_SIDE, LOW
 from ..passes import PassContext, TargetPass
 
 TILE = 128
 # A known number of rows that this divides has a kernel; below `TILE` copies cost what they gain.
 _WHOLE = 64
-# Kernels of f32 have tiles of a multiple of `_LEAST` rows, and of `_LOW` and fewer.
-_LEAST, _LOW = 16, 64
 # What the depth and the other matrix's rows or columns must divide by for a kernel.
 _DEPTH, _COLUMNS = 32, 64
 
@@ -179,7 +178,7 @@ def _fills_no_tile(rows: Sequence[int], sizes: Sequence[Size], wide: bool) -> bo
     length = total([sizes[loop] for loop in rows])
     if not isinstance(length, int) or (length > TILE and length % _WHOLE != 0):
         return True
-    return wide and length > _LOW and length % _LEAST != 0
+    return wide and length > LOW and length % LEAST_SIDE != 0
 
 
 def _is_own(loop: int, side: int, reads: Sequence[Read], sizes: Sequence[Size]) -> bool:

@@ -72,7 +72,7 @@ class StoreSums(OpPass):
         if reduces(op):
             return ""
         if not is_for_cpus(op):
-            stored = (_is_between(op) and _leaves(op)) or (_is_turned(op) and _ends_norm(op))
+            stored = (_leaves(op) and _is_between(op)) or (_is_turned(op) and _ends_norm(op))
             stored = stored and barrier_behind(op)
             return "its result is put in memory: no kernel has it beside sums" if stored else ""
         if _is_in_softmax(op) and barrier_behind(op):
@@ -91,9 +91,11 @@ def _is_reduced(op: ir.Operation) -> bool:
 
 def _is_between(op: ir.Operation) -> bool:
     """Whether an elementwise op reads a reduction, and another reduction reads what it makes."""
-    if not _is_elementwise(op) or not _is_normed(op, op):
+    # What leads out of a norm has a reader beside those that lead to its second reduction.
+    if not _is_elementwise(op) or len(users(op.results[0])) < 2:
         return False
-    return any(reduces(made) and not is_contraction(made) for made in _sources(op))
+    sums = any(reduces(made) and not is_contraction(made) for made in _sources(op))
+    return sums and _is_normed(op, op)
 
 
 def _leaves(op: ir.Operation) -> bool:

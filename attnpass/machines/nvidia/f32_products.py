@@ -28,9 +28,11 @@ _OPTIONS = (
 )
 _HEIGHTS, _WIDTHS = (128, 64, 32, 16), (128, 64, 32, 16)
 _DEPTHS = (32, 16, 8, 4)
-# Tiles of so many rows and fewer, which wait for memory: small ones, with as much of it on its way
-# as there can be.
-_LOW, _LOW_HEIGHT, _DEEP = 64, 16, 128
+# Of what rows, columns and depth are multiples where there is a tile.
+LEAST_SIDE, LEAST_DEPTH = _HEIGHTS[-1], _DEPTHS[-1]
+# Any number of rows up to `LOW` has tiles, which wait for memory: small ones, with as much of it on
+# its way as there can be.
+LOW, _LOW_HEIGHT, _DEEP = 64, 16, 128
 # A thread's part of the result: at most so many rows, of columns that lie in a line.
 _ROWS, _COLUMNS = 8, 4
 _LEAST_THREADS, _MOST_THREADS = 32, 256
@@ -85,9 +87,7 @@ def configuration(facts: ContractionFacts, target: Target) -> dict[str, str] | R
     if not tiles:
         sizes = (facts.sizes[loop] for loop in (rows, lines, depth))
         words = " x ".join(str(size) if isinstance(size, int) else "?" for size in sizes)
-        return Refusal(
-            f"{words} are no multiples of {_HEIGHTS[-1]} x {_WIDTHS[-1]} x {_DEPTHS[-1]}"
-        )
+        return Refusal(f"{words} are no multiples of {LEAST_SIDE} x {LEAST_SIDE} x {LEAST_DEPTH}")
     kept = [facts.sizes[loop] for loop in facts.kept]
     elements = math.prod(size if isinstance(size, int) else ASSUMED_TILES for size in kept)
     tile = min(tiles, key=lambda tile: _time(tile, elements, target))
@@ -110,7 +110,7 @@ def _are_few(sizes: list[Size]) -> bool:
 
 def _tiles(rows: Size, columns: Size, depth: Size) -> list[ThreadTile]:
     """The tiles that divide a product of these sizes."""
-    if isinstance(rows, int) and rows <= _LOW:
+    if isinstance(rows, int) and rows <= LOW:
         return _low_tiles(rows, columns, depth)
     tall, wide = _steps(rows, _HEIGHTS), _steps(columns, _WIDTHS)
     every = [
