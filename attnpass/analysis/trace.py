@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from iree.compiler import ir
 
@@ -16,55 +15,46 @@ from ..ir import (
     body_names,
     body_ops,
     concat_dim,
-    defining_op,
     is_ranked_tensor,
     known_attribute,
     module_of,
     ranked_shape,
     symbol_name,
-    yielded,
 )
-from ..ir.bodies import ScalarReader, Scope, read_elementwise
-from ..ir.views import SLICE, WHOLE, DimRun, View, view_of
+from ..ir.bodies import Scope
+from ..ir.expressions import ElementReader
+from ..ir.views import DimRun, View
 from .arithmetic import compute
 from .constants import constant, pattern
 from .values import Indices, Linear, Value
 
-# Programs deeper than this are no masks, and Python's stack ends.
-_DEEPEST = 150
 # A buffer of more is no mask but a weight, and takes seconds to read.
 _MOST_ELEMENTS = 1 << 24
-_VIEWS = (*WHOLE, SLICE, "linalg.broadcast", "tensor.reshape")
-_BARRIERS = {"iree_tensor_ext.compute_barrier.start", "iree_tensor_ext.compute_barrier.end"}
 
 
-class Tracer(ScalarReader["Linear | None", Value]):
-    """Traces values that depend on variables of the given sizes (None: known at run time)."""
+class Tracer(ElementReader["Linear | None", Value]):
+    """Traces values that depend on variables of the given sizes (None: known at run time).
+
+    An index that is None may be any. It becomes a variable of its own: what does not depend on it
+    is found, and a condition that does holds a variable that is no dim of attention.
+    """
+
+    single = Linear(0)
 
     def __init__(self, sizes: Mapping[int, int | None]):
+        super().__init__()
         self._sizes = dict(sizes)
-        self._depth = 0
-        self._known: dict[tuple[ir.Value, Indices], Value | None] = {}
 
-    def element(self, tensor: ir.Value, indices: Indices) -> Value | None:
-        """The element of a tensor at these indices; one that is None may be any.
+    def made(self, op: ir.Operation, value: ir.Value, places: Indices) -> Value | None:
+        places = tuple(
+            self._any(size) if index is None else index
+            for index, size in zip(places, ranked_shape(value), strict=True)
+        )
+        rule = _RULES.get(op.name)
+        return super().made(op, value, places) if rule is None else rule(self, op, places)
 
-        It becomes a variable of its own: what does not depend on it is found, and a condition
-        that does holds a variable that is no dim of attention.
-        """
-        key = (tensor, indices)
-        if key not in self._known:
-            op = defining_op(tensor)
-            rule = None if op is None else getattr(self, f"_{op.name.replace('.', '_')}", None)
-            if op is not None and op.name in (*_VIEWS, *_BARRIERS):
-                rule = self._view if op.name in _VIEWS else self._barrier
-            sizes = ranked_shape(tensor)
-            places = (
-                self._any(size) if index is None else index
-                for index, size in zip(indices, sizes, strict=True)
-            )
-            self._known[key] = self._deeper(rule, op, tuple(places))
-        return self._known[key]
+    def below(self, view: View, places: Indices) -> Indices:
+        return places_below(view, places)
 
     def _any(self, size: int | None) -> Linear:
         if size == 1:
@@ -72,13 +62,6 @@ class Tracer(ScalarReader["Linear | None", Value]):
         variable = min(self._sizes, default=0) - 1
         self._sizes[variable] = size
         return Linear(0, ((variable, 1),))
-
-    def scalar(self, value: ir.Value, scope: Scope[Linear | None, Value]) -> Value | None:
-        """A scalar, where it stands in `scope`."""
-        return self._deeper(super().scalar, value, scope)
-
-    def argument(self, value: ir.Value) -> Value | None:
-        return None
 
     def constant(self, op: ir.Operation) -> Value | None:
         return constant(known_attribute(op, "value")) if op.name == "arith.constant" else None
@@ -95,36 +78,7 @@ class Tracer(ScalarReader["Linear | None", Value]):
             return self.element(op.operands[0], places)
         return compute(op, given, self._sizes)
 
-    def _deeper(self, rule: Callable[..., Value | None] | None, *arguments: Any) -> Value | None:
-        if rule is None or arguments[0] is None or self._depth > _DEEPEST:
-            return None
-        self._depth += 1
-        try:
-            return rule(*arguments)
-        finally:
-            self._depth -= 1
-
-    # Tensors: one rule an operation, named after it.
-
-    def _linalg_generic(self, op: ir.Operation, indices: Indices) -> Value | None:
-        return self.in_body(op, yielded(op), indices)
-
-    def in_body(self, op: ir.Operation, scalar: ir.Value, indices: Indices) -> Value | None:
-        """A scalar in the body of a `linalg.generic`, where it computes the element at these
-        indices of its only result."""
-        made = read_elementwise(op) if len(op.results) == 1 else None
-        if made is None:
-            return None
-        return self.scalar(scalar, Scope.at(made, indices, Linear(0)))
-
-    def _linalg_fill(self, op: ir.Operation, indices: Indices) -> Value | None:
-        return self.scalar(op.operands[0], Scope.outside())
-
-    def _view(self, op: ir.Operation, indices: Indices) -> Value | None:
-        view = view_of(op)
-        if view is None:
-            return None
-        return self.element(view.source, places_below(view, indices))
+    # Tensors: one rule an operation.
 
     def _barrier(self, op: ir.Operation, indices: Indices) -> Value | None:
         return self.element(op.operands[0], indices)
@@ -178,6 +132,16 @@ class Tracer(ScalarReader["Linear | None", Value]):
         if source is None or "is_mutable" in source.attributes:
             return None
         return _held(source, "initial_value", indices)
+
+
+_RULES: dict[str, Callable[[Tracer, ir.Operation, Indices], Value | None]] = {
+    "arith.constant": Tracer._arith_constant,
+    "iree_linalg_ext.scan": Tracer._iree_linalg_ext_scan,
+    "iree_tensor_ext.compute_barrier.end": Tracer._barrier,
+    "iree_tensor_ext.compute_barrier.start": Tracer._barrier,
+    "tensor.concat": Tracer._tensor_concat,
+    "util.global.load": Tracer._util_global_load,
+}
 
 
 def pieces_at(

@@ -91,12 +91,16 @@ class LineReader(ScalarReader[ir.Value | Along, ir.Value]):
     def __init__(self, v: Vectors, width: int):
         self.v, self.width = v, width
 
+    @property
+    def single(self) -> ir.Value:
+        return self.v.number(0)
+
     def element(self, value: ir.Value, places: Sequence[ir.Value | Along]) -> ir.Value | None:
         """Elements of a tensor from these places on, along the dim whose place is that of lanes,
         floats in f32; the same one in all lanes where none is."""
         v, made = self.v, read_elementwise(defining_op(value))
         if made is not None:
-            return self.scalar(made.scalar, Scope.at(made, places, v.number(0)))
+            return self.scalar(made.scalar, self.scope(made, places))
         dims = [dim for dim, place in enumerate(places) if isinstance(place, Along)]
         starts = [place.start if isinstance(place, Along) else place for place in places]
         if dims:
@@ -105,15 +109,9 @@ class LineReader(ScalarReader[ir.Value | Along, ir.Value]):
             read = v.spread(v.build.extract(value, starts), self.width)
         return v.wide(read) if isinstance(element_type(value), ir.FloatType) else read
 
-    def argument(self, value: ir.Value) -> ir.Value | None:
-        return None
-
     def constant(self, op: ir.Operation) -> ir.Value | None:
         number = constant_number(op.results[0])
         return None if number is None else self.v.build.splat(number, self.kind(op.results[0]))
-
-    def index(self, place: ir.Value | Along | None) -> ir.Value | None:
-        return None
 
     def step(
         self, value: ir.Value, op: ir.Operation, scope: Scope[ir.Value | Along, ir.Value]

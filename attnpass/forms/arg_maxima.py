@@ -252,12 +252,6 @@ class _ComparedPair(ScalarReader[int, object]):
         is_better = self.new > self.best if is_max else self.new < self.best
         return (self.new, self.number) if is_better else (self.best, self.of_best)
 
-    def argument(self, value: ir.Value) -> object | None:
-        return None
-
-    def constant(self, op: ir.Operation) -> object | None:
-        return None
-
     def index(self, place: int | None) -> object | None:
         return None if place is None else self.number
 

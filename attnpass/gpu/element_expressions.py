@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from iree.compiler import ir
 
 from ..analysis.trace import pieces_at, places_below
-from ..analysis.values import Indices, Linear
+from ..analysis.values import Linear
 from ..ir import (
     Builder,
     Size,
@@ -24,118 +23,61 @@ from ..ir import (
     is_ranked_tensor,
     sizes_of,
 )
-from ..ir.bodies import ScalarReader, Scope, read_elementwise
-from ..ir.views import WHOLE, below_views, view_of
+from ..ir.bodies import read_elementwise
+from ..ir.expressions import Expression, ExpressionReader, Leaf, ScalarStep, leaves_of
+from ..ir.views import WHOLE, View, below_views, view_of
 
-# Elements are read through so many ops at the most.
-_DEEPEST = 40
-
-
-@dataclass(frozen=True)
-class PlacedElement:
-    """The element of a tensor at these places, linear in the loops of the new op."""
-
-    tensor: ir.Value
-    places: tuple[Linear, ...]
+Written = Expression[Linear]
 
 
-@dataclass(frozen=True)
-class AppliedOp:
-    """What an op on scalars makes of these."""
-
-    op: ir.Operation
-    inputs: tuple[Expression, ...]
-
-
-@dataclass(frozen=True)
-class Known:
-    """A scalar that is there already: equal to no element and no op, which values are not asked."""
-
-    value: ir.Value
-
-
-Expression = PlacedElement | AppliedOp | Known
-
-
-def reads_of(made: Expression) -> Iterator[PlacedElement]:
+def reads_of(made: Written) -> Iterator[Leaf[Linear]]:
     """The elements of tensors that an expression is made of."""
-    if isinstance(made, PlacedElement):
-        yield made
-    elif isinstance(made, AppliedOp):
-        for one in made.inputs:
-            yield from reads_of(one)
+    return (leaf for leaf in leaves_of(made) if is_ranked_tensor(leaf.value))
 
 
-class PieceReader(ScalarReader["Linear", "Expression"]):
+class PieceReader(ExpressionReader[Linear]):
     """Reads an element of a tensor as scalars made of elements of other tensors."""
 
+    single = Linear(0)
+
     def __init__(self, sizes: Sequence[int | None]):
+        super().__init__()
         self.loops = dict(enumerate(sizes))
-        self._depth = 0
 
-    def element(self, value: ir.Value, places: Indices, /) -> Expression | None:
-        op = defining_op(value)
-        self._depth += 1
-        try:
-            found = None if op is None or self._depth > _DEEPEST else self._made(op, places)
-        finally:
-            self._depth -= 1
-        known = tuple(place for place in places if place is not None)
-        if found is not None or len(known) < len(places):
-            return found
-        return PlacedElement(value, known)
-
-    def _made(self, op: ir.Operation, places: Indices) -> Expression | None:
+    def made(self, op: ir.Operation, value: ir.Value, places: tuple[Linear, ...]) -> Written | None:
         if op.name == "tensor.concat":
             return self._piece(op, places)
-        view = view_of(op)
-        if view is not None:
-            below = places_below(view, places)
-            return None if None in below else self.element(view.source, below)
-        made = read_elementwise(op)
-        if made is None or not _is_cheap(op):
-            return None
-        return self.scalar(made.scalar, Scope.at(made, places, Linear(0)))
+        return super().made(op, value, places) if view_of(op) or _is_cheap(op) else None
 
-    def _piece(self, op: ir.Operation, places: Indices) -> Expression | None:
+    def below(self, view: View, places: tuple[Linear, ...]) -> tuple[Linear, ...] | None:
+        found = places_below(view, places)
+        return None if None in found else found  # type: ignore[return-value]
+
+    def _piece(self, op: ir.Operation, places: tuple[Linear, ...]) -> Written | None:
         dim = concat_dim(op)
-        place = places[dim]
-        assert place is not None
-        found = pieces_at(op, place, self.loops)
+        found = pieces_at(op, places[dim], self.loops)
         if found is None or len(found) != 1:
             return None
         ((start, _, piece),) = found
-        at = place.plus(Linear(-start))
+        at = places[dim].plus(Linear(-start))
         return self.element(piece, (*places[:dim], at, *places[dim + 1 :]))
 
-    def argument(self, value: ir.Value) -> Expression | None:
-        return Known(value)
-
-    def constant(self, op: ir.Operation) -> Expression | None:
-        return Known(op.results[0]) if op.name == "arith.constant" else None
-
-    def index(self, place: Linear | None) -> Expression | None:
-        return None
-
-    def step(self, value: ir.Value, op: ir.Operation, scope: Scope) -> Expression | None:
-        inputs = self.inputs(op, scope)
-        known = tuple(one for one in inputs if one is not None)
-        return AppliedOp(op, known) if len(known) == len(inputs) else None
+    def constant(self, op: ir.Operation) -> Written | None:
+        return Leaf(op.results[0], ()) if op.name == "arith.constant" else None
 
 
 class ViewReader(PieceReader):
     """Reads an element of a concat of pieces where it is stored: below views, and nothing else."""
 
-    def _made(self, op: ir.Operation, places: Indices) -> Expression | None:
-        if self._depth == 1 or view_of(op) is not None:
-            return super()._made(op, places)
-        return None
+    def made(self, op: ir.Operation, value: ir.Value, places: tuple[Linear, ...]) -> Written | None:
+        # The concat comes first.
+        return super().made(op, value, places) if self._depth == 1 or view_of(op) else None
 
 
 def _is_cheap(op: ir.Operation) -> bool:
     """Whether an elementwise op may be computed again: it does little, and nothing that it reads
     is a sum, behind which it is computed in the same kernel."""
-    names = body_names(op)
+    names = body_names(op) if op.name == "linalg.generic" else [op.name]
     if any(not name.startswith(("arith.", "linalg.yield")) for name in names) or index_ops(op):
         return False
     return not any(_is_sum(operand) for operand in op.operands if is_ranked_tensor(operand))
@@ -151,27 +93,24 @@ def _is_sum(value: ir.Value) -> bool:
 class PieceWriter:
     """Writes expressions in a body; each once, with tensors cut so that loops are their indices."""
 
-    def __init__(self, build: Builder, made: Sequence[Expression], loops: Mapping[int, int | None]):
+    def __init__(self, build: Builder, made: Sequence[Written], loops: Mapping[int, int | None]):
         self._cut = {read: _cut(read, loops, build) for one in made for read in reads_of(one)}
-        self._known: dict[Expression, ir.Value] = {}
+        self._known: dict[Written, ir.Value] = {}
 
-    def value(self, made: Expression, inner: Builder) -> ir.Value:
+    def value(self, made: Written, inner: Builder) -> ir.Value:
         """What `made` stands for, where `inner` writes."""
-        if isinstance(made, Known):
-            return made.value
         if made not in self._known:
-            if isinstance(made, PlacedElement):
-                self._known[made] = self._read(made, inner)
-            else:
-                self._known[made] = self._step(made, inner)
+            self._known[made] = self._written(made, inner)
         return self._known[made]
 
-    def _read(self, made: PlacedElement, inner: Builder) -> ir.Value:
+    def _written(self, made: Written, inner: Builder) -> ir.Value:
+        if isinstance(made, ScalarStep):
+            return inner.copy(made.op, [self.value(one, inner) for one in made.inputs]).results[0]
+        assert isinstance(made, Leaf), "of constants the reader makes leaves, and it reads no index"
+        if not is_ranked_tensor(made.value):
+            return made.value
         cut = self._cut[made]
-        return inner.extract(cut.tensor, [_index(place, inner) for place in cut.places])
-
-    def _step(self, made: AppliedOp, inner: Builder) -> ir.Value:
-        return inner.copy(made.op, [self.value(one, inner) for one in made.inputs]).results[0]
+        return inner.extract(cut.value, [_index(place, inner) for place in cut.places])
 
 
 def _index(place: Linear, inner: Builder) -> ir.Value:
@@ -185,18 +124,18 @@ def _index(place: Linear, inner: Builder) -> ir.Value:
     return total
 
 
-def _cut(read: PlacedElement, loops: Mapping[int, int | None], build: Builder) -> PlacedElement:
+def _cut(read: Leaf[Linear], loops: Mapping[int, int | None], build: Builder) -> Leaf[Linear]:
     """The same element of the tensor with each dim cut so that each loop is an index, where its
     places are digits of a number."""
     found = [
         _digits(place, size, loops) or [(size, place)]
-        for place, size in zip(read.places, sizes_of(read.tensor), strict=True)
+        for place, size in zip(read.places, sizes_of(read.value), strict=True)
     ]
     dims = itertools.count()
     groups = [[next(dims) for _ in digits] for digits in found]
     flat = [digit for digits in found for digit in digits]
-    tensor = build.expand(read.tensor, groups, [size for size, _ in flat])
-    return PlacedElement(tensor, tuple(place for _, place in flat))
+    tensor = build.expand(read.value, groups, [size for size, _ in flat])
+    return Leaf(tensor, tuple(place for _, place in flat))
 
 
 def _digits(

@@ -18,7 +18,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from ..analysis.values import Indices, Linear
+from ..analysis.values import Linear
 from ..ir import (
     Builder,
     concat_dim,
@@ -32,16 +32,10 @@ from ..ir import (
     users,
 )
 from ..ir.bodies import read_elementwise
+from ..ir.expressions import Leaf
 from ..ir.views import view_of
 from ..passes import OpPass
-from .element_expressions import (
-    Expression,
-    PieceReader,
-    PieceWriter,
-    PlacedElement,
-    ViewReader,
-    reads_of,
-)
+from .element_expressions import PieceReader, PieceWriter, ViewReader, Written, reads_of
 
 # As many values are made for each element, of which one is kept.
 _MOST_BLOCKS = 8
@@ -99,7 +93,7 @@ def _make_loop(
     op: ir.Operation,
     blocks: _EqualBlocks | _Turns,
     reader_of: type[PieceReader],
-    fits: Callable[[Sequence[Expression], ir.Operation], bool],
+    fits: Callable[[Sequence[Written], ir.Operation], bool],
 ) -> bool:
     """Makes the loop if a reader sees what stands in each block, and that fits."""
     value = op.results[0]
@@ -130,16 +124,16 @@ def _chosen(values: Sequence[ir.Value], loop: int, inner: Builder) -> ir.Value:
     return chosen
 
 
-def _are_parts(made: Sequence[Expression], op: ir.Operation) -> bool:
+def _are_parts(made: Sequence[Written], op: ir.Operation) -> bool:
     """Whether all blocks read one tensor that is no smaller than half the result."""
     least = _elements(op.results[0]) // 2
     large = [
-        {read.tensor for read in reads_of(one) if _elements(read.tensor) >= least} for one in made
+        {read.value for read in reads_of(one) if _elements(read.value) >= least} for one in made
     ]
     return bool(set.intersection(*large))
 
 
-def _are_neighbours(made: Sequence[Expression], op: ir.Operation) -> bool:
+def _are_neighbours(made: Sequence[Written], op: ir.Operation) -> bool:
     """Whether what is read for pieces in turn lies side by side: of pairs, as those of a rotary
     embedding, it would be read one by one."""
     loop = len(ranked_shape(op.results[0])) - 1
@@ -147,12 +141,12 @@ def _are_neighbours(made: Sequence[Expression], op: ir.Operation) -> bool:
     return all(place.factor_of(loop) in (0, 1) for read in reads for place in read.places)
 
 
-def _are_side_by_side(made: Sequence[Expression], op: ir.Operation) -> bool:
+def _are_side_by_side(made: Sequence[Written], op: ir.Operation) -> bool:
     """Whether a concat makes rows of what is read from several tensors, as K of DeepSeek has a
     part of each head and one that all heads share: IREE transposes all, joins and turns back."""
     *outer, _ = ranked_shape(op.results[0])
     is_last = concat_dim(op) == len(outer)
-    stored = all(isinstance(one, PlacedElement) for one in made)
+    stored = all(isinstance(one, Leaf) for one in made)
     return is_last and stored and any(size != 1 for size in outer)
 
 
@@ -183,7 +177,7 @@ class _EqualBlocks:
         inner = [self.width] if self.width > 1 else []
         return [*sizes[: self.dim], self.count, *inner, *sizes[self.dim + 1 :]]
 
-    def places(self, block: int, rank: int) -> Indices:
+    def places(self, block: int, rank: int) -> tuple[Linear, ...]:
         """Where an element of this block is, by the loops."""
         loops = iter(range(rank + 1))
         found = []
@@ -218,7 +212,7 @@ class _Turns:
     def split(self, sizes: Sequence[Any]) -> list[Any]:
         return [*sizes[: self.dim], sizes[self.dim] // self.count, self.count]
 
-    def places(self, block: int, rank: int) -> Indices:
+    def places(self, block: int, rank: int) -> tuple[Linear, ...]:
         outer = [Linear(0, ((loop, 1),)) for loop in range(rank - 1)]
         return (*outer, Linear(block, ((self.dim, self.count),)))
 

@@ -6,7 +6,7 @@ never kept: `erase_dead` is the last step of a rewrite. Nothing here knows the c
 the packages beside it, maps apart.
 
     types, queries, attributes, sizes   read the IR
-    bodies                              reads scalars in the bodies of ops
+    bodies, expressions                 read scalars in the bodies of ops, elements of tensors
     locations                           show and number the places of ops
     refusal                             says why, in place of a result
     scalars, builder, regions           make new ops

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from iree.compiler import ir
 
@@ -207,49 +207,56 @@ class Scope(Generic[Place, Made]):
         """Of scalars in no body."""
         return cls({}, {}, {})
 
-    @classmethod
-    def at(
-        cls, made: ElementwiseFacts, places: Sequence[Place], single: Place
-    ) -> Scope[Place, Made]:
-        """Of the body that makes an element at `places`; `single` is the place of the only
-        element along a dim."""
-        operands = {
-            read.argument: (
-                read.operand,
-                tuple(single if dim is None else places[dim] for dim in read.dims),
-            )
-            for read in made.reads
-        }
-        return cls(operands, {loop: places[dim] for loop, dim in made.dim_of.items()}, {})
-
 
 class ScalarReader(Generic[Place, Made]):
     """Reads scalars, in bodies and outside, as what its subclass makes of elements, constants,
-    indices and steps; None for what it does not understand."""
+    indices and steps; None for what it does not understand, which is all that it does not say."""
+
+    # The place of the only element along a dim.
+    single: Any = None
 
     def element(self, value: ir.Value, places: tuple[Place, ...], /) -> Made | None:
         """The element of a tensor at these places."""
-        raise NotImplementedError
+        return None
 
     def argument(self, value: ir.Value) -> Made | None:
         """A block argument that nothing in scope stands for."""
-        raise NotImplementedError
+        return None
 
     def constant(self, op: ir.Operation) -> Made | None:
         """An op that is a constant to this reader; None for all others."""
-        raise NotImplementedError
+        return None
 
     def index(self, place: Place | None) -> Made | None:
         """What an index op reads, where the body computes for `place`."""
-        raise NotImplementedError
+        return None
 
     def step(self, value: ir.Value, op: ir.Operation, scope: Scope[Place, Made]) -> Made | None:
         """A result of any other op; `inputs` reads its operands."""
-        raise NotImplementedError
+        return None
 
     def inputs(self, op: ir.Operation, scope: Scope[Place, Made]) -> list[Made | None]:
         """The operands of a step; None for tensors."""
         return [None if is_ranked_tensor(x) else self.scalar(x, scope) for x in op.operands]
+
+    def computed(
+        self, op: ir.Operation | None, places: Sequence[Place], number: int = 0
+    ) -> Made | None:
+        """The element at these places of result `number` of an op, as its body computes it; None
+        where `read_elementwise` does not read the op."""
+        made = read_elementwise(op, number)
+        return None if made is None else self.scalar(made.scalar, self.scope(made, places))
+
+    def scope(self, made: ElementwiseFacts, places: Sequence[Place]) -> Scope[Place, Made]:
+        """What may be read in the body that makes an element at these places."""
+        operands = {
+            read.argument: (
+                read.operand,
+                tuple(self.single if dim is None else places[dim] for dim in read.dims),
+            )
+            for read in made.reads
+        }
+        return Scope(operands, {loop: places[dim] for loop, dim in made.dim_of.items()}, {})
 
     def scalar(self, value: ir.Value, scope: Scope[Place, Made]) -> Made | None:
         """A scalar that stands where `scope` says."""

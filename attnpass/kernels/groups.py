@@ -9,7 +9,6 @@ are 0. `torch._grouped_mm` comes as this (torch/recipes.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from iree.compiler import ir
 
@@ -22,16 +21,9 @@ from ..ir import (
     ranked_shape,
     users,
 )
-from ..ir.bodies import (
-    ScalarReader,
-    Scope,
-    body_of,
-    filled_with,
-    read_elementwise,
-    summand,
-    whole_number,
-)
+from ..ir.bodies import Scope, body_of, constant_number, filled_with, summand, whole_number
 from ..ir.contractions import read_contraction
+from ..ir.expressions import Expression, ExpressionReader, Index, Leaf, Number, ScalarStep
 from .products import ProductFacts, RowGroups, below_all, written_alone
 
 # The dims of the products that are added up: groups, rows, columns; and a group among all.
@@ -39,27 +31,25 @@ _GROUP, _ROW, _COLUMN, _OTHER = range(4)
 _EQUAL, _AT_MOST, _AT_LEAST = 0, 3, 5
 _WIDENS = ("arith.extf", "arith.extsi", "arith.index_cast")
 _SIGNED = ("i32", "i64")
-_MOST_STEPS = 30
-# An op and what it takes, an element of a tensor with its places, an index or a number.
-Term = tuple[Any, ...]
+# Of elements at places along the dims of the products.
+Term = Expression["int | None"]
 
 
 def read_groups(op: ir.Operation) -> ProductFacts | Refusal | None:
     """The product of rows in groups that an op adds up; None for an op that does nothing such, and
     why there are no kernels for one that does."""
     term = _summed(op)
-    if term is None or term[0] != "arith.select" or term[3] != ("number", 0.0):
+    condition, made, other = _inputs(term, "arith.select") or (None, None, None)
+    ends = None if condition is None else _ends_of(condition)
+    (product,) = _inputs(made, "arith.truncf") or (None,)
+    if not isinstance(product, Leaf) or ends is None or not _is_zero(other):
         return None
-    ends, made = _ends_of(term[1]), term[2]
-    if ends is None or made[:1] != ("arith.truncf",) or made[1][0] != "element":
-        return None
-    _, product, places = made[1]
-    facts = read_contraction(defining_op(product))
-    if facts is None or len(facts.k) != 1 or len(facts.result) != len(places):
+    facts = read_contraction(defining_op(product.value))
+    if facts is None or len(facts.k) != 1 or len(facts.result) != len(product.places):
         return None
     if element_number(facts.op.operands[2]) != 0:
         return None
-    loop_of = {place: loop for loop, place in zip(facts.result, places, strict=True)}
+    loop_of = {place: loop for loop, place in zip(facts.result, product.places, strict=True)}
     group, row, column = (loop_of.get(place) for place in (_GROUP, _ROW, _COLUMN))
     depth = facts.k[0]
     sides = ((0, facts.left, 1, facts.right), (1, facts.right, 0, facts.left))
@@ -93,6 +83,23 @@ def _is_read_for(value: ir.Value, last: ir.Operation) -> bool:
     )
 
 
+def _inputs(term: Term | None, name: str) -> tuple[Term, ...]:
+    """What a step of this name takes; nothing for what is none."""
+    return term.inputs if isinstance(term, ScalarStep) and term.name == name else ()
+
+
+def _is_zero(term: Term | None) -> bool:
+    return isinstance(term, Number) and term.number == 0
+
+
+def _compared(term: Term | None, predicate: int) -> tuple[Term, ...]:
+    """What an `arith.cmpi` of this predicate compares; nothing for what is none."""
+    given = _inputs(term, "arith.cmpi")
+    if not isinstance(term, ScalarStep) or not given:
+        return ()
+    return given if ir.IntegerAttr(term.op.attributes["predicate"]).value == predicate else ()
+
+
 def _summed(op: ir.Operation) -> Term | None:
     """What an op adds up over groups, where its result is (rows, columns)."""
     value = summand(op) if len(op.operands) == 2 else None
@@ -108,15 +115,13 @@ def _summed(op: ir.Operation) -> Term | None:
 
 def _ends_of(condition: Term) -> ir.Value | None:
     """The ends of groups, where a condition asks whether a row is of a group."""
-    if condition[0] != "arith.cmpi" or condition[-1] != _EQUAL:
+    pair = [*_compared(condition, _EQUAL)]
+    if Index(_GROUP) not in pair:
         return None
-    pair = [*condition[1:3]]
-    if ("index", _GROUP) not in pair:
+    own = pair[1 - pair.index(Index(_GROUP))]
+    if not isinstance(own, Leaf) or own.places != (_ROW,):
         return None
-    own = pair[1 - pair.index(("index", _GROUP))]
-    if own[0] != "element" or own[2] != (_ROW,):
-        return None
-    return _counted(defining_op(own[1]))
+    return _counted(defining_op(own.value))
 
 
 def _counted(op: ir.Operation | None) -> ir.Value | None:
@@ -134,13 +139,11 @@ def _counted(op: ir.Operation | None) -> ir.Value | None:
         return None
     places = [_ROW if loop == row else _OTHER for loop in loops]
     term = _TermReader().summed(op, value, given, places)
-    if term is None or term[0] != "arith.cmpi":
-        return None
-    for ends, rows, predicate in ((term[2], term[1], _AT_LEAST), (term[1], term[2], _AT_MOST)):
-        fits = term[-1] == predicate and rows == ("index", _ROW)
-        if fits and ends[0] == "element" and ends[2] == (_OTHER,):
-            named = element_type_name(ends[1]) in _SIGNED and len(ranked_shape(ends[1])) == 1
-            return ends[1] if named else None
+    pairs = (_compared(term, _AT_LEAST), _compared(term, _AT_MOST)[::-1])
+    for rows, ends in filter(None, pairs):
+        if rows == Index(_ROW) and isinstance(ends, Leaf) and ends.places == (_OTHER,):
+            named = element_type_name(ends.value) in _SIGNED and len(ranked_shape(ends.value)) == 1
+            return ends.value if named else None
     return None
 
 
@@ -150,11 +153,8 @@ def _has_signed_bits(op: ir.Operation) -> bool:
     return any(each.name == "arith.extsi" and str(each.operands[0].type) == "i1" for each in inner)
 
 
-class _TermReader(ScalarReader["int | None", Term]):
-    """Reads elements as terms, through elementwise ops and views, widening casts left out."""
-
-    def __init__(self) -> None:
-        self._steps = 0
+class _TermReader(ExpressionReader["int | None"]):
+    """Reads elements through elementwise ops and views, widening casts left out."""
 
     def summed(
         self,
@@ -173,44 +173,26 @@ class _TermReader(ScalarReader["int | None", Term]):
         return self.scalar(value, Scope(operands, dict(enumerate(places)), {}))
 
     def element(self, value: ir.Value, places: tuple[int | None, ...], /) -> Term | None:
-        self._steps += 1
-        value, places = below_all(value, places)
-        number = element_number(value)
-        if number is not None:
-            return ("number", number)
-        made = read_elementwise(defining_op(value)) if self._steps < _MOST_STEPS else None
-        if made is not None:
-            found = self.scalar(made.scalar, Scope.at(made, places, None))
-            if found is not None:
-                return found
-        shape = ranked_shape(value)
-        return (
-            "element",
-            value,
-            tuple(p for p, size in zip(places, shape, strict=True) if p is not None or size != 1),
-        )
+        return super().element(*below_all(value, places))
 
-    def argument(self, value: ir.Value) -> Term | None:
-        return None
+    def made(
+        self, op: ir.Operation, value: ir.Value, places: tuple[int | None, ...], /
+    ) -> Term | None:
+        number = element_number(value)
+        return Number(number, value) if number is not None else super().made(op, value, places)
+
+    def leaf(self, value: ir.Value, places: tuple[int | None, ...]) -> Term | None:
+        pairs = zip(places, ranked_shape(value), strict=True)
+        return Leaf(value, tuple(place for place, size in pairs if place is not None or size != 1))
 
     def constant(self, op: ir.Operation) -> Term | None:
-        if op.name != "arith.constant":
-            return None
-        given = op.attributes["value"]
-        is_number = isinstance(given, ir.FloatAttr | ir.IntegerAttr)
-        return ("number", float(given.value)) if is_number else None
-
-    def index(self, place: int | None) -> Term | None:
-        return None if place is None else ("index", place)
+        number = constant_number(op.results[0]) if op.name == "arith.constant" else None
+        return None if number is None else Number(number, op.results[0])
 
     def step(
         self, value: ir.Value, op: ir.Operation, scope: Scope[int | None, Term]
     ) -> Term | None:
-        given = self.inputs(op, scope)
-        if not given or any(term is None for term in given):
-            return None
-        if op.name in _WIDENS:
-            return given[0]
-        if op.name == "arith.cmpi":
-            return (op.name, *given, ir.IntegerAttr(op.attributes["predicate"]).value)
-        return (op.name, *given)
+        found = super().step(value, op, scope)
+        if isinstance(found, ScalarStep) and found.name in _WIDENS:
+            return found.inputs[0]
+        return found

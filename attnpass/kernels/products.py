@@ -488,7 +488,7 @@ class _Reader(ScalarReader["int | None", Term]):
         if made is None or len(made.dim_of) != rank:
             return None
         before = self._enter(value)
-        term = self.scalar(made.scalar, Scope.at(made, range(rank), None))
+        term = self.scalar(made.scalar, self.scope(made, range(rank)))
         self._enter(before)
         return term
 
@@ -539,18 +539,12 @@ class _Reader(ScalarReader["int | None", Term]):
         """Whether an element is read for each of the result, dims of size one apart."""
         return _long(value, places) == [dim for dim, size in enumerate(self.shape) if size != 1]
 
-    def argument(self, value: ir.Value) -> Term | None:
-        return None
-
     def constant(self, op: ir.Operation) -> Term | None:
         if op.name != "arith.constant":
             return None
         given = known_attribute(op, "value")
         is_number = isinstance(given, ir.FloatAttr | ir.IntegerAttr)
         return ("number", float(given.value)) if is_number else None
-
-    def index(self, place: int | None | None) -> Term | None:
-        return None
 
     def step(
         self, value: ir.Value, op: ir.Operation, scope: Scope[int | None, Term]

@@ -25,8 +25,8 @@ from ..ir import (
     erase_dead,
     ranked_shape,
     sizes_of,
-    yielded,
 )
+from ..ir.bodies import read_elementwise
 from ..ir.contractions import is_contraction
 from ..passes import Pass, PassContext
 
@@ -104,13 +104,14 @@ def _reads_of(op: ir.Operation) -> tuple[ir.Value, list[Read | None]] | None:
 
 def _indexed_nest(op: ir.Operation) -> tuple[ir.Value, list[Index]] | None:
     """What a loop nest yields an element of, and the indices of that."""
-    extract = defining_op(yielded(op))
-    if extract is None or extract.name != "tensor.extract":
+    made = read_elementwise(op)
+    extract = None if made is None else defining_op(made.scalar)
+    if made is None or extract is None or extract.name != "tensor.extract":
         return None
     source, *scalars = extract.operands
 
     def index_of(scalar: ir.Value) -> Index:
-        return lambda tracer, indices: tracer.in_body(op, scalar, indices)
+        return lambda tracer, indices: tracer.scalar(scalar, tracer.scope(made, indices))
 
     return source, [index_of(scalar) for scalar in scalars]
 

@@ -30,10 +30,11 @@ from ..ir import (
     sizes_of,
 )
 from ..ir.contractions import is_contraction
+from ..ir.expressions import Index, Leaf, Number, ScalarStep
 from ..ir.limits import LOG2E_OVERFLOWS_IN_SUMS
 from ..ir.views import WHOLE, below_views
 from ..layout.axes import Axes, Dims
-from .elements import Expression, ExpressionReader, Index, Leaf, Number, ScalarStep
+from .elements import AxisReader, Expression
 from .find import Written
 from .scores import Function, Given, Hiding, MaskTerm, Scores, Shown, Sum, lowering
 
@@ -93,7 +94,7 @@ def build_attention(written: Written) -> tuple[ir.Operation, ir.Value]:
     if written.sink is not None:
         made, out = _with_sink(build, written, loops, op)
     result = written.result
-    new = _arranged(build, written.axes, made, out, written.axes.dims(result.dims))
+    new = _arranged(build, written.axes, made, out, written.axes.dims(result.places))
     return op, build.cast(new, sizes_of(result.value))
 
 
@@ -104,13 +105,13 @@ def _whole(build: Builder, written: Written, which: int, dims: Dims, depth: Dims
         return first
     leaf = written.more[which]
     own = frozenset(axis for dim in dims for axis in dim)
-    lie = [axis for dim in written.axes.dims(leaf.dims) for axis in dim]
+    lie = [axis for dim in written.axes.dims(leaf.places) for axis in dim]
     rest = tuple(axis for axis in lie if axis not in own)
     return build.concat([first, _arranged_leaf(build, written, leaf, (*dims, rest))], len(dims))
 
 
 def _arranged_leaf(build: Builder, written: Written, leaf: Leaf, dims: Dims) -> ir.Value:
-    return _arranged(build, written.axes, leaf.value, written.axes.dims(leaf.dims), dims)
+    return _arranged(build, written.axes, leaf.value, written.axes.dims(leaf.places), dims)
 
 
 def _results(
@@ -164,7 +165,7 @@ def _with_sink(
     init = build.empty(sizes_of(total), f32)
     (total,) = build.generic(inputs, [init], [*places, places[0]], weights)
     have = (*rows, *loops.width)
-    lie = [axis for dim in written.axes.dims(written.result.dims) for axis in dim]
+    lie = [axis for dim in written.axes.dims(written.result.places) for axis in dim]
     out = tuple(sorted(have, key=lambda dim: lie.index(dim[0]) if dim else -1))
     kind = element_type(written.result.value)
     sizes = [_size(written.axes, dim) for dim in out]
@@ -302,7 +303,7 @@ def _times_row_factors(build: Builder, written: Written, query: ir.Value, dims: 
 def _loops(written: Written) -> _IterationDims:
     axes = written.axes
     lies = [
-        [axis for dim in axes.dims(leaf.dims) for axis in dim]
+        [axis for dim in axes.dims(leaf.places) for axis in dim]
         for leaf in (written.query, written.key, written.value, written.result)
     ]
     masked = _axes_of_mask(written)
@@ -344,7 +345,7 @@ def _neighbours(
 
 def _beside(written: Written, wanted: frozenset[int]) -> frozenset[int]:
     """Axes that share a dim of the query or the result with one of `wanted`."""
-    dims = [*written.query.dims, *written.result.dims]
+    dims = [*written.query.places, *written.result.places]
     shared = [dim for dim in map(written.axes.now, dims) if wanted.intersection(dim)]
     return frozenset(axis for dim in shared for axis in dim)
 
@@ -382,7 +383,7 @@ def _mask(
     whole = _as_it_is(written.elements, mask)
     everything = (*loops.batch, *loops.rows, *loops.keys)
     if whole is not None:
-        dims = written.axes.dims(whole.dims)
+        dims = written.axes.dims(whole.places)
         have = tuple(dim for dim in dims if dim)
         if loops.keys[0] in have and all(dim in everything for dim in have):
             if loops.keys[0] in have[:-1]:
@@ -407,7 +408,7 @@ def _mask(
     return _arranged(build, written.axes, value, flat, dims), dims
 
 
-def _as_it_is(elements: ExpressionReader, mask: MaskTerm) -> Leaf | None:
+def _as_it_is(elements: AxisReader, mask: MaskTerm) -> Leaf | None:
     """The tensor that says the same as the mask."""
     if isinstance(mask, Sum) and len(mask.terms) == 1 and mask.terms[0][0] == 1:
         term = mask.terms[0][1]
@@ -435,7 +436,7 @@ def _computed(
     inputs = list(first)
     positions: list[maps.Positions] = [everywhere for _ in first]
     for leaf in leaves:
-        have = axes.dims(leaf.dims)
+        have = axes.dims(leaf.places)
         flat = tuple((axis,) for dim in have for axis in dim)
         inputs.append(_arranged(build, axes, leaf.value, have, flat))
         positions.append(tuple(loop[axis] for (axis,) in flat))
@@ -451,7 +452,7 @@ def _computed(
     return build.generic(inputs, [init], [*positions, everywhere], body)[0]
 
 
-def _inputs(elements: ExpressionReader, expression: Expression) -> Iterator[Leaf]:
+def _inputs(elements: AxisReader, expression: Expression) -> Iterator[Leaf]:
     """The tensors that an expression is computed of."""
     leaf = elements.tensor(expression)
     if leaf is not None:
@@ -467,7 +468,7 @@ class _Body:
 
     build: Builder
     names: Names
-    elements: ExpressionReader
+    elements: AxisReader
     loop: dict[int, int]
     # Those of axes that are known only at run time.
     sizes: dict[int, ir.Value]
@@ -493,7 +494,7 @@ class _Body:
         return expression.value
 
     def _index(self, index: Index) -> ir.Value:
-        axes = self.elements.axes.now(index.axes)
+        axes = self.elements.axes.now(index.place)
         if not axes:
             return self.build.constant_index(0)
         total = self.build.loop_index(self.loop[axes[0]])

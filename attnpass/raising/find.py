@@ -10,16 +10,9 @@ from iree.compiler import ir
 
 from ..ir import body_names, defining_op, element_type, has_one_use, maps, ranked_shape, users
 from ..ir.contractions import is_contraction
+from ..ir.expressions import Leaf, Number, ScalarStep, leaves_of
 from ..layout.axes import Axes, Dims, result_of
-from .elements import (
-    Expression,
-    ExpressionReader,
-    Leaf,
-    Number,
-    ScalarStep,
-    leaves_of,
-    without_casts,
-)
+from .elements import AxisReader, Expression, without_casts
 from .products import Product, axes_of, read_product
 from .readers import Made, made_of
 from .reductions import IS_EQUAL, all_hidden, is_maximum, is_sum, summed, unshifted
@@ -49,7 +42,7 @@ class Written:
     `rows` in the query only, `depth` of query and key, `keys` of key and value, `width` of the
     value and the result."""
 
-    elements: ExpressionReader
+    elements: AxisReader
     query: Leaf
     key: Leaf
     value: Leaf
@@ -75,7 +68,7 @@ def read_attention(op: ir.Operation, joins_heads: bool = False) -> Written:
     """The attention whose product with V is `op`; NotRaised where it is none. With `joins_heads`
     scores that are the sum of two products, of which one reads V, are those of a longer head
     dim."""
-    elements = ExpressionReader(Axes())
+    elements = AxisReader(Axes())
     product = read_product(op, elements)
     if product is None:
         raise NotRaised("the product with V is no plain matrix product")
@@ -91,7 +84,7 @@ def read_attention(op: ir.Operation, joins_heads: bool = False) -> Written:
 
 
 def _with_weights(
-    elements: ExpressionReader,
+    elements: AxisReader,
     product: Product,
     weights: Expression,
     part: Part | None,
@@ -113,14 +106,16 @@ def _with_weights(
     elif powers.beside is not None:
         exponent, score = sink_in_sum(elements, exponent, powers.beside, powers.name, keys)
         sink = Sink(score, powers.factor)
-    at = (late.result.value, late.result.dims) if late else (product.op.results[0], product.result)
+    at = (
+        (late.result.value, late.result.places) if late else (product.op.results[0], product.result)
+    )
     result, rescaling = _last_view(elements, *at), None
     last = late.op if late else None
     if sink is None and not powers.shown and powers.name == "math.exp" and late is None:
         rescaling = find_rescaling(elements, result, exponent, keys)
     if rescaling is not None:
         last, exponent, sink = rescaling.op, rescaling.scores, Sink(rescaling.sink, 1.0)
-        result = _last_view(elements, rescaling.result.value, rescaling.result.dims)
+        result = _last_view(elements, rescaling.result.value, rescaling.result.places)
     if sink is not None and (powers.shown or (part and powers.beside)):
         raise NotRaised("it has a sink, and a condition or another sink beside its softmax")
     scores, scored = _scores(elements, without_casts(exponent), keys)
@@ -137,7 +132,7 @@ def _with_weights(
     _check_made(made, sink, powers.shown)
     keys = frozenset(axes.now(sorted(keys)))
     factors = _query_and_key(first, keys, axes)
-    result = Leaf(result.value, axes.dims(result.dims))
+    result = Leaf(result.value, axes.dims(result.places))
     operands = _operands(elements, *factors, value)
     more: tuple[Leaf, Leaf] | None = None
     if joined is not None:
@@ -165,9 +160,7 @@ def _check_made(made: Made, sink: Sink | None, shown: Iterable[Expression]) -> N
         )
 
 
-def _divided_late(
-    elements: ExpressionReader, product: Product, weights: Expression
-) -> Behind | None:
+def _divided_late(elements: AxisReader, product: Product, weights: Expression) -> Behind | None:
     """What alone reads the product of exponentials with V and divides it, as if it divided the
     exponentials; None where these are none."""
     _, powers = _shown(without_casts(weights))
@@ -206,7 +199,7 @@ class _Joined:
 
 
 def _joined(
-    elements: ExpressionReader,
+    elements: AxisReader,
     scores: Scores,
     scored: Leaf,
     keys: frozenset[int],
@@ -232,7 +225,7 @@ def _joined(
 
 
 def _operands(
-    elements: ExpressionReader,
+    elements: AxisReader,
     query: tuple[ir.Value, Dims],
     key: tuple[ir.Value, Dims],
     value: tuple[ir.Value, Dims],
@@ -242,7 +235,7 @@ def _operands(
     whole = [_keeping(elements, *given) for given in (query, key, value)]
     bare = [elements.below_views(*given) for given in (key, value)]
     lost = [
-        axes_of(leaf.dims, axes) - axes_of(below.dims, axes)
+        axes_of(leaf.places, axes) - axes_of(below.places, axes)
         for leaf, below in zip(whole[1:], bare, strict=True)
     ]
     alike = lost[0] == lost[1] and lost[0] <= axes_of(query[1], axes)
@@ -250,18 +243,20 @@ def _operands(
     return whole[0], key_leaf, value_leaf
 
 
-def _keeping(elements: ExpressionReader, value: ir.Value, dims: Dims) -> Leaf:
+def _keeping(elements: AxisReader, value: ir.Value, dims: Dims) -> Leaf:
     """The tensor that `value` is a view of, repeats left in place."""
     leaf = Leaf(value, dims)
     while True:
         below = elements.one_view(leaf)
-        if below is None or axes_of(below.dims, elements.axes) != axes_of(leaf.dims, elements.axes):
-            return Leaf(leaf.value, elements.axes.dims(leaf.dims))
+        if below is None or axes_of(below.places, elements.axes) != axes_of(
+            leaf.places, elements.axes
+        ):
+            return Leaf(leaf.value, elements.axes.dims(leaf.places))
         leaf = below
 
 
 def _sorted(
-    elements: ExpressionReader,
+    elements: AxisReader,
     operands: tuple[Leaf, Leaf, Leaf],
     more: tuple[Leaf, Leaf] | None,
     scores: Scores,
@@ -271,8 +266,8 @@ def _sorted(
 ) -> Written:
     """The attention with its axes by role, all of which are cut by now."""
     axes = elements.axes
-    query, key, value = (axes_of(leaf.dims, axes) for leaf in operands)
-    out = axes_of(result.dims, axes)
+    query, key, value = (axes_of(leaf.places, axes) for leaf in operands)
+    out = axes_of(result.places, axes)
     keys = frozenset(axes.now(sorted(keys)))
     batch, rows = query & key & value & out, (query & out) - key - value
     depth, width = (query & key) - out - value, (value & out) - query - key
@@ -283,7 +278,7 @@ def _sorted(
     if query != batch | rows | depth or key != batch | keys | depth:
         raise NotRaised("Q or K has a dim that the others lack")
     if more is not None:
-        query, key = (axes_of(leaf.dims, axes) for leaf in more)
+        query, key = (axes_of(leaf.places, axes) for leaf in more)
         if query - key != rows or key - query != keys or not batch <= query & key:
             raise NotRaised("the products that are added to each other differ in their dims")
     if value != batch | keys | width or out != batch | rows | width:
@@ -303,7 +298,7 @@ def _rounded(weights: Expression, part: Part | None) -> Expression:
 
 
 def _narrowed(
-    elements: ExpressionReader,
+    elements: AxisReader,
     operands: tuple[Leaf, Leaf, Leaf],
     more: tuple[Leaf, Leaf] | None,
     weights: Expression,
@@ -320,13 +315,13 @@ def _narrowed(
     return (query, key, value), (others[0], others[1]) if others else None
 
 
-def _before_cast(elements: ExpressionReader, leaf: Leaf) -> Leaf:
-    expression = elements.element(leaf.value, leaf.dims)
+def _before_cast(elements: AxisReader, leaf: Leaf) -> Leaf:
+    expression = elements.element(leaf.value, leaf.places)
     if isinstance(expression, ScalarStep) and expression.name == "arith.extf":
         (given,) = expression.inputs
         source = given.whole if isinstance(given, ScalarStep) else given
         same = isinstance(source, Leaf) and elements.axes_of(source) == elements.axes_of(leaf)
-        if same and isinstance(source, Leaf) and len(source.dims):
+        if same and isinstance(source, Leaf) and len(source.places):
             return source
     return leaf
 
@@ -344,17 +339,17 @@ class _Powers:
     name: str = "math.exp"
 
 
-def _exponent(elements: ExpressionReader, weights: Expression, keys: frozenset[int]) -> _Powers:
+def _exponent(elements: AxisReader, weights: Expression, keys: frozenset[int]) -> _Powers:
     """The exponentials that the weights are made of."""
     blind, expression = _guarded_rows(elements, without_casts(weights), keys)
     largest, expression = _guarded(_unguarded(elements, expression))
     outside, expression = _shown(expression)
     if isinstance(expression, Leaf) and _is_softmax(op := defining_op(expression.value)):
         assert op is not None
-        along = expression.dims[ir.IntegerAttr(op.attributes["dimension"]).value]
+        along = expression.places[ir.IntegerAttr(op.attributes["dimension"]).value]
         if set(elements.axes.now(along)) != keys:
             raise NotRaised("its softmax is not over the keys")
-        exponent = elements.element(op.operands[0], expression.dims)
+        exponent = elements.element(op.operands[0], expression.places)
         if outside or largest is not None:
             raise NotRaised("a condition makes some weights 0 that their sum counts")
         _refuse_other_rows(elements, blind, exponent, keys)
@@ -391,7 +386,7 @@ def _exponent(elements: ExpressionReader, weights: Expression, keys: frozenset[i
     return _Powers(exponent, _POWERS[numerator.name], tuple(rest), beside, numerator.name)
 
 
-def _unguarded(elements: ExpressionReader, expression: Expression) -> Expression:
+def _unguarded(elements: AxisReader, expression: Expression) -> Expression:
     """x where the expression is 0 instead of NaN, else x: rows that see no key are 0 in any
     case."""
     if not isinstance(expression, ScalarStep) or expression.name != "arith.select":
@@ -407,7 +402,7 @@ def _unguarded(elements: ExpressionReader, expression: Expression) -> Expression
 
 
 def _guarded_rows(
-    elements: ExpressionReader, expression: Expression, keys: frozenset[int]
+    elements: AxisReader, expression: Expression, keys: frozenset[int]
 ) -> tuple[Expression | None, Expression]:
     """(y, x) where the expression is 0 in rows all of whose y are -inf, and x elsewhere; else
     (None, itself)."""
@@ -420,7 +415,7 @@ def _guarded_rows(
 
 
 def _refuse_other_rows(
-    elements: ExpressionReader, blind: Expression | None, exponent: Expression, keys: frozenset[int]
+    elements: AxisReader, blind: Expression | None, exponent: Expression, keys: frozenset[int]
 ) -> None:
     """NotRaised where the rows that `_guarded_rows` found are not those that see no key, which are
     0 in any case."""
@@ -445,7 +440,7 @@ def _guarded(expression: Expression) -> tuple[Expression | None, Expression]:
 
 
 def _hides_rows(
-    elements: ExpressionReader, largest: Expression, exponent: Expression, keys: frozenset[int]
+    elements: AxisReader, largest: Expression, exponent: Expression, keys: frozenset[int]
 ) -> bool:
     """Whether the largest number over the keys of what is added to scores is given: where it is
     -inf the row sees no key, and is 0 in any case."""
@@ -487,9 +482,7 @@ def _hiding(exponent: Expression) -> list[Expression]:
     return [where] if isinstance(other, Number) and other.number == -math.inf else []
 
 
-def _among(
-    elements: ExpressionReader, some: Sequence[Expression], others: Sequence[Expression]
-) -> bool:
+def _among(elements: AxisReader, some: Sequence[Expression], others: Sequence[Expression]) -> bool:
     """Whether each of `some` is one of `others`."""
     return all(any(elements.same(one, other) for other in others) for one in some)
 
@@ -512,7 +505,7 @@ def _is_softmax(op: ir.Operation | None) -> bool:
 
 
 def _scores(
-    elements: ExpressionReader, exponent: Expression, keys: frozenset[int]
+    elements: AxisReader, exponent: Expression, keys: frozenset[int]
 ) -> tuple[Scores, Leaf]:
     """What becomes of a product before it is the exponent, and that product."""
     wanted = elements.axes_of(exponent)
@@ -527,15 +520,15 @@ def _scores(
     raise why
 
 
-def _product_of(elements: ExpressionReader, scored: Leaf) -> Product:
+def _product_of(elements: AxisReader, scored: Leaf) -> Product:
     op = defining_op(scored.value)
-    product = None if op is None else read_product(op, elements, scored.dims)
+    product = None if op is None else read_product(op, elements, scored.places)
     if product is None:
         raise NotRaised("the scores are no plain matrix product")
     return product
 
 
-def _last_view(elements: ExpressionReader, value: ir.Value, dims: Dims) -> Leaf:
+def _last_view(elements: AxisReader, value: ir.Value, dims: Dims) -> Leaf:
     """The last of the views behind the product with V, and of what rounds it to fewer bits, each
     read by the next alone."""
     while has_one_use(value):

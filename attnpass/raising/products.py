@@ -8,8 +8,9 @@ from iree.compiler import ir
 
 from ..ir import maps, ranked_shape, sizes_of
 from ..ir.contractions import read_contraction
+from ..ir.expressions import Number
 from ..layout.axes import Axes, Dims
-from .elements import ExpressionReader, Number
+from .elements import AxisReader
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Product:
 
 
 def read_product(
-    op: ir.Operation, elements: ExpressionReader, result: Dims | None = None
+    op: ir.Operation, elements: AxisReader, result: Dims | None = None
 ) -> Product | None:
     """The product `op`, its result with dims `result` or new ones; None where its maps are not
     those of a matrix product, or it adds to something."""

@@ -21,16 +21,9 @@ from ..ir import (
     summand,
 )
 from ..ir.bodies import combined
+from ..ir.expressions import Leaf, Number, ScalarStep, leaves_of
 from ..layout.axes import Axes, Dims
-from .elements import (
-    Expression,
-    ExpressionReader,
-    Leaf,
-    Number,
-    ScalarStep,
-    leaves_of,
-    without_casts,
-)
+from .elements import AxisReader, Expression, without_casts
 
 # cmpf predicates of numbers that are equal.
 IS_EQUAL = (1, 8)
@@ -48,7 +41,7 @@ def is_sum(op: ir.Operation | None) -> bool:
 
 
 def summed(
-    elements: ExpressionReader,
+    elements: AxisReader,
     total: Expression,
     keys: frozenset[int],
     wanted: Callable[[Expression], bool],
@@ -64,7 +57,7 @@ def summed(
 
 
 def is_maximum(
-    elements: ExpressionReader,
+    elements: AxisReader,
     shift: Expression,
     scores: Expression,
     keys: frozenset[int],
@@ -87,9 +80,7 @@ def is_maximum(
     )
 
 
-def all_hidden(
-    elements: ExpressionReader, test: Expression, keys: frozenset[int]
-) -> Expression | None:
+def all_hidden(elements: AxisReader, test: Expression, keys: frozenset[int]) -> Expression | None:
     """The scores that a test says are minus infinity for all of the keys: all are, or it is not
     that any is not."""
     denied = _denied(test)
@@ -129,7 +120,7 @@ def _denied(test: Expression) -> Expression | None:
 
 
 def unshifted(
-    elements: ExpressionReader,
+    elements: AxisReader,
     exponent: Expression,
     keys: frozenset[int],
     beside: Sequence[Leaf] = (),
@@ -158,7 +149,7 @@ def _unhidden(scores: Expression) -> Expression:
 
 
 def _is_largest(
-    elements: ExpressionReader,
+    elements: AxisReader,
     leaf: Leaf,
     keys: frozenset[int],
     wanted: Callable[[Expression], bool],
@@ -173,7 +164,7 @@ def _is_largest(
 
 
 def _reduced(
-    elements: ExpressionReader,
+    elements: AxisReader,
     op: ir.Operation,
     result: Leaf,
     keys: frozenset[int],
@@ -188,7 +179,7 @@ def _reduced(
     if positions is None:
         return None
     out = positions[1 + list(op.results).index(result.value)]
-    loops = {loop: axes for loop, axes in zip(out, result.dims, strict=True) if loop is not None}
+    loops = {loop: axes for loop, axes in zip(out, result.places, strict=True) if loop is not None}
     free = [loop for loop in positions[0] if loop is not None and loop not in loops]
     shape = dict(zip(positions[0], sizes_of(op.operands[0]), strict=True))
     for along in _orders(elements.axes, keys, [shape[loop] for loop in free]):

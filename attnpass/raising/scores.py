@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from ..ir import defining_op
 from ..ir.contractions import is_contraction
+from ..ir.expressions import Leaf, Number, ScalarStep, leaves_of
 from ..ir.limits import (
     ABSORBS,
     ABSORBS_ANY,
@@ -24,17 +25,7 @@ from ..ir.limits import (
     LOG2E_OVERFLOWS_IN_SUMS,
     LOWEST,
 )
-from .elements import (
-    CASTS,
-    Expression,
-    ExpressionReader,
-    Leaf,
-    Number,
-    ScalarStep,
-    leaves_of,
-    nearest,
-    without_casts,
-)
+from .elements import CASTS, AxisReader, Expression, nearest, without_casts
 from .readers import made_of
 from .reductions import is_maximum
 
@@ -110,7 +101,7 @@ class Scores:
 
 
 def read_scores(
-    expression: Expression, product: Leaf, elements: ExpressionReader, keys: frozenset[int]
+    expression: Expression, product: Leaf, elements: AxisReader, keys: frozenset[int]
 ) -> Scores:
     """The scores as made of `product`; NotRaised where attention has no words for it. Their mask
     is still the program's: see `addable`."""
@@ -118,7 +109,7 @@ def read_scores(
 
 
 class _ScoreReader:
-    def __init__(self, product: Leaf, elements: ExpressionReader, keys: frozenset[int]):
+    def __init__(self, product: Leaf, elements: AxisReader, keys: frozenset[int]):
         self.product = product
         self.elements = elements
         self.keys = keys
@@ -269,7 +260,7 @@ def _in_f32(number: float) -> float:
     return max(nearest(number, "f32"), LOWEST) if math.isfinite(number) else number
 
 
-def without_term(scores: Scores, added: Leaf, elements: ExpressionReader) -> Scores | None:
+def without_term(scores: Scores, added: Leaf, elements: AxisReader) -> Scores | None:
     """The scores without `added`, a tensor, in their mask, if it is added to the product as it is
     and with its factor; None where it is not."""
     if scores.mask is None or scores.functions or scores.row_factors:
@@ -281,7 +272,7 @@ def without_term(scores: Scores, added: Leaf, elements: ExpressionReader) -> Sco
 
 
 def _taken(
-    mask: MaskTerm, added: Leaf, elements: ExpressionReader
+    mask: MaskTerm, added: Leaf, elements: AxisReader
 ) -> tuple[float, MaskTerm | None] | None:
     """The factor of a tensor in a mask, and the mask without it."""
     if isinstance(mask, Shown):

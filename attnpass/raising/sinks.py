@@ -30,15 +30,8 @@ from ..ir import (
     users,
     whole_number,
 )
-from .elements import (
-    Expression,
-    ExpressionReader,
-    Leaf,
-    Number,
-    ScalarStep,
-    leaves_of,
-    without_casts,
-)
+from ..ir.expressions import Leaf, Number, ScalarStep, leaves_of
+from .elements import AxisReader, Expression, without_casts
 from .reductions import summed, unshifted
 from .scores import NotRaised
 
@@ -67,7 +60,7 @@ class Part:
     count: Size
 
 
-def find_part(elements: ExpressionReader, weights: Expression) -> Part | None:
+def find_part(elements: AxisReader, weights: Expression) -> Part | None:
     """What weights are a slice of, along one dim; None where they are none."""
     below = without_casts(weights)
     op = defining_op(below.value) if isinstance(below, Leaf) else None
@@ -82,14 +75,14 @@ def find_part(elements: ExpressionReader, weights: Expression) -> Part | None:
         return None
     (dim,) = cut
     wide = elements.axes.new(full[dim])
-    dims = tuple(wide if d == dim else axes for d, axes in enumerate(below.dims))
+    dims = tuple(wide if d == dim else axes for d, axes in enumerate(below.places))
     whole = elements.element(op.operands[0], dims)
     first = offsets[dim] if offsets[dim] != DYNAMIC else op.operands[1]
-    return Part(whole, below.dims[dim], wide, first, small[dim])
+    return Part(whole, below.places[dim], wide, first, small[dim])
 
 
 def scores_beside(
-    elements: ExpressionReader, exponent: Expression, part: Part
+    elements: AxisReader, exponent: Expression, part: Part
 ) -> tuple[Expression, Expression]:
     """(scores, sink) where an exponent is both side by side, shifted alike, and the weights that
     are kept are those of the scores."""
@@ -99,7 +92,7 @@ def scores_beside(
     if joined is None or not isinstance(inner, Leaf):
         raise NotRaised("the product reads a part of a softmax that is not scores beside a sink")
     dim, pieces = joined
-    if elements.axes.now(inner.dims[dim]) != wide:
+    if elements.axes.now(inner.places[dim]) != wide:
         raise NotRaised("the scores and their sink do not stand side by side along the keys")
     sinks = [number for number, piece in enumerate(pieces) if sizes_of(piece)[dim] == 1]
     if len(pieces) != 2 or len(sinks) != 1:
@@ -116,7 +109,7 @@ def scores_beside(
         raise NotRaised("the weights that are kept are not those of the scores")
 
     def along(axes: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-        return tuple(axes if d == dim else own for d, own in enumerate(inner.dims))
+        return tuple(axes if d == dim else own for d, own in enumerate(inner.places))
 
     return elements.element(scores, along(kept)), elements.element(sink, along(()))
 
@@ -210,7 +203,7 @@ def _applied(formula: ir.AffineMap, given: Sequence[Value | None]) -> Value | No
 
 
 def sink_in_sum(
-    elements: ExpressionReader,
+    elements: AxisReader,
     exponent: Expression,
     beside: Expression,
     name: str,
@@ -254,7 +247,7 @@ class Rescaling:
 
 
 def find_rescaling(
-    elements: ExpressionReader, given: Leaf, exponent: Expression, keys: frozenset[int]
+    elements: AxisReader, given: Leaf, exponent: Expression, keys: frozenset[int]
 ) -> Rescaling | None:
     """What alone reads `given`, a product of V with the softmax of an exponent, and multiplies it
     by a sigmoid of the logarithm of the sum of its exponentials less a sink, in whatever words."""
@@ -282,19 +275,19 @@ class Behind:
     given: Expression
 
 
-def find_behind(elements: ExpressionReader, given: Leaf) -> Behind | None:
+def find_behind(elements: AxisReader, given: Leaf) -> Behind | None:
     """The op that alone reads `given`, if its result has dims of `given` alone."""
     op = users(given.value)[0] if has_one_use(given.value) else None
     positions = None if op is None else maps.positions_of(_maps_of(op))
     if op is None or not positions or len(op.results) != 1:
         return None
     place = list(op.operands).index(given.value)
-    loops = dict(zip(positions[place], given.dims, strict=True))
+    loops = dict(zip(positions[place], given.places, strict=True))
     if any(loop not in loops for loop in positions[-1]):
         return None
     result = Leaf(op.results[0], tuple(loops[loop] for loop in positions[-1]))
-    whole = without_casts(elements.element(result.value, result.dims))
-    return Behind(op, result, whole, elements.element(given.value, given.dims))
+    whole = without_casts(elements.element(result.value, result.places))
+    return Behind(op, result, whole, elements.element(given.value, given.places))
 
 
 def _maps_of(op: ir.Operation) -> ir.Attribute:
@@ -320,7 +313,7 @@ def _input(expression: Expression, name: str) -> Expression | None:
 
 
 def _sink_of_share(
-    elements: ExpressionReader, share: Expression, scores: Expression, keys: frozenset[int]
+    elements: AxisReader, share: Expression, scores: Expression, keys: frozenset[int]
 ) -> Expression | None:
     """The sink that leaves the keys this share of all weights:
 
@@ -365,7 +358,7 @@ def _is_one(expression: Expression) -> bool:
 
 
 def _lse_test(
-    elements: ExpressionReader, scores: Expression, keys: frozenset[int]
+    elements: AxisReader, scores: Expression, keys: frozenset[int]
 ) -> Callable[[Expression], bool]:
     """Whether an expression is the logarithm of the sum of the scores' exponentials."""
 
@@ -376,7 +369,7 @@ def _lse_test(
 
 
 def _log_of_sum(
-    elements: ExpressionReader,
+    elements: AxisReader,
     expression: Expression,
     along: frozenset[int],
     wanted: Callable[[Expression], bool],
@@ -402,7 +395,7 @@ def _log_of_sum(
     return False
 
 
-def _beside_lse(elements: ExpressionReader, lse: Expression, both: Expression) -> Expression | None:
+def _beside_lse(elements: AxisReader, lse: Expression, both: Expression) -> Expression | None:
     """What stands beside `lse` in a tensor, where `both` is the logarithm of the sum of their
     exponentials."""
     (axis,) = elements.axes.new(2)
@@ -413,9 +406,9 @@ def _beside_lse(elements: ExpressionReader, lse: Expression, both: Expression) -
         if joined is None or not isinstance(given, Leaf) or len(joined[1]) != 2:
             return False
         dim, pieces = joined
-        if elements.axes.now(given.dims[dim]) != (axis,):
+        if elements.axes.now(given.places[dim]) != (axis,):
             return False
-        dims = tuple(() if d == dim else axes for d, axes in enumerate(given.dims))
+        dims = tuple(() if d == dim else axes for d, axes in enumerate(given.places))
         parts = [elements.element(piece, dims) for piece in pieces]
         rest = [part for part in parts if not elements.same(part, lse)]
         found[:] = rest

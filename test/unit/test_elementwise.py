@@ -7,6 +7,7 @@ from iree.compiler import ir
 
 from attnpass.ir import collect
 from attnpass.ir.bodies import ElementwiseFacts, read_elementwise
+from attnpass.ir.expressions import ExpressionReader, Leaf, ScalarStep, leaves_of
 
 
 def read(x: str, out: str, kinds: tuple[str, str], number: int = 0, last: str = "parallel"):
@@ -62,3 +63,42 @@ def test_a_dim_that_no_loop_runs_along() -> None:
 )
 def test_others(x: str, out: str, kinds: tuple[str, str], last: str) -> None:
     assert read(x, out, kinds, 1, last)[-1] is None
+
+
+class Places(ExpressionReader[int]):
+    """Reads elements by the numbers of loops."""
+
+    single = -1
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_expressions(number: int) -> None:
+    _module, op, _made = read("(c, a)", "(b, c, a)", ("4x2", "3x4x2"), number)
+    x, scalar, y = list(op.operands)[:3]
+    places = [(0, 1, 2), (1, 2, 0)][number]
+    found = Places().element(op.results[number], places)
+    assert isinstance(found, ScalarStep) and found.name == ("arith.mulf", "arith.addf")[number]
+    expected = [Leaf(x, (2, 0)), Leaf(scalar, ()), Leaf(y, (-1, 1))]
+    assert list(leaves_of(found)) == expected[: 2 + number]
+
+
+@pytest.mark.parametrize(("steps", "is_read"), [(100, True), (3000, False)])
+def test_deep_bodies(steps: int, is_read: bool) -> None:
+    """What is deeper than Python's stack is the element of a tensor, and no error."""
+    body = "\n".join(f"%{n + 1} = math.tanh %{n} : f32" for n in range(steps))
+    text = f"""
+func.func @f(%x: tensor<4xf32>, %y: tensor<4xf32>) {{
+  %r = linalg.generic {{indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>],
+      iterator_types = ["parallel"]}} ins(%x : tensor<4xf32>) outs(%y : tensor<4xf32>) {{
+    ^bb0(%a: f32, %b: f32):
+      %0 = math.tanh %a : f32
+      {body}
+      linalg.yield %{steps} : f32
+  }} -> tensor<4xf32>
+  return
+}}"""
+    with ir.Context():
+        module = ir.Module.parse(text)
+        (op,) = collect(module.operation, lambda op: op.name == "linalg.generic", bodies=False)
+        leaf = Leaf(op.operands[0] if is_read else op.results[0], (0,))
+        assert list(leaves_of(Places().element(op.results[0], (0,)))) == [leaf]
