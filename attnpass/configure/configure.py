@@ -13,7 +13,6 @@ from ..ir import Refusal, descendants, set_attribute, symbol_name
 from ..kernels import kernels_in
 from ..machines import Configured, Target
 from ..machines.gpu import copies as gpu_copies
-from ..machines.known_faults import own_is_wrong
 from ..machines.table import Table, load_table
 from ..machines.user_specs import UserSpecs
 from ..passes import PassContext, TargetPass, option
@@ -92,7 +91,8 @@ def _configure_attention(
     found, source = _configuration(facts, target, table)
     is_attached = _attach(op_of(op), op, found, target, report, source)
     if isinstance(found, Refusal) or not is_attached:
-        if not facts.own_configuration and (why := own_is_wrong(facts, target)):
+        why = target.own_is_wrong(facts) if target and not facts.own_configuration else ""
+        if why:
             report.known_wrong(why, op)
         return False
     if target and "decomposition_config" not in found and (why := target.loops_refusal(facts)):
@@ -106,9 +106,9 @@ def _configured_by_user(
     """The flag of the user's that configures a dispatch, by the name of its function."""
     if specs is None or target is None:
         return {}
-    if why := specs.unread(target.backend):
+    if why := specs.unread(target):
         report.ignored(why)
-    return specs.configured(module, target.backend)
+    return specs.configured(module, target)
 
 
 def _functions(module: ir.Operation, without: dict[str, str]) -> list[ir.Operation]:

@@ -9,7 +9,7 @@ package, extend `Target` and `Family` and register the latter as an entry point 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -34,6 +34,8 @@ class Worth:
     reason: str
 
 
+# Configurations in words, each the attributes as text by name, or why it is none.
+Offers = Iterator[tuple[str, "dict[str, str] | Refusal"]]
 # An op, and the attributes to configure it with, or why it keeps IREE's own configuration.
 Configured = tuple["ir.Operation", "dict[str, str] | Refusal"]
 
@@ -70,6 +72,10 @@ class Target:
     pads_keys: ClassVar[bool] = True
     # Whether attention of f32 is tiles of lanes.
     has_f32_lanes: ClassVar[bool] = False
+    # Whether IREE reads a tuning spec here.
+    reads_tuning_specs: ClassVar[bool] = True
+    # What of a configuration our own lowering reads: iree-compile would not know it.
+    lowered_by_us: ClassVar[tuple[str, ...]] = ()
 
     @property
     def name(self) -> str:
@@ -97,6 +103,19 @@ class Target:
         """The attributes to configure this attention with, as text by name, each known to give
         right numbers here; or why there are none."""
         return Refusal(f"there is no table for {self.name}")
+
+    def own_is_wrong(self, facts: AttentionFacts) -> str:
+        """What is wrong with IREE's own code for an attention as it is in a dispatch, or ''."""
+        return ""
+
+    def tuning_refusal(self, facts: AttentionFacts) -> str:
+        """Why no configuration of this attention is known to be right, or ''."""
+        return f"there are no configurations for {self.name}"
+
+    def candidates(self, facts: AttentionFacts, known: dict[str, str]) -> Offers:
+        """What attn-tune is to try for this attention beside the built-in configuration, `known`;
+        what is nearest to that first."""
+        return iter(())
 
     def projections(self, function: ir.Operation) -> Sequence[Configured]:
         """The products of a dispatch's function that have tiles by their size, beside attention."""

@@ -11,22 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..attention.facts import AttentionFacts, describe, whole_facts
+from ..attention.facts import AttentionFacts, describe
 from ..errors import AttnError
 from ..ir import Refusal, maps, users
 from ..ir.views import view_before
 from . import Target
-from .amd import configurations as amd
-from .common_faults import begins_with_number, common_fault
-from .cpu import configurations as cpu
-from .nvidia import configurations as nvidia
+from .common_faults import begins_with_number
 
 if TYPE_CHECKING:
     from iree.compiler import ir
-
-_GPUS = {"cuda": nvidia, "rocm": amd}
-# A thread takes so many keys of a single row at once.
-_KEYS_AT_ONCE = 4
 
 
 def nothing_is_right(facts: AttentionFacts, target: Target | None, configured: bool) -> str:
@@ -36,7 +29,7 @@ def nothing_is_right(facts: AttentionFacts, target: Target | None, configured: b
         return ""
     if why := no_code(facts):
         return why
-    why = own_is_wrong(as_in_dispatch(facts), target)
+    why = "" if target is None else target.own_is_wrong(as_in_dispatch(facts))
     if not why or target is None:
         return ""
     return "" if configured and _will_be_configured(facts.op, target) else why
@@ -77,32 +70,6 @@ def _no_code_of_one_row(facts: AttentionFacts) -> str:
     return ""
 
 
-def own_is_wrong(facts: AttentionFacts, target: Target | None) -> str:
-    """What is wrong with IREE 3.13's own code for an attention in a dispatch on a target,
-    or ''."""
-    if target is None or target.backend not in ("llvm-cpu", *_GPUS):
-        return ""
-    if why := common_fault(facts):
-        return why
-    if target.backend == "llvm-cpu":
-        return cpu.own_is_wrong(facts, target)
-    gpu = _GPUS[target.backend]
-    if not facts.k1 or not facts.k2 or not facts.n:
-        return "IREE 3.13 crashes where Q and K, K and V, or V and the result share no dim"
-    if whole_facts(facts.op) is None:
-        return "IREE 3.13's own configuration is for other forms of attention"
-    if facts.extent((*facts.batch, *facts.m)) == 1 and not _fills_vectors(facts.extent(facts.k2)):
-        return "IREE 3.13 does not compile a single row over keys that fill no vectors"
-    if facts.extent(facts.k1) is None:
-        return "IREE 3.13 does not compile head dims that are known only at run time"
-    if gpu.own_is_wrong(facts, target):
-        return (
-            "IREE 3.13's own configuration computes wrong numbers without matrix instructions at "
-            "head dims of more bytes than a subgroup reads at once"
-        )
-    return ""
-
-
 def as_in_dispatch(facts: AttentionFacts) -> AttentionFacts:
     """An attention in the open as it will be in a dispatch: without dims of size one, those of a
     head apart, and with neighbours among head or key dims as one."""
@@ -121,10 +88,6 @@ def as_in_dispatch(facts: AttentionFacts) -> AttentionFacts:
     indexing = tuple(tuple(dim for dim in each if dim not in gone) for each in facts.maps)
     names = facts.operand_names
     return _InDispatch(facts.op, indexing, names, facts.num_dims, **groups, known=tuple(known))
-
-
-def _fills_vectors(keys: int | None) -> bool:
-    return keys is None or keys == 1 or keys % _KEYS_AT_ONCE == 0
 
 
 def _units(facts: AttentionFacts) -> set[int]:

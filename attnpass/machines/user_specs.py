@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from iree.compiler import ir
 
+    from . import Target
+
 TUNING_SPEC = "--iree-codegen-tuning-spec-path"
 LIBRARY = "--iree-codegen-transform-dialect-library"
-# Those whose pipelines take the path of a tuning spec; all take a library.
-_READ_SPECS = ("llvm-cpu", "rocm")
 _GENERALIZE = "iree-codegen-gpu-generalize-named-ops"
 _ONLINE = "iree-linalg-ext-convert-attention-to-online-attention"
 
@@ -38,29 +38,29 @@ class UserSpecs:
         file, and takes up another dispatch meanwhile, which may wait for that lock for ever."""
         return ("executable-configurations",) if self.tuning_spec or self.library else ()
 
-    def unread(self, backend: str) -> str:
-        """Why the tuning spec has no effect on this backend, and what has; '' where it has."""
-        if not self.tuning_spec or backend in _READ_SPECS:
+    def unread(self, target: Target) -> str:
+        """Why the tuning spec has no effect on this machine, and what has; '' where it has."""
+        if not self.tuning_spec or target.reads_tuning_specs:
             return ""
         return (
-            f"IREE 3.13 does not read {TUNING_SPEC} for {backend}: give the spec by "
+            f"IREE 3.13 does not read {TUNING_SPEC} for {target.backend}: give the spec by "
             f"{LIBRARY}={self.tuning_spec}"
         )
 
-    def configured(self, module: ir.Operation, backend: str) -> dict[str, str]:
+    def configured(self, module: ir.Operation, target: Target) -> dict[str, str]:
         """The flag that configures a dispatch's function, by the function's name.
 
         `module` is one at phase `flow`. A spec that IREE cannot apply configures nothing here:
         IREE says why when it comes to it.
         """
-        spec = "" if self.unread(backend) else self.tuning_spec
+        spec = "" if self.unread(target) else self.tuning_spec
         if not spec and not self.library:
             return {}
         flag = LIBRARY if self.library else TUNING_SPEC
         functions: dict[str, str] = {}
         for inner in descendants(module, "flow.executable", "builtin.module"):
             copy = detached_copy(inner)
-            if _apply(copy, "" if self.library else spec, backend):
+            if _apply(copy, "" if self.library else spec, target):
                 functions.update(dict.fromkeys(_configured_functions(copy), flag))
         return functions
 
@@ -71,14 +71,14 @@ def specs_in(flags: Iterable[str]) -> UserSpecs:
     return UserSpecs(values.get(TUNING_SPEC, ""), values.get(LIBRARY, ""))
 
 
-def _apply(module: ir.Operation, spec: str, backend: str) -> bool:
+def _apply(module: ir.Operation, spec: str, target: Target) -> bool:
     """Runs what IREE runs on a dispatch up to its user's configurations; whether it could."""
     from iree.compiler import ir, passmanager
 
     from ..ir.threads import one_thread
 
     passes = [f"func.func({_ONLINE})", "iree-codegen-materialize-user-configs"]
-    if backend != "llvm-cpu":
+    if target.is_gpu:
         passes.insert(0, f"func.func({_GENERALIZE})")
     if spec:
         passes.insert(-1, f"iree-codegen-materialize-tuning-specs{{tuning-spec-path={spec}}}")

@@ -46,7 +46,7 @@ _WIDEST, _WIDEST_F32 = 512, 128
 def configuration(facts: AttentionFacts, target: Target) -> Attributes | Refusal:
     """The attributes for this attention, or why it keeps IREE's own configuration."""
     why = _refusal(facts, target) or loops_refusal(facts) or unit_refusal(facts)
-    if not why and not own_is_wrong(facts, target):
+    if not why and not own_loses_lanes(facts, target):
         why = _own_is_good(facts, target)
     if why:
         return Refusal(why)
@@ -69,7 +69,7 @@ def subgroup(target: Target) -> int | None:
     return family.lanes if family else None
 
 
-def own_is_wrong(facts: AttentionFacts, target: Target) -> bool:
+def own_loses_lanes(facts: AttentionFacts, target: Target) -> bool:
     """Whether IREE's own configuration computes wrong numbers."""
     family = family_of(target)
     if family is None or not outgrows_lanes(facts, family.lanes):
@@ -95,7 +95,7 @@ def padded_keys(facts: AttentionFacts, target: Target) -> int | None:
 def _step(facts: AttentionFacts, target: Target) -> int:
     """What the number of keys must be a multiple of."""
     if rows_of(facts) == 1:
-        return _decode_lanes(target).step if own_is_wrong(facts, target) else 1
+        return _decode_lanes(target).step if own_loses_lanes(facts, target) else 1
     tile = _find_tile(facts, target, keys_of(facts))
     if isinstance(tile, Refusal):
         # Lanes take whole steps of keys only.
@@ -143,7 +143,7 @@ def _refusal(facts: AttentionFacts, target: Target) -> str:
         return "it has several head dims"
     if 0 in _head_dims(facts):
         return "a head dim is known only at run time"
-    if is_decode(facts) and not own_is_wrong(facts, target):
+    if is_decode(facts) and not own_loses_lanes(facts, target):
         return f"{rows_of(facts)} query row(s) fill no matrix instruction"
     return _types_refusal(facts, family, target)
 
@@ -153,7 +153,7 @@ def _types_refusal(facts: AttentionFacts, family: MatrixFamily, target: Target) 
     query, key, value = (kinds[name] for name in ("query", "key", "value"))
     if is_f32(facts):
         # Without instructions: tiles of lanes, which repair wrong numbers.
-        wrong = own_is_wrong(facts, target)
+        wrong = own_loses_lanes(facts, target)
         return "" if "f32" in family.query or wrong else f"{target.arch} multiplies f32 by lanes"
     products = query in family.query and value in family.value and "f32" not in (query, value)
     if query != key or not products:

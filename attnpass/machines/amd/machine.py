@@ -13,17 +13,21 @@ from dataclasses import dataclass
 from ...attention.facts import AttentionFacts
 from ...ir import Refusal, printed
 from .. import Family, Target
+from ..gpu.machine import Gpu
 from . import configurations
 
 _UNITS = {"gfx942": (5.3e12, 304), "gfx950": (8e12, 256), "gfx1100": (9.6e11, 96)}
 
 
 @dataclass(frozen=True)
-class Amd(Target):
+class Amd(Gpu):
     """A GPU of AMD's."""
 
     def configuration(self, facts: AttentionFacts) -> dict[str, str] | Refusal:
         return configurations.configuration(facts, self)
+
+    def loses_lanes(self, facts: AttentionFacts) -> bool:
+        return configurations.own_loses_lanes(facts, self)
 
     def padded_keys(self, facts: AttentionFacts) -> int | None:
         return configurations.padded_keys(facts, self)

@@ -58,6 +58,8 @@ def configuration(facts: AttentionFacts, target: Target) -> dict[str, str] | Ref
 
 def own_is_wrong(facts: AttentionFacts, target: Target) -> str:
     """What is wrong with IREE's own configuration of an attention as it is in a dispatch, or ''."""
+    if why := common_fault(facts):
+        return why
     sizes = [facts.sizes[dim] for dim in facts.k1]
     if any(size is None or size > WIDEST_WHOLE for size in sizes):
         return (
@@ -188,7 +190,7 @@ def widest(facts: AttentionFacts) -> int:
 
 def refusal(facts: AttentionFacts, target: Target) -> str:
     """Why no configuration is known to be right for this attention, or ''."""
-    if _has_several_dims(facts) and not (common_fault(facts) or own_is_wrong(facts, target)):
+    if _has_several_dims(facts) and not own_is_wrong(facts, target):
         return "it has several head or key dims"
     if facts.extent(facts.n) is None or facts.extent(facts.k1) is None:
         return "its head dim is known only at run time, so its vectors have no bound"

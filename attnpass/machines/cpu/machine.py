@@ -15,8 +15,9 @@ from iree.compiler import ir
 
 from ...attention.facts import AttentionFacts
 from ...ir import Refusal, element_bytes, printed
-from .. import Family, Target, Worth
-from .configurations import configuration, decodes
+from .. import Family, Offers, Target, Worth
+from .candidates import candidates
+from .configurations import configuration, decodes, own_is_wrong, refusal
 from .loops import LoopTiles, fits_beside_result, tiles
 from .results import write_transposed
 
@@ -36,6 +37,7 @@ class Cpu(Target):
 
     chunk_waves: ClassVar[int] = 1
     stores_masks: ClassVar[bool] = True
+    lowered_by_us: ClassVar[tuple[str, ...]] = ("decomposition_config",)
 
     @property
     def multiplies_pairs(self) -> bool:
@@ -75,6 +77,15 @@ class Cpu(Target):
 
     def configuration(self, facts: AttentionFacts) -> dict[str, str] | Refusal:
         return configuration(facts, self)
+
+    def own_is_wrong(self, facts: AttentionFacts) -> str:
+        return own_is_wrong(facts, self)
+
+    def tuning_refusal(self, facts: AttentionFacts) -> str:
+        return refusal(facts, self)
+
+    def candidates(self, facts: AttentionFacts, known: dict[str, str]) -> Offers:
+        return candidates(facts, self, known)
 
     def loops_refusal(self, facts: AttentionFacts) -> str:
         loops = tiles(facts, self.vector_bytes)

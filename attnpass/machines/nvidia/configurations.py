@@ -80,7 +80,7 @@ def refusal(facts: AttentionFacts, target: Target) -> str:
     return why or unit_refusal(facts)
 
 
-def own_is_wrong(facts: AttentionFacts, target: Target) -> bool:
+def own_loses_lanes(facts: AttentionFacts) -> bool:
     """Whether IREE's own configuration computes wrong numbers: measured in f32 and in decode at
     head dims 256, 512 and 1024; others have the same lanes where it finds no matrix instructions.
     """

@@ -31,9 +31,10 @@ from iree.compiler import ir
 from ...attention.facts import AttentionFacts
 from ...attention.widening import cast_operands, narrow_operands, wide_type
 from ...ir import Refusal, printed
-from .. import Configured, Family, Target, Worth, widening_seconds
+from .. import Configured, Family, Offers, Target, Worth, widening_seconds
 from ..gpu.lanes import LANES
-from . import configurations, contractions, f32_products, taken_weights
+from ..gpu.machine import Gpu
+from . import candidates, configurations, contractions, f32_products, taken_weights
 
 # Multiply-adds of the shape that was measured, head dim 128.
 _MEASURED_WORK = 32 * 4096 * 4096 * (128 + 128)
@@ -49,7 +50,7 @@ _TILE_ROWS = 16
 
 
 @dataclass(frozen=True)
-class Nvidia(Target):
+class Nvidia(Gpu):
     """A CUDA device."""
 
     # Seen on an H200: INVALID_ARGUMENT, and the context is lost.
@@ -59,6 +60,7 @@ class Nvidia(Target):
     copies_were_timed: ClassVar[bool] = True
     pads_keys: ClassVar[bool] = False
     has_f32_lanes: ClassVar[bool] = True
+    reads_tuning_specs: ClassVar[bool] = False
 
     def worth_of_transposed_v(self, facts: AttentionFacts) -> Worth:
         rows, keys = facts.assumed_extent(facts.m), facts.assumed_extent(facts.k2)
@@ -102,6 +104,15 @@ class Nvidia(Target):
 
     def configuration(self, facts: AttentionFacts) -> dict[str, str] | Refusal:
         return configurations.configuration(facts, self)
+
+    def loses_lanes(self, facts: AttentionFacts) -> bool:
+        return configurations.own_loses_lanes(facts)
+
+    def tuning_refusal(self, facts: AttentionFacts) -> str:
+        return configurations.refusal(facts, self)
+
+    def candidates(self, facts: AttentionFacts, known: dict[str, str]) -> Offers:
+        return candidates.candidates(facts, self)
 
     def projections(self, function: ir.Operation) -> Sequence[Configured]:
         facts = contractions.find(function)
