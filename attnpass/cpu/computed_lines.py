@@ -9,7 +9,15 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..ir import body_ops, defining_op, element_bytes, element_type, is_used, ranked_shape
+from ..ir import (
+    body_ops,
+    defining_op,
+    element_bytes,
+    element_type,
+    element_type_name,
+    is_used,
+    ranked_shape,
+)
 from ..ir.bodies import ElementRead, ScalarReader, Scope, constant_number, read_elementwise
 from .vectors import Vectors
 
@@ -51,7 +59,7 @@ def sources_of(value: ir.Value) -> list[ElementRead] | None:
             continue
         if not isinstance(read.operand.type, ir.RankedTensorType):
             return None
-        if element_type_named(read.operand) not in (*_FLOATS, *_INTEGERS):
+        if element_type_name(read.operand) not in (*_FLOATS, *_INTEGERS):
             return None
         inner = sources_of(read.operand)
         if inner is None:
@@ -72,10 +80,6 @@ def widened_from(value: ir.Value) -> ElementRead | None:
     narrow = [each for each in whole if element_bytes(each.operand) < element_bytes(value)]
     inner = all(last not in each.dims[:-1] for each in sources)
     return narrow[0] if len(whole) == len(narrow) == 1 and inner else None
-
-
-def element_type_named(value: ir.Value) -> str:
-    return str(element_type(value))
 
 
 def _is_lanewise(op: ir.Operation) -> bool:

@@ -124,7 +124,7 @@ def hold_workspace(module: ir.Operation) -> Workspace | None:
     workspace = Workspace(size, grows, max(rooms, key=lambda one: sum(map(_kept, one)), default=[]))
     _allocate(functions[0], workspace, _affinity(found[0]))
     for use in uses:
-        _replace(use, workspace)
+        _replace(use)
     return workspace
 
 
@@ -291,7 +291,7 @@ def _store(build: Builder, name: str, value: ir.Value) -> None:
     build.create("util.global.store", [], [value], {"global": ir.FlatSymbolRefAttr.get(name)})
 
 
-def _replace(use: _Use, workspace: Workspace) -> None:
+def _replace(use: _Use) -> None:
     """Has the list of commands use the workspace, and wait for what the allocation waited for."""
     allocation, release = use.allocation, use.release
     build = Builder(allocation)

@@ -155,7 +155,7 @@ def fold_through_reshapes(
     build = Builder(facts.op)
     value = build.split_dims(source.value, source.layout.dim_sizes())
     order = [dim_of[axis] for axis in source.order]
-    counts, new_map, sizes = _join_runs(order, first, cuts)
+    counts, new_map, sizes = _join_runs(order, cuts)
     for dim, p in enumerate(positions):
         if p is not None and not source.parts[dim]:
             # A dim of size one keeps its place: attention must know its roles by their dims.
@@ -195,7 +195,7 @@ def _runs(source: Source, dim: int) -> list[list[tuple[int | None, Size]]]:
 
 
 def _join_runs(
-    order: list[int], first: list[int], cuts: Sequence[Sequence[Size]]
+    order: list[int], cuts: Sequence[Sequence[Size]]
 ) -> tuple[list[int], list[int], list[Size]]:
     """Groups neighbouring axes of the same new dim: counts, the map, the sizes."""
     flat = [size for parts in cuts for size in parts]

@@ -82,7 +82,7 @@ def describe_arguments(program: Program) -> list[Argument]:
         argument = Argument(name, str(value.type), element, shape, named)
         if not element.startswith(("f", "bf")):
             argument.use, argument.below = _integer_use(program, value)
-        elif _is_mask(program, value):
+        elif _is_mask(value):
             argument.use = "mask"
         found.append(argument)
     return found
@@ -136,7 +136,7 @@ def _integer_use(program: Program, value: ir.Value) -> tuple[str, int | None]:
     """What integers are for: `index`, with the first that is too large, `mask` or `data`."""
     bound: int | None = None
     names = set()
-    for scalar in _scalars(program, value):
+    for scalar in _scalars(value):
         for use in scalar.uses:
             op = use.owner.operation
             names.add(op.name)
@@ -149,12 +149,12 @@ def _integer_use(program: Program, value: ir.Value) -> tuple[str, int | None]:
         # Packed masks: all bits of a byte count.
         return "data", None
     converts = names & {"arith.sitofp", "arith.uitofp", "arith.muli"}
-    if kind == "i1" or (not converts and is_ranked_tensor(value)) or _is_mask(program, value):
+    if kind == "i1" or (not converts and is_ranked_tensor(value)) or _is_mask(value):
         return "mask", None
     return "data", None
 
 
-def _scalars(program: Program, value: ir.Value) -> Iterator[ir.Value]:
+def _scalars(value: ir.Value) -> Iterator[ir.Value]:
     """Scalars that hold what an integer argument does, through views, loops' bodies and casts."""
     waiting, seen = [value], set()
     while waiting:
@@ -193,7 +193,7 @@ def _limit(op: ir.Operation, number: int) -> int | None:
     return None
 
 
-def _is_mask(program: Program, value: ir.Value) -> bool:
+def _is_mask(value: ir.Value) -> bool:
     """Whether a tensor comes to attention as its mask, through views and broadcasts."""
     waiting, seen = [value], set()
     while waiting:

@@ -242,11 +242,10 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | Refusal:
     if not any(k.output_type == output for k in kernels):
         written = kernels[0].output_type
         return Refusal(f"the kernels for {_type_words(wanted)} write {written}, not {output}")
-    kernels = [k for k in kernels if k.output_type == output]
-    if isinstance(facts, AttentionWithSink):
-        kernels = [k for k in kernels if k.takes_sinks]
-    else:
-        kernels = [k for k in kernels if not k.sink]
+    sinks = isinstance(facts, AttentionWithSink)
+    kernels = [
+        k for k in kernels if k.output_type == output and (k.takes_sinks if sinks else not k.sink)
+    ]
     if not kernels:
         return Refusal(f"it has a sink, which no kernel for {_type_words(wanted)} takes")
     rows = facts.extent(facts.m)

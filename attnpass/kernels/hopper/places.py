@@ -270,7 +270,7 @@ def read_by(result: ir.Value) -> tuple[View, tuple[Dim, ...]] | None:
         place, result = below, view.result
         if view.op.name not in IN_PLACE:
             found = view, place.dims
-    return found and (found[0], _where(found[0].result, found[1]))
+    return found and (found[0], _where(found[1]))
 
 
 def numbers_of(
@@ -361,8 +361,8 @@ def _only_view(value: ir.Value) -> View | None:
     return view if same else None
 
 
-def _where(value: ir.Value, dims: Sequence[Dim]) -> tuple[Dim, ...]:
-    """The dims that `dims`, those of `value`, are axes of, with their distances in `value`."""
+def _where(dims: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The dims that those of a tensor are axes of, with their distances in it."""
     flat = [axis for dim in dims for axis in dim]
     placed = [
         replace(axis, stride=product([behind.size for behind in flat[at + 1 :]]))

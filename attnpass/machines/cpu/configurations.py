@@ -84,7 +84,7 @@ def fills_tiles(size: int | None, target: Target | None) -> bool:
     return size % tile == 0
 
 
-def decodes(facts: AttentionFacts, target: Target) -> str:
+def chunks_refusal(facts: AttentionFacts, target: Target) -> str:
     """Why chunks of this attention's keys would not pay on idle cores, or ''."""
     if _has_several_dims(facts):
         return "it has several head or key dims"

@@ -17,7 +17,7 @@ from ...attention.facts import AttentionFacts
 from ...ir import Refusal, element_bytes, printed
 from .. import Family, Offers, Target, Worth
 from .candidates import candidates
-from .configurations import configuration, decodes, own_is_wrong, refusal
+from .configurations import chunks_refusal, configuration, own_is_wrong, refusal
 from .loops import LoopTiles, fits_beside_result, tiles
 from .results import write_transposed
 
@@ -95,7 +95,7 @@ class Cpu(Target):
         return write_transposed(module, self.vector_bytes)
 
     def decode_refusal(self, facts: AttentionFacts) -> str:
-        return decodes(facts, self)
+        return chunks_refusal(facts, self)
 
     def slower_than_decomposed(self, facts: AttentionFacts) -> str:
         """IREE's own code for the op is slower, 1.2 to 12 times: attention needs loops of ours."""

@@ -168,7 +168,7 @@ def dynamic_tiles(facts: AttentionFacts, target: Target) -> dict[int, int] | Ref
     return tile if isinstance(tile, Refusal) else unknown_as_tiles(facts, tile)
 
 
-def decodes(facts: AttentionFacts, target: Target) -> str:
+def chunks_refusal(facts: AttentionFacts, target: Target) -> str:
     """Why there would be no decode configuration for chunks of this attention's keys, or ''."""
     rows = facts.extent(facts.m)
     if rows is None or rows > TILE_ROWS:

@@ -125,7 +125,7 @@ class Nvidia(Gpu):
         return found if facts is None else [(facts.op, f32_products.configuration(facts, self))]
 
     def decode_refusal(self, facts: AttentionFacts) -> str:
-        return configurations.decodes(facts, self)
+        return configurations.chunks_refusal(facts, self)
 
     def padded_keys(self, facts: AttentionFacts) -> int | None:
         return configurations.padded_keys(facts, self)
