@@ -380,26 +380,46 @@ def test_forms(level: str) -> None:
         check("any_rows", [w, x], x.astype(np.float64) @ w.T)
 
 
-def _norm(name: str, rows: int, columns: int, kind: str) -> str:
-    x, r = f"tensor<{rows}x{columns}x{kind}>", f"tensor<{rows}x{columns}xf32>"
-    s, wide = f"tensor<{rows}xf32>", f"%w = arith.extf %a : {kind} to f32" if kind != "f32" else ""
-    a = "%w" if wide else "%a"
-    row, whole = "affine_map<(m, n) -> (m)>", "affine_map<(m, n) -> (m, n)>"
-    return f"""
+@dataclass(frozen=True)
+class Norm:
+    """x / sqrt(sum of x * x) over rows, or `down` columns; `unknown`: of sizes known at run time
+    only."""
+
+    rows: int
+    columns: int
+    kind: str = "f32"
+    down: bool = False
+    unknown: bool = False
+
+    def text(self, name: str) -> str:
+        sizes, kind = "?x?" if self.unknown else f"{self.rows}x{self.columns}", self.kind
+        x, r = f"tensor<{sizes}x{kind}>", f"tensor<{sizes}xf32>"
+        s = f"tensor<{sizes.split('x')[1 if self.down else 0]}xf32>"
+        one = ("%n" if self.down else "%m") if self.unknown else ""
+        wide = f"%w = arith.extf %a : {kind} to f32" if kind != "f32" else ""
+        a = "%w" if wide else "%a"
+        kinds = '"reduction", "parallel"' if self.down else '"parallel", "reduction"'
+        kept = f"affine_map<(m, n) -> ({'n' if self.down else 'm'})>"
+        whole = "affine_map<(m, n) -> (m, n)>"
+        return f"""
 func.func @{name}(%x: {x}) -> {r} {{
   %zero = arith.constant 0.0 : f32
-  %s = tensor.empty() : {s}
-  %e = tensor.empty() : {r}
+  %first = arith.constant 0 : index
+  %second = arith.constant 1 : index
+  %m = tensor.dim %x, %first : {x}
+  %n = tensor.dim %x, %second : {x}
+  %s = tensor.empty({one}) : {s}
+  %e = tensor.empty({"%m, %n" if self.unknown else ""}) : {r}
   %f = linalg.fill ins(%zero : f32) outs(%s : {s}) -> {s}
-  %sum = linalg.generic {{indexing_maps = [{whole}, {row}],
-      iterator_types = ["parallel", "reduction"]}} ins(%x : {x}) outs(%f : {s}) {{
+  %sum = linalg.generic {{indexing_maps = [{whole}, {kept}],
+      iterator_types = [{kinds}]}} ins(%x : {x}) outs(%f : {s}) {{
   ^bb0(%a: {kind}, %o: f32):
     {wide}
     %p = arith.mulf {a}, {a} : f32
     %y = arith.addf %p, %o : f32
     linalg.yield %y : f32
   }} -> {s}
-  %r = linalg.generic {{indexing_maps = [{whole}, {row}, {whole}],
+  %r = linalg.generic {{indexing_maps = [{whole}, {kept}, {whole}],
       iterator_types = ["parallel", "parallel"]}} ins(%x, %sum : {x}, {s}) outs(%e : {r}) {{
   ^bb0(%a: {kind}, %b: f32, %o: f32):
     {wide}
@@ -428,17 +448,32 @@ func.func @turned(%x: tensor<64x160xf32>, %b: tensor<160xf32>) -> tensor<160x64x
 
 
 def test_steps() -> None:
-    """Rows are summed up in wide steps, whatever their number, type and length, and squares of a
-    matrix are turned."""
-    cases = {"even": (64, 768, "f32"), "odd": (37, 384, "f16"), "one": (1, 2048, "bf16")}
+    """Rows and columns are summed up in wide steps, whatever their number, type and length, and
+    squares of a matrix are turned. Where steps leave a rest, each sum is made once."""
+    cases = {
+        "even": Norm(64, 768),
+        "odd": Norm(37, 384, "f16"),
+        "one": Norm(1, 2048, "bf16"),
+        "down": Norm(70, 256, down=True),
+        "rest": Norm(21, 1001),
+        "rest_down": Norm(45, 1001, "f16", down=True),
+        "few": Norm(11, 13),
+        "few_down": Norm(13, 11, down=True),
+        "unknown": Norm(21, 205, unknown=True),
+        "unknown_down": Norm(45, 205, down=True, unknown=True),
+    }
     report, random = Report(), np.random.default_rng(4)
-    text = _TURNED + "".join(_norm(name, *case) for name, case in cases.items())
+    text = _TURNED + "".join(case.text(name) for name, case in cases.items())
     vmfb = compile_text(text, mode="cost", flags=["--iree-llvmcpu-target-cpu=host"], report=report)
-    assert len(report.found("lowered")) == 1 + len(cases)
+    wide = {record.op.function.partition("_dispatch")[0] for record in report.found("lowered")}
+    assert wide == {"turned", "even", "odd", "one", "down", "rest", "rest_down"}
+    once = {record.op.function.partition("_dispatch")[0] for record in report.found("loops")}
+    assert once >= {"rest", "rest_down", "unknown", "unknown_down"}
+    assert not report.found("no-loops")
     x, b = random.standard_normal((64, 160), np.float32), random.standard_normal(160, np.float32)
     assert np.array_equal(run_module(vmfb, [x, b], "turned"), x.T * b[:, None])
-    for name, (rows, columns, kind) in cases.items():
-        x = random.standard_normal((rows, columns), np.float32).astype(TYPES[kind])
-        wide = x.astype(np.float64)
-        wanted = wide / np.sqrt((wide**2).sum(1, keepdims=True))
+    for name, case in cases.items():
+        x = random.standard_normal((case.rows, case.columns), np.float32).astype(TYPES[case.kind])
+        exact = x.astype(np.float64)
+        wanted = exact / np.sqrt((exact**2).sum(0 if case.down else 1, keepdims=True))
         assert rel_error(run_module(vmfb, [x], name), wanted) < 1e-6, name

@@ -1,0 +1,111 @@
+"""Lowers kernels that sum up where steps do not divide rows or columns.
+
+Where the size of a step is open, IREE 3.13 takes what reads a sum for a reader of a part of it, and
+sums up anew for each step of that reader: a softmax of 1001 columns 125 times. Behind a barrier it
+is summed up once. And where steps leave a rest of a row, IREE masks them all; here the last.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from ..codegen.kernel import run_passes
+from ..ir import (
+    Builder,
+    collect,
+    erase,
+    iterator_kinds,
+    loops_read,
+    next_op,
+    printed,
+    ranked_shape,
+    reduces,
+    users,
+)
+from ..ir.contractions import is_contraction
+from .lowering import lower_vectors, tile
+
+_CONFIGURATION = "lowering_config"
+_BARRIER = "iree_codegen.fusion_barrier"
+# What IREE 3.13's pipeline DoubleTilingExpert does between its tiles and its buffers.
+_STEPS = ",".join(
+    (
+        "iree-llvmcpu-split-reduction{enable-fp-reduction-reordering=true}",
+        "iree-llvmcpu-tile-and-fuse-producer-consumer"
+        "{only-fuse-producer-input-operands=true tiling-level=vector_reduction}",
+        "iree-llvmcpu-tile{skip-root-op=true tiling-level=vector_reduction}",
+        "iree-llvmcpu-tile-and-fuse-producer-consumer"
+        "{anchor-on-root-op=false tiling-level=vector_inner_parallel}",
+        "iree-codegen-forall-to-for",
+        "iree-llvmcpu-peel",
+    )
+)
+_VECTORIZE = ",".join(
+    (
+        "iree-llvmcpu-tile-to-vector-size",
+        "iree-codegen-generic-vectorization{enable-vector-masking=true enable-cleanup=true}",
+        "iree-codegen-optimize-tensor-insert-extract-slices",
+        "canonicalize",
+        "cse",
+        "iree-llvmcpu-verify-vector-size-legality",
+    )
+)
+
+
+def has_open_sums(function: ir.Operation) -> bool:
+    """Whether a kernel of linalg ops without products reads a sum of its own, by steps that do not
+    divide what they go over, or may not."""
+    ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
+    if any(not op.name.startswith("linalg.") or is_contraction(op) for op in ops):
+        return False
+    return bool(_sums_read(function)) and any(map(_has_open_steps, ops))
+
+
+def lower_open_sums(function: ir.Operation, target: str) -> str:
+    """Lowers such a kernel; why IREE cannot, with the kernel in any state."""
+    why = tile(function)
+    if why:
+        return why
+    for value, readers in _sums_read(function):
+        _hide(value, readers)
+    why = run_passes(function, _STEPS)
+    for barrier in collect(function, lambda op: op.name == _BARRIER):
+        barrier.results[0].replace_all_uses_with(barrier.operands[0])
+        erase(barrier)
+    why = why or run_passes(function, _VECTORIZE)
+    return f"IREE says of its steps: {why}" if why else lower_vectors(function, target)
+
+
+def _sums_read(function: ir.Operation) -> list[tuple[ir.Value, list[ir.Operation]]]:
+    """What a kernel sums up and reads in other linalg ops, with these."""
+    sums = [value for op in collect(function, reduces, bodies=False) for value in op.results]
+    read = [(value, [op for op in users(value) if iterator_kinds(op)]) for value in sums]
+    return [(value, readers) for value, readers in read if readers]
+
+
+def _hide(value: ir.Value, readers: list[ir.Operation]) -> None:
+    """Puts a barrier between a value and ops that read it."""
+    hidden = Builder(next_op(value.owner.operation)).apply(_BARRIER, value)
+    for reader in readers:
+        for number, operand in enumerate(reader.operands):
+            if operand == value:
+                reader.operands[number] = hidden
+
+
+def _has_open_steps(op: ir.Operation) -> bool:
+    config = op.attributes[_CONFIGURATION]
+    levels = ("vector_common_parallel", "vector_reduction", "vector_inner_parallel")
+    rows, *others = (printed.numbers(config, level) for level in levels)
+    pieces = printed.numbers(config, "distribution")
+    if any(step > 1 and piece % step for step, piece in zip(rows, pieces, strict=False)):
+        return True
+    sizes = {
+        loop: size
+        for value, dims in loops_read(op)
+        for loop, size in zip(dims, ranked_shape(value), strict=True)
+    }
+    return any(
+        step > 1 and (not sizes.get(loop) or (sizes[loop] or 0) % step)
+        for steps in (rows, *others)
+        for loop, step in enumerate(steps)
+    )
