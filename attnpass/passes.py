@@ -76,6 +76,7 @@ REGISTRY: dict[str, str] = {
     "attn-mask-positions": "attnpass.repair.mask_positions:MaskPositions",
     "attn-match-reshapes": "attnpass.forms.match_reshapes:MatchReshapes",
     "attn-merge-copies": "attnpass.forms.merge_copies:MergeCopies",
+    "attn-moves": "attnpass.gpu.moves:Moves",
     "attn-natural-scores": "attnpass.repair.natural_scores:NaturalScores",
     "attn-normal-form": "attnpass.forms.normal_form:NormalForm",
     "attn-order-concats": "attnpass.layout.order_concats:OrderConcats",

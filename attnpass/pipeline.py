@@ -259,6 +259,7 @@ STEPS = (
     # executable-configurations
     Step("attn-lone-lanes", "IREE adds up the first subgroup alone, or too few of them"),
     Step("attn-whole-sums", "IREE loses parts of some sums, and sums beyond others"),
+    Step("attn-moves", "IREE copies lines of no whole vectors one element a thread", _CONFIGURE),
     Step("attn-short-rows", "IREE has a workgroup for each row of a head's norm", _CONFIGURE),
     Step(
         "attn-full-workgroups",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..codegen.kernel import STORES, cuda_kernels, load_of
+from ..codegen.kernel import cuda_kernels
 from ..ir import (
     body_names,
     collect,
@@ -19,17 +19,17 @@ from ..ir import (
     is_float,
     iterator_kinds,
     loop_sizes,
-    loops_read,
     maps,
     printed,
     product,
     reduces,
     set_attribute,
-    users,
 )
 from ..ir.contractions import FEW_ROWS, read_contraction
 from ..ir.limits import ASSUMED_EXTENT
 from ..passes import Pass, PassContext
+from . import strided_sums
+from .shared_loops import SharedLoops, is_in_memory, tensors_of
 
 _CONFIGURATION = "lowering_config"
 _PIPELINE = "VectorDistribute"
@@ -79,6 +79,10 @@ class ShortRows(Pass):
                 what = f"a workgroup of it reduces {rows.count} rows of {rows.size}, not one"
                 context.report.record(function, "fitted", what, rows=rows.count)
                 changed = True
+            elif threads := strided_sums.configure(function, _loops(function)):
+                what = f"its {threads} threads a workgroup read side by side what they sum"
+                context.report.record(function, "fitted", what, threads=threads)
+                changed = True
             elif size := _configure_odd(function):
                 what = f"a workgroup of it takes a row of {size}, or a part of one, not a thread"
                 context.report.record(function, "fitted", what, rows=1)
@@ -113,7 +117,7 @@ def _configure(function: ir.Operation) -> _Rows | None:
     if not ops or not _has_one_subgroup(info) or not all(map(_takes_a_row, ops)):
         return None
     roots = [op for op in ops if printed.numbers(op.attributes[_CONFIGURATION], "workgroup")]
-    loops = _SharedLoops(function)
+    loops = SharedLoops(function)
     along = _loop_over_rows(roots[0]) if len(roots) == 1 else None
     rows = None if along is None else _rows(roots[0], along, loops)
     if along is None or rows is None:
@@ -153,52 +157,6 @@ def _takes_a_row(op: ir.Operation) -> bool:
     )
 
 
-class _SharedLoops:
-    """Which loops of a kernel's `linalg.generic` ops run along one dim: those that index the same
-    dim of a tensor, and so on."""
-
-    def __init__(self, function: ir.Operation):
-        self.generics = collect(function, lambda op: op.name == "linalg.generic", bodies=False)
-        self._above: dict[object, object] = {}
-        for op in self.generics:
-            for value, dims in _tensors(op):
-                for dim, loop in enumerate(dims):
-                    if loop is not None:
-                        self._join((value, dim), (op.results[0], "loop", loop))
-
-    def along_the_same(self, op: ir.Operation, loop: int, other: ir.Operation) -> list[int]:
-        """The loops of another op that run along the dim of this one's loop."""
-        known = self._first((op.results[0], "loop", loop))
-        count = maps.num_dims(other.attributes["indexing_maps"])
-        return [at for at in range(count) if self._first((other.results[0], "loop", at)) == known]
-
-    def tensors(self, op: ir.Operation, loop: int) -> list[ir.Value]:
-        """The tensors with a dim along which the loop runs."""
-        known = self._first((op.results[0], "loop", loop))
-        values = [(value, dims) for each in self.generics for value, dims in _tensors(each)]
-        return [
-            value
-            for value, dims in values
-            if any(self._first((value, dim)) == known for dim in range(len(dims)))
-        ]
-
-    def _join(self, one: object, other: object) -> None:
-        self._above[self._first(one)] = self._first(other)
-
-    def _first(self, node: object) -> object:
-        while (above := self._above.get(node, node)) != node:
-            node = above
-        return node
-
-
-def _tensors(op: ir.Operation) -> list[tuple[ir.Value, maps.Positions]]:
-    """The operands and results of a `linalg.generic`, each with its loops by dim; none of an op
-    whose maps are no projected permutations."""
-    read = loops_read(op)
-    written = [dims for _, dims in read[len(op.operands) - len(op.results) :]]
-    return [*read, *zip(op.results, written, strict=bool(read))]
-
-
 def _loop_over_rows(op: ir.Operation) -> int | None:
     """The loop along whose dim a workgroup can best take several rows: that with the most factors
     of two, the last of those."""
@@ -207,7 +165,7 @@ def _loop_over_rows(op: ir.Operation) -> int | None:
     return max(known)[1] if known else None
 
 
-def _rows(op: ir.Operation, along: int, loops: _SharedLoops) -> _Rows | None:
+def _rows(op: ir.Operation, along: int, loops: SharedLoops) -> _Rows | None:
     """How many rows a workgroup takes; None where a subgroup has no whole number of them, or where
     too few workgroups would be left."""
     sizes = loop_sizes(op)
@@ -216,7 +174,7 @@ def _rows(op: ir.Operation, along: int, loops: _SharedLoops) -> _Rows | None:
     parts = printed.numbers(op.attributes[_CONFIGURATION], "partial_reduction")
     if not size or not number or parts[-1:] != [size]:
         return None
-    stored = [value for value in loops.tensors(op, row) if _is_in_memory(value)]
+    stored = [value for value in loops.tensors(op, row) if is_in_memory(value)]
     width = _READ_BYTES // max(map(element_bytes, stored), default=_READ_BYTES)
     if size % width or _LANES % (size // width):
         return None
@@ -234,10 +192,6 @@ def _rows(op: ir.Operation, along: int, loops: _SharedLoops) -> _Rows | None:
 
 def _powers(most: int) -> list[int]:
     return [1 << at for at in range(most.bit_length())]
-
-
-def _is_in_memory(value: ir.Value) -> bool:
-    return load_of(value) is not None or any(op.name in STORES for op in users(value))
 
 
 def _with_rows(configuration: ir.Attribute, place: int, rows: _Rows) -> str:
@@ -299,12 +253,11 @@ def _configure_odd(function: ir.Operation) -> int:
        tensors have the row's dim last, nor an elementwise one of what rows give; or has dims of
        its own.
     """
-    ops = collect(function, lambda op: op.name.startswith(("linalg.", "iree_linalg_ext.")))
-    ops = [op for op in ops if op.name not in ("linalg.fill", "linalg.yield", "linalg.index")]
+    ops = _loops(function)
     roots = [op for op in ops if _CONFIGURATION in op.attributes]
     if len(roots) != 1 or not (_is_a_threads(roots[0]) or _is_one_by_one(roots[0])):
         return 0
-    (root,), loops = roots, _SharedLoops(function)
+    (root,), loops = roots, SharedLoops(function)
     sizes = loop_sizes(root)
     row = len(sizes) - 1
     size = sizes[row] or 0
@@ -316,13 +269,13 @@ def _configure_odd(function: ir.Operation) -> int:
         fits = _is_along(op, places[row]) if places[row] else _is_elementwise(op)
         if not fits or {*itertools.chain(*places)} != {*range(len(iterator_kinds(op)))}:
             return 0
-    stored = [value for value in loops.tensors(root, row) if _is_in_memory(value)]
+    stored = [value for value in loops.tensors(root, row) if is_in_memory(value)]
     each = max(map(element_bytes, stored), default=4)
     width = 4 if size >= _LONG else max(1, 4 // each)
     fitting = [count for count in _powers(_MOST_SUBGROUPS) if size * each >= _OF_A_SUBGROUP * count]
     subgroups = max(fitting, default=1)
     for op in along:
-        if reduces(op) or _is_in_memory(op.results[0]):
+        if reduces(op) or is_in_memory(op.results[0]):
             rank = maps.num_dims(op.attributes["indexing_maps"])
             text = _of_a_workgroup(rank, reduces(op), op == root, width, subgroups)
             set_attribute(op, _CONFIGURATION, text)
@@ -335,6 +288,12 @@ def _configure_odd(function: ir.Operation) -> int:
     return size
 
 
+def _loops(function: ir.Operation) -> list[ir.Operation]:
+    """The ops of a kernel that have loops, but for those that fill tensors."""
+    ops = collect(function, lambda op: op.name.startswith(("linalg.", "iree_linalg_ext.")))
+    return [op for op in ops if op.name not in ("linalg.fill", "linalg.yield", "linalg.index")]
+
+
 def _is_a_threads(op: ir.Operation) -> bool:
     """Whether a thread reduces each row of a generic, along its last loop; not of a product, whose
     factors have loops of their own."""
@@ -344,7 +303,7 @@ def _is_a_threads(op: ir.Operation) -> bool:
         return False
     *outer, last = iterator_kinds(op)
     whole = {*range(len(outer) + 1)}
-    reads = [{*dims} for _, dims in _tensors(op)[: len(op.operands) - len(op.results)]]
+    reads = [{*dims} for _, dims in tensors_of(op)[: len(op.operands) - len(op.results)]]
     return (
         last == _REDUCES_LAST
         and _REDUCES_LAST not in outer
@@ -368,14 +327,14 @@ def _is_elementwise(op: ir.Operation) -> bool:
 def _is_along(op: ir.Operation, places: Sequence[int]) -> bool:
     """Whether a generic of floats with one result runs along whole rows by its last loop, at these
     places, and reads them as they lie."""
-    if op.name != "linalg.generic" or len(op.results) != 1 or not _tensors(op):
+    if op.name != "linalg.generic" or len(op.results) != 1 or not tensors_of(op):
         return False
     *outer, _ = iterator_kinds(op)
     row = len(outer)
-    lie = all(row not in dims[:-1] for _, dims in _tensors(op))
+    lie = all(row not in dims[:-1] for _, dims in tensors_of(op))
     # IREE 3.13 has one thread for loops in bodies, where it cannot make vectors of these.
     plain = all(name.startswith(("arith.", "math.", "linalg.")) for name in body_names(op))
-    elements = [element_type(value) for value, _ in _tensors(op)]
+    elements = [element_type(value) for value, _ in tensors_of(op)]
     # The first place of a row's largest number, too: the least of 32 bits.
     known = all(is_float(kind) or str(kind) == "i32" for kind in elements)
     return [*places] == [row] and {*outer} <= {"parallel"} and lie and plain and known

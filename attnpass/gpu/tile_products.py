@@ -44,13 +44,13 @@ from ..ir.contractions import NAMED, read_contraction
 from ..kernels import kernels_in
 from ..layout.rules import Refusal
 from ..layout.rules.loop_nest import loops_of, peel_broadcasts
-from ..machines.nvidia.f32_products import LEAST_SIDE, LOW
+from ..machines.nvidia.f32_products import LEAST_DEPTH, LEAST_SIDE, LOW
 from ..passes import PassContext, TargetPass
 
 TILE = 128
 # A known number of rows that this divides has a kernel; below `TILE` copies cost what they gain.
 _WHOLE = 64
-# What the depth and the other matrix's rows or columns must divide by for a kernel.
+# What the depth and the other matrix's rows or columns must divide by for a kernel of 16 bits.
 _DEPTH, _COLUMNS = 32, 64
 
 Read = tuple[ir.Value, maps.Positions]
@@ -139,7 +139,8 @@ def _describe(op: ir.Operation) -> TiledProduct | None:
         return None
     length, columns = total([sizes[loop] for loop in rows[tall]]), own[1 - tall][-1]
     step = _COLUMNS if isinstance(length, int) and not wide else 1
-    if not (_divides(_DEPTH, sizes[facts.k[0]]) and _divides(step, sizes[columns])):
+    depth = LEAST_DEPTH if wide else _DEPTH
+    if not (_divides(depth, sizes[facts.k[0]]) and _divides(step, sizes[columns])):
         return None
     # IREE's kernels are right where the second factor has the result's last dim.
     last = [loop for loop in result if loop in (*own[0], *own[1])][-1]
@@ -328,8 +329,9 @@ def _elementwise(
 
 @dataclass(frozen=True)
 class TileProducts(TargetPass):
-    """Gives the f16, bf16 and f32 products of a module with attention (its projections) tiles of a
-    known size on NVIDIA GPUs where their rows are known at run time alone, or fill no tile.
+    """Gives the f32 products of a module, and those in f16 and bf16 of one with attention (its
+    projections), tiles of a known size on NVIDIA GPUs where their rows are known at run time alone,
+    or fill no tile.
 
     IREE 3.13 has tensor-core kernels for known sizes only: on an H200 1333 x 4096 x 4096 takes
     152 ms with rows of an unknown number (25 where the weights lie by columns) and 0.4 with a
@@ -345,10 +347,12 @@ class TileProducts(TargetPass):
         target = self.target_for(module, context)
         if target is None or not self.concerns({target.backend}):
             return False
-        if not (find_ops(module) or kernels_in(module)):
-            return False
+        # Without attention those of 16 bits are IREE's, with its own tiles.
+        wide = not (find_ops(module) or kernels_in(module))
         replaced: list[ir.Operation] = []
         for product in find(module):
+            if wide and element_type_name(product.op.operands[0]) != "f32":
+                continue
             rows = product.length
             known = f"its {rows} rows are" if isinstance(rows, int) else ""
             why = f"{known or 'the unknown number of its rows is'} viewed as tiles of {TILE}"

@@ -214,6 +214,13 @@ class Builder(ScalarBuilder):
         attributes = {"reassociation": self._reassociation(groups)}
         return self.create("tensor.collapse_shape", [result], [value], attributes).results[0]
 
+    def collapse_memref(
+        self, memref: ir.Value, kind: ir.Type, groups: Sequence[Sequence[int]]
+    ) -> ir.Value:
+        """The memref as one of type `kind`, whose dims are these groups of dims."""
+        attributes = {"reassociation": self._reassociation(groups)}
+        return self.create("memref.collapse_shape", [kind], [memref], attributes).results[0]
+
     def expand(
         self, value: ir.Value, groups: Sequence[Sequence[int]], sizes: Sequence[Size]
     ) -> ir.Value:

@@ -186,6 +186,11 @@ def is_shared(kind: object) -> bool:
     return _SHARED in str(kind)
 
 
+def is_strided(kind: object) -> bool:
+    """Whether a memref's type has strides."""
+    return "strided<" in str(kind)
+
+
 def is_private(kind: object) -> bool:
     """Whether a memref type is a thread's own memory."""
     return _PRIVATE in str(kind)

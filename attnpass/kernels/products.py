@@ -206,6 +206,19 @@ def _of_batch(facts: ContractionFacts) -> ProductFacts | Refusal | None:
     return ProductFacts(facts.op, rows, weights, True, lead, *sizes, kind, epilogues, loops)
 
 
+def as_given(facts: ProductFacts) -> ProductFacts:
+    """A batch of products of its operands as they are given, not of what these are transposes of:
+    those are copied then."""
+    given = read_contraction(facts.op)
+    assert given is not None and facts.loops is not None, "it has been read before"
+    pairs = zip(facts.op.operands, (given.left, given.right), strict=False)
+    rows, weights = [(below_widening(value), loops) for value, loops in pairs][
+        :: -1 if facts.loops.result[-1] in given.left else 1
+    ]
+    loops = replace(facts.loops, rows=rows[1], weights=weights[1])
+    return replace(facts, rows=rows[0], weights=weights[0], loops=loops)
+
+
 # Operands of 8 bits -------------------------------------------------------------------------------
 
 

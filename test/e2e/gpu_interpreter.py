@@ -291,8 +291,16 @@ class Machine:
                 own = known[: self.count]
                 self.values[value] = np.resize(own, (self.threads, *own.shape[1:]))
             if isinstance(known, _View):
-                offsets = [np.resize(one[: self.count], self.threads) for one in known.offsets]
-                self.values[value] = dataclasses.replace(known, offsets=offsets)
+                self.values[value] = self._everywhere(known)
+            if isinstance(known, _Reshaped) and isinstance(known.buffer, _View):
+                self.values[value] = dataclasses.replace(
+                    known, buffer=self._everywhere(known.buffer)
+                )
+
+    def _everywhere(self, view: _View) -> _View:
+        """A view of which one workgroup's offsets are known, as all of them have it."""
+        offsets = [np.resize(one[: self.count], self.threads) for one in view.offsets]
+        return dataclasses.replace(view, offsets=offsets)
 
     def block(self, block: ir.Block) -> list[Any]:
         for view in block:
@@ -662,9 +670,37 @@ class Machine:
 
     def do_memref_load(self, op: ir.Operation, buffer: np.ndarray, *indices: Any) -> Any:
         values = np.zeros(self.threads, _element(op.results[0]))
-        where = tuple(index[self.active] for index in indices)
+        where = self._active_place(buffer, indices)
         values[self.active] = _read(buffer, where, self.thread[self.active])
         return values
+
+    def do_memref_store(self, op: ir.Operation, value: Any, buffer: Any, *indices: Any) -> None:
+        where = self._active_place(buffer, indices)
+        _write(buffer, where, value[self.active], self.thread[self.active])
+
+    def do_vector_load(self, op: ir.Operation, buffer: Any, *indices: Any) -> Any:
+        where, thread = self._active_line(op.results[0], buffer, indices)
+        values = np.zeros((self.threads, *op.results[0].type.shape), _element(op.results[0]))
+        values[self.active] = _read(buffer, where, thread)
+        return values
+
+    def do_vector_store(self, op: ir.Operation, value: Any, buffer: Any, *indices: Any) -> None:
+        where, thread = self._active_line(op.operands[0], buffer, indices)
+        _write(buffer, where, value[self.active], thread)
+
+    def _active_line(self, vector: ir.Value, buffer: Any, indices: Sequence[Any]) -> Any:
+        """Where the elements of the active threads' vectors are, and whose they are."""
+        (size,) = vector.type.shape
+        *far, near = (at[:, None] for at in self._active_place(buffer, indices))
+        thread = self.thread[self.active][:, None]
+        *where, own = np.broadcast_arrays(*far, near + np.arange(size), thread)
+        return tuple(where), own
+
+    def _active_place(self, buffer: Any, indices: Sequence[Any]) -> tuple[Any, ...]:
+        """Where the active threads' elements are, in the buffer that a view is one of."""
+        if isinstance(buffer, _View):
+            indices = [at + offset for at, offset in zip(indices, buffer.offsets, strict=True)]
+        return tuple(index[self.active] for index in indices)
 
     def do_memref_dealloc(self, op: ir.Operation, buffer: Any) -> None:
         pass

@@ -71,8 +71,9 @@ func.func @few(%x: tensor<64x2048xf16>, %by: tensor<64xf16>) -> tensor<64x2048xf
   return %made : tensor<64x2048xf16>
 }
 
+// What lies across is turned in tiles of attn-moves.
 // CHECK-LABEL: func.func @across_dispatch_0
-// CHECK-SAME: workgroup_size = [8, 32, 1]
+// CHECK-SAME: no_pipeline workgroup_size = [256, 1, 1]
 func.func @across(%x: tensor<4096x2048xf16>, %y: tensor<2048x4096xf16>) -> tensor<4096x2048xf16> {
   %space = tensor.empty() : tensor<4096x2048xf16>
   %made = linalg.generic {indexing_maps = [#all, affine_map<(r, d) -> (d, r)>, #all], iterator_types = ["parallel", "parallel"]}

@@ -594,6 +594,7 @@ NOT_PROBED = {
     "attn-join-repeats": _SLOW,
     "attn-match-reshapes": _SLOW,
     "attn-merge-copies": _SLOW,
+    "attn-moves": _SLOW,
     "attn-order-concats": _SLOW,
     "attn-short-rows": _SLOW,
     "attn-full-workgroups": _SLOW,

@@ -366,3 +366,53 @@ func.func @centered(%x: tensor<8x32xf32>, %y: tensor<8x32xf32>, %zeros: tensor<8
   return %c, %r, %p : tensor<8x32xf32>, tensor<4x2x32xf32>, tensor<32x8xf32>
 }
 }
+
+// -----
+
+// What a sum and others read of what is transposed (a convolution that is a product of channels last)
+// stands in memory; of what lies as it is read IREE makes both in a kernel.
+#map = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device]} {
+// CHECK-LABEL: func.func @squeezed
+// CHECK: %[[T:.*]] = linalg.transpose
+// CHECK: %[[MADE:.*]] = linalg.generic {{.*}} ins(%[[T]]
+// CHECK: compute_barrier.start %[[MADE]]
+// CHECK-NOT: compute_barrier
+// CHECK: return
+func.func @squeezed(%x: tensor<32x8xf32>, %y: tensor<8x32xf32>, %zeros: tensor<8xf32>) -> (tensor<8x32xf32>, tensor<8x32xf32>) {
+  %e = tensor.empty() : tensor<8x32xf32>
+  %t = linalg.transpose ins(%x : tensor<32x8xf32>) outs(%e : tensor<8x32xf32>) permutation = [1, 0]
+  %a = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]} ins(%t : tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.exp %i : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  %m = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%a : tensor<8x32xf32>) outs(%zeros : tensor<8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = arith.addf %i, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %b = linalg.generic {indexing_maps = [#map, #row, #map], iterator_types = ["parallel", "parallel"]} ins(%a, %m : tensor<8x32xf32>, tensor<8xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.mulf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  %c = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]} ins(%y : tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.exp %i : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  %n = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%c : tensor<8x32xf32>) outs(%zeros : tensor<8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = arith.addf %i, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %d = linalg.generic {indexing_maps = [#map, #row, #map], iterator_types = ["parallel", "parallel"]} ins(%c, %n : tensor<8x32xf32>, tensor<8xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.mulf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  return %b, %d : tensor<8x32xf32>, tensor<8x32xf32>
+}
+}

@@ -127,3 +127,44 @@ func.func @product(%x: tensor<4x1024xf16>, %w: tensor<257x1024xf16>) -> tensor<4
   } -> tensor<4x257xf32>
   return %p : tensor<4x257xf32>
 }
+
+// What is summed does not lie side by side: lanes do along what is kept, and go down it together.
+// CHECK-LABEL: func.func @down_dispatch_0
+// CHECK-SAME: VectorDistribute> workgroup_size = [256, 1, 1]
+// CHECK: lane_basis = {{\[}}[2, 16], [0, 1]], partial_reduction = [0, 512], subgroup_basis = {{\[}}[1, 8], [0, 1]], thread = [8, 4], workgroup = [16, 0]
+// TOLD: its 256 threads a workgroup read side by side what they sum
+// OFF-LABEL: func.func @down_dispatch_0
+// OFF: reduction = [0, 4], thread = [1, 0]
+func.func @down(%x: tensor<800x256xf16>) -> tensor<256xf32> {
+  %zero = arith.constant 0.0 : f32
+  %sums = tensor.empty() : tensor<256xf32>
+  %none = linalg.fill ins(%zero : f32) outs(%sums : tensor<256xf32>) -> tensor<256xf32>
+  %sum = linalg.generic {indexing_maps = [affine_map<(d, r) -> (r, d)>, affine_map<(d, r) -> (d)>],
+      iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<800x256xf16>) outs(%none : tensor<256xf32>) {
+  ^bb0(%a: f16, %s: f32):
+    %b = arith.extf %a : f16 to f32
+    %t = arith.addf %b, %s : f32
+    linalg.yield %t : f32
+  } -> tensor<256xf32>
+  return %sum : tensor<256xf32>
+}
+
+// Lines that no lanes' reads divide keep IREE's thread a sum, which copies none of them.
+// CHECK-LABEL: func.func @odd_lines_dispatch_0
+// CHECK-NOT: lane_basis
+// CHECK: return
+func.func @odd_lines(%x: tensor<800x201xf16>) -> tensor<201xf32> {
+  %zero = arith.constant 0.0 : f32
+  %sums = tensor.empty() : tensor<201xf32>
+  %none = linalg.fill ins(%zero : f32) outs(%sums : tensor<201xf32>) -> tensor<201xf32>
+  %sum = linalg.generic {indexing_maps = [affine_map<(d, r) -> (r, d)>, affine_map<(d, r) -> (d)>],
+      iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<800x201xf16>) outs(%none : tensor<201xf32>) {
+  ^bb0(%a: f16, %s: f32):
+    %b = arith.extf %a : f16 to f32
+    %t = arith.addf %b, %s : f32
+    linalg.yield %t : f32
+  } -> tensor<201xf32>
+  return %sum : tensor<201xf32>
+}

@@ -165,3 +165,28 @@ func.func @chosen(%a: tensor<4x1x1024xf16>, %experts: tensor<8x1024x1024xf16>, %
   %p = linalg.contract indexing_maps = [affine_map<(b, m, n, k) -> (b, m, k)>, affine_map<(b, m, n, k) -> (b, n, k)>, affine_map<(b, m, n, k) -> (b, m, n)>] ins(%a, %w : tensor<4x1x1024xf16>, tensor<4x1024x1024xf16>) outs(%f : tensor<4x1x1024xf16>) -> tensor<4x1x1024xf16>
   return %p : tensor<4x1x1024xf16>
 }
+
+// -----
+
+// The batch is innermost in both factors (einsum "ikc,jkc->ijc"): these are transposed for a kernel.
+// CHECK-LABEL: @triangle
+// CHECK: %[[A:.*]] = linalg.transpose ins(%arg0
+// CHECK: %[[B:.*]] = linalg.transpose ins(%arg1
+// CHECK: hal.dispatch.extern "product_f16_batched_tile{{.*}}_kn"[{{.*}}%[[A]], %[[B]])
+// REMARK: product_f16_batched_tile{{.*}}_kn: {{.*}} us beside it
+// COST: product_f16_batched_tile{{.*}}_kn: {{.*}} us beside it
+func.func @triangle(%x: tensor<256x256x128xf16>, %y: tensor<256x256x128xf16>) -> tensor<128x256x256xf16> {
+  %zero = arith.constant 0.0 : f32
+  %s = tensor.empty() : tensor<128x256x256xf16>
+  %a = linalg.transpose ins(%x : tensor<256x256x128xf16>) outs(%s : tensor<128x256x256xf16>) permutation = [2, 0, 1]
+  %b = linalg.transpose ins(%y : tensor<256x256x128xf16>) outs(%s : tensor<128x256x256xf16>) permutation = [2, 1, 0]
+  %e = tensor.empty() : tensor<128x256x256xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<128x256x256xf32>) -> tensor<128x256x256xf32>
+  %p = linalg.batch_matmul ins(%a, %b : tensor<128x256x256xf16>, tensor<128x256x256xf16>) outs(%f : tensor<128x256x256xf32>) -> tensor<128x256x256xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(b, m, n) -> (b, m, n)>, affine_map<(b, m, n) -> (b, m, n)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%p : tensor<128x256x256xf32>) outs(%s : tensor<128x256x256xf16>) {
+  ^bb0(%i: f32, %o: f16):
+    %t = arith.truncf %i : f32 to f16
+    linalg.yield %t : f16
+  } -> tensor<128x256x256xf16>
+  return %r : tensor<128x256x256xf16>
+}

@@ -23,6 +23,7 @@ from ...ir import (
     ranked_shape,
     size_values,
     sizes_of,
+    tensor_bytes,
     users,
 )
 from ...ir.limits import ASSUMED_HEADS, ASSUMED_ROWS
@@ -30,7 +31,7 @@ from ...ir.views import IN_PLACE, RESHAPES, below_views
 from ...machines import Target
 from .. import ProductOffer
 from ..epilogues import Epilogue
-from ..products import ProductFacts, is_fused_behind, read_product
+from ..products import ProductFacts, as_given, is_fused_behind, read_product
 from .batches import BatchPlace, place_of_batch, place_of_heads
 from .extern import launch
 from .filled import (
@@ -60,6 +61,9 @@ _MOST_GROUPS = 256
 _ALL_ROWS = 2**31 - 1
 # IREE's products of f32 an H200 makes in a second: 2048 x 256 x 7168 in 929 us.
 _WIDE_FLOPS = 8e12
+# Those of 16 bits whose operands or result lie in none of the orders that its tiles are for, as
+# with the batch innermost: 128 times 256 x 256 x 256 in 414 us.
+_UNTILED_FLOPS = 11e12
 # Ops that are looked at for the other product of a gate.
 _MOST_ABOVE = 24
 
@@ -139,6 +143,10 @@ def _placed(facts: ProductFacts) -> tuple[ProductFacts, BatchPlace | None] | Ref
     if problem or facts.loops is None:
         return Refusal(problem) if problem else (facts, None)
     place = place_of_batch(facts)
+    if isinstance(place, Refusal) and isinstance(
+        other := place_of_batch(given := as_given(facts)), BatchPlace
+    ):
+        facts, place = given, other
     if isinstance(place, Refusal):
         return place
     for name, value in (("rows", place.rows), ("weights", place.weights)):
@@ -404,6 +412,9 @@ def _plan(
         # What is widened in front of it IREE multiplies without tensor cores.
         own = max(own, work.batch * 2.0 * rows * n * k / _WIDE_FLOPS)
     left = _left_seconds(facts, epilogue, work)
+    if copied := _transposed(facts):
+        own = max(own, work.batch * 2.0 * rows * n * k / _UNTILED_FLOPS)
+        left += sum(4e-6 + tensor_bytes(value) * 2 / 3e12 for value in copied)
     if place is None or place.reader is None:
         left += _turning_seconds(epilogue.result, work)
     left += sum(_gathering_seconds(part.facts.weights) for part in parts)
@@ -467,6 +478,15 @@ def _turning_seconds(result: ir.Value, work: ProductWork) -> float:
     if read is None or not is_stored(read[0].result):
         return 0.0
     return 4e-6 + work.batch * work.rows * work.n * 4 / 3e12
+
+
+def _transposed(facts: ProductFacts) -> list[ir.Value]:
+    """The operands of a batch of products that a kernel reads behind a transpose, which are copied
+    for it."""
+    if facts.loops is None:
+        return []
+    ops = [defining_op(below_views(one, IN_PLACE)) for one in (facts.rows, facts.weights)]
+    return [op.results[0] for op in ops if op is not None and op.name == "linalg.transpose"]
 
 
 def _gathering_seconds(weights: ir.Value) -> float:

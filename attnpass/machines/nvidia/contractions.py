@@ -23,9 +23,11 @@ from ...ir import (
     defining_op,
     element_type_name,
     filled_with,
+    is_elementwise,
     maps,
     printed,
     static_size,
+    users,
 )
 from ...ir.contractions import ContractionFacts, read_contraction
 from ...ir.limits import ASSUMED_TILES
@@ -90,12 +92,16 @@ _ENDS = 3
 _BODY = {"arith.extf", "arith.mulf", "arith.addf", "linalg.yield"}
 
 
-def find(function: ir.Operation, kinds: Sequence[str] = ("f16", "bf16")) -> ContractionFacts | None:
+def find(
+    function: ir.Operation, kinds: Sequence[str] = ("f16", "bf16"), computed: bool = False
+) -> ContractionFacts | None:
     """The one contraction of a dispatch that has nothing else but elementwise ops behind it; both
     factors of one of these `kinds`, and f32 sums. Factors that are computed on the way (from 8
-    bits, say) cannot be copied ahead: such a product is left to IREE."""
+    bits, say) cannot be copied ahead: such a product is left to IREE, unless factors may be
+    `computed`, each by an elementwise op of its own."""
     found: list[ContractionFacts] = []
     generics: list[ir.Operation] = []
+    factors: list[ir.Operation] = []
     for op in body_ops(function):
         if op.name in _HARMLESS:
             continue
@@ -104,11 +110,29 @@ def find(function: ir.Operation, kinds: Sequence[str] = ("f16", "bf16")) -> Cont
             found.append(facts)
         elif op.name == "linalg.generic" and found:
             generics.append(op)
+        elif computed and is_elementwise(op):
+            factors.append(op)
         else:
             return None
     if len(found) != 1 or not all(_is_elementwise(op, found[0]) for op in generics):
         return None
+    if not all(_makes_a_factor(op, found[0]) or _is_beside(op, found[0]) for op in factors):
+        return None
     return found[0]
+
+
+def _makes_a_factor(op: ir.Operation, facts: ContractionFacts) -> bool:
+    """Whether an op computes a factor, and nobody else reads it, of what lies in that one's
+    order."""
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None or any(dims != positions[-1] for dims in positions if len(dims) > 1):
+        return False
+    return users(op.results[0]) == [facts.op] and op.results[0] in [*facts.op.operands][:2]
+
+
+def _is_beside(op: ir.Operation, facts: ContractionFacts) -> bool:
+    """Whether what an op computes is read behind the contraction alone."""
+    return all(user != facts.op and user.name == "linalg.generic" for user in users(op.results[0]))
 
 
 def configuration(facts: ContractionFacts, target: Target) -> dict[str, str] | Refusal:

@@ -64,8 +64,8 @@ class ThreadTile:
 
 def find(function: ir.Operation) -> ContractionFacts | None:
     """The one contraction of f32 factors of a dispatch that has nothing else but elementwise ops
-    behind it."""
-    return find_contraction(function, ("f32",))
+    behind it, and in front of its factors."""
+    return find_contraction(function, ("f32",), computed=True)
 
 
 def configuration(facts: ContractionFacts, target: Target) -> dict[str, str] | Refusal:

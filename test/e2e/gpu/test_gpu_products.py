@@ -141,6 +141,39 @@ def test_f32_products_in_tiles_of_threads(sums: str, level: str) -> None:
     assert WIDE[sums] in found.reason
 
 
+@pytest.mark.parametrize("kind", ["f16", "f32"])
+def test_computed_f32_factors_in_tiles_of_threads(kind: str) -> None:
+    """A cast of the first factor, or another elementwise op, in the product's kernel."""
+    left, right = tensor(2, 32, 48, kind=kind), tensor(2, 48, 64)
+    wide = tensor(2, 32, 48)
+    made = "arith.extf %a : f16 to f32" if kind == "f16" else "math.absf %a : f32"
+    text = product(("bmk", "bkn", "bmn"), (wide, right, tensor(2, 32, 64)))
+    same = "affine_map<(b, m, k) -> (b, m, k)>"
+    text = text.replace(f"%q: {wide}", f"%x: {left}").replace(
+        "{\n",
+        f"""{{
+      %space = tensor.empty() : {wide}
+      %q = linalg.generic {{indexing_maps = [{same}, {same}],
+          iterator_types = ["parallel", "parallel", "parallel"]}}
+          ins(%x : {left}) outs(%space : {wide}) {{
+      ^bb0(%a: {kind}, %b: f32):
+        %w = {made}
+        linalg.yield %w : f32
+      }} -> {wide}
+""",
+        1,
+    )
+    rng, report = np.random.default_rng(0), attnpass.Report()
+    x = rng.standard_normal((2, 32, 48)).astype(np.float16 if kind == "f16" else np.float32)
+    y = rng.standard_normal((2, 48, 64)).astype(np.float32)
+    flags = [*CUDA, "--compile-to=executable-configurations", "--iree-opt-level=O2"]
+    compiled = attnpass.compile_str(text, extra_args=flags, report=report)
+    assert compiled is not None and report.found("configured")
+    (result,) = run_gpu_module(lower(compiled.decode()), [x, y])
+    wide_x = x.astype(np.float64) if kind == "f16" else np.abs(x.astype(np.float64))
+    assert rel_error(result, np.einsum("bmk,bkn->bmn", wide_x, y)) < 1e-6
+
+
 @pytest.mark.parametrize("rows", [2, 3, 4])
 @pytest.mark.parametrize("kind", ["f16", "f32"])
 def test_few_rows_are_one_workgroups(rows: int, kind: str) -> None:

@@ -249,12 +249,16 @@ def test_sequences_of_a_known_length() -> None:
     assert rel_error(got, x.astype(np.float64) @ w.astype(np.float64)) < 1e-5
 
 
-# Rows and columns of f32 products with weights (n, k): odd rows, a vocabulary, and both.
-WIDE = ((77, 128), (50, 130), (100, 130), (577, 100))
+# Rows and columns of f32 products with weights (n, k): odd rows, a vocabulary, and both; their
+# depth, which 32 does not divide.
+WIDE, WIDE_DEPTH = ((77, 128), (50, 130), (100, 130), (577, 100)), 36
 
 
 def _wide(rows: int, columns: int) -> str:
-    x, w, out = (f"tensor<{a}x{b}xf32>" for a, b in ((rows, 64), (columns, 64), (rows, columns)))
+    x, w, out = (
+        f"tensor<{a}x{b}xf32>"
+        for a, b in ((rows, WIDE_DEPTH), (columns, WIDE_DEPTH), (rows, columns))
+    )
     maps = ", ".join(f"affine_map<(i, j, k) -> ({dims})>" for dims in ("i, k", "j, k", "i, j"))
     return f"""
 func.func @of_{rows}_{columns}(%x: {x}, %w: {w}) -> {out} {{
@@ -268,11 +272,9 @@ func.func @of_{rows}_{columns}(%x: {x}, %w: {w}) -> {out} {{
 
 
 def test_f32_products_without_a_tile() -> None:
-    text = (Path(__file__).parents[2] / "tile-products" / "tile.mlir").read_text()
-    attention = text[text.index("func.func @attend(") :].partition("\n}")[0] + "\n}"
     report = Report()
     vmfb = compile_text(
-        "".join(_wide(*sizes) for sizes in WIDE) + attention,
+        "".join(_wide(*sizes) for sizes in WIDE),
         mode="cost",
         pipeline="attn-tile-products{target=sm_80}",
         report=report,
@@ -280,6 +282,7 @@ def test_f32_products_without_a_tile() -> None:
     assert len(report.found("fitted")) == len(WIDE)
     random = np.random.default_rng(0)
     for rows, columns in WIDE:
-        x, w = (random.standard_normal((size, 64)).astype(np.float32) for size in (rows, columns))
+        sizes = ((size, WIDE_DEPTH) for size in (rows, columns))
+        x, w = (random.standard_normal(size).astype(np.float32) for size in sizes)
         wanted = x.astype(np.float64) @ w.T
         assert rel_error(run_module(vmfb, [x, w], f"of_{rows}_{columns}"), wanted) < 1e-6

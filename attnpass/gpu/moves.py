@@ -1,0 +1,592 @@
+"""attn-moves: copies with gaps, and transposes, as loops of ours, for CUDA."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from iree.compiler import ir
+
+from ..codegen.kernel import STORES, cuda_kernels, load_of, mark_lowered
+from ..ir import (
+    DYNAMIC,
+    Builder,
+    Refusal,
+    body_names,
+    body_ops,
+    collect,
+    copy_steps,
+    defining_op,
+    erase_unused,
+    iterator_kinds,
+    maps,
+    printed,
+    set_attribute,
+    users,
+)
+from ..passes import Pass, PassContext
+from ..report.ops import op_of
+from .lowered.threads import dimension_x
+
+_THREADS, _LANES = 256, 32
+# What a thread loads before it stores, at least; the elements of a copy that a thread moves.
+_BYTES, _MOST = 32, 16
+_VECTOR_BYTES = 16
+# A side of a tile, and the longest dim that is as well moved by lanes along the result alone.
+_SIDE, _SHORT = 64, 12
+_SHARED_BYTES = 40 * 1024
+_DISTRIBUTE = "Distribute"
+_LOADED = ("iree_codegen.load_from_buffer", "tensor.empty")
+
+
+class Moves(Pass):
+    """Moves elements by lanes that lie side by side in what they read and in what they write.
+
+    IREE 3.13 copies what has gaps in it (slices, parts of concats and pads) one element a thread
+    where lines have no whole number of vectors, in workgroups of 64 threads or less; and transposes
+    by lanes that lie side by side in the result alone, unless both dims are multiples of 32. Here
+    threads of a copy have several elements on their way, and transposes go through shared memory,
+    in tiles that need not be whole, together with the elementwise ops in their kernels.
+    """
+
+    name = "attn-moves"
+    summary = "CUDA: copies with gaps and transposes that read and write side by side"
+    phase = "executable-configurations"
+    backends = ("cuda",)
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        changed = False
+        for function in list(cuda_kernels(module)):
+            move = _read(function)
+            if isinstance(move, Refusal):
+                continue
+            about, what = op_of(function), move.words
+            move.emit()
+            size = [_THREADS, 1, 1]
+            info = printed.with_numbers(
+                function.attributes["translation_info"], {"workgroup_size": lambda _, s=size: s}
+            )
+            set_attribute(function, "translation_info", info)
+            mark_lowered(function)
+            context.report.record(about, "fitted", what, threads=_THREADS)
+            changed = True
+        return changed
+
+
+@dataclass(frozen=True)
+class _Buffer:
+    """Where elements lie: in a memref, whose dims run along these loops; the innermost is that of
+    the loop with the least stride."""
+
+    memref: ir.Value
+    loops: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def innermost(self) -> int | None:
+        return min(zip(self.strides, self.loops, strict=True))[1] if self.loops else None
+
+
+@dataclass(frozen=True)
+class _Move:
+    """A kernel that is one elementwise op: loops of these `sizes`, what is read, what is written;
+    `turned` are the inputs that lie along another loop than the result."""
+
+    op: ir.Operation
+    end: ir.Operation
+    sizes: tuple[int, ...]
+    reads: tuple[_Buffer, ...]
+    written: _Buffer
+    turned: tuple[int, ...]
+
+    @property
+    def words(self) -> str:
+        if self.turned and self.tile:
+            return f"it is turned in tiles of {self.tile[0]} x {self.tile[1]}"
+        return f"{_THREADS} threads of a workgroup copy {self.count} elements each"
+
+    @property
+    def bytes(self) -> int:
+        """Of the largest element that is moved."""
+        return max(_bytes(buffer) for buffer in (*self.reads, self.written))
+
+    @property
+    def count(self) -> int:
+        return max(1, min(_MOST, _BYTES // self.bytes))
+
+    @property
+    def line(self) -> int:
+        line = self.written.innermost
+        assert line is not None
+        return line
+
+    @property
+    def across(self) -> int:
+        across = self.reads[self.turned[0]].innermost
+        assert across is not None
+        return across
+
+    @property
+    def tile(self) -> tuple[int, int] | None:
+        """The sides of a tile along the loops `across` and `line`; none where one is short."""
+        sizes = [self.sizes[self.across], self.sizes[self.line]]
+        if min(sizes) <= _SHORT:
+            return None
+        sides = [_SIDE if size > _LANES else _LANES for size in sizes]
+        shared = sum(
+            sides[1] * self._pitch(at, sides[0]) * _bytes(self.reads[at]) for at in self.turned
+        )
+        if shared > _SHARED_BYTES:
+            sides = [_LANES, _LANES]
+        return sides[0], sides[1]
+
+    def _pitch(self, at: int, side: int) -> int:
+        """Elements from line to line of a tile, so that lanes of a column are in banks of their
+        own."""
+        return side + max(1, 4 // _bytes(self.reads[at]))
+
+    def emit(self) -> None:
+        """Puts loops in the op's place."""
+        if self.turned and self.tile:
+            self._emit_tiles(*self.tile)
+        elif self.is_plain:
+            _joined(self)._emit_plain()
+        else:
+            self._emit_copy()
+        self._erase()
+
+    def _erase(self) -> None:
+        made = [op for value in self.op.operands if (op := defining_op(value)) is not None]
+        erase_unused([self.end] if self.end == self.op else [self.end, self.op])
+        erase_unused([op for op in made if op.name in _LOADED])
+
+    def _emit_copy(self) -> None:
+        total, count = math.prod(self.sizes), self.count
+        part = _THREADS * count
+        order = self._order()
+
+        def body(build: _Threads) -> None:
+            first = build.add(build.times(build.workgroup, part), build.thread)
+            places = [build.add(first, build.number(at * _THREADS)) for at in range(count)]
+            whole = total % part == 0
+            kept = (
+                places if whole else [build.least(one, build.number(total - 1)) for one in places]
+            )
+            found = [build.split(one, [self.sizes[loop] for loop in order]) for one in kept]
+            indices = [dict(zip(order, one, strict=True)) for one in found]
+            made = self._compute(build, indices, {})
+            for value, place, index in zip(made, places, indices, strict=True):
+                inside = None if whole else build.below(place, total)
+                build.store(value, self.written, index, inside)
+
+        _emit(self.end, -(-total // part), body)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a copy without a change, whose dims are in one order."""
+        orders = {buffer.loops for buffer in (*self.reads, self.written)}
+        return len(orders) == 1 and len(self.reads) == 1 and len(body_ops(self.op)) == 1
+
+    def _emit_plain(self) -> None:
+        width = self._width()
+        if width == 1:
+            self._emit_copy()
+            return
+        *outer, line = self.sizes
+        sizes = [*outer, line // width]
+        total, count = math.prod(sizes), max(1, self.count // width)
+        part = _THREADS * count
+
+        def body(build: _Threads) -> None:
+            first = build.add(build.times(build.workgroup, part), build.thread)
+            places = [build.add(first, build.number(at * _THREADS)) for at in range(count)]
+            whole = total % part == 0
+            found, loaded = [], []
+            for place in places:
+                kept = place if whole else build.least(place, build.number(total - 1))
+                *far, near = build.split(kept, sizes)
+                found.append([*far, build.times(near, width)])
+                loaded.append(build.load_vector(self.reads[0].memref, found[-1], width))
+            for value, place, indices in zip(loaded, places, found, strict=True):
+                inside = None if whole else build.below(place, total)
+                build.store_vector(value, self.written.memref, indices, inside)
+
+        _emit(self.end, -(-total // part), body)
+
+    def _width(self) -> int:
+        """Elements that lie side by side at an alignment of as many, wherever a line begins."""
+        buffers = (*self.reads, self.written)
+        if any(buffer.strides[-1] != 1 for buffer in buffers):
+            return 1
+        starts = [_start(buffer.memref) for buffer in buffers]
+        far = [stride for buffer in buffers for stride in buffer.strides[:-1]]
+        if any(start is None for start in starts):
+            return 1
+        return math.gcd(
+            _VECTOR_BYTES // self.bytes, self.sizes[-1], *far, *(s or 0 for s in starts)
+        )
+
+    def _order(self) -> list[int]:
+        """The loops, those outermost in the result first."""
+        pairs = sorted(zip(self.written.strides, self.written.loops, strict=True), reverse=True)
+        return [loop for _, loop in pairs]
+
+    def _emit_tiles(self, tall: int, wide: int) -> None:
+        across, line = self.across, self.line
+        others = [loop for loop in self._order() if loop not in (across, line)]
+        rows, columns = -(-self.sizes[across] // tall), -(-self.sizes[line] // wide)
+        counts = [*(self.sizes[loop] for loop in others), rows, columns]
+        each = tall * wide // _THREADS
+
+        def body(build: _Threads) -> None:
+            *outer, row, column = build.split(build.workgroup, counts)
+            fixed = dict(zip(others, outer, strict=True))
+            starts = {across: build.times(row, tall), line: build.times(column, wide)}
+
+            def at(number: int, inner: int, size: int) -> tuple[ir.Value, ir.Value]:
+                flat = build.add(build.thread, build.number(number * _THREADS))
+                far, near = build.split(flat, [tall * wide // size, size])
+                return far, near
+
+            def place(loop: int, own: ir.Value) -> tuple[ir.Value, ir.Value]:
+                """Where an element of the tile is along a loop, and the last place for those beyond
+                the end."""
+                index, size = build.add(starts[loop], own), self.sizes[loop]
+                side = tall if loop == across else wide
+                whole = size % side == 0
+                return index, index if whole else build.least(index, build.number(size - 1))
+
+            tiles = {
+                number: build.shared(wide, self._pitch(number, tall), _element(self.reads[number]))
+                for number in self.turned
+            }
+            loaded = []
+            for number in range(each):
+                own_line, own_across = at(number, across, tall)
+                index = {
+                    **fixed,
+                    across: place(across, own_across)[1],
+                    line: place(line, own_line)[1],
+                }
+                for which in self.turned:
+                    value = build.load(self.reads[which], index)
+                    loaded.append((value, tiles[which], own_line, own_across))
+            for value, buffer, own_line, own_across in loaded:
+                build.put(value, buffer, [own_line, own_across])
+            build.barrier()
+            indices, given, inside = [], {}, []
+            for number in range(each):
+                own_across, own_line = at(number, line, wide)
+                (x, last_x), (y, last_y) = place(across, own_across), place(line, own_line)
+                indices.append({**fixed, across: last_x, line: last_y})
+                for which in self.turned:
+                    given[which, number] = build.get(tiles[which], [own_line, own_across])
+                inside.append(
+                    build.both(
+                        None
+                        if self.sizes[across] % tall == 0
+                        else build.below(x, self.sizes[across]),
+                        None if self.sizes[line] % wide == 0 else build.below(y, self.sizes[line]),
+                    )
+                )
+            made = self._compute(build, indices, given)
+            for value, index, kept in zip(made, indices, inside, strict=True):
+                build.store(value, self.written, index, kept)
+
+        _emit(self.end, math.prod(counts), body)
+
+    def _compute(
+        self,
+        build: _Threads,
+        indices: Sequence[dict[int, ir.Value]],
+        given: dict[tuple[int, int], ir.Value],
+    ) -> list[ir.Value]:
+        """The elements at these places: all that they are made of is loaded first."""
+        block = self.op.regions[0].blocks[0]
+        *steps, last = body_ops(self.op)
+        loaded = [
+            [
+                given[number, at] if (number, at) in given else build.load(buffer, index)
+                for number, buffer in enumerate(self.reads)
+            ]
+            for at, index in enumerate(indices)
+        ]
+        made = []
+        for values in loaded:
+            names = dict(zip(block.arguments, values, strict=False))
+            names = copy_steps(steps, build.build, names, _no_index)
+            result = last.operands[0]
+            made.append(names.get(result, result))
+        return made
+
+
+def _start(memref: ir.Value) -> int | None:
+    """The element at which a memref begins in its buffer, but for whole times what buffers are
+    aligned to; None where it is known only at run time."""
+    op = defining_op(memref)
+    while op is not None and op.name in ("memref.assume_alignment", "memref.collapse_shape"):
+        memref = op.operands[0]
+        op = defining_op(memref)
+    if op is None or op.name == "hal.interface.binding.subspan":
+        return 0
+    if op.name != "memref.subview":
+        return None
+    offsets, below = list(op.attributes["static_offsets"]), op.operands[0]
+    strides, _ = ir.MemRefType(below.type).get_strides_and_offset()
+    first = _start(below)
+    if first is None or any(each == DYNAMIC for each in (*offsets, *strides)):
+        return None
+    return first + sum(at * stride for at, stride in zip(offsets, strides, strict=True))
+
+
+def _joined(move: _Move) -> _Move:
+    """A copy with the dims as one that lie behind one another in both buffers."""
+    buffers = (*move.reads, move.written)
+    sizes = [move.sizes[loop] for loop in move.written.loops]
+    groups = [[0]]
+    for dim in range(1, len(sizes)):
+        behind = all(one.strides[dim - 1] == one.strides[dim] * sizes[dim] for one in buffers)
+        groups = [*groups[:-1], [*groups[-1], dim]] if behind else [*groups, [dim]]
+    shape = [math.prod(sizes[dim] for dim in group) for group in groups]
+    loops, build = tuple(range(len(groups))), Builder(move.end)
+
+    def join(buffer: _Buffer) -> _Buffer:
+        strides = tuple(buffer.strides[group[-1]] for group in groups)
+        if len(groups) == len(sizes):
+            return _Buffer(buffer.memref, loops, strides)
+        old = ir.MemRefType(buffer.memref.type)
+        layout = None
+        if printed.is_strided(old):
+            _, start = old.get_strides_and_offset()
+            layout = ir.StridedLayoutAttr.get(start, strides)
+        kind = ir.MemRefType.get(
+            shape, old.element_type, layout, old.memory_space, loc=build.location
+        )
+        return _Buffer(build.collapse_memref(buffer.memref, kind, groups), loops, strides)
+
+    made = [join(buffer) for buffer in buffers]
+    return replace(move, sizes=tuple(shape), reads=tuple(made[:-1]), written=made[-1])
+
+
+def _no_index(_: int) -> ir.Value:
+    raise AssertionError("a move reads no index")
+
+
+def _bytes(buffer: _Buffer) -> int:
+    return _width(_element(buffer)) // 8
+
+
+def _element(buffer: _Buffer) -> ir.Type:
+    return ir.MemRefType(buffer.memref.type).element_type
+
+
+def _width(kind: ir.Type) -> int:
+    return kind.width if isinstance(kind, ir.IntegerType | ir.FloatType) else 0
+
+
+def _read(function: ir.Operation) -> _Move | Refusal:
+    """The move that a kernel is; why it is left to IREE."""
+    ops = collect(
+        function, lambda op: op.name.startswith(("linalg.", "iree_linalg_ext.")), bodies=False
+    )
+    if len(ops) != 1 or ops[0].name != "linalg.generic":
+        return Refusal("it is not one loop")
+    (op,) = ops
+    if {*iterator_kinds(op)} != {"parallel"}:
+        return Refusal("it sums")
+    plain = ("arith.", "math.", "linalg.yield")
+    if not all(name.startswith(plain) for name in body_names(op)):
+        return Refusal("its body is more than scalars")
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    if positions is None or any(None in dims or len({*dims}) != len(dims) for dims in positions):
+        return Refusal("its elements are not at their loops' places")
+    target = _target(op)
+    if target is None:
+        return Refusal("its result is not stored alone")
+    end, memref = target
+    inputs = [_source(value) for value in list(op.operands)[:-1]]
+    if len(inputs) != len(positions) - 1 or any(one is None for one in inputs):
+        return Refusal("it reads what is in no buffer")
+    buffers = [
+        _buffer(value, dims) for value, dims in zip((*inputs, memref), positions, strict=True)
+    ]
+    known = [one for one in buffers if one is not None]
+    if len(known) != len(buffers):
+        return Refusal("strides are known only at run time")
+    *reads, written = known
+    sizes = _sizes(known, len(iterator_kinds(op)))
+    if sizes is None or math.prod(sizes) >= 1 << 31 or len(written.loops) != len(sizes):
+        return Refusal("its loops are not those of its result")
+    turned = tuple(at for at, one in enumerate(reads) if _is_turned(one, written))
+    info = printed.pipeline(function.attributes["translation_info"])
+    move = _Move(op, end, sizes, tuple(reads), written, turned)
+    if turned:
+        alike = len({reads[at].innermost for at in turned}) == 1
+        short = sizes[move.line] <= _SHORT
+        return move if short or (alike and move.tile) else Refusal("no tile fits it")
+    return move if _DISTRIBUTE in info else Refusal("IREE has vectors for it")
+
+
+def _target(op: ir.Operation) -> tuple[ir.Operation, ir.Value] | None:
+    """The op that ends a kernel's work, and the memref that it writes to."""
+    if not op.results:
+        last = op.operands[len(op.operands) - 1]
+        return (op, last) if isinstance(last.type, ir.MemRefType) else None
+    if len(op.results) != 1:
+        return None
+    stores = users(op.results[0])
+    if len(stores) != 1 or stores[0].name != STORES[0]:
+        return None
+    return stores[0], stores[0].operands[1]
+
+
+def _source(value: ir.Value) -> ir.Value | None:
+    """The memref that a value is, or is loaded from."""
+    if isinstance(value.type, ir.MemRefType):
+        return value
+    load = load_of(value)
+    whole = load is not None and load.results[0] == value and load.name.startswith("iree_codegen")
+    return load.operands[0] if load is not None and whole else None
+
+
+def _buffer(memref: ir.Value | None, loops: maps.Positions) -> _Buffer | None:
+    if memref is None or not isinstance(memref.type, ir.MemRefType):
+        return None
+    kind = ir.MemRefType(memref.type)
+    if not kind.has_static_shape or _width(kind.element_type) < 8:
+        return None
+    strides, _ = kind.get_strides_and_offset()
+    if any(kind.is_dynamic_stride_or_offset(one) for one in strides):
+        return None
+    return _Buffer(memref, tuple(loop for loop in loops if loop is not None), tuple(strides))
+
+
+def _sizes(buffers: Sequence[_Buffer], count: int) -> tuple[int, ...] | None:
+    """The sizes of loops by the shapes of buffers."""
+    sizes = [0] * count
+    for buffer in buffers:
+        for loop, size in zip(buffer.loops, ir.MemRefType(buffer.memref.type).shape, strict=True):
+            sizes[loop] = size
+    return tuple(sizes) if all(sizes) else None
+
+
+def _is_turned(read: _Buffer, written: _Buffer) -> bool:
+    """Whether what is read lies along another loop than what is written, and has both."""
+    across, line = read.innermost, written.innermost
+    return across != line and across is not None and line in read.loops
+
+
+class _Threads:
+    """Builds what each thread of a workgroup does, in numbers of 32 bits."""
+
+    def __init__(self, build: Builder, workgroup: ir.Value):
+        self.build, self.i32 = build, ir.IntegerType.get_signless(32)
+        self.index = ir.IndexType.get()
+        self.workgroup = build.convert("arith.index_castui", workgroup, self.i32)
+        dimension = {"dimension": dimension_x(build.anchor.context)}
+        thread = build.create("gpu.thread_id", [self.index], [], dimension).results[0]
+        self.thread = build.convert("arith.index_castui", thread, self.i32)
+
+    def number(self, number: int) -> ir.Value:
+        return self.build.constant(ir.IntegerAttr.get(self.i32, number), self.i32)
+
+    def add(self, one: ir.Value, other: ir.Value) -> ir.Value:
+        return self.build.addi(one, other)
+
+    def times(self, one: ir.Value, number: int) -> ir.Value:
+        return self.build.muli(one, self.number(number))
+
+    def least(self, one: ir.Value, other: ir.Value) -> ir.Value:
+        return self.build.apply("arith.minui", one, other)
+
+    def below(self, one: ir.Value, number: int) -> ir.Value:
+        return self.build.compare("ult", one, self.number(number))
+
+    def both(self, one: ir.Value | None, other: ir.Value | None) -> ir.Value | None:
+        if one is None or other is None:
+            return other if one is None else one
+        return self.build.andi(one, other)
+
+    def split(self, flat: ir.Value, sizes: Sequence[int]) -> list[ir.Value]:
+        """The indices of element `flat` of a tensor of these sizes."""
+        found: list[ir.Value] = []
+        for size in reversed(sizes[1:]):
+            found.append(self.build.apply("arith.remui", flat, self.number(size)))
+            flat = self.build.apply("arith.divui", flat, self.number(size))
+        return [flat, *reversed(found)]
+
+    def load(self, buffer: _Buffer, index: dict[int, ir.Value]) -> ir.Value:
+        return self.get(buffer.memref, [index[loop] for loop in buffer.loops])
+
+    def get(self, memref: ir.Value, indices: Sequence[ir.Value]) -> ir.Value:
+        kind = ir.MemRefType(memref.type).element_type
+        operands = [memref, *self._indices(indices)]
+        return self.build.create("memref.load", [kind], operands).results[0]
+
+    def put(self, value: ir.Value, memref: ir.Value, indices: Sequence[ir.Value]) -> None:
+        self.build.create("memref.store", [], [value, memref, *self._indices(indices)])
+
+    def load_vector(self, memref: ir.Value, indices: Sequence[ir.Value], width: int) -> ir.Value:
+        element = ir.MemRefType(memref.type).element_type
+        kind = ir.VectorType.get([width], element, loc=self.build.location)
+        operands = [memref, *self._indices(indices)]
+        return self.build.create("vector.load", [kind], operands).results[0]
+
+    def store_vector(
+        self,
+        value: ir.Value,
+        memref: ir.Value,
+        indices: Sequence[ir.Value],
+        inside: ir.Value | None,
+    ) -> None:
+        self._store("vector.store", [value, memref, *self._indices(indices)], inside)
+
+    def store(
+        self, value: ir.Value, buffer: _Buffer, index: dict[int, ir.Value], inside: ir.Value | None
+    ) -> None:
+        """Stores a value, where `inside` is true if that is given."""
+        operands = [value, buffer.memref, *self._indices([index[loop] for loop in buffer.loops])]
+        self._store("memref.store", operands, inside)
+
+    def _store(self, name: str, operands: Sequence[ir.Value], inside: ir.Value | None) -> None:
+        if inside is None:
+            self.build.create(name, [], operands)
+            return
+
+        def then(inner: Builder) -> list[ir.Value]:
+            inner.create(name, [], operands)
+            return []
+
+        self.build.conditional(inside, [], then, lambda _: [])
+
+    def shared(self, rows: int, columns: int, kind: ir.Type) -> ir.Value:
+        text = f"memref<{rows}x{columns}x{kind}, #gpu.address_space<workgroup>>"
+        made = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0])}
+        return self.build.create("memref.alloc", [ir.Type.parse(text)], [], made).results[0]
+
+    def barrier(self) -> None:
+        self.build.create("gpu.barrier", [], [])
+
+    def _indices(self, indices: Sequence[ir.Value]) -> list[ir.Value]:
+        return [self.build.convert("arith.index_castui", one, self.index) for one in indices]
+
+
+def _emit(before: ir.Operation, count: int, body: Callable[[_Threads], None]) -> None:
+    """So many workgroups that do what `body` builds, in front of an op."""
+    build = Builder(before)
+    number = ir.DenseI64ArrayAttr.get
+    attributes = {
+        "staticLowerBound": number([0]),
+        "staticUpperBound": number([count]),
+        "staticStep": number([1]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0, 0, 0]),
+        "mapping": ir.Attribute.parse("[#iree_codegen.workgroup_mapping<x>]"),
+    }
+    loop = build.create("scf.forall", [], [], attributes, regions=1)
+    block = loop.regions[0].blocks.append(ir.IndexType.get(), arg_locs=[build.location])
+    end = build.create("scf.forall.in_parallel", [], [], regions=1)
+    end.regions[0].blocks.append()
+    end.detach_from_parent()
+    block.append(end)
+    body(_Threads(Builder(end), block.arguments[0]))

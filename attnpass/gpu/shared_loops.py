@@ -1,0 +1,58 @@
+"""Which loops of a kernel's ops run along one dim, and where their tensors are."""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from ..codegen.kernel import STORES, load_of
+from ..ir import collect, loops_read, maps, users
+
+
+class SharedLoops:
+    """Which loops of a kernel's `linalg.generic` ops run along one dim: those that index the same
+    dim of a tensor, and so on."""
+
+    def __init__(self, function: ir.Operation):
+        self.generics = collect(function, lambda op: op.name == "linalg.generic", bodies=False)
+        self._above: dict[object, object] = {}
+        for op in self.generics:
+            for value, dims in tensors_of(op):
+                for dim, loop in enumerate(dims):
+                    if loop is not None:
+                        self._join((value, dim), (op.results[0], "loop", loop))
+
+    def along_the_same(self, op: ir.Operation, loop: int, other: ir.Operation) -> list[int]:
+        """The loops of another op that run along the dim of this one's loop."""
+        known = self._first((op.results[0], "loop", loop))
+        count = maps.num_dims(other.attributes["indexing_maps"])
+        return [at for at in range(count) if self._first((other.results[0], "loop", at)) == known]
+
+    def tensors(self, op: ir.Operation, loop: int) -> list[ir.Value]:
+        """The tensors with a dim along which the loop runs."""
+        known = self._first((op.results[0], "loop", loop))
+        values = [(value, dims) for each in self.generics for value, dims in tensors_of(each)]
+        return [
+            value
+            for value, dims in values
+            if any(self._first((value, dim)) == known for dim in range(len(dims)))
+        ]
+
+    def _join(self, one: object, other: object) -> None:
+        self._above[self._first(one)] = self._first(other)
+
+    def _first(self, node: object) -> object:
+        while (above := self._above.get(node, node)) != node:
+            node = above
+        return node
+
+
+def tensors_of(op: ir.Operation) -> list[tuple[ir.Value, maps.Positions]]:
+    """The operands and results of a `linalg.generic`, each with its loops by dim; none of an op
+    whose maps are no projected permutations."""
+    read = loops_read(op)
+    written = [dims for _, dims in read[len(op.operands) - len(op.results) :]]
+    return [*read, *zip(op.results, written, strict=bool(read))]
+
+
+def is_in_memory(value: ir.Value) -> bool:
+    return load_of(value) is not None or any(op.name in STORES for op in users(value))

@@ -1,0 +1,78 @@
+// Copies of lines that are no whole vectors, and transposes of any sizes, are loops of ours; IREE
+// keeps what it copies by vectors, and short lines that are written across.
+//
+// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --iree-opt-level=O2 --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
+// RUN: FileCheck %s --check-prefix=TOLD < %t.json
+// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --iree-opt-level=O2 --compile-to=executable-configurations --attn-configure=false | FileCheck %s --check-prefix=OFF
+
+// Sixteen elements a thread, each 256 behind the last, are loaded before the first is stored.
+// CHECK-LABEL: func.func @odd_dispatch_0
+// CHECK-SAME: no_pipeline workgroup_size = [256, 1, 1]
+// CHECK: scf.forall ({{.*}}) in (7)
+// CHECK-COUNT-16: memref.load
+// CHECK-NOT: memref.load
+// CHECK-COUNT-16: memref.store
+// TOLD: 256 threads of a workgroup copy 16 elements each
+// OFF-LABEL: func.func @odd_dispatch_0
+// OFF-SAME: pipeline<Distribute>
+func.func @odd(%x: tensor<400x100xf16>) -> tensor<400x67xf16> {
+  %part = tensor.extract_slice %x[0, 3] [400, 67] [1, 1] : tensor<400x100xf16> to tensor<400x67xf16>
+  return %part : tensor<400x67xf16>
+}
+
+// Dims that lie behind one another are one, and their vectors whole.
+// CHECK-LABEL: func.func @joined_dispatch_0
+// CHECK: memref.collapse_shape {{.*}} into memref<30x420xf16, strided<[840, 1]
+// CHECK-COUNT-4: vector.load {{.*}}vector<4xf16>
+// CHECK-COUNT-4: vector.store
+func.func @joined(%x: tensor<30x20x7x6xf16>) -> tensor<30x10x7x6xf16> {
+  %part = tensor.extract_slice %x[0, 10, 0, 0] [30, 10, 7, 6] [1, 1, 1, 1] : tensor<30x20x7x6xf16> to tensor<30x10x7x6xf16>
+  return %part : tensor<30x10x7x6xf16>
+}
+
+// CHECK-LABEL: func.func @even_dispatch_0
+// CHECK-NOT: no_pipeline
+// CHECK: return
+func.func @even(%x: tensor<400x256xf16>) -> tensor<400x64xf16> {
+  %part = tensor.extract_slice %x[0, 64] [400, 64] [1, 1] : tensor<400x256xf16> to tensor<400x64xf16>
+  return %part : tensor<400x64xf16>
+}
+
+// Through shared memory, whose lines are 132 bytes apart; what is added lies as the result does.
+// CHECK-LABEL: func.func @turned_dispatch_0
+// CHECK-SAME: no_pipeline workgroup_size = [256, 1, 1]
+// CHECK: memref.alloc() : memref<64x66xf16, #gpu.address_space<workgroup>>
+// CHECK: gpu.barrier
+// CHECK: arith.addf
+// TOLD: it is turned in tiles of 64 x 64
+func.func @turned(%x: tensor<3x70x131xf16>, %bias: tensor<70xf16>) -> tensor<3x131x70xf16> {
+  %space = tensor.empty() : tensor<3x131x70xf16>
+  %made = linalg.generic {indexing_maps = [affine_map<(b, n, c) -> (b, c, n)>, affine_map<(b, n, c) -> (c)>, affine_map<(b, n, c) -> (b, n, c)>],
+      iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x, %bias : tensor<3x70x131xf16>, tensor<70xf16>) outs(%space : tensor<3x131x70xf16>) {
+  ^bb0(%a: f16, %b: f16, %out: f16):
+    %y = arith.addf %a, %b : f16
+    linalg.yield %y : f16
+  } -> tensor<3x131x70xf16>
+  return %made : tensor<3x131x70xf16>
+}
+
+// Short lines are written by all lanes, who find what they read.
+// CHECK-LABEL: func.func @short_dispatch_0
+// CHECK-SAME: no_pipeline workgroup_size = [256, 1, 1]
+// CHECK-NOT: gpu.barrier
+// CHECK: return
+func.func @short(%x: tensor<300x3x64xf16>) -> tensor<300x64x3xf16> {
+  %space = tensor.empty() : tensor<300x64x3xf16>
+  %made = linalg.transpose ins(%x : tensor<300x3x64xf16>) outs(%space : tensor<300x64x3xf16>) permutation = [0, 2, 1]
+  return %made : tensor<300x64x3xf16>
+}
+
+// CHECK-LABEL: func.func @taps_dispatch_0
+// CHECK-NOT: no_pipeline
+// CHECK: return
+func.func @taps(%x: tensor<300x64x9xf16>) -> tensor<300x9x64xf16> {
+  %space = tensor.empty() : tensor<300x9x64xf16>
+  %made = linalg.transpose ins(%x : tensor<300x64x9xf16>) outs(%space : tensor<300x9x64xf16>) permutation = [0, 2, 1]
+  return %made : tensor<300x9x64xf16>
+}
