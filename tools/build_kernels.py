@@ -1,7 +1,7 @@
 """Builds the precompiled attention kernels in attnpass/kernels; needs no GPU.
 
     pip install 'attnpass[kernels]'
-    python tools/build_kernels.py           # writes *.cubin.zz and manifest.json
+    python tools/build_kernels.py           # writes *.cubins.xz and manifest.json
     python tools/build_kernels.py --check   # builds again and compares with the manifest
     python tools/build_kernels.py --speeds  # only the measured speeds in the manifest; no Triton
     python tools/build_kernels.py --only divided  # those of these names; the others stay
@@ -26,7 +26,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import zlib
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -664,21 +663,31 @@ def main() -> int:
     wanted = [variant for variant in every if variant.name.startswith(arguments.only)]
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         built = list(pool.map(build, wanted))
-    entries = [entry for entry, _ in built]
     if arguments.only:
-        old = json.loads((arguments.out / "manifest.json").read_text())["kernels"]
-        names = [variant.name for variant in every]
-        kept = {entry["name"]: entry for entry in [*old, *entries]}
-        entries = [kept[name] for name in names if name in kept]
-    text = manifest_text(entries)
+        kept = {entry["name"]: (entry, image) for entry, image in [*there(arguments.out), *built]}
+        built = [kept[variant.name] for variant in every if variant.name in kept]
+    wrong = build_products.differing(arguments.out, built) if arguments.check else []
+    words = "" if arguments.check else build_products.write(arguments.out, built)
+    text = manifest_text([entry for entry, _ in built])
     if arguments.check:
-        return check(arguments.out, text)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    for entry, packed in built:
-        (arguments.out / entry["file"]).write_bytes(packed)
+        same = (arguments.out / "manifest.json").read_text() == text
+        wrong += [] if same else ["manifest.json"]
+        print("differs: " + ", ".join(wrong) if wrong else "the same")
+        return 1 if wrong else 0
     (arguments.out / "manifest.json").write_text(text)
-    print(f"{len(built)} kernels, {sum(len(packed) for _, packed in built)} bytes")
+    print(words)
     return 0
+
+
+def there(folder: Path) -> list[build_products.Entry]:
+    """The kernels that the manifest in `folder` has."""
+    found = []
+    for entry in json.loads((folder / "manifest.json").read_text())["kernels"]:
+        images = build_products.images_of(folder / entry["file"])
+        start = entry["offset"]
+        image = images[start : start + entry["size"]]
+        found.append((entry, image))
+    return found
 
 
 def update_speeds(path: Path) -> None:
@@ -697,19 +706,8 @@ def manifest_text(entries: list[dict[str, Any]]) -> str:
     return f'{{\n {head},\n "kernels": [\n{lines}\n ]\n}}\n'
 
 
-def check(folder: Path, text: str) -> int:
-    """Whether the manifest and the files in `folder` are those of this build."""
-    wrong = [] if (folder / "manifest.json").read_text() == text else ["manifest.json"]
-    for entry in json.loads(text)["kernels"]:
-        packed = folder / entry["file"]
-        if not packed.exists() or image_hash(zlib.decompress(packed.read_bytes())) != entry["hash"]:
-            wrong.append(entry["file"])
-    print("differs: " + ", ".join(wrong) if wrong else "the same")
-    return 1 if wrong else 0
-
-
-def build(variant: AnyVariant) -> tuple[dict[str, Any], bytes]:
-    """The manifest entry and the compressed machine code of one kernel."""
+def build(variant: AnyVariant) -> build_products.Entry:
+    """The manifest entry and the machine code of one kernel."""
     made = build_cuda(variant) if isinstance(variant, CudaVariant) else build_triton(variant)
     image, scratch, shared, threads, sources = made
     hashed = hashlib.sha256(b"".join(path.read_bytes() for path in sources))
@@ -726,10 +724,9 @@ def build(variant: AnyVariant) -> tuple[dict[str, Any], bytes]:
         "constants": list(variant.constants),
         "source": sources[0].relative_to(KERNELS).as_posix(),
         "source_hash": hashed.hexdigest(),
-        "file": f"{variant.name}.cubin.zz",
-        "hash": image_hash(image),
+        "hash": build_products.image_hash(image),
     }
-    return with_speed(entry), zlib.compress(image, 9)
+    return with_speed(entry), image
 
 
 # Machine code, bytes of scratch and shared memory, threads of a workgroup, sources.
@@ -867,10 +864,6 @@ def assemble(ptx: str) -> bytes:
         command = [str(tool), "-arch=sm_90a", "kernel.ptx", "-o", "kernel.cubin"]
         subprocess.run(command, check=True, cwd=folder)
         return (Path(folder) / "kernel.cubin").read_bytes()
-
-
-def image_hash(image: bytes) -> str:
-    return hashlib.sha256(image).hexdigest()
 
 
 def _load(path: Path) -> ModuleType:

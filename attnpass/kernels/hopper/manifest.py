@@ -7,7 +7,7 @@ folder, where it lies, too.
 from __future__ import annotations
 
 import json
-import zlib
+import lzma
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -15,10 +15,17 @@ from importlib.resources import files
 _FILES = files("attnpass.kernels.hopper")
 
 
+@cache
+def _images(file: str) -> bytes:
+    """The machine code of the kernels that a file holds, one after the other."""
+    return lzma.decompress(_FILES.joinpath(file).read_bytes())
+
+
 @dataclass(frozen=True, kw_only=True)
 class DeviceCode:
     """Machine code and how it is launched. `scratch_per_workgroup` and `shared_memory` are in
-    bytes, `workgroup_size` in threads; `constants` are its 32-bit parameters, in order."""
+    bytes, `workgroup_size` in threads; `constants` are its 32-bit parameters, in order. Its code is
+    `size` bytes from `offset` on of what `file` holds, kernels that have much code in common."""
 
     name: str
     target: str
@@ -29,11 +36,13 @@ class DeviceCode:
     source: str
     source_hash: str
     file: str
+    offset: int
+    size: int
     hash: str
 
     def image(self) -> bytes:
         """The kernel's machine code, as the CUDA driver loads it."""
-        return zlib.decompress(_FILES.joinpath(self.file).read_bytes())
+        return _images(self.file)[self.offset : self.offset + self.size]
 
 
 @dataclass(frozen=True, kw_only=True)
