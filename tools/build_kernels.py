@@ -69,6 +69,7 @@ PIECES = ("first_tile", "tiles", "per_program", "slots")
 LATENT_CONSTANTS = ("key_start", "key_head", "key_row", "rest_start", "rest_head", "rest_row")
 # How many workgroups may divide the keys.
 DIVIDED_PARTS, MASKED_PARTS = (1, 2, 3, 4, 6, 8), (2, 4, 8)
+CACHED_PARTS = (1, 2, 4, 8)
 # Head dims of kernels for few keys.
 SHORT_HEADS = (64, 96, 128)
 
@@ -375,8 +376,7 @@ class DividedVariant:
     def defines(self) -> dict[str, int]:
         own = {"ELEMENT": int(self.element_type == "bf16"), "HEAD": self.head_dim}
         sizes = {"ROWS": self.rows, "PARTS": self.parts, "KEYS": self.keys}
-        kind = {"none": 0, "f32": 2, "i8": 3}.get(self.mask, 1)
-        return {**own, **sizes, "STAGES": self.stages, "MASK": kind}
+        return {**own, **sizes, "STAGES": self.stages, "MASK": _cuda_mask(self.mask)}
 
     @property
     def constants(self) -> tuple[str, ...]:
@@ -448,14 +448,84 @@ class ShortVariant:
         )
 
 
+@dataclass(frozen=True)
+class CachedVariant:
+    """A kernel for up to 16 rows over a cache, whose keys `parts` workgroups divide, and in each
+    `warps` warps, in tiles of `keys`; `resident` workgroups run on a multiprocessor. Its source is
+    CUDA's."""
+
+    element_type: str
+    head_dim: int
+    parts: int
+    warps: int
+    keys: int
+    resident: int
+    mask: str = "none"
+
+    source, scratch = "cached.cu", 0
+    rows, stages = 16, 2
+
+    @property
+    def name(self) -> str:
+        words = [self.element_type, f"d{self.head_dim}", f"by{self.parts}"]
+        words += [f"mask_{self.mask}"] if self.mask != "none" else []
+        return "cached_" + "_".join(words)
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.warps
+
+    @property
+    def defines(self) -> dict[str, int]:
+        own = {"ELEMENT": int(self.element_type == "bf16"), "HEAD": self.head_dim}
+        sizes = {"PARTS": self.parts, "WARPS": self.warps, "KEYS": self.keys}
+        more = {"STAGES": self.stages, "RESIDENT": self.resident, "MASK": _cuda_mask(self.mask)}
+        return own | sizes | more
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        masks = MASK_CONSTANTS if self.mask != "none" else ()
+        ends = ("columns", "scale", "cap")
+        return (*CONSTANTS, "heads", *WINDOW_CONSTANTS, *masks, *STRIDE_CONSTANTS, *ends)
+
+    @property
+    def shared_memory(self) -> int:
+        """Bytes of tiles of K and V, of Q, of rows' numbers, and of what others give: their
+        numbers, sums in 16 bytes, and a barrier."""
+        row = self.head_dim * 2
+        tiles = self.warps * self.stages * 2 * self.keys * row
+        given = self.parts * (128 + 16) + self.rows * 2 * row + 16
+        return tiles + self.rows * row + self.warps * 128 + given
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return fields(
+            "cached",
+            [self.element_type] * 4,
+            (self.head_dim, self.head_dim),
+            self.mask,
+            soft_cap=True,
+            keys_multiple=1,
+            rows_per_workgroup=self.rows,
+            keys_per_tile=self.keys,
+            programs_per_unit=self.resident,
+            cluster=self.parts,
+        )
+
+
 TritonVariant = Variant | DecodeVariant | CombineVariant
-CudaVariant = DividedVariant | ShortVariant
+CudaVariant = DividedVariant | ShortVariant | CachedVariant
 AnyVariant = TritonVariant | CudaVariant
 
 
 def _mask_number(mask: str) -> int:
     """How the sources number the kinds of masks."""
     return {"none": 0, "i8": 2, "keys": 3}.get(mask, 1)
+
+
+def _cuda_mask(mask: str) -> int:
+    """How attend.h numbers them."""
+    return {"none": 0, "f32": 2, "i8": 3}.get(mask, 1)
 
 
 def variants() -> list[AnyVariant]:
@@ -467,6 +537,7 @@ def variants() -> list[AnyVariant]:
         *wide_variants(),
         *divided_variants(),
         *(ShortVariant(*kind) for kind in itertools.product(("f16", "bf16"), SHORT_HEADS)),
+        *cached_variants(),
     ]
 
 
@@ -642,6 +713,16 @@ def divided_variants() -> list[DividedVariant]:
         for mask, parts in itertools.product((element, "f32", "i8"), MASKED_PARTS):
             found.append(replace(plain, parts=parts, mask=mask))
     return found
+
+
+def cached_variants() -> list[CachedVariant]:
+    """Kernels for up to 16 rows over a cache, by clusters."""
+    shapes = ((64, (4, 32, 3)), (128, (8, 16, 1)))
+    return [
+        CachedVariant(element, head, parts, *shape, mask)
+        for element, (head, shape) in itertools.product(("f16", "bf16"), shapes)
+        for mask, parts in itertools.product(("none", element, "f32", "i8"), CACHED_PARTS)
+    ]
 
 
 def main() -> int:
