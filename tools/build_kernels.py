@@ -1,7 +1,7 @@
 """Builds the precompiled attention kernels in attnpass/kernels; needs no GPU.
 
     pip install 'attnpass[kernels]'
-    python tools/build_kernels.py           # writes *.cubin.zz and manifest.json
+    python tools/build_kernels.py           # writes *.cubins.xz and manifest.json
     python tools/build_kernels.py --check   # builds again and compares with the manifest
     python tools/build_kernels.py --speeds  # only the measured speeds in the manifest; no Triton
     python tools/build_kernels.py --only divided  # those of these names; the others stay
@@ -26,7 +26,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import zlib
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -70,6 +69,7 @@ PIECES = ("first_tile", "tiles", "per_program", "slots")
 LATENT_CONSTANTS = ("key_start", "key_head", "key_row", "rest_start", "rest_head", "rest_row")
 # How many workgroups may divide the keys.
 DIVIDED_PARTS, MASKED_PARTS = (1, 2, 3, 4, 6, 8), (2, 4, 8)
+CACHED_PARTS = (1, 2, 4, 8)
 # Head dims of kernels for few keys.
 SHORT_HEADS = (64, 96, 128)
 
@@ -376,8 +376,7 @@ class DividedVariant:
     def defines(self) -> dict[str, int]:
         own = {"ELEMENT": int(self.element_type == "bf16"), "HEAD": self.head_dim}
         sizes = {"ROWS": self.rows, "PARTS": self.parts, "KEYS": self.keys}
-        kind = {"none": 0, "f32": 2, "i8": 3}.get(self.mask, 1)
-        return {**own, **sizes, "STAGES": self.stages, "MASK": kind}
+        return {**own, **sizes, "STAGES": self.stages, "MASK": _cuda_mask(self.mask)}
 
     @property
     def constants(self) -> tuple[str, ...]:
@@ -449,14 +448,84 @@ class ShortVariant:
         )
 
 
+@dataclass(frozen=True)
+class CachedVariant:
+    """A kernel for up to 16 rows over a cache, whose keys `parts` workgroups divide, and in each
+    `warps` warps, in tiles of `keys`; `resident` workgroups run on a multiprocessor. Its source is
+    CUDA's."""
+
+    element_type: str
+    head_dim: int
+    parts: int
+    warps: int
+    keys: int
+    resident: int
+    mask: str = "none"
+
+    source, scratch = "cached.cu", 0
+    rows, stages = 16, 2
+
+    @property
+    def name(self) -> str:
+        words = [self.element_type, f"d{self.head_dim}", f"by{self.parts}"]
+        words += [f"mask_{self.mask}"] if self.mask != "none" else []
+        return "cached_" + "_".join(words)
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.warps
+
+    @property
+    def defines(self) -> dict[str, int]:
+        own = {"ELEMENT": int(self.element_type == "bf16"), "HEAD": self.head_dim}
+        sizes = {"PARTS": self.parts, "WARPS": self.warps, "KEYS": self.keys}
+        more = {"STAGES": self.stages, "RESIDENT": self.resident, "MASK": _cuda_mask(self.mask)}
+        return own | sizes | more
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        masks = MASK_CONSTANTS if self.mask != "none" else ()
+        ends = ("columns", "scale", "cap")
+        return (*CONSTANTS, "heads", *WINDOW_CONSTANTS, *masks, *STRIDE_CONSTANTS, *ends)
+
+    @property
+    def shared_memory(self) -> int:
+        """Bytes of tiles of K and V, of Q, of rows' numbers, and of what others give: their
+        numbers, sums in 16 bytes, and a barrier."""
+        row = self.head_dim * 2
+        tiles = self.warps * self.stages * 2 * self.keys * row
+        given = self.parts * (128 + 16) + self.rows * 2 * row + 16
+        return tiles + self.rows * row + self.warps * 128 + given
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return fields(
+            "cached",
+            [self.element_type] * 4,
+            (self.head_dim, self.head_dim),
+            self.mask,
+            soft_cap=True,
+            keys_multiple=1,
+            rows_per_workgroup=self.rows,
+            keys_per_tile=self.keys,
+            programs_per_unit=self.resident,
+            cluster=self.parts,
+        )
+
+
 TritonVariant = Variant | DecodeVariant | CombineVariant
-CudaVariant = DividedVariant | ShortVariant
+CudaVariant = DividedVariant | ShortVariant | CachedVariant
 AnyVariant = TritonVariant | CudaVariant
 
 
 def _mask_number(mask: str) -> int:
     """How the sources number the kinds of masks."""
     return {"none": 0, "i8": 2, "keys": 3}.get(mask, 1)
+
+
+def _cuda_mask(mask: str) -> int:
+    """How attend.h numbers them."""
+    return {"none": 0, "f32": 2, "i8": 3}.get(mask, 1)
 
 
 def variants() -> list[AnyVariant]:
@@ -468,6 +537,7 @@ def variants() -> list[AnyVariant]:
         *wide_variants(),
         *divided_variants(),
         *(ShortVariant(*kind) for kind in itertools.product(("f16", "bf16"), SHORT_HEADS)),
+        *cached_variants(),
     ]
 
 
@@ -645,6 +715,16 @@ def divided_variants() -> list[DividedVariant]:
     return found
 
 
+def cached_variants() -> list[CachedVariant]:
+    """Kernels for up to 16 rows over a cache, by clusters."""
+    shapes = ((64, (4, 32, 3)), (128, (8, 16, 1)))
+    return [
+        CachedVariant(element, head, parts, *shape, mask)
+        for element, (head, shape) in itertools.product(("f16", "bf16"), shapes)
+        for mask, parts in itertools.product(("none", element, "f32", "i8"), CACHED_PARTS)
+    ]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare with what is there")
@@ -664,21 +744,31 @@ def main() -> int:
     wanted = [variant for variant in every if variant.name.startswith(arguments.only)]
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         built = list(pool.map(build, wanted))
-    entries = [entry for entry, _ in built]
     if arguments.only:
-        old = json.loads((arguments.out / "manifest.json").read_text())["kernels"]
-        names = [variant.name for variant in every]
-        kept = {entry["name"]: entry for entry in [*old, *entries]}
-        entries = [kept[name] for name in names if name in kept]
-    text = manifest_text(entries)
+        kept = {entry["name"]: (entry, image) for entry, image in [*there(arguments.out), *built]}
+        built = [kept[variant.name] for variant in every if variant.name in kept]
+    wrong = build_products.differing(arguments.out, built) if arguments.check else []
+    words = "" if arguments.check else build_products.write(arguments.out, built)
+    text = manifest_text([entry for entry, _ in built])
     if arguments.check:
-        return check(arguments.out, text)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    for entry, packed in built:
-        (arguments.out / entry["file"]).write_bytes(packed)
+        same = (arguments.out / "manifest.json").read_text() == text
+        wrong += [] if same else ["manifest.json"]
+        print("differs: " + ", ".join(wrong) if wrong else "the same")
+        return 1 if wrong else 0
     (arguments.out / "manifest.json").write_text(text)
-    print(f"{len(built)} kernels, {sum(len(packed) for _, packed in built)} bytes")
+    print(words)
     return 0
+
+
+def there(folder: Path) -> list[build_products.Entry]:
+    """The kernels that the manifest in `folder` has."""
+    found = []
+    for entry in json.loads((folder / "manifest.json").read_text())["kernels"]:
+        images = build_products.images_of(folder / entry["file"])
+        start = entry["offset"]
+        image = images[start : start + entry["size"]]
+        found.append((entry, image))
+    return found
 
 
 def update_speeds(path: Path) -> None:
@@ -697,19 +787,8 @@ def manifest_text(entries: list[dict[str, Any]]) -> str:
     return f'{{\n {head},\n "kernels": [\n{lines}\n ]\n}}\n'
 
 
-def check(folder: Path, text: str) -> int:
-    """Whether the manifest and the files in `folder` are those of this build."""
-    wrong = [] if (folder / "manifest.json").read_text() == text else ["manifest.json"]
-    for entry in json.loads(text)["kernels"]:
-        packed = folder / entry["file"]
-        if not packed.exists() or image_hash(zlib.decompress(packed.read_bytes())) != entry["hash"]:
-            wrong.append(entry["file"])
-    print("differs: " + ", ".join(wrong) if wrong else "the same")
-    return 1 if wrong else 0
-
-
-def build(variant: AnyVariant) -> tuple[dict[str, Any], bytes]:
-    """The manifest entry and the compressed machine code of one kernel."""
+def build(variant: AnyVariant) -> build_products.Entry:
+    """The manifest entry and the machine code of one kernel."""
     made = build_cuda(variant) if isinstance(variant, CudaVariant) else build_triton(variant)
     image, scratch, shared, threads, sources = made
     hashed = hashlib.sha256(b"".join(path.read_bytes() for path in sources))
@@ -726,10 +805,9 @@ def build(variant: AnyVariant) -> tuple[dict[str, Any], bytes]:
         "constants": list(variant.constants),
         "source": sources[0].relative_to(KERNELS).as_posix(),
         "source_hash": hashed.hexdigest(),
-        "file": f"{variant.name}.cubin.zz",
-        "hash": image_hash(image),
+        "hash": build_products.image_hash(image),
     }
-    return with_speed(entry), zlib.compress(image, 9)
+    return with_speed(entry), image
 
 
 # Machine code, bytes of scratch and shared memory, threads of a workgroup, sources.
@@ -867,10 +945,6 @@ def assemble(ptx: str) -> bytes:
         command = [str(tool), "-arch=sm_90a", "kernel.ptx", "-o", "kernel.cubin"]
         subprocess.run(command, check=True, cwd=folder)
         return (Path(folder) / "kernel.cubin").read_bytes()
-
-
-def image_hash(image: bytes) -> str:
-    return hashlib.sha256(image).hexdigest()
 
 
 def _load(path: Path) -> ModuleType:

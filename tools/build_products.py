@@ -1,7 +1,7 @@
 """Builds the precompiled kernels for products in attnpass/kernels/hopper; needs no GPU.
 
     pip install 'attnpass[kernels]'
-    python tools/build_products.py           # writes product_*.cubin.zz and products.json
+    python tools/build_products.py           # writes product_*.cubins.xz and products.json
     python tools/build_products.py --check   # builds again and compares with the manifest
 
 The code is CUDA's (kernels/hopper/cuda), for sm_90a: NVRTC 12.8 makes PTX of it, and Triton's ptxas
@@ -18,14 +18,16 @@ import argparse
 import ctypes
 import hashlib
 import json
+import lzma
+import re
 import subprocess
 import sys
 import sysconfig
 import tempfile
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -313,8 +315,12 @@ def assemble(name: str, ptx: str) -> bytes:
         return (Path(made) / "kernel.cubin").read_bytes()
 
 
-def build(variant: ProductVariant) -> tuple[dict[str, Any], bytes]:
-    """The manifest entry and the compressed machine code of one kernel."""
+# What the manifest says about a kernel, and its machine code.
+Entry = tuple[dict[str, Any], bytes]
+
+
+def build(variant: ProductVariant) -> Entry:
+    """The manifest entry and the machine code of one kernel."""
     folder = KERNELS / "cuda"
     ptx = ptx_of(f"{variant.source}.cu", variant.name, variant.defines, folder)
     image = assemble(variant.name, ptx)
@@ -350,10 +356,53 @@ def build(variant: ProductVariant) -> tuple[dict[str, Any], bytes]:
         ],
         "source": f"cuda/{variant.source}.cu",
         "source_hash": hashed.hexdigest(),
-        "file": f"{variant.name}.cubin.zz",
-        "hash": hashlib.sha256(image).hexdigest(),
+        "hash": image_hash(image),
     }
-    return entry, zlib.compress(image, 9)
+    return entry, image
+
+
+def image_hash(image: bytes) -> str:
+    return hashlib.sha256(image).hexdigest()
+
+
+def stored(built: Sequence[Entry]) -> dict[str, bytes]:
+    """The files that hold the machine code of these kernels; their entries are told where. Kernels
+    of one kind with one size of head or tile lie in one file, as little of their code differs: so
+    they are a third as large as one by one."""
+    images: dict[str, bytes] = {}
+    for entry, image in built:
+        kind = re.match(r".*?_(d\d+(x\d+)?|few\d+|tiles?\d*)(?=_|$)", entry["name"])
+        assert kind is not None, f"{entry['name']} has no size in its name"
+        file = f"{kind[0]}.cubins.xz"
+        place = {"file": file, "offset": len(images.get(file, b"")), "size": len(image)}
+        hashed = entry.pop("hash")
+        entry |= place | {"hash": hashed}
+        images[file] = images.get(file, b"") + image
+    return images
+
+
+def write(folder: Path, built: Sequence[Entry]) -> str:
+    """Writes the files for these kernels; how many kernels and bytes they are, in words."""
+    files = {name: lzma.compress(one, preset=9) for name, one in stored(built).items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, packed in files.items():
+        (folder / name).write_bytes(packed)
+    return f"{len(built)} kernels, {sum(map(len, files.values()))} bytes"
+
+
+def differing(folder: Path, built: Sequence[Entry]) -> list[str]:
+    """The files in `folder` that do not hold these kernels."""
+    return [
+        name
+        for name, images in stored(built).items()
+        if not (folder / name).exists() or images_of(folder / name) != images
+    ]
+
+
+@cache
+def images_of(path: Path) -> bytes:
+    """The machine code that a file holds."""
+    return lzma.decompress(path.read_bytes())
 
 
 def main() -> int:
@@ -363,15 +412,15 @@ def main() -> int:
     arguments = parser.parse_args()
     with ThreadPoolExecutor(2) as pool:
         built = list(pool.map(build, variants()))
+    wrong = differing(arguments.out, built) if arguments.check else []
+    words = "" if arguments.check else write(arguments.out, built)
     text = json.dumps({"nvrtc": "12.8", "kernels": [entry for entry, _ in built]}, indent=1) + "\n"
     if arguments.check:
-        same = (arguments.out / "products.json").read_text() == text
-        print("the same" if same else "differs: products.json")
-        return 0 if same else 1
-    for entry, packed in built:
-        (arguments.out / entry["file"]).write_bytes(packed)
+        wrong += [] if (arguments.out / "products.json").read_text() == text else ["products.json"]
+        print("differs: " + ", ".join(wrong) if wrong else "the same")
+        return 1 if wrong else 0
     (arguments.out / "products.json").write_text(text)
-    print(f"{len(built)} kernels, {sum(len(packed) for _, packed in built)} bytes")
+    print(words)
     return 0
 
 

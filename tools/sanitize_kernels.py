@@ -20,12 +20,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import lzma
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-import zlib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -118,11 +118,13 @@ def explained(kernel: str, pairs: list[tuple[str, ...]]) -> list[dict[str, Any]]
 def instructions(kernel: str) -> dict[int, str]:
     """The kernel's machine instructions by their offset; none without cuobjdump."""
     tool = shutil.which("cuobjdump")
-    packed = KERNELS / f"{kernel}.cubin.zz"
-    if tool is None or not packed.exists():
+    kernels = json.loads((KERNELS / "manifest.json").read_text())["kernels"]
+    entry = next((one for one in kernels if one["name"] == kernel), None)
+    if tool is None or entry is None:
         return {}
+    images, start = lzma.decompress((KERNELS / entry["file"]).read_bytes()), entry["offset"]
     with tempfile.NamedTemporaryFile(suffix=".cubin") as image:
-        image.write(zlib.decompress(packed.read_bytes()))
+        image.write(images[start : start + entry["size"]])
         image.flush()
         listing = [tool, "--dump-sass", image.name]
         text = subprocess.run(listing, check=True, capture_output=True, text=True).stdout

@@ -187,6 +187,40 @@ def test_the_faster_kernel_reads_a_cache(
     assert measured[min(times, key=times.__getitem__)] < 1.1 * min(measured.values())
 
 
+# Heads of K and V, rows that share them, keys, head dim; microseconds by how many workgroups divide
+# the keys, on an H200, 2026-11-28, launches in a CUDA graph (in modules 1.3 more).
+CACHED = [
+    ((32, 1, 128, 128), {1: 3.39, 2: 3.52, 4: 5.93, 8: 9.13}),
+    ((32, 1, 512, 128), {1: 5.84, 2: 4.73, 4: 6.79, 8: 9.38}),
+    ((8, 1, 2048, 128), {1: 15.2, 2: 9.07, 4: 6.03, 8: 4.7}),
+    ((32, 1, 2048, 128), {1: 15.4, 2: 9.73, 4: 11.8, 8: 13.2}),
+    ((32, 1, 4096, 128), {1: 28.3, 2: 19.2, 4: 22.8, 8: 23.6}),
+    ((8, 4, 16384, 128), {1: 105, 2: 53.4, 4: 28.6, 8: 19.0}),
+    ((8, 1, 65536, 128), {1: 401, 2: 203, 4: 103, 8: 63.4}),
+    ((256, 1, 4096, 128), {1: 122}),
+    ((64, 1, 16384, 128), {1: 124, 2: 121, 4: 136}),
+    ((32, 1, 65536, 128), {1: 409, 2: 250, 4: 291, 8: 269}),
+    ((64, 8, 8192, 128), {1: 64.4, 2: 63.0, 4: 73.1}),
+    ((16, 1, 2048, 64), {1: 10.8, 2: 6.86, 4: 4.7, 8: 4.36}),
+    ((64, 1, 16384, 64), {1: 74.4, 2: 63.0, 4: 69.3}),
+    ((12, 1, 512, 64), {1: 4.23, 2: 3.5, 4: 3.11, 8: 3.17}),
+    ((32, 8, 4096, 64), {1: 20.1, 2: 12.2, 4: 9.8, 8: 8.66}),
+]
+
+
+@pytest.mark.parametrize(("sizes", "measured"), CACHED)
+def test_few_rows_over_a_cache_take_as_long_as_estimated(
+    sizes: tuple[int, int, int, int], measured: dict[int, float]
+) -> None:
+    heads, rows, keys, head = sizes
+    work = Work(heads, rows, 1, keys, 2 * head, 2)
+    kernels = {kernel.name: kernel for kernel in load_kernels()}
+    for parts, us in measured.items():
+        kernel = kernels[f"cached_f16_d{head}_by{parts}"]
+        estimated = kernel_seconds(work, kernel, named_target("sm_90")) * 1e6
+        assert abs(estimated - us - 1.3) < 0.15 * us, parts
+
+
 # Masks that are tensors: heads, rows and keys, head dim, the kernel's mask, whether rows have masks
 # of their own, and their bytes; microseconds of the kernel and of IREE's code (0: not timed) on an
 # H200, launches in modules of four layers and of blocks, and launches alone.

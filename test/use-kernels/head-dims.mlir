@@ -173,8 +173,8 @@ func.func @capped(%q: tensor<16x1024x192xf16>, %k: tensor<16x1024x192xf16>, %v: 
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
 // CHECK-LABEL: func.func @step(
-// CHECK: hal.dispatch.extern "divided_f16_d128_by
-// REMARK: output kernel: divided_f16_d128_by
+// CHECK: hal.dispatch.extern "cached_f16_d128_by
+// REMARK: output kernel: cached_f16_d128_by
 func.func @step(%q: tensor<16x1x96xf16>, %k: tensor<16x?x96xf16>, %v: tensor<16x?x96xf16>) -> tensor<16x1x96xf16> {
   %scale = arith.constant 0.125 : f32
   %e = tensor.empty() : tensor<16x1x96xf16>

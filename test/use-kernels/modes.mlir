@@ -12,9 +12,9 @@
 #s = affine_map<(b, m, n, k1, k2) -> ()>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
-// COST: output kept: short_f16_d128: about {{[0-9]+}} us instead of {{[0-9]+}}{{.*}}, no win
+// COST: output kept: cached_f16_d128_by1: about {{[0-9]+}} us instead of {{[0-9]+}}{{.*}}, no win
 // COST: output kernel: attention_f16_d128
-// NEVER: output kept: short_f16_d128: {{.*}}, not taken: mode=never
+// NEVER: output kept: cached_f16_d128_by1: {{.*}}, not taken: mode=never
 // NEVER: output kept: attention_f16_d128: {{.*}}, not taken: mode=never
 // OLDER: output refused: the kernels need sm_90; the target is cuda sm_80
 // UNKNOWN: output refused: the target is unknown; say target=sm_90 if the module runs on Hopper

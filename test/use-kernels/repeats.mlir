@@ -56,13 +56,13 @@ func.func @sequences(%q: tensor<32x2048x128xf16>, %k: tensor<2x4x2048x128xf16>, 
 #in = affine_map<(s, h, g, d) -> (s, h, d)>
 #all = affine_map<(s, h, g, d) -> (s, h, g, d)>
 
-// Decode kernels would need a copy with the heads in front; those that divide the keys read the
+// Decode kernels would need a copy with the heads in front; those without descriptors read the
 // cache as it lies, as IREE's code does.
 // CHECK-LABEL: func.func @sequence_major(
 // CHECK-SAME: %[[C:[a-z0-9]+]]: tensor<8192x8x128xf16>
 // CHECK-NOT: linalg.transpose
-// CHECK: hal.dispatch.extern "divided_f16_d128_by8"[%c8{{[_0-9]*}}, %c8{{[_0-9]*}}]({{.*}}, %[[C]], %[[C]])
-// REMARK: output kernel: divided_f16_d128_by8
+// CHECK: hal.dispatch.extern "cached_f16_d128_by8"[%c8{{[_0-9]*}}, %c8{{[_0-9]*}}]({{.*}}, %[[C]], %[[C]])
+// REMARK: output kernel: cached_f16_d128_by8
 func.func @sequence_major(%q: tensor<32x1x128xf16>, %c: tensor<8192x8x128xf16>) -> tensor<32x1x128xf16> {
   %scale = arith.constant 0.125 : f16
   %e = tensor.empty() : tensor<8192x8x4x128xf16>

@@ -7,18 +7,27 @@ folder, where it lies, too.
 from __future__ import annotations
 
 import json
-import zlib
+import lzma
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 _FILES = files("attnpass.kernels.hopper")
+# Kinds of kernels that take blocks of the rows that share K and V, each by a workgroup or cluster.
+BY_BLOCK = ("divided", "short", "cached")
+
+
+@cache
+def _images(file: str) -> bytes:
+    """The machine code of the kernels that a file holds, one after the other."""
+    return lzma.decompress(_FILES.joinpath(file).read_bytes())
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceCode:
     """Machine code and how it is launched. `scratch_per_workgroup` and `shared_memory` are in
-    bytes, `workgroup_size` in threads; `constants` are its 32-bit parameters, in order."""
+    bytes, `workgroup_size` in threads; `constants` are its 32-bit parameters, in order. Its code is
+    `size` bytes from `offset` on of what `file` holds, kernels that have much code in common."""
 
     name: str
     target: str
@@ -29,11 +38,13 @@ class DeviceCode:
     source: str
     source_hash: str
     file: str
+    offset: int
+    size: int
     hash: str
 
     def image(self) -> bytes:
         """The kernel's machine code, as the CUDA driver loads it."""
-        return zlib.decompress(_FILES.joinpath(self.file).read_bytes())
+        return _images(self.file)[self.offset : self.offset + self.size]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +54,8 @@ class Kernel(DeviceCode):
     `kind` is `prefill` (blocks of rows over all keys), `decode` (few rows over a cache; its
     partial results go to a kernel of kind `combine`), `latent` (decode over a cache whose first
     columns are V), `divided` (blocks of rows, whose keys a `cluster` of workgroups divides),
-    `short` (blocks of rows over few keys) or `combine`. `element_type` is that of the
+    `short` (blocks of rows over few keys), `cached` (up to 16 rows over a cache, whose keys a
+    `cluster` divides) or `combine`. `element_type` is that of the
     query, `cache_type` that of K and `value_type` that of V. `head_dims` are those of Q.K and of
     V; kernels that are told how many `columns` there are take fewer, too.
     `v_layout` is `row-major` (keys, head dim) or `transposed`; `mask` is `none`, `causal`,
@@ -114,7 +126,7 @@ class Kernel(DeviceCode):
     def over_cache(self) -> bool:
         """Whether it compares every key with both limits of a row, and caps scores, if it does,
         where it is told to."""
-        return self.kind in ("decode", "latent", "divided", "short")
+        return self.kind in ("decode", "latent", *BY_BLOCK)
 
     @property
     def combined(self) -> bool:

@@ -18,7 +18,7 @@ from ...ir.limits import ASSUMED_HEADS
 from ...machines import Target, widening_seconds
 from .. import Offer
 from .latent import LatentPlace, latent_place
-from .manifest import Kernel, load_kernels
+from .manifest import BY_BLOCK, Kernel, load_kernels
 from .places import (
     HeadPlace,
     common_places,
@@ -250,10 +250,10 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | Refusal:
         return Refusal(f"it has a sink, which no kernel for {_type_words(wanted)} takes")
     rows = facts.extent(facts.m)
     if rows is None or rows > _DECODE_ROWS:
-        kernels = [k for k in kernels if k.kind != "decode"]
+        kernels = [k for k in kernels if k.kind not in ("decode", "cached")]
     if rows is None:
         # Most are prompts, of many rows.
-        kernels = [k for k in kernels if k.kind not in ("divided", "short")]
+        kernels = [k for k in kernels if k.kind not in BY_BLOCK]
     if not kernels:
         return Refusal(f"kernels for {', '.join(wanted)} take up to {_DECODE_ROWS} query rows")
     heads = (facts.extent(facts.k1), facts.extent(facts.n))
@@ -342,7 +342,7 @@ def _plan(
     value_map: maps.Positions | None,
 ) -> KernelOffer | Refusal | None:
     """The attention, of Q, K and V in these types, by this kernel; None if K and V cannot be had
-    in its type, or a reason that is not that."""
+    in its type or there are too many rows, or a reason that is not that."""
     given = _given(facts, kernel, types, row, placed, value_map)
     if not isinstance(given, GivenOperands):
         return given
@@ -351,6 +351,8 @@ def _plan(
         return sink
     lying = given.lying
     work = _work(facts, row, mask, given.group, given.repeats, kernel)
+    if kernel.kind == "cached" and work.own_rows > kernel.rows_per_workgroup:
+        return None  # More rows read K and V once for each block of them: not measured.
     keys = facts.extent(facts.k2)
     if placed is not None and keys is not None and _fills_rows(kernel, keys):
         placed = replace(placed, row_size=keys + -keys % kernel.keys_multiple)

@@ -25,6 +25,7 @@ from ...ir import (
 from ...ir.padding import is_padded_in_place, padded_to
 from .decode import launch_chunks
 from .extern import launch, runs_on_hopper
+from .manifest import BY_BLOCK
 from .places import UNIT, HeadPlace, common_places, numbers_of, ordered_place, rows_of
 from .plan import KernelPlan
 from .scale import magnitude, signed_query
@@ -127,7 +128,7 @@ def _workgroups(
     """How many workgroups compute blocks of rows: one a block; as many as run at once where each
     takes one block after the other; or a cluster for a block of the rows that share K and V."""
     kernel = plan.kernel
-    if kernel.kind in ("divided", "short"):
+    if kernel.kind in BY_BLOCK:
         own_rows = product([inner, plan.repeats, rows])
         blocks = build.size_op("ceildivui", own_rows, kernel.rows_per_workgroup)
         return product([blocks, kernel.cluster]), _kv_heads(build, plan, heads)

@@ -33,6 +33,10 @@ to; a unit test holds this rule against those pairs. In words:
 - few rows and keys, by a kernel without descriptors: 2 us and, for each wave of blocks of 64 rows,
   2.4 us and 12.5 ns a key (head dim 128; 1.4 and 8.4 with 64).
 
+- few rows over a cache, by a kernel without descriptors or partial results in memory: 2 us and,
+  for each wave of clusters, 2.6 us and 6.1 ns a key of a workgroup (head dim 128; 2 and 4.3 with
+  64), or 4.3 to 4.6 TB/s.
+
 - decode over latents (head dims 576 and 512), IREE: 37 TFLOPS. Kernel: 550 TFLOPS of whole blocks
   of rows, or the cache, once, at 4 TB/s; and to add partial results up 1.5 ns a row, or 50 ns for
   each of a row's.
@@ -76,6 +80,17 @@ _NARROW_RATES = {64: 5.3e14, 128: 8.9e14, 256: 1.2e15}
 _KEYS_MASK = 1.8
 # Seconds a key and workgroup, by head dim.
 _DIVIDED_KEY = {64: 4.9e-9, 128: 8.2e-9}
+# Kernels for few rows over a cache, by head dim: what a wave of workgroups takes beside its keys,
+# what more where clusters divide these, and a key of a workgroup.
+_CACHED_LAUNCH = 2e-6
+_CACHED_WAVE = {64: 1.35e-6, 128: 2e-6}
+_CACHED_CLUSTER = 0.6e-6
+_CACHED_KEY = {64: 4.3e-9, 128: 6.1e-9}
+# Bytes a second of caches in memory, where at least three quarters of the multiprocessors have a
+# workgroup, or fewer; and of caches in the L2 cache, where some have one, or several.
+_CACHED_RATES, _L2_RATES = (4.55e12, 4.3e12), (4.8e12, 5.6e12)
+# What a mask makes more of a key, and of the time to read.
+_CACHED_MASK, _CACHED_MASK_READ = 1.2, 1.06
 # Kernels for few keys, by head dim: what a wave of workgroups takes beside its keys, and a key.
 _SHORT_LAUNCH = 2e-6
 _SHORT_WAVE = {64: 1.4e-6, 96: 2.2e-6, 128: 2.4e-6}
@@ -169,6 +184,8 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
         return _divided_seconds(work, kernel, target)
     if kernel.kind == "short":
         return _short_seconds(work, kernel, target)
+    if kernel.kind == "cached":
+        return _cached_seconds(work, kernel, target)
     heads = work.kv_heads * work.group
     blocks = heads * math.ceil(work.rows / kernel.rows_per_workgroup)
     waves = max(blocks / target.compute_units, 1)
@@ -217,15 +234,47 @@ def _divided_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     """A kernel whose clusters divide the keys of a block of rows: whole waves of clusters, or K and
     V at the speed of memory."""
     blocks = work.kv_heads * math.ceil(work.own_rows / kernel.rows_per_workgroup)
-    waves = max(blocks / (_CLUSTERS[kernel.cluster] * target.compute_units / 132), 1)
+    at_once = _CLUSTERS[kernel.cluster] * target.compute_units / 132
+    waves = max(blocks / at_once, 1)
     waves = math.ceil(waves) if work.known else waves
     a_key = _DIVIDED_KEY[kernel.head_dims[0]]
     if kernel.mask == "operand":
         a_key *= 2 + min(1.0, work.own_rows / kernel.rows_per_workgroup)
     read = work.cache_bytes * work.seen
     reading = read / (_UNEVEN_RATE if kernel.cluster in _UNEVEN and read > _L2_BYTES else 4.6e12)
+    reading *= _idle(waves, at_once, blocks) if read > _L2_BYTES else 1
     computing = waves * (_DIVIDED_WAVE + a_key * _most_keys(work) / kernel.cluster)
     return _DIVIDED_LAUNCH + max(computing, _DIVIDED_WAVE + reading)
+
+
+def _idle(waves: float, at_once: float, clusters: float) -> float:
+    """How much longer it takes to read a cache where a last wave leaves multiprocessors idle."""
+    return math.sqrt(waves * at_once / clusters) if waves > 1 else 1
+
+
+def _cached_seconds(work: Work, kernel: Kernel, target: Target) -> float:
+    """A kernel for few rows over a cache: whole waves of clusters, of which workgroups share a
+    multiprocessor, or K and V at the speed of memory."""
+    head, parts, units = kernel.head_dims[0], kernel.cluster, target.compute_units
+    clusters = work.kv_heads * math.ceil(work.own_rows / kernel.rows_per_workgroup)
+    at_once = _CLUSTERS[parts] * kernel.programs_per_unit * units / 132
+    waves = max(clusters / at_once, 1)
+    waves = math.ceil(waves) if work.known else waves
+    count = clusters * parts
+    shared = max(1.0, 0.75 * min(count / units, kernel.programs_per_unit))
+    wave = _CACHED_WAVE[head] + (_CACHED_CLUSTER if parts > 1 else 0)
+    a_key = shared * _CACHED_KEY[head] * (_CACHED_MASK if work.mask_bytes else 1)
+    read = work.cache_bytes * work.seen
+    if read > _L2_BYTES:
+        reading = read / _CACHED_RATES[count < 0.75 * units]
+        reading *= _idle(waves, at_once, clusters)
+        # Where some multiprocessors have several workgroups others have one.
+        reading *= 1.1 if waves == 1 and count > units else 1
+    else:
+        reading = read / _L2_RATES[count > units]
+    reading *= _CACHED_MASK_READ if work.mask_bytes else 1
+    computing = waves * (wave + a_key * _most_keys(work) / parts)
+    return _CACHED_LAUNCH + max(computing, wave + reading)
 
 
 def _short_seconds(work: Work, kernel: Kernel, target: Target) -> float:

@@ -51,11 +51,9 @@ def test_parameters_are_those_that_iree_passes(kernel: Kernel) -> None:
     image = kernel.image()
     assert f".text.{kernel.name}\0".encode() in image
     # EIATTR_KPARAM_INFO (cuobjdump -elf): ordinal and offset of a parameter, its size behind.
-    found = re.findall(rb"\x04\x17\x0c\x00(.{12})", image, re.S)
-    parameters = sorted(struct.unpack("<4xHHI", entry) for entry in found)
-    pointers = {"prefill": 4, "divided": 4, "short": 4, "decode": 5, "latent": 5, "combine": 3}[
-        kernel.kind
-    ]
+    found = re.findall(rb"\x04\x17\x0c\x00\0{4}(.{8})", image, re.S)
+    parameters = sorted(struct.unpack("<HHI", entry) for entry in found)
+    pointers = {"decode": 5, "latent": 5, "combine": 3}.get(kernel.kind, 4)
     pointers += (
         (kernel.mask in ("operand", "keys")) + bool(kernel.scratch_per_workgroup) + kernel.sink
     )

@@ -26,6 +26,27 @@ __device__ inline uint32_t pack(float x, float y) {
 }
 #endif
 
+// What masks are made of: MASK is 0 (none), 1 (of ELEMENT) or 2 (f32), which is added to the scaled
+// scores, or 3 (bytes, 0 where a key is hidden).
+#ifndef MASK
+#define MASK 0
+#endif
+#if MASK == 3
+using Given = signed char;
+#elif MASK == 2
+using Given = float;
+#else
+using Given = Element;
+#endif
+#if MASK
+#define MASK_POINTER const Given *mask,
+#define MASK_NUMBERS int mask_stride, int mask_divisor, int mask_count,
+#else
+#define MASK_POINTER
+#define MASK_NUMBERS
+#endif
+
+constexpr float LOG2E = 1.4426950408889634f;
 #define NEVER __int_as_float(0xff800000)
 #define STRIDES(name) int name##_start, int name##_batch, int name##_head, int name##_row
 
@@ -33,6 +54,22 @@ __device__ inline float exp2_of(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
+}
+
+// A scaled score with what a mask gives for it.
+__device__ inline float masked(float score, Given given) {
+#if MASK == 3
+    return given ? score : NEVER;
+#else
+    score = fmaf(static_cast<float>(given), LOG2E, score);
+    // What is hidden by a large number weighs 0 in rows that have seen nothing yet, too.
+    return score < -1e20f ? NEVER : score;
+#endif
+}
+
+// cap * tanh(s / cap) of scores, in units of log2: tanh(x) is 1 - 2 / (1 + exp(2 x)).
+__device__ inline float capped(float score, float bend, float cap_log2) {
+    return cap_log2 - __fdividef(2 * cap_log2, exp2_of(score * bend) + 1);
 }
 
 // Where an operand lies, in units of 16 bytes.
@@ -43,6 +80,17 @@ struct Strides {
                static_cast<size_t>(in_row) * row;
     }
 };
+
+// Copies 16 bytes to shared memory, or zeros.
+__device__ inline void copy(uint32_t to, const uint4 *from, bool there) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0)
+                 : "memory");
+}
+__device__ inline void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until no more than so many groups of copies are on their way.
+template <int LEFT> __device__ inline void copies_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
 
 // Which keys the two rows see that a thread has: `row - behind` to `row + diagonal`.
 struct Limits {

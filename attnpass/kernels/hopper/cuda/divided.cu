@@ -12,24 +12,12 @@
 // scores, and the sums of this one, whose time is that of the next weights.
 //
 // Set by the build: ELEMENT (0 f16, 1 bf16), HEAD (64, 128: columns in shared memory; there may
-// be fewer), ROWS, PARTS, KEYS (of a tile), STAGES, MASK (0 none; 1 of ELEMENT or 2 of f32, which is
-// added to the scaled scores; 3 bytes, 0 where a key is hidden), NAME.
+// be fewer), ROWS, PARTS, KEYS (of a tile), STAGES, MASK (attend.h), NAME.
 //
 // Head h of Q reads mask number h / mask_divisor % mask_count, each of (rows, keys), or of (keys)
 // if mask_stride, the distance of its rows, is 0.
 
 #include "attend.h"
-
-#ifndef MASK
-#define MASK 0
-#endif
-#if MASK == 3
-using Given = signed char;
-#elif MASK == 2
-using Given = float;
-#else
-using Given = Element;
-#endif
 
 constexpr int THREADS = 256;  // that multiply; two warps of 128 more load
 constexpr int BOXES = HEAD / 64;  // of 64 columns, 128 bytes
@@ -42,7 +30,6 @@ constexpr bool HELD = HEAD <= 128;  // Q in registers
 constexpr int BAR = HEAD + 8;       // floats of a row of partial results; keeps banks apart
 constexpr int PARTIAL_BYTES = 64 * BAR * 4;  // of a warpgroup
 constexpr int RESULTS = PARTS * (TURNS ? 2 : 1);  // of a row
-constexpr float LOG2E = 1.4426950408889634f;
 static_assert(ROWS == 64 || ROWS == 128);
 // Partial results lie where Q and the tiles were.
 static_assert(2 * PARTIAL_BYTES <= STAGES * STAGE_BYTES + QUERY_BYTES);
@@ -137,14 +124,7 @@ __device__ inline void add_mask(float *s, const MaskRows &masks, int key, int ke
         asm volatile("" ::: "memory");
 #pragma unroll
         for (int each = 0; each < AT_ONCE; ++each) {
-            float &score = s[first + each];
-#if MASK == 3
-            if (!given[each]) score = NEVER;
-#else
-            score = fmaf(static_cast<float>(given[each]), LOG2E, score);
-            // What is hidden by a large number weighs 0 in rows that have seen nothing yet, too.
-            if (score < -1e20f) score = NEVER;
-#endif
+            s[first + each] = masked(s[first + each], given[each]);
         }
     }
 }
@@ -165,10 +145,8 @@ __device__ inline void weigh(Accumulators<KEYS> &scores, Running &running, float
     }
 #endif
     if (bend > 0) {
-        // tanh(x) is 1 - 2 / (1 + exp(2 x)).
 #pragma unroll
-        for (int each = 0; each < KEYS / 2; ++each)
-            s[each] = cap - __fdividef(2 * cap, exp2_of(s[each] * bend) + 1);
+        for (int each = 0; each < KEYS / 2; ++each) s[each] = capped(s[each], bend, cap);
     }
 #if MASK
     add_mask(s, masks, key, limits.keys);
@@ -176,14 +154,6 @@ __device__ inline void weigh(Accumulators<KEYS> &scores, Running &running, float
     if (bounded) hide_keys(s, limits, key);
     weights_of(s, running, shrink, factor);
 }
-
-#if MASK
-#define MASK_POINTER const Given *mask,
-#define MASK_NUMBERS int mask_stride, int mask_divisor, int mask_count,
-#else
-#define MASK_POINTER
-#define MASK_NUMBERS
-#endif
 
 extern "C" __global__ void __launch_bounds__(THREADS + 128, 1) __cluster_dims__(PARTS, 1, 1)
     NAME(const Element *query, const Element *key, const Element *value, MASK_POINTER Element *output,

@@ -13,7 +13,6 @@
 #include "attend.h"
 
 constexpr int ROWS = 64, THREADS = 256;
-constexpr float LOG2E = 1.4426950408889634f;
 constexpr int BOXES = (HEAD + 63) / 64;  // of 64 columns, 128 bytes
 constexpr int BOX_BYTES = KEYS * 128;
 constexpr int TILE_BYTES = BOXES * BOX_BYTES;
@@ -28,16 +27,6 @@ static_assert(KEYS * PIECES % 128 == 0 && ROWS * PIECES % THREADS == 0 && GROUPS
 // Sums for the other warpgroup lie where the tiles were.
 static_assert(128 * SHARE * 4 <= RING_BYTES);
 
-// Copies 16 bytes, or zeros.
-__device__ inline void copy(uint32_t to, const uint4 *from, bool there) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0)
-                 : "memory");
-}
-__device__ inline void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Waits until no more than so many groups of copies are on their way.
-template <int LEFT> __device__ inline void copies_wait() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
-}
 // Products read what ordinary instructions wrote before this; then warps meet.
 __device__ inline void share_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ inline void sync_all() { asm volatile("bar.sync 3, %0;" ::"n"(THREADS) : "memory"); }
