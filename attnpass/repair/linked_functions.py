@@ -296,6 +296,7 @@ def _high(x: ComputedFloat) -> ComputedFloat:
 _ALWAYS: dict[str, Callable[..., ComputedFloat]] = {
     "math.acosh": _acosh,
     "math.asinh": _asinh,
+    "math.atan": _atan,
     "math.atan2": _atan2,
     "math.atanh": _atanh,
     "math.clampf": _clamp,
@@ -309,7 +310,6 @@ _DOUBLES: dict[str, Callable[..., ComputedFloat]] = {
     "arith.remf": _remainder,
     "math.acos": _acos,
     "math.asin": _asin,
-    "math.atan": _atan,
     "math.cbrt": _cbrt,
     "math.ceil": _ceil,
     "math.cos": _cos,
@@ -330,8 +330,8 @@ class LinkedFunctions(OpPass):
     a rounded angle.
 
     So it does with those whose code is wrong: hyperbolic ones and their inverses lose all digits of
-    small numbers (`atanh`) and of large ones below 0 (`asinh`: minus infinity), `atan2` has the
-    sign of 0 where the quotient is 0.
+    small numbers (`atanh`) and of large ones below 0 (`asinh`: minus infinity), `atan` loses two,
+    `atan2` has the sign of 0 where the quotient is 0.
     Remainders are exact where the quotient is below 2^104, and NaN where it is far above.
     """
 

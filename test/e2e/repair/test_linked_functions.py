@@ -1,4 +1,5 @@
-"""Functions that IREE links no library for on CPUs are computed, to the last few digits."""
+"""Functions that IREE links no library for on CPUs, or computes with too few digits, are right to
+the last few."""
 
 from __future__ import annotations
 
@@ -42,14 +43,18 @@ ALWAYS = (
     *(
         "acosh",
         "asinh",
+        "atan",
         "atan2",
         "atanh",
         "clampf",
+        "cos",
         "cosh",
         "erfc",
         "log10",
         "powf",
+        "sin",
         "sinh",
+        "tan",
         "trunc",
     ),
 )
