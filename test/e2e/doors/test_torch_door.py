@@ -539,7 +539,17 @@ class Branches(torch.nn.Module):
     ("arguments", "words"),
     [
         ({"model": Random()}, r"random numbers \(aten.dropout.default\): call model.eval\(\)"),
-        ({"model": Branches()}, "torch.export cannot export Branches: "),
+        (
+            {"model": Branches()},
+            rf"{__file__}:\d+:0: error: torch.export cannot export Branches: Could not guard",
+        ),
+        (
+            {
+                "model": torch.nn.Linear(2, 3),
+                "dynamic_shapes": ({0: torch.export.Dim("rows", max=9)},),
+            },
+            r"Constraints violated \(rows\)! - .* Suggested fixes: rows = 2",
+        ),
         ({"device": "tpu"}, r"no device is called 'tpu' \(there are: cpu"),
         ({"device": "cpu:7"}, r"there is no device 'cpu:7' here \(there are: cpu"),
     ],
