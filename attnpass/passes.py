@@ -42,6 +42,7 @@ REGISTRY: dict[str, str] = {
     "attn-decompose": "attnpass.forms.decompose:Decompose",
     "attn-drop-unit-dims": "attnpass.forms.drop_unit_dims:DropUnitDims",
     "attn-empty-dispatches": "attnpass.repair.empty_dispatches:EmptyDispatches",
+    "attn-exact-angles": "attnpass.repair.exact_angles:ExactAngles",
     "attn-explicit-repeats": "attnpass.layout.indexed_repeats:ExplicitRepeats",
     "attn-extract": "attnpass.tuning.extract:Extract",
     "attn-find-writes": "attnpass.gpu.find_writes:FindWrites",

@@ -142,6 +142,7 @@ STEPS = (
     Step("attn-split-products", "IREE transposes the weights of experts at each call"),
     Step("attn-signed-powers", "IREE's power of a negative number is NaN on CPUs"),
     Step("attn-gelu-tanh", "GELU by tanh is imported with a factor of three digits"),
+    Step("attn-exact-angles", "IREE's sines of large angles are wrong from the 5th digit on"),
     Step("attn-linked-functions", "IREE links no library for some functions on CPUs"),
     Step(
         "attn-raise",

@@ -15,7 +15,7 @@ from iree.compiler import ir
 from ..attention.barrier import compute_barrier
 from ..attention.edit import edit
 from ..attention.facts import AttentionFacts
-from ..ir import Builder, ranked_shape, sizes_of
+from ..ir import Builder, defining_op, ranked_shape, sizes_of
 from ..ir.views import RESHAPES, View, view_before
 
 # IREE takes equal compute barriers for one, and a barrier of a barrier; these are never equal.
@@ -49,10 +49,13 @@ def _behind_barrier(build: Builder, value: ir.Value, is_viewed: bool, others: in
     """`value` behind a barrier that is unlike those of `others`. Where a view may come from another
     operand or from the result alone, IREE does not look for sizes below the barrier."""
     # IREE makes views of its own of dims of size one.
-    if not others and (is_viewed or 1 in ranked_shape(value)):
-        return compute_barrier(build, value)
-    behind = build.create(_BARRIER, [value.type], [value]).results[0]
-    return build.tied(behind, sizes_of(value))
+    is_open = not others and (is_viewed or 1 in ranked_shape(value))
+    # Behind arguments IREE puts compute barriers of its own.
+    maker = defining_op(value)
+    if not is_open or (maker is not None and maker.name == "hal.tensor.import"):
+        value, sizes = build.create(_BARRIER, [value.type], [value]).results[0], sizes_of(value)
+        value = build.tied(value, sizes)
+    return compute_barrier(build, value) if is_open else value
 
 
 def _made(value: ir.Value) -> Made:

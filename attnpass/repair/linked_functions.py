@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..ir import Builder
+from ..ir import Builder, scalar_number
 from ..passes import OpPass
 
 # log(erfc(x) e^(x^2) / t) by powers of 2 t - 1, t = 2 / (2 + x): Chebyshev's polynomial for t in
@@ -292,10 +292,19 @@ def _high(x: ComputedFloat) -> ComputedFloat:
     return shifted - (shifted - x)
 
 
+def _power(x: ComputedFloat, y: ComputedFloat) -> ComputedFloat:
+    return (x.of("math.log") * y).of("math.exp")
+
+
+def _exp2(x: ComputedFloat) -> ComputedFloat:
+    return (x * math.log(2)).of("math.exp")
+
+
 # In all types, and in f64 alone; the others IREE has code for.
 _ALWAYS: dict[str, Callable[..., ComputedFloat]] = {
     "math.acosh": _acosh,
     "math.asinh": _asinh,
+    "math.atan": _atan,
     "math.atan2": _atan2,
     "math.atanh": _atanh,
     "math.clampf": _clamp,
@@ -309,7 +318,6 @@ _DOUBLES: dict[str, Callable[..., ComputedFloat]] = {
     "arith.remf": _remainder,
     "math.acos": _acos,
     "math.asin": _asin,
-    "math.atan": _atan,
     "math.cbrt": _cbrt,
     "math.ceil": _ceil,
     "math.cos": _cos,
@@ -321,6 +329,10 @@ _DOUBLES: dict[str, Callable[..., ComputedFloat]] = {
     "math.tan": _tan,
     "math.tanh": _tanh,
 }
+# Those of f32 whose exponents need more digits.
+_IN_DOUBLES: dict[str, Callable[..., ComputedFloat]] = {"math.exp2": _exp2, "math.powf": _power}
+# Exponents that IREE has products and roots for.
+_EXACT = {-1.0, -0.5, 0.0, 0.5, 0.75, 1.0, 2.0, 3.0}
 
 
 class LinkedFunctions(OpPass):
@@ -330,8 +342,9 @@ class LinkedFunctions(OpPass):
     a rounded angle.
 
     So it does with those whose code is wrong: hyperbolic ones and their inverses lose all digits of
-    small numbers (`atanh`) and of large ones below 0 (`asinh`: minus infinity), `atan2` has the
-    sign of 0 where the quotient is 0.
+    small numbers (`atanh`) and of large ones below 0 (`asinh`: minus infinity), `atan` loses two,
+    `atan2` has the sign of 0 where the quotient is 0. Powers and `exp2` in f32 are made in f64:
+    IREE rounds the exponent of e in f32, by which 2^10 loses three bits.
     Remainders are exact where the quotient is below 2^104, and NaN where it is far above.
     """
 
@@ -345,16 +358,23 @@ class LinkedFunctions(OpPass):
     def wanted(self, op: ir.Operation) -> bool:
         if op.name in _ALWAYS:
             return isinstance(op.results[0].type, ir.FloatType)
-        return op.name in _DOUBLES and isinstance(op.results[0].type, ir.F64Type)
+        kind = op.results[0].type if len(op.results) == 1 else None
+        if op.name in _IN_DOUBLES:
+            return isinstance(kind, ir.F32Type) and scalar_number(op.operands[-1]) not in _EXACT
+        return op.name in _DOUBLES and isinstance(kind, ir.F64Type)
 
     def change(self, op: ir.Operation) -> str:
         build = Builder(op)
-        kind, f32 = op.results[0].type, ir.F32Type.get(op.context)
-        narrow = ir.FloatType(kind).width < 32
-        values = [build.cast_float(x, f32) if narrow else x for x in op.operands]
-        function = (_ALWAYS | _DOUBLES)[op.name]
-        result = function(*(ComputedFloat(build, value) for value in values)).value
-        if narrow:
-            result = build.cast_float(result, kind)
+        kind, name = ir.FloatType(op.results[0].type), op.name.split(".")[-1]
+        function = (_ALWAYS | _DOUBLES | _IN_DOUBLES)[op.name]
+        inside: ir.Type = kind
+        if op.name in _IN_DOUBLES:
+            inside = ir.F64Type.get(op.context)
+        elif kind.width < 32:
+            inside = ir.F32Type.get(op.context)
+        values = [ComputedFloat(build, build.cast_float(x, inside)) for x in op.operands]
+        result = build.cast_float(function(*values).value, kind)
         op.results[0].replace_all_uses_with(result)
-        return f"is written out: IREE links no {op.name.split('.')[-1]} in {kind}"
+        if op.name in _IN_DOUBLES:
+            return f"is made in f64: IREE's {name} in {kind} rounds its exponent"
+        return f"is written out: IREE links no {name} in {kind}"

@@ -202,6 +202,19 @@ def _in_memory(build: Builder, value: ir.Value) -> ir.Value:
 def _copied(build: Builder, value: ir.Value) -> ir.Value:
     """`value` as the result of a kernel that copies it."""
     sizes, element = sizes_of(value), element_type(value)
+    i1, i8 = (ir.IntegerType.get_signless(bits, build.anchor.context) for bits in (1, 8))
+    if element == i1:
+        # IREE compiles no copy of truth values.
+        wide = build.computed(
+            sizes, i8, lambda inner, x: inner.convert("arith.extui", x[0], i8), value
+        )
+        narrow = build.computed(
+            sizes,
+            i1,
+            lambda inner, x: inner.convert("arith.trunci", x[0], i1),
+            _copied(build, wide),
+        )
+        return compute_barrier(build, narrow)
     init = build.empty(sizes, element)
 
     def copy(inner: Builder) -> Sequence[ir.Value]:

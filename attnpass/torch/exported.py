@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import sympy
 import torch
 from torch.export import ExportedProgram, default_decompositions
 from torch.export.graph_signature import (
@@ -71,11 +75,36 @@ def export(
                 strict=strict,
             )
     except Exception as error:
-        raise AttnError(
-            f"torch.export cannot export {type(model).__name__}: {first_line(error)}"
-        ) from error
+        said = f"torch.export cannot export {type(model).__name__}: {_reason(error)}"
+        raise AttnError(said, _place_of(error)) from error
     _refuse_random(program)
     return program
+
+
+def _reason(error: Exception) -> str:
+    """The first paragraph of an error of torch's, in a line, without where to read more."""
+    paragraph = str(error).strip().split("\n\n")[0]
+    said = " ".join(paragraph.split()) or type(error).__name__
+    return said.replace(' For more information, run with TORCH_LOGS="+dynamic".', "")
+
+
+def _place_of(error: Exception) -> str:
+    """The line of a model that an error was raised in, as `file:line:col`; empty where none was."""
+    frames = [
+        (Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    torchs = Path(torch.__file__).parent
+    others = (torchs, Path(sympy.__file__).parent)
+    # In front of torch's own are those that called us.
+    inside = itertools.dropwhile(lambda frame: torchs not in frame[0].parents, frames)
+    places = [
+        f"{path}:{line}:0"
+        for path, line in inside
+        if path.parent != Path(contextlib.__file__).parent
+        and path.is_absolute()
+        and not any(package in path.parents for package in others)
+    ]
+    return places[-1] if places else ""
 
 
 def is_said_causal(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:

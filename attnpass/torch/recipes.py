@@ -57,6 +57,8 @@ COMPOSED = (
     *("aten.logsumexp.default", "aten.instance_norm.default", "aten.isfinite.default"),
     *(f"aten._upsample_nearest_exact{dims}d.vec" for dims in (1, 2, 3)),
     *("aten.clamp_max.Tensor", "aten.alias_copy.default", "aten.broadcast_tensors.default"),
+    # Its code for it is the logarithm of what is 0 below -90.
+    "aten.log_sigmoid.default",
 )
 
 

@@ -7,6 +7,7 @@
 // WHY: what it writes is made of what it writes to
 // WHY: what it writes is made of what it writes to
 // WHY: what it writes is made of what it writes to
+// WHY: what it writes is made of what it writes to
 // WHY-NOT: what it writes
 
 // CHECK-LABEL: func.func @shift(
@@ -89,4 +90,19 @@ util.func public @inserted(%x: tensor<5x8xf32>, %w: tensor<8x5xf32>, %f: tensor<
   %2 = math.exp %1 : tensor<4x5xf32>
   %3 = tensor.insert_slice %2 into %0[1, 0] [4, 5] [1, 1] : tensor<4x5xf32> into tensor<5x5xf32>
   util.return %3 : tensor<5x5xf32>
+}
+
+// -----
+
+// Truth values are copied as bytes: IREE has no program that copies them.
+// CHECK-LABEL: func.func @mask(
+// CHECK: %[[BYTES:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<9x1xi8>)
+// CHECK: linalg.copy ins(%[[BYTES]]
+// CHECK: arith.trunci
+// CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start
+// CHECK: tensor.insert_slice %[[STORED]] into %arg0
+func.func @mask(%mask: tensor<9x9xi1>) -> tensor<9x9xi1> {
+  %part = tensor.extract_slice %mask[0, 1] [9, 1] [1, 1] : tensor<9x9xi1> to tensor<9x1xi1>
+  %r = tensor.insert_slice %part into %mask[0, 0] [9, 1] [1, 1] : tensor<9x1xi1> into tensor<9x9xi1>
+  return %r : tensor<9x9xi1>
 }

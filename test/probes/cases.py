@@ -126,6 +126,12 @@ def _logarithms() -> Probe:
     return Probe(modules.LOGARITHMS, name, FAILED, inputs=inputs, wanted=lambda: [wanted])
 
 
+def _angles() -> Probe:
+    x = np.array((0.1, 1e3, -7e4, 1e7), np.float32)
+    wanted = np.sin(x.astype(np.float64))
+    return Probe(modules.LARGE_ANGLES, "attn-exact-angles", inputs=[x], wanted=lambda: [wanted])
+
+
 def _softmax() -> Probe:
     (x,) = random((4, 7), kind=np.float16)
     powers = np.exp(x.astype(np.float64))
@@ -387,6 +393,7 @@ PROBES = {
         wanted=lambda: [np.array([-8, 1 / 2.25, 1, 9])],
     ),
     "logarithms to base 10": _logarithms(),
+    "sines of large angles": _angles(),
     "norms of images of any size from ONNX": _instance_norm(),
     "einsums of any batch and length from ONNX": _einsum(),
     "softmax over unknown keys": _near_keys(),

@@ -143,6 +143,8 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 """
 
+LARGE_ANGLES = LOGARITHMS.replace("math.log10", "math.sin")
+
 EINSUM = """
 func.func @main(%x: !torch.vtensor<[?,?,4],f32>, %w: !torch.vtensor<[4,8],f32>) -> !torch.vtensor<[?,?,8],f32> attributes {torch.onnx_meta.ir_version = 9 : si64, torch.onnx_meta.opset_version = 17 : si64} {
   %r = torch.operator "onnx.Einsum"(%x, %w) {torch.onnx.equation = "bik,kn->bin"} : (!torch.vtensor<[?,?,4],f32>, !torch.vtensor<[4,8],f32>) -> !torch.vtensor<[?,?,8],f32>

@@ -525,6 +525,25 @@ def test_flex_attention() -> None:
     assert _error(got, scores.softmax(-1) @ v.double()) < 2e-5
 
 
+class WrittenMask(torch.nn.Module):
+    """Attention to itself, as it comes, with a first key that all see."""
+
+    def forward(self, x: Any, seen: Any) -> Any:
+        rows = seen[:, None, None].repeat(1, 1, seen.shape[1], 1)
+        mask = rows & rows.mT
+        mask[..., 0] = True
+        for _ in range(2):
+            x = F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+        return x
+
+
+def test_a_mask_that_is_written_and_an_argument_that_is_all_operands() -> None:
+    x, seen = torch.randn(1, 2, 9, 10), torch.tensor([[True] * 6 + [False] * 3])
+    fast = attnpass.torch.compile(WrittenMask(), (x, seen))
+    assert not fast.report.events and len(fast.report.attentions) == 2
+    assert _error(fast(x, seen), WrittenMask()(x.double(), seen)) < 2e-5
+
+
 class Random(torch.nn.Module):
     def forward(self, x: Any) -> Any:
         return F.dropout(x, 0.5)
@@ -539,7 +558,17 @@ class Branches(torch.nn.Module):
     ("arguments", "words"),
     [
         ({"model": Random()}, r"random numbers \(aten.dropout.default\): call model.eval\(\)"),
-        ({"model": Branches()}, "torch.export cannot export Branches: "),
+        (
+            {"model": Branches()},
+            rf"{__file__}:\d+:0: error: torch.export cannot export Branches: Could not guard",
+        ),
+        (
+            {
+                "model": torch.nn.Linear(2, 3),
+                "dynamic_shapes": ({0: torch.export.Dim("rows", max=9)},),
+            },
+            r"Constraints violated \(rows\)! - .* Suggested fixes: rows = 2",
+        ),
         ({"device": "tpu"}, r"no device is called 'tpu' \(there are: cpu"),
         ({"device": "cpu:7"}, r"there is no device 'cpu:7' here \(there are: cpu"),
     ],

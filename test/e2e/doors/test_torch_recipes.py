@@ -63,6 +63,7 @@ def test_elementwise_ops() -> None:
             # What has dims of size one dropped, beside an op that is taken apart late.
             *(x.logsumexp((0, 2)), torch.take_along_dim(x, (x > 0).long(), 1)),
             torch.erfinv(0.9 * torch.tanh(x)),
+            F.logsigmoid(100 * x),
             *(F.pad(x, (0, 0, 1, -1)), F.pad(x, (-1, 2, -2, 0), value=0.5)),
             *(x @ y[0, 0], y[0, 0] @ x.mT, torch.fmax(x, y[:1]), torch.clamp(x, max=y[:1])),
             torch.diagonal_scatter(x, y[:, :5, 0], -1, 1, 2),
