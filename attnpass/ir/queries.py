@@ -51,11 +51,7 @@ def is_used(value: ir.Value) -> bool:
 
 def users(value: ir.Value) -> list[ir.Operation]:
     """The ops that use `value`, each once."""
-    found: list[ir.Operation] = []
-    for use in value.uses:
-        if use.owner.operation not in found:
-            found.append(use.owner.operation)
-    return found
+    return list(dict.fromkeys(use.owner.operation for use in value.uses))
 
 
 def readers_behind(

@@ -13,7 +13,9 @@ written to: a cache that moves up by a row, or whose new rows are a norm of old 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
 
 from iree.compiler import ir
 
@@ -140,18 +142,32 @@ def keep_outside_loops(module: ir.Operation) -> list[ir.Operation]:
 def keep_read(module: ir.Operation) -> list[ir.Operation]:
     """Has each op that writes to a tensor what is made of it read that from memory of its own;
     returns those ops. Needs a current context."""
+    ops = collect(module, lambda op: True, bodies=False)
+    targets = [_target(op) for op in ops]
+    made_of = _MadeOf(target for target in targets if target is not None)
     found: list[ir.Operation] = []
-    for write in collect(module, lambda op: op.name in (_SCATTER, _INSERT), bodies=False):
-        # What a scatter reads stands in front of what it writes to.
-        place = 1 if write.name == _INSERT else len(write.operands) - 1
-        target = below_views(write.operands[place], IN_PLACE)
-        for number, value in enumerate(list(write.operands)[:place]):
-            if _is_made_of(value, target):
+    for op, target in zip(ops, targets, strict=True):
+        for number in range(_target_place(op) if target is not None else 0):
+            value = op.operands[number]
+            if made_of.has(value, target):
                 # A kernel whose result is inserted writes it where it is to stand.
-                own = _copied if write.name == _INSERT else _in_memory
-                write.operands[number] = own(Builder(write), value)
-                found.append(write)
+                own = _copied if op.name == _INSERT else _in_memory
+                op.operands[number] = own(Builder(op), value)
+                found.append(op)
+        made_of.add(op)
     return list(dict.fromkeys(found))
+
+
+def _target_place(write: ir.Operation) -> int:
+    """Which operand an op writes to; what it reads stands in front of that."""
+    return 1 if write.name == _INSERT else len(write.operands) - 1
+
+
+def _target(op: ir.Operation) -> ir.Value | None:
+    """What an op writes to, if it is such an op."""
+    if op.name not in (_SCATTER, _INSERT):
+        return None
+    return below_views(op.operands[_target_place(op)], IN_PLACE)
 
 
 def keep_given(module: ir.Operation) -> list[ir.Operation]:
@@ -166,20 +182,26 @@ def keep_given(module: ir.Operation) -> list[ir.Operation]:
     return list(dict.fromkeys(found))
 
 
-def _is_made_of(value: ir.Value, source: ir.Value) -> bool:
-    """Whether a tensor is made of another."""
-    seen, rest = {value}, [value]
-    while rest:
-        value = rest.pop()
-        if value == source:
-            return True
-        op = defining_op(value)
-        if op is None or op.name == _REGION:
-            continue
-        new = [x for x in _tensors_read(op) if x not in seen]
-        seen.update(new)
-        rest += new
-    return False
+class _MadeOf:
+    """Which of some tensors others are made of, once `add` has had the ops in their order. Each
+    tensor has a number of bits, one for each source: all are told in one walk."""
+
+    def __init__(self, sources: Iterable[ir.Value]) -> None:
+        self._bits = {value: 1 << number for number, value in enumerate(dict.fromkeys(sources))}
+        self._found: dict[ir.Value, int] = {}
+
+    def add(self, op: ir.Operation) -> None:
+        """Notes what an op makes its results of; those of a kernel have memory of their own."""
+        if self._bits and op.name != _REGION and len(op.results):
+            read = reduce(or_, map(self._of, _tensors_read(op)), 0)
+            self._found.update(dict.fromkeys(op.results, read))
+
+    def has(self, value: ir.Value, source: ir.Value | None) -> bool:
+        """Whether a tensor is made of a source, or is it."""
+        return source is not None and bool(self._of(value) & self._bits[source])
+
+    def _of(self, value: ir.Value) -> int:
+        return self._found.get(value, 0) | self._bits.get(value, 0)
 
 
 def _tensors_read(op: ir.Operation) -> list[ir.Value]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from iree.compiler import ir
 
 from ..attention.barrier import barrier_behind
 from ..ir import (
     body_names,
+    collect,
     defining_op,
     iterator_kinds,
     maps,
@@ -19,16 +20,18 @@ from ..ir import (
 )
 from ..ir.contractions import is_contraction
 from ..ir.views import RESHAPES, WHOLE, below_views, view_of
-from ..passes import OpPass
+from ..passes import Pass, PassContext
 from .signed_powers import is_for_cpus
 
 # What a norm's kernel makes for itself.
 _MADE = ("arith.constant", "linalg.fill", "tensor.empty", "tensor.dim")
 
 _SOFTMAX = "linalg.softmax"
+# Of more ops IREE makes no one kernel.
+_MOST = 128
 
 
-class StoreSums(OpPass):
+class StoreSums(Pass):
     """For CPUs it puts a compute barrier behind what an elementwise op makes where a norm, or
     another reduction, reads it and other kernels do: the sum that a layer normed in front passes on
     beside its norm.
@@ -58,30 +61,111 @@ class StoreSums(OpPass):
     summary = "what a norm and others read stands in memory"
     mends = "norms of sums that a residual reads again do not compile for CPUs"
 
-    def wanted(self, op: ir.Operation) -> bool:
-        return op.name in ("linalg.generic", _SOFTMAX) and len(op.results) == 1
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        kernels, changed = _Kernels(module), False
+        for op in kernels.ops:
+            why = _why_stored(op, kernels)
+            if why and barrier_behind(op):
+                context.report.record(op, "repaired", f"its result is put in memory: {why}")
+                changed = True
+            kernels.add(op)
+        return changed
 
-    def change(self, op: ir.Operation) -> str:
-        if op.name == _SOFTMAX or _divides_by_sum(op):
-            stored = _is_reduced(op) or (_is_turned(op) and not is_for_cpus(op))
-            stored = stored and barrier_behind(op)
-            return "its result is put in memory: a reduction and others read it" if stored else ""
-        if not reduces(op) and _is_softmax_shared(op) and barrier_behind(op):
-            return "its result is put in memory: a softmax and others read it"
-        if not reduces(op) and _is_read_in_parts(op) and barrier_behind(op):
-            return "its result is put in memory: an op reads parts of it"
-        if reduces(op):
-            return ""
-        if not is_for_cpus(op):
-            stored = (_leaves(op) and _is_between(op)) or (_is_turned(op) and _ends_norm(op))
-            if stored and barrier_behind(op):
-                return "its result is put in memory: no kernel has it beside sums"
-            stored = _is_summed_across(op) and barrier_behind(op)
-            return "its result is put in memory: a sum would read it across" if stored else ""
-        if _is_in_softmax(op) and barrier_behind(op):
-            return "its result is put in memory: a softmax or norm over an unknown number reads it"
-        stored = _is_shared(op) and barrier_behind(op)
-        return "its result is put in memory: a norm and others read it" if stored else ""
+
+class _Kernels:
+    """What IREE may take into a norm's kernel. `add` has each op once what stands before it, and
+    it itself, has its barriers: what it says of these ops stays so, and no long chain is walked
+    again for each of its ops."""
+
+    def __init__(self, module: ir.Operation) -> None:
+        self.ops = collect(module, lambda op: True, bodies=False)
+        self._waits: dict[ir.Operation, bool] = {}
+        self._sums: dict[ir.Operation, bool] = {}
+        # By results: an op's hash changes with its operands, which barriers change.
+        self._leads: set[ir.Value] = set()
+        for op in reversed(self.ops):
+            if op.name == "linalg.generic" and (reduces(op) or any(map(self.leads, _readers(op)))):
+                self._leads.add(op.results[0])
+
+    def add(self, op: ir.Operation) -> None:
+        """Notes what an op waits for."""
+        self._waits[op] = not _may_join(op) or any(
+            self._waits.get(made, True) for made in _makers(op)
+        )
+        self._sums[op] = self.adds_up(op)
+
+    def leads(self, op: ir.Operation) -> bool:
+        """Whether an op is a reduction, or elementwise ops lead from it to one."""
+        return len(op.results) > 0 and op.results[0] in self._leads
+
+    def adds_up(self, op: ir.Operation) -> bool:
+        """Whether an elementwise op reads, by others or not, a reduction that is no product."""
+        return _is_elementwise(op) and any(
+            self._sums.get(made, False) or (reduces(made) and not is_contraction(made))
+            for made in _sources(op)
+        )
+
+    def is_normed(self, readers: Iterable[ir.Operation], source: ir.Operation) -> bool:
+        """Whether a reduction follows a reader of `source`, by elementwise ops that wait for
+        nothing else."""
+        waits = {source: False}
+        seen: set[ir.Operation] = set()
+        waiting = list(readers)
+        while waiting:
+            op = waiting.pop()
+            if op in seen or not self.leads(op) or self.needs_others(op, source, waits):
+                continue
+            seen.add(op)
+            if reduces(op):
+                return True
+            waiting += _readers(op)
+        return False
+
+    def needs_others(
+        self, reader: ir.Operation, source: ir.Operation, known: dict[ir.Operation, bool]
+    ) -> bool:
+        """Whether a reader of `source` waits for what no elementwise op or reduction makes, or is
+        such an op itself. `known` says so of `source` and of ops that were asked about."""
+        seen: set[ir.Operation] = set()
+        waiting = [reader]
+        while waiting:
+            op = waiting.pop()
+            if op in seen:
+                continue
+            seen.add(op)
+            waits = known.get(op, self._waits.get(op))
+            joins = len(seen) <= _MOST and (waits is not None or _may_join(op))
+            if waits or not joins:
+                known[reader] = True
+                return True
+            if waits is None:
+                waiting += _makers(op)
+        known.update(dict.fromkeys(seen, False))
+        return False
+
+
+def _why_stored(op: ir.Operation, kernels: _Kernels) -> str:
+    """Why what an op makes is to stand in memory; '' where it is not."""
+    if op.name not in ("linalg.generic", _SOFTMAX) or len(op.results) != 1:
+        return ""
+    if op.name == _SOFTMAX or _divides_by_sum(op):
+        stored = _is_reduced(op) or (_is_turned(op) and not is_for_cpus(op))
+        return "a reduction and others read it" if stored else ""
+    if reduces(op):
+        return ""
+    if _is_softmax_shared(op):
+        return "a softmax and others read it"
+    if _is_read_in_parts(op):
+        return "an op reads parts of it"
+    if not is_for_cpus(op):
+        stored = _leaves(op) and _is_between(op, kernels)
+        stored = stored or (_is_turned(op) and _ends_norm(op, kernels))
+        if stored:
+            return "no kernel has it beside sums"
+        return "a sum would read it across" if _is_summed_across(op) else ""
+    if _is_in_softmax(op, kernels):
+        return "a softmax or norm over an unknown number reads it"
+    return "a norm and others read it" if _is_shared(op, kernels) else ""
 
 
 def _is_reduced(op: ir.Operation) -> bool:
@@ -92,13 +176,12 @@ def _is_reduced(op: ir.Operation) -> bool:
     )
 
 
-def _is_between(op: ir.Operation) -> bool:
+def _is_between(op: ir.Operation, kernels: _Kernels) -> bool:
     """Whether an elementwise op reads a reduction, and another reduction reads what it makes."""
     # What leads out of a norm has a reader beside those that lead to its second reduction.
-    if not _is_elementwise(op) or len(users(op.results[0])) < 2:
+    if len(users(op.results[0])) < 2:
         return False
-    sums = any(reduces(made) and not is_contraction(made) for made in _sources(op))
-    return sums and _is_normed(op, op)
+    return kernels.adds_up(op) and kernels.is_normed(_readers(op), op)
 
 
 def _leaves(op: ir.Operation) -> bool:
@@ -149,24 +232,25 @@ def _is_of_transpose(op: ir.Operation) -> bool:
     return False
 
 
-def _ends_norm(op: ir.Operation) -> bool:
+def _ends_norm(op: ir.Operation, kernels: _Kernels) -> bool:
     """Whether op, by elementwise ops, makes its result of what stands between two reductions."""
-    return any(made.name == _SOFTMAX or _is_between(made) for made in (op, *_sources(op)))
-
-
-def _sources(op: ir.Operation) -> Iterator[ir.Operation]:
-    """What makes an elementwise op's operands, below views, by elementwise ops or not."""
     seen: set[ir.Operation] = set()
     waiting = [op]
     while waiting:
-        for value in waiting.pop().operands:
-            made = defining_op(below_views(value, WHOLE))
-            if made is None or made in seen:
-                continue
-            seen.add(made)
-            yield made
-            if _is_elementwise(made):
-                waiting.append(made)
+        made = waiting.pop()
+        if made in seen:
+            continue
+        seen.add(made)
+        if made.name == _SOFTMAX or _is_between(made, kernels):
+            return True
+        waiting += _sources(made) if _is_elementwise(made) else ()
+    return False
+
+
+def _sources(op: ir.Operation) -> Iterator[ir.Operation]:
+    """What makes an op's operands, below views."""
+    found = (defining_op(below_views(value, WHOLE)) for value in op.operands)
+    return (made for made in found if made is not None)
 
 
 def _is_elementwise(op: ir.Operation) -> bool:
@@ -209,23 +293,31 @@ def _reads(op: ir.Operation) -> Iterator[tuple[ir.Operation, int]]:
             yield user, use.operand_number
 
 
-def _is_in_softmax(op: ir.Operation) -> bool:
+def _is_in_softmax(op: ir.Operation, kernels: _Kernels) -> bool:
     """Whether a softmax over an unknown number of elements reads what `op` makes, or such a
     reduction and others do; exponentials are the softmax's own."""
     readers = list(_readers(op))
     if any(_is_unknown_softmax(reader) for reader in readers):
         return True
     is_power = "math.exp" in body_names(op)
-    return len(readers) > 1 and not is_power and any(map(_is_reduced_unknown, readers))
+    return (
+        len(readers) > 1
+        and not is_power
+        and any(kernels.leads(reader) and _is_reduced_unknown(reader) for reader in readers)
+    )
 
 
 def _is_reduced_unknown(op: ir.Operation) -> bool:
     """Whether op reduces over a dim known only at run time, or makes what alone such a reduction
     reads (the squares of a norm)."""
-    if op.name != "linalg.generic" or reduces(op):
-        return _reduces_unknown(op)
-    readers = list(_readers(op))
-    return len(readers) == 1 and _is_reduced_unknown(readers[0])
+    for _ in range(_MOST):
+        if not _is_elementwise(op):
+            return _reduces_unknown(op)
+        readers = list(_readers(op))
+        if len(readers) != 1:
+            return False
+        op = readers[0]
+    return False
 
 
 def _is_unknown_softmax(op: ir.Operation) -> bool:
@@ -248,13 +340,16 @@ def _reduces_unknown(op: ir.Operation) -> bool:
     )
 
 
-def _is_shared(op: ir.Operation) -> bool:
+def _is_shared(op: ir.Operation, kernels: _Kernels) -> bool:
     """Whether a norm of what `op` makes would have it as a second result."""
     if len(users(op.results[0])) < 2:
         return False
     readers = list(_readers(op))
-    inside = [reader for reader in readers if not _needs_other_kernels(reader, op)]
-    return len(inside) < len(readers) and any(_is_normed(reader, op) for reader in inside)
+    if not any(map(kernels.leads, readers)):
+        return False
+    known = {op: False}
+    inside = [reader for reader in readers if not kernels.needs_others(reader, op, known)]
+    return len(inside) < len(readers) and kernels.is_normed(inside, op)
 
 
 def _is_softmax_shared(op: ir.Operation) -> bool:
@@ -275,37 +370,12 @@ def _may_join(op: ir.Operation) -> bool:
     return op.name == "linalg.generic" and not is_contraction(op)
 
 
-def _needs_other_kernels(reader: ir.Operation, source: ir.Operation) -> bool:
-    """Whether a reader of `source` waits for what no elementwise op or reduction makes, or is
-    such an op itself."""
-    seen = {source}
-    waiting = [reader]
-    while waiting:
-        op = waiting.pop()
-        if op in seen:
-            continue
-        seen.add(op)
-        if not _may_join(op):
-            return True
-        made = (defining_op(value) for value in op.operands)
-        waiting += [other for other in made if other is not None and not _is_input(other)]
-    return False
+def _makers(op: ir.Operation) -> Iterator[ir.Operation]:
+    """What makes an op's operands; not what hands in a tensor that is there before."""
+    found = (defining_op(value) for value in op.operands)
+    return (made for made in found if made is not None and not _is_input(made))
 
 
 def _is_input(op: ir.Operation) -> bool:
     """Whether an op hands in a tensor that is there before: an argument, a weight."""
     return op.name.startswith(("hal.", "util.", "flow.", "torch_c."))
-
-
-def _is_normed(reader: ir.Operation, source: ir.Operation) -> bool:
-    """Whether a reduction follows, by elementwise ops that wait for nothing else."""
-    seen: set[ir.Operation] = set()
-    waiting = [reader]
-    while waiting:
-        op = waiting.pop()
-        if reduces(op):
-            return True
-        behind = [other for other in _readers(op) if other not in seen]
-        seen.update(behind)
-        waiting += [other for other in behind if not _needs_other_kernels(other, source)]
-    return False
