@@ -216,10 +216,9 @@ def _is_summed_across(op: ir.Operation) -> bool:
 
 def _is_summed(op: ir.Operation) -> bool:
     """Whether an op sums, or what it makes is summed alone."""
-    if op.name == "linalg.generic" and reduces(op):
-        return not is_contraction(op)
-    readers = list(_readers(op)) if _is_elementwise(op) else []
-    return len(readers) == 1 and _is_summed(readers[0])
+    while _is_elementwise(op) and len(readers := list(_readers(op))) == 1:
+        op = readers[0]
+    return op.name == "linalg.generic" and reduces(op) and not is_contraction(op)
 
 
 def _is_of_transpose(op: ir.Operation) -> bool:
