@@ -185,7 +185,7 @@ def test_an_interrupt_of_the_import_is_told(command: str, tmp_path: Path) -> Non
 def test_none_of_a_killed_group_is_left() -> None:
     """What a child started may be in a call that makes a file; the files are removed after."""
     process = "import os; os.fork()\nwhile True: open(os.devnull).close()"
-    for _ in range(8):
+    for _ in range(4):
         child = Child([sys.executable, "-c", process], 60)
         time.sleep(0.1)
         child.kill()

@@ -96,6 +96,8 @@ RUNS = [
     for place, name in enumerate(CASES)
     for number, cpu in enumerate(CPUS)
     if name in BOTH or place % len(CPUS) == number
+    # A head dim of 1024 takes more stack where vectors are shorter: no loops.
+    if name != "groups_of_four" or (cpu == "host" and has_avx512())
 ]
 
 
@@ -123,9 +125,7 @@ def test_numbers(name: str, cpu: str) -> None:
 def test_all_are_loops(cpu: str) -> None:
     report = compiled(cpu)[1]
     assert not report.found("no-loops", of="kernel")
-    # A head dim of 1024 takes more stack where vectors are shorter.
-    wide = cpu == "host" and not has_avx512()
-    assert len(report.found("loops")) == len(cases(cpu)) - wide
+    assert len(report.found("loops")) == len(cases(cpu))
 
 
 @settings(max_examples=6)
