@@ -72,6 +72,7 @@ REGISTRY: dict[str, str] = {
     "attn-launch-constants": "attnpass.forms.launch_constants:LaunchConstants",
     "attn-linked-functions": "attnpass.repair.linked_functions:LinkedFunctions",
     "attn-lone-lanes": "attnpass.repair.lone_lanes:LoneLanes",
+    "attn-lone-windows": "attnpass.repair.lone_windows:LoneWindows",
     "attn-lower-cuda": "attnpass.gpu.lower_cuda.lower_cuda:LowerCuda",
     "attn-lowest-masks": "attnpass.repair.lowest_masks:LowestMasks",
     "attn-mask-positions": "attnpass.repair.mask_positions:MaskPositions",

@@ -29,6 +29,8 @@ _INPUT_DIALECTS = {
 }
 _FUNCTIONS = frozenset(("func.func", "util.func"))
 _CALLS = frozenset(("func.call", "util.call"))
+_SAMPLER, _MODE, _CUBIC = "torch.aten.grid_sampler", 2, 2
+_CUBES = "PyTorch's own decomposition, which attnpass.torch.compile takes, writes them out"
 _UPDATES = re.compile(r"scatter|_put|update|index_(?!select)|copy", re.IGNORECASE)
 # What a front end wrote is known by its first ops; modules may have 100,000.
 _LOOKED_AT = 1000
@@ -108,23 +110,28 @@ def updates_tensors(module: ir.Operation) -> bool:
 
 
 def check_ops(module: ir.Operation) -> None:
-    """AttnError for an op that no dialect of IREE knows, with which IREE 3.13 crashes, and for a
-    function that calls itself, which it inlines without end."""
+    """AttnError for an op that no dialect of IREE knows, with which IREE 3.13 crashes, for one that
+    it imports as another, and for a function that calls itself, which it inlines without end."""
     from iree.compiler import ir
 
     from ..ir import location_text, walk
+    from ..ir.torch_ops import constant_number
 
     names: dict[str, bool] = {}
     calls: dict[str, dict[str, str]] = {}
-    inside, unknown = "", ""
+    inside, refused = "", ""
 
     def look(op: ir.Operation) -> ir.WalkResult:
-        nonlocal inside, unknown
+        nonlocal inside, refused
         name = op.name
         if name not in names:
             names[name] = module.context.is_registered_operation(name)
         if not names[name]:
-            unknown = f"'{name}' is an op of no dialect that IREE knows"
+            refused = f"'{name}' is an op of no dialect that IREE knows"
+            inside = location_text(op.location)
+            return ir.WalkResult.INTERRUPT
+        if name == _SAMPLER and constant_number(op.operands[_MODE]) == _CUBIC:
+            refused = f"'{name}' takes cubic samples, and IREE's import bilinear ones: {_CUBES}"
             inside = location_text(op.location)
             return ir.WalkResult.INTERRUPT
         if name in _FUNCTIONS:
@@ -135,8 +142,8 @@ def check_ops(module: ir.Operation) -> None:
         return ir.WalkResult.ADVANCE
 
     walk(module, look)
-    if unknown:
-        raise AttnError(unknown, inside)
+    if refused:
+        raise AttnError(refused, inside)
     for caller, callees in calls.items():
         reached, waiting = set(), list(callees)
         while waiting:

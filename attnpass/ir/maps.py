@@ -34,6 +34,30 @@ def _positions(affine_map: ir.AffineMap) -> Positions | None:
     return tuple(positions) if len(set(dims)) == len(dims) else None
 
 
+def loop_factors(affine_map: ir.AffineMap) -> list[dict[int, int] | None]:
+    """For each result that is a sum of loops times numbers, the number of each loop; None for
+    others."""
+    return [_factors(result) for result in affine_map.results]
+
+
+def _factors(expr: ir.AffineExpr) -> dict[int, int] | None:
+    if isinstance(expr, ir.AffineDimExpr):
+        return {expr.position: 1}
+    if isinstance(expr, ir.AffineConstantExpr):
+        return {} if expr.value == 0 else None
+    if not isinstance(expr, ir.AffineAddExpr | ir.AffineMulExpr):
+        return None
+    left, right = _factors(expr.lhs), _factors(expr.rhs)
+    if isinstance(expr, ir.AffineMulExpr):
+        by = expr.rhs
+        if left is None or not isinstance(by, ir.AffineConstantExpr):
+            return None
+        return {loop: factor * by.value for loop, factor in left.items()}
+    if left is None or right is None:
+        return None
+    return {loop: left.get(loop, 0) + right.get(loop, 0) for loop in {**left, **right}}
+
+
 def num_dims(attribute: ir.Attribute) -> int:
     """Number of loop dims of an ArrayAttr of maps."""
     return ir.AffineMapAttr(ir.ArrayAttr(attribute)[0]).value.n_dims

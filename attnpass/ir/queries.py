@@ -157,6 +157,18 @@ def loops_read(op: ir.Operation) -> list[tuple[ir.Value, maps.Positions]]:
     return [] if positions is None else list(zip(op.operands, positions, strict=True))
 
 
+def maps_of(op: ir.Operation) -> list[ir.AffineMap]:
+    """The maps of a linalg op's operands, of a named one, too."""
+    from iree.compiler._mlir_libs import _mlirDialectsLinalg
+
+    had = set(op.attributes)
+    noted = _mlirDialectsLinalg.get_indexing_maps(op) or ()
+    found = [ir.AffineMapAttr(one).value for one in noted]
+    for name in set(op.attributes) - had:
+        del op.attributes[name]  # What MLIR notes for itself.
+    return found
+
+
 def loop_sizes(op: ir.Operation) -> dict[int, int | None]:
     """How long the loops of a linalg op run; None where that is known only at run time."""
     return {

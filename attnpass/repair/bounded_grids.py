@@ -23,7 +23,7 @@ class BoundedGrids(OpPass):
     IREE 3.13 imports all paddings as zeros, and reads what stands in memory beside the image where
     a place lies an element or more outside. Zeros become a choice behind the op, places beyond the
     border the border's, and mirrored ones are computed. Works on the torch dialect, before IREE
-    imports it, on images of two dims; cubic samples, which it takes for bilinear ones, stay.
+    imports it, on images of two dims; cubic samples, which it takes for bilinear ones, are refused.
     """
 
     name = "attn-bounded-grids"

@@ -261,6 +261,19 @@ def _diagonal_scatter(x: Any, new: Any, offset: int = 0, dim1: int = 0, dim2: in
     return whole.movedim((-2, -1), (dim1, dim2))
 
 
+def _strided_scatter(
+    x: Any, new: Any, size: Any, stride: Any, storage_offset: int | None = None
+) -> Any:
+    """Writes by places in memory (`fill_diagonal_`), of a tensor that lies there as it is read."""
+    known = all(isinstance(number, int) for number in (*x.shape, *size, *stride))
+    if not known or not x.is_contiguous() or x.storage_offset():
+        return NotImplemented
+    places = torch.full((), storage_offset or 0, dtype=torch.int64, device=x.device)
+    for count, step in zip(size, stride, strict=True):
+        places = places.unsqueeze(-1) + torch.arange(count, device=x.device) * step
+    return x.reshape(-1).scatter(0, places.reshape(-1), new.reshape(-1)).reshape(x.shape)
+
+
 def _times_vector(x: Any, y: Any) -> Any:
     """The import has no program for batches of matrices times a vector."""
     if y.dim() == 1 and x.dim() > 2:
@@ -471,6 +484,7 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.nonzero_numpy.default: lambda x: torch.nonzero(x).unbind(1),
     aten.matmul.default: _times_vector,
     aten.split_with_sizes.default: _split_with_sizes,
+    aten.as_strided_scatter.default: _strided_scatter,
     aten.diagonal_scatter.default: _diagonal_scatter,
     aten.fmax.default: _of_numbers(torch.maximum),
     aten.fmin.default: _of_numbers(torch.minimum),

@@ -18,6 +18,7 @@
 // RUN: not attn-compile %s %cpu -o %t --attn-report=%t 2>&1 | FileCheck %s --check-prefix=ONE
 // RUN: echo 'module {}' | not attn-compile - %cpu -o %t 2>&1 | FileCheck %s --check-prefix=NOTHING
 // RUN: echo 'func.func @f() { "foo.bar"() : () -> () return }' | not attn-compile - %cpu -o %t 2>&1 | FileCheck %s --check-prefix=OP
+// RUN: echo 'func.func @f(%x: !torch.vtensor<[1,1,4,4],f32>, %g: !torch.vtensor<[1,1,3,2],f32>) -> !torch.vtensor<[1,1,1,3],f32> { %2 = torch.constant.int 2 %0 = torch.constant.int 0 %no = torch.constant.bool false %r = torch.aten.grid_sampler %x, %g, %2, %0, %no : !torch.vtensor<[1,1,4,4],f32>, !torch.vtensor<[1,1,3,2],f32>, !torch.int, !torch.int, !torch.bool -> !torch.vtensor<[1,1,1,3],f32> return %r : !torch.vtensor<[1,1,1,3],f32> }' | not attn-compile - %cpu -o %t 2>&1 | FileCheck %s --check-prefix=CUBIC
 // RUN: echo 'func.func @f() { call @g() : () -> () return } func.func @g() { call @f() : () -> () return }' | not attn-compile - %cpu -o %t 2>&1 | FileCheck %s --check-prefix=ITSELF
 // RUN: not attn-compile %s %cpu --attn-target=sm_9 -o %t 2>&1 | FileCheck %s --check-prefix=OLD
 // RUN: not attn-compile %s %cpu --attn-target=sm_90 -o %t 2>&1 | FileCheck %s --check-prefix=OTHER
@@ -43,6 +44,7 @@
 // ONE: error: the output and the report cannot be one file
 // NOTHING: attn-compile: error: no function is public and has a body: there is nothing to compile
 // OP: <stdin>:1:18: error: 'foo.bar' is an op of no dialect that IREE knows
+// CUBIC: <stdin>:1:{{[0-9]+}}: error: 'torch.aten.grid_sampler' takes cubic samples, and IREE's import bilinear ones
 // ITSELF: <stdin>:1:18: error: 'f' calls itself, which IREE does not compile
 // TEMPORARY: .no: error: the environment's TMPDIR is no folder that files can be written in
 // OLD: attn-compile: error: unknown target 'sm_9' (known:

@@ -336,6 +336,14 @@ PROBES = {
         inputs=[np.float32([4, 5, 6, 7, 8])],
         wanted=lambda: [np.float32([0, 4, 5, 6, 7])],
     ),
+    "a window at one place": Probe(
+        modules.POOLED,
+        "attn-lone-windows",
+        FAILED,
+        inputs=[np.float32([1, 2, 3, 4, 5]), np.float32([1, 1, 2])],
+        wanted=lambda: [np.float32([9])],
+        error="inferred input/output operand",
+    ),
     "samples beside an image": Probe(
         modules.SAMPLED,
         "attn-bounded-grids",

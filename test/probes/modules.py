@@ -55,6 +55,19 @@ func.func @main(%x: !torch.vtensor<[5],f32>) -> !torch.vtensor<[5],f32> {
 }
 """
 
+POOLED = """
+func.func @main(%x: tensor<5xf32>, %w: tensor<3xf32>) -> tensor<1xf32> {
+  %start = arith.constant dense<0.0> : tensor<1xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(y, i) -> (y * 3 + i)>, affine_map<(y, i) -> (i)>, affine_map<(y, i) -> (y)>], iterator_types = ["parallel", "reduction"]} ins(%x, %w : tensor<5xf32>, tensor<3xf32>) outs(%start : tensor<1xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b : f32
+    %s = arith.addf %m, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<1xf32>
+  return %r : tensor<1xf32>
+}
+"""
+
 SAMPLED = """
 func.func @main(%x: !torch.vtensor<[1,1,1,4],f32>, %g: !torch.vtensor<[1,1,3,2],f32>) -> !torch.vtensor<[1,1,1,3],f32> {
   %0 = torch.constant.int 0

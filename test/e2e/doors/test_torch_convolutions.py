@@ -27,10 +27,13 @@ CONVOLUTIONS = (
     ((190,), 12, lambda: nn.Conv1d(12, 24, 5, stride=2)),
     ((6, 9, 7), 8, lambda: nn.Conv3d(8, 16, 3, stride=(1, 2, 1), padding=1)),
 )
-# Those that stay: few channels, and an image that is spread over zeros.
+# Those that stay: few channels, an image that is spread over zeros, and poolings. Of a dim in which
+# a window stands at one place not all is read.
 LEFT = (
     ((17, 15), 12, lambda: nn.Conv2d(12, 3, 3)),
     ((9, 8), 12, lambda: nn.ConvTranspose2d(12, 16, 4, 2, 1)),
+    ((9, 2), 4, lambda: nn.Conv2d(4, 6, 3, stride=(3, 2), padding=(0, 1))),
+    ((3, 6), 3, lambda: nn.MaxPool2d(2)),
 )
 
 

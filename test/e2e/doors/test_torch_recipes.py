@@ -67,6 +67,7 @@ def test_elementwise_ops() -> None:
             *(F.pad(x, (0, 0, 1, -1)), F.pad(x, (-1, 2, -2, 0), value=0.5)),
             *(x @ y[0, 0], y[0, 0] @ x.mT, torch.fmax(x, y[:1]), torch.clamp(x, max=y[:1])),
             torch.diagonal_scatter(x, y[:, :5, 0], -1, 1, 2),
+            x[0].clone().fill_diagonal_(3.0),
             *torch.broadcast_tensors(x, y[:1] > 0),
             torch.masked_select(x, y[:1] > 0).sum(),
             *(F.softplus(levels), x[levels > 2], levels.long() > 2.5, (levels > 0) > 0),

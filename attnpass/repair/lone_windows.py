@@ -1,0 +1,78 @@
+"""attn-lone-windows: a window that stands at one place reads the whole of its image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from ..ir import Builder, maps_of, ranked_shape, sizes_of
+from ..ir.maps import loop_factors
+from ..passes import OpPass
+
+_WINDOWS = ("linalg.conv", "linalg.depthwise_conv", "linalg.pooling", "linalg.generic")
+
+
+class LoneWindows(OpPass):
+    """Cuts off what a convolution or pooling does not read of a dim in which its window stands at
+    one place: the last row of four, of which a window of three rows in steps of two reads three.
+
+    IREE 3.13 drops the loop over places, has rows of the image run with those of the window, and
+    says that their numbers differ: a ResNet of 32 x 32 pixels, or a pooling of 3 x 3 by 2 x 2, do
+    not compile. Dims known only at run time stay.
+    """
+
+    name = "attn-lone-windows"
+    summary = "convolutions and poolings with one result along a dim"
+    mends = "convolutions with one result along a dim, and more of the image, do not compile"
+
+    def wanted(self, op: ir.Operation) -> bool:
+        return op.name.startswith(_WINDOWS)
+
+    def change(self, op: ir.Operation) -> str:
+        factors = [loop_factors(one) for one in maps_of(op)]
+        sizes = _loop_sizes(op, factors)
+        cut = [
+            number
+            for number, by_dim in enumerate(factors[: len(op.operands) - len(op.results)])
+            if _cut(op, number, by_dim, sizes)
+        ]
+        return "it reads a slice of its image: its window stands at one place" if cut else ""
+
+
+def _loop_sizes(
+    op: ir.Operation, factors: Sequence[Sequence[dict[int, int] | None]]
+) -> dict[int, int | None]:
+    """How long the loops of an op run, by the dims that run along one of them."""
+    return {
+        loop: size
+        for value, by_dim in zip(op.operands, factors, strict=True)
+        for one, size in zip(by_dim, ranked_shape(value) if by_dim else (), strict=True)
+        if one is not None and list(one.values()) == [1]
+        for loop in one
+    }
+
+
+def _cut(
+    op: ir.Operation,
+    number: int,
+    by_dim: Sequence[dict[int, int] | None],
+    sizes: dict[int, int | None],
+) -> bool:
+    """Whether an operand had more along a dim than the single loop that is left reads, and has it
+    no more."""
+    value = op.operands[number]
+    read = sizes_of(value) if by_dim else ()
+    kept = list(read)
+    for dim, one in enumerate(by_dim):
+        if one is None or len(one) < 2:
+            continue
+        left = {loop: factor for loop, factor in one.items() if sizes.get(loop) != 1}
+        size = sizes.get(*left) if list(left.values()) == [1] else None
+        whole = read[dim]
+        if size is not None and isinstance(whole, int) and size < whole:
+            kept[dim] = size
+    if kept == list(read):
+        return False
+    op.operands[number] = Builder(op).extract_slice(value, [0] * len(kept), kept)
+    return True

@@ -1,0 +1,39 @@
+// A window that stands at one place of a dim reads a slice as long as it is; those with several
+// places, with gaps, and of dims known only at run time stay.
+
+// RUN: attn-opt %s --attn-lone-windows | FileCheck %s
+
+// CHECK-LABEL: func.func @convolved(
+// CHECK: %[[SLICE:.*]] = tensor.extract_slice %arg0[0, 0, 0, 0] [%{{.*}}, 8, 3, 4] [1, 1, 1, 1] : tensor<?x8x4x4xf32> to tensor<?x8x3x4xf32>
+// CHECK: linalg.conv_2d_nchw_fchw {dilations = dense<[1, 2]> : tensor<2xi64>, strides = dense<2> : tensor<2xi64>} ins(%[[SLICE]],
+func.func @convolved(%x: tensor<?x8x4x4xf32>, %w: tensor<4x8x3x2xf32>, %start: tensor<?x4x1x1xf32>) -> tensor<?x4x1x1xf32> {
+  %0 = linalg.conv_2d_nchw_fchw {dilations = dense<[1, 2]> : tensor<2xi64>, strides = dense<2> : tensor<2xi64>} ins(%x, %w : tensor<?x8x4x4xf32>, tensor<4x8x3x2xf32>) outs(%start : tensor<?x4x1x1xf32>) -> tensor<?x4x1x1xf32>
+  return %0 : tensor<?x4x1x1xf32>
+}
+
+// CHECK-LABEL: func.func @pooled(
+// CHECK: tensor.extract_slice %arg0[0, 0, 0, 0] [1, 2, 3, 8] [1, 1, 1, 1]
+// CHECK: linalg.pooling_nhwc_max
+func.func @pooled(%x: tensor<1x3x3x8xf32>, %window: tensor<2x2xf32>, %start: tensor<1x1x2x8xf32>) -> tensor<1x1x2x8xf32> {
+  %0 = linalg.pooling_nhwc_max {dilations = dense<1> : tensor<2xi64>, strides = dense<[2, 1]> : tensor<2xi64>} ins(%x, %window : tensor<1x3x3x8xf32>, tensor<2x2xf32>) outs(%start : tensor<1x1x2x8xf32>) -> tensor<1x1x2x8xf32>
+  return %0 : tensor<1x1x2x8xf32>
+}
+
+// CHECK-LABEL: func.func @generic(
+// CHECK: tensor.extract_slice %arg0[0] [3] [1]
+func.func @generic(%x: tensor<5xf32>, %w: tensor<3xf32>, %start: tensor<1xf32>) -> tensor<1xf32> {
+  %0 = linalg.generic {indexing_maps = [affine_map<(y, i) -> (y * 4 + i)>, affine_map<(y, i) -> (i)>, affine_map<(y, i) -> (y)>], iterator_types = ["parallel", "reduction"]} ins(%x, %w : tensor<5xf32>, tensor<3xf32>) outs(%start : tensor<1xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b : f32
+    %s = arith.addf %m, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<1xf32>
+  return %0 : tensor<1xf32>
+}
+
+// CHECK-LABEL: func.func @stays(
+// CHECK-NOT: extract_slice
+func.func @stays(%x: tensor<1x8x4x?xf32>, %w: tensor<4x8x1x3xf32>, %start: tensor<1x4x2x1xf32>) -> tensor<1x4x2x1xf32> {
+  %0 = linalg.conv_2d_nchw_fchw {dilations = dense<1> : tensor<2xi64>, strides = dense<2> : tensor<2xi64>} ins(%x, %w : tensor<1x8x4x?xf32>, tensor<4x8x1x3xf32>) outs(%start : tensor<1x4x2x1xf32>) -> tensor<1x4x2x1xf32>
+  return %0 : tensor<1x4x2x1xf32>
+}
